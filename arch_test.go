@@ -53,8 +53,9 @@ var mayImport = map[string][]string{
 	"internal/kafka/group":        {"internal/kafka", "internal/kafka/wire", "internal/record"},                                       // the membership and its lease
 	"dlq":                         {"internal/kafka", "internal/kafka/recordbatch", "internal/record", "internal/words"},              // letters
 	"dlq/redrive":                 {"dlq", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/record"}, // driving letters back
-	"sink":                        {"internal/timeseries", "bucketer", "internal/claim", "internal/record", "internal/words"},
+	"sink":                        {"internal/timeseries", "internal/rollup", "bucketer", "internal/claim", "internal/record", "internal/words"},
 	"pipeline":                    {"internal/timeseries", "internal/measurement", "bucketer", "internal/claim", "internal/record"},
+	"internal/keeper":             {"internal/rollup", "internal/timeseries", "internal/claim", "internal/record", "sink"}, // keeping rollups
 	"internal/verify":             {"internal/timeseries", "internal/measurement", "internal/claim", "internal/record", "internal/words"},
 	"reader":                      {"internal/timeseries", "internal/timeseries/rawbson"}, // stored measurements
 	"cmd/consumer": { // the process of run

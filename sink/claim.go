@@ -28,6 +28,7 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 		{Key: "owner", Value: p.owner},
 		{Key: "at", Value: p.stamp()},
 	}
+	fields = append(fields, p.lowered(seen, ours.Start)...)
 	p.standing, p.token = claiming, ours.Token
 	won, err := p.write(ctx, "claiming the partition", func(ctx context.Context, c Collection) (Reply, error) {
 		if seen.Found {

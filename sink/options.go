@@ -60,7 +60,9 @@ func readDefinition(ctx context.Context, c Collection) (d timeseries.Definition,
 func (s *series) define(ctx context.Context) error {
 	d, err := readDefinition(ctx, s.ports.Options)
 	if errors.Is(err, ErrNotSetUp) {
-		d, err = insertDefinition(ctx, s.ports.Options, timeseries.Definition{ID: timeseries.DefinitionID, Version: 1, Options: s.options})
+		d, err = insertDefinition(ctx, s.ports.Options, timeseries.Definition{
+			ID: timeseries.DefinitionID, Version: 1, Options: s.options, RollupOf: s.rollupOf,
+		})
 	}
 	if err != nil {
 		return err
@@ -72,6 +74,9 @@ func (s *series) define(ctx context.Context) error {
 // bucketing, or by changing the expiry: otherwise no consumer could be started again before its settings were changed as well.
 func (s *series) adopt(d timeseries.Definition) error {
 	have := d.Options
+	if d.RollupOf != s.rollupOf {
+		return &RollupError{Namespace: s.namespace(), RollupOf: d.RollupOf, Wanted: s.rollupOf}
+	}
 	grown, err := s.options.Change(have)
 	if err != nil || grown != have {
 		return compareOptions(s.namespace(), s.options, have)
@@ -81,7 +86,11 @@ func (s *series) adopt(d timeseries.Definition) error {
 			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds)
 	}
 	if grown.ExpireAfterSeconds != s.options.ExpireAfterSeconds {
-		s.log.Warn("MONGODB_EXPIRE_AFTER ignored: the collection's expiry differs; `waterwheel collection set-expiry` changes it",
+		setting := "MONGODB_EXPIRE_AFTER"
+		if s.rollupOf != "" {
+			setting = "the expiry of this level in ROLLUP_LEVELS"
+		}
+		s.log.Warn(setting+" ignored: the collection's expiry differs; `waterwheel collection set-expiry` changes it",
 			"collection", s.namespace(), "expires_after", lifetime(grown), "setting", lifetime(s.options))
 	}
 	s.options, s.segments = grown, d.Segments

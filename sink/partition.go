@@ -99,6 +99,7 @@ func parseSeen(d bson.Raw) claim.Document {
 	seen.Start, _ = d.Lookup("start").AsInt64OK()
 	seen.Wait = parseTime(d, "waitMs")
 	seen.Lease, seen.Waited = parseTimeOf(d, "lease", seen.Claim), parseTimeOf(d, "waited", seen.Claim)
+	seen.Watermarks = watermarksIn(d)
 	return seen
 }
 

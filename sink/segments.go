@@ -20,7 +20,7 @@ const (
 
 // beginsSegments reports whether the time series is to become one that has segments.
 func (s *series) beginsSegments(ctx context.Context) (bool, error) {
-	if s.segments || s.o.Segments == SegmentsOff {
+	if s.segments || s.o.Segments == SegmentsOff || s.rollupOf != "" {
 		return false, nil
 	}
 	if s.o.Segments == SegmentsOn {

@@ -117,6 +117,8 @@ type series struct {
 	view ViewKind
 	// textOrder: StoreOptions.SetsInTextOrder.
 	textOrder bool
+	// rollupOf is the time series of which this one is to hold totals. Empty means that it is to hold measurements.
+	rollupOf string
 }
 
 func (d *Database) open(ctx context.Context, name string, o timeseries.Options, maxCount int32, prepare func(*series) error) (*Store, error) {
@@ -136,9 +138,13 @@ func (d *Database) open(ctx context.Context, name string, o timeseries.Options, 
 	if err := prepare(s); err != nil {
 		return nil, fmt.Errorf("setting up %s: %w", s.namespace(), err)
 	}
+	rollups, err := readRollups(ctx, s.ports.Options)
+	if err != nil {
+		return nil, fmt.Errorf("setting up %s: %w", s.namespace(), err)
+	}
 	return NewStore(s.ports, StoreOptions{
 		Namespace: s.namespace() + timeseries.BucketsSuffix, Collection: s.options, MaxCount: maxCount, Segments: s.filling, HasSegments: s.segments,
-		WriteTimeout: d.o.WriteTimeout, Lease: d.o.Lease, StoredBytes: d.o.StoredBytes,
+		WriteTimeout: d.o.WriteTimeout, Lease: d.o.Lease, StoredBytes: d.o.StoredBytes, Rollups: len(rollups.Levels) > 0,
 		BSONSize: s.measuresDocuments(ctx), SetsInTextOrder: s.textOrder,
 		Metrics: d.metrics, Logger: d.log,
 	}), nil
@@ -173,7 +179,12 @@ func (s *series) buckets() *mongo.Collection {
 
 // indexes are the keys of those of the buckets that every time series has: for reopening and reading a series; for what is
 // stored of a partition.
-func (s *series) indexes() []bson.D { return []bson.D{metaIndex(s.options), sourceIndex()} }
+func (s *series) indexes() []bson.D {
+	if s.rollupOf != "" { // its documents have no source
+		return []bson.D{metaIndex(s.options)}
+	}
+	return []bson.D{metaIndex(s.options), sourceIndex()}
+}
 
 func metaIndex(o timeseries.Options) bson.D {
 	return bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.MinPath(o.TimeField), Value: 1}}

@@ -39,6 +39,8 @@ type StoreOptions struct {
 	// Segments: what arrives for slow series is written into segments. HasSegments: there may be some, which are compacted in any
 	// case.
 	Segments, HasSegments bool
+	// Rollups reports that the time series has rollups: a claim begins a watermark.
+	Rollups bool
 	// WriteTimeout, Lease and StoredBytes are as in Options.
 	WriteTimeout time.Duration
 	Lease        func() bool

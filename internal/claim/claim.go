@@ -56,6 +56,8 @@ type Document struct {
 	Owner string
 	// HasBuckets tells, when there is no document, whether the collection has a bucket of this partition.
 	HasBuckets bool
+	// Watermarks are those of the partition's rollups, as bytes of the document: the claim that follows lowers them.
+	Watermarks string
 }
 
 // Lost are offsets [From, To) that the log did not have any more when they were to be read. A former owner may have stored some.

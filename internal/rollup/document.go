@@ -16,6 +16,9 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
+// MostRows is how many rows a document has at most, unless update-meta gave it more: the minutes of an hour.
+const MostRows = 60
+
 // FieldRevision is the field of control that counts how often a document was replaced, from 1.
 const FieldRevision = "rev"
 

@@ -338,7 +338,9 @@ func TestDocumentIsABucket(t *testing.T) {
 	}
 }
 
-func sameValue(a, b bson.RawValue) bool { return a.Type == b.Type && string(a.Value) == string(b.Value) }
+func sameValue(a, b bson.RawValue) bool {
+	return a.Type == b.Type && string(a.Value) == string(b.Value)
+}
 
 // sorted has the fields of a document in the order of their names: a bucket keeps no other order.
 func sorted(t testing.TB, d bson.Raw) bson.Raw {

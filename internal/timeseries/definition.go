@@ -16,6 +16,8 @@ type Definition struct {
 	Options `bson:",inline"`
 	// Segments: the collection may hold segments. That is never taken back.
 	Segments bool `bson:"segments,omitempty"`
+	// RollupOf names the time series of which this one holds totals. Nothing else is stored in it. Empty means that it holds measurements.
+	RollupOf string `bson:"rollupOf,omitempty"`
 }
 
 // ReadDefinition reads a stored definition, with its options normalised. The error says what is wrong with the document.

@@ -1,0 +1,331 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/rollup"
+	"waterwheel/sink"
+)
+
+// DamagedError says that a document cannot be read, so that it is not known what belongs into the rows of its series.
+type DamagedError struct {
+	ID  string
+	Err error
+}
+
+// Error names the document.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("the document %s is damaged, so the rows of its hours cannot be computed: %v; repair or delete it", e.ID, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+var (
+	errContended = errors.New("other keepers have replaced the same rollup documents again and again")
+	errSlow      = errors.New("reading what is shown at one moment has taken too long")
+)
+
+const (
+	// computeTries is how often some rows are computed when others are quicker.
+	computeTries = 10
+	// longestLook bounds how long what is shown at one moment is read. Segments that have ended are kept for longer.
+	longestLook = 30 * time.Second
+	// frozenMargin is how long before it could lose a measurement an hour is frozen.
+	frozenMargin = time.Hour
+)
+
+// work is what a pass, a note or a command does.
+type work struct {
+	rollups *sink.Rollups
+	state   sink.RollupState
+	metrics *Metrics
+	// free: rows may shrink (a note says so, or --replace). purges: rows of frozen hours go as well.
+	free, purges bool
+	// rest is called after each step with the time that it took.
+	rest func(ctx context.Context, worked time.Duration) error
+	now  func() time.Time // of this process
+	// linger is noteLinger.
+	linger time.Duration
+	// size is how many series are read at a time, by how many measurements the last had.
+	size int
+
+	frozen int64 // late measurements that are in no row
+}
+
+// Bounds of how many series are read at a time, and the measurements that are aimed at.
+const (
+	firstSeries  = 16
+	mostSeries   = 500
+	aimedPerLook = 50_000
+	// seriesPerMoment is how many series are computed at one moment where there are segments, all of which are read for each moment.
+	seriesPerMoment = 1000
+)
+
+// hours computes the rows of minutes and hours of a run, some series at a time.
+func (w *work) hours(ctx context.Context, r run, t *touched) error {
+	for some := range slices.Chunk(r.keys, seriesPerMoment) {
+		for tries := 0; len(some) > 0; tries++ {
+			if tries == computeTries {
+				return errContended
+			}
+			began := w.now()
+			left, err := w.attempt(ctx, run{r.from, r.to, some}, t)
+			if err != nil {
+				return err
+			}
+			if len(left) < len(some) {
+				tries = 0
+			}
+			some = left
+			if err := w.rest(ctx, w.now().Sub(began)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// target is a rollup document that is to be replaced, as it was read.
+type target struct {
+	level rollup.Level
+	key   string
+	to    int64 // where its period ends
+	dirty bool  // some of its rows were computed
+	rollup.Document
+}
+
+// attempt computes the rows of series once: it reads the documents of the rows, then what is shown at one moment, and stores. It returns
+// the series that are left: somebody else was quicker with one of their documents, or the moment is too long ago.
+func (w *work) attempt(ctx context.Context, r run, t *touched) (left []string, err error) {
+	targets, err := w.targets(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	began := w.now()
+	now, err := w.rollups.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := newSource(w.state.Options, &r)
+	if w.state.Segments {
+		if err := w.rollups.Segments(ctx, s.options, now, s.from, s.to, s.add); err != nil {
+			return nil, err
+		}
+	}
+	for rest := r.keys; len(rest) > 0; {
+		w.size = max(1, min(w.size, mostSeries))
+		some := rest[:min(w.size, len(rest))]
+		read, err := s.buckets(ctx, w.rollups, now, some)
+		if err != nil {
+			return nil, err
+		}
+		if w.now().Sub(began) > longestLook {
+			w.size /= 4
+			if len(some) == 1 && len(rest) == len(r.keys) {
+				return nil, errSlow
+			}
+			return append(left, rest...), nil
+		}
+		w.size = len(some) * aimedPerLook / max(read, 1)
+		of := targetsOf(targets, some)
+		frozen := w.replace(of, s, now, t)
+		stored, err := w.put(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		if stored {
+			w.frozen += frozen
+		} else {
+			left = append(left, some...)
+		}
+		s.forget(some)
+		rest = rest[len(some):]
+	}
+	return left, nil
+}
+
+// targetsOf are the targets of some series.
+func targetsOf(targets map[string][]*target, keys []string) (all []*target) {
+	for _, key := range keys {
+		all = append(all, targets[key]...)
+	}
+	return all
+}
+
+// targets reads the documents that hold the rows of a run, of all levels but days. Those that are not there have revision 0.
+func (w *work) targets(ctx context.Context, r run) (map[string][]*target, error) {
+	all := map[string][]*target{}
+	for _, level := range w.state.Levels {
+		if level.Name == rollup.Day {
+			continue
+		}
+		of, err := w.documents(ctx, level, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range of {
+			all[d.key] = append(all[d.key], d)
+		}
+	}
+	return all, nil
+}
+
+// documents reads the documents of a level that hold the rows of a run.
+func (w *work) documents(ctx context.Context, level rollup.Level, r run) (all []*target, err error) {
+	byID := map[bson.ObjectID]*target{}
+	var ids []bson.ObjectID
+	for _, key := range r.keys {
+		meta := metaOf(key)
+		for from, to := level.Period(r.from); from < r.to; from, to = level.Period(to) {
+			d := &target{level: level, key: key, to: to, Document: rollup.Document{ID: level.ID(meta, from), Meta: meta, From: from}}
+			if other := byID[d.ID]; other != nil {
+				return nil, fmt.Errorf("two series have the same _id %s in level %s: change the meta of one of them", d.ID.Hex(), level.Name)
+			}
+			byID[d.ID] = d
+			ids, all = append(ids, d.ID), append(all, d)
+		}
+	}
+	options := level.Options(w.state.Options)
+	for some := range slices.Chunk(ids, mostIDs) {
+		var failed error
+		err = w.rollups.Documents(ctx, level.Name, some, func(raw bson.Raw) error {
+			d, err := rollup.Decode(raw, options)
+			if err == nil && !sameMeta(d.Meta, byID[d.ID].Meta) {
+				err = fmt.Errorf("the rollup document %s of level %s is of the series %v, and its _id of %v: somebody has edited it; delete it, and run `waterwheel rollup build`",
+					d.ID.Hex(), level.Name, d.Meta, byID[d.ID].Meta)
+			}
+			if err != nil {
+				failed = err
+				return nil
+			}
+			byID[d.ID].Document = d
+			return nil
+		})
+		if err == nil {
+			err = failed
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// mostIDs bounds the _ids of one query.
+const mostIDs = 2000
+
+// replace puts the rows of measurements into the documents, and returns how many late measurements are in no row of the coarsest level
+// that is computed from measurements.
+func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) (frozen int64) {
+	coarsest := w.coarsest()
+	counted := w.state.Defined
+	for _, d := range targets {
+		defined, _ := counted.Level(d.level.Name)
+		rules := defined.Rules()
+		rows := s.rows(s.series[d.key], d.level, rules)
+		for hour := max(s.from, d.From); hour < min(s.to, d.to); hour += hourMs {
+			late := int64(0)
+			if d.level.Name == coarsest {
+				late = t.late(d.key, hour)
+			}
+			if w.isFrozen(d.level, hour, now) {
+				if w.purges {
+					d.Replace(hour, hour+hourMs, nil)
+					d.dirty = true
+				}
+				frozen += late
+				continue
+			}
+			d.dirty = true
+			if w.replaceHour(d, hour, within(rows, hour, hour+hourMs), rules.CountField()) {
+				frozen += late
+			}
+		}
+	}
+	return frozen
+}
+
+// coarsest is the name of the coarsest level that is computed from measurements.
+func (w *work) coarsest() string {
+	if w.state.Levels.Has(rollup.Hour) {
+		return rollup.Hour
+	}
+	return rollup.Minute
+}
+
+// replaceHour replaces the rows of an hour. A row that would shrink stays as it is, unless rows may shrink (R3); kept reports that one
+// did.
+func (w *work) replaceHour(d *target, from int64, rows []rollup.Stored, count string) (kept bool) {
+	if w.free {
+		d.Replace(from, from+hourMs, rows)
+		return false
+	}
+	step := d.level.Step.Milliseconds()
+	for at := from; at < from+hourMs; at += step {
+		fresh := within(rows, at, at+step)
+		if countOf(fresh, count) < countOf(within(d.Rows, at, at+step), count) {
+			kept = true
+			continue
+		}
+		d.Replace(at, at+step, fresh)
+	}
+	return kept
+}
+
+// within are the rows, which are in order, whose windows begin in [from, to).
+func within(rows []rollup.Stored, from, to int64) []rollup.Stored {
+	begin, _ := slices.BinarySearchFunc(rows, from, func(s rollup.Stored, at int64) int { return int(min(max(s.Time-at, -1), 1)) })
+	end, _ := slices.BinarySearchFunc(rows, to, func(s rollup.Stored, at int64) int { return int(min(max(s.Time-at, -1), 1)) })
+	return slices.Clone(rows[begin:end])
+}
+
+func countOf(rows []rollup.Stored, count string) (n int64) {
+	for _, row := range rows {
+		n += row.Count(count)
+	}
+	return n
+}
+
+// isFrozen reports whether the rows of an hour are not computed again: MongoDB may soon delete its measurements, or its rows.
+func (w *work) isFrozen(level rollup.Level, hour int64, now time.Time) bool {
+	if kept := w.state.Options.ExpireAfterSeconds; kept > 0 && hour < now.Add(frozenMargin).UnixMilli()-kept*1000 {
+		return true
+	}
+	from, _ := level.Period(hour)
+	return level.Expire > 0 && from < now.Add(-level.Expire).UnixMilli()
+}
+
+// put stores the documents of which rows were computed; false means that somebody else was quicker with one of them. A document that is
+// not there and would have no rows is not stored.
+func (w *work) put(ctx context.Context, targets []*target) (all bool, err error) {
+	all = true
+	for _, level := range w.state.Levels {
+		var documents []rollup.Document
+		rows := 0
+		for _, d := range targets {
+			if d.level.Name != level.Name || !d.dirty || d.Revision == 0 && len(d.Rows) == 0 {
+				continue
+			}
+			d.Revision++
+			documents = append(documents, d.Document)
+			rows += len(d.Rows)
+		}
+		if len(documents) == 0 {
+			continue
+		}
+		done, err := w.rollups.Put(ctx, level.Name, level.Options(w.state.Options), documents)
+		if err != nil {
+			return false, err
+		}
+		all = all && done
+		w.metrics.rows(level.Name, rows)
+	}
+	return all, nil
+}

@@ -1,0 +1,173 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"waterwheel/internal/rollup"
+)
+
+const dayMs = 24 * hourMs
+
+// dayRun are some days of one month, and the series of which all of them are folded.
+type dayRun struct {
+	days []int64
+	keys []string
+}
+
+// dayRuns are the days in which hours of series were computed, by month. Series with the same days share a run.
+func dayRuns(hours []run) []dayRun {
+	day, _ := rollup.LevelOf(rollup.Day)
+	type month struct {
+		from int64
+		key  string
+	}
+	days := map[month]map[int64]bool{}
+	for _, r := range hours {
+		for at := floorTo(r.from, dayMs); at < r.to; at += dayMs {
+			from, _ := day.Period(at)
+			for _, key := range r.keys {
+				of := days[month{from, key}]
+				if of == nil {
+					of = map[int64]bool{}
+					days[month{from, key}] = of
+				}
+				of[at] = true
+			}
+		}
+	}
+	var all []dayRun
+	index := map[string]int{}
+	months := slices.SortedFunc(maps.Keys(days), func(a, b month) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.key, b.key)) })
+	for _, m := range months {
+		list := slices.Sorted(maps.Keys(days[m]))
+		same := ""
+		for _, at := range list {
+			same += time.UnixMilli(at).UTC().Format(time.DateOnly) + " "
+		}
+		at, ok := index[same]
+		if !ok {
+			at = len(all)
+			index[same] = at
+			all = append(all, dayRun{days: list})
+		}
+		all[at].keys = append(all[at].keys, m.key)
+	}
+	return all
+}
+
+// seriesPerFold is how many series are folded at a time.
+const seriesPerFold = 100
+
+// days folds the rows of days from the documents of hours.
+func (w *work) days(ctx context.Context, hours []run) error {
+	level, ok := w.level(rollup.Day)
+	if !ok {
+		return nil
+	}
+	for _, r := range dayRuns(hours) {
+		for some := range slices.Chunk(r.keys, seriesPerFold) {
+			began := w.now()
+			if err := w.someDays(ctx, level, dayRun{r.days, some}); err != nil {
+				return err
+			}
+			if err := w.rest(ctx, w.now().Sub(began)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *work) level(name string) (rollup.Level, bool) {
+	at := slices.IndexFunc(w.state.Levels, func(l rollup.Level) bool { return l.Name == name })
+	if at < 0 {
+		return rollup.Level{}, false
+	}
+	return w.state.Levels[at], true
+}
+
+func (w *work) someDays(ctx context.Context, level rollup.Level, r dayRun) error {
+	for range computeTries {
+		done, err := w.fold(ctx, level, r)
+		if err != nil || done {
+			return err
+		}
+	}
+	return errContended
+}
+
+// fold folds some days of some series once. The documents of days are read before those of hours, so that no other keeper's later fold
+// is replaced by an earlier one.
+func (w *work) fold(ctx context.Context, level rollup.Level, r dayRun) (done bool, err error) {
+	first, last := r.days[0], r.days[len(r.days)-1]+dayMs
+	targets, err := w.documents(ctx, level, run{first, last, r.keys})
+	if err != nil {
+		return false, err
+	}
+	now, err := w.rollups.Clock(ctx)
+	if err != nil {
+		return false, err
+	}
+	hours, err := w.hourRows(ctx, r, first, last)
+	if err != nil {
+		return false, err
+	}
+	defined, _ := w.state.Defined.Level(rollup.Day)
+	rules := defined.Rules()
+	for _, d := range targets {
+		of := hours[d.key]
+		for _, at := range r.days {
+			if w.isFrozenDay(level, at, now) {
+				if w.purges {
+					d.Replace(at, at+dayMs, nil)
+					d.dirty = true
+				}
+				continue
+			}
+			d.dirty = true
+			var fresh []rollup.Stored
+			if rows := within(of, at, at+dayMs); len(rows) > 0 {
+				row := rules.NewRow(at)
+				for _, hour := range rows {
+					row.Fold(hour.Fields)
+				}
+				fresh = []rollup.Stored{{Time: at, Fields: row.Document()}}
+			}
+			if !w.free && countOf(fresh, rules.CountField()) < countOf(within(d.Rows, at, at+dayMs), rules.CountField()) {
+				continue // R3: hours have expired, or were deleted by hand
+			}
+			d.Replace(at, at+dayMs, fresh)
+		}
+	}
+	return w.put(ctx, targets)
+}
+
+// hourRows are the rows of hours of some series, in the order of time.
+func (w *work) hourRows(ctx context.Context, r dayRun, from, to int64) (map[string][]rollup.Stored, error) {
+	level, _ := w.level(rollup.Hour)
+	documents, err := w.documents(ctx, level, run{from, to, r.keys})
+	if err != nil {
+		return nil, err
+	}
+	rows := map[string][]rollup.Stored{}
+	for _, d := range documents {
+		rows[d.key] = append(rows[d.key], d.Rows...)
+	}
+	for _, of := range rows {
+		slices.SortStableFunc(of, func(a, b rollup.Stored) int { return cmp.Compare(a.Time, b.Time) })
+	}
+	return rows, nil
+}
+
+// isFrozenDay reports whether a day is not folded again: MongoDB may soon delete the rows of its hours, or its own.
+func (w *work) isFrozenDay(level rollup.Level, day int64, now time.Time) bool {
+	if hour, _ := w.level(rollup.Hour); hour.Expire > 0 && day < now.Add(-hour.Expire).UnixMilli() {
+		return true
+	}
+	from, _ := level.Period(day)
+	return level.Expire > 0 && from < now.Add(-level.Expire).UnixMilli()
+}

@@ -1,0 +1,124 @@
+package keeper
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// edit is a text of a file, and what stands there instead.
+type edit struct{ file, text, instead string }
+
+// defects are mistakes in the source of the protocol. The model must notice each.
+var defects = []struct {
+	name  string
+	edits []edit
+}{
+	{"the watermark moves before the rows are acknowledged", []edit{
+		{"pass.go", "for _, mark := range marks {", "if _, err := w.rollups.Move(ctx, &p.Owned, marks, raised(marks, p)); err != nil {\n\t\treturn err\n\t}\n\tfor _, mark := range marks {"},
+		{"pass.go", "// positions computes", "func raised(marks []rollup.Watermark, p *Partition) (next []rollup.Watermark) {\n\tfor _, m := range marks {\n\t\tif m.Topic() == p.Source.TopicID {\n\t\t\tm.Below = max(m.Below, p.Done)\n\t\t}\n\t\tnext = append(next, m)\n\t}\n\treturn next\n}\n\n// positions computes"},
+	}},
+	{"the watermark moves whoever has the partition, and whatever it was", []edit{
+		{"../../sink/rollup.go", "document(append(o.is(), bson.E{Key: rollup.FieldWatermarks, Value: before}))", "withID(o.ID)"},
+	}},
+	{"a claim does not lower the watermark", []edit{{"../../sink/rollup.go", "rollup.Lowered(list, p.source.TopicID, start)", "rollup.Lowered(list, p.source.TopicID, 1<<62)"}}},
+	{"a document is replaced whatever its revision", []edit{
+		{"../../sink/rollup.go", "isMeta(d.Meta), {Key: rollup.PathRevision, Value: d.Revision - 1}}", "isMeta(d.Meta)}"},
+	}},
+	{"the sources are read before the revision", []edit{
+		{"compute.go", "targets, err := w.targets(ctx, r)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tbegan", "began"},
+		{"compute.go", "w.size = len(some) * aimedPerLook", "targets, err := w.targets(ctx, r)\n\t\tif err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t\tw.size = len(some) * aimedPerLook"},
+	}},
+	{"a document is not replaced by an equal one", []edit{
+		{"compute.go", "d.dirty = true\n\t\t\tif w.replaceHour", "before := string((&d.Document).Encode(d.level.Options(w.state.Options)))\n\t\t\tdefer func() { d.dirty = d.dirty || string((&d.Document).Encode(d.level.Options(w.state.Options))) != before }()\n\t\t\tif w.replaceHour"},
+	}},
+	{"there is no fence", []edit{
+		{"../../sink/rollup.go", "done, err := changed(r.write(ctx, func(ctx context.Context) (Reply, error) {\n\t\treturn r.ports.Partitions.Update(ctx, []Update{{\n\t\t\tFilter: document(o.is()), Update: setFields(bson.D{{Key: fieldRolled, Value: bson.NewDateTimeFromTime(now)}}),\n\t\t}})\n\t}))", "done, err := true, error(nil)"},
+	}},
+	{"the watermark moves to what was done after the scan", []edit{{"pass.go", "mark.Below = max(mark.Below, to)", "mark.Below = max(mark.Below, to+2)"}}},
+	{"a position counts as often as it is shown", []edit{{"source.go", "return again", "return false"}}},
+	{"a note goes before the edit is over", []edit{{"notes.go", "if err != nil || !over {", "if err != nil {"}}},
+	{"a note goes without computing its rows", []edit{{"notes.go", "err = free.compute(ctx, hours.runs(), nil)", "_ = hours"}}},
+	{"rows may shrink", []edit{{"compute.go", "if w.free {\n\t\td.Replace", "if true {\n\t\td.Replace"}}},
+	{"frozen hours are read", []edit{{"compute.go", "if kept := w.state.Options.ExpireAfterSeconds; kept > 0 &&", "if kept := w.state.Options.ExpireAfterSeconds; kept < 0 &&"}, {"compute.go", "if countOf(fresh, count) < countOf(within(d.Rows, at, at+step), count) {", "if false {"}}},
+	{"days are folded from hours that were read before them", []edit{
+		{"days.go", "targets, err := w.documents(ctx, level, run{first, last, r.keys})\n\tif err != nil {\n\t\treturn false, err\n\t}\n", ""},
+		{"days.go", "defined, _ := w.state.Defined.Level(rollup.Day)", "targets, err := w.documents(ctx, level, run{first, last, r.keys})\n\tif err != nil {\n\t\treturn false, err\n\t}\n\tdefined, _ := w.state.Defined.Level(rollup.Day)"},
+	}},
+	{"segments are read after buckets", []edit{
+		{"compute.go", "if w.state.Segments {", "if false {"},
+		{"source.go", "for _, key := range keys {\n\t\ts.order", "if err := r.Segments(ctx, s.options, now, s.from, s.to, s.addSegment(keys)); err != nil {\n\t\treturn 0, err\n\t}\n\tfor _, key := range keys {\n\t\ts.order"},
+		{"source.go", "// arenaBytes is", "func (s *source) addSegment([]string) func(bson.Raw) error { return s.add }\n\n// arenaBytes is"},
+	}},
+	{"segments are not read", []edit{{"compute.go", "if w.state.Segments {", "if false {"}}},
+	{"a former topic is dropped before it is computed", []edit{{"pass.go", "to = math.MaxInt64", "to = mark.Below + math.MaxInt64*0"}}},
+}
+
+var failedSeed = regexp.MustCompile(`seed (\d+): (.*)`)
+
+// TestModelNoticesEachDefect runs the model on damaged copies of the source. It takes minutes, so it is part of make sim.
+func TestModelNoticesEachDefect(t *testing.T) {
+	if os.Getenv("ROLLUP_DEFECTS") == "" {
+		t.Skip("set ROLLUP_DEFECTS=1: it builds the model once for each defect")
+	}
+	for _, d := range defects {
+		t.Run(d.name, func(t *testing.T) {
+			out := runDamaged(t, d.edits)
+			found := failedSeed.FindStringSubmatch(out)
+			if found == nil {
+				t.Fatalf("the model has not noticed it:\n%s", out)
+			}
+			t.Log(found[2])
+		})
+	}
+}
+
+// runDamaged runs the model with a damaged source, and returns what it writes.
+func runDamaged(t *testing.T, edits []edit) string {
+	t.Helper()
+	dir := t.TempDir()
+	damaged := map[string]string{}
+	for _, e := range edits {
+		path, err := filepath.Abs(e.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := path
+		if damaged[path] != "" {
+			from = damaged[path]
+		}
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(string(text), e.text) != 1 {
+			t.Fatalf("%s has %q %d times", e.file, e.text, strings.Count(string(text), e.text))
+		}
+		damaged[path] = filepath.Join(dir, filepath.Base(path))
+		if err := os.WriteFile(damaged[path], []byte(strings.Replace(string(text), e.text, e.instead, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": damaged})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", "-overlay="+list, "-run=^TestModel$", ".", "-model.runs=3000", "-model.seed=1")
+	out, err := command.CombinedOutput()
+	if err == nil || strings.Contains(string(out), "[build failed]") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}

@@ -1,0 +1,282 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/rollup"
+	"waterwheel/sink"
+)
+
+var errFull = errors.New("more hours than may be held")
+
+// Options set a Keeper up.
+type Options struct {
+	// Rollups are those of the time series of each topic.
+	Rollups map[string]*sink.Rollups
+	// Levels are those that this process keeps, of those that a time series has.
+	Levels rollup.Levels
+	// Interval is the time between two passes of a partition.
+	Interval time.Duration
+	// Share is the part of its time that the keeper works, above zero and at most 1.
+	Share float64
+	// Partitions are those that this process owns now.
+	Partitions func() []Partition
+	Metrics    *Metrics
+	Log        *slog.Logger
+}
+
+// Keeper keeps the rollups of the partitions that a process owns.
+type Keeper struct {
+	o        Options
+	schedule map[record.Partition]*turn
+	noted    map[string]time.Time // when the notes of a time series were looked at last
+	computed map[string]bool      // notes whose rows were computed since the edit was over
+	told     bool                 // a failure was logged, and no pass has ended since
+}
+
+// turn is when a partition is next.
+type turn struct {
+	next     time.Time
+	complete time.Time // when its rows were complete last, or the partition came
+	failures int
+}
+
+// New returns a keeper that does nothing yet.
+func New(o Options) *Keeper {
+	return &Keeper{o: o, schedule: map[record.Partition]*turn{}, noted: map[string]time.Time{}, computed: map[string]bool{}}
+}
+
+const (
+	// look is how often the keeper looks for work.
+	look = time.Second
+	// noteInterval is how often it looks for notes.
+	noteInterval = time.Minute
+	// retryAfter is how long after a failure a pass is tried again, at most.
+	retryAfter = time.Minute
+	// hurryAfter is how many intervals a partition may be behind before the keeper rests no more.
+	hurryAfter = 2
+)
+
+// Run keeps rollups until the context ends.
+func (k *Keeper) Run(ctx context.Context) {
+	defer func() {
+		for _, r := range k.o.Rollups {
+			r.Close()
+		}
+	}()
+	tick := time.NewTicker(min(look, k.o.Interval))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		k.notes(ctx)
+		k.passes(ctx)
+	}
+}
+
+// passes runs the passes that are due, the partition that waits longest first.
+func (k *Keeper) passes(ctx context.Context) {
+	for ctx.Err() == nil {
+		owned := k.owned()
+		due := slices.MinFunc(append(owned, nil), func(a, b *Partition) int { return k.compare(a, b) })
+		if due == nil || k.turn(due).next.After(time.Now()) {
+			return
+		}
+		k.pass(ctx, due)
+	}
+}
+
+// owned are the partitions of now, each with its turn. Those that went elsewhere are forgotten.
+func (k *Keeper) owned() (owned []*Partition) {
+	seen, all := time.Now(), k.o.Partitions()
+	present := map[record.Partition]bool{}
+	var oldest time.Time
+	for i := range all {
+		p := &all[i]
+		p.Seen = seen
+		if k.o.Rollups[p.Source.Topic] == nil {
+			continue
+		}
+		present[nameOf(p)] = true
+		owned = append(owned, p)
+		if t := k.turn(p); oldest.IsZero() || t.complete.Before(oldest) {
+			oldest = t.complete
+		}
+	}
+	for name := range k.schedule {
+		if !present[name] {
+			delete(k.schedule, name)
+		}
+	}
+	k.o.Metrics.setComplete(oldest)
+	return owned
+}
+
+func nameOf(p *Partition) record.Partition {
+	return record.Partition{Topic: p.Source.Topic, Number: p.Source.Partition}
+}
+
+// compare orders partitions by their turns; nil comes last.
+func (k *Keeper) compare(a, b *Partition) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return cmp.Or(k.turn(a).next.Compare(k.turn(b).next), nameOf(a).Compare(nameOf(b)))
+}
+
+// turn is that of a partition. The first one comes within an interval, spread by the name, so that those of many consumers do not come
+// at once.
+func (k *Keeper) turn(p *Partition) *turn {
+	name := nameOf(p)
+	t := k.schedule[name]
+	if t == nil {
+		now := time.Now()
+		t = &turn{complete: now, next: now.Add(time.Duration(float64(k.o.Interval) * float64(hashOf(p.ID)%1000) / 1000))}
+		k.schedule[name] = t
+	}
+	return t
+}
+
+// pass runs one pass.
+func (k *Keeper) pass(ctx context.Context, p *Partition) {
+	t, began := k.turn(p), time.Now()
+	w, err := k.work(ctx, k.o.Rollups[p.Source.Topic], t)
+	if err == nil && w == nil { // it has no levels any more
+		t.next = began.Add(k.o.Interval)
+		return
+	}
+	if err == nil {
+		err = w.pass(ctx, p, mostHours)
+		k.o.Metrics.frozen.Add(float64(w.frozen))
+	}
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, claim.ErrOtherOwner): // it went elsewhere, or the claim is being renewed
+		t.next = time.Now().Add(min(retryAfter, k.o.Interval))
+	case err != nil:
+		t.failures++
+		t.next = time.Now().Add(min(retryAfter, k.o.Interval))
+		k.o.Metrics.passes.WithLabelValues(passFailed).Inc()
+		k.failed(err, "topic", p.Source.Topic, "partition", p.Source.Partition)
+	default:
+		k.o.Metrics.passes.WithLabelValues(passDone).Inc()
+		t.failures, t.next, t.complete = 0, began.Add(k.o.Interval), began
+		k.succeeded()
+		if w.frozen > 0 {
+			k.o.Log.Warn("late measurements are in no rollup: their hours have expired, or something has deleted measurements of them",
+				"topic", p.Source.Topic, "partition", p.Source.Partition, "measurements", w.frozen)
+		}
+	}
+}
+
+func (k *Keeper) failed(err error, about ...any) {
+	if k.told {
+		k.o.Log.Debug("rollups are behind", append(about, "err", err)...)
+		return
+	}
+	k.told = true
+	k.o.Log.Warn("rollups are behind: a pass has failed and is tried again; measurements are stored all the same", append(about, "err", err)...)
+}
+
+func (k *Keeper) succeeded() {
+	if k.told {
+		k.told = false
+		k.o.Log.Info("rollups go on")
+	}
+}
+
+// work prepares the work on a time series; nil means that it has no levels that this process keeps.
+func (k *Keeper) work(ctx context.Context, r *sink.Rollups, t *turn) (*work, error) {
+	state, err := r.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	state.Levels = slices.DeleteFunc(state.Levels, func(l rollup.Level) bool { return !k.o.Levels.Has(l.Name) })
+	if len(state.Levels) == 0 {
+		return nil, nil
+	}
+	w := newWork(r, state, k.o.Metrics)
+	w.rest = func(ctx context.Context, worked time.Duration) error { return k.rest(ctx, worked, t) }
+	return w, nil
+}
+
+func newWork(r *sink.Rollups, state sink.RollupState, m *Metrics) *work {
+	return &work{
+		rollups: r, state: state, metrics: m, now: time.Now, linger: noteLinger, size: firstSeries,
+		rest: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	}
+}
+
+// rest counts the time of work, and waits so long that the keeper works no more than its share, unless it is behind.
+func (k *Keeper) rest(ctx context.Context, worked time.Duration, t *turn) error {
+	k.o.Metrics.seconds.Add(worked.Seconds())
+	pause := time.Duration(float64(worked) * (1/k.o.Share - 1))
+	if t != nil && time.Since(t.complete) > hurryAfter*k.o.Interval {
+		pause = 0
+	}
+	if pause <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// notes computes the rows of series that commands have edited.
+func (k *Keeper) notes(ctx context.Context) {
+	for _, r := range k.o.Rollups {
+		if every := min(noteInterval, k.o.Interval); time.Since(k.noted[r.Name()]) < every || len(k.owned()) == 0 {
+			continue
+		}
+		k.noted[r.Name()] = time.Now()
+		if err := k.notesOf(ctx, r); err != nil && ctx.Err() == nil {
+			k.failed(err, "collection", r.Name())
+		}
+	}
+}
+
+func (k *Keeper) notesOf(ctx context.Context, r *sink.Rollups) error {
+	notes, err := r.Notes(ctx)
+	if err != nil || len(notes) == 0 {
+		return err
+	}
+	w, err := k.work(ctx, r, nil)
+	if err != nil || w == nil {
+		return err
+	}
+	for i := range notes {
+		n := &notes[i]
+		if k.computed[n.ID] && time.Since(n.Edited) < noteLinger { // to be computed once more, later
+			continue
+		}
+		gone, err := w.note(ctx, n)
+		if err != nil {
+			return err
+		}
+		if delete(k.computed, n.ID); !gone && !n.Edited.IsZero() {
+			k.computed[n.ID] = true
+		}
+	}
+	k.succeeded()
+	return nil
+}

@@ -1,0 +1,70 @@
+package keeper
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics count what keepers do.
+type Metrics struct {
+	passes   *prometheus.CounterVec
+	stored   *prometheus.CounterVec
+	frozen   prometheus.Counter
+	seconds  prometheus.Counter
+	mu       sync.Mutex
+	complete time.Time // of all partitions, the oldest time at which rows were complete; zero means that there is none
+}
+
+// NewMetrics makes the metrics; a nil registerer keeps none.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "waterwheel_rollup_passes_total", Help: "Passes of the rollups of a partition.",
+		}, []string{"outcome"}),
+		stored: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "waterwheel_rollup_rows_total", Help: "Rollup rows written.",
+		}, []string{"level"}),
+		frozen: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waterwheel_rollup_frozen_total", Help: "Late measurements of hours whose rows are not computed any more.",
+		}),
+		seconds: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waterwheel_rollup_work_seconds_total", Help: "Time spent on rollups, without rests.",
+		}),
+	}
+	if reg == nil {
+		return m
+	}
+	for _, outcome := range []string{passDone, passFailed} {
+		m.passes.WithLabelValues(outcome)
+	}
+	behind := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "waterwheel_rollup_behind_seconds", Help: "How long ago the rollups of the partition that waits longest were complete.",
+	}, m.behind)
+	reg.MustRegister(m.passes, m.stored, m.frozen, m.seconds, behind)
+	return m
+}
+
+// Outcomes of a pass.
+const (
+	passDone   = "done"
+	passFailed = "failed"
+)
+
+func (m *Metrics) rows(level string, n int) { m.stored.WithLabelValues(level).Add(float64(n)) }
+
+func (m *Metrics) behind() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.complete.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(m.complete).Seconds())
+}
+
+func (m *Metrics) setComplete(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.complete = at
+}

@@ -1,0 +1,525 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/claim"
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+	"waterwheel/sink"
+)
+
+var (
+	modelRuns = flag.Int("model.runs", 150, "random courses of TestModel")
+	modelSeed = flag.Uint64("model.seed", 0, "the first course; 0: a random one")
+)
+
+// TestModel runs random courses, and looks at R1 and R3 after every step of each, and at all rows when it is calm.
+func TestModel(t *testing.T) {
+	seed := *modelSeed
+	if seed == 0 {
+		seed = rand.Uint64N(1 << 40)
+	}
+	met := map[string]int{}
+	for run := range uint64(*modelRuns) {
+		w := newWorld(seed + run)
+		w.course(120)
+		if w.violation != "" {
+			for _, line := range w.trail {
+				t.Log(line)
+			}
+			t.Fatalf("seed %d: %s", seed+run, w.violation)
+		}
+		for _, line := range w.trail {
+			met[line]++
+		}
+	}
+	t.Logf("seed %d, %d courses: %v", seed, *modelRuns, met)
+	for _, what := range []string{"a pass", "a crash", "a claim that goes back", "a topic made again", "a hand deletes", "expired", "metas change", "series deleted", "notes computed", "compacted", "late"} {
+		if met[what] == 0 && *modelRuns >= 100 {
+			t.Errorf("no course has met: %s", what)
+		}
+	}
+}
+
+// course lets things happen, and then waits until all is calm.
+func (w *world) course(steps int) {
+	for _, p := range w.parts {
+		w.claim(p, 0)
+	}
+	for range steps {
+		if w.violation != "" {
+			break
+		}
+		if n := len(w.actors); n > 0 && w.rnd.IntN(8) > 0 {
+			for range 1 + w.rnd.IntN(6) {
+				if len(w.actors) == 0 || w.violation != "" {
+					break
+				}
+				crash := w.rnd.IntN(40) == 0
+				if crash {
+					w.logf("a crash")
+				}
+				w.go1(w.actors[w.rnd.IntN(len(w.actors))], crash)
+			}
+			continue
+		}
+		w.happen()
+	}
+	w.quiet()
+}
+
+func (w *world) part() *part { return w.parts[w.rnd.IntN(len(w.parts))] }
+
+// happen is one thing that may happen at any time.
+func (w *world) happen() {
+	p := w.part()
+	switch n := w.rnd.IntN(100); {
+	case n < 30:
+		w.produce(p)
+	case n < 50:
+		w.store(p)
+	case n < 68:
+		w.pass(p)
+	case n < 74:
+		w.readNotes()
+	case n < 79:
+		w.compact()
+	case n < 83:
+		w.now = w.now.Add(time.Duration(1+w.rnd.IntN(20)) * time.Minute)
+		w.expire()
+	case n < 85:
+		w.now = w.now.Add(time.Duration(1+w.rnd.IntN(3)) * time.Hour)
+		w.expire()
+	case n < 89:
+		w.claim(p, w.rnd.IntN(3))
+	case n < 91:
+		w.handDelete()
+	case n < 95:
+		w.updateMeta()
+	case n < 97:
+		w.deleteMeta()
+	case n < 99:
+		w.topicAgain(p)
+	}
+	w.check()
+}
+
+var modelSeries = []string{"a", "b", "c"}
+
+// produce adds records to the log.
+func (w *world) produce(p *part) {
+	for range 1 + w.rnd.IntN(3) {
+		at := w.now.Add(-time.Duration(w.rnd.IntN(90)) * time.Minute)
+		if w.rnd.IntN(4) == 0 {
+			at = w.now.Add(-time.Duration(w.rnd.IntN(8*60)) * time.Minute)
+			w.logf("late")
+		}
+		hour := floorTo(at.UnixMilli(), hourMs)
+		bit := w.bits[hour]
+		if bit == 60 {
+			continue
+		}
+		w.bits[hour]++
+		r := &entry{offset: int64(len(p.log)), time: at.UnixMilli(), series: modelSeries[w.rnd.IntN(len(modelSeries))], bit: bit}
+		if w.of[hour] == nil {
+			w.of[hour] = map[int]*entry{}
+		}
+		w.of[hour][bit] = r
+		p.log = append(p.log, r)
+		p.unsaved[r.offset] = true
+	}
+}
+
+// store stores some of what waits, as a bucket or a segment; now and then a measurement comes twice.
+func (w *world) store(p *part) {
+	if !p.claimed {
+		return
+	}
+	var some []*entry
+	for _, r := range p.log {
+		if p.unsaved[r.offset] && w.rnd.IntN(3) > 0 && (len(some) == 0 || floorTo(r.time, modelSpan) == floorTo(some[0].time, modelSpan)) {
+			some = append(some, r)
+		}
+	}
+	if len(some) == 0 {
+		return
+	}
+	if w.rnd.IntN(3) == 0 {
+		w.put("buckets", w.bucket("", p, some, bson.D{{Key: "segment", Value: bson.D{{Key: "owner", Value: p.id()}}}}))
+	} else {
+		some = slices.DeleteFunc(some, func(r *entry) bool { return r.series != some[0].series })
+		w.put("buckets", w.bucket(some[0].series, p, some, nil))
+		if w.rnd.IntN(8) == 0 {
+			w.put("buckets", w.bucket(some[0].series, p, some[:1], nil)) // as a former version may have left it
+		}
+	}
+	for _, r := range some {
+		delete(p.unsaved, r.offset)
+	}
+}
+
+// compact freezes segments into hidden buckets, all at once: what queries see does not change.
+func (w *world) compact() {
+	shown := encoded(timeseries.SegmentsShown(w.now))
+	documents := w.mem.now()["buckets"]
+	for _, id := range slices.Sorted(maps.Keys(documents)) {
+		d := documents[id]
+		ended, has := d.Lookup("control", "segment", "visibleUntil").TimeOK()
+		switch {
+		case has && w.now.Sub(ended) > 10*time.Minute:
+			w.mem.write("buckets", func(all map[string]bson.Raw) { delete(all, id) })
+		case !has && matches(d, shown) && w.rnd.IntN(2) == 0:
+			w.compactOne(id, d)
+		}
+	}
+	w.logf("compacted")
+}
+
+func (w *world) compactOne(id string, d bson.Raw) {
+	until := w.now.Add(time.Duration(w.rnd.IntN(240)) * time.Second)
+	bySeries, sources := map[string][]*entry{}, map[string]*part{}
+	w.stored(true, func(of string, m measurement) {
+		if of == id {
+			bySeries[m.series] = append(bySeries[m.series], m.record)
+			sources[m.series] = &part{number: m.part, topic: m.topic}
+		}
+	})
+	for _, series := range modelSeries {
+		if records := bySeries[series]; records != nil {
+			w.put("buckets", w.bucket(series, sources[series], records, bson.D{
+				{Key: "closed", Value: true},
+				{Key: "compaction", Value: bson.D{{Key: "id", Value: "x"}, {Key: "visibleFrom", Value: until}}},
+			}))
+		}
+	}
+	ended := updated(d, encoded(bson.D{{Key: "$set", Value: bson.D{{Key: "control.segment.visibleUntil", Value: until}}}}))
+	w.mem.write("buckets", func(all map[string]bson.Raw) { all[id] = ended })
+}
+
+// expire is MongoDB's index.
+func (w *world) expire() {
+	before := bson.DateTime(w.now.Add(-keptFor).UnixMilli() - modelSpan)
+	w.mem.write("buckets", func(all map[string]bson.Raw) {
+		for id, d := range all {
+			if begin, _ := d.Lookup("control", "min", "time").DateTimeOK(); begin < int64(before) {
+				delete(all, id)
+				w.logf("expired")
+			}
+		}
+	})
+}
+
+// claim gives the partition to another process, which begins at what was committed (back 0), or before.
+func (w *world) claim(p *part, back int) {
+	store := sink.NewStore(w.ports(), sink.StoreOptions{
+		Namespace: "db.m.buckets", Collection: baseOptions, MaxCount: 1000, WriteTimeout: time.Second, Rollups: true,
+	})
+	p.claimed = false
+	handle := store.Partition(p.source(), "c", modelGroup, "host")
+	token := claim.Token{}
+	for i := range token {
+		token[i] = byte(w.rnd.IntN(256))
+	}
+	start := p.done()
+	if back > 1 {
+		start = w.rnd.Int64N(start + 1)
+		w.logf("a claim that goes back")
+	}
+	topic := p.topic
+	w.begin("claim", func(ctx context.Context, _ *actor) {
+		for range 3 {
+			seen, err := handle.Read(ctx)
+			if errors.Is(err, errCrash) {
+				return
+			}
+			if err == nil && seen.Claim != token {
+				_, err = handle.Claim(ctx, seen, claim.Claim{Token: token, Start: start})
+			}
+			if errors.Is(err, errCrash) {
+				return
+			}
+			if seen, err = handle.Read(ctx); err == nil && seen.Claim == token && p.topic == topic {
+				w.claimed(p, token, start)
+				return
+			}
+		}
+	})
+}
+
+// claimed makes a process the owner: what is not stored from the start on is stored again.
+func (w *world) claimed(p *part, token claim.Token, start int64) {
+	p.claim, p.claimed, p.start = token, true, start
+	stored := map[int64]bool{}
+	w.stored(true, func(_ string, m measurement) {
+		if m.part == p.number && m.topic == p.topic {
+			stored[m.record.offset] = true
+		}
+	})
+	for _, r := range p.log {
+		if p.unsaved[r.offset] = r.offset >= start && !stored[r.offset] && !w.isDeleted(p, r.offset); !p.unsaved[r.offset] {
+			delete(p.unsaved, r.offset)
+		}
+	}
+}
+
+// isDeleted reports whether delete-meta has noted the position.
+func (w *world) isDeleted(p *part, offset int64) bool {
+	return w.mem.now()["deleted"][string(p.topic[:])+string(rune(offset))] != nil
+}
+
+// handDelete deletes a bucket behind the back of everybody.
+func (w *world) handDelete() {
+	var ids []string
+	cells := map[string][]cell{}
+	w.stored(true, func(id string, m measurement) {
+		if cells[id] == nil {
+			ids = append(ids, id)
+		}
+		cells[id] = append(cells[id], cell{m.series, floorTo(m.record.time, hourMs)})
+	})
+	if len(ids) == 0 || len(w.actors) > 0 && w.rnd.IntN(2) == 0 {
+		return
+	}
+	id := ids[w.rnd.IntN(len(ids))]
+	for _, c := range cells[id] {
+		w.handed[c] = true
+	}
+	w.mem.write("buckets", func(all map[string]bson.Raw) { delete(all, id) })
+	w.logf("a hand deletes")
+}
+
+// pass begins a pass of the owner of a partition.
+func (w *world) pass(p *part) {
+	if !p.claimed {
+		return
+	}
+	of := Partition{Owned: sink.Owned{Source: p.source(), ID: p.id(), Group: modelGroup, Claim: p.claim}, Done: p.done(), Seen: w.now, Known: true}
+	w.logf("a pass")
+	most := mostHours
+	if w.rnd.IntN(3) == 0 {
+		most = 2
+	}
+	outer := w
+	w.begin("pass", func(ctx context.Context, _ *actor) {
+		of := of
+		if w, err := w.work(ctx); err == nil {
+			outer.unlessCrashed(w.pass(ctx, &of, most)) // it is tried again
+		}
+	})
+}
+
+// unlessCrashed fails the course for an error when all is calm.
+func (w *world) unlessCrashed(err error) {
+	if w.calm && err != nil && !errors.Is(err, errCrash) && !errors.Is(err, claim.ErrOtherOwner) && !errors.Is(err, errSlow) {
+		w.fail("when all is calm: %v", err)
+	}
+}
+
+// readNotes begins to compute the rows of notes.
+func (w *world) readNotes() {
+	w.logf("notes computed")
+	w.begin("notes", func(ctx context.Context, a *actor) {
+		of, err := w.work(ctx)
+		if err != nil {
+			return
+		}
+		if a.notes, err = of.rollups.Notes(ctx); err != nil {
+			return
+		}
+		for i := range a.notes {
+			if _, err := of.note(ctx, &a.notes[i]); err != nil {
+				w.unlessCrashed(err)
+				return
+			}
+		}
+	})
+}
+
+// series returns a filter on whole documents of a series that are not segments.
+func (w *world) documentsOf(series string) (ids []string) {
+	for id, d := range w.mem.now()["buckets"] {
+		if meta, _ := d.Lookup("meta").StringValueOK(); meta == series && d.Lookup("control", "segment").Type == 0 {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// isCompacted reports whether no segment is left, as the commands wait for.
+func (w *world) isCompacted() bool {
+	for _, d := range w.mem.now()["buckets"] {
+		if d.Lookup("control", "segment").Type != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// edit begins a command on whole series.
+func (w *world) edit(what string, series []string, deletes bool, do func(id string)) {
+	if !w.isCompacted() {
+		return
+	}
+	var metas []bson.RawValue
+	for _, one := range series {
+		metas = append(metas, encoded(bson.D{{Key: "m", Value: one}}).Lookup("m"))
+	}
+	w.logf("%s", what)
+	w.begin(what, func(ctx context.Context, a *actor) {
+		noted, err := sink.NoteRollupEdit(ctx, w.ports(), time.Second, metas, deletes)
+		if err != nil {
+			return
+		}
+		for _, id := range w.documentsOf(series[0]) {
+			for _, one := range series {
+				a.editing[one] = true
+			}
+			if w.step(ctx) != nil {
+				return
+			}
+			do(id)
+		}
+		if noted.Done(ctx) == nil {
+			clear(a.editing)
+		}
+	})
+}
+
+func (w *world) updateMeta() {
+	from, to := modelSeries[w.rnd.IntN(3)], modelSeries[w.rnd.IntN(3)]
+	if from == to {
+		return
+	}
+	w.edit("metas change", []string{from, to}, false, func(id string) {
+		w.mem.write("buckets", func(all map[string]bson.Raw) {
+			if all[id] != nil {
+				all[id] = updated(all[id], encoded(bson.D{{Key: "$set", Value: bson.D{{Key: "meta", Value: to}}}}))
+			}
+		})
+	})
+}
+
+func (w *world) deleteMeta() {
+	w.edit("series deleted", []string{modelSeries[w.rnd.IntN(3)]}, true, func(id string) {
+		w.stored(true, func(of string, m measurement) {
+			if of == id {
+				w.put("deleted", bson.D{{Key: "_id", Value: string(m.topic[:]) + string(rune(m.record.offset))}})
+			}
+		})
+		w.mem.write("buckets", func(all map[string]bson.Raw) { delete(all, id) })
+	})
+}
+
+// topicAgain deletes the topic, and makes it again.
+func (w *world) topicAgain(p *part) {
+	w.logf("a topic made again")
+	p.topic[15]++
+	p.log, p.unsaved, p.claimed, p.start = nil, map[int64]bool{}, false, 0
+	w.claim(p, 0)
+}
+
+// settleSteps bounds how many steps are waited for.
+const quietSteps = 20_000
+
+// drain lets all that was begun come to its end.
+func (w *world) drain() {
+	for range quietSteps {
+		if len(w.actors) == 0 {
+			return
+		}
+		w.go1(w.actors[w.rnd.IntN(len(w.actors))], false)
+	}
+	w.fail("it does not come to an end")
+	for len(w.actors) > 0 {
+		w.go1(w.actors[0], true)
+	}
+}
+
+// quiet ends what is under way, lets the owners finish, and compares all rows.
+func (w *world) quiet() {
+	w.calm = true
+	w.drain()
+	for _, p := range w.parts {
+		w.claim(p, 0)
+		w.drain()
+		for len(p.unsaved) > 0 && w.violation == "" {
+			w.store(p)
+		}
+	}
+	// Commands that were cut off are finished, and their notes grow old enough.
+	w.mem.write("options", func(all map[string]bson.Raw) {
+		for id, d := range all {
+			if d.Lookup("metas").Type != 0 && d.Lookup("edited").Type == 0 {
+				all[id] = updated(d, encoded(bson.D{{Key: "$set", Value: bson.D{{Key: "edited", Value: w.now}}}}))
+			}
+		}
+	})
+	w.now = w.now.Add(noteLinger + time.Second)
+	for range 2 {
+		w.readNotes()
+		w.drain()
+		for _, p := range w.parts {
+			w.pass(p)
+			w.drain()
+		}
+	}
+	w.check()
+	w.compare()
+}
+
+// compare compares all rows that are computed again with what is shown.
+func (w *world) compare() {
+	if w.violation != "" {
+		return
+	}
+	if noted := w.noted(); len(noted) > 0 {
+		w.fail("notes are left for %v", noted)
+	}
+	for _, name := range []string{rollup.Minute, rollup.Hour} {
+		level, _ := rollup.LevelOf(name)
+		sets, _ := w.rowsOf(name)
+		want := map[cell]uint64{}
+		w.stored(false, func(_ string, m measurement) { want[cell{m.series, level.Window(m.record.time)}] |= 1 << m.record.bit })
+		for at := range sets {
+			want[at] |= 0
+		}
+		for at, set := range want {
+			hour := cell{at.series, floorTo(at.hour, hourMs)}
+			if !w.frozen(hour.hour) && !w.handed[hour] && sets[at] != set {
+				w.fail("level %s: the row of %s at %d holds %b, and %b is shown", name, at.series, at.hour, sets[at], set)
+			}
+		}
+	}
+	w.compareDays()
+}
+
+// compareDays compares the counts of days with those of their hours.
+func (w *world) compareDays() {
+	_, hours := w.rowsOf(rollup.Hour)
+	_, days := w.rowsOf(rollup.Day)
+	want := map[cell]int64{}
+	for at, n := range hours {
+		want[cell{at.series, floorTo(at.hour, dayMs)}] += n
+	}
+	for at, n := range want {
+		if days[at] != n {
+			w.fail("the day of %s at %d has %d measurements, and its hours have %d", at.series, at.hour, days[at], n)
+		}
+	}
+	for at, n := range days {
+		if want[at] != n {
+			w.fail("the day of %s at %d has %d measurements, and its hours have %d", at.series, at.hour, n, want[at])
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package keeper
+
+import (
+	"context"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/rollup"
+	"waterwheel/sink"
+)
+
+// noteAge is how old a note is that no command works on any more, although it was never marked.
+const noteAge = 7 * 24 * time.Hour
+
+// noteLinger is how long after the end of an edit its rows are computed once more, before the note goes. A keeper that has read before
+// the edit, and inserts a document after the rows were computed, is noticed then: no write is executed so long after it was computed.
+const noteLinger = 10 * time.Minute
+
+// note computes all rows of the series of a note again; over reports that the note has gone.
+func (w *work) note(ctx context.Context, n *sink.RollupNote) (over bool, err error) {
+	now, err := w.rollups.Clock(ctx)
+	if err != nil {
+		return false, err
+	}
+	over = !n.Edited.IsZero() && now.Sub(n.Edited) >= w.linger || now.Sub(n.At) > noteAge
+	hours, days := newTouched(0, 0, 1), newTouched(0, 0, 1)
+	for _, meta := range n.Metas {
+		if err := w.extents(ctx, meta, hours, days); err != nil {
+			return false, err
+		}
+	}
+	free := *w
+	free.free, free.purges = true, n.Deletes
+	err = free.compute(ctx, hours.runs(), nil)
+	if err == nil {
+		err = free.days(ctx, append(hours.runs(), days.runs()...))
+	}
+	w.size = free.size
+	if err != nil || !over {
+		return false, err
+	}
+	return true, w.rollups.NoteDone(ctx, n)
+}
+
+// extents adds the hours in which a series may have measurements or rows, and the days in which it has rows of days.
+func (w *work) extents(ctx context.Context, meta bson.RawValue, hours, days *touched) error {
+	return w.rollups.Extents(ctx, w.state.Options, w.state.Levels, meta, func(level string, first, last int64) {
+		if last < first || last-first > max(32*dayMs, w.state.Options.Span()) {
+			return // somebody has edited it
+		}
+		into := hours
+		if level == rollup.Day {
+			into = days
+		}
+		for hour := floorTo(first, hourMs); hour <= last; hour += hourMs {
+			into.add(meta, hour)
+		}
+	})
+}

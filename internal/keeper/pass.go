@@ -1,0 +1,123 @@
+package keeper
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+	"waterwheel/sink"
+)
+
+// Partition is a partition that this process owns at a moment.
+type Partition struct {
+	sink.Owned
+	// Done is the offset below which everything is stored, or need not be.
+	Done int64
+	// Age is the age of the oldest record that is not done. Known reports whether it is known.
+	Age   time.Duration
+	Known bool
+	// Seen is when this was so, by the clock of this process.
+	Seen time.Time
+}
+
+// mostHours bounds the touched hours of series that are held in memory. Of more, parts of the series are done one after the other.
+const mostHours = 1 << 20
+
+// pass brings the rollups of a partition up to what is done now.
+func (w *work) pass(ctx context.Context, p *Partition, mostHours int) error {
+	now, err := w.rollups.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	since := w.now().Sub(p.Seen)
+	marks, err := w.rollups.Fence(ctx, &p.Owned)
+	if err != nil {
+		return err
+	}
+	next := make([]rollup.Watermark, 0, len(marks))
+	for _, mark := range marks {
+		former := mark.Topic() != p.Source.TopicID
+		to := p.Done
+		if former {
+			to = math.MaxInt64 // nobody stores under a former topic id any more
+		}
+		if err := w.positions(ctx, timeseries.Source{TopicID: mark.Topic(), Partition: p.Source.Partition}, mark.Below, to, mostHours); err != nil {
+			return err
+		}
+		if former {
+			continue
+		}
+		mark.Below = max(mark.Below, to)
+		if p.Known {
+			at := now.Add(-p.Age - since).UTC()
+			mark.At = &at
+		}
+		next = append(next, mark)
+	}
+	_, err = w.rollups.Move(ctx, &p.Owned, marks, next) // false: the claim is gone, or has lowered it; somebody does it again
+	return err
+}
+
+// positions computes the hours in which a source has measurements with offsets in [from, to).
+func (w *work) positions(ctx context.Context, source timeseries.Source, from, to int64, mostHours int) error {
+	if from >= to {
+		return nil
+	}
+	for part, parts := uint64(0), uint64(1); part < parts; part++ {
+		t, err := w.scan(ctx, source, from, to, newTouched(mostHours, part, parts))
+		if err != nil {
+			return err
+		}
+		if t == nil { // more than may be held: those that were done are done once more
+			parts *= 4
+			part = ^uint64(0)
+			continue
+		}
+		runs := t.runs()
+		if err := w.compute(ctx, runs, t); err != nil {
+			return err
+		}
+		if err := w.days(ctx, runs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scan finds the touched hours; nil means that there are more than may be held.
+func (w *work) scan(ctx context.Context, source timeseries.Source, from, to int64, t *touched) (*touched, error) {
+	began := w.now()
+	u := timeseries.NewUnpacker(w.state.Options)
+	full := false
+	err := w.rollups.Listed(ctx, w.state.Options, source, from, to, func(d bson.Raw) error {
+		fits, err := t.scan(u, d, from, to)
+		if err != nil {
+			return &DamagedError{ID: d.Lookup(timeseries.FieldID).String(), Err: err}
+		}
+		if full = !fits; full {
+			return errFull
+		}
+		return nil
+	})
+	if full {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, w.rest(ctx, w.now().Sub(began))
+}
+
+// compute computes the rows of runs of hours.
+func (w *work) compute(ctx context.Context, runs []run, t *touched) error {
+	for _, r := range runs {
+		if err := w.hours(ctx, r, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

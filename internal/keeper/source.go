@@ -1,0 +1,173 @@
+package keeper
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+	"waterwheel/sink"
+)
+
+// source collects the measurements of some series and a span of time, as they are shown at one moment.
+type source struct {
+	options  timeseries.Options
+	from, to int64
+	series   map[string]*measurements // by key
+	unpacker *timeseries.Unpacker
+	places   map[place]int // of partitions, in the order in which they were met
+	sources  []place
+	n        int
+}
+
+// place is a source partition.
+type place struct {
+	topic     [16]byte
+	partition int32
+}
+
+func (p place) compare(q place) int {
+	return cmp.Or(bytes.Compare(p.topic[:], q.topic[:]), cmp.Compare(p.partition, q.partition))
+}
+
+// measurements are those of one series.
+type measurements struct{ rows []measured }
+
+// measured is one measurement.
+type measured struct {
+	time     int64
+	place    int
+	position timeseries.Position
+	fields   bson.Raw
+}
+
+func newSource(o timeseries.Options, r *run) *source {
+	s := &source{options: o, from: r.from, to: r.to, series: map[string]*measurements{}, unpacker: timeseries.NewUnpacker(o), places: map[place]int{}}
+	for _, key := range r.keys {
+		s.series[key] = &measurements{}
+	}
+	return s
+}
+
+// buckets reads the buckets of some series that are shown at a moment, and brings all that is known of the series into order. Segments
+// come before: a compaction moves measurements from segments to buckets, and deletes a segment well after it has ended. So none is
+// missed in between.
+func (s *source) buckets(ctx context.Context, r *sink.Rollups, now time.Time, keys []string) (read int, err error) {
+	metas := make([]bson.RawValue, 0, len(keys))
+	for _, key := range keys {
+		metas = append(metas, metaOf(key))
+	}
+	before := s.n
+	if err := r.Shown(ctx, s.options, now, metas, s.from, s.to, s.add); err != nil {
+		return 0, err
+	}
+	for _, key := range keys {
+		s.order(s.series[key])
+	}
+	return s.n - before, nil
+}
+
+// forget drops the measurements of some series.
+func (s *source) forget(keys []string) {
+	for _, key := range keys {
+		s.series[key].rows = nil
+	}
+}
+
+// add takes the measurements of a document in. A document that cannot be read ends the pass: nobody knows what it holds.
+func (s *source) add(document bson.Raw) error {
+	u := s.unpacker
+	if err := u.Reset(document); err != nil {
+		return &DamagedError{ID: document.Lookup(timeseries.FieldID).String(), Err: err}
+	}
+	if !u.IsSegment() && s.series[keyOf(u.Meta())] == nil {
+		return nil // its meta only compares equal
+	}
+	from := u.Source()
+	at := s.place(place{from.TopicID, from.Partition})
+	var m timeseries.Unpacked
+	var arena []byte // of the document: it is freed with the series
+	for u.Next(&m) {
+		if m.Time < s.from || m.Time >= s.to {
+			continue
+		}
+		of := s.series[keyOf(m.Meta)]
+		if of == nil {
+			continue
+		}
+		if cap(arena)-len(arena) < len(m.Fields) {
+			arena = make([]byte, 0, max(arenaBytes, len(m.Fields)))
+		}
+		start := len(arena)
+		arena = append(arena, m.Fields...)
+		of.rows = append(of.rows, measured{m.Time, at, m.Position, arena[start:len(arena):len(arena)]})
+		s.n++
+	}
+	if err := u.Err(); err != nil {
+		return &DamagedError{ID: document.Lookup(timeseries.FieldID).String(), Err: err}
+	}
+	return nil
+}
+
+// arenaBytes is how much memory the fields of measurements take at a time.
+const arenaBytes = 4 << 10
+
+func (s *source) place(p place) int {
+	at, ok := s.places[p]
+	if !ok {
+		at = len(s.sources)
+		s.places[p] = at
+		s.sources = append(s.sources, p)
+	}
+	return at
+}
+
+// order brings the measurements of a series into the order of time, and of their positions where times are equal, and leaves each
+// position once.
+func (s *source) order(of *measurements) {
+	slices.SortStableFunc(of.rows, func(a, b measured) int {
+		if c := cmp.Compare(a.time, b.time); c != 0 {
+			return c
+		}
+		return cmp.Or(s.sources[a.place].compare(s.sources[b.place]), a.position.Compare(b.position))
+	})
+	type positioned struct {
+		place int
+		timeseries.Position
+	}
+	seen := make(map[positioned]struct{}, len(of.rows))
+	of.rows = slices.DeleteFunc(of.rows, func(m measured) bool {
+		if m.position.Offset == timeseries.Unlisted { // nobody knows where it came from
+			return false
+		}
+		key := positioned{m.place, m.position}
+		_, again := seen[key]
+		seen[key] = struct{}{}
+		return again
+	})
+}
+
+// rows are the rows of a level of a series, whose measurements are in order.
+func (s *source) rows(of *measurements, level rollup.Level, rules *rollup.Rules) (rows []rollup.Stored) {
+	var row *rollup.Row
+	end := func() {
+		if row != nil {
+			rows = append(rows, rollup.Stored{Time: row.Time, Fields: row.Document()})
+		}
+	}
+	for i := range of.rows {
+		m := &of.rows[i]
+		if begin := level.Window(m.time); row == nil || begin != row.Time {
+			end()
+			row = rules.NewRow(begin)
+		}
+		row.Add(m.fields)
+	}
+	end()
+	return rows
+}

@@ -1,0 +1,402 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/claim"
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+	"waterwheel/sink"
+)
+
+// Of the time series of the model.
+const (
+	baseName   = "m"
+	modelGroup = "g"
+	keptFor    = 6 * time.Hour
+	modelSpan  = int64(60 * 60 * 1000)
+)
+
+var baseOptions = func() timeseries.Options {
+	o, err := timeseries.Options{TimeField: "time", MetaField: "meta", ExpireAfterSeconds: int64(keptFor / time.Second)}.Normalize()
+	if err != nil {
+		panic(err)
+	}
+	return o
+}()
+
+// world is a random course of a time series with rollups: partitions that are stored by two processes, keepers, commands and hands.
+type world struct {
+	rnd       *rand.Rand
+	mem       *memory
+	now       time.Time // of the server
+	parts     []*part
+	actors    []*actor
+	yields    chan *actor
+	bits      map[int64]int            // of an hour: how many measurements it has
+	of        map[int64]map[int]*entry // of an hour and bit: the measurement
+	handed    map[cell]bool            // a hand has deleted measurements there
+	counts    map[cell]int64           // of rows of hours, when they were looked at last
+	checked   int                      // how many writes there were at the last check
+	calm      bool                     // nothing fails, nothing else happens
+	ids       uint64
+	violation string
+	trail     []string
+}
+
+// cell is an hour of a series.
+type cell struct {
+	series string
+	hour   int64
+}
+
+// entry is a measurement in the log of a partition.
+type entry struct {
+	offset int64
+	time   int64
+	series string // as the producer sent it
+	bit    int
+}
+
+// part is a partition and its log.
+type part struct {
+	number  int32
+	topic   [16]byte
+	log     []*entry
+	unsaved map[int64]bool // of the present owner
+	start   int64
+	claim   claim.Token
+	claimed bool
+}
+
+func (p *part) done() int64 {
+	done := int64(len(p.log))
+	for offset := range p.unsaved {
+		done = min(done, offset)
+	}
+	return done
+}
+
+func (p *part) source() timeseries.Source {
+	return timeseries.Source{Topic: "t", TopicID: p.topic, Partition: p.number}
+}
+
+func (p *part) id() string { return claim.DocumentID("c", "t", p.number) }
+
+// actor is work in steps between which others work.
+type actor struct {
+	name    string
+	resume  chan bool // true: the process ends here
+	done    bool
+	looked  time.Time         // when it asked for the server's time last
+	editing map[string]bool   // the series that it edits
+	notes   []sink.RollupNote // that it computes
+}
+
+type actorKey struct{}
+
+func newWorld(seed uint64) *world {
+	w := &world{
+		rnd: rand.New(rand.NewPCG(seed, 7)), now: time.UnixMilli(1_772_000_000_000), yields: make(chan *actor),
+		bits: map[int64]int{}, of: map[int64]map[int]*entry{}, handed: map[cell]bool{}, counts: map[cell]int64{},
+	}
+	w.mem = newMemory(w)
+	levels := bson.A{}
+	for _, name := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
+		level, _ := rollup.LevelOf(name)
+		w.put(name+".options", timeseries.Definition{ID: timeseries.DefinitionID, Version: 1, Options: level.Options(baseOptions), RollupOf: baseName})
+		levels = append(levels, rollup.DefinedLevel{Name: name, Count: "count"})
+	}
+	w.put("options", timeseries.Definition{ID: timeseries.DefinitionID, Version: 1, Options: baseOptions, Segments: true})
+	w.put("options", bson.D{{Key: "_id", Value: rollup.DefinitionID}, {Key: "levels", Value: levels}})
+	for n := range 2 {
+		w.parts = append(w.parts, &part{number: int32(n), topic: [16]byte{byte(n + 1)}, unsaved: map[int64]bool{}})
+	}
+	return w
+}
+
+func (w *world) put(collection string, document any) {
+	raw := encoded(document)
+	w.mem.write(collection, func(all map[string]bson.Raw) { all[idOf(raw)] = raw })
+}
+
+func (w *world) logf(format string, about ...any) {
+	w.trail = append(w.trail, fmt.Sprintf(format, about...))
+}
+
+// begin starts an actor, which runs until its first step.
+func (w *world) begin(name string, do func(ctx context.Context, a *actor)) {
+	a := &actor{name: name, resume: make(chan bool), editing: map[string]bool{}}
+	w.actors = append(w.actors, a)
+	go func() {
+		if !<-a.resume {
+			do(context.WithValue(context.Background(), actorKey{}, a), a)
+		}
+		a.done = true
+		w.yields <- a
+	}()
+	w.go1(a, false)
+}
+
+// go1 lets an actor go on to its next step.
+func (w *world) go1(a *actor, ends bool) {
+	a.resume <- ends
+	<-w.yields
+	if a.done {
+		w.actors = slices.DeleteFunc(w.actors, func(o *actor) bool { return o == a })
+	}
+	w.check()
+}
+
+// step lets others go first. The error ends the process.
+func (w *world) step(ctx context.Context) error {
+	a, ok := ctx.Value(actorKey{}).(*actor)
+	if !ok {
+		return nil
+	}
+	w.yields <- a
+	if <-a.resume {
+		return errCrash
+	}
+	return nil
+}
+
+// answer may not come.
+func (w *world) answer(ctx context.Context) error {
+	if _, ok := ctx.Value(actorKey{}).(*actor); ok && !w.calm && w.rnd.IntN(60) == 0 {
+		return fmt.Errorf("no answer")
+	}
+	return nil
+}
+
+// level is the collection of a level. A document is not inserted long after its rows were computed: the lease of its process has lapsed.
+type level struct{ collection }
+
+func (l level) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, error) {
+	if a, ok := ctx.Value(actorKey{}).(*actor); ok && l.m.w.now.Sub(a.looked) > noteLinger-time.Minute {
+		return sink.Reply{}, errCrash
+	}
+	return l.collection.Insert(ctx, documents)
+}
+
+func (w *world) ports() sink.Ports {
+	return sink.Ports{
+		Buckets: collection{w.mem, "buckets"}, Partitions: collection{w.mem, "partitions"}, Options: collection{w.mem, "options"},
+		Session: func() (sink.Session, error) { return &session{}, nil },
+		Clock: func(ctx context.Context) (time.Time, error) {
+			if err := w.step(ctx); err != nil {
+				return time.Time{}, err
+			}
+			if a, ok := ctx.Value(actorKey{}).(*actor); ok {
+				a.looked = w.now
+			}
+			return w.now, nil
+		},
+	}
+}
+
+func (w *world) rollups() *sink.Rollups {
+	ports := sink.RollupPorts{
+		Ports: w.ports(), Levels: map[string]sink.Collection{}, LevelOptions: map[string]sink.Collection{}, NoteDocuments: collection{w.mem, "options"},
+	}
+	for _, name := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
+		ports.Levels[name], ports.LevelOptions[name] = level{collection{w.mem, name}}, collection{w.mem, name + ".options"}
+	}
+	return sink.NewRollups(baseName, ports, time.Second)
+}
+
+// work is that of a keeper.
+func (w *world) work(ctx context.Context) (*work, error) {
+	r := w.rollups()
+	state, err := r.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := newWork(r, state, NewMetrics(nil))
+	of.now = func() time.Time { return w.now }
+	of.size = 1 + w.rnd.IntN(3)
+	return of, nil
+}
+
+// measurement is what the database shows, or hides.
+type measurement struct {
+	record *entry
+	series string
+	topic  [16]byte
+	part   int32
+}
+
+// bucket is a stored document of the model.
+func (w *world) bucket(series string, p *part, records []*entry, control bson.D) bson.D {
+	first, last := records[0].offset, records[0].offset
+	earliest, latest := records[0].time, records[0].time
+	var positions []timeseries.Position
+	times, values, metas := bson.D{}, bson.D{}, bson.D{}
+	for i, r := range records {
+		first, last = min(first, r.offset), max(last, r.offset)
+		earliest, latest = min(earliest, r.time), max(latest, r.time)
+		positions = append(positions, timeseries.Position{Offset: r.offset})
+		index := fmt.Sprint(i)
+		times = append(times, bson.E{Key: index, Value: bson.DateTime(r.time)})
+		values = append(values, bson.E{Key: index, Value: int64(1) << r.bit})
+		metas = append(metas, bson.E{Key: index, Value: r.series})
+	}
+	w.ids++
+	begin := baseOptions.Round(earliest)
+	control = append(bson.D{
+		{Key: "version", Value: int32(1)},
+		{Key: "min", Value: bson.D{{Key: "time", Value: bson.DateTime(begin)}}},
+		{Key: "max", Value: bson.D{{Key: "time", Value: bson.DateTime(latest)}}},
+		{Key: "count", Value: int32(len(records))},
+		{Key: "source", Value: bson.D{
+			{Key: "topic", Value: "t"},
+			{Key: "partition", Value: p.number},
+			{Key: "topicId", Value: bson.Binary{Subtype: 4, Data: slices.Clone(p.topic[:])}},
+			{Key: "first", Value: first},
+			{Key: "last", Value: last},
+			{Key: "offsets", Value: bson.A{bson.Binary{Data: timeseries.AppendPositions(nil, positions)}}},
+		}},
+	}, control...)
+	d := bson.D{{Key: "_id", Value: int64(w.ids)}, {Key: "control", Value: control}}
+	data := bson.D{{Key: "time", Value: times}, {Key: "v", Value: values}}
+	if series == "" { // a segment
+		data = append(data, bson.E{Key: "meta", Value: metas})
+	} else {
+		d = append(d, bson.E{Key: "meta", Value: series})
+	}
+	return append(d, bson.E{Key: "data", Value: data})
+}
+
+// stored yields the measurements of documents, those that are shown now or all.
+func (w *world) stored(all bool, yield func(id string, m measurement)) {
+	u := timeseries.NewUnpacker(baseOptions)
+	now := w.now
+	shownBuckets, shownSegments := encoded(timeseries.BucketsShown(now)), encoded(timeseries.SegmentsShown(now))
+	documents := w.mem.now()["buckets"]
+	for _, id := range slices.Sorted(maps.Keys(documents)) {
+		d := documents[id]
+		if !all && !matches(d, shownBuckets) && !matches(d, shownSegments) {
+			continue
+		}
+		if err := u.Reset(d); err != nil {
+			panic(err)
+		}
+		var m timeseries.Unpacked
+		for u.Next(&m) {
+			series, _ := m.Meta.StringValueOK()
+			bit := bits.TrailingZeros64(uint64(m.Fields.Lookup("v").Int64()))
+			yield(id, measurement{w.of[floorTo(m.Time, hourMs)][bit], series, u.Source().TopicID, u.Source().Partition})
+		}
+		if u.Err() != nil {
+			panic(u.Err())
+		}
+	}
+}
+
+// rowsOf reads the rows of a level: by series and window, the measurements in each as bits, and their count.
+func (w *world) rowsOf(name string) (sets map[cell]uint64, counts map[cell]int64) {
+	sets, counts = map[cell]uint64{}, map[cell]int64{}
+	of, _ := rollup.LevelOf(name)
+	for _, raw := range w.mem.now()[name] {
+		d, err := rollup.Decode(raw, of.Options(baseOptions))
+		if err != nil {
+			w.fail("a rollup document is damaged: %v", err)
+			return sets, counts
+		}
+		series, _ := d.Meta.StringValueOK()
+		for _, row := range d.Rows {
+			at := cell{series, row.Time}
+			n, _ := row.Fields.Lookup("v", "n").AsInt64OK()
+			sum, ok := row.Fields.Lookup("v", "sum").AsInt64OK()
+			if name == rollup.Hour && (!ok || bits.OnesCount64(uint64(sum)) != int(n) || row.Count("count") != n) {
+				w.fail("the row of %s at %d is no set of measurements: n %d, count %d, sum %b", series, row.Time, n, row.Count("count"), sum)
+			}
+			sets[at] |= uint64(sum)
+			counts[at] += row.Count("count")
+		}
+	}
+	return sets, counts
+}
+
+func (w *world) fail(format string, about ...any) {
+	if w.violation == "" {
+		w.violation = fmt.Sprintf(format, about...)
+	}
+}
+
+// frozen reports whether an hour is not computed any more, as the model says it by itself.
+func (w *world) frozen(hour int64) bool {
+	return time.UnixMilli(hour).Before(w.now.Add(time.Hour - keptFor))
+}
+
+// noted are the series of which a note, or a command, says that their rows are not right yet.
+func (w *world) noted() map[string]bool {
+	noted := map[string]bool{}
+	for id, raw := range w.mem.now()["options"] {
+		if array, ok := raw.Lookup("metas").ArrayOK(); ok && id != "" {
+			values, _ := array.Values()
+			for _, v := range values {
+				series, _ := v.Document().Lookup("meta").StringValueOK()
+				noted[series] = true
+			}
+		}
+	}
+	for _, a := range w.actors {
+		for series := range a.editing {
+			noted[series] = true
+		}
+		for _, n := range a.notes {
+			for _, meta := range n.Metas {
+				series, _ := meta.StringValueOK()
+				noted[series] = true
+			}
+		}
+	}
+	return noted
+}
+
+// check looks at R1 and R3.
+func (w *world) check() {
+	if w.violation != "" || w.checked == len(w.mem.versions) {
+		return
+	}
+	w.checked = len(w.mem.versions)
+	sets, counts := w.rowsOf(rollup.Hour)
+	noted := w.noted()
+	for at, before := range w.counts {
+		if counts[at] < before && !noted[at.series] {
+			w.fail("R3: the row of %s at %d had %d measurements and has %d", at.series, at.hour, before, counts[at])
+		}
+	}
+	w.counts = counts
+	below := map[int32]map[[16]byte]int64{}
+	for _, p := range w.parts {
+		below[p.number] = map[[16]byte]int64{}
+		for _, raw := range w.mem.now()["partitions"] {
+			if raw.Lookup("_id").StringValue() == p.id() {
+				for _, mark := range rollup.Watermarks(raw) {
+					below[p.number][mark.Topic()] = mark.Below
+				}
+			}
+		}
+	}
+	w.stored(false, func(_ string, m measurement) {
+		at := cell{m.series, floorTo(m.record.time, hourMs)}
+		mark, present := below[m.part][m.topic]
+		former := !present && w.parts[m.part].topic != m.topic // all of it is in rows
+		if !former && m.record.offset >= mark || noted[m.series] || w.frozen(at.hour) || w.handed[at] {
+			return
+		}
+		if sets[at]&(1<<m.record.bit) == 0 {
+			w.fail("R1: offset %d of partition %d is below the watermark %d, and not in the row of %s at %d", m.record.offset, m.part, mark, at.series, at.hour)
+		}
+	})
+}

@@ -1,0 +1,295 @@
+package sink
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/claim"
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+)
+
+// RollupPorts are the collections that rollups are made from, and those that they are stored in.
+type RollupPorts struct {
+	Ports
+	// Levels are the buckets of each level, by its name. LevelOptions are its options.
+	Levels, LevelOptions map[string]Collection
+	// NoteDocuments is the options collection of the time series, of which notes are deleted.
+	NoteDocuments Editable
+}
+
+// Rollups reads the measurements of a time series for its rollups, and stores rows. Package keeper says what is read and written when.
+// Each method is one attempt. It is used by one goroutine at a time.
+type Rollups struct {
+	name    string // of the time series
+	ports   RollupPorts
+	timeout time.Duration // of a write
+	session Session       // nil until the first use, and where the server has none
+	fenced  time.Time     // the time of the last fence
+}
+
+// NewRollups makes Rollups of a time series. Timeout bounds a write.
+func NewRollups(name string, ports RollupPorts, timeout time.Duration) *Rollups {
+	return &Rollups{name: name, ports: ports, timeout: timeout}
+}
+
+// Name is the name of the time series.
+func (r *Rollups) Name() string { return r.name }
+
+// Close ends the session.
+func (r *Rollups) Close() {
+	if r.session != nil {
+		r.session.End()
+		r.session = nil
+	}
+}
+
+// ordered returns a context whose reads see what was written with it before.
+func (r *Rollups) ordered(ctx context.Context) (context.Context, error) {
+	if r.ports.Session == nil {
+		return ctx, nil
+	}
+	if r.session == nil {
+		session, err := r.ports.Session()
+		if err != nil {
+			return nil, fmt.Errorf("beginning a session: %w", err)
+		}
+		r.session = session
+	}
+	return r.session.Context(ctx), nil
+}
+
+func (r *Rollups) find(ctx context.Context, doing string, c Collection, q Query, each func(bson.Raw) error) error {
+	ctx, err := r.ordered(ctx)
+	if err == nil {
+		err = c.Find(ctx, q, each)
+	}
+	return failure(doing, err)
+}
+
+// write sends one write in the session, within the write timeout.
+func (r *Rollups) write(ctx context.Context, send func(context.Context) (Reply, error)) (Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	ctx, err := r.ordered(ctx)
+	if err != nil {
+		return Reply{}, &NotSentError{err}
+	}
+	reply, err := send(ctx)
+	return reply, within(r.timeout, err)
+}
+
+// Owned is a partition that this process owns, by the claim in its document.
+type Owned struct {
+	Source timeseries.Source
+	// ID is the _id of the partition document.
+	ID    string
+	Group string
+	Claim claim.Token
+}
+
+// is is the condition that the partition document still shows the claim.
+func (o *Owned) is() bson.D {
+	return bson.D{{Key: "_id", Value: o.ID}, {Key: "group", Value: o.Group}, {Key: "claim", Value: uuid(o.Claim)}}
+}
+
+// Fence shows that the claim stands, and returns the partition's watermarks. What is read afterwards is ordered after every write that
+// was executed before. The error is claim.ErrOtherOwner if the claim is gone.
+func (r *Rollups) Fence(ctx context.Context, o *Owned) ([]rollup.Watermark, error) {
+	const doing = "fencing a partition for its rollups"
+	now := time.Now().Round(0)
+	if least := r.fenced.Add(time.Millisecond); now.Before(least) { // else the document would not change
+		now = least
+	}
+	r.fenced = now
+	done, err := changed(r.write(ctx, func(ctx context.Context) (Reply, error) {
+		return r.ports.Partitions.Update(ctx, []Update{{
+			Filter: document(o.is()), Update: setFields(bson.D{{Key: fieldRolled, Value: bson.NewDateTimeFromTime(now)}}),
+		}})
+	}))
+	if err != nil {
+		return nil, failure(doing, err)
+	}
+	if !done {
+		return nil, claim.ErrOtherOwner
+	}
+	var marks []rollup.Watermark
+	err = r.find(ctx, doing, r.ports.Partitions, Query{Filter: withID(o.ID), Limit: 1}, func(d bson.Raw) error {
+		marks = rollup.Watermarks(d)
+		return nil
+	})
+	return marks, err
+}
+
+// fieldRolled is when the rollups of a partition were fenced last.
+const fieldRolled = "rolled"
+
+// Move replaces the watermarks of a partition, if it still shows the claim and the watermarks of before; false means that it does not.
+func (r *Rollups) Move(ctx context.Context, o *Owned, before, after []rollup.Watermark) (bool, error) {
+	done, err := changed(r.write(ctx, func(ctx context.Context) (Reply, error) {
+		return r.ports.Partitions.Update(ctx, []Update{{
+			Filter: document(append(o.is(), bson.E{Key: rollup.FieldWatermarks, Value: before})),
+			Update: setFields(bson.D{{Key: rollup.FieldWatermarks, Value: after}}),
+		}})
+	}))
+	return done, failure("moving the watermark of "+o.ID, err)
+}
+
+// watermarksIn are the watermarks of a partition document, as they are stored.
+func watermarksIn(d bson.Raw) string {
+	if array := d.Lookup(rollup.FieldWatermarks); array.Type == bson.TypeArray {
+		return string(array.Value)
+	}
+	return ""
+}
+
+// lowered are the fields of a claim that lower the watermark of the partition to the claim's start: everything that the owner may store
+// is at or above it. A partition without rollups gets none.
+//
+// Between the reading of the document and the claim the former owner may have raised the watermark. The claim then sets it too low,
+// which only means that hours are computed once more.
+func (p *Partition) lowered(seen claim.Document, start int64) bson.D {
+	if seen.Watermarks == "" && !p.store.Rollups {
+		return nil
+	}
+	var list []rollup.Watermark
+	if seen.Watermarks != "" {
+		array := bson.RawValue{Type: bson.TypeArray, Value: []byte(seen.Watermarks)}
+		list = rollup.Watermarks(document(bson.D{{Key: rollup.FieldWatermarks, Value: array}}))
+	}
+	return bson.D{{Key: rollup.FieldWatermarks, Value: rollup.Lowered(list, p.source.TopicID, start)}}
+}
+
+// Clock is the server's time.
+func (r *Rollups) Clock(ctx context.Context) (time.Time, error) { return r.ports.Clock(ctx) }
+
+// Listed calls each for every bucket and segment of a source that may list offsets in [from, to), shown or not: its meta, times and
+// positions.
+func (r *Rollups) Listed(ctx context.Context, o timeseries.Options, source timeseries.Source, from, to int64, each func(bson.Raw) error) error {
+	fields := bson.D{
+		{Key: timeseries.FieldMeta, Value: 1},
+		{Key: timeseries.PathVersion, Value: 1},
+		{Key: timeseries.PathCount, Value: 1},
+		{Key: timeseries.PathSource, Value: 1},
+		{Key: timeseries.PathSegment, Value: 1},
+		{Key: timeseries.DataPath(o.TimeField), Value: 1},
+	}
+	if o.MetaField != "" {
+		fields = append(fields, bson.E{Key: timeseries.DataPath(o.MetaField), Value: 1})
+	}
+	return r.find(ctx, "reading what was stored since the last pass", r.ports.Buckets, Query{
+		Filter: listing(source, from, to-1), Projection: document(fields), Batch: storedBatch,
+	}, each)
+}
+
+// overlapping are the conditions that a document may hold times in [from, to), in milliseconds.
+func overlapping(o timeseries.Options, from, to int64) bson.D {
+	return bson.D{
+		{Key: timeseries.MinPath(o.TimeField), Value: bson.D{{Key: "$gt", Value: bson.DateTime(from - o.Span())}, {Key: "$lt", Value: bson.DateTime(to)}}},
+		{Key: timeseries.MaxPath(o.TimeField), Value: bson.D{{Key: "$gte", Value: bson.DateTime(from)}}},
+	}
+}
+
+// Segments calls each for every segment that is shown at a moment and may hold times in [from, to).
+func (r *Rollups) Segments(ctx context.Context, o timeseries.Options, now time.Time, from, to int64, each func(bson.Raw) error) error {
+	return r.find(ctx, "reading segments for rollups", r.ports.Buckets, Query{
+		Filter: document(append(timeseries.SegmentsShown(now), overlapping(o, from, to)...)), Batch: segmentBatch,
+	}, each)
+}
+
+// segmentBatch is how many segments come in one answer.
+const segmentBatch = 100
+
+// Shown calls each for every bucket of some series that is shown at a moment and may hold times in [from, to).
+func (r *Rollups) Shown(
+	ctx context.Context, o timeseries.Options, now time.Time, metas []bson.RawValue, from, to int64, each func(bson.Raw) error,
+) error {
+	filter := append(bson.D{ofMetas(metas)}, append(timeseries.BucketsShown(now), overlapping(o, from, to)...)...)
+	return r.find(ctx, "reading buckets for rollups", r.ports.Buckets, Query{Filter: document(filter), Batch: bucketBatch}, each)
+}
+
+// bucketBatch is how many buckets come in one answer.
+const bucketBatch = 1000
+
+// ofMetas is the condition that a document is of one of some series, or of one that compares equal.
+func ofMetas(metas []bson.RawValue) bson.E {
+	if len(metas) == 1 {
+		return isMeta(metas[0])
+	}
+	list, absent := make(bson.A, 0, len(metas)), false
+	for _, meta := range metas {
+		if meta.Type == 0 {
+			absent = true
+		} else {
+			list = append(list, meta)
+		}
+	}
+	among := bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: list}}}
+	if !absent {
+		return among
+	}
+	return bson.E{Key: "$or", Value: bson.A{bson.D{among}, bson.D{isMeta(bson.RawValue{})}}}
+}
+
+// Documents calls each for the documents of a level with some _ids.
+func (r *Rollups) Documents(ctx context.Context, level string, ids []bson.ObjectID, each func(bson.Raw) error) error {
+	filter := document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}})
+	return r.find(ctx, "reading rollup documents", r.ports.Levels[level], Query{Filter: filter}, each)
+}
+
+// OfSeries calls each for the documents of a level that hold rows of a series.
+func (r *Rollups) OfSeries(ctx context.Context, level string, meta bson.RawValue, each func(bson.Raw) error) error {
+	return r.find(ctx, "reading the rollups of a series", r.ports.Levels[level], Query{Filter: document(bson.D{isMeta(meta)})}, each)
+}
+
+// Put stores documents of a level, each with a revision: 1 is inserted, and any other replaces the document of the revision before.
+// All reports whether each was stored. Without it somebody else was quicker with one of them, at least: what the documents were
+// computed from must be read again.
+func (r *Rollups) Put(ctx context.Context, level string, o timeseries.Options, documents []rollup.Document) (all bool, err error) {
+	const doing = "storing rollup rows"
+	var inserts []bson.Raw
+	var updates []Update
+	for i := range documents {
+		d := &documents[i]
+		if d.Revision == 1 {
+			inserts = append(inserts, d.Encode(o))
+			continue
+		}
+		control, data := d.Contents(o)
+		updates = append(updates, Update{
+			Filter: document(bson.D{{Key: timeseries.FieldID, Value: d.ID}, isMeta(d.Meta), {Key: rollup.PathRevision, Value: d.Revision - 1}}),
+			Update: setFields(bson.D{{Key: timeseries.FieldControl, Value: control}, {Key: timeseries.FieldData, Value: data}}),
+		})
+	}
+	all = true
+	for some := range slices.Chunk(updates, maxRollupWrites) {
+		n, err := executed(r.write(ctx, func(ctx context.Context) (Reply, error) { return r.ports.Levels[level].Update(ctx, some) }))
+		if err != nil {
+			return false, failure(doing, err)
+		}
+		all = all && n == int64(len(some))
+	}
+	for some := range slices.Chunk(inserts, maxRollupWrites) {
+		reply, err := r.write(ctx, func(ctx context.Context) (Reply, error) { return r.ports.Levels[level].Insert(ctx, some) })
+		if err != nil {
+			return false, failure(doing, err)
+		}
+		for _, e := range reply.Errors {
+			if e.Code != codeDuplicateKey {
+				return false, failure(doing, &CommandError{Code: e.Code, Message: e.Message})
+			}
+			all = false
+		}
+		if reply.Unconfirmed != nil {
+			return false, failure(doing, reply.Unconfirmed)
+		}
+	}
+	return all, nil
+}
+
+// maxRollupWrites bounds the documents of one command.
+const maxRollupWrites = 500

@@ -1,0 +1,236 @@
+package sink
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+)
+
+// A rollup note is a document of the options collection that tells of work for the rollups of whole series, which no position tells of.
+// A command that edits series writes the notes before the first edit, and marks them when it is done. A keeper computes the rows of
+// their series again. It deletes a note that was marked, or is older than any command, before the keeper began to compute. So the rows
+// are right wherever the command or the keeper is cut off.
+
+// RollupNote is a stored note.
+type RollupNote struct {
+	ID string
+	// Metas are the series whose rows are to be computed again. Type 0 is the series without meta.
+	Metas []bson.RawValue
+	// Deletes reports that rows go with their measurements, also those of hours that are not computed again.
+	Deletes bool
+	// Edited is MongoDB's time when the edit was over. Zero means that it may go on.
+	Edited time.Time
+	// At is MongoDB's time when it was written.
+	At time.Time
+}
+
+// rollupNotes begins the _id of every note.
+const rollupNotes = "rollup/"
+
+// Fields of a note.
+const (
+	fieldNoteMetas   = "metas"
+	fieldNoteDeletes = "deletes"
+	fieldNoteEdited  = "edited"
+	fieldNoteAt      = "at"
+	fieldNoteMeta    = "meta" // of an element of metas
+)
+
+// maxNoteBytes bounds the metas of one note.
+const maxNoteBytes = 1 << 20
+
+// RollupEdit is an edit of whole series that the rollups of the time series must follow.
+type RollupEdit struct {
+	options Collection
+	clock   func(context.Context) (time.Time, error)
+	timeout time.Duration
+	notes   []RollupNote
+}
+
+// BeginRollupEdit writes the notes of an edit of series, before it begins. Deletes says that the series are deleted, and their rows are
+// to go as well. Nil means that the time series has no rollups.
+func (d *Database) BeginRollupEdit(ctx context.Context, name string, metas []bson.RawValue, deletes bool) (*RollupEdit, error) {
+	return NoteRollupEdit(ctx, d.series(name).ports, d.o.WriteTimeout, metas, deletes)
+}
+
+// NoteRollupEdit is BeginRollupEdit for the ports of a time series.
+func NoteRollupEdit(ctx context.Context, ports Ports, timeout time.Duration, metas []bson.RawValue, deletes bool) (*RollupEdit, error) {
+	have, err := readRollups(ctx, ports.Options)
+	if err != nil || len(have.Levels) == 0 || len(metas) == 0 {
+		return nil, err
+	}
+	now, err := ports.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e := &RollupEdit{options: ports.Options, clock: ports.Clock, timeout: timeout, notes: newRollupNotes(metas, deletes, now)}
+	return e, e.write(ctx, e.notes)
+}
+
+// newRollupNotes are the notes of series, each of which has room for its metas.
+func newRollupNotes(metas []bson.RawValue, deletes bool, now time.Time) (notes []RollupNote) {
+	bytes := 0
+	for _, meta := range metas {
+		if bytes += len(meta.Value); len(notes) == 0 || bytes > maxNoteBytes {
+			var id [16]byte
+			_, _ = rand.Read(id[:]) // never fails
+			notes = append(notes, RollupNote{ID: fmt.Sprintf("%s%x", rollupNotes, id), Deletes: deletes, At: now})
+			bytes = len(meta.Value)
+		}
+		last := &notes[len(notes)-1]
+		last.Metas = append(last.Metas, meta)
+	}
+	return notes
+}
+
+func (n *RollupNote) document() bson.Raw {
+	metas := bson.A{}
+	for _, meta := range n.Metas {
+		of := bson.D{}
+		if meta.Type != 0 {
+			of = bson.D{{Key: fieldNoteMeta, Value: meta}}
+		}
+		metas = append(metas, of)
+	}
+	d := bson.D{
+		{Key: "_id", Value: n.ID},
+		{Key: fieldNoteMetas, Value: metas},
+		{Key: fieldNoteDeletes, Value: n.Deletes},
+		{Key: fieldNoteAt, Value: bson.NewDateTimeFromTime(n.At)},
+	}
+	if !n.Edited.IsZero() {
+		d = append(d, bson.E{Key: fieldNoteEdited, Value: bson.NewDateTimeFromTime(n.Edited)})
+	}
+	return document(d)
+}
+
+func parseRollupNote(raw bson.Raw) (n RollupNote, err error) {
+	n.ID, _ = raw.Lookup("_id").StringValueOK()
+	n.Deletes, _ = raw.Lookup(fieldNoteDeletes).BooleanOK()
+	n.Edited, _ = raw.Lookup(fieldNoteEdited).TimeOK()
+	n.At, _ = raw.Lookup(fieldNoteAt).TimeOK()
+	array, ok := raw.Lookup(fieldNoteMetas).ArrayOK()
+	if !ok {
+		return n, fmt.Errorf("the note %q is damaged: %s is not an array; delete it, and run `waterwheel rollup build --replace`", n.ID, fieldNoteMetas)
+	}
+	values, err := array.Values()
+	if err != nil {
+		return n, fmt.Errorf("the note %q is damaged: %w", n.ID, err)
+	}
+	for _, v := range values {
+		if of, ok := v.DocumentOK(); ok {
+			n.Metas = append(n.Metas, cloned(of.Lookup(fieldNoteMeta)))
+		}
+	}
+	return n, nil
+}
+
+func (e *RollupEdit) write(ctx context.Context, notes []RollupNote) error {
+	const doing = "noting an edit for the rollups"
+	for i := range notes {
+		limited, cancel := context.WithTimeout(ctx, e.timeout)
+		_, err := changed(e.options.Insert(limited, []bson.Raw{notes[i].document()})) // false: it is there already
+		cancel()
+		if err != nil {
+			return failure(doing, err)
+		}
+	}
+	return nil
+}
+
+// Done marks the notes, once no write of the edit can be executed any more. A note that is gone, because the edit took longer than
+// notes are kept, is written once more.
+func (e *RollupEdit) Done(ctx context.Context) error {
+	if e == nil {
+		return nil
+	}
+	now, err := e.clock(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range e.notes {
+		n := &e.notes[i]
+		n.Edited = now
+		limited, cancel := context.WithTimeout(ctx, e.timeout)
+		marked, err := changed(e.options.Update(limited, []Update{{Filter: withID(n.ID), Update: setFields(bson.D{{Key: fieldNoteEdited, Value: bson.NewDateTimeFromTime(now)}})}}))
+		cancel()
+		if err == nil && !marked {
+			err = e.write(ctx, e.notes[i:i+1])
+		}
+		if err != nil {
+			return failure("noting that an edit is over", err)
+		}
+	}
+	return nil
+}
+
+// Notes are the notes of the time series, from the oldest to the newest.
+func (r *Rollups) Notes(ctx context.Context) (notes []RollupNote, err error) {
+	const behind = "rollup0" // sorts after every _id that begins with rollup/
+	var damaged error
+	query := Query{Filter: document(bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: rollupNotes}, {Key: "$lt", Value: behind}}}})}
+	err = r.find(ctx, "reading the notes of edits", r.ports.Options, query, func(d bson.Raw) error {
+		n, err := parseRollupNote(d)
+		if err != nil {
+			damaged = err
+			return nil
+		}
+		notes = append(notes, n)
+		return nil
+	})
+	slices.SortFunc(notes, func(a, b RollupNote) int { return a.At.Compare(b.At) })
+	if err == nil {
+		err = damaged
+	}
+	return notes, err
+}
+
+// NoteDone deletes a note whose rows are computed.
+func (r *Rollups) NoteDone(ctx context.Context, n *RollupNote) error {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	filter := bson.D{{Key: "_id", Value: n.ID}}
+	if n.Edited.IsZero() {
+		filter = append(filter, isAbsent(fieldNoteEdited)) // else the edit went on after all
+	}
+	_, err := r.ports.NoteDocuments.Delete(ctx, document(filter))
+	return failure("deleting a note whose rows are computed", err)
+}
+
+// Extents calls each with the first and the last time, in milliseconds, of every bucket of a series, and of every document of its
+// levels that has rows of it. The level of buckets is empty.
+func (r *Rollups) Extents(ctx context.Context, o timeseries.Options, levels rollup.Levels, meta bson.RawValue, each func(level string, first, last int64)) error {
+	query := Query{
+		Filter:     document(bson.D{isMeta(meta)}),
+		Projection: document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
+	}
+	names := []string{""}
+	for _, l := range levels {
+		names = append(names, l.Name)
+	}
+	for _, name := range names {
+		c := r.ports.Levels[name]
+		if name == "" {
+			c = r.ports.Buckets
+		}
+		err := r.find(ctx, "reading where a series has measurements", c, query, func(d bson.Raw) error {
+			first, one := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
+			last, other := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, o.TimeField).DateTimeOK()
+			if one && other {
+				each(name, first, last)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

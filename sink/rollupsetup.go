@@ -1,0 +1,265 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+)
+
+// RollupError says that a collection holds totals where measurements were to be stored, or the other way round.
+type RollupError struct {
+	Namespace string
+	// RollupOf and Wanted name the time series of which it holds totals, and was to hold them. Empty means measurements.
+	RollupOf, Wanted string
+}
+
+// Error says what the collection is, and what to do.
+func (e *RollupError) Error() string {
+	switch {
+	case e.Wanted == "":
+		return fmt.Sprintf("%s is a rollup of %s: it holds totals, and no measurements are stored in it; choose another MONGODB_COLLECTION", e.Namespace, e.RollupOf)
+	case e.RollupOf == "":
+		return fmt.Sprintf("%s holds measurements, and the rollups of %s need its name: rename one of the two time series, or take the level out of ROLLUP_LEVELS",
+			e.Namespace, e.Wanted)
+	default:
+		return fmt.Sprintf("%s is a rollup of %s, and the rollups of %s need its name: rename one of the two time series", e.Namespace, e.RollupOf, e.Wanted)
+	}
+}
+
+// readRollups reads which rollups a time series has.
+func readRollups(ctx context.Context, c Collection) (rollup.Definition, error) {
+	const doing = "reading which rollups there are"
+	raw, err := first(ctx, c, Query{Filter: withID(rollup.DefinitionID)})
+	if err != nil {
+		return rollup.Definition{}, failure(doing, err)
+	}
+	d, err := rollup.ReadDefinition(raw)
+	if err != nil {
+		return d, fmt.Errorf("%s: %w", doing, err)
+	}
+	return d, nil
+}
+
+// SetupRollups makes the collections of the rollups of a time series that is set up, as far as they are missing, and notes in its
+// options which levels it has.
+func (d *Database) SetupRollups(ctx context.Context, name string, levels rollup.Levels, rules rollup.Rules) (*Rollups, error) {
+	base, err := readDefinition(ctx, d.series(name).ports.Options)
+	if err != nil {
+		return nil, err
+	}
+	for _, level := range levels {
+		if err := d.setupLevel(ctx, name, level, base.Options); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.noteLevels(ctx, name, levels, rules); err != nil {
+		return nil, fmt.Errorf("setting up the rollups of %s: %w", name, err)
+	}
+	return d.Rollups(name), nil
+}
+
+// setupLevel makes the time series of one level.
+func (d *Database) setupLevel(ctx context.Context, name string, level rollup.Level, of timeseries.Options) error {
+	_, err := d.open(ctx, level.SeriesName(name), level.Options(of), rollup.MostRows, func(s *series) error {
+		s.rollupOf = name
+		if err := s.refuseForeign(ctx); err != nil {
+			return err
+		}
+		if err := s.define(ctx); err != nil {
+			return err
+		}
+		if err := s.createBuckets(ctx); err != nil {
+			return err
+		}
+		return s.createReading(ctx)
+	})
+	return err
+}
+
+// noteTries is how often the note of the levels is written when others write it at the same time.
+const noteTries = 5
+
+// noteLevels notes which levels a time series has. A level that was there keeps the time since when it is whole, unless it gets fields
+// that its former rows may lack.
+func (d *Database) noteLevels(ctx context.Context, name string, levels rollup.Levels, rules rollup.Rules) error {
+	s := d.series(name)
+	for range noteTries {
+		have, err := readRollups(ctx, s.ports.Options)
+		if err != nil {
+			return err
+		}
+		next := rollup.Definition{ID: rollup.DefinitionID, Levels: slices.Clone(have.Levels)}
+		for _, level := range levels {
+			if next.Levels, err = s.withLevel(ctx, next.Levels, level, rules); err != nil {
+				return err
+			}
+		}
+		done, err := s.replaceRollups(ctx, have, next)
+		if err != nil || done {
+			return err
+		}
+	}
+	return ErrChangedMeanwhile
+}
+
+// withLevel adds a level to a list of levels, or gives it other rules there.
+func (s *series) withLevel(ctx context.Context, list []rollup.DefinedLevel, level rollup.Level, rules rollup.Rules) ([]rollup.DefinedLevel, error) {
+	wanted := rollup.DefinedLevel{Name: level.Name, Count: rules.CountField(), Fields: rules.Fields}
+	at := slices.IndexFunc(list, func(l rollup.DefinedLevel) bool { return l.Name == level.Name })
+	if at >= 0 {
+		have := list[at]
+		if have.Count != wanted.Count {
+			return nil, fmt.Errorf("the rows of %s count their measurements in %q, and ROLLUP_COUNT_FIELD is %q: set it to %q, or drop the level with `waterwheel rollup drop %s`",
+				level.SeriesName(s.name), have.Count, wanted.Count, have.Count, level.Name)
+		}
+		if wanted.Since = have.Since; slices.Equal(have.Fields, wanted.Fields) || len(have.Fields) == 0 {
+			list[at] = wanted
+			return list, nil
+		}
+	}
+	since, err := s.wholeSince(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if wanted.Since = since; at >= 0 {
+		list[at] = wanted
+		return list, nil
+	}
+	list = append(list, wanted)
+	slices.SortFunc(list, func(a, b rollup.DefinedLevel) int {
+		one, _ := a.Level()
+		other, _ := b.Level()
+		return int(one.Step/time.Second) - int(other.Step/time.Second)
+	})
+	return list, nil
+}
+
+// rollupMargin is how long consumers may go on that know nothing of a new level, while they are started again one after the other.
+const rollupMargin = time.Hour
+
+// wholeSince is since when a level is whole that begins now; nil means from the beginning, because nothing is stored yet.
+func (s *series) wholeSince(ctx context.Context) (*time.Time, error) {
+	stored, err := first(ctx, s.ports.Buckets, Query{Filter: document(bson.D{}), Projection: document(bson.D{{Key: "_id", Value: 1}})})
+	if err != nil || stored == nil {
+		return nil, failure("looking for a bucket", err)
+	}
+	now, err := s.ports.Clock(ctx)
+	since := now.Add(rollupMargin).UTC().Truncate(time.Hour)
+	return &since, err
+}
+
+// replaceRollups writes which rollups there are, if that is still as it was read; false means that it is not.
+func (s *series) replaceRollups(ctx context.Context, have, next rollup.Definition) (bool, error) {
+	if have.ID != "" && string(encodedLevels(have)) == string(encodedLevels(next)) {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.WriteTimeout)
+	defer cancel()
+	var done bool
+	var err error
+	if have.ID == "" {
+		raw, encoding := bson.Marshal(next)
+		if encoding != nil {
+			return false, encoding
+		}
+		done, err = changed(s.ports.Options.Insert(ctx, []bson.Raw{raw}))
+	} else {
+		done, err = changed(s.ports.Options.Update(ctx, []Update{{
+			Filter: document(bson.D{{Key: "_id", Value: rollup.DefinitionID}, {Key: fieldLevels, Value: have.Levels}}),
+			Update: setFields(bson.D{{Key: fieldLevels, Value: next.Levels}}),
+		}}))
+	}
+	return done, failure("noting which rollups there are", err)
+}
+
+// fieldLevels are the levels in the document of rollup.DefinitionID.
+const fieldLevels = "levels"
+
+func encodedLevels(d rollup.Definition) bson.Raw {
+	return document(bson.D{{Key: fieldLevels, Value: d.Levels}})
+}
+
+// Rollups returns the rollups of a time series. Their collections need not exist.
+func (d *Database) Rollups(name string) *Rollups {
+	ports := RollupPorts{
+		Ports: d.series(name).ports, Levels: map[string]Collection{}, LevelOptions: map[string]Collection{},
+		NoteDocuments: driverCollection{d.db.Collection(name + timeseries.OptionsSuffix), d},
+	}
+	for _, known := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
+		level, _ := rollup.LevelOf(known)
+		of := d.series(level.SeriesName(name)).ports
+		ports.Levels[known], ports.LevelOptions[known] = of.Buckets, of.Options
+	}
+	return NewRollups(name, ports, d.o.WriteTimeout)
+}
+
+// DropRollup takes a level away from a time series: first out of the note of its levels, so that no keeper stores rows any more, and
+// then its collections. False means that the time series does not have the level.
+func (d *Database) DropRollup(ctx context.Context, name, level string) (bool, error) {
+	s := d.series(name)
+	have, err := readRollups(ctx, s.ports.Options)
+	if err != nil {
+		return false, err
+	}
+	of, ok := rollup.LevelOf(level)
+	if _, defined := have.Level(level); !ok || !defined {
+		return false, nil
+	}
+	next := rollup.Definition{ID: have.ID, Levels: slices.DeleteFunc(slices.Clone(have.Levels), func(l rollup.DefinedLevel) bool { return l.Name == level })}
+	if done, err := s.replaceRollups(ctx, have, next); err != nil || !done {
+		if err == nil {
+			err = ErrChangedMeanwhile
+		}
+		return true, err
+	}
+	for _, collection := range timeseries.Collections(of.SeriesName(name)) {
+		if err := d.portError(d.db.Collection(collection).Drop(ctx)); err != nil {
+			return true, failure("dropping "+collection, err)
+		}
+	}
+	return true, nil
+}
+
+// RollupState is what a pass must know of the time series and of its rollups.
+type RollupState struct {
+	// Options define the time series.
+	Options timeseries.Options
+	// Segments reports that it may hold segments.
+	Segments bool
+	// Levels are those it has, with the expiry of each.
+	Levels rollup.Levels
+	// Defined says how rows are made, and since when levels are whole.
+	Defined rollup.Definition
+}
+
+// State reads which rollups there are now, and how long measurements and rows are kept.
+func (r *Rollups) State(ctx context.Context) (state RollupState, err error) {
+	d, err := readDefinition(ctx, r.ports.Options)
+	if err != nil {
+		return state, err
+	}
+	state.Options, state.Segments = d.Options, d.Segments
+	if state.Defined, err = readRollups(ctx, r.ports.Options); err != nil {
+		return state, err
+	}
+	for _, defined := range state.Defined.Levels {
+		level, _ := defined.Level()
+		of, err := readDefinition(ctx, r.ports.LevelOptions[level.Name])
+		if errors.Is(err, ErrNotSetUp) {
+			continue // it is being dropped
+		}
+		if err != nil {
+			return state, err
+		}
+		level.Expire = time.Duration(of.ExpireAfterSeconds) * time.Second
+		state.Levels = append(state.Levels, level)
+	}
+	return state, nil
+}
