@@ -39,20 +39,20 @@ var mayImport = map[string][]string{
 
 	"internal/words": {}, // counts, misspelt words and lengths of time in text
 
-	"internal/record":             {},                                                                                                 // words about Kafka that rooms share
-	"internal/claim":              {"internal/record"},                                                                                // words and rules of owning a partition
-	"config":                      {"internal/record", "internal/timeseries", "internal/measurement", "internal/words"},               // settings
-	"internal/timeseries":         {"internal/timeseries/rawbson"},                                                                    // what a bucket is
-	"internal/timeseries/rawbson": {},                                                                                                 // BSON in place
-	"internal/measurement":        {"internal/timeseries", "internal/timeseries/rawbson", "internal/record", "internal/words"},        // bytes to measurements
-	"internal/rollup":             {"internal/timeseries", "internal/timeseries/rawbson", "internal/words"},                          // totals by window
-	"bucketer":                    {"internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "internal/record"},  // the bucket catalog
-	"internal/kafka":              {"internal/kafka/recordbatch", "internal/kafka/wire", "internal/record"},                           // the client: what Kafka is asked
-	"internal/kafka/recordbatch":  {"internal/record"},                                                                                // records out of what a broker sent
-	"internal/kafka/wire":         {},                                                                                                 // requests and answers as bytes
-	"internal/kafka/group":        {"internal/kafka", "internal/kafka/wire", "internal/record"},                                       // the membership and its lease
-	"dlq":                         {"internal/kafka", "internal/kafka/recordbatch", "internal/record", "internal/words"},              // letters
-	"dlq/redrive":                 {"dlq", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/record"}, // driving letters back
+	"internal/record":             {},                                                                                                      // words about Kafka that rooms share
+	"internal/claim":              {"internal/record"},                                                                                     // words and rules of owning a partition
+	"config":                      {"internal/record", "internal/timeseries", "internal/rollup", "internal/measurement", "internal/words"}, // settings
+	"internal/timeseries":         {"internal/timeseries/rawbson"},                                                                         // what a bucket is
+	"internal/timeseries/rawbson": {},                                                                                                      // BSON in place
+	"internal/measurement":        {"internal/timeseries", "internal/timeseries/rawbson", "internal/record", "internal/words"},             // bytes to measurements
+	"internal/rollup":             {"internal/timeseries", "internal/timeseries/rawbson", "internal/words"},                                // totals by window
+	"bucketer":                    {"internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "internal/record"},       // the bucket catalog
+	"internal/kafka":              {"internal/kafka/recordbatch", "internal/kafka/wire", "internal/record"},                                // the client: what Kafka is asked
+	"internal/kafka/recordbatch":  {"internal/record"},                                                                                     // records out of what a broker sent
+	"internal/kafka/wire":         {},                                                                                                      // requests and answers as bytes
+	"internal/kafka/group":        {"internal/kafka", "internal/kafka/wire", "internal/record"},                                            // the membership and its lease
+	"dlq":                         {"internal/kafka", "internal/kafka/recordbatch", "internal/record", "internal/words"},                   // letters
+	"dlq/redrive":                 {"dlq", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/record"},      // driving letters back
 	"sink":                        {"internal/timeseries", "internal/rollup", "bucketer", "internal/claim", "internal/record", "internal/words"},
 	"pipeline":                    {"internal/timeseries", "internal/measurement", "bucketer", "internal/claim", "internal/record"},
 	"internal/keeper":             {"internal/rollup", "internal/timeseries", "internal/claim", "internal/record", "sink"}, // keeping rollups
@@ -60,15 +60,15 @@ var mayImport = map[string][]string{
 	"reader":                      {"internal/timeseries", "internal/timeseries/rawbson"}, // stored measurements
 	"cmd/consumer": { // the process of run
 		"config", "internal/cli", "internal/connect", "internal/status", "internal/check", "internal/record", "internal/claim", "internal/timeseries",
-		"internal/kafka", "internal/kafka/group", "dlq", "sink", "pipeline",
+		"internal/rollup", "internal/keeper", "internal/kafka", "internal/kafka/group", "dlq", "sink", "pipeline",
 	},
 	"internal/cli": { // the commands
 		"config", "internal/connect", "internal/cli/text", "internal/cli/rows", "internal/cli/plot", "internal/status", "internal/serve", "internal/web",
 		"internal/record", "internal/claim", "internal/timeseries", "internal/measurement", "internal/kafka", "internal/kafka/group", "sink", "dlq", "dlq/redrive",
-		"reader", "internal/check", "internal/verify", "internal/words",
+		"reader", "internal/check", "internal/verify", "internal/words", "internal/rollup", "internal/keeper",
 	},
 	// Settings to options, and both ends, opened.
-	"internal/connect":  {"config", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "sink", "dlq", "pipeline"},
+	"internal/connect":  {"config", "internal/timeseries", "internal/rollup", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "sink", "dlq", "pipeline"},
 	"internal/cli/text": {},
 	"internal/web":      {},                    // servers of HTTP
 	"internal/cli/rows": {"internal/cli/text"}, // measurements as tables, CSV, JSON

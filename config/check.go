@@ -32,6 +32,7 @@ func check(c *Config, bad, given map[string]bool) []Problem {
 	k.metaIndexes()
 	k.collections()
 	k.bucketing()
+	k.rollups()
 	k.deadLetters()
 	k.serve()
 	return k.problems

@@ -28,6 +28,7 @@ type Config struct {
 	MongoDB  MongoDB  `title:"MongoDB"`
 	Bucket   Bucket   `title:"Buckets"`
 	Flush    Flush    `title:"Flushes and commits"`
+	Rollup   Rollup   `title:"Rollups"`
 	Memory   Memory   `title:"Memory"`
 	DLQ      DLQ      `title:"Dead letters"`
 	Service  Service  `title:"Service"`
@@ -148,6 +149,15 @@ type Flush struct {
 	SegmentRetention    time.Duration `env:"SEGMENT_RETENTION,default=10m" min:"1s" max:"24h" doc:"how long segments are kept after they have ended: longer than queries take"`
 	SegmentRows         int32         `env:"SEGMENT_MEASUREMENTS,default=250" min:"10" max:"1000000" unit:"measurement" doc:"most in one segment, which are of series that are neighbours by the values of META_INDEXES, else by their meta. Fewer let a query of one series read less of what is not in buckets yet, and cost MongoDB more to write and to compact. A flush of fewer than fifty times as many is cut finer, down to 50 in a segment"`
 	SegmentMeasurements int           `env:"SEGMENT_MEASUREMENTS_MAX,default=500000" min:"1000" doc:"from how many measurements in the segments of a partition on they are compacted at once, whatever COMPACT_INTERVAL says; at twice as many compaction comes before new writes"`
+}
+
+// Rollup says which totals are kept of measurements, by which windows.
+type Rollup struct {
+	Levels     RollupLevels  `env:"ROLLUP_LEVELS" shown:"off" doc:"totals that are kept of the numeric fields of each series: 1m (by minute), 1h (by hour) and 1d (by day, which needs 1h), comma-separated, each with a colon and how long its rows are kept, unless for ever, as 1m:2160h,1h:17520h,1d. Level 1h of measurements is the time series measurements_1h"`
+	Fields     []string      `env:"ROLLUP_FIELDS" shown:"all" doc:"fields that have totals, comma-separated, as celsius,wind.*; * stands for any text"`
+	Interval   time.Duration `env:"ROLLUP_INTERVAL,default=1h" min:"1s" max:"24h" doc:"time between two passes that bring the totals of a partition up to date. A longer one costs less: a pass costs by series and not by measurement"`
+	Share      Share         `env:"ROLLUP_SHARE,default=0.1" doc:"part of its time that a process works on totals, 0.01 to 1; it rests in between, except when it is two intervals behind"`
+	CountField string        `env:"ROLLUP_COUNT_FIELD,default=count" doc:"column with the number of measurements of a window. A field of measurements with this name has no totals"`
 }
 
 // Memory bounds the process.

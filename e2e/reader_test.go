@@ -163,14 +163,17 @@ func difference(want, got []string) string {
 }
 
 // open reads the test's time series with a connection of its own, whose driver tries nothing twice.
-func (s *stream) open(uri string) *reader.Series {
+func (s *stream) open(uri string) *reader.Series { return s.openNamed(uri, s.topic) }
+
+// openNamed is open for a time series of another name.
+func (s *stream) openNamed(uri, name string) *reader.Series {
 	s.t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetRetryReads(false))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
-	series, err := reader.Open(within(s.t, 20*time.Second), client.Database(s.database), s.topic)
+	series, err := reader.Open(within(s.t, 20*time.Second), client.Database(s.database), name)
 	if err != nil {
 		s.t.Fatal(err)
 	}

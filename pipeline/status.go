@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/claim"
 	"waterwheel/internal/record"
 )
 
@@ -20,6 +21,8 @@ type Status struct {
 	Refused *record.StopError
 	// Paused is why nothing is fetched though there may be more; empty when records are fetched.
 	Paused string
+	// Claim is the claim under which the partition is written. Zero means that there is none.
+	Claim claim.Token
 	// Between: there is no term, the group joins. Running: records are read, or were until the partition stopped. Since is when the term began.
 	Between, Running bool
 	Since            Instant
@@ -116,6 +119,9 @@ func (w *Worker) Status(now Instant) *Status {
 		Between: w.phase == idle, Running: w.phase == running, Since: w.signs.assigned, Position: w.position(), End: w.signs.end, Readable: w.signs.readable, EndAt: w.signs.endAt,
 		Committed: w.signs.committed, Newest: w.signs.newest, ReadTo: w.signs.read, Unreleased: w.phase == idle && w.past.unreleased,
 		Poisoned: w.poisoned, SendBytes: w.pace.bound, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.size(), LedgerBytes: w.ledgerBytes(),
+	}
+	if w.phase == running && w.term.claimed && w.term.restart == nil {
+		s.Claim = w.past.mine
 	}
 	if s.Running {
 		s.Paused = w.paused.String()

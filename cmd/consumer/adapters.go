@@ -4,11 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"waterwheel/dlq"
 	"waterwheel/internal/claim"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/keeper"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
@@ -88,6 +90,26 @@ func (p *ports) TopicID(ctx context.Context, topic string) ([16]byte, error) {
 		return [16]byte{}, &record.StopError{Reason: "kafka", Detail: topics[0].Err.Error()}
 	}
 	return [16]byte{}, nil
+}
+
+// owned are the partitions that a process has claimed, for the keeper of their rollups. What is done is what the worker has done: what
+// Kafka says was committed may be another program's.
+func owned(statuses []*pipeline.Status, clusterID, group string, now time.Time) (all []keeper.Partition) {
+	for _, s := range statuses {
+		if s.Claim == (claim.Token{}) || s.Undurable < 0 {
+			continue
+		}
+		p := keeper.Partition{
+			Owned: sink.Owned{
+				Source: timeseries.Source{Topic: s.Topic, TopicID: s.TopicID, Partition: s.Number},
+				ID:     claim.DocumentID(clusterID, s.Topic, s.Number), Group: group, Claim: s.Claim,
+			},
+			Done: s.Undurable,
+		}
+		p.Age, p.Known = s.Freshness(now)
+		all = append(all, p)
+	}
+	return all
 }
 
 // member passes what the group decides on to the consumer.

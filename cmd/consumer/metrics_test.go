@@ -15,6 +15,7 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/keeper"
 	"waterwheel/internal/metrics"
 	"waterwheel/internal/record"
 	"waterwheel/internal/status"
@@ -62,6 +63,7 @@ func registerAll(to prometheus.Registerer) (*pipeline.Metrics, *group.Group) {
 	of := pipeline.NewMetrics(to)
 	sink.NewMetrics(to)
 	kafka.NewMetrics(to)
+	keeper.NewMetrics(to)
 	registerBuildInfo(to)
 	to.MustRegister(status.New(status.Options{Metrics: of, Budget: pipeline.NewBudget(1)}))
 	return of, group.New(&kafka.Client{}, group.Options{}, nil, to)

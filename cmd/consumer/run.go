@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -24,7 +25,9 @@ import (
 	"waterwheel/internal/connect"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/keeper"
 	"waterwheel/internal/record"
+	"waterwheel/internal/rollup"
 	"waterwheel/internal/status"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
@@ -165,6 +168,9 @@ func (p *process) work(ctx, closing context.Context) error {
 		}
 		watchers.Go(func() { topics.run(watching, topicsInterval) })
 	}
+	if len(p.config.Rollup.Levels) > 0 {
+		watchers.Go(func() { keeper.New(p.keeping(n, consumer)).Run(watching) })
+	}
 	err = membership.Run(ctx)
 	stopWatching()
 	watchers.Wait()
@@ -194,6 +200,18 @@ func (p *process) makeMetaIndexes(ctx context.Context, n *connect.Connections, t
 	if err := n.MakeMetaIndexes(ctx, c, p.log, made); err != nil && ctx.Err() == nil {
 		p.log.Warn("an index of META_INDEXES cannot be made: measurements are stored all the same; queries on parts of meta will scan the collection",
 			"err", err, "way_out", "waterwheel init makes it when the cause is gone; waterwheel collection indexes lists what there is")
+	}
+}
+
+// keeping are the options of the keeper of rollups.
+func (p *process) keeping(n *connect.Connections, consumer *pipeline.Consumer) keeper.Options {
+	c := p.config
+	return keeper.Options{
+		Rollups: n.Rollups, Levels: rollup.Levels(c.Rollup.Levels), Interval: c.Rollup.Interval, Share: float64(c.Rollup.Share),
+		Partitions: func() []keeper.Partition {
+			return owned(consumer.Statuses(), n.Kafka.ClusterID(), c.Kafka.GroupID, time.Now())
+		},
+		Metrics: keeper.NewMetrics(p.registry), Log: p.log,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/internal/kafka"
+	"waterwheel/internal/rollup"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 )
@@ -43,11 +45,13 @@ type Connections struct {
 
 	mu     sync.Mutex
 	stores map[string]*sink.Store // by topic
+	// rollups are by topic.
+	rollups map[string]*sink.Rollups
 }
 
 // New returns connections that are not open yet.
 func New() *Connections {
-	return &Connections{stores: map[string]*sink.Store{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
+	return &Connections{stores: map[string]*sink.Store{}, rollups: map[string]*sink.Rollups{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
 }
 
 // Store is the time series of a topic. Nil means that it is not set up.
@@ -55,6 +59,13 @@ func (n *Connections) Store(topic string) *sink.Store {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.stores[topic]
+}
+
+// Rollups are those of the time series of each topic. There are none without ROLLUP_LEVELS.
+func (n *Connections) Rollups() map[string]*sink.Rollups {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.rollups)
 }
 
 // Open opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
@@ -207,9 +218,16 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 		return err
 	}
 	store, err := n.Database.Setup(ctx, c.SeriesFor(topic), definition, c.Bucket.MaxCount)
+	var rollups *sink.Rollups
+	if err == nil && len(c.Rollup.Levels) > 0 {
+		rollups, err = n.Database.SetupRollups(ctx, c.SeriesFor(topic), rollup.Levels(c.Rollup.Levels), c.Rollup.Rules())
+		store.Rollups = true
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.stores[topic] = store
+	if n.stores[topic] = store; rollups != nil {
+		n.rollups[topic] = rollups
+	}
 	return err
 }
 
@@ -260,7 +278,13 @@ func SeriesOf(c config.Config, topics []string) []string {
 // no other. Building one of a large collection takes long, which blocks only the caller.
 func (n *Connections) MakeMetaIndexes(ctx context.Context, c config.Config, log *slog.Logger, made func(series, path, index string)) error {
 	var failed []error
-	for _, series := range SeriesOf(c, nil) {
+	all := SeriesOf(c, nil)
+	for _, level := range c.Rollup.Levels {
+		for _, of := range SeriesOf(c, nil) {
+			all = append(all, level.SeriesName(of))
+		}
+	}
+	for _, series := range all {
 		missing, err := n.Database.MissingMetaIndexes(ctx, series, c.MongoDB.MetaIndexes)
 		failed = append(failed, err)
 		if ctx.Err() != nil {

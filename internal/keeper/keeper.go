@@ -18,8 +18,8 @@ var errFull = errors.New("more hours than may be held")
 
 // Options set a Keeper up.
 type Options struct {
-	// Rollups are those of the time series of each topic.
-	Rollups map[string]*sink.Rollups
+	// Rollups are those of the time series of each topic now.
+	Rollups func() map[string]*sink.Rollups
 	// Levels are those that this process keeps, of those that a time series has.
 	Levels rollup.Levels
 	// Interval is the time between two passes of a partition.
@@ -67,7 +67,7 @@ const (
 // Run keeps rollups until the context ends.
 func (k *Keeper) Run(ctx context.Context) {
 	defer func() {
-		for _, r := range k.o.Rollups {
+		for _, r := range k.o.Rollups() {
 			r.Close()
 		}
 	}()
@@ -98,13 +98,13 @@ func (k *Keeper) passes(ctx context.Context) {
 
 // owned are the partitions of now, each with its turn. Those that went elsewhere are forgotten.
 func (k *Keeper) owned() (owned []*Partition) {
-	seen, all := time.Now(), k.o.Partitions()
+	seen, all, rollups := time.Now(), k.o.Partitions(), k.o.Rollups()
 	present := map[record.Partition]bool{}
 	var oldest time.Time
 	for i := range all {
 		p := &all[i]
 		p.Seen = seen
-		if k.o.Rollups[p.Source.Topic] == nil {
+		if rollups[p.Source.Topic] == nil {
 			continue
 		}
 		present[nameOf(p)] = true
@@ -155,7 +155,7 @@ func (k *Keeper) turn(p *Partition) *turn {
 // pass runs one pass.
 func (k *Keeper) pass(ctx context.Context, p *Partition) {
 	t, began := k.turn(p), time.Now()
-	w, err := k.work(ctx, k.o.Rollups[p.Source.Topic], t)
+	w, err := k.work(ctx, k.o.Rollups()[p.Source.Topic], t)
 	if err == nil && w == nil { // it has no levels any more
 		t.next = began.Add(k.o.Interval)
 		return
@@ -244,7 +244,7 @@ func (k *Keeper) rest(ctx context.Context, worked time.Duration, t *turn) error 
 
 // notes computes the rows of series that commands have edited.
 func (k *Keeper) notes(ctx context.Context) {
-	for _, r := range k.o.Rollups {
+	for _, r := range k.o.Rollups() {
 		if every := min(noteInterval, k.o.Interval); time.Since(k.noted[r.Name()]) < every || len(k.owned()) == 0 {
 			continue
 		}

@@ -19,6 +19,7 @@ import (
 type memory struct {
 	w        *world
 	versions []state // after each write; the last is the primary's
+	commands []string
 }
 
 // state is all documents, by collection and _id.
@@ -62,7 +63,8 @@ type collection struct {
 var errCrash = errors.New("the process ended")
 
 // begin lets others go first.
-func (c collection) begin(ctx context.Context) (*session, error) {
+func (c collection) begin(ctx context.Context, command string) (*session, error) {
+	c.m.commands = append(c.m.commands, command+" "+c.name)
 	if err := c.m.w.step(ctx); err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func (c collection) wrote(s *session) {
 }
 
 func (c collection) Insert(ctx context.Context, documents []bson.Raw) (reply sink.Reply, err error) {
-	s, err := c.begin(ctx)
+	s, err := c.begin(ctx, "insert")
 	if err != nil {
 		return reply, err
 	}
@@ -96,7 +98,7 @@ func (c collection) Insert(ctx context.Context, documents []bson.Raw) (reply sin
 }
 
 func (c collection) Update(ctx context.Context, updates []sink.Update) (reply sink.Reply, err error) {
-	s, err := c.begin(ctx)
+	s, err := c.begin(ctx, "update")
 	if err != nil {
 		return reply, err
 	}
@@ -116,7 +118,7 @@ func (c collection) Update(ctx context.Context, updates []sink.Update) (reply si
 }
 
 func (c collection) Delete(ctx context.Context, filter bson.Raw) (n int64, err error) {
-	s, err := c.begin(ctx)
+	s, err := c.begin(ctx, "delete")
 	if err != nil {
 		return 0, err
 	}
@@ -130,7 +132,7 @@ func (c collection) Delete(ctx context.Context, filter bson.Raw) (n int64, err e
 }
 
 func (c collection) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error) error {
-	s, err := c.begin(ctx)
+	s, err := c.begin(ctx, "find")
 	if err != nil {
 		return err
 	}

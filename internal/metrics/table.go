@@ -91,6 +91,13 @@ var Table = []Section{
 		{"measurements_compacted_total", Counter, partition, "measurements", "measurements compacted into buckets"},
 		{"compaction_duration_seconds", Histogram, "", "seconds", "from the freezing of segments until they have ended"},
 	}},
+	{"Rollups", []Metric{
+		{"rollup_behind_seconds", Gauge, "", "seconds", "how long ago the rollups of the partition that waits longest were complete, or the partition came to this process. Well above `ROLLUP_INTERVAL` they do not keep up. Missing, as all of these, without `ROLLUP_LEVELS`"},
+		{"rollup_passes_total", Counter, "outcome=done|failed", "passes", "passes that bring the rollups of a partition up to date: `done`; `failed`: tried again, and the log says why"},
+		{"rollup_rows_total", Counter, "level=1m|1h|1d", "rows", "rows written, of which most replace equal ones"},
+		{"rollup_frozen_total", Counter, "", "measurements", "late measurements that are in no rollup, since their hours have expired, or something has deleted measurements of them"},
+		{"rollup_work_seconds_total", Counter, "", "seconds", "time spent on rollups, without rests"},
+	}},
 	{"Memory", []Metric{
 		{"memory_bytes", Gauge, "kind=buckets|pending|stored_positions|letters|ledger|fetch|reserved", "bytes", "`buckets`; `pending`: measurements that wait for a write; `stored_positions`: what is known to be stored while records are replayed; `letters`; `ledger`: what keeps track of writes, letters and look-ups; `fetch`: records and answers to look-ups that have come and were not looked at yet; `reserved`: what the next flush will take for its encoded writes"},
 		{"memory_limit_bytes", Gauge, "", "bytes", "the budget of these together"},

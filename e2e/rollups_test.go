@@ -1,0 +1,263 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/harness"
+	"waterwheel/reader"
+)
+
+// rolledUp are settings of a consumer that keeps rollups of all levels, and is never long behind.
+var rolledUp = []string{
+	"ROLLUP_LEVELS", "1m,1h:17520h,1d", "ROLLUP_INTERVAL", "1s", "ROLLUP_SHARE", "1", "KAFKA_INSTANCE_ID", "one",
+	"COMPACT_INTERVAL", "5s", "COMPACT_VISIBILITY_DELAY", "3s", "SEGMENT_RETENTION", "30s",
+}
+
+// TestRollupsOutliveKills: a consumer is killed under load again and again. Afterwards the totals by minute, hour and day are those that
+// the test makes of all measurements by itself.
+func TestRollupsOutliveKills(t *testing.T) {
+	t.Parallel()
+	series, rate, times := 50, 2000, 3
+	if world.servers.Slow() {
+		series, rate = 20, 120
+	}
+	s := newStream(t, 3)
+	load := s.startLoad(s.generator(series), rate)
+	for range times {
+		c := s.start(rolledUp...)
+		s.awaitStored(c, time.Minute)
+		s.awaitRows(c, time.Minute)
+		c.Kill()
+	}
+	load.stop()
+	c := s.start(rolledUp...)
+	s.awaitCommitted(c, 90*time.Second)
+	s.awaitRolledUp(c, time.Minute)
+	s.compareRollups()
+
+	s.edit("delete-meta", "--yes", "--closed", "--filter", `{"meta.id": {"$gte": 10}}`)
+	s.awaitRolledUp(c, time.Minute)
+	s.awaitComputedNotes(c, 2*time.Minute)
+	s.compareRollups()
+	s.terminate(c)
+	s.check()
+}
+
+// awaitRows waits until a consumer has written rollup rows, so that a kill hits it at that work.
+func (s *stream) awaitRows(c *harness.Consumer, d time.Duration) {
+	s.t.Helper()
+	for ctx := within(s.t, d); ; time.Sleep(20 * time.Millisecond) {
+		metrics, err := c.Metrics(ctx)
+		if err == nil && metrics.Sum("waterwheel_rollup_rows_total") > 0 {
+			return
+		}
+		if ctx.Err() != nil || !c.Running() {
+			s.t.Fatalf("the consumer writes no rollup rows (running: %v, last scrape: %v)", c.Running(), err)
+		}
+	}
+}
+
+// awaitRolledUp waits until the watermarks of all partitions are at what is committed.
+func (s *stream) awaitRolledUp(c *harness.Consumer, d time.Duration) {
+	s.t.Helper()
+	for ctx := within(s.t, d); ; time.Sleep(100 * time.Millisecond) {
+		behind := s.behindRollups(ctx)
+		if behind == "" {
+			return
+		}
+		if ctx.Err() != nil || !c.Running() {
+			s.t.Fatalf("the rollups are not complete: %s", behind)
+		}
+	}
+}
+
+// behindRollups says which partition has a watermark below what is committed; empty means that none has.
+func (s *stream) behindRollups(ctx context.Context) string {
+	topic, _, err := s.kafka.Topic(ctx, s.topic)
+	if err != nil {
+		return err.Error()
+	}
+	ends, err := s.kafka.Ends(ctx, topic)
+	if err != nil {
+		return err.Error()
+	}
+	cursor, err := s.readable().Collection(s.topic+".partitions").Find(ctx, bson.D{})
+	if err != nil {
+		return err.Error()
+	}
+	var all []struct {
+		ID     string                  `bson:"_id"`
+		Rollup []struct{ Below int64 } `bson:"rollup"`
+	}
+	if err := cursor.All(ctx, &all); err != nil {
+		return err.Error()
+	}
+	if len(all) != len(ends) {
+		return fmt.Sprintf("%d of %d partitions have a document", len(all), len(ends))
+	}
+	var below, end int64
+	for _, p := range all {
+		if len(p.Rollup) != 1 {
+			return fmt.Sprintf("%s has %d watermarks", p.ID, len(p.Rollup))
+		}
+		below += p.Rollup[0].Below
+	}
+	for _, e := range ends {
+		end += e
+	}
+	if below != end {
+		return fmt.Sprintf("the watermarks add up to %d, and the log's ends to %d", below, end)
+	}
+	return ""
+}
+
+// awaitComputedNotes waits until the rows of edited series were computed: the note stays for a while, but is read once a second here.
+func (s *stream) awaitComputedNotes(c *harness.Consumer, d time.Duration) {
+	s.t.Helper()
+	for ctx := within(s.t, d); ; time.Sleep(200 * time.Millisecond) {
+		if s.rollupDifference(ctx) == "" {
+			return
+		}
+		if ctx.Err() != nil || !c.Running() {
+			s.t.Fatal("the rows of deleted series are not computed: ", s.rollupDifference(s.t.Context()))
+		}
+	}
+}
+
+// total is what the test knows of one field.
+type total struct {
+	n                      int64
+	sum, least, most, size float64
+}
+
+// windows are totals by series, window and field, and counts of measurements with an empty field.
+type windows map[string]*total
+
+func (w windows) add(key string, v float64) {
+	t := w[key]
+	if t == nil {
+		t = &total{least: math.Inf(1), most: math.Inf(-1)}
+		w[key] = t
+	}
+	t.n++
+	t.sum += v
+	t.size += math.Abs(v)
+	t.least, t.most = min(t.least, v), max(t.most, v)
+}
+
+// fields calls use for every number below an object, arrays apart.
+func fields(object bson.Raw, path string, use func(path string, v float64)) {
+	elements, _ := object.Elements()
+	for _, e := range elements {
+		at := path + e.Key()
+		switch v := e.Value(); v.Type {
+		case bson.TypeEmbeddedDocument:
+			fields(v.Document(), at+".", use)
+		case bson.TypeInt32, bson.TypeInt64:
+			use(at, float64(v.AsInt64()))
+		case bson.TypeDouble:
+			if !math.IsNaN(v.Double()) {
+				use(at, v.Double())
+			}
+		}
+	}
+}
+
+func windowKey(m reader.Measurement, at time.Time, field string) string {
+	return fmt.Sprintf("%x/%s/%s", m.Meta.Value, at.UTC().Format(time.RFC3339), field)
+}
+
+// compareRollups fails the test for the first difference.
+func (s *stream) compareRollups() {
+	s.t.Helper()
+	if difference := s.rollupDifference(within(s.t, time.Minute)); difference != "" {
+		s.t.Errorf("%s%s", check.Verdict, difference)
+	}
+}
+
+// rollupDifference compares the rows of all levels with totals of all measurements; empty means that they are equal.
+func (s *stream) rollupDifference(ctx context.Context) string {
+	for level, step := range map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": 24 * time.Hour} {
+		want, objects := windows{}, map[string]bool{}
+		for m, err := range s.openNamed(world.servers.MongoURI, s.topic).Find(ctx, reader.Query{}) {
+			if err != nil {
+				return err.Error()
+			}
+			at := m.Time.Truncate(step)
+			want.add(windowKey(m, at, ""), 0)
+			fields(m.Fields, "", func(path string, v float64) {
+				want.add(windowKey(m, at, path), v)
+				for i := range path {
+					if path[i] == '.' {
+						objects[windowKey(m, at, path[:i])] = true
+					}
+				}
+			})
+		}
+		for key := range objects { // a number that is an object in other measurements has no total
+			delete(want, key)
+		}
+		n := 0
+		for m, err := range s.openNamed(world.servers.MongoURI, s.topic+"_"+level).Find(ctx, reader.Query{}) {
+			if err != nil {
+				return err.Error()
+			}
+			n++
+			key := windowKey(m, m.Time, "")
+			count, _ := m.Fields.Lookup("count").AsInt64OK()
+			if want[key] == nil || want[key].n != count {
+				return fmt.Sprintf("level %s: the row of %s counts %d, want %+v", level, key, count, want[key])
+			}
+			delete(want, key)
+			if difference := compareRow(m, want); difference != "" {
+				return fmt.Sprintf("level %s: %s", level, difference)
+			}
+		}
+		for key, t := range want {
+			return fmt.Sprintf("level %s: nothing has the total of %s, %+v", level, key, *t)
+		}
+		if n == 0 {
+			return "level " + level + " has no rows"
+		}
+		s.t.Logf("level %s: %d rows", level, n)
+	}
+	return ""
+}
+
+// compareRow takes the totals of a row out of those that are wanted.
+func compareRow(m reader.Measurement, want windows) string {
+	var compare func(object bson.Raw, path string) string
+	compare = func(object bson.Raw, path string) string {
+		elements, _ := object.Elements()
+		for _, e := range elements {
+			d, ok := e.Value().DocumentOK()
+			if !ok {
+				continue
+			}
+			if n, ok := d.Lookup("n").AsInt64OK(); ok {
+				key := windowKey(m, m.Time, path+e.Key())
+				t := want[key]
+				sum, _ := d.Lookup("sum").AsFloat64OK()
+				least, _ := d.Lookup("min").AsFloat64OK()
+				most, _ := d.Lookup("max").AsFloat64OK()
+				if t == nil || t.n != n || t.least != least || t.most != most || math.Abs(t.sum-sum) > 1e-9*(1+t.size) {
+					return fmt.Sprintf("the total of %s is %v, want %+v", key, d, t)
+				}
+				delete(want, key)
+				continue
+			}
+			if difference := compare(d, path+e.Key()+"."); difference != "" {
+				return difference
+			}
+		}
+		return ""
+	}
+	return compare(m.Fields, "")
+}

@@ -1,0 +1,152 @@
+package keeper
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/claim"
+	"waterwheel/sink"
+)
+
+// still is a world in which nothing happens by chance: one partition, owned, with some measurements of one hour of one series.
+func still(t *testing.T, measurements int) (*world, *Partition) {
+	t.Helper()
+	w := newWorld(1)
+	w.calm = true
+	p := w.parts[0]
+	w.parts = w.parts[:1]
+	store := sink.NewStore(w.ports(), sink.StoreOptions{
+		Namespace: "db.m.buckets", Collection: baseOptions, MaxCount: 1000, WriteTimeout: time.Second, Rollups: true,
+	})
+	handle := store.Partition(p.source(), "c", modelGroup, "host")
+	defer handle.Close()
+	token := claim.Token{1}
+	if won, err := handle.Claim(t.Context(), claim.Document{}, claim.Claim{Token: token}); err != nil || !won {
+		t.Fatal(won, err)
+	}
+	p.claim, p.claimed = token, true
+	for range measurements {
+		w.add(p, "a", w.now)
+	}
+	return w, w.owned(p)
+}
+
+// owned is the partition as its process sees it.
+func (w *world) owned(p *part) *Partition {
+	return &Partition{Owned: sink.Owned{Source: p.source(), ID: p.id(), Group: modelGroup, Claim: p.claim}, Done: p.done(), Seen: w.now, Known: true}
+}
+
+// add stores one measurement of a series, and returns it.
+func (w *world) add(p *part, series string, at time.Time) *entry {
+	hour := floorTo(at.UnixMilli(), hourMs)
+	r := &entry{offset: int64(len(p.log)), time: at.UnixMilli(), series: series, bit: w.bits[hour]}
+	w.bits[hour]++
+	if w.of[hour] == nil {
+		w.of[hour] = map[int]*entry{}
+	}
+	w.of[hour][r.bit] = r
+	p.log = append(p.log, r)
+	w.put("buckets", w.bucket(series, p, []*entry{r}, nil))
+	return r
+}
+
+// run runs one pass.
+func (w *world) run(t *testing.T, p *Partition) *work {
+	t.Helper()
+	of, err := w.work(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := of.pass(t.Context(), p, mostHours); err != nil {
+		t.Fatal(err)
+	}
+	return of
+}
+
+// TestCommandsOfAPassComeInOrder: what is read and written one after the other is what the invariants rest on.
+func TestCommandsOfAPassComeInOrder(t *testing.T) {
+	w, p := still(t, 3)
+	of, err := w.work(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mem.commands = nil
+	if err := of.pass(t.Context(), p, mostHours); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"update partitions", "find partitions", // the fence, the watermarks
+		"find buckets",       // what was touched
+		"find 1m", "find 1h", // the documents, with their revisions
+		"find buckets", "find buckets", // segments, buckets
+		"insert 1m", "insert 1h",
+		"find 1d", "find 1h", "insert 1d", // days
+		"update partitions", // the watermark
+	}
+	if !slices.Equal(w.mem.commands, want) {
+		t.Errorf("in the order %s, want %s", strings.Join(w.mem.commands, ", "), strings.Join(want, ", "))
+	}
+}
+
+// TestLateMeasurementsOfAnHourThatLostSome: a hand has deleted measurements of an hour; R3 keeps its row. What comes late for the hour
+// is not hidden: it is counted, until --replace computes the row of what is left.
+func TestLateMeasurementsOfAnHourThatLostSome(t *testing.T) {
+	w, p := still(t, 5)
+	if of := w.run(t, p); of.frozen != 0 {
+		t.Errorf("%d measurements are in no row", of.frozen)
+	}
+	deleted := 0
+	w.mem.write("buckets", func(all map[string]bson.Raw) {
+		for id := range all {
+			if deleted++; deleted <= 3 {
+				delete(all, id)
+			}
+		}
+	})
+	part := w.parts[0]
+	w.add(part, "a", w.now)
+	if of := w.run(t, w.owned(part)); of.frozen != 1 {
+		t.Errorf("%d late measurements are counted, want 1", of.frozen)
+	}
+	_, counts := w.rowsOf("1h")
+	at := cell{"a", floorTo(w.now.UnixMilli(), hourMs)}
+	if counts[at] != 5 {
+		t.Errorf("the row has %d measurements, want the 5 that there were", counts[at])
+	}
+	for range 3 { // more than were deleted: the row is of what is shown
+		w.add(part, "a", w.now)
+	}
+	if of := w.run(t, w.owned(part)); of.frozen != 0 {
+		t.Errorf("%d late measurements are counted, want none", of.frozen)
+	}
+	if _, counts = w.rowsOf("1h"); counts[at] != 6 {
+		t.Errorf("the row has %d measurements, want the 6 that are shown", counts[at])
+	}
+}
+
+// TestExpiredHoursKeepTheirRows: totals outlive measurements, and what comes for expired hours is counted.
+func TestExpiredHoursKeepTheirRows(t *testing.T) {
+	w, p := still(t, 4)
+	w.run(t, p)
+	at := cell{"a", floorTo(w.now.UnixMilli(), hourMs)}
+	before := w.now
+	w.now = w.now.Add(keptFor + 2*time.Hour)
+	w.expire()
+	part := w.parts[0]
+	w.add(part, "a", before)
+	w.add(part, "a", w.now)
+	if of := w.run(t, w.owned(part)); of.frozen != 1 {
+		t.Errorf("%d late measurements are counted, want 1", of.frozen)
+	}
+	_, counts := w.rowsOf("1h")
+	if counts[at] != 4 || counts[cell{"a", floorTo(w.now.UnixMilli(), hourMs)}] != 1 {
+		t.Errorf("the rows are %v", counts)
+	}
+	if _, days := w.rowsOf("1d"); days[cell{"a", floorTo(before.UnixMilli(), dayMs)}] < 4 {
+		t.Errorf("the days are %v", days)
+	}
+}
