@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,7 +222,8 @@ func (s *stream) rollupDifference(ctx context.Context) string {
 			}
 		}
 		for key, t := range want {
-			return fmt.Sprintf("level %s: nothing has the total of %s, %+v", level, key, *t)
+			return fmt.Sprintf("level %s: %d totals are missing, that of %s, %+v, among them; its row is there: %v",
+				level, len(want), key, *t, want[key[:strings.LastIndexByte(key, '/')+1]] == nil)
 		}
 		if n == 0 {
 			return "level " + level + " has no rows"

@@ -1,9 +1,11 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -215,24 +217,30 @@ func (r *Rollups) Shown(
 // bucketBatch is how many buckets come in one answer.
 const bucketBatch = 1000
 
-// ofMetas is the condition that a document is of one of some series, or of one that compares equal.
+// ofMetas is the condition that a document is of one of some series, or of one that compares equal. An equality finds what $in may not:
+// no meta, arrays, and values that would be conditions there.
 func ofMetas(metas []bson.RawValue) bson.E {
 	if len(metas) == 1 {
 		return isMeta(metas[0])
 	}
-	list, absent := make(bson.A, 0, len(metas)), false
+	var plain, all bson.A
 	for _, meta := range metas {
-		if meta.Type == 0 {
-			absent = true
-		} else {
-			list = append(list, meta)
+		switch {
+		case meta.Type == 0, meta.Type == bson.TypeArray, meta.Type == bson.TypeRegex,
+			meta.Type == bson.TypeEmbeddedDocument && strings.HasPrefix(firstName(meta), "$"):
+			all = append(all, bson.D{isMeta(meta)})
+		default:
+			plain = append(plain, meta)
 		}
 	}
-	among := bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: list}}}
-	if !absent {
+	among := bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: plain}}}
+	switch {
+	case len(all) == 0:
 		return among
+	case len(plain) > 0:
+		all = append(all, bson.D{among})
 	}
-	return bson.E{Key: "$or", Value: bson.A{bson.D{among}, bson.D{isMeta(bson.RawValue{})}}}
+	return bson.E{Key: "$or", Value: all}
 }
 
 // Documents calls each for the documents of a level with some _ids.
@@ -291,5 +299,103 @@ func (r *Rollups) Put(ctx context.Context, level string, o timeseries.Options, d
 	return all, nil
 }
 
-// maxRollupWrites bounds the documents of one command.
-const maxRollupWrites = 500
+// maxRollupWrites bounds the documents of one command: a short one disturbs others little.
+const maxRollupWrites = 64
+
+// RollupPartition are the watermarks of a partition.
+type RollupPartition struct {
+	PartitionDocument
+	Watermarks []rollup.Watermark
+}
+
+// Partitions returns the watermarks of all partitions, in the order of their ids.
+func (r *Rollups) Partitions(ctx context.Context) (all []RollupPartition, err error) {
+	err = r.find(ctx, "reading the watermarks", r.ports.Partitions, Query{Filter: document(bson.D{})}, func(d bson.Raw) error {
+		all = append(all, RollupPartition{parsePartitionDocument(d), rollup.Watermarks(d)})
+		return nil
+	})
+	slices.SortFunc(all, func(a, b RollupPartition) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), strings.Compare(a.ID, b.ID))
+	})
+	return all, err
+}
+
+// SeriesIn calls each for every bucket, segment and rollup document that may have times in [from, to), of the series that a query on
+// buckets finds; nil finds all. Of buckets only the meta comes.
+func (r *Rollups) SeriesIn(
+	ctx context.Context, o timeseries.Options, levels rollup.Levels, filter bson.Raw, from, to int64, each func(bson.Raw) error,
+) error {
+	const doing = "looking which series there are"
+	selected := func(of timeseries.Options) bson.D {
+		conditions := overlapping(of, from, to)
+		if filter == nil {
+			return conditions
+		}
+		return bson.D{{Key: "$and", Value: bson.A{filter, conditions}}}
+	}
+	only := document(bson.D{{Key: timeseries.FieldMeta, Value: 1}})
+	buckets := append(selected(o), bson.E{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}})
+	if err := r.find(ctx, doing, r.ports.Buckets, Query{Filter: document(buckets), Projection: only}, each); err != nil {
+		return err
+	}
+	if filter == nil { // a filter on the meta does not find segments: they are compacted soon, and a pass computes their rows
+		segments := append(overlapping(o, from, to), timeseries.IsSegment())
+		if err := r.find(ctx, doing, r.ports.Buckets, Query{Filter: document(segments), Batch: segmentBatch}, each); err != nil {
+			return err
+		}
+	}
+	for _, l := range levels {
+		if err := r.find(ctx, doing, r.ports.Levels[l.Name], Query{Filter: document(selected(l.Options(o))), Projection: only}, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bounds calls each with the first and the last time, in milliseconds, of every bucket and segment.
+func (r *Rollups) Bounds(ctx context.Context, o timeseries.Options, each func(first, last int64)) error {
+	for _, order := range []int32{1, -1} {
+		query := Query{
+			Filter: document(bson.D{}), Limit: 1, Sort: document(bson.D{{Key: timeseries.FieldID, Value: order}}),
+			Projection: document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
+		}
+		err := r.find(ctx, "looking for the first and the last bucket", r.ports.Buckets, query, func(d bson.Raw) error {
+			first, one := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
+			last, other := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, o.TimeField).DateTimeOK()
+			if one && other {
+				each(first, max(last, first+o.Span()))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WholeSince notes that some levels are whole from a time on, if they were not from an earlier one. The zero time means from the
+// beginning.
+func (d *Database) WholeSince(ctx context.Context, name string, since time.Time) error {
+	s := d.series(name)
+	for range noteTries {
+		have, err := readRollups(ctx, s.ports.Options)
+		if err != nil {
+			return err
+		}
+		next := rollup.Definition{ID: have.ID, Levels: slices.Clone(have.Levels)}
+		for i := range next.Levels {
+			switch l := &next.Levels[i]; {
+			case l.Since == nil:
+			case since.IsZero():
+				l.Since = nil
+			case since.Before(*l.Since):
+				l.Since = &since
+			}
+		}
+		if done, err := s.replaceRollups(ctx, have, next); err != nil || done {
+			return err
+		}
+	}
+	return ErrChangedMeanwhile
+}

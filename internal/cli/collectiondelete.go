@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/timeseries"
@@ -24,6 +25,7 @@ func (p *Program) deleteMetaCommand() *cobra.Command {
 			"The command notes the Kafka positions of what it deletes in the collection's options. `waterwheel verify` counts these\n" +
 			"measurements as deleted, and consumers that read their records again, after a reset of the group's offsets, do not\n" +
 			"store them again. The runbook says how to take that back.\n\n" +
+			"Consumers that keep rollups delete the totals of these series within some minutes; with --keep-rollups these stay.\n\n" +
 			"A run that was interrupted is finished by the same command.",
 		Example: "  waterwheel collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --dry-run\n" +
 			"  waterwheel collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --closed --yes",
@@ -41,7 +43,7 @@ func (p *Program) deleteMetaCommand() *cobra.Command {
 				views[i].DryRun = false
 			}
 			for i := range views {
-				if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
+				if err = p.deleteSeries(ctx, with.database, &views[i], selections[i], f.keepRollups); err != nil {
 					break
 				}
 			}
@@ -49,7 +51,22 @@ func (p *Program) deleteMetaCommand() *cobra.Command {
 		})
 	})
 	f.flags(cmd)
+	cmd.Flags().BoolVar(&f.keepRollups, "keep-rollups", false, "keep the totals of the deleted series in rollups")
 	return cmd
+}
+
+// deleteSeries deletes the series of a view, and lets their rollups follow.
+func (p *Program) deleteSeries(ctx context.Context, database *sink.Database, view *MetaDeletion, s *sink.Selection, keepRollups bool) (err error) {
+	var noted *sink.RollupEdit
+	if !keepRollups {
+		if noted, err = p.noteEdit(ctx, database, view.Series, view.all, true); err != nil {
+			return err
+		}
+	}
+	if view.Edited, err = p.deleteSelected(ctx, view.Series, s, view.Selected); err != nil {
+		return err
+	}
+	return p.editOver(ctx, noted)
 }
 
 // planDeletions looks at all time series before anything is deleted in the first.
@@ -119,6 +136,8 @@ type MetaDeletion struct {
 	// ClosedLeft is in closed buckets, which are left alone.
 	ClosedLeft sink.Amount  `json:"closedLeft"`
 	Edited     *sink.Edited `json:"edited,omitempty"`
+
+	all []bson.RawValue // the series of which something is deleted
 }
 
 // metaAmount is a series and how much of it is edited.
@@ -137,6 +156,7 @@ func newMetaDeletion(name string, all []sink.SelectedSeries, f *metaFlags) MetaD
 		}
 		view.SeriesCount++
 		view.Selected.Add(within)
+		view.all = append(view.all, all[i].Meta)
 		if len(view.Metas) < f.series {
 			view.Metas = append(view.Metas, metaAmount{metaText{all[i].Meta}, within})
 		}

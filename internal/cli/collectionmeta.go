@@ -32,6 +32,7 @@ type metaFlags struct {
 	filter, update string
 	closed         bool
 	series         int
+	keepRollups    bool // of delete-meta
 	confirmation
 }
 
@@ -166,6 +167,23 @@ func through(ctx context.Context, try func() (progress bool, err error)) error {
 		case <-time.After(min(editPause<<(tries-1), longEditPause)):
 		}
 	}
+}
+
+// noteEdit notes an edit of series for the rollups of a time series, before it begins.
+func (p *Program) noteEdit(ctx context.Context, database *sink.Database, series string, metas []bson.RawValue, deletes bool) (noted *sink.RollupEdit, err error) {
+	err = through(ctx, func() (bool, error) {
+		noted, err = database.BeginRollupEdit(ctx, series, metas, deletes)
+		return false, err
+	})
+	if err != nil {
+		err = fmt.Errorf("%s: nothing was edited: %w", series, err)
+	}
+	return noted, err
+}
+
+// editOver notes that an edit of series is over, so that consumers compute their rollups for the last time.
+func (p *Program) editOver(ctx context.Context, noted *sink.RollupEdit) error {
+	return through(ctx, func() (bool, error) { return false, noted.Done(ctx) })
 }
 
 // shownMeta is how many characters of a meta a table shows.

@@ -48,7 +48,7 @@ func (p *Program) updateMetaCommand() *cobra.Command {
 				views[i].print(w)
 			}
 		}
-		return p.edit(ctx, f.confirmation, err, views, print, func() error { return p.updateMetas(ctx, views, plans) })
+		return p.edit(ctx, f.confirmation, err, views, print, func() error { return p.updateMetas(ctx, with.database, views, plans) })
 	})
 	f.flags(cmd)
 	cmd.Flags().StringVar(&f.update, "update", "", "operators on the meta, as JSON")
@@ -81,15 +81,22 @@ func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlag
 }
 
 // updateMetas carries plans out, and notes in the views what became of them.
-func (p *Program) updateMetas(ctx context.Context, views []MetaUpdate, plans []*metaPlan) error {
+func (p *Program) updateMetas(ctx context.Context, database *sink.Database, views []MetaUpdate, plans []*metaPlan) error {
 	for i := range views {
 		views[i].DryRun = false
 	}
 	for i := range views {
 		view, plan := &views[i], plans[i]
 		line := p.progress("changing buckets of " + view.Series)
+		noted, err := p.noteEdit(ctx, database, view.Series, plan.edited(), false)
+		if err != nil {
+			line.End()
+			return err
+		}
 		change := plan.selection.Change(plan.all, plan.changes, func(e sink.Edited) { line.At(e.Done.Buckets, view.Changed.Buckets) })
-		err := carryOut(ctx, change)
+		if err = carryOut(ctx, change); err == nil {
+			err = p.editOver(ctx, noted)
+		}
 		line.End()
 		edited := change.Edited()
 		if view.Edited = &edited; err != nil {
@@ -227,6 +234,15 @@ func (m *metaPlan) results() []bson.RawValue {
 	metas := make([]bson.RawValue, len(m.changes))
 	for i, c := range m.changes {
 		metas[i] = c.After
+	}
+	return metas
+}
+
+// edited are the series of which measurements go, and those to which they come.
+func (m *metaPlan) edited() []bson.RawValue {
+	var metas []bson.RawValue
+	for _, c := range m.changes {
+		metas = append(metas, c.Before, c.After)
 	}
 	return metas
 }

@@ -22,6 +22,7 @@
 //	collectionmeta.go         what the commands about meta have in common
 //	collectionupdatemeta.go   collection update-meta
 //	collectiondelete.go       collection delete-meta, expire
+//	rollup.go                 the family of rollup: status, drop; rollupbuild.go: build, verify
 //	query.go, queryline.go    query, by package reader: its flags, its words
 //	queryrun.go               what it prints; queryhints.go: hints about fields and indexes
 //	dlq.go                    the family of dlq, and what its commands have in common

@@ -144,7 +144,7 @@ func (p *Program) root() *cobra.Command {
 	root.SetErr(p.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(run, p.initCommand(), p.checkCommand(), p.dlqCommand(), p.configCommand(), p.healthCommand(), p.versionCommand())
-	root.AddCommand(p.verifyCommand(), p.collectionCommand(), p.queryCommand(), p.serveCommand(), p.statusCommand())
+	root.AddCommand(p.verifyCommand(), p.collectionCommand(), p.rollupCommand(), p.queryCommand(), p.serveCommand(), p.statusCommand())
 	root.SetHelpCommand(helpCommand(root))
 	completionCommand(root)
 	p.complete(root)

@@ -129,14 +129,7 @@ func (w *work) fold(ctx context.Context, level rollup.Level, r dayRun) (done boo
 				continue
 			}
 			d.dirty = true
-			var fresh []rollup.Stored
-			if rows := within(of, at, at+dayMs); len(rows) > 0 {
-				row := rules.NewRow(at)
-				for _, hour := range rows {
-					row.Fold(hour.Fields)
-				}
-				fresh = []rollup.Stored{{Time: at, Fields: row.Document()}}
-			}
+			fresh := foldDay(rules, at, within(of, at, at+dayMs))
 			if !w.free && countOf(fresh, rules.CountField()) < countOf(within(d.Rows, at, at+dayMs), rules.CountField()) {
 				continue // R3: hours have expired, or were deleted by hand
 			}
@@ -144,6 +137,18 @@ func (w *work) fold(ctx context.Context, level rollup.Level, r dayRun) (done boo
 		}
 	}
 	return w.put(ctx, targets)
+}
+
+// foldDay is the row of a day, of the rows of its hours; none if there are none.
+func foldDay(rules *rollup.Rules, at int64, hours []rollup.Stored) []rollup.Stored {
+	if len(hours) == 0 {
+		return nil
+	}
+	row := rules.NewRow(at)
+	for _, hour := range hours {
+		row.Fold(hour.Fields)
+	}
+	return []rollup.Stored{{Time: at, Fields: row.Document()}}
 }
 
 // hourRows are the rows of hours of some series, in the order of time.

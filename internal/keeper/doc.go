@@ -43,5 +43,6 @@
 //	source.go    the measurements they are computed from
 //	days.go      rows of days, folded from hours
 //	notes.go     series whose rows a command has touched
+//	build.go     what an operator asks for: rows built, rows verified
 //	metrics.go   counters
 package keeper

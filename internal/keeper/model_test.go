@@ -385,8 +385,10 @@ func (w *world) edit(what string, series []string, deletes bool, do func(id stri
 			for _, one := range series {
 				a.editing[one] = true
 			}
-			if w.step(ctx) != nil {
-				return
+			for range 4 { // others have time to look at the note meanwhile
+				if w.step(ctx) != nil {
+					return
+				}
 			}
 			do(id)
 		}
@@ -429,7 +431,7 @@ func (w *world) topicAgain(p *part) {
 	w.claim(p, 0)
 }
 
-// settleSteps bounds how many steps are waited for.
+// quietSteps bounds how many steps are waited for.
 const quietSteps = 20_000
 
 // drain lets all that was begun come to its end.

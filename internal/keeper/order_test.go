@@ -150,3 +150,23 @@ func TestExpiredHoursKeepTheirRows(t *testing.T) {
 		t.Errorf("the days are %v", days)
 	}
 }
+
+// TestEqualRowsAreWritten: a keeper that has read the document before, and older sources, must notice.
+func TestEqualRowsAreWritten(t *testing.T) {
+	w, p := still(t, 2)
+	w.run(t, p)
+	of, err := w.work(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := of.positions(t.Context(), p.Source, 0, p.Done, mostHours); err != nil {
+		t.Fatal(err)
+	}
+	for _, level := range []string{"1m", "1h", "1d"} {
+		for _, d := range w.mem.now()[level] {
+			if rev, _ := d.Lookup("control", "rev").AsInt64OK(); rev != 2 {
+				t.Errorf("an equal document of level %s has revision %d after two computations", level, rev)
+			}
+		}
+	}
+}

@@ -214,6 +214,34 @@ func (n *node) appendMembers(dst []byte) []byte {
 	return dst
 }
 
+// Same reports whether two lists of rows of one window hold the same: the same count, and the same totals of the same fields.
+func (r *Rules) Same(a, b []Stored) bool {
+	if (len(a) == 0) != (len(b) == 0) {
+		return false
+	}
+	one, other := r.fold(a), r.fold(b)
+	totals := map[string]*Total{}
+	for path, t := range one.Fields() {
+		totals[path] = t
+	}
+	for path, t := range other.Fields() {
+		have := totals[path]
+		if have == nil || string(have.appendElement(nil, "")) != string(t.appendElement(nil, "")) {
+			return false
+		}
+		delete(totals, path)
+	}
+	return len(totals) == 0 && one.Count == other.Count
+}
+
+func (r *Rules) fold(rows []Stored) *Row {
+	all := r.NewRow(0)
+	for _, row := range rows {
+		all.Fold(row.Fields)
+	}
+	return all
+}
+
 // bitsOf is the double of its eight bytes.
 func bitsOf(value []byte) float64 {
 	if len(value) != 8 {

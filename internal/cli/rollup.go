@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/keeper"
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/words"
+	"waterwheel/sink"
+)
+
+func (p *Program) rollupCommand() *cobra.Command {
+	return family("rollup", "Look at rollups, build them for the past, and check them",
+		"Rollups are totals of measurements by minute, hour and day, which `waterwheel run` keeps as ROLLUP_LEVELS says. These\n"+
+			"commands work on the rollups of the time series of KAFKA_TOPICS, beside running consumers.",
+		p.rollupStatusCommand(), p.rollupBuildCommand(), p.rollupVerifyCommand(), p.rollupDropCommand())
+}
+
+// errNoRollups says that a time series has no rollups, and how it gets them.
+func errNoRollups(series string) error {
+	return fmt.Errorf("%s has no rollups: set ROLLUP_LEVELS, and start `waterwheel run` or `waterwheel init`", series)
+}
+
+// rollups prepares work on the rollups of a time series that has some.
+func rollups(ctx context.Context, database *sink.Database, series string) (*sink.Rollups, *keeper.Command, error) {
+	r := database.Rollups(series)
+	command, err := keeper.NewCommand(ctx, r)
+	switch {
+	case errors.Is(err, sink.ErrNotSetUp):
+		err = fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", series)
+	case err != nil:
+		err = fmt.Errorf("%s: %w", series, err)
+	case len(command.Levels()) == 0:
+		err = errNoRollups(series)
+	}
+	if err != nil {
+		r.Close()
+		return nil, nil, err
+	}
+	return r, command, nil
+}
+
+// RollupView is what rollup status shows of a time series.
+type RollupView struct {
+	Series     string                `json:"collection"`
+	Levels     []RollupLevelView     `json:"levels"`
+	Partitions []RollupPartitionView `json:"partitions"`
+	// Edits are notes of edited series whose rows are computed again.
+	Edits int `json:"edits"`
+}
+
+// RollupLevelView is a level.
+type RollupLevelView struct {
+	Name       string `json:"name"`
+	Collection string `json:"collection"`
+	// ExpireAfterSeconds is how long rows are kept. Zero means for ever.
+	ExpireAfterSeconds int64      `json:"expireAfterSeconds,omitempty"`
+	Since              *time.Time `json:"since,omitempty"` // from when on it is whole; absent: from the beginning
+	Fields             []string   `json:"fields,omitempty"`
+}
+
+// RollupPartitionView is how far the rollups of a partition are.
+type RollupPartitionView struct {
+	Partition string     `json:"partition"`
+	Below     int64      `json:"below"`
+	At        *time.Time `json:"at,omitempty"`
+}
+
+func (p *Program) rollupStatusCommand() *cobra.Command {
+	return p.onCollections(&cobra.Command{
+		Use:   "status",
+		Short: "Show which rollups there are, since when they are whole, and how far they are",
+		Long: "Shows the levels of each time series, since when their rows are whole, and of each partition the offset below which all\n" +
+			"measurements are in rows, and when that was so.",
+		Example: "  waterwheel rollup status",
+		Args:    noArguments,
+	}, func(ctx context.Context, with collections, _ []string) error {
+		views := []RollupView{}
+		for _, series := range with.series {
+			view, err := rollupView(ctx, with.database, series)
+			if err != nil {
+				return err
+			}
+			views = append(views, view)
+		}
+		return p.show(views, func(w io.Writer) {
+			for i := range views {
+				views[i].print(w)
+			}
+		})
+	})
+}
+
+func rollupView(ctx context.Context, database *sink.Database, series string) (RollupView, error) {
+	view := RollupView{Series: series, Levels: []RollupLevelView{}, Partitions: []RollupPartitionView{}}
+	r, command, err := rollups(ctx, database, series)
+	if err != nil {
+		return view, err
+	}
+	defer r.Close()
+	for _, level := range command.Levels() {
+		defined, _ := command.Defined().Level(level.Name)
+		view.Levels = append(view.Levels, RollupLevelView{
+			Name: level.Name, Collection: level.SeriesName(series), ExpireAfterSeconds: int64(level.Expire / time.Second),
+			Since: defined.Since, Fields: defined.Fields,
+		})
+	}
+	partitions, err := r.Partitions(ctx)
+	if err != nil {
+		return view, err
+	}
+	for _, p := range partitions {
+		for _, mark := range p.Watermarks {
+			if name := fmt.Sprintf("%s/%d", p.Topic, p.PartitionDocument.Partition); mark.Topic() == p.TopicID {
+				view.Partitions = append(view.Partitions, RollupPartitionView{Partition: name, Below: mark.Below, At: mark.At})
+			} else {
+				view.Partitions = append(view.Partitions, RollupPartitionView{Partition: name + " (former topic)", Below: mark.Below, At: mark.At})
+			}
+		}
+	}
+	notes, err := r.Notes(ctx)
+	view.Edits = len(notes)
+	return view, err
+}
+
+func (v *RollupView) print(w io.Writer) {
+	levels := text.NewTable(w, "LEVEL", "COLLECTION", "KEPT", "WHOLE SINCE")
+	for _, l := range v.Levels {
+		kept, since := "for ever", "the beginning"
+		if l.ExpireAfterSeconds > 0 {
+			kept = (time.Duration(l.ExpireAfterSeconds) * time.Second).String()
+		}
+		if l.Since != nil {
+			since = text.Time(*l.Since)
+		}
+		levels.Row(l.Name, l.Collection, kept, since)
+	}
+	levels.Flush()
+	table := text.NewTable(w, "PARTITION", "IN ROWS BELOW", "AS OF")
+	for _, p := range v.Partitions {
+		at := "no pass yet"
+		if p.At != nil {
+			at = text.Time(*p.At)
+		}
+		table.Row(p.Partition, p.Below, at)
+	}
+	table.Flush()
+	if v.Edits > 0 {
+		fmt.Fprintf(w, "%s: %s of whole series, whose rows consumers compute again.\n", v.Series, words.Count(v.Edits, "edit"))
+	}
+}
+
+func (p *Program) rollupDropCommand() *cobra.Command {
+	var f confirmation
+	cmd := p.onCollections(&cobra.Command{
+		Use:   "drop LEVEL",
+		Short: "Delete the rows of a level, with its collections",
+		Long: "Deletes a level with all its rows, also those whose measurements have expired. Take the level out of ROLLUP_LEVELS first:\n" +
+			"a consumer that starts with it makes the level again.",
+		Example: "  waterwheel rollup drop 1m --dry-run\n  waterwheel rollup drop 1m --yes",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{errors.New("name one level: 1m, 1h or 1d")}
+			}
+			if _, ok := rollup.LevelOf(args[0]); !ok {
+				return usageError{fmt.Errorf("%q is not a level: name 1m, 1h or 1d", args[0])}
+			}
+			return nil
+		},
+		PreRunE: func(*cobra.Command, []string) error { return f.check() },
+	}, func(ctx context.Context, with collections, args []string) error {
+		level, _ := rollup.LevelOf(args[0])
+		views := []RollupDrop{}
+		for _, series := range with.series {
+			one, err := planLevelDrop(ctx, with.database, series, level)
+			if err != nil {
+				return err
+			}
+			views = append(views, one)
+		}
+		print := func(w io.Writer) {
+			for _, v := range views {
+				v.print(w)
+			}
+		}
+		return p.edit(ctx, f, nil, views, print, func() error {
+			for i := range views {
+				dropped, err := with.database.DropRollup(ctx, views[i].Series, level.Name)
+				if err != nil {
+					return fmt.Errorf("%s: %w; run the command again to finish it", views[i].Series, err)
+				}
+				views[i].Dropped = dropped
+			}
+			return nil
+		})
+	})
+	f.flags(cmd)
+	return cmd
+}
+
+// RollupDrop is a level that is deleted.
+type RollupDrop struct {
+	Series     string `json:"collection"`
+	Collection string `json:"rollup"`
+	Dropped    bool   `json:"dropped"`
+}
+
+// planLevelDrop refuses to drop what other levels are folded from.
+func planLevelDrop(ctx context.Context, database *sink.Database, series string, level rollup.Level) (RollupDrop, error) {
+	view := RollupDrop{Series: series, Collection: level.SeriesName(series)}
+	r, command, err := rollups(ctx, database, series)
+	if err != nil {
+		return view, err
+	}
+	defer r.Close()
+	switch {
+	case !command.Levels().Has(level.Name):
+		return view, fmt.Errorf("%s has no level %s: it has %s", series, level.Name, command.Levels())
+	case level.Name == rollup.Hour && command.Levels().Has(rollup.Day):
+		return view, fmt.Errorf("%s: days are folded from hours: drop 1d first", series)
+	}
+	return view, nil
+}
+
+func (v RollupDrop) print(w io.Writer) {
+	verb := "would be deleted, with all its rows"
+	if v.Dropped {
+		verb = "is deleted"
+	}
+	fmt.Fprintf(w, "%s: %s %s.\n", v.Series, v.Collection, verb)
+}

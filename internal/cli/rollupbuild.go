@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/keeper"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/words"
+)
+
+// rollupFlags are those of the commands on a range of time.
+type rollupFlags struct {
+	from, to, filter string
+}
+
+func (f *rollupFlags) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "", "begin at this time: "+whenForms+"; default: at the oldest measurement")
+	flags.StringVar(&f.to, "to", "", "end before this time, written as --from; default: behind the newest measurement")
+	flags.StringVar(&f.filter, "filter", "", "query on the meta, as JSON; default: all series")
+}
+
+// span reads the range of the flags, for a time series. False means that it has no measurements, and none was asked for.
+func (f *rollupFlags) span(ctx context.Context, series string, o timeseries.Options, command *keeper.Command) (r keeper.Range, ok bool, err error) {
+	from, err := parseWhen("--from", f.from, time.Now())
+	if err != nil {
+		return r, false, err
+	}
+	to, err := parseWhen("--to", f.to, time.Now())
+	if err != nil {
+		return r, false, err
+	}
+	if f.filter != "" {
+		query, err := queryFlag("--filter", f.filter)
+		if err != nil {
+			return r, false, err
+		}
+		if r.Filter, err = o.BucketDelete(timeseries.MetaDelete{Query: query, Multi: true}); err != nil {
+			return r, false, translated(series, err)
+		}
+	}
+	first, last, found, err := command.Extent(ctx)
+	if err != nil || !found && (from.IsZero() || to.IsZero()) {
+		return r, false, err
+	}
+	if r.From, r.To = from, to; from.IsZero() {
+		r.From = first
+	}
+	if to.IsZero() {
+		r.To = last
+	}
+	if !from.IsZero() && !to.IsZero() && !r.From.Before(r.To) {
+		return r, false, usageError{fmt.Errorf("--from is %s, and --to %s is not after it: swap them", f.from, f.to)}
+	}
+	return r, r.From.Before(r.To), nil
+}
+
+func (p *Program) rollupBuildCommand() *cobra.Command {
+	var f rollupFlags
+	var replace bool
+	cmd := p.onCollections(&cobra.Command{
+		Use:   "build",
+		Short: "Compute the rows of the past from stored measurements",
+		Long: "Computes rows day by day, the oldest first, from the measurements that are stored: for a level or a field that came\n" +
+			"later, and after buckets were edited by hand. Rows whose measurements have expired stay as they are, and so do rows that\n" +
+			"would hold fewer measurements than before, unless --replace says that what is stored now counts. It can be run beside\n" +
+			"consumers, and again: a row is computed, and never added to. A build that was interrupted goes on with --from and the\n" +
+			"day that its error names.",
+		Example: "  waterwheel rollup build\n  waterwheel rollup build --from 2026-03-01 --to 2026-04-01 --replace",
+		Args:    noArguments,
+	}, func(ctx context.Context, with collections, _ []string) error {
+		for _, series := range with.series {
+			if err := p.buildRollups(ctx, with, series, &f, replace); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	f.flags(cmd)
+	cmd.Flags().BoolVar(&replace, "replace", false, "let rows shrink to what is stored")
+	return cmd
+}
+
+func (p *Program) buildRollups(ctx context.Context, with collections, series string, f *rollupFlags, replace bool) error {
+	r, command, err := rollups(ctx, with.database, series)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	o, err := definition(ctx, with.database, series)
+	if err != nil {
+		return err
+	}
+	span, ok, err := f.span(ctx, series, o, command)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		fmt.Fprintf(p.Stdout, "%s: no measurements are stored, so there is nothing to build.\n", series)
+		return nil
+	}
+	line := p.progress("building rollups of " + series + ", days")
+	days := int64(0)
+	last := span.From
+	err = command.Build(ctx, span, replace, func(b keeper.Built) {
+		last = b.Day
+		days++
+		line.At(days, int64(span.To.Sub(span.From)/(24*time.Hour))+1)
+	})
+	line.End()
+	if err != nil {
+		return fmt.Errorf("%s: interrupted; go on with --from %s: %w", series, last.Format(time.RFC3339), err)
+	}
+	if f.filter == "" && f.to == "" {
+		since := span.From
+		if f.from == "" {
+			since = time.Time{}
+		}
+		if err := with.database.WholeSince(ctx, series, since); err != nil {
+			return fmt.Errorf("%s: %w", series, err)
+		}
+	}
+	fmt.Fprintf(p.Stdout, "%s: the rows from %s to %s are built.\n", series, text.Time(span.From), text.Time(span.To))
+	return nil
+}
+
+// RollupVerification is what rollup verify found in a time series.
+type RollupVerification struct {
+	Series string `json:"collection"`
+	keeper.Verified
+	Wrong []WrongRow `json:"wrong"`
+}
+
+// WrongRow is a row that is not what its measurements say.
+type WrongRow struct {
+	Meta metaText `json:"meta,omitzero"`
+	keeper.Difference
+}
+
+func (p *Program) rollupVerifyCommand() *cobra.Command {
+	var f rollupFlags
+	var list int
+	cmd := p.onCollections(&cobra.Command{
+		Use:   "verify",
+		Short: "Compute rows once more, and compare them with those that are stored",
+		Long: "Computes the rows of minutes and hours from what is stored, folds days from hours, stores nothing, and compares. Rows whose\n" +
+			"measurements have expired are not compared, nor are those that the next pass of a consumer computes. The exit code is 3\n" +
+			"if a row is wrong: `waterwheel rollup build --replace` computes it again.",
+		Example: "  waterwheel rollup verify\n  waterwheel rollup verify --from -7d",
+		Args:    noArguments,
+	}, func(ctx context.Context, with collections, _ []string) error {
+		found, wrong := []RollupVerification{}, false
+		for _, series := range with.series {
+			one, err := p.verifyRollups(ctx, with, series, &f, list)
+			if err != nil {
+				return err
+			}
+			wrong = wrong || one.Differences > 0
+			found = append(found, one)
+		}
+		err := p.show(found, func(w io.Writer) {
+			for i := range found {
+				found[i].print(w)
+			}
+		})
+		if err == nil && wrong {
+			err = errFound
+		}
+		return err
+	})
+	f.flags(cmd)
+	cmd.Flags().IntVar(&list, "list", 20, "list at most so many wrong rows")
+	return cmd
+}
+
+func (p *Program) verifyRollups(ctx context.Context, with collections, series string, f *rollupFlags, list int) (RollupVerification, error) {
+	found := RollupVerification{Series: series, Wrong: []WrongRow{}}
+	r, command, err := rollups(ctx, with.database, series)
+	if err != nil {
+		return found, err
+	}
+	defer r.Close()
+	o, err := definition(ctx, with.database, series)
+	if err != nil {
+		return found, err
+	}
+	span, ok, err := f.span(ctx, series, o, command)
+	if err != nil || !ok {
+		return found, err
+	}
+	line := p.progress("verifying rollups of " + series + ", days")
+	days := int64(0)
+	found.Verified, err = command.Verify(ctx, span, list, func(keeper.Built) {
+		days++
+		line.At(days, int64(span.To.Sub(span.From)/(24*time.Hour))+1)
+	})
+	line.End()
+	for _, d := range found.Listed {
+		found.Wrong = append(found.Wrong, WrongRow{metaText{d.Meta}, d})
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", series, err)
+	}
+	return found, err
+}
+
+func (v *RollupVerification) print(w io.Writer) {
+	fmt.Fprintf(w, "%s: %s compared, %s wrong.\n", v.Series, words.Count(v.Rows, "row"), fmt.Sprint(v.Differences))
+	if v.Frozen > 0 {
+		fmt.Fprintf(w, "Not compared: %s whose measurements may have expired.\n", words.Count(v.Frozen, "row"))
+	}
+	if v.Behind > 0 {
+		fmt.Fprintf(w, "Not compared: %s that the next pass of a consumer computes.\n", words.Count(v.Behind, "row"))
+	}
+	if len(v.Wrong) == 0 {
+		return
+	}
+	table := text.NewTable(w, "LEVEL", "WINDOW", "META", "IN THE ROW", "STORED")
+	for _, one := range v.Wrong {
+		table.Row(one.Level, text.Time(one.Time), one.Meta.cell(w), one.Stored, one.Wanted)
+	}
+	table.Flush()
+}

@@ -1,0 +1,299 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+	"waterwheel/sink"
+)
+
+// Command is work on rollups that an operator asks for, beside the keepers.
+type Command struct{ w *work }
+
+// NewCommand prepares work on the rollups of a time series. The error is sink.ErrNotSetUp if there is no such time series.
+func NewCommand(ctx context.Context, r *sink.Rollups) (*Command, error) {
+	state, err := r.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Command{newWork(r, state, NewMetrics(nil))}, nil
+}
+
+// Levels are those that the time series has.
+func (c *Command) Levels() rollup.Levels { return c.w.state.Levels }
+
+// Defined says how rows are made, and since when levels are whole.
+func (c *Command) Defined() rollup.Definition { return c.w.state.Defined }
+
+// Range are the times [From, To) of a command, and the series that it is about.
+type Range struct {
+	From, To time.Time
+	// Filter is a query on buckets. Nil selects all series.
+	Filter bson.Raw
+}
+
+// days are the beginnings of the days of the range, of which the first and the last may be cut.
+func (r *Range) days(yield func(from, to int64) bool) {
+	for from := floorTo(r.From.UnixMilli(), hourMs); from < r.To.UnixMilli(); {
+		to := min(floorTo(from, dayMs)+dayMs, floorTo(r.To.UnixMilli()+hourMs-1, hourMs))
+		if !yield(from, to) {
+			return
+		}
+		from = to
+	}
+}
+
+// Extent returns the range of the measurements that are stored now; false means that there are none.
+func (c *Command) Extent(ctx context.Context) (from, to time.Time, found bool, err error) {
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
+	err = c.w.rollups.Bounds(ctx, c.w.state.Options, func(begin, end int64) {
+		first, last = min(first, begin), max(last, end)
+	})
+	return time.UnixMilli(first).UTC(), time.UnixMilli(last + 1).UTC(), first <= last, err
+}
+
+// Built says how far a build is.
+type Built struct {
+	Day    time.Time
+	Series int
+}
+
+// Build computes the rows of a range from what is shown, day by day, the oldest first. Rows that would shrink stay, unless replace says
+// that what is shown counts. Frozen hours are left alone.
+func (c *Command) Build(ctx context.Context, r Range, replace bool, progress func(Built)) error {
+	w := *c.w
+	w.free = replace
+	for from, to := range r.days {
+		keys, err := c.keys(ctx, r.Filter, from, to)
+		if err != nil {
+			return err
+		}
+		progress(Built{time.UnixMilli(from).UTC(), len(keys)})
+		if len(keys) == 0 {
+			continue
+		}
+		runs := []run{{from, to, keys}}
+		if err := w.compute(ctx, runs, nil); err != nil {
+			return fmt.Errorf("computing the rows of %s: %w", time.UnixMilli(from).UTC().Format(time.DateOnly), err)
+		}
+		if err := w.days(ctx, runs); err != nil {
+			return fmt.Errorf("folding the day %s: %w", time.UnixMilli(from).UTC().Format(time.DateOnly), err)
+		}
+	}
+	return nil
+}
+
+// keys are the series that have measurements, or rows, in a span of time.
+func (c *Command) keys(ctx context.Context, filter bson.Raw, from, to int64) ([]string, error) {
+	found := map[string]bool{}
+	u := timeseries.NewUnpacker(c.w.state.Options)
+	err := c.w.rollups.SeriesIn(ctx, c.w.state.Options, c.w.state.Levels, filter, from, to, func(d bson.Raw) error {
+		if _, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK(); !ok {
+			found[keyOf(d.Lookup(timeseries.FieldMeta))] = true
+			return nil
+		}
+		if err := u.Reset(d); err != nil {
+			return &DamagedError{ID: d.Lookup(timeseries.FieldID).String(), Err: err}
+		}
+		var m timeseries.Unpacked
+		for u.Next(&m) {
+			found[keyOf(m.Meta)] = true
+		}
+		return u.Err()
+	})
+	return slices.Sorted(maps.Keys(found)), err
+}
+
+// Difference is a row that is not what is shown.
+type Difference struct {
+	Level string        `json:"level"`
+	Meta  bson.RawValue `json:"-"`
+	Time  time.Time     `json:"time"`
+	// Stored and Wanted are the counts of measurements; equal ones mean that the totals differ.
+	Stored int64 `json:"stored"`
+	Wanted int64 `json:"wanted"`
+}
+
+// Verified is what a verification has found.
+type Verified struct {
+	// Rows were compared. Frozen rows were not, since their measurements may have expired; Behind rows were not, since a pass that is
+	// still to come computes them.
+	Rows   int64 `json:"rows"`
+	Frozen int64 `json:"frozen"`
+	Behind int64 `json:"behind"`
+	// Differences are the rows that are wrong, the first of which are Listed.
+	Differences int64        `json:"differences"`
+	Listed      []Difference `json:"listed"`
+}
+
+// verifyTries is how often the rows of some series are compared while keepers change them.
+const verifyTries = 5
+
+// Verify computes the rows of a range once more, stores nothing, and compares. It lists at most so many differences.
+func (c *Command) Verify(ctx context.Context, r Range, list int, progress func(Built)) (v Verified, err error) {
+	for from, to := range r.days {
+		keys, err := c.keys(ctx, r.Filter, from, to)
+		if err != nil {
+			return v, err
+		}
+		progress(Built{time.UnixMilli(from).UTC(), len(keys)})
+		for some := range slices.Chunk(keys, firstSeries) {
+			one, err := c.verify(ctx, run{from, to, some})
+			if err != nil {
+				return v, err
+			}
+			v.Rows, v.Frozen, v.Behind, v.Differences = v.Rows+one.Rows, v.Frozen+one.Frozen, v.Behind+one.Behind, v.Differences+one.Differences
+			v.Listed = append(v.Listed, one.Listed[:min(len(one.Listed), max(0, list-len(v.Listed)))]...)
+		}
+	}
+	return v, nil
+}
+
+// verify compares the rows of some series. Where some differ it looks again: a keeper may have been at work.
+func (c *Command) verify(ctx context.Context, r run) (v Verified, err error) {
+	for range verifyTries {
+		if v, err = c.compare(ctx, r); err != nil || v.Differences == 0 {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// compare compares the rows of some series with what is shown. What was stored since the last pass is left out: it is looked for last,
+// so that it holds whatever was stored meanwhile.
+func (c *Command) compare(ctx context.Context, r run) (v Verified, err error) {
+	w := c.w
+	targets, err := w.targets(ctx, r)
+	if err != nil {
+		return v, err
+	}
+	now, err := w.rollups.Clock(ctx)
+	if err != nil {
+		return v, err
+	}
+	s := newSource(w.state.Options, &r)
+	if w.state.Segments {
+		if err := w.rollups.Segments(ctx, s.options, now, s.from, s.to, s.add); err != nil {
+			return v, err
+		}
+	}
+	if _, err := s.buckets(ctx, w.rollups, now, r.keys); err != nil {
+		return v, err
+	}
+	behind, err := c.behind(ctx)
+	if err != nil {
+		return v, err
+	}
+	for _, key := range r.keys {
+		for _, d := range targets[key] {
+			defined, _ := w.state.Defined.Level(d.level.Name)
+			rows := s.rows(s.series[key], d.level, defined.Rules())
+			for hour := max(r.from, d.From); hour < min(r.to, d.to); hour += hourMs {
+				fresh, stored := within(rows, hour, hour+hourMs), within(d.Rows, hour, hour+hourMs)
+				n := int64(max(len(fresh), len(stored)))
+				switch {
+				case w.isFrozen(d.level, hour, now):
+					v.Frozen += n
+				case behind[key][hour]:
+					v.Behind += n
+				default:
+					v.add(d.level, metaOf(key), defined.Rules(), fresh, stored)
+				}
+			}
+		}
+	}
+	return v, c.compareDays(ctx, r, behind, now, &v)
+}
+
+// compareDays compares the rows of days with folds of their hours.
+func (c *Command) compareDays(ctx context.Context, r run, behind map[string]map[int64]bool, now time.Time, v *Verified) error {
+	level, ok := c.w.level(rollup.Day)
+	if !ok || r.to-r.from < dayMs {
+		return nil
+	}
+	targets, err := c.w.documents(ctx, level, r)
+	if err != nil {
+		return err
+	}
+	hours, err := c.w.hourRows(ctx, dayRun{[]int64{r.from}, r.keys}, r.from, r.to)
+	if err != nil {
+		return err
+	}
+	defined, _ := c.w.state.Defined.Level(rollup.Day)
+	for _, d := range targets {
+		fresh, stored := foldDay(defined.Rules(), r.from, hours[d.key]), within(d.Rows, r.from, r.to)
+		switch {
+		case c.w.isFrozenDay(level, r.from, now):
+			v.Frozen += int64(len(stored))
+		case len(behind[d.key]) > 0:
+			v.Behind += int64(len(stored))
+		default:
+			v.add(level, d.Meta, defined.Rules(), fresh, stored)
+		}
+	}
+	return nil
+}
+
+// add compares rows, of windows in their order.
+func (v *Verified) add(level rollup.Level, meta bson.RawValue, rules *rollup.Rules, fresh, stored []rollup.Stored) {
+	step := level.Step.Milliseconds()
+	times := map[int64]bool{}
+	for _, row := range slices.Concat(fresh, stored) {
+		times[row.Time] = true
+	}
+	for _, at := range slices.Sorted(maps.Keys(times)) {
+		v.Rows++
+		want, have := within(fresh, at, at+step), within(stored, at, at+step)
+		if rules.Same(want, have) {
+			continue
+		}
+		v.Differences++
+		v.Listed = append(v.Listed, Difference{
+			Level: level.Name, Meta: meta, Time: time.UnixMilli(at).UTC(), Stored: countOf(have, rules.CountField()), Wanted: countOf(want, rules.CountField()),
+		})
+	}
+}
+
+// behind are the hours of series that have measurements at or above the watermarks, and those of series that are being edited.
+func (c *Command) behind(ctx context.Context) (map[string]map[int64]bool, error) {
+	all := newTouched(0, 0, 1)
+	partitions, err := c.w.rollups.Partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range partitions {
+		for _, mark := range p.Watermarks {
+			source := timeseries.Source{TopicID: mark.Topic(), Partition: p.Partition}
+			if _, err := c.w.scan(ctx, source, mark.Below, math.MaxInt64, all); err != nil {
+				return nil, err
+			}
+		}
+	}
+	notes, err := c.w.rollups.Notes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range notes {
+		for _, meta := range n.Metas {
+			if err := c.w.extents(ctx, meta, all, all); err != nil {
+				return nil, err
+			}
+		}
+	}
+	hours := map[string]map[int64]bool{}
+	for key, of := range all.series {
+		hours[key] = map[int64]bool{}
+		for hour := range of {
+			hours[key][hour] = true
+		}
+	}
+	return hours, nil
+}
