@@ -31,7 +31,7 @@ const leastShare = 0.01
 // UnmarshalText reads a decimal fraction.
 func (s *Share) UnmarshalText(text []byte) error {
 	f, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || f < leastShare || f > 1 {
+	if err != nil || !(f >= leastShare && f <= 1) {
 		return errors.New("is not a share: give a number from 0.01 to 1")
 	}
 	*s = Share(f)

@@ -42,13 +42,15 @@ func TestRollupsOutliveKills(t *testing.T) {
 	s.awaitCommitted(c, 90*time.Second)
 	s.awaitRolledUp(c, time.Minute)
 	s.compareRollups()
+	s.check()
+	s.t.Log(s.succeed("rollup", "verify"))
 
 	s.edit("delete-meta", "--yes", "--closed", "--filter", `{"meta.id": {"$gte": 10}}`)
 	s.awaitRolledUp(c, time.Minute)
 	s.awaitComputedNotes(c, 2*time.Minute)
 	s.compareRollups()
 	s.terminate(c)
-	s.check()
+	s.t.Log(s.succeed("rollup", "status"))
 }
 
 // awaitRows waits until a consumer has written rollup rows, so that a kill hits it at that work.
