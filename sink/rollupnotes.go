@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -177,12 +178,10 @@ func (r *Rollups) Notes(ctx context.Context) (notes []RollupNote, err error) {
 	var damaged error
 	query := Query{Filter: document(bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: rollupNotes}, {Key: "$lt", Value: behind}}}})}
 	err = r.find(ctx, "reading the notes of edits", r.ports.Options, query, func(d bson.Raw) error {
-		n, err := parseRollupNote(d)
-		if err != nil {
-			damaged = err
-			return nil
+		n, bad := parseRollupNote(d)
+		if damaged = cmp.Or(damaged, bad); bad == nil {
+			notes = append(notes, n)
 		}
-		notes = append(notes, n)
 		return nil
 	})
 	slices.SortFunc(notes, func(a, b RollupNote) int { return a.At.Compare(b.At) })

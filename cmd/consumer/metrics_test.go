@@ -136,6 +136,7 @@ func TestCountersOfPartitionsNameThem(t *testing.T) {
 		"waterwheel_assignments_refused_total", "waterwheel_commits_total", "waterwheel_group_retries_total",
 		"waterwheel_lease_lapsed_seconds_total", "waterwheel_mongodb_writes_stopped_total", "waterwheel_rebalances_total",
 		"waterwheel_outage_seconds_total", "waterwheel_series_max_exceeded_total",
+		"waterwheel_rollup_passes_total", "waterwheel_rollup_rows_total", "waterwheel_rollup_frozen_total", "waterwheel_rollup_work_seconds_total",
 	}
 	for name, labels := range all {
 		if strings.HasSuffix(name, "_total") && !slices.Contains(without, name) && !strings.HasPrefix(labels, "topic,partition") {

@@ -106,7 +106,7 @@ func TestCommandsThatDeleteAsk(t *testing.T) {
 	slices.Sort(asking)
 	want := []string{
 		"collection create-index", "collection delete-meta", "collection drop-index", "collection expire", "collection set-expiry",
-		"collection set-granularity", "collection set-span", "collection shard", "collection update-meta", "dlq redrive", "verify",
+		"collection set-granularity", "collection set-span", "collection shard", "collection update-meta", "dlq redrive", "rollup drop", "verify",
 	}
 	if diff := cmp.Diff(want, asking); diff != "" {
 		t.Error(diff)

@@ -165,7 +165,11 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 		Long: "Deletes a level with all its rows, also those whose measurements have expired. Take the level out of ROLLUP_LEVELS first:\n" +
 			"a consumer that starts with it makes the level again.",
 		Example: "  waterwheel rollup drop 1m --dry-run\n  waterwheel rollup drop 1m --yes",
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: cobra.ArbitraryArgs,
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
 			if len(args) != 1 {
 				return usageError{errors.New("name one level: 1m, 1h or 1d")}
 			}
@@ -174,7 +178,6 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 			}
 			return nil
 		},
-		PreRunE: func(*cobra.Command, []string) error { return f.check() },
 	}, func(ctx context.Context, with collections, args []string) error {
 		level, _ := rollup.LevelOf(args[0])
 		views := []RollupDrop{}

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,16 +197,14 @@ func (w *work) documents(ctx context.Context, level rollup.Level, r run) (all []
 	for some := range slices.Chunk(ids, mostIDs) {
 		var failed error
 		err = w.rollups.Documents(ctx, level.Name, some, func(raw bson.Raw) error {
-			d, err := rollup.Decode(raw, options)
-			if err == nil && !sameMeta(d.Meta, byID[d.ID].Meta) {
-				err = fmt.Errorf("the rollup document %s of level %s is of the series %v, and its _id of %v: somebody has edited it; delete it, and run `waterwheel rollup build`",
+			d, bad := rollup.Decode(raw, options)
+			if bad == nil && !sameMeta(d.Meta, byID[d.ID].Meta) {
+				bad = fmt.Errorf("the rollup document %s of level %s is of the series %v, and its _id of %v: somebody has edited it; delete it, and run `waterwheel rollup build`",
 					d.ID.Hex(), level.Name, d.Meta, byID[d.ID].Meta)
 			}
-			if err != nil {
-				failed = err
-				return nil
+			if failed = cmp.Or(failed, bad); bad == nil {
+				byID[d.ID].Document = d
 			}
-			byID[d.ID].Document = d
 			return nil
 		})
 		if err == nil {

@@ -170,3 +170,56 @@ func TestEqualRowsAreWritten(t *testing.T) {
 		}
 	}
 }
+
+// TestNoteStaysUntilItsEditIsLongOver: a command that is cut off leaves rows to be computed again.
+func TestNoteStaysUntilItsEditIsLongOver(t *testing.T) {
+	w, p := still(t, 3)
+	w.run(t, p)
+	meta := encoded(bson.D{{Key: "m", Value: "a"}}).Lookup("m")
+	noted, err := sink.NoteRollupEdit(t.Context(), w.ports(), time.Second, []bson.RawValue{meta}, true)
+	if err != nil || noted == nil {
+		t.Fatal(noted, err)
+	}
+	compute := func() (left int) {
+		of, err := w.work(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes, err := of.rollups.Notes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range notes {
+			if gone, err := of.note(t.Context(), &notes[i]); err != nil {
+				t.Fatal(err)
+			} else if !gone {
+				left++
+			}
+		}
+		return left
+	}
+	if compute() != 1 {
+		t.Error("an early note has gone: its edit goes on")
+	}
+	w.mem.write("buckets", func(all map[string]bson.Raw) { clear(all) })
+	if compute() != 1 {
+		t.Error("an early note has gone: its edit goes on")
+	}
+	for _, level := range []string{"1m", "1h", "1d"} {
+		if _, counts := w.rowsOf(level); len(counts) > 0 {
+			t.Errorf("level %s has the rows %v of a deleted series", level, counts)
+		}
+	}
+	if err := noted.Done(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if compute() != 1 {
+		t.Error("an early note has gone: writes from before the edit may still be executed")
+	}
+	if w.now = w.now.Add(noteLinger); compute() != 0 {
+		t.Error("the note of an edit that is long over is left")
+	}
+	if compute() != 0 {
+		t.Error("the note has come back")
+	}
+}
