@@ -165,7 +165,7 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 		Long: "Deletes a level with all its rows, also those whose measurements have expired. Take the level out of ROLLUP_LEVELS first:\n" +
 			"a consumer that starts with it makes the level again.",
 		Example: "  waterwheel rollup drop 1m --dry-run\n  waterwheel rollup drop 1m --yes",
-		Args: cobra.ArbitraryArgs,
+		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
