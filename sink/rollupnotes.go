@@ -199,7 +199,7 @@ func (r *Rollups) NoteDone(ctx context.Context, n *RollupNote) error {
 	if n.Edited.IsZero() {
 		filter = append(filter, isAbsent(fieldNoteEdited)) // else the edit went on after all
 	}
-	_, err := r.ports.NoteDocuments.Delete(ctx, document(filter))
+	_, err := executed(r.ports.NoteDocuments.Delete(ctx, []bson.Raw{document(filter)}))
 	return failure("deleting a note whose rows are computed", err)
 }
 

@@ -117,18 +117,24 @@ func (c collection) Update(ctx context.Context, updates []sink.Update) (reply si
 	return reply, c.m.w.answer(ctx)
 }
 
-func (c collection) Delete(ctx context.Context, filter bson.Raw) (n int64, err error) {
+func (c collection) Delete(ctx context.Context, filters []bson.Raw) (reply sink.Reply, err error) {
 	s, err := c.begin(ctx, "delete")
 	if err != nil {
-		return 0, err
+		return reply, err
 	}
 	c.m.write(c.name, func(all map[string]bson.Raw) {
-		before := len(all)
-		maps.DeleteFunc(all, func(_ string, d bson.Raw) bool { return matches(d, filter) })
-		n = int64(before - len(all))
+		for _, filter := range filters {
+			for id, d := range all {
+				if matches(d, filter) {
+					delete(all, id)
+					reply.N++
+					break
+				}
+			}
+		}
 	})
 	c.wrote(s)
-	return n, c.m.w.answer(ctx)
+	return reply, c.m.w.answer(ctx)
 }
 
 func (c collection) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error) error {
