@@ -45,6 +45,7 @@ ci: lint test sim model e2e ## check everything that needs no other servers: .ci
 .PHONY: sim
 sim: ## simulate the protocol and a crowd of partitions, and see that each guard is missed, each defect noticed (TESTFLAGS='-sim.runs 20000' for more)
 	go test ./pipeline -count=1 -timeout=1h -run 'TestSimulation|StandsStill|NotSlowed' -v -sim.defects $(TESTFLAGS)
+	ROLLUP_DEFECTS=1 go test ./internal/keeper -count=1 -timeout=1h -run 'TestModel' -v -model.runs 3000
 
 .PHONY: model
 model: ## compare the bucket catalog with a naive model, over 100,000 random streams (TESTFLAGS='-seed N' for others); and model the compaction of segments

@@ -53,6 +53,22 @@ func TestRollupsOutliveKills(t *testing.T) {
 	s.t.Log(s.succeed("rollup", "status"))
 }
 
+// TestRollupsTakeNoMeasurements: a consumer whose collection is a rollup does not start, and says what it is.
+func TestRollupsTakeNoMeasurements(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	c := s.start("ROLLUP_LEVELS", "1h")
+	if err := c.AwaitReady(within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	s.terminate(c)
+	c = s.start("MONGODB_COLLECTION", s.topic+"_1h")
+	code, err := c.Wait(within(t, time.Minute))
+	if want := "is a rollup of " + s.topic; err != nil || code != 1 || !strings.Contains(c.Log(), want) {
+		t.Errorf("the consumer ended with code %d (%v), and does not say that its collection %s", code, err, want)
+	}
+}
+
 // awaitRows waits until a consumer has written rollup rows, so that a kill hits it at that work.
 func (s *stream) awaitRows(c *harness.Consumer, d time.Duration) {
 	s.t.Helper()
