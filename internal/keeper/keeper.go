@@ -50,6 +50,7 @@ type turn struct {
 
 // New returns a keeper that does nothing yet.
 func New(o Options) *Keeper {
+	o.Metrics.interval.Set(o.Interval.Seconds())
 	return &Keeper{o: o, schedule: map[record.Partition]*turn{}, noted: map[string]time.Time{}, computed: map[string]bool{}}
 }
 

@@ -13,6 +13,7 @@ type Metrics struct {
 	stored   *prometheus.CounterVec
 	frozen   prometheus.Counter
 	seconds  prometheus.Counter
+	interval prometheus.Gauge
 	mu       sync.Mutex
 	complete time.Time // of all partitions, the oldest time at which rows were complete; zero means that there is none
 }
@@ -32,6 +33,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		seconds: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waterwheel_rollup_work_seconds_total", Help: "Time spent on rollups, without rests.",
 		}),
+		interval: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "waterwheel_rollup_interval_seconds", Help: "Time between two passes of a partition.",
+		}),
 	}
 	if reg == nil {
 		return m
@@ -42,7 +46,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	behind := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waterwheel_rollup_behind_seconds", Help: "How long ago the rollups of the partition that waits longest were complete.",
 	}, m.behind)
-	reg.MustRegister(m.passes, m.stored, m.frozen, m.seconds, behind)
+	reg.MustRegister(m.passes, m.stored, m.frozen, m.seconds, m.interval, behind)
 	return m
 }
 

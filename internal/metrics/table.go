@@ -93,6 +93,7 @@ var Table = []Section{
 	}},
 	{"Rollups", []Metric{
 		{"rollup_behind_seconds", Gauge, "", "seconds", "how long ago the rollups of the partition that waits longest were complete, or the partition came to this process. Well above `ROLLUP_INTERVAL` they do not keep up. Missing, as all of these, without `ROLLUP_LEVELS`"},
+		{"rollup_interval_seconds", Gauge, "", "seconds", "`ROLLUP_INTERVAL`"},
 		{"rollup_passes_total", Counter, "outcome=done|failed", "passes", "passes that bring the rollups of a partition up to date: `done`; `failed`: tried again, and the log says why"},
 		{"rollup_rows_total", Counter, "level=1m|1h|1d", "rows", "rows written, of which most replace equal ones"},
 		{"rollup_frozen_total", Counter, "", "measurements", "late measurements that are in no rollup, since their hours have expired, or something has deleted measurements of them"},
