@@ -158,7 +158,7 @@ func TestDocumentsCommandsOfTheProgram(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
 	s.storing(t, 100)
-	c := s.start()
+	c := s.start("ROLLUP_LEVELS", "1h")
 	if err := c.AwaitReady(within(t, 40*time.Second)); err != nil {
 		t.Fatal(err)
 	}

@@ -218,6 +218,9 @@ func (v *RollupVerification) print(w io.Writer) {
 	if v.Behind > 0 {
 		fmt.Fprintf(w, "Not compared: %s that the next pass of a consumer computes.\n", words.Count(v.Behind, "row"))
 	}
+	if v.Unbuilt > 0 {
+		fmt.Fprintf(w, "Missing: %s from before their level was whole; `waterwheel rollup build` makes them.\n", words.Count(v.Unbuilt, "row"))
+	}
 	if len(v.Wrong) == 0 {
 		return
 	}

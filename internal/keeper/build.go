@@ -129,6 +129,8 @@ type Verified struct {
 	Rows   int64 `json:"rows"`
 	Frozen int64 `json:"frozen"`
 	Behind int64 `json:"behind"`
+	// Unbuilt rows are missing, of windows from before their level was whole.
+	Unbuilt int64 `json:"unbuilt"`
 	// Differences are the rows that are wrong, the first of which are Listed.
 	Differences int64        `json:"differences"`
 	Listed      []Difference `json:"listed"`
@@ -150,11 +152,19 @@ func (c *Command) Verify(ctx context.Context, r Range, list int, progress func(B
 			if err != nil {
 				return v, err
 			}
-			v.Rows, v.Frozen, v.Behind, v.Differences = v.Rows+one.Rows, v.Frozen+one.Frozen, v.Behind+one.Behind, v.Differences+one.Differences
+			v.addCounts(&one)
 			v.Listed = append(v.Listed, one.Listed[:min(len(one.Listed), max(0, list-len(v.Listed)))]...)
 		}
 	}
 	return v, nil
+}
+
+func (v *Verified) addCounts(o *Verified) {
+	v.Rows += o.Rows
+	v.Frozen += o.Frozen
+	v.Behind += o.Behind
+	v.Unbuilt += o.Unbuilt
+	v.Differences += o.Differences
 }
 
 // verify compares the rows of some series. Where some differ it looks again: a keeper may have been at work.
@@ -205,7 +215,7 @@ func (c *Command) compare(ctx context.Context, r run) (v Verified, err error) {
 				case behind[key][hour]:
 					v.Behind += n
 				default:
-					v.add(d.level, metaOf(key), defined.Rules(), fresh, stored)
+					v.add(defined, metaOf(key), fresh, stored)
 				}
 			}
 		}
@@ -236,23 +246,27 @@ func (c *Command) compareDays(ctx context.Context, r run, behind map[string]map[
 		case len(behind[d.key]) > 0:
 			v.Behind += int64(len(stored))
 		default:
-			v.add(level, d.Meta, defined.Rules(), fresh, stored)
+			v.add(defined, d.Meta, fresh, stored)
 		}
 	}
 	return nil
 }
 
 // add compares rows, of windows in their order.
-func (v *Verified) add(level rollup.Level, meta bson.RawValue, rules *rollup.Rules, fresh, stored []rollup.Stored) {
-	step := level.Step.Milliseconds()
+func (v *Verified) add(defined rollup.DefinedLevel, meta bson.RawValue, fresh, stored []rollup.Stored) {
+	level, _ := defined.Level()
+	step, rules := level.Step.Milliseconds(), defined.Rules()
 	times := map[int64]bool{}
 	for _, row := range slices.Concat(fresh, stored) {
 		times[row.Time] = true
 	}
 	for _, at := range slices.Sorted(maps.Keys(times)) {
-		v.Rows++
 		want, have := within(fresh, at, at+step), within(stored, at, at+step)
-		if rules.Same(want, have) {
+		if len(have) == 0 && defined.Since != nil && at < defined.Since.UnixMilli() {
+			v.Unbuilt++
+			continue
+		}
+		if v.Rows++; rules.Same(want, have) {
 			continue
 		}
 		v.Differences++
