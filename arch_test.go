@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"pipeline":                    {"internal/timeseries", "internal/measurement", "bucketer", "internal/claim", "internal/record"},
 	"internal/keeper":             {"internal/rollup", "internal/timeseries", "internal/claim", "internal/record", "sink"}, // keeping rollups
 	"internal/verify":             {"internal/timeseries", "internal/measurement", "internal/claim", "internal/record", "internal/words"},
-	"reader":                      {"internal/timeseries", "internal/timeseries/rawbson"}, // stored measurements
+	"reader":                      {"internal/rollup", "internal/timeseries", "internal/timeseries/rawbson", "internal/words"}, // stored measurements
 	"cmd/consumer": { // the process of run
 		"config", "internal/cli", "internal/connect", "internal/status", "internal/check", "internal/record", "internal/claim", "internal/timeseries",
 		"internal/rollup", "internal/keeper", "internal/kafka", "internal/kafka/group", "dlq", "sink", "pipeline",

@@ -48,6 +48,7 @@
 //	staged.go       what segments have of them
 //	find.go         measurements of series after series; latest.go: the newest of each; follow.go: what is being stored;
 //	                passed.go: what of that was shown
+//	totals.go       totals by windows of time; windows.go: how long these are; levels.go: which rollups have them
 //	merge.go        buckets that overlap, in the order of their measurements; held.go: one bucket of them
 //	scan.go         buckets one after the other, through failures; retry.go: which failures pass
 //	sweep.go        the buckets of many series by one request; latestmany.go: the newest measurement of each of many

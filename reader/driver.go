@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
+	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
 )
 
@@ -44,7 +45,16 @@ func newServer(ctx context.Context, db *mongo.Database, name string) *server {
 }
 
 func (s *server) definition(ctx context.Context) (bson.Raw, error) {
-	raw, err := s.options.FindOne(ctx, bson.D{{Key: timeseries.FieldID, Value: timeseries.DefinitionID}}).Raw()
+	return s.option(ctx, timeseries.DefinitionID)
+}
+
+func (s *server) rollups(ctx context.Context) (bson.Raw, error) {
+	return s.option(ctx, rollup.DefinitionID)
+}
+
+// option is a document of the options. It is empty where there is none.
+func (s *server) option(ctx context.Context, id string) (bson.Raw, error) {
+	raw, err := s.options.FindOne(ctx, bson.D{{Key: timeseries.FieldID, Value: id}}).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}

@@ -24,6 +24,7 @@ type fake struct {
 	sent       int          // buckets given out with their columns
 	requests   []request
 	explained  bson.Raw // the answer to explain
+	rolled     bson.Raw // the document that lists the rollups; nil: none
 	options    timeseries.Options
 	segments   bool // the definition says that there are some
 	clock      time.Time
@@ -50,6 +51,8 @@ func (f *fake) definition(context.Context) (bson.Raw, error) {
 	}
 	return d, f.failing()
 }
+
+func (f *fake) rollups(context.Context) (bson.Raw, error) { return f.rolled, f.failing() }
 
 // now is asked once a reading.
 func (f *fake) now(context.Context) (time.Time, error) {

@@ -150,12 +150,7 @@ func (f *following) discover(ctx context.Context) error {
 // newest is the largest offset that is stored of a source, whatever the query selects; no less than the mark.
 func (f *following) newest(ctx context.Context, source *followed) (int64, error) {
 	last := source.mark
-	answer, err := f.series.port.find(ctx, request{
-		filter:     source.filter(),
-		sort:       bson.D{{Key: timeseries.PathLast, Value: -1}},
-		projection: bson.D{{Key: timeseries.PathLast, Value: 1}},
-		hint:       sourceIndex(), limit: 1,
-	})
+	answer, err := f.series.port.find(ctx, latestOf(source.source, timeseries.PathLast))
 	err = each(ctx, answer, err, func(d bson.Raw) error {
 		last = max(last, lastOf(d))
 		return nil
@@ -223,7 +218,7 @@ type changed struct {
 func (f *following) changed(ctx context.Context, source *followed) (list []changed, last int64, err error) {
 	beyond := bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gt", Value: source.mark}}}
 	r := request{
-		filter:     bson.D{{Key: "$and", Value: bson.A{append(source.filter(), beyond), f.selected()}}},
+		filter:     bson.D{{Key: "$and", Value: bson.A{append(filterOfSource(source.source), beyond), f.selected()}}},
 		sort:       bson.D{{Key: timeseries.PathLast, Value: 1}},
 		projection: bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathLast, Value: 1}, {Key: timeseries.PathOwner, Value: 1}},
 		hint:       sourceIndex(),
@@ -321,12 +316,21 @@ func (f *following) showBucket(source *followed, bucket bson.Raw, c *choice) err
 	return nil
 }
 
-// filter selects the buckets of a source.
-func (s *followed) filter() bson.D {
+// filterOfSource selects the buckets of a source.
+func filterOfSource(source timeseries.Source) bson.D {
 	return bson.D{
-		{Key: timeseries.PathTopicID, Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: s.source.TopicID[:]}},
-		{Key: timeseries.PathPartition, Value: s.source.Partition},
+		{Key: timeseries.PathTopicID, Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: source.TopicID[:]}},
+		{Key: timeseries.PathPartition, Value: source.Partition},
 	}
+}
+
+// latestOf asks for some fields of the bucket of a source with the largest offset.
+func latestOf(source timeseries.Source, paths ...string) request {
+	r := request{filter: filterOfSource(source), sort: bson.D{{Key: timeseries.PathLast, Value: -1}}, hint: sourceIndex(), limit: 1}
+	for _, path := range paths {
+		r.projection = append(r.projection, bson.E{Key: path, Value: 1})
+	}
+	return r
 }
 
 // sourceIndex are the keys of the index that serves one source in the order of offsets.

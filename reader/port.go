@@ -11,6 +11,8 @@ import (
 type port interface {
 	// definition is the document that defines the time series; empty: there is none.
 	definition(ctx context.Context) (bson.Raw, error)
+	// rollups is the document that lists the rollups of the time series. It is empty where there are none.
+	rollups(ctx context.Context) (bson.Raw, error)
 	// now is the server's time.
 	now(ctx context.Context) (time.Time, error)
 	// find queries the collection of buckets.

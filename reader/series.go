@@ -19,6 +19,8 @@ type Series struct {
 	namespace string // of its buckets
 	options   timeseries.Options
 	port      port
+	// sibling opens another time series of the database. ErrNotSetUp means that there is none of the name.
+	sibling func(ctx context.Context, name string) (*Series, error)
 
 	orderOnce sync.Mutex
 	orders    *bool // The server orders metas as groups are. Nil means that it was not asked yet.
@@ -30,6 +32,7 @@ type Series struct {
 func Open(ctx context.Context, db *mongo.Database, name string) (*Series, error) {
 	where := db.Name() + "." + name
 	s := newSeries(name, where+timeseries.BucketsSuffix, timeseries.Options{}, newServer(ctx, db, name))
+	s.sibling = func(ctx context.Context, name string) (*Series, error) { return Open(ctx, db, name) }
 	var err error
 	if s.options, err = s.define(ctx); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", where, err)

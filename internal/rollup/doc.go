@@ -20,6 +20,7 @@
 //	number.go    one number, and a sum of many
 //	total.go     the total of one field
 //	row.go       the row of a window: measurements added, rows folded
+//	aggregate.go some figures of the totals, as queries ask for them
 //	fields.go    which fields have totals
 //	document.go  rows as a bucket, and back
 //	stored.go    what else is stored: which rollups there are, how far they are

@@ -196,19 +196,20 @@ func (w *Row) AppendDocument(dst []byte) []byte {
 	dst = append(dst, 0, 0, 0, 0)
 	dst = rawbson.AppendHeader(dst, bson.TypeInt64, w.rules.CountField())
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(w.Count))
-	dst = w.root.appendMembers(dst)
+	dst = w.root.appendMembers(dst, appendTotal)
 	return rawbson.EndDocument(dst, start)
 }
 
-func (n *node) appendMembers(dst []byte) []byte {
+// appendMembers appends the fields below a node, each total as a function appends it as an element.
+func (n *node) appendMembers(dst []byte, total func(dst []byte, name string, t *Total) []byte) []byte {
 	for _, m := range n.members {
 		switch {
 		case m.hasMembers():
 			dst = rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, m.name)
 			start := len(dst)
-			dst = rawbson.EndDocument(m.appendMembers(append(dst, 0, 0, 0, 0)), start)
+			dst = rawbson.EndDocument(m.appendMembers(append(dst, 0, 0, 0, 0), total), start)
 		case m.total.N > 0:
-			dst = m.total.appendElement(dst, m.name)
+			dst = total(dst, m.name, &m.total)
 		}
 	}
 	return dst

@@ -1,0 +1,115 @@
+package rollup
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+	"waterwheel/internal/words"
+)
+
+// Aggregation is one figure of a total.
+type Aggregation string
+
+// The aggregations.
+const (
+	Mean  Aggregation = "mean"
+	Max   Aggregation = "max"
+	Min   Aggregation = "min"
+	Sum   Aggregation = "sum"
+	Count Aggregation = "count"
+	First Aggregation = "first"
+	Last  Aggregation = "last"
+)
+
+// aggregations are all of them, by name.
+var aggregations = []string{string(Mean), string(Max), string(Min), string(Sum), string(Count), string(First), string(Last)}
+
+// Check explains why a text is not an aggregation; nil means that it is one. The error goes on behind the name of the setting.
+func (a Aggregation) Check() error {
+	if slices.Contains(aggregations, string(a)) {
+		return nil
+	}
+	return fmt.Errorf("has %q, which is not an aggregation: give some of %s%s", string(a), strings.Join(aggregations, ", "), words.DidYouMean(string(a), aggregations))
+}
+
+// ParseAggregations reads names with commas between them. The error goes on behind the name of the setting.
+func ParseAggregations(text string) (list []Aggregation, err error) {
+	for name := range strings.SplitSeq(text, ",") {
+		a := Aggregation(strings.TrimSpace(name))
+		if err := a.Check(); err != nil {
+			return nil, err
+		}
+		if slices.Contains(list, a) {
+			return nil, fmt.Errorf("names %s twice: name it once", a)
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// AppendAggregations appends a document of the fields, each an object with some figures of its total: {celsius: {mean: 21.4, max: 24}}.
+// With Count, the count of measurements comes first, by the name of its column.
+func (w *Row) AppendAggregations(dst []byte, list []Aggregation) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	if slices.Contains(list, Count) {
+		dst = rawbson.AppendHeader(dst, bson.TypeInt64, w.rules.CountField())
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(w.Count))
+	}
+	dst = w.root.appendMembers(dst, func(dst []byte, name string, t *Total) []byte {
+		dst = rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, name)
+		start := len(dst)
+		dst = append(dst, 0, 0, 0, 0)
+		for _, a := range list {
+			dst = t.AppendAggregation(dst, string(a), a)
+		}
+		return rawbson.EndDocument(dst, start)
+	})
+	return rawbson.EndDocument(dst, start)
+}
+
+// AppendFields appends the fields alone, each with its total as it is stored or, where an aggregation is given, with that figure as its
+// value. It appends elements, and no document around them.
+func (w *Row) AppendFields(dst []byte, a Aggregation) []byte {
+	if a == "" {
+		return w.root.appendMembers(dst, appendTotal)
+	}
+	return w.root.appendMembers(dst, func(dst []byte, name string, t *Total) []byte { return t.AppendAggregation(dst, name, a) })
+}
+
+// AppendAggregation appends one figure as an element of a document. It appends nothing where the figure is unknown: a total that holds
+// a Decimal128 has neither sum nor mean.
+func (t *Total) AppendAggregation(dst []byte, name string, a Aggregation) []byte {
+	var n Number
+	switch a {
+	case Mean:
+		mean, ok := t.Mean()
+		if !ok {
+			return dst
+		}
+		dst = rawbson.AppendHeader(dst, bson.TypeDouble, name)
+		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(mean))
+	case Max:
+		n = t.Max
+	case Min:
+		n = t.Min
+	case Sum:
+		n = t.Sum()
+	case Count:
+		n = int64Number(t.N)
+	case First:
+		n = t.First
+	case Last:
+		n = t.Last
+	}
+	if n.IsZero() {
+		return dst
+	}
+	return append(rawbson.AppendHeader(dst, n.kind, name), n.content()...)
+}

@@ -1,0 +1,217 @@
+package reader
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+)
+
+// piece is a part of time that totals are read of in one place.
+type piece struct {
+	series   *Series
+	stored   bool  // The series has rows instead of measurements.
+	from, to int64 // in milliseconds since 1970; the end is not part of it
+}
+
+// level is a level of rollups that a query can use.
+type level struct {
+	series *Series
+	// from and to bound the times whose rows are whole and complete, in milliseconds since 1970. They are multiples of the level's step.
+	from, to int64
+}
+
+// piecesOf takes from the first of the levels what it has of a span of time, and the rest from the others: in the end from the
+// measurements.
+func piecesOf(from, to int64, levels []level, measurements piece) []piece {
+	if from >= to {
+		return nil
+	}
+	if len(levels) == 0 {
+		measurements.from, measurements.to = from, to
+		return []piece{measurements}
+	}
+	l, finer := levels[0], levels[1:]
+	begin, end := max(from, l.from), min(to, l.to)
+	if begin >= end {
+		return piecesOf(from, to, finer, measurements)
+	}
+	rows := piece{series: l.series, stored: true, from: begin, to: end}
+	return slices.Concat(piecesOf(from, begin, finer, measurements), []piece{rows}, piecesOf(end, to, finer, measurements))
+}
+
+// levels are those whose rows the windows of a query consist of, from the coarsest to the finest. The query then totals by their rules.
+// Levels with other rules than the coarsest one are left out: their rows have other fields.
+func (s *Series) levels(ctx context.Context, t *totaling) (list []level, err error) {
+	var stored bson.Raw
+	err = persist(ctx, func() (err error) {
+		stored, err = s.port.rollups(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	definition, err := rollup.ReadDefinition(stored)
+	if err != nil || len(definition.Levels) == 0 {
+		return nil, err
+	}
+	now, horizon, err := s.horizon(ctx, definition.Levels)
+	if err != nil || horizon == math.MinInt64 {
+		return nil, err
+	}
+	slices.SortFunc(definition.Levels, func(a, b rollup.DefinedLevel) int { return int(stepOf(b) - stepOf(a)) })
+	for _, defined := range definition.Levels {
+		rules := defined.Rules()
+		if !t.windows.step.consistsOf(stepOf(defined)) || !wanted(t.query.Fields, rules) || len(list) > 0 && !sameRules(rules, t.rules) {
+			continue
+		}
+		l, ok, err := s.level(ctx, defined, now, horizon)
+		if err != nil {
+			return nil, err
+		}
+		l.from, l.to = t.windows.aligned(stepOf(defined), l.from, l.to)
+		if ok && l.from < l.to {
+			list, t.rules = append(list, l), rules
+		}
+	}
+	return list, nil
+}
+
+// level opens a level. False means that it is gone.
+func (s *Series) level(ctx context.Context, d rollup.DefinedLevel, now time.Time, horizon int64) (l level, ok bool, err error) {
+	known, _ := d.Level()
+	err = persist(ctx, func() (err error) {
+		l.series, err = s.sibling(ctx, known.SeriesName(s.name))
+		if errors.Is(err, ErrNotSetUp) {
+			return nil
+		}
+		return err
+	})
+	if err != nil || l.series == nil {
+		return l, false, err
+	}
+	l.from, l.to = math.MinInt64, known.Window(horizon)
+	if d.Since != nil {
+		l.from = known.WindowEnd(d.Since.UnixMilli() - 1)
+	}
+	if expiry := l.series.options.ExpireAfterSeconds; expiry > 0 {
+		l.from = max(l.from, known.WindowEnd(now.UnixMilli()-expiry*1000-1))
+	}
+	return l, true, nil
+}
+
+// stepOf is the step of a level in milliseconds.
+func stepOf(d rollup.DefinedLevel) int64 {
+	l, _ := d.Level()
+	return l.Step.Milliseconds()
+}
+
+func sameRules(a, b *rollup.Rules) bool {
+	return a.CountField() == b.CountField() && slices.Equal(a.Fields, b.Fields)
+}
+
+// consistsOf reports whether windows consist of windows of so many milliseconds, as far as days do.
+func (s Step) consistsOf(unit int64) bool {
+	return s.Duration.Milliseconds()%unit == 0 // 0 of days, weeks and months
+}
+
+// horizon is the time up to which all measurements are in rows, but for late ones, and the server's time. It is the oldest time of the
+// partitions of which something is not in rows yet, and the present where there is none. Levels of which no partition says how far they
+// are have no horizon: it is the smallest time.
+func (s *Series) horizon(ctx context.Context, levels []rollup.DefinedLevel) (now time.Time, horizon int64, err error) {
+	err = persist(ctx, func() error {
+		if now, err = s.port.now(ctx); err != nil {
+			return err
+		}
+		horizon, err = s.horizonAt(ctx, now, levels)
+		return err
+	})
+	return now, horizon, err
+}
+
+func (s *Series) horizonAt(ctx context.Context, now time.Time, levels []rollup.DefinedLevel) (int64, error) {
+	marks, unmarked, err := s.watermarks(ctx)
+	if err != nil || len(marks) == 0 {
+		return math.MinInt64, err
+	}
+	for _, source := range unmarked {
+		missed, err := s.storesSince(ctx, source, levels)
+		if err != nil || missed {
+			return math.MinInt64, err
+		}
+	}
+	slices.SortFunc(marks, func(a, b watermark) int { return cmp.Compare(a.at(), b.at()) })
+	for _, mark := range marks { // the oldest first: mostly it is behind
+		if mark.at() >= now.UnixMilli() {
+			break
+		}
+		behind, err := s.isThere(ctx, mark.beyond())
+		if err != nil || behind {
+			return mark.at(), err
+		}
+	}
+	return now.UnixMilli(), nil
+}
+
+// watermark is how far the rollups of a source are.
+type watermark struct {
+	source timeseries.Source
+	rollup.Watermark
+}
+
+// at is the time up to which everything was in rows, in milliseconds: the smallest time before the first pass.
+func (w watermark) at() int64 {
+	if w.At == nil {
+		return math.MinInt64
+	}
+	return w.At.UnixMilli()
+}
+
+// beyond asks for a document that may hold what is not in rows yet.
+func (w watermark) beyond() request {
+	r := latestOf(w.source, timeseries.FieldID)
+	r.filter = append(r.filter, bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: w.Below}}})
+	return r
+}
+
+// watermarks are those of all partitions, and the partitions without any: nobody has claimed these since there are rollups.
+func (s *Series) watermarks(ctx context.Context) (marks []watermark, unmarked []timeseries.Source, err error) {
+	answer, err := s.port.sources(ctx)
+	err = each(ctx, answer, err, func(d bson.Raw) error {
+		source, ok := sourceOf(d)
+		if !ok {
+			return nil
+		}
+		list := rollup.Watermarks(d)
+		if len(list) == 0 {
+			unmarked = append(unmarked, source)
+		}
+		for _, w := range list {
+			source.TopicID = w.Topic()
+			marks = append(marks, watermark{source, w})
+		}
+		return nil
+	})
+	return marks, unmarked, err
+}
+
+// storesSince reports whether something is stored of a source for windows that a level should have: by a consumer that started before
+// the level was there, and so is in no rows.
+func (s *Series) storesSince(ctx context.Context, source timeseries.Source, levels []rollup.DefinedLevel) (missed bool, err error) {
+	answer, err := s.port.find(ctx, latestOf(source, s.maxPath()))
+	err = each(ctx, answer, err, func(d bson.Raw) error {
+		latest, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, s.options.TimeField).DateTimeOK()
+		for _, l := range levels {
+			missed = missed || l.Since != nil && latest >= l.Since.UnixMilli()
+		}
+		return nil
+	})
+	return missed, err
+}

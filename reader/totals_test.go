@@ -1,0 +1,491 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+)
+
+// rolled is a time series with rollups, on fakes: what a keeper would have stored.
+type rolled struct {
+	*Series
+	main   *fake
+	levels map[string]*fake
+}
+
+// rolledUp is a time series of facts with levels. Rows hold the facts that are in them.
+func rolledUp(buckets []bson.Raw, now time.Time, inRows []fact, marks []rollup.Watermark, levels ...rollup.DefinedLevel) rolled {
+	r := rolled{main: &fake{buckets: buckets, clock: now}, levels: map[string]*fake{}}
+	for i, mark := range marks {
+		r.main.partitions = append(r.main.partitions, encode(bson.D{
+			{Key: "_id", Value: fmt.Sprintf("events/%d", i)}, {Key: "topicId", Value: mark.TopicID}, {Key: rollup.FieldWatermarks, Value: bson.A{mark}},
+		}))
+	}
+	r.main.rolled = encode(rollup.Definition{ID: rollup.DefinitionID, Levels: levels})
+	for _, d := range levels {
+		level, _ := d.Level()
+		r.levels["s_"+d.Name] = &fake{buckets: rowsOf(level, d.Rules(), inRows), clock: now, options: level.Options(testOptions)}
+	}
+	r.Series = newSeries("s", "db.s.buckets", testOptions, r.main)
+	r.sibling = func(_ context.Context, name string) (*Series, error) {
+		f := r.levels[name]
+		if f == nil {
+			return nil, fmt.Errorf("opening %s: %w", name, ErrNotSetUp)
+		}
+		return newSeries(name, "db."+name+".buckets", f.options, f), nil
+	}
+	return r
+}
+
+// rowsOf are the documents of a level for some facts.
+func rowsOf(level rollup.Level, rules *rollup.Rules, facts []fact) (documents []bson.Raw) {
+	o := level.Options(testOptions)
+	all := map[bson.ObjectID]*rollup.Document{}
+	for _, w := range folded(facts, rules, func(ms int64) int64 { return level.Window(ms) }) {
+		from, _ := level.Period(w.Time)
+		id := level.ID(w.meta, from)
+		if all[id] == nil {
+			all[id] = &rollup.Document{ID: id, Meta: w.meta, From: from, Revision: 1}
+		}
+		all[id].Replace(w.Time, w.Time+1, []rollup.Stored{{Time: w.Time, Fields: w.Document()}})
+	}
+	for _, d := range all {
+		documents = append(documents, d.Encode(o))
+	}
+	return documents
+}
+
+// window is the row of a series.
+type window struct {
+	meta bson.RawValue
+	*rollup.Row
+}
+
+// folded are the windows of facts: series after series, in the order of time.
+func folded(facts []fact, rules *rollup.Rules, of func(int64) int64) (list []window) {
+	facts = slices.Clone(facts)
+	slices.SortStableFunc(facts, func(a, b fact) int {
+		if c := timeseries.Compare(orNull(a.meta), orNull(b.meta)); c != 0 {
+			return c
+		}
+		return a.compare(b)
+	})
+	for _, f := range facts {
+		begin := of(f.time)
+		if n := len(list); n == 0 || list[n-1].Time != begin || !sameValue(list[n-1].meta, f.meta) {
+			list = append(list, window{f.meta, rules.NewRow(begin)})
+		}
+		list[len(list)-1].Add(encode(f.fields))
+	}
+	return list
+}
+
+// lineOf is a window as text. Fields are sorted: their order is that in which they were met.
+func lineOf(meta bson.RawValue, from, count int64, fields bson.Raw) string {
+	var d bson.D
+	if err := bson.Unmarshal(fields, &d); err != nil {
+		panic(err)
+	}
+	slices.SortFunc(d, func(a, b bson.E) int { return strings.Compare(a.Key, b.Key) })
+	return fmt.Sprintf("%v %d %d %v", meta, from, count, encode(d))
+}
+
+// lines are windows as text.
+func lines(seq iter.Seq2[Window, error]) (list []string, err error) {
+	for w, err := range seq {
+		if err != nil {
+			return list, err
+		}
+		list = append(list, lineOf(w.Meta, w.Time.UnixMilli(), w.Count, w.Fields))
+	}
+	return list, nil
+}
+
+func linesOf(list []window, from, to int64, aggregations []Aggregation) (all []string) {
+	for _, w := range list {
+		if w.Time >= from && w.Time < to {
+			all = append(all, lineOf(w.meta, w.Time, w.Count, w.AppendAggregations(nil, aggregations)))
+		}
+	}
+	return all
+}
+
+var allAggregations = []Aggregation{Mean, Max, Min, Sum, Count, First, Last}
+
+// readings are random facts with numbers whose sums are exact in any order, and with other values.
+func readings(random *rand.Rand, sensors int, from time.Time, length time.Duration, n int) (list []fact) {
+	for i := range n {
+		f := fact{
+			meta: stringMetas(sensors)[random.IntN(sensors)], time: from.UnixMilli() + random.Int64N(length.Milliseconds()),
+			source: timeseries.Source{Topic: "events", Partition: int32(random.IntN(2))}, at: timeseries.Position{Offset: int64(i)},
+			fields: bson.D{{Key: "celsius", Value: float64(random.IntN(100)) / 4}},
+		}
+		if random.IntN(3) == 0 {
+			f.fields = append(f.fields, bson.E{Key: "wind", Value: bson.D{{Key: "speed", Value: random.Int64N(50)}}}, bson.E{Key: "text", Value: "x"})
+		}
+		if random.IntN(9) == 0 {
+			f.fields[0].Value = math.NaN()
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// bucketsOf are the buckets of facts.
+func bucketsOf(random *rand.Rand, list []fact) []bson.Raw {
+	key := func(f fact) string { return fmt.Sprint(f.source.Partition, f.meta) }
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b fact) int { return int(a.time - b.time) })
+	return cut(random, testOptions, list, key, func(some []fact) bson.Raw { return bucketOf(testOptions, some...) })
+}
+
+// TestTotalsAreThoseOfMeasurements: whatever is in rows, and however far, the windows are those of a fold of all measurements.
+func TestTotalsAreThoseOfMeasurements(t *testing.T) {
+	zones := []string{"UTC", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe", "Asia/Kathmandu"}
+	usedRows, usedBoth := 0, 0
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		begin := time.Date(2026, 3, 28, random.IntN(24), random.IntN(60), 0, 0, time.UTC) // the clocks of Berlin and Lord Howe are changed
+		length := []time.Duration{2 * time.Hour, 50 * time.Hour, 20 * 24 * time.Hour}[random.IntN(3)]
+		all := readings(random, 1+random.IntN(3), begin, length, 1+random.IntN(150))
+		buckets := bucketsOf(random, all)
+		horizon := begin.Add(time.Duration(random.Int64N(int64(length))))
+		var inRows []fact
+		marks := []rollup.Watermark{rollup.NewWatermark([16]byte{}, math.MaxInt64), rollup.NewWatermark([16]byte{}, math.MaxInt64)}
+		for _, f := range all {
+			if f.time < horizon.UnixMilli() {
+				inRows = append(inRows, f)
+			} else {
+				marks[f.source.Partition].Below = min(marks[f.source.Partition].Below, f.at.Offset)
+			}
+		}
+		for i := range marks {
+			at := horizon.Add(time.Duration(random.IntN(2)*random.IntN(600)) * time.Second * time.Duration(i))
+			marks[i].At = &at
+		}
+		if random.IntN(10) == 0 { // no pass has ended yet: not a word about what rows have
+			marks[0].At, marks[0].Below = nil, 0
+		}
+		var levels []rollup.DefinedLevel
+		for _, name := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
+			if random.IntN(3) > 0 {
+				l := rollup.DefinedLevel{Name: name, Count: "count"}
+				if random.IntN(3) == 0 {
+					since := begin.Add(time.Duration(random.Int64N(int64(length))))
+					l.Since = &since
+				}
+				levels = append(levels, l)
+			}
+		}
+		s := rolledUp(buckets, begin.Add(length), inRows, marks, levels...)
+		for _, l := range levels { // a level that is not whole has nothing before
+			if l.Since != nil {
+				known, _ := l.Level()
+				since := known.WindowEnd(l.Since.UnixMilli() - 1)
+				later := slices.DeleteFunc(slices.Clone(inRows), func(f fact) bool { return f.time < since })
+				s.levels["s_"+l.Name].buckets = rowsOf(known, l.Rules(), later)
+			}
+		}
+		zone := zoneOf(t, zones[random.IntN(len(zones))])
+		step := []Step{{Duration: 30 * time.Second}, {Duration: 15 * time.Minute}, {Duration: time.Hour}, {Days: 1}, {Weeks: 1}, {Months: 1}}[random.IntN(6)]
+		q := TotalsQuery{Every: step, Zone: zone, Aggregations: allAggregations}
+		w := windows{step, zone}
+		from, to := int64(math.MinInt64), int64(math.MaxInt64)
+		if random.IntN(2) == 0 {
+			q.From = begin.Add(time.Duration(random.Int64N(int64(length))))
+			from, _ = w.of(q.From.UnixMilli())
+		}
+		if random.IntN(2) == 0 {
+			q.To = begin.Add(length)
+			_, to = w.of(q.To.UnixMilli() - 1)
+		}
+		want := linesOf(folded(all, &rollup.Rules{}, func(ms int64) int64 { at, _ := w.of(ms); return at }), from, to, allAggregations)
+		got, err := lines(s.Totals(t.Context(), q))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Fatalf("seed %d, %+v of %v, %v: %v\n%s", seed, q, levels, marks, err, diff)
+		}
+		rows := 0
+		for _, f := range s.levels {
+			rows += f.sent
+		}
+		if rows > 0 {
+			usedRows++
+			if s.main.sent > 0 {
+				usedBoth++
+			}
+		}
+		q.Exact = true
+		before := rows
+		if got, err := lines(s.Totals(t.Context(), q)); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("seed %d: exactly: %v\n%s", seed, err, cmp.Diff(want, got))
+		}
+		rows = 0
+		for _, f := range s.levels {
+			rows += f.sent
+		}
+		if rows != before {
+			t.Fatalf("seed %d: an exact query read rows", seed)
+		}
+		q.Exact, q.Limit = false, 1+random.Int64N(5)
+		if got, err := lines(s.Totals(t.Context(), q)); err != nil || !slices.Equal(got, want[:min(len(want), int(q.Limit))]) {
+			t.Fatalf("seed %d: %d windows: %v\n%s", seed, q.Limit, err, cmp.Diff(want, got))
+		}
+	}
+	if usedRows < 20 || usedBoth < 12 {
+		t.Errorf("rows were read in %d cases, with measurements in %d", usedRows, usedBoth)
+	}
+}
+
+// aDay is a day of one series by the minute, of which all is in rows but the last hour, and whose hours before noon have expired.
+func aDay(t *testing.T, levels ...rollup.DefinedLevel) (rolled, []fact, time.Time) {
+	t.Helper()
+	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	var all []fact
+	for minute := range 24 * 60 {
+		all = append(all, fact{
+			meta: stringMetas(1)[0], time: begin.Add(time.Duration(minute) * time.Minute).UnixMilli(), at: timeseries.Position{Offset: int64(minute)},
+			fields: bson.D{{Key: "celsius", Value: int32(minute % 60)}, {Key: "humidity", Value: 40}},
+		})
+	}
+	mark, at := rollup.NewWatermark([16]byte{}, 23*60), begin.Add(23*time.Hour)
+	mark.At = &at
+	random := rand.New(rand.NewPCG(1, 1))
+	return rolledUp(bucketsOf(random, all[12*60:]), begin.AddDate(0, 0, 1), all[:23*60], []rollup.Watermark{mark}, levels...), all, begin
+}
+
+func defined(names ...string) (list []rollup.DefinedLevel) {
+	for _, name := range names {
+		list = append(list, rollup.DefinedLevel{Name: name, Count: "count"})
+	}
+	return list
+}
+
+// TestTotalsReadTheCoarsestLevel that windows consist of, finer ones where it has nothing, and measurements for the rest.
+func TestTotalsReadTheCoarsestLevel(t *testing.T) {
+	for _, c := range []struct {
+		levels []string
+		every  string
+		zone   string
+		want   string // documents read of each level, and buckets
+	}{
+		{[]string{"1m", "1h", "1d"}, "1d", "UTC", "s_1h=1"},
+		{[]string{"1m", "1h", "1d"}, "1h", "UTC", "s_1h=1"},
+		{[]string{"1m", "1h", "1d"}, "15m", "UTC", "s_1m=23"},
+		{[]string{"1h"}, "15m", "UTC", ""},
+		{[]string{"1m", "1h"}, "1h", "Asia/Kolkata", "s_1m=23"},
+		{[]string{"1h"}, "1d", "Asia/Kolkata", ""},
+		{[]string{"1m", "1h"}, "1d", "Europe/Berlin", "s_1h=1"},
+	} {
+		s, all, _ := aDay(t, defined(c.levels...)...)
+		step, err := ParseStep(c.every)
+		if err != nil {
+			t.Fatal(err)
+		}
+		zone := zoneOf(t, c.zone)
+		got, err := lines(s.Totals(t.Context(), TotalsQuery{Every: step, Zone: zone, Aggregations: allAggregations}))
+		if c.want == "" { // what has expired is not in rows
+			all = all[12*60:]
+		}
+		want := linesOf(folded(all, &rollup.Rules{}, func(ms int64) int64 { at, _ := windows{step, zone}.of(ms); return at }), math.MinInt64, math.MaxInt64, allAggregations)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v: %v\n%s", c, err, diff)
+		}
+		var read []string
+		for _, name := range []string{"s_1m", "s_1h", "s_1d"} {
+			if f := s.levels[name]; f != nil && f.sent > 0 {
+				read = append(read, fmt.Sprintf("%s=%d", name, f.sent))
+			}
+		}
+		if strings.Join(read, " ") != c.want || s.main.sent == 0 {
+			t.Errorf("%v: it read %v and %d buckets, want %s", c, read, s.main.sent, c.want)
+		}
+	}
+}
+
+// TestTotalsOfFieldsThatRowsLack come from measurements.
+func TestTotalsOfFieldsThatRowsLack(t *testing.T) {
+	level := rollup.DefinedLevel{Name: rollup.Hour, Count: "n", Fields: []string{"celsius", "wind.*"}}
+	for _, c := range []struct {
+		fields []string
+		rows   bool
+		first  string
+	}{
+		{nil, true, `{"n": {"$numberLong":"60"},"celsius": {"max": {"$numberInt":"59"},"count": {"$numberLong":"60"}}}`},
+		{[]string{"celsius"}, true, `{"n": {"$numberLong":"60"},"celsius": {"max": {"$numberInt":"59"},"count": {"$numberLong":"60"}}}`},
+		{[]string{"wind"}, true, `{"n": {"$numberLong":"60"}}`},
+		{[]string{"humidity"}, false, `{"count": {"$numberLong":"60"},"humidity": {"max": {"$numberInt":"40"},"count": {"$numberLong":"60"}}}`},
+		{[]string{"celsius", "humidity"}, false, `{"count": {"$numberLong":"60"},"celsius": {"max": {"$numberInt":"59"},"count": {"$numberLong":"60"}},` +
+			`"humidity": {"max": {"$numberInt":"40"},"count": {"$numberLong":"60"}}}`},
+	} {
+		s, _, _ := aDay(t, level)
+		q := TotalsQuery{Query: Query{Fields: c.fields}, Every: Step{Duration: time.Hour}, Aggregations: []Aggregation{Max, Count}}
+		var first string
+		for w, err := range s.Totals(t.Context(), q) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			first = w.Fields.String()
+			break
+		}
+		if first != c.first || (s.levels["s_1h"].sent > 0) != c.rows {
+			t.Errorf("%q: %s, want %s; %d documents of rows were read", c.fields, first, c.first, s.levels["s_1h"].sent)
+		}
+	}
+}
+
+// TestTotalsFoldRowsOfOneWindow: update-meta may leave two for a series.
+func TestTotalsFoldRowsOfOneWindow(t *testing.T) {
+	s, all, begin := aDay(t, defined(rollup.Hour)...)
+	level, _ := rollup.LevelOf(rollup.Hour)
+	documents := s.levels["s_1h"].buckets
+	for i, some := range [][]fact{all[:10], all[10 : 23*60]} {
+		for _, raw := range rowsOf(level, &rollup.Rules{}, some) {
+			var d bson.D
+			if err := bson.Unmarshal(raw, &d); err != nil {
+				t.Fatal(err)
+			}
+			id := d[0].Value.(bson.ObjectID)
+			id[11] = byte(i)
+			d[0].Value = id
+			documents = append(documents, encode(d))
+		}
+	}
+	s.levels["s_1h"].buckets = documents[1:]
+	q := TotalsQuery{Every: Step{Duration: time.Hour}, Aggregations: allAggregations, Query: Query{From: begin}}
+	got, err := lines(s.Totals(t.Context(), q))
+	want := linesOf(folded(all, &rollup.Rules{}, level.Window), math.MinInt64, math.MaxInt64, allAggregations)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+// TestTotalsWithoutWholeRows: rows are left where nobody says how far they are, or where consumers store besides them.
+func TestTotalsWithoutWholeRows(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(s *rolled, begin time.Time)
+		rows   bool
+	}{
+		"as it is":        {func(*rolled, time.Time) {}, true},
+		"no partition":    {func(s *rolled, _ time.Time) { s.main.partitions = nil }, false},
+		"no rollups":      {func(s *rolled, _ time.Time) { s.main.rolled = nil }, false},
+		"a level is gone": {func(s *rolled, _ time.Time) { s.levels["s_1h"] = nil; delete(s.levels, "s_1h") }, false},
+		"an idle partition, which nobody claims": {func(s *rolled, _ time.Time) {
+			s.main.partitions = append(s.main.partitions, encode(bson.D{{Key: "_id", Value: "old/7"}, {Key: "topicId", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}}))
+		}, true},
+		"a partition whose consumer knows no rollups": {func(s *rolled, begin time.Time) {
+			s.main.partitions = append(s.main.partitions, encode(bson.D{{Key: "_id", Value: "old/7"}, {Key: "topicId", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}}))
+			f := fact{
+				meta: stringMetas(1)[0], time: begin.Add(5 * time.Hour).UnixMilli(), source: timeseries.Source{Topic: "old", Partition: 7},
+				fields: bson.D{{Key: "celsius", Value: int32(1)}},
+			}
+			s.main.buckets = append(s.main.buckets, bucketOf(testOptions, f))
+			since := begin.Add(2 * time.Hour)
+			s.main.rolled = encode(rollup.Definition{ID: rollup.DefinitionID, Levels: []rollup.DefinedLevel{{Name: rollup.Hour, Count: "count", Since: &since}}})
+		}, false},
+		"rows expired": {func(s *rolled, _ time.Time) { s.levels["s_1h"].options.ExpireAfterSeconds = 1800 }, false},
+	} {
+		s, _, begin := aDay(t, defined(rollup.Hour)...)
+		c.change(&s, begin)
+		if _, err := lines(s.Totals(t.Context(), TotalsQuery{Every: Step{Duration: time.Hour}})); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if f := s.levels["s_1h"]; (f != nil && f.sent > 0) != c.rows {
+			t.Errorf("%s: rows were read: %v", name, !c.rows)
+		}
+	}
+}
+
+// TestTotalsTellOfWhatCannotBeRead: the caller decides whether they go on, and other errors end them.
+func TestTotalsTellOfWhatCannotBeRead(t *testing.T) {
+	s, _, _ := aDay(t, defined(rollup.Hour)...)
+	f := fact{meta: stringMetas(1)[0], time: time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC).UnixMilli(), at: timeseries.Position{Offset: 99_999}}
+	s.main.buckets = append(s.main.buckets, inControl(bucketOf(testOptions, f), bson.E{Key: "version", Value: int32(9)}))
+	told, found := 0, 0
+	for w, err := range s.Totals(t.Context(), TotalsQuery{Every: Step{Duration: time.Hour}}) {
+		var bucket *BucketError
+		switch {
+		case errors.As(err, &bucket):
+			told++
+		case err != nil:
+			t.Fatal(err)
+		default:
+			found++
+			if w.Count != 60 || w.End.Sub(w.Time) != time.Hour {
+				t.Errorf("%+v", w)
+			}
+		}
+	}
+	if told != 1 || found != 24 {
+		t.Errorf("%d errors, %d windows", told, found)
+	}
+	s.main.fail = func() error { return mongo.CommandError{Code: 13, Message: "no such luck"} }
+	n := 0
+	for _, err := range s.Totals(t.Context(), TotalsQuery{Every: Step{Duration: time.Hour}}) {
+		if n++; err == nil || !strings.Contains(err.Error(), "no such luck") {
+			t.Errorf("%v", err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("it went on after an error")
+	}
+}
+
+func TestTotalsRefuseWhatCannotBeAsked(t *testing.T) {
+	s, _, begin := aDay(t)
+	for want, q := range map[string]TotalsQuery{
+		"one length":             {},
+		"must divide it":         {Every: Step{Duration: 7 * time.Minute}},
+		`"median", which is not`: {Every: Step{Days: 1}, Aggregations: []Aggregation{"median"}},
+		"in the order of time":   {Every: Step{Days: 1}, Query: Query{Newest: true}},
+		"before it begins":       {Every: Step{Days: 1}, Query: Query{From: begin, To: begin.Add(-time.Hour)}},
+		"cannot be a field":      {Every: Step{Days: 1}, Query: Query{Fields: []string{"$x"}}},
+	} {
+		_, err := lines(s.Totals(t.Context(), q))
+		if wrong := (*QueryError)(nil); !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", q, err, want)
+		}
+	}
+}
+
+// TestTotalsDecode: a window is a document as rollups are.
+func TestTotalsDecode(t *testing.T) {
+	s, _, begin := aDay(t, defined(rollup.Hour)...)
+	q := TotalsQuery{Every: Step{Days: 1}, Zone: zoneOf(t, "Europe/Berlin"), Aggregations: []Aggregation{Count, Mean, Last}}
+	var list []string
+	for w, err := range s.Totals(t.Context(), q) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v struct {
+			Time    time.Time `bson:"t"`
+			Meta    struct{ Sensor string }
+			Count   int64
+			Celsius struct {
+				Mean float64
+				Last int32
+			}
+		}
+		if err := bson.Unmarshal(w.Document(), &v); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintln(w.Time.Format(time.RFC3339), v.Time.Equal(w.Time), w.End.Sub(w.Time), v.Count, w.Count, v.Celsius.Mean, v.Celsius.Last))
+	}
+	want := []string{"2026-03-01T00:00:00+01:00 true 24h0m0s 1380 1380 29.5 59\n", "2026-03-02T00:00:00+01:00 true 24h0m0s 60 60 29.5 59\n"}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Errorf("from %s:\n%s", begin, diff)
+	}
+}
