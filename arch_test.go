@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 	"internal/cli/plot": {"internal/words"},    // measurements as pictures
 	// What waterwheel check finds.
 	"internal/check":  {"internal/claim", "internal/record", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/group", "internal/kafka/recordbatch", "dlq", "sink", "reader", "internal/words"},
-	"internal/serve":  {"internal/web", "internal/cli/rows", "internal/words", "internal/timeseries", "reader"}, // measurements over HTTP
+	"internal/serve":  {"internal/web", "internal/cli/rows", "internal/rollup", "internal/words", "internal/timeseries", "reader"}, // measurements over HTTP
 	"internal/status": {"internal/cli/text", "internal/web", "internal/words", "internal/record", "internal/kafka", "internal/kafka/group", "sink", "pipeline", "docs"},
 	"docs":            {}, // the documents, for the status page
 }

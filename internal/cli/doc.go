@@ -24,6 +24,7 @@
 //	collectiondelete.go       collection delete-meta, expire
 //	rollup.go                 the family of rollup: status, drop; rollupbuild.go: build, verify
 //	query.go, queryline.go    query, by package reader: its flags, its words
+//	querytotals.go            query --every: totals by windows of time
 //	queryrun.go               what it prints; queryhints.go: hints about fields and indexes
 //	dlq.go                    the family of dlq, and what its commands have in common
 //	dlqlist.go, dlqshow.go    dlq list and stats; dlq show, with marked.go: where an event is wrong

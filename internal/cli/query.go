@@ -37,12 +37,18 @@ FIELDs are those to print beside time and meta, dotted paths too; without any al
 The table's columns fit the first 40 measurements; what appears later is at the end of its line, as name=value. CSV without
 FIELDs has those of the first 1000 measurements, and says on standard error what it left out. A line of JSON is relaxed Extended
 JSON: types survive, but for how wide a whole number is stored. --plot draws the smallest and the largest value of each column,
-and no line where measurements are missing; FIELDs that are named with it are printed before.`
+and no line where measurements are missing; FIELDs that are named with it are printed before.
+
+--every totals the measurements of each series by windows of time, which are 15m, 1h, 1d, 1w, 1mo or 1y long, for example. --agg
+names the figures of each numeric field. Windows are whole: the first and the last reach beyond --from and --to. They come from
+rollups (ROLLUP_LEVELS) as far as there are any; --exact reads measurements only. Days begin at midnight in --zone.`
 
 const queryExample = `  waterwheel query measurements sensor=s-17 --last 1h celsius humidity --plot celsius
   waterwheel query measurements site=north,south --from 2026-03-01 --to 2026-03-02 --format csv celsius > march.csv
   waterwheel query measurements --latest
-  waterwheel query measurements sensor!=s-17 --follow --format json`
+  waterwheel query measurements sensor!=s-17 --follow --format json
+  waterwheel query measurements sensor=s-17 --last 30d --every 1h --agg mean,max --plot celsius
+  waterwheel query measurements --last 1y --every 1d --agg min,max --zone Europe/Berlin --format csv celsius > days.csv`
 
 // queryFlags are the flags of query as they are written.
 type queryFlags struct {
@@ -50,6 +56,8 @@ type queryFlags struct {
 	limit                                int64
 	latest, follow, series, local        bool
 	explain                              bool
+	every, agg, zone                     string
+	exact                                bool
 }
 
 // measurementSource is where measurements are read; *reader.Series is one.
@@ -59,6 +67,7 @@ type measurementSource interface {
 	Latest(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error]
 	Follow(ctx context.Context, q reader.Query, every time.Duration) iter.Seq2[reader.Measurement, error]
 	Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawValue, error]
+	Totals(ctx context.Context, q reader.TotalsQuery) iter.Seq2[reader.Window, error]
 	Explain(ctx context.Context, q reader.Query) (reader.Plan, error)
 }
 
@@ -98,6 +107,10 @@ func (p *Program) queryCommand() *cobra.Command {
 	f.BoolVar(&flags.series, "series", false, "only the series: the metas")
 	f.StringVar(&flags.plot, "plot", "", "draw this field over time")
 	f.BoolVar(&flags.explain, "explain", false, "print no measurements, but which index finds them, and which would find them better")
+	f.StringVar(&flags.every, "every", "", "total the measurements by windows of this length: 15m, 1h, 1d, 1w, 1mo, 1y")
+	f.StringVar(&flags.agg, "agg", "", "the figures of each field with --every: some of mean, max, min, sum, count, first, last (default mean)")
+	f.StringVar(&flags.zone, "zone", "", "time zone of the windows of --every, as Europe/Berlin (default UTC)")
+	f.BoolVar(&flags.exact, "exact", false, "with --every: read measurements only, and no rollups")
 	f.BoolVar(&flags.local, "local", false, "times of the local time zone instead of UTC; not in JSON")
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.Replace(name, "output", "format", 1))
@@ -113,6 +126,7 @@ type query struct {
 	also        bson.D // --filter
 	location    *time.Location
 	formatGiven bool
+	totals      *reader.TotalsQuery // Nil means that measurements are asked for.
 
 	reader.Query // complete once the time series is open
 }
@@ -132,7 +146,7 @@ func (f queryFlags) query(words queryWords, now time.Time) (*query, error) {
 	if f.local {
 		q.location = time.Local //nolint:gosmopolitan // asked for
 	}
-	return q, nil
+	return q, q.readTotals()
 }
 
 // check refuses flags that do not go together.
@@ -143,6 +157,11 @@ func (q *query) check() error {
 	}{
 		{q.limit < 0, fmt.Sprintf("--limit is %d: it must not be negative", q.limit)},
 		{countTrue(q.latest, q.follow, q.series, q.plot != "") > 1, "give one of --latest, --follow, --series and --plot"},
+		{q.totals != nil && countTrue(q.latest, q.follow, q.series, q.explain) > 0, "--every totals measurements by windows of time: leave --latest, --follow, --series and --explain away"},
+		{q.totals == nil && q.agg != "", "--agg is for totals: add --every, the length of the windows, as --every 15m"},
+		{q.totals == nil && q.zone != "", "--zone is for totals: add --every, the length of the windows, as --every 1d; --local prints times of the local time zone"},
+		{q.totals == nil && q.exact, "--exact is for totals: add --every, the length of the windows, as --every 15m"},
+		{q.local && q.zone != "", "--local and --zone both say in which time zone: give one of them"},
 		{q.explain && (q.follow || q.plot != "" || q.formatGiven), "--explain prints a text of its own: leave --follow, --plot and --format away"},
 		{q.follow && (q.to != "" || q.last != ""), "--follow has no end: leave --to and --last away, or follow without"},
 		{q.series && len(q.words.fields) > 0, "--series prints no fields: leave " + strings.Join(q.words.fields, ", ") + " away"},

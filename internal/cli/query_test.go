@@ -26,6 +26,8 @@ type shelf struct {
 	broken   error                // comes after the first measurement
 	asked    []reader.Query
 	endless  bool // Find repeats all, until it is stopped
+	windows  []reader.Window
+	totals   []reader.TotalsQuery // that were asked for
 }
 
 // Options implements measurementSource.
@@ -83,6 +85,19 @@ func (s *shelf) Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawVa
 	return func(yield func(bson.RawValue, error) bool) {
 		for m, err := range s.Latest(ctx, q) {
 			if !yield(m.Meta, err) {
+				return
+			}
+		}
+	}
+}
+
+// Totals implements measurementSource.
+func (s *shelf) Totals(_ context.Context, q reader.TotalsQuery) iter.Seq2[reader.Window, error] {
+	s.totals = append(s.totals, q)
+	return func(yield func(reader.Window, error) bool) {
+		for _, w := range s.windows {
+			w.Time = w.Time.In(q.Zone)
+			if !yield(w, nil) {
 				return
 			}
 		}

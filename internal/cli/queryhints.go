@@ -59,7 +59,7 @@ func (r *querying) hintFields(ctx context.Context) error {
 	})
 	if len(missing) > 0 {
 		fmt.Fprintf(r.p.Stderr, "None of the %s has %s; there are %s.\n",
-			words.Count(r.found, "measurement"), text.Printable(strings.Join(missing, ", ")), text.Printable(text.List(have.fields)))
+			words.Count(r.found, r.noun()), text.Printable(strings.Join(missing, ", ")), text.Printable(text.List(have.fields)))
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (s indexedSeries) Size(ctx context.Context) (sink.Size, error) {
 // the indexes alone; that it cannot is no reason to fail.
 func (r *querying) hintIndex(ctx context.Context) {
 	from, ok := r.from.(indexSource)
-	if !ok || r.follow || r.mistaken || ctx.Err() != nil {
+	if !ok || r.follow || r.mistaken || r.totals != nil || ctx.Err() != nil {
 		return
 	}
 	filter, err := r.onMeasurements()

@@ -49,11 +49,15 @@ type querying struct {
 func newQuerying(p *Program, from measurementSource, q *query) *querying {
 	r := &querying{query: q, p: p, from: from, out: bufio.NewWriterSize(p.Stdout, 64<<10), flushed: time.Now(), label: labels()}
 	o := rows.Options{TimeField: from.Options().TimeField, MetaField: from.Options().MetaField, Fields: q.words.fields, Location: q.location}
+	if q.totals != nil { // a field has several columns
+		o.Fields, o.Flat = nil, true
+	}
 	r.missing = slices.Clone(q.words.fields)
 	if q.queryFlags.plot != "" {
-		r.plot = &plot.Plot{Title: q.queryFlags.plot}
-		if !slices.Contains(r.missing, r.plot.Title) {
-			r.missing = append(r.missing, r.plot.Title)
+		field, path := q.drawn()
+		r.plot = &plot.Plot{Title: path}
+		if !slices.Contains(r.missing, field) {
+			r.missing = append(r.missing, field)
 		}
 	}
 	if r.missing != nil {
@@ -94,6 +98,8 @@ func (r *querying) run(ctx context.Context) error {
 		err = r.listSeries(ctx)
 	case r.follow:
 		err = r.followed(ctx)
+	case r.totals != nil:
+		err = r.print(ctx, r.windows(ctx))
 	case r.latest:
 		err = r.print(ctx, r.from.Latest(ctx, r.Query))
 	default:

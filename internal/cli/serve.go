@@ -27,10 +27,11 @@ the stream. Give it a user who may do no more. Of the settings it needs MONGODB_
   GET /v1/collections      the names of the time series
   GET /v1/series           ?series=NAME&match=site=north: the series
   GET /v1/measurements     ?series=NAME&match=sensor=s-17&last=1h: measurements, as an array of flat rows
+  GET /v1/totals           ?series=NAME&last=30d&every=1h&agg=mean,max: totals by windows of time, as query --every has them
 
-Parameters of both: series, match (as the conditions of query; several are taken together), filter, from, to, last, limit. Of
-measurements also fields (with commas between them), latest=true, newest=true, and format=json or csv. An answer that was cut off
-by its limit ends with the trailer Waterwheel-More.`
+Parameters of all: series, match (as the conditions of query; several are taken together), filter, from, to, last, limit. Of
+measurements and totals also fields (with commas between them) and format=json or csv; of measurements latest=true and newest=true;
+of totals every, agg, zone and exact=true. An answer that was cut off by its limit ends with the trailer Waterwheel-More.`
 
 // answerRoom is how much longer than SERVE_MAX_TIME an answer may be written: its error, or its last rows.
 const answerRoom = 5 * time.Second

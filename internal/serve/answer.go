@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"iter"
 	"net/http"
 	"strconv"
 	"time"
@@ -150,6 +151,34 @@ func (h *handler) measurements(a *answer, r *http.Request) error {
 	if q.latest {
 		found = q.from.Latest
 	}
+	return h.table(a, q, limit, found(r.Context(), q.Query))
+}
+
+// totals answers with the windows.
+func (h *handler) totals(a *answer, r *http.Request) error {
+	q, err := h.parse(r.Context(), r.URL.Query(), totalsParameters)
+	if err != nil {
+		return err
+	}
+	t, err := readTotals(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	q.rows.Fields, q.rows.Flat, q.rows.Location = nil, true, t.Zone // a field has several columns
+	limit := q.Limit
+	t.Query = q.Query
+	t.Limit++ // whether there are more
+	return h.table(a, q, limit, func(yield func(reader.Measurement, error) bool) {
+		for w, err := range q.from.Totals(r.Context(), t) {
+			if !yield(reader.Measurement{Time: w.Time, Meta: w.Meta, Fields: w.Fields}, err) {
+				return
+			}
+		}
+	})
+}
+
+// table writes rows in the form that a request asks for.
+func (h *handler) table(a *answer, q *request, limit int64, found iter.Seq2[reader.Measurement, error]) error {
 	var table rows.Writer
 	if q.csv {
 		a.begin("text/csv; charset=utf-8", "", "")
@@ -158,7 +187,7 @@ func (h *handler) measurements(a *answer, r *http.Request) error {
 		a.begin("application/json", "[", "]\n")
 	}
 	unreadable := 0
-	for m, err := range found(r.Context(), q.Query) {
+	for m, err := range found {
 		var bucket *reader.BucketError
 		if errors.As(err, &bucket) {
 			unreadable++

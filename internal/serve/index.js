@@ -3,6 +3,8 @@
 const $ = (id) => document.getElementById(id);
 const colours = ["#2f6fb5", "#d9601a", "#2e8b57", "#7a6ff0", "#c62828", "#c98a00", "#00838f", "#8e5ba6"];
 const most = 20000, shownRows = 50, shownSeries = 12, left = 70, right = 990, top_ = 10, bottom = 330;
+// A long time is plotted from totals by windows of such a length, a short one from measurements.
+const steps = { "24h": "5m", "7d": "30m", "30d": "2h", "365d": "1d" };
 let token = sessionStorage.getItem("token") ?? "";
 
 async function ask(path, parameters) {
@@ -26,6 +28,13 @@ function parameters(limit) {
   const p = [["series", $("series").value], ["last", $("last").value], ["limit", limit]];
   for (const c of conditions()) p.push(["match", c]);
   return p;
+}
+
+// What is asked for a plot: measurements, or the means of windows, which are drawn as if they were measurements.
+function request(limit) {
+  const every = steps[$("last").value], field = $("field").value, p = parameters(limit);
+  if (!every || !field) return { path: "v1/measurements", parameters: p, drawn: field };
+  return { path: "v1/totals", parameters: [...p, ["every", every], ["agg", "mean,min,max"], ["fields", field]], drawn: field + ".mean" };
 }
 
 const timeOf = (row) => Object.keys(row)[0];
@@ -117,15 +126,16 @@ async function plot(event) {
   event?.preventDefault();
   say("reading …");
   try {
-    const began = performance.now(), rows = await ask("v1/measurements", parameters(most));
-    const lines = draw(rows, $("field").value), took = Math.round(performance.now() - began);
+    const began = performance.now(), what = request(most), every = steps[$("last").value], rows = await ask(what.path, what.parameters);
+    const lines = draw(rows, what.drawn), took = Math.round(performance.now() - began);
     table(rows);
-    say(`${rows.length.toLocaleString("en")} measurements in ${took} ms, ${lines} series with ${$("field").value || "a number"}` +
+    const unit = what.path === "v1/totals" ? `windows of ${every}` : "measurements";
+    say(`${rows.length.toLocaleString("en")} ${unit} in ${took} ms, ${lines} series with ${what.drawn || "a number"}` +
       (rows.length === most ? `: these are the first ${most.toLocaleString("en")}, ask for less time or for one series` : "") + (rows.length > shownRows ? `; the first ${shownRows} are below` : ""));
     remember();
     $("link").hidden = false;
-    for (const format of ["json", "csv"]) $(format).href = "v1/measurements?" + new URLSearchParams([...parameters(most), ["format", format]]);
-    $("command").textContent = ["waterwheel query", $("series").value, ...conditions(), "--last", $("last").value, ...($("field").value ? ["--plot", $("field").value] : [])].join(" ");
+    for (const format of ["json", "csv"]) $(format).href = what.path + "?" + new URLSearchParams([...what.parameters, ["format", format]]);
+    $("command").textContent = ["waterwheel query", $("series").value, ...conditions(), "--last", $("last").value, ...(what.path === "v1/totals" ? ["--every", every] : []), ...($("field").value ? ["--plot", $("field").value] : [])].join(" ");
   } catch (e) { say(e.message, true); }
 }
 

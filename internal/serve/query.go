@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"waterwheel/internal/cli/rows"
+	"waterwheel/internal/rollup"
 	"waterwheel/internal/words"
 	"waterwheel/reader"
 )
@@ -18,6 +19,7 @@ import (
 var (
 	seriesParameters      = []string{"series", "match", "filter", "from", "to", "last", "limit", "format"}
 	measurementParameters = append(slices.Clone(seriesParameters), "fields", "latest", "newest")
+	totalsParameters      = append(slices.Clone(seriesParameters), "fields", "every", "agg", "zone", "exact")
 )
 
 // request is a query with its time series, and how its rows are written.
@@ -78,6 +80,32 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 		return nil, requestError{fmt.Errorf("format is %q: json or csv", format)}
 	}
 	return r, nil
+}
+
+// readTotals reads the parameters of totals.
+func readTotals(values url.Values) (t reader.TotalsQuery, err error) {
+	every := values.Get("every")
+	if every == "" {
+		return t, requestError{fmt.Errorf("how long are the windows? Add every=15m, every=1d or another length")}
+	}
+	if t.Every, err = reader.ParseStep(every); err != nil {
+		return t, requestError{fmt.Errorf("every %w", err)}
+	}
+	t.Aggregations = []reader.Aggregation{reader.Mean}
+	if agg := values.Get("agg"); agg != "" {
+		if t.Aggregations, err = rollup.ParseAggregations(agg); err != nil {
+			return t, requestError{fmt.Errorf("agg %w", err)}
+		}
+	}
+	if t.Zone, err = time.LoadLocation(values.Get("zone")); err != nil {
+		return t, requestError{fmt.Errorf("zone is %q, and there is no such time zone: give a name of the time zone database, such as Europe/Berlin", values.Get("zone"))}
+	}
+	if exact := values.Get("exact"); exact != "" {
+		if t.Exact, err = strconv.ParseBool(exact); err != nil {
+			return t, requestError{fmt.Errorf("exact is %q: true or false", exact)}
+		}
+	}
+	return t, nil
 }
 
 // limit is how many rows the answer has at most.

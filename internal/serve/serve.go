@@ -26,6 +26,7 @@ type Source interface {
 	Find(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error]
 	Latest(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error]
 	Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawValue, error]
+	Totals(ctx context.Context, q reader.TotalsQuery) iter.Seq2[reader.Window, error]
 }
 
 // Options are what a Handler answers from, and its bounds.
@@ -66,6 +67,7 @@ var indexScript string
 //	GET /v1/collections    the names of the time series
 //	GET /v1/series         the metas that are selected
 //	GET /v1/measurements   the measurements that are selected; latest=true: the newest of each series
+//	GET /v1/totals         totals of the measurements by windows of time
 //	GET /                  a page that plots them
 //	GET /healthz           without a token
 func Handler(o Options) http.Handler {
@@ -84,6 +86,7 @@ func Handler(o Options) http.Handler {
 	queries.HandleFunc("GET /v1/collections", h.bounded(h.collections))
 	queries.HandleFunc("GET /v1/series", h.bounded(h.series))
 	queries.HandleFunc("GET /v1/measurements", h.bounded(h.measurements))
+	queries.HandleFunc("GET /v1/totals", h.bounded(h.totals))
 	mux.Handle("GET /v1/", h.allowed(web.Limited(queries, o.MaxQueries, tooMany)))
 	return web.Guarded(mux)
 }

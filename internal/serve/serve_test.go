@@ -36,6 +36,7 @@ type source struct {
 	mu     sync.Mutex
 	asked  reader.Query
 	latest bool
+	totals reader.TotalsQuery
 }
 
 func (s *source) Options() timeseries.Options { return s.options }
@@ -73,6 +74,18 @@ func (s *source) Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawV
 	return func(yield func(bson.RawValue, error) bool) {
 		for m, err := range s.Find(ctx, q) {
 			if !yield(m.Meta, err) {
+				return
+			}
+		}
+	}
+}
+
+// Totals gives its measurements as windows.
+func (s *source) Totals(ctx context.Context, q reader.TotalsQuery) iter.Seq2[reader.Window, error] {
+	s.totals = q
+	return func(yield func(reader.Window, error) bool) {
+		for m, err := range s.Find(ctx, q.Query) {
+			if !yield(reader.Window{Time: m.Time.In(q.Zone), Meta: m.Meta, Fields: m.Fields}, err) {
 				return
 			}
 		}
@@ -224,6 +237,36 @@ func TestRequestsBecomeQueries(t *testing.T) {
 	}
 }
 
+// TestTotals: the parameters arrive, and a window is a flat row like any other.
+func TestTotals(t *testing.T) {
+	s := newSource(
+		measured(0, bson.D{{Key: "sensor", Value: "s-1"}}, bson.D{{Key: "count", Value: int64(2)}, {Key: "celsius", Value: bson.D{{Key: "mean", Value: 21.25}, {Key: "max", Value: int32(24)}}}}),
+		measured(3600, bson.D{{Key: "sensor", Value: "s-1"}}, bson.D{{Key: "count", Value: int64(1)}, {Key: "wind", Value: bson.D{{Key: "speed", Value: bson.D{{Key: "max", Value: 3}}}}}}),
+	)
+	from := serving(t, s, nil) + "/v1/totals?"
+	values := url.Values{
+		"series": {"a"}, "match": {"site=north"}, "from": {"2025-11-25T00:00:00Z"}, "to": {"2025-11-26T00:00:00Z"}, "fields": {"celsius,wind"},
+		"limit": {"1"}, "every": {"1h"}, "agg": {"count,mean,max"}, "zone": {"Europe/Berlin"}, "exact": {"true"},
+	}
+	answer, body, err := get(t, from+values.Encode())
+	want := `[{"time":"2026-11-25T13:00:00.000+01:00","meta.sensor":"s-1","count":2,"celsius.mean":21.25,"celsius.max":24}]` + "\n"
+	if err != nil || body != want || answer.Trailer.Get(trailerMore) != "true" {
+		t.Errorf("%v, %v:\n%s", answer, err, body)
+	}
+	q := s.totals
+	if fmt.Sprint(q.Meta) != `{"conditions":"site=north","filter":""}` || q.Limit != 2 || fmt.Sprint(q.Fields, q.Every, q.Aggregations, q.Zone, q.Exact) != "[celsius wind] 1h [count mean max] Europe/Berlin true" ||
+		q.From.Format(time.RFC3339) != "2025-11-25T00:00:00Z" || q.To.Format(time.RFC3339) != "2025-11-26T00:00:00Z" {
+		t.Errorf("the query is %+v", q)
+	}
+	const table = "time,sensor,count,celsius.mean,celsius.max,wind.speed.max\n2026-11-25T12:00:00.000Z,s-1,2,21.25,24,\n2026-11-25T13:00:00.000Z,s-1,1,,,3\n"
+	if _, body, err := get(t, from+"series=a&every=15m&format=csv"); err != nil || body != table {
+		t.Errorf("%v:\n%s", err, body)
+	}
+	if q := s.totals; fmt.Sprint(q.Fields == nil, q.Every, q.Aggregations, q.Zone, q.Exact, q.Limit) != "true 15m [mean] UTC false 1001" {
+		t.Errorf("the query is %+v", q)
+	}
+}
+
 // TestWhatIsWrongIsSaid: with a status and a sentence that says what to do.
 func TestWhatIsWrongIsSaid(t *testing.T) {
 	s := newSource(measured(0, "s-1", bson.D{}))
@@ -240,6 +283,14 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"/v1/measurements?series=a&latest=perhaps":      "400 true or false",
 		"/v1/series?series=a&format=csv":                "400 series come as json",
 		"/v1/series?series=a&fields=celsius":            "400 there is no parameter",
+		"/v1/totals?series=a":                           "400 how long are the windows?",
+		"/v1/totals?series=a&every=7m":                  "400 every is \\\"7m\\\": windows shorter",
+		"/v1/totals?series=a&every=1h&agg=meen":         "400 did you mean mean?",
+		"/v1/totals?series=a&every=1h&zone=Berlin":      "400 there is no such time zone",
+		"/v1/totals?series=a&every=1h&exact=perhaps":    "400 true or false",
+		"/v1/totals?series=a&every=1h&latest=true":      "400 there is no parameter",
+		"/v1/totals?series=b&every=1h":                  "404 no such time series",
+		"/v1/measurements?series=a&every=1h":            "400 there is no parameter",
 		"/v2/measurements?series=a":                     "404 ",
 		"/v1/measurements?series=a&limit=1&fields=,,,a": "200 ",
 	} {

@@ -19,12 +19,12 @@ type cell struct {
 func (o *Options) cells(dst []cell, r Row) []cell {
 	dst = append(dst[:0], cell{name: o.TimeField, text: Time(r.Time, o.Location)})
 	if object, ok := r.Meta.DocumentOK(); ok {
-		dst = o.appendElements(dst, object, true)
+		dst = o.appendElements(dst, "", object, true)
 	} else if r.Meta.Type != 0 {
 		dst = append(dst, o.cell(o.MetaField, r.Meta, false))
 	}
 	if o.Fields == nil {
-		return o.appendElements(dst, r.Fields, false)
+		return o.appendElements(dst, "", r.Fields, false)
 	}
 	for _, path := range o.Fields {
 		if v, ok := lookup(r.Fields, path); ok {
@@ -34,10 +34,16 @@ func (o *Options) cells(dst []cell, r Row) []cell {
 	return dst
 }
 
-func (o *Options) appendElements(dst []cell, document bson.Raw, meta bool) []cell {
+// appendElements appends the elements of a document, whose names go on behind a prefix.
+func (o *Options) appendElements(dst []cell, prefix string, document bson.Raw, meta bool) []cell {
 	elements, _ := document.Elements()
 	for _, e := range elements {
-		dst = append(dst, o.cell(e.Key(), e.Value(), meta))
+		name := prefix + e.Key()
+		if object, ok := e.Value().DocumentOK(); ok && o.Flat && !meta {
+			dst = o.appendElements(dst, name+".", object, false)
+			continue
+		}
+		dst = append(dst, o.cell(name, e.Value(), meta))
 	}
 	return dst
 }

@@ -23,6 +23,8 @@ type Options struct {
 	TimeField, MetaField string
 	// Fields are those that are written, top-level or dotted paths, in this order; nil: all.
 	Fields []string
+	// Flat gives each field of an object a column of its own, under its dotted path, in tables and CSV.
+	Flat bool
 	// Location is where times are told in tables and CSV; nil: UTC.
 	Location *time.Location
 }

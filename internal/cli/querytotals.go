@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"waterwheel/internal/rollup"
+	"waterwheel/reader"
+)
+
+// readTotals reads the flags of totals. Without --every there are none.
+func (q *query) readTotals() (err error) {
+	if q.every == "" {
+		return nil
+	}
+	t := &reader.TotalsQuery{Exact: q.exact, Zone: q.location, Aggregations: []reader.Aggregation{reader.Mean}}
+	if t.Every, err = reader.ParseStep(q.every); err != nil {
+		return usageError{fmt.Errorf("--every %w", err)}
+	}
+	if q.agg != "" {
+		if t.Aggregations, err = rollup.ParseAggregations(q.agg); err != nil {
+			return usageError{fmt.Errorf("--agg %w", err)}
+		}
+	}
+	if q.zone != "" {
+		if t.Zone, err = parseZone(q.zone); err != nil {
+			return usageError{fmt.Errorf("--zone %w", err)}
+		}
+		q.location = t.Zone
+	}
+	q.totals = t
+	return nil
+}
+
+// parseZone finds a time zone by its name. The error goes on behind the name of a flag.
+func parseZone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("is %q, and there is no such time zone: give a name of the time zone database, such as Europe/Berlin or UTC", name)
+	}
+	return zone, nil
+}
+
+// windows are the totals as rows: measurements whose fields are the figures.
+func (r *querying) windows(ctx context.Context) iter.Seq2[reader.Measurement, error] {
+	q := *r.totals
+	q.Query = r.Query
+	return func(yield func(reader.Measurement, error) bool) {
+		for w, err := range r.from.Totals(ctx, q) {
+			if !yield(reader.Measurement{Time: w.Time, Meta: w.Meta, Fields: w.Fields}, err) {
+				return
+			}
+		}
+	}
+}
+
+// drawn is the field that --plot names, and the path of what is drawn of it: of totals the figure that it names, or the first of --agg.
+func (q *query) drawn() (field, path string) {
+	name := q.queryFlags.plot
+	if q.totals == nil {
+		return name, name
+	}
+	for _, a := range q.totals.Aggregations {
+		if field, ok := strings.CutSuffix(name, "."+string(a)); ok {
+			return field, name
+		}
+	}
+	return name, name + "." + string(q.totals.Aggregations[0])
+}
+
+// noun is a word for what is printed.
+func (q *query) noun() string {
+	if q.totals != nil {
+		return "window"
+	}
+	return "measurement"
+}
