@@ -47,6 +47,8 @@ type work struct {
 	rollups *sink.Rollups
 	state   sink.RollupState
 	metrics *Metrics
+	// nested is where nested documents are kept. Nil means that there are none.
+	nested *Nested
 	// free: rows may shrink (a note says so, or --replace). purges: rows of frozen hours go as well.
 	free, purges bool
 	// rest is called after each step with the time that it took.

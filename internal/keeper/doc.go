@@ -42,6 +42,7 @@
 //	compute.go   rows of some series and hours, computed and stored
 //	source.go    the measurements they are computed from
 //	days.go      rows of days, folded from hours
+//	nested.go    documents with the days, hours and minutes of a month, for queries of the classic form
 //	notes.go     series whose rows a command has touched
 //	build.go     what an operator asks for: rows built, rows verified
 //	metrics.go   counters

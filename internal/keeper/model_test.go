@@ -504,6 +504,7 @@ func (w *world) compare() {
 		}
 	}
 	w.compareDays()
+	w.compareNested()
 }
 
 // compareDays compares the counts of days with those of their hours.

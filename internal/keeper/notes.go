@@ -36,6 +36,9 @@ func (w *work) note(ctx context.Context, n *sink.RollupNote) (over bool, err err
 	if err == nil {
 		err = free.days(ctx, append(hours.runs(), days.runs()...))
 	}
+	if err == nil {
+		err = free.nest(ctx, monthsOf(append(hours.runs(), days.runs()...)))
+	}
 	w.size = free.size
 	if err != nil || !over {
 		return false, err

@@ -84,6 +84,9 @@ func (w *work) positions(ctx context.Context, source timeseries.Source, from, to
 		if err := w.days(ctx, runs); err != nil {
 			return err
 		}
+		if err := w.nest(ctx, monthsOf(runs)); err != nil { // before the watermark moves, so that it is done again after a crash
+			return err
+		}
 	}
 	return nil
 }

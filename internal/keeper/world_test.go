@@ -47,6 +47,7 @@ type world struct {
 	counts    map[cell]int64           // of rows of hours, when they were looked at last
 	checked   int                      // how many writes there were at the last check
 	calm      bool                     // nothing fails, nothing else happens
+	nested    *Nested                  // nil: no nested documents
 	ids       uint64
 	violation string
 	trail     []string
@@ -223,6 +224,7 @@ func (w *world) work(ctx context.Context) (*work, error) {
 	of := newWork(r, state, NewMetrics(nil))
 	of.now = func() time.Time { return w.now }
 	of.size = 1 + w.rnd.IntN(3)
+	of.nested = w.nested
 	return of, nil
 }
 

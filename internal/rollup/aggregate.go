@@ -59,33 +59,50 @@ func (w *Row) AppendAggregations(dst []byte, list []Aggregation) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
 	if slices.Contains(list, Count) {
-		dst = rawbson.AppendHeader(dst, bson.TypeInt64, w.rules.CountField())
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(w.Count))
+		dst = w.appendCount(dst)
 	}
-	dst = w.root.appendMembers(dst, func(dst []byte, name string, t *Total) []byte {
+	dst = w.root.appendMembers(dst, appendFigures(list))
+	return rawbson.EndDocument(dst, start)
+}
+
+// AppendFields appends elements, and no document around them: the count, then the fields, but for some names. Each field has its total as
+// it is stored, of one aggregation that figure as its value, and of several an object of them.
+func (w *Row) AppendFields(dst []byte, list []Aggregation, except []string) []byte {
+	if !slices.Contains(except, w.rules.CountField()) {
+		dst = w.appendCount(dst)
+	}
+	total := appendTotal
+	switch {
+	case len(list) == 1:
+		total = func(dst []byte, name string, t *Total) []byte { return t.appendAggregation(dst, name, list[0]) }
+	case len(list) > 1:
+		total = appendFigures(list)
+	}
+	kept := node{members: slices.DeleteFunc(slices.Clone(w.root.members), func(m *node) bool { return slices.Contains(except, m.name) })}
+	return kept.appendMembers(dst, total)
+}
+
+func (w *Row) appendCount(dst []byte) []byte {
+	dst = rawbson.AppendHeader(dst, bson.TypeInt64, w.rules.CountField())
+	return binary.LittleEndian.AppendUint64(dst, uint64(w.Count))
+}
+
+// appendFigures returns a function that appends some figures of a total as an object.
+func appendFigures(list []Aggregation) func(dst []byte, name string, t *Total) []byte {
+	return func(dst []byte, name string, t *Total) []byte {
 		dst = rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, name)
 		start := len(dst)
 		dst = append(dst, 0, 0, 0, 0)
 		for _, a := range list {
-			dst = t.AppendAggregation(dst, string(a), a)
+			dst = t.appendAggregation(dst, string(a), a)
 		}
 		return rawbson.EndDocument(dst, start)
-	})
-	return rawbson.EndDocument(dst, start)
-}
-
-// AppendFields appends the fields alone, each with its total as it is stored or, where an aggregation is given, with that figure as its
-// value. It appends elements, and no document around them.
-func (w *Row) AppendFields(dst []byte, a Aggregation) []byte {
-	if a == "" {
-		return w.root.appendMembers(dst, appendTotal)
 	}
-	return w.root.appendMembers(dst, func(dst []byte, name string, t *Total) []byte { return t.AppendAggregation(dst, name, a) })
 }
 
-// AppendAggregation appends one figure as an element of a document. It appends nothing where the figure is unknown: a total that holds
+// appendAggregation appends one figure as an element of a document. It appends nothing where the figure is unknown: a total that holds
 // a Decimal128 has neither sum nor mean.
-func (t *Total) AppendAggregation(dst []byte, name string, a Aggregation) []byte {
+func (t *Total) appendAggregation(dst []byte, name string, a Aggregation) []byte {
 	var n Number
 	switch a {
 	case Mean:

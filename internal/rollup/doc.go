@@ -23,5 +23,6 @@
 //	aggregate.go some figures of the totals, as queries ask for them
 //	fields.go    which fields have totals
 //	document.go  rows as a bucket, and back
+//	nested.go    documents of a series and month, with days, hours and minutes nested in each other
 //	stored.go    what else is stored: which rollups there are, how far they are
 package rollup

@@ -194,8 +194,7 @@ func (w *Row) Document() bson.Raw { return w.AppendDocument(nil) }
 func (w *Row) AppendDocument(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
-	dst = rawbson.AppendHeader(dst, bson.TypeInt64, w.rules.CountField())
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(w.Count))
+	dst = w.appendCount(dst)
 	dst = w.root.appendMembers(dst, appendTotal)
 	return rawbson.EndDocument(dst, start)
 }
