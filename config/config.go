@@ -157,6 +157,7 @@ type Rollup struct {
 	Fields     []string      `env:"ROLLUP_FIELDS" shown:"all" doc:"fields that have totals, comma-separated, as celsius,wind.*; * stands for any text"`
 	Interval   time.Duration `env:"ROLLUP_INTERVAL,default=1h" min:"1s" max:"24h" doc:"time between two passes that bring the totals of a partition up to date. A longer one costs less: a pass costs by series and not by measurement"`
 	Share      Share         `env:"ROLLUP_SHARE,default=0.1" doc:"part of its time that a process works on totals, 0.01 to 1; it rests in between, except when it is two intervals behind"`
+	Nested     RollupNested  `env:"ROLLUP_NESTED" shown:"off" doc:"collection in which one document for each series and month is kept, with days, hours and minutes inside each other; with a colon behind it and aggregations each field has these figures instead of whole totals, as months:sum. With several topics the name has {topic}. Each pass writes the whole documents of the series that it touches, so this suits few series"`
 	CountField string        `env:"ROLLUP_COUNT_FIELD,default=count" doc:"column with the number of measurements of a window. A field of measurements with this name has no totals"`
 }
 

@@ -22,6 +22,41 @@ func (l *RollupLevels) UnmarshalText(text []byte) error {
 // String is the setting's own notation.
 func (l RollupLevels) String() string { return rollup.Levels(l).String() }
 
+// RollupNested is the collection of ROLLUP_NESTED. The zero RollupNested is none.
+type RollupNested struct {
+	// Collection may hold {topic}.
+	Collection string
+	// Aggregations are the figures of each field. Nil means whole totals.
+	Aggregations []rollup.Aggregation
+}
+
+// UnmarshalText reads a collection as ROLLUP_NESTED has it, with aggregations behind a colon.
+func (n *RollupNested) UnmarshalText(text []byte) (err error) {
+	name, list, has := strings.Cut(string(text), ":")
+	n.Collection, n.Aggregations = name, nil
+	if has {
+		n.Aggregations, err = rollup.ParseAggregations(list)
+	}
+	return err
+}
+
+// String is the setting's own notation.
+func (n RollupNested) String() string {
+	var list []string
+	for _, a := range n.Aggregations {
+		list = append(list, string(a))
+	}
+	if len(list) == 0 {
+		return n.Collection
+	}
+	return n.Collection + ":" + strings.Join(list, ",")
+}
+
+// For is the collection of a topic.
+func (n RollupNested) For(topic string) string {
+	return strings.ReplaceAll(n.Collection, topicPlaceholder, topic)
+}
+
 // Share is a part of something, above 0 and at most 1.
 type Share float64
 
@@ -59,9 +94,13 @@ func (k *checker) rollups() {
 	case name == k.MongoDB.TimeField || name == k.MongoDB.MetaField:
 		k.fail(column, name, "must differ from MONGODB_TIME_FIELD and MONGODB_META_FIELD")
 	}
+	if len(k.Rollup.Levels) == 0 && k.Rollup.Nested.Collection != "" && k.good("ROLLUP_LEVELS") {
+		k.fail("ROLLUP_NESTED", k.Rollup.Nested.String(), "needs ROLLUP_LEVELS: nested documents are made of rollup rows")
+	}
 	if len(k.Rollup.Levels) == 0 || !k.good("KAFKA_TOPICS", "MONGODB_COLLECTION", "ROLLUP_LEVELS") {
 		return
 	}
+	k.nested()
 	measured := map[string]bool{}
 	for _, topic := range k.Kafka.Named() {
 		measured[k.SeriesFor(topic)] = true
@@ -77,6 +116,38 @@ func (k *checker) rollups() {
 			if err := timeseries.CheckSeriesName(k.MongoDB.Database, series, timeseries.MaxNamespace); err != nil {
 				k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "for the totals by %s of topic %s that is %s, which %v", level.Name, topic, quoted(series), err)
 			}
+		}
+	}
+}
+
+// nested refuses a collection of nested documents that is none, that several time series would share, or that one of them has already.
+func (k *checker) nested() {
+	const setting = "ROLLUP_NESTED"
+	n := k.Rollup.Nested
+	if n.Collection == "" {
+		return
+	}
+	if (len(k.Kafka.Topics) > 1 || k.Kafka.HasPatterns()) && !strings.Contains(n.Collection, topicPlaceholder) {
+		k.fail(setting, n.String(), "must have %s in the name of the collection, because there may be several topics", topicPlaceholder)
+		return
+	}
+	taken := map[string]bool{}
+	for _, topic := range k.Kafka.Named() {
+		series := k.SeriesFor(topic)
+		for _, name := range timeseries.Collections(series) {
+			taken[name] = true
+		}
+		taken[series] = true
+		for _, level := range k.Rollup.Levels {
+			taken[level.SeriesName(series)] = true
+		}
+	}
+	for _, topic := range k.Kafka.Named() {
+		name := n.For(topic)
+		if taken[name] {
+			k.fail(setting, n.String(), "would be %s, which a time series has: choose another name", quoted(name))
+		} else if err := timeseries.CheckSeriesName(k.MongoDB.Database, name, timeseries.MaxNamespace); err != nil {
+			k.fail(setting, n.String(), "for topic %s that is %s, which %v", topic, quoted(name), err)
 		}
 	}
 }

@@ -211,6 +211,13 @@ func (p *process) keeping(n *connect.Connections, consumer *pipeline.Consumer) k
 		Partitions: func() []keeper.Partition {
 			return owned(consumer.Statuses(), n.Kafka.ClusterID(), c.Kafka.GroupID, time.Now())
 		},
+		Nested: func(series string) *keeper.Nested {
+			documents := n.Nested(series)
+			if documents == nil {
+				return nil
+			}
+			return &keeper.Nested{Documents: documents, Aggregations: c.Rollup.Nested.Aggregations}
+		},
 		Metrics: keeper.NewMetrics(p.registry), Log: p.log,
 	}
 }

@@ -22,7 +22,7 @@
 //	collectionmeta.go         what the commands about meta have in common
 //	collectionupdatemeta.go   collection update-meta
 //	collectiondelete.go       collection delete-meta, expire
-//	rollup.go                 the family of rollup: status, drop; rollupbuild.go: build, verify
+//	rollup.go                 the family of rollup: status, drop; rollupbuild.go: build, verify; rollupexport.go: export
 //	query.go, queryline.go    query, by package reader: its flags, its words
 //	querytotals.go            query --every: totals by windows of time
 //	queryrun.go               what it prints; queryhints.go: hints about fields and indexes

@@ -20,7 +20,7 @@ func (p *Program) rollupCommand() *cobra.Command {
 	return family("rollup", "Look at rollups, build them for the past, and check them",
 		"Rollups are totals of measurements by minute, hour and day, which `waterwheel run` keeps as ROLLUP_LEVELS says. These\n"+
 			"commands work on the rollups of the time series of KAFKA_TOPICS, beside running consumers.",
-		p.rollupStatusCommand(), p.rollupBuildCommand(), p.rollupVerifyCommand(), p.rollupDropCommand())
+		p.rollupStatusCommand(), p.rollupBuildCommand(), p.rollupVerifyCommand(), p.rollupExportCommand(), p.rollupDropCommand())
 }
 
 // errNoRollups says that a time series has no rollups, and how it gets them.

@@ -47,11 +47,13 @@ type Connections struct {
 	stores map[string]*sink.Store // by topic
 	// rollups are by topic.
 	rollups map[string]*sink.Rollups
+	// nested are by the names of time series.
+	nested map[string]sink.Collection
 }
 
 // New returns connections that are not open yet.
 func New() *Connections {
-	return &Connections{stores: map[string]*sink.Store{}, rollups: map[string]*sink.Rollups{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
+	return &Connections{stores: map[string]*sink.Store{}, rollups: map[string]*sink.Rollups{}, nested: map[string]sink.Collection{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
 }
 
 // Store is the time series of a topic. Nil means that it is not set up.
@@ -66,6 +68,13 @@ func (n *Connections) Rollups() map[string]*sink.Rollups {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return maps.Clone(n.rollups)
+}
+
+// Nested is the collection of ROLLUP_NESTED for a time series. Nil means that there is none.
+func (n *Connections) Nested(series string) sink.Collection {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.nested[series]
 }
 
 // Open opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
@@ -223,10 +232,19 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 		rollups, err = n.Database.SetupRollups(ctx, c.SeriesFor(topic), rollup.Levels(c.Rollup.Levels), c.Rollup.Rules())
 		store.Rollups = true
 	}
+	var nested sink.Collection
+	if err == nil && rollups != nil && c.Rollup.Nested.Collection != "" {
+		if nested, err = n.Database.Nested(ctx, c.Rollup.Nested.For(topic)); err != nil {
+			err = fmt.Errorf("ROLLUP_NESTED: %w", err)
+		}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.stores[topic] = store; rollups != nil {
 		n.rollups[topic] = rollups
+	}
+	if nested != nil {
+		n.nested[c.SeriesFor(topic)] = nested
 	}
 	return err
 }

@@ -28,8 +28,8 @@ type Options struct {
 	Share float64
 	// Partitions are those that this process owns now.
 	Partitions func() []Partition
-	// Nested are the nested documents of time series, by the names of these. Empty means that there are none.
-	Nested  map[string]*Nested
+	// Nested are the nested documents of a time series. Nil means that it has none.
+	Nested  func(series string) *Nested
 	Metrics *Metrics
 	Log     *slog.Logger
 }
@@ -214,7 +214,7 @@ func (k *Keeper) work(ctx context.Context, r *sink.Rollups, t *turn) (*work, err
 		return nil, nil
 	}
 	w := newWork(r, state, k.o.Metrics)
-	w.nested = k.o.Nested[r.Name()]
+	w.nested = k.o.Nested(r.Name())
 	w.rest = func(ctx context.Context, worked time.Duration) error { return k.rest(ctx, worked, t) }
 	return w, nil
 }

@@ -172,20 +172,16 @@ func (n *nesting) read(ctx context.Context, level rollup.Level, from, to int64) 
 	return rows, err
 }
 
-// Nest makes the nested documents of all rows of a time series, and calls told after each month with how many there were. A nested
-// document whose rows have expired stays as it is.
-func Nest(ctx context.Context, r *sink.Rollups, nested *Nested, told func(months int)) (months int, err error) {
-	state, err := r.State(ctx)
-	if err != nil {
-		return 0, err
-	}
-	w := newWork(r, state, NewMetrics(nil))
+// Nest makes the nested documents of all rows of the time series, and calls told after each with how many there were. It returns how many
+// there are. Months that have no rows any more keep their documents.
+func (c *Command) Nest(ctx context.Context, nested *Nested, told func(months int)) (months int, err error) {
+	w := *c.w
 	w.nested = nested
 	for part, parts := uint64(0), uint64(1); part < parts; part++ {
 		t := newTouched(mostHours, part, parts)
 		full := false
-		for _, level := range state.Levels {
-			err := r.Periods(ctx, state.Options, level.Name, func(meta bson.RawValue, from int64) {
+		for _, level := range w.state.Levels {
+			err := w.rollups.Periods(ctx, w.state.Options, level.Name, func(meta bson.RawValue, from int64) {
 				begin, _ := rollup.Month(from)
 				full = full || !t.add(meta, begin)
 			})
@@ -193,9 +189,8 @@ func Nest(ctx context.Context, r *sink.Rollups, nested *Nested, told func(months
 				return months, err
 			}
 		}
-		if full {
-			parts *= 4
-			part = ^uint64(0)
+		if full { // more than may be held: those that were done are done once more
+			part, parts, months = ^uint64(0), parts*4, 0
 			continue
 		}
 		for _, m := range monthsOf(t.runs()) {

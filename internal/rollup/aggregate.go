@@ -82,6 +82,9 @@ func (w *Row) AppendFields(dst []byte, list []Aggregation, except []string) []by
 	return kept.appendMembers(dst, total)
 }
 
+// appendTotal appends a total as it is stored.
+func appendTotal(dst []byte, name string, t *Total) []byte { return t.appendElement(dst, name) }
+
 func (w *Row) appendCount(dst []byte) []byte {
 	dst = rawbson.AppendHeader(dst, bson.TypeInt64, w.rules.CountField())
 	return binary.LittleEndian.AppendUint64(dst, uint64(w.Count))

@@ -90,8 +90,8 @@ func (t *Total) members() iter.Seq2[string, Number] {
 	}
 }
 
-// appendTotal appends a total as an element of a document.
-func appendTotal(dst []byte, name string, t *Total) []byte {
+// appendElement appends the total as an element of a document.
+func (t *Total) appendElement(dst []byte, name string) []byte {
 	dst = rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, name)
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/internal/keeper"
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/words"
+)
+
+// nestedSuffix ends the name of the collection of nested documents, unless --into names one.
+const nestedSuffix = "_nested"
+
+func (p *Program) rollupExportCommand() *cobra.Command {
+	var form, into, agg string
+	var aggregations []rollup.Aggregation
+	cmd := p.onCollections(&cobra.Command{
+		Use:   "export --form nested",
+		Short: "Write rollups as nested documents: one for each series and month, with its days, hours and minutes",
+		Long: "Writes one document for each series and month, made of rollup rows, for queries of the classic form:\n\n" +
+			"  {date, <fields of the meta>, days: [{date, <totals>, hours: [{date, <totals>, minutes: [{date, <totals>}]}]}]}\n\n" +
+			"Each is replaced as a whole, and never incremented, so the command can be run again at any time. A month that would\n" +
+			"pass MongoDB's 16 MB becomes one document for each day, and stays so. A day that would pass it comes without its\n" +
+			"minutes. ROLLUP_NESTED lets `waterwheel run` keep such documents current.",
+		Example: "  waterwheel rollup export --form nested --agg sum\n  waterwheel rollup export --form nested --into months --agg sum,max",
+		Args:    noArguments,
+	}, func(ctx context.Context, with collections, _ []string) error {
+		if into != "" && len(with.series) > 1 {
+			return usageError{fmt.Errorf("--into names one collection, and there are %s: name the topic of one with --topic, or leave --into away", words.Count(len(with.series), "time series"))}
+		}
+		for _, series := range with.series {
+			to := into
+			if to == "" {
+				to = series + nestedSuffix
+			}
+			if err := p.exportRollups(ctx, with, series, to, aggregations); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		switch {
+		case form == "":
+			return usageError{errors.New("in which form? Give --form nested")}
+		case form != "nested":
+			return usageError{fmt.Errorf("--form is %q: the one form is nested", form)}
+		case agg == "":
+			return nil
+		}
+		if aggregations, err = rollup.ParseAggregations(agg); err != nil {
+			return usageError{fmt.Errorf("--agg %w", err)}
+		}
+		return nil
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&form, "form", "", "nested")
+	flags.StringVar(&into, "into", "", "collection of the documents; default: that of the time series, with "+nestedSuffix)
+	flags.StringVar(&agg, "agg", "", "of one aggregation each field has that figure as its value, of several an object of them; default: the whole totals")
+	return cmd
+}
+
+func (p *Program) exportRollups(ctx context.Context, with collections, series, into string, aggregations []rollup.Aggregation) error {
+	documents, err := with.database.Nested(ctx, into)
+	if err != nil {
+		return fmt.Errorf("--into: %w", err)
+	}
+	r, command, err := rollups(ctx, with.database, series)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	line := p.progress("exporting rollups of " + series + ", months of series")
+	months, err := command.Nest(ctx, &keeper.Nested{Documents: documents, Aggregations: aggregations}, func(months int) { line.At(int64(months), 0) })
+	line.End()
+	if err != nil {
+		return fmt.Errorf("%s: interrupted; run it again, which does no harm: %w", series, err)
+	}
+	fmt.Fprintf(p.Stdout, "%s: %s in %s.\n", series, words.Form(int64(months), "1 month of a series is", fmt.Sprint(months, " months of series are")), into)
+	return nil
+}
