@@ -72,7 +72,9 @@ type nesting struct {
 	form rollup.NestedForm
 	meta bson.RawValue
 	have map[bson.ObjectID]sink.NestedState
-	rows rollup.NestedRows // of hours and days
+	rows rollup.NestedRows // of all hours and days, and of the minutes that were read last
+	// minutesFrom and minutesTo are between which times minutes were read last.
+	minutesFrom, minutesTo int64
 }
 
 // nestOnce makes the documents of a month once. False means that somebody else was quicker with one of them.
@@ -150,16 +152,36 @@ func (n *nesting) put(ctx context.Context, d rollup.NestedDocument, days []bson.
 	return n.rollups.PutNested(ctx, n.nested.Documents, d.ID, d.Revision, n.form.Encode(d, days))
 }
 
+// minuteBytes is how many bytes of rows of minutes are read at a time, about: those of a day at least.
+const minuteBytes = 4 << 20
+
 // day makes one day. Nil means that it has no rows.
 func (n *nesting) day(ctx context.Context, at int64) (bson.Raw, error) {
-	if minute, ok := n.level(rollup.Minute); ok {
-		rows, err := n.read(ctx, minute, at, at+dayMs)
+	minute, ok := n.level(rollup.Minute)
+	if ok && (at < n.minutesFrom || at >= n.minutesTo) {
+		to := min(n.to, at+n.daysAtOnce()*dayMs)
+		rows, err := n.read(ctx, minute, at, to)
 		if err != nil {
 			return nil, err
 		}
-		n.rows[rollup.Minute] = rows
+		n.rows[rollup.Minute], n.minutesFrom, n.minutesTo = rows, at, to
 	}
 	return n.form.Day(at, n.rows), nil
+}
+
+// daysAtOnce is of how many days minutes are read at a time, by how large the rows of hours and days are.
+func (n *nesting) daysAtOnce() int64 {
+	largest := 0
+	for _, rows := range n.rows {
+		for _, row := range rows {
+			largest = max(largest, len(row.Fields))
+		}
+	}
+	if largest == 0 { // nobody knows
+		return 1
+	}
+	const minutes = 24 * 60
+	return max(1, minuteBytes/int64(minutes*largest))
 }
 
 // read reads the rows of a level in a span of time, in their order.
