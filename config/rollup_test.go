@@ -20,6 +20,15 @@ func TestSettingsOfRollups(t *testing.T) {
 		{map[string]string{"ROLLUP_COUNT_FIELD": "time"}, "must differ from MONGODB_TIME_FIELD"},
 		{map[string]string{"ROLLUP_LEVELS": "1h", "KAFKA_TOPICS": "m,m_1h"}, `the totals by 1h of topic m need the name "m_1h", which is the time series of another topic`},
 		{map[string]string{"ROLLUP_LEVELS": "1h", "MONGODB_COLLECTION": strings.Repeat("x", 233)}, "for the totals by 1h of topic m that is"},
+		{map[string]string{"ROLLUP_LEVELS": "1h", "ROLLUP_NESTED": "months:sum,max"}, ""},
+		{map[string]string{"ROLLUP_LEVELS": "1h", "ROLLUP_NESTED": "{topic}_months", "KAFKA_TOPICS": "m,n"}, ""},
+		{map[string]string{"ROLLUP_NESTED": "months"}, "ROLLUP_NESTED=months: needs ROLLUP_LEVELS"},
+		{map[string]string{"ROLLUP_LEVELS": "1h", "ROLLUP_NESTED": "months:summ"}, `has "summ", which is not an aggregation`},
+		{map[string]string{"ROLLUP_LEVELS": "1h", "ROLLUP_NESTED": "months", "KAFKA_TOPICS": "m,n"}, "must have {topic} in the name of the collection"},
+		{map[string]string{"ROLLUP_LEVELS": "1h", "ROLLUP_NESTED": "months", "KAFKA_TOPICS": "^m"}, "must have {topic} in the name of the collection"},
+		{map[string]string{"ROLLUP_LEVELS": "1h", "ROLLUP_NESTED": "m_1h"}, `would be "m_1h", which a time series has`},
+		{map[string]string{"ROLLUP_LEVELS": "1h", "ROLLUP_NESTED": "m.options"}, `would be "m.options", which a time series has`},
+		{map[string]string{"ROLLUP_LEVELS": "1h", "ROLLUP_NESTED": "system.months"}, `for topic m that is "system.months", which`},
 		{map[string]string{"ROLLUP_LEVEL": "1h"}, "ROLLUP_LEVELS"},
 	} {
 		settings := map[string]string{"KAFKA_BROKERS": "k:9092", "KAFKA_TOPICS": "m", "MONGODB_URI": "mongodb://m", "MEMORY_LIMIT": "1GiB"}

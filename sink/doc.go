@@ -32,7 +32,7 @@
 //	                change.go, changelock.go, upkeep.go, upkeepbuild.go (changing the options, with what the server does by itself)
 //	                rights.go, trial.go (missing rights, by name; trying those that a consumer needs)
 //	                metrics.go
-//	rollups         rollup.go, rollupsetup.go (what a keeper reads and stores; making and dropping levels), rollupnotes.go (edits that rows follow)
+//	rollups         rollup.go, rollupsetup.go (what a keeper reads and stores; making and dropping levels), rollupnotes.go (edits that rows follow), rollupnested.go (nested documents)
 //	indexes         index.go, indexstats.go (those there are, in the terms of measurements), indexcreate.go, indexmixed.go, indexchange.go
 //	                indexexpiry.go, indexdefinition.go (the user's words, kept), indexmeta.go (META_INDEXES)
 //	                indexdoubt.go, fieldsample.go (what a user should know of a new index, which fields measurements have)
