@@ -117,6 +117,26 @@ func TestPlottedSensorsHaveThatField(t *testing.T) {
 	}
 }
 
+// TestMinutesAreCompared: each difference between rows and measurements is found.
+func TestMinutesAreCompared(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	want := map[time.Time]minute{at: {4, 200}, at.Add(time.Minute): {4, 210}}
+	for says, have := range map[string]map[time.Time]minute{
+		"":                               {at: {4, 200}, at.Add(time.Minute): {4, 210}},
+		"12:01 has {n:0 sum:0}":          {at: {4, 200}},
+		"12:00 has {n:8 sum:400}":        {at: {8, 400}, at.Add(time.Minute): {4, 210}},
+		"12:02 has a row, and no measur": {at: {4, 200}, at.Add(time.Minute): {4, 210}, at.Add(2 * time.Minute): {1, 1}},
+	} {
+		if got := compareMinutes(have, want); (got == "") != (says == "") || !strings.Contains(got, says) {
+			t.Errorf("%v: %q, want %q", have, got, says)
+		}
+	}
+	history := tankHistory(at)
+	if len(history) != tankHours*60*4 || !strings.Contains(string(history[0].Value), tankName) {
+		t.Errorf("the history has %d readings, the first %s", len(history), history[0].Value)
+	}
+}
+
 // TestMachineMeasures: this machine tells at least its memory, and every event can be read.
 func TestMachineMeasures(t *testing.T) {
 	m, err := newMachine(t.Context())

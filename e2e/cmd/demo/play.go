@@ -26,7 +26,7 @@ func (s *stage) play(ctx context.Context) error {
 	defer cancel()
 	produced := make(chan error, 1)
 	go func() { produced <- s.produce(ctx, time.Now().Add(stopAfter)) }()
-	s.out.step(blue, "▶", "measuring this machine 4 times a second, and %d simulated sensors", sensorCount)
+	s.out.step(blue, "▶", "measuring this machine 4 times a second, and %d simulated sensors; a tank sends %d hours at once", sensorCount, tankHours)
 
 	begin := time.Now()
 	if err := s.watchUntil(ctx, begin.Add(killAfter), produced); err != nil {
@@ -118,6 +118,9 @@ func (s *stage) finish(ctx context.Context) (harness.Metrics, error) {
 	if err := s.reader.AwaitCommitted(ctx, groupName, topic); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, s.consumer.Log())
 	}
+	if err := s.awaitRollups(ctx); err != nil {
+		return nil, err
+	}
 	m, err := s.consumer.Metrics(ctx)
 	if err != nil {
 		return nil, err
@@ -141,6 +144,13 @@ func (s *stage) produce(ctx context.Context, end time.Time) error {
 	field := newSensors()
 	producer := harness.NewProducer(s.kafka.Brokers(), topicName)
 	defer producer.Close()
+	history := tankHistory(time.Now())
+	for _, e := range history {
+		s.book.Add(e)
+	}
+	if err := producer.Send(ctx, history...); err != nil {
+		return err
+	}
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
 	for time.Now().Before(end) {

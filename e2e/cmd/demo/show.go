@@ -35,6 +35,9 @@ func (s *stage) show(ctx context.Context, kept bool) error {
 	if err := s.showProcessors(ctx, buckets); err != nil {
 		return err
 	}
+	if err := s.showMinutes(ctx, client.Database(databaseName)); err != nil {
+		return err
+	}
 	if err := s.showBucket(ctx, buckets); err != nil {
 		return err
 	}

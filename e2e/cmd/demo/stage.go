@@ -87,6 +87,10 @@ func (s *stage) start(ctx context.Context) (err error) {
 		"MONGODB_DATABASE":         databaseName,
 		"MONGODB_WRITE_TIMEOUT":    "2s",
 		"LOG_FORMAT":               "text",
+		// Totals by minute and hour, at once.
+		"ROLLUP_LEVELS":   "1m,1h",
+		"ROLLUP_INTERVAL": "1s",
+		"ROLLUP_SHARE":    "1",
 	}
 	return nil
 }
