@@ -46,11 +46,15 @@ func (c *Catalog) appendOrder(dst []byte, key string) []byte {
 	return dst[:min(len(dst), start+maxOrder)]
 }
 
-// hasArray reports whether a path of Options.SegmentOrder leads to an array or through one. MongoDB cannot index the bounds of such
-// values, since both would be arrays.
+// hasArray reports whether a meta is an array, or a path of Options.SegmentOrder leads to an array in it or through one. A segment would
+// take such a meta. But a shard key takes no array, so the collection could not be sharded, or the segment not be compacted. And
+// MongoDB cannot index the bounds of values at a path, since both would be arrays.
 func (c *Catalog) hasArray(key string) bool {
-	if key == "" || len(c.options.SegmentOrder) == 0 {
+	if key == "" {
 		return false
+	}
+	if bson.Type(key[0]) == bson.TypeArray || len(c.options.SegmentOrder) == 0 {
+		return bson.Type(key[0]) == bson.TypeArray
 	}
 	c.key = append(c.key[:0], key...)
 	return slices.ContainsFunc(c.options.SegmentOrder, func(path string) bool {

@@ -217,22 +217,27 @@ func TestBordersThatNothingUsesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestMetasWithArraysGoIntoBuckets: MongoDB cannot index two bounds that are arrays.
+// TestMetasWithArraysGoIntoBuckets: MongoDB cannot index two bounds that are arrays, and cannot shard by an array.
 func TestMetasWithArraysGoIntoBuckets(t *testing.T) {
 	for name, c := range map[string]struct {
-		meta    any
-		segment bool
+		meta      any
+		segment   bool
+		unordered bool // META_INDEXES is empty
 	}{
-		"a text":                {bson.D{{Key: "site", Value: bson.D{{Key: "tag", Value: "a"}}}}, true},
-		"nothing":               {bson.D{{Key: "b", Value: bson.A{"a"}}}, true},
-		"no object":             {"text", true},
-		"an array":              {bson.D{{Key: "site", Value: bson.D{{Key: "tag", Value: bson.A{"a"}}}}}, false},
-		"an array on the way":   {bson.D{{Key: "site", Value: bson.A{bson.D{{Key: "tag", Value: "a"}}}}}, false},
-		"an array as the whole": {bson.A{"a"}, false},
-		"an array deeper":       {bson.D{{Key: "site", Value: bson.D{{Key: "tag", Value: bson.D{{Key: "x", Value: bson.A{}}}}}}}, true},
+		"an array, without an order":       {bson.A{"a"}, false, true},
+		"an array below, without an order": {bson.D{{Key: "site", Value: bson.D{{Key: "tag", Value: bson.A{"a"}}}}}, true, true},
+		"a text":                           {bson.D{{Key: "site", Value: bson.D{{Key: "tag", Value: "a"}}}}, true, false},
+		"nothing":                          {bson.D{{Key: "b", Value: bson.A{"a"}}}, true, false},
+		"no object":                        {"text", true, false},
+		"an array":                         {bson.D{{Key: "site", Value: bson.D{{Key: "tag", Value: bson.A{"a"}}}}}, false, false},
+		"an array on the way":              {bson.D{{Key: "site", Value: bson.A{bson.D{{Key: "tag", Value: "a"}}}}}, false, false},
+		"an array as the whole":            {bson.A{"a"}, false, false},
+		"an array deeper":                  {bson.D{{Key: "site", Value: bson.D{{Key: "tag", Value: bson.D{{Key: "x", Value: bson.A{}}}}}}}, true, false},
 	} {
 		o := testOptions(t)
-		o.DenseFrom, o.SegmentOrder = 64, []string{"site.tag"}
+		if o.DenseFrom = 64; !c.unordered {
+			o.SegmentOrder = []string{"site.tag"}
+		}
 		catalog := New(o)
 		r := reading{time: 1_700_000_000_000, series: metaKey(t, c.meta), fields: bson.D{{Key: "v", Value: 1}}}
 		if err := catalog.Insert(r.measurement(t)); err != nil {

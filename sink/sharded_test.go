@@ -340,19 +340,15 @@ func TestShardMakesTheIndexFirst(t *testing.T) {
 
 func TestShardRefuses(t *testing.T) {
 	array := bson.D{{Key: "_id", Value: bson.ObjectID{7}}, {Key: "meta", Value: bson.A{"x"}}}
-	segment := bson.D{{Key: "_id", Value: bson.ObjectID{8}}, {Key: "data", Value: bson.D{{Key: "meta", Value: bson.D{
-		{Key: "0", Value: "x"}, {Key: "1", Value: bson.A{"y"}},
-	}}}}}
 	for name, one := range map[string]struct {
 		hello  bson.D
 		change func(c *cluster)
 		want   error
 		says   string
 	}{
-		"without a router":     {replicaSet, func(*cluster) {}, sink.ErrNoRouter, "mongos"},
-		"an array as meta":     {mongos, func(c *cluster) { c.buckets = []any{array} }, sink.ErrArrayMetas, `the bucket {"$oid":"07`},
-		"an array in segments": {mongos, func(c *cluster) { c.onlySegments(segment) }, sink.ErrArrayMetas, `the segment {"$oid":"08`},
-		"no time series":       {mongos, func(c *cluster) { c.answer("find", emptyCursor) }, sink.ErrNotSetUp, ""},
+		"without a router": {replicaSet, func(*cluster) {}, sink.ErrNoRouter, "mongos"},
+		"an array as meta": {mongos, func(c *cluster) { c.buckets = []any{array} }, sink.ErrArrayMetas, `the bucket {"$oid":"07`},
+		"no time series":   {mongos, func(c *cluster) { c.answer("find", emptyCursor) }, sink.ErrNotSetUp, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, d := onCluster(t, one.hello)
@@ -366,15 +362,4 @@ func TestShardRefuses(t *testing.T) {
 			}
 		})
 	}
-}
-
-// onlySegments lets a query for segments find documents, and one for buckets none.
-func (c *cluster) onlySegments(documents ...any) {
-	before := c.answers["find"]
-	c.answer("find", func(command bson.Raw) bson.D {
-		if _, err := command.LookupErr("filter", "control.segment.owner"); err == nil {
-			return cursorOf(documents...)
-		}
-		return before(command)
-	})
 }

@@ -133,7 +133,7 @@ func (d *Database) Shardable(ctx context.Context, series string, byHash bool) (o
 		}
 		return o, false, &OtherKeyError{have.Key}
 	}
-	return o, false, d.series(series).refuseArrays(ctx, o)
+	return o, false, d.series(series).refuseArrays(ctx)
 }
 
 // equalKeys compares index keys, whose directions may be of any type of number.
@@ -149,38 +149,17 @@ func equalKeys(have bson.Raw, want bson.D) bool {
 	})
 }
 
-// refuseArrays names a meta that is an array: of a bucket, or in a segment, whose bucket no shard would take.
-func (s *series) refuseArrays(ctx context.Context, o timeseries.Options) error {
-	column := timeseries.DataPath(o.MetaField)
-	refusal := func(d bson.Raw, what string, meta bson.RawValue) error {
-		return fmt.Errorf("the %s %v has the meta %v: %w. Give these series another meta first (`waterwheel collection update-meta`), or delete them",
-			what, d.Lookup(timeseries.FieldID), meta, ErrArrayMetas)
-	}
-	var refused error
-	err := s.ports.Buckets.Find(ctx, Query{
+// refuseArrays names a bucket whose meta is an array. Segments take no such meta.
+func (s *series) refuseArrays(ctx context.Context) error {
+	found, err := first(ctx, s.ports.Buckets, Query{
 		Filter:     document(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$type", Value: "array"}}}}),
-		Projection: document(bson.D{{Key: timeseries.FieldMeta, Value: 1}}), Limit: 1,
-	}, func(d bson.Raw) error {
-		refused = refusal(d, "bucket", d.Lookup(timeseries.FieldMeta))
-		return refused
+		Projection: document(bson.D{{Key: timeseries.FieldMeta, Value: 1}}),
 	})
-	if err == nil {
-		err = s.ports.Buckets.Find(ctx, Query{
-			Filter:     document(bson.D{timeseries.IsSegment(), isAbsent(timeseries.PathVisibleUntil)}),
-			Projection: document(bson.D{{Key: column, Value: 1}}), Batch: storedBatch,
-		}, func(d bson.Raw) error {
-			metas, _ := d.Lookup(timeseries.FieldData, o.MetaField).DocumentOK()
-			elements, _ := metas.Elements()
-			if i := slices.IndexFunc(elements, func(e bson.RawElement) bool { return e.Value().Type == bson.TypeArray }); i >= 0 {
-				refused = refusal(d, "segment", elements[i].Value())
-			}
-			return refused
-		})
+	if err != nil || found == nil {
+		return failure("looking for metas that are arrays", err)
 	}
-	if refused != nil {
-		return refused
-	}
-	return failure("looking for metas that are arrays", err)
+	return fmt.Errorf("the bucket %v has the meta %v: %w. Give the series another meta first (`waterwheel collection update-meta`), or delete it",
+		found.Lookup(timeseries.FieldID), found.Lookup(timeseries.FieldMeta), ErrArrayMetas)
 }
 
 // Shard shards the buckets of a time series by ShardKey, through a router: it makes the index of the key, allows the database to be
