@@ -76,7 +76,7 @@ func (d driverCollection) touchNothing(ctx context.Context) error {
 // move applies updates that change shard keys, each in a command of its own, and as a retryable write: mongos refuses others. A
 // document that belongs to another shard then is moved by mongos in a transaction.
 func (d driverCollection) move(ctx context.Context, updates []Update) (reply Reply, err error) {
-	session, err := d.d.client.StartSession()
+	session, err := d.d.client.StartSession(options.Session().SetCausalConsistency(false))
 	if err != nil {
 		return Reply{}, &NotSentError{err}
 	}

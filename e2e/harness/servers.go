@@ -52,8 +52,8 @@ func StartServers(ctx context.Context) (*Servers, error) {
 
 // watchKeys reads what the program sends to a given MongoDB at one address: Close tells of writes that lack the shard key.
 func (s *Servers) watchKeys() (err error) {
-	uri, unreadable := url.Parse(s.MongoURI)
-	if !s.GivenMongo || unreadable != nil || strings.Contains(uri.Host, ",") || uri.Scheme != "mongodb" || strings.Contains(uri.RawQuery, "tls=true") {
+	uri := s.single()
+	if uri == nil {
 		return nil
 	}
 	if s.watch, err = keys.New(uri.Host); err != nil {
@@ -64,6 +64,15 @@ func (s *Servers) watchKeys() (err error) {
 	uri.RawQuery = query.Encode()
 	s.programURI = s.watch.Through(uri)
 	return nil
+}
+
+// single is the URI of a given MongoDB at one address, without TLS. Nil: it is another one.
+func (s *Servers) single() *url.URL {
+	uri, err := url.Parse(s.MongoURI)
+	if err != nil || !s.GivenMongo || strings.Contains(uri.Host, ",") || uri.Scheme != "mongodb" || strings.Contains(uri.RawQuery, "tls=true") {
+		return nil
+	}
+	return uri
 }
 
 // start starts the embedded servers that are needed.
