@@ -82,6 +82,7 @@ type Security struct {
 // Event says how records become measurements.
 type Event struct {
 	Format      string            `env:"EVENT_FORMAT,default=json" oneof:"json,extjson,bson" doc:"json, extjson (relaxed or canonical Extended JSON) or bson. A record holds one object or, not in bson, an array of them, or several of either one after another (NDJSON): up to 100 bad elements become letters of their own, with more the record is one letter and nothing of it is stored"`
+	Compression string            `env:"EVENT_COMPRESSION,default=none" oneof:"none,gzip,zlib,zstd,auto" doc:"how the producer compresses each value by itself, which is not Kafka's compression of batches: none, gzip, zlib, zstd, or auto (gzip, zlib or zstd where the first bytes of a value show it, else none). EVENT_MAX_BYTES bounds a value before and after. Keys are not compressed"`
 	Framing     string            `env:"EVENT_FRAMING,default=none" oneof:"none,confluent,auto" doc:"what stands before the event in a record's value: none, confluent (a zero byte and the four bytes of a schema's id, as Confluent's JSON Schema serializer writes; not with bson), or auto (confluent where the value begins with a zero byte, else none). With confluent and auto the same is taken off a key that has it"`
 	Parse       []string          `env:"EVENT_PARSE" doc:"dotted paths to texts that hold JSON, or JSON in base64, comma-separated: each becomes what it holds. A path may lead to what EVENT_LIST takes apart, or into its elements"`
 	List        []string          `env:"EVENT_LIST" doc:"dotted paths to lists of objects, comma-separated. Each object is an event of its own, which inherits all that is beside the lists and that it does not have itself. Lists in these lists are not taken apart"`
@@ -103,7 +104,7 @@ type Event struct {
 	MetaFrom    string            `env:"EVENT_META_FROM,default=value" oneof:"value,key,none" doc:"where a series' identity comes from: value (EVENT_META_FIELD), key (the record's key, text or a JSON object; behind a schema registry's frame any JSON value), or none"`
 	Numbers     string            `env:"EVENT_NUMBERS,default=json" oneof:"json,text" doc:"how numbers in fields are written: json, or text (also in texts: a text that is a number as JSON writes them, NaN or Infinity, is stored as a number; one with a decimal comma is a letter; all others stay texts)"`
 	DottedNames string            `env:"EVENT_DOTTED_NAMES,default=nest" oneof:"nest,reject" doc:"field names with dots: nest (a.b becomes {a: {b}}) or reject"`
-	MaxBytes    Size              `env:"EVENT_MAX_BYTES,default=1MiB" min:"1B" max:"64MiB" doc:"longest record accepted"`
+	MaxBytes    Size              `env:"EVENT_MAX_BYTES,default=1MiB" min:"1B" max:"64MiB" doc:"longest record accepted; with EVENT_COMPRESSION also the longest that one unfolds to"`
 }
 
 // MongoDB says where buckets are kept and how the collection is defined.

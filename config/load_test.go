@@ -89,7 +89,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Security: Security{Protocol: "plaintext"},
 		Event: Event{
-			Format: "json", Framing: "none", TimeField: "time", TimeFormat: "auto",
+			Format: "json", Compression: "none", Framing: "none", TimeField: "time", TimeFormat: "auto",
 			TimeMin: measurement.At(631152000000), TimeMax: measurement.FromRecord(24 * time.Hour),
 			MetaField: "meta", MetaFrom: "value", Numbers: "json", DottedNames: "nest", MaxBytes: 1 << 20,
 		},

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"strings"
 	"testing"
@@ -212,4 +213,35 @@ func TestRefusedRecordIsNotReadWhileTheLetterBufferIsFull(t *testing.T) {
 	}
 	absent[ReadRecord](t, actions)
 	expect[ReadRecord](t, w.Handle(m, LettersProduced{}))
+}
+
+// TestCompressedRecordsCountAsWhatTheyUnfoldTo: one call takes no more of them than of records without compression.
+func TestCompressedRecordsCountAsWhatTheyUnfoldTo(t *testing.T) {
+	decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta", Compression: measurement.Gzip})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const large = 100_000
+	w, m := newTestWorker(t, func(o *Options) { o.Decoder, o.Portion = decoder, 2*large })
+	var batch record.Batch
+	for i := range 4 {
+		r := recordOf(int64(i), good[:len(good)-1]+`,"text":"`+strings.Repeat("x", large)+`"}`)
+		var value bytes.Buffer
+		gz := gzip.NewWriter(&value)
+		if _, err := gz.Write(r.Value); err != nil {
+			t.Fatal(err)
+		}
+		if err := gz.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r.Value = value.Bytes()
+		batch.Records = append(batch.Records, r)
+	}
+	batch.Next, batch.End = 4, 4
+	for _, next := range []int64{2, 4} {
+		if at := expect[Fetch](t, w.Handle(m, Fetched{Batch: batch})).Offset; at != next {
+			t.Fatalf("fetches at %d, want %d", at, next)
+		}
+	}
+	wants(t, w, 0)
 }

@@ -11,10 +11,11 @@ import (
 // A record that makes our own code panic, by a bug, must not wedge its partition: it becomes a letter like any other that
 // cannot be stored. Broken invariants of the protocol are not caught: they end the process.
 
-// decode decodes a record; a panic becomes the record's error.
-func (w *Worker) decode(r *record.Record) (results []measurement.Result, err error) {
+// decode decodes a record; a panic becomes the record's error. Unfolded is how many bytes its value has without compression.
+func (w *Worker) decode(r *record.Record) (results []measurement.Result, unfolded int, err error) {
 	defer measurement.Guard(&err, func(cause any) { w.notePoison(r, cause) })
-	return w.o.Decoder.Decode(*r)
+	results, err = w.o.Decoder.Decode(*r)
+	return results, w.o.Decoder.ValueBytes(), err
 }
 
 // tryInsert inserts a measurement. After a panic the catalog cannot be trusted: it is dropped, what it held is read

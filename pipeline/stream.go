@@ -117,8 +117,8 @@ func (w *Worker) take(r *record.Record) (work int) {
 		w.metrics.skipped("tombstone")
 		return recordWork
 	}
-	results, err := w.decode(r)
-	work = len(r.Value) + recordWork*max(1, len(results))
+	results, unfolded, err := w.decode(r)
+	work = max(len(r.Value), unfolded) + recordWork*max(1, len(results))
 	if err != nil {
 		w.bad(r, asDecodeError(err))
 		return work

@@ -266,7 +266,7 @@ func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.O
 	return pipeline.Options{
 		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.Kafka.ClusterID(),
 		Namespace: connect.Namespace(c, of.Topic), Bucketing: buckets, Decoder: decoder,
-		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: c.DLQ.Topic == "",
+		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: c.DLQ.Topic == "", Portion: connect.Portion(c),
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterBuffer), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,

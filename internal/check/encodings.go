@@ -22,12 +22,20 @@ type encodings struct {
 	framed   int // JSON behind a schema registry's frame
 	plain    int // JSON without one
 	extended int // JSON with names of Extended JSON
+	// compressed counts the records that their producer compressed, by how.
+	compressed map[measurement.Compression]int
+	inflater   *measurement.Inflater
 	// strange counts the records that are neither JSON nor BSON as they stand, by what they look like.
 	strange map[*measurement.Form]int
 	odd     int // the sum of strange
 }
 
-func newEncodings() encodings { return encodings{strange: map[*measurement.Form]int{}} }
+// mostInflated bounds what a value of a sample is unfolded to: the highest EVENT_MAX_BYTES.
+const mostInflated = 64 << 20
+
+func newEncodings() encodings {
+	return encodings{strange: map[*measurement.Form]int{}, compressed: map[measurement.Compression]int{}, inflater: measurement.NewInflater(mostInflated)}
+}
 
 // read reads the events of a record's value, as far as it has any.
 func (e *encodings) read(value []byte) []object {
@@ -35,6 +43,10 @@ func (e *encodings) read(value []byte) []object {
 		return nil
 	}
 	e.records++
+	var by measurement.Compression
+	if value, by = e.inflater.Text(value); by != measurement.NoCompression {
+		e.compressed[by]++
+	}
 	if o, ok := readDocument(value); ok {
 		e.bson++
 		return []object{o}
@@ -70,6 +82,19 @@ func (e *encodings) framing() measurement.Framing {
 		return measurement.AutoFrame
 	}
 	return measurement.Confluent
+}
+
+// compression is that of the records: auto where it is not the same for all.
+func (e *encodings) compression() measurement.Compression {
+	for by, n := range e.compressed {
+		if n == e.records {
+			return by
+		}
+	}
+	if len(e.compressed) > 0 {
+		return measurement.AutoCompression
+	}
+	return measurement.NoCompression
 }
 
 // format is the format of most events.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"flag"
 	"fmt"
@@ -329,9 +330,25 @@ func labelledSamples(t *testing.T) (list []labelled) {
 		if strings.Contains(l.expect[0], "EVENT_FRAMING=confluent") {
 			l.records[0] = "\x00\x00\x00\x00\x07" + l.records[0]
 		}
+		if strings.Contains(l.expect[0], "EVENT_COMPRESSION=gzip") {
+			l.records[0] = gzipped(t, l.records[0])
+		}
 		list = append(list, l)
 	}
 	return list
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // TestNoLabelledSampleIsProposedWrongWithConfidence judges what is proposed for samples whose truth is known. Four of five must be

@@ -250,7 +250,8 @@ func (p *proposer) isInEffect(o measurement.Options) bool {
 	now := p.current
 	stages := slices.Equal(o.Parse, now.Parse) && slices.Equal(o.List, now.List) && slices.Equal(o.Skip, now.Skip) && slices.Equal(o.Rename, now.Rename) &&
 		o.FieldName == now.FieldName && o.FieldValue == now.FieldValue && cmp.Or(o.Numbers, measurement.NumbersInJSON) == cmp.Or(now.Numbers, measurement.NumbersInJSON)
-	return stages && o.Format == cmp.Or(now.Format, measurement.JSON) && o.Framing == cmp.Or(now.Framing, measurement.NoFraming) && o.Root == now.Root && o.Fields == now.Fields &&
+	return stages && o.Format == cmp.Or(now.Format, measurement.JSON) && o.Framing == cmp.Or(now.Framing, measurement.NoFraming) &&
+		o.Compression == cmp.Or(now.Compression, measurement.NoCompression) && o.Root == now.Root && o.Fields == now.Fields &&
 		o.TimeField == now.TimeField && o.TimeFormat == cmp.Or(now.TimeFormat, "auto") && o.MetaFrom == cmp.Or(now.MetaFrom, measurement.MetaFromValue) &&
 		o.MetaField == now.MetaField && slices.Equal(sorted(o.MetaFields), sorted(now.MetaFields)) && slices.Equal(sorted(o.Drop), sorted(now.Drop))
 }
@@ -292,6 +293,13 @@ func (r *reading) tallBecause(i identity) string {
 
 // described says of settings what of a measurement they do not find in the events.
 func described(o *measurement.Options) (text string) {
+	switch o.Compression {
+	case measurement.NoCompression, "":
+	case measurement.AutoCompression:
+		text = ", some of them compressed by their producer"
+	default:
+		text = ", compressed by their producer with " + string(o.Compression)
+	}
 	if o.TimeField == "" {
 		text = ", whose time is their record's"
 	}
@@ -330,7 +338,7 @@ func (p *proposer) strange() (list []string) {
 // base are the current options with the sample's encoding, and no paths.
 func (p *proposer) base() measurement.Options {
 	o := absolute(p.current)
-	o.Format, o.Framing = p.encodings.format(), p.encodings.framing()
+	o.Compression, o.Format, o.Framing = p.encodings.compression(), p.encodings.format(), p.encodings.framing()
 	if o.Framing == measurement.NoFraming && p.framed*2 > p.keyed && o.Format != measurement.BSON {
 		o.Framing = measurement.AutoFrame
 	}
@@ -349,6 +357,7 @@ func (p *proposer) settings(o measurement.Options) (list []Setting) {
 	}
 	now := p.current
 	add("EVENT_FORMAT", string(o.Format), cmp.Or(string(now.Format), "json"), "json")
+	add("EVENT_COMPRESSION", string(o.Compression), cmp.Or(string(now.Compression), "none"), "none")
 	add("EVENT_FRAMING", string(o.Framing), cmp.Or(string(now.Framing), "none"), "none")
 	add("EVENT_PARSE", strings.Join(o.Parse, ","), strings.Join(now.Parse, ","), "")
 	add("EVENT_LIST", strings.Join(o.List, ","), strings.Join(now.List, ","), "")

@@ -18,6 +18,7 @@ import (
 	"waterwheel/internal/connect"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
+	"waterwheel/internal/words"
 )
 
 // errNoLetter: nothing stands at the place asked for.
@@ -51,8 +52,10 @@ func (p *Program) dlqShowCommand() *cobra.Command {
 				return err
 			}
 			now := again.of(f)
-			return p.show(newShownLetter(f, now), func(w io.Writer) {
-				printLetter(w, f, from.config.Event.Format == string(measurement.BSON), now)
+			value, by := again.decoderOf(&f.Letter).Text(f.Letter.Value)
+			return p.show(newShownLetter(f, value, now), func(w io.Writer) {
+				printLetter(w, f, now)
+				printValue(w, &f.Letter, value, by, from.config.Event.Format == string(measurement.BSON), now)
 			})
 		})
 	})
@@ -120,11 +123,15 @@ func newRetrial(c config.Config) (retrial, error) {
 	return r, nil
 }
 
+// decoderOf is the decoder of the topic that a letter's record comes from.
+func (r retrial) decoderOf(l *record.Letter) *measurement.Decoder {
+	return cmp.Or(r.decoders[l.Topic], r.decoders[""])
+}
+
 // of is what the present settings find wrong with a letter's record; nil: nothing.
 func (r retrial) of(f *dlq.Found) *measurement.DecodeError {
 	l := &f.Letter
-	decoder := cmp.Or(r.decoders[l.Topic], r.decoders[""])
-	results, err := decoder.TryDecode(record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: record.EncodeHeaders(f.Headers)})
+	results, err := r.decoderOf(l).TryDecode(record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: record.EncodeHeaders(f.Headers)})
 	var wrong *measurement.DecodeError
 	if errors.As(err, &wrong) {
 		return wrong
@@ -158,7 +165,7 @@ func failingPath(l *record.Letter, now *measurement.DecodeError) string {
 	return ""
 }
 
-func printLetter(w io.Writer, f *dlq.Found, asBSON bool, now *measurement.DecodeError) {
+func printLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError) {
 	l, row := &f.Letter, newLetterRow(f)
 	table := text.NewTable(w)
 	table.Row("letter", row.Letter)
@@ -179,11 +186,18 @@ func printLetter(w io.Writer, f *dlq.Found, asBSON bool, now *measurement.Decode
 	}
 	table.Row("now", verdictNow(l, now))
 	table.Flush()
+}
+
+// printValue prints a letter's value as it is without its producer's compression.
+func printValue(w io.Writer, l *record.Letter, value []byte, by measurement.Compression, asBSON bool, now *measurement.DecodeError) {
 	if l.Value == nil {
 		fmt.Fprint(w, "\nThe value is null.\n\n")
 		return
 	}
-	fmt.Fprintf(w, "\n%s\n", markedValue(l.Value, asBSON, failingPath(l, now)))
+	if by != measurement.NoCompression {
+		fmt.Fprintf(w, "\nThe value is compressed by %s (%s), and unfolds to %s:\n", by, words.Count(len(l.Value), "byte"), words.Count(len(value), "byte"))
+	}
+	fmt.Fprintf(w, "\n%s\n", markedValue(value, asBSON, failingPath(l, now)))
 }
 
 // verdictNow says what would become of the record if it were driven back.
@@ -218,11 +232,11 @@ type ShownLetter struct {
 	// Path leads to the field that is wrong; Now is what the present settings find wrong, empty: nothing.
 	Path string `json:"path,omitempty"`
 	Now  string `json:"now,omitempty"`
-	// Text is the value where it is text.
+	// Text is the value where it is text, perhaps behind its producer's compression.
 	Text string `json:"text,omitempty"`
 }
 
-func newShownLetter(f *dlq.Found, now *measurement.DecodeError) ShownLetter {
+func newShownLetter(f *dlq.Found, value []byte, now *measurement.DecodeError) ShownLetter {
 	l := &f.Letter
 	s := ShownLetter{LetterRow: newLetterRow(f), Key: l.Key, Value: l.Value, Headers: append([]record.Header{}, f.Headers...), Path: failingPath(l, now)}
 	if l.TopicID != ([16]byte{}) {
@@ -231,8 +245,8 @@ func newShownLetter(f *dlq.Found, now *measurement.DecodeError) ShownLetter {
 	if now != nil {
 		s.Now = now.Error()
 	}
-	if isText(l.Value) {
-		s.Text = string(l.Value)
+	if isText(value) {
+		s.Text = string(value)
 	}
 	return s
 }

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"regexp"
@@ -98,12 +100,35 @@ func (r recipe) sample(t *testing.T, env map[string]string) check.Sample {
 	if strings.Contains(r.settings, "EVENT_FRAMING=confluent") {
 		event = "\x00\x00\x00\x00\x07" + event
 	}
+	if strings.Contains(r.settings, "EVENT_COMPRESSION=gzip") {
+		event = gzipLine(t, event)
+	}
 	code, stdout, stderr := feed(t, maps.Clone(env), event, "check", "--sample", "-", "--output", "json")
 	var view checkView
 	if err := json.Unmarshal([]byte(stdout), &view); err != nil || len(view.Samples) != 1 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, stdout, stderr)
 	}
 	return view.Samples[0]
+}
+
+// gzipLine is a text of JSON compressed by gzip, with so much white space that no line end is in it: standard input is read line
+// by line.
+func gzipLine(t *testing.T, text string) string {
+	t.Helper()
+	for range 100 {
+		var out bytes.Buffer
+		w := gzip.NewWriter(&out)
+		_, err := w.Write([]byte(text))
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		text += " "
+		if line := out.String(); strings.TrimSpace(line) == line && !strings.Contains(line, "\n") {
+			return line
+		}
+	}
+	t.Fatal("with any white space there is a line end in the compressed text")
+	return ""
 }
 
 func compact(t *testing.T, text []byte) string {

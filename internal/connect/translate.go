@@ -134,11 +134,21 @@ func NewDecoder(c config.Config) (*measurement.Decoder, timeseries.Options, erro
 func Decoding(c config.Config, o timeseries.Options) measurement.Options {
 	d := c.Event.Paths()
 	d.Format, d.Framing = measurement.Format(c.Event.Format), measurement.Framing(c.Event.Framing)
+	d.Compression = measurement.Compression(c.Event.Compression)
 	d.TimeFormat, d.TimeMin, d.TimeMax = c.Event.TimeFormat, c.Event.TimeMin, c.Event.TimeMax
 	d.TimeZone, d.TimeExact, d.Numbers = c.Event.TimeZone, c.Event.TimeExact, measurement.Numbers(c.Event.Numbers)
 	d.DottedNames, d.MaxBytes = measurement.DottedNames(c.Event.DottedNames), int(c.Event.MaxBytes)
 	d.StoredTime, d.StoredMeta = o.TimeField, o.MetaField
 	return d
+}
+
+// Portion is how many bytes of records a worker takes at a time. The budget reserves room for a piece of a fetch; what producers
+// compressed by themselves unfolds to more than its piece, so no more than a piece's bytes are unfolded before the budget is told.
+func Portion(c config.Config) int {
+	if c.Event.Compression != string(measurement.NoCompression) {
+		return pipeline.PieceBytes(Budget(c))
+	}
+	return pipeline.DefaultPortion
 }
 
 // LetterOptions are the settings of dead letters.

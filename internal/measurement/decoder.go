@@ -34,6 +34,9 @@ type Decoder struct {
 	stages  *stages
 	quick   quick
 
+	inflater *Inflater
+	deflater deflater
+
 	results  []Result
 	out      []byte // elements and meta of the results
 	parts    int    // events of the record, stored or not
@@ -42,11 +45,14 @@ type Decoder struct {
 	letters  int    // bytes of the errors' values that were made, not cut out of the record
 
 	// Of the record being decoded:
-	record  record.Record
-	frame   []byte // of the value, what stands before its text
-	text    []byte // the rest of the value
-	keyText []byte // a BSON string
-	keyMeta bson.RawValue
+	record record.Record
+	value  []byte // of the record, without its compression
+	// unfolded is how many bytes were made of the record's value.
+	unfolded int
+	wrap     wrapping
+	text     []byte // what the wrapping is around
+	keyText  []byte // a BSON string
+	keyMeta  bson.RawValue
 
 	recordMeta []rawbson.Element // parts of meta from the record's key and headers, in their normal form; kind 0: it has none
 	recordTime rawbson.Element   // from a header; kind 0: none
@@ -83,6 +89,7 @@ func New(options Options) (*Decoder, error) {
 		paths: newPaths(&options),
 	}
 	d.foundMeta, d.recordMeta = make([]rawbson.Element, len(d.paths.meta)), make([]rawbson.Element, len(d.paths.meta))
+	d.inflater = NewInflater(options.MaxBytes)
 	d.quick = newQuick(d)
 	d.stages = newStages(&d.options)
 	d.quick.off = d.stages.active || d.paths.inHeader
@@ -101,7 +108,7 @@ func (d *Decoder) Skipped() int { return d.skipped }
 // change.
 func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	if r.Value == nil {
-		d.skipped = 0
+		d.skipped, d.unfolded = 0, 0
 		return nil, nil
 	}
 	d.reset(r)
@@ -118,7 +125,9 @@ func (d *Decoder) reset(r record.Record) {
 		d.json.out, d.json.wrapped, d.nester = nil, nil, nester{}
 		d.quick.drop()
 		d.stages.drop()
+		d.inflater.drop()
 	}
+	d.value, d.unfolded, d.deflater = nil, 0, deflater{}
 	d.record, d.results, d.out = r, d.results[:0], d.out[:0]
 	d.time.timestamp = r.Timestamp
 	d.parts, d.badParts, d.skipped, d.letters = 0, 0, 0, 0
@@ -127,7 +136,7 @@ func (d *Decoder) reset(r record.Record) {
 // bufferBytes is what the buffers that a large record makes large take, nearly.
 func (d *Decoder) bufferBytes() int {
 	const resultBytes, viewBytes = 112, 56
-	n := cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
+	n := cap(d.inflater.out) + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
 		viewBytes*(cap(d.names)+cap(d.fields)+cap(d.nester.entries))
 	if d.stages.active {
 		n += d.stages.bufferBytes()
@@ -146,6 +155,11 @@ func (d *Decoder) decode() *DecodeError {
 	if len(d.record.Value) == 0 {
 		return newError(Empty, "", "the value has 0 bytes: send a null value where a tombstone is meant")
 	}
+	var err *DecodeError
+	if d.value, err = d.inflate(d.record.Value); err != nil {
+		return err
+	}
+	d.wrap = wrapping{compression: d.compression(d.record.Value)}
 	if d.options.MetaFrom == MetaFromKey {
 		if err := d.readKey(); err != nil {
 			return err
@@ -165,19 +179,19 @@ func (d *Decoder) decode() *DecodeError {
 func (d *Decoder) decodeBSON() *DecodeError {
 	if d.walker != nil {
 		var m Measurement
-		if d.walker.decode(d.record.Value, &m) {
+		if d.walker.decode(d.value, &m) {
 			d.add(m)
 			return nil
 		}
 	}
-	if err := d.bson.check(d.record.Value); err != nil {
+	if err := d.bson.check(d.value); err != nil {
 		return err
 	}
-	return d.single(d.record.Value, d.bson.dotted)
+	return d.single(d.value, d.bson.dotted)
 }
 
 func (d *Decoder) decodeJSON() *DecodeError {
-	d.frame, d.text = d.cutFrame(d.record.Value)
+	d.wrap.frame, d.text = d.cutFrame(d.value)
 	if err := d.checkFrame(); err != nil {
 		return err
 	}
@@ -202,7 +216,7 @@ func (d *Decoder) decodeJSON() *DecodeError {
 
 // nothing is the error of a record without an event.
 func (d *Decoder) nothing() *DecodeError {
-	if len(d.frame) > 0 && len(d.text) == 0 {
+	if len(d.wrap.frame) > 0 && len(d.text) == 0 {
 		return newError(Empty, "", "nothing follows the frame of EVENT_FRAMING=%s: send a null value where a tombstone is meant", d.options.Framing)
 	}
 	return newError(Empty, "", "the value is white space: send a null value where a tombstone is meant")

@@ -2,7 +2,8 @@
 // error with a reason of a closed set. It is pure: the same bytes and options give the same answer, at any time.
 //
 //	options.go      what a decoder is told; checkpaths.go: paths that go together; window.go: bounds of times
-//	decoder.go      records to results; framing.go: what stands before an event; measurement.go: what comes out; guard.go: panics
+//	decoder.go      records to results; measurement.go: what comes out; guard.go: panics
+//	inflate.go      compressed values; framing.go: what stands before an event; wrapping.go: both around one element of a record
 //	parts.go        records of several events; element.go: one of them alone; sources.go: the record's key and headers
 //	stages.go       documents to events, before the rules of paths; checkstages.go: what stages are told; edit.go: values in place
 //	parsetext.go    the stage of texts that hold JSON; skip.go: of events that are left out; tall.go: of names in fields

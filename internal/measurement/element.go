@@ -6,22 +6,25 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Element returns one of several events of a record as a value of its own, behind the record's frame if it has one: the bytes
-// as they stand in it, which may alias the record's value, or of a list that is taken apart the document with this element
+// Element returns one of several events of a record as a value of its own, in the record's compression and frame if it has
+// them: the bytes as they stand in it, which may alias the record's value, or of a list that is taken apart the document with this element
 // alone. It is false when the record is one event, or has no such part.
 func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
 	if part < 0 {
 		return nil, false
 	}
+	wrap, text, err := d.unwrap(r.Value)
+	if err != nil {
+		return nil, false
+	}
 	if d.options.Format == BSON {
-		if len(d.stages.lists) == 0 || d.bson.check(r.Value) != nil || d.stages.open(r.Value, d.bson.dotted) != nil || int(part) >= d.stages.events() {
+		if len(d.stages.lists) == 0 || d.bson.check(text) != nil || d.stages.open(text, d.bson.dotted) != nil || int(part) >= d.stages.events() {
 			return nil, false
 		}
-		value, err := d.aloneIn(nil, int(part))
+		value, err := d.aloneIn(wrap, int(part))
 		return value, err == nil && !d.stages.whole
 	}
-	frame, text := d.cutFrame(r.Value)
-	finder := partFinder{Decoder: d, frame: frame, left: int(part), tokens: newJSONTokens()}
+	finder := partFinder{Decoder: d, wrap: wrap, left: int(part), tokens: newJSONTokens()}
 	finder.tokens.begin(text)
 	return finder.find()
 }
@@ -30,7 +33,7 @@ func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
 type partFinder struct {
 	*Decoder
 	tokens jsonTokens
-	frame  []byte
+	wrap   wrapping
 	left   int // parts before the one in question
 	value  []byte
 	found  bool
@@ -78,10 +81,10 @@ func (f *partFinder) look(text []byte, several bool) bool {
 	}
 	switch {
 	case isList:
-		value, err := f.aloneIn(f.frame, f.left)
+		value, err := f.aloneIn(f.wrap, f.left)
 		f.value, f.found = value, err == nil
 	case several:
-		f.value, f.found = framed(f.frame, text), true
+		f.value, f.found = f.wrapped(f.wrap, text), true
 	}
 	return true
 }
@@ -102,13 +105,16 @@ func (f *partFinder) open(text []byte) (n int, isList bool) {
 // Events returns the events of a record as the stages make them of it, each a BSON document, for those who look for settings.
 // What cannot be read is left out.
 func (d *Decoder) Events(r record.Record) (events [][]byte) {
+	_, text, err := d.unwrap(r.Value)
+	if err != nil {
+		return nil
+	}
 	if d.options.Format == BSON {
-		if d.bson.check(r.Value) == nil {
-			events = d.appendEvents(events, r.Value, d.bson.dotted)
+		if d.bson.check(text) == nil {
+			events = d.appendEvents(events, text, d.bson.dotted)
 		}
 		return events
 	}
-	_, text := d.cutFrame(r.Value)
 	tokens, reader := newJSONTokens(), newJSONReader(d.options.Format == ExtJSON)
 	tokens.begin(text)
 	for {

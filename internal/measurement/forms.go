@@ -44,8 +44,9 @@ var (
 var forms = []Form{
 	{"is UTF-16 text, and JSON is UTF-8", "have the producer write UTF-8", isUTF16, byAll},
 	{"is JSON with zero bytes behind it", "send no zero byte behind the JSON: a C program may count the end of its string", isTerminated, byCheck},
-	{"is compressed by gzip", compressKafka, beginsWith("\x1f\x8b"), byAll},
-	{"is compressed by zstd", compressKafka, beginsWith("\x28\xb5\x2f\xfd"), byAll},
+	{"is compressed by gzip", "set EVENT_COMPRESSION=gzip, or " + compressKafka, beginsWith(gzipMagic), byAll},
+	{"is compressed by zstd", "set EVENT_COMPRESSION=zstd, or " + compressKafka, beginsWith(zstdMagic), byAll},
+	{"is compressed by zlib", "set EVENT_COMPRESSION=zlib, or " + compressKafka, isZlib, byAll},
 	{"is compressed by snappy", compressKafka, isSnappy, byAll},
 	{"is compressed by lz4", compressKafka, beginsWith("\x04\x22\x4d\x18"), byAll},
 	{"is compressed by bzip2", compressKafka, beginsWith("BZh"), byAll},

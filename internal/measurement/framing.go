@@ -21,21 +21,13 @@ func (d *Decoder) cutFrame(value []byte) (frame, text []byte) {
 	return frame, bytes.TrimPrefix(value, []byte(byteOrderMark))
 }
 
-// framed is an element of a record as a value of its own, so that it can go back to the record's topic.
-func framed(frame, element []byte) []byte {
-	if len(frame) == 0 || element == nil {
-		return element
-	}
-	return append(bytes.Clone(frame), element...)
-}
-
 // checkFrame refuses a record without the frame that is announced, and one with a frame that is not.
 func (d *Decoder) checkFrame() *DecodeError {
 	announced := d.options.Framing == Confluent
-	if len(d.frame) > 0 || !announced && (len(d.text) == 0 || d.text[0] != 0) {
+	if len(d.wrap.frame) > 0 || !announced && (len(d.text) == 0 || d.text[0] != 0) {
 		return nil
 	}
-	switch form := formOf(d.text); {
+	switch form := d.formOf(d.text); {
 	case form != "":
 		return newError(NotJSON, "", "the value %s", form)
 	case len(bytes.Trim(d.text, "\x00")) == 0 && len(d.text) > 0:
@@ -63,17 +55,17 @@ func hasLongFrame(value []byte) bool {
 // notJSON explains a value that does not begin as JSON. The error is the reader's.
 func (d *Decoder) notJSON(err *DecodeError) *DecodeError {
 	what := "the value "
-	if len(d.frame) > 0 {
+	if len(d.wrap.frame) > 0 {
 		what = "what follows the frame of EVENT_FRAMING=" + string(d.options.Framing) + " "
 	}
-	switch form := formOf(d.text); {
+	switch form := d.formOf(d.text); {
 	case err.Reason != NotJSON:
 		return err
 	case form != "":
 		return newError(NotJSON, "", "%s%s", what, form)
-	case hasLongFrame(d.record.Value):
+	case hasLongFrame(d.value):
 		return newError(NotJSON, "", "the frame of EVENT_FRAMING=%s has an id that seems to have %s", d.options.Framing, longIDs)
-	case len(d.frame) > 0:
+	case len(d.wrap.frame) > 0:
 		return newError(NotJSON, "", "%sis not JSON: %s; Avro and Protobuf have the same frame and are not read", what, quoteText(d.text))
 	}
 	return err

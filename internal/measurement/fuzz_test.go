@@ -50,7 +50,11 @@ func fuzzOptions(format Format, choice uint8) Options {
 // checkFuzzed decodes a record and checks what holds for all: elements are a document, errors are of the closed set
 // and readable, and a second time gives the same.
 func checkFuzzed(t *testing.T, format Format, value []byte, choice uint8) {
-	d := newDecoder(t, fuzzOptions(format, choice))
+	checkDecoded(t, fuzzOptions(format, choice), value)
+}
+
+func checkDecoded(t *testing.T, o Options, value []byte) {
+	d := newDecoder(t, o)
 	r := record.Record{Offset: 1, Timestamp: recordTime, Key: value, Value: value}
 	results, err := d.Decode(r)
 	if err != nil {

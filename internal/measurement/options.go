@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -94,11 +95,13 @@ type Options struct {
 	Rename []string
 	// Numbers says how numbers in fields are written; default NumbersInJSON.
 	Numbers Numbers
+	// Compression of the records' values; default NoCompression.
+	Compression Compression
 	// Framing of the records' values; default NoFraming.
 	Framing Framing
 	// DottedNames says what becomes of field names with dots; default Nest.
 	DottedNames DottedNames
-	// MaxBytes bounds a record's value; default 1 MiB.
+	// MaxBytes bounds a record's value, with its compression and without; default 1 MiB.
 	MaxBytes int
 	// StoredTime and StoredMeta are the names that time and meta have in the stored measurement; no other field of an
 	// event may have them. Empty: not checked.
@@ -112,6 +115,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.TimeMin = cmp.Or(o.TimeMin, At(time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()))
 	o.TimeMax = cmp.Or(o.TimeMax, FromRecord(24*time.Hour))
 	o.MetaFrom = cmp.Or(o.MetaFrom, MetaFromValue)
+	o.Compression = cmp.Or(o.Compression, NoCompression)
 	o.Framing = cmp.Or(o.Framing, NoFraming)
 	o.DottedNames = cmp.Or(o.DottedNames, Nest)
 	o.Numbers = cmp.Or(o.Numbers, NumbersInJSON)
@@ -146,6 +150,9 @@ func (o Options) validate() error {
 	}
 	if o.Framing != NoFraming && (o.Framing != Confluent && o.Framing != AutoFrame || o.Format == BSON) {
 		return fmt.Errorf("framing %q of %s is none of none and, not with bson, confluent, auto", o.Framing, o.Format)
+	}
+	if !slices.Contains(Compressions(), o.Compression) {
+		return fmt.Errorf("compression %q is none of none, gzip, zlib, zstd, auto", o.Compression)
 	}
 	if err := o.validateMeta(); err != nil {
 		return err

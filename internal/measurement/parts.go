@@ -103,7 +103,7 @@ func (d *Decoder) decodePart() *DecodeError {
 		}
 	}
 	if err != nil {
-		err.Value = framed(d.frame, text)
+		err.Value = d.wrapped(d.wrap, text)
 	}
 	d.addPart(m, err)
 	return nil
@@ -187,8 +187,8 @@ func (d *Decoder) decodeEvent(i int, text []byte) *DecodeError {
 		return nil
 	}
 	d.out = d.out[:written]
-	if err.Value = framed(d.frame, text); !d.stages.whole {
-		value, failed := d.aloneIn(d.frame, i)
+	if err.Value = d.wrapped(d.wrap, text); !d.stages.whole {
+		value, failed := d.aloneIn(d.wrap, i)
 		if failed != nil {
 			return failed
 		}
@@ -200,14 +200,17 @@ func (d *Decoder) decodeEvent(i int, text []byte) *DecodeError {
 }
 
 // aloneIn is the document that is open with one element of its lists only, as a value of a record.
-func (d *Decoder) aloneIn(frame []byte, i int) ([]byte, *DecodeError) {
+func (d *Decoder) aloneIn(w wrapping, i int) ([]byte, *DecodeError) {
 	document, err := d.stages.alone(i)
-	if err != nil || d.options.Format == BSON {
-		return document, err
+	if err != nil {
+		return nil, err
+	}
+	if d.options.Format == BSON {
+		return d.wrapped(w, document), nil
 	}
 	text, failed := bson.MarshalExtJSON(bson.Raw(document), d.options.Format == ExtJSON, false)
 	if failed != nil {
 		return nil, newError(InternalError, "", "its element %d cannot be written for a dead letter: %v", i, failed)
 	}
-	return framed(frame, text), nil
+	return d.wrapped(w, text), nil
 }

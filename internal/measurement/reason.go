@@ -12,6 +12,7 @@ const (
 	NotBSON           Reason = "not_bson"
 	NotObject         Reason = "not_object"
 	Empty             Reason = "empty"
+	BadCompression    Reason = "bad_compression"
 	MissingTime       Reason = "missing_time"
 	BadTime           Reason = "bad_time"
 	TimeOutOfRange    Reason = "time_out_of_range"
@@ -33,7 +34,7 @@ const (
 // Reasons lists all reasons, in the order of the documents.
 func Reasons() []Reason {
 	return []Reason{
-		NotJSON, NotBSON, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
+		NotJSON, NotBSON, BadCompression, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
 		BadFieldName, DuplicateField, TooDeep, TooLarge, BadNumber, BadUTF8, BadElements, Unreadable, RefusedByDatabase,
 		InternalError,
 	}

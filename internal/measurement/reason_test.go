@@ -50,6 +50,8 @@ func TestReasons(t *testing.T) {
 		{NotBSON, "", "does not fill its 3 bytes", inFormat(BSON), `abc`},
 		{NotBSON, "", "begins as JSON does: set EVENT_FORMAT=json", inFormat(BSON), `{}`},
 		{NotBSON, "x", "malformed or cut", inFormat(BSON), unhex("0b00000010780001000000")},
+		{BadCompression, "", "is JSON that is not compressed, and EVENT_COMPRESSION=gzip", with(func(o *Options) { o.Compression = Gzip }), event("")},
+		{BadCompression, "", "is damaged or cut", with(func(o *Options) { o.Compression = AutoCompression }), "\x1f\x8b\x08"},
 		{NotObject, "", `"42" is no object`, plainOptions, ` 42 `},
 		{NotObject, "", "is no object", plainOptions, `"text"`},
 		{Empty, "", "0 bytes", plainOptions, ``},
