@@ -21,8 +21,11 @@ func (k *checker) events() {
 	if k.good("EVENT_TIME_MIN", "EVENT_TIME_MAX") && e.TimeMin.Excludes(e.TimeMax) {
 		k.fail("EVENT_TIME_MAX", e.TimeMax, "must be after EVENT_TIME_MIN = %s: no time would be accepted", e.TimeMin)
 	}
-	if k.good("EVENT_FORMAT", "EVENT_FRAMING") && e.Framing != "none" && e.Format == "bson" {
-		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=bson: the frame of a schema registry is for JSON")
+	if k.good("EVENT_FORMAT", "EVENT_FRAMING") && e.Framing != "none" && !measurement.HasFrames(measurement.Format(e.Format)) {
+		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=%s: the frame of a schema registry is for JSON", e.Format)
+	}
+	if k.good("EVENT_FORMAT", "EVENT_LIST") && len(e.List) > 0 && !measurement.HasLists(measurement.Format(e.Format)) {
+		k.fail("EVENT_LIST", strings.Join(e.List, ","), "is not read with EVENT_FORMAT=%s: its events have no lists", e.Format)
 	}
 }
 

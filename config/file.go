@@ -238,6 +238,7 @@ func (l *loader) loadSections(c *Config, f file, wanted func(name string) bool) 
 			}
 		}
 		one.fillBucketing()
+		one.fillPaths(of.found)
 		c.topics = append(c.topics, one)
 		own = append(own, of)
 	}

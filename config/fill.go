@@ -1,6 +1,10 @@
 package config
 
-import "io/fs"
+import (
+	"io/fs"
+
+	"waterwheel/internal/measurement"
+)
 
 // fill sets the defaults that no tag can hold.
 func (c *Config) fill(root fs.FS) {
@@ -19,5 +23,22 @@ func (c *Config) fill(root fs.FS) {
 func (c *Config) fillBucketing() {
 	if c.MongoDB.Granularity == "" && c.MongoDB.BucketMaxSpan == 0 && c.MongoDB.BucketRounding == 0 {
 		c.MongoDB.Granularity = "seconds"
+	}
+}
+
+// fillPaths sets the paths that the format of the events has by itself, where no setting names others.
+func (c *Config) fillPaths(found map[string]bool) {
+	paths, known := measurement.DefaultPaths(measurement.Format(c.Event.Format))
+	if !known {
+		return
+	}
+	if !found["EVENT_TIME_FIELD"] {
+		c.Event.TimeField = paths.TimeField
+	}
+	if !found["EVENT_META_FIELD"] && !found["EVENT_META_FIELDS"] && c.Event.MetaFrom == string(measurement.MetaFromValue) {
+		c.Event.MetaFields = paths.MetaFields
+	}
+	if !found["EVENT_FIELDS"] {
+		c.Event.Fields = paths.Fields
 	}
 }

@@ -27,6 +27,7 @@ func Load(lookup func(string) (string, bool), environ []string) (Config, error) 
 	misspelt, _ := unknown(environ, fields(&c))
 	l.report(misspelt)
 	c.fill(os.DirFS("/"))
+	c.fillPaths(l.found)
 	own := l.loadSections(&c, file, func(string) bool { return true })
 	l.report(check(&c, l.bad, l.given))
 	l.checkSections(&c, file, own)
@@ -114,10 +115,11 @@ type loader struct {
 	problems    []Problem
 	bad         map[string]bool // the variables with a problem: no other check looks at their values
 	given       map[string]bool // the variables that are set, and not to the empty string
+	found       map[string]bool // the variables that are set, also to the empty string where it has a meaning
 }
 
 func newLoader(lookup func(string) (string, bool)) loader {
-	return loader{environment: lookup, lookup: lookup, bad: map[string]bool{}, given: map[string]bool{}}
+	return loader{environment: lookup, lookup: lookup, bad: map[string]bool{}, given: map[string]bool{}, found: map[string]bool{}}
 }
 
 // newFileLoader also looks settings up in the file that CONFIG_FILE names.
@@ -152,7 +154,7 @@ func (l *loader) load(f field) {
 		l.report([]Problem{{Variable: name, Value: f.shownText(text), Message: "begins and ends with a quote, which belongs to no value: leave the quotes out, also in an env file, which keeps them"}})
 		return
 	}
-	l.given[name] = found && text != ""
+	l.given[name], l.found[name] = found && text != "", found
 	if !found {
 		text = f.fallback()
 	}

@@ -380,3 +380,30 @@ func TestOtherWordsAreOfAllowedOnes(t *testing.T) {
 		}
 	}
 }
+
+// TestFormatsHaveTheirOwnPaths: what no setting names is where the format has it, also where another setting names the rest.
+func TestFormatsHaveTheirOwnPaths(t *testing.T) {
+	for _, test := range []struct{ settings, time, metaField, metas, fields string }{
+		{"", "timestamp", "", "name,tags", "fields"},
+		{"EVENT_TIME_FIELD=", "", "", "name,tags", "fields"},
+		{"EVENT_TIME_FIELD=fields.at", "fields.at", "", "name,tags", "fields"},
+		{"EVENT_META_FIELD=tags.host", "timestamp", "tags.host", "", "fields"},
+		{"EVENT_META_FIELDS=name", "timestamp", "", "name", "fields"},
+		{"EVENT_META_FROM=key", "timestamp", "meta", "", "fields"},
+		{"EVENT_META_FIELDS=name EVENT_FIELDS=tags", "timestamp", "", "name", "tags"},
+	} {
+		pairs := []string{"EVENT_FORMAT", "influx"}
+		for setting := range strings.FieldsSeq(test.settings) {
+			name, value, _ := strings.Cut(setting, "=")
+			pairs = append(pairs, name, value)
+		}
+		c, err := load(with(pairs...))
+		if err != nil {
+			t.Errorf("%s: %v", test.settings, err)
+			continue
+		}
+		if p := c.Event.Paths(); p.TimeField != test.time || p.MetaField != test.metaField || strings.Join(p.MetaFields, ",") != test.metas || p.Fields != test.fields {
+			t.Errorf("%s: %+v", test.settings, p)
+		}
+	}
+}

@@ -91,3 +91,48 @@ func TestCompressedEventsAreStored(t *testing.T) {
 		t.Errorf(check.Verdict+"%d of three letters went back as they came", found)
 	}
 }
+
+// TestLinesAreStored: what Telegraf writes by default, one line or many in a record. A line that cannot be read is a letter by itself.
+func TestLinesAreStored(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	begin := time.Now().Add(-time.Hour).Truncate(time.Second)
+	line := func(n int) string {
+		return fmt.Sprintf(`disk\ io,host=h%d,zone=a busy=%d.5,reads=%di,state="up, \"%d\"",ok=t %d`, n%5, n%100, n, n, begin.Add(time.Duration(n)*time.Second).UnixNano())
+	}
+	part := func(n int) events.Part {
+		return events.Part{Reading: &events.Reading{
+			Time: begin.Add(time.Duration(n) * time.Second).UnixMilli(),
+			Meta: bson.D{{Key: "name", Value: "disk io"}, {Key: "tags", Value: bson.D{{Key: "host", Value: fmt.Sprintf("h%d", n%5)}, {Key: "zone", Value: "a"}}}},
+			Fields: bson.D{
+				{Key: "busy", Value: float64(n%100) + 0.5}, {Key: "reads", Value: int32(n)}, {Key: "state", Value: fmt.Sprintf(`up, "%d"`, n)}, {Key: "ok", Value: true},
+			},
+		}}
+	}
+	var made []events.Event
+	stored := 0
+	for ; stored < 900; stored += 3 {
+		made = append(made,
+			events.Event{Key: []byte("k"), Value: []byte(line(stored) + "\n"), Fate: events.Fate{Parts: []events.Part{part(stored)}}},
+			events.Event{Key: []byte("k"), Value: []byte("# two\n" + line(stored+1) + "\n" + line(stored+2) + "\n"), Fate: events.Fate{
+				Array: true, Parts: []events.Part{part(stored + 1), part(stored + 2)},
+			}})
+	}
+	const bad = `disk,host=h1 busy=full 1700000000000000000`
+	made = append(made,
+		events.Event{Key: []byte("k"), Value: []byte(line(stored) + "\n" + bad + "\n" + line(stored+1)), Fate: events.Fate{
+			Array: true, Parts: []events.Part{part(stored), {Reason: "not_influx", Value: []byte(bad)}, part(stored + 1)},
+		}},
+		events.Event{Key: []byte("k"), Value: []byte(`{"name":"disk"}`), Fate: events.Fate{Reason: "not_influx"}})
+	s.storesWith(made, stored+2, 2, "EVENT_FORMAT", "influx")
+
+	set := s.settings
+	s.settings = set.With("EVENT_FORMAT", "json")
+	if code, out := s.run("check", "--sample", "1000"); code != 3 || !strings.Contains(out, "EVENT_FORMAT=influx") {
+		t.Errorf("check ended with code %d, and does not propose the format:\n%s", code, out)
+	}
+	s.settings = set
+	if records := s.redriven(len(made), 2); string(records[len(made)].Value) != bad && string(records[len(made)+1].Value) != bad {
+		t.Errorf(check.Verdict+"what went back of the lines is %q and %q", records[len(made)].Value, records[len(made)+1].Value)
+	}
+}

@@ -143,11 +143,12 @@ func badEvents() []badRecord {
 func TestEachReasonIsReadBack(t *testing.T) {
 	s := newStage(t)
 	s.env["DLQ_TOPIC"], s.env["EVENT_MAX_BYTES"] = s.topic+".dlq", "64KiB"
-	asBSON, compressed, lists, failing := newStage(t), newStage(t), newStage(t), newStage(t)
-	for _, other := range []*stage{asBSON, compressed, lists, failing} {
+	asBSON, asLines, compressed, lists, failing := newStage(t), newStage(t), newStage(t), newStage(t), newStage(t)
+	for _, other := range []*stage{asBSON, asLines, compressed, lists, failing} {
 		other.env["DLQ_TOPIC"] = s.env["DLQ_TOPIC"]
 	}
 	asBSON.env["EVENT_FORMAT"] = "bson"
+	asLines.env["EVENT_FORMAT"] = "influx"
 	compressed.env["EVENT_COMPRESSION"] = "gzip"
 	lists.env["EVENT_LIST"] = "readings"
 
@@ -158,6 +159,8 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	s.send(`{"time":1700000000,"meta":1,"x":"good"}`)
 	asBSON.send("{}")
 	bad = append(bad, badRecord{measurement.NotBSON, "{}", ""})
+	asLines.send("cpu v=")
+	bad = append(bad, badRecord{measurement.NotInflux, "cpu v=", "fields.v"})
 	compressed.send("\x1f\x8b\x08")
 	bad = append(bad, badRecord{measurement.BadCompression, "\x1f\x8b\x08", ""})
 	lists.send(`{"time":1700000000,"meta":1}`)
@@ -167,11 +170,12 @@ func TestEachReasonIsReadBack(t *testing.T) {
 
 	s.consumeThrough(func(*pipeline.Options) {})
 	asBSON.consumeThrough(func(*pipeline.Options) {})
+	asLines.consumeThrough(func(*pipeline.Options) {})
 	compressed.consumeThrough(func(*pipeline.Options) {})
 	lists.consumeThrough(func(*pipeline.Options) {})
 	failing.consumeThrough(func(o *pipeline.Options) { o.Decoder = nil }) // a bug that no record can make
 
-	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, compressed.topic, lists.topic, failing.topic}, ",")
+	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, asLines.topic, compressed.topic, lists.topic, failing.topic}, ",")
 	s.awaitStats(bad)
 	for _, r := range bad {
 		s.showsLetter(r)

@@ -26,6 +26,6 @@
 //	timefield.go which field is the time
 //	identity.go  what names the series; keys.go: what the keys say of it; unnamed.go: where no field is called so
 //	kept.go      records to try settings with; tally.go: what becomes of them
-//	propose.go   Advice, Proposal: from candidates to settings, or to a question
+//	propose.go   Advice, Proposal: from candidates to options, or to a question; settings.go: options as settings
 //	loses.go     what settings would lose; values.go: values that are stored and cannot be used
 package check

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
 )
 
 // frameBytes is the length of a schema registry's frame.
@@ -19,12 +20,14 @@ type object = map[string]any
 type encodings struct {
 	records  int // with a value
 	bson     int
+	lines    int // lines of InfluxDB's line protocol
 	framed   int // JSON behind a schema registry's frame
 	plain    int // JSON without one
 	extended int // JSON with names of Extended JSON
 	// compressed counts the records that their producer compressed, by how.
 	compressed map[measurement.Compression]int
 	inflater   *measurement.Inflater
+	liner      *measurement.Decoder // of lines
 	// strange counts the records that are neither JSON nor BSON as they stand, by what they look like.
 	strange map[*measurement.Form]int
 	odd     int // the sum of strange
@@ -34,11 +37,17 @@ type encodings struct {
 const mostInflated = 64 << 20
 
 func newEncodings() encodings {
-	return encodings{strange: map[*measurement.Form]int{}, compressed: map[measurement.Compression]int{}, inflater: measurement.NewInflater(mostInflated)}
+	liner, err := measurement.New(measurement.Options{Format: measurement.Influx, MetaFrom: measurement.MetaFromNone, MaxBytes: mostInflated})
+	if err != nil {
+		panic("waterwheel: options that are constant: " + err.Error())
+	}
+	return encodings{
+		strange: map[*measurement.Form]int{}, compressed: map[measurement.Compression]int{}, inflater: measurement.NewInflater(mostInflated), liner: liner,
+	}
 }
 
 // read reads the events of a record's value, as far as it has any.
-func (e *encodings) read(value []byte) []object {
+func (e *encodings) read(value []byte, timestamp int64) []object {
 	if value == nil {
 		return nil
 	}
@@ -56,6 +65,15 @@ func (e *encodings) read(value []byte) []object {
 		text = value[frameBytes:]
 	}
 	list, ok := readJSON(bytes.TrimPrefix(text, []byte("\ufeff")))
+	if !ok && measurement.IsLines(value) {
+		e.lines++
+		for _, event := range e.liner.Events(record.Record{Timestamp: timestamp, Value: value}) {
+			if o, ok := readDocument(event); ok {
+				list = append(list, o)
+			}
+		}
+		return list
+	}
 	if !ok {
 		e.strange[measurement.FormOf(value)]++
 		e.odd++
@@ -102,6 +120,8 @@ func (e *encodings) format() measurement.Format {
 	switch {
 	case e.bson*2 > e.records:
 		return measurement.BSON
+	case e.lines*2 > e.records:
+		return measurement.Influx
 	case e.extended*2 > e.records:
 		return measurement.ExtJSON
 	}

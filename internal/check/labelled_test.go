@@ -325,7 +325,7 @@ func labelledSamples(t *testing.T) (list []labelled) {
 		if len(parts) < 5 {
 			continue
 		}
-		l := labelled{name: "recipe: " + name, as: "feed", records: []string{strings.TrimSpace(strings.TrimPrefix(parts[1], "json\n"))}}
+		l := labelled{name: "recipe: " + name, as: "feed", records: []string{strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(parts[1], "json\n"), "text\n"))}}
 		l.expect = []string{strings.TrimSpace(strings.TrimPrefix(parts[3], "sh\n"))}
 		if strings.Contains(l.expect[0], "EVENT_FRAMING=confluent") {
 			l.records[0] = "\x00\x00\x00\x00\x07" + l.records[0]

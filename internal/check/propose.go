@@ -245,19 +245,6 @@ func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Prop
 // isFramed reports whether a measurement has the zero bytes of a frame in it.
 func isFramed(example Document) bool { return strings.Contains(string(example), `\u0000\u0000`) }
 
-// isInEffect reports whether options read events as those in effect do.
-func (p *proposer) isInEffect(o measurement.Options) bool {
-	now := p.current
-	stages := slices.Equal(o.Parse, now.Parse) && slices.Equal(o.List, now.List) && slices.Equal(o.Skip, now.Skip) && slices.Equal(o.Rename, now.Rename) &&
-		o.FieldName == now.FieldName && o.FieldValue == now.FieldValue && cmp.Or(o.Numbers, measurement.NumbersInJSON) == cmp.Or(now.Numbers, measurement.NumbersInJSON)
-	return stages && o.Format == cmp.Or(now.Format, measurement.JSON) && o.Framing == cmp.Or(now.Framing, measurement.NoFraming) &&
-		o.Compression == cmp.Or(now.Compression, measurement.NoCompression) && o.Root == now.Root && o.Fields == now.Fields &&
-		o.TimeField == now.TimeField && o.TimeFormat == cmp.Or(now.TimeFormat, "auto") && o.MetaFrom == cmp.Or(now.MetaFrom, measurement.MetaFromValue) &&
-		o.MetaField == now.MetaField && slices.Equal(sorted(o.MetaFields), sorted(now.MetaFields)) && slices.Equal(sorted(o.Drop), sorted(now.Drop))
-}
-
-func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
-
 // timeBecause says why a field is the time.
 func (r *reading) timeBecause() string {
 	switch {
@@ -332,51 +319,5 @@ func (p *proposer) strange() (list []string) {
 		}
 		list = append(list, fmt.Sprintf("%s %s: %s", which, form.Many(), form.WayOut))
 	}
-	return list
-}
-
-// base are the current options with the sample's encoding, and no paths.
-func (p *proposer) base() measurement.Options {
-	o := absolute(p.current)
-	o.Compression, o.Format, o.Framing = p.encodings.compression(), p.encodings.format(), p.encodings.framing()
-	if o.Framing == measurement.NoFraming && p.framed*2 > p.keyed && o.Format != measurement.BSON {
-		o.Framing = measurement.AutoFrame
-	}
-	o.Parse, o.List, o.FieldName, o.FieldValue, o.Rename, o.Numbers = nil, nil, "", "", nil, ""
-	o.TimeField, o.TimeFormat, o.Root, o.Fields, o.Drop = "", "auto", "", "", nil
-	o.MetaFrom, o.MetaField, o.MetaFields = measurement.MetaFromValue, "", nil
-	return o
-}
-
-// settings are the options as settings, where they are not the defaults or not what is in effect.
-func (p *proposer) settings(o measurement.Options) (list []Setting) {
-	add := func(name, value, current, fallback string) {
-		if value != fallback || value != current {
-			list = append(list, Setting{name, value})
-		}
-	}
-	now := p.current
-	add("EVENT_FORMAT", string(o.Format), cmp.Or(string(now.Format), "json"), "json")
-	add("EVENT_COMPRESSION", string(o.Compression), cmp.Or(string(now.Compression), "none"), "none")
-	add("EVENT_FRAMING", string(o.Framing), cmp.Or(string(now.Framing), "none"), "none")
-	add("EVENT_PARSE", strings.Join(o.Parse, ","), strings.Join(now.Parse, ","), "")
-	add("EVENT_LIST", strings.Join(o.List, ","), strings.Join(now.List, ","), "")
-	add("EVENT_SKIP", strings.Join(o.Skip, ","), strings.Join(now.Skip, ","), "")
-	add("EVENT_FIELD_NAME", o.FieldName, now.FieldName, "")
-	add("EVENT_FIELD_VALUE", o.FieldValue, now.FieldValue, "")
-	add("EVENT_RENAME", strings.Join(o.Rename, ","), strings.Join(now.Rename, ","), "")
-	add("EVENT_ROOT", o.Root, now.Root, "")
-	add("EVENT_TIME_FIELD", o.TimeField, now.TimeField, "time")
-	add("EVENT_TIME_FORMAT", cmp.Or(o.TimeFormat, "auto"), cmp.Or(now.TimeFormat, "auto"), "auto")
-	add("EVENT_META_FROM", cmp.Or(string(o.MetaFrom), "value"), cmp.Or(string(now.MetaFrom), "value"), "value")
-	if o.MetaField != "" {
-		add("EVENT_META_FIELD", o.MetaField, now.MetaField, "meta")
-	} else if now.MetaField != "" && now.MetaField != "meta" {
-		add("EVENT_META_FIELD", "", now.MetaField, "")
-	}
-	add("EVENT_META_FIELDS", strings.Join(o.MetaFields, ","), strings.Join(now.MetaFields, ","), "")
-	add("EVENT_FIELDS", o.Fields, now.Fields, "")
-	add("EVENT_DROP", strings.Join(o.Drop, ","), strings.Join(now.Drop, ","), "")
-	add("EVENT_NUMBERS", cmp.Or(string(o.Numbers), "json"), cmp.Or(string(now.Numbers), "json"), "json")
 	return list
 }

@@ -55,7 +55,7 @@ func (p *Program) dlqShowCommand() *cobra.Command {
 			value, by := again.decoderOf(&f.Letter).Text(f.Letter.Value)
 			return p.show(newShownLetter(f, value, now), func(w io.Writer) {
 				printLetter(w, f, now)
-				printValue(w, &f.Letter, value, by, from.config.Event.Format == string(measurement.BSON), now)
+				printValue(w, &f.Letter, value, by, measurement.Format(from.config.ForTopic(f.Letter.Topic).Event.Format), now)
 			})
 		})
 	})
@@ -189,7 +189,7 @@ func printLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError) {
 }
 
 // printValue prints a letter's value as it is without its producer's compression.
-func printValue(w io.Writer, l *record.Letter, value []byte, by measurement.Compression, asBSON bool, now *measurement.DecodeError) {
+func printValue(w io.Writer, l *record.Letter, value []byte, by measurement.Compression, format measurement.Format, now *measurement.DecodeError) {
 	if l.Value == nil {
 		fmt.Fprint(w, "\nThe value is null.\n\n")
 		return
@@ -197,7 +197,7 @@ func printValue(w io.Writer, l *record.Letter, value []byte, by measurement.Comp
 	if by != measurement.NoCompression {
 		fmt.Fprintf(w, "\nThe value is compressed by %s (%s), and unfolds to %s:\n", by, words.Count(len(l.Value), "byte"), words.Count(len(value), "byte"))
 	}
-	fmt.Fprintf(w, "\n%s\n", markedValue(value, asBSON, failingPath(l, now)))
+	fmt.Fprintf(w, "\n%s\n", markedValue(value, format, failingPath(l, now)))
 }
 
 // verdictNow says what would become of the record if it were driven back.

@@ -32,7 +32,7 @@ func readRecipes(t *testing.T, chapter string) (list []recipe) {
 		if len(parts) == 1 && list == nil {
 			continue // what stands before the first
 		}
-		if len(parts) != 7 || !strings.HasPrefix(parts[1], "json\n") || !strings.HasPrefix(parts[3], "sh\n") || !strings.HasPrefix(parts[5], "json\n") {
+		if len(parts) != 7 || !strings.HasPrefix(parts[1], "json\n") && !strings.HasPrefix(parts[1], "text\n") || !strings.HasPrefix(parts[3], "sh\n") || !strings.HasPrefix(parts[5], "json\n") {
 			t.Fatalf("%s: not an event, settings and a measurement, but %d parts", name, len(parts))
 		}
 		block := func(i int) string {

@@ -12,16 +12,19 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/measurement"
 )
 
 // shownBytes is how much is shown of a value that is no text.
 const shownBytes = 1 << 10
 
 // markedValue shows a record's value for a person, with a line of carets under the field that a dotted path leads to, or
-// under the place where the text ceases to be JSON. It changes nothing of a JSON value but its white space. asBSON: the
-// value should be a BSON document.
-func markedValue(value []byte, asBSON bool, path string) string {
-	if asBSON {
+// under the place where the text ceases to be JSON. It changes nothing of a JSON value but its white space. Lines are shown as they are.
+func markedValue(value []byte, format measurement.Format, path string) string {
+	if format == measurement.Influx && isText(value) {
+		return withCarets(value, span{-1, -1})
+	}
+	if format == measurement.BSON {
 		if raw := bson.Raw(value); raw.Validate() == nil {
 			if text, err := bson.MarshalExtJSONIndent(raw, false, false, "", "  "); err == nil {
 				return marked(text, path)

@@ -68,11 +68,16 @@ func BenchmarkDecode(b *testing.B) {
 		{"bson-order", BSON, valuesInBSON(b, variedEvents(true)...)},
 		{"bson-dotted", BSON, valuesInBSON(b, flat)},
 		{"dotted", JSON, []string{flat}},
+		{"line", Influx, []string{exampleLine + "\n"}},
+		{"line-values", Influx, variedLines()},
 	}
 	for _, benchmark := range benchmarks {
 		b.Run(benchmark.name, func(b *testing.B) {
 			o := plainOptions
-			o.Format = benchmark.format
+			if o.Format = benchmark.format; o.Format == Influx {
+				o, _ = DefaultPaths(Influx)
+				o.Format, o.StoredTime, o.StoredMeta = Influx, "time", "meta"
+			}
 			benchmarkDecode(b, o, benchmark.values...)
 		})
 	}
@@ -110,6 +115,20 @@ func variedEvents(shuffled bool) (events []string) {
 		events = append(events, "{"+strings.Join(members, ",")+"}")
 	}
 	return events
+}
+
+// exampleLine is exampleEvent as a line.
+const exampleLine = `air,host=sensor-0042,site=a1 temp=21.375,humidity=47i,pressure=1013.25,battery=3.71,rssi=-67i 1700000000123000000`
+
+// variedLines are like exampleLine, each with other values.
+func variedLines() (lines []string) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		lines = append(lines, fmt.Sprintf("air,host=sensor-%04d,site=a%d temp=%.3f,humidity=%di,pressure=%.2f,battery=%.2f,rssi=-%di %d\n",
+			random.IntN(10000), random.IntN(10), random.Float64()*60-20, random.IntN(100), 900+random.Float64()*200, 3+random.Float64(),
+			10+random.IntN(90), 1_700_000_000_000_000_000+random.Int64N(3600e9)))
+	}
+	return lines
 }
 
 func BenchmarkDecodePaths(b *testing.B) {

@@ -58,6 +58,18 @@ func isLineProtocol(value []byte) bool {
 	return bytes.IndexByte([]byte(`0123456789-."tTfF`), first[0]) >= 0 && isDigits(bytes.TrimPrefix(time, []byte{'-'}))
 }
 
+// IsLines reports whether a value is a record of lines, by its first one.
+func IsLines(value []byte) bool {
+	value = bytes.TrimPrefix(value, []byte(byteOrderMark))
+	var l lineReader
+	l.begin(value)
+	if !l.more() || !isLineProtocol(value[l.at:]) {
+		return false
+	}
+	_, err := l.read(0)
+	return err == nil
+}
+
 // isSeries reports whether a text is a measurement's name and its tags, each behind a comma.
 func isSeries(text []byte) bool {
 	plain := strings.NewReplacer(`\,`, "", `\=`, "").Replace(string(text))

@@ -54,7 +54,7 @@ func TestEncodingsAreNamed(t *testing.T) {
 		{"\x04\x22\x4d\x18\x64\x40\xa7", "is compressed by lz4"},
 		{"BZh91AY&SY", "is compressed by bzip2"},
 		{"Obj\x01\x04\x14avro.codec", "begins as an Avro file"},
-		{"cpu,cpu=cpu-total,host=a usage_idle=93.1,usage_user=4.2 1700000000000000000", `is InfluxDB's line protocol: set data_format = "json" in Telegraf's Kafka output`},
+		{"cpu,cpu=cpu-total,host=a usage_idle=93.1,usage_user=4.2 1700000000000000000", "is InfluxDB's line protocol: set EVENT_FORMAT=influx"},
 		{"mem,host=a free=12i,ok=true,state=\"fine, really\" 1700000000000000000\n", "is InfluxDB's line protocol"},
 		{"weather\\ report,site=north\\,east temperature=21.4\r\nweather,site=south temperature=22.1\r\n", "is InfluxDB's line protocol"},
 		{"m v=-1 -5", "is InfluxDB's line protocol"},

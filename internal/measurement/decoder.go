@@ -29,10 +29,13 @@ type Decoder struct {
 	paths   paths
 	json    *jsonReader
 	bson    bsonChecker
-	walker  *bsonWalker // of the format BSON
-	nester  nester
-	stages  *stages
-	quick   quick
+	walker  *bsonWalker // of formats whose events are BSON
+	lines   lineReader
+	// quickLines is nil where lines are stored otherwise than it does.
+	quickLines *quickLines
+	nester     nester
+	stages     *stages
+	quick      quick
 
 	inflater *Inflater
 	deflater deflater
@@ -93,9 +96,10 @@ func New(options Options) (*Decoder, error) {
 	d.quick = newQuick(d)
 	d.stages = newStages(&d.options)
 	d.quick.off = d.stages.active || d.paths.inHeader
-	if options.Format == BSON && !d.stages.active && !d.paths.ofRecord && options.TimeExact == "" && options.Numbers == NumbersInJSON {
+	if (options.Format == BSON || options.Format == Influx) && !d.stages.active && !d.paths.ofRecord && options.TimeExact == "" && options.Numbers == NumbersInJSON {
 		d.walker = newBSONWalker(d)
 	}
+	d.quickLines = newQuickLines(d)
 	return d, nil
 }
 
@@ -126,6 +130,7 @@ func (d *Decoder) reset(r record.Record) {
 		d.quick.drop()
 		d.stages.drop()
 		d.inflater.drop()
+		d.lines.out = nil
 	}
 	d.value, d.unfolded, d.deflater = nil, 0, deflater{}
 	d.record, d.results, d.out = r, d.results[:0], d.out[:0]
@@ -136,7 +141,7 @@ func (d *Decoder) reset(r record.Record) {
 // bufferBytes is what the buffers that a large record makes large take, nearly.
 func (d *Decoder) bufferBytes() int {
 	const resultBytes, viewBytes = 112, 56
-	n := cap(d.inflater.out) + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
+	n := cap(d.inflater.out) + cap(d.lines.out) + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
 		viewBytes*(cap(d.names)+cap(d.fields)+cap(d.nester.entries))
 	if d.stages.active {
 		n += d.stages.bufferBytes()
@@ -170,10 +175,15 @@ func (d *Decoder) decode() *DecodeError {
 			return err
 		}
 	}
-	if d.options.Format == BSON {
+	switch d.options.Format {
+	case BSON:
 		return d.decodeBSON()
+	case Influx:
+		d.text = bytes.TrimPrefix(d.value, []byte(byteOrderMark))
+		return d.decodeLines()
+	default:
+		return d.decodeJSON()
 	}
-	return d.decodeJSON()
 }
 
 func (d *Decoder) decodeBSON() *DecodeError {

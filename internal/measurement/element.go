@@ -17,6 +17,10 @@ func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
 	if err != nil {
 		return nil, false
 	}
+	if d.options.Format == Influx {
+		line, ok := d.lineOf(text, int(part))
+		return d.wrapped(wrap, line), ok
+	}
 	if d.options.Format == BSON {
 		if len(d.stages.lists) == 0 || d.bson.check(text) != nil || d.stages.open(text, d.bson.dotted) != nil || int(part) >= d.stages.events() {
 			return nil, false
@@ -108,6 +112,9 @@ func (d *Decoder) Events(r record.Record) (events [][]byte) {
 	_, text, err := d.unwrap(r.Value)
 	if err != nil {
 		return nil
+	}
+	if d.options.Format == Influx {
+		return d.linesOf(text, &r)
 	}
 	if d.options.Format == BSON {
 		if d.bson.check(text) == nil {

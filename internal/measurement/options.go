@@ -16,6 +16,7 @@ const (
 	JSON    Format = "json"    // one object, or an array of objects
 	ExtJSON Format = "extjson" // the same with MongoDB's Extended JSON, relaxed or canonical
 	BSON    Format = "bson"    // one document
+	Influx  Format = "influx"  // lines of InfluxDB's line protocol
 )
 
 // MetaSource says where the identity of a measurement's series comes from.
@@ -124,8 +125,11 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func (o Options) validate() error {
-	if o.Format != JSON && o.Format != ExtJSON && o.Format != BSON {
-		return fmt.Errorf("format %q is none of json, extjson, bson", o.Format)
+	if o.Format != JSON && o.Format != ExtJSON && o.Format != BSON && o.Format != Influx {
+		return fmt.Errorf("format %q is none of json, extjson, bson, influx", o.Format)
+	}
+	if len(o.List) > 0 && !HasLists(o.Format) {
+		return fmt.Errorf("lists are taken apart, and events of the format %s have none", o.Format)
 	}
 	if o.MetaFrom != MetaFromValue && o.MetaFrom != MetaFromKey && o.MetaFrom != MetaFromNone {
 		return fmt.Errorf("source of meta %q is none of value, key, none", o.MetaFrom)
@@ -148,8 +152,8 @@ func (o Options) validate() error {
 	if err := CheckExact(o.TimeExact, o.StoredTime, o.StoredMeta); err != nil {
 		return fmt.Errorf("field for the exact time %q %w", o.TimeExact, err)
 	}
-	if o.Framing != NoFraming && (o.Framing != Confluent && o.Framing != AutoFrame || o.Format == BSON) {
-		return fmt.Errorf("framing %q of %s is none of none and, not with bson, confluent, auto", o.Framing, o.Format)
+	if o.Framing != NoFraming && (o.Framing != Confluent && o.Framing != AutoFrame || !HasFrames(o.Format)) {
+		return fmt.Errorf("framing %q of %s is none of none and, with json and extjson, confluent, auto", o.Framing, o.Format)
 	}
 	if !slices.Contains(Compressions(), o.Compression) {
 		return fmt.Errorf("compression %q is none of none, gzip, zlib, zstd, auto", o.Compression)
@@ -162,6 +166,12 @@ func (o Options) validate() error {
 	}
 	return nil
 }
+
+// HasFrames reports whether a schema registry's frame may stand before events of a format.
+func HasFrames(f Format) bool { return f == JSON || f == ExtJSON }
+
+// HasLists reports whether events of a format may have lists of objects.
+func HasLists(f Format) bool { return f != Influx }
 
 // validateMeta refuses more or less than one source of meta.
 func (o *Options) validateMeta() error {

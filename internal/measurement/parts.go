@@ -91,14 +91,20 @@ func (d *Decoder) decodePart() *DecodeError {
 		}
 	}
 	text := bytes.TrimLeft(d.text[start:d.json.offset()], ", \t\r\n")
+	return d.decodeDocument(d.json.out, d.json.dotted, err, text)
+}
+
+// decodeDocument decodes a document of several in the record, whose text in the record is given, or adds the error that it has
+// already. Its own error is of the whole record.
+func (d *Decoder) decodeDocument(document []byte, dotted bool, err *DecodeError, text []byte) *DecodeError {
 	if err == nil && d.stages.active {
-		if err = d.stages.open(d.json.out, d.json.dotted); err == nil {
+		if err = d.stages.open(document, dotted); err == nil {
 			return d.decodeEvents(text)
 		}
 	}
 	var m Measurement
 	if written := len(d.out); err == nil {
-		if err = d.shapePart(d.json.out, d.json.dotted, &m); err != nil {
+		if err = d.shapePart(document, dotted, &m); err != nil {
 			d.out = d.out[:written]
 		}
 	}

@@ -10,6 +10,7 @@ type Reason string
 const (
 	NotJSON           Reason = "not_json"
 	NotBSON           Reason = "not_bson"
+	NotInflux         Reason = "not_influx"
 	NotObject         Reason = "not_object"
 	Empty             Reason = "empty"
 	BadCompression    Reason = "bad_compression"
@@ -34,7 +35,7 @@ const (
 // Reasons lists all reasons, in the order of the documents.
 func Reasons() []Reason {
 	return []Reason{
-		NotJSON, NotBSON, BadCompression, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
+		NotJSON, NotBSON, NotInflux, BadCompression, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
 		BadFieldName, DuplicateField, TooDeep, TooLarge, BadNumber, BadUTF8, BadElements, Unreadable, RefusedByDatabase,
 		InternalError,
 	}

@@ -52,6 +52,7 @@ func TestReasons(t *testing.T) {
 		{NotBSON, "x", "malformed or cut", inFormat(BSON), unhex("0b00000010780001000000")},
 		{BadCompression, "", "is JSON that is not compressed, and EVENT_COMPRESSION=gzip", with(func(o *Options) { o.Compression = Gzip }), event("")},
 		{BadCompression, "", "is damaged or cut", with(func(o *Options) { o.Compression = AutoCompression }), "\x1f\x8b\x08"},
+		{NotInflux, "", "a field is written name=value", lineOptions(), "cpu v"},
 		{NotObject, "", `"42" is no object`, plainOptions, ` 42 `},
 		{NotObject, "", "is no object", plainOptions, `"text"`},
 		{Empty, "", "0 bytes", plainOptions, ``},

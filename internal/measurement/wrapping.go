@@ -18,10 +18,17 @@ type wrapping struct {
 // unwrap takes the wrapping off a value that can be read without its keys and headers.
 func (d *Decoder) unwrap(value []byte) (w wrapping, text []byte, err *DecodeError) {
 	w.compression = d.compression(value)
-	if text, err = d.inflate(value); err == nil && d.options.Format != BSON {
+	if text, err = d.inflate(value); err != nil {
+		return w, nil, err
+	}
+	switch d.options.Format {
+	case BSON:
+	case Influx:
+		text = bytes.TrimPrefix(text, []byte(byteOrderMark))
+	default:
 		w.frame, text = d.cutFrame(text)
 	}
-	return w, text, err
+	return w, text, nil
 }
 
 // wrapped is an element of a record as a value of its own, in the record's wrapping, so that it can go back to the record's

@@ -1,0 +1,129 @@
+package measurement
+
+import (
+	"bytes"
+
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
+)
+
+// The format's own settings of paths: the fields of Telegraf's events.
+const (
+	lineTime   = "timestamp"
+	lineFields = "fields"
+)
+
+var lineMeta = []string{"name", "tags"}
+
+// DefaultPaths are the paths that a format's events have by themselves; other formats have none.
+func DefaultPaths(f Format) (o Options, known bool) {
+	if f != Influx {
+		return o, false
+	}
+	return Options{TimeField: lineTime, MetaFields: lineMeta, Fields: lineFields}, true
+}
+
+// decodeLines decodes a record of lines.
+func (d *Decoder) decodeLines() *DecodeError {
+	l := &d.lines
+	l.begin(d.text)
+	if !l.more() {
+		return newError(Empty, "", "the value has no line but blank ones and comments: send a null value where a tombstone is meant")
+	}
+	for several := false; ; several = true {
+		if d.parts == timeseries.MaxParts {
+			return newError(TooLarge, "", "the record has more than %d lines: send several records", timeseries.MaxParts)
+		}
+		var m Measurement
+		var event, line []byte
+		var err *DecodeError
+		isQuick := d.quickLines != nil && !d.isTooBad() && d.readLineQuickly(&m)
+		if !isQuick {
+			event, err = l.read(d.record.Timestamp)
+			line = l.line()
+		}
+		switch more := l.more(); {
+		case more || several:
+			if isQuick {
+				d.addPart(m, nil)
+			} else if err = d.decodeLine(event, line, err); err != nil {
+				return err
+			}
+			if !more {
+				return d.tooManyBad()
+			}
+		case isQuick:
+			d.add(m)
+			return nil
+		default:
+			return d.onlyLine(event, err)
+		}
+	}
+}
+
+// onlyLine decodes the event of the record's only line, or the error of reading it.
+func (d *Decoder) onlyLine(event []byte, err *DecodeError) *DecodeError {
+	if err != nil {
+		return d.notInflux(err)
+	}
+	var m Measurement
+	if d.walker != nil && d.walker.decode(event, &m) {
+		d.add(m)
+		return nil
+	}
+	return d.single(event, d.lines.dotted)
+}
+
+// decodeLine decodes the event of one of several lines, or adds the error of reading it. Its own error is of the whole record.
+func (d *Decoder) decodeLine(event, line []byte, err *DecodeError) *DecodeError {
+	if d.isTooBad() {
+		d.parts++
+		return nil
+	}
+	var m Measurement
+	if err == nil && d.walker != nil && d.walker.decode(event, &m) {
+		d.addPart(m, nil)
+		return nil
+	}
+	return d.decodeDocument(event, d.lines.dotted, err, line)
+}
+
+// notInflux explains a record of one line that is none. The error is the reader's.
+func (d *Decoder) notInflux(err *DecodeError) *DecodeError {
+	switch form := d.formOf(d.text); {
+	case err.Reason != NotInflux:
+		return err
+	case isJSONStart(d.text):
+		return newError(NotInflux, "", "the value begins as JSON does: set EVENT_FORMAT=json, or data_format = \"influx\" in Telegraf's output")
+	case form != "" && !isLineProtocol(d.text):
+		return newError(NotInflux, "", "the value %s", form)
+	}
+	return err
+}
+
+// lineOf is one of several lines of a text; false: there is only one, or no such one.
+func (d *Decoder) lineOf(text []byte, part int) ([]byte, bool) {
+	var l lineReader
+	l.begin(text)
+	for i := 0; l.more(); i++ {
+		_, _ = l.read(0) // Where a line ends does not depend on what is wrong with it.
+		if i == part {
+			line := l.line()
+			return line, i > 0 || l.more()
+		}
+		l.out = l.out[:0]
+	}
+	return nil, false
+}
+
+// linesOf are the events of a text's lines, without those that cannot be read.
+func (d *Decoder) linesOf(text []byte, r *record.Record) (events [][]byte) {
+	var l lineReader
+	l.begin(text)
+	for l.more() {
+		if event, err := l.read(r.Timestamp); err == nil {
+			events = d.appendEvents(events, bytes.Clone(event), l.dotted)
+		}
+	}
+	return events
+}

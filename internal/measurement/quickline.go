@@ -1,0 +1,182 @@
+package measurement
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// quickLines makes measurements of lines without their events, where meta is the name with the tags, and the fields are stored. It
+// remembers the names of tags and fields, and which name came behind which: all that the rules say of a name is known when it
+// comes again. Lines that it does not take, wrong or unusual, are for lineReader and shape, which say what is wrong.
+type quickLines struct {
+	tags, fields lineNames
+	line         uint64 // counts lines, so that what an earlier one has seen need not be wiped off
+}
+
+// lineNames are the names of tags, or those of fields.
+type lineNames struct {
+	first  lineName // stands before the first name of a line
+	byName map[string]*lineName
+}
+
+// lineName is a name that came before.
+type lineName struct {
+	text   []byte // the name and its equals sign, as in lines
+	header []byte // of a BSON element
+	usual  bool   // it is stored as it is
+	rises  bool   // the next name is behind this one in the order of bytes
+	next   *lineName
+	seen   uint64 // the line that it was seen in last
+}
+
+// newQuickLines makes the reader for a decoder; nil: its options store lines otherwise.
+func newQuickLines(d *Decoder) *quickLines {
+	o := &d.options
+	if o.Format != Influx || d.stages.active || o.TimeField != lineTime || !slices.Equal(o.MetaFields, lineMeta) || o.Fields != lineFields ||
+		o.Root != "" || len(o.Drop) > 0 || o.TimeExact != "" || o.Numbers != NumbersInJSON {
+		return nil
+	}
+	q := &quickLines{}
+	q.forget()
+	return q
+}
+
+// forget forgets the names.
+func (q *quickLines) forget() {
+	q.tags, q.fields = lineNames{byName: map[string]*lineName{}}, lineNames{byName: map[string]*lineName{}}
+}
+
+// readLineQuickly makes the measurement of the line that the reader stands at, and goes behind it. False: the reader stands where it
+// stood.
+func (d *Decoder) readLineQuickly(m *Measurement) bool {
+	l, q := &d.lines, d.quickLines
+	l.start, l.i, l.seen = l.at, l.at, 0
+	q.line++
+	start := len(l.out)
+	if !d.measureLine(m) || !utf8.Valid(l.text[l.start:l.i]) {
+		l.out = l.out[:start]
+		if len(q.tags.byName)+len(q.fields.byName) > maxPlaces {
+			q.forget()
+		}
+		return false
+	}
+	l.at = l.i
+	return true
+}
+
+// measureLine appends meta and fields, and sets the measurement.
+func (d *Decoder) measureLine(m *Measurement) bool {
+	l, start := &d.lines, len(d.lines.out)
+	l.out = append(l.out, 0, 0, 0, 0, byte(bson.TypeString))
+	l.out = append(l.out, "name\x00\x00\x00\x00\x00"...)
+	if l.string(endsName) == 0 || !d.quickTags() {
+		return false
+	}
+	l.out = rawbson.EndDocument(l.out, start)
+	middle := len(l.out)
+	fields := d.quickFields()
+	if fields == 0 || middle-start > maxMetaBytes || !fitsDocument(len(l.out)-middle, fields) {
+		return false
+	}
+	kind, nanos, err := l.time()
+	if err != nil {
+		return false
+	}
+	timestamp := d.record.Timestamp
+	when := readingOf(timestamp)
+	if ok := kind != 0 || timestamp >= 0; kind != 0 {
+		if when, ok = d.time.parseInteger(nanos); !ok {
+			return false
+		}
+	} else if !ok {
+		return false
+	}
+	m.Time = when.millis
+	m.Meta = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: l.out[start:middle:middle]}
+	m.Elements = l.out[middle:len(l.out):len(l.out)]
+	return d.options.side(when.millis, timestamp) == 0
+}
+
+// quickTags appends the tags, which must stand in the order of their names.
+func (d *Decoder) quickTags() bool {
+	l, q := &d.lines, d.quickLines
+	l.out = append(l.out, byte(bson.TypeEmbeddedDocument))
+	l.out = append(l.out, "tags\x00\x00\x00\x00\x00"...)
+	start := len(l.out) - 4
+	for name := &q.tags.first; l.is(','); {
+		l.i++
+		before := name
+		if name = d.nameOf(&q.tags, before); name == nil || before != &q.tags.first && !before.rises {
+			return false
+		}
+		l.out = append(l.out, name.header...)
+		l.out = append(l.out, 0, 0, 0, 0)
+		if l.string(endsKey) == 0 {
+			return false
+		}
+	}
+	l.out = rawbson.EndDocument(l.out, start)
+	return l.blank()
+}
+
+// quickFields appends the fields, and returns how many there are; 0: something is not taken.
+func (d *Decoder) quickFields() (n int) {
+	l, q := &d.lines, d.quickLines
+	for name := &q.fields.first; ; l.i++ {
+		if name = d.nameOf(&q.fields, name); name == nil || name.seen == q.line {
+			return 0
+		}
+		name.seen = q.line
+		at := len(l.out)
+		l.out = append(l.out, name.header...)
+		kind, err := l.value()
+		if err != nil {
+			return 0
+		}
+		l.out[at] = byte(kind)
+		if n++; !l.is(',') {
+			return n
+		}
+	}
+}
+
+// nameOf reads a name and its equals sign; nil: it is not stored as it is.
+func (d *Decoder) nameOf(names *lineNames, before *lineName) *lineName {
+	l := &d.lines
+	name := before.next
+	if rest := l.text[l.i:]; name == nil || len(rest) < len(name.text) || string(rest[:len(name.text)]) != string(name.text) {
+		end := bytes.IndexByte(rest, '=')
+		if end <= 0 {
+			return nil
+		}
+		text := rest[:end+1]
+		if name = names.byName[string(text)]; name == nil {
+			if end > maxLiteral {
+				return nil
+			}
+			name = d.newLineName(text, names == &d.quickLines.fields)
+			names.byName[string(name.text)] = name
+		}
+		before.next, before.rises = name, bytes.Compare(before.header, name.header) < 0
+	}
+	if !name.usual {
+		return nil
+	}
+	l.i += len(name.text)
+	return name
+}
+
+// newLineName remembers a name.
+func (d *Decoder) newLineName(text []byte, isField bool) *lineName {
+	name := text[:len(text)-1]
+	usual := isUsualName(name) && utf8.Valid(name) && !(isField && d.options.isReserved(name))
+	for _, c := range name {
+		usual = usual && lineClasses[c] == 0
+	}
+	return &lineName{text: bytes.Clone(text), header: rawbson.AppendHeader(nil, bson.TypeString, name), usual: usual}
+}
