@@ -34,10 +34,14 @@ func TestLinesBecomeMeasurements(t *testing.T) {
 		{`weather\ report,si\,te=nor\=th,a=\ x\\z y=1 1700000000000000000`, "1700000000000", `{"name":"weather report","tags":{"a":" x\\\\z","si,te":"nor=th"}}`, `{"y":1.0}`},
 		{`m b=t,c=F,d=TRUE,e=false,s="a \"b\" \\ \n, =c" 1700000000000000000`, "1700000000000", `{"name":"m","tags":{}}`, `{"b":true,"c":false,"d":true,"e":false,"s":"a \"b\" \\ \\n, =c"}`},
 		{"m s=\"two\nlines\",v=2 1700000000000000000", "1700000000000", `{"name":"m","tags":{}}`, `{"s":"two\nlines","v":2.0}`},
-		{`m a=-1i,b=2147483648i,c=-9223372036854775808i,d=18446744073709551615u,e=7u,f=007i 1700000000000000000`, "1700000000000", `{"name":"m","tags":{}}`,
-			`{"a":-1,"b":2147483648,"c":-9223372036854775808,"d":1.8446744073709552E+19,"e":7,"f":7}`},
-		{`m a=1.,b=.5,c=-.5,d=1e3,e=1.5E-3,f=+2,g=-0,h=12345678901234567890 1700000000000000000`, "1700000000000", `{"name":"m","tags":{}}`,
-			`{"a":1.0,"b":0.5,"c":-0.5,"d":1000.0,"e":0.0015,"f":2.0,"g":-0.0,"h":1.2345678901234567E+19}`},
+		{
+			`m a=-1i,b=2147483648i,c=-9223372036854775808i,d=18446744073709551615u,e=7u,f=007i 1700000000000000000`, "1700000000000", `{"name":"m","tags":{}}`,
+			`{"a":-1,"b":2147483648,"c":-9223372036854775808,"d":1.8446744073709552E+19,"e":7,"f":7}`,
+		},
+		{
+			`m a=1.,b=.5,c=-.5,d=1e3,e=1.5E-3,f=+2,g=-0,h=12345678901234567890 1700000000000000000`, "1700000000000", `{"name":"m","tags":{}}`,
+			`{"a":1.0,"b":0.5,"c":-0.5,"d":1000.0,"e":0.0015,"f":2.0,"g":-0.0,"h":1.2345678901234567E+19}`,
+		},
 		{`m a.b=1,a.c=2i 1700000000000000000`, "1700000000000", `{"name":"m","tags":{}}`, `{"a":{"b":1.0,"c":2}}`},
 		{`m,größe=ü é="ä" 1700000000000000000`, "1700000000000", `{"name":"m","tags":{"größe":"ü"}}`, `{"é":"ä"}`},
 		{`m v=1 1700000000`, "1700000000000", `{"name":"m","tags":{}}`, `{"v":1.0}`}, // a time in seconds is told by its size
@@ -68,10 +72,14 @@ func TestLinesAreStoredAsTelegrafsJSON(t *testing.T) {
 	asJSON.Format = JSON
 	lines, objects := newDecoder(t, lineOptions()), newDecoder(t, asJSON)
 	for _, test := range []struct{ line, object string }{
-		{`cpu,cpu=cpu-total,host=raynor usage_idle=93.1,n=7i 1772366400000000000`,
-			`{"fields":{"usage_idle":93.1,"n":7},"name":"cpu","tags":{"host":"raynor","cpu":"cpu-total"},"timestamp":1772366400}`},
-		{`mem,host=raynor free=12345678901i,ok=true,state="fine, really" 1772366400000000000`,
-			`{"fields":{"free":12345678901,"ok":true,"state":"fine, really"},"name":"mem","tags":{"host":"raynor"},"timestamp":1772366400}`},
+		{
+			`cpu,cpu=cpu-total,host=raynor usage_idle=93.1,n=7i 1772366400000000000`,
+			`{"fields":{"usage_idle":93.1,"n":7},"name":"cpu","tags":{"host":"raynor","cpu":"cpu-total"},"timestamp":1772366400}`,
+		},
+		{
+			`mem,host=raynor free=12345678901i,ok=true,state="fine, really" 1772366400000000000`,
+			`{"fields":{"free":12345678901,"ok":true,"state":"fine, really"},"name":"mem","tags":{"host":"raynor"},"timestamp":1772366400}`,
+		},
 		{`up v=1.5 1772366400000000000`, `{"fields":{"v":1.5},"name":"up","tags":{},"timestamp":1772366400}`},
 	} {
 		line := record.Record{Timestamp: 1772366401000, Value: []byte(test.line)}
