@@ -127,3 +127,33 @@ func TestWrongFiles(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFormatsOfTopicsHaveTheirOwnPaths: a topic whose events have another format has the paths of that format, unless they are set.
+func TestFormatsOfTopicsHaveTheirOwnPaths(t *testing.T) {
+	c, err := onlyFrom(t, `
+KAFKA_BROKERS: kafka-1:9092
+KAFKA_TOPICS: [telegraf, otel, plain]
+MONGODB_URI: mongodb://db
+EVENT_FORMAT: influx
+topics:
+  otel:
+    EVENT_FORMAT: otlp
+    EVENT_COMPRESSION: gzip
+  plain:
+    EVENT_FORMAT: json
+    EVENT_META_FIELDS: [sensor]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for topic, want := range map[string]string{
+		"telegraf": "timestamp name,tags fields none",
+		"otel":     "time kind,name,unit,temporality,monotonic,resource,scope,attributes  gzip",
+		"plain":    "time sensor  none",
+	} {
+		e := c.ForTopic(topic).Event
+		if got := e.TimeField + " " + strings.Join(e.MetaFields, ",") + " " + e.Fields + " " + e.Compression; got != want {
+			t.Errorf("%s: %s, want %s", topic, got, want)
+		}
+	}
+}

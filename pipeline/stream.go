@@ -126,7 +126,7 @@ func (w *Worker) take(r *record.Record) (work int) {
 	for range w.o.Decoder.Skipped() {
 		w.metrics.skipped(eventSkip)
 	}
-	if len(results) == 0 && w.o.Decoder.Skipped() == 0 { // its root is null
+	for range w.o.Decoder.Tombstones() {
 		w.metrics.skipped("tombstone")
 	}
 	for i := range results {

@@ -143,12 +143,13 @@ func badEvents() []badRecord {
 func TestEachReasonIsReadBack(t *testing.T) {
 	s := newStage(t)
 	s.env["DLQ_TOPIC"], s.env["EVENT_MAX_BYTES"] = s.topic+".dlq", "64KiB"
-	asBSON, asLines, compressed, lists, failing := newStage(t), newStage(t), newStage(t), newStage(t), newStage(t)
-	for _, other := range []*stage{asBSON, asLines, compressed, lists, failing} {
+	asBSON, asLines, asRequests, compressed, lists, failing := newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t)
+	for _, other := range []*stage{asBSON, asLines, asRequests, compressed, lists, failing} {
 		other.env["DLQ_TOPIC"] = s.env["DLQ_TOPIC"]
 	}
 	asBSON.env["EVENT_FORMAT"] = "bson"
 	asLines.env["EVENT_FORMAT"] = "influx"
+	asRequests.env["EVENT_FORMAT"] = "otlp"
 	compressed.env["EVENT_COMPRESSION"] = "gzip"
 	lists.env["EVENT_LIST"] = "readings"
 
@@ -161,6 +162,8 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	bad = append(bad, badRecord{measurement.NotBSON, "{}", ""})
 	asLines.send("cpu v=")
 	bad = append(bad, badRecord{measurement.NotInflux, "cpu v=", "fields.v"})
+	asRequests.send("\x0a\x05")
+	bad = append(bad, badRecord{measurement.NotOTLP, "\x0a\x05", ""})
 	compressed.send("\x1f\x8b\x08")
 	bad = append(bad, badRecord{measurement.BadCompression, "\x1f\x8b\x08", ""})
 	lists.send(`{"time":1700000000,"meta":1}`)
@@ -171,11 +174,12 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	s.consumeThrough(func(*pipeline.Options) {})
 	asBSON.consumeThrough(func(*pipeline.Options) {})
 	asLines.consumeThrough(func(*pipeline.Options) {})
+	asRequests.consumeThrough(func(*pipeline.Options) {})
 	compressed.consumeThrough(func(*pipeline.Options) {})
 	lists.consumeThrough(func(*pipeline.Options) {})
 	failing.consumeThrough(func(o *pipeline.Options) { o.Decoder = nil }) // a bug that no record can make
 
-	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, asLines.topic, compressed.topic, lists.topic, failing.topic}, ",")
+	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, asLines.topic, asRequests.topic, compressed.topic, lists.topic, failing.topic}, ",")
 	s.awaitStats(bad)
 	for _, r := range bad {
 		s.showsLetter(r)

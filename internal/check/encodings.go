@@ -20,14 +20,15 @@ type object = map[string]any
 type encodings struct {
 	records  int // with a value
 	bson     int
-	lines    int // lines of InfluxDB's line protocol
 	framed   int // JSON behind a schema registry's frame
 	plain    int // JSON without one
 	extended int // JSON with names of Extended JSON
 	// compressed counts the records that their producer compressed, by how.
 	compressed map[measurement.Compression]int
 	inflater   *measurement.Inflater
-	liner      *measurement.Decoder // of lines
+	// readers are decoders of formats that are neither JSON nor BSON, byFormat counts their records.
+	readers  map[measurement.Format]*measurement.Decoder
+	byFormat map[measurement.Format]int
 	// strange counts the records that are neither JSON nor BSON as they stand, by what they look like.
 	strange map[*measurement.Form]int
 	odd     int // the sum of strange
@@ -37,13 +38,18 @@ type encodings struct {
 const mostInflated = 64 << 20
 
 func newEncodings() encodings {
-	liner, err := measurement.New(measurement.Options{Format: measurement.Influx, MetaFrom: measurement.MetaFromNone, MaxBytes: mostInflated})
-	if err != nil {
-		panic("waterwheel: options that are constant: " + err.Error())
+	e := encodings{
+		strange: map[*measurement.Form]int{}, compressed: map[measurement.Compression]int{}, inflater: measurement.NewInflater(mostInflated),
+		readers: map[measurement.Format]*measurement.Decoder{}, byFormat: map[measurement.Format]int{},
 	}
-	return encodings{
-		strange: map[*measurement.Form]int{}, compressed: map[measurement.Compression]int{}, inflater: measurement.NewInflater(mostInflated), liner: liner,
+	for _, format := range []measurement.Format{measurement.Influx, measurement.OTLP, measurement.OTLPJSON} {
+		reader, err := measurement.New(measurement.Options{Format: format, MetaFrom: measurement.MetaFromNone, MaxBytes: mostInflated})
+		if err != nil {
+			panic("waterwheel: options that are constant: " + err.Error())
+		}
+		e.readers[format] = reader
 	}
+	return e
 }
 
 // read reads the events of a record's value, as far as it has any.
@@ -65,14 +71,13 @@ func (e *encodings) read(value []byte, timestamp int64) []object {
 		text = value[frameBytes:]
 	}
 	list, ok := readJSON(bytes.TrimPrefix(text, []byte("\ufeff")))
-	if !ok && measurement.IsLines(value) {
-		e.lines++
-		for _, event := range e.liner.Events(record.Record{Timestamp: timestamp, Value: value}) {
-			if o, ok := readDocument(event); ok {
-				list = append(list, o)
-			}
-		}
-		return list
+	switch {
+	case ok && isRequest(list):
+		return e.events(measurement.OTLPJSON, value, timestamp)
+	case !ok && measurement.IsLines(value):
+		return e.events(measurement.Influx, value, timestamp)
+	case !ok && measurement.IsRequest(value):
+		return e.events(measurement.OTLP, value, timestamp)
 	}
 	if !ok {
 		e.strange[measurement.FormOf(value)]++
@@ -89,6 +94,23 @@ func (e *encodings) read(value []byte, timestamp int64) []object {
 		e.extended++
 	}
 	return list
+}
+
+// events are those of a record in a format, as objects.
+func (e *encodings) events(format measurement.Format, value []byte, timestamp int64) (list []object) {
+	e.byFormat[format]++
+	for _, event := range e.readers[format].Events(record.Record{Timestamp: timestamp, Value: value}) {
+		if o, ok := readDocument(event); ok {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// isRequest reports whether a record is a request of OpenTelemetry's protocol with metrics.
+func isRequest(list []object) bool {
+	_, ok := list[0]["resourceMetrics"].([]any)
+	return ok && len(list) == 1
 }
 
 // framing is what stands before most events.
@@ -117,11 +139,14 @@ func (e *encodings) compression() measurement.Compression {
 
 // format is the format of most events.
 func (e *encodings) format() measurement.Format {
+	for format, n := range e.byFormat {
+		if n*2 > e.records {
+			return format
+		}
+	}
 	switch {
 	case e.bson*2 > e.records:
 		return measurement.BSON
-	case e.lines*2 > e.records:
-		return measurement.Influx
 	case e.extended*2 > e.records:
 		return measurement.ExtJSON
 	}

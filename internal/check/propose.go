@@ -84,6 +84,9 @@ type reading struct {
 // propose goes from the evidence to settings: it knows the form of the events, looks for their time, and for what names their series.
 // It does not ask which settings are in effect.
 func (p *proposer) propose() Advice {
+	if _, known := measurement.DefaultPaths(p.encodings.format()); known && p.objects == 0 {
+		return Advice{Unproposed: fmt.Sprintf("the records are read with EVENT_FORMAT=%s, and nothing is in them", p.encodings.format())}
+	}
 	if p.objects == 0 || p.encodings.odd*2 > p.encodings.records {
 		return Advice{Unproposed: p.unreadable()}
 	}

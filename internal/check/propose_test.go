@@ -88,7 +88,8 @@ func TestKnownShapesAreProposed(t *testing.T) {
 func TestNothingIsProposedWithItsReason(t *testing.T) {
 	for event, want := range map[string]string{
 		`{"time":1700000000,"meta":"a","v":1}`:      "",
-		`{"resourceMetrics":[{"scopeMetrics":[]}]}`: "with many data points in lists within lists",
+		`{"resourceMetrics":[{"scopeMetrics":[]}]}`: "the records are read with EVENT_FORMAT=otlp_json, and nothing is in them",
+		`{"resourceLogs":[{"scopeLogs":[]}]}`:       "with many data points in lists within lists",
 		`{"a":[{"b":[{"v":1}]}]}`:                   "the list b, in the list a, and lists of lists are not taken apart",
 		`{"name":"q","timeUnixNano":"1700000000000000000","attributes":[{"key":"a"}],"asDouble":4.5}`: "attributes are a list of keys and values",
 		"\x00\x00\x00\x00\x07\x02\x06abc": "Avro and Protobuf are not read",

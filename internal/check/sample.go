@@ -185,9 +185,7 @@ func (s *sampler) take(partition int32, r *record.Record) {
 		return
 	}
 	s.view.Skipped += s.decoder.Skipped()
-	if len(results) == 0 && s.decoder.Skipped() == 0 { // its root is null
-		s.view.Tombstones++
-	}
+	s.view.Tombstones += s.decoder.Tombstones()
 	for i := range results {
 		if err := results[i].Err; err != nil {
 			s.refuse(at, err)

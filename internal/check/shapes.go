@@ -31,7 +31,7 @@ type form struct {
 }
 
 // known are the forms, the most particular first.
-var known = []func(form) (form, bool){debezium, cloudEvents, telegraf, otlp, dataPoint, thingsStack, chirpStack, prometheus, texts, readings, columns, ticker}
+var known = []func(form) (form, bool){debezium, cloudEvents, telegraf, otlpPoints, otlp, dataPoint, thingsStack, chirpStack, prometheus, texts, readings, columns, ticker}
 
 // form is the form of the events of a sample.
 func (e *evidence) form(base measurement.Options) form {
@@ -124,6 +124,19 @@ func otlp(f form) (form, bool) {
 		}
 	}
 	return f, false
+}
+
+// otlpPoints are the data points of requests that a format of their own reads.
+func otlpPoints(f form) (form, bool) {
+	o, known := measurement.DefaultPaths(f.options.Format)
+	if !known || f.options.Format == measurement.Influx {
+		return f, false
+	}
+	f.name, f.times = "OpenTelemetry's requests", []string{o.TimeField}
+	for _, name := range o.MetaFields {
+		f.parts = append(f.parts, metaPart{name, name})
+	}
+	return f, true
 }
 
 // dataPoint is one data point of OpenTelemetry in each record: its name, attributes, time and value.

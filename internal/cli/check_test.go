@@ -95,7 +95,7 @@ func TestEventsFromStandardInputAreChecked(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &view); err != nil || code != exitDone || len(view.Samples) != 1 || view.Samples[0].Measurements != 1 || view.Samples[0].Proposal != nil {
 		t.Errorf("with what was proposed: exit code %d, %v\n%s%s", code, err, stdout, stderr)
 	}
-	code, stdout, _ = feed(t, nil, `{"resourceMetrics":[]}`, "check", "--sample", "-")
+	code, stdout, _ = feed(t, nil, `{"resourceLogs":[]}`, "check", "--sample", "-")
 	if code != exitFound || !strings.Contains(stdout, "No settings are proposed: each record is a request of OpenTelemetry's protocol") {
 		t.Errorf("exit code %d\n%s", code, stdout)
 	}

@@ -131,6 +131,29 @@ func variedLines() (lines []string) {
 	return lines
 }
 
+// BenchmarkDecodeOTLP decodes requests of a thousand data points of ten metrics, each with the five values of an event in two of its
+// attributes and its value.
+func BenchmarkDecodeOTLP(b *testing.B) {
+	const points, metrics = 1000, 10
+	var list []string
+	for m := range metrics {
+		var data []string
+		for i := range points / metrics {
+			data = append(data, fmt.Sprintf(`{"attributes":[{"key":"host","value":{"stringValue":"sensor-%04d"}},{"key":"site","value":{"stringValue":"a%d"}}],"timeUnixNano":"%d","asDouble":%d.375}`,
+				i, i%10, 1_700_000_000_123_000_000+i, i))
+		}
+		list = append(list, fmt.Sprintf(`{"name":"metric.%d","unit":"1","gauge":{"dataPoints":[%s]}}`, m, strings.Join(data, ",")))
+	}
+	request := requestOf(list...)
+	for format, value := range map[Format]string{OTLP: inProtobuf(b, request), OTLPJSON: request} {
+		b.Run(string(format), func(b *testing.B) {
+			start := processorTime(b)
+			benchmarkDecode(b, otlpOptions(format), value)
+			b.ReportMetric(float64((processorTime(b)-start).Nanoseconds())/float64(b.N*points), "cpu-ns/point")
+		})
+	}
+}
+
 func BenchmarkDecodePaths(b *testing.B) {
 	for name, r := range pathBenchmarks(b) {
 		b.Run(name, func(b *testing.B) { benchmarkDecode(b, r.options, string(r.record.Value)) })

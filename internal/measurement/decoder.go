@@ -31,6 +31,7 @@ type Decoder struct {
 	bson    bsonChecker
 	walker  *bsonWalker // of formats whose events are BSON
 	lines   lineReader
+	otlp    otlpReader
 	// quickLines is nil where lines are stored otherwise than it does.
 	quickLines *quickLines
 	nester     nester
@@ -44,8 +45,10 @@ type Decoder struct {
 	out      []byte // elements and meta of the results
 	parts    int    // events of the record, stored or not
 	badParts int    // results that are errors
-	skipped  int    // events that EVENT_SKIP leaves out
-	letters  int    // bytes of the errors' values that were made, not cut out of the record
+	// tombstones are the events that are null, or at whose time nothing was recorded.
+	tombstones int
+	skipped    int // events that EVENT_SKIP leaves out
+	letters    int // bytes of the errors' values that were made, not cut out of the record
 
 	// Of the record being decoded:
 	record record.Record
@@ -96,15 +99,22 @@ func New(options Options) (*Decoder, error) {
 	d.quick = newQuick(d)
 	d.stages = newStages(&d.options)
 	d.quick.off = d.stages.active || d.paths.inHeader
-	if (options.Format == BSON || options.Format == Influx) && !d.stages.active && !d.paths.ofRecord && options.TimeExact == "" && options.Numbers == NumbersInJSON {
+	if hasBSON(options.Format) && !d.stages.active && !d.paths.ofRecord && options.TimeExact == "" && options.Numbers == NumbersInJSON {
 		d.walker = newBSONWalker(d)
 	}
 	d.quickLines = newQuickLines(d)
+	if options.DottedNames == Nest {
+		d.otlp.nester = &nester{}
+	}
 	return d, nil
 }
 
 // Skipped is how many events of the record that was decoded last were left out as EVENT_SKIP says, or had an empty list.
 func (d *Decoder) Skipped() int { return d.skipped }
+
+// Tombstones is how many events of the record that was decoded last say that there is nothing: a null value or root, or a data
+// point at whose time nothing was recorded.
+func (d *Decoder) Tombstones() int { return d.tombstones }
 
 // Decode returns the measurements of a record: one for an object, one for each element of an array or of a list that is taken
 // apart, none for a tombstone, for an object whose root is null and for what is skipped. The error, always a *DecodeError, is of
@@ -112,7 +122,7 @@ func (d *Decoder) Skipped() int { return d.skipped }
 // change.
 func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	if r.Value == nil {
-		d.skipped, d.unfolded = 0, 0
+		d.skipped, d.unfolded, d.tombstones = 0, 0, 1
 		return nil, nil
 	}
 	d.reset(r)
@@ -131,17 +141,18 @@ func (d *Decoder) reset(r record.Record) {
 		d.stages.drop()
 		d.inflater.drop()
 		d.lines.out = nil
+		d.otlp.drop()
 	}
 	d.value, d.unfolded, d.deflater = nil, 0, deflater{}
 	d.record, d.results, d.out = r, d.results[:0], d.out[:0]
 	d.time.timestamp = r.Timestamp
-	d.parts, d.badParts, d.skipped, d.letters = 0, 0, 0, 0
+	d.parts, d.badParts, d.skipped, d.tombstones, d.letters = 0, 0, 0, 0, 0
 }
 
 // bufferBytes is what the buffers that a large record makes large take, nearly.
 func (d *Decoder) bufferBytes() int {
 	const resultBytes, viewBytes = 112, 56
-	n := cap(d.inflater.out) + cap(d.lines.out) + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
+	n := cap(d.inflater.out) + cap(d.lines.out) + d.otlp.bufferBytes() + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
 		viewBytes*(cap(d.names)+cap(d.fields)+cap(d.nester.entries))
 	if d.stages.active {
 		n += d.stages.bufferBytes()
@@ -178,6 +189,12 @@ func (d *Decoder) decode() *DecodeError {
 	switch d.options.Format {
 	case BSON:
 		return d.decodeBSON()
+	case OTLP, OTLPJSON:
+		d.text = d.value
+		if d.options.Format == OTLPJSON {
+			d.text = bytes.TrimPrefix(d.value, []byte(byteOrderMark))
+		}
+		return d.decodeOTLP()
 	case Influx:
 		d.text = bytes.TrimPrefix(d.value, []byte(byteOrderMark))
 		return d.decodeLines()
@@ -271,8 +288,12 @@ func (d *Decoder) single(document []byte, dotted bool) *DecodeError {
 		}
 	}
 	var m Measurement
-	if err := d.shape(document, dotted, &m); err != nil || d.nullRoot {
+	if err := d.shape(document, dotted, &m); err != nil {
 		return err
+	}
+	if d.nullRoot {
+		d.tombstones++
+		return nil
 	}
 	d.add(m)
 	return nil

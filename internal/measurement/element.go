@@ -17,6 +17,9 @@ func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
 	if err != nil {
 		return nil, false
 	}
+	if d.options.Format == OTLP || d.options.Format == OTLPJSON {
+		return d.pointOf(text, int(part), wrap)
+	}
 	if d.options.Format == Influx {
 		line, ok := d.lineOf(text, int(part))
 		return d.wrapped(wrap, line), ok
@@ -112,6 +115,9 @@ func (d *Decoder) Events(r record.Record) (events [][]byte) {
 	_, text, err := d.unwrap(r.Value)
 	if err != nil {
 		return nil
+	}
+	if d.options.Format == OTLP || d.options.Format == OTLPJSON {
+		return d.pointsOf(text)
 	}
 	if d.options.Format == Influx {
 		return d.linesOf(text, &r)

@@ -59,6 +59,7 @@ var forms = []Form{
 	{"is no JSON, but the notation of a program: names without quotes, or in single ones", "let the producer write JSON, as json.dumps does in Python", singlePattern.Match, byCheck},
 	{"begins like JSON, with a mistake in it", "look at the reasons above", isJSONStart, byCheck},
 	{"is InfluxDB's line protocol", "set EVENT_FORMAT=influx, or have the producer write JSON", isLineProtocol, byAll},
+	{"is a request of OpenTelemetry's protocol in protobuf", "set EVENT_FORMAT=otlp", IsRequest, byAll},
 	{"begins as XML does, which is not read", "send JSON", beginsWith("<"), byAll},
 	{"is base64 of JSON", "send the JSON itself", beginsWith("eyJ"), byAll},
 	{"is JSON that was encoded twice", "have the producer encode the JSON once, and not twice", isEncodedTwice, byCheck},

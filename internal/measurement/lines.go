@@ -7,22 +7,6 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// The format's own settings of paths: the fields of Telegraf's events.
-const (
-	lineTime   = "timestamp"
-	lineFields = "fields"
-)
-
-var lineMeta = []string{"name", "tags"}
-
-// DefaultPaths are the paths that a format's events have by themselves; other formats have none.
-func DefaultPaths(f Format) (o Options, known bool) {
-	if f != Influx {
-		return o, false
-	}
-	return Options{TimeField: lineTime, MetaFields: lineMeta, Fields: lineFields}, true
-}
-
 // decodeLines decodes a record of lines.
 func (d *Decoder) decodeLines() *DecodeError {
 	l := &d.lines

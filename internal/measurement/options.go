@@ -17,6 +17,9 @@ const (
 	ExtJSON Format = "extjson" // the same with MongoDB's Extended JSON, relaxed or canonical
 	BSON    Format = "bson"    // one document
 	Influx  Format = "influx"  // lines of InfluxDB's line protocol
+
+	OTLP     Format = "otlp"      // a request of OpenTelemetry's protocol with metrics, in protobuf
+	OTLPJSON Format = "otlp_json" // the same in JSON
 )
 
 // MetaSource says where the identity of a measurement's series comes from.
@@ -125,8 +128,8 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func (o Options) validate() error {
-	if o.Format != JSON && o.Format != ExtJSON && o.Format != BSON && o.Format != Influx {
-		return fmt.Errorf("format %q is none of json, extjson, bson, influx", o.Format)
+	if !slices.Contains(Formats(), o.Format) {
+		return fmt.Errorf("format %q is none of json, extjson, bson, influx, otlp, otlp_json", o.Format)
 	}
 	if len(o.List) > 0 && !HasLists(o.Format) {
 		return fmt.Errorf("lists are taken apart, and events of the format %s have none", o.Format)
@@ -167,11 +170,17 @@ func (o Options) validate() error {
 	return nil
 }
 
+// Formats lists all formats.
+func Formats() []Format { return []Format{JSON, ExtJSON, BSON, Influx, OTLP, OTLPJSON} }
+
+// hasBSON reports whether the events of a format are BSON before the rules of paths, and not JSON.
+func hasBSON(f Format) bool { return f != JSON && f != ExtJSON }
+
 // HasFrames reports whether a schema registry's frame may stand before events of a format.
 func HasFrames(f Format) bool { return f == JSON || f == ExtJSON }
 
 // HasLists reports whether events of a format may have lists of objects.
-func HasLists(f Format) bool { return f != Influx }
+func HasLists(f Format) bool { return f == JSON || f == ExtJSON || f == BSON }
 
 // validateMeta refuses more or less than one source of meta.
 func (o *Options) validateMeta() error {

@@ -11,6 +11,7 @@ const (
 	NotJSON           Reason = "not_json"
 	NotBSON           Reason = "not_bson"
 	NotInflux         Reason = "not_influx"
+	NotOTLP           Reason = "not_otlp"
 	NotObject         Reason = "not_object"
 	Empty             Reason = "empty"
 	BadCompression    Reason = "bad_compression"
@@ -35,7 +36,7 @@ const (
 // Reasons lists all reasons, in the order of the documents.
 func Reasons() []Reason {
 	return []Reason{
-		NotJSON, NotBSON, NotInflux, BadCompression, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
+		NotJSON, NotBSON, NotInflux, NotOTLP, BadCompression, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
 		BadFieldName, DuplicateField, TooDeep, TooLarge, BadNumber, BadUTF8, BadElements, Unreadable, RefusedByDatabase,
 		InternalError,
 	}

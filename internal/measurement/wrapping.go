@@ -22,8 +22,8 @@ func (d *Decoder) unwrap(value []byte) (w wrapping, text []byte, err *DecodeErro
 		return w, nil, err
 	}
 	switch d.options.Format {
-	case BSON:
-	case Influx:
+	case BSON, OTLP:
+	case Influx, OTLPJSON:
 		text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	default:
 		w.frame, text = d.cutFrame(text)

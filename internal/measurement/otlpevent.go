@@ -1,0 +1,266 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// otlpEvent writes the event of a data point.
+type otlpEvent struct {
+	out     []byte
+	dotted  bool // a name has a dot
+	isEmpty bool // nothing was recorded
+
+	nester *nester // of dotted names of attributes; nil: they stay as they are
+}
+
+// text appends an element that is a text. An empty one is as if it were not there.
+func (e *otlpEvent) text(name string, text []byte) *DecodeError {
+	if len(text) == 0 {
+		return nil
+	}
+	if !utf8.Valid(text) {
+		return badText(name, text)
+	}
+	e.out = rawbson.AppendString(rawbson.AppendHeader(e.out, bson.TypeString, name), text)
+	return nil
+}
+
+func (e *otlpEvent) flag(name string, value bool) {
+	e.out = append(rawbson.AppendHeader(e.out, bson.TypeBoolean, name), 0)
+	if value {
+		e.out[len(e.out)-1] = 1
+	}
+}
+
+// double appends an element of a double's bits.
+func (e *otlpEvent) double(name string, value uint64) {
+	e.out = binary.LittleEndian.AppendUint64(rawbson.AppendHeader(e.out, bson.TypeDouble, name), value)
+}
+
+// integer appends an element that is an integer, of the size that it has as JSON.
+func (e *otlpEvent) integer(name string, value int64) {
+	start := len(e.out)
+	e.out = rawbson.AppendHeader(e.out, bson.TypeInt64, name)
+	e.out[start] = byte(e.integerValue(value))
+}
+
+func (e *otlpEvent) integerValue(value int64) bson.Type {
+	if value == int64(int32(value)) {
+		e.out = binary.LittleEndian.AppendUint32(e.out, uint32(value))
+		return bson.TypeInt32
+	}
+	e.out = binary.LittleEndian.AppendUint64(e.out, uint64(value))
+	return bson.TypeInt64
+}
+
+// count appends an element that counts. One that 64 bits with a sign do not hold is a double, as in JSON.
+func (e *otlpEvent) count(name string, value uint64) {
+	start := len(e.out)
+	e.out = rawbson.AppendHeader(e.out, bson.TypeDouble, name)
+	e.out[start] = byte(e.countValue(value))
+}
+
+func (e *otlpEvent) countValue(value uint64) bson.Type {
+	if value <= math.MaxInt64 {
+		return e.integerValue(int64(value))
+	}
+	e.out = binary.LittleEndian.AppendUint64(e.out, math.Float64bits(float64(value)))
+	return bson.TypeDouble
+}
+
+// open begins an object or array, and returns where it begins.
+func (e *otlpEvent) open(kind bson.Type, name string) (start int) {
+	e.out = rawbson.AppendHeader(e.out, kind, name)
+	e.out = append(e.out, 0, 0, 0, 0)
+	return len(e.out) - 4
+}
+
+func (e *otlpEvent) end(start int) { e.out = rawbson.EndDocument(e.out, start) }
+
+// endOrDrop ends an object, or takes it away with its header where nothing is in it.
+func (e *otlpEvent) endOrDrop(start int, name string) {
+	if e.end(start); len(e.out)-start == rawbson.Empty {
+		e.out = e.out[:start-len(name)-2]
+	}
+}
+
+// resource appends the attributes of a resource.
+func (e *otlpEvent) resource(message []byte) *DecodeError {
+	const attributes = 1
+	start := e.open(bson.TypeEmbeddedDocument, "resource")
+	if err := e.attributesOf(message, attributes); err != nil {
+		return err.within("resource")
+	}
+	e.endOrDrop(start, "resource")
+	return nil
+}
+
+// scope appends what names an instrumentation scope.
+func (e *otlpEvent) scope(message []byte) *DecodeError {
+	const name, version, attributes = 1, 2, 3
+	start := e.open(bson.TypeEmbeddedDocument, "scope")
+	texts := [...][]byte{name: nil, version: nil}
+	err := eachField(message, func(f *protoField) *DecodeError {
+		if f.kind == protowire.BytesType && f.number < attributes {
+			texts[f.number] = f.bytes
+		}
+		return nil
+	})
+	if err == nil {
+		err = e.text("name", texts[name])
+	}
+	if err == nil {
+		err = e.text("version", texts[version])
+	}
+	inside := e.open(bson.TypeEmbeddedDocument, "attributes")
+	if err == nil {
+		err = e.attributesOf(message, attributes)
+	}
+	if err != nil {
+		return err.within("scope")
+	}
+	e.endOrDrop(inside, "attributes")
+	e.endOrDrop(start, "scope")
+	return nil
+}
+
+// attributesOf appends the attributes that are in a field of a message.
+func (e *otlpEvent) attributesOf(message []byte, number protowire.Number) *DecodeError {
+	return eachField(message, func(f *protoField) *DecodeError {
+		if !f.is(number, protowire.BytesType) {
+			return nil
+		}
+		return e.attribute(f.bytes, 2)
+	})
+}
+
+// attribute appends an element with the key and the value of an attribute, in an object of this depth.
+func (e *otlpEvent) attribute(message []byte, depth int) *DecodeError {
+	const keyField, valueField = 1, 2
+	var key, value []byte
+	var f protoField
+	for rest := message; len(rest) > 0; {
+		size := f.cut(rest)
+		if size == 0 {
+			return newError(NotOTLP, "", "an attribute is damaged or cut")
+		}
+		switch {
+		case f.is(keyField, protowire.BytesType):
+			key = f.bytes
+		case f.is(valueField, protowire.BytesType):
+			value = f.bytes
+		}
+		rest = rest[size:]
+	}
+	if bytes.IndexByte(key, 0) >= 0 {
+		return newError(BadFieldName, "", "the name %s has a zero byte in it, which BSON cannot hold: rename the attribute", quoteText(key))
+	}
+	if !utf8.Valid(key) {
+		return badText(string(key), key)
+	}
+	e.dotted = e.dotted || bytes.IndexByte(key, '.') >= 0
+	start := len(e.out)
+	e.out = rawbson.AppendHeader(e.out, bson.TypeNull, key)
+	kind, err := e.anyValue(value, depth)
+	if err != nil {
+		return err.within(string(key))
+	}
+	e.out[start] = byte(kind)
+	return nil
+}
+
+// anyValue appends the value of an attribute, which is null where it has none.
+func (e *otlpEvent) anyValue(message []byte, depth int) (bson.Type, *DecodeError) {
+	const stringValue, boolValue, intValue, doubleValue, arrayValue, listValue, bytesValue = 1, 2, 3, 4, 5, 6, 7
+	var f, last protoField
+	for rest := message; len(rest) > 0; {
+		size := f.cut(rest)
+		if size == 0 {
+			return 0, newError(NotOTLP, "", "the value of an attribute is damaged or cut")
+		}
+		if f.number >= stringValue && f.number <= bytesValue && f.kind == anyTypes[f.number] {
+			last = f
+		}
+		rest = rest[size:]
+	}
+	switch last.number {
+	case stringValue:
+		if !utf8.Valid(last.bytes) {
+			return 0, badText("", last.bytes)
+		}
+		e.out = rawbson.AppendString(e.out, last.bytes)
+		return bson.TypeString, nil
+	case boolValue:
+		e.out = append(e.out, 0)
+		if last.value != 0 {
+			e.out[len(e.out)-1] = 1
+		}
+		return bson.TypeBoolean, nil
+	case intValue:
+		return e.integerValue(int64(last.value)), nil
+	case doubleValue:
+		e.out = binary.LittleEndian.AppendUint64(e.out, last.value)
+		return bson.TypeDouble, nil
+	case bytesValue:
+		e.out = append(binary.LittleEndian.AppendUint32(e.out, uint32(len(last.bytes))), bson.TypeBinaryGeneric)
+		e.out = append(e.out, last.bytes...)
+		return bson.TypeBinary, nil
+	case arrayValue:
+		return bson.TypeArray, e.anyValues(last.bytes, depth+1)
+	case listValue:
+		return bson.TypeEmbeddedDocument, e.anyMembers(last.bytes, depth+1)
+	}
+	return bson.TypeNull, nil
+}
+
+// anyTypes are the types of the fields of an attribute's value.
+var anyTypes = [...]protowire.Type{
+	1: protowire.BytesType, protowire.VarintType, protowire.VarintType, protowire.Fixed64Type, protowire.BytesType, protowire.BytesType, protowire.BytesType,
+}
+
+// anyValues appends an array of values.
+func (e *otlpEvent) anyValues(message []byte, depth int) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep("")
+	}
+	start, n := len(e.out), 0
+	e.out = append(e.out, 0, 0, 0, 0)
+	err := eachField(message, func(f *protoField) *DecodeError {
+		if !f.is(1, protowire.BytesType) {
+			return nil
+		}
+		at := len(e.out)
+		e.out = rawbson.AppendIndexHeader(e.out, bson.TypeNull, n)
+		kind, err := e.anyValue(f.bytes, depth)
+		e.out[at] = byte(kind)
+		n++
+		return err
+	})
+	e.end(start)
+	return err
+}
+
+// anyMembers appends an object.
+func (e *otlpEvent) anyMembers(message []byte, depth int) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep("")
+	}
+	start := len(e.out)
+	e.out = append(e.out, 0, 0, 0, 0)
+	err := eachField(message, func(f *protoField) *DecodeError {
+		if !f.is(1, protowire.BytesType) {
+			return nil
+		}
+		return e.attribute(f.bytes, depth)
+	})
+	e.end(start)
+	return err
+}

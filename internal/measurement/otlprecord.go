@@ -1,0 +1,164 @@
+package measurement
+
+import (
+	"bytes"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries"
+)
+
+// decodeOTLP decodes a record with a request, in protobuf or in JSON.
+func (d *Decoder) decodeOTLP() *DecodeError {
+	request, err := d.openOTLP(&d.otlp, d.json, d.text)
+	switch n := len(d.otlp.points); {
+	case err != nil:
+		return d.notOTLP(err)
+	case n == 0:
+		return newError(Empty, "", "the request has no data points of metrics; traces and logs are not read: send no record instead")
+	case n > timeseries.MaxParts:
+		return newError(TooLarge, "", "the request has more than %d data points: send several", timeseries.MaxParts)
+	case n == 1:
+		return d.decodeOnlyPoint()
+	}
+	for i := range d.otlp.points {
+		if d.isTooBad() {
+			d.parts += len(d.otlp.points) - i
+			break
+		}
+		if err := d.decodePoint(i, request); err != nil {
+			return err
+		}
+	}
+	return d.tooManyBad()
+}
+
+// openOTLP finds the data points of a request. What it returns is, in JSON, the request as a document.
+func (d *Decoder) openOTLP(r *otlpReader, j *jsonReader, text []byte) (document []byte, err *DecodeError) {
+	if d.options.Format == OTLP {
+		return nil, r.begin(text)
+	}
+	r.clear()
+	j.begin(text)
+	j.clear()
+	if j.next() != '{' {
+		return nil, newError(NotOTLP, "", "%s is no request of OpenTelemetry's protocol as JSON, which is an object with resourceMetrics", quoteText(text))
+	}
+	if _, err = j.object(1); err != nil {
+		return nil, err
+	}
+	if err = j.end(); err != nil {
+		return nil, err
+	}
+	if r.request, err = appendOTLP(r.request[:0], j.out, "Request", 1); err != nil {
+		return nil, err
+	}
+	return j.out, r.begin(r.request)
+}
+
+// notOTLP explains a value that is no request. The error is the reader's.
+func (d *Decoder) notOTLP(err *DecodeError) *DecodeError {
+	switch form := d.formOf(d.text); {
+	case err.Reason != NotOTLP && err.Reason != NotJSON:
+		return err
+	case d.options.Format == OTLP && isJSONStart(d.text):
+		return newError(NotOTLP, "", "the value begins as JSON does: set EVENT_FORMAT=otlp_json for requests as JSON")
+	case form != "":
+		return newError(NotOTLP, "", "the value %s", form)
+	case d.options.Format == OTLP:
+		return newError(NotOTLP, err.Path, "the value is no request of OpenTelemetry's protocol with metrics: %s", err.Detail)
+	}
+	return err
+}
+
+// decodeOnlyPoint decodes a request with one data point.
+func (d *Decoder) decodeOnlyPoint() *DecodeError {
+	event, isEmpty, err := d.otlp.event(0)
+	if isEmpty {
+		d.tombstones++
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var m Measurement
+	if d.walker != nil && d.walker.decode(event, &m) {
+		d.add(m)
+		return nil
+	}
+	return d.single(event, d.otlp.dotted)
+}
+
+// decodePoint decodes one of several data points. Its error is of the whole record.
+func (d *Decoder) decodePoint(i int, request []byte) *DecodeError {
+	event, isEmpty, err := d.otlp.event(i)
+	if isEmpty {
+		d.parts++ // the points behind it have the positions that they have in the request
+		d.tombstones++
+		return nil
+	}
+	var m Measurement
+	if err == nil && d.walker != nil && d.walker.decode(event, &m) {
+		d.addPart(m, nil)
+		return nil
+	}
+	results := len(d.results)
+	if err := d.decodeDocument(event, d.otlp.dotted, err, []byte{}); err != nil || len(d.results) == results {
+		return err
+	}
+	if wrong := d.results[results].Err; wrong != nil {
+		value, failed := d.pointAlone(&d.otlp, i, request, d.wrap)
+		if failed != nil {
+			return failed
+		}
+		wrong.Value = value
+		d.letters += len(value)
+	}
+	return nil
+}
+
+// pointAlone is the request with one of its points only, as a value of a record.
+func (d *Decoder) pointAlone(r *otlpReader, i int, request []byte, w wrapping) ([]byte, *DecodeError) {
+	if d.options.Format == OTLP {
+		return d.wrapped(w, r.alone(i)), nil
+	}
+	left := i
+	document, _ := pickPoint(request, 0, &left)
+	text, err := bson.MarshalExtJSON(bson.Raw(document), false, false)
+	if err != nil {
+		return nil, newError(InternalError, "", "its data point %d cannot be written for a dead letter: %v", i, err)
+	}
+	return d.wrapped(w, text), nil
+}
+
+// pointOf is the request of a record with one of several points only; false: it has one only, or no such point.
+func (d *Decoder) pointOf(text []byte, part int, w wrapping) ([]byte, bool) {
+	var r otlpReader
+	request, err := d.openOTLP(&r, newJSONReader(false), text)
+	if err != nil || len(r.points) < 2 || part >= len(r.points) {
+		return nil, false
+	}
+	value, err := d.pointAlone(&r, part, request, w)
+	return value, err == nil
+}
+
+// pointsOf are the events of a request's points, without those that cannot be read.
+func (d *Decoder) pointsOf(text []byte) (events [][]byte) {
+	var r otlpReader
+	if _, err := d.openOTLP(&r, newJSONReader(false), text); err != nil {
+		return nil
+	}
+	for i := range r.points {
+		if event, isEmpty, err := r.event(i); err == nil && !isEmpty {
+			events = d.appendEvents(events, bytes.Clone(event), r.dotted)
+		}
+	}
+	return events
+}
+
+// IsRequest reports whether a value is a request of OpenTelemetry's protocol in protobuf, with data points.
+func IsRequest(value []byte) bool {
+	const first = 0x0a // the tag of resourceMetrics
+	var r otlpReader
+	return len(value) > 0 && value[0] == first && r.begin(value) == nil && len(r.points) > 0
+}
