@@ -55,7 +55,7 @@ func rolledUp(buckets []bson.Raw, now time.Time, inRows []fact, marks []rollup.W
 func rowsOf(level rollup.Level, rules *rollup.Rules, facts []fact) (documents []bson.Raw) {
 	o := level.Options(testOptions)
 	all := map[bson.ObjectID]*rollup.Document{}
-	for _, w := range folded(facts, rules, func(ms int64) int64 { return level.Window(ms) }) {
+	for _, w := range folded(facts, rules, level.Window) {
 		from, _ := level.Period(w.Time)
 		id := level.ID(w.meta, from)
 		if all[id] == nil {
