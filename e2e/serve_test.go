@@ -100,7 +100,10 @@ func TestServe(t *testing.T) {
 		"/v1/measurements?" + march + "&match=sensor=s-17&fields=humidity":         {readingsEach, `"meta.site":"north","humidity":40}`},
 		"/v1/measurements?series=measurements&latest=true":                         {3, `"celsius":22.25,"humidity":44}`},
 		"/v1/measurements?series=measurements&from=1772366400000&to=1772366460000": {3, `"2026-03-01T12:00:00.000Z"`},
-		"/v1/measurements?series=measurements&to=1970-01-01":                       {1, `{"time":"1969-07-20T20:17:40.000Z","meta.sensor":"s-19","meta.site":"south","celsius":22}`},
+		"/v1/totals?" + march + "&every=15m&agg=max,count": {
+			3 * 4, `{"time":"2026-03-01T12:00:00.000Z","meta.sensor":"s-17","meta.site":"north","count":15,"celsius.max":22.25,"celsius.count":15,"humidity.max":44,"humidity.count":15}`,
+		},
+		"/v1/measurements?series=measurements&to=1970-01-01": {1, `{"time":"1969-07-20T20:17:40.000Z","meta.sensor":"s-19","meta.site":"south","celsius":22}`},
 	} {
 		status, body := s.fetch(t.Context(), from+path)
 		var rows []any
