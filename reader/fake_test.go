@@ -24,7 +24,7 @@ type fake struct {
 	sent       int          // buckets given out with their columns
 	requests   []request
 	explained  bson.Raw // the answer to explain
-	rolled     bson.Raw // the document that lists the rollups; nil: none
+	rolled     bson.Raw // the document that lists the rollups. Nil means that there are none.
 	options    timeseries.Options
 	segments   bool // the definition says that there are some
 	clock      time.Time

@@ -255,7 +255,7 @@ func (r *Rollups) OfSeries(ctx context.Context, level string, meta bson.RawValue
 }
 
 // Put stores documents of a level, each with a revision: 1 is inserted, and any other replaces the document of the revision before.
-// All reports whether each was stored. Without it somebody else was quicker with one of them, at least: what the documents were
+// All reports whether each was stored. Without it another writer was quicker with one of them, at least: what the documents were
 // computed from must be read again.
 func (r *Rollups) Put(ctx context.Context, level string, o timeseries.Options, documents []rollup.Document) (all bool, err error) {
 	const doing = "storing rollup rows"

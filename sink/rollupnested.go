@@ -53,7 +53,7 @@ func (r *Rollups) NestedStates(ctx context.Context, c Collection, ids []bson.Obj
 }
 
 // PutNested stores a nested document: revision 1 is inserted, and any other replaces the document of the revision before, with all of its
-// fields. False means that somebody else was quicker.
+// fields. False means that another writer was quicker.
 func (r *Rollups) PutNested(ctx context.Context, c Collection, id bson.ObjectID, revision int64, nested bson.Raw) (bool, error) {
 	done, err := changed(r.write(ctx, func(ctx context.Context) (Reply, error) {
 		if revision == 1 {

@@ -105,7 +105,7 @@ type target struct {
 }
 
 // attempt computes the rows of series once: it reads the documents of the rows, then what is shown at one moment, and stores. It returns
-// the series that are left: somebody else was quicker with one of their documents, or the moment is too long ago.
+// the series that are left: another writer was quicker with one of their documents, or the moment is too long ago.
 func (w *work) attempt(ctx context.Context, r run, t *touched) (left []string, err error) {
 	targets, err := w.targets(ctx, r)
 	if err != nil {
@@ -201,7 +201,7 @@ func (w *work) documents(ctx context.Context, level rollup.Level, r run) (all []
 		err = w.rollups.Documents(ctx, level.Name, some, func(raw bson.Raw) error {
 			d, bad := rollup.Decode(raw, options)
 			if bad == nil && !sameMeta(d.Meta, byID[d.ID].Meta) {
-				bad = fmt.Errorf("the rollup document %s of level %s is of the series %v, and its _id of %v: somebody has edited it; delete it, and run `waterwheel rollup build`",
+				bad = fmt.Errorf("the rollup document %s of level %s is of the series %v, and its _id of %v: it was edited by hand; delete it, and run `waterwheel rollup build`",
 					d.ID.Hex(), level.Name, d.Meta, byID[d.ID].Meta)
 			}
 			if failed = cmp.Or(failed, bad); bad == nil {
@@ -303,7 +303,7 @@ func (w *work) isFrozen(level rollup.Level, hour int64, now time.Time) bool {
 	return level.Expire > 0 && from < now.Add(-level.Expire).UnixMilli()
 }
 
-// put stores the documents of which rows were computed; false means that somebody else was quicker with one of them. A document that is
+// put stores the documents of which rows were computed; false means that another writer was quicker with one of them. A document that is
 // not there and would have no rows is not stored.
 func (w *work) put(ctx context.Context, targets []*target) (all bool, err error) {
 	all = true

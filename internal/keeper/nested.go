@@ -77,7 +77,7 @@ type nesting struct {
 	minutesFrom, minutesTo int64
 }
 
-// nestOnce makes the documents of a month once. False means that somebody else was quicker with one of them.
+// nestOnce makes the documents of a month once. False means that another writer was quicker with one of them.
 func (w *work) nestOnce(ctx context.Context, m monthOfSeries) (done bool, err error) {
 	n := nesting{work: w, monthOfSeries: m, meta: metaOf(m.key), rows: rollup.NestedRows{}}
 	n.form = rollup.NestedForm{

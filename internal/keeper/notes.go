@@ -50,7 +50,7 @@ func (w *work) note(ctx context.Context, n *sink.RollupNote) (over bool, err err
 func (w *work) extents(ctx context.Context, meta bson.RawValue, hours, days *touched) error {
 	return w.rollups.Extents(ctx, w.state.Options, w.state.Levels, meta, func(level string, first, last int64) {
 		if last < first || last-first > max(32*dayMs, w.state.Options.Span()) {
-			return // somebody has edited it
+			return // it was edited by hand
 		}
 		into := hours
 		if level == rollup.Day {

@@ -58,7 +58,7 @@ func (w *work) pass(ctx context.Context, p *Partition, mostHours int) error {
 		}
 		next = append(next, mark)
 	}
-	_, err = w.rollups.Move(ctx, &p.Owned, marks, next) // false: the claim is gone, or has lowered it; somebody does it again
+	_, err = w.rollups.Move(ctx, &p.Owned, marks, next) // false: the claim is gone, or has lowered it; another pass does it again
 	return err
 }
 

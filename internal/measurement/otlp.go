@@ -21,7 +21,7 @@ type otlpReader struct {
 	request []byte // that came as JSON
 	dotted  bool   // a name has a dot
 
-	// nester nests dotted names, those of what points have in common once for all of them; nil: they stay as they are.
+	// nester nests dotted names, those that points have in common once for all of them. Nil means that names stay as they are.
 	nester *nester
 	common []byte
 }

@@ -18,7 +18,7 @@ type otlpEvent struct {
 	dotted  bool // a name has a dot
 	isEmpty bool // nothing was recorded
 
-	nester *nester // of dotted names of attributes; nil: they stay as they are
+	nester *nester // of dotted names of attributes. Nil means that names stay as they are.
 }
 
 // text appends an element that is a text. An empty one is as if it were not there.

@@ -34,7 +34,7 @@ type lineName struct {
 	seen   uint64 // the line that it was seen in last
 }
 
-// newQuickLines makes the reader for a decoder; nil: its options store lines otherwise.
+// newQuickLines makes the reader for a decoder. Nil means that its options store lines otherwise.
 func newQuickLines(d *Decoder) *quickLines {
 	o := &d.options
 	if o.Format != Influx || d.stages.active || o.TimeField != lineTime || !slices.Equal(o.MetaFields, lineMeta) || o.Fields != lineFields ||
@@ -124,7 +124,7 @@ func (d *Decoder) quickTags() bool {
 	return l.blank()
 }
 
-// quickFields appends the fields, and returns how many there are; 0: something is not taken.
+// quickFields appends the fields, and returns how many there are. Zero means that something is not taken.
 func (d *Decoder) quickFields() (n int) {
 	l, q := &d.lines, d.quickLines
 	for name := &q.fields.first; ; l.i++ {
@@ -145,7 +145,7 @@ func (d *Decoder) quickFields() (n int) {
 	}
 }
 
-// nameOf reads a name and its equals sign; nil: it is not stored as it is.
+// nameOf reads a name and its equals sign. Nil means that the name is not stored as it is.
 func (d *Decoder) nameOf(names *lineNames, before *lineName) *lineName {
 	l := &d.lines
 	name := before.next
