@@ -74,8 +74,10 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		}
 	}
 	w.drawAside(func() { w.traits.segments = w.chance(0.4) })
-	w.drawAside(func() { w.traits.sharded = w.traits.sessions && w.chance(0.3) })
-	if broken == fenceOnOneShard {
+	switch broken { // by numbers of its own, so that the runs of the other mutations stay what they are
+	case "":
+		w.traits.sharded = w.traits.sessions && rand.New(rand.NewPCG(seed, 2)).Float64() < 0.3
+	case fenceOnOneShard:
 		w.traits.sessions, w.traits.lag, w.traits.sharded = true, true, true
 	}
 	w.drawAside(func() { w.traits.refusing = w.traits.segments && w.chance(0.3) })
