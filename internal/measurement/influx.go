@@ -51,10 +51,10 @@ func (l *lineReader) begin(text []byte) { l.text, l.at, l.out = text, 0, l.out[:
 // more goes to the next line behind blank ones and comments. False: there is none.
 func (l *lineReader) more() bool {
 	for l.at < len(l.text) {
-		switch c := l.text[l.at]; {
-		case c == ' ' || c == '\t' || c == '\f' || c == '\v' || c == '\n' || c == '\r':
+		switch l.text[l.at] {
+		case ' ', '\t', '\f', '\v', '\n', '\r':
 			l.at++
-		case c == '#':
+		case '#':
 			l.at = l.endOfLine(l.at)
 		default:
 			return true

@@ -269,15 +269,15 @@ func (r *otlpReader) event(i int) (event []byte, skip bool, err *DecodeError) {
 func (r *otlpReader) alone(i int) []byte {
 	point := r.points[i]
 	m := &r.metrics[point.metric]
-	data := appendWithout(nil, m.data, otlpDataPoints, point.message)
-	metric := appendWithout(nil, m.metric, m.field, data)
-	scope := appendWithout(nil, m.scope, otlpMetrics, metric)
-	resource := appendWithout(nil, m.resource, otlpScopeMetrics, scope)
+	data := replacing(m.data, otlpDataPoints, point.message)
+	metric := replacing(m.metric, m.field, data)
+	scope := replacing(m.scope, otlpMetrics, metric)
+	resource := replacing(m.resource, otlpScopeMetrics, scope)
 	return protowire.AppendBytes(protowire.AppendTag(nil, otlpResourceMetrics, protowire.BytesType), resource)
 }
 
-// appendWithout appends a message with one value of a field in place of all.
-func appendWithout(dst, message []byte, number protowire.Number, value []byte) []byte {
+// replacing is a message with one value of a field in place of all.
+func replacing(message []byte, number protowire.Number, value []byte) (changed []byte) {
 	var f protoField
 	for rest := message; len(rest) > 0; {
 		size := f.cut(rest)
@@ -285,11 +285,11 @@ func appendWithout(dst, message []byte, number protowire.Number, value []byte) [
 			break // It has been read, so it is not damaged.
 		}
 		if f.number != number {
-			dst = append(dst, rest[:size]...)
+			changed = append(changed, rest[:size]...)
 		}
 		rest = rest[size:]
 	}
-	return protowire.AppendBytes(protowire.AppendTag(dst, number, protowire.BytesType), value)
+	return protowire.AppendBytes(protowire.AppendTag(changed, number, protowire.BytesType), value)
 }
 
 // bufferBytes is what the buffers take that a large record makes large.
