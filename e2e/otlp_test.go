@@ -147,7 +147,7 @@ func shownResult(t *testing.T, r measurement.Result) string {
 		return r.Err.Error()
 	}
 	m := r.Measurement
-	return fmt.Sprint(m.Position, m.Time, m.Meta, m.Elements)
+	return fmt.Sprint(m.Position, m.Time, m.Meta, string(m.Elements))
 }
 
 // randomRequest is a request with metrics of each kind.
