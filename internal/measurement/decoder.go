@@ -32,6 +32,8 @@ type Decoder struct {
 	walker  *bsonWalker // of formats whose events are BSON
 	lines   lineReader
 	otlp    otlpReader
+	// quickPoints means that readPointQuickly may be tried.
+	quickPoints bool
 	// quickLines is nil where lines are stored otherwise than it does.
 	quickLines *quickLines
 	nester     nester
@@ -103,6 +105,7 @@ func New(options Options) (*Decoder, error) {
 		d.walker = newBSONWalker(d)
 	}
 	d.quickLines = newQuickLines(d)
+	d.quickPoints = d.takesPointsQuickly()
 	if options.DottedNames == Nest {
 		d.otlp.nester = &nester{}
 	}

@@ -1,6 +1,8 @@
 package measurement
 
 import (
+	"encoding/binary"
+
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"waterwheel/internal/timeseries/rawbson"
@@ -17,6 +19,7 @@ type otlpReader struct {
 	points  []otlpPoint
 	metrics []otlpMetric
 	parts   []byte // the elements of events that the points of a metric have in common
+	metas   []byte // these elements in the normal form of meta
 	out     []byte // the events of the record, one after the other
 	request []byte // that came as JSON
 	dotted  bool   // a name has a dot
@@ -37,6 +40,7 @@ type otlpMetric struct {
 	resource, scope, metric, data []byte
 	field                         protowire.Number // of the data
 	start, end                    int              // in parts
+	metaStart, metaEnd            int              // in metas; 0: not made yet
 	dotted                        bool
 }
 
@@ -77,12 +81,15 @@ type protoField struct {
 }
 
 // is reports whether a field has a number and a type. One of another type is as unknown as one of another number.
-func (f *protoField) is(number protowire.Number, kind protowire.Type) bool {
+func (f protoField) is(number protowire.Number, kind protowire.Type) bool {
 	return f.number == number && f.kind == kind
 }
 
 // cutField cuts the first field off a message; size 0: the message is damaged.
 func (f *protoField) cut(message []byte) (size int) {
+	if size = f.cutShort(message); size > 0 {
+		return size
+	}
 	number, kind, n := protowire.ConsumeTag(message)
 	if n < 0 {
 		return 0
@@ -105,15 +112,36 @@ func (f *protoField) cut(message []byte) (size int) {
 	return n + m
 }
 
+// cutShort is cut of a field whose tag, and whose varint or length, has one byte; 0: the field is not like that.
+func (f *protoField) cutShort(message []byte) int {
+	if len(message) < 2 || message[0] >= 0x80 || message[0] < 1<<3 {
+		return 0
+	}
+	f.number, f.kind, f.bytes = protowire.Number(message[0]>>3), protowire.Type(message[0]&7), nil
+	switch next := message[1]; {
+	case f.kind == protowire.Fixed64Type && len(message) > 8:
+		f.value = binary.LittleEndian.Uint64(message[1:])
+		return 9
+	case next >= 0x80:
+	case f.kind == protowire.VarintType:
+		f.value = uint64(next)
+		return 2
+	case f.kind == protowire.BytesType && 2+int(next) <= len(message):
+		f.bytes = message[2 : 2+int(next) : 2+int(next)]
+		return 2 + int(next)
+	}
+	return 0
+}
+
 // eachField calls a function for each field of a message.
-func eachField(message []byte, each func(f *protoField) *DecodeError) *DecodeError {
+func eachField(message []byte, each func(f protoField) *DecodeError) *DecodeError {
 	var f protoField
 	for rest := message; len(rest) > 0; {
 		size := f.cut(rest)
 		if size == 0 {
 			return newError(NotOTLP, "", "a message is damaged or cut %d bytes before its end", len(rest))
 		}
-		if err := each(&f); err != nil {
+		if err := each(f); err != nil {
 			return err
 		}
 		rest = rest[size:]
@@ -123,7 +151,7 @@ func eachField(message []byte, each func(f *protoField) *DecodeError) *DecodeErr
 
 // lastOf is the last field of a number in a message, as bytes; nil if it has none.
 func lastOf(message []byte, number protowire.Number) (value []byte, err *DecodeError) {
-	err = eachField(message, func(f *protoField) *DecodeError {
+	err = eachField(message, func(f protoField) *DecodeError {
 		if f.is(number, protowire.BytesType) {
 			value = f.bytes
 		}
@@ -135,7 +163,7 @@ func lastOf(message []byte, number protowire.Number) (value []byte, err *DecodeE
 // begin finds the data points of a request. Its error is of the whole request.
 func (r *otlpReader) begin(request []byte) *DecodeError {
 	r.clear()
-	return eachField(request, func(f *protoField) *DecodeError {
+	return eachField(request, func(f protoField) *DecodeError {
 		if !f.is(otlpResourceMetrics, protowire.BytesType) {
 			return nil
 		}
@@ -145,7 +173,7 @@ func (r *otlpReader) begin(request []byte) *DecodeError {
 
 // clear forgets the request before.
 func (r *otlpReader) clear() {
-	r.points, r.metrics, r.parts, r.out = r.points[:0], r.metrics[:0], r.parts[:0], r.out[:0]
+	r.points, r.metrics, r.parts, r.metas, r.out = r.points[:0], r.metrics[:0], r.parts[:0], r.metas[:0], r.out[:0]
 }
 
 func (r *otlpReader) resource(message []byte) *DecodeError {
@@ -153,7 +181,7 @@ func (r *otlpReader) resource(message []byte) *DecodeError {
 	if err != nil {
 		return err
 	}
-	return eachField(message, func(f *protoField) *DecodeError {
+	return eachField(message, func(f protoField) *DecodeError {
 		if !f.is(otlpScopeMetrics, protowire.BytesType) {
 			return nil
 		}
@@ -166,7 +194,7 @@ func (r *otlpReader) scope(m otlpMetric, resource []byte) *DecodeError {
 	if err != nil {
 		return err
 	}
-	return eachField(m.scope, func(f *protoField) *DecodeError {
+	return eachField(m.scope, func(f protoField) *DecodeError {
 		if !f.is(otlpMetrics, protowire.BytesType) {
 			return nil
 		}
@@ -178,7 +206,7 @@ func (r *otlpReader) scope(m otlpMetric, resource []byte) *DecodeError {
 // metric finds the points of a metric, and appends what they have in common.
 func (r *otlpReader) metric(m otlpMetric, resource, scope []byte) *DecodeError {
 	var name, unit []byte
-	err := eachField(m.metric, func(f *protoField) *DecodeError {
+	err := eachField(m.metric, func(f protoField) *DecodeError {
 		switch {
 		case f.kind != protowire.BytesType:
 		case f.number == otlpName:
@@ -194,7 +222,7 @@ func (r *otlpReader) metric(m otlpMetric, resource, scope []byte) *DecodeError {
 		return err
 	}
 	first, temporality, monotonic := len(r.points), uint64(0), false
-	err = eachField(m.data, func(f *protoField) *DecodeError {
+	err = eachField(m.data, func(f protoField) *DecodeError {
 		switch {
 		case f.is(otlpDataPoints, protowire.BytesType):
 			r.points = append(r.points, otlpPoint{f.bytes, len(r.metrics)})
@@ -210,18 +238,16 @@ func (r *otlpReader) metric(m otlpMetric, resource, scope []byte) *DecodeError {
 	}
 	e := otlpEvent{out: r.parts}
 	m.start = len(e.out)
-	_ = e.text("kind", []byte(otlpKinds[m.field])) // It is UTF-8.
-	for _, text := range []struct {
-		name  string
-		value []byte
-	}{{"name", name}, {"unit", unit}} {
-		if err = e.text(text.name, text.value); err != nil {
-			return err
-		}
+	e.word("kind", otlpKinds[m.field])
+	if err = e.text("name", name); err == nil {
+		err = e.text("unit", unit)
+	}
+	if err != nil {
+		return err
 	}
 	hasTemporality := m.field != otlpGauge && m.field != otlpSummary
 	if hasTemporality && temporality > 0 && temporality < uint64(len(otlpTemporalities)) {
-		_ = e.text("temporality", []byte(otlpTemporalities[temporality]))
+		e.word("temporality", otlpTemporalities[temporality])
 	}
 	if m.field == otlpSum {
 		e.flag("monotonic", monotonic)
@@ -295,7 +321,7 @@ func replacing(message []byte, number protowire.Number, value []byte) (changed [
 // bufferBytes is what the buffers take that a large record makes large.
 func (r *otlpReader) bufferBytes() int {
 	const pointBytes, metricBytes = 32, 128
-	return pointBytes*cap(r.points) + metricBytes*cap(r.metrics) + cap(r.parts) + cap(r.out) + cap(r.request) + cap(r.common)
+	return pointBytes*cap(r.points) + metricBytes*cap(r.metrics) + cap(r.parts) + cap(r.metas) + cap(r.out) + cap(r.request) + cap(r.common)
 }
 
 // drop drops these buffers.

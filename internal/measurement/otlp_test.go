@@ -283,7 +283,7 @@ func FuzzDecodeOTLP(f *testing.F) {
 			t.Fatalf("the second time it is\n%s\nand not\n%s", again, first)
 		}
 		slow := newDecoder(t, o)
-		if slow.walker = nil; lineFates(t, slow, r) != first {
+		if slow.walker, slow.quickPoints = nil, false; lineFates(t, slow, r) != first {
 			t.Fatalf("without the quick way it is\n%s\nand not\n%s", lineFates(t, slow, r), first)
 		}
 		results, _ := d.Decode(r)

@@ -1,7 +1,6 @@
 package measurement
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"unicode/utf8"
@@ -15,8 +14,10 @@ import (
 // otlpEvent writes the event of a data point.
 type otlpEvent struct {
 	out     []byte
-	dotted  bool // a name has a dot
-	isEmpty bool // nothing was recorded
+	dotted  bool   // a name has a dot
+	isEmpty bool   // nothing was recorded
+	isOdd   bool   // the attributes of the point are not in the normal form of meta
+	last    []byte // the name of the attribute before
 
 	nester *nester // of dotted names of attributes. Nil means that names stay as they are.
 }
@@ -31,6 +32,11 @@ func (e *otlpEvent) text(name string, text []byte) *DecodeError {
 	}
 	e.out = rawbson.AppendString(rawbson.AppendHeader(e.out, bson.TypeString, name), text)
 	return nil
+}
+
+// word appends an element that is a word of our own.
+func (e *otlpEvent) word(name, text string) {
+	e.out = rawbson.AppendString(rawbson.AppendHeader(e.out, bson.TypeString, name), text)
 }
 
 func (e *otlpEvent) flag(name string, value bool) {
@@ -108,7 +114,7 @@ func (e *otlpEvent) scope(message []byte) *DecodeError {
 	const name, version, attributes = 1, 2, 3
 	start := e.open(bson.TypeEmbeddedDocument, "scope")
 	texts := [...][]byte{name: nil, version: nil}
-	err := eachField(message, func(f *protoField) *DecodeError {
+	err := eachField(message, func(f protoField) *DecodeError {
 		if f.kind == protowire.BytesType && f.number < attributes {
 			texts[f.number] = f.bytes
 		}
@@ -134,7 +140,7 @@ func (e *otlpEvent) scope(message []byte) *DecodeError {
 
 // attributesOf appends the attributes that are in a field of a message.
 func (e *otlpEvent) attributesOf(message []byte, number protowire.Number) *DecodeError {
-	return eachField(message, func(f *protoField) *DecodeError {
+	return eachField(message, func(f protoField) *DecodeError {
 		if !f.is(number, protowire.BytesType) {
 			return nil
 		}
@@ -160,13 +166,13 @@ func (e *otlpEvent) attribute(message []byte, depth int) *DecodeError {
 		}
 		rest = rest[size:]
 	}
-	if bytes.IndexByte(key, 0) >= 0 {
-		return newError(BadFieldName, "", "the name %s has a zero byte in it, which BSON cannot hold: rename the attribute", quoteText(key))
+	if err := e.name(key); err != nil {
+		return err
 	}
-	if !utf8.Valid(key) {
-		return badText(string(key), key)
+	if depth == 2 {
+		e.isOdd = e.isOdd || e.dotted || !isOrdinary(key, e.last)
+		e.last = key
 	}
-	e.dotted = e.dotted || bytes.IndexByte(key, '.') >= 0
 	start := len(e.out)
 	e.out = rawbson.AppendHeader(e.out, bson.TypeNull, key)
 	kind, err := e.anyValue(value, depth)
@@ -174,6 +180,25 @@ func (e *otlpEvent) attribute(message []byte, depth int) *DecodeError {
 		return err.within(string(key))
 	}
 	e.out[start] = byte(kind)
+	return nil
+}
+
+// name checks the name of an attribute, and notes a dot in it.
+func (e *otlpEvent) name(key []byte) *DecodeError {
+	isASCII := true
+	for _, c := range key {
+		switch {
+		case c == 0:
+			return newError(BadFieldName, "", "the name %s has a zero byte in it, which BSON cannot hold: rename the attribute", quoteText(key))
+		case c == '.':
+			e.dotted = true
+		case c >= utf8.RuneSelf:
+			isASCII = false
+		}
+	}
+	if !isASCII && !utf8.Valid(key) {
+		return badText(string(key), key)
+	}
 	return nil
 }
 
@@ -214,8 +239,10 @@ func (e *otlpEvent) anyValue(message []byte, depth int) (bson.Type, *DecodeError
 		e.out = append(e.out, last.bytes...)
 		return bson.TypeBinary, nil
 	case arrayValue:
+		e.isOdd = true
 		return bson.TypeArray, e.anyValues(last.bytes, depth+1)
 	case listValue:
+		e.isOdd = true
 		return bson.TypeEmbeddedDocument, e.anyMembers(last.bytes, depth+1)
 	}
 	return bson.TypeNull, nil
@@ -233,7 +260,7 @@ func (e *otlpEvent) anyValues(message []byte, depth int) *DecodeError {
 	}
 	start, n := len(e.out), 0
 	e.out = append(e.out, 0, 0, 0, 0)
-	err := eachField(message, func(f *protoField) *DecodeError {
+	err := eachField(message, func(f protoField) *DecodeError {
 		if !f.is(1, protowire.BytesType) {
 			return nil
 		}
@@ -255,7 +282,7 @@ func (e *otlpEvent) anyMembers(message []byte, depth int) *DecodeError {
 	}
 	start := len(e.out)
 	e.out = append(e.out, 0, 0, 0, 0)
-	err := eachField(message, func(f *protoField) *DecodeError {
+	err := eachField(message, func(f protoField) *DecodeError {
 		if !f.is(1, protowire.BytesType) {
 			return nil
 		}

@@ -22,6 +22,9 @@ type otlpLayout struct {
 	sumIsOptional                bool
 }
 
+// otlpNothing is the flag of a point that says that nothing was recorded at its time.
+const otlpNothing = 1
+
 const (
 	otlpStart protowire.Number = 2
 	otlpTime  protowire.Number = 3
@@ -51,7 +54,6 @@ type otlpValues struct {
 
 // point appends what a data point of a metric with data in this field has of its own: attributes, times, values.
 func (e *otlpEvent) point(message []byte, field protowire.Number) *DecodeError {
-	const nothingRecorded = 1
 	l := otlpLayouts[field]
 	var v otlpValues
 	attributes, before := e.open(bson.TypeEmbeddedDocument, "attributes"), e.dotted
@@ -66,7 +68,7 @@ func (e *otlpEvent) point(message []byte, field protowire.Number) *DecodeError {
 		}
 	}
 	e.dotted = e.dotted || before
-	if e.isEmpty = v.flags&nothingRecorded != 0; e.isEmpty {
+	if e.isEmpty = v.flags&otlpNothing != 0; e.isEmpty {
 		return nil
 	}
 	switch {
@@ -75,10 +77,15 @@ func (e *otlpEvent) point(message []byte, field protowire.Number) *DecodeError {
 	case v.time > 0:
 		e.out = binary.LittleEndian.AppendUint64(rawbson.AppendHeader(e.out, bson.TypeInt64, "time"), v.time)
 	}
+	e.start(&v)
+	return e.values(message, l, &v)
+}
+
+// start appends the beginning of what was summed.
+func (e *otlpEvent) start(v *otlpValues) {
 	if v.start > 0 {
 		e.out = rawbson.AppendDate(e.out, "start", int64(v.start/1e6))
 	}
-	return e.values(message, l, &v)
 }
 
 // scalars reads the values of a point that are no lists, and appends its attributes.
@@ -208,7 +215,7 @@ func (e *otlpEvent) exponents(v *otlpValues) *DecodeError {
 func (e *otlpEvent) offsetBuckets(name string, message []byte) *DecodeError {
 	const offsetField, countsField = 1, 2
 	var offset uint64
-	err := eachField(message, func(f *protoField) *DecodeError {
+	err := eachField(message, func(f protoField) *DecodeError {
 		if f.is(offsetField, protowire.VarintType) {
 			offset = f.value
 		}
@@ -232,7 +239,7 @@ func (e *otlpEvent) list(name string, message []byte, number protowire.Number, k
 		e.out[at] = byte(value(number))
 		n++
 	}
-	err := eachField(message, func(f *protoField) *DecodeError {
+	err := eachField(message, func(f protoField) *DecodeError {
 		switch {
 		case f.is(number, kind):
 			element(f.value)
@@ -259,12 +266,12 @@ func (e *otlpEvent) list(name string, message []byte, number protowire.Number, k
 func (e *otlpEvent) quantiles(message []byte, l *otlpLayout) *DecodeError {
 	const quantileField, valueField = 1, 2
 	start, n := e.open(bson.TypeArray, "quantiles"), 0
-	err := eachField(message, func(f *protoField) *DecodeError {
+	err := eachField(message, func(f protoField) *DecodeError {
 		if !f.is(l.quantile, protowire.BytesType) {
 			return nil
 		}
 		var quantile, value uint64
-		if err := eachField(f.bytes, func(f *protoField) *DecodeError {
+		if err := eachField(f.bytes, func(f protoField) *DecodeError {
 			switch {
 			case f.is(quantileField, protowire.Fixed64Type):
 				quantile = f.value

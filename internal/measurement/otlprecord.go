@@ -73,6 +73,11 @@ func (d *Decoder) notOTLP(err *DecodeError) *DecodeError {
 
 // decodeOnlyPoint decodes a request with one data point.
 func (d *Decoder) decodeOnlyPoint() *DecodeError {
+	var m Measurement
+	if d.quickPoints && d.readPointQuickly(0, &m) {
+		d.add(m)
+		return nil
+	}
 	event, isEmpty, err := d.otlp.event(0)
 	if isEmpty {
 		d.tombstones++
@@ -81,7 +86,6 @@ func (d *Decoder) decodeOnlyPoint() *DecodeError {
 	if err != nil {
 		return err
 	}
-	var m Measurement
 	if d.walker != nil && d.walker.decode(event, &m) {
 		d.add(m)
 		return nil
@@ -91,13 +95,17 @@ func (d *Decoder) decodeOnlyPoint() *DecodeError {
 
 // decodePoint decodes one of several data points. Its error is of the whole record.
 func (d *Decoder) decodePoint(i int, request []byte) *DecodeError {
+	var m Measurement
+	if d.quickPoints && d.readPointQuickly(i, &m) {
+		d.addPart(m, nil)
+		return nil
+	}
 	event, isEmpty, err := d.otlp.event(i)
 	if isEmpty {
 		d.parts++ // the points behind it have the positions that they have in the request
 		d.tombstones++
 		return nil
 	}
-	var m Measurement
 	if err == nil && d.walker != nil && d.walker.decode(event, &m) {
 		d.addPart(m, nil)
 		return nil
