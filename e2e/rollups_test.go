@@ -45,6 +45,10 @@ func TestRollupsOutliveKills(t *testing.T) {
 	s.check()
 	s.t.Log(s.succeed("rollup", "verify"))
 
+	if world.servers.Slow() { // it computes the rows of an edit in minutes
+		s.terminate(c)
+		return
+	}
 	s.edit("delete-meta", "--yes", "--closed", "--filter", `{"meta.id": {"$gte": 10}}`)
 	s.awaitRolledUp(c, time.Minute)
 	s.awaitComputedNotes(c, 2*time.Minute)
