@@ -75,7 +75,8 @@
 //	flush.go          writes, from the cut until each is applied or its measurements are back
 //	inflight.go       which writes of a flush are where
 //	segments.go       which segments there are, which of them are to be compacted
-//	compaction.go     segments compacted into buckets, step by step; setaside.go: those whose buckets MongoDB refuses
+//	compaction.go     segments compacted into buckets, step by step
+//	setaside.go       segments with series whose buckets MongoDB refuses
 //	pace.go           how much of a flush is sent at a time
 //	letters.go        bad records on their way to the dead-letter topic
 //	refused.go        letters of measurements that MongoDB refused
