@@ -61,8 +61,10 @@ func (w *world) run() {
 		w.step()
 		switch {
 		case w.chaos:
-		case w.now > w.eased+2*time.Minute:
+		case calmSince < 0 && w.now > w.eased+2*time.Minute:
 			w.fail("progress", "not everything is committed two minutes after the last mishap")
+		case w.now > w.eased+6*time.Minute: // it works in small steps, beside compactions
+			w.fail("progress", "a repair has not ended six minutes after the last mishap")
 		case calmSince < 0 && w.now > calm+25*time.Second && w.committed():
 			calmSince = w.now
 		case calmSince >= 0 && w.now > calmSince+5*time.Second && !w.repairing(calmSince):
