@@ -86,10 +86,14 @@ func (c port) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, err
 	for i := range documents {
 		documents[i] = slices.Clone(documents[i])
 	}
+	refused := make([]bool, len(documents)) // what is refused stays so, whenever the command is executed
+	for i := range documents {
+		refused[i] = c.refuses(documents[i])
+	}
 	c.ids = idsOf(documents, func(d bson.Raw) bson.Raw { return d })
 	return c.write(ctx, len(documents), func(i int) (int, *sink.WriteError) {
 		id := string(documents[i].Lookup("_id").Value)
-		if c.refuses(documents[i]) {
+		if refused[i] {
 			return 0, &sink.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
 		}
 		if c.of.now(id) != nil {
@@ -97,7 +101,7 @@ func (c port) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, err
 		}
 		c.w.mongo.put(c.of, id, documents[i], by)
 		return 1, nil
-	}, func(i int) bool { return c.refuses(documents[i]) })
+	}, func(i int) bool { return refused[i] })
 }
 
 // refuses reports whether the server refuses to insert a document: as an index on the meta does, which segments do not have.
