@@ -242,6 +242,7 @@ func TestSimulationOfSeriesEdits(t *testing.T) {
 	met := simulateMany(t, func(seed uint64) *world {
 		w := newWorld(seed, "", traceOut())
 		w.kinds = append(w.kinds, seriesEdits, seriesEdits, seriesEdits)
+		w.traits.refusing = false // edits have enough to do with buckets that there are
 		w.run()
 		return w
 	})

@@ -80,7 +80,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	case fenceOnOneShard:
 		w.traits.sessions, w.traits.lag, w.traits.sharded = true, true, true
 	}
-	w.drawAside(func() { w.traits.refusing = w.traits.segments && w.chance(0.3) })
+	w.drawAside(func() { w.traits.refusing = w.traits.segments && w.chance(0.1) })
 	if slices.Contains(compactionMutations, broken) {
 		w.traits.segments = true
 		w.kinds = append(w.kinds, memberSchedules[0])
