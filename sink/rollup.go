@@ -270,7 +270,9 @@ func (r *Rollups) Put(ctx context.Context, level string, o timeseries.Options, d
 		control, data := d.Contents(o)
 		updates = append(updates, Update{
 			Filter: document(bson.D{
-				{Key: timeseries.FieldID, Value: d.ID}, isMeta(d.Meta), {Key: timeseries.MinPath(o.TimeField), Value: bson.DateTime(d.From)},
+				{Key: timeseries.FieldID, Value: d.ID},
+				isMeta(d.Meta),
+				{Key: timeseries.MinPath(o.TimeField), Value: bson.DateTime(d.From)},
 				{Key: rollup.PathRevision, Value: d.Revision - 1},
 			}),
 			Update: setFields(bson.D{{Key: timeseries.FieldControl, Value: control}, {Key: timeseries.FieldData, Value: data}}),
