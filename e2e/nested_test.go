@@ -104,7 +104,7 @@ func TestNestedTotalsOutliveAKill(t *testing.T) {
 	send(all[len(all)/2:])
 	c = s.start(settings...)
 	s.awaitCommitted(c, 90*time.Second)
-	s.awaitRolledUp(c, time.Minute)
+	s.awaitRolledUp(c)
 	s.terminate(c)
 
 	db := s.readable()
@@ -121,8 +121,9 @@ func TestNestedTotalsOutliveAKill(t *testing.T) {
 		}
 	}
 	compare(into)
+	patient := append([]string{"MONGODB_WRITE_TIMEOUT", "10s", "SHUTDOWN_TIMEOUT", "40s"}, rolledUp...) // the embedded server writes large documents slowly
 	for range 2 {
-		if code, stdout, stderr := s.command(rolledUp, "rollup", "export", "--form", "nested", "--into", into+"2", "--agg", "sum"); code != 0 || !strings.Contains(stdout, "6 months of series are in "+into+"2.") {
+		if code, stdout, stderr := s.command(patient, "rollup", "export", "--form", "nested", "--into", into+"2", "--agg", "sum"); code != 0 || !strings.Contains(stdout, "6 months of series are in "+into+"2.") {
 			t.Fatalf("exit code %d, %s %s", code, stdout, stderr)
 		}
 		compare(into + "2")

@@ -40,7 +40,7 @@ func TestRollupsOutliveKills(t *testing.T) {
 	load.stop()
 	c := s.start(rolledUp...)
 	s.awaitCommitted(c, 90*time.Second)
-	s.awaitRolledUp(c, time.Minute)
+	s.awaitRolledUp(c)
 	s.compareRollups()
 	s.check()
 	s.t.Log(s.succeed("rollup", "verify"))
@@ -50,7 +50,7 @@ func TestRollupsOutliveKills(t *testing.T) {
 		return
 	}
 	s.edit("delete-meta", "--yes", "--closed", "--filter", `{"meta.id": {"$gte": 10}}`)
-	s.awaitRolledUp(c, time.Minute)
+	s.awaitRolledUp(c)
 	s.awaitComputedNotes(c, 2*time.Minute)
 	s.compareRollups()
 	s.terminate(c)
@@ -88,16 +88,21 @@ func (s *stream) awaitRows(c *harness.Consumer, d time.Duration) {
 }
 
 // awaitRolledUp waits until the watermarks of all partitions are at what is committed.
-func (s *stream) awaitRolledUp(c *harness.Consumer, d time.Duration) {
+func (s *stream) awaitRolledUp(c *harness.Consumer) {
 	s.t.Helper()
-	for ctx := within(s.t, d); ; time.Sleep(100 * time.Millisecond) {
+	patience, last := time.Minute, ""
+	if world.servers.Slow() {
+		patience = 5 * time.Minute
+	}
+	for ctx := within(s.t, patience); ; time.Sleep(100 * time.Millisecond) {
 		behind := s.behindRollups(ctx)
 		if behind == "" {
 			return
 		}
 		if ctx.Err() != nil || !c.Running() {
-			s.t.Fatalf("the rollups are not complete: %s", behind)
+			s.t.Fatalf("the rollups are not complete after %v (running: %v): %s, and before: %s", patience, c.Running(), behind, last)
 		}
+		last = behind
 	}
 }
 

@@ -33,7 +33,10 @@ func TestTopicsThatMatchAPattern(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
 	s.settings = s.settings.With("KAFKA_TOPICS", "^"+s.topic, "KAFKA_START", "latest", "SEGMENTS", "off")
-	a, b := s.start(), s.start()
+	a := s.start()
+	s.awaitClaims(a, 2) // where latest is, a claim finds out
+	b := s.start()
+	s.awaitClaims(b, 1)
 	s.awaitAssigned(1, a, b)
 	if err := s.send(t.Context(), s.generator(20), 500); err != nil {
 		t.Fatal(err)

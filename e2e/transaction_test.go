@@ -43,7 +43,7 @@ func TestCommittedOffsetBehindAnOpenTransaction(t *testing.T) {
 	s.commit([]int64{ends[0] + 10}) // what `--reset-offsets --to-latest` makes it
 
 	c := s.start()
-	s.awaitClaim(c)
+	s.awaitClaims(c, 1)
 	inTransaction("ending", producer.EndTransaction(within(t, 20*time.Second), kgo.TryCommit))
 	if err := s.send(within(t, 20*time.Second), s.generator(badCaseSeries), 50); err != nil {
 		t.Fatal(err)
@@ -117,17 +117,17 @@ func (s *stream) awaitBody(c *harness.Consumer, words ...string) {
 	}
 }
 
-// awaitClaim waits until a consumer has claimed the only partition.
-func (s *stream) awaitClaim(c *harness.Consumer) {
+// awaitClaims waits until a consumer has claimed so many partitions.
+func (s *stream) awaitClaims(c *harness.Consumer, partitions float64) {
 	s.t.Helper()
 	ctx := within(s.t, 40*time.Second)
 	for {
 		metrics, err := c.Metrics(ctx)
-		if err == nil && metrics.Sum("waterwheel_claims_total", "outcome", "cold") > 0 {
+		if err == nil && metrics.Sum("waterwheel_claims_total", "outcome", "cold") >= partitions {
 			return
 		}
 		if ctx.Err() != nil || !c.Running() {
-			s.t.Fatalf("the partition is not claimed: %v", err)
+			s.t.Fatalf("not %v partitions are claimed: %v", partitions, err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
