@@ -38,12 +38,13 @@ func BenchmarkMeasurement(b *testing.B) {
 	key := keyOf(encoded(bson.D{{Key: "m", Value: "a"}}).Lookup("m"))
 	rules := &rollup.Rules{}
 	b.ReportAllocs()
+	s := newSource(baseOptions, &run{begin, begin + hourMs, []string{key}})
 	n := 0
 	for b.Loop() {
 		if n++; n%(perBucket*buckets) != 1 {
 			continue // one iteration is one measurement
 		}
-		s := newSource(baseOptions, &run{begin, begin + hourMs, []string{key}})
+		s.forget([]string{key})
 		for _, d := range documents {
 			if err := s.add(d); err != nil {
 				b.Fatal(err)

@@ -23,6 +23,7 @@ type source struct {
 	places   map[place]int // of partitions, in the order in which they were met
 	sources  []place
 	n        int
+	spare    []measurements // empty, with room: of series that were forgotten
 }
 
 // place is a source partition.
@@ -36,7 +37,10 @@ func (p place) compare(q place) int {
 }
 
 // measurements are those of one series.
-type measurements struct{ rows []measured }
+type measurements struct {
+	rows  []measured
+	chunk []byte // with room for the fields of more rows
+}
 
 // measured is one measurement.
 type measured struct {
@@ -72,12 +76,33 @@ func (s *source) buckets(ctx context.Context, r *sink.Rollups, now time.Time, ke
 	return s.n - before, nil
 }
 
-// forget drops the measurements of some series.
+// forget drops the measurements of some series. Those of the next series take their room.
 func (s *source) forget(keys []string) {
 	for _, key := range keys {
-		s.series[key].rows = nil
+		of := s.series[key]
+		if of.rows != nil {
+			s.spare = append(s.spare, measurements{of.rows[:0], of.chunk[:0]})
+		}
+		*of = measurements{}
 	}
 }
+
+// append adds a measurement to a series, with a copy of its fields.
+func (s *source) append(of *measurements, at int, m *timeseries.Unpacked) {
+	if last := len(s.spare) - 1; of.rows == nil && last >= 0 {
+		*of, s.spare = s.spare[last], s.spare[:last]
+	}
+	if room := cap(of.chunk); room-len(of.chunk) < len(m.Fields) {
+		of.chunk = make([]byte, 0, max(min(2*room, mostChunk), firstChunk, len(m.Fields)))
+	}
+	start := len(of.chunk)
+	of.chunk = append(of.chunk, m.Fields...)
+	of.rows = append(of.rows, measured{m.Time, at, m.Position, of.chunk[start:len(of.chunk):len(of.chunk)]})
+	s.n++
+}
+
+// Bounds of the memory, in bytes, that the fields of a series take at a time.
+const firstChunk, mostChunk = 1 << 10, 64 << 10
 
 // add takes the measurements of a document in. A document that cannot be read ends the pass: nobody knows what it holds.
 func (s *source) add(document bson.Raw) error {
@@ -91,7 +116,6 @@ func (s *source) add(document bson.Raw) error {
 	from := u.Source()
 	at := s.place(place{from.TopicID, from.Partition})
 	var m timeseries.Unpacked
-	var arena []byte // of the document: it is freed with the series
 	for u.Next(&m) {
 		if m.Time < s.from || m.Time >= s.to {
 			continue
@@ -100,22 +124,13 @@ func (s *source) add(document bson.Raw) error {
 		if of == nil {
 			continue
 		}
-		if cap(arena)-len(arena) < len(m.Fields) {
-			arena = make([]byte, 0, max(arenaBytes, len(m.Fields)))
-		}
-		start := len(arena)
-		arena = append(arena, m.Fields...)
-		of.rows = append(of.rows, measured{m.Time, at, m.Position, arena[start:len(arena):len(arena)]})
-		s.n++
+		s.append(of, at, &m)
 	}
 	if err := u.Err(); err != nil {
 		return &DamagedError{ID: document.Lookup(timeseries.FieldID).String(), Err: err}
 	}
 	return nil
 }
-
-// arenaBytes is how much memory the fields of measurements take at a time.
-const arenaBytes = 4 << 10
 
 func (s *source) place(p place) int {
 	at, ok := s.places[p]
@@ -130,6 +145,9 @@ func (s *source) place(p place) int {
 // order brings the measurements of a series into the order of time, and of their positions where times are equal, and leaves each
 // position once.
 func (s *source) order(of *measurements) {
+	if s.inOrder(of) {
+		return
+	}
 	slices.SortStableFunc(of.rows, func(a, b measured) int {
 		if c := cmp.Compare(a.time, b.time); c != 0 {
 			return c
@@ -152,19 +170,34 @@ func (s *source) order(of *measurements) {
 	})
 }
 
+// inOrder reports whether measurements of one partition came in the order of time and of their positions, which no position repeats
+// then. So it is with most series.
+func (s *source) inOrder(of *measurements) bool {
+	for i := 1; i < len(of.rows); i++ {
+		a, b := &of.rows[i-1], &of.rows[i]
+		if a.place != b.place || a.time > b.time || a.position.Compare(b.position) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // rows are the rows of a level of a series, whose measurements are in order.
 func (s *source) rows(of *measurements, level rollup.Level, rules *rollup.Rules) (rows []rollup.Stored) {
-	var row *rollup.Row
+	var documents []byte // of the rows, one behind the other
+	row := rules.NewRow(0)
 	end := func() {
-		if row != nil {
-			rows = append(rows, rollup.Stored{Time: row.Time, Fields: row.Document()})
+		if row.Count > 0 {
+			start := len(documents)
+			documents = row.AppendDocument(documents)
+			rows = append(rows, rollup.Stored{Time: row.Time, Fields: documents[start:len(documents):len(documents)]})
 		}
 	}
 	for i := range of.rows {
 		m := &of.rows[i]
-		if begin := level.Window(m.time); row == nil || begin != row.Time {
+		if begin := level.Window(m.time); row.Count == 0 || begin != row.Time {
 			end()
-			row = rules.NewRow(begin)
+			row.Reset(begin)
 		}
 		row.Add(m.fields)
 	}

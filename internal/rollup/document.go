@@ -116,24 +116,35 @@ type column struct {
 
 // data makes the columns of the rows: the time first, then fields in the order in which rows have them.
 func (d *Document) data(o timeseries.Options) bson.Raw {
-	times := column{name: o.TimeField}
-	var columns []*column
+	const header = 1 + 2 + 1 // of an item below 100
+	times := &column{name: o.TimeField, list: make([]byte, 0, len(d.Rows)*(header+8))}
+	columns, size := []*column{times}, 0
 	at := map[string]*column{}
 	for i, row := range d.Rows {
 		index := strconv.Itoa(i)
 		times.list = rawbson.AppendDate(times.list, index, row.Time)
+		place := 1 // of the column, if the rows have the same fields in the same order
 		for e := range rawbson.All(rawbson.Content(row.Fields)) {
-			c := at[string(e.Name)]
+			var c *column
+			if place < len(columns) && columns[place].name == string(e.Name) {
+				c = columns[place]
+			} else {
+				c = at[string(e.Name)]
+			}
 			if c == nil {
-				c = &column{name: string(e.Name)}
+				c = &column{name: string(e.Name), list: make([]byte, 0, (len(d.Rows)-i)*(header+len(e.Value)))}
 				at[c.name] = c
 				columns = append(columns, c)
 			}
 			c.list = append(rawbson.AppendHeader(c.list, e.Kind, index), e.Value...)
+			place++
 		}
 	}
-	dst := []byte{0, 0, 0, 0}
-	for _, c := range append([]*column{&times}, columns...) {
+	for _, c := range columns {
+		size += header + len(c.name) + len(c.list) + rawbson.Empty
+	}
+	dst := append(make([]byte, 0, size+rawbson.Empty), 0, 0, 0, 0)
+	for _, c := range columns {
 		dst = rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, c.name)
 		start := len(dst)
 		dst = append(append(dst, 0, 0, 0, 0), c.list...)

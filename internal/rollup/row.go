@@ -40,13 +40,13 @@ type Row struct {
 
 	rules *Rules
 	root  node
-	path  []byte // of the field that is being added
 }
 
 // node is what a window knows at one path: the total of numbers there, and the members of objects there.
 type node struct {
 	name    string
-	chosen  int8 // whether the field has totals: 0 unknown, 1 yes, -1 no
+	above   *node // nil in the root
+	chosen  int8  // whether the field has totals: 0 unknown, 1 yes, -1 no
 	total   Total
 	members []*node
 	last    int // the place of the member that was found last
@@ -54,6 +54,19 @@ type node struct {
 
 // NewRow returns the empty row of a window.
 func (r *Rules) NewRow(time int64) *Row { return &Row{Time: time, rules: r} }
+
+// Reset makes the row the empty one of another window. Fields that it has met keep their places.
+func (w *Row) Reset(time int64) {
+	w.Time, w.Count = time, 0
+	w.root.reset()
+}
+
+func (n *node) reset() {
+	n.total = Total{}
+	for _, m := range n.members {
+		m.reset()
+	}
+}
 
 // Add adds a measurement: its fields without time and meta. Measurements come in the order of their times, and of their positions
 // where times are equal. Arrays are not entered. Of a field that is a number in some measurements and an object in others, the totals
@@ -87,13 +100,7 @@ func (w *Row) add(into *node, object bson.Raw, depth int, stored bool) {
 		if depth == 0 && string(e.Name) == w.rules.CountField() {
 			continue
 		}
-		before := len(w.path)
-		if depth > 0 {
-			w.path = append(w.path, '.')
-		}
-		w.path = append(w.path, e.Name...)
 		w.addElement(into, &e, depth, stored)
-		w.path = w.path[:before]
 	}
 }
 
@@ -111,36 +118,47 @@ func (w *Row) addElement(into *node, e *rawbson.Element, depth int, stored bool)
 	case e.Kind == bson.TypeEmbeddedDocument:
 		w.add(into.member(e.Name), e.Value, depth+1, false)
 	case !stored:
-		if _, ok := numberOf(value); ok {
+		if n, ok := numberOf(value); ok {
 			if m := into.member(e.Name); w.chooses(m) {
-				m.total.Add(value)
+				m.total.add(&n)
 			}
 		}
 	}
 }
 
-// chooses reports whether the field at the present path has totals. It is asked once for each field of a row.
+// chooses reports whether a field has totals. Its path is matched once for each row.
 func (w *Row) chooses(m *node) bool {
 	if m.chosen == 0 {
 		m.chosen = -1
-		if w.rules.Fields.Match(string(w.path)) {
+		if w.rules.Fields.Match(m.path()) {
 			m.chosen = 1
 		}
 	}
 	return m.chosen > 0
 }
 
+// path is the dotted path of a field.
+func (n *node) path() string {
+	if n.above == nil || n.above.above == nil {
+		return n.name
+	}
+	return n.above.path() + "." + n.name
+}
+
 // member is the node of a name, a new one if need be. Measurements of a series mostly have the same fields in the same order: the
 // place behind the last one is tried first.
 func (n *node) member(name []byte) *node {
-	for i := range n.members {
-		at := (n.last + 1 + i) % len(n.members)
+	at := n.last
+	for range n.members {
+		if at++; at >= len(n.members) {
+			at = 0
+		}
 		if m := n.members[at]; m.name == string(name) {
 			n.last = at
 			return m
 		}
 	}
-	m := &node{name: string(name)}
+	m := &node{name: string(name), above: n}
 	n.members = append(n.members, m)
 	n.last = len(n.members) - 1
 	return m

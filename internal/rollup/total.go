@@ -49,12 +49,14 @@ func (t *Total) Mean() (float64, bool) {
 
 // Add adds a value, of measurements in their order. A value that is not a number adds nothing.
 func (t *Total) Add(v bson.RawValue) {
-	n, ok := numberOf(v)
-	if !ok {
-		return
+	if n, ok := numberOf(v); ok {
+		t.add(&n)
 	}
-	t.include(&n, &n, &n, &n)
-	t.sum.add(n)
+}
+
+func (t *Total) add(n *Number) {
+	t.include(n, n, n, n)
+	t.sum.add(*n)
 	t.N++
 }
 

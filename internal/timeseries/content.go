@@ -23,7 +23,7 @@ func (o Options) ContentOf(data bson.Raw) Content {
 	size := 0
 	var column cursor
 	for column.open(data); column.next(); {
-		size += c.include(string(column.key), column.body, o.TimeField)
+		size += c.include(column.key, column.body, o.TimeField)
 	}
 	c.Size = int32(min(size, math.MaxInt32))
 	return c
@@ -31,10 +31,11 @@ func (o Options) ContentOf(data bson.Raw) Content {
 
 // include takes a column in, and returns the bytes that it accounts for: its own, and one copy of its first value in each of min
 // and max. The index 0 counts as none.
-func (c *Content) include(name string, values []byte, timeField string) int {
+func (c *Content) include(name, values []byte, timeField string) int {
 	const header = 12 // an empty object under the column's name
 	size := header + len(name)
 	var e cursor
+	var lower, upper *Extreme
 	isFirst := true
 	for e.open(values); e.next(); isFirst = false {
 		size += 1 + len(e.body) + 1
@@ -44,13 +45,16 @@ func (c *Content) include(name string, values []byte, timeField string) int {
 		if isFirst {
 			size += 2 * (1 + len(name) + 1 + len(e.body))
 		}
-		if name == timeField {
+		if string(name) == timeField {
 			at := readInteger(e.body)
 			c.Earliest, c.Latest = min(c.Earliest, at), max(c.Latest, at)
 			continue
 		}
-		c.lower.member(name).Include(e.value(), -1)
-		c.upper.member(name).Include(e.value(), +1)
+		if lower == nil {
+			lower, upper = c.lower.member(name), c.upper.member(name)
+		}
+		lower.Include(e.value(), -1)
+		upper.Include(e.value(), +1)
 	}
 	return size
 }

@@ -10,28 +10,38 @@ import (
 // position, everything else by value. Nothing was included in the zero value.
 type Extreme struct {
 	value   bson.RawValue // Type 0: none yet
-	names   []string      // of an object, in the order of their first sight
-	members map[string]*Extreme
+	members []member      // of an object, in the order of their first sight
+	places  map[string]int
+	last    int        // the place of the member that was found last
 	items   []*Extreme // of an array
+}
+
+// member is a field of an object.
+type member struct {
+	name string
+	*Extreme
 }
 
 // Include widens the extreme by a value, which it keeps: downwards for a side of -1, upwards for +1. On a tie the former value
 // stays; one of another kind that wins replaces everything.
 func (x *Extreme) Include(v bson.RawValue, side int) {
-	wins := side*Compare(v, x.value) > 0
+	entered := v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray // what is in it is compared, not the whole
 	switch {
-	case x.value.Type == 0, x.value.Type != v.Type && wins:
+	case x.value.Type == v.Type && entered:
+	case x.value.Type == v.Type:
+		if side*Compare(v, x.value) > 0 {
+			x.value = v
+		}
+	case x.value.Type == 0 || side*Compare(v, x.value) > 0:
 		*x = Extreme{value: v}
-	case x.value.Type != v.Type:
+	default:
 		return
-	case wins:
-		x.value = v
 	}
 	switch v.Type {
 	case bson.TypeEmbeddedDocument:
 		var e cursor
 		for e.open(v.Value); e.next(); {
-			x.member(string(e.key)).Include(e.value(), side)
+			x.member(e.key).Include(e.value(), side)
 		}
 	case bson.TypeArray:
 		var e cursor
@@ -45,18 +55,28 @@ func (x *Extreme) Include(v bson.RawValue, side int) {
 	}
 }
 
-// member is the extreme of an object's field, a new one if need be.
-func (x *Extreme) member(name string) *Extreme {
-	m := x.members[name]
-	if m == nil {
-		if x.members == nil {
-			x.members = map[string]*Extreme{}
-		}
-		m = &Extreme{}
-		x.members[name] = m
-		x.names = append(x.names, name)
+// member is the extreme of an object's field, a new one if need be. Objects mostly have the same fields in the same order: the place
+// behind the last one is tried first.
+func (x *Extreme) member(name []byte) *Extreme {
+	at := x.last + 1
+	if at >= len(x.members) {
+		at = 0
 	}
-	return m
+	if at < len(x.members) && x.members[at].name == string(name) {
+		x.last = at
+		return x.members[at].Extreme
+	}
+	at, ok := x.places[string(name)]
+	if !ok {
+		if x.places == nil {
+			x.places = map[string]int{}
+		}
+		at = len(x.members)
+		x.members = append(x.members, member{string(name), &Extreme{}})
+		x.places[x.members[at].name] = at
+	}
+	x.last = at
+	return x.members[at].Extreme
 }
 
 // Value is the extreme as a value; Type 0: nothing was included.
@@ -71,8 +91,8 @@ func (x *Extreme) Value() bson.RawValue {
 
 // addMembers adds the fields of an object, or the items of an array.
 func (x *Extreme) addMembers(b *builder) {
-	for _, name := range x.names {
-		b.add(name, x.members[name].Value())
+	for _, m := range x.members {
+		b.add(m.name, m.Value())
 	}
 	for at, item := range x.items {
 		b.add(strconv.Itoa(at), item.Value())
