@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -115,12 +116,22 @@ func isEdited(meta bson.RawValue) bool {
 	return ok && object.Lookup("id").Type != 0
 }
 
-// watch reports what is not found once.
+// mostDisorders is how often the reader may refuse an answer because metas changed while it was made. A server in memory without
+// snapshots sorts documents, and sends them as they are a moment later.
+const mostDisorders = 3
+
+// watch reports measurements that are not found once.
 func (w *watcher) watch(ctx context.Context, byView bool, looks *int) {
+	disorders := 0
 	for ctx.Err() == nil {
 		all, err := w.look(ctx, byView)
 		if ctx.Err() != nil {
 			return
+		}
+		if err != nil && strings.Contains(err.Error(), "in the order of their metas") && disorders < mostDisorders {
+			disorders++
+			w.s.t.Log(err)
+			continue
 		}
 		if err != nil {
 			w.s.t.Errorf("by view %v: %v", byView, err)
