@@ -78,11 +78,11 @@ type stopwatch struct {
 
 func (w *stopwatch) start(ctx context.Context) {
 	w.meter = startMeter(ctx, w.task.Server, w.task.Kafka)
-	w.begin, w.cpu = time.Now(), ownCPU()
+	w.begin, w.cpu = time.Now(), OwnCPU()
 }
 
 func (w *stopwatch) stop(ctx context.Context) {
-	w.outcome.Wall, w.outcome.CPU = time.Since(w.begin), ownCPU()-w.cpu
+	w.outcome.Wall, w.outcome.CPU = time.Since(w.begin), OwnCPU()-w.cpu
 	w.outcome.ServerCPU, w.outcome.KafkaCPU = w.meter.used(ctx, 0), w.meter.used(ctx, 1)
 	w.outcome.MaxResident = MaxResidentOf(os.Getpid())
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
-// ownCPU is the processor time that this process has used, user and system.
-func ownCPU() time.Duration {
+// OwnCPU is the processor time that this process has used, user and system.
+func OwnCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0 // fails on wrong arguments only

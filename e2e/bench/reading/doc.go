@@ -4,5 +4,6 @@
 //	store.go    the buckets, stored twice
 //	segments.go measurements that are not in buckets yet
 //	ways.go     the queries, in each way
+//	totals.go   rollups: building them, and totals from rows and from measurements
 //	measure.go  their processor time and duration; the table
 package reading

@@ -21,9 +21,9 @@ type Figure struct {
 	CPU        *time.Duration // of the server, without what it takes when idle; nil: it is not known
 }
 
-// The ways.
+// The ways. Native is that of the server's own time series.
 const (
-	native = "native"
+	Native = "native"
 	view   = "view"
 	ours   = "reader"
 )
@@ -50,7 +50,7 @@ func Measure(ctx context.Context, uri string, l Load) (figures []Figure, err err
 	m := newMeter(ctx, uri)
 	for _, q := range s.queries() {
 		ways := map[string]func() (int, error){
-			native: func() (int, error) { return viaServer(ctx, q, database.Collection(nativeName)) },
+			Native: func() (int, error) { return viaServer(ctx, q, database.Collection(nativeName)) },
 			view:   func() (int, error) { return viaServer(ctx, q, database.Collection(oursName)) },
 			ours:   func() (int, error) { return viaReader(ctx, q, series) },
 		}
@@ -69,7 +69,7 @@ func Measure(ctx context.Context, uri string, l Load) (figures []Figure, err err
 // ways are those that this server has.
 func (s *stored) ways(ctx context.Context) (all []string) {
 	if s.native {
-		all = append(all, native)
+		all = append(all, Native)
 	}
 	if names, err := s.database.ListCollectionNames(ctx, map[string]string{"name": oursName}); err == nil && len(names) > 0 {
 		all = append(all, view)
@@ -131,23 +131,23 @@ func (m *meter) measure(ctx context.Context, q query, ask func() (int, error)) (
 	return f, nil
 }
 
-// Table shows figures, and how many times those of the native time series they are.
-func Table(figures []Figure) string {
+// Table shows figures, and how many times those of one way they are.
+func Table(figures []Figure, base string) string {
 	var b strings.Builder
-	b.WriteString("| query | way | server CPU | time | CPU / native | time / native |\n|---|---|---|---|---|---|\n")
-	var base Figure
+	fmt.Fprintf(&b, "| query | way | server CPU | time | CPU / %s | time / %[1]s |\n|---|---|---|---|---|---|\n", base)
+	var of Figure
 	for _, f := range figures {
-		if f.Way == native {
-			base = f
+		if f.Way == base {
+			of = f
 		}
 		cpu, ratio, times := "–", "–", "–"
 		if f.CPU != nil {
 			cpu = fmt.Sprintf("%.2f ms", f.CPU.Seconds()*1000)
 		}
-		if base.Query == f.Query {
-			times = fmt.Sprintf("%.2f", float64(f.Time)/float64(base.Time))
-			if f.CPU != nil && base.CPU != nil && *base.CPU > 0 {
-				ratio = fmt.Sprintf("%.2f", float64(*f.CPU)/float64(*base.CPU))
+		if of.Query == f.Query {
+			times = fmt.Sprintf("%.2f", float64(f.Time)/float64(of.Time))
+			if f.CPU != nil && of.CPU != nil && *of.CPU > 0 {
+				ratio = fmt.Sprintf("%.2f", float64(*f.CPU)/float64(*of.CPU))
 			}
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %.2f ms | %s | %s |\n", f.Query, f.Way, cpu, f.Time.Seconds()*1000, ratio, times)

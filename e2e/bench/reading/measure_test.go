@@ -31,6 +31,25 @@ func TestEveryWayFindsWhatIsStored(t *testing.T) {
 	}
 }
 
+// TestTotalsComeFromRowsAndFromMeasurements: both ways find each window.
+func TestTotalsComeFromRowsAndFromMeasurements(t *testing.T) {
+	server, err := embedded.StartMongo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	building, figures, err := MeasureTotals(t.Context(), server.URI(), Load{Series: 4, Hours: 30, Step: 5 * time.Minute})
+	if err != nil || len(figures) != 6 {
+		t.Fatalf("%d figures, %v", len(figures), err)
+	}
+	if want := int64(4 * (30*12 + 30 + 2)); building.Rows != want || building.Measurements != 4*30*12 {
+		t.Errorf("%v: %d rows of %d measurements, want %d", building, building.Rows, building.Measurements, want)
+	}
+	if _, _, err := MeasureTotals(t.Context(), server.URI(), Load{Series: 1, Hours: 1, Step: time.Minute, Flushes: 1, Rows: 1}); err == nil {
+		t.Error("segments are taken")
+	}
+}
+
 func TestLoadsThatCannotBeStoredAreRefused(t *testing.T) {
 	for _, l := range []Load{
 		{}, {1, 1, time.Second, 0, 0}, {1, 1, time.Hour, 0, 0}, {0, 1, time.Minute, 0, 0}, {1, 0, time.Minute, 0, 0}, {1, 1, time.Minute, 61, 1}, {1, 1, time.Minute, 5, 0},
@@ -47,10 +66,10 @@ func TestLoadsThatCannotBeStoredAreRefused(t *testing.T) {
 func TestTableComparesWithNative(t *testing.T) {
 	cpu := func(d time.Duration) *time.Duration { return &d }
 	got := Table([]Figure{
-		{Query: "a", Way: native, Time: 10 * time.Millisecond, CPU: cpu(8 * time.Millisecond)},
+		{Query: "a", Way: Native, Time: 10 * time.Millisecond, CPU: cpu(8 * time.Millisecond)},
 		{Query: "a", Way: ours, Time: 5 * time.Millisecond, CPU: cpu(16 * time.Millisecond)},
 		{Query: "b", Way: ours, Time: time.Millisecond},
-	})
+	}, Native)
 	for _, line := range []string{"| a | reader | 16.00 ms | 5.00 ms | 2.00 | 0.50 |", "| b | reader | – | 1.00 ms | – | – |"} {
 		if !strings.Contains(got, line) {
 			t.Errorf("%q is not in\n%s", line, got)

@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "bench: %v\nRun it with -help for its flags.\n", err)
 		return exitUsage
 	}
-	if w.reading {
+	if w.reading || w.rollups {
 		return exitCode(w.measureReading(ctx))
 	}
 	if w.figures.wanted() {

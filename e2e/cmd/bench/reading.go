@@ -9,13 +9,18 @@ import (
 	"waterwheel/e2e/bench/reading"
 )
 
-// measureReading prints what queries cost in each way.
+// measureReading prints what queries cost in each way, or what rollups cost and save.
 func (w *wish) measureReading(ctx context.Context) error {
 	uri := os.Getenv("E2E_MONGODB_URI")
 	if uri == "" {
-		return errors.New("-reading measures a MongoDB: name one by E2E_MONGODB_URI")
+		return errors.New("-reading and -rollups measure a MongoDB: name one by E2E_MONGODB_URI")
+	}
+	if w.rollups {
+		building, figures, err := reading.MeasureTotals(ctx, uri, w.stored)
+		fmt.Printf("%s\n\n%s", building, reading.Table(figures, reading.FromMeasurements))
+		return err
 	}
 	figures, err := reading.Measure(ctx, uri, w.stored)
-	fmt.Print(reading.Table(figures))
+	fmt.Print(reading.Table(figures, reading.Native))
 	return err
 }

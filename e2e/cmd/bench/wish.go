@@ -23,6 +23,7 @@ type wish struct {
 	figures  figures
 	profiles string
 	reading  bool
+	rollups  bool
 	stored   reading.Load
 	given    map[string]bool // flags by name
 }
@@ -52,6 +53,7 @@ Example:
   make bench-e2e BENCHFLAGS='-curves -rounds 1'
   make bench-e2e BENCHFLAGS='-live -minutes 20'
   make bench-e2e BENCHFLAGS=-reading
+  make bench-e2e BENCHFLAGS='-rollups -stored-series 10 -stored-hours 744'
   make bench-e2e BENCHFLAGS='-live -minutes 9 -case 100x20,10000x0.2,1000000x0.02'
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 measured, but not everything is stored once.
@@ -128,11 +130,12 @@ func (w *wish) flags() *flag.FlagSet {
 	flags.Float64Var(&f.most, "most", 20_000, "with -live: measurements a second that the machine can do; cases beyond are left out")
 	flags.StringVar(&f.docs, "docs", "docs", "with -curves and -live: folder of benchmarks.md, whose section is replaced, and of the drawings in benchmarks/")
 	flags.BoolVar(&w.reading, "reading", false, "instead of the table, measure queries by package reader, of the view and of a native time series; it needs E2E_MONGODB_URI only")
-	flags.IntVar(&w.stored.Series, "stored-series", 10_000, "with -reading: series")
-	flags.IntVar(&w.stored.Hours, "stored-hours", 3, "with -reading: hours, with a bucket of each series in each")
+	flags.BoolVar(&w.rollups, "rollups", false, "instead of the table, measure building rollups, and totals from their rows and from measurements; it needs E2E_MONGODB_URI only")
+	flags.IntVar(&w.stored.Series, "stored-series", 10_000, "with -reading and -rollups: series")
+	flags.IntVar(&w.stored.Hours, "stored-hours", 3, "with -reading and -rollups: hours, with a bucket of each series in each")
 	flags.IntVar(&w.stored.Flushes, "stored-flushes", 0, "with -reading: flushes behind these hours whose measurements, one of each series, are in segments; one series is asked for then")
 	flags.IntVar(&w.stored.Rows, "stored-rows", 100, "with -reading: measurements in a segment at most, as SEGMENT_MEASUREMENTS")
-	flags.DurationVar(&w.stored.Step, "stored-step", 30*time.Second, "with -reading: time between two measurements of a series, 4 to 300 s")
+	flags.DurationVar(&w.stored.Step, "stored-step", 30*time.Second, "with -reading and -rollups: time between two measurements of a series, 4 to 300 s")
 	flags.StringVar(&w.out, "out", "", "folder that report.json and report.md are written into")
 	flags.StringVar(&w.profiles, "cpuprofile", "", "folder for processor profiles of the consumer, <peer>-<round>.pprof: go tool pprof -top shows one; they cost some processor time")
 	return flags
