@@ -52,7 +52,7 @@ func BenchmarkMeasurement(b *testing.B) {
 		}
 		s.order(s.series[key])
 		for _, level := range []rollup.Level{minute, hour} {
-			rows := s.rows(s.series[key], level, rules)
+			rows := s.rows(s.series[key], s.from, s.to, level, rules)
 			from, _ := level.Period(begin)
 			d := rollup.Document{Meta: metaOf(key), From: from, Rows: rows}
 			if len(d.Encode(level.Options(baseOptions))) == 0 {

@@ -205,8 +205,9 @@ func (c *Command) compare(ctx context.Context, r run) (v Verified, err error) {
 	for _, key := range r.keys {
 		for _, d := range targets[key] {
 			defined, _ := w.state.Defined.Level(d.level.Name)
-			rows := s.rows(s.series[key], d.level, defined.Rules())
-			for hour := max(r.from, d.From); hour < min(r.to, d.to); hour += hourMs {
+			from, to := max(r.from, d.From), min(r.to, d.to)
+			rows := s.rows(s.series[key], from, to, d.level, defined.Rules())
+			for hour := from; hour < to; hour += hourMs {
 				fresh, stored := within(rows, hour, hour+hourMs), within(d.Rows, hour, hour+hourMs)
 				n := int64(max(len(fresh), len(stored)))
 				switch {

@@ -230,8 +230,9 @@ func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) 
 	for _, d := range targets {
 		defined, _ := counted.Level(d.level.Name)
 		rules := defined.Rules()
-		rows := s.rows(s.series[d.key], d.level, rules)
-		for hour := max(s.from, d.From); hour < min(s.to, d.to); hour += hourMs {
+		from, to := max(s.from, d.From), min(s.to, d.to)
+		rows := s.rows(s.series[d.key], from, to, d.level, rules)
+		for hour := from; hour < to; hour += hourMs {
 			late := int64(0)
 			if d.level.Name == coarsest {
 				late = t.late(d.key, hour)

@@ -182,8 +182,8 @@ func (s *source) inOrder(of *measurements) bool {
 	return true
 }
 
-// rows are the rows of a level of a series, whose measurements are in order.
-func (s *source) rows(of *measurements, level rollup.Level, rules *rollup.Rules) (rows []rollup.Stored) {
+// rows are the rows of a level of a series, of measurements with times in [from, to). The measurements are in order.
+func (s *source) rows(of *measurements, from, to int64, level rollup.Level, rules *rollup.Rules) (rows []rollup.Stored) {
 	var documents []byte // of the rows, one behind the other
 	row := rules.NewRow(0)
 	end := func() {
@@ -193,7 +193,8 @@ func (s *source) rows(of *measurements, level rollup.Level, rules *rollup.Rules)
 			rows = append(rows, rollup.Stored{Time: row.Time, Fields: documents[start:len(documents):len(documents)]})
 		}
 	}
-	for i := range of.rows {
+	begin, _ := slices.BinarySearchFunc(of.rows, from, func(m measured, at int64) int { return cmp.Compare(m.time, at) })
+	for i := begin; i < len(of.rows) && of.rows[i].time < to; i++ {
 		m := &of.rows[i]
 		if begin := level.Window(m.time); row.Count == 0 || begin != row.Time {
 			end()

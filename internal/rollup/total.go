@@ -1,8 +1,6 @@
 package rollup
 
 import (
-	"iter"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/timeseries/rawbson"
@@ -84,12 +82,12 @@ func (t *Total) include(least, most, first, last *Number) {
 	t.Last = *last
 }
 
-// members are the numbers of a total by the names of their fields, in the order in which they are stored.
-func (t *Total) members() iter.Seq2[string, Number] {
-	return func(yield func(string, Number) bool) {
-		_ = yield(FieldN, int64Number(t.N)) && yield(FieldSum, t.Sum()) && yield(FieldMin, t.Min) && yield(FieldMax, t.Max) &&
-			yield(FieldFirst, t.First) && yield(FieldLast, t.Last)
-	}
+// memberNames are the names of the numbers of a total, in the order in which they are stored.
+var memberNames = [...]string{FieldN, FieldSum, FieldMin, FieldMax, FieldFirst, FieldLast}
+
+// members are the numbers of a total, in the order of memberNames.
+func (t *Total) members() [len(memberNames)]Number {
+	return [...]Number{int64Number(t.N), t.Sum(), t.Min, t.Max, t.First, t.Last}
 }
 
 // appendElement appends the total as an element of a document.
@@ -97,9 +95,10 @@ func (t *Total) appendElement(dst []byte, name string) []byte {
 	dst = rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, name)
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
-	for member, n := range t.members() {
-		if !n.IsZero() {
-			dst = append(rawbson.AppendHeader(dst, n.kind, member), n.content()...)
+	members := t.members()
+	for i := range members {
+		if n := &members[i]; !n.IsZero() {
+			dst = append(rawbson.AppendHeader(dst, n.kind, memberNames[i]), n.content()...)
 		}
 	}
 	return rawbson.EndDocument(dst, start)
