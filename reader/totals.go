@@ -273,7 +273,10 @@ func (t *totaling) add(s *stream) error {
 			return err
 		}
 		w.from, w.to = t.windows.of(ms)
-		w.row = t.rules.NewRow(w.from)
+		if w.row == nil {
+			w.row = t.rules.NewRow(w.from)
+		}
+		w.row.Reset(w.from)
 	}
 	if s.stored {
 		w.row.Fold(s.head.Fields)
