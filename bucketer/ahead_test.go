@@ -103,7 +103,7 @@ func TestLookingAheadChangesOnlyTheAsking(t *testing.T) {
 			answering(c, max, stored.answer)
 			var got []*Write
 			if f := c.Prepare(0); f != nil {
-				got = f.Writes // those of one series in the same order, whatever the others do
+				got = f.Writes // the writes of one series in the same order, whatever the others do
 				slices.SortFunc(got, func(a, b *Write) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 			}
 			if max == 1 {
@@ -131,7 +131,7 @@ func lateReadings(seed uint64, offset int64, n int) []reading {
 	return out
 }
 
-// TestAnswersAheadAreNotKept: what was looked up ahead is as old as the look-up before it, and may have changed when that
+// TestAnswersAheadAreNotKept: a bucket looked up ahead is as old as the look-up before it, and may have changed when that
 // is stale.
 func TestAnswersAheadAreNotKept(t *testing.T) {
 	c := New(reopening(t))

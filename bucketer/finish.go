@@ -6,7 +6,7 @@ import (
 )
 
 // Finish takes the outcomes of a flush, outcomes[i] for f.Writes[i], and returns the measurements that MongoDB refuses
-// for their content. Those of conflicted writes that are not stored are pending again, or parked.
+// for their content. Measurements of conflicted writes that are not stored are pending again, or parked.
 func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
 	if c.flight == nil || c.flight.Flush != f || len(outcomes) != len(f.Writes) {
 		panic("bucketer: E4: Finish with other outcomes than those of the flush in flight")
@@ -14,7 +14,7 @@ func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
 	done := c.flight
 	c.flight = nil
 	var rejected []Rejected
-	// First what is stored, so that what is put back meets the buckets as they are then.
+	// First the stored measurements, so that the returned ones meet the buckets as they are then.
 	for i := range outcomes {
 		if r := outcomes[i].Result; r == Applied || r == AppliedForget {
 			if f.Writes[i].Segment {

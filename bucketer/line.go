@@ -3,7 +3,7 @@ package bucketer
 import "math"
 
 // line is the measurements of a series that wait for a look-up, in the order they are to be placed. One that has to ask
-// again goes back to the front, and what is behind it stays where it is: a batch in which each measurement asks is not
+// again goes back to the front, and the measurements behind it stay where they are: a batch in which each measurement asks is not
 // copied as a whole for each.
 type line struct {
 	front, came fifo
@@ -39,7 +39,7 @@ func (l *line) push(r row, from *buffers) {
 	f.push(r, from)
 }
 
-// next takes the first measurement out; false: there is none. It stays readable until the next push or release.
+// next takes the first measurement out. False means that there is none. It stays readable until the next push or release.
 func (l *line) next() (row, bool) {
 	switch {
 	case len(l.front.rest()) > 0:
@@ -61,7 +61,7 @@ func (l *line) all(yield func(row) bool) {
 	}
 }
 
-// oldest is the smallest offset of the measurements; false: there is none.
+// oldest is the smallest offset of the measurements. False means that there is none.
 func (l *line) oldest() (offset int64, ok bool) {
 	offset = math.MaxInt64
 	for r := range l.all {

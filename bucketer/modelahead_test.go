@@ -2,7 +2,7 @@ package bucketer
 
 import "slices"
 
-// handOut returns the look-ups of up to n series, which somebody is to answer, each followed by those that it expects of
+// handOut returns the look-ups of up to n series, which the caller is to answer, each followed by those that it expects of
 // the readings behind the first.
 func (m *model) handOut(n int) []Lookup {
 	first := m.asking[:min(n, len(m.asking))]
@@ -45,7 +45,7 @@ func (m *model) expected(s *modelSeries, n int) []Lookup {
 	return out
 }
 
-// foreseen tells whether a look-up was handed out together with the one that is answered. Those before it are given up.
+// foreseen tells whether a look-up was handed out together with the answered look-up. Earlier ones are given up.
 func (m *model) foreseen(l Lookup) bool {
 	at := slices.IndexFunc(m.ahead, func(a Lookup) bool {
 		return a.Series == l.Series && a.Time == l.Time && a.ID == l.ID

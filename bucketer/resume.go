@@ -5,7 +5,7 @@ import "go.mongodb.org/mongo-driver/v2/bson"
 // Load takes answers to look-ups: each series reopens a bucket or opens a new one, and its parked measurements go on, up
 // to one that asks for what was not looked up ahead. An answer nobody waits for is ignored.
 //
-// The answers are forgotten afterwards: what was looked up ahead is as old as what was asked for, and serves only
+// The answers are forgotten afterwards: an answer ahead is as old as the answer that was asked for, and serves only
 // measurements that are placed now.
 func (c *Catalog) Load(answers []Answer) {
 	for len(answers) > 0 {
@@ -70,7 +70,7 @@ func (c *Catalog) answer(s *series, r row, a *Answer) {
 	c.place(s, r, v, wasAsked)
 }
 
-// replaceOpen makes a reopened bucket the open one, in place of the one that a measurement would go to.
+// replaceOpen makes a reopened bucket the open one, in place of the bucket that a measurement would go to.
 func (c *Catalog) replaceOpen(s *series, b *bucket, elements []byte) {
 	if s.open != nil {
 		v := s.open.shape.survey(elements)
@@ -91,7 +91,7 @@ type foreseen struct {
 	answers []Answer
 }
 
-// take returns the answer to a look-up; nil: it was not foreseen. Those before it are not needed any more.
+// take returns the answer to a look-up. Nil means that it was not foreseen. Those before it are not needed any more.
 func (f *foreseen) take(s *series, l *Lookup) *Answer {
 	if f.series != s {
 		return nil

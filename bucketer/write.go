@@ -23,7 +23,7 @@ type Write struct {
 	Kind Kind
 	// ID is the bucket's _id.
 	ID bson.ObjectID
-	// Meta and MinTime (control.min.<time>, milliseconds) identify the bucket's series and shard; Meta.Type 0: no meta.
+	// Meta and MinTime (control.min.<time>, milliseconds) identify the bucket's series and shard; Meta.Type 0 means no meta.
 	Meta    bson.RawValue
 	MinTime int64
 	// Filter is the condition of an update (E5): _id, meta, control.min.<time>, control.count, control.closed. Nil for
@@ -97,7 +97,7 @@ type Sent struct {
 }
 
 // Outcome is what became of one write of a flush, by its index in Flush.Writes: Applied, AppliedForget, Conflicted or Refused.
-// Nothing else may be told to Finish: what is unknown is resolved first (E4).
+// Nothing else may be told to Finish: an unknown write is resolved first (E4).
 type Outcome struct {
 	Result Result
 	// Stored lists those positions of a conflicted write that the database holds. The others are put back, with this bucket

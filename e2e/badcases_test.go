@@ -18,8 +18,8 @@ import (
 // badCaseSeries is how many series the streams of the bad cases have: few, so that buckets hold several measurements.
 const badCaseSeries = 10
 
-// TestResetStoresOnlyWhatIsMissing: the group's offsets are set back and forward by Kafka's tool. What is stored is
-// skipped, what was skipped by a reset forward is loaded by one back.
+// TestResetStoresOnlyWhatIsMissing: the group's offsets are set back and forward by Kafka's tool. Every stored measurement is
+// skipped. A reset back loads the records that a reset forward has skipped.
 func TestResetStoresOnlyWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -277,7 +277,7 @@ func TestWriteConcernOfTheURIIsNotUsed(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
 	uri, query, _ := strings.Cut(world.servers.MongoURI, "?")
-	if strings.Count(uri, "/") == 2 { // those of mongodb://
+	if strings.Count(uri, "/") == 2 { // the two of mongodb://
 		uri += "/"
 	}
 	s.storing(t, 50, "MONGODB_URI", uri+"?w=7&journal=false&readPreference=secondaryPreferred&retryWrites=true&"+query)

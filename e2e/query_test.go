@@ -24,7 +24,7 @@ import (
 // readingNoon is the first time of the measurements that are long past.
 var readingNoon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// sensors are those of the tests of reading: two in the north, one in the south.
+// sensors are the sensors of the tests of reading: two in the north, one in the south.
 var sensors = []bson.D{
 	{{Key: "sensor", Value: "s-17"}, {Key: "site", Value: "north"}},
 	{{Key: "sensor", Value: "s-18"}, {Key: "site", Value: "north"}},
@@ -82,16 +82,16 @@ func (s *stream) queryProcess(ctx context.Context, args ...string) (run *exec.Cm
 	return run, stdout, stderr
 }
 
-// TestQuery: what is stored is printed in every form, and what is not there is explained.
+// TestQuery: stored measurements are printed in every form, and missing ones are explained.
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)
 	march := []string{"--from", "2026-03-01", "--to", "2026-03-02"}
 	for name, c := range map[string]struct {
 		args  []string
-		lines int // of stdout; -1: not counted
+		lines int // of stdout. -1 means not counted.
 		out   string
-		err   string // empty: nothing on stderr
+		err   string // Empty means nothing on stderr.
 	}{
 		"everything":   {[]string{"--format", "json"}, 6*readingsEach + 1, `"meta":{"sensor":"s-17","site":"north"},"celsius":20.0,"humidity":40}`, ""},
 		"a table":      {append(march, "sensor=s-17"), readingsEach + 1, "time                      sensor  site   celsius  humidity\n2026-03-01T12:00:00.000Z  s-17    north       20        40\n", ""},
@@ -197,7 +197,7 @@ func (s *stream) keepSending(ctx context.Context) {
 	}
 }
 
-// TestQueryFollows: what is stored after the start is printed once, soon, until ctrl-C, which is no failure.
+// TestQueryFollows: each measurement stored after the start is printed once, soon, until ctrl-C, which is no failure.
 func TestQueryFollows(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)

@@ -28,7 +28,7 @@ type Budget struct {
 	fetched   int64
 	asking    []*reservation // by age
 	granted   int            // reservations that were granted and are not given back yet
-	compactor *Worker        // who compacts segments; nil: nobody does
+	compactor *Worker        // who compacts segments. Nil means that nobody does.
 }
 
 // reservation is a partition that waits for room.
@@ -59,7 +59,7 @@ type usage struct {
 	fetched int64 // by a fetch, and not taken by the worker yet
 	found   int64 // by a look-up, likewise
 	room    int64 // reserved for what becomes of the piece that it is to take next
-	target  int64 // that it was told last, 0: none
+	target  int64 // that it was told last. Zero means none.
 	firm    bool  // it could not come down to its target
 }
 
@@ -138,7 +138,7 @@ func (b *Budget) Reserve(ctx context.Context, w *Worker) (bytes int, err error) 
 	defer b.mu.Unlock()
 	b.asking = slices.DeleteFunc(b.asking, func(other *reservation) bool { return other == r })
 	b.grant()
-	return 0, context.Cause(ctx) // what was granted meanwhile, Release gives back
+	return 0, context.Cause(ctx) // Release gives back memory that was granted meanwhile.
 }
 
 // Release sets what is left of a fetch after the worker has taken a piece of it, and gives back the room for that: Use has
@@ -244,7 +244,7 @@ func (b *Budget) Fetching() int64 {
 func (b *Budget) Limit() int64 { return b.limit }
 
 // level is the largest level to which the partitions above it must shrink for the sum to leave the headroom, at least 1.
-// Those that cannot are left out, but not the one that asks: it may be able to by now.
+// Partitions that cannot are left out, but not the asking partition: it may be able to by now.
 func (b *Budget) level(asks *Worker) int64 {
 	sizes := make([]int64, 0, len(b.used))
 	left := b.limit - b.limit/headroom - b.wanted()

@@ -68,7 +68,9 @@ func (w *Worker) readClaim(m Moment, actions []Action) []Action {
 }
 
 // wait waits for the former owner: until it releases its claim, or can do nothing more. Where to begin is read again when that
-// owner can commit nothing more.
+// owner can commit nothing more, so that its last commits count. Until then nothing is committed here. A commit of the former owner
+// that the network holds back may still be executed later, and set the offset back until our next one: the records in between
+// are stored, and recognised if they are read again.
 func (w *Worker) wait(m Moment, actions []Action) []Action {
 	switch {
 	case !w.term.quiesced && m.Now >= w.term.quiesces:
@@ -136,7 +138,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.found(e)
 	executed := w.term.sent != (claim.Token{}) && seen.Claim == w.term.sent // our claim, though nothing acknowledged it
 	if w.catalog != nil && seen.Claim != w.catalogClaim && !executed {
-		w.drop() // somebody else owned the partition in between
+		w.drop() // another process owned the partition in between
 	}
 	if !w.resolve(e) {
 		return
@@ -195,7 +197,7 @@ func (w *Worker) found(e ClaimRead) {
 	w.term.committed, w.term.known = c, true
 }
 
-// resolve decides the start; false: the partition stopped.
+// resolve decides the start. False means that the partition stopped.
 func (w *Worker) resolve(e ClaimRead) bool {
 	s, err := claim.Facts{
 		Partition: w.o.Partition.Number, Pipeline: w.provenance(), Committed: w.term.committed, Document: e.Seen,
@@ -206,7 +208,7 @@ func (w *Worker) resolve(e ClaimRead) bool {
 		return false
 	}
 	if w.term.committed.Consumed && s.Offset < w.term.committed.Offset && !w.term.resolved {
-		w.log.Warn("another program committed the group's offset: going on where the last owner began and skipping what is stored "+
+		w.log.Warn("another program committed the group's offset: going on where the last owner began and skipping stored records "+
 			"(to go on at that offset instead: kafka-consumer-groups.sh --reset-offsets --to-current)",
 			"offset", w.term.committed.Offset, "from", s.Offset)
 	}
@@ -307,7 +309,7 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 	}
 	w.succeeded(&w.retry.claim, MongoDB)
 	w.stored = e.Stored
-	_, w.window = e.Stored.Window() // it may be smaller than what was asked for
+	_, w.window = e.Stored.Window() // it may be smaller than the requested one
 	if e.Stored.Len() == 0 {
 		w.stored = nil
 	} else {

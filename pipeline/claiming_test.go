@@ -43,7 +43,7 @@ func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
 		t.Fatalf("trouble: %v", trouble)
 	}
 	m.Now += longestDelay
-	expect[ReadClaim](t, w.Handle(m, Ticked{})) // until somebody deletes it
+	expect[ReadClaim](t, w.Handle(m, Ticked{})) // until an operator deletes it
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 }
 
@@ -126,7 +126,7 @@ func TestClaimWonWhileThePartitionGoesElsewhereIsReleased(t *testing.T) {
 	})
 }
 
-// TestReleaseIsForgottenByNoLaterTerm: what is told when the process ends is what the document shows.
+// TestReleaseIsForgottenByNoLaterTerm: the status at the end of the process agrees with the document.
 func TestReleaseIsForgottenByNoLaterTerm(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Abandoned{})

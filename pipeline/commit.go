@@ -5,7 +5,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Want is the offset that should be committed now, with its metadata; false: none may be.
+// Want is the offset that should be committed now, with its metadata. False means that none may be.
 func (w *Worker) Want() (record.Commit, bool) {
 	offset, metadata := int64(-1), w.provenance().String()
 	switch {
@@ -70,7 +70,7 @@ func (w *Worker) committable() int64 {
 type ledger struct {
 	// next is the fetch position.
 	next int64
-	// letters are the offsets of letters not yet acknowledged, in the order they came up. Those of records read again for
+	// letters are the offsets of letters not yet acknowledged, in the order they came up. Letters of records read again for
 	// a refused write are out of order, so the smallest is searched; there are few.
 	letters []int64
 }

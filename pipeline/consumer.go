@@ -43,7 +43,7 @@ type Consumer struct {
 	terms      map[record.Partition]*runningTerm // of the present generation, and those that are being handed over
 	next       map[record.Partition]Assigned     // terms that begin when the one before of their partition has ended
 	assignment assignment
-	gen        *lease // nil: this process is in none
+	gen        *lease // Nil means that this process is in none.
 	ending     bool   // all terms are to end
 	ctx        context.Context
 	commits    *committer
@@ -54,7 +54,7 @@ type Consumer struct {
 	// collections are the options that have changed, by topic.
 	collections map[string]*timeseries.Options
 
-	leases atomic.Pointer[[]*lease] // of the terms; nil: this process is in no generation
+	leases atomic.Pointer[[]*lease] // of the terms. Nil means that this process is in no generation.
 }
 
 // NewConsumer returns a consumer without partitions.
@@ -66,7 +66,7 @@ func NewConsumer(o ConsumerOptions) *Consumer {
 }
 
 // Assigned begins a generation, after one that was revoked or lost, or in the place of the present one, and returns. The
-// terms of partitions that stay go on. Those of partitions that went elsewhere are handed over, as long as the lease of the
+// terms of partitions that stay go on. Terms of partitions that went elsewhere are handed over, as long as the lease of the
 // generation before holds; workers without a partition are dropped. Consecutive: it follows the generation that this process
 // was in last.
 func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutive bool) {
@@ -122,7 +122,7 @@ func (c *Consumer) handedOver(partition record.Partition, t *runningTerm) {
 		return
 	}
 	delete(c.terms, partition)
-	if c.ending { // what is shown stays
+	if c.ending { // the shown partitions stay
 		c.share()
 		return
 	}
@@ -160,7 +160,7 @@ func (c *Consumer) share() {
 }
 
 // Held tells whether what workers have sent, each under the lease of its own generation, may still arrive: the lease of none may have
-// lapsed, because what is written for one partition shares connections with the others. While partitions are handed over that went
+// lapsed, because the writes of one partition share connections with the others. While partitions are handed over that went
 // elsewhere, there are several.
 func (c *Consumer) Held() bool {
 	leases := c.leases.Load()
@@ -192,8 +192,8 @@ func (c *Consumer) dropOthers() {
 	}
 }
 
-// Revoke hands all partitions over: flush, commit, release. It returns when that is done, or ctx is; then what is left is
-// abandoned. In both cases nothing is sent any more when it returns. Last: the process ends.
+// Revoke hands all partitions over: flush, commit, release. It returns when that is done, or ctx is; then the rest is
+// abandoned. In both cases nothing is sent any more when it returns. Last means that the process ends.
 func (c *Consumer) Revoke(ctx context.Context, last bool) {
 	for _, t := range c.lastTerms() {
 		t.handOver(last)
@@ -215,7 +215,7 @@ func (c *Consumer) lastTerms() []*runningTerm {
 	return slices.Collect(maps.Values(c.terms))
 }
 
-// Lost ends the generation at once: what is under way is cancelled. It returns when nothing is sent any more.
+// Lost ends the generation at once: actions under way are cancelled. It returns when nothing is sent any more.
 func (c *Consumer) Lost() {
 	terms := c.lastTerms()
 	c.stop()
@@ -281,7 +281,7 @@ func (c *Consumer) Metas(most int) []bson.RawValue {
 }
 
 // Statuses describes the partitions of the present generation, as of their last event. While the group joins the next one
-// they are those of the last: most of them come back.
+// it describes the partitions of the last: most of them come back.
 func (c *Consumer) Statuses() []*Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ type Moment struct {
 	Held bool
 	// Renewed is the send time of the newest commit known to be accepted while we owned the partition. Zero means none.
 	Renewed Instant
-	// Target is how many bytes the worker may use while the process is near its memory budget or over it; 0: no such
+	// Target is how many bytes the worker may use while the process is near its memory budget or over it. Zero means no such
 	// bound now. Full: it is over it.
 	Target int64
 	Full   bool
@@ -70,7 +70,7 @@ type (
 		Won bool
 		Err error
 	}
-	// StoredLoaded answers LoadStored. Newest, where it was asked for, bounds control.min.<time> of what is stored; nil: it is
+	// StoredLoaded answers LoadStored. Newest, where it was asked for, bounds control.min.<time> of what is stored. Nil means that it is
 	// not known.
 	StoredLoaded struct {
 		Stored *timeseries.PositionSet
@@ -145,7 +145,7 @@ type (
 	CompactedDeleted struct{ Err error }
 	// SegmentsSwept answers SweepSegments.
 	SegmentsSwept struct{ Err error }
-	// CompactionAsked: somebody waits until all segments of now are compacted.
+	// CompactionAsked tells that an operator's command waits until all present segments are compacted.
 	CompactionAsked struct{}
 	// Released answers SendRelease.
 	Released struct{ Err error }
@@ -154,7 +154,7 @@ type (
 	Abandoned struct{}
 	// CollectionChanged: the options of the collection are others from now on.
 	CollectionChanged struct{ Options timeseries.Options }
-	// Dropped: the partition belongs to somebody else now, what is in memory is of no use.
+	// Dropped tells that the partition belongs to another process now, so its state in memory is of no use.
 	Dropped struct{}
 )
 

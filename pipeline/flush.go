@@ -71,7 +71,7 @@ func (w *Worker) cut(m Moment) bool {
 	return true
 }
 
-// trigger names the reason to flush now, empty: none.
+// trigger names the reason to flush now. Empty means none.
 func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 	switch {
 	case pending == 0:
@@ -193,7 +193,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 	w.finishFlush(m)
 }
 
-// positionsAsked ends a conflict: what is stored is dropped, the rest goes back through the catalog.
+// positionsAsked ends a conflict: stored measurements are dropped, the rest goes back through the catalog.
 func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	f := w.flush
 	i := f.acting[0]
@@ -205,7 +205,7 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	f.asking = slices.DeleteFunc(f.asking, func(other int) bool { return other == i })
 	f.changed = true
 	w.conclude(i, bucketer.Outcome{Result: bucketer.Conflicted, Stored: e.Stored})
-	why := "somebody else changed a bucket"
+	why := "another writer changed a bucket"
 	if f.attempts[i].notApplied >= notAppliedLimit { // a read does not show why, or MongoDB takes no updates
 		why = "an update was not executed, again and again"
 	}

@@ -92,7 +92,7 @@ func TestTheEndOfALagWaitsForTheFlushUnderWay(t *testing.T) {
 	}
 }
 
-// What is parked at the end of a lag, as after a restart, is written with the rest.
+// Measurements parked at the end of a lag, as after a restart, are written with the rest.
 func TestTheEndOfALagWaitsForLookups(t *testing.T) {
 	w, m := newReopeningWorker(t)
 	first := expect[FindBuckets](t, arrives(w, m, 0, 3)).Lookups
@@ -118,7 +118,7 @@ func TestALagOfWhatIsStoredEndsWithoutAWrite(t *testing.T) {
 }
 
 // backlog hands a worker a log that goes on after it, measurement by measurement of so many series in turns, until it writes,
-// and returns how many it had then; 0: it does not.
+// and returns how many it had then. Zero means that it does not.
 func backlog(t *testing.T, series int, flushBytes int64) (measurements int, bytes int64) {
 	t.Helper()
 	w, m := newTestWorker(t, func(o *Options) {

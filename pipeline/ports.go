@@ -17,7 +17,7 @@ type Instant = time.Duration
 // Log is a partition of Kafka, read by topic id. Calls for one partition never overlap.
 type Log interface {
 	// Await sees to it that what follows offset is at hand, as it came, or that nothing came in time, and returns how many
-	// bytes it holds until the next Await. What is at hand already is not asked for again; most bounds what is.
+	// bytes it holds until the next Await. Records at hand are not requested again; most bounds the requested bytes.
 	// Errors: ErrOutOfRange, ErrTopicGone, *StopError; others are outages.
 	Await(ctx context.Context, offset, most int64) (int64, error)
 	// Take returns the next piece of it, from the same offset on: about as many bytes of records as it is told, at least the
@@ -45,7 +45,7 @@ type Store interface {
 	// FirstPartitions returns how many partitions the topic had when the collection first saw it under this topic id, which is
 	// now if it did not yet; 0 when it knows the topic under another id only.
 	FirstPartitions(ctx context.Context, now int32) (int32, error)
-	// Claim replaces exactly the claim seen by a new one. False: it was no longer there. An error: unknown, read again.
+	// Claim replaces exactly the claim seen by a new one. False means that it was no longer there. An error: unknown, read again.
 	Claim(ctx context.Context, seen claim.Document, claim claim.Claim) (bool, error)
 	// Stored returns D: the positions from start on, below end, that buckets of this partition list, read causally after
 	// the claim. The set's window may end before end: then there were too many. *StopError: a bucket in this range is damaged.
@@ -75,7 +75,7 @@ type Store interface {
 	DeleteCompacted(ctx context.Context, c *claim.Compaction) error
 	// Sweep deletes segments that ended before a moment of MongoDB's clock.
 	Sweep(ctx context.Context, segments []claim.Segment, before time.Time) error
-	// NoteWaited writes down for how long the generation of somebody else's claim is over, if the document still shows that
+	// NoteWaited writes down for how long the generation of another owner's claim is over, if the document still shows that
 	// claim; else the error is ErrOtherOwner.
 	NoteWaited(ctx context.Context, claim claim.Token, waited time.Duration) error
 	// NoteLost writes down what the log lost before it was read, if the document still shows our claim; else the error is
@@ -101,7 +101,7 @@ type Ports interface {
 // Generation is a time in which this process is a member of its group with the same partitions. Its methods are safe for
 // concurrent use.
 type Generation interface {
-	// Held tells whether the lease holds now. It is cheap. That of a generation that another one has followed is renewed no more.
+	// Held tells whether the lease holds now. It is cheap. The lease of a generation that another one has followed is renewed no more.
 	Held() bool
 	// Renewed is the send time of the newest commit known to be accepted in this generation. Before the first, it is a moment before the generation.
 	Renewed() Instant

@@ -30,7 +30,7 @@ const (
 type port struct {
 	w   *world
 	of  *docs
-	ids []string // of the buckets that a command is about, where somebody asks what was sent
+	ids []string // of the buckets that a command is about, where a check asks what was sent
 }
 
 // session orders reads after the writes that were acknowledged with it. Where buckets lie on a shard of their own, a write on the one shard
@@ -86,7 +86,7 @@ func (c port) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, err
 	for i := range documents {
 		documents[i] = slices.Clone(documents[i])
 	}
-	refused := make([]bool, len(documents)) // what is refused stays so, whenever the command is executed
+	refused := make([]bool, len(documents)) // A refused document stays refused, whenever the command is executed.
 	for i := range documents {
 		refused[i] = c.refuses(documents[i])
 	}

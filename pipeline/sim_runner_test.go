@@ -23,9 +23,9 @@ type runner struct {
 	hands     *pipeline.Hands
 	applied   timeseries.Options // of the collection
 	tasks     map[*task]bool
-	gen       *generation        // whose lease counts; nil: there was no term
-	leaving   bool               // the partition is somebody else's by now
-	next      *pipeline.Assigned // begins when the term is handed over; nil: nothing
+	gen       *generation        // whose lease counts. Nil means that there was no term.
+	leaving   bool               // the partition belongs to another process by now
+	next      *pipeline.Assigned // begins when the term is handed over. Nil means nothing.
 	turn      int                // counts the terms
 	read      claim.Committed    // what was committed when it was read last, in the term of that turn
 	readIn    int
@@ -258,7 +258,7 @@ func (r *runner) stopFetching() {
 	}
 }
 
-// abandon ends the term: what is under way is cut.
+// abandon ends the term: actions under way are cut.
 func (r *runner) abandon() {
 	for t := range r.tasks {
 		if x, ok := t.what.(pipeline.SendWrites); ok && r.p.w.broken == unknownForgotten {
@@ -326,7 +326,7 @@ func (r *runner) follow(e pipeline.Event) {
 	w.checks.terms = append(w.checks.terms, u)
 }
 
-// rivalWaits tells whether somebody waits because of this claim.
+// rivalWaits tells whether another owner waits because of this claim.
 func (w *world) rivalWaits(claim [16]byte) bool {
 	return slices.ContainsFunc(w.all, func(p *process) bool {
 		return !p.dead && slices.ContainsFunc(p.working(), func(r *runner) bool {

@@ -33,14 +33,14 @@ type Worker struct {
 	poisoned   int
 	pace       pace                // of writes
 	question   question            // what a failed fetch must find out first
-	newOptions *timeseries.Options // of the collection, not yet applied; nil: they have not changed
+	newOptions *timeseries.Options // of the collection, not yet applied. Nil means that they have not changed.
 
 	metrics *partitionMetrics
 
-	signs     signs                  // what is shown and decides nothing
+	signs     signs                  // They are shown, and decide nothing.
 	paused    pause                  // why nothing is fetched
 	lastFlush Instant                // when the last flush was resolved
-	troubles  [Dependencies]*Trouble // what is being retried
+	troubles  [Dependencies]*Trouble // the requests being retried
 }
 
 // busy tells which actions are under way.
@@ -57,8 +57,8 @@ type retries struct{ claim, fetch, find, letters backoff }
 
 // rival is the claim of another group on the partition.
 type rival struct {
-	by    *record.StopError // nil: there was none at the last look
-	since Instant           // when it was seen first, 0: not since the partition stopped for it
+	by    *record.StopError // Nil means that there was none at the last look.
+	since Instant           // when it was seen first. Zero means that it was not seen since the partition stopped for it.
 }
 
 // past is what outlives terms and catalogs.
@@ -66,7 +66,7 @@ type past struct {
 	refused       rival         // of our claim
 	mine          claim.Token   // the last claim that we know we won
 	unknownUntil  Instant       // until then, own unknown writes may still be executed (E4)
-	observedClaim observedClaim // of somebody else's claim
+	observedClaim observedClaim // of another owner's claim
 	unreleased    bool          // the last term ended, and its claim stands
 	compactBytes  int64         // how large a compaction may be, by what the server has managed
 }

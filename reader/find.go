@@ -15,7 +15,7 @@ import (
 // Find yields the measurements that the query selects: series after series in the order of their metas, within a series in the
 // order of time, and of their positions where times are equal.
 //
-// What is stored while it reads may be among them or not.
+// Measurements stored while it reads may be among them or not.
 func (s *Series) Find(ctx context.Context, q Query) iter.Seq2[Measurement, error] {
 	return s.reads(ctx, q, func(*plan) {}, (*reading).findAll)
 }
@@ -77,7 +77,7 @@ func (r *reading) findAll(ctx context.Context, groups []group) error {
 	return nil
 }
 
-// find gives all measurements of a group, series after series. What a sweep has of it is read first; nil: it has nothing.
+// find gives all measurements of a group, series after series. What a sweep has of it is read first. Nil means that it has nothing.
 func (r *reading) find(ctx context.Context, g group, swept documents) error {
 	var others []bson.RawValue // met on the way, to be read on their own
 	var done []bson.RawValue

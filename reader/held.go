@@ -13,10 +13,10 @@ import (
 // held is a bucket in memory, with the place of the next measurement in it; or what segments have of one series and partition.
 type held struct {
 	plan     *plan
-	unpacker *timeseries.Unpacker // nil: it is of segments
+	unpacker *timeseries.Unpacker // Nil means that it is of segments.
 	bucket   []byte
 	source   timeseries.Source
-	number   int // how many were held before: the order of what is equal otherwise
+	number   int // how many were held before: the order of otherwise equal ones
 
 	current timeseries.Unpacked
 
@@ -70,7 +70,7 @@ func (h *held) keep(m *timeseries.Unpacked, fields []byte) {
 	h.rows = append(h.rows, row{m.Time, m.Position, start, len(h.arena)})
 }
 
-// keepNewest leaves a row alone if it is newer than the one that is there.
+// keepNewest leaves a row alone if it is newer than the row that is there.
 func (h *held) keepNewest(m *timeseries.Unpacked, fields []byte) {
 	if len(h.rows) > 0 && h.rows[0].compare(row{time: m.Time, position: m.Position}) >= 0 {
 		return
@@ -87,7 +87,7 @@ func (h *held) order() {
 	}
 }
 
-// next makes the next measurement the current one; false: there is none, or err is set.
+// next makes the next measurement the current one. False means that there is none, or err is set.
 func (h *held) next() (bool, error) {
 	if !h.sorted {
 		return h.unpack(), h.unpacker.Err()

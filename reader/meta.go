@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// maxFilterDepth bounds the nesting of a filter that is brought into normal form; what is deeper stays as it is, and MongoDB
+// maxFilterDepth bounds the nesting of a filter that is brought into normal form; a deeper filter stays as it is, and MongoDB
 // refuses it.
 const maxFilterDepth = 100
 
@@ -45,7 +45,7 @@ func marshal(meta any) (bson.Raw, error) {
 	return raw, nil
 }
 
-// wholeMeta is the value that a filter compares the whole meta with; nil: it does something else.
+// wholeMeta is the value that a filter compares the whole meta with. Nil means that it does something else.
 func wholeMeta(filter bson.D) *bson.RawValue {
 	if len(filter) != 1 || filter[0].Key != timeseries.FieldMeta {
 		return nil

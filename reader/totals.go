@@ -67,10 +67,10 @@ func (w Window) Document() bson.Raw {
 // Totals yields the windows that hold measurements which the query selects, series after series in the order of their metas, within a
 // series in the order of time. Metas that differ only in the types of numbers (1 and 1.0) may come by turns.
 //
-// Where the time series has rollups, windows come from the coarsest level whose rows they consist of. What is not in rows yet comes from
-// finer levels, and the rest from measurements. So measurements are counted as they come. A measurement that is late, with a time for which
-// rows stand already, is counted after the next pass over the rollups; Exact counts it at once. Totals of windows whose measurements have
-// expired come from rollups alone.
+// Where the time series has rollups, windows come from the coarsest level whose rows they consist of. Measurements that are not in
+// rows yet come from finer levels, and the rest from measurements. So measurements are counted as they come. A measurement that is
+// late, with a time for which rows stand already, is counted after the next pass over the rollups; Exact counts it at once. Totals of
+// windows whose measurements have expired come from rollups alone.
 //
 // A NaN is left out. A field that holds a Decimal128 has neither sum nor mean. Arrays are not entered.
 func (s *Series) Totals(ctx context.Context, q TotalsQuery) iter.Seq2[Window, error] {
@@ -309,7 +309,7 @@ func (t *totaling) give(w *opened) error {
 // wanted reports whether rows that are made by rules have the fields of a query.
 func wanted(names []string, rules *rollup.Rules) bool {
 	for _, name := range names {
-		within := name + ".*" // what is below an object; a pattern takes in a text with stars as it does any other
+		within := name + ".*" // the fields below an object; a pattern takes in a text with stars as it does any other
 		if !rules.Fields.Match(name) && !rules.Fields.Match(within) {
 			return false
 		}

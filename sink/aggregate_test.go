@@ -20,7 +20,7 @@ type missing struct{}
 // aggregation is a model of MongoDB's aggregation as far as views here use it, by its documentation.
 type aggregation struct {
 	collection func(name string) []bson.D
-	unpack     func(stage bson.D, buckets []bson.D) []bson.D // MongoDB's own stage; nil: it is not known
+	unpack     func(stage bson.D, buckets []bson.D) []bson.D // MongoDB's own stage. Nil means that it is not known.
 	unknown    []string                                      // stages that are not known either
 	now        bson.DateTime
 	always     string // an operator that is true whatever it compares
@@ -165,7 +165,7 @@ func evaluate(expression any, vars map[string]any) any {
 	return expression
 }
 
-// earlier compares dates, and what is absent, which is less than any.
+// earlier compares dates. An absent one is less than any.
 func earlier(v, than any) bool {
 	a, isDate := v.(bson.DateTime)
 	b, thanDate := than.(bson.DateTime)

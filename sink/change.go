@@ -10,8 +10,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// ErrChangedMeanwhile: somebody else changed the options of the collection at the same time. Nothing was written.
-var ErrChangedMeanwhile = errors.New("somebody else changed the collection's options at the same time: look at them and try again")
+// ErrChangedMeanwhile tells that another process changed the options of the collection at the same time. Nothing was written.
+var ErrChangedMeanwhile = errors.New("another process changed the collection's options at the same time: look at them and try again")
 
 // Definition reads how a time series is defined now, and the version of that. ErrNotSetUp: there is no such time series.
 func (d *Database) Definition(ctx context.Context, name string) (timeseries.Options, int32, error) {
@@ -28,7 +28,7 @@ func (d *Database) SetBucketing(ctx context.Context, name string, to timeseries.
 	})
 }
 
-// SetExpiry changes after how many seconds measurements are deleted; 0: never. It returns the definitions before and after.
+// SetExpiry changes after how many seconds measurements are deleted. Zero means never. It returns the definitions before and after.
 func (d *Database) SetExpiry(ctx context.Context, name string, seconds int64) (before, after timeseries.Options, err error) {
 	return d.change(ctx, name, func(o timeseries.Options) (timeseries.Options, error) {
 		return o.Change(timeseries.Options{ExpireAfterSeconds: seconds})
@@ -64,7 +64,7 @@ func (d *Database) change(ctx context.Context, name string, by func(timeseries.O
 	if err != nil || !built {
 		return before, after, err
 	}
-	// Somebody may have changed the options again before MongoDB listed the index.
+	// Another process may have changed the options again before MongoDB listed the index.
 	if have, err = readDefinition(ctx, s.ports.Options); err != nil || have.Options == after {
 		return before, after, err
 	}
@@ -114,7 +114,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 type OptionsChange struct {
 	Options Collection // of the time series
 	Upkeep  Upkeep
-	// Others makes what else goes by the span right for the new options: the expiring indexes of users. Nil: there is nothing.
+	// Others makes what else goes by the span right for the new options: the expiring indexes of users. Nil means that there is nothing.
 	Others func(ctx context.Context, after timeseries.Options) error
 	// WriteTimeout bounds a write from sending to the answer, and how long it may be executed after that.
 	WriteTimeout time.Duration

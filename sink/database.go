@@ -38,24 +38,24 @@ type Options struct {
 	// URI is MONGODB_URI. Its write concern, read concern, read preference, retryWrites, timeoutMS and
 	// compressors are not used.
 	URI string
-	// Database is the database's name; empty: the URI's.
+	// Database is the database's name. Empty means the URI's.
 	Database string
 	// WriteTimeout bounds one write from its sending to its answer. Required.
 	WriteTimeout time.Duration
-	// StoredBytes bounds the memory that D of one partition takes: more is read in several windows. 0: DefaultStoredBytes.
+	// StoredBytes bounds the memory that D of one partition takes: more is read in several windows. Zero means DefaultStoredBytes.
 	StoredBytes int64
-	// View is the kind of view that Setup makes of measurements; empty: ViewAuto.
+	// View is the kind of view that Setup makes of measurements. Empty means ViewAuto.
 	View ViewKind
-	// Segments says whether Setup makes the time series one that has segments; empty: SegmentsOff.
+	// Segments says whether Setup makes the time series one that has segments. Empty means SegmentsOff.
 	Segments Segments
 	// MetaPaths are the parts of the meta that queries ask for, as meta.sensor. Setup indexes what segments have of them.
 	MetaPaths []string
-	// Lease tells whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil:
-	// always, for programs that write no buckets.
+	// Lease tells whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil
+	// means always, for programs that write no buckets.
 	Lease func() bool
-	// Logger takes the few lines about what the server cannot do; nil: slog.Default().
+	// Logger takes the few lines about what the server cannot do. Nil means slog.Default().
 	Logger *slog.Logger
-	// Registerer takes the metrics; nil: none.
+	// Registerer takes the metrics. Nil means none.
 	Registerer prometheus.Registerer
 }
 
@@ -123,7 +123,7 @@ func clientOptions(uri string) (*options.ClientOptions, error) {
 	co.SetRetryWrites(false)
 	co.SetMaxAdaptiveRetries(0)
 	co.ReadConcern = nil // chosen by what the server can do
-	co.Timeout = nil     // every write has its own deadline, and reading what is stored may take its time
+	co.Timeout = nil     // every write has its own deadline, and long reads may take their time
 	co.Compressors = nil // the guard reads the messages
 	return co, nil
 }
@@ -163,7 +163,7 @@ func (d *Database) greet(ctx context.Context) error {
 	if !server.Sessions {
 		concern = nil
 		d.log.Info("this MongoDB has no sessions (it is not a replica set): it does not order reads after writes, "+
-			"so what is read back counts only once another write is acknowledged", "version", server.Version)
+			"so a read-back counts only once another write is acknowledged", "version", server.Version)
 	}
 	d.db = d.client.Database(d.o.Database, options.Database().SetReadConcern(concern))
 	return nil
@@ -175,7 +175,7 @@ func (d *Database) Server() Server { return d.server }
 // Name is the database's name.
 func (d *Database) Name() string { return d.o.Database }
 
-// Reading is the database for readers: what is read there has been seen by a majority, where the server can tell.
+// Reading is the database for readers. A majority has seen the documents read there, where the server can tell.
 func (d *Database) Reading() *mongo.Database { return d.db }
 
 // Explain gives an error of a reader the address and the cause, where there was nobody to ask, and names a missing right.

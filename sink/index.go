@@ -14,15 +14,15 @@ import (
 // IndexKind says whose an index on buckets is.
 type IndexKind string
 
-// The kinds of indexes. All but those of users, of the view, of bounds and foreign ones are needed: they can be neither dropped nor hidden.
+// The kinds of indexes. All but the indexes of users, of the view, of bounds and foreign ones are needed: they can be neither dropped nor hidden.
 const (
 	IndexOfID       IndexKind = "_id"
 	IndexOfSeries   IndexKind = "series"   // for looking buckets up again, and for reading a series
 	IndexOfView     IndexKind = "view"     // for the last part of a series in the view; init and run make it again
-	IndexOfSources  IndexKind = "source"   // for what is stored of a partition
+	IndexOfSources  IndexKind = "source"   // for the stored positions of a partition
 	IndexOfSegments IndexKind = "segments" // for reading segments
 	IndexOfBounds   IndexKind = "bounds"   // for reading those segments that may have a series; init and run make it again
-	IndexOfExpiry   IndexKind = "expiry"   // deletes what is older than the collection keeps
+	IndexOfExpiry   IndexKind = "expiry"   // deletes measurements older than the collection keeps
 	IndexOfUser     IndexKind = "user"     // of measurements
 	IndexForeign    IndexKind = "foreign"  // of buckets: no index on measurements becomes this one
 )
@@ -39,7 +39,7 @@ type Index struct {
 	// Asked tells that it was made for META_INDEXES.
 	Asked            bool
 	Hidden, Building bool
-	// Bytes and Uses are its size and how often it was used since the time of Since; -1: the server does not tell.
+	// Bytes and Uses are its size and how often it was used since the time of Since. -1 means that the server does not tell.
 	Bytes, Uses int64
 	Since       time.Time
 	// Doubts say of an index that a command has just made why it may not do what its user expects, or what else it does.
@@ -54,11 +54,11 @@ func (i Index) Needed() (why string, needed bool) {
 	case IndexOfSeries:
 		return "consumers look stored buckets up by it, and whoever reads a series does", true
 	case IndexOfSources:
-		return "consumers read by it what is stored of their partitions: without it each start reads every bucket", true
+		return "consumers find the stored positions of their partitions by it: without it each start reads every bucket", true
 	case IndexOfSegments:
 		return "whoever reads measurements finds segments by it: without it each query looks for them among all buckets", true
 	case IndexOfExpiry:
-		return "it deletes what is older than the collection keeps", true
+		return "it deletes measurements that are older than the collection keeps", true
 	}
 	return "", false
 }
@@ -69,7 +69,7 @@ type IndexList struct {
 	Indexes []Index
 	// Gone are the names of kept definitions whose index is not there any more.
 	Gone []string
-	// NoSizes and NoUses say why the server does not tell sizes and uses; nil: it does.
+	// NoSizes and NoUses say why the server does not tell sizes and uses. Nil means that it does.
 	NoSizes, NoUses error
 }
 
@@ -189,7 +189,7 @@ func (s *series) isBoundsIndex(spec bson.Raw) bool {
 	return ok && strings.HasPrefix(path, s.options.MetaField+".") && sameKeys(keyIn(spec), boundsIndex(path))
 }
 
-// expiryNow is the index that deletes what is older than the collection keeps, and its seconds. One with a partial filter is a
+// expiryNow is the index that deletes measurements older than the collection keeps, and its seconds. One with a partial filter is a
 // user's, and deletes of some series only.
 func (s *series) expiryNow(ctx context.Context) (name string, seconds int64, found bool, err error) {
 	specs, err := s.rawIndexes(ctx)

@@ -24,7 +24,7 @@ func (e *IndexConflictError) Error() string {
 }
 
 // CreateIndex makes an index on measurements: that on buckets which serves the same queries, with the user's definition kept
-// beside it. False: it was there already. A *timeseries.Error says what time series refuse, an *IndexConflictError what is in
+// beside it. False means that it was there already. A *timeseries.Error says what time series refuse, an *IndexConflictError what is in
 // the way, ErrNotSetUp that there is no such time series. It takes as long as MongoDB builds the index, which may go on after
 // the context has ended. Of what MongoDB made it is read back that no option was ignored; an index of which one was is dropped.
 func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries.Index, by IndexOrigin) (Index, bool, error) {
@@ -54,7 +54,7 @@ func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries
 		name = there.Name
 	}
 	if there.Kept && by == ByMetaIndexes || there.Kind != IndexOfUser && found {
-		return there, false, nil // somebody's own words stay, and what waterwheel needs has none
+		return there, false, nil // A user's definition stays, and an index that waterwheel needs has none.
 	}
 	definition, err := newIndexDefinition(name, user, by)
 	if err != nil {

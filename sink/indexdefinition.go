@@ -35,7 +35,7 @@ type indexDefinition struct {
 	By      IndexOrigin `bson:"by"`
 
 	user    timeseries.Index
-	damaged bool // somebody edited the document
+	damaged bool // The document was edited by hand.
 }
 
 func newIndexDefinition(name string, user timeseries.Index, by IndexOrigin) (indexDefinition, error) {
@@ -64,7 +64,7 @@ func readIndexDefinition(raw bson.Raw) (d indexDefinition) {
 	return d
 }
 
-// describes tells whether an index on buckets is the one that the definition makes.
+// describes tells whether an index on buckets is the index that the definition makes.
 func (d indexDefinition) describes(o timeseries.Options, have timeseries.Index) bool {
 	want, err := o.BucketIndex(d.user)
 	if err != nil || d.damaged || !equal(want.Keys, have.Keys) {
@@ -110,11 +110,11 @@ func (s *series) keptIndexes(ctx context.Context) (map[string]indexDefinition, e
 
 func namesOf(kept map[string]indexDefinition) []string { return slices.Sorted(maps.Keys(kept)) }
 
-// keepTries bounds how often a definition is written anew because somebody else was quicker.
+// keepTries bounds how often a definition is written anew because another writer was quicker.
 const keepTries = 5
 
 // keep writes a definition over whatever is kept under its name: the index of that name is the one just made. Whoever was
-// quicker is read first, so that of two commands at once each ends, and what stays is one of the two.
+// quicker is read first, so that each of two commands at once ends, and one of their definitions stays.
 func (s *series) keep(ctx context.Context, d indexDefinition) error {
 	const doing = "keeping the definition of the index"
 	ctx, cancel := context.WithTimeout(ctx, s.o.WriteTimeout)
@@ -152,7 +152,7 @@ func (s *series) insertDefinition(ctx context.Context, d indexDefinition) (bool,
 	return changed(s.ports.Options.Insert(ctx, []bson.Raw{raw}))
 }
 
-// replaceDefinition writes one definition over another, if that is still the one that was read.
+// replaceDefinition writes one definition over another, if that is still the definition that was read.
 func (s *series) replaceDefinition(ctx context.Context, have, d indexDefinition) (bool, error) {
 	filter := bson.D{{Key: "_id", Value: d.ID}}
 	if !have.damaged {

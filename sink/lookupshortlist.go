@@ -23,7 +23,7 @@ const maxCandidates = 4
 // candidate is a bucket found, with what tells whether a look-up wants it, and how much.
 type candidate struct {
 	document *held
-	bson     int32 // size of the whole document, 0: not told
+	bson     int32 // size of the whole document. Zero means unknown.
 	id       bson.ObjectID
 	minTime  int64
 	count    int64
@@ -56,7 +56,7 @@ type shortlist struct {
 	best   []candidate
 }
 
-// shortlists are those of the look-ups of one query.
+// shortlists are the shortlists of the look-ups of one query.
 type shortlists struct {
 	*search
 	lists    []*shortlist            // those only ahead behind the others

@@ -52,7 +52,7 @@ func (s *viewServer) steps() (steps []string) {
 	return steps
 }
 
-// hasBuckets makes the time series one that somebody has written to.
+// hasBuckets makes the time series one that has buckets.
 func hasBuckets(s *viewServer) {
 	s.documents["events.buckets"] = []bson.D{{{Key: "_id", Value: bson.NewObjectID()}}}
 }
@@ -90,7 +90,7 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newViewServer(t)
 			c.server(s)
-			for range 2 { // what is there is not changed
+			for range 2 { // The second time nothing is changed.
 				store, said, err := s.setupSegments(c.view, c.ask)
 				if err != nil {
 					t.Fatal(err)
@@ -158,7 +158,7 @@ func TestSetupDropsAViewThatShowsMeasurementsTwice(t *testing.T) {
 	}
 }
 
-// TestSetupLeavesAViewWithSegments: of two that start at once, the one that has not read of segments yet does not take them out of
+// TestSetupLeavesAViewWithSegments: of two consumers that start at once, a consumer that has not read of segments yet does not take them out of
 // the view.
 func TestSetupLeavesAViewWithSegments(t *testing.T) {
 	s := newViewServer(t)
@@ -181,7 +181,7 @@ func TestSetupLeavesAViewWithSegments(t *testing.T) {
 	}
 }
 
-// spans are those of the view's stages.
+// spans are the spans of the view's stages.
 func (s *viewServer) spans(t *testing.T) (all []any) {
 	t.Helper()
 	s.lock.Lock()
@@ -286,7 +286,7 @@ func TestViewsAreMended(t *testing.T) {
 	}
 	mend("mended", false)
 	s.views["events"] = bson.D{{Key: "viewOn", Value: "events.buckets"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$match", Value: bson.D{}}}}}}
-	mend("somebody else's", false)
+	mend("made by hand", false)
 	delete(s.views, "events")
 	mend("none", false)
 }
@@ -347,7 +347,7 @@ func TestSetupHearsOfSegmentsThatOthersBegin(t *testing.T) {
 	}
 }
 
-// TestSetupLeavesNotingToOthers: who does not get the lock goes on as soon as somebody has noted the segments.
+// TestSetupLeavesNotingToOthers: a process that does not get the lock goes on as soon as another one has noted the segments.
 func TestSetupLeavesNotingToOthers(t *testing.T) {
 	for noted, fails := range map[bool]bool{true: false, false: true} {
 		s := newViewServer(t)

@@ -22,7 +22,7 @@ type Editable interface {
 
 // Bounds of what a Selection holds in memory and puts into one command.
 const (
-	maxSelectedBytes = 512 << 20 // of metas, and what is kept of each
+	maxSelectedBytes = 512 << 20 // of metas, and the kept data of each
 	seriesOverhead   = 160       // of a series beside its meta, at most
 	maxChanged       = 64        // buckets, each by an update of its own: a short command disturbs others little
 	maxDeleted       = 1000
@@ -37,8 +37,8 @@ const (
 type Selection struct {
 	SelectionOptions
 	buckets, options Editable
-	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil: nothing is asked
-	unnoted          bool                            // what is deleted has expired: it needs no notes
+	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil means that nothing is asked.
+	unnoted          bool                            // The deleted measurements have expired: they need no notes.
 	segments         bool                            // segments are left alone; else they are documents like others
 }
 
@@ -46,7 +46,7 @@ type Selection struct {
 type SelectionOptions struct {
 	// Query is one on buckets.
 	Query bson.Raw
-	// TimeField is that of the time series. The smallest time of a bucket is part of its shard key.
+	// TimeField is the field of the time series. The smallest time of a bucket is part of its shard key.
 	TimeField string
 	// Closed buckets are edited too. Without it the edits leave them alone, except those that were made of segments: these are
 	// closed from the first moment, so nobody has had a chance to edit them before.
@@ -73,7 +73,7 @@ func (s *Selection) BucketsOnly() *Selection {
 }
 
 // Select is the Selection of a query on the buckets of a time series, which timeseries.Options translates. Segments are left alone:
-// Compacted waits until those of now are in buckets.
+// Compacted waits until the present segments are in buckets.
 func (d *Database) Select(series, timeField string, query bson.Raw, closed bool) *Selection {
 	return d.documents(series, SelectionOptions{Query: query, TimeField: timeField, Closed: closed}).BucketsOnly()
 }
@@ -105,7 +105,7 @@ func (a Amount) IsZero() bool { return a == Amount{} }
 
 // SelectedSeries is a series of a Selection, and what it holds of it in open and in closed buckets.
 type SelectedSeries struct {
-	Meta         bson.RawValue // Type 0: none
+	Meta         bson.RawValue // Type 0 means none.
 	Open, Closed Amount        // buckets that were made of segments count as open
 }
 
@@ -184,12 +184,12 @@ var errEnough = errors.New("enough was read")
 // edited is what an edit reads of a bucket.
 type edited struct {
 	id      bson.RawValue
-	meta    bson.RawValue // Type 0: none
-	min     bson.RawValue // its smallest time. Type 0: none
+	meta    bson.RawValue // Type 0 means none.
+	min     bson.RawValue // its smallest time. Type 0 means none.
 	count   int64
 	counted bson.RawValue // control.count as the document has it
 	closed  bool          // and not made of segments
-	listed  bson.Raw      // the document as it was read, for its notes; nil: nothing is noted
+	listed  bson.Raw      // the document as it was read, for its notes. Nil means that nothing is noted.
 }
 
 // fields is the projection of what read reads, and of more.

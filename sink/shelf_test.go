@@ -18,8 +18,8 @@ import (
 type shelf struct {
 	t         testing.TB
 	documents []bson.Raw
-	before    func()      // called before each command; nil: nothing
-	lost      func() bool // the answer to a write does not come; nil: all come
+	before    func()      // called before each command. Nil means nothing.
+	lost      func() bool // the answer to a write does not come. Nil means that all come.
 }
 
 func (s *shelf) command() {
@@ -49,7 +49,7 @@ func (s *shelf) Insert(_ context.Context, documents []bson.Raw) (reply sink.Repl
 	return reply, s.answer()
 }
 
-// Find implements sink.Collection. What is written while each is called is not found.
+// Find implements sink.Collection. Documents written while each is called are not found.
 func (s *shelf) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) error {
 	s.command()
 	for _, d := range slices.Clone(s.documents) {
@@ -170,7 +170,7 @@ func (s *shelf) finds(d, filter bson.Raw) bool {
 	return true
 }
 
-// holds tells whether a value (Type 0: none) is what a condition says.
+// holds tells whether a value (Type 0 means none) is what a condition says.
 func (s *shelf) holds(have, want bson.RawValue) bool {
 	operators, ok := want.DocumentOK()
 	var all []bson.RawElement

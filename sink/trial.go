@@ -20,7 +20,7 @@ type Right struct {
 	For       string // what it is needed for: a gerund
 	// Due tells that a consumer needs it as things are; otherwise it may need the right some day.
 	Due bool
-	// Instead says what else would do; empty: nothing.
+	// Instead says what else would do. Empty means nothing.
 	Instead string
 }
 
@@ -164,7 +164,7 @@ func (t *trial) reading(ctx context.Context) {
 		}
 	}
 	readable := t.needs(ctx, t.right("find", roleRead, timeseries.OptionsSuffix, "reading the collection's options"), false, find(t.ports.Options))
-	buckets := t.needs(ctx, t.right("find", roleRead, timeseries.BucketsSuffix, "reading what is stored"), false, find(t.ports.Buckets))
+	buckets := t.needs(ctx, t.right("find", roleRead, timeseries.BucketsSuffix, "reading stored measurements"), false, find(t.ports.Buckets))
 	t.needs(ctx, t.right("find", roleRead, timeseries.PartitionsSuffix, "reading claims"), false, find(t.ports.Partitions))
 	if t.err != nil || !readable {
 		return

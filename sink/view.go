@@ -74,7 +74,7 @@ func (s *series) refuseForeign(ctx context.Context) error {
 	return nil
 }
 
-// pipeline is that of a view of the kind, with the present options.
+// pipeline is the pipeline of a view of the kind, with the present options.
 func (s *series) pipeline(kind ViewKind) bson.A {
 	return viewPipeline(kind, s.options, s.segments, s.buckets().Name())
 }
@@ -184,7 +184,7 @@ func (s *series) chooseView(ctx context.Context, have existing) (ViewKind, error
 	for _, kind := range s.candidates(have) {
 		refusal, err := s.tryView(ctx, kind, have)
 		if refusal != nil && s.isView(have) && s.kindOf(have) == kind {
-			refusal, err = s.tryView(ctx, kind, have) // it has worked: only what is said twice replaces it, and that for good
+			refusal, err = s.tryView(ctx, kind, have) // It has worked: only a refusal that comes twice replaces it, and that for good.
 		}
 		switch {
 		case err != nil:
@@ -232,7 +232,7 @@ func (s *series) widest(have existing) *series {
 	return &wide
 }
 
-// createView makes the view; false: the name is taken.
+// createView makes the view. False means that the name is taken.
 func (s *series) createView(ctx context.Context, pipeline bson.A) (bool, error) {
 	err := s.portError(s.db.CreateView(ctx, s.name, s.buckets().Name(), pipeline))
 	refused := (*CommandError)(nil)

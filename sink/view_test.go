@@ -175,7 +175,7 @@ func (s *viewServer) unpack(stage bson.D, buckets []bson.D) (all []bson.D) {
 	return all
 }
 
-// kind is that of the view "events", by its last stage; what else is there, is left behind.
+// kind is the kind of the view "events", by its last stage; its other stages are ignored.
 func (s *viewServer) kind() string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -244,7 +244,7 @@ func TestSetupChoosesTheViewThatTheServerCanHave(t *testing.T) {
 	} {
 		s := newViewServer(t)
 		c.server(s)
-		for range 2 { // what is there is not changed
+		for range 2 { // The second time nothing is changed.
 			said, err := s.setup(c.ask)
 			if err != nil {
 				said += err.Error()
@@ -276,7 +276,7 @@ func TestSetupChangesTheKindOfAViewOnlyWhenAskedTo(t *testing.T) {
 		{nil, sink.ViewAuto, internal},
 		{func() { s.internal = false }, sink.ViewAuto, portable}, // as after an upgrade of the server
 		{func() { s.internal = true }, sink.ViewNone, "none"},
-		{func() { s.views["events"] = handMade }, sink.ViewNone, "$match"}, // somebody else's is left
+		{func() { s.views["events"] = handMade }, sink.ViewNone, "$match"}, // A view made by hand is left.
 		{nil, sink.ViewAuto, internal},
 	} {
 		if step.before != nil {

@@ -10,7 +10,7 @@ import (
 
 // The view of a time series with segments reads the collection twice: the segments that are shown now, and the buckets that are.
 // Both parts go by $$NOW, which is one moment for a whole query, on all servers of a cluster, in a view and in the pipeline of a
-// $unionWith too: so what is compacted at a moment is in exactly one of them. Segments come first, since MongoDB reads the parts one
+// $unionWith too: so a measurement that is being compacted is in exactly one of them. Segments come first, since MongoDB reads the parts one
 // after the other: those that end after the query has begun are deleted some minutes later, and a query may take hours. What a
 // query filters and projects first MongoDB applies to both parts; all else comes behind them.
 
@@ -20,7 +20,7 @@ const (
 	stageUnion = "$unionWith"
 )
 
-// viewPipeline is that of a view on a collection, of a time series with segments or without.
+// viewPipeline is the pipeline of a view on a collection, of a time series with segments or without.
 func viewPipeline(kind ViewKind, o timeseries.Options, segments bool, on string) bson.A {
 	if !segments {
 		return unpackingStages(kind, o)
@@ -28,7 +28,7 @@ func viewPipeline(kind ViewKind, o timeseries.Options, segments bool, on string)
 	return unionPipeline(kind, o, on, nil)
 }
 
-// unionPipeline is that of a time series with segments; in are stages that give the documents of both parts, none for all of the
+// unionPipeline is the pipeline of a time series with segments; in are stages that give the documents of both parts, none for all of the
 // collection.
 func unionPipeline(kind ViewKind, o timeseries.Options, on string, in bson.A) bson.A {
 	part := func(shown bson.D, stages bson.A) bson.A {
@@ -80,7 +80,7 @@ func segmentStages(kind ViewKind, o timeseries.Options) bson.A {
 	return portableStages(o, apply("$concatArrays", metas, others))
 }
 
-// ownStages are the parameters of MongoDB's own stages in a view: one, or of a time series with segments two. None: it is not
+// ownStages are the parameters of MongoDB's own stages in a view: one, or of a time series with segments two. None means that it is not
 // made of them.
 func ownStages(pipeline bson.RawValue) []bson.RawValue {
 	stages := stagesOf(pipeline)

@@ -25,7 +25,7 @@ type outage struct {
 	steady bool
 	// partial tells that some partitions go on.
 	partial bool
-	// stalled is the metric that stands still meanwhile; empty: the measurements stored.
+	// stalled is the metric that stands still meanwhile. Empty means the measurements stored.
 	stalled string
 	// answer, when set, is what MongoDB answers every write of a bucket meanwhile; begin and end are made of it.
 	answer *refuser.Refusal
@@ -129,7 +129,7 @@ func TestLettersCannotBeWritten(t *testing.T) {
 	})
 }
 
-// TestLetterTopicIsDeleted: there is no dead-letter topic until somebody creates it again, with the letters it had.
+// TestLetterTopicIsDeleted: there is no dead-letter topic until it is created again, with the letters it had.
 func TestLetterTopicIsDeleted(t *testing.T) {
 	var had []check.Record
 	testOutage(t, outage{

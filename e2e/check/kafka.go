@@ -40,7 +40,7 @@ func DialKafka(brokers string) (*Kafka, error) {
 	return k, nil
 }
 
-// options are those of every client. The versions are bound so that requests name topics, and groups stand in a list.
+// options are the options of every client. The versions are bound so that requests name topics, and groups stand in a list.
 func (k *Kafka) options() []kgo.Opt {
 	return []kgo.Opt{kgo.SeedBrokers(k.brokers...), kgo.MaxVersions(kversion.V3_6_0())}
 }
@@ -55,7 +55,7 @@ type Topic struct {
 	Partitions int32
 }
 
-// Topic asks for a topic; false: there is none.
+// Topic asks for a topic. False means that there is none.
 func (k *Kafka) Topic(ctx context.Context, name string) (Topic, bool, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	asked := kmsg.NewMetadataRequestTopic()

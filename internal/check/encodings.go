@@ -96,7 +96,7 @@ func (e *encodings) read(value []byte, timestamp int64) []object {
 	return list
 }
 
-// events are those of a record in a format, as objects.
+// events are the events of a record in a format, as objects.
 func (e *encodings) events(format measurement.Format, value []byte, timestamp int64) (list []object) {
 	e.byFormat[format]++
 	for _, event := range e.readers[format].Events(record.Record{Timestamp: timestamp, Value: value}) {
@@ -124,7 +124,7 @@ func (e *encodings) framing() measurement.Framing {
 	return measurement.Confluent
 }
 
-// compression is that of the records: auto where it is not the same for all.
+// compression is the compression of the records: auto where it is not the same for all.
 func (e *encodings) compression() measurement.Compression {
 	for by, n := range e.compressed {
 		if n == e.records {
@@ -169,7 +169,7 @@ func readDocument(value []byte) (object, bool) {
 	return list[0], true
 }
 
-// readJSON reads JSON objects and the objects of arrays, of one JSON text or of several. False: it is something else.
+// readJSON reads JSON objects and the objects of arrays, of one JSON text or of several. False means that it is something else.
 func readJSON(text []byte) (list []object, ok bool) {
 	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		return nil, false

@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// What is read of a feed at most.
+// Bounds of the read part of a feed.
 const (
 	feedBytes   = 16 << 20
 	feedRecords = 100_000
@@ -78,7 +78,7 @@ func readFeed(in io.Reader) (values [][]byte, whole bool, err error) {
 	return values, whole, nil
 }
 
-// readLines cuts a feed into its lines. False: the first begins a JSON text of several, or holds several records.
+// readLines cuts a feed into its lines. False means that the first begins a JSON text of several, or holds several records.
 func readLines(text []byte) (values [][]byte, isLines bool) {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -90,7 +90,7 @@ func readLines(text []byte) (values [][]byte, isLines bool) {
 }
 
 // readTexts cuts JSON texts that follow each other, and arrays into their elements; a feed whose first text is no JSON into its
-// lines. What is no JSON later is one value to the end.
+// lines. A later part that is no JSON is one value to the end.
 func readTexts(text []byte, lines [][]byte) (values [][]byte) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	for {

@@ -18,19 +18,19 @@ type Finding struct {
 	State   State  `json:"state"`
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
-	// WayOut says what to do about it; empty: nothing.
+	// WayOut says what to do about it. Empty means nothing.
 	WayOut string `json:"wayOut,omitempty"`
 }
 
 // Findings are what was found, in its order.
 type Findings []Finding
 
-// OK adds what is as it should be.
+// OK adds a good finding.
 func (f *Findings) OK(subject, format string, args ...any) {
 	*f = append(*f, Finding{OK, subject, fmt.Sprintf(format, args...), ""})
 }
 
-// Note adds what is worth knowing.
+// Note adds a finding that is worth knowing.
 func (f *Findings) Note(subject, format string, args ...any) {
 	*f = append(*f, Finding{Note, subject, fmt.Sprintf(format, args...), ""})
 }

@@ -29,7 +29,7 @@ func (p *Program) takeoverCommand() *cobra.Command {
 		Long: "Only one consumer group may write a collection: the claim of each partition names it. This gives all partitions of a\n" +
 			"collection to another group. Stop the consumers of the former group first: while Kafka knows a member of it, nothing\n" +
 			"is changed. The first consumer of the new group then waits until nothing that the former one sent can still arrive.\n\n" +
-			"Where the new group has committed no offset it begins where the last owner of each partition did; what is stored is\n" +
+			"Where the new group has committed no offset it begins where the last owner of each partition did. Stored records are\n" +
 			"recognised and skipped.",
 		Example: "  waterwheel collection takeover --to waterwheel-2 --dry-run\n  KAFKA_GROUP_ID=waterwheel-2 waterwheel collection takeover",
 		Args:    noArguments,
@@ -51,13 +51,13 @@ func (p *Program) takeoverCommand() *cobra.Command {
 // claimStore is where claims are read and given to another group; *sink.Database is one.
 type claimStore interface {
 	claimSource
-	// TakeOver gives one partition to a group; false: its document is not as seen any more.
+	// TakeOver gives one partition to a group. False means that its document is not as seen any more.
 	TakeOver(ctx context.Context, series string, seen sink.PartitionDocument, group string) (bool, error)
 }
 
 // groupStates tells of the consumer groups of a cluster; *kafka.Client is one.
 type groupStates interface {
-	// Members describes the members of a group; none: Kafka calls it Empty or Dead.
+	// Members describes the members of a group. It has none if Kafka calls it Empty or Dead.
 	Members(ctx context.Context, group string) ([]kafka.Member, error)
 }
 
@@ -138,7 +138,7 @@ func (t takeover) change(ctx context.Context, partitions []TakenPartition) error
 		}
 	}
 	if changed > 0 {
-		return fmt.Errorf("%s %s changed by somebody else meanwhile: is a consumer of the former group running? Stop it, and run this again", words.Count(changed, "claim"), words.Form(changed, "was", "were"))
+		return fmt.Errorf("%s %s changed by another process meanwhile: is a consumer of the former group running? Stop it, and run this again", words.Count(changed, "claim"), words.Form(changed, "was", "were"))
 	}
 	return nil
 }

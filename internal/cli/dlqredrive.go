@@ -27,7 +27,7 @@ type redriveFlags struct {
 	confirmation
 	options redrive.Options
 	letter  string
-	place   record.Place // that of letter
+	place   record.Place // the place of letter
 }
 
 func (p *Program) dlqRedriveCommand() *cobra.Command {
@@ -39,14 +39,14 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 			"counts up, and waterwheel.driven, which names the letter. A record that fails again becomes a letter again; one tried\n" +
 			"--max-attempts times stays. So does a letter whose record its topic does not take (too large, say), and one that is not\n" +
 			"of the record it names: its topic, partition or offset does not exist, or the record there has another key. These are\n" +
-			"named, and the exit code is 3. Letters stay in the dead-letter topic: what was driven is kept by the offsets of a\n" +
+			"named, and the exit code is 3. Letters stay in the dead-letter topic: progress is kept in the offsets of a\n" +
 			"consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of letters. Letters driven by one selection\n" +
 			"are not driven by another. A run that was cut off goes on where it was, and looks first which records have arrived.\n\n" +
 			"No selection drives a letter again that was refused, or that is not of the record it names. --letter brings it back\n" +
 			"and says what speaks against it; it does so each time, because no account is kept of these.\n\n" +
 			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
 			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.\n\n" +
-			"What is in a topic again no command takes out, so the command counts first, and asks.",
+			"No command takes records out of a topic again, so this one counts first, and asks.",
 		Example: "  waterwheel dlq redrive --dry-run\n  waterwheel dlq redrive --reason bad_time --rate 1000 --yes\n  waterwheel dlq redrive --letter events.dlq/0/12 --yes",
 		Args:    noArguments,
 		PreRunE: f.check,
@@ -186,7 +186,7 @@ func redriveError(ctx context.Context, err error, selection redrive.Selection) e
 		return fmt.Errorf("a re-drive of another selection was cut off and must be finished first: run %q, then this again",
 			redriveCommandLine(unfinished.Selection))
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted: what was begun is done; %q goes on", redriveCommandLine(selection))
+		return fmt.Errorf("interrupted: begun letters are driven; run it again to continue: %s", redriveCommandLine(selection))
 	}
 	return fmt.Errorf("driving letters back: %w; the same command goes on where it stopped", err)
 }
@@ -219,7 +219,7 @@ func redriveCommandLine(s redrive.Selection) string {
 type RedriveView struct {
 	Group  string `json:"group"`
 	DryRun bool   `json:"dryRun"`
-	Letter string `json:"letter,omitempty"` // the place of the one that --letter names
+	Letter string `json:"letter,omitempty"` // the place of the letter that --letter names
 	redrive.Report
 }
 

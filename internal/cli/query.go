@@ -103,7 +103,7 @@ func (p *Program) queryCommand() *cobra.Command {
 	f.Var(choice{&flags.format, []string{"table", "csv", "json"}}, "format", "table, csv or json (a line each); --output means the same")
 	f.StringVar(&flags.filter, "filter", "", `filter on the meta in Extended JSON, as '{"meta.sensor": {"$gt": "s-1"}}'`)
 	f.BoolVar(&flags.latest, "latest", false, "the newest measurement of each series")
-	f.BoolVar(&flags.follow, "follow", false, "what is stored from now on, until ctrl-C")
+	f.BoolVar(&flags.follow, "follow", false, "print measurements stored from now on, until ctrl-C")
 	f.BoolVar(&flags.series, "series", false, "only the series: the metas")
 	f.StringVar(&flags.plot, "plot", "", "draw this field over time")
 	f.BoolVar(&flags.explain, "explain", false, "print no measurements, but which index finds them, and which would find them better")
@@ -262,7 +262,7 @@ func noSuchSeries(ctx context.Context, database *sink.Database, name string) err
 		database.Name(), name, text.List(names))
 }
 
-// timeRange is what --from, --to and --last ask for; zero: no bound.
+// timeRange is what --from, --to and --last ask for. Zero means no bound.
 type timeRange struct{ from, to time.Time }
 
 // parseRange reads the flags: --last counts back from --to, or from now.
@@ -292,7 +292,7 @@ func parseRange(from, to, last string, now time.Time) (r timeRange, err error) {
 	return r, nil
 }
 
-// String says it for a sentence; empty: no bound.
+// String says it for a sentence. Empty means no bound.
 func (r timeRange) String() (s string) {
 	if !r.from.IsZero() {
 		s = " from " + r.from.UTC().Format(time.RFC3339)

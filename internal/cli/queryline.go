@@ -12,7 +12,7 @@ import (
 
 // queryWords are the words of a command line of query.
 type queryWords struct {
-	collection string // empty: KAFKA_TOPICS says which
+	collection string // Empty means that KAFKA_TOPICS says which.
 	conditions []condition
 	fields     []string
 }
@@ -88,7 +88,7 @@ func splitValues(text string) (parts []string) {
 	return append(parts, text[begin:])
 }
 
-// formsOf are the values that a text may mean: a number, true, false and null are also the text they are written as; what is
+// formsOf are the values that a text may mean: a number, true, false and null are also the text they are written as. A text
 // in quotes is only text.
 func formsOf(text string) (bson.A, error) {
 	if strings.HasPrefix(text, `"`) {
@@ -126,7 +126,7 @@ func parseJSON(text string) (bson.RawValue, error) {
 	return d.Lookup("v"), nil
 }
 
-// filter is what the conditions and a filter in Extended JSON select together, in the words of measurements. Empty: all.
+// filter is what the conditions and a filter in Extended JSON select together, in the words of measurements. Empty means all.
 func (q *queryWords) filter(metaField string, also bson.D) (bson.D, error) {
 	if metaField == "" && len(q.conditions) > 0 {
 		return nil, usageError{fmt.Errorf("%s: the measurements of this time series have no meta to filter by", q.conditions[0].word)}
@@ -145,7 +145,7 @@ func (q *queryWords) filter(metaField string, also bson.D) (bson.D, error) {
 	return all, nil
 }
 
-// fullPath is the path in a measurement: the name of the meta before that of its part, unless it is there.
+// fullPath is the path in a measurement: the name of the meta before the name of its part, unless it is there.
 func (c *condition) fullPath(metaField string) string {
 	if c.path == metaField || strings.HasPrefix(c.path, metaField+".") {
 		return c.path

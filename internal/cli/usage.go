@@ -72,7 +72,7 @@ func helpCommand(about *cobra.Command) *cobra.Command {
 	}
 }
 
-// commandNamed is the command of a name among those of a command; nil: it has none.
+// commandNamed is the command of a name among those of a command. Nil means that it has none.
 func commandNamed(of *cobra.Command, name string) *cobra.Command {
 	for _, c := range of.Commands() {
 		if c.Name() == name || c.HasAlias(name) {
@@ -125,7 +125,7 @@ func (p *Program) wordsOf(f *pflag.Flag) []string {
 	return nil
 }
 
-// topics are those of KAFKA_TOPICS, whatever else the settings are.
+// topics are the topics of KAFKA_TOPICS, whatever else the settings are.
 func (p *Program) topics() (list []string) {
 	for topic := range strings.SplitSeq(p.variable("KAFKA_TOPICS"), ",") {
 		if topic = strings.TrimSpace(topic); topic != "" {

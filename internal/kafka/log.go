@@ -28,7 +28,7 @@ type Log struct {
 	held    int64               // bytes of the answer
 	end     int64               // of what may be read, as the answer says
 	high    int64               // of the log
-	reader  *recordbatch.Reader // of the answer; nil: nothing is held
+	reader  *recordbatch.Reader // of the answer. Nil means that nothing is held.
 	damaged int                 // pieces in a row that came damaged
 }
 
@@ -92,7 +92,7 @@ func (l *Log) Partitions(ctx context.Context) (int32, error) {
 	return int32(len(topics[0].Partitions)), nil
 }
 
-// Timestamp is that of the first record from an offset on, of an open or aborted transaction too; 0 when there is none. It is fetched,
+// Timestamp is the timestamp of the first record from an offset on, of an open or aborted transaction too; 0 when there is none. It is fetched,
 // as little as a broker sends and as a record batch unfolds to.
 func (l *Log) Timestamp(ctx context.Context, offset int64) (int64, error) {
 	isolation := l.isolation

@@ -33,8 +33,8 @@ func (w *window) conclude(ctx context.Context) error {
 	return nil
 }
 
-// judgeMissing tells what was deleted by a command from what is missing. The notes are read after the buckets: what was deleted
-// meanwhile is noted.
+// judgeMissing tells measurements that a command has deleted from missing ones. The notes are read after the buckets, so
+// deletions in between are noted.
 func (w *window) judgeMissing(ctx context.Context, missing *set) error {
 	if missing.count() > 0 && w.Notes != nil {
 		from, to := missing.span()
@@ -85,7 +85,7 @@ func (w *window) lettered(p timeseries.Position) bool {
 	return w.Letters.has(w.rng.Source.Partition, p)
 }
 
-// judgeBad looks for the letter of what could not be decoded. What is stored all the same counts as unknown.
+// judgeBad looks for the letters of records that could not be decoded. Positions stored all the same count as unknown.
 func (w *window) judgeBad(p timeseries.Position) {
 	switch {
 	case w.lettered(p):
@@ -105,6 +105,6 @@ func (w *window) lookAgain(ctx context.Context, missing *set) error {
 	if missing.count() == 0 {
 		return nil
 	}
-	w.progress("looking again for what is missing", w.end)
+	w.progress("looking again for missing measurements", w.end)
 	return w.recount(ctx, missing)
 }

@@ -22,7 +22,7 @@ type suspect struct {
 }
 
 // compare compares each measurement of a bucket with the fingerprint of its record. Those that nothing is known about are
-// passed over: another finding tells of them. Those of which only the meta differs are judged when all buckets were read.
+// passed over: another finding tells of them. Measurements of which only the meta differs are judged when all buckets were read.
 func (w *window) compare(b *listing) {
 	w.compareEach(b, func(index int, m *timeseries.Unpacked, onlyMeta bool) {
 		if onlyMeta {
@@ -59,7 +59,7 @@ func (w *window) suspect(b *listing, index int, m *timeseries.Unpacked) {
 }
 
 // judgeRenamed tells metas that a command has changed from those that differ, of which the buckets are read once more. The notes
-// are read after the buckets: what was changed meanwhile is noted.
+// are read after the buckets: a change meanwhile is noted.
 func (w *window) judgeRenamed(ctx context.Context) error {
 	different := w.renamed
 	if different.count() > 0 && w.Notes != nil {

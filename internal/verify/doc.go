@@ -23,13 +23,13 @@
 //	segment.go       what a segment or a bucket made of segments says of that
 //	compactions.go   which documents are the stored copies of their measurements, beside compactions
 //	conclude.go      missing, unknown, without a letter
-//	doubles.go       doubled: finding all copies of a measurement, and the one that stays
+//	doubles.go       doubled: finding all copies of a measurement, and the copy that stays
 //	content.go       comparing values with records
 //	fingerprints.go  a hash of each measurement of a window
 //	account.go       what a bucket's control must say of its columns; extreme.go: its minimum and maximum
 //	elements.go      BSON elements that may be malformed
 //	lost.go          records that retention deleted before they were read
 //	wait.go          before a repair: the writes that are on their way
-//	repair.go        taking copies out of buckets and segments; remainder.go: what is left of one
+//	repair.go        taking copies out of buckets and segments; remainder.go: the rest of one
 //	report.go        Report, Findings; repairs.go: Repairs
 package verify

@@ -79,7 +79,7 @@ func (w *window) judgeSome(ctx context.Context, some map[timeseries.Position]*co
 // countCopies counts the copies again, each document once, until it is sure of them, and forgets what is not doubled: a bucket that
 // was written meanwhile came twice, or a copy is gone. It returns the documents whose copies count.
 func (w *window) countCopies(ctx context.Context, some map[timeseries.Position]*copies) (map[string]bool, error) {
-	w.progress("looking again for what is doubled", w.end)
+	w.progress("looking again for doubled measurements", w.end)
 	for range recounts {
 		for _, c := range some {
 			*c = copies{}
@@ -126,7 +126,7 @@ func countCopy(b *listing, id string, some map[timeseries.Position]*copies) {
 }
 
 // findKept reads the copies that stay, and reports whether it found all. It reads them after the copies were counted: then
-// no copy to be taken out was made from the one that stays.
+// no copy to be taken out was made from the copy that stays.
 func (w *window) findKept(ctx context.Context, some map[timeseries.Position]*copies) (all bool, err error) {
 	if err := w.compactions.begin(ctx); err != nil {
 		return false, err

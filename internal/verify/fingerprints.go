@@ -13,7 +13,7 @@ import (
 // fingerprint are two hashes of a measurement, each of 64 bits: of its meta, and of its time and fields.
 type fingerprint struct{ meta, values uint64 }
 
-// fingerprints are those of each measurement of a window, so that buckets, which come in another order than records, are
+// fingerprints are the fingerprints of the measurements of a window, so that buckets, which come in another order than records, are
 // compared without keeping either.
 type fingerprints struct {
 	start int64
@@ -50,7 +50,7 @@ func (f *fingerprints) of(p timeseries.Position) fingerprint {
 	return f.parts[at].of
 }
 
-// hasher makes fingerprints of measurements. The order of their fields does not count: that of columns is another. The
+// hasher makes fingerprints of measurements. The order of their fields does not count: columns have another. The
 // seed is another one for each hasher: two runs do not miss the same change.
 type hasher struct {
 	seed maphash.Seed

@@ -139,13 +139,13 @@ type Faults struct {
 	First []Fault `json:"first"`
 }
 
-// Fault is what is wrong with a bucket.
+// Fault is an error in a bucket.
 type Fault struct {
 	// Bucket is the bucket's _id, in hexadecimal digits where it is an ObjectID.
 	Bucket string `json:"bucket"`
-	// Position is the measurement in question; nil: the bucket.
+	// Position is the measurement in question. Nil means the bucket.
 	Position *timeseries.Position `json:"position,omitempty"`
-	// Path leads to the value in the bucket; empty: the bucket as a whole.
+	// Path leads to the value in the bucket. Empty means the bucket as a whole.
 	Path string `json:"path,omitempty"`
 	// Text says what is there, and what should be.
 	Text string `json:"text"`

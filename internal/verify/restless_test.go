@@ -27,7 +27,7 @@ type restless struct {
 	within int   // queries
 
 	compaction *compaction
-	plan       []func()      // what is still to be done of it
+	plan       []func()      // the remaining steps
 	over       []*compaction // whose segments wait for deletion
 	rival      func()        // happens once at some step, if it is not nil
 	rolledBack int
@@ -191,7 +191,7 @@ func (r *restless) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
 	return r.world.Delete(ctx, filter)
 }
 
-// options are those of a verification that the compactions disturb.
+// options are the options of a verification that the compactions disturb.
 func (r *restless) options(o *verify.Options) {
 	skew := r.random.Int64N(1_200_000) - 600_000 // between the clocks
 	o.Buckets, o.Examples = r, 1000
@@ -251,7 +251,7 @@ func (w *world) flushBeside() {
 	}
 }
 
-// TestNothingIsMistakenBesideCompactions: what is missing and doubled is found, and nothing else, however the segments are compacted
+// TestNothingIsMistakenBesideCompactions: missing and doubled measurements are found, and nothing else, however the segments are compacted
 // meanwhile. A compaction of both copies makes them one.
 func TestNothingIsMistakenBesideCompactions(t *testing.T) {
 	rolledBack, healed := 0, 0

@@ -75,7 +75,7 @@ func (w *world) newDecoder() *measurement.Decoder {
 	return d
 }
 
-// produce appends a record and stores its measurements; what is bad becomes a letter.
+// produce appends a record and stores its measurements; bad ones become letters.
 func (w *world) produce(value string) {
 	w.t.Helper()
 	w.insert(w.append(value))
@@ -144,7 +144,7 @@ func (w *world) flush() {
 	w.catalog.Finish(f, make([]bucketer.Outcome, len(f.Writes)), 0)
 }
 
-// ids are those of all buckets, in order.
+// ids are the ids of all buckets, in order.
 func (w *world) ids() []bson.ObjectID {
 	var ids []bson.ObjectID
 	for id := range w.docs {

@@ -29,7 +29,7 @@ type series struct {
 }
 
 // Add adds a value at a time, in milliseconds since 1970, to the series of this name. The values of a series come in the order
-// of their times. Values that are no finite numbers, and those of series beyond MaxSeries, are only counted.
+// of their times. Values that are no finite numbers, and values of series beyond MaxSeries, are only counted.
 func (p *Plot) Add(name string, at int64, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		p.notNumbers++
@@ -81,11 +81,11 @@ func (s *series) whole() (all span) {
 
 // Options say how a plot is drawn.
 type Options struct {
-	// From and To are the ends of the axis of times; zero: those of the values.
+	// From and To are the ends of the axis of times. Zero means those of the values.
 	From, To time.Time
 	// Width and Height are those of the picture in characters, without the lines below the axis of times.
 	Width, Height int
-	// Location is where the times are told; nil: UTC.
+	// Location is where the times are told. Nil means UTC.
 	Location *time.Location
 	// Color: series are told apart by colours, else by their characters.
 	Color bool

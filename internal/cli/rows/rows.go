@@ -11,7 +11,7 @@ import (
 // Row is one measurement. Its bytes are read before a call returns, and not kept.
 type Row struct {
 	Time time.Time
-	// Meta is the identity of the series; Type 0: it has none.
+	// Meta is the identity of the series. Type 0 means that it has none.
 	Meta bson.RawValue
 	// Fields is a document of everything else.
 	Fields bson.Raw
@@ -21,11 +21,11 @@ type Row struct {
 type Options struct {
 	// TimeField and MetaField are what time and meta are called.
 	TimeField, MetaField string
-	// Fields are those that are written, top-level or dotted paths, in this order; nil: all.
+	// Fields are those that are written, top-level or dotted paths, in this order. Nil means all.
 	Fields []string
 	// Flat gives each field of an object a column of its own, under its dotted path, in tables and CSV.
 	Flat bool
-	// Location is where times are told in tables and CSV; nil: UTC.
+	// Location is where times are told in tables and CSV. Nil means UTC.
 	Location *time.Location
 }
 
@@ -45,7 +45,7 @@ type Sampler interface {
 	Sample(r Row)
 }
 
-// lookup is the value of a field or a dotted path; false: there is none.
+// lookup is the value of a field or a dotted path. False means that there is none.
 func lookup(fields bson.Raw, path string) (bson.RawValue, bool) {
 	v, err := fields.LookupErr(path)
 	if err != nil && strings.Contains(path, ".") {
@@ -70,7 +70,7 @@ func (r Row) Has(path string) bool {
 	return there
 }
 
-// names are those of a document's elements.
+// names are the names of a document's elements.
 func names(document bson.Raw) (list []string) {
 	elements, _ := document.Elements()
 	for _, e := range elements {
@@ -79,10 +79,10 @@ func names(document bson.Raw) (list []string) {
 	return list
 }
 
-// Names are those of the row's fields.
+// Names are the names of the row's fields.
 func (r Row) Names() []string { return names(r.Fields) }
 
-// MetaNames are those of the fields of the meta, if it is an object.
+// MetaNames are the names of the fields of the meta, if it is an object.
 func (r Row) MetaNames() []string {
 	if object, ok := r.Meta.DocumentOK(); ok {
 		return names(object)

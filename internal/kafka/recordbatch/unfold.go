@@ -7,7 +7,7 @@ import (
 )
 
 // openStreams is how many record batches of a process are unfolded piece by piece at the same time. Each may need a window
-// of maxWindow bytes: so the one that was not read for the longest time is taken away when another is needed, and begun
+// of maxWindow bytes: so the decoder that was not read for the longest time is taken away when another is needed, and begun
 // anew when its turn comes.
 const openStreams = 2
 
@@ -25,7 +25,7 @@ type unfolders struct {
 
 // unfolder is one of them.
 type unfolder struct {
-	owner   *openBatch // nil: nobody
+	owner   *openBatch // Nil means none.
 	busy    bool
 	turn    int64 // when it was read last
 	at      int64 // bytes that were read
@@ -67,7 +67,7 @@ func (u *unfolders) read(o *openBatch, dst []byte) (int, error) {
 	return n, err
 }
 
-// take waits for a stream: that of the record batch if it still has one.
+// take waits for a stream: the record batch's own if it still has one.
 func (u *unfolders) take(o *openBatch) *unfolder {
 	u.mu.Lock()
 	defer u.mu.Unlock()

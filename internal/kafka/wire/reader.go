@@ -18,7 +18,7 @@ func NewReader(b []byte) *Reader { return &Reader{whole: b, rest: b} }
 // Err is what was wrong first.
 func (r *Reader) Err() error { return r.err }
 
-// Wrong is what was wrong first when something was read, nil: nothing.
+// Wrong is what was wrong first when something was read. Nil means nothing.
 func (r *Reader) Wrong(reading string) error {
 	if r.err != nil {
 		return fmt.Errorf("reading %s: %w", reading, r.err)
@@ -29,7 +29,7 @@ func (r *Reader) Wrong(reading string) error {
 // More tells whether anything is left.
 func (r *Reader) More() bool { return len(r.rest) > 0 }
 
-// Memory is that of the answer, all of it.
+// Memory is the memory of the answer, all of it.
 func (r *Reader) Memory() []byte { return r.whole }
 
 // Fail keeps the first error and makes everything after it empty.

@@ -37,7 +37,7 @@ var own = map[protocol.ApiKey]struct {
 	ConsumerGroupDescribe: {0, true},
 }
 
-// Version is that of our own request of an API.
+// Version is the version of our own request of an API.
 func Version(api protocol.ApiKey) int16 { return own[api].version }
 
 // isOwn tells the requests whose answers this module reads itself.
@@ -63,7 +63,7 @@ type Request[A any] struct {
 	Read func(*Reader) A
 	// Memory is Call.Memory.
 	Memory func(size int) []byte
-	// Unknown stands for the answer of a broker that does not know the request, which is not sent then. Nil: all brokers know it.
+	// Unknown stands for the answer of a broker that does not know the request, which is not sent then. Nil means that all brokers know it.
 	Unknown *A
 	// unknown: the broker does not know it.
 	unknown bool
