@@ -68,7 +68,9 @@ func (w *Worker) readClaim(m Moment, actions []Action) []Action {
 }
 
 // wait waits for the former owner: until it releases its claim, or can do nothing more. Where to begin is read again when that
-// owner can commit nothing more.
+// owner can commit nothing more, so that its last commits count. Until then nothing is committed here. A commit of the former owner
+// that the network holds back may still be executed later, and set the offset back until our next one: the records in between
+// are stored, and recognised if they are read again.
 func (w *Worker) wait(m Moment, actions []Action) []Action {
 	switch {
 	case !w.term.quiesced && m.Now >= w.term.quiesces:

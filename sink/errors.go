@@ -54,7 +54,15 @@ type CommandError struct {
 func (e *CommandError) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
 
 // NotSentError tells that a command was not sent, or not to its end: it was not executed and never will be. Any other
-// error of a Collection but *CommandError leaves open what happened.
+// error of a Collection but *CommandError leaves open what happened. These are all the causes:
+//
+//   - There was no connection to send on: no server was selected, the pool is closed or its queue timed out, or connecting failed.
+//   - The lease did not hold (claim.ErrLapsed), before the command or within it. The connection is closed then, and a server never
+//     executes part of a message.
+//   - Its turn did not come (turns, bucketer.ErrNoTurn). It was not handed to the driver, or only within a command that
+//     was refused as a whole for another write's content. If a server had executed part of that all the same, _id and count
+//     find it when the write is sent again.
+//   - The driver had no time left to begin to send (outOfTime).
 type NotSentError struct{ Err error }
 
 // Error is the cause.
