@@ -2,7 +2,7 @@ package bucketer
 
 import "slices"
 
-// handOut returns the look-ups of up to n series, which somebody is to answer, each followed by those that it expects of
+// handOut returns the look-ups of up to n series, which the caller is to answer, each followed by those that it expects of
 // the readings behind the first.
 func (m *model) handOut(n int) []Lookup {
 	first := m.asking[:min(n, len(m.asking))]

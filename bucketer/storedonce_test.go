@@ -26,7 +26,7 @@ type disturbed struct {
 	readings map[timeseries.Position]reading // all that were inserted
 	waiting  map[timeseries.Position]bool    // neither stored nor rejected, as far as the catalog was told
 	rejected map[timeseries.Position]bool
-	deleted  map[timeseries.Position]bool // stored once, but somebody has deleted the bucket
+	deleted  map[timeseries.Position]bool // stored once, but the bucket was deleted
 	touched  map[bson.ObjectID]bool       // others have written there
 	edited   map[bson.ObjectID]bool       // of these, the meta is not ours any more
 }

@@ -57,7 +57,7 @@ func (w *twin) prepare() {
 	}
 }
 
-// finish tells the outcomes: now and then somebody has changed a bucket, whose measurements are stored all the same.
+// finish tells the outcomes: now and then another writer has changed a bucket, whose measurements are stored all the same.
 func (w *twin) finish(conflict int) {
 	if w.flush == nil {
 		return

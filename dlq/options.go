@@ -17,7 +17,7 @@ type Options struct {
 	Create bool
 	// Partitions and Replication are those of a created topic; 0: the broker's default.
 	Partitions, Replication int
-	// Retention is how long a created topic keeps letters after they were written; 0: until somebody deletes them.
+	// Retention is how long a created topic keeps letters after they were written. Zero means until they are deleted.
 	Retention time.Duration
 }
 

@@ -16,7 +16,7 @@ import (
 // The commands that the documents give are run here as they stand there, by a shell, with a word of the reader's own put in
 // where the text has a placeholder.
 
-// documents are those that give commands to someone who operates the program.
+// documents are the documents that give commands to operators.
 var documents = []string{"../README.md", "../docs/runbook.md", "../docs/exactly-once.md"}
 
 // kafkaClasses are the classes that the scripts of Kafka's distribution run.

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// TestRepairTakesDoublesOut: `verify` finds copies of a compacted bucket and of a segment that somebody has put beside them, and takes
+// TestRepairTakesDoublesOut: `verify` finds copies of a compacted bucket and of a segment that were put beside them, and takes
 // them out when it is asked to; then all is as it was.
 func TestRepairTakesDoublesOut(t *testing.T) {
 	t.Parallel()

@@ -171,7 +171,7 @@ func TestSightOfBeforeAnAbsenceIsForgotten(t *testing.T) {
 		pass(t, time.Second) // the claim is seen, and no commit proves it
 		hang.Store(true)
 		pass(t, time.Second)
-		c.Assigned(newLimited(), nil, true) // the partition is somebody else's
+		c.Assigned(newLimited(), nil, true) // the partition belongs to another process
 		pass(t, 3*time.Second)
 		back := time.Now()
 		c.Assigned(newLimited(), ours(), true)

@@ -138,7 +138,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.found(e)
 	executed := w.term.sent != (claim.Token{}) && seen.Claim == w.term.sent // our claim, though nothing acknowledged it
 	if w.catalog != nil && seen.Claim != w.catalogClaim && !executed {
-		w.drop() // somebody else owned the partition in between
+		w.drop() // another process owned the partition in between
 	}
 	if !w.resolve(e) {
 		return

@@ -43,7 +43,7 @@ func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
 		t.Fatalf("trouble: %v", trouble)
 	}
 	m.Now += longestDelay
-	expect[ReadClaim](t, w.Handle(m, Ticked{})) // until somebody deletes it
+	expect[ReadClaim](t, w.Handle(m, Ticked{})) // until an operator deletes it
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 }
 

@@ -239,7 +239,7 @@ func (w *Worker) segmentsChanged(m Moment, e SegmentsChanged) {
 	}
 }
 
-// frozenRead makes buckets of the segments that are frozen. Those that are gone, deleted by somebody else, are forgotten.
+// frozenRead makes buckets of the segments that are frozen. Segments that another process has deleted are forgotten.
 func (w *Worker) frozenRead(m Moment, e FrozenRead) {
 	s := w.compactionAnswered()
 	if e.Err != nil {
@@ -310,7 +310,7 @@ func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
 }
 
 // compactedDeleted gives the segments free next. Where the user may not delete, the buckets are hidden, and the segments of this
-// compaction stay frozen until somebody may; the others go on.
+// compaction stay frozen until the user gets the right; the others go on.
 func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
 	s := w.compactionAnswered()
 	c := s.compaction

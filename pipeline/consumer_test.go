@@ -175,7 +175,7 @@ func TestHandOverEndsWithTheLeaseOfWhenThePartitionWasOurs(t *testing.T) {
 		pass(t, time.Second)
 		first.lapsed.Store(true)
 		if c.Held() {
-			t.Error("writes may be sent, though one of them may be for a partition that somebody else waits for")
+			t.Error("writes may be sent, though one of them may be for a partition that another owner waits for")
 		}
 		pass(t, time.Second)
 		if !c.Held() || len(c.Statuses()) != 1 {

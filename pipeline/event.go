@@ -145,7 +145,7 @@ type (
 	CompactedDeleted struct{ Err error }
 	// SegmentsSwept answers SweepSegments.
 	SegmentsSwept struct{ Err error }
-	// CompactionAsked: somebody waits until all segments of now are compacted.
+	// CompactionAsked tells that an operator's command waits until all present segments are compacted.
 	CompactionAsked struct{}
 	// Released answers SendRelease.
 	Released struct{ Err error }
@@ -154,7 +154,7 @@ type (
 	Abandoned struct{}
 	// CollectionChanged: the options of the collection are others from now on.
 	CollectionChanged struct{ Options timeseries.Options }
-	// Dropped: the partition belongs to somebody else now, what is in memory is of no use.
+	// Dropped tells that the partition belongs to another process now, so its state in memory is of no use.
 	Dropped struct{}
 )
 

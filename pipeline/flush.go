@@ -205,7 +205,7 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	f.asking = slices.DeleteFunc(f.asking, func(other int) bool { return other == i })
 	f.changed = true
 	w.conclude(i, bucketer.Outcome{Result: bucketer.Conflicted, Stored: e.Stored})
-	why := "somebody else changed a bucket"
+	why := "another writer changed a bucket"
 	if f.attempts[i].notApplied >= notAppliedLimit { // a read does not show why, or MongoDB takes no updates
 		why = "an update was not executed, again and again"
 	}

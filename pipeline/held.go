@@ -38,7 +38,7 @@ func (w *Worker) drop() {
 	w.giveUp(DeadLetters)
 }
 
-// forget drops what belongs to somebody else now. Only between terms.
+// forget drops the state of a partition that belongs to another process now. It is called between terms only.
 func (w *Worker) forget() {
 	w.drop()
 	w.signs = noSigns

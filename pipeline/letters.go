@@ -16,7 +16,7 @@ type letterBuffer struct {
 	sending, waiting []record.Letter
 	// bytes is what the letters refer to: messages, values, and their records' keys and headers, once for each record.
 	bytes int64
-	// refused: the dead-letter topic refuses one of them, and somebody must act.
+	// refused: the dead-letter topic refuses one of them, and an operator must act.
 	refused bool
 }
 
@@ -119,8 +119,8 @@ func (w *Worker) bad(r *record.Record, e *measurement.DecodeError) {
 	})
 }
 
-// skipUnreadable makes a letter of a record batch that cannot be read, if there is a dead-letter topic. Somebody
-// asked for it to be skipped.
+// skipUnreadable makes a letter of a record batch that cannot be read, if there is a dead-letter topic. An
+// operator asked for it to be skipped (KAFKA_SKIP_CORRUPT).
 func (w *Worker) skipUnreadable(r *record.Record) {
 	w.metrics.unreadable.WithLabelValues().Inc()
 	w.log.Warn("skipping a record batch that cannot be read", "offset", r.Offset, "err", r.Unreadable)

@@ -10,7 +10,7 @@ import (
 // noteInterval is how much time must pass before it is written down again how long a claim has been waited for.
 const noteInterval = 2 * time.Second
 
-// observedClaim is the claim of somebody else in the partition document, and since when the wait for its writes counts.
+// observedClaim is another owner's claim in the partition document, and since when the wait for its writes counts.
 //
 // The wait counts from any moment at which the generation of the claim was over: no commit renews its lease from then on,
 // and nothing is written under it in another generation, because every term claims anew. A sight proves that once a
@@ -39,7 +39,7 @@ func (s *observedClaim) since() Instant {
 	return s.at
 }
 
-// outlive forgets what a term has seen and not proven: somebody else may have owned the partition since.
+// outlive forgets a claim that a term has seen and not proven: another process may have owned the partition since.
 func (s *observedClaim) outlive() {
 	if !s.proven {
 		*s = observedClaim{}
@@ -48,7 +48,7 @@ func (s *observedClaim) outlive() {
 	s.at = s.over
 }
 
-// look takes a read of the partition document that shows somebody else's claim.
+// look takes a read of the partition document that shows another owner's claim.
 func (s *observedClaim) look(now Instant, seen claim.Document) {
 	if s.claim != seen.Claim || *s == (observedClaim{}) {
 		*s = observedClaim{claim: seen.Claim, at: now}

@@ -16,7 +16,7 @@ func crashed(waited time.Duration) ClaimRead {
 	}
 }
 
-// reassigned begins a term after one of somebody else.
+// reassigned begins a term after one of another owner.
 func reassigned(w *Worker, m Moment) {
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Assigned{TopicID: thisTopic})

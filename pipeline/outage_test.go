@@ -39,7 +39,7 @@ func TestOutageOfWritesLastsThoughReadsAreAnswered(t *testing.T) {
 	wants(t, w, 1)
 }
 
-// TestUpdateThatIsNeverExecutedBlamesNobody: the log tells a bucket that somebody changed from a MongoDB that takes no
+// TestUpdateThatIsNeverExecutedBlamesNobody: the log tells a bucket that another writer changed from a MongoDB that takes no
 // updates.
 func TestUpdateThatIsNeverExecutedBlamesNobody(t *testing.T) {
 	var log bytes.Buffer
@@ -62,7 +62,7 @@ func TestUpdateThatIsNeverExecutedBlamesNobody(t *testing.T) {
 	m.Now += w.o.Grace
 	expect[AskPositions](t, w.Handle(m, Ticked{}))
 	w.Handle(m, PositionsAsked{})
-	if says := log.String(); !strings.Contains(says, "an update was not executed") || strings.Contains(says, "somebody") {
+	if says := log.String(); !strings.Contains(says, "an update was not executed") || strings.Contains(says, "another writer") {
 		t.Errorf("the log says:\n%s", says)
 	}
 	wants(t, w, 1)

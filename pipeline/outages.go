@@ -57,7 +57,7 @@ func (o *Outages) Failed(of Dependency, by string, t Trouble) {
 	write(of.Name()+" is failing; retrying", "partitions", f.partitions(), "for", lasts.Round(time.Millisecond), "doing", t.Doing, "err", t.Cause)
 }
 
-// Answered notes that an attempt of somebody who had failed was answered. The outage is over with the last of them.
+// Answered notes that a caller whose attempts had failed got an answer. The outage is over with the last of these callers.
 func (o *Outages) Answered(of Dependency, by string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,7 +72,7 @@ func (o *Outages) Answered(of Dependency, by string) {
 	}
 }
 
-// GaveUp notes that somebody does not try any more: whether the server works, somebody else will find out.
+// GaveUp notes that a caller does not try any more. Another caller will find out whether the server works.
 func (o *Outages) GaveUp(of Dependency, by string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

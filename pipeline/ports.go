@@ -75,7 +75,7 @@ type Store interface {
 	DeleteCompacted(ctx context.Context, c *claim.Compaction) error
 	// Sweep deletes segments that ended before a moment of MongoDB's clock.
 	Sweep(ctx context.Context, segments []claim.Segment, before time.Time) error
-	// NoteWaited writes down for how long the generation of somebody else's claim is over, if the document still shows that
+	// NoteWaited writes down for how long the generation of another owner's claim is over, if the document still shows that
 	// claim; else the error is ErrOtherOwner.
 	NoteWaited(ctx context.Context, claim claim.Token, waited time.Duration) error
 	// NoteLost writes down what the log lost before it was read, if the document still shows our claim; else the error is

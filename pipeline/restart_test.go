@@ -48,7 +48,7 @@ func TestReleaseThatFindsAnotherClaimEndsTheTerm(t *testing.T) {
 	expect[SendRelease](t, w.Handle(m, Fetched{Batch: record.Batch{Next: 0}}))
 	expect[HandedOver](t, w.Handle(m, Released{Err: claim.ErrOtherOwner}))
 	if w.Bytes() > 0 {
-		t.Error("the catalog was kept, though somebody was in between")
+		t.Error("the catalog was kept, though another owner was in between")
 	}
 }
 

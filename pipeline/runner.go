@@ -19,7 +19,7 @@ type runner struct {
 	clock func() Instant
 	kick  func() // asks for a commit soon
 
-	away   bool               // the last term ended because the partition was somebody else's
+	away   bool               // the last term ended because the partition went to another process
 	asks   chan func(*Worker) // questions of other goroutines, for as long as the process lives
 	acting sync.WaitGroup
 
@@ -27,7 +27,7 @@ type runner struct {
 
 	collection atomic.Pointer[timeseries.Options] // as it was last changed; nil: it was not
 	applied    *timeseries.Options                // the one that the worker was told
-	compact    atomic.Bool                        // somebody waits until all segments of now are compacted
+	compact    atomic.Bool                        // an operator's command waits until all present segments are compacted
 }
 
 // run is one term: it returns when the partition was handed over, or ctx is done and everything under way has stopped.

@@ -24,7 +24,7 @@ type segments struct {
 	retry      backoff
 	turn       bool        // it comes before the flush
 	since      Instant     // when the action under way began
-	asked      Instant     // somebody asked then for a compaction of all segments
+	asked      Instant     // when an operator's command asked for a compaction of all segments
 	due        Instant     // before that nothing is to be compacted. Zero means that it must be worked out.
 	quiet      Instant     // until then a command of a compaction may still be executed
 	doubted    *compaction // the compaction of that command. Nil means that what became of all is known.

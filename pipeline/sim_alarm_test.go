@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// alarm is a partition that stopped until somebody acts.
+// alarm is a partition that stopped until an operator acts.
 type alarm struct {
 	source timeseries.Source
 	stop   *record.StopError

@@ -301,7 +301,7 @@ func (p *process) assigned(g *generation, owned []int32) {
 
 // begin starts a term.
 func (r *runner) begin(g *generation, a pipeline.Assigned) {
-	a.Consecutive = a.Consecutive && !r.leaving // it was somebody else's meanwhile
+	a.Consecutive = a.Consecutive && !r.leaving // it belonged to another process meanwhile
 	r.gen, r.leaving, r.next, r.ended, r.phase = g, false, nil, false, "idle"
 	r.turn++
 	r.applyCollection()

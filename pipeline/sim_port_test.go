@@ -30,7 +30,7 @@ const (
 type port struct {
 	w   *world
 	of  *docs
-	ids []string // of the buckets that a command is about, where somebody asks what was sent
+	ids []string // of the buckets that a command is about, where a check asks what was sent
 }
 
 // session orders reads after the writes that were acknowledged with it. Where buckets lie on a shard of their own, a write on the one shard

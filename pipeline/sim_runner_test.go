@@ -24,7 +24,7 @@ type runner struct {
 	applied   timeseries.Options // of the collection
 	tasks     map[*task]bool
 	gen       *generation        // whose lease counts; nil: there was no term
-	leaving   bool               // the partition is somebody else's by now
+	leaving   bool               // the partition belongs to another process by now
 	next      *pipeline.Assigned // begins when the term is handed over; nil: nothing
 	turn      int                // counts the terms
 	read      claim.Committed    // what was committed when it was read last, in the term of that turn
@@ -326,7 +326,7 @@ func (r *runner) follow(e pipeline.Event) {
 	w.checks.terms = append(w.checks.terms, u)
 }
 
-// rivalWaits tells whether somebody waits because of this claim.
+// rivalWaits tells whether another owner waits because of this claim.
 func (w *world) rivalWaits(claim [16]byte) bool {
 	return slices.ContainsFunc(w.all, func(p *process) bool {
 		return !p.dead && slices.ContainsFunc(p.working(), func(r *runner) bool {

@@ -161,7 +161,7 @@ func (c *checks) shown(w *world, before, after bson.Raw) {
 }
 
 // shownOnce checks the measurements of a document. One of a compaction that is unfinished may be shown twice once its buckets are:
-// until somebody comes to finish it or roll it back.
+// until an owner finishes it or rolls it back.
 func (c *checks) shownOnce(w *world, d bson.Raw) {
 	now := w.mongo.clock().UnixMilli()
 	for _, m := range unpacked(w, d) {

@@ -192,7 +192,7 @@ func (b editedBuckets) Find(ctx context.Context, q sink.Query, each func(bson.Ra
 	return nil
 }
 
-// Update implements sink.Editable. A change moves a bucket once, unless somebody else has put it back.
+// Update implements sink.Editable. A change moves a bucket once, unless another edit has put it back.
 func (b editedBuckets) Update(ctx context.Context, updates []sink.Update) (sink.Reply, error) {
 	w := b.w
 	b.dawdle()

@@ -101,7 +101,7 @@ func (t *task) await(timeout time.Duration, ask func(answer func(any))) (any, bo
 	return t.answer, t.answered
 }
 
-// sleep waits, unless somebody has woken the task since it slept last.
+// sleep waits, unless the task was woken since it slept last.
 func (t *task) sleep(d time.Duration) {
 	if t.woken {
 		d = 0

@@ -49,7 +49,7 @@ func TestCompactionGoesOnWithoutTheRightToDelete(t *testing.T) {
 		t.Errorf("it freezes %v", freeze)
 	}
 	expect[ReadFrozen](t, w.Handle(m, SegmentsChanged{}))
-	w.Handle(m, FrozenRead{}) // somebody else has deleted it
+	w.Handle(m, FrozenRead{}) // another process has deleted it
 	if n := strings.Count(log.String(), "cannot be deleted"); n != 1 {
 		t.Errorf("it is said %d times: %s", n, log.String())
 	}

@@ -19,7 +19,7 @@ const (
 	claiming              // sends the claim
 	loading               // reads D
 	running               // reads and writes
-	stopped               // cannot go on until somebody acts
+	stopped               // cannot go on until an operator acts
 )
 
 // String is the phase's word on the status page.
@@ -78,7 +78,7 @@ func (w *Worker) mayRead() bool {
 	return !w.term.revoked && w.halt == nil && w.term.restart == nil
 }
 
-// stop ends the partition's work until somebody acts. The first reason stays: what comes after it comes again.
+// stop ends the partition's work until an operator acts. The first reason stays: a later one comes again.
 func (w *Worker) stop(err *record.StopError) {
 	if w.halt == nil || w.halt.Reason != err.Reason { // what was read is still stored, and may meet the same again and again
 		w.log.Error("partition stopped", "reason", err.Reason, "err", err.Detail)

@@ -8,7 +8,7 @@ import (
 // lease is that of a generation, which binds once something may have been sent under it.
 type lease struct {
 	Generation
-	used atomic.Bool // it was held when somebody asked who sends then
+	used atomic.Bool // The lease was held when a sender asked for it.
 }
 
 // Held implements Generation.
@@ -28,7 +28,7 @@ type runningTerm struct {
 	runner *runner
 	// gen is the generation whose lease counts: the newest one in which the partition is ours.
 	gen atomic.Pointer[lease]
-	// leaving: the partition is somebody else's by now, and is being handed over as long as the lease of gen holds.
+	// leaving tells that the partition belongs to another process by now, and is being handed over as long as the lease of gen holds.
 	leaving atomic.Bool
 	events  chan Event
 	revoke  chan bool // true: the process' last hand-over

@@ -66,7 +66,7 @@ type past struct {
 	refused       rival         // of our claim
 	mine          claim.Token   // the last claim that we know we won
 	unknownUntil  Instant       // until then, own unknown writes may still be executed (E4)
-	observedClaim observedClaim // of somebody else's claim
+	observedClaim observedClaim // of another owner's claim
 	unreleased    bool          // the last term ended, and its claim stands
 	compactBytes  int64         // how large a compaction may be, by what the server has managed
 }

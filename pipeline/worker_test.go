@@ -87,7 +87,7 @@ func TestConflictWaitsForTheGraceBeforeItAsks(t *testing.T) {
 	wants(t, w, 0)
 }
 
-// A conflict tells that somebody writes to the series: what is known of its other buckets does not hold either.
+// A conflict tells that another writer changes the series: the state of its other buckets is unknown too.
 func TestConflictForgetsTheOtherBucketsOfItsSeries(t *testing.T) {
 	w, m := withStoredBucket(t) // at hour 0, and open
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(1, 3), otherSeries(2)}, Next: 3, End: 3}})

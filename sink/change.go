@@ -10,8 +10,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// ErrChangedMeanwhile: somebody else changed the options of the collection at the same time. Nothing was written.
-var ErrChangedMeanwhile = errors.New("somebody else changed the collection's options at the same time: look at them and try again")
+// ErrChangedMeanwhile tells that another process changed the options of the collection at the same time. Nothing was written.
+var ErrChangedMeanwhile = errors.New("another process changed the collection's options at the same time: look at them and try again")
 
 // Definition reads how a time series is defined now, and the version of that. ErrNotSetUp: there is no such time series.
 func (d *Database) Definition(ctx context.Context, name string) (timeseries.Options, int32, error) {
@@ -64,7 +64,7 @@ func (d *Database) change(ctx context.Context, name string, by func(timeseries.O
 	if err != nil || !built {
 		return before, after, err
 	}
-	// Somebody may have changed the options again before MongoDB listed the index.
+	// Another process may have changed the options again before MongoDB listed the index.
 	if have, err = readDefinition(ctx, s.ports.Options); err != nil || have.Options == after {
 		return before, after, err
 	}

@@ -23,9 +23,9 @@ type kept struct {
 	span     int32
 	steps    []string
 	failAt   int
-	stale    bool // somebody changes the definition before it is written
+	stale    bool // Another process changes the definition before it is written.
 	released bool
-	undo     func() // somebody undoes something just before the definition is written
+	undo     func() // It is called just before the definition is written, to undo something.
 }
 
 var errCut = errors.New("cut off")

@@ -46,7 +46,7 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 	return won, err
 }
 
-// NoteWaited writes down that the generation of somebody else's claim has been over for at least a time, if the document
+// NoteWaited writes down that the generation of another owner's claim has been over for at least a time, if the document
 // still shows that claim; else the error is ErrOtherOwner. Executed late, it says less than is true.
 func (p *Partition) NoteWaited(ctx context.Context, theirs claim.Token, waited time.Duration) error {
 	return p.conditional(ctx, "noting how long a claim was waited for", theirs, bson.D{{Key: "waited", Value: timeOf(theirs, waited)}})

@@ -16,7 +16,7 @@ const (
 	// tooLarge: the bucket grew over what a document may hold. Taken apart like a bad one, its measurements find room in
 	// other buckets; only one too large by itself becomes a letter.
 	tooLarge
-	// refused: it will be refused until somebody changes a privilege, a setting or the server, whatever the document holds.
+	// refused: it will be refused until an operator changes a privilege, a setting or the server, whatever the document holds.
 	// An outage: nothing becomes a letter.
 	refused
 )
@@ -119,7 +119,7 @@ var answers = []answer{
 	{449, "RateLimitExceeded", passing},
 	{462, "IngressRequestRateLimitExceeded", passing},
 	{9001, "SocketException", passing},
-	{11000, "DuplicateKey", passing}, // it was executed before, by us or by somebody else
+	{11000, "DuplicateKey", passing}, // it was executed before, by us or by another owner
 	{11600, "InterruptedAtShutdown", passing},
 	{11601, "Interrupted", passing},
 	{11602, "InterruptedDueToReplStateChange", passing},

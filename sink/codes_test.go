@@ -11,7 +11,7 @@ import (
 type effect struct {
 	write   bucketer.Result // as the answer to one write of a bulk call
 	command bucketer.Result // as the answer to a whole bulk call of one write
-	lasts   bool            // as the answer to any other request: somebody has to change something
+	lasts   bool            // As the answer to any other request, it lasts until an operator changes something.
 }
 
 // The effects that there are.

@@ -146,7 +146,7 @@ func (p *Partition) updateEach(ctx context.Context, updates []Update) error {
 	return nil
 }
 
-// never is later than any moment at which somebody looks: a bucket that is visible from then on is hidden for good.
+// never is later than any moment of a query: a bucket that is visible from then on is hidden for good.
 var never = bson.NewDateTimeFromTime(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 
 // DeleteCompacted deletes the buckets of a compaction of which no segment has ended, until it finds none. Only then may its segments be

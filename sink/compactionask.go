@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// fieldCompact is where the options document says when somebody asked last for a compaction of all segments.
+// fieldCompact is where the options document says when a compaction of all segments was last asked for.
 const fieldCompact = "compact"
 
 // Bounds of the wait for a compaction.
@@ -178,7 +178,7 @@ func (w *compactionWish) look(ctx context.Context) (now waiting, err error) {
 	return now, failure("reading which segments are left", err)
 }
 
-// CompactionAsked is when somebody asked last for a compaction of all segments, by MongoDB's clock. Zero means never.
+// CompactionAsked is when a compaction of all segments was last asked for, by MongoDB's clock. Zero means never.
 func (s *Store) CompactionAsked(ctx context.Context) (time.Time, error) {
 	raw, err := first(ctx, s.ports.Options, Query{
 		Filter: withID(timeseries.DefinitionID), Projection: document(bson.D{{Key: fieldCompact, Value: 1}}),

@@ -38,7 +38,7 @@ func (e *RefusedError) Is(target error) bool {
 }
 
 // LacksRight reports whether MongoDB refuses something because the user lacks a right. That says nothing about what the server
-// can do, and it ends when somebody grants the right.
+// can do, and it ends when an operator grants the right.
 func LacksRight(err error) bool {
 	command := (*CommandError)(nil)
 	return errors.Is(err, claim.ErrUnauthorized) || errors.As(err, &command) && command.Code == codeUnauthorized

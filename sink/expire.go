@@ -14,8 +14,8 @@ import (
 // ErrNeverExpires: the collection keeps measurements for ever.
 var ErrNeverExpires = errors.New("the collection keeps measurements for ever")
 
-// ErrKeptLonger ends the deletion of what has expired: somebody has let the collection keep it.
-var ErrKeptLonger = errors.New("the collection keeps measurements longer now than when this began: somebody has changed its expiry")
+// ErrKeptLonger ends the deletion of expired measurements: the collection keeps them longer now.
+var ErrKeptLonger = errors.New("the collection keeps measurements longer now than when this began, because its expiry was changed: run the command again")
 
 // Expired selects the buckets that hold nothing but measurements from before a moment, by the rule of the index that expires
 // them: a bucket goes when all that it may hold is older. A zero moment stands for the collection's expiry ago, by MongoDB's

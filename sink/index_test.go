@@ -234,7 +234,7 @@ func TestIndexesAreOfMeasurements(t *testing.T) {
 		t.Errorf("dropping nothing: %v", err)
 	}
 
-	// Somebody else drops it: the definition is told as gone, and cleaned.
+	// Another client drops it: the definition is told as gone, and cleaned.
 	if err := e.raw.Collection("events.buckets").Indexes().DropOne(ctx, "meta.sensor_1_time_-1"); err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestIndexDefinitionsAtOnce(t *testing.T) {
 	if !found {
 		t.Error(e.summaries(t))
 	}
-	// A document that somebody damaged is a definition no more, and the next command writes it anew.
+	// A damaged document is a definition no more, and the next command writes it anew.
 	edit := bson.D{{Key: "$set", Value: bson.D{{Key: "keys", Value: 7}}}}
 	if _, err := e.raw.Collection("events.options").UpdateByID(t.Context(), "index/meta.a_1_time_1", edit); err != nil {
 		t.Fatal(err)
@@ -685,7 +685,7 @@ func TestUserExpiryIsNeverTooEarly(t *testing.T) {
 	const hour, minutes = 3600, 86400
 	for name, c := range map[string]struct {
 		grown   bool  // while MongoDB built the index
-		byHand  int64 // somebody made it anew with these seconds; 0: nobody
+		byHand  int64 // The index was made anew by hand with these seconds. Zero means that it was not.
 		want    int64 // seconds of the index, once the span is that of minutes
 		changes int
 	}{

@@ -54,7 +54,7 @@ func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries
 		name = there.Name
 	}
 	if there.Kept && by == ByMetaIndexes || there.Kind != IndexOfUser && found {
-		return there, false, nil // somebody's own words stay, and what waterwheel needs has none
+		return there, false, nil // A user's definition stays, and an index that waterwheel needs has none.
 	}
 	definition, err := newIndexDefinition(name, user, by)
 	if err != nil {

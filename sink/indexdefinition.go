@@ -35,7 +35,7 @@ type indexDefinition struct {
 	By      IndexOrigin `bson:"by"`
 
 	user    timeseries.Index
-	damaged bool // somebody edited the document
+	damaged bool // The document was edited by hand.
 }
 
 func newIndexDefinition(name string, user timeseries.Index, by IndexOrigin) (indexDefinition, error) {
@@ -110,7 +110,7 @@ func (s *series) keptIndexes(ctx context.Context) (map[string]indexDefinition, e
 
 func namesOf(kept map[string]indexDefinition) []string { return slices.Sorted(maps.Keys(kept)) }
 
-// keepTries bounds how often a definition is written anew because somebody else was quicker.
+// keepTries bounds how often a definition is written anew because another writer was quicker.
 const keepTries = 5
 
 // keep writes a definition over whatever is kept under its name: the index of that name is the one just made. Whoever was

@@ -99,7 +99,7 @@ func (s *series) alignExpiry(ctx context.Context, name string, user timeseries.I
 		return have == name
 	})
 	if i < 0 {
-		return nil // somebody has dropped it
+		return nil // It was dropped meanwhile.
 	}
 	seconds, _ := due.Options.Lookup("expireAfterSeconds").AsInt64OK()
 	return s.setIndexExpiry(ctx, specs[i], seconds)

@@ -52,7 +52,7 @@ func (s *viewServer) steps() (steps []string) {
 	return steps
 }
 
-// hasBuckets makes the time series one that somebody has written to.
+// hasBuckets makes the time series one that has buckets.
 func hasBuckets(s *viewServer) {
 	s.documents["events.buckets"] = []bson.D{{{Key: "_id", Value: bson.NewObjectID()}}}
 }
@@ -286,7 +286,7 @@ func TestViewsAreMended(t *testing.T) {
 	}
 	mend("mended", false)
 	s.views["events"] = bson.D{{Key: "viewOn", Value: "events.buckets"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$match", Value: bson.D{}}}}}}
-	mend("somebody else's", false)
+	mend("made by hand", false)
 	delete(s.views, "events")
 	mend("none", false)
 }
@@ -347,7 +347,7 @@ func TestSetupHearsOfSegmentsThatOthersBegin(t *testing.T) {
 	}
 }
 
-// TestSetupLeavesNotingToOthers: who does not get the lock goes on as soon as somebody has noted the segments.
+// TestSetupLeavesNotingToOthers: a process that does not get the lock goes on as soon as another one has noted the segments.
 func TestSetupLeavesNotingToOthers(t *testing.T) {
 	for noted, fails := range map[bool]bool{true: false, false: true} {
 		s := newViewServer(t)

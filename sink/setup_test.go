@@ -195,7 +195,7 @@ func TestViewIndexIsForTheInternalView(t *testing.T) {
 	}
 }
 
-// TestSetupTakesAnIndexOfAnotherName: what somebody has made by hand, or by create-index, serves as well.
+// TestSetupTakesAnIndexOfAnotherName: an index made by hand, or by create-index, serves as well.
 func TestSetupTakesAnIndexOfAnotherName(t *testing.T) {
 	keys := bson.D{{Key: "meta", Value: 1}, {Key: "control.max.time", Value: -1}, {Key: "control.min.time", Value: -1}}
 	for name, c := range map[string]struct {

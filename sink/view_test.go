@@ -276,7 +276,7 @@ func TestSetupChangesTheKindOfAViewOnlyWhenAskedTo(t *testing.T) {
 		{nil, sink.ViewAuto, internal},
 		{func() { s.internal = false }, sink.ViewAuto, portable}, // as after an upgrade of the server
 		{func() { s.internal = true }, sink.ViewNone, "none"},
-		{func() { s.views["events"] = handMade }, sink.ViewNone, "$match"}, // somebody else's is left
+		{func() { s.views["events"] = handMade }, sink.ViewNone, "$match"}, // A view made by hand is left.
 		{nil, sink.ViewAuto, internal},
 	} {
 		if step.before != nil {

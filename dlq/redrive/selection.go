@@ -10,7 +10,7 @@ import (
 	"waterwheel/dlq"
 )
 
-// DefaultMaxAttempts is how often a record is tried, its first time included, unless somebody says otherwise.
+// DefaultMaxAttempts is how often a record is tried, its first time included, unless the command says otherwise.
 const DefaultMaxAttempts = 3
 
 // Selection says which letters a re-drive takes. Its text names the consumer group, so that each selection has its own

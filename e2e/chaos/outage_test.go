@@ -129,7 +129,7 @@ func TestLettersCannotBeWritten(t *testing.T) {
 	})
 }
 
-// TestLetterTopicIsDeleted: there is no dead-letter topic until somebody creates it again, with the letters it had.
+// TestLetterTopicIsDeleted: there is no dead-letter topic until it is created again, with the letters it had.
 func TestLetterTopicIsDeleted(t *testing.T) {
 	var had []check.Record
 	testOutage(t, outage{

@@ -89,7 +89,7 @@ func (l *look) retention(subject string, values map[string]string) {
 	switch {
 	case !ok:
 	case kept < 0:
-		l.Note(subject, "it keeps letters until somebody deletes them, however many are sent: retention.ms=-1")
+		l.Note(subject, "it keeps letters until they are deleted, however many are sent: retention.ms=-1")
 	case values["message.timestamp.type"] != "LogAppendTime":
 		l.Warn(subject, "set message.timestamp.type=LogAppendTime", "letters have their records' times, so that retention.ms=%s deletes letters of old records at once", values["retention.ms"])
 	default:

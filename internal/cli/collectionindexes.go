@@ -193,7 +193,7 @@ type IndexesView struct {
 	// Missing are the paths of META_INDEXES that no index serves; Unasked the indexes made for others.
 	Missing []string `json:"missing,omitempty"`
 	Unasked []string `json:"unasked,omitempty"`
-	// Gone are the definitions whose index somebody has dropped.
+	// Gone are the definitions whose index was dropped.
 	Gone    []string `json:"gone,omitempty"`
 	NoSizes string   `json:"sizesUnknown,omitempty"` // why
 	NoUses  string   `json:"usesUnknown,omitempty"`  // why

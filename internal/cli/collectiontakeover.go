@@ -138,7 +138,7 @@ func (t takeover) change(ctx context.Context, partitions []TakenPartition) error
 		}
 	}
 	if changed > 0 {
-		return fmt.Errorf("%s %s changed by somebody else meanwhile: is a consumer of the former group running? Stop it, and run this again", words.Count(changed, "claim"), words.Form(changed, "was", "were"))
+		return fmt.Errorf("%s %s changed by another process meanwhile: is a consumer of the former group running? Stop it, and run this again", words.Count(changed, "claim"), words.Form(changed, "was", "were"))
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 	})
 	if n.Letters != nil {
 		o := connect.LetterOptions(c)
-		kept := "until somebody deletes them"
+		kept := "until they are deleted"
 		if o.Retention > 0 {
 			kept = "for " + o.Retention.String()
 		}

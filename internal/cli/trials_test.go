@@ -81,7 +81,7 @@ func (r *trialRecord) line(t *testing.T, offset int) string {
 	return string(text)
 }
 
-// TestTrials: each file of testdata/trials is what happened to somebody: records as they were sent, some settings, and what is
+// TestTrials: each file of testdata/trials is what happened to a user: records as they were sent, some settings, and what is
 // right. Its lines "with" have settings for some of the records, and below them what becomes of each; its lines "check" what is
 // proposed for some of them where nothing is set.
 func TestTrials(t *testing.T) {

@@ -46,7 +46,7 @@ type Result struct {
 func (r Result) Behind() bool { return r.Stored < 0.9*r.Total() || r.Produced < 0.9*r.Total() }
 
 // Parts of the time of a case. In the first the process starts, and finds no bucket of any series; in the second its work is measured,
-// in the third freshness, by somebody who looks.
+// in the third freshness, by queries that look for new measurements.
 const (
 	warmUp = 4 // a fourth
 	worked = 2 // the half

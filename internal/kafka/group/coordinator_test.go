@@ -52,7 +52,7 @@ type script struct {
 	refused   map[int32]error // results of committing, or of looking up, partitions
 	committed map[int32]record.Commit
 	others    []kafka.Member // of the group
-	made      []byte         // the assignment of somebody else, nil: our leader's
+	made      []byte         // The assignment of another program's leader. Nil means our leader's assignment.
 }
 
 // answer sets what a request is answered from now on; nil: well.

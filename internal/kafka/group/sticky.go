@@ -113,7 +113,7 @@ func (a assignment) leastLoaded(topic string) *share {
 }
 
 // moveOne moves one partition from the most loaded member to the least loaded one that may have it, and reports whether
-// any move made loads more equal. Each move is needed: as long as loads differ by two, somebody holds too many.
+// any move made loads more equal. Each move is needed: as long as loads differ by two, a member holds too many.
 func (a assignment) moveOne() bool {
 	byLoad := slices.SortedStableFunc(slices.Values(a), func(x, y *share) int { return cmp.Compare(x.load, y.load) })
 	for from := len(byLoad) - 1; from > 0; from-- {
