@@ -6,7 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// archived is a stored bucket that is not in memory, but whose _id is known. Those of a series are a tree.
+// archived is a stored bucket that is not in memory, but whose _id is known. The archived buckets of a series are a tree.
 type archived struct {
 	id      bson.ObjectID
 	earlier int32 // root of those with smaller minimum times, none: there are none

@@ -18,7 +18,7 @@ const listWrites = 128
 type arena struct {
 	lists  [][]Write
 	blocks [][]byte // each as far as it is used
-	block  []byte   // the one that is filled now
+	block  []byte   // the block that is being filled
 	total  int64    // bytes of all but the latter
 }
 

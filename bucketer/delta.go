@@ -129,7 +129,7 @@ func (e *encoder) addPrefix(name string) {
 	e.prefixEnds = append(e.prefixEnds, len(e.prefixes))
 }
 
-// prefix is that of the time's column (-1) or of a field's, by the bucket's shape.
+// prefix is the prefix of the time's column (-1) or of a field's, by the bucket's shape.
 func (e *encoder) prefix(at int) []byte { return e.prefixes[e.prefixEnds[at+1]:e.prefixEnds[at+2]] }
 
 // filter appends the condition of an update (E5).

@@ -22,7 +22,7 @@ type model struct {
 	stats      map[string]int64
 	rolls      int      // roll-overs so far
 	archivings int      // archivings so far
-	ahead      []Lookup // handed out for readings behind the one that is answered
+	ahead      []Lookup // handed out for readings behind the answered reading
 	// size tells the size of a stored document.
 	size func(bson.ObjectID) int
 }

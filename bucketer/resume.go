@@ -70,7 +70,7 @@ func (c *Catalog) answer(s *series, r row, a *Answer) {
 	c.place(s, r, v, wasAsked)
 }
 
-// replaceOpen makes a reopened bucket the open one, in place of the one that a measurement would go to.
+// replaceOpen makes a reopened bucket the open one, in place of the bucket that a measurement would go to.
 func (c *Catalog) replaceOpen(s *series, b *bucket, elements []byte) {
 	if s.open != nil {
 		v := s.open.shape.survey(elements)

@@ -47,7 +47,7 @@ func (x *more) isOrdinary() bool {
 }
 
 // alternate is a bucket that has rolled over by time but is not fully written: it still takes a measurement of its
-// window that does not clash with it. Of several the one with the largest minimum time, then the one that rolled over first.
+// window that does not clash with it. Of several it is the bucket with the largest minimum time, then the bucket that rolled over first.
 func (s *series) alternate(time, span int64, elements []byte) (*bucket, survey) {
 	if s.more == nil {
 		return nil, survey{}

@@ -31,9 +31,9 @@ const (
 
 // Lengths of messages, in bytes.
 const (
-	// maxMessage is that of the longest message written: all that decoding says, with the way out at its end.
+	// maxMessage is the length of the longest message written: all that decoding says, with the way out at its end.
 	maxMessage = 1200
-	// leastMessage is that of the longest message in a letter that its topic takes only with nothing of its record.
+	// leastMessage is the length of the longest message in a letter that its topic takes only without anything of its record.
 	leastMessage = 256
 )
 

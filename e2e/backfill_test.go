@@ -20,7 +20,7 @@ func TestNewestFirst(t *testing.T) {
 		Series: 2, Start: time.Now().Add(-time.Hour).Truncate(time.Second), Step: -time.Minute,
 		MaxBytes: maxEventBytes, Seed: 5,
 	})
-	// What is newest is stored by another process: whoever knows of no stored bucket has nothing to ask for.
+	// Another process stores the newest measurements: a consumer that knows of no stored bucket has nothing to ask for.
 	if err := s.send(within(t, time.Minute), g, 20); err != nil {
 		t.Fatal(err)
 	}

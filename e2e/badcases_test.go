@@ -18,7 +18,7 @@ import (
 // badCaseSeries is how many series the streams of the bad cases have: few, so that buckets hold several measurements.
 const badCaseSeries = 10
 
-// TestResetStoresOnlyWhatIsMissing: the group's offsets are set back and forward by Kafka's tool. What is stored is
+// TestResetStoresOnlyWhatIsMissing: the group's offsets are set back and forward by Kafka's tool. Every stored measurement is
 // skipped, what was skipped by a reset forward is loaded by one back.
 func TestResetStoresOnlyWhatIsMissing(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ import (
 // readingNoon is the first time of the measurements that are long past.
 var readingNoon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// sensors are those of the tests of reading: two in the north, one in the south.
+// sensors are the sensors of the tests of reading: two in the north, one in the south.
 var sensors = []bson.D{
 	{{Key: "sensor", Value: "s-17"}, {Key: "site", Value: "north"}},
 	{{Key: "sensor", Value: "s-18"}, {Key: "site", Value: "north"}},

@@ -61,7 +61,7 @@ func codeBlocks(t *testing.T, document, heading string) (blocks []string) {
 	return blocks
 }
 
-// examples are those of both documents that begin with one of the words.
+// examples are the examples of both documents that begin with one of the words.
 func examples(t *testing.T, words ...string) (found []example) {
 	t.Helper()
 	for document, heading := range map[string]string{"../README.md": "## Read it", "../docs/reading.md": ""} {
@@ -299,7 +299,7 @@ func TestReadingInMongosh(t *testing.T) {
 	}
 }
 
-// statements are those of a block: each begins a line.
+// statements are the statements of a block: each begins a line.
 func statements(block string) (list []string) {
 	for line := range strings.Lines(block) {
 		if strings.HasPrefix(line, "db.") {

@@ -59,7 +59,7 @@ func onCluster(t *testing.T, partitions int, kind string) *cluster {
 	return c
 }
 
-// namespace is that of the buckets.
+// namespace is the namespace of the buckets.
 func (c *cluster) namespace() string {
 	return c.s.database + "." + c.s.topic + timeseries.BucketsSuffix
 }

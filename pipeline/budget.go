@@ -244,7 +244,7 @@ func (b *Budget) Fetching() int64 {
 func (b *Budget) Limit() int64 { return b.limit }
 
 // level is the largest level to which the partitions above it must shrink for the sum to leave the headroom, at least 1.
-// Those that cannot are left out, but not the one that asks: it may be able to by now.
+// Partitions that cannot are left out, but not the asking partition: it may be able to by now.
 func (b *Budget) level(asks *Worker) int64 {
 	sizes := make([]int64, 0, len(b.used))
 	left := b.limit - b.limit/headroom - b.wanted()

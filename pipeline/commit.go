@@ -70,7 +70,7 @@ func (w *Worker) committable() int64 {
 type ledger struct {
 	// next is the fetch position.
 	next int64
-	// letters are the offsets of letters not yet acknowledged, in the order they came up. Those of records read again for
+	// letters are the offsets of letters not yet acknowledged, in the order they came up. Letters of records read again for
 	// a refused write are out of order, so the smallest is searched; there are few.
 	letters []int64
 }

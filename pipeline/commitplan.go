@@ -63,7 +63,7 @@ func (p *commitPlan) commit(now Instant, workers []candidate, send func([]record
 // hurry makes a partition's next commit due, whatever was committed before.
 func (p *commitPlan) hurry(partition record.Partition) { p.urgent[partition] = true }
 
-// due are those of the wanted commits, one a partition, that are to be sent now.
+// due returns the wanted commits that are to be sent now, one per partition.
 func (p *commitPlan) due(now Instant, wanted []record.Commit) []record.Commit {
 	renew := now-p.renewed >= p.renewal
 	var due []record.Commit

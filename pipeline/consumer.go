@@ -66,7 +66,7 @@ func NewConsumer(o ConsumerOptions) *Consumer {
 }
 
 // Assigned begins a generation, after one that was revoked or lost, or in the place of the present one, and returns. The
-// terms of partitions that stay go on. Those of partitions that went elsewhere are handed over, as long as the lease of the
+// terms of partitions that stay go on. Terms of partitions that went elsewhere are handed over, as long as the lease of the
 // generation before holds; workers without a partition are dropped. Consecutive: it follows the generation that this process
 // was in last.
 func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutive bool) {

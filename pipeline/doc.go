@@ -86,7 +86,7 @@
 //	commit.go         which offset may be committed, and what the answer means
 //	handover.go       the end in order: flush, commit, release
 //
-// What is shown, and decides nothing:
+// Status and metrics, which decide nothing:
 //
 //	status.go         Status of a partition
 //	signs.go          what it tells of the log: its end, ages of records, why nothing is fetched

@@ -92,7 +92,7 @@ func TestTheEndOfALagWaitsForTheFlushUnderWay(t *testing.T) {
 	}
 }
 
-// What is parked at the end of a lag, as after a restart, is written with the rest.
+// Measurements parked at the end of a lag, as after a restart, are written with the rest.
 func TestTheEndOfALagWaitsForLookups(t *testing.T) {
 	w, m := newReopeningWorker(t)
 	first := expect[FindBuckets](t, arrives(w, m, 0, 3)).Lookups

@@ -74,7 +74,7 @@ func (w *Worker) lost(m Moment, from, to int64) {
 	w.losing.To = to
 }
 
-// elsewhere tells that KAFKA_OUT_OF_RANGE goes on at another offset than the one that was to be read next.
+// elsewhere tells that KAFKA_OUT_OF_RANGE goes on at another offset than the next one to be read.
 func (w *Worker) elsewhere(m Moment, wanted, end, chosen int64) {
 	w.log.Warn("the next offset is beyond the end of the log: KAFKA_OUT_OF_RANGE="+string(w.o.OutOfRange)+" goes on at another one",
 		"offset", wanted, "log_end", end, "from", chosen)

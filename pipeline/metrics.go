@@ -18,7 +18,7 @@ type Metrics struct {
 	totals                                                       struct{ stored, recognised, letters, writes atomic.Int64 }
 }
 
-// counters are those of all partitions, with the labels topic and partition before their own; or those of one.
+// counters are the counters of all partitions, with the labels topic and partition before their own; or those of one.
 type counters struct {
 	records, letters, skips, flushes, writes, claims, retries, compactions *prometheus.CounterVec
 	stored, expirations, abandons, unreadable, measurementsCompacted       *prometheus.CounterVec

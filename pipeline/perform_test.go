@@ -108,7 +108,7 @@ func TestClaimIsReadWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// TestClaimOfATopicCreatedAgain: a log that is gone before the claim is asked for by the topic's name. What is committed is
+// TestClaimOfATopicCreatedAgain: a log that is gone before the claim is asked for by the topic's name. The committed offset is
 // about the log that is gone, even what an operator has set.
 func TestClaimOfATopicCreatedAgain(t *testing.T) {
 	w, m := assigned(t)

@@ -17,7 +17,7 @@ type Instant = time.Duration
 // Log is a partition of Kafka, read by topic id. Calls for one partition never overlap.
 type Log interface {
 	// Await sees to it that what follows offset is at hand, as it came, or that nothing came in time, and returns how many
-	// bytes it holds until the next Await. What is at hand already is not asked for again; most bounds what is.
+	// bytes it holds until the next Await. Records at hand are not requested again; most bounds the requested bytes.
 	// Errors: ErrOutOfRange, ErrTopicGone, *StopError; others are outages.
 	Await(ctx context.Context, offset, most int64) (int64, error)
 	// Take returns the next piece of it, from the same offset on: about as many bytes of records as it is told, at least the
@@ -101,7 +101,7 @@ type Ports interface {
 // Generation is a time in which this process is a member of its group with the same partitions. Its methods are safe for
 // concurrent use.
 type Generation interface {
-	// Held tells whether the lease holds now. It is cheap. That of a generation that another one has followed is renewed no more.
+	// Held tells whether the lease holds now. It is cheap. The lease of a generation that another one has followed is renewed no more.
 	Held() bool
 	// Renewed is the send time of the newest commit known to be accepted in this generation. Before the first, it is a moment before the generation.
 	Renewed() Instant

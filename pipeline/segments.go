@@ -193,7 +193,7 @@ func (s *segments) waiting(now Instant) (n int64) {
 
 // toCompact are the segments to be compacted now; nil: none. All that may have the same series are compacted together, so that the
 // buckets get all of a series: when the oldest of them has waited for the interval, or when they have become so many bytes. More than
-// that are compacted one after the other, the oldest first. What is due of other series goes with them as long as it fits.
+// that are compacted one after the other, the oldest first. Due segments of other series go with them as long as they fit.
 func (s *segments) toCompact(now Instant, interval time.Duration, bytes, most int64) []openSegment {
 	if len(s.open) == 0 || s.due != 0 && now < s.due {
 		return nil

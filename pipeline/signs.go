@@ -20,7 +20,7 @@ type signs struct {
 	ages      ages
 }
 
-// noSigns are those of a partition of which nothing is known.
+// noSigns are the signs of a partition of which nothing is known.
 var noSigns = signs{committed: -1, end: -1, readable: -1}
 
 // begin forgets what an earlier term saw; known tells that it saw the same log a moment ago.

@@ -71,7 +71,7 @@ func (p *process) enter(t *task, id string, from *generation) entered {
 	}
 }
 
-// succeed makes g the generation after another one. What is left of its lease holds, if nobody can have been assigned anything in
+// succeed makes g the generation after another one. The rest of its lease holds, if nobody can have been assigned anything in
 // between.
 func (g *generation) succeed(from *generation) {
 	if from == nil {
@@ -331,14 +331,14 @@ func uuidAt(d bson.Raw, path string) (token [16]byte) {
 	return token
 }
 
-// handedOverTo ends a term, and begins the one that follows.
+// handedOverTo ends a term, and begins the next one.
 func (r *runner) handedOverTo() {
 	if a := r.next; a != nil && r.p.present != nil {
 		r.begin(r.p.present, *a)
 	}
 }
 
-// ticking lets the workers look at the clock. What is still to be handed over when its lease has ended is given up: nothing
+// ticking lets the workers look at the clock. A hand-over whose lease has ended is given up: nothing
 // renews that.
 func (p *process) ticking(g *generation) {
 	p.w.at(p.w.now+300*time.Millisecond, func() {

@@ -55,7 +55,7 @@ func (w *Worker) pause(m Moment) pause {
 	return notPaused
 }
 
-// fetched takes a batch in: each measurement is skipped as stored, inserted, or becomes a letter. What is too much for one
+// fetched takes a batch in: each measurement is skipped as stored, inserted, or becomes a letter. The rest of a batch that is too much for one
 // call, or for the dead-letter buffer, is left: the next fetch begins with it.
 func (w *Worker) fetched(m Moment, e Fetched) {
 	w.busy.fetch = false

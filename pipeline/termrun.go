@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// lease is that of a generation, which binds once something may have been sent under it.
+// lease is the lease of a generation, which binds once something may have been sent under it.
 type lease struct {
 	Generation
 	used atomic.Bool // The lease was held when a sender asked for it.

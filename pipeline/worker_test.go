@@ -104,7 +104,7 @@ func TestConflictForgetsTheOtherBucketsOfItsSeries(t *testing.T) {
 	m.Now += w.o.Grace
 	expect[AskPositions](t, w.Handle(m, Ticked{}))
 	actions := w.Handle(m, PositionsAsked{Stored: []timeseries.Position{{Offset: 1}}})
-	if cleared := w.Status(m.Now).Buckets.BucketsCleared; cleared != 1 { // the one that offset 3 opened instead
+	if cleared := w.Status(m.Now).Buckets.BucketsCleared; cleared != 1 { // the bucket that offset 3 opened instead
 		t.Errorf("%d buckets were cleared, want that of the series with the conflict", cleared)
 	}
 	m.Now += w.o.FlushInterval

@@ -93,7 +93,7 @@ func (b *bounds) compare(path []string, v bson.RawValue) {
 	}
 }
 
-// equals adds the conditions of an equality. Those of an object are those of its members.
+// equals adds the conditions of an equality. The conditions of an object are the conditions of its members.
 func (b *bounds) equals(path []string, v bson.RawValue) {
 	if v.Type != bson.TypeEmbeddedDocument && !isBound(v) {
 		b.complete = false

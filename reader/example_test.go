@@ -49,7 +49,7 @@ func Example() {
 	}
 }
 
-// What is stored from now on, for a minute.
+// Measurements stored from now on, for a minute.
 func ExampleSeries_Follow() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

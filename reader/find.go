@@ -15,7 +15,7 @@ import (
 // Find yields the measurements that the query selects: series after series in the order of their metas, within a series in the
 // order of time, and of their positions where times are equal.
 //
-// What is stored while it reads may be among them or not.
+// Measurements stored while it reads may be among them or not.
 func (s *Series) Find(ctx context.Context, q Query) iter.Seq2[Measurement, error] {
 	return s.reads(ctx, q, func(*plan) {}, (*reading).findAll)
 }

@@ -70,7 +70,7 @@ func (h *held) keep(m *timeseries.Unpacked, fields []byte) {
 	h.rows = append(h.rows, row{m.Time, m.Position, start, len(h.arena)})
 }
 
-// keepNewest leaves a row alone if it is newer than the one that is there.
+// keepNewest leaves a row alone if it is newer than the row that is there.
 func (h *held) keepNewest(m *timeseries.Unpacked, fields []byte) {
 	if len(h.rows) > 0 && h.rows[0].compare(row{time: m.Time, position: m.Position}) >= 0 {
 		return

@@ -181,7 +181,7 @@ func (w watermark) beyond() request {
 	return r
 }
 
-// watermarks are those of all partitions, and the partitions without any: nobody has claimed these since there are rollups.
+// watermarks are the watermarks of all partitions, and the partitions without any: nobody has claimed these since there are rollups.
 func (s *Series) watermarks(ctx context.Context) (marks []watermark, unmarked []timeseries.Source, err error) {
 	answer, err := s.port.sources(ctx)
 	err = each(ctx, answer, err, func(d bson.Raw) error {

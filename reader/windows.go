@@ -227,7 +227,7 @@ func (w windows) whole(begin, end, from, to int64) (int64, int64) {
 	return begin, max(begin, end)
 }
 
-// bounds are those of the days that a window of the step consists of: of the whole day where the step is shorter.
+// bounds are the bounds of the days that a window of the step consists of: of the whole day where the step is shorter.
 func (w windows) bounds(ms int64) (from, to int64) {
 	if w.step.Duration > 0 {
 		w.step = Step{Days: 1}

@@ -64,7 +64,7 @@ func readIndexDefinition(raw bson.Raw) (d indexDefinition) {
 	return d
 }
 
-// describes tells whether an index on buckets is the one that the definition makes.
+// describes tells whether an index on buckets is the index that the definition makes.
 func (d indexDefinition) describes(o timeseries.Options, have timeseries.Index) bool {
 	want, err := o.BucketIndex(d.user)
 	if err != nil || d.damaged || !equal(want.Keys, have.Keys) {
@@ -152,7 +152,7 @@ func (s *series) insertDefinition(ctx context.Context, d indexDefinition) (bool,
 	return changed(s.ports.Options.Insert(ctx, []bson.Raw{raw}))
 }
 
-// replaceDefinition writes one definition over another, if that is still the one that was read.
+// replaceDefinition writes one definition over another, if that is still the definition that was read.
 func (s *series) replaceDefinition(ctx context.Context, have, d indexDefinition) (bool, error) {
 	filter := bson.D{{Key: "_id", Value: d.ID}}
 	if !have.damaged {

@@ -56,7 +56,7 @@ type shortlist struct {
 	best   []candidate
 }
 
-// shortlists are those of the look-ups of one query.
+// shortlists are the shortlists of the look-ups of one query.
 type shortlists struct {
 	*search
 	lists    []*shortlist            // those only ahead behind the others

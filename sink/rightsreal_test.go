@@ -45,7 +45,7 @@ type ruled struct {
 	uri string // of the user
 }
 
-// loginURI is that of a server with a login; the test is skipped where there is none.
+// loginURI is the URI of a server with a login; the test is skipped where there is none.
 func loginURI(t *testing.T) *url.URL {
 	t.Helper()
 	admin, err := url.Parse(serverURI(t))
@@ -136,7 +136,7 @@ func (r *ruled) noted(t *testing.T) bool {
 	return definition.Segments
 }
 
-// names are those of all collections and views, without what MongoDB keeps of them.
+// names are the names of all collections and views, without what MongoDB keeps of them.
 func (r *ruled) names(t *testing.T) []string {
 	t.Helper()
 	names, err := r.raw.ListCollectionNames(t.Context(), bson.D{})

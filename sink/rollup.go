@@ -99,7 +99,7 @@ func (o *Owned) is() bson.D {
 	return bson.D{{Key: "_id", Value: o.ID}, {Key: "group", Value: o.Group}, {Key: "claim", Value: uuid(o.Claim)}}
 }
 
-// Fence shows that the claim stands, and returns the partition's watermarks. What is read afterwards is ordered after every write that
+// Fence shows that the claim stands, and returns the partition's watermarks. Later reads are ordered after every write that
 // was executed before. The error is claim.ErrOtherOwner if the claim is gone.
 func (r *Rollups) Fence(ctx context.Context, o *Owned) ([]rollup.Watermark, error) {
 	const doing = "fencing a partition for its rollups"

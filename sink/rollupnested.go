@@ -34,7 +34,7 @@ type NestedState struct {
 	Cut      bool
 }
 
-// NestedStates are those of the documents with some _ids. A document that is not there has none.
+// NestedStates are the states of the documents with some _ids. A missing document has none.
 func (r *Rollups) NestedStates(ctx context.Context, c Collection, ids []bson.ObjectID) (map[bson.ObjectID]NestedState, error) {
 	states := map[bson.ObjectID]NestedState{}
 	q := Query{

@@ -158,7 +158,7 @@ func TestSetupDropsAViewThatShowsMeasurementsTwice(t *testing.T) {
 	}
 }
 
-// TestSetupLeavesAViewWithSegments: of two that start at once, the one that has not read of segments yet does not take them out of
+// TestSetupLeavesAViewWithSegments: of two consumers that start at once, a consumer that has not read of segments yet does not take them out of
 // the view.
 func TestSetupLeavesAViewWithSegments(t *testing.T) {
 	s := newViewServer(t)
@@ -181,7 +181,7 @@ func TestSetupLeavesAViewWithSegments(t *testing.T) {
 	}
 }
 
-// spans are those of the view's stages.
+// spans are the spans of the view's stages.
 func (s *viewServer) spans(t *testing.T) (all []any) {
 	t.Helper()
 	s.lock.Lock()

@@ -46,7 +46,7 @@ type Selection struct {
 type SelectionOptions struct {
 	// Query is one on buckets.
 	Query bson.Raw
-	// TimeField is that of the time series. The smallest time of a bucket is part of its shard key.
+	// TimeField is the field of the time series. The smallest time of a bucket is part of its shard key.
 	TimeField string
 	// Closed buckets are edited too. Without it the edits leave them alone, except those that were made of segments: these are
 	// closed from the first moment, so nobody has had a chance to edit them before.

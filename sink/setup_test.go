@@ -38,7 +38,7 @@ func TestSetupListsEveryDifferingSetting(t *testing.T) {
 	}
 }
 
-// What is advised can be set: a granularity implies span and rounding, and may not stand beside them.
+// Advised options can be set: a granularity implies span and rounding, and may not stand beside them.
 func TestSetupAdvisesSettingsThatCanBeSet(t *testing.T) {
 	e := connect(t)
 	custom := definition

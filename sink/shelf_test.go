@@ -49,7 +49,7 @@ func (s *shelf) Insert(_ context.Context, documents []bson.Raw) (reply sink.Repl
 	return reply, s.answer()
 }
 
-// Find implements sink.Collection. What is written while each is called is not found.
+// Find implements sink.Collection. Documents written while each is called are not found.
 func (s *shelf) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) error {
 	s.command()
 	for _, d := range slices.Clone(s.documents) {

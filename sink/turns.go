@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// turns say which calls of one Send may still begin. What is sent too late is cut off on its way, and unknown: so a call
+// turns say which calls of one Send may still begin. A call that is sent too late is cut off on its way, and unknown: so a call
 // begins only if it has as much time as the slowest of those before it took. The first one always has.
 type turns struct {
 	clock   func() time.Duration

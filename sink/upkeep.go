@@ -114,7 +114,7 @@ func (s *series) ViewSpan(ctx context.Context) (int32, error) {
 	return s.viewSpan(have), nil
 }
 
-// viewSpan is that of an existing view, in whichever of its parts it is smaller; 0: it looks everywhere, or is none.
+// viewSpan is the span of an existing view, in whichever of its parts it is smaller; 0: it looks everywhere, or is none.
 func (s *series) viewSpan(have existing) int32 {
 	if !s.isView(have) {
 		return 0

@@ -74,7 +74,7 @@ func (s *series) refuseForeign(ctx context.Context) error {
 	return nil
 }
 
-// pipeline is that of a view of the kind, with the present options.
+// pipeline is the pipeline of a view of the kind, with the present options.
 func (s *series) pipeline(kind ViewKind) bson.A {
 	return viewPipeline(kind, s.options, s.segments, s.buckets().Name())
 }

@@ -175,7 +175,7 @@ func (s *viewServer) unpack(stage bson.D, buckets []bson.D) (all []bson.D) {
 	return all
 }
 
-// kind is that of the view "events", by its last stage; what else is there, is left behind.
+// kind is the kind of the view "events", by its last stage; its other stages are ignored.
 func (s *viewServer) kind() string {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -36,7 +36,7 @@ func portablePipeline(o timeseries.Options) bson.A {
 // columnPairs are the columns of a bucket as {k: name, v: values}.
 func columnPairs() bson.D { return pairsOf("$" + timeseries.FieldData) }
 
-// portableStages are those of portablePipeline for some of the columns, in this order.
+// portableStages are the stages of portablePipeline for some of the columns, in this order.
 func portableStages(o timeseries.Options, columns any) bson.A {
 	measurement := bson.D{{Key: o.TimeField, Value: "$times.v"}}
 	if o.MetaField != "" {
@@ -60,7 +60,7 @@ func portableStages(o timeseries.Options, columns any) bson.A {
 	}
 }
 
-// cells are those of $$column, in the places of $$template.
+// cells are the cells of $$column, in the places of $$template.
 func cells() bson.D {
 	cell := bson.D{{Key: "k", Value: "$$column.k"}, {Key: "v", Value: "$$value.v"}}
 	placed := mapped(pairsOf("$$column.v"), "value", bson.D{{Key: "k", Value: "$$value.k"}, {Key: "v", Value: cell}})

@@ -74,7 +74,7 @@ func (p probe) document(o timeseries.Options) (bson.Raw, error) {
 	return raw, nil
 }
 
-// columns are those of the times, of the metas where there are any, and of the other fields.
+// columns are the columns of the times, of the metas where there are any, and of the other fields.
 func (p probe) columns(o timeseries.Options, count int, begin int64) (timeColumn bson.E, metaColumn, others bson.D) {
 	times, metas, full, sparse := bson.D{}, bson.D{}, bson.D{}, bson.D{}
 	for i := range count {

@@ -20,7 +20,7 @@ const (
 	stageUnion = "$unionWith"
 )
 
-// viewPipeline is that of a view on a collection, of a time series with segments or without.
+// viewPipeline is the pipeline of a view on a collection, of a time series with segments or without.
 func viewPipeline(kind ViewKind, o timeseries.Options, segments bool, on string) bson.A {
 	if !segments {
 		return unpackingStages(kind, o)
@@ -28,7 +28,7 @@ func viewPipeline(kind ViewKind, o timeseries.Options, segments bool, on string)
 	return unionPipeline(kind, o, on, nil)
 }
 
-// unionPipeline is that of a time series with segments; in are stages that give the documents of both parts, none for all of the
+// unionPipeline is the pipeline of a time series with segments; in are stages that give the documents of both parts, none for all of the
 // collection.
 func unionPipeline(kind ViewKind, o timeseries.Options, on string, in bson.A) bson.A {
 	part := func(shown bson.D, stages bson.A) bson.A {

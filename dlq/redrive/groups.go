@@ -63,7 +63,7 @@ func passed(pasts []past, f *dlq.Found) bool {
 	})
 }
 
-// groups are those of the re-drives beside a consumer.
+// groups are the consumer groups of re-drives, beside a consumer's own group.
 type groups struct {
 	log      *kafka.Scanner
 	consumer string

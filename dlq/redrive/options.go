@@ -79,9 +79,9 @@ type Report struct {
 	// Driven went back, or would have in a dry run; Reasons counts them by reason.
 	Driven  int64            `json:"driven"`
 	Reasons map[string]int64 `json:"reasons"`
-	// Gone are those of Driven whose records their topics have no more: their keys could not be compared.
+	// Gone counts letters of Driven whose records are no longer in their topics: their keys could not be compared.
 	Gone int64 `json:"gone"`
-	// Again are those of Driven that would become letters again, by their new reason: only in a dry run.
+	// Again counts letters of Driven that would become letters again, by their new reason. It is set in a dry run only.
 	Again map[string]int64 `json:"again,omitempty"`
 	// Arrived had gone back already when a former run was cut off.
 	Arrived int64 `json:"arrived"`

@@ -63,7 +63,7 @@ func text(n int) string {
 // Series is the series of record i, and Partition where it is written.
 func (m *Maker) Series(i int) int { return i % m.load.Series }
 
-// Partition is the one that all records of a series are in.
+// Partition is the partition of all records of a series.
 func (m *Maker) Partition(series int) int32 { return int32(series % m.load.Partitions) }
 
 // Time is when record i was measured.

@@ -40,7 +40,7 @@ func DialKafka(brokers string) (*Kafka, error) {
 	return k, nil
 }
 
-// options are those of every client. The versions are bound so that requests name topics, and groups stand in a list.
+// options are the options of every client. The versions are bound so that requests name topics, and groups stand in a list.
 func (k *Kafka) options() []kgo.Opt {
 	return []kgo.Opt{kgo.SeedBrokers(k.brokers...), kgo.MaxVersions(kversion.V3_6_0())}
 }

@@ -24,7 +24,7 @@ func longestGap(writes []time.Time, from, to time.Time) time.Duration {
 
 // Gap is the longest time that any of some partitions had no durable write.
 type Gap struct {
-	// Partitions is the number of these, and Partition the one that stood still for longest.
+	// Partitions is the number of these partitions, and Partition stood still for longest.
 	Partitions int           `json:"partitions"`
 	Partition  int32         `json:"partition"`
 	Longest    time.Duration `json:"longest_ns"`
@@ -71,7 +71,7 @@ type sample struct {
 	age  time.Duration
 }
 
-// freshnessOf is that of what was first seen between two moments.
+// freshnessOf is the freshness of what was first seen between two moments.
 func freshnessOf(samples []sample, from, to time.Time) Freshness {
 	var ages []time.Duration
 	for _, s := range samples {

@@ -25,7 +25,7 @@ type Result struct {
 	Moved int `json:"moved"`
 	// Recovered is the time from the beginning of the disturbance until each partition was written to again by who has it after it.
 	Recovered time.Duration `json:"recovered_ns"`
-	// FreshnessBefore is that of what was seen undisturbed, Freshness of what was seen from the beginning until it was recovered.
+	// FreshnessBefore is the freshness before the disturbance, Freshness from its beginning until all partitions were recovered.
 	FreshnessBefore Freshness `json:"freshness_before"`
 	Freshness       Freshness `json:"freshness"`
 	Looking         Looking   `json:"looking"`

@@ -22,7 +22,7 @@ import (
 type Servers struct {
 	Brokers  string
 	MongoURI string
-	// programURI is that of the program under test. Empty stands for MongoURI.
+	// programURI is the URI of the program under test. Empty stands for MongoURI.
 	programURI string
 	// GivenKafka and GivenMongo tell the named servers from the embedded ones.
 	GivenKafka, GivenMongo bool

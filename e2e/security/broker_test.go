@@ -19,7 +19,7 @@ const (
 	tokens    = "TOKENS"    // SASL_PLAINTEXT with tokens; a login ends with its token
 )
 
-// password is that of all users. No message may hold it, nor wrongPassword.
+// password is the password of all users. No message may hold it, nor wrongPassword.
 const (
 	password      = "r1ght-S3cret"
 	wrongPassword = "wr0ng-S3cret"

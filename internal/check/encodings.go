@@ -96,7 +96,7 @@ func (e *encodings) read(value []byte, timestamp int64) []object {
 	return list
 }
 
-// events are those of a record in a format, as objects.
+// events are the events of a record in a format, as objects.
 func (e *encodings) events(format measurement.Format, value []byte, timestamp int64) (list []object) {
 	e.byFormat[format]++
 	for _, event := range e.readers[format].Events(record.Record{Timestamp: timestamp, Value: value}) {
@@ -124,7 +124,7 @@ func (e *encodings) framing() measurement.Framing {
 	return measurement.Confluent
 }
 
-// compression is that of the records: auto where it is not the same for all.
+// compression is the compression of the records: auto where it is not the same for all.
 func (e *encodings) compression() measurement.Compression {
 	for by, n := range e.compressed {
 		if n == e.records {

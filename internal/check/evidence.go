@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// What is looked at of one sample.
+// Bounds of the look at one sample.
 const (
 	deepest     = 7    // names in a path
 	mostPaths   = 1000 // different paths
@@ -20,7 +20,7 @@ const (
 )
 
 // evidence is what was seen of all records of a sample, however they are encoded, in bounded memory. Paths begin at the top of an
-// event. Those of what lies in lists go on behind "[]".
+// event. Paths into lists go on behind "[]".
 type evidence struct {
 	topic   string
 	records int

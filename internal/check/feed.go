@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// What is read of a feed at most.
+// Bounds of the read part of a feed.
 const (
 	feedBytes   = 16 << 20
 	feedRecords = 100_000
@@ -90,7 +90,7 @@ func readLines(text []byte) (values [][]byte, isLines bool) {
 }
 
 // readTexts cuts JSON texts that follow each other, and arrays into their elements; a feed whose first text is no JSON into its
-// lines. What is no JSON later is one value to the end.
+// lines. A later part that is no JSON is one value to the end.
 func readTexts(text []byte, lines [][]byte) (values [][]byte) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	for {

@@ -24,7 +24,7 @@ const (
 // Confidence says how much of a proposal the sample shows.
 type Confidence string
 
-// The confidences. What is low is not proposed, but shown as one of two candidates.
+// The confidences. A candidate of low confidence is not proposed, but shown as one of two candidates.
 const (
 	High   Confidence = "high"
 	Medium Confidence = "medium"

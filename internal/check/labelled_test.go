@@ -304,7 +304,7 @@ func cutTo(text string, most int) string {
 	return text
 }
 
-// labelledSamples are those of testdata, and the recipes of docs/events.md.
+// labelledSamples are the samples of testdata, and the recipes of docs/events.md.
 func labelledSamples(t *testing.T) (list []labelled) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/labelled/*.sample")

@@ -53,7 +53,7 @@ type Sample struct {
 	// Examples are measurements as they would be stored, Largest the buckets with the most of them.
 	Examples []Document `json:"examples"`
 	Largest  []Bucket   `json:"largest"`
-	// Fields are those of meta, the most varied first.
+	// Fields are the fields of meta, the most varied first.
 	Fields []Field `json:"fields,omitempty"`
 	// Tried is how many records the settings of the advice were tried with: an even part of the sample where that is large.
 	Tried int `json:"tried,omitempty"`

@@ -192,7 +192,7 @@ func (v *MetaDeletion) print(w io.Writer) {
 	printEdited(w, v.Edited, "deleted")
 }
 
-// expireFlags are those of collection expire.
+// expireFlags are the flags of collection expire.
 type expireFlags struct {
 	before string
 	confirmation

@@ -20,12 +20,12 @@ type FillView struct {
 	Mean         float64 `json:"mean"`
 	P10          int32   `json:"p10"` // a tenth of the buckets has as many measurements or fewer
 	// Segments hold the Staged measurements until these are in buckets; Ended ones wait for deletion, their measurements are. Unfinished
-	// buckets are those of compactions that are not over: theirs are in segments.
+	// buckets belong to compactions that are not over: their measurements are in segments.
 	Segments   int64 `json:"segments"`
 	Staged     int64 `json:"stagedMeasurements"`
 	Ended      int64 `json:"endedSegments"`
 	Unfinished int64 `json:"unfinishedBuckets"`
-	// Bytes are those of one measurement, uncompressed, on disk and in indexes; 0: not known. They are those of the mean bucket or
+	// Bytes are the bytes of one measurement, uncompressed, on disk and in indexes; 0: not known. They are those of the mean bucket or
 	// segment of all.
 	Bytes        float64 `json:"bytesPerMeasurement"`
 	StorageBytes float64 `json:"storageBytesPerMeasurement"`

@@ -27,7 +27,7 @@ const aboutClosed = "Whole series are selected: the filter may name the meta fie
 	"waits for that: about a minute and COMPACT_VISIBILITY_DELAY. Without a consumer that does it the command ends after at most\n" +
 	"three minutes, edits nothing, and says what to start. A --dry-run does not wait, and leaves out what is in segments.\n\n"
 
-// metaFlags are those of the commands that edit whole series.
+// metaFlags are the flags of the commands that edit whole series.
 type metaFlags struct {
 	filter, update string
 	closed         bool

@@ -160,7 +160,7 @@ type CollectionView struct {
 	Sharding *ShardingView `json:"sharding,omitempty"`
 	// Fill is what the buckets looked at say of all; nil: there are none.
 	Fill *FillView `json:"fill,omitempty"`
-	// Indexes are those of the buckets, in the terms of measurements.
+	// Indexes are the indexes of the buckets, in the terms of measurements.
 	Indexes IndexesView `json:"indexes"`
 	// Newest is how many buckets and segments of a partition were looked at, at most; 0: all.
 	Newest     int64           `json:"newest"`

@@ -209,7 +209,7 @@ type metaPlan struct {
 	repeats   bool // a second run would change what the first has changed
 }
 
-// metas are those of the series of which something is to be changed.
+// metas are the metas of the series of which something is to be changed.
 func (m *metaPlan) metas() []bson.RawValue {
 	var metas []bson.RawValue
 	for i := range m.all {

@@ -203,7 +203,7 @@ func (p *Program) letterStats(ctx context.Context, from *letters, filter *dlq.Fi
 // StatsView is what dlq stats prints as JSON.
 type StatsView struct {
 	*dlq.Stats
-	// Hours are those of the statistics, in order.
+	// Hours are the hours of the statistics, in order.
 	Hours []HourView `json:"hours"`
 }
 

@@ -219,7 +219,7 @@ func redriveCommandLine(s redrive.Selection) string {
 type RedriveView struct {
 	Group  string `json:"group"`
 	DryRun bool   `json:"dryRun"`
-	Letter string `json:"letter,omitempty"` // the place of the one that --letter names
+	Letter string `json:"letter,omitempty"` // the place of the letter that --letter names
 	redrive.Report
 }
 

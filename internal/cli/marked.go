@@ -87,7 +87,7 @@ type nesting struct {
 }
 
 // fieldAt is where the field at a path stands in indented JSON, of which each begins a line, or the object that lacks it.
-// Where names repeat the last counts: it is the one that is wrong.
+// Where names repeat the last counts: that one is wrong.
 func fieldAt(text []byte, wanted string) span {
 	found, length := span{0, 1}, 0
 	var in []nesting
@@ -114,7 +114,7 @@ func fieldAt(text []byte, wanted string) span {
 	return found
 }
 
-// path is that of the field on a line.
+// path is the path of the field on a line.
 func (n *nesting) path(field string) string {
 	name := strconv.Itoa(n.next)
 	n.next++

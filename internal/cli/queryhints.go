@@ -127,7 +127,7 @@ func (s sampled) mistaken(path string, o timeseries.Options) string {
 	return fmt.Sprintf("The meta has no %q: it has %s.", first, text.List(s.parts))
 }
 
-// conditions are those of the command line, for a sentence.
+// conditions are the conditions of the command line, for a sentence.
 func (r *querying) conditions(before string) string {
 	var all []string
 	for _, c := range r.words.conditions {

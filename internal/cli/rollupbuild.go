@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// rollupFlags are those of the commands on a range of time.
+// rollupFlags are the flags of the commands on a range of time.
 type rollupFlags struct {
 	from, to, filter string
 }

@@ -100,7 +100,7 @@ func (p *Program) Execute(ctx context.Context, args []string) int {
 }
 
 // lastWords says why a command failed, and what helps, if that is known. Of run it is a line of the log, as everything else that it
-// says: whoever collects the log would lose another one. What is wrong with its settings is told to people line by line, though, where
+// says: whoever collects the log would lose another one. Wrong settings are told to people line by line, though, where
 // the log is not for machines.
 func (p *Program) lastWords(cmd *cobra.Command, err error, help string) {
 	log := p.log

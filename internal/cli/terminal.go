@@ -35,7 +35,7 @@ func terminalOf(f *os.File) terminal {
 	return terminal{width, height}
 }
 
-// plotOptions are those of a picture for whoever reads standard output: in colours and fine dots on a terminal that has them.
+// plotOptions are the options of a picture for whoever reads standard output: in colours and fine dots on a terminal that has them.
 func (p *Program) plotOptions(q *query) plot.Options {
 	o := plot.Options{From: q.times.from, To: q.times.to, Location: q.location, Width: plainWidth, Height: plainHeight}
 	if n, err := strconv.Atoi(p.variable("COLUMNS")); err == nil && n > 0 {

@@ -125,7 +125,7 @@ func (p *Program) wordsOf(f *pflag.Flag) []string {
 	return nil
 }
 
-// topics are those of KAFKA_TOPICS, whatever else the settings are.
+// topics are the topics of KAFKA_TOPICS, whatever else the settings are.
 func (p *Program) topics() (list []string) {
 	for topic := range strings.SplitSeq(p.variable("KAFKA_TOPICS"), ",") {
 		if topic = strings.TrimSpace(topic); topic != "" {

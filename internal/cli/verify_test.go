@@ -172,7 +172,7 @@ func (l *letterShelf) Topic(context.Context, string) (kafka.Topic, error) {
 	return kafka.Topic{Partitions: []kafka.Partition{{ID: 0}, {ID: 1}}}, nil
 }
 
-// Bounds are those of the first look, then the later ones.
+// Bounds are the first bounds at the first look, then the later ones.
 func (l *letterShelf) Bounds(_ context.Context, of record.Partition) (first, end int64, err error) {
 	first = l.first[of.Number]
 	l.first[of.Number] = l.later[of.Number]

@@ -128,7 +128,7 @@ func (v *verifyView) printResume(w io.Writer, o verifyOptions) {
 	}
 }
 
-// flags are those of the command line that say how to verify.
+// flags are the flags of the command line that say how to verify.
 func (o *verifyOptions) flags() string {
 	var flags string
 	if o.to != "" {

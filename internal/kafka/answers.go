@@ -11,7 +11,7 @@ const (
 )
 
 // answerMemory is what large answers of fetches are read into, one after the other, whichever partition they are of: memory of
-// that size is cleared each time it is allocated. What is in no use belongs to the garbage collector, so partitions at rest
+// that size is cleared each time it is allocated. Unused memory belongs to the garbage collector, so partitions at rest
 // hold nothing. Safe for concurrent use.
 //
 // It is taken when the head of an answer has come, and given back in one place only: when the Log that got the answer has

@@ -40,7 +40,7 @@ func batchOf(base int64, attributes int16, producer, baseTime int64, count int) 
 
 func plainBatch(base int64, count int) []byte { return batchOf(base, 0, -1, 0, count) }
 
-// partition is that of a topic.
+// partition is the partition of a topic.
 func partition(topic string, number int32) record.Partition {
 	return record.Partition{Topic: topic, Number: number}
 }
@@ -69,7 +69,7 @@ func tested(o Options) Options {
 	return o
 }
 
-// offsets are those of a batch's records.
+// offsets are the offsets of a batch's records.
 func offsets(b record.Batch) []int64 {
 	var list []int64
 	for _, r := range b.Records {

@@ -92,7 +92,7 @@ func (l *Log) Partitions(ctx context.Context) (int32, error) {
 	return int32(len(topics[0].Partitions)), nil
 }
 
-// Timestamp is that of the first record from an offset on, of an open or aborted transaction too; 0 when there is none. It is fetched,
+// Timestamp is the timestamp of the first record from an offset on, of an open or aborted transaction too; 0 when there is none. It is fetched,
 // as little as a broker sends and as a record batch unfolds to.
 func (l *Log) Timestamp(ctx context.Context, offset int64) (int64, error) {
 	isolation := l.isolation

@@ -26,7 +26,7 @@ import (
 type OAuth struct {
 	TokenURL               string
 	ClientID, ClientSecret string
-	// Scopes are those of the token, Parameters are sent to the endpoint beside, as audience.
+	// Scopes are the scopes of the token, Parameters are sent to the endpoint beside, as audience.
 	Scopes     []string
 	Parameters map[string]string
 	// CAFile holds the PEM certificates that the endpoint's is checked against; empty means the system's. It is read at the start.

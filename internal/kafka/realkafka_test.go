@@ -18,7 +18,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// realBrokers are those of E2E_KAFKA_BROKERS; tests without them are skipped.
+// realBrokers are the brokers of E2E_KAFKA_BROKERS; tests without them are skipped.
 func realBrokers(t *testing.T) []string {
 	t.Helper()
 	brokers := os.Getenv("E2E_KAFKA_BROKERS")

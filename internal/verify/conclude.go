@@ -85,7 +85,7 @@ func (w *window) lettered(p timeseries.Position) bool {
 	return w.Letters.has(w.rng.Source.Partition, p)
 }
 
-// judgeBad looks for the letter of what could not be decoded. What is stored all the same counts as unknown.
+// judgeBad looks for the letters of records that could not be decoded. Positions stored all the same count as unknown.
 func (w *window) judgeBad(p timeseries.Position) {
 	switch {
 	case w.lettered(p):

@@ -22,7 +22,7 @@ type suspect struct {
 }
 
 // compare compares each measurement of a bucket with the fingerprint of its record. Those that nothing is known about are
-// passed over: another finding tells of them. Those of which only the meta differs are judged when all buckets were read.
+// passed over: another finding tells of them. Measurements of which only the meta differs are judged when all buckets were read.
 func (w *window) compare(b *listing) {
 	w.compareEach(b, func(index int, m *timeseries.Unpacked, onlyMeta bool) {
 		if onlyMeta {

@@ -23,7 +23,7 @@
 //	segment.go       what a segment or a bucket made of segments says of that
 //	compactions.go   which documents are the stored copies of their measurements, beside compactions
 //	conclude.go      missing, unknown, without a letter
-//	doubles.go       doubled: finding all copies of a measurement, and the one that stays
+//	doubles.go       doubled: finding all copies of a measurement, and the copy that stays
 //	content.go       comparing values with records
 //	fingerprints.go  a hash of each measurement of a window
 //	account.go       what a bucket's control must say of its columns; extreme.go: its minimum and maximum

@@ -126,7 +126,7 @@ func countCopy(b *listing, id string, some map[timeseries.Position]*copies) {
 }
 
 // findKept reads the copies that stay, and reports whether it found all. It reads them after the copies were counted: then
-// no copy to be taken out was made from the one that stays.
+// no copy to be taken out was made from the copy that stays.
 func (w *window) findKept(ctx context.Context, some map[timeseries.Position]*copies) (all bool, err error) {
 	if err := w.compactions.begin(ctx); err != nil {
 		return false, err

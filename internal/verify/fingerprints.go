@@ -13,7 +13,7 @@ import (
 // fingerprint are two hashes of a measurement, each of 64 bits: of its meta, and of its time and fields.
 type fingerprint struct{ meta, values uint64 }
 
-// fingerprints are those of each measurement of a window, so that buckets, which come in another order than records, are
+// fingerprints are the fingerprints of the measurements of a window, so that buckets, which come in another order than records, are
 // compared without keeping either.
 type fingerprints struct {
 	start int64

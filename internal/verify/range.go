@@ -18,7 +18,7 @@ type Range struct {
 	From, To int64
 	// Lost are the offsets that a consumer noted because retention had deleted them before it could read them; they may overlap.
 	Lost []claim.Lost
-	// Notes say why the range is not the one that was asked for, and what its committed offset means.
+	// Notes say why the range differs from the requested one, and what its committed offset means.
 	Notes []string
 }
 

@@ -135,7 +135,7 @@ func TestRepairNoticesACountThatCameBack(t *testing.T) {
 	}
 }
 
-// A copy that comes while the repair runs, in a bucket with a smaller _id, is the one that the next repair will keep: this
+// A copy that comes while the repair runs, in a bucket with a smaller _id, is the copy that the next repair will keep: this
 // one must not take it out, or between them none would stay.
 func TestRepairLeavesANewcomerWithASmallerID(t *testing.T) {
 	w := newWorld(t)

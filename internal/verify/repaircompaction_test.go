@@ -154,7 +154,7 @@ func TestRepairFollowsTheCopyThatStays(t *testing.T) {
 	}
 }
 
-// TestRepairLosesNothingWhenTheCopyThatStaysMoves: its segment is compacted after it was found. What is taken out is the other copy.
+// TestRepairLosesNothingWhenTheCopyThatStaysMoves: its segment is compacted after it was found. The repair takes the other copy out.
 func TestRepairLosesNothingWhenTheCopyThatStaysMoves(t *testing.T) {
 	w := doubledWorld(t, false)
 	keep := w.lists(w.verify().Doubled.First[0])[0]

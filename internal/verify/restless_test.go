@@ -191,7 +191,7 @@ func (r *restless) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
 	return r.world.Delete(ctx, filter)
 }
 
-// options are those of a verification that the compactions disturb.
+// options are the options of a verification that the compactions disturb.
 func (r *restless) options(o *verify.Options) {
 	skew := r.random.Int64N(1_200_000) - 600_000 // between the clocks
 	o.Buckets, o.Examples = r, 1000

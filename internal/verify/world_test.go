@@ -144,7 +144,7 @@ func (w *world) flush() {
 	w.catalog.Finish(f, make([]bucketer.Outcome, len(f.Writes)), 0)
 }
 
-// ids are those of all buckets, in order.
+// ids are the ids of all buckets, in order.
 func (w *world) ids() []bson.ObjectID {
 	var ids []bson.ObjectID
 	for id := range w.docs {

@@ -9,7 +9,7 @@ import (
 
 // Curve is one parameter, and the loads that differ in it.
 type Curve struct {
-	// Name is that of its file.
+	// Name is the name of its file.
 	Name string
 	// Axis is the parameter's, Of the same in a sentence, behind a value.
 	Axis figure.Axis
@@ -36,9 +36,9 @@ const (
 	usualRecords = 400_000
 	leastRecords = 3_000
 	usualBytes   = 150e6
-	// manyRecords are those of the curve of series, which has the same number at each point: one a series at the last.
+	// manyRecords is how many records the curve of series has at each point: one per series at the last.
 	manyRecords = 1_000_000
-	// storedRecords are those of the curves that a database takes part in.
+	// storedRecords is how many records the curves have that a database takes part in.
 	storedRecords = 200_000
 )
 

@@ -16,7 +16,7 @@ import (
 const variable = "WATERWHEEL_DISCARD_TO"
 
 // Main is called first by each program that calls Start, which runs the program again: in that copy it is the proxy until
-// the one that started it is gone, and does not return.
+// its parent is gone, and does not return.
 func Main() {
 	target := os.Getenv(variable)
 	if target == "" {

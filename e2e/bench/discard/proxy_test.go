@@ -16,7 +16,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// server is the URI of a MongoDB: the one that is given, or an embedded one.
+// server is the URI of a MongoDB: the given one, or an embedded one.
 func server(t *testing.T) string {
 	t.Helper()
 	if uri := os.Getenv("E2E_MONGODB_URI"); uri != "" {

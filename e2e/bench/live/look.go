@@ -32,7 +32,7 @@ func (w Way) looks(database *mongo.Database, topic string) looking {
 	}
 }
 
-// timeField is that of the events, and of the consumer's usual settings.
+// timeField is the field of the events, and of the consumer's usual settings.
 const timeField = "time"
 
 // bucketLook looks at the newest buckets by _id, which costs next to nothing, and now and then for newer ones.
@@ -77,7 +77,7 @@ func (l *bucketLook) look(ctx context.Context, all []*probe, see func(p *probe, 
 	return nil
 }
 
-// metas are those of the probes, as they are stored.
+// metas are the metas of the probes, as they are stored.
 func metas(all []*probe) (metas bson.A) {
 	for _, p := range all {
 		metas = append(metas, bson.D{{Key: sensorField, Value: p.name}})

@@ -40,7 +40,7 @@ func ParseWays(list string) ([]Way, error) {
 // leastAhead is how far ahead of what is shown segments are compacted at least: the inserts of a busy server fit into it.
 const leastAhead = 5 * time.Second
 
-// settings are those of a consumer that stores in this way. So that what is measured has its share of compactions, and of segments that
+// settings are the settings of a consumer that stores in this way. So that what is measured has its share of compactions, and of segments that
 // are deleted, these come much sooner than they usually do.
 func (w Way) settings(lasting time.Duration) harness.Settings {
 	if w == Buckets {

@@ -57,7 +57,7 @@ const (
 
 var bucketOptions = timeseries.Options{TimeField: timeField, MetaField: timeseries.FieldMeta, Granularity: timeseries.Seconds, MaxSpanSeconds: 3600}
 
-// meta is that of a series.
+// meta is the meta of a series.
 func meta(series int) bson.D { return bson.D{{Key: sensorField, Value: fmt.Sprintf("s-%07d", series)}} }
 
 // end is the time behind all measurements in buckets.
@@ -69,7 +69,7 @@ func (s *stored) first(series, hour int) time.Time {
 	return begin.Add(time.Duration(series) * s.load.Step / time.Duration(s.load.Series)).Truncate(time.Millisecond)
 }
 
-// valueOf is that of a field in the i-th measurement of an hour.
+// valueOf is the value of a field in the i-th measurement of an hour.
 func valueOf(i, field int) float64 { return float64(i) + float64(field)/8 }
 
 // fieldName is the name of a field.

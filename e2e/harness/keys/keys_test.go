@@ -50,7 +50,7 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// TestWatchReadsCommands: in their body and beside it. What is no bucket passes.
+// TestWatchReadsCommands: in their body and beside it. A document that is no bucket passes.
 func TestWatchReadsCommands(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

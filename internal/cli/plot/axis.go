@@ -82,7 +82,7 @@ func (s scale) row(v float64, rows int) int {
 	return min(rows-1, max(0, int(math.Round(part*float64(rows-1)))))
 }
 
-// labels are those of the marks by row of characters; each stands where its value is drawn.
+// labels are the labels of the marks by row of characters; each stands where its value is drawn.
 func (s scale) labels(c *canvas) []string {
 	labels := make([]string, c.rows)
 	for i := range s.marks {

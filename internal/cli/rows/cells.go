@@ -59,7 +59,7 @@ type column struct {
 	meta bool
 }
 
-// columns are those of a form, in their order.
+// columns are the columns of a form, in their order.
 type columns struct {
 	list  []column
 	title []string

@@ -70,7 +70,7 @@ func (r Row) Has(path string) bool {
 	return there
 }
 
-// names are those of a document's elements.
+// names are the names of a document's elements.
 func names(document bson.Raw) (list []string) {
 	elements, _ := document.Elements()
 	for _, e := range elements {
@@ -79,10 +79,10 @@ func names(document bson.Raw) (list []string) {
 	return list
 }
 
-// Names are those of the row's fields.
+// Names are the names of the row's fields.
 func (r Row) Names() []string { return names(r.Fields) }
 
-// MetaNames are those of the fields of the meta, if it is an object.
+// MetaNames are the names of the fields of the meta, if it is an object.
 func (r Row) MetaNames() []string {
 	if object, ok := r.Meta.DocumentOK(); ok {
 		return names(object)

@@ -39,7 +39,7 @@ type ownership struct {
 	cooperative, holding, leaving bool
 }
 
-// marks are those of an ownership.
+// marks are the marks of an ownership.
 func (o *ownership) marks() map[string]*bool {
 	return map[string]*bool{cooperativeMark: &o.cooperative, holdingMark: &o.holding, leavingMark: &o.leaving}
 }

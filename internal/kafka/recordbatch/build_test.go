@@ -195,7 +195,7 @@ func decodePieces(d *decoder, most Piece) (record.Batch, error) {
 	}
 }
 
-// offsets are those of a batch's records.
+// offsets are the offsets of a batch's records.
 func offsets(b record.Batch) []int64 {
 	var list []int64
 	for _, r := range b.Records {

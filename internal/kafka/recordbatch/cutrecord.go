@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// What is kept of a record that is too long to be unfolded whole: so much of its key and of its value, and its headers if
+// Bounds of the kept part of a record that is too long to be unfolded whole: so much of its key and of its value, and its headers if
 // they have no more.
 const (
 	keptKey     = 64 << 10

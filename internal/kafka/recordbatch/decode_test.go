@@ -171,7 +171,7 @@ func TestDecodeDropsMarkers(t *testing.T) {
 	}
 }
 
-// Brokers list aborted transactions by their markers: the one that began first comes last here.
+// Brokers list aborted transactions by their markers: the transaction that began first comes last here.
 func TestDecodeDropsAbortedTransactionsInAnyOrder(t *testing.T) {
 	set := concat(
 		transactional(0, 1, 2),      // aborted at 8

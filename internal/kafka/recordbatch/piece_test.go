@@ -153,7 +153,7 @@ func TestARecordThatIsTooLongIsCut(t *testing.T) {
 	}
 }
 
-// What is wrong inside a record batch comes after the records before it, again and again, in pieces of any size.
+// An error inside a record batch comes after the records before it, again and again, in pieces of any size.
 func TestRecordsBeforeADamagedOneComeFirst(t *testing.T) {
 	for name, c := range compressors(t) {
 		var payload []byte

@@ -7,7 +7,7 @@ import (
 )
 
 // openStreams is how many record batches of a process are unfolded piece by piece at the same time. Each may need a window
-// of maxWindow bytes: so the one that was not read for the longest time is taken away when another is needed, and begun
+// of maxWindow bytes: so the decoder that was not read for the longest time is taken away when another is needed, and begun
 // anew when its turn comes.
 const openStreams = 2
 

@@ -41,7 +41,7 @@ func TestReadIntoGrowsWithWhatArrives(t *testing.T) {
 	}
 }
 
-// What is lent is read into when it is large enough, and only then.
+// A lent buffer is read into when it is large enough, and only then.
 func TestReadIntoLentMemory(t *testing.T) {
 	for _, test := range []struct {
 		size, lent int

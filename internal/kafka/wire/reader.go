@@ -29,7 +29,7 @@ func (r *Reader) Wrong(reading string) error {
 // More tells whether anything is left.
 func (r *Reader) More() bool { return len(r.rest) > 0 }
 
-// Memory is that of the answer, all of it.
+// Memory is the memory of the answer, all of it.
 func (r *Reader) Memory() []byte { return r.whole }
 
 // Fail keeps the first error and makes everything after it empty.

@@ -37,7 +37,7 @@ var own = map[protocol.ApiKey]struct {
 	ConsumerGroupDescribe: {0, true},
 }
 
-// Version is that of our own request of an API.
+// Version is the version of our own request of an API.
 func Version(api protocol.ApiKey) int16 { return own[api].version }
 
 // isOwn tells the requests whose answers this module reads itself.
