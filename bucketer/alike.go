@@ -34,7 +34,7 @@ func (i index) appendHead(dst []byte, kind bson.Type) []byte {
 
 // gatherAlike is gather for a new bucket whose measurements all have the layout of its shape, with all its fields: a
 // value then is as far behind its like in the measurement before as all others, and columns are made one after the other.
-// False: they are not like that, and nothing is done.
+// False means that they are not like that, and nothing is done.
 func (e *encoder) gatherAlike(b *bucket) bool {
 	buf, n := b.pending.buf, int(b.pending.n)
 	layout := &b.shape.layout
@@ -69,7 +69,7 @@ func (e *encoder) gatherAlike(b *bucket) bool {
 	return true
 }
 
-// gatherDoubles makes the column of a field that is a double at each stride of buf, from offset. False: there is a NaN.
+// gatherDoubles makes the column of a field that is a double at each stride of buf, from offset. False means that there is a NaN.
 func (e *encoder) gatherDoubles(at int, buf []byte, offset, stride int) bool {
 	column := slices.Grow(e.columns[at][:0], len(buf)/stride*(8+8)+8)
 	least := math.Float64frombits(binary.LittleEndian.Uint64(buf[offset:]))

@@ -9,7 +9,7 @@ import (
 // archived is a stored bucket that is not in memory, but whose _id is known. The archived buckets of a series are a tree.
 type archived struct {
 	id      bson.ObjectID
-	earlier int32 // root of those with smaller minimum times, none: there are none
+	earlier int32 // root of those with smaller minimum times, or none
 	minTime int64
 	series  uint64 // hash of the series' key
 	later   int32  // root of those with larger minimum times

@@ -17,18 +17,18 @@ type Options struct {
 	// Source is the partition that all measurements come from.
 	Source timeseries.Source
 	// DeltaMax is for how many measurements a stored bucket still gets an update; beyond it they open a new bucket.
-	// 0: no limit.
+	// Zero means no limit.
 	DeltaMax int32
 	// SetsInTextOrder: the database carries the paths of a $set out in the order of their text, not of the numbers in
 	// them, so that "10" would come before "9" in a column. No update then holds indexes of different lengths.
 	SetsInTextOrder bool
 	// FlushWrites is how many writes a flush has at most, or a fourth of those that wait if that is more. It bounds what
-	// encoded writes take. 0: no limit.
+	// encoded writes take. Zero means no limit.
 	FlushWrites int
 	// DenseFrom is of how many measurements that wait for a bucket they get a write of their own. Fewer are written together
-	// with those of other series, in segments. 0: there are no segments.
+	// with those of other series, in segments. Zero means that there are no segments.
 	DenseFrom int32
-	// SegmentRows is how many measurements a segment of a large flush has at most; those of smaller flushes have fewer. 0: as many as a
+	// SegmentRows is how many measurements a segment of a large flush has at most; those of smaller flushes have fewer. Zero means as many as a
 	// bucket.
 	SegmentRows int32
 	// SegmentOrder are the paths within the meta by whose values series are put into segments, so that each covers few values: the
@@ -36,7 +36,7 @@ type Options struct {
 	SegmentOrder []string
 	// Owner is the _id of the partition document whose owner compacts the segments.
 	Owner string
-	// Compaction is put into every bucket, which is closed by its first write: the catalog serves to compact segments. Nil: it
+	// Compaction is put into every bucket, which is closed by its first write: the catalog serves to compact segments. Nil means that it
 	// does not.
 	Compaction *Compaction
 	// Reopen looks for stored buckets before new ones are opened (Lookups, Load), and keeps an archive for that.

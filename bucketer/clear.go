@@ -12,7 +12,7 @@ type displaced struct {
 	series *series
 }
 
-// Clear forgets what is known of the series that match (nil: all), because something else has written to their buckets:
+// Clear forgets what is known of the series that match (nil means all), because something else has written to their buckets:
 // measurements that wait are placed anew, in the order of their offsets, and answers to look-ups under way do not count.
 // Writes in flight go on; their buckets are forgotten when they are done. The archive is forgotten whole.
 func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {

@@ -19,7 +19,7 @@ const (
 // layout is what the measurements of a shape mostly look like: the same names and types in the same order, and so the
 // same bytes but for the values. One comparison then says what a survey would.
 type layout struct {
-	size   int // bytes of elements; 0: nothing is known
+	size   int // bytes of elements. Zero means that nothing is known.
 	misses int
 	survey survey
 	bytes  [layoutWords]uint64

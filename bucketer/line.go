@@ -39,7 +39,7 @@ func (l *line) push(r row, from *buffers) {
 	f.push(r, from)
 }
 
-// next takes the first measurement out; false: there is none. It stays readable until the next push or release.
+// next takes the first measurement out. False means that there is none. It stays readable until the next push or release.
 func (l *line) next() (row, bool) {
 	switch {
 	case len(l.front.rest()) > 0:
@@ -61,7 +61,7 @@ func (l *line) all(yield func(row) bool) {
 	}
 }
 
-// oldest is the smallest offset of the measurements; false: there is none.
+// oldest is the smallest offset of the measurements. False means that there is none.
 func (l *line) oldest() (offset int64, ok bool) {
 	offset = math.MaxInt64
 	for r := range l.all {

@@ -6,12 +6,12 @@ import "go.mongodb.org/mongo-driver/v2/bson"
 type Lookup struct {
 	// Series is the binary key of the series: the meta's type byte and its bytes; empty for no meta.
 	Series string
-	// Meta is the normalised identity; Type 0: absent.
+	// Meta is the normalised identity. Type 0 means absent.
 	Meta bson.RawValue
 	// Time is the measurement's time in milliseconds: wanted is control.min.<time> in (Time - span, Time]. Not used when
 	// ID is set.
 	Time int64
-	// Size is the accounted bytes from which a bucket is full now: wanted is one of less; 0: of any size. Not used when ID
+	// Size is the accounted bytes from which a bucket is full now: wanted is one of less. Zero means any size. Not used when ID
 	// is set.
 	Size int32
 	// ID, when not zero, names the archived bucket wanted.

@@ -123,7 +123,7 @@ func (m *model) place(s *modelSeries, r reading, ask bool) {
 	m.open(s, r)
 }
 
-// turnTo brings that open bucket to the front which has the kinds of a reading; nil: there is none.
+// turnTo brings that open bucket to the front which has the kinds of a reading. Nil means that there is none.
 func (s *modelSeries) turnTo(r reading) *modelBucket {
 	for at, b := range s.open {
 		if b.hasKindsOf(r) {

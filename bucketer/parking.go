@@ -40,7 +40,7 @@ func (p *parking) bytes() int64 {
 
 // askFor finds out whether there is a stored bucket for a measurement before its series opens another: an archived one of
 // its window, else, if a query is allowed, any. If there is something to ask, the measurement is placed when that is
-// answered: at once, if the answer is here already, else it is parked. False: there is nothing to ask.
+// answered: at once, if the answer is here already, else it is parked. False means that there is nothing to ask.
 func (c *Catalog) askFor(s *series, r row, query bool) bool {
 	if !c.options.Reopen {
 		return false

@@ -91,7 +91,7 @@ type foreseen struct {
 	answers []Answer
 }
 
-// take returns the answer to a look-up; nil: it was not foreseen. Those before it are not needed any more.
+// take returns the answer to a look-up. Nil means that it was not foreseen. Those before it are not needed any more.
 func (f *foreseen) take(s *series, l *Lookup) *Answer {
 	if f.series != s {
 		return nil

@@ -54,7 +54,7 @@ func (s *schema) find(name []byte, hint int) int {
 	return -1
 }
 
-// check compares the members of a nested value with what is known of them; s may be nil: nothing. It walks the whole
+// check compares the members of a nested value with what is known of them; a nil s means that nothing is known. It walks the whole
 // value, so that what passes it is well-formed.
 func (s *schema) check(kind bson.Type, value []byte, depth int) match {
 	if depth > maxDepth {

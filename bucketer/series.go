@@ -20,7 +20,7 @@ type more struct {
 	excluded []bson.ObjectID // not to be reopened until an open bucket has rolled over
 
 	parked line    // they wait for the answer to wanted
-	wanted *wanted // nil: nothing is asked
+	wanted *wanted // Nil means that nothing is asked.
 
 	conflicts int   // in a row
 	notBefore int64 // the caller's clock: left out of Prepare until then

@@ -105,7 +105,7 @@ func (s *Stats) committed(w *Write) {
 }
 
 // Metas returns the identities of up to most of the series in memory, any of them, in any order. The bytes are copies;
-// Type 0: a series without meta.
+// Type 0 means a series without meta.
 func (c *Catalog) Metas(most int) []bson.RawValue {
 	metas := make([]bson.RawValue, 0, min(most, c.series.live))
 	for s := range c.series.all() {

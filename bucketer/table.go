@@ -24,7 +24,7 @@ const minSlots = 8
 
 func newTable() table { return table{seed: maphash.MakeSeed(), slots: make([]slot, minSlots)} }
 
-// find returns the series with a key; nil: there is none.
+// find returns the series with a key. Nil means that there is none.
 func (t *table) find(key []byte) *series {
 	hash, mask := maphash.Bytes(t.seed, key), uint64(len(t.slots)-1)
 	for at := hash & mask; ; at = (at + 1) & mask {
@@ -56,7 +56,7 @@ func (t *table) put(s slot) {
 	t.slots[at] = s
 }
 
-// remove takes a series out, if it is there; false: it is not. Those behind it move up, so that no look-up ends too early.
+// remove takes a series out, if it is there. False means that it is not. Those behind it move up, so that no look-up ends too early.
 func (t *table) remove(s *series) bool {
 	mask := uint64(len(t.slots) - 1)
 	at := maphash.String(t.seed, s.key) & mask

@@ -9,9 +9,9 @@ import (
 
 // Filter selects letters. The zero value selects all.
 type Filter struct {
-	// Reasons and Topics list the reasons and the source topics wanted; empty: all.
+	// Reasons and Topics list the reasons and the source topics wanted. Empty means all.
 	Reasons, Topics []string
-	// From and To bound the records' timestamps, To excluded; zero: no bound. A letter has the time of its record, not
+	// From and To bound the records' timestamps, To excluded. Zero means no bound. A letter has the time of its record, not
 	// that of its writing.
 	From, To time.Time
 }

@@ -58,7 +58,7 @@ func TestMetaEditsShowOtherSeriesOnce(t *testing.T) {
 type watcher struct {
 	s      *stream
 	series *reader.Series
-	view   *mongo.Collection // nil: there is none
+	view   *mongo.Collection // Nil means that there is none.
 	others map[bool]map[string]bool
 	before map[string]bool // of the series to be edited, as the reader names them
 	cancel context.CancelFunc

@@ -47,7 +47,7 @@ func (s *stream) answered(doing string, code int16) {
 	}
 }
 
-// tool runs Kafka's command for groups; false: it is not at hand.
+// tool runs Kafka's command for groups. False means that it is not at hand.
 func (s *stream) tool(args ...string) bool {
 	s.t.Helper()
 	if !world.servers.GivenKafka || os.Getenv("E2E_KAFKA_TOOL") == "" {

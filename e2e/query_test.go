@@ -89,9 +89,9 @@ func TestQuery(t *testing.T) {
 	march := []string{"--from", "2026-03-01", "--to", "2026-03-02"}
 	for name, c := range map[string]struct {
 		args  []string
-		lines int // of stdout; -1: not counted
+		lines int // of stdout. -1 means not counted.
 		out   string
-		err   string // empty: nothing on stderr
+		err   string // Empty means nothing on stderr.
 	}{
 		"everything":   {[]string{"--format", "json"}, 6*readingsEach + 1, `"meta":{"sensor":"s-17","site":"north"},"celsius":20.0,"humidity":40}`, ""},
 		"a table":      {append(march, "sensor=s-17"), readingsEach + 1, "time                      sensor  site   celsius  humidity\n2026-03-01T12:00:00.000Z  s-17    north       20        40\n", ""},

@@ -147,7 +147,7 @@ func textsOf(t *testing.T, s *reader.Series, q reader.Query) (texts []string) {
 	return texts
 }
 
-// difference tells the first measurement that only one of two lists has, in any order; empty: there is none.
+// difference tells the first measurement that only one of two lists has, in any order. Empty means that there is none.
 func difference(want, got []string) string {
 	slices.Sort(want)
 	slices.Sort(got)

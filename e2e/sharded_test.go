@@ -136,7 +136,7 @@ func (c *cluster) split(ctx context.Context) {
 	_ = c.admin.RunCommand(ctx, bson.D{{Key: "split", Value: c.namespace()}, {Key: "find", Value: key}}).Err()
 }
 
-// move moves some chunk to another shard. False: the cluster would not, as it does while another one is moved.
+// move moves some chunk to another shard. False means that the cluster would not, as it does while another one is moved.
 func (c *cluster) move(ctx context.Context) bool {
 	all, err := c.chunks(ctx)
 	if err != nil || len(all) == 0 {

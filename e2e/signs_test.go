@@ -73,7 +73,7 @@ func (s *stream) signsOf(c *harness.Consumer) map[string]signs {
 	return all
 }
 
-// lastLine is the last line of a consumer's log that has a text, empty: none.
+// lastLine is the last line of a consumer's log that has a text. Empty means none.
 func lastLine(c *harness.Consumer, with string) string {
 	last := ""
 	for line := range strings.Lines(c.Log()) {

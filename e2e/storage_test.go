@@ -103,7 +103,7 @@ func upTo(n int) func(func(int) bool) {
 	}
 }
 
-// create makes a collection; nil: the server refuses it.
+// create makes a collection. Nil means that the server refuses it.
 func create(ctx context.Context, db *mongo.Database, name string, o bson.D) *mongo.Collection {
 	if db.RunCommand(ctx, append(bson.D{{Key: "create", Value: name}}, o...)).Err() != nil {
 		return nil
@@ -124,7 +124,7 @@ func keepsEngine(ctx context.Context, t *testing.T, db *mongo.Database, c *mongo
 	return len(listed) == 1 && listed[0].Options.Lookup("storageEngine").Type == bson.TypeEmbeddedDocument
 }
 
-// compressor is WiredTiger's of a collection, by one server's own words; empty: it does not tell, or is a cluster's router.
+// compressor is WiredTiger's of a collection, by one server's own words. Empty means that it does not tell, or is a cluster's router.
 func compressor(ctx context.Context, db *mongo.Database, c *mongo.Collection) string {
 	if c == nil {
 		return ""

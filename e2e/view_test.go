@@ -198,7 +198,7 @@ func (s *stream) besides(db *mongo.Database, readings []events.Reading) (plain, 
 	return plain, native
 }
 
-// examined is how many buckets the server looks at for a question on the view; false: it does not say.
+// examined is how many buckets the server looks at for a question on the view. False means that it does not say.
 func (s *stream) examined(db *mongo.Database, filter bson.D) (most int64, known bool) {
 	s.t.Helper()
 	aggregate := bson.D{{Key: "aggregate", Value: s.topic}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$match", Value: filter}}}}, {Key: "cursor", Value: bson.D{}}}

@@ -28,7 +28,7 @@ type Budget struct {
 	fetched   int64
 	asking    []*reservation // by age
 	granted   int            // reservations that were granted and are not given back yet
-	compactor *Worker        // who compacts segments; nil: nobody does
+	compactor *Worker        // who compacts segments. Nil means that nobody does.
 }
 
 // reservation is a partition that waits for room.
@@ -59,7 +59,7 @@ type usage struct {
 	fetched int64 // by a fetch, and not taken by the worker yet
 	found   int64 // by a look-up, likewise
 	room    int64 // reserved for what becomes of the piece that it is to take next
-	target  int64 // that it was told last, 0: none
+	target  int64 // that it was told last. Zero means none.
 	firm    bool  // it could not come down to its target
 }
 

@@ -110,7 +110,7 @@ func reserve(ctx context.Context, b *Budget, w *Worker) <-chan int {
 	return granted
 }
 
-// got is what a reservation was granted by now, 0: nothing.
+// got is what a reservation was granted by now. Zero means nothing.
 func got(granted <-chan int) int {
 	synctest.Wait()
 	select {

@@ -197,7 +197,7 @@ func (w *Worker) found(e ClaimRead) {
 	w.term.committed, w.term.known = c, true
 }
 
-// resolve decides the start; false: the partition stopped.
+// resolve decides the start. False means that the partition stopped.
 func (w *Worker) resolve(e ClaimRead) bool {
 	s, err := claim.Facts{
 		Partition: w.o.Partition.Number, Pipeline: w.provenance(), Committed: w.term.committed, Document: e.Seen,

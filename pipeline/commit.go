@@ -5,7 +5,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Want is the offset that should be committed now, with its metadata; false: none may be.
+// Want is the offset that should be committed now, with its metadata. False means that none may be.
 func (w *Worker) Want() (record.Commit, bool) {
 	offset, metadata := int64(-1), w.provenance().String()
 	switch {

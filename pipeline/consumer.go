@@ -43,7 +43,7 @@ type Consumer struct {
 	terms      map[record.Partition]*runningTerm // of the present generation, and those that are being handed over
 	next       map[record.Partition]Assigned     // terms that begin when the one before of their partition has ended
 	assignment assignment
-	gen        *lease // nil: this process is in none
+	gen        *lease // Nil means that this process is in none.
 	ending     bool   // all terms are to end
 	ctx        context.Context
 	commits    *committer
@@ -54,7 +54,7 @@ type Consumer struct {
 	// collections are the options that have changed, by topic.
 	collections map[string]*timeseries.Options
 
-	leases atomic.Pointer[[]*lease] // of the terms; nil: this process is in no generation
+	leases atomic.Pointer[[]*lease] // of the terms. Nil means that this process is in no generation.
 }
 
 // NewConsumer returns a consumer without partitions.

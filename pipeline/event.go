@@ -16,7 +16,7 @@ type Moment struct {
 	Held bool
 	// Renewed is the send time of the newest commit known to be accepted while we owned the partition. Zero means none.
 	Renewed Instant
-	// Target is how many bytes the worker may use while the process is near its memory budget or over it; 0: no such
+	// Target is how many bytes the worker may use while the process is near its memory budget or over it. Zero means no such
 	// bound now. Full: it is over it.
 	Target int64
 	Full   bool
@@ -70,7 +70,7 @@ type (
 		Won bool
 		Err error
 	}
-	// StoredLoaded answers LoadStored. Newest, where it was asked for, bounds control.min.<time> of what is stored; nil: it is
+	// StoredLoaded answers LoadStored. Newest, where it was asked for, bounds control.min.<time> of what is stored. Nil means that it is
 	// not known.
 	StoredLoaded struct {
 		Stored *timeseries.PositionSet

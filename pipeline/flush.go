@@ -71,7 +71,7 @@ func (w *Worker) cut(m Moment) bool {
 	return true
 }
 
-// trigger names the reason to flush now, empty: none.
+// trigger names the reason to flush now. Empty means none.
 func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 	switch {
 	case pending == 0:

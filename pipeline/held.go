@@ -15,15 +15,15 @@ type held struct {
 	stored       *timeseries.PositionSet // D; nil when the position has passed it
 	window       int64                   // D was read for offsets below
 	ledger       ledger
-	committed    int64 // the last offset known to be committed in a term of the catalog, -1: none
+	committed    int64 // the last offset known to be committed in a term of the catalog. -1 means none.
 	flush        *flush
 	letters      letterBuffer
 	lookups      []bucketer.Lookup // under way, or to be made again
-	// losing is what the log lost before it was read, and is not noted yet; nil: nothing.
+	// losing is what the log lost before it was read, and is not noted yet. Nil means nothing.
 	losing *claim.Lost
 	// rejected are measurements that MongoDB refused, whose records must be read again for their letters.
 	rejected     []bucketer.Rejected
-	pendingSince Instant        // when the oldest pending measurement came, 0: none
+	pendingSince Instant        // when the oldest pending measurement came. Zero means none.
 	lag          lag            // of the reading
 	counted      bucketer.Stats // of the catalog, as far as the metrics have it
 }

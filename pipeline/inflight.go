@@ -40,7 +40,7 @@ type flush struct {
 	unknown  []int              // to be read back
 	asking   []int              // conflicts, that wait for their grace
 	changed  bool               // a write ended as a conflict
-	// acting are the indexes of the writes that the action under way is about; nil: none is.
+	// acting are the indexes of the writes that the action under way is about. Nil means that none is.
 	acting  []int
 	handed  Instant // since when
 	retry   backoff
@@ -78,7 +78,7 @@ func (f *flush) bytes() int64 {
 }
 
 // next takes the writes to be sent now, those first that were handed out before: so many that together they do not weigh
-// more than the bound, and at least one. Nil: there are none.
+// more than the bound, and at least one. Nil means that there are none.
 func (f *flush) next(bound int64) []int {
 	var indexes []int
 	for weight := int64(0); ; {

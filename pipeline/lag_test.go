@@ -118,7 +118,7 @@ func TestALagOfWhatIsStoredEndsWithoutAWrite(t *testing.T) {
 }
 
 // backlog hands a worker a log that goes on after it, measurement by measurement of so many series in turns, until it writes,
-// and returns how many it had then; 0: it does not.
+// and returns how many it had then. Zero means that it does not.
 func backlog(t *testing.T, series int, flushBytes int64) (measurements int, bytes int64) {
 	t.Helper()
 	w, m := newTestWorker(t, func(o *Options) {

@@ -24,7 +24,7 @@ const noteInterval = 2 * time.Second
 // the network and that MongoDB may still execute. Only a durable log of what was sent and answered could name those: a write
 // and an fsync in each flush, to save 14 s after a crash.
 type observedClaim struct {
-	claim claim.Token // zero: there was no document
+	claim claim.Token // Zero means that there was no document.
 	at    Instant     // the first read that showed it, in this term and those before in which we kept the partition
 	// over is a moment at which its generation was over for certain; only if proven.
 	over   Instant

@@ -60,17 +60,17 @@ type Options struct {
 	// Wait is how long the next owner must wait for us: lease and grace. Grace is how long a write may still be executed
 	// after it was sent.
 	Wait, Grace time.Duration
-	// Window is how many offsets D covers at a time; 0: DefaultWindow.
+	// Window is how many offsets D covers at a time. Zero means DefaultWindow.
 	Window int64
-	// Portion is how many bytes of records one call of Handle takes, or what takes as long; 0: DefaultPortion. One record is
+	// Portion is how many bytes of records one call of Handle takes, or what takes as long. Zero means DefaultPortion. One record is
 	// always taken whole.
 	Portion int
-	// LetterBuffer is how many bytes of letters may wait before no record is taken; 0: DefaultLetterBuffer. LongestLetter is how
-	// many bytes of a record its letter keeps; 0: all.
+	// LetterBuffer is how many bytes of letters may wait before no record is taken. Zero means DefaultLetterBuffer. LongestLetter is how
+	// many bytes of a record its letter keeps. Zero means all.
 	LetterBuffer  int64
 	LongestLetter int
 	// Send is how much, as weigh has it, the first SendWrites may carry; those after it as much as the database manages in a
-	// quarter of the write timeout. One write is always sent. 0: DefaultSend.
+	// quarter of the write timeout. One write is always sent. Zero means DefaultSend.
 	Send int64
 	// Segments: the collection may have segments, which are compacted. Bucketing.DenseFrom says whether new ones are written.
 	Segments bool
@@ -91,8 +91,8 @@ type Options struct {
 	Log      *slog.Logger
 	Metrics  *Metrics
 	Outages  *Outages
-	// Losses remembers where the log did not have an offset; nil: nobody does.
+	// Losses remembers where the log did not have an offset. Nil means that nobody does.
 	Losses *Losses
 
-	newCatalog func(bucketer.Options) *bucketer.Catalog // nil: bucketer.New
+	newCatalog func(bucketer.Options) *bucketer.Catalog // Nil means bucketer.New.
 }

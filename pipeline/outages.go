@@ -27,7 +27,7 @@ type Outages struct {
 type failing struct {
 	open  bool // it was said that it fails, and not yet that it works
 	since Instant
-	by    map[string]bool // who tries it without success; true: a partition
+	by    map[string]bool // who tries it without success. True means a partition.
 	most  int             // how many partitions there were at most
 	ended Instant         // when the last end was written
 }

@@ -13,7 +13,7 @@ import (
 type pace struct {
 	bound    int64         // the sum of weigh, at most
 	target   time.Duration // that an action is to take
-	quickest time.Duration // what the quickest of the last actions took that were answered whole; 0: there was none
+	quickest time.Duration // what the quickest of the last actions took that were answered whole. Zero means that there was none.
 }
 
 // writeWeight is what a write costs a database beside its bytes, as so many bytes.

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// lettersOf are what letters_total shows of one partition and reason; false: it shows no series of the partition.
+// lettersOf are what letters_total shows of one partition and reason. False means that it shows no series of the partition.
 func lettersOf(t *testing.T, registry *prometheus.Registry, partition, reason string) (letters float64, shown bool) {
 	t.Helper()
 	families, err := registry.Gather()

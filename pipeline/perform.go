@@ -17,7 +17,7 @@ type hands struct {
 	log     Log // of the partition that was opened last, as store
 	store   Store
 
-	want   atomic.Pointer[record.Commit] // nil: nothing may be committed
+	want   atomic.Pointer[record.Commit] // Nil means that nothing may be committed.
 	urgent atomic.Bool                   // the next commit must not wait for a change of offset
 }
 

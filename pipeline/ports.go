@@ -45,7 +45,7 @@ type Store interface {
 	// FirstPartitions returns how many partitions the topic had when the collection first saw it under this topic id, which is
 	// now if it did not yet; 0 when it knows the topic under another id only.
 	FirstPartitions(ctx context.Context, now int32) (int32, error)
-	// Claim replaces exactly the claim seen by a new one. False: it was no longer there. An error: unknown, read again.
+	// Claim replaces exactly the claim seen by a new one. False means that it was no longer there. An error: unknown, read again.
 	Claim(ctx context.Context, seen claim.Document, claim claim.Claim) (bool, error)
 	// Stored returns D: the positions from start on, below end, that buckets of this partition list, read causally after
 	// the claim. The set's window may end before end: then there were too many. *StopError: a bucket in this range is damaged.

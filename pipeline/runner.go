@@ -25,7 +25,7 @@ type runner struct {
 
 	status atomic.Pointer[Status]
 
-	collection atomic.Pointer[timeseries.Options] // as it was last changed; nil: it was not
+	collection atomic.Pointer[timeseries.Options] // as it was last changed. Nil means that it was not.
 	applied    *timeseries.Options                // the options that the worker was told
 	compact    atomic.Bool                        // an operator's command waits until all present segments are compacted
 }

@@ -20,7 +20,7 @@ type segments struct {
 	unfinished []*compaction             // found begun, to be finished or rolled back
 	postponed  map[claim.Token]Instant   // roll-backs that the user has no right to, and when they are tried again
 	left       map[bson.ObjectID]Instant // segments that cannot be compacted, and when they are tried again
-	compaction *compaction               // under way; nil: none is
+	compaction *compaction               // under way. Nil means that none is.
 	retry      backoff
 	turn       bool        // it comes before the flush
 	since      Instant     // when the action under way began
@@ -191,7 +191,7 @@ func (s *segments) waiting(now Instant) (n int64) {
 	return n
 }
 
-// toCompact are the segments to be compacted now; nil: none. All that may have the same series are compacted together, so that the
+// toCompact are the segments to be compacted now. Nil means none. All that may have the same series are compacted together, so that the
 // buckets get all of a series: when the oldest of them has waited for the interval, or when they have become so many bytes. More than
 // that are compacted one after the other, the oldest first. Due segments of other series go with them as long as they fit.
 func (s *segments) toCompact(now Instant, interval time.Duration, bytes, most int64) []openSegment {

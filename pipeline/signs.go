@@ -10,11 +10,11 @@ import (
 // signs are what is shown of a partition. They decide nothing, and outlive what the protocol forgets.
 type signs struct {
 	assigned  Instant // when the term began
-	committed int64   // the group's offset, -1: none, or not known
-	end       int64   // the log's end, -1: not known
+	committed int64   // the group's offset. -1 means none, or not known.
+	end       int64   // the log's end. -1 means unknown.
 	readable  int64   // how far it may be read: less than that while a transaction is open
 	endAt     Instant // when that was learnt
-	read      int64   // the offset after the last record read in this term, 0: none was
+	read      int64   // the offset after the last record read in this term. Zero means that none was.
 	newest    int64   // timestamp of the newest record that was read with the catalog, milliseconds
 	last      int64   // that of the last one
 	ages      ages
@@ -77,7 +77,7 @@ const (
 // old as the last mark at or before it.
 type ages struct {
 	marks []mark
-	every int64 // least distance of two marks, milliseconds; 0: markEvery
+	every int64 // least distance of two marks, milliseconds. Zero means markEvery.
 	next  int64 // the offset after the last record read
 }
 

@@ -61,7 +61,7 @@ type kafkaLog struct {
 	batch  record.Batch // at hand
 }
 
-// find is the model's log; nil: there is none (any more).
+// find is the model's log. Nil means that there is none (any more).
 func (l *kafkaLog) find() *partitionLog {
 	return l.r.p.w.kafka.find(l.source.TopicID, l.source.Partition)
 }

@@ -19,7 +19,7 @@ type command struct {
 	reply   sink.Reply
 	term    int           // in which it began
 	late    float64       // how likely it is late
-	delay   time.Duration // 0: by chance
+	delay   time.Duration // Zero means by chance.
 }
 
 // confirmed is the answer to a command, and the last write that it is known to come after.

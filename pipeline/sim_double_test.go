@@ -62,7 +62,7 @@ func (c *checks) stored(l *partitionLog, offset int64) (all []measurement.Measur
 	return all
 }
 
-// value is the value of the measurement at a position; false: there is none.
+// value is the value of the measurement at a position. False means that there is none.
 func (r *logged) value(at timeseries.Position) (int64, bool) {
 	for _, want := range r.wanted {
 		if max(0, want.part) == at.Part && !want.letter {

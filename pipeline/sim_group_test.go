@@ -35,9 +35,9 @@ type coordinator struct {
 
 // membership is a member as the coordinator knows it.
 type membership struct {
-	instance           string // static; empty: none
+	instance           string // static. Empty means none.
 	session, rebalance time.Duration
-	joined             func(any) // answers its JoinGroup; nil: it has not joined again
+	joined             func(any) // answers its JoinGroup. Nil means that it has not joined again.
 	last               time.Duration
 	leaving            bool // it is given nothing, if others are there
 }
@@ -45,7 +45,7 @@ type membership struct {
 // committed is one committed offset; it can be read from a moment on.
 type committed struct {
 	visible  time.Duration
-	offset   int64 // -1: deleted
+	offset   int64 // -1 means deleted.
 	metadata string
 	consumed bool // by another program's consumer
 	by       string

@@ -88,7 +88,7 @@ func (k *broker) log(partition int32) *partitionLog {
 	return l
 }
 
-// find is the log that a topic id names; nil: there is none (any more).
+// find is the log that a topic id names. Nil means that there is none (any more).
 func (k *broker) find(topic [16]byte, partition int32) *partitionLog {
 	if k.w.broken == noTopicID {
 		topic = k.topic

@@ -39,7 +39,7 @@ type docs struct {
 // version is a document as one write left it.
 type version struct {
 	seq int64
-	raw bson.Raw // nil: deleted
+	raw bson.Raw // Nil means deleted.
 }
 
 // entry is a write in the journal.
@@ -65,7 +65,7 @@ func newMongod(w *world) *mongod {
 	}
 }
 
-// now is the document on the primary; nil: there is none.
+// now is the document on the primary. Nil means that there is none.
 func (d *docs) now(id string) bson.Raw { return d.asOf(id, 1<<62) }
 
 // asOf is the document after the write seq.

@@ -25,7 +25,7 @@ type settings struct {
 	flushCount       int
 	send             int64 // what the first SendWrites may carry, at most
 	callWrites       int   // of one bulk call
-	flushWrites      int   // of one flush, 0: as usual
+	flushWrites      int   // of one flush. Zero means the usual number.
 	portion          int   // a small one takes a record or two at a time
 	letterBuffer     int64 // a small one is full with one letter
 	warm, reopen     bool
@@ -56,20 +56,20 @@ type process struct {
 
 	dead                bool
 	term, rejoin        bool            // asked to stop; a new subscription makes it join again
-	announced           time.Duration   // until when a stop waits for the next generation; 0: it was not announced
+	announced           time.Duration   // until when a stop waits for the next generation. Zero means that it was not announced.
 	paused, cut, zombie time.Duration   // until then: stopped; no Kafka; heartbeats alone are answered
 	only                bool            // the coordinator is cut off, the other brokers are not
 	deposed             bool            // a coordinator cut off answers what is pending when it learns that it is none any more
 	deaf                time.Duration   // until then no commit is answered
-	crashIn             int             // dies in this call from now on; 0: in none
-	evictIn             pipeline.Action // loses its membership while its next claim, or release, is on its way; nil: does not
+	crashIn             int             // dies in this call from now on. Zero means that it does not.
+	evictIn             pipeline.Action // loses its membership while its next claim, or release, is on its way. Nil means that it does not.
 	tasks               map[*task]bool
 	store               *sink.Store
 	options             timeseries.Options // of the collection, as it follows them
 	runners             map[int32]*runner
-	present             *generation // the newest, nil: not in the group
+	present             *generation // the newest. Nil means that it is not in the group.
 	last                *generation // that was assigned
-	next                *entered    // what came of joining while the work goes on; nil: nothing yet
+	next                *entered    // what came of joining while the work goes on. Nil means nothing yet.
 	joins, commits      *task
 	assignment          pipeline.AssignmentSet
 	budget              *pipeline.Budget // of memory

@@ -96,7 +96,7 @@ func holds(have bson.RawValue, operator string, want bson.RawValue) bool {
 	panic(fmt.Sprintf("the model has no %s", operator))
 }
 
-// compared compares two numbers or two texts; false: they are neither.
+// compared compares two numbers or two texts. False means that they are neither.
 func compared(have, want bson.RawValue) (order int, ok bool) {
 	if a, ok := have.StringValueOK(); ok {
 		b, ok := want.StringValueOK()
@@ -130,7 +130,7 @@ func elementsOf(d bson.Raw) []bson.RawElement {
 	return elements
 }
 
-// valueAt is the value under a dotted path; Type 0: there is none.
+// valueAt is the value under a dotted path. Type 0 means that there is none.
 func valueAt(d bson.Raw, path string) bson.RawValue {
 	return d.Lookup(strings.Split(path, ".")...)
 }

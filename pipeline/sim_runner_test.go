@@ -23,9 +23,9 @@ type runner struct {
 	hands     *pipeline.Hands
 	applied   timeseries.Options // of the collection
 	tasks     map[*task]bool
-	gen       *generation        // whose lease counts; nil: there was no term
+	gen       *generation        // whose lease counts. Nil means that there was no term.
 	leaving   bool               // the partition belongs to another process by now
-	next      *pipeline.Assigned // begins when the term is handed over; nil: nothing
+	next      *pipeline.Assigned // begins when the term is handed over. Nil means nothing.
 	turn      int                // counts the terms
 	read      claim.Committed    // what was committed when it was read last, in the term of that turn
 	readIn    int

@@ -40,7 +40,7 @@ func (m *mongod) clock() time.Time { return time.UnixMilli(eventEpoch).Add(m.w.n
 // place is what a document says of when it is shown.
 type place struct {
 	segment     bool
-	from, until int64 // 0: there is none
+	from, until int64 // Zero means that there is none.
 	by          [16]byte
 }
 

@@ -12,13 +12,13 @@ import (
 // block, run in it unchanged.
 type task struct {
 	p     *process
-	r     *runner         // nil: not of a partition
-	what  pipeline.Action // what it carries out; nil: not an action
+	r     *runner         // Nil means that it has no partition.
+	what  pipeline.Action // what it carries out. Nil means no action.
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool
 	then  func() // after its end
-	// sendBy is the deadline of all its writes; 0: each has its own.
+	// sendBy is the deadline of all its writes. Zero means that each has its own.
 	sendBy time.Duration
 	// handed are the documents of those that may have been executed, or may be.
 	handed map[string]bool
@@ -78,7 +78,7 @@ func (t *task) kill() {
 	t.stop()
 }
 
-// await waits for an answer to what ask starts, at most for the timeout; false: none came.
+// await waits for an answer to what ask starts, at most for the timeout. False means that none came.
 func (t *task) await(timeout time.Duration, ask func(answer func(any))) (any, bool) {
 	t.turn++
 	turn, w := t.turn, t.p.w

@@ -200,7 +200,7 @@ func simulate(seed uint64, broken mutation) *world {
 	return w
 }
 
-// traceOut is where a run is written to; nil: nowhere.
+// traceOut is where a run is written to. Nil means nowhere.
 func traceOut() io.Writer {
 	if *simTrace {
 		return os.Stdout

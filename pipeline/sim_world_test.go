@@ -48,7 +48,7 @@ type world struct {
 
 	violation string
 	stack     []byte    // of a panic
-	trace     io.Writer // nil: none
+	trace     io.Writer // Nil means none.
 	log       *slog.Logger
 }
 

@@ -27,18 +27,18 @@ type Status struct {
 	Between, Running bool
 	Since            Instant
 	// Position is the next offset to read, Committed the group's offset, Undurable that of the first record that is not
-	// durable: Position, when nothing that was read waits. -1: not known, or there is none.
+	// durable: Position, when nothing that was read waits. -1 means unknown, or there is none.
 	Position, Committed, Undurable int64
 	// End is the log's end, the high watermark, and EndAt when it was learnt. Readable is how far the log may be read: it is less
-	// than End while a transaction is open. -1: not known.
+	// than End while a transaction is open. -1 means unknown.
 	End, Readable int64
 	EndAt         Instant
-	// Transaction is the open one that nothing can be read beyond; nil: it is not known.
+	// Transaction is the open one that nothing can be read beyond. Nil means that it is not known.
 	Transaction *record.Transaction
-	// UndurableTime and Newest are timestamps of records in milliseconds, 0: not known. UndurableTime is that of the record
+	// UndurableTime and Newest are timestamps of records in milliseconds. Zero means unknown. UndurableTime is that of the record
 	// at Undurable, Newest of the newest one read.
 	UndurableTime, Newest int64
-	// ReadTo is the offset after the last record read since the assignment, 0: none was. It outlives what was read.
+	// ReadTo is the offset after the last record read since the assignment. Zero means that none was. It outlives what was read.
 	ReadTo int64
 	// Unreleased: the last term ended and its claim stands, so that the next owner waits.
 	Unreleased bool
@@ -59,7 +59,7 @@ type Status struct {
 	SendBytes int64
 	// LastFlush is when the last flush was resolved.
 	LastFlush Instant
-	// Troubles are the failures that are being retried, by dependency; nil: it works.
+	// Troubles are the failures that are being retried, by dependency. Nil means that it works.
 	Troubles [Dependencies]*Trouble
 	// ClaimWait is how much of the wait for a former owner is left, unless that hands over before, and FormerOwner its host.
 	ClaimWait   time.Duration
@@ -82,7 +82,7 @@ func (s *Status) Bytes() int64 {
 	return s.BucketBytes + s.PendingBytes + s.StoredBytes + s.LetterBytes + s.LedgerBytes + s.ReservedBytes
 }
 
-// Lag is how many records of the log are not committed; false: not known.
+// Lag is how many records of the log are not committed. False means unknown.
 func (s *Status) Lag() (records int64, known bool) {
 	from := s.Committed
 	if from < 0 { // the group has no offset yet
@@ -100,7 +100,7 @@ func (s *Status) Blocked() bool {
 }
 
 // Freshness is the age of the oldest record that is not durable, 0 when nothing that was read waits and nothing is left to
-// read; false: not known.
+// read. False means unknown.
 func (s *Status) Freshness(now time.Time) (age time.Duration, known bool) {
 	switch {
 	case s.Undurable >= 0 && s.UndurableTime > 0 && (s.Undurable < s.Position || s.Undurable < s.End):

@@ -42,7 +42,7 @@ type term struct {
 	start     claim.Start
 	resolved  bool
 	lost      []claim.Lost // what was noted of records that retention deleted
-	beyond    int64        // by how much the offset to go on at was beyond the log's end; 0: it was not, or that was told
+	beyond    int64        // by how much the offset to go on at was beyond the log's end. Zero means that it was not, or that was told.
 	// quiesced: no former owner can have committed anything since the document was read; at the latest at quiesces.
 	quiesced bool
 	quiesces Instant

@@ -31,7 +31,7 @@ type runningTerm struct {
 	// leaving tells that the partition belongs to another process by now, and is being handed over as long as the lease of gen holds.
 	leaving atomic.Bool
 	events  chan Event
-	revoke  chan bool // true: the process' last hand-over
+	revoke  chan bool // True means the last hand-over of the process.
 	ended   chan struct{}
 }
 

@@ -33,7 +33,7 @@ type Worker struct {
 	poisoned   int
 	pace       pace                // of writes
 	question   question            // what a failed fetch must find out first
-	newOptions *timeseries.Options // of the collection, not yet applied; nil: they have not changed
+	newOptions *timeseries.Options // of the collection, not yet applied. Nil means that they have not changed.
 
 	metrics *partitionMetrics
 
@@ -57,8 +57,8 @@ type retries struct{ claim, fetch, find, letters backoff }
 
 // rival is the claim of another group on the partition.
 type rival struct {
-	by    *record.StopError // nil: there was none at the last look
-	since Instant           // when it was seen first, 0: not since the partition stopped for it
+	by    *record.StopError // Nil means that there was none at the last look.
+	since Instant           // when it was seen first. Zero means that it was not seen since the partition stopped for it.
 }
 
 // past is what outlives terms and catalogs.

@@ -26,7 +26,7 @@ func (e *QueryError) Unwrap() error { return e.Err }
 // does.
 type BucketError struct {
 	Namespace string        // of the collection of buckets
-	ID        bson.RawValue // _id; Type 0: it has none that can be read
+	ID        bson.RawValue // _id. Type 0 means that it has none that can be read.
 	Segment   bool          // it is a segment
 	Err       error         // a *timeseries.Error for what MongoDB would not unpack either
 }

@@ -19,14 +19,14 @@ var ErrNoExplain = errors.New("this server does not explain queries with what th
 
 // Plan tells what Find costs the server for a query.
 type Plan struct {
-	// Listing is the first step of a filter that is not one whole meta: which series it selects. Nil: there is no such step.
+	// Listing is the first step of a filter that is not one whole meta: which series it selects. Nil means that there is no such step.
 	Listing *Cost `json:"listing,omitempty"`
 	// Series is how many are selected, and Explained how many of them Reading is the sum of: the first hundred at most.
 	Series    int `json:"series"`
 	Explained int `json:"explained"`
 	// Reading is what reading the buckets of the series costs.
 	Reading Cost `json:"reading"`
-	// Segments is what reading the segments costs, for all series together. Nil: there are none.
+	// Segments is what reading the segments costs, for all series together. Nil means that there are none.
 	Segments *Cost `json:"segments,omitempty"`
 }
 
@@ -127,7 +127,7 @@ func (c *Cost) add(answer bson.Raw, err error) error {
 }
 
 // addStats adds the totals of every executionStats, which stand at the top, in the first stage of a pipeline, or in either of
-// each shard. False: there are none.
+// each shard. False means that there are none.
 func (c *Cost) addStats(d bson.Raw) (found bool) {
 	for name, v := range members(d) {
 		if name == "executionStats" && v.Type == bson.TypeEmbeddedDocument {

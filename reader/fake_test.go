@@ -19,8 +19,8 @@ import (
 type fake struct {
 	buckets    []bson.Raw
 	partitions []bson.Raw
-	fail       func() error // asked before each document and each request; nil: never
-	before     func()       // done before each request; nil: nothing
+	fail       func() error // asked before each document and each request. Nil means never.
+	before     func()       // done before each request. Nil means nothing.
 	sent       int          // buckets given out with their columns
 	requests   []request
 	explained  bson.Raw // the answer to explain
@@ -32,7 +32,7 @@ type fake struct {
 	plain      bool                // it has no stage that takes segments apart
 	disorder   bool                // it sorts metas the other way round
 	sharded    bool                // it is a router of a sharded cluster
-	refuse     func(request) error // of a request; nil: none is refused
+	refuse     func(request) error // of a request. Nil means that none is refused.
 	mu         sync.Mutex          // over buckets, where a test changes them while it reads
 }
 

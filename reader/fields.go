@@ -52,7 +52,7 @@ func (f *fields) trims() bool {
 }
 
 // appendTrimmed appends those elements that the fields name, as a projection of MongoDB does: objects and arrays on the way are
-// kept even if they become empty, plain values on the way are not. False: the elements are malformed.
+// kept even if they become empty, plain values on the way are not. False means that the elements are malformed.
 func (f *fields) appendTrimmed(dst, elements []byte) ([]byte, bool) {
 	for len(elements) > 0 {
 		e, rest, ok := rawbson.Read(elements)

@@ -77,7 +77,7 @@ func (r *reading) findAll(ctx context.Context, groups []group) error {
 	return nil
 }
 
-// find gives all measurements of a group, series after series. What a sweep has of it is read first; nil: it has nothing.
+// find gives all measurements of a group, series after series. What a sweep has of it is read first. Nil means that it has nothing.
 func (r *reading) find(ctx context.Context, g group, swept documents) error {
 	var others []bson.RawValue // met on the way, to be read on their own
 	var done []bson.RawValue

@@ -24,7 +24,7 @@ const (
 	fetchedAtOnce = 100
 )
 
-// Follow yields what is stored from now on, until ctx ends, which is no error; it looks every so often (0: once a second). The
+// Follow yields what is stored from now on, until ctx ends, which is no error; it looks every so often (0 means once a second). The
 // measurements of one bucket, or segment, come in the order in which they were stored, otherwise in no order that can be relied on.
 //
 // Each measurement comes once. None is left out whose offset is larger than the largest of its partition that was stored when
@@ -340,7 +340,7 @@ func sourceIndex() bson.D {
 	}
 }
 
-// sourceOf reads a partition document; false: it has another form.
+// sourceOf reads a partition document. False means that it has another form.
 func sourceOf(d bson.Raw) (timeseries.Source, bool) {
 	var source timeseries.Source
 	id, _ := d.Lookup(timeseries.FieldID).StringValueOK()

@@ -13,7 +13,7 @@ import (
 // held is a bucket in memory, with the place of the next measurement in it; or what segments have of one series and partition.
 type held struct {
 	plan     *plan
-	unpacker *timeseries.Unpacker // nil: it is of segments
+	unpacker *timeseries.Unpacker // Nil means that it is of segments.
 	bucket   []byte
 	source   timeseries.Source
 	number   int // how many were held before: the order of what is equal otherwise
@@ -87,7 +87,7 @@ func (h *held) order() {
 	}
 }
 
-// next makes the next measurement the current one; false: there is none, or err is set.
+// next makes the next measurement the current one. False means that there is none, or err is set.
 func (h *held) next() (bool, error) {
 	if !h.sorted {
 		return h.unpack(), h.unpacker.Err()

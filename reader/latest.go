@@ -31,9 +31,9 @@ func (r *reading) latest(ctx context.Context, g group) error {
 	return nil
 }
 
-// newest finds the bucket with the newest measurement, which it makes the current one. Nil means that there is none. The measurements in segments are
-// known. First it asks for the bucket that begins last, which nearly always has what is newest in buckets, then for those that end
-// later, or as late.
+// newest finds the bucket with the newest measurement, which it makes the current one. Nil means that there is none. The measurements
+// in segments are known. First it asks for the bucket that begins last, which nearly always has what is newest in buckets, then for
+// those that end later, or as late.
 func (r *reading) newest(ctx context.Context, g group) (*held, error) {
 	r.merge.clear()
 	for _, h := range g.staged {

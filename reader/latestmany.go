@@ -150,7 +150,8 @@ func (s *Series) lastBeginnings(p *plan, metas bson.A) bson.A {
 	}
 }
 
-// newestStaged is the newest time that segments have of a group, which holds one measurement of each partition. False: they have nothing.
+// newestStaged is the newest time that segments have of a group, which holds one measurement of each partition. False means that they
+// have nothing.
 func newestStaged(g group) (newest int64, ok bool) {
 	for _, h := range g.staged {
 		for _, row := range h.rows {
@@ -162,7 +163,7 @@ func newestStaged(g group) (newest int64, ok bool) {
 	return newest, ok
 }
 
-// candidateOf is the candidate of a meta; nil: there is none.
+// candidateOf is the candidate of a meta. Nil means that there is none.
 func candidateOf(batch []candidate, meta bson.RawValue) *candidate {
 	i, found := slices.BinarySearchFunc(batch, group{meta: meta}, func(c candidate, g group) int { return c.group.compare(g) })
 	if !found || !batch[i].group.takes(meta) {

@@ -15,14 +15,14 @@ import (
 // group are the series whose metas MongoDB takes for equal: numbers of different types with one value, and null beside none.
 // Nearly always that is one series.
 type group struct {
-	meta bson.RawValue // Type 0: none
+	meta bson.RawValue // Type 0 means none.
 	// exists divides the group of null: true for null, false for none; nil for both, and for all others.
 	exists *bool
 	// staged is what segments have of them.
 	staged []*held
 }
 
-// compare orders groups by their metas; 0: MongoDB takes these for equal.
+// compare orders groups by their metas. Zero means that MongoDB takes these for equal.
 func (g group) compare(o group) int { return timeseries.Compare(orNull(g.meta), orNull(o.meta)) }
 
 // filter selects the group's buckets. It is an equality, so that the index gives them in the order of time.
@@ -167,7 +167,7 @@ func (s *Series) Series(ctx context.Context, q Query) iter.Seq2[bson.RawValue, e
 // leaveOut leaves a segment out that cannot be read, where measurements are not what is wanted.
 func leaveOut(bson.Raw, error) error { return nil }
 
-// first is the meta of the first bucket of the group; false: there is none. Of most that were listed it is known.
+// first is the meta of the first bucket of the group. False means that there is none. Of most that were listed it is known.
 func (s *Series) first(ctx context.Context, p *plan, g group) (bson.RawValue, bool, error) {
 	if len(g.staged) > 0 {
 		return g.staged[0].current.Meta, true, nil

@@ -15,7 +15,7 @@ import (
 type Measurement struct {
 	// Time is in UTC, in whole milliseconds.
 	Time time.Time
-	// Meta is the identity of the series; Type 0: it has none, which is another series than null.
+	// Meta is the identity of the series. Type 0 means that it has none, which is another series than null.
 	Meta bson.RawValue
 	// Fields is a document of everything else: neither time nor meta.
 	Fields bson.Raw

@@ -45,7 +45,7 @@ func marshal(meta any) (bson.Raw, error) {
 	return raw, nil
 }
 
-// wholeMeta is the value that a filter compares the whole meta with; nil: it does something else.
+// wholeMeta is the value that a filter compares the whole meta with. Nil means that it does something else.
 func wholeMeta(filter bson.D) *bson.RawValue {
 	if len(filter) != 1 || filter[0].Key != timeseries.FieldMeta {
 		return nil

@@ -8,7 +8,7 @@ const passedWindow = 1 << 32
 // passed are positions of a partition that have passed by, so that they are not shown again. It forgets them some time after the
 // mark has passed them.
 type passed struct {
-	older, newer *timeseries.PositionSet // nil: empty
+	older, newer *timeseries.PositionSet // Nil means empty.
 }
 
 // add tells whether a position passes by for the first time.

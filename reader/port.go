@@ -9,7 +9,7 @@ import (
 
 // port is what reading asks of a server. Its errors are the driver's. Calls may overlap.
 type port interface {
-	// definition is the document that defines the time series; empty: there is none.
+	// definition is the document that defines the time series. Empty means that there is none.
 	definition(ctx context.Context) (bson.Raw, error)
 	// rollups is the document that lists the rollups of the time series. It is empty where there are none.
 	rollups(ctx context.Context) (bson.Raw, error)
@@ -32,7 +32,7 @@ type port interface {
 
 // documents are the answers to a query, one after the other.
 type documents interface {
-	// Next fetches a document; false: there is none any more, or Err is set.
+	// Next fetches a document. False means that there is none any more, or Err is set.
 	Next(ctx context.Context) bool
 	// Document is valid until Next.
 	Document() bson.Raw
@@ -46,7 +46,7 @@ type request struct {
 	projection bson.D
 	sort       bson.D
 	hint       bson.D // keys of the index that serves it, where there is one
-	limit      int64  // 0: all
+	limit      int64  // Zero means all.
 }
 
 // each calls use for every document of an answer, which is closed in the end.

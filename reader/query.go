@@ -17,16 +17,16 @@ import (
 // Query selects measurements. The zero Query selects all.
 type Query struct {
 	// Meta is a filter on the meta in the words of a measurement, as for find() on the view: {"meta": "s-17"},
-	// {"meta.sensor": "s-17"}, {"$or": […]}; anything that marshals to a document. Nil or empty: every series. Objects that are
+	// {"meta.sensor": "s-17"}, {"$or": […]}; anything that marshals to a document. Nil or empty means every series. Objects that are
 	// compared with are brought into the order of names in which metas are stored. $expr may read the meta, by "$meta.sensor", and
 	// nothing else of a measurement. An equality with a whole meta selects that meta,
 	// not arrays that have it as an element.
 	Meta any
-	// From and To bound the times: From ≤ time < To. Zero: no bound.
+	// From and To bound the times: From ≤ time < To. Zero means no bound.
 	From, To time.Time
-	// Fields are the fields to return, top-level or dotted ("wind.speed"). Nil: all. Time and meta always come.
+	// Fields are the fields to return, top-level or dotted ("wind.speed"). Nil means all. Time and meta always come.
 	Fields []string
-	// Limit is how many measurements to return, of all series together (of Series: how many metas). 0: all.
+	// Limit is how many measurements to return, of all series together (of Series: how many metas). Zero means all.
 	Limit int64
 	// Newest returns the measurements of each series from the newest to the oldest. It holds the buckets of one span of time
 	// in memory.
@@ -38,12 +38,12 @@ type plan struct {
 	span        int64     // of a bucket at most, in milliseconds
 	segments    bool      // there may be some
 	now         time.Time // what is shown at this moment is read; the server's
-	meta        bson.D    // filter on buckets; empty: all
+	meta        bson.D    // filter on buckets. Empty means all.
 	whole       *bson.RawValue
 	bounds      bounds // what the filter says of segments; empty where nothing is known
 	first, last int64  // bounds of the times, in milliseconds, both inclusive
 	projection  bson.D
-	fields      *fields // nil: all
+	fields      *fields // Nil means all.
 	limit       int64
 	newest      bool
 	single      bool // of each series in segments only the newest measurement is wanted
@@ -109,7 +109,7 @@ func ceilMilli(t time.Time) int64 {
 	return ms
 }
 
-// parseFields checks the names of fields; nil: all of them.
+// parseFields checks the names of fields. Nil means all of them.
 func (s *Series) parseFields(names []string) (*fields, error) {
 	if names == nil {
 		return nil, nil
@@ -127,7 +127,7 @@ func (s *Series) parseFields(names []string) (*fields, error) {
 	return f, nil
 }
 
-// projection asks for the columns of these fields only; nil: for whole buckets.
+// projection asks for the columns of these fields only. Nil asks for whole buckets.
 func (s *Series) projection(f *fields) bson.D {
 	if f == nil {
 		return nil

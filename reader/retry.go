@@ -71,7 +71,7 @@ func transient(err error) bool {
 
 // retry counts tries that got no further.
 type retry struct {
-	since time.Time // the first failure; zero: the last try got further
+	since time.Time // the first failure. Zero means that the last try got further.
 	pause time.Duration
 }
 

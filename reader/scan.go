@@ -16,7 +16,7 @@ type scan struct {
 	request request // without its sort
 	newest  bool
 
-	answer documents // nil: to be asked for
+	answer documents // Nil means that it must be asked for.
 	retry  retry
 
 	current bson.Raw
@@ -28,7 +28,7 @@ type scan struct {
 	untimed map[string]bool // the _ids of those without
 }
 
-// next goes to the next bucket; false: there is none any more. The bucket is valid until the next call.
+// next goes to the next bucket. False means that there is none any more. The bucket is valid until the next call.
 func (s *scan) next(ctx context.Context) (bool, error) {
 	for {
 		err := s.ask(ctx)
@@ -74,7 +74,7 @@ func (s *scan) rest() request {
 	return r
 }
 
-// take notes where the scan is; false: the bucket came before.
+// take notes where the scan is. False means that the bucket came before.
 func (s *scan) take(bucket bson.Raw) bool {
 	s.current = bucket
 	s.begins, s.timed = s.series.begins(bucket)
@@ -102,7 +102,7 @@ func (s *scan) close(ctx context.Context) {
 	}
 }
 
-// begins is a bucket's control.min.<time> in milliseconds; false: it has none.
+// begins is a bucket's control.min.<time> in milliseconds. False means that it has none.
 func (s *Series) begins(bucket bson.Raw) (int64, bool) {
 	v, err := bucket.LookupErr(timeseries.FieldControl, timeseries.FieldMin, s.options.TimeField)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Series) begins(bucket bson.Raw) (int64, bool) {
 	return v.DateTimeOK()
 }
 
-// idOf is a bucket's _id; Type 0: none can be read.
+// idOf is a bucket's _id. Type 0 means that none can be read.
 func idOf(bucket bson.Raw) bson.RawValue {
 	v, err := bucket.LookupErr(timeseries.FieldID)
 	if err != nil {
@@ -120,7 +120,7 @@ func idOf(bucket bson.Raw) bson.RawValue {
 	return v
 }
 
-// metaOf is a bucket's meta; Type 0: it has none.
+// metaOf is a bucket's meta. Type 0 means that it has none.
 func metaOf(bucket bson.Raw) bson.RawValue {
 	v, err := bucket.LookupErr(timeseries.FieldMeta)
 	if err != nil {

@@ -26,10 +26,10 @@ type staging struct {
 	bad    func(segment bson.Raw, err error) error // tells the caller of a segment that cannot be read
 
 	began    time.Time
-	choice   *choice          // nil: not made yet
+	choice   *choice          // Nil means not made yet.
 	seen     map[string]bool  // the _ids of segments that were taken in
 	told     map[string]bool  // the _ids of bad ones
-	rows     map[string]*held // by partition and meta; nil: not selected
+	rows     map[string]*held // by partition and meta. Nil means not selected.
 	list     []*held
 	sources  []timeseries.Source // the partitions; their places are the beginning of keys
 	unpacker *timeseries.Unpacker
@@ -163,7 +163,7 @@ func (g *staging) sourceNumber(source timeseries.Source) uint32 {
 	return uint32(i)
 }
 
-// of is where measurements of a series go that come from the partition at the beginning of the key; nil: they are not selected.
+// of is where measurements of a series go that come from the partition at the beginning of the key. Nil means that they are not selected.
 func (g *staging) of(meta bson.RawValue) *held {
 	g.key = append(append(g.key[:4], byte(meta.Type)), meta.Value...)
 	h, known := g.rows[string(g.key)]

@@ -67,10 +67,10 @@ func (w Window) Document() bson.Raw {
 // Totals yields the windows that hold measurements which the query selects, series after series in the order of their metas, within a
 // series in the order of time. Metas that differ only in the types of numbers (1 and 1.0) may come by turns.
 //
-// Where the time series has rollups, windows come from the coarsest level whose rows they consist of. Measurements that are not in rows yet come from
-// finer levels, and the rest from measurements. So measurements are counted as they come. A measurement that is late, with a time for which
-// rows stand already, is counted after the next pass over the rollups; Exact counts it at once. Totals of windows whose measurements have
-// expired come from rollups alone.
+// Where the time series has rollups, windows come from the coarsest level whose rows they consist of. Measurements that are not in
+// rows yet come from finer levels, and the rest from measurements. So measurements are counted as they come. A measurement that is
+// late, with a time for which rows stand already, is counted after the next pass over the rollups; Exact counts it at once. Totals of
+// windows whose measurements have expired come from rollups alone.
 //
 // A NaN is left out. A field that holds a Decimal128 has neither sum nor mean. Arrays are not entered.
 func (s *Series) Totals(ctx context.Context, q TotalsQuery) iter.Seq2[Window, error] {

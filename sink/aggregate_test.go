@@ -20,7 +20,7 @@ type missing struct{}
 // aggregation is a model of MongoDB's aggregation as far as views here use it, by its documentation.
 type aggregation struct {
 	collection func(name string) []bson.D
-	unpack     func(stage bson.D, buckets []bson.D) []bson.D // MongoDB's own stage; nil: it is not known
+	unpack     func(stage bson.D, buckets []bson.D) []bson.D // MongoDB's own stage. Nil means that it is not known.
 	unknown    []string                                      // stages that are not known either
 	now        bson.DateTime
 	always     string // an operator that is true whatever it compares

@@ -80,7 +80,7 @@ func (d *Database) answerOf(answer bson.Raw, err error) (Reply, error) {
 	return reply, nil
 }
 
-// unconfirmed is the error of a write concern that was not met; nil: it was.
+// unconfirmed is the error of a write concern that was not met. Nil means that it was.
 func unconfirmed(e *mongo.WriteConcernError) error {
 	if e == nil {
 		return nil

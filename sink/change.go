@@ -28,7 +28,7 @@ func (d *Database) SetBucketing(ctx context.Context, name string, to timeseries.
 	})
 }
 
-// SetExpiry changes after how many seconds measurements are deleted; 0: never. It returns the definitions before and after.
+// SetExpiry changes after how many seconds measurements are deleted. Zero means never. It returns the definitions before and after.
 func (d *Database) SetExpiry(ctx context.Context, name string, seconds int64) (before, after timeseries.Options, err error) {
 	return d.change(ctx, name, func(o timeseries.Options) (timeseries.Options, error) {
 		return o.Change(timeseries.Options{ExpireAfterSeconds: seconds})
@@ -114,7 +114,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 type OptionsChange struct {
 	Options Collection // of the time series
 	Upkeep  Upkeep
-	// Others makes what else goes by the span right for the new options: the expiring indexes of users. Nil: there is nothing.
+	// Others makes what else goes by the span right for the new options: the expiring indexes of users. Nil means that there is nothing.
 	Others func(ctx context.Context, after timeseries.Options) error
 	// WriteTimeout bounds a write from sending to the answer, and how long it may be executed after that.
 	WriteTimeout time.Duration

@@ -15,7 +15,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Claim replaces exactly the claim seen by a new one. False: it was no longer there, or another was quicker. After an
+// Claim replaces exactly the claim seen by a new one. False means that it was no longer there, or another was quicker. After an
 // error it is unknown whether the claim was executed; Read tells by the token, and then it is ours.
 func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.Claim) (bool, error) {
 	fields := bson.D{

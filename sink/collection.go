@@ -34,9 +34,9 @@ type Query struct {
 	Filter     bson.Raw
 	Projection bson.Raw
 	Hint       bson.Raw // the key of the index to use
-	Limit      int64    // 0: all
-	Sort       bson.Raw // nil: any order
-	Batch      int32    // how many the server may put into one answer; 0: as it likes
+	Limit      int64    // Zero means all.
+	Sort       bson.Raw // Nil means any order.
+	Batch      int32    // how many the server may put into one answer. Zero means as many as it likes.
 }
 
 // Reply is the answer to a write command that was executed.
@@ -63,7 +63,7 @@ type Session interface {
 	End()
 }
 
-// first is the first document found; nil: none.
+// first is the first document found. Nil means none.
 func first(ctx context.Context, c Collection, q Query) (found bson.Raw, err error) {
 	q.Limit = 1
 	err = c.Find(ctx, q, func(d bson.Raw) error {

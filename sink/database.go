@@ -38,24 +38,24 @@ type Options struct {
 	// URI is MONGODB_URI. Its write concern, read concern, read preference, retryWrites, timeoutMS and
 	// compressors are not used.
 	URI string
-	// Database is the database's name; empty: the URI's.
+	// Database is the database's name. Empty means the URI's.
 	Database string
 	// WriteTimeout bounds one write from its sending to its answer. Required.
 	WriteTimeout time.Duration
-	// StoredBytes bounds the memory that D of one partition takes: more is read in several windows. 0: DefaultStoredBytes.
+	// StoredBytes bounds the memory that D of one partition takes: more is read in several windows. Zero means DefaultStoredBytes.
 	StoredBytes int64
-	// View is the kind of view that Setup makes of measurements; empty: ViewAuto.
+	// View is the kind of view that Setup makes of measurements. Empty means ViewAuto.
 	View ViewKind
-	// Segments says whether Setup makes the time series one that has segments; empty: SegmentsOff.
+	// Segments says whether Setup makes the time series one that has segments. Empty means SegmentsOff.
 	Segments Segments
 	// MetaPaths are the parts of the meta that queries ask for, as meta.sensor. Setup indexes what segments have of them.
 	MetaPaths []string
-	// Lease tells whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil:
-	// always, for programs that write no buckets.
+	// Lease tells whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil
+	// means always, for programs that write no buckets.
 	Lease func() bool
-	// Logger takes the few lines about what the server cannot do; nil: slog.Default().
+	// Logger takes the few lines about what the server cannot do. Nil means slog.Default().
 	Logger *slog.Logger
-	// Registerer takes the metrics; nil: none.
+	// Registerer takes the metrics. Nil means none.
 	Registerer prometheus.Registerer
 }
 

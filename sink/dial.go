@@ -17,8 +17,8 @@ import (
 
 // dialer makes the driver's connections. It does TLS itself, so that the guard on top sees plain messages.
 type dialer struct {
-	tls         *tls.Config         // nil: no TLS
-	revocation  *ocsp.VerifyOptions // nil: not checked
+	tls         *tls.Config         // Nil means no TLS.
+	revocation  *ocsp.VerifyOptions // Nil means that revocation is not checked.
 	sendTimeout time.Duration       // of unacknowledged bytes
 	guard       guard
 

@@ -18,7 +18,7 @@ const (
 
 // guard stops bucket writes and claims on their last step, before they are handed to the kernel (E7).
 type guard struct {
-	// lease tells whether they may be sent now; nil: always.
+	// lease tells whether they may be sent now. Nil means always.
 	lease func() bool
 	// stopped is called when one was stopped; may be nil.
 	stopped func()

@@ -18,7 +18,8 @@ type Holding struct {
 	Source  timeseries.Source `json:"-"`
 	Buckets int64             `json:"buckets"`
 	Closed  int64             `json:"closed"` // those with control.closed
-	// Measurements are the measurements of the buckets, and Staged the measurements that are in segments and not in buckets yet: each counts once.
+	// Measurements are the measurements of the buckets, and Staged the measurements that are in segments and not in buckets yet: each
+	// counts once.
 	Measurements int64 `json:"measurements"`
 	Segments     int64 `json:"segments"`
 	Staged       int64 `json:"stagedMeasurements"`
@@ -57,7 +58,7 @@ type tally struct {
 }
 
 // Holdings tells what is stored of each partition, in the order of topic ids and partitions, looking at no more than
-// newest buckets and segments of each (0: all). It jumps through the index of sources: besides those it costs two or three
+// newest buckets and segments of each (0 means all). It jumps through the index of sources: besides those it costs two or three
 // queries a partition, however much is stored. Measurements that are being compacted meanwhile may count twice or not at all.
 func (d *Database) Holdings(ctx context.Context, series string, newest int64) ([]Holding, error) {
 	buckets, doing := d.series(series).ports.Buckets, "reading the buckets of "+series

@@ -39,7 +39,7 @@ type Index struct {
 	// Asked tells that it was made for META_INDEXES.
 	Asked            bool
 	Hidden, Building bool
-	// Bytes and Uses are its size and how often it was used since the time of Since; -1: the server does not tell.
+	// Bytes and Uses are its size and how often it was used since the time of Since. -1 means that the server does not tell.
 	Bytes, Uses int64
 	Since       time.Time
 	// Doubts say of an index that a command has just made why it may not do what its user expects, or what else it does.
@@ -69,7 +69,7 @@ type IndexList struct {
 	Indexes []Index
 	// Gone are the names of kept definitions whose index is not there any more.
 	Gone []string
-	// NoSizes and NoUses say why the server does not tell sizes and uses; nil: it does.
+	// NoSizes and NoUses say why the server does not tell sizes and uses. Nil means that it does.
 	NoSizes, NoUses error
 }
 

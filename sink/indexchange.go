@@ -32,7 +32,7 @@ func (e *NeededIndexError) Error() string {
 	return fmt.Sprintf("the index %q is needed: %s. It can be neither dropped nor hidden", e.Name, e.Why)
 }
 
-// DroppableIndex is the index that DropIndex would drop; nil: only a kept definition is left of it. The errors are those of
+// DroppableIndex is the index that DropIndex would drop. Nil means that only a kept definition is left of it. The errors are those of
 // DropIndex.
 func (d *Database) DroppableIndex(ctx context.Context, series, name string) (*Index, error) {
 	list, err := d.Indexes(ctx, series)
@@ -65,7 +65,7 @@ func (d *Database) DropIndex(ctx context.Context, series, name string) error {
 	return s.forget(ctx, definitionPrefix+name)
 }
 
-// HideIndex hides an index from the query planner, which shows what dropping it would cost, or shows it again. False: it was
+// HideIndex hides an index from the query planner, which shows what dropping it would cost, or shows it again. False means that it was
 // so already. The errors are those of DropIndex, and one that says that the server cannot.
 func (d *Database) HideIndex(ctx context.Context, series, name string, hidden bool) (bool, error) {
 	s := d.series(series)

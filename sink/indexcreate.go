@@ -24,7 +24,7 @@ func (e *IndexConflictError) Error() string {
 }
 
 // CreateIndex makes an index on measurements: that on buckets which serves the same queries, with the user's definition kept
-// beside it. False: it was there already. A *timeseries.Error says what time series refuse, an *IndexConflictError what is in
+// beside it. False means that it was there already. A *timeseries.Error says what time series refuse, an *IndexConflictError what is in
 // the way, ErrNotSetUp that there is no such time series. It takes as long as MongoDB builds the index, which may go on after
 // the context has ended. Of what MongoDB made it is read back that no option was ignored; an index of which one was is dropped.
 func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries.Index, by IndexOrigin) (Index, bool, error) {

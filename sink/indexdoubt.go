@@ -106,7 +106,7 @@ func (s *series) refusalDoubts(keys []bson.RawElement) (all []string) {
 	return all
 }
 
-// whyUnbuilt says in the words of measurements why MongoDB refused to make an index; empty: there is nothing to add to its message.
+// whyUnbuilt says in the words of measurements why MongoDB refused to make an index. Empty means that there is nothing to add to its message.
 func (s *series) whyUnbuilt(user timeseries.Index, err error) string {
 	refused := (*CommandError)(nil)
 	elements, malformed := user.Keys.Elements()

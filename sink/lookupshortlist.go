@@ -23,7 +23,7 @@ const maxCandidates = 4
 // candidate is a bucket found, with what tells whether a look-up wants it, and how much.
 type candidate struct {
 	document *held
-	bson     int32 // size of the whole document, 0: not told
+	bson     int32 // size of the whole document. Zero means unknown.
 	id       bson.ObjectID
 	minTime  int64
 	count    int64

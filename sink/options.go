@@ -97,7 +97,7 @@ func (s *series) adopt(d timeseries.Definition) error {
 	return nil
 }
 
-// lifetime is after what time measurements are deleted; 0: never.
+// lifetime is after what time measurements are deleted. Zero means never.
 func lifetime(o timeseries.Options) time.Duration {
 	return time.Duration(o.ExpireAfterSeconds) * time.Second
 }

@@ -24,7 +24,7 @@ type Partition struct {
 	session  Session
 	standing standing
 	token    [16]byte // of the claim that standing is about
-	// window is how many offsets of D fitted into its memory when last not all did; 0: it never was too much.
+	// window is how many offsets of D fitted into its memory when last not all did. Zero means that it never was too much.
 	window int64
 	// stamped is the last time written as `at`.
 	stamped time.Time

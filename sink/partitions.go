@@ -40,7 +40,7 @@ func (d *Database) Partitions(ctx context.Context, series string) ([]PartitionDo
 }
 
 // TakeOver gives a partition to another group, if its document still shows the group and the claim of seen. The claim
-// itself stays, not released: its writes may still be on their way, so the next owner waits for them. False: the document
+// itself stays, not released: its writes may still be on their way, so the next owner waits for them. False means that the document
 // has changed meanwhile, and nothing was done. After an error it is not known what happened; the same call may be repeated.
 //
 // That the former group has no members is the caller's to know.

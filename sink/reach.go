@@ -32,7 +32,7 @@ func (e *unreachedError) Unwrap() error { return e.err }
 
 // silentError is the driver's error about an answer that did not come in time, or that could not come in what was left of it.
 type silentError struct {
-	within time.Duration // the time that was allowed; zero: it is not known here
+	within time.Duration // the time that was allowed. Zero means that it is not known here.
 	err    error
 }
 

@@ -50,10 +50,10 @@ func (p *Partition) confirm(ctx context.Context) error {
 
 // stored is what a bucket shows of the writes into it.
 type stored struct {
-	meta   bson.RawValue // Type 0: none
+	meta   bson.RawValue // Type 0 means none.
 	count  int64
 	closed bool
-	last   []byte // newest element of offsets; nil: none that can be read
+	last   []byte // newest element of offsets. Nil means none that can be read.
 	min    bson.RawValue
 }
 

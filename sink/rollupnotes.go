@@ -137,7 +137,7 @@ func (e *RollupEdit) write(ctx context.Context, notes []RollupNote) error {
 	const doing = "noting an edit for the rollups"
 	for i := range notes {
 		limited, cancel := context.WithTimeout(ctx, e.timeout)
-		_, err := changed(e.options.Insert(limited, []bson.Raw{notes[i].document()})) // false: it is there already
+		_, err := changed(e.options.Insert(limited, []bson.Raw{notes[i].document()})) // False means that it is there already.
 		cancel()
 		if err != nil {
 			return failure(doing, err)

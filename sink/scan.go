@@ -52,13 +52,13 @@ func (b Buckets) Find(ctx context.Context, source timeseries.Source, from, to in
 	return s.run(ctx, each)
 }
 
-// Update changes the bucket that the filter finds; false: none was found. After an error it is not known what happened.
+// Update changes the bucket that the filter finds. False means that none was found. After an error it is not known what happened.
 func (b Buckets) Update(ctx context.Context, filter, update bson.Raw) (bool, error) {
 	done, err := changed(b.c.Update(ctx, []Update{{Filter: filter, Update: update}}))
 	return done, failure("changing a bucket", err)
 }
 
-// Delete deletes the bucket that the filter finds; false: none was found. After an error it is not known what happened.
+// Delete deletes the bucket that the filter finds. False means that none was found. After an error it is not known what happened.
 func (b Buckets) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
 	result, err := b.c.c.DeleteOne(ctx, filter)
 	if err != nil {
@@ -75,7 +75,7 @@ type scan struct {
 	from, to   int64
 	projection bson.Raw
 
-	last   bson.RawValue   // largest offset of the bucket that came last; Type 0: none came whose is a number
+	last   bson.RawValue   // largest offset of the bucket that came last. Type 0 means that no bucket came whose offset is a number.
 	beside map[string]bool // the buckets that came with it
 	odd    map[string]bool // those whose largest offset is no number
 	batch  int32

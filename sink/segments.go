@@ -61,7 +61,7 @@ var (
 	errBegun  = errors.New("it has buckets and never had segments; SEGMENTS=on gives it them")
 )
 
-// declinesSegments tells why a time series does without segments unless they are asked for by name; nil: it does not. What is
+// declinesSegments tells why a time series does without segments unless they are asked for by name. Nil means that it does not. What is
 // there already is left as it is: segments are for good, and there may be consumers and readers that do not know them. The
 // second error tells that it is not known now.
 func (s *series) declinesSegments(ctx context.Context) (why, unknown error) {
@@ -104,7 +104,7 @@ func (s *series) hasBegun(ctx context.Context) (why, unknown error) {
 	return why, unknown
 }
 
-// hidesSegments tells why no view that may be made shows segments; nil: one does. The second error tells that it is not known now.
+// hidesSegments tells why no view that may be made shows segments. Nil means that one does. The second error tells that it is not known now.
 func (s *series) hidesSegments(ctx context.Context) (why, unknown error) {
 	if s.o.View == ViewNone {
 		return errNoView, nil

@@ -37,7 +37,7 @@ const (
 type Selection struct {
 	SelectionOptions
 	buckets, options Editable
-	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil: nothing is asked
+	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil means that nothing is asked.
 	unnoted          bool                            // what is deleted has expired: it needs no notes
 	segments         bool                            // segments are left alone; else they are documents like others
 }
@@ -105,7 +105,7 @@ func (a Amount) IsZero() bool { return a == Amount{} }
 
 // SelectedSeries is a series of a Selection, and what it holds of it in open and in closed buckets.
 type SelectedSeries struct {
-	Meta         bson.RawValue // Type 0: none
+	Meta         bson.RawValue // Type 0 means none.
 	Open, Closed Amount        // buckets that were made of segments count as open
 }
 
@@ -184,12 +184,12 @@ var errEnough = errors.New("enough was read")
 // edited is what an edit reads of a bucket.
 type edited struct {
 	id      bson.RawValue
-	meta    bson.RawValue // Type 0: none
-	min     bson.RawValue // its smallest time. Type 0: none
+	meta    bson.RawValue // Type 0 means none.
+	min     bson.RawValue // its smallest time. Type 0 means none.
 	count   int64
 	counted bson.RawValue // control.count as the document has it
 	closed  bool          // and not made of segments
-	listed  bson.Raw      // the document as it was read, for its notes; nil: nothing is noted
+	listed  bson.Raw      // the document as it was read, for its notes. Nil means that nothing is noted.
 }
 
 // fields is the projection of what read reads, and of more.

@@ -38,7 +38,7 @@ type editing struct {
 
 	// send edits the buckets that still have the measurements with which they were read, and returns how many it found.
 	send func(ctx context.Context, buckets []edited) (int64, error)
-	// isDone tells whether a bucket was edited, by what it is now; nil: it is gone.
+	// isDone tells whether a bucket was edited, by what it is now. Nil means that it is gone.
 	isDone func(before edited, now *edited) bool
 }
 
@@ -163,7 +163,7 @@ func (e *editing) note(ctx context.Context, open []edited) error {
 	return n.write(limited, e.s.options)
 }
 
-// left is a bucket that was not edited, and what it is now; nil: it is gone.
+// left is a bucket that was not edited, and what it is now. Nil means that it is gone.
 type left struct {
 	before edited
 	now    *edited

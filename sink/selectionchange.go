@@ -9,7 +9,7 @@ import (
 )
 
 // MetaChange is what becomes of the buckets of one series.
-type MetaChange struct{ Before, After bson.RawValue } // Type 0: none
+type MetaChange struct{ Before, After bson.RawValue } // Type 0 means none.
 
 // Change gives the buckets of series other metas, each bucket once. A bucket has either meta all the while, and its other
 // fields stay as they are.

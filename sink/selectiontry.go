@@ -20,7 +20,7 @@ const (
 
 // Tried is what an update makes of a meta.
 type Tried struct {
-	Meta bson.RawValue // Type 0: none
+	Meta bson.RawValue // Type 0 means none.
 	// Err is why MongoDB does not apply the update to it.
 	Err error
 }

@@ -113,7 +113,7 @@ type series struct {
 	// segments: the definition says that it has segments; shown: its view shows what is to be shown of them; blind: its view knows
 	// nothing of them; filling: new ones are written.
 	segments, shown, blind, filling bool
-	// view is the kind of the view that was arranged; empty: none was.
+	// view is the kind of the view that was arranged. Empty means that none was.
 	view ViewKind
 	// textOrder: StoreOptions.SetsInTextOrder.
 	textOrder bool
@@ -324,7 +324,7 @@ func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexO
 	return nil
 }
 
-// unlessThere is the error of an index that the user may not create; nil: the index is there already.
+// unlessThere is the error of an index that the user may not create. Nil means that the index is there already.
 func (s *series) unlessThere(ctx context.Context, keys bson.D, refused error) error {
 	specs, err := s.rawIndexes(ctx)
 	if err != nil || hasIndex(specs, keys) {

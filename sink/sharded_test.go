@@ -18,7 +18,7 @@ import (
 // mongos are the fields of hello of a router.
 var mongos = bson.D{{Key: "msg", Value: "isdbgrid"}, {Key: "logicalSessionTimeoutMinutes", Value: int32(30)}}
 
-// unkeyed says what an update or delete of a bucket lacks for one shard to get it, with a version. Empty: nothing.
+// unkeyed says what an update or delete of a bucket lacks for one shard to get it, with a version. Empty means nothing.
 func unkeyed(write bson.Raw) string {
 	filter := write.Lookup("q").Document()
 	for _, field := range []string{"_id", "meta", "control.min.time"} {
@@ -235,7 +235,7 @@ func TestAnArrayIsNoShardKey(t *testing.T) {
 type cluster struct {
 	*fake
 	definition bson.Raw
-	key        bson.D // nil: not sharded
+	key        bson.D // Nil means not sharded.
 	buckets    []any  // found by any query
 }
 

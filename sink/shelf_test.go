@@ -18,8 +18,8 @@ import (
 type shelf struct {
 	t         testing.TB
 	documents []bson.Raw
-	before    func()      // called before each command; nil: nothing
-	lost      func() bool // the answer to a write does not come; nil: all come
+	before    func()      // called before each command. Nil means nothing.
+	lost      func() bool // the answer to a write does not come. Nil means that all come.
 }
 
 func (s *shelf) command() {
@@ -170,7 +170,7 @@ func (s *shelf) finds(d, filter bson.Raw) bool {
 	return true
 }
 
-// holds tells whether a value (Type 0: none) is what a condition says.
+// holds tells whether a value (Type 0 means none) is what a condition says.
 func (s *shelf) holds(have, want bson.RawValue) bool {
 	operators, ok := want.DocumentOK()
 	var all []bson.RawElement

@@ -14,7 +14,7 @@ type Size struct {
 	Bytes        int64 `json:"bytes"`        // of all documents, uncompressed
 	StorageBytes int64 `json:"storageBytes"` // on disk
 	IndexBytes   int64 `json:"indexBytes"`
-	// Compressor is WiredTiger's of the buckets: "zstd", "snappy", "zlib", "none", on a sharded cluster perhaps several; empty: the
+	// Compressor is WiredTiger's of the buckets: "zstd", "snappy", "zlib", "none", on a sharded cluster perhaps several. Empty means that the
 	// server does not tell.
 	Compressor string `json:"compressor,omitempty"`
 }

@@ -53,7 +53,7 @@ func (s *series) createBuckets(ctx context.Context) error {
 var creation = regexp.MustCompile(`(?:^|,)block_compressor=([a-z0-9]*)`)
 
 // compressorOf is WiredTiger's compressor of a collection, by the statistics of the collection; those of a sharded cluster may name
-// several. Empty: the server does not tell.
+// several. Empty means that the server does not tell.
 func compressorOf(stats bson.Raw) string {
 	var found []string
 	add := func(stats bson.Raw) {

@@ -19,10 +19,10 @@ const defaultParallel = 4
 type Ports struct {
 	Buckets             Editable
 	Partitions, Options Collection
-	// Session begins a causally consistent session; nil: the server has none.
+	// Session begins a causally consistent session. Nil means that the server has none.
 	Session func() (Session, error)
-	// FenceShards orders what is read next after every write of a bucket executed before, on all shards. Nil: a write of a partition
-	// document does.
+	// FenceShards orders what is read next after every write of a bucket executed before, on all shards. Nil means that a write of a partition
+	// document does so.
 	FenceShards func(ctx context.Context) error
 	// Clock asks for the server's time.
 	Clock func(ctx context.Context) (time.Time, error)
@@ -45,20 +45,20 @@ type StoreOptions struct {
 	WriteTimeout time.Duration
 	Lease        func() bool
 	StoredBytes  int64
-	// Parallel bounds the bulk calls of one Send in flight; 0: 4. With 1 they are made one after the other, in the calling
+	// Parallel bounds the bulk calls of one Send in flight. Zero means 4. With 1 they are made one after the other, in the calling
 	// goroutine.
 	Parallel int
-	// CallWrites bounds the writes of one bulk call; 0: 1000.
+	// CallWrites bounds the writes of one bulk call. Zero means 1000.
 	CallWrites int
-	// Clock is a reading of a clock that never goes back; nil: the system's.
+	// Clock is a reading of a clock that never goes back. Nil means the system's.
 	Clock func() time.Duration
 	// BSONSize: a query can ask for a document's size.
 	BSONSize bool
 	// SetsInTextOrder: new fields of one $set are made in the order of their names' text, "10" before "9". MongoDB has
 	// ordered numeric names by number since 5.0.
 	SetsInTextOrder bool
-	Metrics         *Metrics     // nil: not kept
-	Logger          *slog.Logger // nil: slog.Default()
+	Metrics         *Metrics     // Nil means that none are kept.
+	Logger          *slog.Logger // Nil means slog.Default().
 }
 
 // Store is a time series whose collections exist. It is safe for concurrent use.

@@ -11,7 +11,7 @@ import (
 var errTopicLags = errors.New("another consumer has just noted the topic")
 
 // FirstPartitions notes how many partitions the topic has now, at its first sight, and returns how many it had then: those
-// counted in it were there when the group began, others were added later. 0: the collection knows the topic under another id
+// counted in it were there when the group began, others were added later. Zero means that the collection knows the topic under another id
 // only, so it was deleted and created again since.
 //
 // The document lies beside the options, where writes need no lease: until the start of a first partition is known, which
@@ -39,7 +39,7 @@ func (p *Partition) FirstPartitions(ctx context.Context, now int32) (int32, erro
 	return p.partitionsIn(known), failure(doing, err)
 }
 
-// readTopic reads the topic's document; nil: there is none.
+// readTopic reads the topic's document. Nil means that there is none.
 func (p *Partition) readTopic(ctx context.Context) (bson.Raw, error) {
 	return first(ctx, p.store.ports.Options, Query{Filter: withID(p.topic)})
 }

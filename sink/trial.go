@@ -20,7 +20,7 @@ type Right struct {
 	For       string // what it is needed for: a gerund
 	// Due tells that a consumer needs it as things are; otherwise it may need the right some day.
 	Due bool
-	// Instead says what else would do; empty: nothing.
+	// Instead says what else would do. Empty means nothing.
 	Instead string
 }
 

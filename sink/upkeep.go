@@ -14,11 +14,11 @@ import (
 // Upkeep is what the server does with the buckets of a time series by itself: it deletes them by an index, and narrows what
 // is read through the view. Both go by the collection's options, and must be changed together with them.
 type Upkeep interface {
-	// Expiry is after how many seconds from its minimum time a bucket is deleted; 0: never.
+	// Expiry is after how many seconds from its minimum time a bucket is deleted. Zero means never.
 	Expiry(ctx context.Context) (int32, error)
 	// SetExpiry changes that. A server that deletes nothing by itself takes it, and does nothing.
 	SetExpiry(ctx context.Context, seconds int32) error
-	// ViewSpan is how many seconds behind a bucket's minimum time the view looks for its measurements; 0: everywhere.
+	// ViewSpan is how many seconds behind a bucket's minimum time the view looks for its measurements. Zero means everywhere.
 	ViewSpan(ctx context.Context) (int32, error)
 	// SetViewSpan changes that, where it is not 0.
 	SetViewSpan(ctx context.Context, seconds int32) error
@@ -114,7 +114,7 @@ func (s *series) ViewSpan(ctx context.Context) (int32, error) {
 	return s.viewSpan(have), nil
 }
 
-// viewSpan is the span of an existing view, in whichever of its parts it is smaller; 0: it looks everywhere, or is none.
+// viewSpan is the span of an existing view, in whichever of its parts it is smaller. Zero means that it looks everywhere, or is none.
 func (s *series) viewSpan(have existing) int32 {
 	if !s.isView(have) {
 		return 0

@@ -15,7 +15,7 @@ const listPause = 100 * time.Millisecond
 type lastingUpkeep struct {
 	*series
 	create func(seconds int32) error // without the deadline of the lock
-	built  chan error                // nil: nothing is being built
+	built  chan error                // Nil means that nothing is being built.
 }
 
 // SetExpiry implements Upkeep.

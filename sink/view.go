@@ -232,7 +232,7 @@ func (s *series) widest(have existing) *series {
 	return &wide
 }
 
-// createView makes the view; false: the name is taken.
+// createView makes the view. False means that the name is taken.
 func (s *series) createView(ctx context.Context, pipeline bson.A) (bool, error) {
 	err := s.portError(s.db.CreateView(ctx, s.name, s.buckets().Name(), pipeline))
 	refused := (*CommandError)(nil)

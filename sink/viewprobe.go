@@ -15,7 +15,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// tryView tells by a refusal why the server does not make measurements by the stages of this kind as this program does; nil: it
+// tryView tells by a refusal why the server does not make measurements by the stages of this kind as this program does. Nil means that it
 // does. A bucket with sparse columns is read through the stages, and with it, where the time series has segments, some that are
 // shown now and some that are not. They stand in the pipeline itself, so that nothing is written. The error tells that it is not
 // known now.

@@ -18,8 +18,8 @@ const probeMargin = time.Hour
 type probe struct {
 	number  int
 	segment bool
-	from    time.Time // of a bucket: it is shown from then on; zero: always
-	until   time.Time // of a segment: it is shown until then; zero: always
+	from    time.Time // of a bucket: it is shown from then on. Zero means always.
+	until   time.Time // of a segment: it is shown until then. Zero means always.
 	hidden  bool      // it is not to be shown now
 }
 

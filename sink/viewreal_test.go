@@ -256,7 +256,7 @@ func TestViewFindsTheNewestBucketByItsIndex(t *testing.T) {
 	}
 }
 
-// examined adds up the keys and documents that an answer of explain tells of; false: it tells of none.
+// examined adds up the keys and documents that an answer of explain tells of. False means that it tells of none.
 func examined(d bson.Raw) (keys, docs int64, told bool) {
 	elements, _ := d.Elements()
 	for _, e := range elements {

@@ -80,7 +80,7 @@ func segmentStages(kind ViewKind, o timeseries.Options) bson.A {
 	return portableStages(o, apply("$concatArrays", metas, others))
 }
 
-// ownStages are the parameters of MongoDB's own stages in a view: one, or of a time series with segments two. None: it is not
+// ownStages are the parameters of MongoDB's own stages in a view: one, or of a time series with segments two. None means that it is not
 // made of them.
 func ownStages(pipeline bson.RawValue) []bson.RawValue {
 	stages := stagesOf(pipeline)

@@ -67,7 +67,7 @@ func (s *series) whyView(ctx context.Context, kind ViewKind) (string, error) {
 	return "this MongoDB has no views, or none was made: `waterwheel init` tries it and says", nil
 }
 
-// refusesStages tells why the server does not run the stages of this kind on the buckets; nil: it runs them.
+// refusesStages tells why the server does not run the stages of this kind on the buckets. Nil means that it runs them.
 func (s *series) refusesStages(ctx context.Context, kind ViewKind) (refusal, unknown error) {
 	if _, err := allOf(ctx)(s.buckets().Aggregate(ctx, append(s.pipeline(kind), bson.D{{Key: "$limit", Value: 1}}))); err != nil {
 		return s.refusal("trying the stages of a view", err)

@@ -23,7 +23,7 @@ func Group(consumer string, s Selection) string {
 // base is what the names of all groups of re-drives begin with.
 func base(consumer string) string { return consumer + ".redrive" }
 
-// selectionOf is the selection of a group; false: it is none of a re-drive.
+// selectionOf is the selection of a group. False means that it is none of a re-drive.
 func selectionOf(consumer, group string) (Selection, bool) {
 	text, ok := strings.CutPrefix(group, base(consumer))
 	if !ok || text != "" && text[0] != '.' {

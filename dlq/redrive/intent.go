@@ -41,7 +41,7 @@ func (i *intent) String() string {
 // intentBytes bounds what a partition of a topic, whose name has so many bytes, adds to an intent.
 func intentBytes(topic int) int { return topic + 34 }
 
-// parseIntent reads the metadata of a commit; nil: the commit was no intent.
+// parseIntent reads the metadata of a commit. Nil means that the commit was no intent.
 func parseIntent(metadata string) (*intent, error) {
 	fields := strings.Fields(metadata)
 	if len(fields) == 0 || fields[0] != intentMark {

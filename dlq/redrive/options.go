@@ -19,28 +19,28 @@ type Options struct {
 	// Member are the consumer's own: the topics that letters may go back to, the group that the names of those here begin
 	// with, and the times of a member.
 	Member group.Options
-	// Topics are the dead-letter topics, which exist; TopicFor is that of a source topic, nil: letters may stand in any.
+	// Topics are the dead-letter topics, which exist; TopicFor is that of a source topic. Nil means that letters may stand in any.
 	Topics   []string
 	TopicFor func(source string) string
 	// Selection is the letters wanted.
 	Selection Selection
-	// Limit bounds the letters driven or refused; 0: all. What a former run has begun is finished whatever it says.
+	// Limit bounds the letters driven or refused. Zero means all. What a former run has begun is finished whatever it says.
 	Limit int64
-	// Rate bounds the letters a second; 0: none.
+	// Rate bounds the letters a second. Zero means none.
 	Rate int
 	// DryRun counts, and neither sends nor commits anything.
 	DryRun bool
-	// Again tells, in a dry run, the reason for which a record would become a letter again, empty: none is known; nil: nobody
+	// Again tells, in a dry run, the reason for which a record would become a letter again. Empty means that none is known. Nil means that nobody
 	// is asked.
 	Again func(*dlq.Found) string
-	// Report is told the counts after each parcel; nil: nobody is.
+	// Report is told the counts after each parcel. Nil means that nobody is.
 	Report func(Report)
-	// CutOff is told that the last run was cut off, and how long it takes to look which of its letters have arrived; nil:
-	// nobody is.
+	// CutOff is told that the last run was cut off, and how long it takes to look which of its letters have arrived. Nil
+	// means that nobody is.
 	CutOff func(wait time.Duration)
-	// Stray is told each letter that is not of the record it names; nil: nobody is. A later run may tell of it again too.
+	// Stray is told each letter that is not of the record it names. Nil means that nobody is. A later run may tell of it again too.
 	Stray func(Stray)
-	// Refused is told each letter that its topic does not take; nil: nobody is. A letter may be told of again by a later run
+	// Refused is told each letter that its topic does not take. Nil means that nobody is. A letter may be told of again by a later run
 	// when this one is cut off.
 	Refused func(Refusal)
 }

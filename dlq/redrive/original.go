@@ -26,7 +26,7 @@ func newOriginals(log dlq.Log) *originals {
 	return &originals{log: log, topics: map[string]kafka.Topic{}, bounds: map[record.Partition]dlq.Span{}}
 }
 
-// doubt tells what speaks against that a letter is of the record that it names, empty: nothing. Such a letter is driven back by
+// doubt tells what speaks against that a letter is of the record that it names. Empty means nothing. Such a letter is driven back by
 // no selection.
 func doubt(ctx context.Context, log dlq.Log, f *dlq.Found) (string, error) {
 	letters := []item{{Found: *f}}

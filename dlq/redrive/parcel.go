@@ -28,9 +28,9 @@ type parcel struct {
 // item is a letter on its way back.
 type item struct {
 	dlq.Found
-	again   string        // the reason for which it would come back, empty: none is known
+	again   string        // the reason for which it would come back. Empty means that none is known.
 	message kafka.Message // the record that it goes back as
-	wrong   string        // what speaks against that it is of the record it names, empty: nothing
+	wrong   string        // what speaks against that it is of the record it names. Empty means nothing.
 	gone    bool          // its topic has the record no more: nothing could be compared
 	done    bool          // it has gone back
 	refused bool          // its topic does not take it: it stays

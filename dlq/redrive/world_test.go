@@ -23,12 +23,12 @@ type world struct {
 
 	own     string                       // the selection that runs
 	effects int                          // commits and requests to produce so far
-	failAt  int                          // fail from this effect on, 0: never
+	failAt  int                          // fail from this effect on. Zero means never.
 	late    bool                         // the first one that fails has its effect all the same
 	lasts   bool                         // all that follow fail too: the process is gone
-	rate    int                          // makes parcels of so many letters, 0: the usual
+	rate    int                          // makes parcels of so many letters. Zero means the usual.
 	half    bool                         // a request to produce that fails has written its first half
-	refuses func(*kafka.Message) bool    // nil: every record is taken
+	refuses func(*kafka.Message) bool    // Nil means that every record is taken.
 	first   int64                        // the first offset of the dead-letter topic that is still there
 	expired map[record.Partition]int64   // the first offsets of source partitions that are still there
 	gaps    map[record.Partition][]int64 // offsets that compaction has taken

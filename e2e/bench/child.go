@@ -25,7 +25,7 @@ type task struct {
 	Ends          []int64 // of the log
 	From          string  // the database whose buckets are inserted again
 	Parallel      int
-	Kafka, Server int32 // process ids, 0: not known
+	Kafka, Server int32 // process ids. Zero means unknown.
 }
 
 // outcome is what such a process tells of its work; it is measured by the process itself, because what it does before and

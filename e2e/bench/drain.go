@@ -22,7 +22,7 @@ type Bench struct {
 	Self     []string
 	// Settings are further ones of the consumer.
 	Settings harness.Settings
-	// Profiles is a folder for processor profiles of the consumer, <peer>-<round>.pprof; empty: none are taken.
+	// Profiles is a folder for processor profiles of the consumer, <peer>-<round>.pprof. Empty means that none are taken.
 	Profiles string
 	// Log gets a line for each step.
 	Log io.Writer

@@ -47,7 +47,7 @@ func (b *Bench) Follow(ctx context.Context, topic, database string) (*Follower, 
 // Progress is how many documents it has inserted and committed so far, and in how many calls.
 func (f *Follower) Progress() (documents, calls float64) { return lastProgress(f.Log()) }
 
-// lastProgress reads the last whole line that tells of progress; 0: there is none yet.
+// lastProgress reads the last whole line that tells of progress. Zero means that there is none yet.
 func lastProgress(log string) (documents, calls float64) {
 	whole := log[:strings.LastIndexByte(log, '\n')+1]
 	if at := strings.LastIndex(whole, followMark); at >= 0 {

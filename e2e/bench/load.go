@@ -24,7 +24,7 @@ type Load struct {
 	Series int `json:"series"`
 	// Fields is the number of numbers in an event.
 	Fields int `json:"fields"`
-	// EventBytes is the length that shorter events are brought to by a text; 0: they stay as they are.
+	// EventBytes is the length that shorter events are brought to by a text. Zero means that they stay as they are.
 	EventBytes int `json:"event_bytes"`
 	// Order is InOrder or Shuffled.
 	Order string `json:"order"`

@@ -27,7 +27,7 @@ type profiler struct {
 	done    chan struct{}
 }
 
-// startProfiler begins with the process that has the settings; nil: no profiles are wanted.
+// startProfiler begins with the process that has the settings. Nil means that no profiles are wanted.
 func (b *Bench) startProfiler(d Drain, address string) *profiler {
 	if b.Profiles == "" {
 		return nil

@@ -34,15 +34,15 @@ type Summary struct {
 	// Rate is measurements a second, RatePerCore those for each second of own processor time.
 	Rate        Spread `json:"rate"`
 	RatePerCore Spread `json:"rate_per_core"`
-	// CPU, ServerCPU and KafkaCPU are microseconds of processor time for each measurement; nil: not known.
+	// CPU, ServerCPU and KafkaCPU are microseconds of processor time for each measurement. Nil means unknown.
 	CPU       Spread  `json:"cpu_us"`
 	ServerCPU *Spread `json:"server_cpu_us,omitempty"`
 	KafkaCPU  *Spread `json:"kafka_cpu_us,omitempty"`
-	// Data, Disk, Indexes are bytes for each measurement in the last round; 0: not known.
+	// Data, Disk, Indexes are bytes for each measurement in the last round. Zero means unknown.
 	Data    float64 `json:"data_bytes"`
 	Disk    float64 `json:"disk_bytes"`
 	Indexes float64 `json:"index_bytes"`
-	// Documents of the last round, and the most memory of all rounds in bytes; 0: not known.
+	// Documents of the last round, and the most memory of all rounds in bytes. Zero means unknown.
 	Documents   int64 `json:"documents"`
 	MaxResident int64 `json:"max_resident_bytes"`
 	// Complete: in every round each measurement was stored once.
@@ -137,7 +137,7 @@ func (r Result) each(d time.Duration) float64 {
 	return float64(d) / float64(time.Microsecond) / float64(r.Measurements)
 }
 
-// eachOf is the spread of times for each measurement; nil: one of them is not known.
+// eachOf is the spread of times for each measurement. Nil means that one of them is not known.
 func eachOf(r Result, times []*time.Duration) *Spread {
 	var figures []float64
 	for _, t := range times {

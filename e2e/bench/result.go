@@ -35,11 +35,11 @@ type Result struct {
 	// CPU is the processor time, user and system, of the peer's own process: of waterwheel from its start to its end, of the
 	// others while Wall lasts.
 	CPU time.Duration `json:"cpu_ns"`
-	// ServerCPU and KafkaCPU are those of MongoDB's and Kafka's processes meanwhile; nil: they are not on this machine, or
+	// ServerCPU and KafkaCPU are those of MongoDB's and Kafka's processes meanwhile. Nil means that they are not on this machine, or
 	// not processes of their own.
 	ServerCPU *time.Duration `json:"server_cpu_ns,omitempty"`
 	KafkaCPU  *time.Duration `json:"kafka_cpu_ns,omitempty"`
-	// MaxResident is the most memory, in bytes, that the process had resident; 0: the system does not tell.
+	// MaxResident is the most memory, in bytes, that the process had resident. Zero means that the system does not tell.
 	MaxResident int64 `json:"max_resident_bytes"`
 	// Stored is the number of measurements found stored (of Discard: that its consumer counts as stored), Missing that of those that are not, Doubled of those stored more
 	// than once.
@@ -57,7 +57,7 @@ type Result struct {
 type Size struct {
 	// Documents in it: buckets or measurements.
 	Documents int64 `json:"documents"`
-	// Data, Disk and Indexes are in bytes; 0: the server does not tell.
+	// Data, Disk and Indexes are in bytes. Zero means that the server does not tell.
 	Data    int64 `json:"data_bytes"`
 	Disk    int64 `json:"disk_bytes"`
 	Indexes int64 `json:"index_bytes"`

@@ -24,7 +24,7 @@ func OwnCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// CPUOf is the processor time that another process has used, in steps of the system's clock (10 ms on Linux); false: the
+// CPUOf is the processor time that another process has used, in steps of the system's clock (10 ms on Linux). False means that the
 // system does not tell.
 func CPUOf(ctx context.Context, pid int32) (time.Duration, bool) {
 	if pid == 0 {
@@ -41,7 +41,7 @@ func CPUOf(ctx context.Context, pid int32) (time.Duration, bool) {
 	return time.Duration((times.User + times.System) * float64(time.Second)), true
 }
 
-// MaxResidentOf is the most memory in bytes that a process has had resident; 0: the system does not tell. It does not ask
+// MaxResidentOf is the most memory in bytes that a process has had resident. Zero means that the system does not tell. It does not ask
 // for the rusage of a child, which begins with what its parent had.
 func MaxResidentOf(pid int) int64 {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
@@ -123,7 +123,7 @@ func startMeter(ctx context.Context, pids ...int32) *meter {
 	return m
 }
 
-// used is what process n has used since; nil: it is not known.
+// used is what process n has used since. Nil means that it is not known.
 func (m *meter) used(ctx context.Context, n int) *time.Duration {
 	now, ok := CPUOf(ctx, m.pids[n])
 	if !ok || !m.known[n] {

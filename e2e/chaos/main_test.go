@@ -13,7 +13,7 @@ var outageTime = flag.Duration("outage", 0, "how long an outage lasts; 0: none i
 
 // world is what the tests share; it does not change once they run.
 var world struct {
-	cluster  *harness.Cluster // nil: no outage is to be tried
+	cluster  *harness.Cluster // Nil means that no outage is to be tried.
 	mongoURI string
 	binary   string
 	dir      string

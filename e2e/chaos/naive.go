@@ -58,7 +58,7 @@ func Naive() error {
 	return nil
 }
 
-// insert tries until the documents are inserted; false: the process is to end.
+// insert tries until the documents are inserted. False means that the process is to end.
 func insert(ctx context.Context, collection *mongo.Collection, documents []any) bool {
 	for len(documents) > 0 {
 		_, err := collection.InsertMany(ctx, documents)

@@ -25,7 +25,7 @@ type outage struct {
 	steady bool
 	// partial tells that some partitions go on.
 	partial bool
-	// stalled is the metric that stands still meanwhile; empty: the measurements stored.
+	// stalled is the metric that stands still meanwhile. Empty means the measurements stored.
 	stalled string
 	// answer, when set, is what MongoDB answers every write of a bucket meanwhile; begin and end are made of it.
 	answer *refuser.Refusal

@@ -26,8 +26,8 @@ type bucket struct {
 			Last      int64         `bson:"last"`
 			Offsets   []bson.Binary `bson:"offsets"`
 		} `bson:"source"`
-		Segment   *segment   `bson:"segment"`    // nil: it is none
-		Compacted *compacted `bson:"compaction"` // nil: it was not made of segments
+		Segment   *segment   `bson:"segment"`    // Nil means that it is none.
+		Compacted *compacted `bson:"compaction"` // Nil means that it was not made of segments.
 	} `bson:"control"`
 	Meta bson.RawValue `bson:"meta"`
 	Data bson.Raw      `bson:"data"`

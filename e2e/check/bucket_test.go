@@ -93,7 +93,7 @@ func TestAcceptsWhatIsRight(t *testing.T) {
 // TestNoticesWhatIsWrong changes one thing at a time in a bucket that is right: each must be noticed, by its name.
 func TestNoticesWhatIsWrong(t *testing.T) {
 	for path, change := range map[string]struct {
-		value any // nil: the field is removed
+		value any // Nil means that the field is removed.
 		fault string
 	}{
 		"_id":                       {bson.ObjectID{1}, "_id has time"},

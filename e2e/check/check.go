@@ -19,7 +19,7 @@ type Source struct {
 	// Database and Topic; the buckets are in the collection <topic>.buckets, the letters in the topic <topic>.dlq.
 	Database, Topic string
 	Group           string
-	// Fate tells what must become of a record of this value; false: nobody made it.
+	// Fate tells what must become of a record of this value. False means that nobody made it.
 	Fate func(value []byte) (events.Fate, bool)
 }
 
@@ -123,7 +123,7 @@ func (j *judgement) readBuckets(ctx context.Context) error {
 	return errRestless
 }
 
-// readOnce reads everything stored. False: it is not sure that it was taken for what it is.
+// readOnce reads everything stored. False means that it may have read it while it changed.
 func (j *judgement) readOnce(ctx context.Context, database *mongo.Database) (bool, error) {
 	c, err := beginCalm(ctx, database, j.source.Topic)
 	if err != nil {

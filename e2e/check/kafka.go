@@ -55,7 +55,7 @@ type Topic struct {
 	Partitions int32
 }
 
-// Topic asks for a topic; false: there is none.
+// Topic asks for a topic. False means that there is none.
 func (k *Kafka) Topic(ctx context.Context, name string) (Topic, bool, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	asked := kmsg.NewMetadataRequestTopic()

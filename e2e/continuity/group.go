@@ -131,7 +131,7 @@ func (g *group) awaitRest(ctx context.Context) (owners, error) {
 	return by, err
 }
 
-// look asks all members what they have; false: the group is not at rest.
+// look asks all members what they have. False means that the group is not at rest.
 func (g *group) look(ctx context.Context) (owners, bool) {
 	by := owners{}
 	for slot, process := range g.members {

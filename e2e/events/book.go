@@ -22,7 +22,7 @@ func (b *Book) Add(e Event) Event {
 	return e
 }
 
-// Fate looks a record's value up; false: nobody made it.
+// Fate looks a record's value up. False means that nobody made it.
 func (b *Book) Fate(value []byte) (Fate, bool) {
 	if value == nil {
 		return Fate{}, true

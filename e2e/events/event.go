@@ -10,13 +10,13 @@ import (
 // Event is one Kafka record to be, and its fate.
 type Event struct {
 	Key   []byte
-	Value []byte // nil: a tombstone
+	Value []byte // Nil means a tombstone.
 	Fate  Fate
 }
 
 // Fate is what must become of a record. A record without reason and parts is a tombstone: skipped.
 type Fate struct {
-	// Reason of the letter the whole record becomes; empty: none.
+	// Reason of the letter the whole record becomes. Empty means none.
 	Reason string
 	// Parts are the elements of an array record in their order; an object record has one.
 	Parts []Part
@@ -26,7 +26,7 @@ type Fate struct {
 
 // Part is one element of a record.
 type Part struct {
-	// Reading must be stored; nil: the element becomes a letter.
+	// Reading must be stored. Nil means that the element becomes a letter.
 	Reading *Reading
 	// Reason of the letter, when Reading is nil, and Value its bytes.
 	Reason string

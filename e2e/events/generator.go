@@ -14,8 +14,8 @@ type Options struct {
 	Step  time.Duration
 	// MaxBytes is the consumer's EVENT_MAX_BYTES.
 	MaxBytes int
-	// Late and VeryLate are the shares of readings that come up to ten minutes, and three hours, after their time; 0 and 0:
-	// the usual few of each.
+	// Late and VeryLate are the shares of readings that come up to ten minutes, and three hours, after their time. Two zeros
+	// mean the usual few of each.
 	Late, VeryLate float64
 	// Seed makes the same events again.
 	Seed uint64

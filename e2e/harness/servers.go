@@ -31,7 +31,7 @@ type Servers struct {
 	mongo *embedded.Mongo
 	admin *kafka.Client
 	slow  bool
-	watch *keys.Watch // nil: what the program sends is not read
+	watch *keys.Watch // Nil means that what the program sends is not read.
 }
 
 // StartServers starts what is not given, and asks what is given for an answer. The caller closes it.
@@ -66,7 +66,7 @@ func (s *Servers) watchKeys() (err error) {
 	return nil
 }
 
-// single is the URI of a given MongoDB at one address, without TLS. Nil: it is another one.
+// single is the URI of a given MongoDB at one address, without TLS. Nil means that it is another one.
 func (s *Servers) single() *url.URL {
 	uri, err := url.Parse(s.MongoURI)
 	if err != nil || !s.GivenMongo || strings.Contains(uri.Host, ",") || uri.Scheme != "mongodb" || strings.Contains(uri.RawQuery, "tls=true") {

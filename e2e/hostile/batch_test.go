@@ -26,7 +26,7 @@ const (
 type record struct {
 	offset     int64 // from the batch's first
 	key, value []byte
-	headers    []byte // from their number on; nil: no headers
+	headers    []byte // from their number on. Nil means no headers.
 	fields     []byte // from the key on, instead of these
 	lie        int    // added to the length that is said before it
 }

@@ -29,7 +29,7 @@ func (r *trial) startWithin(limit int64, pairs ...string) *harness.Consumer {
 	return r.start(append(pairs, "MEMORY_LIMIT", fmt.Sprint(limit))...)
 }
 
-// memoryGroup makes a cgroup, of version 1 or 2, that may use so many bytes; empty: it may not be made here.
+// memoryGroup makes a cgroup, of version 1 or 2, that may use so many bytes. Empty means that it may not be made here.
 func memoryGroup(t *testing.T, bytes int64) string {
 	t.Helper()
 	for _, kind := range []struct{ parent, file string }{

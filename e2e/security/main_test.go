@@ -17,7 +17,7 @@ import (
 // world is what all tests share; it does not change once they run.
 var world struct {
 	servers *harness.Servers // its Kafka is the plain listener, where everybody may do everything
-	cluster *harness.Cluster // nil: Kafka's jars are not given
+	cluster *harness.Cluster // Nil means that Kafka's jars are not given.
 	admin   *kgo.Client
 	files   files
 	signer  *signer

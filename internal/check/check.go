@@ -18,26 +18,26 @@ import (
 
 // Options are what to look at.
 type Options struct {
-	// Kafka and Database are the servers; nil: it does not answer.
+	// Kafka and Database are the servers. Nil means that the server does not answer.
 	Kafka    *kafka.Scanner
 	Database *sink.Database
 
-	// User has logged in to Kafka; empty: nobody has.
+	// User has logged in to Kafka. Empty means that nobody has.
 	User    string
 	GroupID string
 	Topics  []Topic
 	// Begins says where a group without offsets begins, OutOfRange what is done about offsets beyond the log's end.
 	Begins     string
 	OutOfRange claim.OutOfRange
-	// Letters are the settings of dead letters; nil: there are none.
+	// Letters are the settings of dead letters. Nil means that there are none.
 	Letters *dlq.Options
 
 	// MetaIndexes are the paths of META_INDEXES.
 	MetaIndexes []string
-	// Filter is a filter on measurements whose cost is of interest; nil: none.
+	// Filter is a filter on measurements whose cost is of interest. Nil means none.
 	Filter bson.Raw
 
-	// Sample is how many of the newest records of each topic are decoded; 0: none.
+	// Sample is how many of the newest records of each topic are decoded. Zero means none.
 	Sample int
 	// Progress begins to tell how far the sample of a topic is, and returns what tells it and what ends that.
 	Progress func(topic string) (at func(done int), end func())
@@ -55,7 +55,7 @@ type Topic struct {
 type look struct {
 	Options
 	*Findings
-	clusterID string                              // empty: Kafka does not answer
+	clusterID string                              // Empty means that Kafka does not answer.
 	spans     map[string][]dlq.Span               // of the topics that can be read
 	longest   int                                 // record of these topics, in bytes
 	documents map[record.Partition]claim.Document // what MongoDB has of the partitions

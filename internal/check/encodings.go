@@ -169,7 +169,7 @@ func readDocument(value []byte) (object, bool) {
 	return list[0], true
 }
 
-// readJSON reads JSON objects and the objects of arrays, of one JSON text or of several. False: it is something else.
+// readJSON reads JSON objects and the objects of arrays, of one JSON text or of several. False means that it is something else.
 func readJSON(text []byte) (list []object, ok bool) {
 	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		return nil, false

@@ -78,7 +78,7 @@ func readFeed(in io.Reader) (values [][]byte, whole bool, err error) {
 	return values, whole, nil
 }
 
-// readLines cuts a feed into its lines. False: the first begins a JSON text of several, or holds several records.
+// readLines cuts a feed into its lines. False means that the first begins a JSON text of several, or holds several records.
 func readLines(text []byte) (values [][]byte, isLines bool) {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {

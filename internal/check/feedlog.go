@@ -13,7 +13,7 @@ type loggedRecord struct {
 	partition int32
 }
 
-// asLogged reads values as records that kcat -J has printed: with key, payload, partition, timestamp and headers. False: some is
+// asLogged reads values as records that kcat -J has printed: with key, payload, partition, timestamp and headers. False means that some is
 // something else.
 func asLogged(values [][]byte) (list []loggedRecord, ok bool) {
 	for i, value := range values {

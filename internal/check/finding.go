@@ -18,7 +18,7 @@ type Finding struct {
 	State   State  `json:"state"`
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
-	// WayOut says what to do about it; empty: nothing.
+	// WayOut says what to do about it. Empty means nothing.
 	WayOut string `json:"wayOut,omitempty"`
 }
 

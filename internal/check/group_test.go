@@ -37,10 +37,10 @@ func TestRunCheckAndVerifyAgree(t *testing.T) {
 		committed claim.Committed
 		document  claim.Document
 		policy    claim.OutOfRange
-		state     State // of the only finding; empty: there is none
+		state     State // of the only finding. Empty means that there is none.
 		text      string
 		lag       int64
-		verified  int64 // up to which offset; -1: refused
+		verified  int64 // up to which offset. -1 means refused.
 	}{
 		"ours":                {claim.Committed{Offset: 50, Metadata: ours.String()}, document, "stop", "", "", 50, 50},
 		"a reset":             {claim.Committed{Offset: 50}, document, "stop", "", "", 50, 50},

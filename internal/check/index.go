@@ -77,7 +77,7 @@ func (l *look) metaIndexes(subject string, list sink.IndexList) {
 	}
 }
 
-// cost lets MongoDB say what the filter costs; nil: it does not.
+// cost lets MongoDB say what the filter costs. Nil means that it does not.
 func (l *look) cost(ctx context.Context, subject, name string, o timeseries.Options) *reader.Cost {
 	filter, err := o.BucketFilter(l.Filter)
 	if err != nil { // Advise says the same

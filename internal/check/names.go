@@ -89,7 +89,7 @@ func classOf(path string) class {
 	return unnamed
 }
 
-// headOf is the word that says what a name is of, without what stands behind it; empty: there is nothing else.
+// headOf is the word that says what a name is of, without what stands behind it. Empty means that there is nothing else.
 func headOf(list []string) (head string, identified bool) {
 	for len(list) > 0 && in(identityWords, list[len(list)-1]) {
 		list, identified = list[:len(list)-1], true

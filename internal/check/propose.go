@@ -35,7 +35,7 @@ type Proposal struct {
 	// Because says what the confidence rests on, Means what choosing these settings means where they are one of two choices.
 	Because []string `json:"because,omitempty"`
 	Means   string   `json:"means,omitempty"`
-	// Loses is what of the events would be lost, or could not be used; empty: nothing that the sample shows.
+	// Loses is what of the events would be lost, or could not be used. Empty means nothing that the sample shows.
 	Loses []string `json:"loses,omitempty"`
 	// Measurements and Letters are what the events that were tried become; Series of the measurements.
 	Measurements int `json:"measurements"`
@@ -205,7 +205,7 @@ func (p *proposer) decide(r *reading, options measurement.Options, named naming)
 	return a
 }
 
-// proposal is what becomes of the events with some options; false: nothing.
+// proposal is what becomes of the events with some options. False means that nothing does.
 func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Proposal, bool) {
 	if p.readsNumbers(o) {
 		o.Numbers = measurement.NumbersInText

@@ -23,10 +23,10 @@ type form struct {
 	rowKeys bool
 	// within means that meta may have parts from inside the events as well.
 	within bool
-	// text is the path from the top of a text that holds the events as JSON, list of a list of them; empty: the events are found.
-	// envelope is the path of the object in which they lie, in an envelope that is known.
+	// text is the path from the top of a text that holds the events as JSON, list of a list of them. Empty means that the events are
+	// found without it. envelope is the path of the object in which they lie, in an envelope that is known.
 	text, list, envelope string
-	// why says why no settings store the events, empty: some do.
+	// why says why no settings store the events. Empty means that some do.
 	why string
 }
 
@@ -213,7 +213,7 @@ func readings(f form) (form, bool) {
 	return f, true
 }
 
-// readings is the list that holds readings: objects with a number in them in half of the events; empty: there is none.
+// readings is the list that holds readings: objects with a number in them in half of the events. Empty means that there is none.
 func (v view) readings() string {
 	for _, l := range v.leaves() {
 		if l.rows*2 < v.n || strings.Contains(l.path, "[]") {

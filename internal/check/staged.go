@@ -185,7 +185,7 @@ func (p *proposer) readsNumbers(o measurement.Options) bool {
 	return found
 }
 
-// onlyObject is the object that holds all fields of events found in a list or text; empty: there are others beside it, or none.
+// onlyObject is the object that holds all fields of events found in a list or text. Empty means that there are others beside it, or none.
 func (p *proposer) onlyObject(o measurement.Options) (name string) {
 	if !p.unfolded {
 		return ""

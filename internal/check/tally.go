@@ -22,7 +22,7 @@ type tally struct {
 // tried bounds how many different series and keys of a tally are kept.
 const triedValues = 1 << 16
 
-// try decodes records with other options; false: they cannot be set.
+// try decodes records with other options. False means that they cannot be set.
 func (p *proposer) try(o measurement.Options, list []keptRecord) (tally, bool) {
 	o, collection := p.stored(o)
 	decoder, err := measurement.New(o)

@@ -103,7 +103,7 @@ func (e *evidence) schemaOf(schema object, path string, depth int) {
 	}
 }
 
-// read is the number that a decimal's text stands for; empty: it stands for none.
+// read is the number that a decimal's text stands for. Empty means that it stands for none.
 func (d decimal) read(text string) string {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) == 0 || len(raw) > 16 || d.scale < 0 || d.scale > 30 {

@@ -40,7 +40,7 @@ func (l *look) topics(ctx context.Context) {
 	}
 }
 
-// topic looks at a topic's partitions and reads the last record of each; nil: it cannot be read.
+// topic looks at a topic's partitions and reads the last record of each. Nil means that it cannot be read.
 func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 	subject := "topic " + topic
 	answers, err := l.Kafka.Topics(ctx, topic)

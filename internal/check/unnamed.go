@@ -62,7 +62,7 @@ func (n *namer) fleetingThings() (list []candidate) {
 	return list
 }
 
-// rest is the identity of some parts, else of what says where things are, and which of their quantities; nil: nothing does.
+// rest is the identity of some parts, else of what says where things are, and which of their quantities. Nil means that nothing does.
 func (n *namer) rest(parts []metaPart) *identity {
 	if len(parts) == 0 {
 		parts = n.join(nil, n.of(carrier, location, aspect)...)
@@ -167,7 +167,7 @@ func (n *namer) nothing() naming {
 	return naming{found: none}
 }
 
-// finest is the field with the most values, of those whose names say nothing and whose values may be names. False: there is none.
+// finest is the field with the most values, of those whose names say nothing and whose values may be names. False means that there is none.
 func (n *namer) finest() (best candidate, ok bool) {
 	for _, c := range n.other {
 		if n.view.n >= fewEvents && c.mayName() && (!ok || c.values.values() > best.values.values()) {
@@ -200,7 +200,7 @@ func (n *namer) askOther(c candidate, without identity) naming {
 	return naming{question: fmt.Sprintf("no field is called as what is measured, but %s may say it", c.path), choices: []identity{with, without}}
 }
 
-// header is a header whose values come back and are several; empty: there is none.
+// header is a header whose values come back and are several. Empty means that there is none.
 func (v view) header() string {
 	for _, name := range slices.Sorted(maps.Keys(v.headers)) {
 		values := v.headers[name]

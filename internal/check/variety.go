@@ -44,7 +44,7 @@ func newVariety() *variety {
 	return &variety{metas: newDistinct(seriesCounted), paths: map[string]*distinct{}}
 }
 
-// add counts one meta; Type 0: absent.
+// add counts one meta. Type 0 means absent.
 func (v *variety) add(meta bson.RawValue, partition int32) {
 	v.metas.add(hashMeta(meta), uint64(partition))
 	if meta.Type != 0 {

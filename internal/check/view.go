@@ -5,7 +5,7 @@ import "strings"
 // view is the evidence of one object of the events, which may be the whole event: of the root that settings name.
 type view struct {
 	*evidence
-	root string // absolute path; empty: the event's top
+	root string // absolute path. Empty means the event's top.
 	n    int    // events that have it
 }
 

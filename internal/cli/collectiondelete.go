@@ -198,7 +198,7 @@ type expireFlags struct {
 	confirmation
 }
 
-// moment is --before; zero: it is not given.
+// moment is --before. Zero means that it is not given.
 func (f *expireFlags) moment() (time.Time, error) { return parseWhen("--before", f.before, time.Now()) }
 
 func (p *Program) expireCommand() *cobra.Command {

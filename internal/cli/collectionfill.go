@@ -25,7 +25,7 @@ type FillView struct {
 	Staged     int64 `json:"stagedMeasurements"`
 	Ended      int64 `json:"endedSegments"`
 	Unfinished int64 `json:"unfinishedBuckets"`
-	// Bytes are the bytes of one measurement, uncompressed, on disk and in indexes; 0: not known. They are those of the mean bucket or
+	// Bytes are the sizes of one measurement, uncompressed, on disk and in indexes. Zero means unknown. They are those of the mean bucket or
 	// segment of all.
 	Bytes        float64 `json:"bytesPerMeasurement"`
 	StorageBytes float64 `json:"storageBytesPerMeasurement"`
@@ -33,13 +33,13 @@ type FillView struct {
 	// Oldest is rounded down, as buckets are.
 	Oldest time.Time `json:"oldest"`
 	Newest time.Time `json:"newest"`
-	// Advice says how new buckets would become fuller; empty: they are full enough, or it is not known.
+	// Advice says how new buckets would become fuller. Empty means that they are full enough, or it is not known.
 	Advice string `json:"advice,omitempty"`
 
 	covered, compacted int64 // sink.Holding.Covered and Compacted, of all
 }
 
-// fillOf adds up what was looked at; nil: nothing.
+// fillOf adds up what was looked at. Nil means nothing.
 func fillOf(holdings []sink.Holding, size sink.Size) *FillView {
 	fill, counts := FillView{All: true}, map[int32]int64{}
 	var oldest, newest int64

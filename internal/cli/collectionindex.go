@@ -89,7 +89,7 @@ type plannedIndex struct {
 	DryRun     bool            `json:"dryRun"`
 	Keys       json.RawMessage `json:"keys"`
 	BucketKeys json.RawMessage `json:"bucketKeys"`
-	// Deletes is what MongoDB would delete by it at once; nil: it deletes nothing.
+	// Deletes is what MongoDB would delete by it at once. Nil means that it deletes nothing.
 	Deletes *sink.Amount `json:"deletes,omitempty"`
 }
 
@@ -228,7 +228,7 @@ func (p *Program) still(what string) (stop func()) {
 // MadeIndex is what create-index did to a time series.
 type MadeIndex struct {
 	Series string    `json:"collection"`
-	Made   bool      `json:"made"` // false: it was there
+	Made   bool      `json:"made"` // False means that it was there.
 	Index  IndexView `json:"index"`
 	// Doubts say why the index may not do what its user expects, or what else it does.
 	Doubts []string `json:"doubts,omitempty"`

@@ -311,7 +311,7 @@ func printClosed(w io.Writer, left sink.Amount) {
 	}
 }
 
-// printEdited tells what became of an edit; nil: there was none.
+// printEdited tells what became of an edit. Nil means that there was none.
 func printEdited(w io.Writer, e *sink.Edited, done string) {
 	if e == nil {
 		fmt.Fprintln(w, "Nothing was changed.")

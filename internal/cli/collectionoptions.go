@@ -229,7 +229,7 @@ type OptionChange struct {
 	Before  OptionsView `json:"before"`
 	After   OptionsView `json:"after"`
 	Changed bool        `json:"changed"`
-	// DryRun tells that this is a plan, and Deletes what MongoDB would delete by it at once; nil: nothing.
+	// DryRun tells that this is a plan, and Deletes what MongoDB would delete by it at once. Nil means nothing.
 	DryRun  bool         `json:"dryRun,omitempty"`
 	Deletes *sink.Amount `json:"deletes,omitempty"`
 
@@ -250,7 +250,7 @@ func (c OptionChange) lasting() bool {
 // OptionsView are the options of a time series that can be changed.
 type OptionsView struct {
 	BucketingView
-	ExpireAfterSeconds int64 `json:"expireAfterSeconds"` // 0: never
+	ExpireAfterSeconds int64 `json:"expireAfterSeconds"` // Zero means never.
 }
 
 func optionsView(o timeseries.Options) OptionsView {

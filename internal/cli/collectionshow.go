@@ -151,18 +151,18 @@ type CollectionView struct {
 	TimeField          string         `json:"timeField"`
 	MetaField          string         `json:"metaField,omitempty"`
 	Bucketing          BucketingView  `json:"bucketing"`
-	ExpireAfterSeconds int64          `json:"expireAfterSeconds"` // 0: never
+	ExpireAfterSeconds int64          `json:"expireAfterSeconds"` // Zero means never.
 	View               sink.ViewState `json:"view"`
 	MaxCount           int32          `json:"bucketMaxCount"` // of the settings
 	// Size is the server's own figures, of all documents, which are buckets and segments.
 	sink.Size
 	// Sharding is how the buckets are spread over shards. Null means that the server is no router, or does not tell this user.
 	Sharding *ShardingView `json:"sharding,omitempty"`
-	// Fill is what the buckets looked at say of all; nil: there are none.
+	// Fill is what the buckets looked at say of all. Nil means that there are none.
 	Fill *FillView `json:"fill,omitempty"`
 	// Indexes are the indexes of the buckets, in the terms of measurements.
 	Indexes IndexesView `json:"indexes"`
-	// Newest is how many buckets and segments of a partition were looked at, at most; 0: all.
+	// Newest is how many buckets and segments of a partition were looked at, at most. Zero means all.
 	Newest     int64           `json:"newest"`
 	Partitions []HeldPartition `json:"partitions"`
 }
@@ -170,7 +170,7 @@ type CollectionView struct {
 // HeldPartition is what a collection holds of one source partition, and the claim on it.
 type HeldPartition struct {
 	Topic     string `json:"topic,omitempty"`
-	TopicID   string `json:"topicId,omitempty"` // empty: buckets without source, which no consumer touches
+	TopicID   string `json:"topicId,omitempty"` // Empty means buckets without source, which no consumer touches.
 	Partition int32  `json:"partition"`
 	sink.Holding
 	Claim *ClaimView `json:"claim,omitempty"`

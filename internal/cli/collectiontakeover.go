@@ -51,13 +51,13 @@ func (p *Program) takeoverCommand() *cobra.Command {
 // claimStore is where claims are read and given to another group; *sink.Database is one.
 type claimStore interface {
 	claimSource
-	// TakeOver gives one partition to a group; false: its document is not as seen any more.
+	// TakeOver gives one partition to a group. False means that its document is not as seen any more.
 	TakeOver(ctx context.Context, series string, seen sink.PartitionDocument, group string) (bool, error)
 }
 
 // groupStates tells of the consumer groups of a cluster; *kafka.Client is one.
 type groupStates interface {
-	// Members describes the members of a group; none: Kafka calls it Empty or Dead.
+	// Members describes the members of a group. It has none if Kafka calls it Empty or Dead.
 	Members(ctx context.Context, group string) ([]kafka.Member, error)
 }
 

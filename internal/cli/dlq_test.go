@@ -177,7 +177,7 @@ func TestRedriveSaysWhatWouldComeBack(t *testing.T) {
 func TestReasonsThatNoLetterHasAreTold(t *testing.T) {
 	for _, c := range []struct {
 		asked []string
-		want  string // the reason warned of; empty: none
+		want  string // the reason warned of. Empty means none.
 	}{
 		{nil, ""}, {[]string{"bad_time", "internal_error"}, ""}, {[]string{"theirs"}, ""}, {[]string{"bad_time", "bad-time"}, `"bad-time"`},
 	} {

@@ -22,7 +22,7 @@ type LetterRow struct {
 	// Letter is its place in the dead-letter topic, From the place of its record: topic/partition/offset.
 	Letter string `json:"letter"`
 	From   string `json:"from"`
-	// Part is the index in an array record, nil: the whole record.
+	// Part is the index in an array record. Nil means the whole record.
 	Part    *int32    `json:"part,omitempty"`
 	Time    time.Time `json:"time"`
 	Reason  string    `json:"reason"`
@@ -104,7 +104,7 @@ func (p *Program) listLetters(ctx context.Context, from *letters, filter *dlq.Fi
 // letterList prints rows, all of them or the last ones.
 type letterList struct {
 	out               io.Writer
-	table             *text.Table // nil: JSON
+	table             *text.Table // Nil means JSON.
 	limit             int
 	last              []LetterRow // a ring of limit rows
 	selected, written int

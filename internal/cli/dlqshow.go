@@ -128,7 +128,7 @@ func (r retrial) decoderOf(l *record.Letter) *measurement.Decoder {
 	return cmp.Or(r.decoders[l.Topic], r.decoders[""])
 }
 
-// of is what the present settings find wrong with a letter's record; nil: nothing.
+// of is what the present settings find wrong with a letter's record. Nil means nothing.
 func (r retrial) of(f *dlq.Found) *measurement.DecodeError {
 	l := &f.Letter
 	results, err := r.decoderOf(l).TryDecode(record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: record.EncodeHeaders(f.Headers)})
@@ -144,7 +144,7 @@ func (r retrial) of(f *dlq.Found) *measurement.DecodeError {
 	return nil
 }
 
-// reason is that for which a letter's record would become a letter again; empty: none is known.
+// reason is that for which a letter's record would become a letter again. Empty means that none is known.
 func (r retrial) reason(f *dlq.Found) string {
 	if wrong := r.of(f); wrong != nil {
 		return string(wrong.Reason)
@@ -229,7 +229,7 @@ type ShownLetter struct {
 	Key     []byte          `json:"key"`
 	Value   []byte          `json:"value"`
 	Headers []record.Header `json:"headers"`
-	// Path leads to the field that is wrong; Now is what the present settings find wrong, empty: nothing.
+	// Path leads to the field that is wrong; Now is what the present settings find wrong. Empty means nothing.
 	Path string `json:"path,omitempty"`
 	Now  string `json:"now,omitempty"`
 	// Text is the value where it is text, perhaps behind its producer's compression.

@@ -59,7 +59,7 @@ func TestOnlyTheConfirmedIsDone(t *testing.T) {
 func TestWhatRunsDryIsDoneOnceConfirmed(t *testing.T) {
 	for name, c := range map[string]struct {
 		told   confirmation
-		answer string // at the terminal; empty: there is none
+		answer string // at the terminal. Empty means that there is none.
 		ends   error  // how the dry run ends
 		want   string
 		err    error

@@ -15,7 +15,7 @@ const RepeatAfter = 10 * time.Second
 // maxRemembered bounds the lines that are told apart. Beyond it all are forgotten, and at worst written once more.
 const maxRemembered = 1000
 
-// newLogger writes lines of at least the level (debug, info, warn, error); format text or json, empty: text for a person,
+// newLogger writes lines of at least the level (debug, info, warn, error); format text or json. Empty means text for a person,
 // json for a machine.
 func newLogger(w io.Writer, level, format string, onTerminal bool) *slog.Logger {
 	var least slog.Level

@@ -262,7 +262,7 @@ func noSuchSeries(ctx context.Context, database *sink.Database, name string) err
 		database.Name(), name, text.List(names))
 }
 
-// timeRange is what --from, --to and --last ask for; zero: no bound.
+// timeRange is what --from, --to and --last ask for. Zero means no bound.
 type timeRange struct{ from, to time.Time }
 
 // parseRange reads the flags: --last counts back from --to, or from now.
@@ -292,7 +292,7 @@ func parseRange(from, to, last string, now time.Time) (r timeRange, err error) {
 	return r, nil
 }
 
-// String says it for a sentence; empty: no bound.
+// String says it for a sentence. Empty means no bound.
 func (r timeRange) String() (s string) {
 	if !r.from.IsZero() {
 		s = " from " + r.from.UTC().Format(time.RFC3339)

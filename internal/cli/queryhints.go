@@ -113,7 +113,7 @@ func (r *querying) paths() (all []string) {
 	return slices.Compact(slices.Sorted(slices.Values(append(all, advice.Misses...))))
 }
 
-// mistaken says that a path of the query is in no meta of the sample; empty: it is in one, or no meta has parts.
+// mistaken says that a path of the query is in no meta of the sample. Empty means that it is in one, or no meta has parts.
 func (s sampled) mistaken(path string, o timeseries.Options) string {
 	name, within := strings.CutPrefix(path, o.MetaField+".")
 	first, _, _ := strings.Cut(name, ".")

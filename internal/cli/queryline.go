@@ -12,7 +12,7 @@ import (
 
 // queryWords are the words of a command line of query.
 type queryWords struct {
-	collection string // empty: KAFKA_TOPICS says which
+	collection string // Empty means that KAFKA_TOPICS says which.
 	conditions []condition
 	fields     []string
 }
@@ -126,7 +126,7 @@ func parseJSON(text string) (bson.RawValue, error) {
 	return d.Lookup("v"), nil
 }
 
-// filter is what the conditions and a filter in Extended JSON select together, in the words of measurements. Empty: all.
+// filter is what the conditions and a filter in Extended JSON select together, in the words of measurements. Empty means all.
 func (q *queryWords) filter(metaField string, also bson.D) (bson.D, error) {
 	if metaField == "" && len(q.conditions) > 0 {
 		return nil, usageError{fmt.Errorf("%s: the measurements of this time series have no meta to filter by", q.conditions[0].word)}

@@ -35,8 +35,8 @@ type querying struct {
 	p     *Program
 	from  measurementSource
 	out   *bufio.Writer
-	rows  rows.Writer // nil: no rows are printed
-	plot  *plot.Plot  // nil: nothing is drawn
+	rows  rows.Writer // Nil means that no rows are printed.
+	plot  *plot.Plot  // Nil means that nothing is drawn.
 	label func(meta bson.RawValue) string
 
 	found      int64

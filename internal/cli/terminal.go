@@ -20,7 +20,7 @@ const (
 	tallestPlot  = 30
 )
 
-// terminal is what standard output is shown on; zero: nobody looks, or it is not known.
+// terminal is what standard output is shown on. Zero means that nobody looks, or it is not known.
 type terminal struct{ width, height int }
 
 // terminalOf looks at a file.

@@ -72,7 +72,7 @@ func helpCommand(about *cobra.Command) *cobra.Command {
 	}
 }
 
-// commandNamed is the command of a name among those of a command; nil: it has none.
+// commandNamed is the command of a name among those of a command. Nil means that it has none.
 func commandNamed(of *cobra.Command, name string) *cobra.Command {
 	for _, c := range of.Commands() {
 		if c.Name() == name || c.HasAlias(name) {

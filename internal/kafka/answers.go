@@ -20,7 +20,7 @@ const (
 // keeps its answer. And nobody else may keep a record's bytes beyond its release, for what was compressed is overwritten then
 // as well: letters, what a redrive carries and what check keeps are copies.
 type answerMemory struct {
-	size int       // of each, in bytes; 0: nothing is lent
+	size int       // of each, in bytes. Zero means that nothing is lent.
 	pool sync.Pool // of *[]byte
 }
 
@@ -33,7 +33,7 @@ func newAnswerMemory(fetchBytes int) *answerMemory {
 	return &answerMemory{size: size}
 }
 
-// lend gives memory for an answer of so many bytes; nil: it is to get its own. A small answer does, so that it holds no more
+// lend gives memory for an answer of so many bytes. Nil means that it is to get its own. A small answer does, so that it holds no more
 // than twice what it is.
 func (m *answerMemory) lend(bytes int) []byte {
 	if bytes > m.size || bytes <= m.size/2 {

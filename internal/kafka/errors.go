@@ -46,7 +46,7 @@ var ErrGenerationOver = errors.New("the generation is over")
 type Error struct {
 	// API is the request's name in Kafka's protocol.
 	API string
-	// Of is the partition that the answer concerns. Its number is negative for all of the topic; zero: it concerns none.
+	// Of is the partition that the answer concerns. Its number is negative for all of the topic. Zero means that it concerns none.
 	Of record.Partition
 	// Err is the broker's code as a kafkago.Error, or why there is no answer.
 	Err error

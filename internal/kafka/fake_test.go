@@ -22,7 +22,7 @@ import (
 type fakeBroker struct {
 	listener net.Listener
 	topics   []string // one partition each
-	leader   int32    // of each partition, -1 for none; 0: this broker, whose id is 1
+	leader   int32    // of each partition, -1 for none. Zero means this broker, whose id is 1.
 
 	newestFetch int16
 	controller  bool   // a controller's listener, not a broker's

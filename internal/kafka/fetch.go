@@ -25,7 +25,7 @@ type fetchRequest struct {
 	maxBytes  int32    // the most the broker shall send
 	wait      time.Duration
 	isolation Isolation
-	memory    func(size int) []byte // lends what the answer is read into; nil: nothing is lent
+	memory    func(size int) []byte // lends what the answer is read into. Nil means that nothing is lent.
 }
 
 // fetchAnswer is what a broker sent.

@@ -116,7 +116,7 @@ type Committed struct {
 	// Metadata is the text that was committed with it.
 	Metadata string
 	// Epoch is the leader epoch that was committed with it: consumers commit that of the last record they read, tools that
-	// set offsets, and this program, none: -1.
+	// set offsets, and this program, commit none, which is -1.
 	Epoch int32
 	// Err is why the commit could not be read, for this partition alone: not authorised. The offset says nothing then.
 	Err error

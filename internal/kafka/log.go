@@ -28,7 +28,7 @@ type Log struct {
 	held    int64               // bytes of the answer
 	end     int64               // of what may be read, as the answer says
 	high    int64               // of the log
-	reader  *recordbatch.Reader // of the answer; nil: nothing is held
+	reader  *recordbatch.Reader // of the answer. Nil means that nothing is held.
 	damaged int                 // pieces in a row that came damaged
 }
 

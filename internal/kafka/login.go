@@ -31,7 +31,7 @@ const (
 type session struct {
 	mechanism sasl.Mechanism
 	user      string // for messages
-	// renewAt is when the login is to be proved again; zero: it lasts.
+	// renewAt is when the login is to be proved again. Zero means that it lasts.
 	renewAt time.Time
 }
 

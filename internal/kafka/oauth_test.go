@@ -20,7 +20,7 @@ import (
 type endpoint struct {
 	*httptest.Server
 	asked  atomic.Int64
-	answer func(w http.ResponseWriter, r *http.Request, n int64) bool // true: it has answered
+	answer func(w http.ResponseWriter, r *http.Request, n int64) bool // True means that it has answered.
 }
 
 func newEndpoint(t *testing.T) *endpoint {

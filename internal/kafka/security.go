@@ -82,7 +82,7 @@ type connector struct {
 	sasl sasl.Mechanism // nil without authentication
 	user string         // who it logs in as
 	tls  *tlsFiles      // nil without TLS
-	// bootstrap are the addresses of the settings; empty: not known here. All others are told by the cluster.
+	// bootstrap are the addresses of the settings. Empty means unknown here. All others are told by the cluster.
 	bootstrap []string
 	reach     reach
 	timeout   time.Duration // of opening one connection: TCP, TLS and authentication

@@ -15,7 +15,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// OpenTransaction returns the open transaction beyond which a partition cannot be read; nil: none is open. Its ID and Since are not
+// OpenTransaction returns the open transaction beyond which a partition cannot be read. Nil means that none is open. Its ID and Since are not
 // known where the brokers do not tell this user, which takes DESCRIBE on the transactional id. A broker that does not know these
 // requests answers UnsupportedVersion.
 func (c *Client) OpenTransaction(ctx context.Context, of record.Partition) (*record.Transaction, error) {
@@ -37,7 +37,7 @@ func (c *Client) OpenTransaction(ctx context.Context, of record.Partition) (*rec
 	return &open, nil
 }
 
-// transactionalID asks one broker after the other for the transactional id of a producer; empty: none tells.
+// transactionalID asks one broker after the other for the transactional id of a producer. Empty means that none tells.
 func (c *Client) transactionalID(ctx context.Context, producer int64) string {
 	for i, brokers := 0, 1; i < brokers && ctx.Err() == nil; i++ {
 		route := func(cluster protocol.Cluster) (protocol.Broker, error) {

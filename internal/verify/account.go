@@ -57,7 +57,7 @@ func (a *accounts) column(name string, values []byte) {
 // size is control.size of a bucket that was never looked up again.
 func (a *accounts) size() int { return a.columns + a.extremes }
 
-// disagrees tells the first path at which a bucket's control does not say what it must; empty: it agrees. The size of a
+// disagrees tells the first path at which a bucket's control does not say what it must. Empty means that it agrees. The size of a
 // bucket that was looked up again began as that of its document, so it only has bounds. Of a minimum or maximum the value
 // counts and not its type: 1 and 1.0 are the same.
 func (a *accounts) disagrees(document bson.Raw) (path, text string) {

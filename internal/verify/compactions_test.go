@@ -255,7 +255,7 @@ func (f *failing) Unfinished(ctx context.Context) (map[claim.Token]bool, error) 
 // TestUnreadableCompactionsAreAnError: without them it is not known what is stored.
 func TestUnreadableCompactionsAreAnError(t *testing.T) {
 	reads := 0
-	for at := 0; at <= reads; at++ { // 0: never
+	for at := 0; at <= reads; at++ { // Zero means never.
 		w := newSparseWorld(t, 100)
 		segments := w.segmentIDs()
 		w.double(segments[0])

@@ -48,7 +48,7 @@ func elementsIn(b []byte) iter.Seq[element] {
 	}
 }
 
-// lookup returns the value at a path through objects; Type 0: there is none. The driver's own panics where a document is
+// lookup returns the value at a path through objects. Type 0 means that there is none. The driver's own panics where a document is
 // malformed further in.
 func lookup(document []byte, path ...string) bson.RawValue {
 	value := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}
@@ -61,7 +61,7 @@ func lookup(document []byte, path ...string) bson.RawValue {
 	return value
 }
 
-// find returns the value of the first element of a name; Type 0: there is none.
+// find returns the value of the first element of a name. Type 0 means that there is none.
 func find(elements iter.Seq[element], name string) bson.RawValue {
 	for e := range elements {
 		if string(e.name) == name {

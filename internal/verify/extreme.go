@@ -14,7 +14,7 @@ import (
 // extreme is the minimum or maximum of a field, as MongoDB keeps it: objects field by field, arrays position by position,
 // everything else by value.
 type extreme struct {
-	kind    bson.Type // 0: nothing was included yet
+	kind    bson.Type // Zero means that nothing was included yet.
 	value   bson.RawValue
 	names   []string // of an object, in the order of their first sight
 	members map[string]*extreme
@@ -72,7 +72,7 @@ func (x *extreme) beatenBy(v bson.RawValue, side int) bool {
 	return side*timeseries.Compare(v, x.value) > 0
 }
 
-// disagrees tells the path of the first place at which a stored value is another; empty: there is none.
+// disagrees tells the path of the first place at which a stored value is another. Empty means that there is none.
 func (x *extreme) disagrees(stored bson.RawValue, path string) (at, text string) {
 	switch x.kind {
 	case bson.TypeEmbeddedDocument:

@@ -50,8 +50,8 @@ type Buckets interface {
 	Find(ctx context.Context, source timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error
 	// Unfinished are the compactions that have frozen segments, and of which no segment has ended: they may be rolled back.
 	Unfinished(ctx context.Context) (map[claim.Token]bool, error)
-	// Update applies an update to the one bucket that the filter finds; false: none was found.
+	// Update applies an update to the one bucket that the filter finds. False means that none was found.
 	Update(ctx context.Context, filter, update bson.Raw) (bool, error)
-	// Delete deletes the one bucket that the filter finds; false: none was found.
+	// Delete deletes the one bucket that the filter finds. False means that none was found.
 	Delete(ctx context.Context, filter bson.Raw) (bool, error)
 }

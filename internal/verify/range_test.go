@@ -49,7 +49,7 @@ func TestRangeIsBelowWhatIsStored(t *testing.T) {
 		committed int64
 		from, to  Limit
 		want      [2]int64
-		notes     string // none: empty
+		notes     string // Empty means none.
 	}{
 		"all":                  {committed: 200, want: [2]int64{10, 200}},
 		"a part":               {committed: 200, from: from("--from", offset(20)), to: offset(30), want: [2]int64{20, 30}},

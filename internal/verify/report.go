@@ -143,9 +143,9 @@ type Faults struct {
 type Fault struct {
 	// Bucket is the bucket's _id, in hexadecimal digits where it is an ObjectID.
 	Bucket string `json:"bucket"`
-	// Position is the measurement in question; nil: the bucket.
+	// Position is the measurement in question. Nil means the bucket.
 	Position *timeseries.Position `json:"position,omitempty"`
-	// Path leads to the value in the bucket; empty: the bucket as a whole.
+	// Path leads to the value in the bucket. Empty means the bucket as a whole.
 	Path string `json:"path,omitempty"`
 	// Text says what is there, and what should be.
 	Text string `json:"text"`

@@ -29,7 +29,7 @@ func (s *set) position(key uint64) timeseries.Position {
 	return timeseries.Position{Offset: s.start + int64(key>>6&(1<<32-1)), Part: int32(key>>38<<6 | key&63)}
 }
 
-// add puts a position of the window in; false: it was there already.
+// add puts a position of the window in. False means that it was there already.
 func (s *set) add(p timeseries.Position) bool {
 	if p.Part == 0 {
 		return s.whole.CheckedAdd(uint32(p.Offset - s.start))

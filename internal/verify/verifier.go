@@ -42,9 +42,9 @@ type Options struct {
 	Buckets Buckets
 	// Claims tell how long a repair must wait.
 	Claims Claims
-	// Letters are the topic's dead letters, read after the committed offset; nil: there are none.
+	// Letters are the topic's dead letters, read after the committed offset. Nil means that there are none.
 	Letters *Letters
-	// Notes tell what was deleted and changed by commands; nil: nothing was.
+	// Notes tell what was deleted and changed by commands. Nil means that nothing was.
 	Notes Notes
 	// Content compares every value with its record, and every bucket with itself.
 	Content bool
@@ -55,12 +55,12 @@ type Options struct {
 	// Now tells the present time in milliseconds since 1970: what has expired, or expires within the hour and may do so
 	// while it is verified, is not missing; what was compacted long ago need not be looked at twice. Required where they expire.
 	Now func() int64
-	// Window is how many offsets are judged at a time; 0: DefaultWindow. Memory is a few bits an offset of it; with
+	// Window is how many offsets are judged at a time. Zero means DefaultWindow. Memory is a few bits an offset of it; with
 	// Content, which bounds it further, sixteen bytes.
 	Window int64
-	// Examples is how many of the first of each finding are kept; 0: DefaultExamples.
+	// Examples is how many of the first of each finding are kept. Zero means DefaultExamples.
 	Examples int
-	// Progress is told now and then how far the work is; nil: nobody is.
+	// Progress is told now and then how far the work is. Nil means that nobody is.
 	Progress func(Progress)
 }
 

@@ -218,7 +218,7 @@ func (m *message) body() int {
 	return n
 }
 
-// valueBytes is how long a value is that begins some bytes; false: of a type that no command has.
+// valueBytes is the length of the value at the beginning of some bytes. False means a type that no command has.
 func valueBytes(kind byte, b []byte) (int, bool) {
 	counted := func(plus int) (int, bool) {
 		if len(b) < lengthBytes {

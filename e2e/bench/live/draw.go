@@ -52,7 +52,7 @@ func known(n float64) string {
 type drawing struct {
 	title, unit string
 	log         bool
-	of          func(Result) float64 // 0: not known
+	of          func(Result) float64 // Zero means unknown.
 }
 
 var drawings = []struct {

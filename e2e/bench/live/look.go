@@ -90,7 +90,7 @@ const sensorField = "sensor"
 // sensorPath is the name of a series as a part of its meta.
 const sensorPath = timeseries.FieldMeta + "." + sensorField
 
-// named is the probe of a name; nil: there is none.
+// named is the probe of a name. Nil means that there is none.
 func named(all []*probe, name string) *probe {
 	if i := slices.IndexFunc(all, func(p *probe) bool { return p.name == name }); i >= 0 {
 		return all[i]

@@ -23,15 +23,15 @@ type Result struct {
 	Produced  float64 `json:"produced"`
 	Stored    float64 `json:"stored"`
 	Compacted float64 `json:"compacted,omitempty"`
-	// CPU and ServerCPU are microseconds of processor time a measurement stored, of the process that stores and of MongoDB; of
-	// the latter nil: not known. Nobody looks at what is stored meanwhile.
+	// CPU and ServerCPU are microseconds of processor time a measurement stored, of the process that stores and of MongoDB; a
+	// nil ServerCPU is unknown. Nobody looks at the stored documents meanwhile.
 	CPU       float64  `json:"cpu_us"`
 	ServerCPU *float64 `json:"server_cpu_us,omitempty"`
 	// Writes are writes of documents with new measurements a second (plain: calls), PerWrite the measurements in one.
 	Writes   float64 `json:"writes"`
 	PerWrite float64 `json:"measurements_per_write"`
 	// Density is measurements a bucket at the end, without the probes' and those in segments, of which there are InSegments. Bytes are those
-	// of all documents a measurement, Disk and Indexes what they take; 0: not known.
+	// of all documents a measurement, Disk and Indexes what they take. Zero means unknown.
 	Density    float64   `json:"density"`
 	InSegments int64     `json:"inSegments,omitempty"`
 	Bytes      float64   `json:"data_bytes"`
@@ -63,7 +63,7 @@ const (
 )
 
 // Measure runs a process that stores, and a producer of the case's rate, for so long, and leaves nothing behind. Of a case that
-// does not come to its end the result has what is known, and its Trouble; nil: nothing is known.
+// does not come to its end the result has what is known, and its Trouble. Nil means that nothing is known.
 func Measure(ctx context.Context, b *bench.Bench, c Case, way Way, lasting time.Duration) (r *Result, err error) {
 	l := bench.Base()
 	l.Series, l.Records = c.Series, c.Series
@@ -119,7 +119,7 @@ type measuring struct {
 	producer *producer
 	probes   *probes
 	store    store
-	result   *Result // nil: nothing is measured yet
+	result   *Result // Nil means that nothing is measured yet.
 }
 
 func (m *measuring) run(ctx context.Context, lasting time.Duration) error {

@@ -18,7 +18,7 @@ import (
 type Figure struct {
 	Query, Way string
 	Time       time.Duration
-	CPU        *time.Duration // of the server, without what it takes when idle; nil: it is not known
+	CPU        *time.Duration // of the server, without what it takes when idle. Nil means that it is not known.
 }
 
 // The ways. Native is that of the server's own time series.

@@ -17,7 +17,7 @@ import (
 // figures are what the command line asks for besides, or instead of, the table: drawings for the documents.
 type figures struct {
 	curves bool
-	only   []string // names of curves; empty: all
+	only   []string // names of curves. Empty means all.
 	scale  float64
 	docs   string
 

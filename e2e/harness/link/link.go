@@ -15,7 +15,7 @@ type mode struct {
 	loseAnswers bool          // what the server sends is thrown away
 	delay       time.Duration // each piece waits that long
 	delayed     time.Duration // each piece of an answer does
-	most        int           // what a client may send on a connection; 0: all
+	most        int           // what a client may send on a connection. Zero means all.
 }
 
 // Link forwards the connections made to its address to one server. Its methods may be called by several goroutines.

@@ -92,7 +92,7 @@ func (p *Proxy) connect(client net.Conn) {
 	delete(p.open, server)
 }
 
-// keep notes connections to be closed at the end; false: the end has come.
+// keep notes connections to be closed at the end. False means that the end has come.
 func (p *Proxy) keep(connections ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

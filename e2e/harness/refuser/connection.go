@@ -38,7 +38,7 @@ func (c *connection) requests() {
 	}
 }
 
-// request takes out of a message what is refused; nil: nothing is left, and it is answered.
+// request takes out of a message what is refused. Nil means that nothing is left, and it is answered.
 func (c *connection) request(m wire.Message) (wire.Message, error) {
 	asked, ok := wire.Parse(m)
 	if !ok {

@@ -38,7 +38,7 @@ func New(uri string) (*Refuser, error) {
 // URI is the server's, with the refuser's address.
 func (r *Refuser) URI() string { return r.uri }
 
-// Obey makes it refuse by another rule from now on; nil: nothing is refused.
+// Obey makes it refuse by another rule from now on. Nil means that nothing is refused.
 func (r *Refuser) Obey(rule Rule) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ type Refusal struct {
 	Whole bool
 }
 
-// Rule decides about one write, a document to insert or a statement of an update; nil: it may pass. Calls may overlap.
+// Rule decides about one write, a document to insert or a statement of an update. Nil means that it may pass. Calls may overlap.
 type Rule func(collection string, write bson.Raw) *Refusal
 
 // sifted is a command of which some writes are refused.
@@ -25,7 +25,7 @@ type sifted struct {
 	codes  []int32
 }
 
-// sift asks the rule about each write of a command; nil: all pass.
+// sift asks the rule about each write of a command. Nil means that all pass.
 func sift(c wire.Command, rule Rule) *sifted {
 	kind, collection, ok := c.Write()
 	if !ok || rule == nil {

@@ -103,7 +103,7 @@ func (c *connection) answers() {
 	}
 }
 
-// answer forwards one answer; false: it was the last.
+// answer forwards one answer. False means that it was the last.
 func (c *connection) answer(from *bufio.Reader) bool {
 	m, length, err := wire.ReadHeader(from)
 	if err != nil {

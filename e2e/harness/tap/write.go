@@ -12,12 +12,12 @@ import (
 
 // Write is a message on its way that writes buckets, or that is not whole, so that nobody knows.
 type Write struct {
-	// Sum tells the message from all others; two taps on one way make the same of it. 0: it is not whole.
+	// Sum tells the message from all others; two taps on one way make the same of it. Zero means that it is not whole.
 	Sum uint64
 	// Length is what the message says, Received what came of it so far.
 	Length, Received int
 	// Began is when its first byte came, Whole its last, and Answered when the first byte of the answer came from the
-	// server. Ended is when the connection had ended and no more of it, or no answer could come. Zero: not yet, or never.
+	// server. Ended is when the connection had ended and no more of it, or no answer could come. Zero means not yet, or never.
 	Began, Whole, Answered, Ended time.Time
 	// Kind is insert or update.
 	Kind       string
@@ -34,7 +34,7 @@ type Statement struct {
 // seed is the same for all taps of the process.
 var seed = maphash.MakeSeed()
 
-// read takes in what the message says now that it is whole; false: it writes no buckets.
+// read takes in what the message says now that it is whole. False means that it writes no buckets.
 func (w *Write) read(m wire.Message) bool {
 	c, ok := wire.Parse(m)
 	if !ok {

@@ -61,7 +61,7 @@ func (m Message) ResponseTo() uint32 { return binary.LittleEndian.Uint32(m[respo
 // Command is a command with the documents that came beside it, or an answer.
 type Command struct {
 	Body      bson.Raw
-	Sequence  string // the field that Documents stand for; empty: there are none
+	Sequence  string // the field that Documents stand for. Empty means that there are none.
 	Documents []bson.Raw
 	// Unanswered: whoever sends the command awaits no answer.
 	Unanswered bool
@@ -85,7 +85,7 @@ func (c Command) Write() (kind, collection string, ok bool) {
 	return kind, collection, ok
 }
 
-// Parse takes a message apart; false: it is none that is looked into here.
+// Parse takes a message apart. False means that it is none that is looked into here.
 func Parse(m Message) (Command, bool) {
 	if binary.LittleEndian.Uint32(m[operationAt:]) != opMsg || len(m) < headerBytes+flagsBytes+1 {
 		return Command{}, false

@@ -53,7 +53,7 @@ func (b *bins) add(at int64, value float64) {
 	b.spans[at>>b.shift-b.begin].merge(span{count: 1, from: at, to: at, first: value, last: value, low: value, high: value})
 }
 
-// reach makes the spans go from the first to this number; false: there would be too many.
+// reach makes the spans go from the first to this number. False means that there would be too many.
 func (b *bins) reach(n int64) bool {
 	begin, end := min(b.begin, n), max(b.begin+int64(len(b.spans)), n+1)
 	if end-begin > maxBins {

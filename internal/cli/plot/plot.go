@@ -81,11 +81,11 @@ func (s *series) whole() (all span) {
 
 // Options say how a plot is drawn.
 type Options struct {
-	// From and To are the ends of the axis of times; zero: those of the values.
+	// From and To are the ends of the axis of times. Zero means those of the values.
 	From, To time.Time
 	// Width and Height are those of the picture in characters, without the lines below the axis of times.
 	Width, Height int
-	// Location is where the times are told; nil: UTC.
+	// Location is where the times are told. Nil means UTC.
 	Location *time.Location
 	// Color: series are told apart by colours, else by their characters.
 	Color bool

@@ -11,7 +11,7 @@ import (
 // Row is one measurement. Its bytes are read before a call returns, and not kept.
 type Row struct {
 	Time time.Time
-	// Meta is the identity of the series; Type 0: it has none.
+	// Meta is the identity of the series. Type 0 means that it has none.
 	Meta bson.RawValue
 	// Fields is a document of everything else.
 	Fields bson.Raw
@@ -21,11 +21,11 @@ type Row struct {
 type Options struct {
 	// TimeField and MetaField are what time and meta are called.
 	TimeField, MetaField string
-	// Fields are those that are written, top-level or dotted paths, in this order; nil: all.
+	// Fields are those that are written, top-level or dotted paths, in this order. Nil means all.
 	Fields []string
 	// Flat gives each field of an object a column of its own, under its dotted path, in tables and CSV.
 	Flat bool
-	// Location is where times are told in tables and CSV; nil: UTC.
+	// Location is where times are told in tables and CSV. Nil means UTC.
 	Location *time.Location
 }
 
@@ -45,7 +45,7 @@ type Sampler interface {
 	Sample(r Row)
 }
 
-// lookup is the value of a field or a dotted path; false: there is none.
+// lookup is the value of a field or a dotted path. False means that there is none.
 func lookup(fields bson.Raw, path string) (bson.RawValue, bool) {
 	v, err := fields.LookupErr(path)
 	if err != nil && strings.Contains(path, ".") {

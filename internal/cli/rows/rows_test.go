@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // noon is a time to begin with.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC)
 
-// value encodes a value; nil: none.
+// value encodes a value. Nil means none.
 func value(t testing.TB, v any) bson.RawValue {
 	t.Helper()
 	if v == nil {

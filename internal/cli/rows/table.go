@@ -15,7 +15,7 @@ const screen = 40
 type table struct {
 	o       Options
 	w       io.Writer
-	first   [][]cell // nil: the columns are decided
+	first   [][]cell // Nil means that the columns are decided.
 	begun   bool
 	samples [][]cell // decide about the columns, and are not written
 

@@ -48,14 +48,14 @@ const progressEvery = 500 * time.Millisecond
 
 // Progress is a line on a terminal that says how far long work is. Elsewhere it writes nothing.
 type Progress struct {
-	out   io.Writer // nil: nobody looks
+	out   io.Writer // Nil means that nobody looks.
 	what  string
 	begin time.Time
 	last  time.Time
 	shown bool
 }
 
-// NewProgress begins a line on a terminal; nil: nobody looks.
+// NewProgress begins a line on a terminal. Nil means that nobody looks.
 func NewProgress(terminal io.Writer, what string) *Progress {
 	now := time.Now()
 	return &Progress{out: terminal, what: what, begin: now, last: now}
@@ -64,7 +64,7 @@ func NewProgress(terminal io.Writer, what string) *Progress {
 // Now says what is being done from now on.
 func (p *Progress) Now(what string) { p.what = what }
 
-// At says how much of the total is done; total 0: not known.
+// At says how much of the total is done; a total of 0 is unknown.
 func (p *Progress) At(done, total int64) {
 	now := time.Now()
 	if p.out == nil || now.Sub(p.last) < progressEvery {

@@ -34,7 +34,7 @@ type asked struct {
 	at           time.Duration
 	membership   membership
 	subscription string
-	deadline     time.Duration // from the time of asking; 0: none
+	deadline     time.Duration // from the time of asking. Zero means none.
 }
 
 // script is a coordinator, and a cluster's metadata, with one member and answers that a test prepares. Without any, all
@@ -55,7 +55,7 @@ type script struct {
 	made      []byte         // The assignment of another program's leader. Nil means our leader's assignment.
 }
 
-// answer sets what a request is answered from now on; nil: well.
+// answer sets what a request is answered from now on. Nil means success.
 func (s *script) answer(request string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *script) Members(ctx context.Context, _ string) ([]kafka.Member, error) 
 	return slices.Concat([]kafka.Member{{ID: "member-1", ClientID: wire.ClientID}}, s.others), err
 }
 
-// assignedBy is the assignment that a leader that is not this member makes from now on; nil: this member leads.
+// assignedBy is the assignment that a leader that is not this member makes from now on. Nil means that this member leads.
 func (s *script) assignedBy(assignment []byte, others ...kafka.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +182,7 @@ func (s *script) Topics(ctx context.Context, _ ...string) ([]kafka.Topic, error)
 	return s.topics, nil
 }
 
-// refuse sets what commits and look-ups of a partition are answered; nil: well.
+// refuse sets what commits and look-ups of a partition are answered. Nil means success.
 func (s *script) refuse(partition int32, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -92,7 +92,7 @@ type Status struct {
 	Since time.Duration
 	// MemberID is the id the coordinator gave; empty before it did.
 	MemberID string
-	// Generation is the last one that the handler was told of, and works in; nil: there is none.
+	// Generation is the last one that the handler was told of, and works in. Nil means that there is none.
 	Generation *Generation
 	// Refused is why nothing is taken of the generation's assignment, nil where it is taken.
 	Refused error

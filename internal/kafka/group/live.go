@@ -23,7 +23,7 @@ type period struct {
 	cooperative bool                  // all members can go on while the group joins
 	mixed       bool                  // we did, and not all of them can
 	refused     error                 // why nothing is taken of the assignment, nil where it is taken
-	unread      string                // a topic that was assigned and is not read: the others must learn that; empty: none
+	unread      string                // a topic that was assigned and is not read: the others must learn that. Empty means none.
 	beats       chan beat
 }
 

@@ -16,7 +16,7 @@ const repeatInterval = 10 * time.Second
 type outage struct {
 	log     *slog.Logger
 	now     func() time.Duration
-	serious time.Duration // from when on its lines are errors; 0: never
+	serious time.Duration // from when on its lines are errors. Zero means never.
 	since   time.Duration
 	logged  time.Duration
 	count   int

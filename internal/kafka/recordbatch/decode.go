@@ -51,7 +51,7 @@ type decoder struct {
 	next    int64  // the first offset still wanted
 	first   int64  // the one it began with
 	aborted abortedTransactions
-	open    *openBatch // the record batch that is being given out; nil: none
+	open    *openBatch // the record batch that is being given out. Nil means none.
 }
 
 // piece fills a piece with what comes next. On an error the records before what is wrong are there, and it is returned by
@@ -86,7 +86,7 @@ func (d *decoder) fill(p *piece, most Piece) error {
 	return nil
 }
 
-// begin goes to the next record batch; false: there is none left that is whole.
+// begin goes to the next record batch. False means that there is none left that is whole.
 func (d *decoder) begin(p *piece) (bool, error) {
 	if !d.more() {
 		if len(d.set) > 0 && d.next == d.first {

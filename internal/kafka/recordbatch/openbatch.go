@@ -19,9 +19,9 @@ type openBatch struct {
 	plain  []byte // what was unfolded of them and not read yet
 	whole  bool   // plain is all that is left
 	read   int32  // records that were read
-	delta  int64  // of the last of them, by which it differs from the base offset; -1: none
+	delta  int64  // of the last of them, by which it differs from the base offset. -1 means none.
 
-	inPiece  *piece // plain lies in the last buffer of this piece; nil: it does not
+	inPiece  *piece // plain lies in the last buffer of this piece. Nil means that it does not.
 	unfolded int64  // bytes of packed that were unfolded, when it does not fit into one piece
 	chunk    []byte // the buffer of this piece that they go to
 	clean    int    // records of the piece before the first that may alias chunk
@@ -29,7 +29,7 @@ type openBatch struct {
 
 func (o *openBatch) codec() int16 { return o.header.attributes & attributeCodec }
 
-// records gives out records from Next on until the piece is full; true: the record batch was read to its end.
+// records gives out records from Next on until the piece is full. True means that the record batch was read to its end.
 func (d *decoder) records(p *piece, most Piece) (done bool, err error) {
 	o := d.open
 	o.chunk = nil
@@ -121,7 +121,7 @@ func (d *decoder) ends(rest []byte) error {
 }
 
 // refill unfolds more of the record batch, behind what of it is not read yet. size and from are those of the next record,
-// as far as they are known. True: there is no room left in this piece.
+// as far as they are known. True means that there is no room left in this piece.
 func (d *decoder) refill(p *piece, most Piece, size int64, from int) (full bool, err error) {
 	o := d.open
 	none := size < 0 || size > maxBatchBytes

@@ -13,7 +13,7 @@ type piece struct {
 	bytes    int      // of the records
 	plain    [][]byte // what was decompressed, the first used of them in use
 	used     int
-	loan     *loan // of the set that the records may alias; nil: of none
+	loan     *loan // of the set that the records may alias. Nil means none.
 	home     *sync.Pool
 	released func() // release, made once
 }

@@ -69,7 +69,7 @@ type Reader struct {
 	set     Set
 	memory  *Memory
 	decoder decoder
-	loan    *loan // of the set's bytes; nil: closed
+	loan    *loan // of the set's bytes. Nil means closed.
 }
 
 // NewReader reads a set. Its bytes are the reader's, and those of the records it gives out, until Set.Free is called.

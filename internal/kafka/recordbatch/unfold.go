@@ -25,7 +25,7 @@ type unfolders struct {
 
 // unfolder is one of them.
 type unfolder struct {
-	owner   *openBatch // nil: nobody
+	owner   *openBatch // Nil means none.
 	busy    bool
 	turn    int64 // when it was read last
 	at      int64 // bytes that were read

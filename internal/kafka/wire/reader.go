@@ -18,7 +18,7 @@ func NewReader(b []byte) *Reader { return &Reader{whole: b, rest: b} }
 // Err is what was wrong first.
 func (r *Reader) Err() error { return r.err }
 
-// Wrong is what was wrong first when something was read, nil: nothing.
+// Wrong is what was wrong first when something was read. Nil means nothing.
 func (r *Reader) Wrong(reading string) error {
 	if r.err != nil {
 		return fmt.Errorf("reading %s: %w", reading, r.err)

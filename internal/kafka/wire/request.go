@@ -63,7 +63,7 @@ type Request[A any] struct {
 	Read func(*Reader) A
 	// Memory is Call.Memory.
 	Memory func(size int) []byte
-	// Unknown stands for the answer of a broker that does not know the request, which is not sent then. Nil: all brokers know it.
+	// Unknown stands for the answer of a broker that does not know the request, which is not sent then. Nil means that all brokers know it.
 	Unknown *A
 	// unknown: the broker does not know it.
 	unknown bool

@@ -12,7 +12,7 @@ import (
 type Choices struct {
 	// Keep leaves everything running at the end, to look around.
 	Keep bool
-	// Consumer is a built consumer; empty: the launcher builds it.
+	// Consumer is a built consumer. Empty means that the launcher builds it.
 	Consumer string
 }
 

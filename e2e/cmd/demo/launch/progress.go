@@ -18,7 +18,7 @@ type progress struct {
 	terminal bool
 	now      func() time.Time
 	begin    time.Time
-	said     time.Time // when the last time; zero: never
+	said     time.Time // when the last time. Zero means never.
 	modules  int       // downloaded
 	packages int       // to compile, at most
 	compiled int
