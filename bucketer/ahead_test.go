@@ -131,7 +131,7 @@ func lateReadings(seed uint64, offset int64, n int) []reading {
 	return out
 }
 
-// TestAnswersAheadAreNotKept: what was looked up ahead is as old as the look-up before it, and may have changed when that
+// TestAnswersAheadAreNotKept: a bucket looked up ahead is as old as the look-up before it, and may have changed when that
 // is stale.
 func TestAnswersAheadAreNotKept(t *testing.T) {
 	c := New(reopening(t))

@@ -17,7 +17,7 @@ const (
 	leave                   // forget it, and give it no measurement any more meanwhile
 )
 
-// bucket is one bucket in memory. What was written of it is not kept: only counts, bounds and shape.
+// bucket is one bucket in memory. Written measurements are not kept: only counts, bounds and shape.
 type bucket struct {
 	// What each insertion reads and changes comes first: one line of the processor's cache.
 	pending      rows   // not yet in flight

@@ -101,7 +101,7 @@ func TestInsertDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestShapesAreSwept sends measurements of ever new fields: what is known of fields must not grow with them.
+// TestShapesAreSwept sends measurements of ever new fields: the memory of fields must not grow with them.
 func TestShapesAreSwept(t *testing.T) {
 	c := New(testOptions(t))
 	kept := simple(0, 1, number(1))

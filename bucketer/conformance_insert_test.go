@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// insertRun is a case of kind insert under way: a catalog, a store, and what is known of each bucket.
+// insertRun is a case of kind insert under way: a catalog, a store, and the known state of each bucket.
 type insertRun struct {
 	t       *testing.T
 	catalog *Catalog

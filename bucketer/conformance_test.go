@@ -59,7 +59,7 @@ func caseFiles(t *testing.T) []string {
 	for _, path := range filepath.SplitList(os.Getenv(casesEnv)) {
 		inside, err := filepath.Glob(filepath.Join(path, "*.jsonl"))
 		if err != nil || len(inside) == 0 {
-			inside = []string{path} // a file; what is neither cannot be read
+			inside = []string{path} // a file; anything else cannot be read
 		}
 		files = append(files, inside...)
 	}

@@ -163,7 +163,7 @@ func (d *disturbed) widen() {
 	d.catalog.SetCollection(o)
 }
 
-// restart loses the memory; what is not in the store is read again.
+// restart loses the memory. Measurements that are not in the store are read again.
 func (d *disturbed) restart() {
 	if d.random.IntN(2) == 0 {
 		d.finish()

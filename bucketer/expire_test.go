@@ -121,7 +121,7 @@ func TestClearPutsBackInOrder(t *testing.T) {
 	}
 }
 
-// TestExpireFreesShapes: what is known of the fields of buckets goes with them, before anything archived does.
+// TestExpireFreesShapes: the shapes of buckets go with them, before anything archived does.
 func TestExpireFreesShapes(t *testing.T) {
 	o := testOptions(t)
 	o.Reopen = true

@@ -14,7 +14,7 @@ func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
 	done := c.flight
 	c.flight = nil
 	var rejected []Rejected
-	// First what is stored, so that what is put back meets the buckets as they are then.
+	// First the stored measurements, so that the returned ones meet the buckets as they are then.
 	for i := range outcomes {
 		if r := outcomes[i].Result; r == Applied || r == AppliedForget {
 			if f.Writes[i].Segment {

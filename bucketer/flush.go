@@ -71,7 +71,7 @@ func (o *Options) FlushOf(buckets int) int {
 	return min(buckets, max(o.FlushWrites, (buckets+3)/4))
 }
 
-// cutMost cuts the writes of a flush, and leaves the rest, what was touched since and what backs off, in this order.
+// cutMost cuts the writes of a flush, and leaves in this order the rest, the series touched since, and the series that back off.
 func (c *Catalog) cutMost(f *flight, now int64) {
 	most := math.MaxInt
 	if c.options.FlushWrites > 0 {

@@ -3,7 +3,7 @@ package bucketer
 import "math"
 
 // line is the measurements of a series that wait for a look-up, in the order they are to be placed. One that has to ask
-// again goes back to the front, and what is behind it stays where it is: a batch in which each measurement asks is not
+// again goes back to the front, and the measurements behind it stay where they are: a batch in which each measurement asks is not
 // copied as a whole for each.
 type line struct {
 	front, came fifo

@@ -35,7 +35,7 @@ type memory struct {
 	peakBuckets int
 }
 
-// Bytes returns the memory of the catalog: what is pending, parked and in flight, open buckets, archived ones, and what
+// Bytes returns the memory of the catalog: pending, parked and sent measurements, open buckets, archived ones, and what
 // serves to find them.
 func (c *Catalog) Bytes() int64 {
 	total := c.buffers.total + c.memory.series + c.memory.buckets + c.shapes.total +

@@ -72,7 +72,7 @@ func (m *model) retire(key string) {
 	}
 }
 
-// restart forgets all but what is stored and returns the readings that are not, in their order.
+// restart forgets all but the stored readings, and returns the others in their order.
 func (m *model) restart() []reading {
 	var lost []reading
 	for _, key := range slices.Sorted(maps.Keys(m.series)) {

@@ -2,7 +2,7 @@ package bucketer
 
 import "testing"
 
-// TestBoundsPool takes memory of all sizes: what was given back is used again for the same size, and for no other.
+// TestBoundsPool takes memory of all sizes: returned memory is used again for the same size, and for no other.
 func TestBoundsPool(t *testing.T) {
 	var p boundsPool
 	classes := map[int]int{} // sizes by class

@@ -5,7 +5,7 @@ import "go.mongodb.org/mongo-driver/v2/bson"
 // Load takes answers to look-ups: each series reopens a bucket or opens a new one, and its parked measurements go on, up
 // to one that asks for what was not looked up ahead. An answer nobody waits for is ignored.
 //
-// The answers are forgotten afterwards: what was looked up ahead is as old as what was asked for, and serves only
+// The answers are forgotten afterwards: an answer ahead is as old as the answer that was asked for, and serves only
 // measurements that are placed now.
 func (c *Catalog) Load(answers []Answer) {
 	for len(answers) > 0 {

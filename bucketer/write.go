@@ -97,7 +97,7 @@ type Sent struct {
 }
 
 // Outcome is what became of one write of a flush, by its index in Flush.Writes: Applied, AppliedForget, Conflicted or Refused.
-// Nothing else may be told to Finish: what is unknown is resolved first (E4).
+// Nothing else may be told to Finish: an unknown write is resolved first (E4).
 type Outcome struct {
 	Result Result
 	// Stored lists those positions of a conflicted write that the database holds. The others are put back, with this bucket

@@ -11,7 +11,7 @@
 //	options.go    Options: where letters go
 //	setup.go      finding and making the dead-letter topics
 //	producer.go   Producer: letters in their order, partition by partition
-//	write.go      one request, and what is done with a letter that its topic does not take as it is
+//	write.go      one request, and the way of a letter that its topic does not take as it is
 //	scan.go       Log, Span, Scan: reading dead-letter topics
 //	filter.go     Filter: which letters are wanted
 //	stats.go      Stats: counts

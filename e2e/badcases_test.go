@@ -19,7 +19,7 @@ import (
 const badCaseSeries = 10
 
 // TestResetStoresOnlyWhatIsMissing: the group's offsets are set back and forward by Kafka's tool. Every stored measurement is
-// skipped, what was skipped by a reset forward is loaded by one back.
+// skipped. A reset back loads the records that a reset forward has skipped.
 func TestResetStoresOnlyWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)

@@ -36,7 +36,7 @@ func TestFramedKeysNameTheirDevices(t *testing.T) {
 }
 
 // TestEventsOfManyProducersAreStored: their times are written in many forms, some names could not be stored and are dropped, and
-// what is not JSON is told by what it is.
+// a value that is not JSON is told by its kind.
 func TestEventsOfManyProducersAreStored(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)

@@ -82,7 +82,7 @@ func (s *stream) queryProcess(ctx context.Context, args ...string) (run *exec.Cm
 	return run, stdout, stderr
 }
 
-// TestQuery: what is stored is printed in every form, and what is not there is explained.
+// TestQuery: stored measurements are printed in every form, and missing ones are explained.
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)
@@ -197,7 +197,7 @@ func (s *stream) keepSending(ctx context.Context) {
 	}
 }
 
-// TestQueryFollows: what is stored after the start is printed once, soon, until ctrl-C, which is no failure.
+// TestQueryFollows: each measurement stored after the start is printed once, soon, until ctrl-C, which is no failure.
 func TestQueryFollows(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)

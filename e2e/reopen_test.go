@@ -47,7 +47,7 @@ func testLateData(t *testing.T, reopen string) *check.Report {
 	archived := 0.0
 	for life := range 4 {
 		c := s.start("BUCKET_REOPEN", reopen)
-		for range 4 { // each is stored before the next: what is late then finds buckets that are not being written
+		for range 4 { // each is stored before the next: late measurements then find buckets that are not being written
 			if err := s.send(within(t, time.Minute), g, records/4); err != nil {
 				t.Fatal(err)
 			}

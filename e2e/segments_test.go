@@ -154,7 +154,7 @@ func (s *stream) checkShown() {
 		s.t.Fatal(err)
 	}
 	if err := report.Err(); err != nil {
-		s.t.Errorf("what is shown is not what was produced: %v", err)
+		s.t.Errorf("the shown measurements differ from the produced ones: %v", err)
 	}
 }
 

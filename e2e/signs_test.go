@@ -247,7 +247,7 @@ func (s *stream) awaitRead(c *harness.Consumer, records float64) {
 	}
 }
 
-// TestStoppedPartitionGoesOnLagging: what is not read any more is behind all the same, by as much as the log grows, and as
+// TestStoppedPartitionGoesOnLagging: a partition that is not read any more is behind all the same, by as much as the log grows, and as
 // stale as the first record that is not stored.
 func TestStoppedPartitionGoesOnLagging(t *testing.T) {
 	t.Parallel()

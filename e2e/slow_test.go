@@ -19,7 +19,7 @@ func TestASlowMongoDBIsNoOutage(t *testing.T) {
 		series int
 		pace   late.Pace
 		ideal  time.Duration // that the MongoDB needs for one write of each series, sent without a pause
-		learns bool          // what is sent first is too much for it
+		learns bool          // the first send is too much for it
 	}{
 		{"each answer is late", 24_000, late.Pace{Answer: answer}, 24_000 / callWrites / parallel * answer, false},
 		{"writes wait for each other", 24_000, late.Pace{Write: write}, 24_000 * write, false},

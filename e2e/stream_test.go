@@ -201,7 +201,7 @@ func (s *stream) check() *check.Report {
 		s.t.Fatal(err)
 	}
 	if err := report.Err(); err != nil {
-		s.t.Errorf("what is stored is not what was produced: %v", err)
+		s.t.Errorf("the stored measurements differ from the produced ones: %v", err)
 	}
 	s.t.Log(report)
 	return report

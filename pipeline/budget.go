@@ -138,7 +138,7 @@ func (b *Budget) Reserve(ctx context.Context, w *Worker) (bytes int, err error) 
 	defer b.mu.Unlock()
 	b.asking = slices.DeleteFunc(b.asking, func(other *reservation) bool { return other == r })
 	b.grant()
-	return 0, context.Cause(ctx) // what was granted meanwhile, Release gives back
+	return 0, context.Cause(ctx) // Release gives back memory that was granted meanwhile.
 }
 
 // Release sets what is left of a fetch after the worker has taken a piece of it, and gives back the room for that: Use has

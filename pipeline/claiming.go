@@ -208,7 +208,7 @@ func (w *Worker) resolve(e ClaimRead) bool {
 		return false
 	}
 	if w.term.committed.Consumed && s.Offset < w.term.committed.Offset && !w.term.resolved {
-		w.log.Warn("another program committed the group's offset: going on where the last owner began and skipping what is stored "+
+		w.log.Warn("another program committed the group's offset: going on where the last owner began and skipping stored records "+
 			"(to go on at that offset instead: kafka-consumer-groups.sh --reset-offsets --to-current)",
 			"offset", w.term.committed.Offset, "from", s.Offset)
 	}
@@ -309,7 +309,7 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 	}
 	w.succeeded(&w.retry.claim, MongoDB)
 	w.stored = e.Stored
-	_, w.window = e.Stored.Window() // it may be smaller than what was asked for
+	_, w.window = e.Stored.Window() // it may be smaller than the requested one
 	if e.Stored.Len() == 0 {
 		w.stored = nil
 	} else {

@@ -126,7 +126,7 @@ func TestClaimWonWhileThePartitionGoesElsewhereIsReleased(t *testing.T) {
 	})
 }
 
-// TestReleaseIsForgottenByNoLaterTerm: what is told when the process ends is what the document shows.
+// TestReleaseIsForgottenByNoLaterTerm: the status at the end of the process agrees with the document.
 func TestReleaseIsForgottenByNoLaterTerm(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Abandoned{})

@@ -93,7 +93,7 @@ func TestFirstReasonToStopStays(t *testing.T) {
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Seconds)})
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
-	absent[Fetch](t, w.Handle(m, Ticked{})) // what is good of the record waits already
+	absent[Fetch](t, w.Handle(m, Ticked{})) // The good elements of the record wait already.
 	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "bad_record" {
 		t.Fatalf("stopped: %v", s.Stopped)
 	}

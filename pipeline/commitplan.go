@@ -12,7 +12,7 @@ import (
 type commitPlan struct {
 	renewal time.Duration
 	renewed Instant                            // when the last commit was sent that was answered
-	done    map[record.Partition]record.Commit // what was answered
+	done    map[record.Partition]record.Commit // the answered commits
 	urgent  map[record.Partition]bool          // to be sent even if it was answered before
 }
 

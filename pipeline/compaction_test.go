@@ -500,7 +500,7 @@ func TestAFoundCompactionIsFinishedOrRolledBackAtOnce(t *testing.T) {
 	}
 }
 
-// TestRevocationsDoNotStopWhatAFormerOwnerLeft: what is found unfinished is finished before the partition is released.
+// TestRevocationsDoNotStopWhatAFormerOwnerLeft: a compaction found unfinished is finished before the partition is released.
 func TestRevocationsDoNotStopWhatAFormerOwnerLeft(t *testing.T) {
 	s := found(t, 0)
 	for i := range s.segments { // two compactions: one is under way when the partition is revoked

@@ -122,7 +122,7 @@ func (c *Consumer) handedOver(partition record.Partition, t *runningTerm) {
 		return
 	}
 	delete(c.terms, partition)
-	if c.ending { // what is shown stays
+	if c.ending { // the shown partitions stay
 		c.share()
 		return
 	}
@@ -160,7 +160,7 @@ func (c *Consumer) share() {
 }
 
 // Held tells whether what workers have sent, each under the lease of its own generation, may still arrive: the lease of none may have
-// lapsed, because what is written for one partition shares connections with the others. While partitions are handed over that went
+// lapsed, because the writes of one partition share connections with the others. While partitions are handed over that went
 // elsewhere, there are several.
 func (c *Consumer) Held() bool {
 	leases := c.leases.Load()
@@ -215,7 +215,7 @@ func (c *Consumer) lastTerms() []*runningTerm {
 	return slices.Collect(maps.Values(c.terms))
 }
 
-// Lost ends the generation at once: what is under way is cancelled. It returns when nothing is sent any more.
+// Lost ends the generation at once: actions under way are cancelled. It returns when nothing is sent any more.
 func (c *Consumer) Lost() {
 	terms := c.lastTerms()
 	c.stop()

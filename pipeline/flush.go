@@ -193,7 +193,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 	w.finishFlush(m)
 }
 
-// positionsAsked ends a conflict: what is stored is dropped, the rest goes back through the catalog.
+// positionsAsked ends a conflict: stored measurements are dropped, the rest goes back through the catalog.
 func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	f := w.flush
 	i := f.acting[0]

@@ -30,7 +30,7 @@ type held struct {
 
 var nothing = held{committed: -1}
 
-// drop forgets all of it. What was sent and not resolved stays in past.
+// drop forgets all of it. Sent writes that are not resolved stay in past.
 func (w *Worker) drop() {
 	w.countBuckets()
 	w.held = nothing

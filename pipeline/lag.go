@@ -6,8 +6,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// lag follows whether the reading is behind the log's end, by more than the last fetch brought. What was read while it was
-// is written as soon as the end is reached: nothing more comes that it could wait for.
+// lag follows whether the reading is behind the log's end, by more than the last fetch brought. Records read while it was
+// behind are written as soon as the end is reached: nothing more comes that it could wait for.
 type lag struct {
 	behind bool
 	since  Instant

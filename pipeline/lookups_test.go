@@ -68,7 +68,7 @@ func TestUnansweredLookupsAreAskedAgain(t *testing.T) {
 	}
 }
 
-// Where memory is short, what is parked must not become buckets before a flush has made room.
+// Where memory is short, parked measurements must not become buckets before a flush has made room.
 func TestLookupsWaitForMemory(t *testing.T) {
 	w, m := newReopeningWorker(t)
 	asked := expect[FindBuckets](t, w.Handle(m, Fetched{Batch: backwards(2)})).Lookups

@@ -35,7 +35,7 @@ func TestPaceFollowsWhatTheDatabaseManages(t *testing.T) {
 			t.Errorf("%s: the bound is %d, want %d", name, p.bound, c.want)
 		}
 	}
-	// What was sent counts, not what might have been: but an outage that meets a few writes says nothing of their number.
+	// The sent writes count, not the possible ones: but an outage that meets a few writes says nothing of their number.
 	for given, want := range map[int64]int64{40 * fewWrites: 10 * fewWrites, writeWeight: fewWrites / paceStep} {
 		p := pace{bound: 1 << 40, target: time.Second}
 		if p.took(4*time.Second, given, 0); p.bound != want {
@@ -122,13 +122,13 @@ func TestWritesWithoutATurnAreNoOutageAndNotUnknown(t *testing.T) {
 	}
 	m.Now += longestDelay
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
-	w.Handle(m, Abandoned{}) // nothing of the first six may be executed, but what is under way now may
+	w.Handle(m, Abandoned{}) // nothing of the first six may be executed, but the write under way now may
 	if w.past.unknownUntil != m.Now+w.o.Grace {
 		t.Errorf("unknown until %v at %v", w.past.unknownUntil, m.Now)
 	}
 }
 
-// What was never handed out cannot be executed: a term that ends leaves nothing unknown behind.
+// A write that was never handed out cannot be executed: a term that ends leaves nothing unknown behind.
 func TestWhatHadNoTurnIsNotWaitedForAtTheEnd(t *testing.T) {
 	w, m, _ := manySeries(t, 10)
 	noTurn := bucketer.Sent{Result: bucketer.NotExecuted, Err: bucketer.ErrNoTurn}

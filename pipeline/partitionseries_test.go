@@ -35,7 +35,7 @@ func lettersOf(t *testing.T, registry *prometheus.Registry, partition, reason st
 	return letters, shown
 }
 
-// TestSeriesOfAPartitionOutliveItsTerm, so that what was counted last is read, and go then.
+// TestSeriesOfAPartitionOutliveItsTerm, so that the last counts are read, and go then.
 func TestSeriesOfAPartitionOutliveItsTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()

@@ -8,7 +8,7 @@ import (
 )
 
 // hands carry out what one worker wants done, one action a call; calls may overlap as far as the ports allow. They also tell
-// the budget what the worker holds, and what is on its way to it, and the commit plan what it wants committed.
+// the budget what the worker holds and will get, and the commit plan what it wants committed.
 type hands struct {
 	worker  *Worker
 	ports   Ports
@@ -45,7 +45,7 @@ func (h *hands) give(m Moment, e Event) []Action {
 	return actions
 }
 
-// leave ends a term of which nothing is under way any more: what was fetched nobody takes.
+// leave ends a term of which nothing is under way any more: nobody takes the fetched records.
 func (h *hands) leave() {
 	h.log, h.store = nil, nil
 	h.budget.Compacts(h.worker, false)
@@ -132,7 +132,7 @@ func (h *hands) perform(ctx context.Context, action Action) Event {
 }
 
 // readClaim asks MongoDB and Kafka in turn; an error counts as that of the server asked. A former owner commits before it
-// releases its claim: what was committed is read after the document.
+// releases its claim: the committed offset is read after the document.
 func (h *hands) readClaim(ctx context.Context) ClaimRead {
 	seen, err := h.store.Read(ctx)
 	if err != nil {

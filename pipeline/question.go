@@ -48,7 +48,7 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 		w.elsewhere(m, next, e.Bounds.End, e.Bounds.First)
 		w.restart(w.from(e.Bounds.First))
 	case w.o.OutOfRange == claim.LatestOutOfRange:
-		// What was read and not stored is read again: a restart drops it.
+		// Records that were read and not stored are read again: a restart drops them.
 		from := min(w.committable(), e.Bounds.End)
 		w.elsewhere(m, next, e.Bounds.End, from)
 		w.restart(w.from(from))

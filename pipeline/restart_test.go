@@ -29,7 +29,7 @@ func TestLeaseIsRenewedWhileARestartWaitsForItsFlush(t *testing.T) {
 	wants(t, w, 0)
 }
 
-// TestNothingIsReadOrCommittedAnewBeforeARestart: what is read then belongs to another log or owner perhaps, and the restart goes
+// TestNothingIsReadOrCommittedAnewBeforeARestart: records read then belong to another log or owner perhaps, and the restart goes
 // back to the offset that was committed when it was asked for.
 func TestNothingIsReadOrCommittedAnewBeforeARestart(t *testing.T) {
 	w, m := newTestWorker(t)
@@ -83,7 +83,7 @@ func TestStoppedPartitionAsksAgainWhatIsStored(t *testing.T) {
 	w, m := newTestWorker(t, stopOnBad)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, "["+good+`,{"meta":"a"}]`)}, Next: 1, End: 1}})
 	m.Now += w.o.FlushInterval
-	expect[SendWrites](t, w.Handle(m, Ticked{})) // what is good of the record
+	expect[SendWrites](t, w.Handle(m, Ticked{})) // the good elements of the record
 	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 	wants(t, w, 0)
 	expect[SendRelease](t, w.Handle(m, Revoked{}))

@@ -43,7 +43,7 @@ func named(taken []openSegment) string {
 	return strings.Join(names, " ")
 }
 
-// TestSegmentsOfTheSameSeriesAreCompactedTogether: all that there are of some series, and what is due of others as far as it fits.
+// TestSegmentsOfTheSameSeriesAreCompactedTogether: all segments of some series, and due segments of others as far as they fit.
 func TestSegmentsOfTheSameSeriesAreCompactedTogether(t *testing.T) {
 	const interval = time.Minute
 	due := interval + 5*time.Second

@@ -63,7 +63,7 @@ func TestLagAndFreshnessOfAnOutage(t *testing.T) {
 	wantSigns(t, w, m, at(1000), 0, 0) // an idle topic stays fresh
 }
 
-// TestFreshnessForgetsEarlierTerms: what was stored or read ten minutes ago says nothing about the partition when it
+// TestFreshnessForgetsEarlierTerms: measurements stored or read ten minutes ago say nothing about the partition when it
 // comes back.
 func TestFreshnessForgetsEarlierTerms(t *testing.T) {
 	w, m := newTestWorker(t)
@@ -82,7 +82,7 @@ func TestFreshnessForgetsEarlierTerms(t *testing.T) {
 	wantSigns(t, w, m, at(600), 0, 0)
 }
 
-// TestStoppedPartitionStillLags: what is not read any more is not done.
+// TestStoppedPartitionStillLags: records that are not read any more are not done.
 func TestStoppedPartitionStillLags(t *testing.T) {
 	w, m := newTestWorker(t, stopOnBad)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, "{"), recordOf(1, good)}, Next: 2, End: 40}})
@@ -191,7 +191,7 @@ func TestTroubleNamesOnceWhatWasDone(t *testing.T) {
 	}
 }
 
-// TestStoppedPartitionBlamesNoServer: what is not tried any more is no outage.
+// TestStoppedPartitionBlamesNoServer: a request that is not tried any more is no outage.
 func TestStoppedPartitionBlamesNoServer(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Err: errDown})

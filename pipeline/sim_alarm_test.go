@@ -134,7 +134,7 @@ func (w *world) skip(l *partitionLog, a alarm) {
 	w.setOffset(l, next, bad)
 }
 
-// setOffset is an operator's reset of one partition; what is not stored between two offsets need not be any more.
+// setOffset is an operator's reset of one partition; measurements between two offsets that are not stored need not be any more.
 func (w *world) setOffset(l *partitionLog, to, from int64) {
 	l.excuse(w, from, to, "skipped by a reset")
 	w.group.commits[l.partition] = append(w.group.commits[l.partition], committed{visible: w.now, offset: to})

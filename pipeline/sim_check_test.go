@@ -280,7 +280,7 @@ func (c *checks) below(w *world, l *partitionLog, offset int64) {
 	}
 }
 
-// last looks at everything again when the run is over. What was stored twice is stored once again, unless an operator's
+// last looks at everything again when the run is over. Doubled measurements are stored once again, unless an operator's
 // edits keep a repair from telling which copy is right.
 func (c *checks) last(w *world) {
 	for _, id := range w.mongo.buckets.ids() {

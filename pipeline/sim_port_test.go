@@ -86,7 +86,7 @@ func (c port) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, err
 	for i := range documents {
 		documents[i] = slices.Clone(documents[i])
 	}
-	refused := make([]bool, len(documents)) // what is refused stays so, whenever the command is executed
+	refused := make([]bool, len(documents)) // A refused document stays refused, whenever the command is executed.
 	for i := range documents {
 		refused[i] = c.refuses(documents[i])
 	}

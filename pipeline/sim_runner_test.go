@@ -258,7 +258,7 @@ func (r *runner) stopFetching() {
 	}
 }
 
-// abandon ends the term: what is under way is cut.
+// abandon ends the term: actions under way are cut.
 func (r *runner) abandon() {
 	for t := range r.tasks {
 		if x, ok := t.what.(pipeline.SendWrites); ok && r.p.w.broken == unknownForgotten {

@@ -213,7 +213,7 @@ func (b editedBuckets) Update(ctx context.Context, updates []sink.Update) (sink.
 	}, func(int) bool { return false })
 }
 
-// Delete implements sink.Editable. What was deleted need not be stored any more.
+// Delete implements sink.Editable. Deleted measurements need not be stored any more.
 func (b editedBuckets) Delete(ctx context.Context, filters []bson.Raw) (sink.Reply, error) {
 	w := b.w
 	b.dawdle()

@@ -41,7 +41,7 @@ type term struct {
 	end       int64           // of the log then
 	start     claim.Start
 	resolved  bool
-	lost      []claim.Lost // what was noted of records that retention deleted
+	lost      []claim.Lost // the noted offsets of records that retention deleted
 	beyond    int64        // by how much the offset to go on at was beyond the log's end. Zero means that it was not, or that was told.
 	// quiesced: no former owner can have committed anything since the document was read; at the latest at quiesces.
 	quiesced bool
@@ -72,7 +72,7 @@ const (
 	released
 )
 
-// mayRead tells whether the term reads on. It does not once it is revoked, stopped, or to begin anew; what was read is still
+// mayRead tells whether the term reads on. It does not once it is revoked, stopped, or to begin anew; records already read are still
 // stored.
 func (w *Worker) mayRead() bool {
 	return !w.term.revoked && w.halt == nil && w.term.restart == nil
@@ -80,7 +80,7 @@ func (w *Worker) mayRead() bool {
 
 // stop ends the partition's work until an operator acts. The first reason stays: a later one comes again.
 func (w *Worker) stop(err *record.StopError) {
-	if w.halt == nil || w.halt.Reason != err.Reason { // what was read is still stored, and may meet the same again and again
+	if w.halt == nil || w.halt.Reason != err.Reason { // Records already read are still stored, and may meet the same error again and again.
 		w.log.Error("partition stopped", "reason", err.Reason, "err", err.Detail)
 	}
 	if w.halt == nil {

@@ -37,10 +37,10 @@ type Worker struct {
 
 	metrics *partitionMetrics
 
-	signs     signs                  // what is shown and decides nothing
+	signs     signs                  // They are shown, and decide nothing.
 	paused    pause                  // why nothing is fetched
 	lastFlush Instant                // when the last flush was resolved
-	troubles  [Dependencies]*Trouble // what is being retried
+	troubles  [Dependencies]*Trouble // the requests being retried
 }
 
 // busy tells which actions are under way.

@@ -24,7 +24,7 @@ const (
 	fetchedAtOnce = 100
 )
 
-// Follow yields what is stored from now on, until ctx ends, which is no error; it looks every so often (0 means once a second). The
+// Follow yields measurements stored from now on, until ctx ends, which is no error; it looks every so often (0 means once a second). The
 // measurements of one bucket, or segment, come in the order in which they were stored, otherwise in no order that can be relied on.
 //
 // Each measurement comes once. None is left out whose offset is larger than the largest of its partition that was stored when
@@ -54,7 +54,7 @@ type following struct {
 	*reading
 	every   time.Duration
 	sources map[timeseries.Source]*followed // their Topic is empty
-	begun   bool                            // what was stored before is known
+	begun   bool                            // the measurements stored before are known
 	looked  time.Time
 	// progressed: something has come from the server to its end since the last failure.
 	progressed bool
@@ -69,7 +69,7 @@ type followed struct {
 	seen   []passage
 	active time.Duration
 	shown  map[string]shownBucket // of the buckets and segments with larger offsets than the mark, by _id
-	passed passed                 // what was shown of segments, and of buckets that were made of them
+	passed passed                 // the shown measurements of segments, and of buckets that were made of them
 }
 
 type passage struct {

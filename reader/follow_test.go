@@ -206,7 +206,7 @@ func TestFollowShowsEachMeasurementOnce(t *testing.T) {
 	}
 }
 
-// TestFollowShowsOnceWhatIsCompacted: what is in a segment and then in a bucket, whichever is seen.
+// TestFollowShowsOnceWhatIsCompacted: a measurement in a segment and then in a bucket, whichever is seen.
 func TestFollowShowsOnceWhatIsCompacted(t *testing.T) {
 	all := selections()
 	for seed := range uint64(8) {
@@ -258,7 +258,7 @@ func TestFollowShowsOnceWhatIsCompacted(t *testing.T) {
 	}
 }
 
-// TestFollowsARareSeries: what is looked through for it does not grow with what is stored of others meanwhile, and none of it is lost.
+// TestFollowsARareSeries: the buckets read for it do not grow with the other series, and none of its measurements is lost.
 func TestFollowsARareSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConsumer(1)

@@ -226,7 +226,7 @@ func (r *reading) detached(h *held) (*held, error) {
 	return d, nil
 }
 
-// giveLatest gives a candidate's newest measurement. Where that is older than what was looked at, the group is read on its own: its last
+// giveLatest gives a candidate's newest measurement. Where that is older than the buckets looked at, the group is read on its own: its last
 // bucket is not shown yet, cannot be read, or has measurements of other times only.
 func (r *reading) giveLatest(ctx context.Context, c *candidate) error {
 	if !c.known {

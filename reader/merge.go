@@ -55,7 +55,7 @@ func (m *merge) clear() {
 	m.heap = m.heap[:0]
 }
 
-// release keeps a bucket's memory for another one. What was of segments is not needed again.
+// release keeps a bucket's memory for another one. The memory of a segment is not needed again.
 func (m *merge) release(h *held) {
 	if h.unpacker != nil {
 		m.free = append(m.free, h)

@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// maxFilterDepth bounds the nesting of a filter that is brought into normal form; what is deeper stays as it is, and MongoDB
+// maxFilterDepth bounds the nesting of a filter that is brought into normal form; a deeper filter stays as it is, and MongoDB
 // refuses it.
 const maxFilterDepth = 100
 

@@ -37,7 +37,7 @@ type Query struct {
 type plan struct {
 	span        int64     // of a bucket at most, in milliseconds
 	segments    bool      // there may be some
-	now         time.Time // what is shown at this moment is read; the server's
+	now         time.Time // The documents shown at this moment of the server are read.
 	meta        bson.D    // filter on buckets. Empty means all.
 	whole       *bson.RawValue
 	bounds      bounds // what the filter says of segments; empty where nothing is known

@@ -137,7 +137,7 @@ func hasNaN(meta bson.RawValue) bool {
 	return math.IsNaN(n)
 }
 
-// TestReadsSegmentsOnAServer: filters mean in segments what they mean in buckets, and what is compacted comes once.
+// TestReadsSegmentsOnAServer: filters mean in segments what they mean in buckets, and compacted measurements come once.
 func TestReadsSegmentsOnAServer(t *testing.T) {
 	db := connected(t)
 	metas := segmentMetas()

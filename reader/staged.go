@@ -150,7 +150,7 @@ func (g *staging) add(segment bson.Raw) error {
 	return g.unpacker.Err()
 }
 
-// errMalformed: what is stored is no BSON.
+// errMalformed tells that a stored document is no BSON.
 var errMalformed = errors.New("it holds malformed BSON")
 
 // sourceNumber is the place of a partition among those met.

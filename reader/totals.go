@@ -306,7 +306,7 @@ func (t *totaling) give(w *opened) error {
 // wanted reports whether rows that are made by rules have the fields of a query.
 func wanted(names []string, rules *rollup.Rules) bool {
 	for _, name := range names {
-		within := name + ".*" // what is below an object; a pattern takes in a text with stars as it does any other
+		within := name + ".*" // the fields below an object; a pattern takes in a text with stars as it does any other
 		if !rules.Fields.Match(name) && !rules.Fields.Match(within) {
 			return false
 		}

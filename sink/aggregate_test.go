@@ -165,7 +165,7 @@ func evaluate(expression any, vars map[string]any) any {
 	return expression
 }
 
-// earlier compares dates, and what is absent, which is less than any.
+// earlier compares dates. An absent one is less than any.
 func earlier(v, than any) bool {
 	a, isDate := v.(bson.DateTime)
 	b, thanDate := than.(bson.DateTime)

@@ -7,7 +7,7 @@ type class uint8
 
 const (
 	// passing: it may have been executed, or may be later, and the cause passes by itself. It is the class of every code
-	// that has no row below: what is not known is never taken for a refusal.
+	// that has no row below: an unknown code is never taken for a refusal.
 	passing class = iota
 	// notPrimary: the server is no primary, and looked at none of the command's documents. It may be sent again.
 	notPrimary

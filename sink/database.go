@@ -123,7 +123,7 @@ func clientOptions(uri string) (*options.ClientOptions, error) {
 	co.SetRetryWrites(false)
 	co.SetMaxAdaptiveRetries(0)
 	co.ReadConcern = nil // chosen by what the server can do
-	co.Timeout = nil     // every write has its own deadline, and reading what is stored may take its time
+	co.Timeout = nil     // every write has its own deadline, and long reads may take their time
 	co.Compressors = nil // the guard reads the messages
 	return co, nil
 }
@@ -163,7 +163,7 @@ func (d *Database) greet(ctx context.Context) error {
 	if !server.Sessions {
 		concern = nil
 		d.log.Info("this MongoDB has no sessions (it is not a replica set): it does not order reads after writes, "+
-			"so what is read back counts only once another write is acknowledged", "version", server.Version)
+			"so a read-back counts only once another write is acknowledged", "version", server.Version)
 	}
 	d.db = d.client.Database(d.o.Database, options.Database().SetReadConcern(concern))
 	return nil
@@ -175,7 +175,7 @@ func (d *Database) Server() Server { return d.server }
 // Name is the database's name.
 func (d *Database) Name() string { return d.o.Database }
 
-// Reading is the database for readers: what is read there has been seen by a majority, where the server can tell.
+// Reading is the database for readers. A majority has seen the documents read there, where the server can tell.
 func (d *Database) Reading() *mongo.Database { return d.db }
 
 // Explain gives an error of a reader the address and the cause, where there was nobody to ask, and names a missing right.

@@ -60,7 +60,7 @@ func (c *guardedConn) Close() error {
 type leasedConn struct {
 	net.Conn
 	guard    guard
-	guarding atomic.Bool // what is written now belongs to a guarded message
+	guarding atomic.Bool // the bytes written now belong to a guarded message
 }
 
 // Write sends bytes, those of a guarded message piece by piece, with a look at the lease before each. A process may be

@@ -22,7 +22,7 @@ const (
 	IndexOfSources  IndexKind = "source"   // for what is stored of a partition
 	IndexOfSegments IndexKind = "segments" // for reading segments
 	IndexOfBounds   IndexKind = "bounds"   // for reading those segments that may have a series; init and run make it again
-	IndexOfExpiry   IndexKind = "expiry"   // deletes what is older than the collection keeps
+	IndexOfExpiry   IndexKind = "expiry"   // deletes measurements older than the collection keeps
 	IndexOfUser     IndexKind = "user"     // of measurements
 	IndexForeign    IndexKind = "foreign"  // of buckets: no index on measurements becomes this one
 )
@@ -54,11 +54,11 @@ func (i Index) Needed() (why string, needed bool) {
 	case IndexOfSeries:
 		return "consumers look stored buckets up by it, and whoever reads a series does", true
 	case IndexOfSources:
-		return "consumers read by it what is stored of their partitions: without it each start reads every bucket", true
+		return "consumers find the stored positions of their partitions by it: without it each start reads every bucket", true
 	case IndexOfSegments:
 		return "whoever reads measurements finds segments by it: without it each query looks for them among all buckets", true
 	case IndexOfExpiry:
-		return "it deletes what is older than the collection keeps", true
+		return "it deletes measurements that are older than the collection keeps", true
 	}
 	return "", false
 }
@@ -189,7 +189,7 @@ func (s *series) isBoundsIndex(spec bson.Raw) bool {
 	return ok && strings.HasPrefix(path, s.options.MetaField+".") && sameKeys(keyIn(spec), boundsIndex(path))
 }
 
-// expiryNow is the index that deletes what is older than the collection keeps, and its seconds. One with a partial filter is a
+// expiryNow is the index that deletes measurements older than the collection keeps, and its seconds. One with a partial filter is a
 // user's, and deletes of some series only.
 func (s *series) expiryNow(ctx context.Context) (name string, seconds int64, found bool, err error) {
 	specs, err := s.rawIndexes(ctx)

@@ -113,7 +113,7 @@ func TestDamagedNoteIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatExpiresIsNotNoted, because its time tells; what is deleted from before a moment is.
+// TestWhatExpiresIsNotNoted, because its time tells. Measurements deleted from before a moment are noted.
 func TestWhatExpiresIsNotNoted(t *testing.T) {
 	for _, expiry := range []bool{true, false} {
 		e := connect(t)

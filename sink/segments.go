@@ -61,8 +61,8 @@ var (
 	errBegun  = errors.New("it has buckets and never had segments; SEGMENTS=on gives it them")
 )
 
-// declinesSegments tells why a time series does without segments unless they are asked for by name. Nil means that it does not. What is
-// there already is left as it is: segments are for good, and there may be consumers and readers that do not know them. The
+// declinesSegments tells why a time series does without segments unless they are asked for by name. Nil means that it does not. An
+// existing time series is left as it is: segments are for good, and there may be consumers and readers that do not know them. The
 // second error tells that it is not known now.
 func (s *series) declinesSegments(ctx context.Context) (why, unknown error) {
 	if why, unknown := s.hasBegun(ctx); why != nil || unknown != nil {

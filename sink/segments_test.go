@@ -90,7 +90,7 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newViewServer(t)
 			c.server(s)
-			for range 2 { // what is there is not changed
+			for range 2 { // The second time nothing is changed.
 				store, said, err := s.setupSegments(c.view, c.ask)
 				if err != nil {
 					t.Fatal(err)

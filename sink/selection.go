@@ -22,7 +22,7 @@ type Editable interface {
 
 // Bounds of what a Selection holds in memory and puts into one command.
 const (
-	maxSelectedBytes = 512 << 20 // of metas, and what is kept of each
+	maxSelectedBytes = 512 << 20 // of metas, and the kept data of each
 	seriesOverhead   = 160       // of a series beside its meta, at most
 	maxChanged       = 64        // buckets, each by an update of its own: a short command disturbs others little
 	maxDeleted       = 1000
@@ -38,7 +38,7 @@ type Selection struct {
 	SelectionOptions
 	buckets, options Editable
 	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil means that nothing is asked.
-	unnoted          bool                            // what is deleted has expired: it needs no notes
+	unnoted          bool                            // The deleted measurements have expired: they need no notes.
 	segments         bool                            // segments are left alone; else they are documents like others
 }
 

@@ -272,7 +272,7 @@ func (s *series) createSegmentIndexes(ctx context.Context) error {
 	return nil
 }
 
-// withoutIndex goes on without an index that the user may not create; what is so then is said.
+// withoutIndex goes on without an index that the user may not create, and says what follows.
 func (s *series) withoutIndex(consequence string, err error) error {
 	if !LacksRight(err) {
 		return err

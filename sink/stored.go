@@ -16,7 +16,7 @@ const storedBatch = 1000
 
 // Stored reads D: the positions with offsets from start on, below end, that buckets of this partition list or that are noted as
 // deleted, causally after the claim (E2). The window from start to end holds at most 2^32 offsets. When D would take more than StoredBytes, the
-// window of the answer ends earlier, and what is beyond must be asked for again. A *record.StopError names a bucket of which it
+// window of the answer ends earlier, and later offsets must be asked for again. A *record.StopError names a bucket of which it
 // cannot be told what it holds.
 func (p *Partition) Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error) {
 	if err := p.fenceShards(ctx); err != nil {

@@ -164,7 +164,7 @@ func (t *trial) reading(ctx context.Context) {
 		}
 	}
 	readable := t.needs(ctx, t.right("find", roleRead, timeseries.OptionsSuffix, "reading the collection's options"), false, find(t.ports.Options))
-	buckets := t.needs(ctx, t.right("find", roleRead, timeseries.BucketsSuffix, "reading what is stored"), false, find(t.ports.Buckets))
+	buckets := t.needs(ctx, t.right("find", roleRead, timeseries.BucketsSuffix, "reading stored measurements"), false, find(t.ports.Buckets))
 	t.needs(ctx, t.right("find", roleRead, timeseries.PartitionsSuffix, "reading claims"), false, find(t.ports.Partitions))
 	if t.err != nil || !readable {
 		return

@@ -244,7 +244,7 @@ func TestSetupChoosesTheViewThatTheServerCanHave(t *testing.T) {
 	} {
 		s := newViewServer(t)
 		c.server(s)
-		for range 2 { // what is there is not changed
+		for range 2 { // The second time nothing is changed.
 			said, err := s.setup(c.ask)
 			if err != nil {
 				said += err.Error()

@@ -10,7 +10,7 @@ import (
 
 // The view of a time series with segments reads the collection twice: the segments that are shown now, and the buckets that are.
 // Both parts go by $$NOW, which is one moment for a whole query, on all servers of a cluster, in a view and in the pipeline of a
-// $unionWith too: so what is compacted at a moment is in exactly one of them. Segments come first, since MongoDB reads the parts one
+// $unionWith too: so a measurement that is being compacted is in exactly one of them. Segments come first, since MongoDB reads the parts one
 // after the other: those that end after the query has begun are deleted some minutes later, and a query may take hours. What a
 // query filters and projects first MongoDB applies to both parts; all else comes behind them.
 

@@ -8,7 +8,7 @@
 //	selection.go  Selection: which letters; its text names the group
 //	groups.go     the groups of all selections, what they have committed, who is a member
 //	member.go     being the only member
-//	redrive.go    the driver: what was driven before, partition by partition
+//	redrive.go    the driver: letters driven before, partition by partition
 //	take.go       which letters go into a parcel
 //	parcel.go     parcel: letters that go back under one commit
 //	sift.go       letters that are of no record stay

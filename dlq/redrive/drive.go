@@ -112,7 +112,7 @@ func (d *driver) plan(ctx context.Context, b *parcel) (*intent, error) {
 }
 
 // produce sends the parcel's waiting letters partition by partition. One that its topic refuses stays and holds up no other:
-// what is then committed says nothing of it, so that it does not hold up other selections either.
+// the offset committed then says nothing of it, so that it does not hold up other selections either.
 func (d *driver) produce(ctx context.Context, b *parcel) error {
 	for due := b.waiting(); len(due) > 0; due = b.waiting() {
 		to := due[0].Letter.Partition

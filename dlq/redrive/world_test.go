@@ -249,7 +249,7 @@ func sample() record.Letter {
 // filled has n letters, of four source partitions and two reasons, every tenth of them twice.
 func filled(n int) *world {
 	w := newWorld()
-	for i := range 4 { // what was there before
+	for i := range 4 { // the records of before
 		w.append(record.Partition{Topic: "events", Number: int32(i)}, make([]record.Record, 5)...)
 	}
 	for i := range n {

@@ -179,7 +179,7 @@ func databases(ctx context.Context, t *testing.T) []string {
 	return names
 }
 
-// TestRoundsBeforeAFailureAreReported: a turn that takes too long ends the run, and what was measured before is not lost.
+// TestRoundsBeforeAFailureAreReported: a turn that takes too long ends the run, and the figures measured before are not lost.
 func TestRoundsBeforeAFailureAreReported(t *testing.T) {
 	b, log := newBench(t)
 	l := small()

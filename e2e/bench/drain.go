@@ -40,7 +40,7 @@ type Drain struct {
 func (d Drain) Database(t Topic) string { return fmt.Sprintf("%s-%d-%s", t.Name, d.Round, d.Peer) }
 
 // Drain has a peer carry a topic from its begin to its end into a database of its own, which stays: Remove drops it. The
-// error says that it could not be measured; what is missing is in the result.
+// error says that it could not be measured; missing measurements are in the result.
 func (b *Bench) Drain(ctx context.Context, t Topic, d Drain) (Result, error) {
 	r := Result{Peer: d.Peer, Round: d.Round, Measurements: int64(t.Load.Records)}
 	client, err := connect(b.Servers.MongoURI)

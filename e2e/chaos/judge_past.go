@@ -74,7 +74,7 @@ func positionsIn(ctx context.Context, buckets *mongo.Collection, filter bson.D, 
 	return stored, nil
 }
 
-// countPast adds a past topic to the result: what was committed must be stored once, the rest at most once.
+// countPast adds a past topic to the result: committed records must be stored once, the rest at most once.
 func (r *run) countPast(past incarnation, stored map[spot]int) {
 	result := &r.result
 	for _, record := range past.records {

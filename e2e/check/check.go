@@ -187,7 +187,7 @@ func (j *judgement) judgeBucket(b *bucket, counts bool) {
 	if len(faults) == 0 {
 		faults = b.compareWith(readings)
 	}
-	const listed = 3 // what is wrong with a bucket tends to be wrong all over
+	const listed = 3 // a faulty bucket tends to have many faults
 	for _, f := range faults[:min(len(faults), listed)] {
 		j.report.fault("bucket %s: %s", b.ID.Hex(), f)
 	}

@@ -137,7 +137,7 @@ func (r *run) startGroup(ctx context.Context) error {
 	return r.group.await(ctx, "each partition is written to", func() bool { return r.watch.writtenSince(time.Time{}, 2) })
 }
 
-// settings are the program's defaults, but for what a scenario needs and what was asked for.
+// settings are the program's defaults, but for those that a scenario needs and the flags set.
 func (r *run) settings() harness.Settings {
 	settings := harness.Settings{
 		"KAFKA_BROKERS": r.Servers.Brokers, "KAFKA_TOPICS": r.topic, "KAFKA_GROUP_ID": r.topic,

@@ -27,7 +27,7 @@ type watch struct {
 	mu      sync.Mutex
 	newest  []int64       // offset that is stored, by partition; -1: none
 	writes  [][]time.Time // by partition
-	waiting [][]made      // what was produced and not seen, by partition
+	waiting [][]made      // the produced measurements that are not seen, by partition
 	samples []sample
 	looks   []time.Time
 }

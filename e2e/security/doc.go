@@ -1,5 +1,5 @@
-// Package security runs the real program against a real Kafka that wants logins, certificates and rights: what is right
-// works over each kind of listener, what is wrong ends at the start with one message that says what to do.
+// Package security runs the real program against a real Kafka that wants logins, certificates and rights. Right ones
+// work over each kind of listener, wrong ones end it at the start with one message that says what to do.
 //
 //	E2E_KAFKA_LIBS=/opt/kafka/libs go test ./security
 //

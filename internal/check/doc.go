@@ -3,7 +3,7 @@
 // rules of package claim, as run does, so that check says what run will do.
 //
 //	check.go    Options, Look: everything, in the order in which a person wants to know it
-//	finding.go  Finding, Findings: what was found, and how much it matters
+//	finding.go  Finding, Findings: the findings, and how much they matter
 //	topic.go    topics: partitions, clocks, configuration
 //	letters.go  dead-letter topics
 //	mongodb.go  the server, its clock, what the user may do

@@ -48,7 +48,7 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 	}
 	committed, err := l.Kafka.Committed(ctx, l.GroupID, partitions)
 	if err != nil {
-		l.Failed(subject, fmt.Errorf("reading what is committed for %s: %w", topic.Name, err))
+		l.Failed(subject, fmt.Errorf("reading the committed offsets of %s: %w", topic.Name, err))
 		return
 	}
 	known, lag := 0, int64(0)

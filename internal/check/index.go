@@ -104,7 +104,7 @@ const muchMore = 10
 // advise says how the filter is served, and which index would serve it better.
 func (l *look) advise(subject string, topic Topic, a timeseries.Advice, c *reader.Cost) {
 	measured := ""
-	if c != nil && a.Index != timeseries.IDIndexName { // what was tried does not bound the _id
+	if c != nil && a.Index != timeseries.IDIndexName { // The tried filter does not bound the _id.
 		measured = fmt.Sprintf("; tried: %s examined for %d that can match", words.Count(c.DocumentsExamined, "bucket"), c.Buckets)
 	}
 	wide := ""

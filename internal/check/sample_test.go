@@ -229,7 +229,7 @@ func TestSampleWarnsOfSeriesInSeveralPartitions(t *testing.T) {
 	}
 }
 
-// TestBucketsAreCountedWhateverMemoryTheyTake: what is written for the sake of memory is counted once.
+// TestBucketsAreCountedWhateverMemoryTheyTake: a bucket written for the sake of memory is counted once.
 func TestBucketsAreCountedWhateverMemoryTheyTake(t *testing.T) {
 	decoding, bucketing := eventOptions(t, nil)
 	views := map[int64]Sample{}

@@ -42,7 +42,7 @@ func (p *proposer) settings(o measurement.Options) (list []Setting) {
 		}
 	}
 	now, own := p.current, ownPaths(o.Format)
-	if before := ownPaths(now.Format); own != before { // what is the default of a format is nobody's choice
+	if before := ownPaths(now.Format); own != before { // The default of a format is nobody's choice.
 		now.TimeField = instead(now.TimeField, before.time, own.time)
 		now.Fields = instead(now.Fields, before.fields, own.fields)
 		if metas := strings.Join(now.MetaFields, ","); metas == before.metas && (now.MetaField == "" || now.MetaField == "meta") {

@@ -7,7 +7,7 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// TestSettingsOfShapesInEffectAreLookedAt: what is said of values is said of the events that the settings make.
+// TestSettingsOfShapesInEffectAreLookedAt: findings about values concern the events that the settings make.
 func TestSettingsOfShapesInEffectAreLookedAt(t *testing.T) {
 	events := repeat(60, `{"p":{"device":"d%d","readings":[{"ts":%d,"v":"%d.5"},{"ts":%d,"v":"1.5"}]}}`, func(i int) []any {
 		return []any{i % 5, 1_700_000_000 + i, i, 1_700_000_000 + i}

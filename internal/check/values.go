@@ -7,7 +7,7 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// note is what is odd about the values of a field that is stored: what is lost by it, what the values are, what to do.
+// note tells what is odd about the values of a stored field: the loss, the values, and what to do.
 type note struct {
 	path, loss, is, wayOut string
 }

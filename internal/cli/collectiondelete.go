@@ -164,7 +164,7 @@ func newMetaDeletion(name string, all []sink.SelectedSeries, f *metaFlags) MetaD
 	return view
 }
 
-// scope is what of a series is edited, and what is left alone.
+// scope tells which measurements of a series are edited, and which are left alone.
 func scope(s *sink.SelectedSeries, closed bool) (within, left sink.Amount) {
 	if !closed {
 		return s.Open, s.Closed
@@ -238,7 +238,7 @@ func (p *Program) expireCommand() *cobra.Command {
 		})
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&f.before, "before", "", "delete what is from before this time: "+whenForms+"; default: what the collection keeps no longer")
+	flags.StringVar(&f.before, "before", "", "delete measurements from before this time: "+whenForms+"; default: those that the collection keeps no longer")
 	f.flags(cmd)
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 	"waterwheel/sink"
 )
 
-// FillView is how full the buckets of a time series are, by those that were looked at, and what is in segments.
+// FillView is how full the buckets of a time series are, by the buckets looked at, and how much is in segments.
 type FillView struct {
 	Buckets      int64   `json:"buckets"` // looked at
 	Measurements int64   `json:"measurements"`

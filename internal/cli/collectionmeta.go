@@ -19,13 +19,13 @@ import (
 )
 
 // aboutClosed is what the help of the commands on metas says of closed buckets and of running consumers.
-const aboutClosed = "Whole series are selected: the filter may name the meta field and what is in it, nothing else. As MongoDB's own\n" +
+const aboutClosed = "Whole series are selected: the filter may name the meta field and its parts, nothing else. As MongoDB's own\n" +
 	"time series do, these commands leave closed buckets alone, which are full or out of their time: the output counts\n" +
 	"them, and --closed includes them. Nothing writes a closed bucket any more, so that is safe, and without it a series is split.\n" +
 	"Buckets made of segments are always included.\n\n" +
-	"Only buckets are edited. So the command first asks the running consumers to move what is in segments into buckets, and\n" +
+	"Only buckets are edited. So the command first asks the running consumers to move measurements in segments into buckets, and\n" +
 	"waits for that: about a minute and COMPACT_VISIBILITY_DELAY. Without a consumer that does it the command ends after at most\n" +
-	"three minutes, edits nothing, and says what to start. A --dry-run does not wait, and leaves out what is in segments.\n\n"
+	"three minutes, edits nothing, and says what to start. A --dry-run does not wait, and leaves out measurements in segments.\n\n"
 
 // metaFlags are the flags of the commands that edit whole series.
 type metaFlags struct {
@@ -72,7 +72,7 @@ func jsonFlag(flag, text string) (bson.RawValue, error) {
 	return document.Lookup(name), nil
 }
 
-// compacted waits until what is in segments is in buckets.
+// compacted waits until the measurements in segments are in buckets.
 func (p *Program) compacted(ctx context.Context, database *sink.Database, name string, f *metaFlags) error {
 	if f.dryRun {
 		return nil

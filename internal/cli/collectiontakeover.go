@@ -29,7 +29,7 @@ func (p *Program) takeoverCommand() *cobra.Command {
 		Long: "Only one consumer group may write a collection: the claim of each partition names it. This gives all partitions of a\n" +
 			"collection to another group. Stop the consumers of the former group first: while Kafka knows a member of it, nothing\n" +
 			"is changed. The first consumer of the new group then waits until nothing that the former one sent can still arrive.\n\n" +
-			"Where the new group has committed no offset it begins where the last owner of each partition did; what is stored is\n" +
+			"Where the new group has committed no offset it begins where the last owner of each partition did. Stored records are\n" +
 			"recognised and skipped.",
 		Example: "  waterwheel collection takeover --to waterwheel-2 --dry-run\n  KAFKA_GROUP_ID=waterwheel-2 waterwheel collection takeover",
 		Args:    noArguments,

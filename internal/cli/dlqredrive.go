@@ -39,7 +39,7 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 			"counts up, and waterwheel.driven, which names the letter. A record that fails again becomes a letter again; one tried\n" +
 			"--max-attempts times stays. So does a letter whose record its topic does not take (too large, say), and one that is not\n" +
 			"of the record it names: its topic, partition or offset does not exist, or the record there has another key. These are\n" +
-			"named, and the exit code is 3. Letters stay in the dead-letter topic: what was driven is kept by the offsets of a\n" +
+			"named, and the exit code is 3. Letters stay in the dead-letter topic: progress is kept in the offsets of a\n" +
 			"consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of letters. Letters driven by one selection\n" +
 			"are not driven by another. A run that was cut off goes on where it was, and looks first which records have arrived.\n\n" +
 			"No selection drives a letter again that was refused, or that is not of the record it names. --letter brings it back\n" +
@@ -186,7 +186,7 @@ func redriveError(ctx context.Context, err error, selection redrive.Selection) e
 		return fmt.Errorf("a re-drive of another selection was cut off and must be finished first: run %q, then this again",
 			redriveCommandLine(unfinished.Selection))
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted: what was begun is done; %q goes on", redriveCommandLine(selection))
+		return fmt.Errorf("interrupted: begun letters are driven; run it again to continue: %s", redriveCommandLine(selection))
 	}
 	return fmt.Errorf("driving letters back: %w; the same command goes on where it stopped", err)
 }

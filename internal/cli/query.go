@@ -103,7 +103,7 @@ func (p *Program) queryCommand() *cobra.Command {
 	f.Var(choice{&flags.format, []string{"table", "csv", "json"}}, "format", "table, csv or json (a line each); --output means the same")
 	f.StringVar(&flags.filter, "filter", "", `filter on the meta in Extended JSON, as '{"meta.sensor": {"$gt": "s-1"}}'`)
 	f.BoolVar(&flags.latest, "latest", false, "the newest measurement of each series")
-	f.BoolVar(&flags.follow, "follow", false, "what is stored from now on, until ctrl-C")
+	f.BoolVar(&flags.follow, "follow", false, "print measurements stored from now on, until ctrl-C")
 	f.BoolVar(&flags.series, "series", false, "only the series: the metas")
 	f.StringVar(&flags.plot, "plot", "", "draw this field over time")
 	f.BoolVar(&flags.explain, "explain", false, "print no measurements, but which index finds them, and which would find them better")

@@ -116,7 +116,7 @@ func (r *querying) run(ctx context.Context) error {
 	}
 	r.hintIndex(ctx)
 	if r.badBuckets > 0 {
-		return fmt.Errorf("%s could not be read: what is printed lacks what they hold", words.Count(r.badBuckets, "bucket"))
+		return fmt.Errorf("%s could not be read: the output lacks their measurements", words.Count(r.badBuckets, "bucket"))
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (r *querying) bad(err error) error {
 	return nil
 }
 
-// followed prints what is stored from now on. The newest measurements that there are decide about the columns.
+// followed prints measurements stored from now on. The newest measurements that there are decide about the columns.
 func (r *querying) followed(ctx context.Context) error {
 	q := r.Query
 	q.Limit = sampleSize

@@ -69,7 +69,7 @@ func (p *Program) rollupBuildCommand() *cobra.Command {
 		Short: "Compute the rows of the past from stored measurements",
 		Long: "Computes rows day by day, the oldest first, from the measurements that are stored: for a level or a field that came\n" +
 			"later, and after buckets were edited by hand. Rows whose measurements have expired stay as they are, and so do rows that\n" +
-			"would hold fewer measurements than before, unless --replace says that what is stored now counts. It can be run beside\n" +
+			"would hold fewer measurements than before, unless --replace says that only stored measurements count. It can be run beside\n" +
 			"consumers, and again: a row is computed, and never added to. A build that was interrupted goes on with --from and the\n" +
 			"day that its error names.",
 		Example: "  waterwheel rollup build\n  waterwheel rollup build --from 2026-03-01 --to 2026-04-01 --replace",
@@ -83,7 +83,7 @@ func (p *Program) rollupBuildCommand() *cobra.Command {
 		return nil
 	})
 	f.flags(cmd)
-	cmd.Flags().BoolVar(&replace, "replace", false, "let rows shrink to what is stored")
+	cmd.Flags().BoolVar(&replace, "replace", false, "let rows shrink to the stored measurements")
 	return cmd
 }
 
@@ -149,7 +149,7 @@ func (p *Program) rollupVerifyCommand() *cobra.Command {
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "verify",
 		Short: "Compute rows once more, and compare them with those that are stored",
-		Long: "Computes the rows of minutes and hours from what is stored, folds days from hours, stores nothing, and compares. Rows whose\n" +
+		Long: "Computes the rows of minutes and hours from stored measurements, folds days from hours, stores nothing, and compares. Rows whose\n" +
 			"measurements have expired are not compared, nor are those that the next pass of a consumer computes. The exit code is 3\n" +
 			"if a row is wrong: `waterwheel rollup build --replace` computes it again.",
 		Example: "  waterwheel rollup verify\n  waterwheel rollup verify --from -7d",

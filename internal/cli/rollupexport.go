@@ -59,7 +59,7 @@ func (p *Program) rollupExportCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&form, "form", "", "nested")
-	flags.StringVar(&into, "into", "", "collection of the documents; default: that of the time series, with "+nestedSuffix)
+	flags.StringVar(&into, "into", "", "collection of the documents; default: the name of the time series, with "+nestedSuffix)
 	flags.StringVar(&agg, "agg", "", "of one aggregation each field has that figure as its value, of several an object of them; default: the whole totals")
 	return cmd
 }

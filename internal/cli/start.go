@@ -40,7 +40,7 @@ func (p *Program) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create collections, indexes and the dead-letter topic",
-		Long:  "Creates what is missing for the topics of KAFKA_TOPICS: collections and indexes in MongoDB, dead-letter topics in\nKafka. What exists already is left as it is. \"run\" does the same when it starts.\n\nWith --shard it also shards the collections, as \"collection shard\" does.",
+		Long:  "Creates missing collections and indexes in MongoDB, and missing dead-letter topics in Kafka, for the topics of\nKAFKA_TOPICS. Existing ones are left as they are. \"run\" does the same when it starts.\n\nWith --shard it also shards the collections, as \"collection shard\" does.",
 		Args:  noArguments,
 		RunE: p.start(p.commandSettings, func(ctx context.Context, c config.Config, log *slog.Logger) error {
 			if err := p.initialize(ctx, c, log, p.Stdout); err != nil || shard == "" {

@@ -114,7 +114,7 @@ func readLetters(ctx context.Context, c config.Config, scanner *kafka.Scanner, s
 	return index, nil
 }
 
-// read notes the letters of a dead-letter topic. What was deleted is looked at behind the reading: letters may go meanwhile.
+// read notes the letters of a dead-letter topic. The log's start is looked at after the reading: letters may go meanwhile.
 func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src timeseries.Source, line *text.Progress) error {
 	spans, err := dlq.Spans(ctx, log, []string{name})
 	if err != nil {

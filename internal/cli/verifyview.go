@@ -190,7 +190,7 @@ func printLost(w io.Writer, l *verify.Lost, name string) {
 	for i, r := range l.First {
 		ranges[i] = formatRange(r.From, r.To)
 	}
-	fmt.Fprintf(w, "%s: lost: retention deleted %s before %s read, and nothing of %s is stored: %s (--from leaves out what is below it).\n",
+	fmt.Fprintf(w, "%s: lost: retention deleted %s before %s read, and nothing of %s is stored: %s (--from leaves out earlier offsets).\n",
 		name, words.Count(l.Count, "offset"), words.Form(l.Count, "it was", "they were"), words.Form(l.Count, "it", "them"), text.List(ranges))
 }
 
@@ -223,7 +223,7 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 		if p.FirstStored < 0 || first < p.FirstStored {
 			fmt.Fprintf(w, "  Nothing is stored before the first of them. If the group began later (KAFKA_START), verify from there: --from.\n")
 		}
-		fmt.Fprintf(w, "  To store what is missing, stop the group and set its offset back; what is stored already is skipped:\n"+
+		fmt.Fprintf(w, "  To store missing records, stop the group and set its offset back; stored ones are skipped:\n"+
 			"  kafka-consumer-groups.sh --bootstrap-server $KAFKA_BROKERS --group %s --topic %s --reset-offsets --to-offset %d --execute\n",
 			group, strings.Replace(name, "/", ":", 1), first)
 	}

@@ -41,7 +41,7 @@ func largeLog(t *testing.T) *Client {
 	return client
 }
 
-// askedOffset is where a fetch begins: before the last 8 bytes of the epoch, the log's start, the size and what is empty.
+// askedOffset is where a fetch begins: before the last 8 bytes of the epoch, the log's start, the size and the empty rest.
 func askedOffset(frame []byte) int64 {
 	const behind = 8 + 4 + 8 + 4 + 2 + 1 + 1 + 1
 	return int64(binary.BigEndian.Uint64(frame[len(frame)-behind:]))

@@ -12,7 +12,7 @@ type answer struct {
 // answers are the codes after which there is something else to do than to ask again. Their meaning is that of the table of
 // error codes in Kafka's protocol guide (https://kafka.apache.org/protocol#protocol_error_codes); what a broker really answers,
 // and when, was tried on one. A code without a row is retried, as the guide's column "retriable" says of outages of brokers,
-// leaders, coordinators, replicas and disks: what is not known is one too, and never a reason to lose anything.
+// leaders, coordinators, replicas and disks: an unknown code is one too, and never a reason to lose anything.
 var answers = map[kafkago.Error]answer{
 	kafkago.OffsetOutOfRange: {OutOfRange, "KAFKA_OUT_OF_RANGE says where to go on"},
 	kafkago.InvalidMessage:   {StopIfPersists, "if it persists, the broker's copy of the log is damaged"}, // CORRUPT_MESSAGE

@@ -7,7 +7,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// TestWhatComesOfEachCode tries every code that a broker can send, and more: what is on no list is retried.
+// TestWhatComesOfEachCode tries every code that a broker can send, and more: a code on no list is retried.
 func TestWhatComesOfEachCode(t *testing.T) {
 	lists := map[Class][]kafkago.Error{
 		None:           {0},

@@ -1,4 +1,4 @@
-// Package kafka asks a Kafka cluster: what topics, partitions and groups there are, and what is in their logs.
+// Package kafka asks a Kafka cluster: which topics, partitions and groups there are, and which records are in their logs.
 //
 // Routing to leaders and coordinators is kafka-go's Transport, over connections of the package wire: they are encrypted and
 // logged in when kafka-go gets them, and hand an answer on only when what it announces has come. Where kafka-go's own

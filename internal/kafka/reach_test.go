@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestKafkaThatIsWhollyDownIsNamed: what was known of the cluster last, a partition without a leader say, is not the reason for
+// TestKafkaThatIsWhollyDownIsNamed: the last state of the cluster, a partition without a leader say, is not the reason for
 // which nothing is answered.
 func TestKafkaThatIsWhollyDownIsNamed(t *testing.T) {
 	fake := startFake(t, &fakeBroker{topics: []string{"events"}, leader: -1})

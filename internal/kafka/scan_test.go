@@ -59,7 +59,7 @@ func TestScanGivesOutWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// Retention may remove what is about to be read; a log that ends before what was there is another one.
+// Retention may remove records that are about to be read. A log that ends before its former end is another one.
 func TestScanGoesOnBehindWhatWasDeleted(t *testing.T) {
 	gone := fetchSpec{id: fakeID, code: int16(kafkago.OffsetOutOfRange), highWatermark: -1, lastStable: -1}
 	one := fetchSpec{id: fakeID, highWatermark: 40, lastStable: 40, set: plainBatch(0, 4)}

@@ -105,6 +105,6 @@ func (w *window) lookAgain(ctx context.Context, missing *set) error {
 	if missing.count() == 0 {
 		return nil
 	}
-	w.progress("looking again for what is missing", w.end)
+	w.progress("looking again for missing measurements", w.end)
 	return w.recount(ctx, missing)
 }

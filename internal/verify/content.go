@@ -59,7 +59,7 @@ func (w *window) suspect(b *listing, index int, m *timeseries.Unpacked) {
 }
 
 // judgeRenamed tells metas that a command has changed from those that differ, of which the buckets are read once more. The notes
-// are read after the buckets: what was changed meanwhile is noted.
+// are read after the buckets: a change meanwhile is noted.
 func (w *window) judgeRenamed(ctx context.Context) error {
 	different := w.renamed
 	if different.count() > 0 && w.Notes != nil {

@@ -30,6 +30,6 @@
 //	elements.go      BSON elements that may be malformed
 //	lost.go          records that retention deleted before they were read
 //	wait.go          before a repair: the writes that are on their way
-//	repair.go        taking copies out of buckets and segments; remainder.go: what is left of one
+//	repair.go        taking copies out of buckets and segments; remainder.go: the rest of one
 //	report.go        Report, Findings; repairs.go: Repairs
 package verify

@@ -79,7 +79,7 @@ func (w *window) judgeSome(ctx context.Context, some map[timeseries.Position]*co
 // countCopies counts the copies again, each document once, until it is sure of them, and forgets what is not doubled: a bucket that
 // was written meanwhile came twice, or a copy is gone. It returns the documents whose copies count.
 func (w *window) countCopies(ctx context.Context, some map[timeseries.Position]*copies) (map[string]bool, error) {
-	w.progress("looking again for what is doubled", w.end)
+	w.progress("looking again for doubled measurements", w.end)
 	for range recounts {
 		for _, c := range some {
 			*c = copies{}

@@ -26,7 +26,7 @@ func (b twoBuckets) Find(_ context.Context, _ timeseries.Source, _, _ int64, _ b
 func (twoBuckets) Update(context.Context, bson.Raw, bson.Raw) (bool, error) { return true, nil }
 func (twoBuckets) Delete(context.Context, bson.Raw) (bool, error)           { return true, nil }
 
-// FuzzBucket verifies and repairs documents that may be anything: nothing panics, and what is damaged is left alone.
+// FuzzBucket verifies and repairs documents that may be anything: nothing panics, and damaged documents are left alone.
 func FuzzBucket(f *testing.F) {
 	w := newWorld(f)
 	w.fill(40)

@@ -7,7 +7,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// maxPartOffset bounds the offsets of letters for elements of arrays: what is beyond has no place in the bitmap.
+// maxPartOffset bounds the offsets of letters for elements of arrays: a larger one has no place in the bitmap.
 const maxPartOffset = 1 << 44
 
 // Letters are the places of one topic for which there is a dead letter. The zero value is ready for use and empty.

@@ -83,7 +83,7 @@ func TestMetaThatACommandChangedIsNotDifferent(t *testing.T) {
 	}
 }
 
-// TestRecordsThatWereCompactedAwayAreNotUnknown: what is stored of them is no fault, unless it is stored twice.
+// TestRecordsThatWereCompactedAwayAreNotUnknown: their stored measurements are no fault, unless they are stored twice.
 func TestRecordsThatWereCompactedAwayAreNotUnknown(t *testing.T) {
 	for name, change := range windows {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func (w *world) compact(gone func(record.Record) bool) {
 	w.records = slices.DeleteFunc(w.records, gone)
 }
 
-// TestEventsBehindSkippedOnesAreExplained: what is skipped is not missing, and a value that differs is compared with the event of its
+// TestEventsBehindSkippedOnesAreExplained: a skipped event is not missing, and a value that differs is compared with the event of its
 // own position.
 func TestEventsBehindSkippedOnesAreExplained(t *testing.T) {
 	w := newWorld(t)

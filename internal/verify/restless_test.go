@@ -27,7 +27,7 @@ type restless struct {
 	within int   // queries
 
 	compaction *compaction
-	plan       []func()      // what is still to be done of it
+	plan       []func()      // the remaining steps
 	over       []*compaction // whose segments wait for deletion
 	rival      func()        // happens once at some step, if it is not nil
 	rolledBack int
@@ -251,7 +251,7 @@ func (w *world) flushBeside() {
 	}
 }
 
-// TestNothingIsMistakenBesideCompactions: what is missing and doubled is found, and nothing else, however the segments are compacted
+// TestNothingIsMistakenBesideCompactions: missing and doubled measurements are found, and nothing else, however the segments are compacted
 // meanwhile. A compaction of both copies makes them one.
 func TestNothingIsMistakenBesideCompactions(t *testing.T) {
 	rolledBack, healed := 0, 0

@@ -53,7 +53,7 @@ type Options struct {
 	Repair RepairMode
 	Grace  time.Duration
 	// Now tells the present time in milliseconds since 1970: what has expired, or expires within the hour and may do so
-	// while it is verified, is not missing; what was compacted long ago need not be looked at twice. Required where they expire.
+	// while it is verified, is not missing; measurements compacted long ago need not be looked at twice. Required where they expire.
 	Now func() int64
 	// Window is how many offsets are judged at a time. Zero means DefaultWindow. Memory is a few bits an offset of it; with
 	// Content, which bounds it further, sixteen bytes.

@@ -75,7 +75,7 @@ func (w *world) newDecoder() *measurement.Decoder {
 	return d
 }
 
-// produce appends a record and stores its measurements; what is bad becomes a letter.
+// produce appends a record and stores its measurements; bad ones become letters.
 func (w *world) produce(value string) {
 	w.t.Helper()
 	w.insert(w.append(value))

@@ -116,7 +116,7 @@ func (w *probes) visible(p *probe, now time.Time) {
 	w.waiting[p] = waiting
 }
 
-// begin starts to note: what is written from now on counts.
+// begin starts to note: documents written from now on count.
 func (w *probes) begin(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -56,7 +56,7 @@ func TestCommandIsTheMakefiles(t *testing.T) {
 	}
 }
 
-// TestExitCodeOfErrors: what is not stored is told from what could not be measured.
+// TestExitCodeOfErrors: missing measurements are told from a failed run.
 func TestExitCodeOfErrors(t *testing.T) {
 	t.Parallel()
 	missing := &bench.IncompleteError{Results: []bench.Result{{Peer: bench.Naive, Round: 1, Measurements: 2, Stored: 1}}}

@@ -37,7 +37,7 @@ func New(address, target string) (*Link, error) {
 	return newLink(&Link{address: address, target: target})
 }
 
-// NewNarrow is New for a link whose clients' kernels take but a few kilobytes more than passes: what is held waits in the
+// NewNarrow is New for a link whose clients' kernels take but a few kilobytes more than passes: held bytes wait in the
 // client's process. Where the system does not allow that it is as New.
 func NewNarrow(address, target string) (*Link, error) {
 	return newLink(&Link{address: address, target: target, listening: net.ListenConfig{Control: narrow}})
@@ -56,7 +56,7 @@ func newLink(l *Link) (*Link, error) {
 // Address is where clients connect, host and port.
 func (l *Link) Address() string { return l.address }
 
-// Restore lets everything pass again; what was held is delivered now.
+// Restore lets everything pass again, and delivers the held bytes now.
 func (l *Link) Restore() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +95,7 @@ func (l *Link) change(m mode) {
 	l.set(m)
 }
 
-// Cut closes all connections; what is on its way is lost. New ones are accepted.
+// Cut closes all connections. Bytes on their way are lost. New ones are accepted.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

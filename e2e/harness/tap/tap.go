@@ -27,7 +27,7 @@ func New(target string, secure *tls.Config) (_ *Tap, err error) {
 	return t, err
 }
 
-// Writes are the writes of buckets so far, in the order of their first bytes, and what is not whole or never was.
+// Writes are the writes of buckets so far, in the order of their first bytes, also those that are not whole or never were.
 func (t *Tap) Writes() []Write {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -59,7 +59,7 @@
 //	group.go         Group: a member; Run joins and rejoins until it is stopped; Handler: who works on the partitions
 //	join.go          from outside the group into a generation: JoinGroup, the leader's assignment, SyncGroup
 //	live.go          the life of a generation: heartbeats, and what ends it
-//	generation.go    Generation: what is assigned; its commits
+//	generation.go    Generation: its assignment, its commits
 //	lease.go         whether anything may be written on the strength of a generation
 //	rejoin.go        from one generation into the next, while the handler goes on
 //	revoke.go        the end of a generation: the handler finishes within the time that is left

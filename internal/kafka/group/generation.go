@@ -47,7 +47,7 @@ type Generation struct {
 }
 
 // Held tells whether anything may be written on the strength of this generation. It is safe for concurrent use, and cheap. When
-// another generation has followed, what is left of the lease still counts for partitions that are being handed over.
+// another generation has followed, the rest of the lease still counts for partitions that are being handed over.
 func (g *Generation) Held() bool { return g.lease.Held() }
 
 // Renewed is when the last commit was sent that renewed the lease; a moment before the generation, if none was.

@@ -106,7 +106,7 @@ func TestMemberThatIsGivenUpWhileItJoinsLosesEverything(t *testing.T) {
 	}
 }
 
-// TestSkippedGenerationIsNotFollowed: what was assigned to whom in it, nobody here knows.
+// TestSkippedGenerationIsNotFollowed: nobody here knows the assignments in it.
 func TestSkippedGenerationIsNotFollowed(t *testing.T) {
 	play(t, nil, func(t *testing.T, s *scene) {
 		s.start(2 * time.Second)

@@ -17,7 +17,7 @@ const (
 	keptHeaders = 64 << 10
 )
 
-// cut gives out the beginning of a record that is longer than what is unfolded whole, and passes over the rest. size is
+// cut gives out the beginning of a record that is too long to be unfolded whole, and passes over the rest. size is
 // what the record has after its length, which takes the first from bytes that are not read yet.
 func (d *decoder) cut(p *piece, size int64, from int) error {
 	o := d.open

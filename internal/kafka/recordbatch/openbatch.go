@@ -16,7 +16,7 @@ type openBatch struct {
 	last   int64  // its last offset
 	raw    []byte // all of it as it came
 	packed []byte // its records
-	plain  []byte // what was unfolded of them and not read yet
+	plain  []byte // the unfolded bytes of them that are not read yet
 	whole  bool   // plain is all that is left
 	read   int32  // records that were read
 	delta  int64  // of the last of them, by which it differs from the base offset. -1 means none.
@@ -111,7 +111,7 @@ func (d *decoder) ends(rest []byte) error {
 		}
 		if rest = make([]byte, n); n > 0 {
 			o.unfolded -= int64(n)
-			d.unfolders.forget(o) // what was read in vain must be read again
+			d.unfolders.forget(o) // Bytes read in vain must be read again.
 		}
 	}
 	if len(rest) > 0 {

@@ -11,7 +11,7 @@ import (
 type piece struct {
 	records  []record.Record
 	bytes    int      // of the records
-	plain    [][]byte // what was decompressed, the first used of them in use
+	plain    [][]byte // the decompressed buffers, the first used of them in use
 	used     int
 	loan     *loan // of the set that the records may alias. Nil means none.
 	home     *sync.Pool

@@ -19,7 +19,7 @@ func place(number int32, offset int64) record.Place {
 	return record.Place{Partition: record.Partition{Topic: of.Topic, Number: number}, Offset: offset}
 }
 
-// TestUnreadableBatchesAreSkippedByTheirPlace: only what was named is passed over, with its bytes; what was not says how it
+// TestUnreadableBatchesAreSkippedByTheirPlace: only a named batch is passed over, with its bytes; another one says how it
 // may be named, in the same way whatever the offset is that it was come to from.
 func TestUnreadableBatchesAreSkippedByTheirPlace(t *testing.T) {
 	good := batchSpec{base: 0, records: plainRecords(3)}.encode()

@@ -41,7 +41,7 @@ type Call struct {
 	Flexible bool // the request header is v2 and the response header v1, both with tags
 	Body     []byte
 	// Memory, where it is not nil, lends memory to read an answer of so many bytes into; with less capacity than that, nil
-	// included, it is not used. It is lost when the exchange fails: what was lent belongs to whoever gets the answer.
+	// included, it is not used. It is lost when the exchange fails: the lent buffer belongs to the owner of the answer.
 	Memory func(size int) []byte
 }
 
