@@ -103,7 +103,7 @@ func TestLookingAheadChangesOnlyTheAsking(t *testing.T) {
 			answering(c, max, stored.answer)
 			var got []*Write
 			if f := c.Prepare(0); f != nil {
-				got = f.Writes // those of one series in the same order, whatever the others do
+				got = f.Writes // the writes of one series in the same order, whatever the others do
 				slices.SortFunc(got, func(a, b *Write) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 			}
 			if max == 1 {

@@ -28,8 +28,8 @@ type Options struct {
 	// DenseFrom is of how many measurements that wait for a bucket they get a write of their own. Fewer are written together
 	// with those of other series, in segments. Zero means that there are no segments.
 	DenseFrom int32
-	// SegmentRows is how many measurements a segment of a large flush has at most; those of smaller flushes have fewer. Zero means as many as a
-	// bucket.
+	// SegmentRows is how many measurements a segment of a large flush has at most; segments of smaller flushes have fewer. Zero means
+	// as many as a bucket.
 	SegmentRows int32
 	// SegmentOrder are the paths within the meta by whose values series are put into segments, so that each covers few values: the
 	// first path counts most. Series that agree in all of them, or all where there are none, go by their whole meta.
@@ -158,7 +158,7 @@ func (c *Catalog) put(s *series, r row) {
 }
 
 // Pending returns how many measurements the next Prepare would find, and their bytes in memory. Parked ones and those
-// in flight are not among them; those of series that back off are.
+// in flight are not among them; measurements of series that back off are.
 func (c *Catalog) Pending() (measurements int, bytes int64) {
 	return c.pending.measurements, c.pending.bytes
 }

@@ -19,7 +19,7 @@ const (
 	byLarge // not an end: it stays although it is too large
 )
 
-// digits is the length of an index as MongoDB accounts for it: that of 0 is none.
+// digits is the length of an index as MongoDB accounts for it: the index 0 has none.
 func digits(index int32) int64 {
 	n := int64(0)
 	for ; index > 0; index /= 10 {

@@ -16,7 +16,7 @@ func release(c *Catalog, f *Flush) {
 	c.Release(f)
 }
 
-// TestReleasedMemoryIsUsedAgain cuts flush after flush: from the second on their writes are where those of the first
+// TestReleasedMemoryIsUsedAgain cuts flush after flush: from the second on their writes are where the writes of the first
 // were, as they would be without, and a flush that is not given back stays as it is.
 func TestReleasedMemoryIsUsedAgain(t *testing.T) {
 	c, fresh := New(testOptions(t)), New(testOptions(t))

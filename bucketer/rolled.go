@@ -10,7 +10,7 @@ const rolledChunk = 512
 
 // rolled are buckets of a series that are no longer open, but of which something is not written yet: by their minimum
 // times, of the same time the newest first. A late measurement finds its bucket without a look at them all. They are kept
-// in chunks, so that one goes in as fast at the front, where those of a backfill go, as at the end. Those gone are taken
+// in chunks, so that one goes in as fast at the front, where the buckets of a backfill go, as at the end. Buckets that are gone are taken
 // out many at a time.
 type rolled struct {
 	chunks [][]*bucket // none is empty

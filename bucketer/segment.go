@@ -25,7 +25,7 @@ const (
 type staged struct {
 	order []byte // where the series lies among the others
 	key   string
-	span  int64 // number of the span of time that the measurements are from, where those of a flush are from several
+	span  int64 // number of the span of time that the measurements are from, where the measurements of a flush are from several
 	rows  rows
 }
 

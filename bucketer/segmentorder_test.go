@@ -119,8 +119,8 @@ func TestBordersOfSegments(t *testing.T) {
 	}
 }
 
-// TestSegmentsOfFlushesCoverTheSameSeries: those of one flush cover narrow ranges of the values of META_INDEXES, and those of the next
-// the same, though not every series comes in each.
+// TestSegmentsOfFlushesCoverTheSameSeries: the segments of one flush cover narrow ranges of the values of META_INDEXES, and the
+// segments of the next the same, though not every series comes in each.
 func TestSegmentsOfFlushesCoverTheSameSeries(t *testing.T) {
 	o := testOptions(t)
 	o.DenseFrom, o.SegmentRows, o.SegmentOrder = 64, 100, []string{"sensor"}

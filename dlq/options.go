@@ -15,7 +15,7 @@ type Options struct {
 	GroupID string
 	// Create makes missing dead-letter topics at Setup; otherwise a missing one is an error.
 	Create bool
-	// Partitions and Replication are those of a created topic. Zero means the broker's default.
+	// Partitions and Replication are for a created topic. Zero means the broker's default.
 	Partitions, Replication int
 	// Retention is how long a created topic keeps letters after they were written. Zero means until they are deleted.
 	Retention time.Duration

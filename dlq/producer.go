@@ -91,7 +91,7 @@ func (p *Producer) partition(ctx context.Context, source record.Partition) (to r
 	return to, nil
 }
 
-// together is how many letters, from the first on, are written in one request: those of one source partition, as far as
+// together is how many letters, from the first on, are written in one request: the letters of one source partition, as far as
 // they fit.
 func together(letters []record.Letter) int {
 	n := 1

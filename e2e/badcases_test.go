@@ -277,7 +277,7 @@ func TestWriteConcernOfTheURIIsNotUsed(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
 	uri, query, _ := strings.Cut(world.servers.MongoURI, "?")
-	if strings.Count(uri, "/") == 2 { // those of mongodb://
+	if strings.Count(uri, "/") == 2 { // the two of mongodb://
 		uri += "/"
 	}
 	s.storing(t, 50, "MONGODB_URI", uri+"?w=7&journal=false&readPreference=secondaryPreferred&retryWrites=true&"+query)

@@ -27,7 +27,7 @@ func gzipped(t *testing.T, text string) []byte {
 }
 
 // TestCompressedEventsAreStored: values that their producer compressed, beside some that it did not. A letter has the bytes of the
-// record as they came, and that of an element of an array goes back to the topic compressed.
+// record as they came, and the letter of an element of an array goes back to the topic compressed.
 func TestCompressedEventsAreStored(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)

@@ -338,7 +338,7 @@ func wantTotals(t *testing.T, found []bson.M) {
 	for i, one := range found {
 		measurements := 2 * readingsEach
 		if i == 2 {
-			measurements++ // that of 1969
+			measurements++ // the measurement of 1969
 		}
 		delete(one, "newest")
 		want := fmt.Sprint(map[string]any{

@@ -281,7 +281,7 @@ func (c *Consumer) Metas(most int) []bson.RawValue {
 }
 
 // Statuses describes the partitions of the present generation, as of their last event. While the group joins the next one
-// they are those of the last: most of them come back.
+// it describes the partitions of the last: most of them come back.
 func (c *Consumer) Statuses() []*Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()

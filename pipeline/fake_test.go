@@ -98,7 +98,7 @@ var errTimeout = errors.New("no answer within the write timeout")
 // executed.
 type fakeDatabase struct {
 	timeout time.Duration
-	// perWrite is how long one write of a partition takes; those of others go on beside it.
+	// perWrite is how long one write of a partition takes; the writes of others go on beside it.
 	perWrite time.Duration
 
 	mu      sync.Mutex

@@ -40,7 +40,7 @@ func (s *partitionSeries) counter(name, help string, labels ...string) *promethe
 func (s *partitionSeries) keep(p record.Partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dropLeft() // those of long ago begin anew
+	s.dropLeft() // series of long ago begin anew
 	delete(s.left, p)
 }
 

@@ -16,7 +16,7 @@ type signs struct {
 	endAt     Instant // when that was learnt
 	read      int64   // the offset after the last record read in this term. Zero means that none was.
 	newest    int64   // timestamp of the newest record that was read with the catalog, milliseconds
-	last      int64   // that of the last one
+	last      int64   // the timestamp of the last one
 	ages      ages
 }
 

@@ -168,7 +168,7 @@ func (w *world) takeOver() {
 		})
 	}
 	w.mongo.floor = w.mongo.seq
-	for _, p := range w.all { // those of the old group are stopped for good sooner or later
+	for _, p := range w.all { // the processes of the old group are stopped for good sooner or later
 		w.at(w.now+w.between(0, 20), p.crash)
 		w.restart(p, w.between(0, 20))
 	}

@@ -143,7 +143,7 @@ func (p *process) followed() timeseries.Options {
 	return p.options
 }
 
-// widest is the span that a bucket may have by now, in milliseconds: that of the definition, or of one that an owner followed
+// widest is the span that a bucket may have by now, in milliseconds: the span of the definition, or of one that an owner followed
 // before it was rolled back.
 func (w *world) widest() int64 {
 	if !w.reconfigured {

@@ -35,7 +35,7 @@ type Status struct {
 	EndAt         Instant
 	// Transaction is the open one that nothing can be read beyond. Nil means that it is not known.
 	Transaction *record.Transaction
-	// UndurableTime and Newest are timestamps of records in milliseconds. Zero means unknown. UndurableTime is that of the record
+	// UndurableTime and Newest are timestamps of records in milliseconds. Zero means unknown. UndurableTime is the timestamp of the record
 	// at Undurable, Newest of the newest one read.
 	UndurableTime, Newest int64
 	// ReadTo is the offset after the last record read since the assignment. Zero means that none was. It outlives what was read.

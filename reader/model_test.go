@@ -87,7 +87,7 @@ func bucketOf(o timeseries.Options, facts ...fact) bson.Raw {
 	return encode(append(bucket, bson.E{Key: "data", Value: data}))
 }
 
-// randomFacts are measurements of a few series and partitions around a time, and the buckets that hold them: those of one
+// randomFacts are measurements of a few series and partitions around a time, and the buckets that hold them: the measurements of one
 // series overlap, times go forth and back, many are equal.
 func randomFacts(random *rand.Rand, o timeseries.Options, metas []bson.RawValue, about int64, n int) (facts []fact, stored []bson.Raw) {
 	for i := range n {

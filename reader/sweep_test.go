@@ -425,7 +425,7 @@ func TestWhatIsNewestOfManyHoldsOneMeasurementOfEach(t *testing.T) {
 	}
 }
 
-// TestTheIDsOfSelectedBucketsAreWithinBounds: of every time, and those of other times are not, where an _id has room.
+// TestTheIDsOfSelectedBucketsAreWithinBounds: of every time, and the ids of other times are not, where an _id has room.
 func TestTheIDsOfSelectedBucketsAreWithinBounds(t *testing.T) {
 	s := newSeries("s", "db.s.buckets", testOptions, &fake{})
 	random := rand.New(rand.NewPCG(1, 23))

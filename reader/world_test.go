@@ -73,7 +73,7 @@ func sum(value []byte) (n int) {
 	return n
 }
 
-// kindsOf names the kinds of what stands in a value: those of one segment agree.
+// kindsOf names the kinds of the elements of a value: the kinds of one segment agree.
 func kindsOf(v bson.RawValue) string {
 	if !rawbson.IsNested(v.Type) {
 		return strconv.Itoa(timeseries.CanonicalType(v.Type))

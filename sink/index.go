@@ -14,7 +14,7 @@ import (
 // IndexKind says whose an index on buckets is.
 type IndexKind string
 
-// The kinds of indexes. All but those of users, of the view, of bounds and foreign ones are needed: they can be neither dropped nor hidden.
+// The kinds of indexes. All but the indexes of users, of the view, of bounds and foreign ones are needed: they can be neither dropped nor hidden.
 const (
 	IndexOfID       IndexKind = "_id"
 	IndexOfSeries   IndexKind = "series"   // for looking buckets up again, and for reading a series

@@ -114,7 +114,7 @@ func namesOf(kept map[string]indexDefinition) []string { return slices.Sorted(ma
 const keepTries = 5
 
 // keep writes a definition over whatever is kept under its name: the index of that name is the one just made. Whoever was
-// quicker is read first, so that of two commands at once each ends, and what stays is one of the two.
+// quicker is read first, so that each of two commands at once ends, and one of their definitions stays.
 func (s *series) keep(ctx context.Context, d indexDefinition) error {
 	const doing = "keeping the definition of the index"
 	ctx, cancel := context.WithTimeout(ctx, s.o.WriteTimeout)

@@ -65,7 +65,7 @@ func (s *series) fieldDoubts(ctx context.Context, paths []string) (all []string)
 	return all
 }
 
-// namesake is the path that may have been meant: that of a field is in the meta, and that of a part of the meta beside it.
+// namesake is the path that may have been meant: for a field a path in the meta, and for a part of the meta a path beside it.
 func (s *series) namesake(path string) string {
 	switch {
 	case s.options.MetaField == "":

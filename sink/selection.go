@@ -73,7 +73,7 @@ func (s *Selection) BucketsOnly() *Selection {
 }
 
 // Select is the Selection of a query on the buckets of a time series, which timeseries.Options translates. Segments are left alone:
-// Compacted waits until those of now are in buckets.
+// Compacted waits until the present segments are in buckets.
 func (d *Database) Select(series, timeField string, query bson.Raw, closed bool) *Selection {
 	return d.documents(series, SelectionOptions{Query: query, TimeField: timeField, Closed: closed}).BucketsOnly()
 }

@@ -26,7 +26,7 @@ type Tried struct {
 }
 
 // Try lets MongoDB apply an update of buckets to metas, where the query of the selection finds them, so that what operators
-// do is what its server says. It works on scratch documents, which it deletes again; those of a call that is cut off stay, and
+// do is what its server says. It works on scratch documents, which it deletes again; the documents of a call that is cut off stay, and
 // do no harm. The answers come in the order of the metas, which are as the server made them: not normalised.
 func (s *Selection) Try(ctx context.Context, update bson.Raw, metas []bson.RawValue, progress func(done int)) ([]Tried, error) {
 	all := make([]Tried, 0, len(metas))

@@ -52,7 +52,7 @@ func (s *series) createBuckets(ctx context.Context) error {
 // creation finds the compressor in WiredTiger's words for a table.
 var creation = regexp.MustCompile(`(?:^|,)block_compressor=([a-z0-9]*)`)
 
-// compressorOf is WiredTiger's compressor of a collection, by the statistics of the collection; those of a sharded cluster may name
+// compressorOf is WiredTiger's compressor of a collection, by the statistics of the collection; the statistics of a sharded cluster may name
 // several. Empty means that the server does not tell.
 func compressorOf(stats bson.Raw) string {
 	var found []string

@@ -19,7 +19,8 @@ type Options struct {
 	// Member are the consumer's own: the topics that letters may go back to, the group that the names of those here begin
 	// with, and the times of a member.
 	Member group.Options
-	// Topics are the dead-letter topics, which exist; TopicFor is that of a source topic. Nil means that letters may stand in any.
+	// Topics are the dead-letter topics, which exist; TopicFor is the dead-letter topic of a source topic. Nil means that letters may
+	// stand in any.
 	Topics   []string
 	TopicFor func(source string) string
 	// Selection is the letters wanted.

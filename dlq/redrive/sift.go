@@ -8,7 +8,7 @@ import (
 	"waterwheel/dlq"
 )
 
-// sift takes out of the parcel the letters that are of no record, and those of a record that has another letter already. Only
+// sift takes out of the parcel the letters that are of no record, and letters of a record that has another letter already. Only
 // here is a letter's position taken: one that stays must not hide another.
 func (d *driver) sift(ctx context.Context, b *parcel) error {
 	fresh := b.letters[b.sifted:]

@@ -35,8 +35,8 @@ type Result struct {
 	// CPU is the processor time, user and system, of the peer's own process: of waterwheel from its start to its end, of the
 	// others while Wall lasts.
 	CPU time.Duration `json:"cpu_ns"`
-	// ServerCPU and KafkaCPU are those of MongoDB's and Kafka's processes meanwhile. Nil means that they are not on this machine, or
-	// not processes of their own.
+	// ServerCPU and KafkaCPU are the processor times of MongoDB's and Kafka's processes meanwhile. Nil means that they are not on
+	// this machine, or not processes of their own.
 	ServerCPU *time.Duration `json:"server_cpu_ns,omitempty"`
 	KafkaCPU  *time.Duration `json:"kafka_cpu_ns,omitempty"`
 	// MaxResident is the most memory, in bytes, that the process had resident. Zero means that the system does not tell.

@@ -85,7 +85,7 @@ func absolute(o measurement.Options) measurement.Options {
 	return withPaths(o, func(path string) string { return view{root: o.Root}.absolute(path) })
 }
 
-// withPaths changes the paths of stages that lie before those of a root.
+// withPaths changes the paths of stages that lie before the paths of a root.
 func withPaths(o measurement.Options, change func(path string) string) measurement.Options {
 	for _, list := range []*[]string{&o.Parse, &o.List, &o.Skip} {
 		*list = slices.Clone(*list)

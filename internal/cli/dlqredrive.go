@@ -27,7 +27,7 @@ type redriveFlags struct {
 	confirmation
 	options redrive.Options
 	letter  string
-	place   record.Place // that of letter
+	place   record.Place // the place of letter
 }
 
 func (p *Program) dlqRedriveCommand() *cobra.Command {

@@ -145,7 +145,7 @@ func (q *queryWords) filter(metaField string, also bson.D) (bson.D, error) {
 	return all, nil
 }
 
-// fullPath is the path in a measurement: the name of the meta before that of its part, unless it is there.
+// fullPath is the path in a measurement: the name of the meta before the name of its part, unless it is there.
 func (c *condition) fullPath(metaField string) string {
 	if c.path == metaField || strings.HasPrefix(c.path, metaField+".") {
 		return c.path

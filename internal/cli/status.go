@@ -87,7 +87,7 @@ func (p *Program) consumerURLs(of []string) (urls []string, err error) {
 	return urls, nil
 }
 
-// consumerURL is the address of the consumer of this machine: that of HTTP_ADDR.
+// consumerURL is the address of the consumer of this machine, by HTTP_ADDR.
 func (p *Program) consumerURL() (string, error) {
 	address, set := p.Lookup("HTTP_ADDR")
 	if !set {

@@ -175,7 +175,7 @@ func offsetFetchRequest(group string, partitions []record.Partition) *wire.Group
 	}}
 }
 
-// offsetFetchAnswer is the committed offsets; code is the group's, those of partitions are in their Err.
+// offsetFetchAnswer is the committed offsets; code is the group's, the codes of partitions are in their Err.
 type offsetFetchAnswer struct {
 	code      int16
 	committed []Committed

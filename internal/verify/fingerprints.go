@@ -50,7 +50,7 @@ func (f *fingerprints) of(p timeseries.Position) fingerprint {
 	return f.parts[at].of
 }
 
-// hasher makes fingerprints of measurements. The order of their fields does not count: that of columns is another. The
+// hasher makes fingerprints of measurements. The order of their fields does not count: columns have another. The
 // seed is another one for each hasher: two runs do not miss the same change.
 type hasher struct {
 	seed maphash.Seed

@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/verify"
 )
 
-// TestLostRecordsAreCounted: of what retention deleted before it was read, that of which nothing is stored. What a former owner had
+// TestLostRecordsAreCounted: of the records that retention deleted before they were read, those that are not stored. What a former owner had
 // read and not committed is stored.
 func TestLostRecordsAreCounted(t *testing.T) {
 	w := newWorld(t)

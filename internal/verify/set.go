@@ -70,7 +70,7 @@ func (s *set) and(t *set) *set {
 	return &set{start: s.start, whole: roaring.And(s.whole, t.whole), parts: roaring64.And(s.parts, t.parts)}
 }
 
-// each calls use for every position: those of part 0 by rising offset, then the others.
+// each calls use for every position: positions of part 0 by rising offset, then the others.
 func (s *set) each(use func(timeseries.Position)) {
 	for i := s.whole.Iterator(); i.HasNext(); {
 		use(timeseries.Position{Offset: s.start + int64(i.Next())})

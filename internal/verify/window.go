@@ -31,7 +31,7 @@ type window struct {
 	// What buckets and segments list, and what they seem to list more than once; again: of what that is not sure.
 	stored, twice *set
 	again         *set
-	doubled       *set // those of which it is sure
+	doubled       *set // the doubles of which it is sure
 	renamed       *set // stored with another meta than the record's
 	compactions   *compactions
 	contents      *fingerprints // nil without Content

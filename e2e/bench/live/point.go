@@ -267,7 +267,7 @@ func (r *Result) sized(size bench.Size, measurements float64) {
 	}
 }
 
-// tally counts buckets, and the measurements in them, without those of probes; those of probes; those in segments that have not ended.
+// tally counts buckets, the measurements in them without probes, the probes, and the measurements in segments that have not ended.
 type tally struct{ buckets, measurements, probed, inSegments int64 }
 
 func (t *tally) add(document bson.Raw) {

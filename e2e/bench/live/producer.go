@@ -15,7 +15,7 @@ import (
 // tick is the time between two moments at which due records are written.
 const tick = 5 * time.Millisecond
 
-// producer writes records at a fixed rate: those of all series in turn, with the present time, so that each series has one
+// producer writes records at a fixed rate, of all series in turn, with the present time, so that each series has one
 // every 1/rate seconds and they are spread evenly.
 type producer struct {
 	client  *kgo.Client

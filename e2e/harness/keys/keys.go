@@ -134,7 +134,7 @@ func Lacks(write bson.Raw) string {
 	return ""
 }
 
-// findsNothing reports whether a filter asks for an _id that no bucket has: that of a fence, which is to reach all shards, or of a trial
+// findsNothing reports whether a filter asks for an _id that no bucket has: the _id of a fence, which is to reach all shards, or of a trial
 // of the user's rights.
 func findsNothing(filter bson.Raw) bool {
 	id, ok := filter.Lookup("_id").StringValueOK()

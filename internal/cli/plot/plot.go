@@ -29,7 +29,7 @@ type series struct {
 }
 
 // Add adds a value at a time, in milliseconds since 1970, to the series of this name. The values of a series come in the order
-// of their times. Values that are no finite numbers, and those of series beyond MaxSeries, are only counted.
+// of their times. Values that are no finite numbers, and values of series beyond MaxSeries, are only counted.
 func (p *Plot) Add(name string, at int64, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		p.notNumbers++

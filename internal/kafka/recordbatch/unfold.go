@@ -67,7 +67,7 @@ func (u *unfolders) read(o *openBatch, dst []byte) (int, error) {
 	return n, err
 }
 
-// take waits for a stream: that of the record batch if it still has one.
+// take waits for a stream: the record batch's own if it still has one.
 func (u *unfolders) take(o *openBatch) *unfolder {
 	u.mu.Lock()
 	defer u.mu.Unlock()
