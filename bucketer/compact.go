@@ -45,7 +45,7 @@ type SegmentError struct {
 // Error names the segment.
 func (e *SegmentError) Error() string { return fmt.Sprintf("the segment %s: %v", e.ID.Hex(), e.Err) }
 
-// Unwrap is what is wrong with it.
+// Unwrap returns the error in it.
 func (e *SegmentError) Unwrap() error { return e.Err }
 
 // Compact makes the buckets of what is in segments: an insert of each, all measurements of a series in the order of their times,

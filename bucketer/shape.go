@@ -10,7 +10,7 @@ import (
 // hundred fields, at all depths.
 const sharedBytes = 64 << 10
 
-// shape is the fields of a bucket, in the order of its columns, with what is known of their types: a schema. Buckets
+// shape is the fields of a bucket, in the order of its columns, with the known types of their values: a schema. Buckets
 // with the same fields share one shape, which then never changes. A very large shape belongs to one bucket and grows in
 // place, so that a stream whose every measurement has a new name, be it within an object, does not make a shape for each.
 type shape struct {

@@ -192,8 +192,8 @@ func (c *Consumer) dropOthers() {
 	}
 }
 
-// Revoke hands all partitions over: flush, commit, release. It returns when that is done, or ctx is; then what is left is
-// abandoned. In both cases nothing is sent any more when it returns. Last: the process ends.
+// Revoke hands all partitions over: flush, commit, release. It returns when that is done, or ctx is; then the rest is
+// abandoned. In both cases nothing is sent any more when it returns. Last means that the process ends.
 func (c *Consumer) Revoke(ctx context.Context, last bool) {
 	for _, t := range c.lastTerms() {
 		t.handOver(last)

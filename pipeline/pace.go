@@ -19,7 +19,7 @@ type pace struct {
 // writeWeight is what a write costs a database beside its bytes, as so many bytes.
 const writeWeight = 4 << 10
 
-// fewWrites is what is sent whole, nearly always: that it is too much for a database is the last to be thought.
+// fewWrites is nearly always sent whole: that so little is too much for a database is the least likely cause.
 const fewWrites = 128 * writeWeight
 
 // paceStep is by how much an action may be larger or smaller than the one before: one that was slow or quick by accident

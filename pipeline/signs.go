@@ -7,7 +7,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// signs are what is shown of a partition. They decide nothing, and outlive what the protocol forgets.
+// signs are the shown state of a partition. They decide nothing, and outlive the state that the protocol forgets.
 type signs struct {
 	assigned  Instant // when the term began
 	committed int64   // the group's offset. -1 means none, or not known.

@@ -16,7 +16,7 @@ type held struct {
 	unpacker *timeseries.Unpacker // Nil means that it is of segments.
 	bucket   []byte
 	source   timeseries.Source
-	number   int // how many were held before: the order of what is equal otherwise
+	number   int // how many were held before: the order of otherwise equal ones
 
 	current timeseries.Unpacked
 

@@ -10,8 +10,8 @@ import (
 	"waterwheel/bucketer"
 )
 
-// classify tells what is known of each of the n writes of one command, inserts or updates alike, by closed lists: what is
-// not on them is Unknown.
+// classify tells what is known of each of the n writes of one command, inserts or updates alike, by closed lists: an answer
+// on none of them is Unknown.
 func classify(n int, reply Reply, err error) []bucketer.Sent {
 	if err != nil {
 		return slices.Repeat([]bucketer.Sent{classifyError(err)}, n)

@@ -19,7 +19,7 @@ const (
 	IndexOfID       IndexKind = "_id"
 	IndexOfSeries   IndexKind = "series"   // for looking buckets up again, and for reading a series
 	IndexOfView     IndexKind = "view"     // for the last part of a series in the view; init and run make it again
-	IndexOfSources  IndexKind = "source"   // for what is stored of a partition
+	IndexOfSources  IndexKind = "source"   // for the stored positions of a partition
 	IndexOfSegments IndexKind = "segments" // for reading segments
 	IndexOfBounds   IndexKind = "bounds"   // for reading those segments that may have a series; init and run make it again
 	IndexOfExpiry   IndexKind = "expiry"   // deletes measurements older than the collection keeps

@@ -184,7 +184,7 @@ func (s *series) chooseView(ctx context.Context, have existing) (ViewKind, error
 	for _, kind := range s.candidates(have) {
 		refusal, err := s.tryView(ctx, kind, have)
 		if refusal != nil && s.isView(have) && s.kindOf(have) == kind {
-			refusal, err = s.tryView(ctx, kind, have) // it has worked: only what is said twice replaces it, and that for good
+			refusal, err = s.tryView(ctx, kind, have) // It has worked: only a refusal that comes twice replaces it, and that for good.
 		}
 		switch {
 		case err != nil:

@@ -25,12 +25,12 @@ type Finding struct {
 // Findings are what was found, in its order.
 type Findings []Finding
 
-// OK adds what is as it should be.
+// OK adds a good finding.
 func (f *Findings) OK(subject, format string, args ...any) {
 	*f = append(*f, Finding{OK, subject, fmt.Sprintf(format, args...), ""})
 }
 
-// Note adds what is worth knowing.
+// Note adds a finding that is worth knowing.
 func (f *Findings) Note(subject, format string, args ...any) {
 	*f = append(*f, Finding{Note, subject, fmt.Sprintf(format, args...), ""})
 }

@@ -46,7 +46,7 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 			"and says what speaks against it; it does so each time, because no account is kept of these.\n\n" +
 			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
 			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.\n\n" +
-			"What is in a topic again no command takes out, so the command counts first, and asks.",
+			"No command takes records out of a topic again, so this one counts first, and asks.",
 		Example: "  waterwheel dlq redrive --dry-run\n  waterwheel dlq redrive --reason bad_time --rate 1000 --yes\n  waterwheel dlq redrive --letter events.dlq/0/12 --yes",
 		Args:    noArguments,
 		PreRunE: f.check,

@@ -88,7 +88,7 @@ func splitValues(text string) (parts []string) {
 	return append(parts, text[begin:])
 }
 
-// formsOf are the values that a text may mean: a number, true, false and null are also the text they are written as; what is
+// formsOf are the values that a text may mean: a number, true, false and null are also the text they are written as. A text
 // in quotes is only text.
 func formsOf(text string) (bson.A, error) {
 	if strings.HasPrefix(text, `"`) {

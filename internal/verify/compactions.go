@@ -37,8 +37,8 @@ var errKeptChanging = errors.New("compaction kept changing the same measurements
 // A reading counts a measurement wrongly only if its compaction changed during that reading. Then the reading passed a
 // document that names the compaction: a bucket of it as well as the segment before its freeze, or the segment after that.
 // What such documents list is unsure, and is read again. (One case escapes: the segments were deleted before the reading
-// came to them, and the buckets were inserted behind it. The measurements seem to be missing then, and what is missing
-// is looked for again.)
+// came to them, and the buckets were inserted behind it. The measurements seem to be missing then, and missing ones
+// are looked for again.)
 type compactions struct {
 	buckets Buckets
 	// unfinished are the unfinished compactions, as they were read before the documents.

@@ -33,8 +33,8 @@ func (w *window) conclude(ctx context.Context) error {
 	return nil
 }
 
-// judgeMissing tells what was deleted by a command from what is missing. The notes are read after the buckets: what was deleted
-// meanwhile is noted.
+// judgeMissing tells measurements that a command has deleted from missing ones. The notes are read after the buckets, so
+// deletions in between are noted.
 func (w *window) judgeMissing(ctx context.Context, missing *set) error {
 	if missing.count() > 0 && w.Notes != nil {
 		from, to := missing.span()

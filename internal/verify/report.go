@@ -139,7 +139,7 @@ type Faults struct {
 	First []Fault `json:"first"`
 }
 
-// Fault is what is wrong with a bucket.
+// Fault is an error in a bucket.
 type Fault struct {
 	// Bucket is the bucket's _id, in hexadecimal digits where it is an ObjectID.
 	Bucket string `json:"bucket"`

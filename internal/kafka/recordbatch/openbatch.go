@@ -78,7 +78,7 @@ func (d *decoder) give(p *piece, body, rest []byte) error {
 }
 
 // place makes a record's differences to its record batch offset and time. Only the last record may have the last offset, or
-// what is wrong after it would never be asked for again.
+// an error after it would never be asked for again.
 func (d *decoder) place(r *record.Record, rest []byte) error {
 	o := d.open
 	last := o.read+1 == o.header.count

@@ -17,7 +17,7 @@ type unreadable struct {
 	err    error
 }
 
-// Error is what is wrong with it.
+// Error says why it cannot be read.
 func (u *unreadable) Error() string { return u.err.Error() }
 
 // Unwrap gives the cause.
