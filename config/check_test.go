@@ -19,7 +19,7 @@ func TestRefusals(t *testing.T) {
 		{"brokers in quotes", []string{"KAFKA_BROKERS", `"a:9092"`}, "begins and ends with a quote, which belongs to no value: leave the quotes out, also in an env file"},
 		{"uri in quotes", []string{"MONGODB_URI", `"mongodb://u:geheim@h/db"`}, `MONGODB_URI=***: begins and ends with a quote`},
 		{"path in quotes", []string{"EVENT_TIME_FIELD", `'ts'`}, "begins and ends with a quote"},
-		{"word near another", []string{"EVENT_FORMAT", "jsn"}, "must be one of json, extjson, bson, influx, otlp, otlp_json: did you mean json?"},
+		{"word near another", []string{"EVENT_FORMAT", "jsn"}, "must be one of json, extjson, bson, influx, otlp, otlp_json, avro: did you mean json?"},
 		{"mechanism", []string{"KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "p", "KAFKA_SASL_MECHANISM", "AWS_MSK_IAM"}, "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. AWS_MSK_IAM and GSSAPI are not supported: use SCRAM-SHA-512 at Amazon MSK"},
 		{"start misspelt", []string{"KAFKA_START", "earlyest"}, "did you mean earliest?"},
 		{"root in array", []string{"EVENT_ROOT", "values[]"}, "EVENT_ROOT=values[]: leads into an array, and paths lead through objects only"},
