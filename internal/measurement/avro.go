@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -128,7 +129,7 @@ func (r *avroReader) large(t *avroType, depth int) (bson.Type, *DecodeError) {
 	case t.kind == avroDecimal || t.kind == avroFixedDecimal:
 		return r.decimal(value, t.scale)
 	}
-	subtype := byte(bson.TypeBinaryGeneric)
+	subtype := bson.TypeBinaryGeneric
 	if t.kind == avroUUID {
 		subtype = bson.TypeBinaryUUID
 	}
@@ -210,6 +211,45 @@ func (r *avroReader) string() *DecodeError {
 	}
 	r.out = rawbson.AppendString(r.out, text)
 	return nil
+}
+
+// text8 appends the next value, a text, as an element with this header, whose capacity is a multiple of eight. False: it is none.
+func (r *avroReader) text8(out, header []byte) ([]byte, bool) {
+	size, ok := r.long()
+	if !ok || size < 0 || size > int64(len(r.text)-r.at) {
+		return out, false
+	}
+	text := r.text[r.at : r.at+int(size)]
+	r.at += int(size)
+	if !isShortASCII(text) && !utf8.Valid(text) {
+		return out, false
+	}
+	at, n := len(out), len(header)
+	if cap(out)-at < n+len(text)+16 {
+		out = slices.Grow(out, n+len(text)+16)
+	}
+	// Eight bytes at a time, up to seven too many, which the text overwrites.
+	whole, dst := header[:cap(header)], out[:at+n+len(text)+16]
+	for j := 0; j+8 <= len(whole); j += 8 {
+		binary.LittleEndian.PutUint64(dst[at+j:], binary.LittleEndian.Uint64(whole[j:]))
+	}
+	dst[at] = byte(bson.TypeString)
+	binary.LittleEndian.PutUint32(dst[at+n:], uint32(len(text)+1))
+	end := at + n + 4 + copy(dst[at+n+4:], text)
+	dst[end] = 0
+	return dst[:end+1], true
+}
+
+// isShortASCII reports whether a text has up to 32 bytes, none of them above 127.
+func isShortASCII(text []byte) bool {
+	if len(text) > 32 {
+		return false
+	}
+	var seen byte
+	for _, c := range text {
+		seen |= c
+	}
+	return seen < utf8.RuneSelf
 }
 
 // record appends a record as an object.
@@ -340,15 +380,14 @@ func (r *avroReader) key() ([]byte, *DecodeError) {
 // block reads how many items the next block of an array or map has; 0: there is none.
 func (r *avroReader) block(isEmpty bool) (int64, *DecodeError) {
 	n, ok := r.long()
-	if ok && n < 0 { // Its size in bytes follows, for who leaves it out.
-		var size int64
-		if size, ok = r.long(); ok {
-			ok = size >= 0 && size <= int64(len(r.text)-r.at) && n != math.MinInt64
+	if !ok || n == math.MinInt64 {
+		return 0, r.wrong("the number of items in an array or map")
+	}
+	if n < 0 { // Its size in bytes follows, for those who skip it.
+		if size, ok := r.long(); !ok || size < 0 || size > int64(len(r.text)-r.at) {
+			return 0, r.wrong("the size of a block in an array or map")
 		}
 		n = -n
-	}
-	if !ok {
-		return 0, r.wrong("the number of items in an array or map")
 	}
 	if !isEmpty {
 		if left := len(r.text) - r.at; n > int64(left) {

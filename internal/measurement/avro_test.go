@@ -219,8 +219,8 @@ func TestAvroIsRefused(t *testing.T) {
 		"fixed beyond the end":    {`{"type":"fixed","name":"F","size":9}`, "ab", "a value of bytes", NotAvro},
 		"no text":                 {`"string"`, "\x02\xff", "is not UTF-8", BadUTF8},
 		"items beyond the end":    {list + `"int"}`, "\xfe\xff\xff\xff\x0f\x02", "items are announced, and 1 bytes are left", NotAvro},
-		"block beyond the end":    {list + `"int"}`, "\x01\x10\x02\x00", "the number of items", NotAvro},
-		"block of negative size":  {list + `"int"}`, "\x01\x01\x02\x00", "the number of items", NotAvro},
+		"block beyond the end":    {list + `"int"}`, "\x01\x10\x02\x00", "the size of a block", NotAvro},
+		"block of negative size":  {list + `"int"}`, "\x01\x01\x02\x00", "the size of a block", NotAvro},
 		"most negative count":     {list + `"null"}`, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02\x00", "the number of items", NotAvro},
 		"items without bytes":     {list + `"null"}`, "\xfe\xff\xff\xff\x0f\x00", "more than 65536 items that take no bytes", TooLarge},
 		"fixed without bytes":     {list + `{"type":"fixed","name":"Z","size":0}}`, "\xfe\xff\xff\xff\x0f\x00", "more than 65536 items", TooLarge},
@@ -428,8 +428,9 @@ func judge(t *testing.T, by *avro.Schema, root *avroType, value []byte) {
 	r.begin(value, 1<<16)
 	kind, err := r.value(root, 1)
 	switch {
-	case err != nil && (err.Reason != NotAvro || strings.HasPrefix(err.Detail, "a boolean")) || r.isOdd:
-		return // BSON or bounds refuse it, the judge takes any byte for a boolean, or a map has a name twice, which a map of Go cannot.
+	case err != nil && (err.Reason != NotAvro || strings.HasPrefix(err.Detail, "a boolean") || strings.HasPrefix(err.Detail, "the size of a block")) || r.isOdd:
+		// BSON or bounds refuse it, the judge takes any byte for a boolean and any size of a block, or a map has a name twice.
+		return
 	case (err != nil) != (refused != nil):
 		t.Fatalf("%x: %v, the judge says %v", value, err, refused)
 	case err != nil:

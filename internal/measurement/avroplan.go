@@ -2,10 +2,13 @@ package measurement
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/internal/timeseries/rawbson"
 )
 
@@ -35,6 +38,7 @@ type avroStep struct {
 	part     int        // of meta: which part; of time: its rank
 	steps    []avroStep // of the fields of a record that paths lead into
 	branches []avroStep // of a union with such a record
+	isPlain  bool       // a field that no path leads into
 	isNormal bool       // of meta: values are in their normal form as they are written
 	order    []int      // of meta: the fields of a record by their names, where they come in another order
 	atTop    bool
@@ -76,6 +80,7 @@ func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok boo
 		}
 		return s, true
 	case !leadsOn:
+		s.isPlain = p.use == asField
 		return s, true
 	}
 	switch t.kind {
@@ -97,6 +102,7 @@ func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok boo
 		}
 		return s, true
 	}
+	s.isPlain = p.use == asField
 	return s, t.kind != avroMap
 }
 
@@ -124,17 +130,21 @@ func (t *avroType) isNormal(known map[*avroType]bool) bool {
 	return normal
 }
 
-// readAvroQuickly makes the measurement of the record's event. False means nothing but that someone else must read it.
-func (d *Decoder) readAvroQuickly(m *Measurement) bool {
+// readAvroQuickly makes the result of the record's event. False means nothing but that someone else must read it.
+func (d *Decoder) readAvroQuickly() bool {
 	p := d.avroPlan
 	if p.rest > 0 {
 		p.rest--
 		return false
 	}
-	if d.measureAvro(m) {
+	d.results = slices.Grow(d.results[:0], 1)[:1]
+	result := &d.results[0]
+	result.Measurement.Position, result.Err = timeseries.Position{Offset: d.record.Offset}, nil
+	if d.measureAvro(&result.Measurement) {
 		p.lost = 0
 		return true
 	}
+	d.results = d.results[:0]
 	p.rest = 1<<p.lost - 1
 	p.lost = min(p.lost+1, mostLost)
 	return false
@@ -183,12 +193,18 @@ func (d *Decoder) avroValue(s *avroStep, depth int) bool {
 		return ok && branch >= 0 && branch < int64(len(s.branches)) && d.avroValue(&s.branches[branch], depth)
 	case s.steps != nil:
 		return d.avroObject(s, depth)
-	case s.use == asField:
+	case s.isPlain:
 		return d.avroField(s, depth)
 	case s.order != nil:
 		return d.avroSorted(s, depth)
 	case s.isRoot && s.use == asWay:
 		return false // null is a tombstone there, and all else an error
+	}
+	if s.use == asTime && s.kind == avroMillis && len(d.paths.times) == 1 {
+		millis, ok := r.long()
+		d.avroPlan.taken++
+		d.avroPlan.when, d.avroPlan.hasTime = readingOf(millis), ok
+		return ok
 	}
 	start := len(r.out)
 	kind, err := r.value(s.avroType, depth)
@@ -211,9 +227,79 @@ func (d *Decoder) avroValue(s *avroStep, depth int) bool {
 	return true
 }
 
-// avroField appends a field.
+// avroNumbers appends fields that are usual numbers, and returns how many there are until another value comes.
+func (d *Decoder) avroNumbers(steps []avroStep) int {
+	r := &d.avro
+	text, at, out := r.text, r.at, r.out
+	for i := range steps {
+		s := &steps[i]
+		t, next := s.avroType, at
+		if !s.isPlain || at == len(text) {
+			return d.endNumbers(steps[:i], at, out)
+		}
+		if t.kind == avroUnion { // with a branch of one byte, which is the number of a branch twice
+			branch := int(text[at])
+			if branch&1 != 0 || branch >= 2*len(t.branches) || branch >= 0x80 {
+				return d.endNumbers(steps[:i], at, out)
+			}
+			t, next = t.branches[branch/2], at+1
+		}
+		var value uint64
+		size := 8
+		switch t.kind {
+		case avroDouble:
+			if len(text)-next < 8 {
+				return d.endNumbers(steps[:i], at, out)
+			}
+			value = binary.LittleEndian.Uint64(text[next:])
+			next += 8
+		case avroInt, avroLong, avroMillis:
+			bits, n := binary.Uvarint(text[next:])
+			if n <= 0 || t.kind == avroInt && (bits > math.MaxUint32 || n > binary.MaxVarintLen32) {
+				return d.endNumbers(steps[:i], at, out)
+			}
+			next += n
+			if value = bits>>1 ^ -(bits & 1); t.kind == avroInt {
+				size = 4
+			}
+		default:
+			return d.endNumbers(steps[:i], at, out)
+		}
+		start, n := len(out), len(s.header)
+		if cap(out)-start < n+16 {
+			out = slices.Grow(out, n+16)
+		}
+		// Eight bytes at a time, up to seven too many, which the value and what comes later overwrite.
+		header, dst := s.header[:cap(s.header)], out[:start+n+16]
+		for j := 0; j+8 <= len(header); j += 8 {
+			binary.LittleEndian.PutUint64(dst[start+j:], binary.LittleEndian.Uint64(header[j:]))
+		}
+		dst[start] = byte(avroTypes[t.kind])
+		binary.LittleEndian.PutUint64(dst[start+n:], value)
+		out, at = dst[:start+n+size], next
+	}
+	return d.endNumbers(steps, at, out)
+}
+
+// endNumbers notes the fields that were appended.
+func (d *Decoder) endNumbers(done []avroStep, at int, out []byte) int {
+	d.avro.at, d.avro.out = at, out
+	if len(done) > 0 && done[0].atTop {
+		d.avroPlan.topCount += len(done)
+	}
+	return len(done)
+}
+
+// avroField appends a field of any type.
 func (d *Decoder) avroField(s *avroStep, depth int) bool {
 	r, start := &d.avro, len(d.avro.out)
+	if s.kind == avroString {
+		var ok bool
+		if r.out, ok = r.text8(r.out, s.header); ok && s.atTop {
+			d.avroPlan.topCount++
+		}
+		return ok
+	}
 	r.out = append(r.out, s.header...)
 	r.dropNulls = d.options.Nulls == DropNulls
 	kind, err := r.value(s.avroType, depth)
@@ -239,8 +325,11 @@ func (d *Decoder) avroObject(s *avroStep, depth int) bool {
 		r.out[start] = byte(bson.TypeEmbeddedDocument)
 	}
 	p.isStored = p.isStored || s.isFields
-	for i := range s.steps {
-		if !d.avroValue(&s.steps[i], depth+1) {
+	for rest := s.steps; ; rest = rest[1:] {
+		if rest = rest[d.avroNumbers(rest):]; len(rest) == 0 {
+			break
+		}
+		if !d.avroValue(&rest[0], depth+1) {
 			return false
 		}
 	}
@@ -299,6 +388,14 @@ func (d *Decoder) avroSorted(s *avroStep, depth int) bool {
 	start, at := len(r.out), len(p.metas)
 	for i := range s.fields {
 		f, from := &s.fields[i], len(r.out)
+		if f.kind == avroString {
+			var ok bool
+			if r.out, ok = r.text8(r.out, f.header); !ok {
+				return false
+			}
+			ends[i] = len(r.out)
+			continue
+		}
 		r.out = append(r.out, f.header...)
 		kind, err := r.value(f.avroType, depth+1)
 		if err != nil {

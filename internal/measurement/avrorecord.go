@@ -4,9 +4,7 @@ import "bytes"
 
 // decodeAvro decodes a record with one event in Avro.
 func (d *Decoder) decodeAvro() *DecodeError {
-	var m Measurement
-	if d.avroPlan != nil && d.readAvroQuickly(&m) {
-		d.add(m)
+	if d.avroPlan != nil && d.readAvroQuickly() {
 		return nil
 	}
 	event, err := d.avroEvent(&d.avro, d.text)
@@ -17,6 +15,7 @@ func (d *Decoder) decodeAvro() *DecodeError {
 		d.tombstones++
 		return nil
 	}
+	var m Measurement
 	if d.walker != nil && d.walker.decode(event, &m) {
 		d.add(m)
 		return nil

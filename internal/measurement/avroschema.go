@@ -212,7 +212,8 @@ func (c *avroCompiler) inside(t *avroType, n *avro.SchemaNode, namespace string,
 			if f.avroType, err = c.compile(&n.Fields[i].Type, namespace, depth+1); err != nil {
 				return err
 			}
-			f.header = rawbson.AppendHeader(nil, avroTypes[f.kind], n.Fields[i].Name)
+			f.header = newHeader([]byte(n.Fields[i].Name))
+			f.header[0] = byte(avroTypes[f.kind])
 		}
 	case avroArray:
 		t.items, err = c.compile(n.Items, namespace, depth+1)
