@@ -431,6 +431,8 @@ func judge(t *testing.T, by *avro.Schema, root *avroType, value []byte) {
 	case err != nil && (err.Reason != NotAvro || strings.HasPrefix(err.Detail, "a boolean") || strings.HasPrefix(err.Detail, "the size of a block")) || r.isOdd:
 		// BSON or bounds refuse it, the judge takes any byte for a boolean and any size of a block, or a map has a name twice.
 		return
+	case refused != nil && strings.Contains(refused.Error(), "zero-byte items"):
+		return // The judge takes fewer of them.
 	case (err != nil) != (refused != nil):
 		t.Fatalf("%x: %v, the judge says %v", value, err, refused)
 	case err != nil:
