@@ -213,17 +213,19 @@ func (r *avroReader) string() *DecodeError {
 	return nil
 }
 
-// text8 appends the next value, a text, as an element with this header, whose capacity is a multiple of eight. False: it is none.
-func (r *avroReader) text8(out, header []byte) ([]byte, bool) {
+// cutText reads a text, which stays where it is. False: it is none.
+func (r *avroReader) cutText() ([]byte, bool) {
 	size, ok := r.long()
 	if !ok || size < 0 || size > int64(len(r.text)-r.at) {
-		return out, false
+		return nil, false
 	}
 	text := r.text[r.at : r.at+int(size)]
 	r.at += int(size)
-	if !isShortASCII(text) && !utf8.Valid(text) {
-		return out, false
-	}
+	return text, isShortASCII(text) || utf8.Valid(text)
+}
+
+// appendText appends an element with a text. The capacity of its header is a multiple of eight.
+func appendText(out, header, text []byte) []byte {
 	at, n := len(out), len(header)
 	if cap(out)-at < n+len(text)+16 {
 		out = slices.Grow(out, n+len(text)+16)
@@ -237,7 +239,7 @@ func (r *avroReader) text8(out, header []byte) ([]byte, bool) {
 	binary.LittleEndian.PutUint32(dst[at+n:], uint32(len(text)+1))
 	end := at + n + 4 + copy(dst[at+n+4:], text)
 	dst[end] = 0
-	return dst[:end+1], true
+	return dst[:end+1]
 }
 
 // isShortASCII reports whether a text has up to 32 bytes, none of them above 127.

@@ -40,7 +40,7 @@ type avroStep struct {
 	branches []avroStep // of a union with such a record
 	isPlain  bool       // a field that no path leads into
 	isNormal bool       // of meta: values are in their normal form as they are written
-	order    []int      // of meta: the fields of a record by their names, where they come in another order
+	order    []int      // of meta: the fields of a record of texts, by their names
 	atTop    bool
 	isFields bool // the members of the object are what is stored
 	isRoot   bool // an object must be found here, or on the way to it
@@ -70,11 +70,11 @@ func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok boo
 	case depth > maxDepth || p.reserved && (p.use == asField):
 		return s, false
 	case p.use == asMeta:
-		known := map[*avroType]bool{}
-		if s.isNormal = t.isNormal(known); !s.isNormal && t.kind == avroRecord && len(t.fields) <= mostMembers &&
-			!slices.ContainsFunc(t.fields, func(f avroField) bool { return !f.isNormal(known) }) {
-			for i := range t.fields {
-				s.order = append(s.order, i)
+		s.isNormal = t.isNormal(map[*avroType]bool{})
+		if t.kind == avroRecord && len(t.fields) <= mostMembers && !slices.ContainsFunc(t.fields, func(f avroField) bool { return f.kind != avroString }) {
+			s.order = make([]int, len(t.fields))
+			for i := range s.order {
+				s.order[i] = i
 			}
 			slices.SortFunc(s.order, func(a, b int) int { return bytes.Compare(t.fields[a].name(), t.fields[b].name()) })
 		}
@@ -294,8 +294,8 @@ func (d *Decoder) endNumbers(done []avroStep, at int, out []byte) int {
 func (d *Decoder) avroField(s *avroStep, depth int) bool {
 	r, start := &d.avro, len(d.avro.out)
 	if s.kind == avroString {
-		var ok bool
-		if r.out, ok = r.text8(r.out, s.header); ok && s.atTop {
+		text, ok := r.cutText()
+		if r.out = appendText(r.out, s.header, text); s.atTop {
 			d.avroPlan.topCount++
 		}
 		return ok
@@ -381,39 +381,22 @@ func (d *Decoder) avroPart(s *avroStep, kind bson.Type, value []byte) bool {
 	return true
 }
 
-// avroSorted appends a part of meta that is a record, with its fields in the order of their names.
+// avroSorted appends a part of meta that is a record of texts, with its fields in the order of their names.
 func (d *Decoder) avroSorted(s *avroStep, depth int) bool {
 	p, r := d.avroPlan, &d.avro
-	var ends [mostMembers]int
-	start, at := len(r.out), len(p.metas)
+	var texts [mostMembers][]byte
+	at := len(p.metas)
 	for i := range s.fields {
-		f, from := &s.fields[i], len(r.out)
-		if f.kind == avroString {
-			var ok bool
-			if r.out, ok = r.text8(r.out, f.header); !ok {
-				return false
-			}
-			ends[i] = len(r.out)
-			continue
-		}
-		r.out = append(r.out, f.header...)
-		kind, err := r.value(f.avroType, depth+1)
-		if err != nil {
+		var ok bool
+		if texts[i], ok = r.cutText(); !ok {
 			return false
 		}
-		r.out[from] = byte(kind)
-		ends[i] = len(r.out)
 	}
-	p.metas = append(p.metas, 0, 0, 0, 0)
+	out := append(p.metas, 0, 0, 0, 0)
 	for _, i := range s.order {
-		from := start
-		if i > 0 {
-			from = ends[i-1]
-		}
-		p.metas = append(p.metas, r.out[from:ends[i]]...)
+		out = appendText(out, s.fields[i].header, texts[i])
 	}
-	p.metas = rawbson.EndDocument(p.metas, at)
-	r.out = r.out[:start]
+	p.metas = rawbson.EndDocument(out, at)
 	p.taken++
 	p.parts[s.part] = metaSpan{bson.TypeEmbeddedDocument, at, len(p.metas)}
 	return depth < maxDepth
