@@ -139,14 +139,19 @@ EVENT_FORMAT: avro
 EVENT_SCHEMA: '`+schema+`'
 topics:
   file:
-    EVENT_SCHEMA_FILE: `+writeFile(t, `["null",`+schema+"]\n")+`
+    EVENT_SCHEMA_FILE: `+writeFile(t, "[\"null\",\n"+schema+"]\n")+`
   plain:
     EVENT_FORMAT: json
 `)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for topic, want := range map[string]string{"inline": "avro " + schema, "file": `avro ["null",` + schema + "]", "plain": "json " + schema} {
+	for _, s := range c.Settings() {
+		if strings.Contains(s.Value, "\n") {
+			t.Errorf("%s is shown in several lines: %q", s.Name, s.Value)
+		}
+	}
+	for topic, want := range map[string]string{"inline": "avro " + schema, "file": "avro [\"null\",\n" + schema + "]", "plain": "json " + schema} {
 		e := c.ForTopic(topic).Event
 		if got := e.Format + " " + e.Schema; got != want {
 			t.Errorf("%s: %s, want %s", topic, got, want)
