@@ -20,8 +20,9 @@ type avroPlan struct {
 	rest, lost int
 
 	// Of the event:
-	metas    []byte     // the values of meta
-	parts    []metaSpan // kind 0: not seen
+	metas    []byte              // the values of meta
+	parts    []metaSpan          // kind 0: not seen
+	spans    [mostMembers][2]int // of the texts of a part, in the record
 	when     reading
 	hasTime  bool
 	rank     int // of the path to the time that was found; -1 means that none was
@@ -37,6 +38,7 @@ type avroStep struct {
 	use      use
 	part     int        // of meta: which part; of time: its rank
 	steps    []avroStep // of the fields of a record that paths lead into
+	room     int        // that these fields take as numbers
 	branches []avroStep // of a union with such a record
 	isPlain  bool       // a field that no path leads into
 	isNormal bool       // of meta: values are in their normal form as they are written
@@ -91,6 +93,7 @@ func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok boo
 			if s.steps[i], ok = o.avroStep(o.newPlace(p, f.name()), f.avroType, depth+1); !ok {
 				return s, false
 			}
+			s.room += cap(s.steps[i].header) + 16
 		}
 		return s, true
 	case avroUnion:
@@ -227,20 +230,24 @@ func (d *Decoder) avroValue(s *avroStep, depth int) bool {
 	return true
 }
 
-// avroNumbers appends fields that are usual numbers, and returns how many there are until another value comes.
-func (d *Decoder) avroNumbers(steps []avroStep) int {
+// avroNumbers appends fields that are usual numbers, and returns how many there are until another value comes. The fields take no
+// more room than is given.
+func (d *Decoder) avroNumbers(steps []avroStep, room int) (done int) {
 	r := &d.avro
-	text, at, out := r.text, r.at, r.out
-	for i := range steps {
-		s := &steps[i]
+	text, at, end := r.text, r.at, len(r.out)
+	r.out = slices.Grow(r.out, room)
+	out := r.out[:cap(r.out)]
+fields:
+	for ; done < len(steps); done++ {
+		s := &steps[done]
 		t, next := s.avroType, at
-		if !s.isPlain || at == len(text) {
-			return d.endNumbers(steps[:i], at, out)
+		if !s.isPlain || at >= len(text) {
+			break
 		}
 		if t.kind == avroUnion { // with a branch of one byte, which is the number of a branch twice
 			branch := int(text[at])
 			if branch&1 != 0 || branch >= 2*len(t.branches) || branch >= 0x80 {
-				return d.endNumbers(steps[:i], at, out)
+				break
 			}
 			t, next = t.branches[branch/2], at+1
 		}
@@ -249,45 +256,37 @@ func (d *Decoder) avroNumbers(steps []avroStep) int {
 		switch t.kind {
 		case avroDouble:
 			if len(text)-next < 8 {
-				return d.endNumbers(steps[:i], at, out)
+				break fields
 			}
 			value = binary.LittleEndian.Uint64(text[next:])
 			next += 8
 		case avroInt, avroLong, avroMillis:
 			bits, n := binary.Uvarint(text[next:])
 			if n <= 0 || t.kind == avroInt && (bits > math.MaxUint32 || n > binary.MaxVarintLen32) {
-				return d.endNumbers(steps[:i], at, out)
+				break fields
 			}
 			next += n
 			if value = bits>>1 ^ -(bits & 1); t.kind == avroInt {
 				size = 4
 			}
 		default:
-			return d.endNumbers(steps[:i], at, out)
-		}
-		start, n := len(out), len(s.header)
-		if cap(out)-start < n+16 {
-			out = slices.Grow(out, n+16)
+			break fields
 		}
 		// Eight bytes at a time, up to seven too many, which the value and what comes later overwrite.
-		header, dst := s.header[:cap(s.header)], out[:start+n+16]
+		header := s.header[:cap(s.header)]
 		for j := 0; j+8 <= len(header); j += 8 {
-			binary.LittleEndian.PutUint64(dst[start+j:], binary.LittleEndian.Uint64(header[j:]))
+			binary.LittleEndian.PutUint64(out[end+j:], binary.LittleEndian.Uint64(header[j:]))
 		}
-		dst[start] = byte(avroTypes[t.kind])
-		binary.LittleEndian.PutUint64(dst[start+n:], value)
-		out, at = dst[:start+n+size], next
+		out[end] = byte(avroTypes[t.kind])
+		end += len(s.header)
+		binary.LittleEndian.PutUint64(out[end:], value)
+		end, at = end+size, next
 	}
-	return d.endNumbers(steps, at, out)
-}
-
-// endNumbers notes the fields that were appended.
-func (d *Decoder) endNumbers(done []avroStep, at int, out []byte) int {
-	d.avro.at, d.avro.out = at, out
-	if len(done) > 0 && done[0].atTop {
-		d.avroPlan.topCount += len(done)
+	r.at, r.out = at, out[:end]
+	if done > 0 && steps[0].atTop {
+		d.avroPlan.topCount += done
 	}
-	return len(done)
+	return done
 }
 
 // avroField appends a field of any type.
@@ -326,7 +325,7 @@ func (d *Decoder) avroObject(s *avroStep, depth int) bool {
 	}
 	p.isStored = p.isStored || s.isFields
 	for rest := s.steps; ; rest = rest[1:] {
-		if rest = rest[d.avroNumbers(rest):]; len(rest) == 0 {
+		if rest = rest[d.avroNumbers(rest, s.room):]; len(rest) == 0 {
 			break
 		}
 		if !d.avroValue(&rest[0], depth+1) {
@@ -384,17 +383,17 @@ func (d *Decoder) avroPart(s *avroStep, kind bson.Type, value []byte) bool {
 // avroSorted appends a part of meta that is a record of texts, with its fields in the order of their names.
 func (d *Decoder) avroSorted(s *avroStep, depth int) bool {
 	p, r := d.avroPlan, &d.avro
-	var texts [mostMembers][]byte
 	at := len(p.metas)
 	for i := range s.fields {
-		var ok bool
-		if texts[i], ok = r.cutText(); !ok {
+		text, ok := r.cutText()
+		if !ok {
 			return false
 		}
+		p.spans[i] = [2]int{r.at - len(text), r.at}
 	}
 	out := append(p.metas, 0, 0, 0, 0)
 	for _, i := range s.order {
-		out = appendText(out, s.fields[i].header, texts[i])
+		out = appendText(out, s.fields[i].header, r.text[p.spans[i][0]:p.spans[i][1]])
 	}
 	p.metas = rawbson.EndDocument(out, at)
 	p.taken++
