@@ -87,6 +87,7 @@ var purePackages = []string{"internal/words", "internal/record", "internal/claim
 var pureModules = []string{
 	"go.mongodb.org/mongo-driver/v2/bson", "go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore", "github.com/RoaringBitmap/roaring/v2",
 	"github.com/go-json-experiment/json/jsontext", "github.com/klauspost/compress", "google.golang.org/protobuf/encoding/protowire",
+	"github.com/twmb/avro",
 }
 
 // impure are packages of the standard library that a pure package has no use for.

@@ -24,8 +24,27 @@ func (k *checker) events() {
 	if k.good("EVENT_FORMAT", "EVENT_FRAMING") && e.Framing != "none" && !measurement.HasFrames(measurement.Format(e.Format)) {
 		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=%s: the frame of a schema registry is for JSON", e.Format)
 	}
+	k.avro()
 	if k.good("EVENT_FORMAT", "EVENT_LIST") && len(e.List) > 0 && !measurement.HasLists(measurement.Format(e.Format)) {
 		k.fail("EVENT_LIST", strings.Join(e.List, ","), "is not read with EVENT_FORMAT=%s: its events have no lists", e.Format)
+	}
+}
+
+// avro refuses what does not go together with EVENT_FORMAT=avro. A schema without it may be that of other topics.
+func (k *checker) avro() {
+	e := k.Event
+	if !k.good("EVENT_FORMAT", "EVENT_SCHEMA") || measurement.Format(e.Format) != measurement.Avro {
+		return
+	}
+	switch {
+	case e.Schema == "":
+		k.fail("EVENT_FORMAT", e.Format, "needs the schema that events are written by: set EVENT_SCHEMA_FILE to the path of its file")
+	case e.TimeExact != "":
+		k.fail("EVENT_TIME_EXACT", e.TimeExact, "is not filled with EVENT_FORMAT=avro, whose times become dates of milliseconds: unset it")
+	default:
+		if err := measurement.CheckSchema(e.Schema); err != nil {
+			k.fail("EVENT_SCHEMA", "", "%v", err)
+		}
 	}
 }
 

@@ -128,6 +128,37 @@ func TestWrongFiles(t *testing.T) {
 	}
 }
 
+// TestTopicsHaveTheirOwnSchemas: in the file itself, and in files of their own.
+func TestTopicsHaveTheirOwnSchemas(t *testing.T) {
+	const schema = `{"type":"record","name":"R","fields":[]}`
+	c, err := onlyFrom(t, `
+KAFKA_BROKERS: kafka-1:9092
+KAFKA_TOPICS: [inline, file, plain]
+MONGODB_URI: mongodb://db
+EVENT_FORMAT: avro
+EVENT_SCHEMA: '`+schema+`'
+topics:
+  file:
+    EVENT_SCHEMA_FILE: `+writeFile(t, "[\"null\",\n"+schema+"]\n")+`
+  plain:
+    EVENT_FORMAT: json
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Settings() {
+		if strings.Contains(s.Value, "\n") {
+			t.Errorf("%s is shown in several lines: %q", s.Name, s.Value)
+		}
+	}
+	for topic, want := range map[string]string{"inline": "avro " + schema, "file": "avro [\"null\",\n" + schema + "]", "plain": "json " + schema} {
+		e := c.ForTopic(topic).Event
+		if got := e.Format + " " + e.Schema; got != want {
+			t.Errorf("%s: %s, want %s", topic, got, want)
+		}
+	}
+}
+
 // TestFormatsOfTopicsHaveTheirOwnPaths: a topic whose events have another format has the paths of that format, unless they are set.
 func TestFormatsOfTopicsHaveTheirOwnPaths(t *testing.T) {
 	c, err := onlyFrom(t, `

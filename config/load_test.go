@@ -89,9 +89,9 @@ func TestDefaults(t *testing.T) {
 		},
 		Security: Security{Protocol: "plaintext"},
 		Event: Event{
-			Format: "json", Compression: "none", Framing: "none", TimeField: "time", TimeFormat: "auto",
+			Format: "json", Decimals: "decimal128", Compression: "none", Framing: "none", TimeField: "time", TimeFormat: "auto",
 			TimeMin: measurement.At(631152000000), TimeMax: measurement.FromRecord(24 * time.Hour),
-			MetaField: "meta", MetaFrom: "value", Numbers: "json", DottedNames: "nest", MaxBytes: 1 << 20,
+			MetaField: "meta", MetaFrom: "value", Numbers: "json", Nulls: "keep", DottedNames: "nest", MaxBytes: 1 << 20,
 		},
 		MongoDB: MongoDB{
 			URI: "mongodb://user:pa55@mongo:27017/metrics", Database: "metrics", Collection: "{topic}", TimeField: "time", MetaField: "meta",

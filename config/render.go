@@ -40,6 +40,10 @@ func (f *field) render() string {
 		return formatDuration(value)
 	case []string:
 		return strings.Join(value, ",")
+	case string:
+		if strings.Contains(value, "\n") { // a schema, in one line
+			return strings.Join(strings.Fields(value), " ")
+		}
 	}
 	if f.tag("shown") != "" && f.value.IsZero() {
 		return ""

@@ -143,13 +143,15 @@ func badEvents() []badRecord {
 func TestEachReasonIsReadBack(t *testing.T) {
 	s := newStage(t)
 	s.env["DLQ_TOPIC"], s.env["EVENT_MAX_BYTES"] = s.topic+".dlq", "64KiB"
-	asBSON, asLines, asRequests, compressed, lists, failing := newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t)
-	for _, other := range []*stage{asBSON, asLines, asRequests, compressed, lists, failing} {
+	asBSON, asLines, asRequests, asAvro, compressed, lists, failing := newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t)
+	for _, other := range []*stage{asBSON, asLines, asRequests, asAvro, compressed, lists, failing} {
 		other.env["DLQ_TOPIC"] = s.env["DLQ_TOPIC"]
 	}
 	asBSON.env["EVENT_FORMAT"] = "bson"
 	asLines.env["EVENT_FORMAT"] = "influx"
 	asRequests.env["EVENT_FORMAT"] = "otlp"
+	asAvro.env["EVENT_FORMAT"] = "avro"
+	asAvro.env["EVENT_SCHEMA"] = `{"type":"record","name":"R","fields":[{"name":"time","type":"long"},{"name":"meta","type":"string"}]}`
 	compressed.env["EVENT_COMPRESSION"] = "gzip"
 	lists.env["EVENT_LIST"] = "readings"
 
@@ -164,6 +166,8 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	bad = append(bad, badRecord{measurement.NotInflux, "cpu v=", "fields.v"})
 	asRequests.send("\x0a\x05")
 	bad = append(bad, badRecord{measurement.NotOTLP, "\x0a\x05", ""})
+	asAvro.send("\x02\x02")
+	bad = append(bad, badRecord{measurement.NotAvro, "\x02\x02", "meta"})
 	compressed.send("\x1f\x8b\x08")
 	bad = append(bad, badRecord{measurement.BadCompression, "\x1f\x8b\x08", ""})
 	lists.send(`{"time":1700000000,"meta":1}`)
@@ -175,11 +179,12 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	asBSON.consumeThrough(func(*pipeline.Options) {})
 	asLines.consumeThrough(func(*pipeline.Options) {})
 	asRequests.consumeThrough(func(*pipeline.Options) {})
+	asAvro.consumeThrough(func(*pipeline.Options) {})
 	compressed.consumeThrough(func(*pipeline.Options) {})
 	lists.consumeThrough(func(*pipeline.Options) {})
 	failing.consumeThrough(func(o *pipeline.Options) { o.Decoder = nil }) // a bug that no record can make
 
-	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, asLines.topic, asRequests.topic, compressed.topic, lists.topic, failing.topic}, ",")
+	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, asLines.topic, asRequests.topic, asAvro.topic, compressed.topic, lists.topic, failing.topic}, ",")
 	s.awaitStats(bad)
 	for _, r := range bad {
 		s.showsLetter(r)

@@ -52,6 +52,17 @@ func newEncodings() encodings {
 	return e
 }
 
+// readBy also reads records of the format in effect, where only its settings can tell what the bytes mean.
+func (e *encodings) readBy(o measurement.Options) {
+	if o.Format != measurement.Avro {
+		return
+	}
+	reader, err := measurement.New(measurement.Options{Format: o.Format, Schema: o.Schema, Decimals: o.Decimals, MetaFrom: measurement.MetaFromNone, MaxBytes: mostInflated})
+	if err == nil {
+		e.readers[o.Format] = reader
+	}
+}
+
 // read reads the events of a record's value, as far as it has any.
 func (e *encodings) read(value []byte, timestamp int64) []object {
 	if value == nil {
@@ -61,6 +72,12 @@ func (e *encodings) read(value []byte, timestamp int64) []object {
 	var by measurement.Compression
 	if value, by = e.inflater.Text(value); by != measurement.NoCompression {
 		e.compressed[by]++
+	}
+	if e.readers[measurement.Avro] != nil {
+		if list := e.events(measurement.Avro, value, timestamp); len(list) > 0 {
+			return list
+		}
+		e.byFormat[measurement.Avro]--
 	}
 	if o, ok := readDocument(value); ok {
 		e.bson++

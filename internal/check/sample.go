@@ -148,10 +148,12 @@ type sampler struct {
 func newSampler(topic string, decoding measurement.Options, bucketing bucketer.Options) (*sampler, error) {
 	decoder, err := measurement.New(decoding)
 	bucketing.Reopen, bucketing.DeltaMax = false, 0
+	found := newEvidence(topic, topic != FeedName)
+	found.encodings.readBy(decoding)
 	return &sampler{
 		view: Sample{Topic: topic, Examples: []Document{}, Largest: []Bucket{}}, bucketing: bucketing, decoding: decoding, decoder: decoder,
 		catalogs: map[int32]*bucketer.Catalog{}, bad: map[string]*Bad{}, variety: newVariety(),
-		evidence: newEvidence(topic, topic != FeedName), kept: &kept{}, heaviest: heaviest,
+		evidence: found, kept: &kept{}, heaviest: heaviest,
 	}, err
 }
 

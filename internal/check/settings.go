@@ -12,7 +12,7 @@ import (
 func (p *proposer) base() measurement.Options {
 	o := absolute(p.current)
 	o.Compression, o.Format, o.Framing = p.encodings.compression(), p.encodings.format(), p.encodings.framing()
-	if o.Framing == measurement.NoFraming && p.framed*2 > p.keyed && o.Format != measurement.BSON {
+	if o.Framing == measurement.NoFraming && p.framed*2 > p.keyed && measurement.HasFrames(o.Format) {
 		o.Framing = measurement.AutoFrame
 	}
 	o.Parse, o.List, o.FieldName, o.FieldValue, o.Rename, o.Numbers = nil, nil, "", "", nil, ""

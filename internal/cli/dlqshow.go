@@ -55,7 +55,8 @@ func (p *Program) dlqShowCommand() *cobra.Command {
 			value, by := again.decoderOf(&f.Letter).Text(f.Letter.Value)
 			return p.show(newShownLetter(f, value, now), func(w io.Writer) {
 				printLetter(w, f, now)
-				printValue(w, &f.Letter, value, by, measurement.Format(from.config.ForTopic(f.Letter.Topic).Event.Format), now)
+				shown, format := again.readable(&f.Letter, value, measurement.Format(from.config.ForTopic(f.Letter.Topic).Event.Format))
+				printValue(w, &f.Letter, len(value), by, markedValue(shown, format, failingPath(&f.Letter, now)))
 			})
 		})
 	})
@@ -128,6 +129,16 @@ func (r retrial) decoderOf(l *record.Letter) *measurement.Decoder {
 	return cmp.Or(r.decoders[l.Topic], r.decoders[""])
 }
 
+// readable is a value with its format, or its event as BSON where nobody can read the bytes.
+func (r retrial) readable(l *record.Letter, value []byte, format measurement.Format) ([]byte, measurement.Format) {
+	if format == measurement.Avro {
+		if events := r.decoderOf(l).Events(record.Record{Timestamp: l.Timestamp, Value: l.Value}); len(events) == 1 {
+			return events[0], measurement.BSON
+		}
+	}
+	return value, format
+}
+
 // of is what the present settings find wrong with a letter's record. Nil means nothing.
 func (r retrial) of(f *dlq.Found) *measurement.DecodeError {
 	l := &f.Letter
@@ -188,16 +199,16 @@ func printLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError) {
 	table.Flush()
 }
 
-// printValue prints a letter's value as it is without its producer's compression.
-func printValue(w io.Writer, l *record.Letter, value []byte, by measurement.Compression, format measurement.Format, now *measurement.DecodeError) {
+// printValue prints a letter's value, whose size without its producer's compression and whose text are given.
+func printValue(w io.Writer, l *record.Letter, size int, by measurement.Compression, text string) {
 	if l.Value == nil {
 		fmt.Fprint(w, "\nThe value is null.\n\n")
 		return
 	}
 	if by != measurement.NoCompression {
-		fmt.Fprintf(w, "\nThe value is compressed by %s (%s), and unfolds to %s:\n", by, words.Count(len(l.Value), "byte"), words.Count(len(value), "byte"))
+		fmt.Fprintf(w, "\nThe value is compressed by %s (%s), and unfolds to %s:\n", by, words.Count(len(l.Value), "byte"), words.Count(size, "byte"))
 	}
-	fmt.Fprintf(w, "\n%s\n", markedValue(value, format, failingPath(l, now)))
+	fmt.Fprintf(w, "\n%s\n", text)
 }
 
 // verdictNow says what would become of the record if it were driven back.

@@ -134,6 +134,7 @@ func NewDecoder(c config.Config) (*measurement.Decoder, timeseries.Options, erro
 func Decoding(c config.Config, o timeseries.Options) measurement.Options {
 	d := c.Event.Paths()
 	d.Format, d.Framing = measurement.Format(c.Event.Format), measurement.Framing(c.Event.Framing)
+	d.Schema, d.Decimals, d.Nulls = c.Event.Schema, measurement.Decimals(c.Event.Decimals), measurement.Nulls(c.Event.Nulls)
 	d.Compression = measurement.Compression(c.Event.Compression)
 	d.TimeFormat, d.TimeMin, d.TimeMax = c.Event.TimeFormat, c.Event.TimeMin, c.Event.TimeMax
 	d.TimeZone, d.TimeExact, d.Numbers = c.Event.TimeZone, c.Event.TimeExact, measurement.Numbers(c.Event.Numbers)

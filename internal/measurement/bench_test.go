@@ -1,7 +1,9 @@
 package measurement
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -68,6 +70,8 @@ func BenchmarkDecode(b *testing.B) {
 		{"bson-order", BSON, valuesInBSON(b, variedEvents(true)...)},
 		{"bson-dotted", BSON, valuesInBSON(b, flat)},
 		{"dotted", JSON, []string{flat}},
+		{"avro", Avro, []string{string(exampleInAvro("sensor-0042", 21.375))}},
+		{"avro-values", Avro, variedAvro()},
 		{"line", Influx, []string{exampleLine + "\n"}},
 		{"line-values", Influx, variedLines()},
 	}
@@ -77,6 +81,8 @@ func BenchmarkDecode(b *testing.B) {
 			if o.Format = benchmark.format; o.Format == Influx {
 				o, _ = DefaultPaths(Influx)
 				o.Format, o.StoredTime, o.StoredMeta = Influx, "time", "meta"
+			} else if o.Format == Avro {
+				o.Schema = exampleSchema
 			}
 			benchmarkDecode(b, o, benchmark.values...)
 		})
@@ -113,6 +119,31 @@ func variedEvents(shuffled bool) (events []string) {
 			random.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 		}
 		events = append(events, "{"+strings.Join(members, ",")+"}")
+	}
+	return events
+}
+
+// exampleSchema is that of exampleEvent in Avro.
+const exampleSchema = `{"type":"record","name":"Event","fields":[{"name":"time","type":{"type":"long","logicalType":"timestamp-millis"}},
+	{"name":"meta","type":{"type":"record","name":"Meta","fields":[{"name":"site","type":"string"},{"name":"host","type":"string"}]}},
+	{"name":"temp","type":"double"},{"name":"humidity","type":"int"},{"name":"pressure","type":["null","double"]},{"name":"battery","type":"double"},{"name":"rssi","type":"int"}]}`
+
+// exampleInAvro is exampleEvent in Avro.
+func exampleInAvro(host string, temp float64) []byte {
+	double := func(b []byte, f float64) []byte {
+		return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
+	}
+	out := append(binary.AppendVarint(nil, 1_700_000_000_123), "\x04a1"...)
+	out = append(binary.AppendVarint(out, int64(len(host))), host...)
+	out = append(binary.AppendVarint(double(out, temp), 47), 2)
+	return binary.AppendVarint(double(double(out, 1013.25), 3.71), -67)
+}
+
+// variedAvro are like exampleInAvro, each with other values.
+func variedAvro() (events []string) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		events = append(events, string(exampleInAvro(fmt.Sprintf("sensor-%04d", random.IntN(10000)), random.Float64()*60-20)))
 	}
 	return events
 }

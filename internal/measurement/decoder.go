@@ -32,6 +32,11 @@ type Decoder struct {
 	walker  *bsonWalker // of formats whose events are BSON
 	lines   lineReader
 	otlp    otlpReader
+	avro    avroReader
+	// avroRoot is the type of events in Avro.
+	avroRoot *avroType
+	// avroPlan is nil where events in Avro are stored otherwise than it does.
+	avroPlan *avroPlan
 	// quickPoints means that readPointQuickly may be tried.
 	quickPoints bool
 	// quickLines is nil where lines are stored otherwise than it does.
@@ -101,11 +106,17 @@ func New(options Options) (*Decoder, error) {
 	d.quick = newQuick(d)
 	d.stages = newStages(&d.options)
 	d.quick.off = d.stages.active || d.paths.inHeader
-	if hasBSON(options.Format) && !d.stages.active && !d.paths.ofRecord && options.TimeExact == "" && options.Numbers == NumbersInJSON {
+	if hasBSON(options.Format) && !d.stages.active && !d.paths.ofRecord && options.TimeExact == "" && options.Numbers == NumbersInJSON && options.Nulls == KeepNulls {
 		d.walker = newBSONWalker(d)
 	}
 	d.quickLines = newQuickLines(d)
 	d.quickPoints = d.takesPointsQuickly()
+	if options.Format == Avro {
+		if d.avroRoot, err = compileAvro(options.Schema); err != nil {
+			return nil, fmt.Errorf("options of decoding: schema: %w", err)
+		}
+		d.avroPlan = newAvroPlan(d, d.avroRoot)
+	}
 	if options.DottedNames == Nest {
 		d.otlp.nester = &nester{}
 	}
@@ -143,7 +154,7 @@ func (d *Decoder) reset(r record.Record) {
 		d.quick.drop()
 		d.stages.drop()
 		d.inflater.drop()
-		d.lines.out = nil
+		d.lines.out, d.avro = nil, avroReader{}
 		d.otlp.drop()
 	}
 	d.value, d.unfolded, d.deflater = nil, 0, deflater{}
@@ -155,7 +166,7 @@ func (d *Decoder) reset(r record.Record) {
 // bufferBytes is what the buffers that a large record makes large take, nearly.
 func (d *Decoder) bufferBytes() int {
 	const resultBytes, viewBytes = 112, 56
-	n := cap(d.inflater.out) + cap(d.lines.out) + d.otlp.bufferBytes() + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
+	n := cap(d.inflater.out) + cap(d.lines.out) + cap(d.avro.out) + d.otlp.bufferBytes() + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
 		viewBytes*(cap(d.names)+cap(d.fields)+cap(d.nester.entries))
 	if d.stages.active {
 		n += d.stages.bufferBytes()
@@ -198,6 +209,9 @@ func (d *Decoder) decode() *DecodeError {
 			d.text = bytes.TrimPrefix(d.value, []byte(byteOrderMark))
 		}
 		return d.decodeOTLP()
+	case Avro:
+		d.text = d.value
+		return d.decodeAvro()
 	case Influx:
 		d.text = bytes.TrimPrefix(d.value, []byte(byteOrderMark))
 		return d.decodeLines()

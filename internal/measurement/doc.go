@@ -13,6 +13,8 @@
 //	                lines in one pass; ownpaths.go: the paths that formats have by themselves
 //	otlp.go         requests of OpenTelemetry's protocol to data points; otlpevent.go, otlppoint.go: these to BSON; otlpjson.go: requests
 //	                in JSON; otlprecord.go: records of requests; quickpoint.go: the usual points in one pass
+//	avroschema.go   Avro's schemas, compiled; avro.go, avrodecimal.go: Avro to BSON; avrorecord.go: records of it; avroplan.go: the usual
+//	                events in one pass
 //	jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers; numeral.go: numbers in texts
 //	quick.go        the usual JSON in one pass; quickrecord.go: record by record; quickobject.go, quickvalue.go: what is nested;
 //	                quickextended.go: Extended JSON's values

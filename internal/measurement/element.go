@@ -20,6 +20,9 @@ func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
 	if d.options.Format == OTLP || d.options.Format == OTLPJSON {
 		return d.pointOf(text, int(part), wrap)
 	}
+	if d.options.Format == Avro {
+		return nil, false
+	}
 	if d.options.Format == Influx {
 		line, ok := d.lineOf(text, int(part))
 		return d.wrapped(wrap, line), ok
@@ -118,6 +121,9 @@ func (d *Decoder) Events(r record.Record) (events [][]byte) {
 	}
 	if d.options.Format == OTLP || d.options.Format == OTLPJSON {
 		return d.pointsOf(text)
+	}
+	if d.options.Format == Avro {
+		return d.avroEvents(text)
 	}
 	if d.options.Format == Influx {
 		return d.linesOf(text, &r)

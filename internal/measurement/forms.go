@@ -51,7 +51,7 @@ var forms = []Form{
 	{"is compressed by lz4", compressKafka, beginsWith("\x04\x22\x4d\x18"), byAll},
 	{"is compressed by bzip2", compressKafka, beginsWith("BZh"), byAll},
 	{"is a BSON document", "set EVENT_FORMAT=bson", isBSON, byAll},
-	{"begins as an Avro file does, which is not read", "send JSON", beginsWith("Obj\x01"), byAll},
+	{"begins as an Avro file does, which is not read", "send each event by itself, in JSON, or in Avro with EVENT_FORMAT=avro", beginsWith("Obj\x01"), byAll},
 	{"is JSON behind a frame of nine bytes, whose schema id has eight", "let the serializer write ids of four bytes, as Confluent's does", hasLongFrame, byCheck},
 	{"begins with the frame of a schema registry, but no JSON follows", "send JSON: Avro and Protobuf are not read", func(v []byte) bool { return len(v) >= frameBytes && v[0] == 0 }, byCheck},
 	{"holds JSON and something else behind it", "send JSON objects and arrays alone", isJSONAndMore, byCheck},
@@ -66,7 +66,7 @@ var forms = []Form{
 	{"holds a bare value without a name, a time or a source", "send a JSON object with the value and its time", barePattern.Match, byCheck},
 	{"holds a line of values between commas (CSV)", "send a JSON object: the names of columns are not in the records", commaPattern.Match, byCheck},
 	{"is text, and neither JSON nor BSON", "send JSON", func(v []byte) bool { return utf8.Valid(v) && bytes.IndexByte(v, 0) < 0 }, byCheck},
-	{"is bytes, and neither JSON nor BSON", "send JSON: MessagePack, CBOR, Avro and Protobuf are not read", func([]byte) bool { return true }, byCheck},
+	{"is bytes, and neither JSON nor BSON", "send JSON, or Avro with its schema in EVENT_SCHEMA_FILE: MessagePack, CBOR and Protobuf are not read", func([]byte) bool { return true }, byCheck},
 }
 
 // FormOf is what a value is that is neither JSON nor BSON as it stands. Every value has a form.

@@ -20,6 +20,8 @@ const (
 
 	OTLP     Format = "otlp"      // a request of OpenTelemetry's protocol with metrics, in protobuf
 	OTLPJSON Format = "otlp_json" // the same in JSON
+
+	Avro Format = "avro" // one record in Avro's binary encoding
 )
 
 // MetaSource says where the identity of a measurement's series comes from.
@@ -49,6 +51,15 @@ type DottedNames string
 const (
 	Nest   DottedNames = "nest"   // a.b becomes b in the object a
 	Reject DottedNames = "reject" // bad_field_name
+)
+
+// Nulls says what becomes of fields that are null.
+type Nulls string
+
+// The ways to treat nulls.
+const (
+	KeepNulls Nulls = "keep" // they are stored
+	DropNulls Nulls = "drop" // they are left out; elements of arrays, and parts of meta, stay
 )
 
 // maxMaxBytes keeps the BSON of a record, at most eight times its JSON, below the 2 GiB that BSON can count.
@@ -99,6 +110,12 @@ type Options struct {
 	Rename []string
 	// Numbers says how numbers in fields are written; default NumbersInJSON.
 	Numbers Numbers
+	// Nulls says what becomes of fields that are null; default KeepNulls.
+	Nulls Nulls
+	// Schema is the Avro schema that events are written by, as JSON.
+	Schema string
+	// Decimals says what becomes of Avro's decimals; default AsDecimals.
+	Decimals Decimals
 	// Compression of the records' values; default NoCompression.
 	Compression Compression
 	// Framing of the records' values; default NoFraming.
@@ -123,13 +140,14 @@ func (o Options) withDefaults() (Options, error) {
 	o.Framing = cmp.Or(o.Framing, NoFraming)
 	o.DottedNames = cmp.Or(o.DottedNames, Nest)
 	o.Numbers = cmp.Or(o.Numbers, NumbersInJSON)
+	o.Nulls, o.Decimals = cmp.Or(o.Nulls, KeepNulls), cmp.Or(o.Decimals, AsDecimals)
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	return o, o.validate()
 }
 
 func (o Options) validate() error {
 	if !slices.Contains(Formats(), o.Format) {
-		return fmt.Errorf("format %q is none of json, extjson, bson, influx, otlp, otlp_json", o.Format)
+		return fmt.Errorf("format %q is none of json, extjson, bson, influx, otlp, otlp_json, avro", o.Format)
 	}
 	if len(o.List) > 0 && !HasLists(o.Format) {
 		return fmt.Errorf("lists are taken apart, and events of the format %s have none", o.Format)
@@ -148,6 +166,12 @@ func (o Options) validate() error {
 	}
 	if o.Numbers != NumbersInJSON && o.Numbers != NumbersInText {
 		return fmt.Errorf("notation of numbers %q is none of json, text", o.Numbers)
+	}
+	if o.Nulls != KeepNulls && o.Nulls != DropNulls {
+		return fmt.Errorf("treatment of nulls %q is none of keep, drop", o.Nulls)
+	}
+	if err := o.validateAvro(); err != nil {
+		return err
 	}
 	if err := CheckTimeZone(o.TimeZone, o.TimeFormat); err != nil {
 		return fmt.Errorf("time zone %q %w", o.TimeZone, err)
@@ -171,7 +195,7 @@ func (o Options) validate() error {
 }
 
 // Formats lists all formats.
-func Formats() []Format { return []Format{JSON, ExtJSON, BSON, Influx, OTLP, OTLPJSON} }
+func Formats() []Format { return []Format{JSON, ExtJSON, BSON, Influx, OTLP, OTLPJSON, Avro} }
 
 // hasBSON reports whether the events of a format are BSON before the rules of paths, and not JSON.
 func hasBSON(f Format) bool { return f != JSON && f != ExtJSON }
@@ -181,6 +205,19 @@ func HasFrames(f Format) bool { return f == JSON || f == ExtJSON }
 
 // HasLists reports whether events of a format may have lists of objects.
 func HasLists(f Format) bool { return f == JSON || f == ExtJSON || f == BSON }
+
+// validateAvro refuses what does not go together with the format, or only with Avro.
+func (o *Options) validateAvro() error {
+	switch {
+	case o.Decimals != AsDecimals && o.Decimals != AsDoubles:
+		return fmt.Errorf("treatment of decimals %q is none of decimal128, double", o.Decimals)
+	case o.Format == Avro && o.Schema == "":
+		return errors.New("events in Avro are read by a schema, and none is given")
+	case o.Format == Avro && o.TimeExact != "":
+		return fmt.Errorf("field for the exact time %q is not filled from Avro: its times become dates of milliseconds", o.TimeExact)
+	}
+	return nil
+}
 
 // validateMeta refuses more or less than one source of meta.
 func (o *Options) validateMeta() error {

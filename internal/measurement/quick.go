@@ -24,6 +24,7 @@ type quick struct {
 	nest     bool
 	extended bool
 	numbers  bool // texts may be numbers
+	noNulls  bool // fields that are null are left out
 	timed    bool // some path leads to the time
 	ranked   bool // several paths do
 	exact    bool // the time is kept in nanoseconds as well
@@ -64,7 +65,7 @@ func newQuick(d *Decoder) quick {
 	return quick{
 		options: &d.options, paths: &d.paths, time: &d.time, nest: d.options.DottedNames == Nest,
 		extended: d.options.Format == ExtJSON, top: newTop(&d.paths), parts: make([]metaSpan, len(d.paths.meta)),
-		own: make([]metaSpan, len(d.paths.meta)), numbers: d.options.Numbers == NumbersInText,
+		own: make([]metaSpan, len(d.paths.meta)), numbers: d.options.Numbers == NumbersInText, noNulls: d.options.Nulls == DropNulls,
 		ranked: len(d.paths.times) > 1, given: d.paths.ofRecord, timed: len(d.paths.times) > 0, exact: d.options.TimeExact != "",
 	}
 }
@@ -167,7 +168,13 @@ func (q *quick) field(p *place, i int) int {
 func (q *quick) longField(p *place, i int) int {
 	at := len(q.out)
 	out, kind, end := q.appendValue(append(q.out, p.header...), i, p.depth, false)
-	out[at] = byte(kind)
+	if kind == bson.TypeNull && q.noNulls {
+		if out = out[:at]; p.atTop {
+			q.topCount--
+		}
+	} else {
+		out[at] = byte(kind)
+	}
 	q.out = out
 	return end
 }

@@ -62,6 +62,9 @@ func fastOptions(choice uint32) Options {
 	case 7:
 		o.TimeExact, o.TimeField = "temp", "time|header:h"
 	}
+	if choice>>21&1 != 0 {
+		o.Nulls = DropNulls
+	}
 	if choice>>20&1 != 0 && o.Framing == Confluent {
 		o.Framing = AutoFrame
 	}
@@ -150,7 +153,7 @@ var fastSeeds = []string{
 // FuzzFastPath feeds records to a decoder and to one without the quick reader: both must say the same of each. The first
 // records teach the quick one what it meets again in the last.
 func FuzzFastPath(f *testing.F) {
-	choices := []uint32{0, 1, 2, 4, 8, 12, 16, 32, 64, 96, 224, 1 << 8, 3 << 9, 4 << 9, 6 << 9, 1 << 12, 2 << 12, 1 << 14, 3 << 14, 4 << 14, 5 << 14, 6 << 14}
+	choices := []uint32{0, 1, 2, 4, 8, 12, 16, 32, 64, 96, 224, 1 << 8, 3 << 9, 4 << 9, 6 << 9, 1 << 12, 2 << 12, 1 << 14, 3 << 14, 4 << 14, 5 << 14, 6 << 14, 1 << 21}
 	for i, value := range fastSeeds {
 		next := fastSeeds[(i+1)%len(fastSeeds)]
 		for _, choice := range choices {

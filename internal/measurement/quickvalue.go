@@ -124,7 +124,9 @@ func (q *quick) appendObject(out []byte, i, depth int, normal bool) ([]byte, int
 		if out, kind, i = q.appendValue(out, next, depth+1, normal); i < 0 {
 			return out, unknown
 		}
-		out[at] = byte(kind)
+		if out[at] = byte(kind); kind == bson.TypeNull && q.noNulls && !normal {
+			return out, unknown // rare: a null in an object in an array
+		}
 		more, next := q.separator(i, '}')
 		if i = next; more {
 			continue

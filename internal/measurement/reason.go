@@ -12,6 +12,7 @@ const (
 	NotBSON           Reason = "not_bson"
 	NotInflux         Reason = "not_influx"
 	NotOTLP           Reason = "not_otlp"
+	NotAvro           Reason = "not_avro"
 	NotObject         Reason = "not_object"
 	Empty             Reason = "empty"
 	BadCompression    Reason = "bad_compression"
@@ -36,7 +37,7 @@ const (
 // Reasons lists all reasons, in the order of the documents.
 func Reasons() []Reason {
 	return []Reason{
-		NotJSON, NotBSON, NotInflux, NotOTLP, BadCompression, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
+		NotJSON, NotBSON, NotInflux, NotOTLP, NotAvro, BadCompression, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
 		BadFieldName, DuplicateField, TooDeep, TooLarge, BadNumber, BadUTF8, BadElements, Unreadable, RefusedByDatabase,
 		InternalError,
 	}

@@ -53,6 +53,7 @@ func TestReasons(t *testing.T) {
 		{BadCompression, "", "is JSON that is not compressed, and EVENT_COMPRESSION=gzip", with(func(o *Options) { o.Compression = Gzip }), event("")},
 		{BadCompression, "", "is damaged or cut", with(func(o *Options) { o.Compression = AutoCompression }), "\x1f\x8b\x08"},
 		{NotInflux, "", "a field is written name=value", lineOptions(), "cpu v"},
+		{NotAvro, "meta", "a text is expected at byte 6 of 6", avroOptions(readingSchema()), readingOfAvro[:len(readingOfAvro)-2]},
 		{NotOTLP, "", "damaged or cut", otlpOptions(OTLP), "\x0a\x05"},
 		{NotObject, "", `"42" is no object`, plainOptions, ` 42 `},
 		{NotObject, "", "is no object", plainOptions, `"text"`},

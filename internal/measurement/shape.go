@@ -93,6 +93,7 @@ func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
 		switch {
 		case next != nil && next.role != through:
 			d.take(e, next)
+		case e.Kind == bson.TypeNull && d.options.Nulls == DropNulls:
 		case rawbson.IsNested(e.Kind):
 			if err := d.copyNested(e, depth+1, next); err != nil {
 				return err

@@ -1,0 +1,411 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// maxEmptyItems bounds the items of arrays in an event that take no bytes: a few bytes announce any number of them.
+const maxEmptyItems = 65_536
+
+// avroReader reads Avro by the schema that wrote it, and appends BSON.
+type avroReader struct {
+	text []byte
+	at   int
+	out  []byte
+
+	limit      int // of the bytes in out
+	emptyItems int // that may still come
+	dotted     bool
+	decimals   Decimals
+
+	// Of values that go straight into a measurement:
+	dropNulls bool     // fields that are null are left out
+	isOdd     bool     // a name in a map is one that the rules of names must judge
+	keys      [][]byte // the names of the map that was read last
+}
+
+// begin begins a record's value.
+func (r *avroReader) begin(text []byte, maxBytes int) {
+	r.text, r.at, r.out = text, 0, r.out[:0]
+	r.limit, r.emptyItems = maxGrowth*maxBytes, maxEmptyItems
+	r.dotted, r.dropNulls, r.isOdd = false, false, false
+}
+
+// event appends the value as a document. Null is a tombstone, and appends nothing.
+func (r *avroReader) event(root *avroType) (isNull bool, err *DecodeError) {
+	kind, err := r.value(root, 1)
+	if err != nil {
+		return false, err
+	}
+	if left := len(r.text) - r.at; left > 0 {
+		return false, newError(NotAvro, "", "%d of its %d bytes are left behind an event of the schema: was it written by another one?", left, len(r.text))
+	}
+	return kind == bson.TypeNull, nil
+}
+
+// value appends the next value, and returns its type in BSON. Depth is its own when it is an object or array.
+func (r *avroReader) value(t *avroType, depth int) (bson.Type, *DecodeError) {
+	switch t.kind {
+	case avroNull:
+	case avroInt, avroDays:
+		value, ok := r.int()
+		if !ok {
+			return 0, r.wrong("an integer of 32 bits")
+		}
+		if t.kind == avroInt {
+			r.out = binary.LittleEndian.AppendUint32(r.out, uint32(value))
+		} else {
+			r.out = binary.LittleEndian.AppendUint64(r.out, uint64(int64(value)*dayMillis))
+		}
+	case avroLong, avroMillis, avroMicros, avroNanos:
+		value, ok := r.long()
+		if !ok {
+			return 0, r.wrong("an integer of 64 bits")
+		}
+		r.out = binary.LittleEndian.AppendUint64(r.out, uint64(t.date(value)))
+	case avroFloat:
+		if len(r.text)-r.at < 4 {
+			return 0, r.wrong("a number of 4 bytes")
+		}
+		single := math.Float32frombits(binary.LittleEndian.Uint32(r.text[r.at:]))
+		r.out = binary.LittleEndian.AppendUint64(r.out, math.Float64bits(float64(single)))
+		r.at += 4
+	case avroDouble:
+		if len(r.text)-r.at < 8 {
+			return 0, r.wrong("a number of 8 bytes")
+		}
+		r.out = append(r.out, r.text[r.at:r.at+8]...)
+		r.at += 8
+	case avroBoolean:
+		if r.at == len(r.text) || r.text[r.at] > 1 {
+			return 0, r.wrong("a boolean")
+		}
+		r.out = append(r.out, r.text[r.at])
+		r.at++
+	case avroString:
+		return bson.TypeString, r.string()
+	case avroUnion:
+		branch, ok := r.long()
+		if !ok || branch < 0 || branch >= int64(len(t.branches)) {
+			return 0, r.wrong("the branch of a union of " + strconv.Itoa(len(t.branches)))
+		}
+		return r.value(t.branches[branch], depth)
+	default:
+		return r.large(t, depth)
+	}
+	return avroTypes[t.kind], nil
+}
+
+// large appends a value of the kinds that are less frequent, or hold others.
+func (r *avroReader) large(t *avroType, depth int) (bson.Type, *DecodeError) {
+	switch t.kind {
+	case avroRecord:
+		return bson.TypeEmbeddedDocument, r.record(t, depth)
+	case avroArray:
+		return bson.TypeArray, r.array(t, depth)
+	case avroMap:
+		return bson.TypeEmbeddedDocument, r.object(t, depth)
+	case avroEnum:
+		symbol, ok := r.int()
+		if !ok || symbol < 0 || int(symbol) >= len(t.symbols) {
+			return 0, r.wrong("a symbol of the enum " + t.name)
+		}
+		r.out = append(r.out, t.symbols[symbol]...)
+		return bson.TypeString, nil
+	}
+	value, ok := r.bytes(t)
+	switch {
+	case !ok:
+		return 0, r.wrong("a value of bytes")
+	case t.kind == avroDecimal || t.kind == avroFixedDecimal:
+		return r.decimal(value, t.scale)
+	}
+	subtype := bson.TypeBinaryGeneric
+	if t.kind == avroUUID {
+		subtype = bson.TypeBinaryUUID
+	}
+	r.out = append(binary.LittleEndian.AppendUint32(r.out, uint32(len(value))), subtype)
+	r.out = append(r.out, value...)
+	return bson.TypeBinary, nil
+}
+
+// date is an integer, or the milliseconds of a time that a logical type counts, cut off towards the past.
+func (t *avroType) date(value int64) int64 {
+	switch t.kind {
+	case avroMicros:
+		value, _ = microseconds.millis(value)
+	case avroNanos:
+		value, _ = nanoseconds.millis(value)
+	}
+	return value
+}
+
+// dayMillis are the milliseconds of a day.
+const dayMillis = 24 * 60 * 60 * 1000
+
+// long reads an integer of 64 bits: zigzag, seven bits a byte, at most ten bytes.
+func (r *avroReader) long() (int64, bool) {
+	if r.at < len(r.text) && r.text[r.at] < 0x80 {
+		bits := uint64(r.text[r.at])
+		r.at++
+		return int64(bits>>1) ^ -int64(bits&1), true
+	}
+	bits, n := binary.Uvarint(r.text[r.at:])
+	if n <= 0 {
+		return 0, false
+	}
+	r.at += n
+	return int64(bits>>1) ^ -int64(bits&1), true
+}
+
+// int reads an integer of 32 bits, at most five bytes.
+func (r *avroReader) int() (int32, bool) {
+	bits, n := binary.Uvarint(r.text[r.at:])
+	if n <= 0 || n > binary.MaxVarintLen32 || bits > math.MaxUint32 {
+		return 0, false
+	}
+	r.at += n
+	return int32(uint32(bits)>>1) ^ -int32(bits&1), true
+}
+
+// bytes reads what a type has as bytes, which stay where they are.
+func (r *avroReader) bytes(t *avroType) ([]byte, bool) {
+	size := int64(t.size)
+	if t.kind == avroBytes || t.kind == avroDecimal {
+		var ok bool
+		if size, ok = r.long(); !ok {
+			return nil, false
+		}
+	}
+	return r.cut(size)
+}
+
+// cut cuts bytes off.
+func (r *avroReader) cut(size int64) ([]byte, bool) {
+	if size < 0 || size > int64(len(r.text)-r.at) {
+		return nil, false
+	}
+	start := r.at
+	r.at += int(size)
+	return r.text[start:r.at:r.at], true
+}
+
+// string appends a text.
+func (r *avroReader) string() *DecodeError {
+	size, ok := r.long()
+	text, there := r.cut(size)
+	switch {
+	case !ok || !there:
+		return r.wrong("a text")
+	case !utf8.Valid(text):
+		return badText("", text)
+	}
+	r.out = rawbson.AppendString(r.out, text)
+	return nil
+}
+
+// cutText reads a text, which stays where it is. False: it is none.
+func (r *avroReader) cutText() ([]byte, bool) {
+	size, ok := r.long()
+	if !ok || size < 0 || size > int64(len(r.text)-r.at) {
+		return nil, false
+	}
+	text := r.text[r.at : r.at+int(size)]
+	r.at += int(size)
+	return text, isShortASCII(text) || utf8.Valid(text)
+}
+
+// appendText appends an element with a text. The capacity of its header is a multiple of eight.
+func appendText(out, header, text []byte) []byte {
+	at, n := len(out), len(header)
+	if cap(out)-at < n+len(text)+16 {
+		out = slices.Grow(out, n+len(text)+16)
+	}
+	// Eight bytes at a time, up to seven too many, which the text overwrites.
+	whole, dst := header[:cap(header)], out[:at+n+len(text)+16]
+	for j := 0; j+8 <= len(whole); j += 8 {
+		binary.LittleEndian.PutUint64(dst[at+j:], binary.LittleEndian.Uint64(whole[j:]))
+	}
+	dst[at] = byte(bson.TypeString)
+	binary.LittleEndian.PutUint32(dst[at+n:], uint32(len(text)+1))
+	end := at + n + 4 + copy(dst[at+n+4:], text)
+	dst[end] = 0
+	return dst[:end+1]
+}
+
+// isShortASCII reports whether a text has up to 32 bytes, none of them above 127.
+func isShortASCII(text []byte) bool {
+	if len(text) > 32 {
+		return false
+	}
+	var seen byte
+	for _, c := range text {
+		seen |= c
+	}
+	return seen < utf8.RuneSelf
+}
+
+// record appends a record as an object.
+func (r *avroReader) record(t *avroType, depth int) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep("")
+	}
+	start := len(r.out)
+	r.out = append(r.out, 0, 0, 0, 0)
+	for i := range t.fields {
+		f := &t.fields[i]
+		at := len(r.out)
+		r.out = append(r.out, f.header...)
+		kind, err := r.value(f.avroType, depth+1)
+		if err != nil {
+			return err.within(string(f.name()))
+		}
+		if r.out[at] = byte(kind); kind == bson.TypeNull && r.dropNulls {
+			r.out = r.out[:at]
+		}
+	}
+	r.out = rawbson.EndDocument(r.out, start)
+	return r.grown()
+}
+
+// grown refuses what becomes too large: types that take no bytes become endlessly many.
+func (r *avroReader) grown() *DecodeError {
+	if len(r.out) > r.limit {
+		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, %d times EVENT_MAX_BYTES: split it", r.limit, maxGrowth)
+	}
+	return nil
+}
+
+// array appends an array.
+func (r *avroReader) array(t *avroType, depth int) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep("")
+	}
+	start := len(r.out)
+	r.out = append(r.out, 0, 0, 0, 0)
+	for i := 0; ; {
+		n, err := r.block(t.items.isEmpty)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		for range n {
+			at := len(r.out)
+			r.out = rawbson.AppendIndexHeader(r.out, 0, i)
+			kind, err := r.value(t.items, depth+1)
+			if err == nil {
+				err = r.grown()
+			}
+			if err != nil {
+				return err.within(strconv.Itoa(i))
+			}
+			r.out[at] = byte(kind)
+			i++
+		}
+	}
+	r.out = rawbson.EndDocument(r.out, start)
+	return nil
+}
+
+// object appends a map.
+func (r *avroReader) object(t *avroType, depth int) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep("")
+	}
+	start, first := len(r.out), len(r.keys)
+	r.out = append(r.out, 0, 0, 0, 0)
+	for {
+		n, err := r.block(false)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		for range n {
+			key, err := r.key()
+			if err != nil {
+				return err
+			}
+			r.keys = append(r.keys, key)
+			at := len(r.out)
+			r.out = rawbson.AppendHeader(r.out, 0, key)
+			kind, err := r.value(t.items, depth+1)
+			if err == nil {
+				err = r.grown()
+			}
+			if err != nil {
+				return err.within(string(key))
+			}
+			if r.out[at] = byte(kind); kind == bson.TypeNull && r.dropNulls {
+				r.out = r.out[:at]
+			}
+		}
+	}
+	if !r.isOdd {
+		_, r.isOdd = findDuplicate(r.keys[first:])
+	}
+	r.keys = r.keys[:first]
+	r.out = rawbson.EndDocument(r.out, start)
+	return nil
+}
+
+// key reads a name in a map.
+func (r *avroReader) key() ([]byte, *DecodeError) {
+	size, ok := r.long()
+	key, there := r.cut(size)
+	switch {
+	case !ok || !there:
+		return nil, r.wrong("a name in a map")
+	case bytes.IndexByte(key, 0) >= 0:
+		return nil, newError(BadFieldName, "", "%s holds a zero byte, which no name can: rename the field", quoteText(key))
+	case !utf8.Valid(key):
+		return nil, badText("", key)
+	}
+	hasDot := bytes.IndexByte(key, '.') >= 0
+	r.dotted = r.dotted || hasDot
+	r.isOdd = r.isOdd || hasDot || !isUsualName(key)
+	return key, nil
+}
+
+// block reads how many items the next block of an array or map has; 0: there is none.
+func (r *avroReader) block(isEmpty bool) (int64, *DecodeError) {
+	n, ok := r.long()
+	if !ok || n == math.MinInt64 {
+		return 0, r.wrong("the number of items in an array or map")
+	}
+	if n < 0 { // Its size in bytes follows, for those who skip it.
+		if size, ok := r.long(); !ok || size < 0 || size > int64(len(r.text)-r.at) {
+			return 0, r.wrong("the size of a block in an array or map")
+		}
+		n = -n
+	}
+	if !isEmpty {
+		if left := len(r.text) - r.at; n > int64(left) {
+			return 0, newError(NotAvro, "", "%d items are announced, and %d bytes are left: was it written by another schema?", n, left)
+		}
+		return n, nil
+	}
+	if n > int64(r.emptyItems) {
+		return 0, newError(TooLarge, "", "arrays of the event have more than %d items that take no bytes: leave them out", maxEmptyItems)
+	}
+	r.emptyItems -= int(n)
+	return n, nil
+}
+
+// wrong is the error of a value that is not what the schema says.
+func (r *avroReader) wrong(what string) *DecodeError {
+	return newError(NotAvro, "", "%s is expected at byte %d of %d, and something else stands there: is the value cut, or written by another schema?",
+		what, r.at, len(r.text))
+}

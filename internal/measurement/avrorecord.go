@@ -1,0 +1,68 @@
+package measurement
+
+import "bytes"
+
+// decodeAvro decodes a record with one event in Avro.
+func (d *Decoder) decodeAvro() *DecodeError {
+	if d.avroPlan != nil && d.readAvroQuickly() {
+		return nil
+	}
+	event, err := d.avroEvent(&d.avro, d.text)
+	if err != nil {
+		return d.notAvro(err)
+	}
+	if event == nil {
+		d.tombstones++
+		return nil
+	}
+	var m Measurement
+	if d.walker != nil && d.walker.decode(event, &m) {
+		d.add(m)
+		return nil
+	}
+	return d.single(event, d.avro.dotted)
+}
+
+// avroEvent is the event of a value as a document. It is nil for null.
+func (d *Decoder) avroEvent(r *avroReader, text []byte) ([]byte, *DecodeError) {
+	r.begin(text, d.options.MaxBytes)
+	r.decimals = d.options.Decimals
+	isNull, err := r.event(d.avroRoot)
+	if err != nil || isNull {
+		return nil, err
+	}
+	return r.out, nil
+}
+
+// notAvro explains a value that is not of the schema. The error is the reader's.
+func (d *Decoder) notAvro(err *DecodeError) *DecodeError {
+	switch text := d.text; {
+	case err.Reason != NotAvro && err.Reason != BadUTF8:
+		return err
+	case isJSONStart(text):
+		return newError(NotAvro, "", "the value begins as JSON does: set EVENT_FORMAT=json")
+	case bytes.HasPrefix(text, []byte("Obj\x01")):
+		return newError(NotAvro, "", "the value is an Avro file, with a schema and blocks of events: send each event by itself")
+	case bytes.HasPrefix(text, []byte("\xc3\x01")):
+		return newError(NotAvro, "", "the value begins as Avro's encoding of single objects does, with the fingerprint of a schema, which is not read: have its producer send the event alone")
+	case hasFrame(text) && d.readsBehindFrame(text):
+		return newError(NotAvro, "", "the value begins with the frame of a schema registry, behind which stands an event of the schema: have its producer send the event without the frame")
+	}
+	return err
+}
+
+// readsBehindFrame reports whether an event of the schema stands behind a frame.
+func (d *Decoder) readsBehindFrame(text []byte) bool {
+	var r avroReader
+	_, err := d.avroEvent(&r, text[frameBytes:])
+	return err == nil
+}
+
+// avroEvents are the events of a value, for those who look for settings.
+func (d *Decoder) avroEvents(text []byte) (events [][]byte) {
+	var r avroReader
+	if event, err := d.avroEvent(&r, text); err == nil && event != nil {
+		events = d.appendEvents(events, event, r.dotted)
+	}
+	return events
+}
