@@ -185,6 +185,20 @@ func TestAvroDecimals(t *testing.T) {
 	}
 }
 
+// TestDecimalsBecomeDoubles: where the options say so, in one pass and by the document.
+func TestDecimalsBecomeDoubles(t *testing.T) {
+	o := avroOptions(readingSchema(`{"name":"x","type":["null",{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}]}`))
+	o.Decimals = AsDoubles
+	d := newDecoder(t, o)
+	for range 2 {
+		m := decodeOne(t, d, record.Record{Offset: 7, Timestamp: recordTime, Value: []byte(readingOfAvro + "\x02\x02\x85")})
+		if got := document(t, m.Elements).Lookup("x"); got.Type != bson.TypeDouble || got.Double() != -1.23 {
+			t.Errorf("it is %v", got)
+		}
+		d.avroPlan = nil
+	}
+}
+
 // twosComplement is a number as Java's BigInteger writes it.
 func twosComplement(n *big.Int) []byte {
 	size := uint(n.BitLen()/8 + 1)
