@@ -265,17 +265,14 @@ func (t *totaling) add(s *stream) error {
 	i := slices.IndexFunc(t.open, func(w *opened) bool { return sameValue(w.meta, s.head.Meta) })
 	if i < 0 {
 		i = len(t.open)
-		t.open = append(t.open, &opened{meta: cloned(s.head.Meta)})
+		t.open = append(t.open, &opened{meta: cloned(s.head.Meta), to: math.MinInt64, row: t.rules.NewRow(0)})
 	}
 	w := t.open[i]
-	if w.row == nil || ms >= w.to {
+	if ms >= w.to {
 		if err := t.give(w); err != nil {
 			return err
 		}
 		w.from, w.to = t.windows.of(ms)
-		if w.row == nil {
-			w.row = t.rules.NewRow(w.from)
-		}
 		w.row.Reset(w.from)
 	}
 	if s.stored {
@@ -288,7 +285,7 @@ func (t *totaling) add(s *stream) error {
 
 // give yields a window that is complete.
 func (t *totaling) give(w *opened) error {
-	if w.row == nil || w.row.Count == 0 {
+	if w.row.Count == 0 {
 		return nil
 	}
 	if t.given == t.limit {

@@ -213,15 +213,11 @@ func (r *avroReader) string() *DecodeError {
 	return nil
 }
 
-// cutText reads a text, which stays where it is. False: it is none.
+// cutText reads a text, which stays where it is. False means that none is there.
 func (r *avroReader) cutText() ([]byte, bool) {
 	size, ok := r.long()
-	if !ok || size < 0 || size > int64(len(r.text)-r.at) {
-		return nil, false
-	}
-	text := r.text[r.at : r.at+int(size)]
-	r.at += int(size)
-	return text, isShortASCII(text) || utf8.Valid(text)
+	text, there := r.cut(size)
+	return text, ok && there && (isShortASCII(text) || utf8.Valid(text))
 }
 
 // appendText appends an element with a text. The capacity of its header is a multiple of eight.
@@ -230,11 +226,8 @@ func appendText(out, header, text []byte) []byte {
 	if cap(out)-at < n+len(text)+16 {
 		out = slices.Grow(out, n+len(text)+16)
 	}
-	// Eight bytes at a time, up to seven too many, which the text overwrites.
-	whole, dst := header[:cap(header)], out[:at+n+len(text)+16]
-	for j := 0; j+8 <= len(whole); j += 8 {
-		binary.LittleEndian.PutUint64(dst[at+j:], binary.LittleEndian.Uint64(whole[j:]))
-	}
+	dst := out[:at+n+len(text)+16]
+	putHeader(dst[at:], header) // the text overwrites the bytes behind it
 	dst[at] = byte(bson.TypeString)
 	binary.LittleEndian.PutUint32(dst[at+n:], uint32(len(text)+1))
 	end := at + n + 4 + copy(dst[at+n+4:], text)
@@ -379,7 +372,7 @@ func (r *avroReader) key() ([]byte, *DecodeError) {
 	return key, nil
 }
 
-// block reads how many items the next block of an array or map has; 0: there is none.
+// block reads how many items the next block of an array or map has. Zero means that there is no further block.
 func (r *avroReader) block(isEmpty bool) (int64, *DecodeError) {
 	n, ok := r.long()
 	if !ok || n == math.MinInt64 {

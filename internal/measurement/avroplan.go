@@ -21,7 +21,7 @@ type avroPlan struct {
 
 	// Of the event:
 	metas    []byte              // the values of meta
-	parts    []metaSpan          // kind 0: not seen
+	parts    []metaSpan          // A kind of zero means that the part was not seen.
 	spans    [mostMembers][2]int // of the texts of a part, in the record
 	when     reading
 	hasTime  bool
@@ -44,7 +44,7 @@ type avroStep struct {
 	isNormal bool       // of meta: values are in their normal form as they are written
 	order    []int      // of meta: the fields of a record of texts, by their names
 	atTop    bool
-	isFields bool // the members of the object are what is stored
+	isFields bool // the members of the object are stored
 	isRoot   bool // an object must be found here, or on the way to it
 }
 
@@ -63,7 +63,7 @@ func newAvroPlan(d *Decoder, root *avroType) *avroPlan {
 	return p
 }
 
-// avroStep plans for a value at a place. False: its values are not known before the events are.
+// avroStep plans for a value at a place. False means that its values are unknown before the events.
 func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok bool) {
 	s = avroStep{avroType: t, header: p.header, use: p.use, part: p.part, atTop: p.atTop, isFields: p.node != nil && p.node.isStored}
 	s.isRoot = p.node != nil && (p.node.onRoot || p.node.isRoot || p.node.isStored)
@@ -272,11 +272,7 @@ fields:
 		default:
 			break fields
 		}
-		// Eight bytes at a time, up to seven too many, which the value and what comes later overwrite.
-		header := s.header[:cap(s.header)]
-		for j := 0; j+8 <= len(header); j += 8 {
-			binary.LittleEndian.PutUint64(out[end+j:], binary.LittleEndian.Uint64(header[j:]))
-		}
+		putHeader(out[end:], s.header) // the value and later fields overwrite the bytes behind it
 		out[end] = byte(avroTypes[t.kind])
 		end += len(s.header)
 		binary.LittleEndian.PutUint64(out[end:], value)

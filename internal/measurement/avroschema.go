@@ -102,7 +102,7 @@ var avroPlain = map[string]avroKind{
 	"bytes": avroBytes, "fixed": avroFixed, "enum": avroEnum, "record": avroRecord, "error": avroRecord, "array": avroArray, "map": avroMap, "union": avroUnion,
 }
 
-// CheckSchema tells why events cannot be read by an Avro schema; nil: they can.
+// CheckSchema explains why events cannot be read by an Avro schema. Nil means that they can.
 func CheckSchema(text string) error {
 	_, err := compileAvro(text)
 	return err

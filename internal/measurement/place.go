@@ -136,6 +136,14 @@ func newHeader(name []byte) []byte {
 	return header
 }
 
+// putHeader copies a header of newHeader, eight bytes at a time. It writes up to seven bytes too many, which the caller overwrites.
+func putHeader(dst, header []byte) {
+	whole := header[:cap(header)]
+	for j := 0; j+8 <= len(whole); j += 8 {
+		binary.LittleEndian.PutUint64(dst[j:], binary.LittleEndian.Uint64(whole[j:]))
+	}
+}
+
 // holds tells whether an object at this place is gone through name by name.
 func (p *place) holds() bool { return p.use == asField || p.use == asWay || p.inMeta() }
 

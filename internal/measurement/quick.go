@@ -149,11 +149,8 @@ func (q *quick) field(p *place, i int) int {
 	if cap(q.out)-at < n+16 {
 		q.out = slices.Grow(q.out, n+16)
 	}
-	// Eight bytes at a time, up to seven too many, which the value and what comes later overwrite.
-	header, out := p.header[:cap(p.header)], q.out[:at+n+16]
-	for j := 0; j+8 <= len(header); j += 8 {
-		binary.LittleEndian.PutUint64(out[at+j:], binary.LittleEndian.Uint64(header[j:]))
-	}
+	out := q.out[:at+n+16]
+	putHeader(out[at:], p.header) // the value and later fields overwrite the bytes behind it
 	out[at] = byte(kind)
 	binary.LittleEndian.PutUint64(out[at+n:], value)
 	size := 8

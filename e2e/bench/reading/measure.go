@@ -30,19 +30,12 @@ const (
 
 // Measure stores a load in a database of its own, asks each query in each way, and removes the database.
 func Measure(ctx context.Context, uri string, l Load) (figures []Figure, err error) {
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
-	if err != nil {
-		return nil, fmt.Errorf("connecting to MongoDB: %w", err)
-	}
-	database := client.Database(fmt.Sprintf("bench_reading_%d", time.Now().UnixNano()))
-	defer func() {
-		after := context.WithoutCancel(ctx)
-		err = errors.Join(err, database.Drop(after), client.Disconnect(after))
-	}()
-	s, err := store(ctx, uri, database, l)
+	s, done, err := storeApart(ctx, uri, "bench_reading", l)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, done()) }()
+	database := s.database
 	series, err := reader.Open(ctx, database, oursName)
 	if err != nil {
 		return nil, err
@@ -52,7 +45,7 @@ func Measure(ctx context.Context, uri string, l Load) (figures []Figure, err err
 		ways := map[string]func() (int, error){
 			Native: func() (int, error) { return viaServer(ctx, q, database.Collection(nativeName)) },
 			view:   func() (int, error) { return viaServer(ctx, q, database.Collection(oursName)) },
-			ours:   func() (int, error) { return viaReader(ctx, q, series) },
+			ours:   func() (int, error) { return counted(q.reader(ctx, series)) },
 		}
 		for _, way := range s.ways(ctx) {
 			f, err := m.measure(ctx, q, ways[way])
@@ -64,6 +57,23 @@ func Measure(ctx context.Context, uri string, l Load) (figures []Figure, err err
 		}
 	}
 	return figures, nil
+}
+
+// storeApart stores a load in a database of its own, whose name begins with a prefix. Done removes it. After an error it is removed already.
+func storeApart(ctx context.Context, uri, prefix string, l Load) (s *stored, done func() error, err error) {
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		return nil, nil, fmt.Errorf("connecting to MongoDB: %w", err)
+	}
+	database := client.Database(fmt.Sprintf("%s_%d", prefix, time.Now().UnixNano()))
+	done = func() error {
+		after := context.WithoutCancel(ctx)
+		return errors.Join(database.Drop(after), client.Disconnect(after))
+	}
+	if s, err = store(ctx, uri, database, l); err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	return s, done, nil
 }
 
 // ways are those that this server has.
@@ -124,11 +134,17 @@ func (m *meter) measure(ctx context.Context, q query, ask func() (int, error)) (
 	}
 	took := time.Since(begun)
 	f.Time = took / time.Duration(q.times)
-	if after, ok := bench.CPUOf(ctx, m.pid); known && ok {
-		used := max(after-before-time.Duration(m.idle*float64(took)), 0) / time.Duration(q.times)
+	if used, ok := m.used(ctx, before, took); known && ok {
+		used /= time.Duration(q.times)
 		f.CPU = &used
 	}
 	return f, nil
+}
+
+// used is the processor time of the server since a reading of it, without that of an idle server. False means that it is unknown.
+func (m *meter) used(ctx context.Context, before, took time.Duration) (time.Duration, bool) {
+	after, ok := bench.CPUOf(ctx, m.pid)
+	return max(after-before-time.Duration(m.idle*float64(took)), 0), ok
 }
 
 // Table shows figures, and how many times those of one way they are.

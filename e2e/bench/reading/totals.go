@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -41,24 +40,16 @@ func MeasureTotals(ctx context.Context, uri string, l Load) (b Building, figures
 	if l.Flushes > 0 {
 		return b, nil, errors.New("totals are measured without segments: leave -stored-flushes out")
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
-	if err != nil {
-		return b, nil, fmt.Errorf("connecting to MongoDB: %w", err)
-	}
-	database := client.Database(fmt.Sprintf("bench_totals_%d", time.Now().UnixNano()))
-	defer func() {
-		after := context.WithoutCancel(ctx)
-		err = errors.Join(err, database.Drop(after), client.Disconnect(after))
-	}()
-	s, err := store(ctx, uri, database, l)
+	s, done, err := storeApart(ctx, uri, "bench_totals", l)
 	if err != nil {
 		return b, nil, err
 	}
+	defer func() { err = errors.Join(err, done()) }()
 	m := newMeter(ctx, uri)
 	if b, err = s.build(ctx, uri, m); err != nil {
 		return b, nil, fmt.Errorf("building rollups: %w", err)
 	}
-	series, err := reader.Open(ctx, database, oursName)
+	series, err := reader.Open(ctx, s.database, oursName)
 	if err != nil {
 		return b, nil, err
 	}
@@ -85,10 +76,9 @@ func (s *stored) build(ctx context.Context, uri string, m *meter) (b Building, e
 		return b, err
 	}
 	defer d.Close(context.WithoutCancel(ctx))
-	var levels rollup.Levels
-	for _, name := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
-		level, _ := rollup.LevelOf(name)
-		levels = append(levels, level)
+	levels, err := rollup.ParseLevels("1m,1h,1d")
+	if err != nil {
+		return b, err
 	}
 	rollups, err := d.SetupRollups(ctx, oursName, levels, rollup.Rules{})
 	if err != nil {
@@ -105,8 +95,7 @@ func (s *stored) build(ctx context.Context, uri string, m *meter) (b Building, e
 		return b, err
 	}
 	b.Time, b.Own = time.Since(begun), bench.OwnCPU()-own
-	if after, ok := bench.CPUOf(ctx, m.pid); known && ok {
-		used := max(after-server-time.Duration(m.idle*float64(b.Time)), 0)
+	if used, ok := m.used(ctx, server, b.Time); known && ok {
 		b.Server = &used
 	}
 	b.Measurements = s.load.Series * s.load.Hours * int(time.Hour/s.load.Step)
@@ -158,7 +147,7 @@ type totalsQuery struct {
 	times   int // how often it is asked
 }
 
-// totals are the questions about totals of what is stored.
+// totals are the questions about totals of the stored measurements.
 func (s *stored) totals() []totalsQuery {
 	whole := bson.D{{Key: timeseries.FieldMeta, Value: meta(s.load.Series / 3)}}
 	days := (s.load.Hours + 23) / 24
@@ -171,16 +160,6 @@ func (s *stored) totals() []totalsQuery {
 		ask(fmt.Sprintf("one series, %d days by day", days), reader.Query{Meta: whole}, reader.Step{Days: 1}, days, 20),
 		ask(fmt.Sprintf("all %d series, %d days by day", s.load.Series, days), reader.Query{}, reader.Step{Days: 1}, days*s.load.Series, 2),
 	}
-}
-
-func counted(windows iter.Seq2[reader.Window, error]) (n int, err error) {
-	for _, err := range windows {
-		if err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, nil
 }
 
 // String says what building cost, in all and a measurement.

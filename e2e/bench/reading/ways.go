@@ -144,9 +144,9 @@ func viaServer(ctx context.Context, q query, c *mongo.Collection) (n int, err er
 	return n, cursor.Err()
 }
 
-// viaReader reads what package reader gives.
-func viaReader(ctx context.Context, q query, s *reader.Series) (n int, err error) {
-	for _, err := range q.reader(ctx, s) {
+// counted reads an answer of package reader to its end.
+func counted[T any](answer iter.Seq2[T, error]) (n int, err error) {
+	for _, err := range answer {
 		if err != nil {
 			return n, err
 		}
