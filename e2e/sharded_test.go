@@ -2,8 +2,10 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +86,9 @@ func (c *cluster) chunks(ctx context.Context) (all []chunk, err error) {
 	if err == nil {
 		err = cursor.All(ctx, &all)
 	}
+	if err == nil && len(all) == 0 {
+		err = errors.New("the collection has no chunks")
+	}
 	return all, err
 }
 
@@ -91,15 +96,18 @@ func (c *cluster) chunks(ctx context.Context) (all []chunk, err error) {
 func (c *cluster) disturb() (stop func() (moved int)) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
-	made, ended := 0, make(chan struct{})
+	made, refused, ended := 0, map[string]int{}, make(chan struct{})
 	go func() {
 		defer close(ended)
 		for n := 0; ctx.Err() == nil; n++ {
 			if n%4 == 0 {
 				c.split(ctx)
 			}
-			if c.move(ctx) {
+			switch err := c.move(ctx); {
+			case err == nil:
 				made++
+			case ctx.Err() == nil:
+				refused[err.Error()]++
 			}
 			select {
 			case <-ctx.Done():
@@ -110,6 +118,9 @@ func (c *cluster) disturb() (stop func() (moved int)) {
 	return func() int {
 		cancel()
 		<-ended
+		for why, n := range refused {
+			c.t.Logf("%d moves were refused: %s", n, why)
+		}
 		return made
 	}
 }
@@ -136,19 +147,18 @@ func (c *cluster) split(ctx context.Context) {
 	_ = c.admin.RunCommand(ctx, bson.D{{Key: "split", Value: c.namespace()}, {Key: "find", Value: key}}).Err()
 }
 
-// move moves some chunk to another shard. False means that the cluster would not, as it does while another one is moved.
-func (c *cluster) move(ctx context.Context) bool {
+// move moves some chunk to another shard. The cluster may refuse it, as it does while another one is moved.
+func (c *cluster) move(ctx context.Context) error {
 	all, err := c.chunks(ctx)
-	if err != nil || len(all) == 0 {
-		return false
+	if err != nil {
+		return err
 	}
-	one, to := all[rand.IntN(len(all))], c.shards[rand.IntN(len(c.shards))]
-	if one.Shard == to {
-		return false
-	}
+	one := all[rand.IntN(len(all))]
+	others := slices.DeleteFunc(slices.Clone(c.shards), func(shard string) bool { return shard == one.Shard })
 	return c.admin.RunCommand(ctx, bson.D{
-		{Key: "moveChunk", Value: c.namespace()}, {Key: "bounds", Value: bson.A{one.Min, one.Max}}, {Key: "to", Value: to},
-	}).Err() == nil
+		{Key: "moveChunk", Value: c.namespace()}, {Key: "bounds", Value: bson.A{one.Min, one.Max}},
+		{Key: "to", Value: others[rand.IntN(len(others))]},
+	}).Err()
 }
 
 // TestAShardedCollectionLosesAndDoublesNothing: consumers that write segments are killed while chunks move, and at each moment each
@@ -158,7 +168,7 @@ func TestAShardedCollectionLosesAndDoublesNothing(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			c := onCluster(t, 4, kind)
 			s := c.s
-			load := s.startLoad(s.generator(300), 1000)
+			load := s.startLoad(s.generator(300, func(o *events.Options) { o.NoArrayMetas = true }), 1000)
 			stop := c.disturb()
 			for range 2 {
 				consumer := s.start(inSegments...)

@@ -85,13 +85,16 @@ func within(t *testing.T, d time.Duration) context.Context {
 const maxEventBytes = 64 << 10
 
 // generator makes the test's events, their times around the last hours.
-func (s *stream) generator(series int) *events.Generator {
-	seed := uint64(time.Now().UnixNano())
-	s.t.Logf("seed %d", seed)
-	return events.NewGenerator(events.Options{
+func (s *stream) generator(series int, changes ...func(*events.Options)) *events.Generator {
+	o := events.Options{
 		Series: series, Start: time.Now().Add(-4 * time.Hour).Truncate(time.Second), Step: 30 * time.Second,
-		MaxBytes: maxEventBytes, Seed: seed,
-	})
+		MaxBytes: maxEventBytes, Seed: uint64(time.Now().UnixNano()),
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	s.t.Logf("seed %d", o.Seed)
+	return events.NewGenerator(o)
 }
 
 // send produces n generated events in batches.

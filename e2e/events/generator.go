@@ -17,6 +17,8 @@ type Options struct {
 	// Late and VeryLate are the shares of readings that come up to ten minutes, and three hours, after their time. Two zeros
 	// mean the usual few of each.
 	Late, VeryLate float64
+	// NoArrayMetas means that no meta is an array, which a shard key does not take.
+	NoArrayMetas bool
 	// Seed makes the same events again.
 	Seed uint64
 }
@@ -87,7 +89,7 @@ func (g *Generator) array() Event {
 		e.Fate.Parts = append(e.Fate.Parts, part)
 	}
 	e.Value = append(e.Value, ']')
-	e.Key = AppendJSON(nil, metaOf(series))
+	e.Key = AppendJSON(nil, g.metaOf(series))
 	return e
 }
 
@@ -110,5 +112,5 @@ func (g *Generator) reading(series int) Reading {
 	case late < g.options.VeryLate+g.options.Late:
 		at = at.Add(-time.Duration(g.random.IntN(600)) * time.Second)
 	}
-	return Reading{Time: at.UnixMilli(), Meta: metaOf(series), Fields: g.fields(series, step)}
+	return Reading{Time: at.UnixMilli(), Meta: g.metaOf(series), Fields: g.fields(series, step)}
 }
