@@ -4,30 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/events"
 	"waterwheel/e2e/harness/refuser"
+	"waterwheel/e2e/harness/sharded"
 	"waterwheel/internal/timeseries"
 )
 
 // These tests need a sharded cluster: E2E_MONGODB_URI names a router (mongos), and the cluster has two shards or more.
 
-// cluster is a sharded cluster as an operator has it.
+// cluster is a stream whose collection is sharded.
 type cluster struct {
-	t      *testing.T
-	s      *stream
-	admin  *mongo.Database
-	config *mongo.Database
-	shards []string
+	*stream
+	chunks *sharded.Chunks
 }
 
 // onCluster makes a stream whose collection is sharded, ranged or hashed, and skips the test without a cluster.
@@ -35,130 +30,41 @@ func onCluster(t *testing.T, partitions int, kind string) *cluster {
 	t.Helper()
 	s := newStream(t, partitions)
 	client := s.collection(timeseries.BucketsSuffix).Database().Client()
-	c := &cluster{t: t, s: s, admin: client.Database("admin"), config: client.Database("config")}
-	ctx := within(t, 30*time.Second)
-	var hello struct {
-		Message string `bson:"msg"`
-	}
-	if err := c.admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil || hello.Message != "isdbgrid" {
+	on, err := sharded.Of(within(t, 30*time.Second), client)
+	switch {
+	case errors.Is(err, sharded.ErrNoRouter):
 		t.Skip("E2E_MONGODB_URI names no router of a sharded cluster")
-	}
-	var list struct {
-		Shards []struct {
-			ID string `bson:"_id"`
-		} `bson:"shards"`
-	}
-	if err := c.admin.RunCommand(ctx, bson.D{{Key: "listShards", Value: 1}}).Decode(&list); err != nil {
+	case err != nil:
 		t.Fatal(err)
-	}
-	for _, one := range list.Shards {
-		c.shards = append(c.shards, one.ID)
-	}
-	if len(c.shards) < 2 {
-		t.Skipf("the cluster has the shards %v: one is not enough", c.shards)
+	case len(on.Shards()) < 2:
+		t.Skipf("the cluster has the shards %v: one is not enough", on.Shards())
 	}
 	s.succeed("init", "--shard", kind)
-	return c
+	return &cluster{stream: s, chunks: on.Chunks(s.database, s.topic, "time")}
 }
 
-// namespace is the namespace of the buckets.
-func (c *cluster) namespace() string {
-	return c.s.database + "." + c.s.topic + timeseries.BucketsSuffix
-}
-
-// chunk is a part of the sharded collection.
-type chunk struct {
-	Min   bson.Raw `bson:"min"`
-	Max   bson.Raw `bson:"max"`
-	Shard string   `bson:"shard"`
-}
-
-func (c *cluster) chunks(ctx context.Context) (all []chunk, err error) {
-	entry, err := c.config.Collection("collections").FindOne(ctx, bson.D{{Key: "_id", Value: c.namespace()}}).Raw()
-	if err != nil {
-		return nil, fmt.Errorf("looking for the sharded collection: %w", err)
-	}
-	of := bson.A{bson.D{{Key: "ns", Value: c.namespace()}}}
-	if id := entry.Lookup("uuid"); id.Type != 0 {
-		of = append(of, bson.D{{Key: "uuid", Value: id}})
-	}
-	cursor, err := c.config.Collection("chunks").Find(ctx, bson.D{{Key: "$or", Value: of}})
-	if err == nil {
-		err = cursor.All(ctx, &all)
-	}
-	if err == nil && len(all) == 0 {
-		err = errors.New("the collection has no chunks")
-	}
-	return all, err
-}
-
-// disturb splits and moves chunks until it is stopped, and returns how many moves were made.
-func (c *cluster) disturb() (stop func() (moved int)) {
+// disturb splits and moves chunks until it is stopped. Then it logs what the cluster refused, and fails the test if no chunk was moved.
+func (c *cluster) disturb() (stop func()) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
-	made, refused, ended := 0, map[string]int{}, make(chan struct{})
+	ended := make(chan struct{})
+	var moved int
+	var refused map[string]int
 	go func() {
 		defer close(ended)
-		for n := 0; ctx.Err() == nil; n++ {
-			if n%4 == 0 {
-				c.split(ctx)
-			}
-			switch err := c.move(ctx); {
-			case err == nil:
-				made++
-			case ctx.Err() == nil:
-				refused[err.Error()]++
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(500 * time.Millisecond):
-			}
-		}
+		moved, refused = c.chunks.Disturb(ctx, 500*time.Millisecond)
 	}()
-	return func() int {
+	return func() {
+		c.t.Helper()
 		cancel()
 		<-ended
 		for why, n := range refused {
-			c.t.Logf("%d moves were refused: %s", n, why)
+			c.t.Logf("refused %d times: %s", n, why)
 		}
-		return made
+		if c.t.Logf("%d chunks moved", moved); moved == 0 {
+			c.t.Error("no chunk moved")
+		}
 	}
-}
-
-// split splits the chunk of some document in the middle. It may be too small for that.
-func (c *cluster) split(ctx context.Context) {
-	buckets := c.s.collection(timeseries.BucketsSuffix)
-	cursor, err := buckets.Aggregate(ctx, bson.A{bson.D{{Key: "$sample", Value: bson.D{{Key: "size", Value: 1}}}}})
-	if err != nil {
-		return
-	}
-	var sample []bson.Raw
-	if cursor.All(ctx, &sample) != nil || len(sample) == 0 {
-		return
-	}
-	key := bson.D{}
-	meta, least := sample[0].Lookup(timeseries.FieldMeta), sample[0].Lookup(timeseries.FieldControl, timeseries.FieldMin)
-	if meta.Type == 0 {
-		key = append(key, bson.E{Key: timeseries.FieldMeta, Value: nil})
-	} else {
-		key = append(key, bson.E{Key: timeseries.FieldMeta, Value: meta})
-	}
-	key = append(key, bson.E{Key: timeseries.MinPath("time"), Value: least.Document().Lookup("time")})
-	_ = c.admin.RunCommand(ctx, bson.D{{Key: "split", Value: c.namespace()}, {Key: "find", Value: key}}).Err()
-}
-
-// move moves some chunk to another shard. The cluster may refuse it, as it does while another one is moved.
-func (c *cluster) move(ctx context.Context) error {
-	all, err := c.chunks(ctx)
-	if err != nil {
-		return err
-	}
-	one := all[rand.IntN(len(all))]
-	others := slices.DeleteFunc(slices.Clone(c.shards), func(shard string) bool { return shard == one.Shard })
-	return c.admin.RunCommand(ctx, bson.D{
-		{Key: "moveChunk", Value: c.namespace()}, {Key: "bounds", Value: bson.A{one.Min, one.Max}},
-		{Key: "to", Value: others[rand.IntN(len(others))]},
-	}).Err()
 }
 
 // TestAShardedCollectionLosesAndDoublesNothing: consumers that write segments are killed while chunks move, and at each moment each
@@ -166,10 +72,9 @@ func (c *cluster) move(ctx context.Context) error {
 func TestAShardedCollectionLosesAndDoublesNothing(t *testing.T) {
 	for _, kind := range []string{"ranged", "hashed"} {
 		t.Run(kind, func(t *testing.T) {
-			c := onCluster(t, 4, kind)
-			s := c.s
+			s := onCluster(t, 4, kind)
 			load := s.startLoad(s.generator(300, func(o *events.Options) { o.NoArrayMetas = true }), 1000)
-			stop := c.disturb()
+			stop := s.disturb()
 			for range 2 {
 				consumer := s.start(inSegments...)
 				s.awaitCompacted(consumer, 2)
@@ -180,7 +85,7 @@ func TestAShardedCollectionLosesAndDoublesNothing(t *testing.T) {
 			load.stop()
 			consumer := s.start(inSegments...)
 			s.awaitCommitted(consumer, 2*time.Minute)
-			moved := stop()
+			stop()
 			s.terminate(consumer)
 			s.check()
 			s.checkShown()
@@ -190,16 +95,13 @@ func TestAShardedCollectionLosesAndDoublesNothing(t *testing.T) {
 			if shown := s.succeed("collection", "show"); !strings.Contains(shown, "Sharded") {
 				t.Errorf("show says nothing of shards:\n%s", shown)
 			}
-			if t.Logf("%d chunks moved", moved); moved == 0 {
-				t.Error("no chunk moved")
-			}
 		})
 	}
 }
 
 // TestAnArrayIsADeadLetterOfAShardedCollection: a shard key takes no array. What comes with it is stored.
 func TestAnArrayIsADeadLetterOfAShardedCollection(t *testing.T) {
-	onCluster(t, 1, "hashed").s.refusesArrays()
+	onCluster(t, 1, "hashed").refusesArrays()
 }
 
 // TestAnArrayBehindAShardKey is the same with answers as of a router, on any server.
@@ -240,8 +142,7 @@ func (s *stream) refusesArrays() {
 
 // TestMetasOfAShardedCollectionChange: a bucket whose shard key changes moves to another shard if need be.
 func TestMetasOfAShardedCollectionChange(t *testing.T) {
-	c := onCluster(t, 1, "hashed")
-	s := c.s.inBuckets()
+	s := onCluster(t, 1, "hashed").inBuckets()
 	const series = 12
 	begin := time.Now().Add(-time.Hour).Truncate(time.Second)
 	var made []events.Event

@@ -24,6 +24,7 @@ var actions = map[string]func(*run, context.Context) (bool, error){
 	"reset":          (*run).reset,
 	"recreate":       (*run).recreate,
 	"database-kill":  (*run).killDatabase,
+	"step-down":      (*run).stepDown,
 }
 
 // Names are the names of all disturbances.

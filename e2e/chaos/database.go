@@ -10,11 +10,11 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// database is the run's own database process, if it has one.
+// database is the run's own database, if it has one: one process or, as of a sharded cluster, several.
 type database struct {
-	command []string
-	host    string
-	process *harness.Consumer
+	commands  [][]string
+	host      string
+	processes []*harness.Consumer
 }
 
 // startDatabase starts the options' database, if it is the run's own.
@@ -23,30 +23,48 @@ func startDatabase(ctx context.Context, o Options) (*database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's URI: %w", err)
 	}
-	d := &database{command: o.DatabaseCommand, host: uri.Host}
-	if len(d.command) == 0 {
+	d := &database{commands: o.DatabaseCommands, host: uri.Host, processes: make([]*harness.Consumer, len(o.DatabaseCommands))}
+	for i := range d.commands {
+		if err := d.launch(i); err != nil {
+			return d, err
+		}
+	}
+	if len(d.commands) == 0 {
 		return d, nil
 	}
-	return d, d.start(ctx)
+	return d, d.await(ctx)
 }
 
-// start starts the process with the data it has, and waits until it accepts connections.
-func (d *database) start(ctx context.Context) error {
-	process, err := harness.Start(d.command[0], harness.Settings{}, d.command[1:]...)
-	if err != nil {
+func (d *database) launch(process int) (err error) {
+	command := d.commands[process]
+	d.processes[process], err = harness.Start(command[0], harness.Settings{}, command[1:]...)
+	return err
+}
+
+// start starts a process that was killed with the data it has, and waits until the database accepts connections.
+func (d *database) start(ctx context.Context, process int) error {
+	if err := d.launch(process); err != nil {
 		return err
 	}
-	d.process = process
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	return d.await(ctx)
+}
+
+func (d *database) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
 		connection, err := net.DialTimeout("tcp", d.host, time.Second)
 		if err == nil {
 			return connection.Close()
 		}
+		for i, process := range d.processes {
+			select {
+			case <-process.Ended():
+				return fmt.Errorf("process %d of the database ended by itself:\n%s", i, process.Log())
+			default:
+			}
+		}
 		select {
-		case <-process.Ended():
-			return fmt.Errorf("the database ended by itself:\n%s", process.Log())
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the database: %w", ctx.Err())
 		case <-time.After(50 * time.Millisecond):
@@ -54,10 +72,12 @@ func (d *database) start(ctx context.Context) error {
 	}
 }
 
-func (d *database) kill() { d.process.Kill() }
+func (d *database) kill(process int) { d.processes[process].Kill() }
 
 func (d *database) close() {
-	if d.process != nil {
-		d.process.Kill()
+	for _, process := range d.processes {
+		if process != nil {
+			process.Kill()
+		}
 	}
 }

@@ -20,6 +20,8 @@ type Result struct {
 	SlowestAnswer, Grace time.Duration
 	// LongestWrite is the longest time from a consumer's sending of buckets to the database's answer.
 	LongestWrite time.Duration
+	// Looks counts the looks at what was shown beside the disturbances, ChunksMoved the chunks that moved to another shard.
+	Looks, ChunksMoved int
 	// Actions counts the disturbances.
 	Actions map[string]int
 	// Measurements that must be stored; in exactly one place, in none, in more than one.
@@ -44,9 +46,16 @@ func (r *Result) String() string {
 	for _, n := range r.Actions {
 		disturbances += n
 	}
-	return fmt.Sprintf("%d records in %.0fs (%.0f/s), %d disturbances, the rest stored after %.0fs: "+
+	beside := ""
+	if r.ChunksMoved > 0 {
+		beside += fmt.Sprintf(", %d chunks moved", r.ChunksMoved)
+	}
+	if r.Looks > 0 {
+		beside += fmt.Sprintf(", %d looks at what is shown", r.Looks)
+	}
+	return fmt.Sprintf("%d records in %.0fs (%.0f/s), %d disturbances%s, the rest stored after %.0fs: "+
 		"%d measurements, stored once %d, missing %d, doubled %d; %d faults; the database held a write for up to %.1fs (grace %.0fs)",
-		r.Produced, r.Seconds, float64(r.Produced)/r.Seconds, disturbances, r.DrainSeconds,
+		r.Produced, r.Seconds, float64(r.Produced)/r.Seconds, disturbances, beside, r.DrainSeconds,
 		r.Valid, r.Stored, r.Missing, r.Doubled, len(r.Faults), r.SlowestAnswer.Seconds(), r.Grace.Seconds())
 }
 
@@ -60,10 +69,7 @@ func (r *run) judge(ctx context.Context) error {
 	if err := r.judgePast(ctx); err != nil {
 		return err
 	}
-	report, err := check.Run(ctx, check.Source{
-		Kafka: r.kafka, MongoURI: r.options.MongoURI, Database: r.databaseName(), Topic: r.topic,
-		Group: r.group(), Fate: r.load.book.Fate,
-	})
+	report, err := check.Run(ctx, r.source())
 	if err != nil {
 		return err
 	}

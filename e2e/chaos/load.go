@@ -31,7 +31,7 @@ func startLoad(ctx context.Context, o Options, brokers, topic string) *load {
 	l := &load{book: events.NewBook(), begin: time.Now(), failed: make(chan error, 1), cancel: cancel, done: make(chan struct{})}
 	generator := events.NewGenerator(events.Options{
 		Series: o.Series, Start: time.Now().Add(-4 * time.Hour).Truncate(time.Second), Step: 5 * time.Second,
-		MaxBytes: maxEventBytes, Seed: o.Seed,
+		MaxBytes: maxEventBytes, Seed: o.Seed, NoArrayMetas: o.ShardKey != "",
 	})
 	next := generator.Next
 	if o.Naive || o.recreates() {

@@ -20,10 +20,16 @@ type Options struct {
 	Jars string
 	// Dir keeps the brokers' data and the consumers' logs.
 	Dir string
-	// MongoURI names the database, with one host. DatabaseCommand, when set, is a program and arguments that serve a
-	// durable database there: the run starts it, kills it and starts it again.
-	MongoURI        string
-	DatabaseCommand []string
+	// MongoURI names the database, with one host. DatabaseCommands, when there are any, are programs with their arguments that
+	// together serve a durable database there: the run starts them, kills one and starts it again.
+	MongoURI         string
+	DatabaseCommands [][]string
+	// ShardKey is "ranged" or "hashed": MongoURI names a router, the buckets are sharded so, and chunks move, with ChunkPause between
+	// two moves. Empty means that the buckets are not sharded.
+	ShardKey   string
+	ChunkPause time.Duration
+	// Look is how often a reader looks at what is shown, beside the disturbances. Zero means never.
+	Look time.Duration
 	// Duration of the chaos and the mean time between two disturbances.
 	Duration, Every time.Duration
 	// Members is the number of consumers at first, 2 to 5.
@@ -97,8 +103,14 @@ func (o *Options) validate() error {
 			wrong = append(wrong, fmt.Errorf("no disturbance is named %s, only %s", name, strings.Join(Names(), ", ")))
 		}
 	}
-	if slices.Contains(o.Actions, "database-kill") && len(o.DatabaseCommand) == 0 {
+	if slices.Contains(o.Actions, "database-kill") && len(o.DatabaseCommands) == 0 {
 		wrong = append(wrong, errors.New("database-kill needs a database of the run's own"))
+	}
+	if slices.Contains(o.Actions, "step-down") && o.ShardKey == "" {
+		wrong = append(wrong, errors.New("step-down needs a sharded cluster: -shard"))
+	}
+	if o.ShardKey != "" && o.ShardKey != "ranged" && o.ShardKey != "hashed" {
+		wrong = append(wrong, fmt.Errorf("the shard key is ranged or hashed, not %q", o.ShardKey))
 	}
 	return errors.Join(wrong...)
 }

@@ -26,6 +26,7 @@ type run struct {
 	servers  *harness.Servers
 	kafka    *check.Kafka
 	database *database
+	shards   *shards // Nil means that the buckets are not sharded.
 	load     *load
 	pulse    *pulse
 	members  []*member
@@ -114,6 +115,9 @@ func (r *run) startMembers(ctx context.Context) error {
 	r.settings = r.servers.Short(r.topic, r.databaseName()).With(
 		"BUCKET_REOPEN", fmt.Sprint(r.options.Reopen), "EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes),
 		"MONGODB_WRITE_TIMEOUT", r.options.WriteTimeout.String(), "KAFKA_REBALANCE_TIMEOUT", (3 * r.options.WriteTimeout).String()).With(r.options.Settings...)
+	if err := r.shard(ctx); err != nil {
+		return err
+	}
 	for slot := range mostMembers {
 		m, err := r.newMember(slot)
 		if err != nil {
@@ -137,8 +141,15 @@ func (r *run) databaseName() string { return fmt.Sprintf("chaos-%x", r.begin.Uni
 // all is the run from its first disturbance to the verdict.
 func (r *run) all(ctx context.Context) error {
 	r.note("begin: seed %d, %d records/s over %d series, %s", r.options.Seed, r.options.Rate, r.options.Series, r.options.Duration)
+	looking, stop := context.WithCancel(ctx)
+	defer stop()
+	if r.options.Look > 0 {
+		r.working.Go(func() { r.look(looking) })
+	}
 	err := r.disturb(ctx)
+	stop()
 	r.working.Wait()
+	r.stopMoving()
 	r.watch()
 	r.result.Seconds = time.Since(r.load.begin).Seconds()
 	r.result.Produced = int(r.load.produced.Load())
@@ -240,6 +251,7 @@ func (r *run) close() error {
 	if r.load != nil {
 		errs = append(errs, r.load.stop())
 	}
+	r.stopMoving()
 	if r.pulse != nil {
 		r.pulse.stop()
 	}

@@ -49,8 +49,9 @@ func (r *run) disturbBroker(ctx context.Context, how string, end func(*harness.B
 
 func (r *run) killDatabase(ctx context.Context) (bool, error) {
 	away := between(r.random, 0, 5*time.Second)
-	r.note("kill the database, back after %.1fs", away.Seconds())
-	r.database.kill()
+	process := r.random.IntN(len(r.database.processes))
+	r.note("kill process %d of the database, back after %.1fs", process, away.Seconds())
+	r.database.kill(process)
 	sleep(ctx, away)
-	return true, r.database.start(ctx)
+	return true, r.database.start(ctx, process)
 }

@@ -209,8 +209,10 @@ func outage(err error) error {
 // off: an index may take its time.
 func (n *Connections) setUp(ctx context.Context, c config.Config, p *Patience) error {
 	var failed []error
+	w := databaseWait(c)
+	w.slow = "MongoDB makes the collections and their indexes, which takes its time where there are many documents: db.currentOp() shows it"
 	for _, topic := range c.Kafka.Topics {
-		err := p.wait(ctx, databaseWait(c), func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
+		err := p.wait(ctx, w, func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
 		failed = append(failed, err)
 		if away := (*sink.OutageError)(nil); ctx.Err() != nil || errors.As(err, &away) {
 			break

@@ -1,11 +1,13 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"waterwheel/pipeline"
@@ -16,6 +18,8 @@ const (
 	tryPause = 500 * time.Millisecond
 	// sayAgain is the time between two lines about a wait that goes on.
 	sayAgain = time.Minute
+	// unanswered is how long a try may take until a line says that it is still under way.
+	unanswered = 10 * time.Second
 )
 
 // Patience waits at the start for servers that are not there yet, so that nobody has to start things in an order. Several
@@ -28,7 +32,8 @@ type Patience struct {
 	Bound string
 	// Opening: servers that did not answer yet are waited for too. Otherwise only set-up that an election interrupts.
 	Opening bool
-	// Show is told of each try that failed, of and at which server and since when; a nil why says that the wait is over.
+	// Show is told of each try that failed or has no answer yet, of and at which server and since when. A nil why says that the wait is
+	// over.
 	Show func(of pipeline.Dependency, at string, since time.Time, why error)
 }
 
@@ -37,6 +42,7 @@ type wait struct {
 	of     pipeline.Dependency
 	at     string // its addresses
 	wayOut string
+	slow   string // what a try does that takes its time, and where that is seen
 }
 
 // notYetError is an error that may pass by itself.
@@ -58,26 +64,19 @@ func (p Patience) Started(limit time.Duration) *Patience {
 func (p *Patience) wait(ctx context.Context, w wait, try func(context.Context) error) error {
 	bounded, cancel := p.bounded(ctx)
 	defer cancel()
+	spell := &spell{p: p, wait: w, begin: time.Now()}
 	var last error
-	for begin, said := time.Now(), (time.Time{}); ; {
-		err := try(bounded)
+	for {
+		err := spell.try(bounded, try)
 		pending, passes := errors.AsType[*notYetError](err)
 		if err == nil || !passes || ctx.Err() != nil {
-			p.over(w, begin, !said.IsZero(), err)
+			spell.over(err)
 			return err
 		}
 		if last == nil || bounded.Err() == nil { // one that was cut off says less than the one before
 			last = pending.error
 		}
-		if said.IsZero() || time.Since(said) >= sayAgain {
-			said = time.Now()
-			write := p.Log.Warn
-			if time.Since(begin) >= pipeline.ErrorAfter {
-				write = p.Log.Error
-			}
-			write("waiting for "+w.of.Name(), "at", w.at, "for", lasted(begin), "err", last, "way_out", w.wayOut)
-		}
-		p.tell(w, begin, last)
+		spell.say(last, w.wayOut)
 		select {
 		case <-time.After(tryPause/2 + rand.N(tryPause)):
 		case <-bounded.Done():
@@ -86,7 +85,7 @@ func (p *Patience) wait(ctx context.Context, w wait, try func(context.Context) e
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case bounded.Err() != nil:
-			return fmt.Errorf("waited %v for %s at %s (%s): %w; %s", lasted(begin), w.of.Name(), w.at, p.Bound, last, w.wayOut)
+			return fmt.Errorf("waited %v for %s at %s (%s): %w; %s", lasted(spell.begin), w.of.Name(), w.at, p.Bound, last, w.wayOut)
 		}
 	}
 }
@@ -111,14 +110,54 @@ func (p *Patience) bounded(ctx context.Context) (context.Context, context.Cancel
 	return context.WithDeadline(ctx, p.until)
 }
 
-// over says that a wait has ended, if there was one.
-func (p *Patience) over(w wait, begin time.Time, waited bool, err error) {
-	if !waited {
+// spell is one wait, from its first try to the end.
+type spell struct {
+	p     *Patience
+	wait  wait
+	begin time.Time
+	said  time.Time // of the last line. Zero means that nothing was said.
+}
+
+// try tries once, and says so while there is no answer.
+func (s *spell) try(ctx context.Context, try func(context.Context) error) error {
+	answered := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for begin := time.Now(); ; {
+			select {
+			case <-answered:
+				return
+			case <-time.After(unanswered):
+				s.say(fmt.Errorf("no answer for %v", lasted(begin)), cmp.Or(s.wait.slow, s.wait.wayOut))
+			}
+		}
+	})
+	defer watching.Wait()
+	defer close(answered)
+	return try(ctx)
+}
+
+// say shows why the wait goes on. It logs the first reason, and the last one of each minute.
+func (s *spell) say(why error, wayOut string) {
+	if s.said.IsZero() || time.Since(s.said) >= sayAgain {
+		s.said = time.Now()
+		write := s.p.Log.Warn
+		if time.Since(s.begin) >= pipeline.ErrorAfter {
+			write = s.p.Log.Error
+		}
+		write("waiting for "+s.wait.of.Name(), "at", s.wait.at, "for", lasted(s.begin), "err", why, "way_out", wayOut)
+	}
+	s.p.tell(s.wait, s.begin, why)
+}
+
+// over says that the wait has ended, if it said anything before.
+func (s *spell) over(err error) {
+	if s.said.IsZero() {
 		return
 	}
-	p.tell(w, begin, nil)
+	s.p.tell(s.wait, s.begin, nil)
 	if err == nil {
-		p.Log.Info(w.of.Name()+" is there", "at", w.at, "after", lasted(begin))
+		s.p.Log.Info(s.wait.of.Name()+" is there", "at", s.wait.at, "after", lasted(s.begin))
 	}
 }
 

@@ -54,6 +54,25 @@ func TestAWaitIsSaidAndEnds(t *testing.T) {
 	})
 }
 
+// TestATryWithoutAnAnswerIsSaid: it may take its time, and a person who reads the log must know what it waits for.
+func TestATryWithoutAnAnswerIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, w := newPatient(0), someKafka
+		w.slow = "an index takes its time"
+		err := p.wait(t.Context(), w, func(context.Context) error {
+			time.Sleep(95 * time.Second)
+			return nil
+		})
+		if err != nil || p.lines("level=WARN") != 1 || p.lines("level=ERROR") != 1 || p.lines(`err="no answer for 10s"`) != 1 ||
+			p.lines(`err="no answer for 1m10s"`) != 1 || p.lines(`way_out="an index takes its time"`) != 2 || p.lines(`msg="Kafka is there"`) != 1 {
+			t.Errorf("%v, and the lines are\n%s", err, p.log.String())
+		}
+		if n := len(p.told); n != 10 || p.told[0] == nil || p.told[n-1] != nil {
+			t.Errorf("it is shown %d times: %v", n, p.told)
+		}
+	})
+}
+
 // TestNoWaitWhereAllIsThere says nothing.
 func TestNoWaitWhereAllIsThere(t *testing.T) {
 	p := newPatient(time.Second)

@@ -48,6 +48,13 @@ func newPlan(args []string) (*plan, error) {
 	flags.BoolVar(&p.naive, "naive", false, "disturb a naive consumer (insertMany, then commit) instead")
 	flags.BoolVar(&p.compare, "compare", false, "disturb both, the same way, and print a table")
 	flags.BoolVar(&p.own, "own-database", false, "start FerretDB even when E2E_MONGODB_URI is set")
+	flags.Func("database", "a program with its arguments, parted by spaces, that serves the durable database at E2E_MONGODB_URI: the run starts it, and database-kill kills it; repeated for each process of a cluster", func(command string) error {
+		o.DatabaseCommands = append(o.DatabaseCommands, strings.Fields(command))
+		return nil
+	})
+	flags.StringVar(&o.ShardKey, "shard", "", "E2E_MONGODB_URI names a router: shard the buckets by this key, ranged or hashed, and move chunks")
+	flags.DurationVar(&o.ChunkPause, "chunk-pause", 3*time.Second, "pause between two moves of chunks")
+	flags.DurationVar(&o.Look, "look", 0, "how often to compare what a reader sees with what is committed; zero means never")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -136,7 +143,7 @@ func (p *plan) optionsOf(naive bool, binary string) (chaos.Options, error) {
 		if err := os.MkdirAll(data, 0o750); err != nil {
 			return o, fmt.Errorf("making the database's folder: %w", err)
 		}
-		o.MongoURI, o.DatabaseCommand = "mongodb://"+address+"/", []string{p.self, "ferretdb", address, data}
+		o.MongoURI, o.DatabaseCommands = "mongodb://"+address+"/", [][]string{{p.self, "ferretdb", address, data}}
 	}
 	return o, nil
 }

@@ -1,0 +1,39 @@
+package chaos
+
+import (
+	"context"
+
+	"waterwheel/e2e/check"
+)
+
+// look compares what a reader sees with what is committed, again and again until the context ends. A database that does not answer is
+// no fault: the next look follows.
+func (r *run) look(ctx context.Context) {
+	for {
+		sleep(ctx, r.options.Look)
+		if ctx.Err() != nil {
+			return
+		}
+		report, err := check.Shown(ctx, r.source())
+		if err != nil {
+			if ctx.Err() == nil {
+				r.note("no look at what is shown: %v", err)
+			}
+			continue
+		}
+		r.mu.Lock()
+		r.result.Looks++
+		r.mu.Unlock()
+		if err := report.Err(); err != nil {
+			r.fault("what is shown at this moment: %v", err)
+		}
+	}
+}
+
+// source is where the check finds what was produced and what is stored.
+func (r *run) source() check.Source {
+	return check.Source{
+		Kafka: r.kafka, MongoURI: r.options.MongoURI, Database: r.databaseName(), Topic: r.topic,
+		Group: r.group(), Fate: r.load.book.Fate,
+	}
+}

@@ -1,0 +1,204 @@
+// Package sharded disturbs a sharded cluster of MongoDB as an operator or the balancer does: it splits and moves chunks, and lets
+// primaries step down.
+package sharded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/internal/timeseries"
+)
+
+// Cluster is a sharded cluster, reached through a router.
+type Cluster struct {
+	client *mongo.Client
+	// shards are the names of the shards. sets are the addresses of the members of each replica set, the config servers among them.
+	shards []string
+	sets   map[string][]string
+}
+
+// ErrNoRouter means that a server is no router of a sharded cluster.
+var ErrNoRouter = errors.New("the server is no router (mongos) of a sharded cluster")
+
+// Of asks a router for its cluster. The caller keeps the client, and closes it.
+func Of(ctx context.Context, client *mongo.Client) (*Cluster, error) {
+	c := &Cluster{client: client, sets: map[string][]string{}}
+	var hello struct {
+		Message string `bson:"msg"`
+	}
+	if err := c.admin(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+		return nil, fmt.Errorf("asking whether the server is a router: %w", err)
+	}
+	if hello.Message != "isdbgrid" {
+		return nil, ErrNoRouter
+	}
+	var sets struct {
+		Map map[string]string `bson:"map"`
+	}
+	if err := c.admin(ctx, bson.D{{Key: "getShardMap", Value: 1}}).Decode(&sets); err != nil {
+		return nil, fmt.Errorf("asking for the servers of the cluster: %w", err)
+	}
+	for name, members := range sets.Map {
+		_, hosts, ok := strings.Cut(members, "/")
+		if !ok {
+			return nil, fmt.Errorf("the shard %s is no replica set: %s", name, members)
+		}
+		c.sets[name] = strings.Split(hosts, ",")
+		if name != "config" {
+			c.shards = append(c.shards, name)
+		}
+	}
+	slices.Sort(c.shards)
+	return c, nil
+}
+
+func (c *Cluster) admin(ctx context.Context, command bson.D) *mongo.SingleResult {
+	return c.client.Database("admin").RunCommand(ctx, command)
+}
+
+// Shards are the names of the shards.
+func (c *Cluster) Shards() []string { return c.shards }
+
+// Sets are the names of the replica sets: of the shards, and "config".
+func (c *Cluster) Sets() []string { return slices.Sorted(maps.Keys(c.sets)) }
+
+// StepDown lets the primary of a replica set step down, and keeps it from being elected again for a while.
+func (c *Cluster) StepDown(ctx context.Context, set string, away time.Duration) error {
+	var errs []error
+	for _, member := range c.sets[set] {
+		err := stepDown(ctx, member, away)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return fmt.Errorf("no primary of %s stepped down: %w", set, errors.Join(errs...))
+}
+
+func stepDown(ctx context.Context, member string, away time.Duration) error {
+	client, err := mongo.Connect(options.Client().SetHosts([]string{member}).SetDirect(true))
+	if err != nil {
+		return err
+	}
+	defer client.Disconnect(context.WithoutCancel(ctx))
+	command := bson.D{{Key: "replSetStepDown", Value: int64(away.Seconds()) + 1}, {Key: "secondaryCatchUpPeriodSecs", Value: 0}, {Key: "force", Value: true}}
+	return client.Database("admin").RunCommand(ctx, command).Err()
+}
+
+// Chunks are the chunks of a sharded collection of buckets.
+type Chunks struct {
+	cluster *Cluster
+	buckets *mongo.Collection
+	time    string
+}
+
+// Chunks are those of the buckets of a time series, by the name of its time field.
+func (c *Cluster) Chunks(database, series, timeField string) *Chunks {
+	return &Chunks{cluster: c, buckets: c.client.Database(database).Collection(series + timeseries.BucketsSuffix), time: timeField}
+}
+
+func (c *Chunks) namespace() string { return c.buckets.Database().Name() + "." + c.buckets.Name() }
+
+// Split splits a chunk at the key of some document. The cluster refuses it where a chunk begins already.
+func (c *Chunks) Split(ctx context.Context) error {
+	cursor, err := c.buckets.Aggregate(ctx, bson.A{bson.D{{Key: "$sample", Value: bson.D{{Key: "size", Value: 1}}}}})
+	if err != nil {
+		return fmt.Errorf("looking for a document to split at: %w", err)
+	}
+	var sample []bson.Raw
+	if err := cursor.All(ctx, &sample); err != nil || len(sample) == 0 {
+		return err
+	}
+	key := bson.D{{Key: timeseries.FieldMeta, Value: nil}}
+	if meta := sample[0].Lookup(timeseries.FieldMeta); meta.Type != 0 {
+		key[0].Value = meta
+	}
+	least := sample[0].Lookup(timeseries.FieldControl, timeseries.FieldMin)
+	key = append(key, bson.E{Key: timeseries.MinPath(c.time), Value: least.Document().Lookup(c.time)})
+	err = c.cluster.admin(ctx, bson.D{{Key: "split", Value: c.namespace()}, {Key: "find", Value: key}}).Err()
+	if err != nil {
+		return fmt.Errorf("splitting a chunk: %w", err)
+	}
+	return nil
+}
+
+// chunk is a part of a sharded collection.
+type chunk struct {
+	Min   bson.Raw `bson:"min"`
+	Max   bson.Raw `bson:"max"`
+	Shard string   `bson:"shard"`
+}
+
+func (c *Chunks) all(ctx context.Context) (all []chunk, err error) {
+	config := c.cluster.client.Database("config")
+	entry, err := config.Collection("collections").FindOne(ctx, bson.D{{Key: "_id", Value: c.namespace()}}).Raw()
+	if err != nil {
+		return nil, fmt.Errorf("looking for the sharded collection: %w", err)
+	}
+	of := bson.A{bson.D{{Key: "ns", Value: c.namespace()}}}
+	if id := entry.Lookup("uuid"); id.Type != 0 { // since 5.0 chunks name it instead
+		of = append(of, bson.D{{Key: "uuid", Value: id}})
+	}
+	cursor, err := config.Collection("chunks").Find(ctx, bson.D{{Key: "$or", Value: of}})
+	if err == nil {
+		err = cursor.All(ctx, &all)
+	}
+	if err == nil && len(all) == 0 {
+		err = errors.New("the collection has no chunks")
+	}
+	return all, err
+}
+
+// Move moves some chunk to another shard. The cluster may refuse it, as it does while another one is moved. A chunk goes back to a
+// shard only when that has deleted what it gave away (orphanCleanupDelaySecs, 15 minutes unless set otherwise).
+func (c *Chunks) Move(ctx context.Context) error {
+	all, err := c.all(ctx)
+	if err != nil {
+		return err
+	}
+	one := all[rand.IntN(len(all))]
+	others := slices.DeleteFunc(slices.Clone(c.cluster.shards), func(shard string) bool { return shard == one.Shard })
+	err = c.cluster.admin(ctx, bson.D{
+		{Key: "moveChunk", Value: c.namespace()}, {Key: "bounds", Value: bson.A{one.Min, one.Max}},
+		{Key: "to", Value: others[rand.IntN(len(others))]},
+	}).Err()
+	if err != nil {
+		return fmt.Errorf("moving a chunk: %w", err)
+	}
+	return nil
+}
+
+// Disturb splits and moves chunks, with a pause after each, until the context ends. It returns how many were moved, and how often the
+// cluster refused something, by the reason.
+func (c *Chunks) Disturb(ctx context.Context, pause time.Duration) (moved int, refused map[string]int) {
+	refused = map[string]int{}
+	for n := 0; ctx.Err() == nil; n++ {
+		var err error
+		if n%4 == 0 {
+			err = c.Split(ctx)
+		}
+		if err == nil {
+			if err = c.Move(ctx); err == nil {
+				moved++
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			refused[err.Error()]++
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return moved, refused
+}
