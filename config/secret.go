@@ -38,3 +38,14 @@ func (s Secret) GoString() string { return s.String() }
 
 // MarshalText is the same mask, for JSON and slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// ChangedSecrets are the names of the settings with a secret that differ between two readings.
+func ChangedSecrets(before, after *Config) (names []string) {
+	old := fields(before)
+	for i, f := range fields(after) {
+		if f.secret() && f.value.Interface() != old[i].value.Interface() {
+			names = append(names, f.name())
+		}
+	}
+	return names
+}

@@ -46,7 +46,8 @@ type process struct {
 	view     *status.View
 }
 
-// run carries measurements until the context ends, then hands everything over in order. A second signal ends it without that.
+// run carries measurements until the context ends, then hands everything over in order. A second signal ends it without that. With the
+// cause cli.ErrRotated it is called again at once.
 func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	debug.SetMemoryLimit(int64(c.Memory.Limit))
 	p := newProcess(c, log)
@@ -76,6 +77,9 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 		return err
 	case <-ctx.Done():
 		log.Info("stopping", "why", context.Cause(ctx), "within", c.Service.ShutdownTimeout)
+	}
+	if beginsAgain(ctx) { // a signal is the first one then
+		return <-ended
 	}
 	second := make(chan os.Signal, 1)
 	signal.Notify(second, os.Interrupt, syscall.SIGTERM)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/internal/cli"
 	"waterwheel/internal/connect"
 )
 
@@ -17,7 +19,8 @@ const notifyInterval = 10 * time.Second
 
 // notifyManager reports the state of the process to the service manager that started it, until ctx ends: to systemd, for a service
 // of Type=notify. The first message says that the process runs, and waits for no server. Each message has status as its text, and
-// keeps the watchdog calm. When asked ends, a message says that the process stops. Without NOTIFY_SOCKET it does nothing.
+// keeps the watchdog calm. When asked ends, a message says that the process stops, unless it begins again. Without NOTIFY_SOCKET it does
+// nothing.
 func notifyManager(ctx, asked context.Context, lookup func(string) (string, bool), status func() string) error {
 	socket, _ := lookup("NOTIFY_SOCKET")
 	if socket == "" {
@@ -32,7 +35,7 @@ func notifyManager(ctx, asked context.Context, lookup func(string) (string, bool
 	defer tick.Stop()
 	stopping := asked.Done()
 	for state := "READY=1\n"; ; state = "" {
-		if stopping == nil {
+		if stopping == nil && !beginsAgain(asked) {
 			state = "STOPPING=1\n"
 		}
 		// A message that is not taken is made good by the next one.
@@ -46,6 +49,9 @@ func notifyManager(ctx, asked context.Context, lookup func(string) (string, bool
 		}
 	}
 }
+
+// beginsAgain reports whether the process was asked to end its work and to begin again.
+func beginsAgain(asked context.Context) bool { return errors.Is(context.Cause(asked), cli.ErrRotated) }
 
 // messageInterval is a third of the time after which the watchdog of the service manager ends a silent process.
 func messageInterval(lookup func(string) (string, bool)) time.Duration {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"waterwheel/config"
+	"waterwheel/internal/cli"
 	"waterwheel/internal/connect"
 	"waterwheel/internal/logtest"
 )
@@ -59,6 +61,22 @@ func TestServiceManagerIsTold(t *testing.T) {
 	end()
 	if err := <-told; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBeginningAgainIsNoStop: systemd would end a process that says that it stops.
+func TestBeginningAgainIsNoStop(t *testing.T) {
+	asked, ask := context.WithCancelCause(t.Context())
+	if beginsAgain(asked) {
+		t.Error("nothing was asked")
+	}
+	ask(fmt.Errorf("MONGODB_URI changed, %w", cli.ErrRotated))
+	if !beginsAgain(asked) {
+		t.Error("a secret changed")
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	if stop(); beginsAgain(stopped) {
+		t.Error("a signal came")
 	}
 }
 

@@ -6,7 +6,7 @@
 //	flags.go                  flags that several commands have; asking before something is deleted, or done for good
 //	log.go                    lines of the log
 //	terminal*.go              the size of a terminal, and what a picture on it may have
-//	start.go                  run, init, config, version
+//	start.go                  run, init, config, version; rotation.go: run begins again with a secret that has changed
 //	status.go                 status and health: how running consumers do
 //	serve.go                  serve: measurements over HTTP, by package serve
 //	check.go                  check, by package check; --sample

@@ -26,9 +26,10 @@ func (p *Program) runCommand() *cobra.Command {
 		Short: "Read and write until a signal comes (the default)",
 		Long: "Joins the consumer group and carries measurements from Kafka to MongoDB until SIGINT or SIGTERM. Then it stops\n" +
 			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. Whatever it cannot\n" +
-			"write by then is named in the log and will be read again. A second signal ends it at once, with exit code 1.",
+			"write by then is named in the log and will be read again. A second signal ends it at once, with exit code 1.\n\n" +
+			"When a password or another secret changes in the file that holds it, it does the same and begins again with\nthe new one.",
 		Args: noArguments,
-		RunE: p.start(p.settings, p.Run),
+		RunE: p.start(p.settings, p.runRotating),
 	}
 }
 

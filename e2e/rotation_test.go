@@ -1,0 +1,44 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAnotherSecretIsTakenUp: when the file of MONGODB_URI holds another one, the process hands over and goes on with that. What comes
+// meanwhile is stored once.
+func TestAnotherSecretIsTakenUp(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	old, before := world.servers.LinkMongo(t)
+	_, after := world.servers.LinkMongo(t)
+	path := filepath.Join(t.TempDir(), "uri")
+	write := func(uri string) {
+		if err := os.WriteFile(path, []byte(uri+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(before)
+	s.settings = s.settings.With("MONGODB_URI", "", "MONGODB_URI_FILE", path)
+	consumer := s.start()
+	load := s.startLoad(s.generator(50), 100)
+	s.awaitStored(consumer, time.Minute)
+	write(after)
+	for ctx := within(t, time.Minute); strings.Count(consumer.Log(), "msg=starting") < 2; time.Sleep(50 * time.Millisecond) {
+		if ctx.Err() != nil || !consumer.Running() {
+			t.Fatalf("it does not begin again\n%s", consumer.Log())
+		}
+	}
+	old.Refuse()
+	s.awaitStored(consumer, time.Minute) // its metrics began anew
+	load.stop()
+	s.awaitCommitted(consumer, 2*time.Minute)
+	s.terminate(consumer)
+	s.check()
+	if log := consumer.Log(); !strings.Contains(log, "MONGODB_URI changed in its file") {
+		t.Errorf("the log does not say why it began again:\n%s", log)
+	}
+}

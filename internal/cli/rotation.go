@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"waterwheel/config"
+)
+
+const (
+	// rotationInterval is the time between two looks at the files with secrets.
+	rotationInterval = 10 * time.Second
+	// rotationSpread is within what time the members of a group begin again that see another secret at the same moment. A group in
+	// which all of them leave at once reads nothing meanwhile.
+	rotationSpread = 20 * time.Second
+)
+
+// ErrRotated is the cause of the end of a context under which run works, when a secret has changed: run hands over in order, and is
+// called again.
+var ErrRotated = errors.New("beginning again with it")
+
+// runRotating is Run, again and again as secrets change in the files that hold them, NAME_FILE or CONFIG_FILE.
+func (p *Program) runRotating(ctx context.Context, c config.Config, log *slog.Logger) error {
+	for {
+		next, err := p.runUntilRotated(ctx, c, log)
+		if err != nil || next == nil || ctx.Err() != nil {
+			return err
+		}
+		c = *next
+	}
+}
+
+// runUntilRotated is Run until a secret has changed. It returns the settings with the new one. Nil means that Run has ended otherwise.
+func (p *Program) runUntilRotated(ctx context.Context, c config.Config, log *slog.Logger) (next *config.Config, err error) {
+	running, stop := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		if found, names := p.awaitRotation(running, &c, log); found != nil {
+			next = found
+			stop(fmt.Errorf("%s changed in its file, %w", strings.Join(names, ", "), ErrRotated))
+		}
+	})
+	err = p.Run(running, c, log)
+	stop(nil)
+	watching.Wait()
+	return next, err
+}
+
+// awaitRotation reads the settings again and again until a secret differs. Nil means that ctx has ended before. Settings that cannot be
+// read, as those of a file that is just being written, are read again.
+func (p *Program) awaitRotation(ctx context.Context, c *config.Config, log *slog.Logger) (next *config.Config, names []string) {
+	said, changed := false, false
+	for wait := rotationInterval; pause(ctx, wait); {
+		wait = rotationInterval
+		read, err := config.Load(p.Lookup, p.Environ)
+		if err != nil {
+			if !said {
+				log.Warn("the settings cannot be read again: going on with the secrets that were read before", "err", err)
+			}
+			said = true
+			continue
+		}
+		said = false
+		names := config.ChangedSecrets(c, &read)
+		switch {
+		case len(names) == 0:
+			changed = false
+		case changed:
+			return &read, names
+		default:
+			changed, wait = true, rand.N(rotationSpread)
+		}
+	}
+	return nil, nil
+}
+
+// pause waits. False means that ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"waterwheel/config"
+)
+
+// rotating is a program whose MONGODB_URI is in a file. run is called with the URI and the context of each call of Run.
+func rotating(t *testing.T, run func(ctx context.Context, uri string) error) (p *Program, c config.Config, write func(text string)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "uri")
+	write = func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("mongodb://u:one@h/d")
+	env := map[string]string{"KAFKA_BROKERS": "b:1", "KAFKA_TOPICS": "t", "MONGODB_URI_FILE": path, "MEMORY_LIMIT": "1GiB"}
+	p = &Program{
+		Lookup: func(name string) (string, bool) { text, ok := env[name]; return text, ok },
+		Run: func(ctx context.Context, c config.Config, _ *slog.Logger) error {
+			return run(ctx, c.MongoDB.URI.Reveal())
+		},
+	}
+	c, err := config.Load(p.Lookup, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, c, write
+}
+
+// TestRunBeginsAgainWithAnotherSecret: soon after it has changed, and not with a file that holds nonsense for a moment.
+func TestRunBeginsAgainWithAnotherSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, signal := context.WithCancel(t.Context())
+		var uris []string
+		var write func(string)
+		var changed time.Time
+		p, c, write := rotating(t, func(running context.Context, uri string) error {
+			switch uris = append(uris, uri); len(uris) {
+			case 1:
+				time.Sleep(5 * time.Minute)
+				write("mongodb:/")
+				time.Sleep(time.Minute)
+				if running.Err() != nil {
+					t.Error("it ended with settings that cannot be read")
+				}
+				write("mongodb://u:two@h/d\n")
+				changed = time.Now()
+				<-running.Done()
+				if took := time.Since(changed); took > rotationInterval+rotationSpread {
+					t.Errorf("it was noticed after %v", took)
+				}
+				if err := context.Cause(running); !errors.Is(err, ErrRotated) || !strings.Contains(err.Error(), "MONGODB_URI") || strings.Contains(err.Error(), "two") {
+					t.Errorf("the cause: %v", err)
+				}
+			case 2:
+				time.Sleep(5 * time.Minute)
+				if running.Err() != nil {
+					t.Errorf("it ends without another change: %v", context.Cause(running))
+				}
+				signal()
+				<-running.Done()
+			}
+			return nil
+		})
+		var log strings.Builder
+		err := p.runRotating(ctx, c, slog.New(slog.NewTextHandler(&log, nil)))
+		if want := []string{"mongodb://u:one@h/d", "mongodb://u:two@h/d"}; err != nil || !slices.Equal(uris, want) {
+			t.Errorf("%v; it ran with %v", err, uris)
+		}
+		if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "cannot be read again") {
+			t.Errorf("the log: %s", log.String())
+		}
+	})
+}
+
+// TestAFailureIsNoRotation: Run is not called again when it fails, nor when it has ended by itself.
+func TestAFailureIsNoRotation(t *testing.T) {
+	for _, failure := range []error{nil, errors.New("no such topic")} {
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			p, c, _ := rotating(t, func(context.Context, string) error { calls++; return failure })
+			if err := p.runRotating(t.Context(), c, slog.New(slog.NewTextHandler(io.Discard, nil))); err != failure || calls != 1 {
+				t.Errorf("%v after %d calls", err, calls)
+			}
+			p, c, write := rotating(t, func(running context.Context, _ string) error { calls++; <-running.Done(); return failure })
+			if failure != nil {
+				write("mongodb://u:two@h/d")
+				if err := p.runRotating(t.Context(), c, slog.New(slog.NewTextHandler(io.Discard, nil))); err != failure || calls != 2 {
+					t.Errorf("a failure of the hand-over: %v after %d calls", err, calls)
+				}
+			}
+		})
+	}
+}
