@@ -31,7 +31,7 @@ func sticky(members []claimant, partitions []record.Partition, cooperative bool)
 	owners := a.claims()
 	var free []record.Partition
 	for _, p := range slices.Compact(slices.SortedFunc(slices.Values(partitions), record.Partition.Compare)) {
-		if o := owners[p]; o != nil && slices.Contains(o.subscribed, p.Topic) {
+		if o := owners[p]; o != nil && o.reads[p.Topic] {
 			o.add(p)
 		} else {
 			free = append(free, p)
@@ -50,6 +50,7 @@ func sticky(members []claimant, partitions []record.Partition, cooperative bool)
 // share is what one member gets.
 type share struct {
 	claimant
+	reads  map[string]bool    // the topics that it subscribes to: they may be thousands
 	topics map[string][]int32 // sorted partition numbers
 	load   int                // over all topics
 	keeps  bool               // nothing is taken from it
@@ -76,7 +77,11 @@ type assignment []*share
 
 func newAssignment(members []claimant) (a assignment) {
 	for _, m := range members {
-		a = append(a, &share{claimant: m, topics: map[string][]int32{}})
+		reads := make(map[string]bool, len(m.subscribed))
+		for _, topic := range m.subscribed {
+			reads[topic] = true
+		}
+		a = append(a, &share{claimant: m, reads: reads, topics: map[string][]int32{}})
 	}
 	slices.SortFunc(a, func(x, y *share) int { return cmp.Compare(x.id, y.id) })
 	return a
@@ -101,7 +106,7 @@ func (a assignment) claims() map[record.Partition]*share {
 func (a assignment) leastLoaded(topic string) *share {
 	var least *share
 	for _, m := range a {
-		if !slices.Contains(m.subscribed, topic) {
+		if !m.reads[topic] {
 			continue
 		}
 		if least == nil || m.load < least.load ||
@@ -135,7 +140,7 @@ func (a assignment) moveOne() bool {
 func movable(from, to *share) (string, bool) {
 	best, found := "", false
 	for topic, held := range from.topics {
-		if len(held) == 0 || !slices.Contains(to.subscribed, topic) {
+		if len(held) == 0 || !to.reads[topic] {
 			continue
 		}
 		excess := len(held) - len(to.topics[topic])

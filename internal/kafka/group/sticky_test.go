@@ -236,3 +236,45 @@ func BenchmarkStickyAfterAMemberLeft(b *testing.B) {
 		sticky(rejoining[1:], partitions, true)
 	}
 }
+
+// BenchmarkStickyOfManyPartitions assigns 10,000 partitions to 100 members: to all of them for the first time, to the first member and 99
+// new ones, and after a tenth of the members left.
+func BenchmarkStickyOfManyPartitions(b *testing.B) {
+	for _, topics := range []int{1, 1000} {
+		w := &world{random: rand.New(rand.NewPCG(1, 1)), members: map[string]ownership{}, topics: map[string]int{}}
+		var subscribed []string
+		for i := range topics {
+			name := fmt.Sprint("topic-", i)
+			w.topics[name] = 10_000 / topics
+			subscribed = append(subscribed, name)
+		}
+		for range 100 {
+			w.join()
+		}
+		members, partitions := w.arguments()
+		for i := range members {
+			members[i].subscribed = subscribed
+		}
+		claiming := func(members []claimant) (after []claimant) {
+			for id, topics := range sticky(members, partitions, true) {
+				o := ownership{generation: 1}
+				for topic, list := range topics {
+					for _, p := range list {
+						o.partitions = append(o.partitions, record.Partition{Topic: topic, Number: p})
+					}
+				}
+				after = append(after, claimant{id, subscribed, o})
+			}
+			return after
+		}
+		for name, given := range map[string][]claimant{
+			"first": members, "joined": append(claiming(members[:1]), members[1:]...), "left": claiming(members)[10:],
+		} {
+			b.Run(fmt.Sprintf("topics=%d/%s", topics, name), func(b *testing.B) {
+				for b.Loop() {
+					sticky(given, partitions, true)
+				}
+			})
+		}
+	}
+}
