@@ -179,7 +179,7 @@ func (c *Chunks) Move(ctx context.Context) error {
 }
 
 // Disturb splits and moves chunks, with a pause after each, until the context ends. It returns how many were moved, and how often the
-// cluster refused something, by the reason.
+// cluster refused something, by the kind of the reason.
 func (c *Chunks) Disturb(ctx context.Context, pause time.Duration) (moved int, refused map[string]int) {
 	refused = map[string]int{}
 	for n := 0; ctx.Err() == nil; n++ {
@@ -193,7 +193,7 @@ func (c *Chunks) Disturb(ctx context.Context, pause time.Duration) (moved int, r
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			refused[err.Error()]++
+			refused[kind(err)]++
 		}
 		select {
 		case <-ctx.Done():
@@ -201,4 +201,15 @@ func (c *Chunks) Disturb(ctx context.Context, pause time.Duration) (moved int, r
 		}
 	}
 	return moved, refused
+}
+
+// kind is what kind of error an error is: its message may name one chunk of thousands.
+func kind(err error) string {
+	if refused := (mongo.CommandError{}); errors.As(err, &refused) && refused.Name != "" {
+		return refused.Name
+	}
+	if mongo.IsNetworkError(err) {
+		return "connection lost"
+	}
+	return err.Error()
 }
