@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 	"internal/timeseries":         {"internal/timeseries/rawbson"},                                                                         // what a bucket is
 	"internal/timeseries/rawbson": {},                                                                                                      // BSON in place
 	"internal/measurement":        {"internal/timeseries", "internal/timeseries/rawbson", "internal/record", "internal/words"},             // bytes to measurements
+	"internal/schemas":            {"internal/measurement"},                                                                                // schemas of a registry
 	"internal/rollup":             {"internal/timeseries", "internal/timeseries/rawbson", "internal/words"},                                // totals by window
 	"bucketer":                    {"internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "internal/record"},       // the bucket catalog
 	"internal/kafka":              {"internal/kafka/recordbatch", "internal/kafka/wire", "internal/record"},                                // the client: what Kafka is asked

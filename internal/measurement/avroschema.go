@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxSchemaBytes bounds the text of a schema.
-	maxSchemaBytes = 1 << 20
+	// MaxSchemaBytes bounds the text of a schema.
+	MaxSchemaBytes = 1 << 20
 	// MaxReferences bounds the schemas that one refers to.
 	MaxReferences = 100
 	// maxSchemaNodes bounds the types in a schema, references counted each time.
@@ -117,8 +117,8 @@ func compileAvro(text string, references ...string) (root *avroType, err error) 
 	for _, reference := range references {
 		size += len(reference)
 	}
-	if size > maxSchemaBytes || len(references) > MaxReferences {
-		return nil, fmt.Errorf("the schema has %d bytes and %d references, more than %d or %d", size, len(references), maxSchemaBytes, MaxReferences)
+	if size > MaxSchemaBytes || len(references) > MaxReferences {
+		return nil, fmt.Errorf("the schema has %d bytes and %d references, more than %d or %d", size, len(references), MaxSchemaBytes, MaxReferences)
 	}
 	var cache avro.SchemaCache
 	c := avroCompiler{named: map[string]*avroType{}}
