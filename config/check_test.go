@@ -19,7 +19,7 @@ func TestRefusals(t *testing.T) {
 		{"brokers in quotes", []string{"KAFKA_BROKERS", `"a:9092"`}, "begins and ends with a quote, which belongs to no value: leave the quotes out, also in an env file"},
 		{"uri in quotes", []string{"MONGODB_URI", `"mongodb://u:geheim@h/db"`}, `MONGODB_URI=***: begins and ends with a quote`},
 		{"path in quotes", []string{"EVENT_TIME_FIELD", `'ts'`}, "begins and ends with a quote"},
-		{"avro without a schema", []string{"EVENT_FORMAT", "avro"}, "set EVENT_SCHEMA_FILE to the path of its file"},
+		{"avro without a schema", []string{"EVENT_FORMAT", "avro"}, "or EVENT_SCHEMA_FILE to the path of the file of the only one"},
 		{"no schema", []string{"EVENT_FORMAT", "avro", "EVENT_SCHEMA", "{}"}, "EVENT_SCHEMA: it is no Avro schema"},
 		{"schema of no record", []string{"EVENT_FORMAT", "avro", "EVENT_SCHEMA", `{"type":"long"}`}, "the schema is no record"},
 		{"exact time of avro", []string{"EVENT_FORMAT", "avro", "EVENT_SCHEMA", `{"type":"map","values":"long"}`, "EVENT_TIME_EXACT", "ns"}, "dates of milliseconds"},
