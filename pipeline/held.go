@@ -21,7 +21,7 @@ type held struct {
 	lookups      []bucketer.Lookup // under way, or to be made again
 	// losing is what the log lost before it was read, and is not noted yet. Nil means nothing.
 	losing *claim.Lost
-	// needed is the schema that the next record names; nil: it is known.
+	// needed is the schema that the next record names. Nil means that it is known.
 	needed *neededSchema
 	// rejected are measurements that MongoDB refused, whose records must be read again for their letters.
 	rejected     []bucketer.Rejected

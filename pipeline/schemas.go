@@ -38,27 +38,18 @@ type SchemaAnswer struct {
 // neededSchema is the schema that the next record names, and that the decoder does not know.
 type neededSchema struct {
 	id        measurement.SchemaID
+	from      Instant // when it was asked for first. Zero means that it was not.
 	isUnknown bool    // the registry said that it does not have it
 	since     Instant // when it said that first
 }
 
-// badSchema is an answer that makes letters, until it is asked for again.
-type badSchema struct {
-	schema measurement.Schema
-	until  Instant
-}
-
 // advanceSchema asks for the schema that the next record names. Nothing is read before it is there.
 func (w *Worker) advanceSchema(m Moment, actions []Action) []Action {
-	if w.needed == nil || !w.mayRead() || w.busy.schema {
+	if w.needed == nil || !w.mayRead() || w.busy.schema || !w.retry.schema.ready(m.Now) {
 		return actions
 	}
-	if bad, found := w.badSchemas[w.needed.id]; found && m.Now < bad.until {
-		w.learn(bad.schema)
-		return actions
-	}
-	if !w.retry.schema.ready(m.Now) {
-		return actions
+	if w.needed.from == 0 {
+		w.needed.from = m.Now
 	}
 	w.busy.schema = true
 	return append(actions, FetchSchema{w.needed.id})
@@ -104,34 +95,36 @@ func (w *Worker) schemaUnknown(m Moment, knowsTopic bool) {
 	}
 }
 
-// judge remembers an answer that makes letters.
+// judge tells the decoder a schema whose records become letters, and remembers to ask for it again.
 func (w *Worker) judge(m Moment, s measurement.Schema) {
 	if len(w.badSchemas) >= mostBadSchemas {
-		clear(w.badSchemas)
+		w.forgetBadSchemas(m.Now + badSchemaFor)
 	}
-	w.badSchemas[w.needed.id] = badSchema{s, m.Now + badSchemaFor}
+	w.badSchemas[w.needed.id] = m.Now + badSchemaFor
 	w.learn(s)
+}
+
+// forgetBadSchemas makes the decoder ask again for the schemas whose records become letters only until now.
+func (w *Worker) forgetBadSchemas(now Instant) {
+	for id, until := range w.badSchemas {
+		if now >= until {
+			delete(w.badSchemas, id)
+			w.o.Decoder.Forget(id)
+		}
+	}
 }
 
 // learn tells the decoder the schema that the next record names.
 func (w *Worker) learn(s measurement.Schema) {
 	w.o.Decoder.Learn(w.needed.id, s)
-	if s.Reason != "" {
-		id := w.needed.id
-		w.unlearn = &id // it may be another one later
-	}
 	w.needed = nil
 }
 
 // needs reports whether a record names a schema that must be asked for first.
 func (w *Worker) needs(err error) bool {
 	need, is := errors.AsType[*measurement.NeedSchema](err)
-	switch {
-	case is:
+	if is {
 		w.needed = &neededSchema{id: need.ID}
-	case w.unlearn != nil:
-		w.o.Decoder.Forget(*w.unlearn)
-		w.unlearn = nil
 	}
 	return is
 }

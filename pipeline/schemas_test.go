@@ -91,18 +91,15 @@ func TestUnknownSchemaIsALetterOrStops(t *testing.T) {
 			continue
 		}
 		expect[Fetch](t, actions)
-		absent[FetchSchema](t, give(w, m, 0, 7)) // the letter is made
-		actions = give(w, m, 1, 7)               // and of the next record the same is known
-		absent[FetchSchema](t, actions)
-		expect[Fetch](t, actions)
-		give(w, m, 1, 7)
-		if w.letters.empty() || w.ledger.next != 2 {
+		absent[FetchSchema](t, give(w, m, 0, 7, 7, 7)) // and of the next records the same is known
+		if w.letters.empty() || w.ledger.next != 3 {
 			t.Errorf("%d letters, read up to %d", len(w.letters.waiting), w.ledger.next)
 		}
-		give(w, m, 2, 7)
-		give(w, m, 2, 7)
 		m.Now += badSchemaFor + time.Second
 		expect[FetchSchema](t, give(w, m, 3, 7))
+		if m.Now += time.Second; w.Status(m.Now).SchemaWait != time.Second || w.Status(m.Now).Paused == "" {
+			t.Errorf("waits for %v, paused: %q", w.Status(m.Now).SchemaWait, w.Status(m.Now).Paused)
+		}
 	}
 }
 

@@ -74,6 +74,7 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 	}
 	w.succeeded(&w.retry.fetch, Kafka)
 	w.signs.sawEnd(m.Now, e.Batch.End, e.Batch.High)
+	w.forgetBadSchemas(m.Now)
 	if !w.takeAll(e.Batch.Records) {
 		return
 	}

@@ -28,9 +28,8 @@ type Worker struct {
 
 	held
 
-	// badSchemas are answers of the registry that make letters. Unlearn is the one that the decoder knows.
-	badSchemas map[measurement.SchemaID]badSchema
-	unlearn    *measurement.SchemaID
+	// badSchemas are schemas whose records become letters, and until when they are not asked for again.
+	badSchemas map[measurement.SchemaID]Instant
 
 	// poison are measurements whose insertion made the program panic; poisoned counts those and records that could not be
 	// decoded for the same reason.
@@ -98,7 +97,7 @@ func NewWorker(o Options) *Worker {
 		metrics: o.Metrics.of(o.Partition),
 		log:     o.Log.With("topic", o.Partition.Topic, "partition", o.Partition.Number),
 		held:    nothing,
-		poison:  map[timeseries.Position]struct{}{}, badSchemas: map[measurement.SchemaID]badSchema{},
+		poison:  map[timeseries.Position]struct{}{}, badSchemas: map[measurement.SchemaID]Instant{},
 		pace:  pace{bound: o.Send, target: o.Grace / 8},
 		signs: noSigns,
 		past:  past{compactBytes: o.CompactBytes},

@@ -36,8 +36,8 @@ const closingTimeout = 2 * time.Second
 // Connections are both ends, connected and set up.
 type Connections struct {
 	Kafka *kafka.Client
-	// Schemas is the schema registry; nil: there is none.
-	Schemas  pipeline.Schemas
+	// Schemas is the schema registry. Nil means that there is none.
+	Schemas  Schemas
 	Letters  *dlq.Producer // nil: DLQ_TOPIC is empty
 	Database *sink.Database
 	// Config are the settings, with the topics that are read: those that KAFKA_TOPICS names, and those that its patterns matched at Open.
@@ -87,7 +87,7 @@ func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, re
 		return err
 	}
 	var err error
-	if n.Schemas, err = Registry(c); err != nil {
+	if n.Schemas, err = Registry(c, reg); err != nil {
 		return err
 	}
 	n.Config = c

@@ -9,11 +9,17 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"waterwheel/config"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/schemas"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
 )
+
+// Schemas is a schema registry.
+type Schemas = pipeline.Schemas
 
 // registry asks a schema registry for workers.
 type registry struct{ *schemas.Client }
@@ -24,8 +30,9 @@ func (r registry) Schema(ctx context.Context, topic string, id measurement.Schem
 	return pipeline.SchemaAnswer(a), err
 }
 
-// Registry is the schema registry of the settings. It asks nothing yet. Nil means that there is none.
-func Registry(c config.Config) (pipeline.Schemas, error) {
+// Registry is the schema registry of the settings. It asks nothing yet. Nil means that there is none. Its metrics are registered where
+// reg is not nil.
+func Registry(c config.Config, reg prometheus.Registerer) (Schemas, error) {
 	r := c.Registry
 	if len(r.URLs) == 0 {
 		return nil, nil
@@ -49,6 +56,9 @@ func Registry(c config.Config) (pipeline.Schemas, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = security
 	o := schemas.Options{URLs: r.URLs, Username: r.Username, Timeout: r.Timeout, Client: &http.Client{Transport: transport}}
+	if reg != nil {
+		o.Metrics = schemas.NewMetrics(reg)
+	}
 	if r.Password != "" {
 		o.Password = func() string { return r.Password.Reveal() }
 	}
@@ -56,4 +66,44 @@ func Registry(c config.Config) (pipeline.Schemas, error) {
 		o.Token = func() string { return r.Token.Reveal() }
 	}
 	return registry{schemas.New(o)}, nil
+}
+
+// Asking makes decoders ask a registry for the schemas that records name, for commands, which may wait. The first error of the registry is
+// the answer to all later questions, so that a command does not wait at each record.
+func Asking(ctx context.Context, from Schemas, o *measurement.Options) {
+	if from == nil {
+		return
+	}
+	var failed error
+	o.Ask = func(id measurement.SchemaID) (measurement.Schema, error) {
+		if failed != nil {
+			return measurement.Schema{}, failed
+		}
+		a, err := from.Schema(ctx, "", id)
+		if err != nil {
+			failed = fmt.Errorf("asking the schema registry: %w", err)
+		}
+		if a.Unknown {
+			a.Schema = measurement.Schema{Reason: measurement.UnknownSchema, Detail: "the registry has none of this id"}
+		}
+		return a.Schema, failed
+	}
+}
+
+// NewAskingDecoder is NewDecoder for commands: the decoder asks the registry.
+func NewAskingDecoder(ctx context.Context, c config.Config, from Schemas) (*measurement.Decoder, timeseries.Options, error) {
+	definition, err := collection(c).Normalize()
+	if err != nil {
+		return nil, definition, fmt.Errorf("defining the time series: %w", err)
+	}
+	o := Decoding(c, definition)
+	Asking(ctx, from, &o)
+	decoder, err := measurement.New(o)
+	return decoder, definition, err
+}
+
+// TryRegistry asks the registry for a schema that no registry has: the answer shows that it is one, and takes this user's questions.
+func TryRegistry(ctx context.Context, from Schemas) error {
+	_, err := from.Schema(ctx, "", measurement.SchemaID{})
+	return err
 }

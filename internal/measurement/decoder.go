@@ -137,8 +137,8 @@ func (d *Decoder) Tombstones() int { return d.tombstones }
 
 // Decode returns the measurements of a record: one for an object, one for each element of an array or of a list that is taken
 // apart, none for a tombstone, for an object whose root is null and for what is skipped. The error, a *DecodeError, is of
-// the record as a whole; or it is a *NeedSchema. The results and all they refer to are valid until the next Decode; so long the record's bytes must not
-// change.
+// the record as a whole; or it is a *NeedSchema. The results and all they refer to are valid until the next Decode; so long the
+// record's bytes must not change.
 func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	if r.Value == nil {
 		d.skipped, d.unfolded, d.tombstones = 0, 0, 1

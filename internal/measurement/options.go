@@ -115,6 +115,9 @@ type Options struct {
 	// Schema is the Avro schema that events are written by, as JSON. Empty: each record names its own, which the decoder is told by
 	// Learn; Framing is then Confluent.
 	Schema string
+	// Ask, where it is set, is asked for schemas that the decoder was not told, and may take its time. Nil means that a record whose
+	// schema is not known is a *NeedSchema.
+	Ask func(SchemaID) (Schema, error)
 	// Decimals says what becomes of Avro's decimals; default AsDecimals.
 	Decimals Decimals
 	// Compression of the records' values; default NoCompression.

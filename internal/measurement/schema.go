@@ -33,10 +33,22 @@ func (id SchemaID) String() string {
 }
 
 // NeedSchema is the error of a record whose schema the decoder does not know. After Learn the record can be decoded again.
-type NeedSchema struct{ ID SchemaID }
+type NeedSchema struct {
+	ID SchemaID
+	// Cause is the error of Ask. Nil means that it was not asked.
+	Cause error
+}
 
 // Error says which schema is missing.
-func (e *NeedSchema) Error() string { return "the schema " + e.ID.String() + " is not known yet" }
+func (e *NeedSchema) Error() string {
+	if e.Cause != nil {
+		return "the schema " + e.ID.String() + " cannot be known now: " + e.Cause.Error()
+	}
+	return "the schema " + e.ID.String() + " is not known yet"
+}
+
+// Unwrap is the cause.
+func (e *NeedSchema) Unwrap() error { return e.Cause }
 
 // Schema is what a registry has under an id.
 type Schema struct {
@@ -82,8 +94,16 @@ func (d *Decoder) chooseSchema() *DecodeError {
 		return err
 	}
 	known := d.schemas[id]
+	var cause error
+	if known == nil && d.options.Ask != nil {
+		var s Schema
+		if s, cause = d.options.Ask(id); cause == nil {
+			d.Learn(id, s)
+			known = d.schemas[id]
+		}
+	}
 	if known == nil {
-		d.need = &NeedSchema{id}
+		d.need = &NeedSchema{id, cause}
 		return newError(UnknownSchema, "", "%v", d.need)
 	}
 	if known.wrong != nil {

@@ -42,8 +42,9 @@ func (c *cache) knows(topic string) bool {
 	return c.topics[topic]
 }
 
-// keep keeps a schema. Those that were kept before are dropped where there is no room: they are asked for again.
-func (c *cache) keep(topic string, id measurement.SchemaID, s measurement.Schema) {
+// keep keeps a schema, and returns how many it keeps. Those that were kept before are dropped where there is no room: they are asked for
+// again.
+func (c *cache) keep(topic string, id measurement.SchemaID, s measurement.Schema) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.topics[topic] = true
@@ -55,6 +56,7 @@ func (c *cache) keep(topic string, id measurement.SchemaID, s measurement.Schema
 	if _, found := c.schemas[id]; !found {
 		c.schemas[id], c.bytes = s, c.bytes+size
 	}
+	return len(c.schemas)
 }
 
 func sizeOf(s *measurement.Schema) int {

@@ -44,6 +44,8 @@ type Options struct {
 	Client *http.Client
 	// Timeout bounds one question. Zero means DefaultTimeout.
 	Timeout time.Duration
+	// Metrics count the requests. Nil means that nobody does.
+	Metrics *Metrics
 }
 
 // Client asks a registry. Its methods are safe for concurrent use.
@@ -99,7 +101,7 @@ func (c *Client) Schema(ctx context.Context, topic string, id measurement.Schema
 		return Answer{}, err
 	}
 	if s.Reason == "" {
-		c.cache.keep(topic, id, s)
+		c.o.Metrics.keeps(c.cache.keep(topic, id, s))
 	}
 	return Answer{Schema: s, KnowsTopic: true}, nil
 }
@@ -191,6 +193,7 @@ func (c *Client) get(ctx context.Context, path string) (answer, error) {
 	for i := range c.o.URLs {
 		at := (first + i) % len(c.o.URLs)
 		a, err := c.getFrom(ctx, c.o.URLs[at], path)
+		c.o.Metrics.asked(a, err)
 		if err == nil {
 			c.first.Store(int64(at))
 			return a, nil

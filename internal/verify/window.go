@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 )
@@ -91,7 +92,10 @@ func (w *window) readLog(ctx context.Context) error {
 	parts, read := int64(0), w.end // the first offset that was read
 	first, err := w.Log.Scan(ctx, w.rng.partition(), w.start, w.end, func(r *record.Record) error {
 		read = min(read, r.Offset)
-		n := w.take(r)
+		n, err := w.take(r)
+		if err != nil {
+			return err
+		}
 		if w.found.Records++; w.found.Records%progressEvery == 0 {
 			w.progress("reading records", r.Offset+1)
 		}
@@ -113,17 +117,20 @@ func (w *window) readLog(ctx context.Context) error {
 	return nil
 }
 
-// take notes what a record holds, and returns how many measurements.
-func (w *window) take(r *record.Record) int {
+// take notes what a record holds, and returns how many measurements. The error says that this cannot be known now.
+func (w *window) take(r *record.Record) (int, error) {
 	if r.Value == nil {
 		w.found.Tombstones++
 		w.empty.add(timeseries.Position{Offset: r.Offset})
-		return 0
+		return 0, nil
 	}
 	results, err := w.Decoder.TryDecode(*r)
+	if _, unknown := errors.AsType[*measurement.NeedSchema](err); unknown {
+		return 0, fmt.Errorf("decoding the record at offset %d: %w", r.Offset, err)
+	}
 	if err != nil {
 		w.bad.add(timeseries.Position{Offset: r.Offset})
-		return 0
+		return 0, nil
 	}
 	if len(results) == 0 { // its root is null, or all of it is skipped
 		w.found.Tombstones++
@@ -143,7 +150,7 @@ func (w *window) take(r *record.Record) int {
 			w.contents.add(m.Position, w.hash.sum(m.Time, m.Meta, m.Elements))
 		}
 	}
-	return len(results)
+	return len(results), nil
 }
 
 // readBuckets learns from the buckets and segments which positions are stored.
