@@ -30,8 +30,8 @@ func (o ports) Open(source timeseries.Source) (pipeline.Log, pipeline.Store) {
 // Letters implements pipeline.Ports.
 func (o ports) Letters(string) pipeline.Letters { return o }
 
-// Schemas implements pipeline.Ports. No record of the simulation names a schema.
-func (o ports) Schemas() pipeline.Schemas { return nil }
+// Schemas implements pipeline.Ports.
+func (o ports) Schemas() pipeline.Schemas { return o }
 
 // TopicID implements pipeline.Ports.
 func (o ports) TopicID(ctx context.Context, _ string) (id [16]byte, err error) {
