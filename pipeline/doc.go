@@ -27,11 +27,11 @@
 //	StoredLoaded       storedLoaded      claiming.go    Fetch, ReadSegments, NoteLost
 //	Fetched            fetched           stream.go      Fetch, LoadStored, FindBuckets, ProduceLetters, FetchSchema
 //	BucketsFound       bucketsFound      lookups.go     FindBuckets
-//	Ticked             advance           worker.go      SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim
+//	Ticked             advance           worker.go      SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim, FetchSchema
 //	WritesSent         writesSent        flush.go       SendWrites, LoadStored, Fetch, ReadRecord
 //	WritesResolved     writesResolved    flush.go       SendWrites
 //	PositionsAsked     positionsAsked    flush.go       FindBuckets, SendWrites
-//	SchemaFetched      schemaFetched     schemas.go     Fetch, FetchSchema
+//	SchemaFetched      schemaFetched     schemas.go     Fetch
 //	RecordRead         recordRead        refused.go     ProduceLetters
 //	LettersProduced    lettersProduced   letters.go     ProduceLetters, Fetch
 //	BoundsAsked        boundsAsked       question.go    Open, NoteLost
