@@ -122,7 +122,7 @@ func (w *Worker) learn(s measurement.Schema) {
 
 // needs reports whether a record names a schema that must be asked for first.
 func (w *Worker) needs(err error) bool {
-	need, is := errors.AsType[*measurement.NeedSchema](err)
+	need, is := errors.AsType[*measurement.NeedSchemaError](err)
 	if is {
 		w.needed = &neededSchema{id: need.ID}
 	}

@@ -111,7 +111,7 @@ func TestSchemaOfForgottenRecordsIsNotLearned(t *testing.T) {
 	w.Handle(m, Dropped{})
 	w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: 1}, Answer: SchemaAnswer{Schema: measurement.Schema{Text: registrySchema}}})
 	r := framed(0, 1)
-	if _, err := w.o.Decoder.Decode(r); !errors.As(err, new(*measurement.NeedSchema)) {
+	if _, err := w.o.Decoder.Decode(r); !errors.As(err, new(*measurement.NeedSchemaError)) {
 		t.Errorf("it was learned: %v", err)
 	}
 }

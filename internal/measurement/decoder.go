@@ -37,7 +37,7 @@ type Decoder struct {
 	avroRoot *avroType
 	// schemas are those of a registry that the decoder was told; nil: all events have one schema.
 	schemas map[SchemaID]*avroSchema
-	need    *NeedSchema // of the record
+	need    *NeedSchemaError // of the record
 	// avroPlan is nil where events in Avro are stored otherwise than it does.
 	avroPlan *avroPlan
 	// quickPoints means that readPointQuickly may be tried.
@@ -137,7 +137,7 @@ func (d *Decoder) Tombstones() int { return d.tombstones }
 
 // Decode returns the measurements of a record: one for an object, one for each element of an array or of a list that is taken
 // apart, none for a tombstone, for an object whose root is null and for what is skipped. The error, a *DecodeError, is of
-// the record as a whole; or it is a *NeedSchema. The results and all they refer to are valid until the next Decode; so long the
+// the record as a whole; or it is a *NeedSchemaError. The results and all they refer to are valid until the next Decode; so long the
 // record's bytes must not change.
 func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	if r.Value == nil {

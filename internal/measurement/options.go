@@ -116,7 +116,7 @@ type Options struct {
 	// Learn; Framing is then Confluent.
 	Schema string
 	// Ask, where it is set, is asked for schemas that the decoder was not told, and may take its time. Nil means that a record whose
-	// schema is not known is a *NeedSchema.
+	// schema is not known is a *NeedSchemaError.
 	Ask func(SchemaID) (Schema, error)
 	// Decimals says what becomes of Avro's decimals; default AsDecimals.
 	Decimals Decimals

@@ -32,15 +32,15 @@ func (id SchemaID) String() string {
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
-// NeedSchema is the error of a record whose schema the decoder does not know. After Learn the record can be decoded again.
-type NeedSchema struct {
+// NeedSchemaError is the error of a record whose schema the decoder does not know. After Learn the record can be decoded again.
+type NeedSchemaError struct {
 	ID SchemaID
 	// Cause is the error of Ask. Nil means that it was not asked.
 	Cause error
 }
 
 // Error says which schema is missing.
-func (e *NeedSchema) Error() string {
+func (e *NeedSchemaError) Error() string {
 	if e.Cause != nil {
 		return "the schema " + e.ID.String() + " cannot be known now: " + e.Cause.Error()
 	}
@@ -48,7 +48,7 @@ func (e *NeedSchema) Error() string {
 }
 
 // Unwrap is the cause.
-func (e *NeedSchema) Unwrap() error { return e.Cause }
+func (e *NeedSchemaError) Unwrap() error { return e.Cause }
 
 // Schema is what a registry has under an id.
 type Schema struct {
@@ -103,7 +103,7 @@ func (d *Decoder) chooseSchema() *DecodeError {
 		}
 	}
 	if known == nil {
-		d.need = &NeedSchema{id, cause}
+		d.need = &NeedSchemaError{id, cause}
 		return newError(UnknownSchema, "", "%v", d.need)
 	}
 	if known.wrong != nil {

@@ -29,7 +29,7 @@ func TestSchemasAreNeededAndLearned(t *testing.T) {
 			r.Headers = record.EncodeHeaders([]record.Header{{Key: schemaHeader, Value: []byte("old")}, {Key: schemaHeader, Value: []byte(test.header)}})
 		}
 		_, err := d.Decode(r)
-		need, is := errors.AsType[*NeedSchema](err)
+		need, is := errors.AsType[*NeedSchemaError](err)
 		if !is || need.ID.String() != test.id {
 			t.Fatalf("%v, want schema %s", err, test.id)
 		}
@@ -49,7 +49,7 @@ func TestSchemasAreNeededAndLearned(t *testing.T) {
 			t.Errorf("a schema of no record: %v", err)
 		}
 		d.Forget(need.ID)
-		if _, err := d.Decode(r); !errors.As(err, new(*NeedSchema)) {
+		if _, err := d.Decode(r); !errors.As(err, new(*NeedSchemaError)) {
 			t.Errorf("after it was forgotten: %v", err)
 		}
 	}

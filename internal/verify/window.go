@@ -29,6 +29,8 @@ type window struct {
 	// What the log says: valid measurements, those of them that may have expired, bad records and elements, and the offsets of
 	// records without any.
 	valid, old, bad, empty *set
+	// undecided is why it cannot be known now what a record holds. Nil means that it can.
+	undecided error
 	// What buckets and segments list, and what they seem to list more than once; again: of what that is not sure.
 	stored, twice *set
 	again         *set
@@ -92,9 +94,9 @@ func (w *window) readLog(ctx context.Context) error {
 	parts, read := int64(0), w.end // the first offset that was read
 	first, err := w.Log.Scan(ctx, w.rng.partition(), w.start, w.end, func(r *record.Record) error {
 		read = min(read, r.Offset)
-		n, err := w.take(r)
-		if err != nil {
-			return err
+		n := w.take(r)
+		if w.undecided != nil {
+			return w.undecided
 		}
 		if w.found.Records++; w.found.Records%progressEvery == 0 {
 			w.progress("reading records", r.Offset+1)
@@ -117,20 +119,21 @@ func (w *window) readLog(ctx context.Context) error {
 	return nil
 }
 
-// take notes what a record holds, and returns how many measurements. The error says that this cannot be known now.
-func (w *window) take(r *record.Record) (int, error) {
+// take notes what a record holds, and returns how many measurements.
+func (w *window) take(r *record.Record) int {
 	if r.Value == nil {
 		w.found.Tombstones++
 		w.empty.add(timeseries.Position{Offset: r.Offset})
-		return 0, nil
+		return 0
 	}
 	results, err := w.Decoder.TryDecode(*r)
-	if _, unknown := errors.AsType[*measurement.NeedSchema](err); unknown {
-		return 0, fmt.Errorf("decoding the record at offset %d: %w", r.Offset, err)
+	if _, unknown := errors.AsType[*measurement.NeedSchemaError](err); unknown {
+		w.undecided = fmt.Errorf("decoding the record at offset %d: %w", r.Offset, err)
+		return 0
 	}
 	if err != nil {
 		w.bad.add(timeseries.Position{Offset: r.Offset})
-		return 0, nil
+		return 0
 	}
 	if len(results) == 0 { // its root is null, or all of it is skipped
 		w.found.Tombstones++
@@ -150,7 +153,7 @@ func (w *window) take(r *record.Record) (int, error) {
 			w.contents.add(m.Position, w.hash.sum(m.Time, m.Meta, m.Elements))
 		}
 	}
-	return len(results), nil
+	return len(results)
 }
 
 // readBuckets learns from the buckets and segments which positions are stored.
