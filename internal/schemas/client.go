@@ -186,13 +186,14 @@ func (w *walk) take(ctx context.Context, a answer, depth int) error {
 	return nil
 }
 
-// get asks the servers one after the other, the one that answered last first.
+// get asks the servers one after the other, the one that answered last first. Each has its share of the time that is left, so that one
+// that does not answer leaves some to the next.
 func (c *Client) get(ctx context.Context, path string) (answer, error) {
 	var failed []error
 	first := int(c.first.Load())
 	for i := range c.o.URLs {
 		at := (first + i) % len(c.o.URLs)
-		a, err := c.getFrom(ctx, c.o.URLs[at], path)
+		a, err := c.getWithin(ctx, len(c.o.URLs)-i, c.o.URLs[at], path)
 		c.o.Metrics.asked(a, err)
 		if err == nil {
 			c.first.Store(int64(at))
@@ -203,6 +204,16 @@ func (c *Client) get(ctx context.Context, path string) (answer, error) {
 		}
 	}
 	return answer{}, errors.Join(failed...)
+}
+
+// getWithin makes one request in one of so many equal shares of the time that is left.
+func (c *Client) getWithin(ctx context.Context, shares int, base, path string) (answer, error) {
+	if deadline, bounded := ctx.Deadline(); bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(shares))
+		defer cancel()
+	}
+	return c.getFrom(ctx, base, path)
 }
 
 // getFrom makes one request. An answer that is none of the registry's is an error: a proxy may have sent it.

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"waterwheel/internal/measurement"
 )
@@ -93,6 +94,13 @@ func TestAnswersThatMeanAnOutage(t *testing.T) {
 	}
 	if c.first.Load() != 1 {
 		t.Error("the server that answers is not asked first")
+	}
+	stopped := make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-stopped }))
+	defer hanging.Close()
+	defer close(stopped)
+	if a, err := New(Options{URLs: []string{hanging.URL, there.URL}, Timeout: time.Second}).Schema(t.Context(), "t", number(1)); err != nil || a.Schema.Text != `"int"` {
+		t.Errorf("beside a server that does not answer: %+v %v", a, err)
 	}
 	if _, err := New(Options{URLs: []string{away.URL}}).Schema(t.Context(), "t", number(1)); err == nil {
 		t.Error("a server that is away answers")
