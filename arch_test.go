@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 	"internal/timeseries":         {"internal/timeseries/rawbson"},                                                                         // what a bucket is
 	"internal/timeseries/rawbson": {},                                                                                                      // BSON in place
 	"internal/measurement":        {"internal/timeseries", "internal/timeseries/rawbson", "internal/record", "internal/words"},             // bytes to measurements
+	"internal/schemas":            {"internal/measurement"},                                                                                // schemas of a registry
 	"internal/rollup":             {"internal/timeseries", "internal/timeseries/rawbson", "internal/words"},                                // totals by window
 	"bucketer":                    {"internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "internal/record"},       // the bucket catalog
 	"internal/kafka":              {"internal/kafka/recordbatch", "internal/kafka/wire", "internal/record"},                                // the client: what Kafka is asked
@@ -68,7 +69,7 @@ var mayImport = map[string][]string{
 		"reader", "internal/check", "internal/verify", "internal/words", "internal/rollup", "internal/keeper",
 	},
 	// Settings to options, and both ends, opened.
-	"internal/connect":  {"config", "internal/timeseries", "internal/rollup", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "sink", "dlq", "pipeline"},
+	"internal/connect":  {"config", "internal/timeseries", "internal/rollup", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/schemas", "sink", "dlq", "pipeline"},
 	"internal/cli/text": {},
 	"internal/web":      {},                    // servers of HTTP
 	"internal/cli/rows": {"internal/cli/text"}, // measurements as tables, CSV, JSON

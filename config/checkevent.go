@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"strings"
 
 	"waterwheel/internal/measurement"
@@ -25,6 +26,7 @@ func (k *checker) events() {
 		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=%s: the frame of a schema registry is for JSON", e.Format)
 	}
 	k.avro()
+	k.registry()
 	if k.good("EVENT_FORMAT", "EVENT_LIST") && len(e.List) > 0 && !measurement.HasLists(measurement.Format(e.Format)) {
 		k.fail("EVENT_LIST", strings.Join(e.List, ","), "is not read with EVENT_FORMAT=%s: its events have no lists", e.Format)
 	}
@@ -37,14 +39,36 @@ func (k *checker) avro() {
 		return
 	}
 	switch {
-	case e.Schema == "":
-		k.fail("EVENT_FORMAT", e.Format, "needs the schema that events are written by: set EVENT_SCHEMA_FILE to the path of its file")
+	case e.Schema == "" && len(k.Registry.URLs) == 0:
+		k.fail("EVENT_FORMAT", e.Format, "needs the schemas that events are written by: set SCHEMA_REGISTRY_URL to the registry that has them, or EVENT_SCHEMA_FILE to the path of the file of the only one")
+	case (e.Schema == "") != (e.Framing == "confluent"):
+		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=avro: events behind a registry's frame need SCHEMA_REGISTRY_URL and no EVENT_SCHEMA, others have none")
 	case e.TimeExact != "":
 		k.fail("EVENT_TIME_EXACT", e.TimeExact, "is not filled with EVENT_FORMAT=avro, whose times become dates of milliseconds: unset it")
-	default:
+	case e.Schema != "":
 		if err := measurement.CheckSchema(e.Schema); err != nil {
 			k.fail("EVENT_SCHEMA", "", "%v", err)
 		}
+	}
+}
+
+// registry checks how the schema registry is reached.
+func (k *checker) registry() {
+	r := k.Registry
+	for _, text := range r.URLs {
+		u, err := url.Parse(text)
+		switch {
+		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+			k.fail("SCHEMA_REGISTRY_URL", "", "one is no address of a server: write http://host:8081 or https://host")
+		case u.User != nil:
+			k.fail("SCHEMA_REGISTRY_URL", "", "one holds a user: write it into SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD")
+		}
+	}
+	if r.Token != "" && r.Username != "" {
+		k.fail("SCHEMA_REGISTRY_TOKEN", r.Token, "and SCHEMA_REGISTRY_USERNAME both authenticate: set one of them")
+	}
+	if (r.TLSCertFile == "") != (r.TLSKeyFile == "") {
+		k.fail("SCHEMA_REGISTRY_TLS_CERT_FILE", r.TLSCertFile, "and SCHEMA_REGISTRY_TLS_KEY_FILE belong together: set both or none")
 	}
 }
 

@@ -25,6 +25,7 @@ type Config struct {
 	Kafka    Kafka    `title:"Kafka"`
 	Security Security `title:"Security of Kafka connections"`
 	Event    Event    `title:"Events"`
+	Registry Registry `title:"Schema registry"`
 	MongoDB  MongoDB  `title:"MongoDB"`
 	Bucket   Bucket   `title:"Buckets"`
 	Flush    Flush    `title:"Flushes and commits"`
@@ -81,11 +82,11 @@ type Security struct {
 
 // Event says how records become measurements.
 type Event struct {
-	Format      string            `env:"EVENT_FORMAT,default=json" oneof:"json,extjson,bson,influx,otlp,otlp_json,avro" doc:"json, extjson (relaxed or canonical Extended JSON), bson, influx (lines of InfluxDB's line protocol, as Telegraf's Kafka output writes by default; EVENT_TIME_FIELD, EVENT_META_FIELDS and EVENT_FIELDS are then timestamp, name,tags and fields unless set), otlp or otlp_json (requests of OpenTelemetry's protocol with metrics in protobuf or JSON, as the collector's Kafka exporter writes; EVENT_META_FIELDS is then all that identifies a stream unless set), or avro (one record in Avro's binary encoding, without a frame before it, written by the schema in EVENT_SCHEMA). A record holds one object or, not in bson, an array of them, or several of either one after another (NDJSON), or lines, or data points: up to 100 bad elements become letters of their own, with more the record is one letter and nothing of it is stored"`
-	Schema      string            `env:"EVENT_SCHEMA" doc:"with EVENT_FORMAT=avro: the Avro schema that all events are written by, as JSON. EVENT_SCHEMA_FILE is the path of the file with it, as reading.avsc"`
+	Format      string            `env:"EVENT_FORMAT,default=json" oneof:"json,extjson,bson,influx,otlp,otlp_json,avro" doc:"json, extjson (relaxed or canonical Extended JSON), bson, influx (lines of InfluxDB's line protocol, as Telegraf's Kafka output writes by default; EVENT_TIME_FIELD, EVENT_META_FIELDS and EVENT_FIELDS are then timestamp, name,tags and fields unless set), otlp or otlp_json (requests of OpenTelemetry's protocol with metrics in protobuf or JSON, as the collector's Kafka exporter writes; EVENT_META_FIELDS is then all that identifies a stream unless set), or avro (one record in Avro's binary encoding, written by the schema in EVENT_SCHEMA, or by one of SCHEMA_REGISTRY_URL). A record holds one object or, not in bson, an array of them, or several of either one after another (NDJSON), or lines, or data points: up to 100 bad elements become letters of their own, with more the record is one letter and nothing of it is stored"`
+	Schema      string            `env:"EVENT_SCHEMA" doc:"with EVENT_FORMAT=avro: the Avro schema that all events are written by, as JSON. EVENT_SCHEMA_FILE is the path of the file with it, as reading.avsc. Not set: each record names its schema, which SCHEMA_REGISTRY_URL has"`
 	Decimals    string            `env:"EVENT_DECIMALS,default=decimal128" oneof:"decimal128,double" doc:"what Avro's decimals become: decimal128 (exact, up to 34 digits; one with more is a letter) or double (the nearest, to calculate with)"`
 	Compression string            `env:"EVENT_COMPRESSION,default=none" oneof:"none,gzip,zlib,zstd,auto" doc:"how the producer compresses each value by itself, which is not Kafka's compression of batches: none, gzip, zlib, zstd, or auto (gzip, zlib or zstd where the first bytes of a value show it, else none). EVENT_MAX_BYTES bounds a value before and after. Keys are not compressed"`
-	Framing     string            `env:"EVENT_FRAMING,default=none" oneof:"none,confluent,auto" doc:"what stands before the event in a record's value: none, confluent (a zero byte and the four bytes of a schema's id, as Confluent's JSON Schema serializer writes; not with bson), or auto (confluent where the value begins with a zero byte, else none). With confluent and auto the same is taken off a key that has it"`
+	Framing     string            `env:"EVENT_FRAMING,default=none" oneof:"none,confluent,auto" doc:"with avro and without EVENT_SCHEMA it is confluent: the frame, or the header __value_schema_id, names the schema of a record. Else what stands before the event in a record's value: none, confluent (a zero byte and the four bytes of a schema's id, as Confluent's JSON Schema serializer writes; not with bson), or auto (confluent where the value begins with a zero byte, else none). With confluent and auto the same is taken off a key that has it"`
 	Parse       []string          `env:"EVENT_PARSE" doc:"dotted paths to texts that hold JSON, or JSON in base64, comma-separated: each becomes what it holds. A path may lead to what EVENT_LIST takes apart, or into its elements"`
 	List        []string          `env:"EVENT_LIST" doc:"dotted paths to lists of objects, comma-separated. Each object is an event of its own, which inherits all that is beside the lists and that it does not have itself. Lists in these lists are not taken apart"`
 	Skip        []string          `env:"EVENT_SKIP" doc:"conditions, comma-separated; an event that meets one is skipped and counted, and no letter: path (it has a value there), !path (it has none), path=value, path!=value. Null is no value"`
@@ -108,6 +109,20 @@ type Event struct {
 	Nulls       string            `env:"EVENT_NULLS,default=keep" oneof:"keep,drop" doc:"fields that are null: keep (null is stored) or drop (they are left out, also inside of objects). Nulls in arrays and in meta stay"`
 	DottedNames string            `env:"EVENT_DOTTED_NAMES,default=nest" oneof:"nest,reject" doc:"field names with dots: nest (a.b becomes {a: {b}}) or reject"`
 	MaxBytes    Size              `env:"EVENT_MAX_BYTES,default=1MiB" min:"1B" max:"64MiB" doc:"longest record accepted; with EVENT_COMPRESSION also the longest that one unfolds to"`
+}
+
+// Registry says where the schemas of records are.
+type Registry struct {
+	URLs        []string      `env:"SCHEMA_REGISTRY_URL" doc:"addresses of the servers of a schema registry, http:// or https://, comma-separated; the next is asked when one does not answer. It is asked with EVENT_FORMAT=avro where EVENT_SCHEMA is not set"`
+	Username    string        `env:"SCHEMA_REGISTRY_USERNAME" doc:"user of the registry"`
+	Password    Secret        `env:"SCHEMA_REGISTRY_PASSWORD" doc:"password"`
+	Token       Secret        `env:"SCHEMA_REGISTRY_TOKEN" doc:"instead of user and password: a bearer token"`
+	Timeout     time.Duration `env:"SCHEMA_REGISTRY_TIMEOUT,default=5s" min:"100ms" max:"1m" doc:"one question to the registry, with all its requests"`
+	UnknownWait time.Duration `env:"SCHEMA_UNKNOWN_WAIT,default=30s" min:"0s" max:"24h" doc:"how long the registry is asked for a schema that it says it does not have. Then the record is a letter, unknown_schema; a partition stops instead where the registry has given no schema of its topic before"`
+	TLSCAFile   string        `env:"SCHEMA_REGISTRY_TLS_CA_FILE" doc:"PEM file of the authorities to trust instead of the system's"`
+	TLSCertFile string        `env:"SCHEMA_REGISTRY_TLS_CERT_FILE" doc:"PEM file of the client's certificate"`
+	TLSKeyFile  string        `env:"SCHEMA_REGISTRY_TLS_KEY_FILE" doc:"PEM file of the client's key"`
+	TLSInsecure bool          `env:"SCHEMA_REGISTRY_TLS_INSECURE,default=false" doc:"accept any certificate: encrypted, but with whom is not known"`
 }
 
 // MongoDB says where buckets are kept and how the collection is defined.

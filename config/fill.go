@@ -28,6 +28,9 @@ func (c *Config) fillBucketing() {
 
 // fillPaths sets the paths that the format of the events has by itself, where no setting names others.
 func (c *Config) fillPaths(found map[string]bool) {
+	if c.Event.Format == string(measurement.Avro) && c.Event.Schema == "" && !found["EVENT_FRAMING"] {
+		c.Event.Framing = string(measurement.Confluent)
+	}
 	paths, known := measurement.DefaultPaths(measurement.Format(c.Event.Format))
 	if !known {
 		return

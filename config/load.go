@@ -88,7 +88,7 @@ func LoadEvents(lookup func(string) (string, bool), environ []string) (Config, e
 			return true
 		}
 		name = strings.TrimSuffix(name, fileSuffix)
-		return strings.HasPrefix(name, "EVENT_") || strings.HasPrefix(name, "BUCKET_") || strings.HasPrefix(name, "MONGODB_BUCKET_") ||
+		return strings.HasPrefix(name, "EVENT_") || strings.HasPrefix(name, "SCHEMA_") || strings.HasPrefix(name, "BUCKET_") || strings.HasPrefix(name, "MONGODB_BUCKET_") ||
 			slices.Contains([]string{"MONGODB_TIME_FIELD", "MONGODB_META_FIELD", "MONGODB_GRANULARITY"}, name)
 	}
 	var mattering []string

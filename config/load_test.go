@@ -93,6 +93,7 @@ func TestDefaults(t *testing.T) {
 			TimeMin: measurement.At(631152000000), TimeMax: measurement.FromRecord(24 * time.Hour),
 			MetaField: "meta", MetaFrom: "value", Numbers: "json", Nulls: "keep", DottedNames: "nest", MaxBytes: 1 << 20,
 		},
+		Registry: Registry{Timeout: 5 * time.Second, UnknownWait: 30 * time.Second},
 		MongoDB: MongoDB{
 			URI: "mongodb://user:pa55@mongo:27017/metrics", Database: "metrics", Collection: "{topic}", TimeField: "time", MetaField: "meta",
 			Granularity: "seconds", View: "auto", WriteTimeout: 5 * time.Second,

@@ -11,7 +11,7 @@ import (
 // prefixes begin the names that are ours: a variable with one of them that we do not know may be a mistake.
 var prefixes = []string{
 	"KAFKA_", "MONGODB_", "EVENT_", "BUCKET_", "FLUSH_", "COMMIT_", "DLQ_", "HTTP_", "PPROF_", "LOG_", "SERIES_", "MEMORY_",
-	"SHUTDOWN_", "START_", "META_", "SEGMENT", "COMPACT_", "SERVE_", "CONFIG_", "ROLLUP_",
+	"SHUTDOWN_", "START_", "META_", "SEGMENT", "COMPACT_", "SERVE_", "CONFIG_", "ROLLUP_", "SCHEMA_",
 }
 
 // serviceLink matches the variables that Kubernetes and Docker add for a service that happens to be called "kafka" or

@@ -1,5 +1,10 @@
 package config
 
+import (
+	"slices"
+	"strings"
+)
+
 // Warning is a setting that works, and costs something.
 type Warning struct {
 	// Setting is its name and value.
@@ -26,6 +31,18 @@ func (c Config) Warnings() []Warning {
 			"KAFKA_TLS_INSECURE=true", "any certificate is taken: whoever is between here and the brokers can read and change everything" +
 				c.Security.plainPassword(), "put the brokers' authority into KAFKA_TLS_CA_FILE",
 		})
+	}
+	if r := c.Registry; r.Username != "" || r.Token != "" {
+		plain := slices.ContainsFunc(r.URLs, func(u string) bool { return strings.HasPrefix(u, "http://") })
+		switch {
+		case plain:
+			list = append(list, Warning{"SCHEMA_REGISTRY_URL", "the login of the registry crosses the network unencrypted", "use an https:// address"})
+		case r.TLSInsecure:
+			list = append(list, Warning{
+				"SCHEMA_REGISTRY_TLS_INSECURE=true", "any certificate is taken: whoever is between here and the registry can read the login and change schemas",
+				"put the registry's authority into SCHEMA_REGISTRY_TLS_CA_FILE",
+			})
+		}
 	}
 	return list
 }

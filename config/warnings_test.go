@@ -15,6 +15,9 @@ func TestWeakSecurityIsWarnedAbout(t *testing.T) {
 		{append([]string{"KAFKA_SECURITY", "sasl_tls"}, login...), ""},
 		{append([]string{"KAFKA_SECURITY", "sasl_plaintext"}, login...), "KAFKA_SECURITY=sasl_plaintext"},
 		{[]string{"KAFKA_SECURITY", "tls", "KAFKA_TLS_INSECURE", "true"}, "KAFKA_TLS_INSECURE=true"},
+		{[]string{"SCHEMA_REGISTRY_URL", "https://a,http://b", "SCHEMA_REGISTRY_TOKEN", "t"}, "SCHEMA_REGISTRY_URL"},
+		{[]string{"SCHEMA_REGISTRY_URL", "https://a", "SCHEMA_REGISTRY_USERNAME", "u", "SCHEMA_REGISTRY_TLS_INSECURE", "true"}, "SCHEMA_REGISTRY_TLS_INSECURE=true"},
+		{[]string{"SCHEMA_REGISTRY_URL", "http://a"}, ""},
 	} {
 		loaded, err := load(with(c.env...))
 		if err != nil {

@@ -25,12 +25,13 @@
 //	LostNoted          lostNoted         lost.go        SendWrites, LoadStored
 //	Claimed            claimAnswered     claiming.go    LoadStored, Fetch, SendRelease
 //	StoredLoaded       storedLoaded      claiming.go    Fetch, ReadSegments, NoteLost
-//	Fetched            fetched           stream.go      Fetch, LoadStored, FindBuckets, ProduceLetters
+//	Fetched            fetched           stream.go      Fetch, LoadStored, FindBuckets, ProduceLetters, FetchSchema
 //	BucketsFound       bucketsFound      lookups.go     FindBuckets
-//	Ticked             advance           worker.go      SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim
+//	Ticked             advance           worker.go      SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim, FetchSchema
 //	WritesSent         writesSent        flush.go       SendWrites, LoadStored, Fetch, ReadRecord
 //	WritesResolved     writesResolved    flush.go       SendWrites
 //	PositionsAsked     positionsAsked    flush.go       FindBuckets, SendWrites
+//	SchemaFetched      schemaFetched     schemas.go     Fetch
 //	RecordRead         recordRead        refused.go     ProduceLetters
 //	LettersProduced    lettersProduced   letters.go     ProduceLetters, Fetch
 //	BoundsAsked        boundsAsked       question.go    Open, NoteLost
@@ -70,6 +71,7 @@
 //
 //	stream.go         records in, measurements into the catalog
 //	lag.go            whether the reading is behind the log's end
+//	schemas.go        schemas that records name, asked for before the records are taken
 //	question.go       what a failed fetch must find out: the log's bounds, the topic's id
 //	lookups.go        stored buckets looked up, to be gone on with
 //	flush.go          writes, from the cut until each is applied or its measurements are back

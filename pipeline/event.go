@@ -5,6 +5,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 )
@@ -109,6 +110,12 @@ type (
 		Answers []bucketer.Answer
 		Err     error
 	}
+	// SchemaFetched answers FetchSchema.
+	SchemaFetched struct {
+		ID     measurement.SchemaID
+		Answer SchemaAnswer
+		Err    error
+	}
 	// RecordRead answers ReadRecord. The batch begins with the wanted record, if the log still has it.
 	RecordRead struct {
 		Batch record.Batch
@@ -173,6 +180,7 @@ func (WritesSent) event()        {}
 func (WritesResolved) event()    {}
 func (PositionsAsked) event()    {}
 func (BucketsFound) event()      {}
+func (SchemaFetched) event()     {}
 func (RecordRead) event()        {}
 func (LettersProduced) event()   {}
 func (SegmentsRead) event()      {}
@@ -231,6 +239,8 @@ type (
 	AskPositions struct{ Write *bucketer.Write }
 	// FindBuckets looks stored buckets up.
 	FindBuckets struct{ Lookups []bucketer.Lookup }
+	// FetchSchema asks the registry for a schema.
+	FetchSchema struct{ ID measurement.SchemaID }
 	// ReadRecord reads one record again, for its letter.
 	ReadRecord struct{ Offset int64 }
 	// ProduceLetters writes letters to the dead-letter topic.
@@ -276,6 +286,7 @@ func (SendWrites) action()      {}
 func (ResolveWrites) action()   {}
 func (AskPositions) action()    {}
 func (FindBuckets) action()     {}
+func (FetchSchema) action()     {}
 func (ReadRecord) action()      {}
 func (ProduceLetters) action()  {}
 func (ReadSegments) action()    {}

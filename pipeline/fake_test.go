@@ -320,6 +320,8 @@ func (p fakePorts) Open(source timeseries.Source) (Log, Store) {
 // Letters implements Ports.
 func (p fakePorts) Letters(string) Letters { return nil }
 
+func (p fakePorts) Schemas() Schemas { return nil }
+
 // TopicID implements Ports.
 func (p fakePorts) TopicID(context.Context, string) ([16]byte, error) { return thisTopic, nil }
 

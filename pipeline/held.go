@@ -21,6 +21,8 @@ type held struct {
 	lookups      []bucketer.Lookup // under way, or to be made again
 	// losing is what the log lost before it was read, and is not noted yet. Nil means nothing.
 	losing *claim.Lost
+	// needed is the schema that the next record names. Nil means that it is known.
+	needed *neededSchema
 	// rejected are measurements that MongoDB refused, whose records must be read again for their letters.
 	rejected     []bucketer.Rejected
 	pendingSince Instant        // when the oldest pending measurement came. Zero means none.
@@ -35,14 +37,14 @@ func (w *Worker) drop() {
 	w.countBuckets()
 	w.held = nothing
 	w.signs.ages, w.signs.newest, w.signs.last = ages{}, 0, 0
-	w.giveUp(DeadLetters)
+	w.giveUp(DeadLetters, Registry)
 }
 
 // forget drops the state of a partition that belongs to another process now. It is called between terms only.
 func (w *Worker) forget() {
 	w.drop()
 	w.signs = noSigns
-	w.giveUp(MongoDB, Kafka, DeadLetters)
+	w.giveUp(MongoDB, Kafka, DeadLetters, Registry)
 }
 
 // countBuckets brings the metrics up to what the catalog has done.

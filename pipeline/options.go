@@ -51,6 +51,8 @@ type Options struct {
 	Decoder   *measurement.Decoder
 	// OutOfRange says what to do about an offset beyond the log's end.
 	OutOfRange claim.OutOfRange
+	// SchemaUnknownWait is how long the registry is asked for a schema that it says it does not have. Zero means the default.
+	SchemaUnknownWait time.Duration
 	// StopOnBad: there is no dead-letter topic, a bad record stops the partition.
 	StopOnBad bool
 	// FlushInterval bounds how long a measurement waits for its write, FlushBytes and FlushCount how much may wait.

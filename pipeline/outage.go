@@ -16,14 +16,17 @@ const (
 	MongoDB Dependency = iota
 	Kafka
 	DeadLetters
+	Registry
 	Dependencies // how many there are
 )
 
 // String is its label in metrics.
-func (s Dependency) String() string { return [...]string{"mongodb", "kafka", "dlq"}[s] }
+func (s Dependency) String() string { return [...]string{"mongodb", "kafka", "dlq", "registry"}[s] }
 
 // Name is what people call it.
-func (s Dependency) Name() string { return [...]string{"MongoDB", "Kafka", "the dead-letter topic"}[s] }
+func (s Dependency) Name() string {
+	return [...]string{"MongoDB", "Kafka", "the dead-letter topic", "the schema registry"}[s]
+}
 
 // doing is what an attempt is for.
 type doing uint8
@@ -44,6 +47,7 @@ const (
 	compactingSegments
 	notingLosses
 	writingLetters
+	readingSchema
 	doings // how many there are
 )
 
@@ -52,7 +56,7 @@ func (d doing) String() string {
 	return [...]string{
 		"reading the claim", "claiming the partition", "reading the stored positions", "releasing the claim", "writing buckets",
 		"reading writes back", "asking for stored positions", "looking buckets up", "fetching", "asking the log's bounds",
-		"asking the topic's id", "reading segments", "compacting segments", "noting lost records", "writing letters",
+		"asking the topic's id", "reading segments", "compacting segments", "noting lost records", "writing letters", "reading a schema",
 	}[d]
 }
 

@@ -90,6 +90,9 @@ func (h *hands) perform(ctx context.Context, action Action) Event {
 	case ReadRecord:
 		batch, err := h.fetch(ctx, a.Offset)
 		return RecordRead{batch, err}
+	case FetchSchema:
+		answer, err := h.ports.Schemas().Schema(ctx, h.worker.o.Partition.Topic, a.ID)
+		return SchemaFetched{a.ID, answer, err}
 	case AskBounds:
 		bounds, err := h.log.Bounds(ctx)
 		return BoundsAsked{bounds, err}

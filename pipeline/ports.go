@@ -92,6 +92,8 @@ type Ports interface {
 	Open(source timeseries.Source) (Log, Store)
 	// Letters returns the dead-letter topic of a topic.
 	Letters(topic string) Letters
+	// Schemas returns the registry. It is not asked unless records name schemas.
+	Schemas() Schemas
 	// TopicID returns the topic's id of now; the zero id when there is no such topic.
 	TopicID(ctx context.Context, topic string) ([16]byte, error)
 	// Committed returns what the group has committed for a partition. *record.StopError: it cannot be read by this user.

@@ -60,11 +60,12 @@ const (
 	forFlush         // the next flush is full, and the present one not done
 	forLetters       // for the dead-letter topic
 	forMemory        // the budget is used up
+	forSchema        // for the registry
 )
 
 // String is what the status says, empty when nothing is paused.
 func (p pause) String() string {
-	return [...]string{"", "the next flush is full", "too many letters are waiting", "memory is full"}[p]
+	return [...]string{"", "the next flush is full", "too many letters are waiting", "memory is full", "the schema of the next record is not known yet"}[p]
 }
 
 // Timestamps are kept of one record a second, and of fewer where that would be more than maxMarks.

@@ -30,6 +30,9 @@ func (o ports) Open(source timeseries.Source) (pipeline.Log, pipeline.Store) {
 // Letters implements pipeline.Ports.
 func (o ports) Letters(string) pipeline.Letters { return o }
 
+// Schemas implements pipeline.Ports.
+func (o ports) Schemas() pipeline.Schemas { return o }
+
 // TopicID implements pipeline.Ports.
 func (o ports) TopicID(ctx context.Context, _ string) (id [16]byte, err error) {
 	answer, ok := taskOf(ctx).ask(3*time.Second, func() any { return o.r.p.w.topicSeen() })

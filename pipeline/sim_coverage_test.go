@@ -74,6 +74,10 @@ var dangers = []danger{
 		"(trait) options that change", "(met) options changed", "(met) a change of options cut off", "(met) a change waits for another's lock",
 		"(met) a larger span followed", "(met) an expiry shortened", "(met) buckets of a larger span",
 	}},
+	{"schemas of a registry", []string{
+		"(trait) records that name schemas", "(met) question that the registry does not answer",
+		"(met) schema that the registry does not have yet", "(met) schema that the registry never has",
+	}},
 	{"segments", []string{
 		"(trait) segments", "(met) segments of a former owner", "(met) compaction finished", "(met) ended segments deleted",
 		"(trait) a series whose buckets MongoDB refuses", "(met) compacted bucket refused",

@@ -26,6 +26,7 @@ var defects = []defect{
 	{"a lease that is never renewed", "commitplan.go", "now-p.renewed >= p.renewal", "false", 50},
 	{"an answer told to another worker", "commitplan.go", "tell(index[due[i].Partition], heard)", "tell((index[due[i].Partition]+1)%len(workers), heard)", 500},
 	{"the fetch position as done", "commit.go", "offset = w.committable()", "offset = w.ledger.next", 20},
+	{"a record passed over whose schema is not known", "stream.go", "if w.needed != nil {\n\t\t\tw.ledger.next = r.Offset", "if w.needed != nil {\n\t\t\tw.ledger.next = r.Offset + 1", 100},
 	{"refused measurements that hold no commit", "commit.go", "offset = min(offset, r.Position.Offset)", "_ = r", 20},
 	{"a start that a document decides, which may be an old one, as ours", "commit.go", "w.term.committed.Consumed && !w.term.claimed {", "false {", 5000},
 	{"the first commit that was wanted, for ever", "perform.go", "old == nil || *old != want", "old == nil", 20},

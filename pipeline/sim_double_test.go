@@ -24,7 +24,7 @@ func (w *world) plant() {
 	catalog := bucketer.New(bucketer.Options{Collection: collection, Limits: limits, Source: w.source(l.partition)})
 	committed := min(w.group.read(l.partition).offset, l.end)
 	for o := max(l.first, committed-1-w.rnd.Int64N(20)); o < committed; o++ {
-		for _, m := range w.checks.stored(l, o) {
+		for _, m := range w.checks.stored(w.decoder(true), l, o) {
 			if err := catalog.Insert(&m); err != nil {
 				w.fail("plant", "%v", err)
 			}
@@ -43,12 +43,12 @@ func (w *world) plant() {
 }
 
 // stored are the measurements of a record that are stored; from now on they may be stored twice.
-func (c *checks) stored(l *partitionLog, offset int64) (all []measurement.Measurement) {
+func (c *checks) stored(d *measurement.Decoder, l *partitionLog, offset int64) (all []measurement.Measurement) {
 	r := l.records[offset]
 	if r == nil || r.record.Value == nil || offset < l.reused {
 		return nil
 	}
-	results, err := decoder().Decode(record.Record{Offset: offset, Timestamp: r.record.Timestamp, Value: r.record.Value})
+	results, err := d.Decode(record.Record{Offset: offset, Timestamp: r.record.Timestamp, Value: r.record.Value})
 	if err != nil {
 		return nil // a letter
 	}

@@ -109,13 +109,13 @@ func (k *broker) produce(partition int32) {
 	switch {
 	case w.chance(0.02): // a tombstone
 	case w.chance(w.traits.bad):
-		r.record.Value = []byte(pick(w, `{"meta": "A", "time":`, `[{"meta": "A", "time": 1700000000000, "v": -1}, {"meta":`))
+		r.record.Value = k.bad()
 		r.wanted = []wanted{{part: -1, letter: true}}
-	case w.chance(w.traits.arrays):
+	case w.chance(w.traits.arrays) && !w.traits.schemas:
 		k.array(l, r)
 	default:
 		text, want := k.event(l, -1)
-		r.record.Value, r.wanted = []byte(text), []wanted{want}
+		r.record.Value, r.wanted = k.valueOf(text), []wanted{want}
 	}
 	for _, want := range r.wanted {
 		if l.end < l.reused {
@@ -124,6 +124,22 @@ func (k *broker) produce(partition int32) {
 	}
 	l.records[l.end] = r
 	l.end++
+}
+
+// bad is a value that is no event.
+func (k *broker) bad() []byte {
+	if k.w.traits.schemas {
+		return k.w.registry.bad()
+	}
+	return []byte(pick(k.w, `{"meta": "A", "time":`, `[{"meta": "A", "time": 1700000000000, "v": -1}, {"meta":`))
+}
+
+// valueOf is an event as it is sent.
+func (k *broker) valueOf(text string) []byte {
+	if k.w.traits.schemas {
+		return k.w.registry.framed(text)
+	}
+	return []byte(text)
 }
 
 // array makes a record of several measurements, some of them bad.

@@ -50,6 +50,8 @@ const (
 	startReadBefore       mutation = "a start read before the release"
 	releasedFirst         mutation = "a partition released before it is flushed"
 	fenceOnOneShard       mutation = "a fence on one shard"
+	outageAsUnknown       mutation = "an outage of the registry taken as a schema that it does not have"
+	unknownAtOnce         mutation = "a schema that is not there yet taken as one that never comes"
 )
 
 // provoking are schedules, by name, for which some of the guards are there, and how often a run has them beside its own:
@@ -139,6 +141,10 @@ func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 		if _, ok := e.(pipeline.SegmentsChanged); ok {
 			return pipeline.SegmentsChanged{}
 		}
+	case outageAsUnknown, unknownAtOnce:
+		if e, ok := e.(pipeline.SchemaFetched); ok {
+			return r.p.w.mutatedSchema(e)
+		}
 	case unknownAsApplied:
 		return unknownAs(e, bucketer.Applied)
 	case unknownAsNotApplied:
@@ -171,7 +177,7 @@ func TestSimulationNoticesEachMutation(t *testing.T) {
 	if underRace {
 		t.Skip("the mutations take minutes with the race detector: they are tried without it")
 	}
-	for _, m := range slices.Concat(mutations, compactionMutations) {
+	for _, m := range slices.Concat(mutations, compactionMutations, schemaMutations) {
 		t.Run(string(m), func(t *testing.T) {
 			runs, w := 0, &world{}
 			for w.violation == "" && runs < *simMutationRuns {

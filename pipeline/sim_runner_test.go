@@ -8,7 +8,6 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
-	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
@@ -74,7 +73,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 			Collection: collection, Limits: timeseries.Limits{MaxCount: p.maxCount, MaxBytes: p.maxBytes, MinCount: 1},
 			DeltaMax: p.deltaMax, Reopen: p.reopen, FlushWrites: p.flushWrites, DenseFrom: dense,
 		},
-		Decoder: decoder(), OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window,
+		Decoder: w.decoder(false), SchemaUnknownWait: schemaUnknownWait, OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window,
 		FlushInterval: p.flushInterval, FlushBytes: 1 << 20, FlushCount: p.flushCount,
 		Portion: p.portion, LetterBuffer: p.letterBuffer, Send: p.send,
 		Wait: wait, Grace: p.G, Warm: p.warm, NewToken: w.token,
@@ -91,16 +90,6 @@ func (w *world) token() (token claim.Token) {
 	w.n++
 	copy(token[:], fmt.Sprintf("claim %d", w.n))
 	return token
-}
-
-func decoder() *measurement.Decoder {
-	d, err := measurement.New(measurement.Options{
-		TimeField: "time", TimeFormat: "unix_ms", MetaField: "meta", StoredTime: "time", StoredMeta: "meta",
-	})
-	if err != nil {
-		panic(err)
-	}
-	return d
 }
 
 // deliver hands an event over if the term still stands.

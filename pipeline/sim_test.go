@@ -21,6 +21,7 @@ import (
 //	sim_world, sim_task     time, chance, coroutines
 //	sim_mongo, _query       MongoDB; sim_port, sim_command: the way there and back
 //	sim_kafka, sim_group    Kafka: logs, and the coordinator
+//	sim_registry            the schema registry
 //	sim_process, _member    a process and its membership; sim_runner, _action, _committer: what drives its workers
 //	sim_traits              what a whole run is like
 //	sim_schedule            what goes wrong, by name; sim_operator, _series, _alarm, _double, _repair, _options: what people do

@@ -27,6 +27,7 @@ type traits struct {
 	processes            int
 	pace                 float64 // longest time between two schedules, seconds
 	segments             bool    // the collection has segments
+	schemas              bool    // records are in Avro and name their schemas
 	refusing             bool    // MongoDB refuses buckets of the series refusedSeries, not segments, until the mishaps end
 	settings             settings
 }
@@ -57,6 +58,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	w.mongo, w.group = newMongod(w), newCoordinator(w, "group")
 	w.kafka = newBroker(w)
 	w.drawAside(w.reconfigure)
+	w.drawAside(w.registerSchemas)
 	pool := schedules
 	if w.chance(0.5) {
 		pool = memberSchedules
@@ -98,7 +100,7 @@ func (w *world) noteTraits() {
 		"settings that differ between owners": t.mixed, "static members": t.static, "start at the log's end": t.startAtEnd,
 		"bad records": t.bad > 0, "arrays": t.arrays > 0, "records that MongoDB refuses": t.poison > 0,
 		"short memory": t.memory > 0, "a slow MongoDB": t.slow > 0, "several partitions": t.partitions > 1, "several processes": t.processes > 1,
-		"no dead-letter topic": t.noLetters, "segments": t.segments, "a series whose buckets MongoDB refuses": t.refusing,
+		"no dead-letter topic": t.noLetters, "segments": t.segments, "a series whose buckets MongoDB refuses": t.refusing, "records that name schemas": t.schemas,
 	} {
 		if on {
 			w.note("(trait) " + name)

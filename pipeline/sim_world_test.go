@@ -28,13 +28,15 @@ type world struct {
 	reconfigured bool  // operators change the options of the collection
 	followed     int64 // the largest span that an owner has followed, milliseconds
 
-	traits  traits
-	broken  mutation
-	mongo   *mongod
-	kafka   *broker
-	letters map[letterKey]bool
-	group   *coordinator
-	checks  checks
+	traits traits
+	broken mutation
+	mongo  *mongod
+	kafka  *broker
+	// registry has the schemas of records. Nil means that they name none.
+	registry *schemaRegistry
+	letters  map[letterKey]bool
+	group    *coordinator
+	checks   checks
 
 	slots    map[int]*process // the present process of each slot
 	all      []*process

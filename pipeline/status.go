@@ -64,6 +64,8 @@ type Status struct {
 	// ClaimWait is how much of the wait for a former owner is left, unless that hands over before, and FormerOwner its host.
 	ClaimWait   time.Duration
 	FormerOwner string
+	// SchemaWait is how long the next record has waited for its schema.
+	SchemaWait time.Duration
 	// Memory by kind, in bytes; ReservedBytes is what will be taken without another fetch, by the next flush above all.
 	BucketBytes, PendingBytes, StoredBytes, LetterBytes, LedgerBytes, ReservedBytes int64
 	Buckets                                                                         bucketer.Stats
@@ -142,6 +144,9 @@ func (w *Worker) Status(now Instant) *Status {
 	if w.phase == waiting {
 		s.ClaimWait = max(0, max(w.term.until, w.past.unknownUntil)-now)
 		s.FormerOwner = w.term.seen.Owner
+	}
+	if w.needed != nil && w.needed.from > 0 {
+		s.SchemaWait = now - w.needed.from
 	}
 	if w.flush != nil {
 		s.Flushing = w.flush.cut.Measurements

@@ -18,6 +18,7 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	}
 	actions = w.advanceQuestions(m, actions)
 	actions = w.advanceRefused(m, actions)
+	actions = w.advanceSchema(m, actions)
 	if w.mayFetch(m) {
 		w.busy.fetch = true
 		actions = append(actions, Fetch{Offset: w.ledger.next})
@@ -47,6 +48,8 @@ func (w *Worker) pause(m Moment) pause {
 	switch {
 	case w.flush != nil && (bytes >= w.o.FlushBytes || pending >= w.o.FlushCount):
 		return forFlush
+	case w.needed != nil:
+		return forSchema
 	case w.letterBufferFull():
 		return forLetters
 	case w.crowded(m):
@@ -71,6 +74,7 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 	}
 	w.succeeded(&w.retry.fetch, Kafka)
 	w.signs.sawEnd(m.Now, e.Batch.End, e.Batch.High)
+	w.forgetBadSchemas(m.Now)
 	if !w.takeAll(e.Batch.Records) {
 		return
 	}
@@ -97,6 +101,10 @@ func (w *Worker) takeAll(records []record.Record) bool {
 			return false
 		}
 		work += w.take(r)
+		if w.needed != nil {
+			w.ledger.next = r.Offset
+			return false
+		}
 		if !w.mayRead() {
 			return false
 		}
@@ -118,6 +126,9 @@ func (w *Worker) take(r *record.Record) (work int) {
 		return recordWork
 	}
 	results, unfolded, err := w.decode(r)
+	if w.needs(err) {
+		return 0
+	}
 	work = max(len(r.Value), unfolded) + recordWork*max(1, len(results))
 	if err != nil {
 		w.bad(r, asDecodeError(err))

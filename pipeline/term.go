@@ -86,7 +86,7 @@ func (w *Worker) stop(err *record.StopError) {
 	if w.halt == nil {
 		w.halt = err
 	}
-	w.giveUp(Kafka) // nothing is fetched any more
+	w.giveUp(Kafka, Registry) // nothing is fetched any more
 	if w.phase != running {
 		w.phase = stopped
 		w.giveUp(MongoDB, DeadLetters)

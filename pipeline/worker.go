@@ -6,6 +6,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 )
@@ -26,6 +27,9 @@ type Worker struct {
 	past past
 
 	held
+
+	// badSchemas are schemas whose records become letters, and until when they are not asked for again.
+	badSchemas map[measurement.SchemaID]Instant
 
 	// poison are measurements whose insertion made the program panic; poisoned counts those and records that could not be
 	// decoded for the same reason.
@@ -49,11 +53,12 @@ type busy struct {
 	fetch   bool // Fetch, AskBounds, AskTopic, ReadRecord
 	find    bool
 	letters bool
+	schema  bool // FetchSchema
 	compact bool // ReadSegments and all that compacts segments
 }
 
 // retries hold the back-off of each kind of action.
-type retries struct{ claim, fetch, find, letters backoff }
+type retries struct{ claim, fetch, find, letters, schema backoff }
 
 // rival is the claim of another group on the partition.
 type rival struct {
@@ -77,6 +82,7 @@ func NewWorker(o Options) *Worker {
 	o.Portion = cmp.Or(o.Portion, DefaultPortion)
 	o.LetterBuffer = cmp.Or(o.LetterBuffer, DefaultLetterBuffer)
 	o.Send = cmp.Or(o.Send, DefaultSend)
+	o.SchemaUnknownWait = cmp.Or(o.SchemaUnknownWait, DefaultSchemaUnknownWait)
 	o.CompactDelay = cmp.Or(o.CompactDelay, DefaultCompactDelay)
 	o.CompactMargin = cmp.Or(o.CompactMargin, DefaultCompactMargin)
 	o.SegmentRetention = cmp.Or(o.SegmentRetention, DefaultSegmentRetention)
@@ -91,10 +97,10 @@ func NewWorker(o Options) *Worker {
 		metrics: o.Metrics.of(o.Partition),
 		log:     o.Log.With("topic", o.Partition.Topic, "partition", o.Partition.Number),
 		held:    nothing,
-		poison:  map[timeseries.Position]struct{}{},
-		pace:    pace{bound: o.Send, target: o.Grace / 8},
-		signs:   noSigns,
-		past:    past{compactBytes: o.CompactBytes},
+		poison:  map[timeseries.Position]struct{}{}, badSchemas: map[measurement.SchemaID]Instant{},
+		pace:  pace{bound: o.Send, target: o.Grace / 8},
+		signs: noSigns,
+		past:  past{compactBytes: o.CompactBytes},
 	}
 }
 
@@ -142,6 +148,8 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		w.compactedDeleted(m, e)
 	case SegmentsSwept:
 		w.segmentsSwept(m, e)
+	case SchemaFetched:
+		w.schemaFetched(m, e)
 	case RecordRead:
 		w.recordRead(m, e)
 	case LettersProduced:

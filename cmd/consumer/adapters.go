@@ -35,6 +35,7 @@ type ports struct {
 	client  *kafka.Client
 	store   func(topic string) *sink.Store
 	letters letterTopic
+	schemas pipeline.Schemas
 	group   string
 	owner   string
 
@@ -77,6 +78,9 @@ func (p *ports) Committed(ctx context.Context, partition record.Partition) (clai
 	}
 	return claim.Committed{}, &record.StopError{Reason: "kafka", Detail: "reading the committed offset: " + c.Err.Error()}
 }
+
+// Schemas is the registry.
+func (p *ports) Schemas() pipeline.Schemas { return p.schemas }
 
 // TopicID is zero while the topic does not exist. What trying again does not help is a *record.StopError.
 func (p *ports) TopicID(ctx context.Context, topic string) ([16]byte, error) {

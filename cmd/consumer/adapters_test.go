@@ -129,6 +129,7 @@ func (p steadyPorts) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) 
 	return p.log, p.store.Partition(src, "cluster", "g", "host")
 }
 
+func (p steadyPorts) Schemas() pipeline.Schemas                                { return nil }
 func (p steadyPorts) Letters(string) pipeline.Letters                          { return nil }
 func (p steadyPorts) TopicID(context.Context, string) (id [16]byte, err error) { return id, nil }
 

@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -143,15 +146,16 @@ func badEvents() []badRecord {
 func TestEachReasonIsReadBack(t *testing.T) {
 	s := newStage(t)
 	s.env["DLQ_TOPIC"], s.env["EVENT_MAX_BYTES"] = s.topic+".dlq", "64KiB"
-	asBSON, asLines, asRequests, asAvro, compressed, lists, failing := newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t)
-	for _, other := range []*stage{asBSON, asLines, asRequests, asAvro, compressed, lists, failing} {
+	asBSON, asLines, asRequests, asAvro, named, compressed, lists, failing := newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t)
+	for _, other := range []*stage{asBSON, asLines, asRequests, asAvro, named, compressed, lists, failing} {
 		other.env["DLQ_TOPIC"] = s.env["DLQ_TOPIC"]
 	}
 	asBSON.env["EVENT_FORMAT"] = "bson"
 	asLines.env["EVENT_FORMAT"] = "influx"
 	asRequests.env["EVENT_FORMAT"] = "otlp"
 	asAvro.env["EVENT_FORMAT"] = "avro"
-	asAvro.env["EVENT_SCHEMA"] = `{"type":"record","name":"R","fields":[{"name":"time","type":"long"},{"name":"meta","type":"string"}]}`
+	asAvro.env["EVENT_SCHEMA"] = badEventSchema
+	named.env["EVENT_FORMAT"], named.env["SCHEMA_REGISTRY_URL"], named.env["SCHEMA_UNKNOWN_WAIT"] = "avro", registryOfTwo(t), "1s"
 	compressed.env["EVENT_COMPRESSION"] = "gzip"
 	lists.env["EVENT_LIST"] = "readings"
 
@@ -168,6 +172,11 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	bad = append(bad, badRecord{measurement.NotOTLP, "\x0a\x05", ""})
 	asAvro.send("\x02\x02")
 	bad = append(bad, badRecord{measurement.NotAvro, "\x02\x02", "meta"})
+	named.send("\x00\x00\x00\x00\x01" + string(binary.AppendVarint(nil, 1_700_000_000)) + "\x02m")
+	for reason, value := range map[measurement.Reason]string{measurement.BadSchema: "\x00\x00\x00\x00\x02", measurement.UnknownSchema: "\x00\x00\x00\x00\x03"} {
+		named.send(value)
+		bad = append(bad, badRecord{reason, value, ""})
+	}
 	compressed.send("\x1f\x8b\x08")
 	bad = append(bad, badRecord{measurement.BadCompression, "\x1f\x8b\x08", ""})
 	lists.send(`{"time":1700000000,"meta":1}`)
@@ -180,15 +189,33 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	asLines.consumeThrough(func(*pipeline.Options) {})
 	asRequests.consumeThrough(func(*pipeline.Options) {})
 	asAvro.consumeThrough(func(*pipeline.Options) {})
+	named.consumeThrough(func(*pipeline.Options) {})
 	compressed.consumeThrough(func(*pipeline.Options) {})
 	lists.consumeThrough(func(*pipeline.Options) {})
 	failing.consumeThrough(func(o *pipeline.Options) { o.Decoder = nil }) // a bug that no record can make
 
-	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, asLines.topic, asRequests.topic, asAvro.topic, compressed.topic, lists.topic, failing.topic}, ",")
+	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, asLines.topic, asRequests.topic, asAvro.topic, named.topic, compressed.topic, lists.topic, failing.topic}, ",")
 	s.awaitStats(bad)
 	for _, r := range bad {
 		s.showsLetter(r)
 	}
+}
+
+// badEventSchema is a schema of events in Avro.
+const badEventSchema = `{"type":"record","name":"R","fields":[{"name":"time","type":"long"},{"name":"meta","type":"string"}]}`
+
+// registryOfTwo is a schema registry with a schema of events, 1, and one that no event can have, 2.
+func registryOfTwo(t *testing.T) (url string) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, found := map[string]string{"/schemas/ids/1": badEventSchema, "/schemas/ids/2": `"long"`}[r.URL.Path]
+		if !found {
+			http.Error(w, `{"error_code":40403,"message":"Schema not found"}`, http.StatusNotFound)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{"schema": text})
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // awaitStats waits until "dlq stats" counts one letter of each record and reason, and compares the reasons with the closed

@@ -18,6 +18,7 @@ import (
 	"waterwheel/internal/keeper"
 	"waterwheel/internal/metrics"
 	"waterwheel/internal/record"
+	"waterwheel/internal/schemas"
 	"waterwheel/internal/status"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
@@ -64,6 +65,7 @@ func registerAll(to prometheus.Registerer) (*pipeline.Metrics, *group.Group) {
 	sink.NewMetrics(to)
 	kafka.NewMetrics(to)
 	keeper.NewMetrics(to)
+	schemas.NewMetrics(to)
 	registerBuildInfo(to)
 	to.MustRegister(status.New(status.Options{Metrics: of, Budget: pipeline.NewBudget(1)}))
 	return of, group.New(&kafka.Client{}, group.Options{}, nil, to)
@@ -135,7 +137,7 @@ func TestCountersOfPartitionsNameThem(t *testing.T) {
 	without := []string{
 		"waterwheel_assignments_refused_total", "waterwheel_commits_total", "waterwheel_group_retries_total",
 		"waterwheel_lease_lapsed_seconds_total", "waterwheel_mongodb_writes_stopped_total", "waterwheel_rebalances_total",
-		"waterwheel_outage_seconds_total", "waterwheel_series_max_exceeded_total",
+		"waterwheel_outage_seconds_total", "waterwheel_schema_requests_total", "waterwheel_series_max_exceeded_total",
 		"waterwheel_rollup_passes_total", "waterwheel_rollup_rows_total", "waterwheel_rollup_frozen_total", "waterwheel_rollup_work_seconds_total",
 	}
 	for name, labels := range all {

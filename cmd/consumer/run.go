@@ -244,7 +244,7 @@ func (p *process) consumer(n *connect.Connections) pipeline.ConsumerOptions {
 			return pipeline.NewWorker(p.worker(n, of))
 		},
 		Ports: &ports{
-			client: n.Kafka, store: n.Store, letters: letterTopic{n.Letters, p.view.Written}, group: c.Kafka.GroupID,
+			client: n.Kafka, store: n.Store, letters: letterTopic{n.Letters, p.view.Written}, schemas: n.Schemas, group: c.Kafka.GroupID,
 			owner: owner, open: map[record.Partition]*sink.Partition{},
 		},
 		Budget: p.budget, Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout,
@@ -270,7 +270,7 @@ func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.O
 	return pipeline.Options{
 		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.Kafka.ClusterID(),
 		Namespace: connect.Namespace(c, of.Topic), Bucketing: buckets, Decoder: decoder,
-		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: c.DLQ.Topic == "", Portion: connect.Portion(c),
+		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: c.DLQ.Topic == "", SchemaUnknownWait: max(c.Registry.UnknownWait, 1), Portion: connect.Portion(c),
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterBuffer), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,

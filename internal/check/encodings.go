@@ -27,7 +27,9 @@ type encodings struct {
 	compressed map[measurement.Compression]int
 	inflater   *measurement.Inflater
 	// readers are decoders of formats that are neither JSON nor BSON, byFormat counts their records.
-	readers  map[measurement.Format]*measurement.Decoder
+	readers map[measurement.Format]*measurement.Decoder
+	// bySchema means that each record in Avro names its schema.
+	bySchema bool
 	byFormat map[measurement.Format]int
 	// strange counts the records that are neither JSON nor BSON as they stand, by what they look like.
 	strange map[*measurement.Form]int
@@ -52,19 +54,23 @@ func newEncodings() encodings {
 	return e
 }
 
-// readBy also reads records of the format in effect, where only its settings can tell what the bytes mean.
+// readBy also reads Avro by the schema of the settings, or by those of their registry: only these can tell what the bytes mean.
 func (e *encodings) readBy(o measurement.Options) {
-	if o.Format != measurement.Avro {
+	if o.Format != measurement.Avro && o.Ask == nil {
 		return
 	}
-	reader, err := measurement.New(measurement.Options{Format: o.Format, Schema: o.Schema, Decimals: o.Decimals, MetaFrom: measurement.MetaFromNone, MaxBytes: mostInflated})
-	if err == nil {
-		e.readers[o.Format] = reader
+	of := measurement.Options{Format: measurement.Avro, Decimals: o.Decimals, MetaFrom: measurement.MetaFromNone, MaxBytes: mostInflated, Ask: o.Ask}
+	if of.Schema = o.Schema; of.Schema == "" {
+		of.Framing = measurement.Confluent
+	}
+	if reader, err := measurement.New(of); err == nil {
+		e.readers[of.Format], e.bySchema = reader, of.Schema == ""
 	}
 }
 
-// read reads the events of a record's value, as far as it has any.
-func (e *encodings) read(value []byte, timestamp int64) []object {
+// read reads the events of a record, as far as it has any.
+func (e *encodings) read(r *record.Record) []object {
+	value := r.Value
 	if value == nil {
 		return nil
 	}
@@ -74,7 +80,7 @@ func (e *encodings) read(value []byte, timestamp int64) []object {
 		e.compressed[by]++
 	}
 	if e.readers[measurement.Avro] != nil {
-		if list := e.events(measurement.Avro, value, timestamp); len(list) > 0 {
+		if list := e.events(measurement.Avro, value, r); len(list) > 0 {
 			return list
 		}
 		e.byFormat[measurement.Avro]--
@@ -90,11 +96,11 @@ func (e *encodings) read(value []byte, timestamp int64) []object {
 	list, ok := readJSON(bytes.TrimPrefix(text, []byte("\ufeff")))
 	switch {
 	case ok && isRequest(list):
-		return e.events(measurement.OTLPJSON, value, timestamp)
+		return e.events(measurement.OTLPJSON, value, r)
 	case !ok && measurement.IsLines(value):
-		return e.events(measurement.Influx, value, timestamp)
+		return e.events(measurement.Influx, value, r)
 	case !ok && measurement.IsRequest(value):
-		return e.events(measurement.OTLP, value, timestamp)
+		return e.events(measurement.OTLP, value, r)
 	}
 	if !ok {
 		e.strange[measurement.FormOf(value)]++
@@ -113,10 +119,10 @@ func (e *encodings) read(value []byte, timestamp int64) []object {
 	return list
 }
 
-// events are the events of a record in a format, as objects.
-func (e *encodings) events(format measurement.Format, value []byte, timestamp int64) (list []object) {
+// events are the events of a record in a format, as objects. The value is the record's without its compression.
+func (e *encodings) events(format measurement.Format, value []byte, r *record.Record) (list []object) {
 	e.byFormat[format]++
-	for _, event := range e.readers[format].Events(record.Record{Timestamp: timestamp, Value: value}) {
+	for _, event := range e.readers[format].Events(record.Record{Timestamp: r.Timestamp, Value: value, Headers: r.Headers}) {
 		if o, ok := readDocument(event); ok {
 			list = append(list, o)
 		}
@@ -133,6 +139,8 @@ func isRequest(list []object) bool {
 // framing is what stands before most events.
 func (e *encodings) framing() measurement.Framing {
 	switch {
+	case e.format() == measurement.Avro && e.bySchema:
+		return measurement.Confluent
 	case e.framed == 0:
 		return measurement.NoFraming
 	case e.plain > 0:

@@ -92,7 +92,7 @@ func (e *evidence) add(partition int32, r *record.Record) {
 	e.of.place = place{partition, r.Offset}
 	e.addKey(r.Key)
 	e.addHeaders(r.Headers)
-	for _, o := range e.encodings.read(r.Value, r.Timestamp) {
+	for _, o := range e.encodings.read(r) {
 		e.objects++
 		if isConnect(o) {
 			e.addSchema(o["schema"])

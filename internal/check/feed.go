@@ -46,7 +46,9 @@ func Feed(in io.Reader, at int64, decoding measurement.Options, bucketing bucket
 		if isLog {
 			r = list[i]
 		}
-		s.take(r.partition, &r.Record)
+		if s.take(r.partition, &r.Record); s.unknown != nil {
+			return Sample{}, s.unknown
+		}
 	}
 	view := s.finish()
 	if !whole {

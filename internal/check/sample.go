@@ -119,7 +119,7 @@ func (l *look) read(ctx context.Context, s *sampler) error {
 		_, err := l.Kafka.Scan(ctx, span.Partition, span.End-share, span.End, func(r *record.Record) error {
 			s.take(span.Number, r)
 			at(s.view.Records)
-			return nil
+			return s.unknown
 		})
 		if err != nil {
 			return err
@@ -143,6 +143,7 @@ type sampler struct {
 	hinted    int    // bad times that look like another unit
 	variety   *variety
 	offsets   []int64 // of measurements' times from their records' timestamps, in milliseconds
+	unknown   error   // why a record could not be judged. Nil means that all were.
 }
 
 func newSampler(topic string, decoding measurement.Options, bucketing bucketer.Options) (*sampler, error) {
@@ -182,6 +183,10 @@ func (s *sampler) take(partition int32, r *record.Record) {
 	}
 	at := s.evidence.where(place{partition, r.Offset})
 	results, err := s.decoder.TryDecode(record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: r.Headers})
+	if _, unknown := errors.AsType[*measurement.NeedSchemaError](err); unknown {
+		s.unknown = err
+		return
+	}
 	if err != nil {
 		s.refuse(at, err)
 		return

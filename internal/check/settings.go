@@ -51,7 +51,7 @@ func (p *proposer) settings(o measurement.Options) (list []Setting) {
 	}
 	add("EVENT_FORMAT", string(o.Format), cmp.Or(string(now.Format), "json"), "json")
 	add("EVENT_COMPRESSION", string(o.Compression), cmp.Or(string(now.Compression), "none"), "none")
-	add("EVENT_FRAMING", string(o.Framing), cmp.Or(string(now.Framing), "none"), "none")
+	add("EVENT_FRAMING", string(o.Framing), instead(cmp.Or(string(now.Framing), "none"), ownFraming(now), ownFraming(o)), ownFraming(o))
 	add("EVENT_PARSE", strings.Join(o.Parse, ","), strings.Join(now.Parse, ","), "")
 	add("EVENT_LIST", strings.Join(o.List, ","), strings.Join(now.List, ","), "")
 	add("EVENT_SKIP", strings.Join(o.Skip, ","), strings.Join(now.Skip, ","), "")
@@ -83,6 +83,14 @@ func ownPaths(f measurement.Format) defaultPaths {
 		return defaultPaths{time: "time"}
 	}
 	return defaultPaths{o.TimeField, strings.Join(o.MetaFields, ","), o.Fields}
+}
+
+// ownFraming is the framing that settings without one have.
+func ownFraming(o measurement.Options) string {
+	if o.Format == measurement.Avro && o.Schema == "" {
+		return string(measurement.Confluent)
+	}
+	return string(measurement.NoFraming)
 }
 
 // instead is a value, or another where it is a certain one.

@@ -76,7 +76,11 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 	var view checkView
 	found := &view.Findings
 	p.checkSettings(c, found)
-	o, err := checkOptions(c)
+	registry, err := p.checkRegistry(ctx, c, found)
+	if err != nil {
+		return err
+	}
+	o, err := checkOptions(ctx, c, registry)
 	if err != nil {
 		return err
 	}
@@ -113,7 +117,7 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 }
 
 // checkOptions are the settings as check looks at them.
-func checkOptions(c config.Config) (check.Options, error) {
+func checkOptions(ctx context.Context, c config.Config, registry connect.Schemas) (check.Options, error) {
 	o := check.Options{
 		User: c.Security.SASLUsername, GroupID: c.Kafka.GroupID, Begins: startText(c), OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange),
 		MetaIndexes: c.MongoDB.MetaIndexes,
@@ -127,12 +131,28 @@ func checkOptions(c config.Config) (check.Options, error) {
 		if err != nil {
 			return o, err
 		}
+		decoding := connect.Decoding(own, definition)
+		connect.Asking(ctx, registry, &decoding)
 		o.Topics = append(o.Topics, check.Topic{
 			Name: topic, Series: c.SeriesFor(topic), Namespace: connect.Namespace(c, topic),
-			Decoding: connect.Decoding(own, definition), Bucketing: connect.Bucketing(own, definition, false),
+			Decoding: decoding, Bucketing: connect.Bucketing(own, definition, false),
 		})
 	}
 	return o, nil
+}
+
+// checkRegistry tries the schema registry, if there is one.
+func (p *Program) checkRegistry(ctx context.Context, c config.Config, found *check.Findings) (connect.Schemas, error) {
+	registry, err := connect.Registry(c, nil)
+	if registry == nil || err != nil {
+		return nil, err
+	}
+	if err := connect.TryRegistry(ctx, registry); err != nil {
+		found.Failed("schema registry", err)
+	} else {
+		found.OK("schema registry", "%s answers", strings.Join(c.Registry.URLs, ", "))
+	}
+	return registry, nil
 }
 
 // checkSettings says what the settings are about, and what of them works and may not be meant.
@@ -193,10 +213,16 @@ func (p *Program) checkFeed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	registry, err := connect.Registry(c, nil)
+	if err != nil {
+		return err
+	}
+	decoding := connect.Decoding(c, definition)
+	connect.Asking(ctx, registry, &decoding)
 	var view checkView
 	done := make(chan error, 1)
 	go func() { // reading cannot be interrupted; the program ends when it is
-		sample, err := check.Feed(p.Stdin, time.Now().UnixMilli(), connect.Decoding(c, definition), connect.Bucketing(c, definition, false), &view.Findings)
+		sample, err := check.Feed(p.Stdin, time.Now().UnixMilli(), decoding, connect.Bucketing(c, definition, false), &view.Findings)
 		view.Samples = []check.Sample{sample}
 		done <- err
 	}()

@@ -229,7 +229,7 @@ func TestStraysAreToldInOneLine(t *testing.T) {
 }
 
 func TestRetrialOutlastsARecordThatMakesTheDecoderFail(t *testing.T) {
-	wrong := retrial{}.of(&dlq.Found{Letter: record.Letter{Place: record.Place{Offset: 7}, Value: []byte(`{"time":1700000000}`)}})
+	wrong, _ := retrial{}.of(&dlq.Found{Letter: record.Letter{Place: record.Place{Offset: 7}, Value: []byte(`{"time":1700000000}`)}})
 	if wrong == nil || wrong.Reason != measurement.InternalError {
 		t.Errorf("%v", wrong)
 	}
@@ -242,16 +242,17 @@ func TestRetrialReadsHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newRetrial(c)
+	r, err := newRetrial(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &dlq.Found{Letter: record.Letter{Timestamp: 1_700_000_000_000, Value: []byte(`{"time":1700000000}`)}}
-	if got := r.reason(f); got != string(measurement.MissingMeta) {
+	var failed error
+	if got := r.reasons(&failed)(f); got != string(measurement.MissingMeta) || failed != nil {
 		t.Errorf("without the header the reason is %q, want %q", got, measurement.MissingMeta)
 	}
 	f.Headers = []record.Header{{Key: "sensor", Value: []byte("s-17")}}
-	if wrong := r.of(f); wrong != nil {
-		t.Errorf("with the header: %v", wrong)
+	if wrong, err := r.of(f); wrong != nil || err != nil {
+		t.Errorf("with the header: %v, %v", wrong, err)
 	}
 }

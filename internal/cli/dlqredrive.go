@@ -114,12 +114,13 @@ func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.O
 		line.End()
 		p.nameRefused(r)
 	}
+	var untried error
 	if o.DryRun {
-		again, err := newRetrial(from.config)
+		again, err := newRetrial(ctx, from.config)
 		if err != nil {
 			return err
 		}
-		o.Again = again.reason
+		o.Again = again.reasons(&untried)
 	}
 	report, err := redrive.Run(ctx, from.Scanner, o)
 	line.End()
@@ -135,6 +136,9 @@ func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.O
 	}
 	if wrong != nil {
 		return wrong
+	}
+	if err == nil && untried != nil {
+		return fmt.Errorf("not all letters could be tried by the present settings: %w", untried)
 	}
 	if err == nil {
 		return p.tellStaying(report)

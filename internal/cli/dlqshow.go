@@ -27,7 +27,6 @@ var errNoLetter = errors.New("no such letter")
 func (p *Program) dlqShowCommand() *cobra.Command {
 	var raw bool
 	var place record.Place
-	var again retrial
 	cmd := p.onLetters(&cobra.Command{
 		Use:   "show TOPIC/PARTITION/OFFSET",
 		Short: "Print one dead letter with its record",
@@ -42,20 +41,21 @@ func (p *Program) dlqShowCommand() *cobra.Command {
 			place, err = parsePlace(args[0])
 			return err
 		},
-	}, func(c config.Config) (err error) {
-		again, err = newRetrial(c)
-		return err
-	}, func(ctx context.Context, from *letters) error {
+	}, func(config.Config) error { return nil }, func(ctx context.Context, from *letters) error {
+		again, err := newRetrial(ctx, from.config)
+		if err != nil {
+			return err
+		}
 		return p.showLetters(ctx, from, place, func(f *dlq.Found) error {
 			if raw {
 				_, err := p.Stdout.Write(f.Letter.Value)
 				return err
 			}
-			now := again.of(f)
+			now, unknown := again.of(f)
 			value, by := again.decoderOf(&f.Letter).Text(f.Letter.Value)
-			return p.show(newShownLetter(f, value, now), func(w io.Writer) {
-				printLetter(w, f, now)
-				shown, format := again.readable(&f.Letter, value, measurement.Format(from.config.ForTopic(f.Letter.Topic).Event.Format))
+			return p.show(newShownLetter(f, value, now, unknown), func(w io.Writer) {
+				printLetter(w, f, now, unknown)
+				shown, format := again.readable(f, value, measurement.Format(from.config.ForTopic(f.Letter.Topic).Event.Format))
 				printValue(w, &f.Letter, len(value), by, markedValue(shown, format, failingPath(&f.Letter, now)))
 			})
 		})
@@ -112,10 +112,14 @@ type retrial struct {
 	decoders map[string]*measurement.Decoder
 }
 
-func newRetrial(c config.Config) (retrial, error) {
+func newRetrial(ctx context.Context, c config.Config) (retrial, error) {
 	r := retrial{map[string]*measurement.Decoder{}}
+	registry, err := connect.Registry(c, nil)
+	if err != nil {
+		return r, err
+	}
 	for _, topic := range append([]string{""}, c.Kafka.Topics...) {
-		decoder, _, err := connect.NewDecoder(c.ForTopic(topic))
+		decoder, _, err := connect.NewAskingDecoder(ctx, c.ForTopic(topic), registry)
 		if err != nil {
 			return r, err
 		}
@@ -130,37 +134,47 @@ func (r retrial) decoderOf(l *record.Letter) *measurement.Decoder {
 }
 
 // readable is a value with its format, or its event as BSON where nobody can read the bytes.
-func (r retrial) readable(l *record.Letter, value []byte, format measurement.Format) ([]byte, measurement.Format) {
+func (r retrial) readable(f *dlq.Found, value []byte, format measurement.Format) ([]byte, measurement.Format) {
 	if format == measurement.Avro {
-		if events := r.decoderOf(l).Events(record.Record{Timestamp: l.Timestamp, Value: l.Value}); len(events) == 1 {
+		if events := r.decoderOf(&f.Letter).Events(recordOf(f)); len(events) == 1 {
 			return events[0], measurement.BSON
 		}
 	}
 	return value, format
 }
 
-// of is what the present settings find wrong with a letter's record. Nil means nothing.
-func (r retrial) of(f *dlq.Found) *measurement.DecodeError {
+// recordOf is the record of a letter.
+func recordOf(f *dlq.Found) record.Record {
 	l := &f.Letter
-	results, err := r.decoderOf(l).TryDecode(record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: record.EncodeHeaders(f.Headers)})
-	var wrong *measurement.DecodeError
+	return record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: record.EncodeHeaders(f.Headers)}
+}
+
+// of is what the present settings find wrong with a letter's record. Nil means nothing. The error says why that cannot be known now.
+func (r retrial) of(f *dlq.Found) (wrong *measurement.DecodeError, err error) {
+	results, err := r.decoderOf(&f.Letter).TryDecode(recordOf(f))
 	if errors.As(err, &wrong) {
-		return wrong
+		return wrong, nil
 	}
 	for _, one := range results {
 		if one.Err != nil {
-			return one.Err
+			return one.Err, nil
 		}
 	}
-	return nil
+	return nil, err
 }
 
-// reason is that for which a letter's record would become a letter again. Empty means that none is known.
-func (r retrial) reason(f *dlq.Found) string {
-	if wrong := r.of(f); wrong != nil {
-		return string(wrong.Reason)
+// reasons tells the reason for which a letter's record would become a letter again, and keeps the first error in failed.
+func (r retrial) reasons(failed *error) func(*dlq.Found) string {
+	return func(f *dlq.Found) string {
+		wrong, err := r.of(f)
+		switch {
+		case wrong != nil:
+			return string(wrong.Reason)
+		case err != nil && *failed == nil:
+			*failed = fmt.Errorf("trying the letter %s: %w", f.Place, err)
+		}
+		return ""
 	}
-	return ""
 }
 
 // failingPath leads to the field that is wrong: as the record is read now, when that finds the same, or as the letter's
@@ -176,7 +190,7 @@ func failingPath(l *record.Letter, now *measurement.DecodeError) string {
 	return ""
 }
 
-func printLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError) {
+func printLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError, unknown error) {
 	l, row := &f.Letter, newLetterRow(f)
 	table := text.NewTable(w)
 	table.Row("letter", row.Letter)
@@ -195,7 +209,7 @@ func printLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError) {
 	for _, h := range f.Headers {
 		table.Row("header", h.Key+" = "+formatKey(w, h.Value))
 	}
-	table.Row("now", verdictNow(l, now))
+	table.Row("now", verdictNow(l, now, unknown))
 	table.Flush()
 }
 
@@ -211,9 +225,11 @@ func printValue(w io.Writer, l *record.Letter, size int, by measurement.Compress
 	fmt.Fprintf(w, "\n%s\n", text)
 }
 
-// verdictNow says what would become of the record if it were driven back.
-func verdictNow(l *record.Letter, now *measurement.DecodeError) string {
+// verdictNow says what would become of the record if it were driven back. Unknown is why that cannot be said.
+func verdictNow(l *record.Letter, now *measurement.DecodeError, unknown error) string {
 	switch {
+	case unknown != nil:
+		return "unknown: " + unknown.Error()
 	case now != nil && now.Error() == l.Message:
 		return "it would be refused again with the current settings"
 	case now != nil:
@@ -243,11 +259,13 @@ type ShownLetter struct {
 	// Path leads to the field that is wrong; Now is what the present settings find wrong. Empty means nothing.
 	Path string `json:"path,omitempty"`
 	Now  string `json:"now,omitempty"`
+	// Unknown is why it cannot be known what they find.
+	Unknown string `json:"unknown,omitempty"`
 	// Text is the value where it is text, perhaps behind its producer's compression.
 	Text string `json:"text,omitempty"`
 }
 
-func newShownLetter(f *dlq.Found, value []byte, now *measurement.DecodeError) ShownLetter {
+func newShownLetter(f *dlq.Found, value []byte, now *measurement.DecodeError, unknown error) ShownLetter {
 	l := &f.Letter
 	s := ShownLetter{LetterRow: newLetterRow(f), Key: l.Key, Value: l.Value, Headers: append([]record.Header{}, f.Headers...), Path: failingPath(l, now)}
 	if l.TopicID != ([16]byte{}) {
@@ -255,6 +273,9 @@ func newShownLetter(f *dlq.Found, value []byte, now *measurement.DecodeError) Sh
 	}
 	if now != nil {
 		s.Now = now.Error()
+	}
+	if unknown != nil {
+		s.Unknown = unknown.Error()
 	}
 	if isText(value) {
 		s.Text = string(value)

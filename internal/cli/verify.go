@@ -150,7 +150,11 @@ func (o *verifyOptions) mode() verify.RepairMode {
 // verify connects, and judges one partition after the other. The committed offsets are read before anything else (E6).
 func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger, o verifyOptions, show shower) error {
 	c = c.ForTopic(o.topic)
-	decoder, definition, err := connect.NewDecoder(c)
+	registry, err := connect.Registry(c, nil)
+	if err != nil {
+		return err
+	}
+	decoder, definition, err := connect.NewAskingDecoder(ctx, c, registry)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,9 @@ const closingTimeout = 2 * time.Second
 
 // Connections are both ends, connected and set up.
 type Connections struct {
-	Kafka    *kafka.Client
+	Kafka *kafka.Client
+	// Schemas is the schema registry. Nil means that there is none.
+	Schemas  Schemas
 	Letters  *dlq.Producer // nil: DLQ_TOPIC is empty
 	Database *sink.Database
 	// Config are the settings, with the topics that are read: those that KAFKA_TOPICS names, and those that its patterns matched at Open.
@@ -84,6 +86,10 @@ func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, re
 	if _, _, err := NewDecoder(c); err != nil { // workers make theirs later: what is wrong with it is said now
 		return err
 	}
+	var err error
+	if n.Schemas, err = Registry(c, reg); err != nil {
+		return err
+	}
 	n.Config = c
 	both, opening := errgroup.WithContext(ctx)
 	both.Go(func() error { return n.openKafka(opening, c, p, reg) })
@@ -92,7 +98,7 @@ func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, re
 		return err
 	}
 	c = n.Config
-	err := n.setUp(ctx, c, p)
+	err = n.setUp(ctx, c, p)
 	if err != nil && !sink.LacksRight(err) {
 		return err // Kafka would be waited for in vain, and its error would stand beside the cause
 	}

@@ -2,6 +2,7 @@
 // process of run use it.
 //
 //	translate.go  settings to the options of each package
+//	registry.go   the schema registry
 //	connect.go    both ends, opened and set up, with the indexes of META_INDEXES; topics, read from outside any group
 //	topics.go     topics that match patterns of KAFKA_TOPICS
 //	patience.go   waiting for servers that are not there yet

@@ -1,7 +1,7 @@
 package connect
 
 import (
-	"fmt"
+	"context"
 	"log/slog"
 	"strings"
 	"time"
@@ -122,12 +122,7 @@ func Namespace(c config.Config, topic string) string {
 
 // NewDecoder makes a decoder of events, and the definition of the time series that they are for.
 func NewDecoder(c config.Config) (*measurement.Decoder, timeseries.Options, error) {
-	definition, err := collection(c).Normalize()
-	if err != nil {
-		return nil, definition, fmt.Errorf("defining the time series: %w", err)
-	}
-	decoder, err := measurement.New(Decoding(c, definition))
-	return decoder, definition, err
+	return NewAskingDecoder(context.Background(), c, nil)
 }
 
 // Decoding are the settings of events.

@@ -292,7 +292,7 @@ func TestAvroSchemasAreBounded(t *testing.T) {
 	}
 	for schema, says := range map[string]string{
 		`"long"`: "no record", `["null"]`: "no record", `{`: "no Avro schema", `{"type":"record","name":"R"}`: "no Avro schema",
-		`["null","long"]`: "no record", strings.Repeat(" ", maxSchemaBytes+1): "bytes, more than",
+		`["null","long"]`: "no record", strings.Repeat(" ", MaxSchemaBytes+1): "has 1048577 bytes",
 		readingSchema(`{"name":"x","type":` + strings.Repeat(`{"type":"array","items":`, 120) + `"int"` + strings.Repeat("}", 120) + `}`): "levels deep",
 		readingSchema(manyFields(maxSchemaNodes)): "more than 10000 types",
 	} {

@@ -1,9 +1,18 @@
 package measurement
 
-import "bytes"
+import (
+	"bytes"
+
+	"waterwheel/internal/record"
+)
 
 // decodeAvro decodes a record with one event in Avro.
 func (d *Decoder) decodeAvro() *DecodeError {
+	if d.schemas != nil {
+		if err := d.chooseSchema(); err != nil {
+			return err
+		}
+	}
 	if d.avroPlan != nil && d.readAvroQuickly() {
 		return nil
 	}
@@ -59,10 +68,17 @@ func (d *Decoder) readsBehindFrame(text []byte) bool {
 }
 
 // avroEvents are the events of a value, for those who look for settings.
-func (d *Decoder) avroEvents(text []byte) (events [][]byte) {
-	var r avroReader
-	if event, err := d.avroEvent(&r, text); err == nil && event != nil {
-		events = d.appendEvents(events, event, r.dotted)
+func (d *Decoder) avroEvents(r *record.Record, text []byte) (events [][]byte) {
+	if d.schemas != nil {
+		d.record, d.value = *r, text
+		if d.chooseSchema() != nil {
+			return nil
+		}
+		text = d.text
+	}
+	var reader avroReader
+	if event, err := d.avroEvent(&reader, text); err == nil && event != nil {
+		events = d.appendEvents(events, event, reader.dotted)
 	}
 	return events
 }

@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// maxSchemaBytes bounds the text of a schema.
-	maxSchemaBytes = 1 << 20
+	// MaxSchemaBytes bounds the text of a schema.
+	MaxSchemaBytes = 1 << 20
+	// MaxReferences bounds the schemas that one refers to.
+	MaxReferences = 100
 	// maxSchemaNodes bounds the types in a schema, references counted each time.
 	maxSchemaNodes = 10_000
 )
@@ -108,19 +110,26 @@ func CheckSchema(text string) error {
 	return err
 }
 
-// compileAvro compiles a schema. Events are objects, so the schema is a record, or a union of records.
-func compileAvro(text string) (*avroType, error) {
-	if len(text) > maxSchemaBytes {
-		return nil, fmt.Errorf("the schema has %d bytes, more than %d", len(text), maxSchemaBytes)
+// compileAvro compiles a schema, and before it those that it refers to. Events are objects, so the schema is a record, or a union of
+// records.
+func compileAvro(text string, references ...string) (root *avroType, err error) {
+	size := len(text)
+	for _, reference := range references {
+		size += len(reference)
 	}
-	parsed, err := avro.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("it is no Avro schema: %s", clip(err.Error()))
+	if size > MaxSchemaBytes || len(references) > MaxReferences {
+		return nil, fmt.Errorf("the schema has %d bytes and %d references, more than %d or %d", size, len(references), MaxSchemaBytes, MaxReferences)
 	}
+	var cache avro.SchemaCache
 	c := avroCompiler{named: map[string]*avroType{}}
-	root, err := c.compile(parsed.Root(), "", 1)
-	if err != nil {
-		return nil, err
+	for _, one := range append(slices.Clip(references), text) {
+		parsed, err := cache.Parse(one)
+		if err != nil {
+			return nil, fmt.Errorf("it is no Avro schema: %s", clip(err.Error()))
+		}
+		if root, err = c.compile(parsed.Root(), "", 1); err != nil {
+			return nil, err
+		}
 	}
 	for _, t := range c.all {
 		t.judge()

@@ -35,6 +35,9 @@ type Decoder struct {
 	avro    avroReader
 	// avroRoot is the type of events in Avro.
 	avroRoot *avroType
+	// schemas are those of a registry that the decoder was told; nil: all events have one schema.
+	schemas map[SchemaID]*avroSchema
+	need    *NeedSchemaError // of the record
 	// avroPlan is nil where events in Avro are stored otherwise than it does.
 	avroPlan *avroPlan
 	// quickPoints means that readPointQuickly may be tried.
@@ -111,7 +114,9 @@ func New(options Options) (*Decoder, error) {
 	}
 	d.quickLines = newQuickLines(d)
 	d.quickPoints = d.takesPointsQuickly()
-	if options.Format == Avro {
+	if options.Format == Avro && options.Schema == "" {
+		d.schemas = map[SchemaID]*avroSchema{}
+	} else if options.Format == Avro {
 		if d.avroRoot, err = compileAvro(options.Schema); err != nil {
 			return nil, fmt.Errorf("options of decoding: schema: %w", err)
 		}
@@ -131,16 +136,18 @@ func (d *Decoder) Skipped() int { return d.skipped }
 func (d *Decoder) Tombstones() int { return d.tombstones }
 
 // Decode returns the measurements of a record: one for an object, one for each element of an array or of a list that is taken
-// apart, none for a tombstone, for an object whose root is null and for what is skipped. The error, always a *DecodeError, is of
-// the record as a whole. The results and all they refer to are valid until the next Decode; so long the record's bytes must not
-// change.
+// apart, none for a tombstone, for an object whose root is null and for what is skipped. The error, a *DecodeError, is of
+// the record as a whole; or it is a *NeedSchemaError. The results and all they refer to are valid until the next Decode; so long the
+// record's bytes must not change.
 func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	if r.Value == nil {
 		d.skipped, d.unfolded, d.tombstones = 0, 0, 1
 		return nil, nil
 	}
 	d.reset(r)
-	if err := d.decode(); err != nil {
+	if err := d.decode(); d.need != nil {
+		return nil, d.need
+	} else if err != nil {
 		return nil, err
 	}
 	return d.results, nil
@@ -157,7 +164,7 @@ func (d *Decoder) reset(r record.Record) {
 		d.lines.out, d.avro = nil, avroReader{}
 		d.otlp.drop()
 	}
-	d.value, d.unfolded, d.deflater = nil, 0, deflater{}
+	d.value, d.unfolded, d.deflater, d.need = nil, 0, deflater{}, nil
 	d.record, d.results, d.out = r, d.results[:0], d.out[:0]
 	d.time.timestamp = r.Timestamp
 	d.parts, d.badParts, d.skipped, d.tombstones, d.letters = 0, 0, 0, 0, 0

@@ -13,6 +13,7 @@
 //	                lines in one pass; ownpaths.go: the paths that formats have by themselves
 //	otlp.go         requests of OpenTelemetry's protocol to data points; otlpevent.go, otlppoint.go: these to BSON; otlpjson.go: requests
 //	                in JSON; otlprecord.go: records of requests; quickpoint.go: the usual points in one pass
+//	schema.go       schemas of a registry, which the decoder is told
 //	avroschema.go   Avro's schemas, compiled; avro.go, avrodecimal.go: Avro to BSON; avrorecord.go: records of it; avroplan.go: the usual
 //	                events in one pass
 //	jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers; numeral.go: numbers in texts

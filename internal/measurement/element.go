@@ -123,7 +123,7 @@ func (d *Decoder) Events(r record.Record) (events [][]byte) {
 		return d.pointsOf(text)
 	}
 	if d.options.Format == Avro {
-		return d.avroEvents(text)
+		return d.avroEvents(&r, text)
 	}
 	if d.options.Format == Influx {
 		return d.linesOf(text, &r)

@@ -112,8 +112,12 @@ type Options struct {
 	Numbers Numbers
 	// Nulls says what becomes of fields that are null; default KeepNulls.
 	Nulls Nulls
-	// Schema is the Avro schema that events are written by, as JSON.
+	// Schema is the Avro schema that events are written by, as JSON. Empty: each record names its own, which the decoder is told by
+	// Learn; Framing is then Confluent.
 	Schema string
+	// Ask, where it is set, is asked for schemas that the decoder was not told, and may take its time. Nil means that a record whose
+	// schema is not known is a *NeedSchemaError.
+	Ask func(SchemaID) (Schema, error)
 	// Decimals says what becomes of Avro's decimals; default AsDecimals.
 	Decimals Decimals
 	// Compression of the records' values; default NoCompression.
@@ -180,7 +184,7 @@ func (o Options) validate() error {
 		return fmt.Errorf("field for the exact time %q %w", o.TimeExact, err)
 	}
 	if o.Framing != NoFraming && (o.Framing != Confluent && o.Framing != AutoFrame || !HasFrames(o.Format)) {
-		return fmt.Errorf("framing %q of %s is none of none and, with json and extjson, confluent, auto", o.Framing, o.Format)
+		return fmt.Errorf("framing %q of %s is none of none, with json and extjson confluent, auto, and with avro confluent", o.Framing, o.Format)
 	}
 	if !slices.Contains(Compressions(), o.Compression) {
 		return fmt.Errorf("compression %q is none of none, gzip, zlib, zstd, auto", o.Compression)
@@ -201,7 +205,7 @@ func Formats() []Format { return []Format{JSON, ExtJSON, BSON, Influx, OTLP, OTL
 func hasBSON(f Format) bool { return f != JSON && f != ExtJSON }
 
 // HasFrames reports whether a schema registry's frame may stand before events of a format.
-func HasFrames(f Format) bool { return f == JSON || f == ExtJSON }
+func HasFrames(f Format) bool { return f == JSON || f == ExtJSON || f == Avro }
 
 // HasLists reports whether events of a format may have lists of objects.
 func HasLists(f Format) bool { return f == JSON || f == ExtJSON || f == BSON }
@@ -211,8 +215,8 @@ func (o *Options) validateAvro() error {
 	switch {
 	case o.Decimals != AsDecimals && o.Decimals != AsDoubles:
 		return fmt.Errorf("treatment of decimals %q is none of decimal128, double", o.Decimals)
-	case o.Format == Avro && o.Schema == "":
-		return errors.New("events in Avro are read by a schema, and none is given")
+	case o.Format == Avro && (o.Schema == "") != (o.Framing == Confluent):
+		return errors.New("events in Avro have either a schema for all of them, or the framing confluent and each its own")
 	case o.Format == Avro && o.TimeExact != "":
 		return fmt.Errorf("field for the exact time %q is not filled from Avro: its times become dates of milliseconds", o.TimeExact)
 	}

@@ -15,6 +15,8 @@ const (
 	NotAvro           Reason = "not_avro"
 	NotObject         Reason = "not_object"
 	Empty             Reason = "empty"
+	BadSchema         Reason = "bad_schema"
+	UnknownSchema     Reason = "unknown_schema"
 	BadCompression    Reason = "bad_compression"
 	MissingTime       Reason = "missing_time"
 	BadTime           Reason = "bad_time"
@@ -37,7 +39,7 @@ const (
 // Reasons lists all reasons, in the order of the documents.
 func Reasons() []Reason {
 	return []Reason{
-		NotJSON, NotBSON, NotInflux, NotOTLP, NotAvro, BadCompression, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
+		NotJSON, NotBSON, NotInflux, NotOTLP, NotAvro, BadSchema, UnknownSchema, BadCompression, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
 		BadFieldName, DuplicateField, TooDeep, TooLarge, BadNumber, BadUTF8, BadElements, Unreadable, RefusedByDatabase,
 		InternalError,
 	}

@@ -53,6 +53,7 @@ func TestReasons(t *testing.T) {
 		{BadCompression, "", "is JSON that is not compressed, and EVENT_COMPRESSION=gzip", with(func(o *Options) { o.Compression = Gzip }), event("")},
 		{BadCompression, "", "is damaged or cut", with(func(o *Options) { o.Compression = AutoCompression }), "\x1f\x8b\x08"},
 		{NotInflux, "", "a field is written name=value", lineOptions(), "cpu v"},
+		{NotAvro, "", "begins with no frame of a schema registry", with(func(o *Options) { o.Format, o.Framing = Avro, Confluent }), readingOfAvro},
 		{NotAvro, "meta", "a text is expected at byte 6 of 6", avroOptions(readingSchema()), readingOfAvro[:len(readingOfAvro)-2]},
 		{NotOTLP, "", "damaged or cut", otlpOptions(OTLP), "\x0a\x05"},
 		{NotObject, "", `"42" is no object`, plainOptions, ` 42 `},
@@ -109,7 +110,7 @@ func TestReasons(t *testing.T) {
 		{BadElements, "", "more than 100 of its 150 elements cannot be stored, so none is; element 1: not_object: \"3\"", plainOptions, `[` + event(``) + strings.Repeat(",3", 149) + `]`},
 		{BadUTF8, "x", "is not UTF-8", inFormat(BSON), unhex("0f000000" + "027800" + "02000000ff00" + "0000")},
 	}
-	seen := map[Reason]bool{Unreadable: true, RefusedByDatabase: true, InternalError: true} // not of decoding
+	seen := map[Reason]bool{BadSchema: true, UnknownSchema: true, Unreadable: true, RefusedByDatabase: true, InternalError: true} // not of decoding
 	for _, test := range tests {
 		seen[test.reason] = true
 		t.Run(fmt.Sprintf("%s %.40q", test.reason, test.value), func(t *testing.T) {

@@ -121,9 +121,14 @@ var Table = []Section{
 		{"flushes_abandoned_total", Counter, partition, "flushes", "flushes given up at the end of a term"},
 		{"partitions_stopped", Gauge, "reason", "partitions", "partitions that wait for you to act, by [reason](runbook.md#stopped-partitions). Missing while there is none"},
 	}},
+	{"Schema registry", []Metric{
+		{"schema_requests_total", Counter, "result=found|not_found|failed", "requests", "requests to the schema registry: `found`, `not_found`, `failed` (no answer, or none of a registry). Missing, as the next one, without `SCHEMA_REGISTRY_URL`"},
+		{"schemas_cached", Gauge, "", "schemas", "schemas that are kept in memory, and not asked for again"},
+		{"schema_wait_seconds", Gauge, partition, "seconds", "how long the next record has waited for its schema, and the partition with it; 0 when it does not wait"},
+	}},
 	{"Outages", []Metric{
 		{"retries_total", Counter, partition + ",operation", "attempts", "attempts that failed and are repeated; `operation` is what they were for"},
-		{"outage_seconds_total", Counter, "dependency=mongodb|kafka|dlq", "seconds", "time in which `mongodb`, `kafka` or `dlq` (the dead-letter topic) did not do its part"},
+		{"outage_seconds_total", Counter, "dependency=mongodb|kafka|dlq|registry", "seconds", "time in which `mongodb`, `kafka`, `dlq` (the dead-letter topic) or `registry` (the schema registry) did not do its part"},
 	}},
 	{"Program", []Metric{
 		{"build_info", Gauge, "version,revision,goversion", "1", "always 1: the running program, in its labels"},

@@ -20,6 +20,7 @@ var gauges = func() map[string]*prometheus.Desc {
 	ofPartition("freshness_seconds", "Age of the oldest record that is not durable, 0 when there is none.")
 	ofPartition("lag_seconds", "Time between the oldest record read that is not durable and the newest one read.")
 	ofPartition("claim_wait_seconds", "How much of the wait for a former owner's writes is left.")
+	ofPartition("schema_wait_seconds", "How long the next record has waited for its schema.")
 	ofPartition("send_limit_bytes", "How many bytes of writes are sent to MongoDB at a time, at most, by how quickly it answered lately.")
 	ofPartition("oldest_pending_seconds", "How long the oldest pending measurement has waited.")
 	ofPartition("open_segments", "Segments that have not ended.")
@@ -118,6 +119,7 @@ func ofPartition(s *pipeline.Status, now time.Time, send func(name string, value
 	}
 	one("lag_seconds", float64(behind)/1000)
 	one("claim_wait_seconds", s.ClaimWait.Seconds())
+	one("schema_wait_seconds", s.SchemaWait.Seconds())
 	one("send_limit_bytes", float64(s.SendBytes))
 	one("oldest_pending_seconds", s.PendingFor.Seconds())
 	one("open_segments", float64(s.OpenSegments))

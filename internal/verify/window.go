@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 )
@@ -28,6 +29,8 @@ type window struct {
 	// What the log says: valid measurements, those of them that may have expired, bad records and elements, and the offsets of
 	// records without any.
 	valid, old, bad, empty *set
+	// undecided is why it cannot be known now what a record holds. Nil means that it can.
+	undecided error
 	// What buckets and segments list, and what they seem to list more than once; again: of what that is not sure.
 	stored, twice *set
 	again         *set
@@ -92,6 +95,9 @@ func (w *window) readLog(ctx context.Context) error {
 	first, err := w.Log.Scan(ctx, w.rng.partition(), w.start, w.end, func(r *record.Record) error {
 		read = min(read, r.Offset)
 		n := w.take(r)
+		if w.undecided != nil {
+			return w.undecided
+		}
 		if w.found.Records++; w.found.Records%progressEvery == 0 {
 			w.progress("reading records", r.Offset+1)
 		}
@@ -121,6 +127,10 @@ func (w *window) take(r *record.Record) int {
 		return 0
 	}
 	results, err := w.Decoder.TryDecode(*r)
+	if _, unknown := errors.AsType[*measurement.NeedSchemaError](err); unknown {
+		w.undecided = fmt.Errorf("decoding the record at offset %d: %w", r.Offset, err)
+		return 0
+	}
 	if err != nil {
 		w.bad.add(timeseries.Position{Offset: r.Offset})
 		return 0

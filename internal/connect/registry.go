@@ -1,0 +1,109 @@
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waterwheel/config"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/schemas"
+	"waterwheel/internal/timeseries"
+	"waterwheel/pipeline"
+)
+
+// Schemas is a schema registry.
+type Schemas = pipeline.Schemas
+
+// registry asks a schema registry for workers.
+type registry struct{ *schemas.Client }
+
+// Schema implements pipeline.Schemas.
+func (r registry) Schema(ctx context.Context, topic string, id measurement.SchemaID) (pipeline.SchemaAnswer, error) {
+	a, err := r.Client.Schema(ctx, topic, id)
+	return pipeline.SchemaAnswer(a), err
+}
+
+// Registry is the schema registry of the settings. It asks nothing yet. Nil means that there is none. Its metrics are registered where
+// reg is not nil.
+func Registry(c config.Config, reg prometheus.Registerer) (Schemas, error) {
+	r := c.Registry
+	if len(r.URLs) == 0 {
+		return nil, nil
+	}
+	security := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: r.TLSInsecure}
+	if r.TLSCAFile != "" {
+		pem, err := os.ReadFile(r.TLSCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading SCHEMA_REGISTRY_TLS_CA_FILE: %w", err)
+		}
+		if security.RootCAs = x509.NewCertPool(); !security.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.New("reading SCHEMA_REGISTRY_TLS_CA_FILE: it holds no certificate in PEM")
+		}
+	}
+	if r.TLSCertFile != "" { // read for each connection, since certificates are replaced
+		security.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			own, err := tls.LoadX509KeyPair(r.TLSCertFile, r.TLSKeyFile)
+			return &own, err
+		}
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = security
+	o := schemas.Options{URLs: r.URLs, Username: r.Username, Timeout: r.Timeout, Client: &http.Client{Transport: transport}}
+	if reg != nil {
+		o.Metrics = schemas.NewMetrics(reg)
+	}
+	if r.Password != "" {
+		o.Password = func() string { return r.Password.Reveal() }
+	}
+	if r.Token != "" {
+		o.Token = func() string { return r.Token.Reveal() }
+	}
+	return registry{schemas.New(o)}, nil
+}
+
+// Asking makes decoders ask a registry for the schemas that records name, for commands, which may wait. The first error of the registry is
+// the answer to all later questions, so that a command does not wait at each record.
+func Asking(ctx context.Context, from Schemas, o *measurement.Options) {
+	if from == nil {
+		return
+	}
+	var failed error
+	o.Ask = func(id measurement.SchemaID) (measurement.Schema, error) {
+		if failed != nil {
+			return measurement.Schema{}, failed
+		}
+		a, err := from.Schema(ctx, "", id)
+		if err != nil {
+			failed = fmt.Errorf("asking the schema registry: %w", err)
+		}
+		if a.Unknown {
+			a.Schema = measurement.Schema{Reason: measurement.UnknownSchema, Detail: "the registry has none of this id"}
+		}
+		return a.Schema, failed
+	}
+}
+
+// NewAskingDecoder is NewDecoder for commands: the decoder asks the registry.
+func NewAskingDecoder(ctx context.Context, c config.Config, from Schemas) (*measurement.Decoder, timeseries.Options, error) {
+	definition, err := collection(c).Normalize()
+	if err != nil {
+		return nil, definition, fmt.Errorf("defining the time series: %w", err)
+	}
+	o := Decoding(c, definition)
+	Asking(ctx, from, &o)
+	decoder, err := measurement.New(o)
+	return decoder, definition, err
+}
+
+// TryRegistry asks the registry for a schema that no registry has: the answer shows that it is one, and takes this user's questions.
+func TryRegistry(ctx context.Context, from Schemas) error {
+	_, err := from.Schema(ctx, "", measurement.SchemaID{})
+	return err
+}

@@ -1,0 +1,275 @@
+package schemas
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"waterwheel/internal/measurement"
+)
+
+const (
+	// DefaultTimeout bounds one question with all its requests.
+	DefaultTimeout = 5 * time.Second
+	// maxAnswerBytes bounds the answer to one request: a schema of the longest kind, escaped as JSON.
+	maxAnswerBytes = 4 << 20
+	// shownBytes is how much of a strange answer an error shows.
+	shownBytes = 200
+)
+
+// Error codes of the registry.
+const (
+	codeNoSubject = 40401
+	codeNoVersion = 40402
+	codeNoSchema  = 40403
+)
+
+// Options set a Client up.
+type Options struct {
+	// URLs are the registry's servers, each asked when the one before does not answer.
+	URLs []string
+	// Username and Password, or Token, authenticate. Each is asked for with every request, so it may change.
+	Username string
+	Password func() string
+	Token    func() string
+	// Client makes the requests; nil means http.DefaultClient.
+	Client *http.Client
+	// Timeout bounds one question. Zero means DefaultTimeout.
+	Timeout time.Duration
+	// Metrics count the requests. Nil means that nobody does.
+	Metrics *Metrics
+}
+
+// Client asks a registry. Its methods are safe for concurrent use.
+type Client struct {
+	o     Options
+	first atomic.Int64 // of the URLs, the one that answered last
+	cache *cache
+}
+
+// Answer is what a registry says of an id.
+type Answer struct {
+	Schema measurement.Schema
+	// Unknown means that the registry has no schema of this id.
+	Unknown bool
+	// KnowsTopic means that the registry gave this client another schema of the topic before.
+	KnowsTopic bool
+}
+
+// New returns a client. It asks nothing yet.
+func New(o Options) *Client {
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Client == nil {
+		o.Client = http.DefaultClient
+	}
+	return &Client{o: o, cache: newCache()}
+}
+
+// Schema returns what the registry has under an id that a record of the topic names. An error is an outage: the registry did not
+// answer the question, and may answer it later.
+func (c *Client) Schema(ctx context.Context, topic string, id measurement.SchemaID) (Answer, error) {
+	if s, found := c.cache.find(topic, id); found {
+		return Answer{Schema: s, KnowsTopic: true}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	path := "/schemas/ids/" + strconv.FormatUint(uint64(id.Number), 10)
+	if id.IsGUID {
+		path = "/schemas/guids/" + id.String()
+	}
+	found, err := c.get(ctx, path)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case found.Code == codeNoSchema:
+		return Answer{Unknown: true, KnowsTopic: c.cache.knows(topic)}, nil
+	case found.Code != 0:
+		return Answer{}, fmt.Errorf("the registry answers %s with the error %d: %s", path, found.Code, found.Message)
+	}
+	s, err := c.assemble(ctx, found)
+	if err != nil {
+		return Answer{}, err
+	}
+	if s.Reason == "" {
+		c.o.Metrics.keeps(c.cache.keep(topic, id, s))
+	}
+	return Answer{Schema: s, KnowsTopic: true}, nil
+}
+
+// answer is what the registry sends: a schema, or an error with its code.
+type answer struct {
+	Schema     string      `json:"schema"`
+	Type       string      `json:"schemaType"`
+	References []reference `json:"references"`
+
+	Code    int    `json:"error_code"`
+	Message string `json:"message"`
+
+	tooLong bool
+}
+
+// reference names a schema that another one refers to.
+type reference struct {
+	Subject string `json:"subject"`
+	Version int    `json:"version"`
+}
+
+// assemble makes the schema of an answer, with those that it refers to. Its reason says why it cannot be one of records.
+func (c *Client) assemble(ctx context.Context, a answer) (measurement.Schema, error) {
+	w := walk{client: c, seen: map[reference]bool{}, left: measurement.MaxSchemaBytes}
+	if err := w.take(ctx, a, 0); err != nil {
+		if bad := (*badError)(nil); errors.As(err, &bad) {
+			return measurement.Schema{Reason: measurement.BadSchema, Detail: bad.Error()}, nil
+		}
+		return measurement.Schema{}, err
+	}
+	last := len(w.texts) - 1
+	return measurement.Schema{Text: w.texts[last], References: w.texts[:last]}, nil
+}
+
+// badError is why a schema cannot be one of records.
+type badError struct{ text string }
+
+func (e *badError) Error() string { return e.text }
+
+// walk collects a schema and its references, each behind those that it refers to itself.
+type walk struct {
+	client *Client
+	seen   map[reference]bool
+	texts  []string
+	left   int // bytes
+}
+
+func (w *walk) take(ctx context.Context, a answer, depth int) error {
+	switch {
+	case a.tooLong || len(a.Schema) > w.left:
+		return &badError{fmt.Sprintf("it has more than %d bytes with its references", measurement.MaxSchemaBytes)}
+	case a.Type != "" && a.Type != "AVRO":
+		return &badError{fmt.Sprintf("it is of the type %q, and EVENT_FORMAT=avro reads AVRO", clip(a.Type))}
+	case depth > measurement.MaxReferences:
+		return &badError{fmt.Sprintf("its references are nested more than %d levels deep", measurement.MaxReferences)}
+	}
+	w.left -= len(a.Schema)
+	for _, r := range a.References {
+		if w.seen[r] {
+			continue
+		}
+		w.seen[r] = true
+		if len(w.seen) > measurement.MaxReferences {
+			return &badError{fmt.Sprintf("it has more than %d references", measurement.MaxReferences)}
+		}
+		path := fmt.Sprintf("/subjects/%s/versions/%d", url.PathEscape(r.Subject), r.Version)
+		found, err := w.client.get(ctx, path)
+		switch {
+		case err != nil:
+			return err
+		case found.Code == codeNoSubject || found.Code == codeNoVersion || found.Code == codeNoSchema:
+			return &badError{fmt.Sprintf("it refers to version %d of %q, which the registry does not have", r.Version, clip(r.Subject))}
+		case found.Code != 0:
+			return fmt.Errorf("the registry answers %s with the error %d: %s", path, found.Code, clip(found.Message))
+		}
+		if err := w.take(ctx, found, depth+1); err != nil {
+			return err
+		}
+	}
+	w.texts = append(w.texts, a.Schema)
+	return nil
+}
+
+// get asks the servers one after the other, the one that answered last first. Each has its share of the time that is left, so that one
+// that does not answer leaves some to the next.
+func (c *Client) get(ctx context.Context, path string) (answer, error) {
+	var failed []error
+	first := int(c.first.Load())
+	for i := range c.o.URLs {
+		at := (first + i) % len(c.o.URLs)
+		a, err := c.getWithin(ctx, len(c.o.URLs)-i, c.o.URLs[at], path)
+		c.o.Metrics.asked(a, err)
+		if err == nil {
+			c.first.Store(int64(at))
+			return a, nil
+		}
+		if failed = append(failed, err); ctx.Err() != nil {
+			break
+		}
+	}
+	return answer{}, errors.Join(failed...)
+}
+
+// getWithin makes one request in one of so many equal shares of the time that is left.
+func (c *Client) getWithin(ctx context.Context, shares int, base, path string) (answer, error) {
+	if deadline, bounded := ctx.Deadline(); bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(shares))
+		defer cancel()
+	}
+	return c.getFrom(ctx, base, path)
+}
+
+// getFrom makes one request. An answer that is none of the registry's is an error: a proxy may have sent it.
+func (c *Client) getFrom(ctx context.Context, base, path string) (a answer, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+path, http.NoBody)
+	if err != nil {
+		return a, fmt.Errorf("asking %s: %w", base, err)
+	}
+	request.Header.Set("Accept", "application/vnd.schemaregistry.v1+json, application/json")
+	switch {
+	case c.o.Token != nil:
+		request.Header.Set("Authorization", "Bearer "+c.o.Token())
+	case c.o.Username != "":
+		password := ""
+		if c.o.Password != nil {
+			password = c.o.Password()
+		}
+		request.SetBasicAuth(c.o.Username, password)
+	}
+	response, err := c.o.Client.Do(request)
+	if err != nil {
+		return a, fmt.Errorf("asking the registry: %w", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes+1))
+	if err != nil {
+		return a, fmt.Errorf("asking %s: %w", base, err)
+	}
+	isOurs := response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNotFound
+	switch {
+	case response.StatusCode == http.StatusOK && len(body) > maxAnswerBytes:
+		return answer{tooLong: true}, nil
+	case !isOurs:
+		return a, fmt.Errorf("%s answers %s with status %s: %q%s", base, path, response.Status, clip(string(body)), wayOut(response.StatusCode))
+	}
+	err = json.Unmarshal(body, &a)
+	if err != nil || response.StatusCode == http.StatusNotFound && a.Code == 0 || response.StatusCode == http.StatusOK && a.Schema == "" {
+		return answer{}, fmt.Errorf("%s answers %s with status %s and %q, which is no answer of a schema registry: is SCHEMA_REGISTRY_URL right?", base, path, response.Status, clip(string(body)))
+	}
+	if response.StatusCode == http.StatusOK {
+		a.Code = 0
+	}
+	return a, nil
+}
+
+// wayOut ends the sentence about a status.
+func wayOut(status int) string {
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		return ": set SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD, or SCHEMA_REGISTRY_TOKEN, of a user that may read schemas"
+	}
+	return ""
+}
+
+func clip(text string) string {
+	if len(text) > shownBytes {
+		return strings.ToValidUTF8(text[:shownBytes], "") + "…"
+	}
+	return text
+}

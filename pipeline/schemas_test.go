@@ -1,0 +1,117 @@
+package pipeline
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+	"time"
+
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
+)
+
+const registrySchema = `{"type":"record","name":"R","fields":[{"name":"time","type":"long"},{"name":"meta","type":"string"},{"name":"x","type":"int"}]}`
+
+// framed is a record of a schema.
+func framed(offset int64, id byte) record.Record {
+	value := binary.AppendVarint([]byte{0, 0, 0, 0, id}, 1_700_000_000)
+	return record.Record{Offset: offset, Timestamp: 1_700_000_000_000, Value: append(value, "\x02m\x02"...)}
+}
+
+// withRegistry is a worker whose records name schemas.
+func withRegistry(t *testing.T) (*Worker, Moment) {
+	t.Helper()
+	return newTestWorker(t, func(o *Options) {
+		decoder, err := measurement.New(measurement.Options{Format: measurement.Avro, Framing: measurement.Confluent, TimeField: "time", MetaField: "meta"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Decoder = decoder
+	})
+}
+
+// give gives records from an offset on to the worker, each of a schema.
+func give(w *Worker, m Moment, from int64, ids ...byte) []Action {
+	batch := record.Batch{Next: from + int64(len(ids)), End: 100}
+	for i, id := range ids {
+		batch.Records = append(batch.Records, framed(from+int64(i), id))
+	}
+	return w.Handle(m, Fetched{Batch: batch})
+}
+
+// TestRecordWaitsForItsSchema: nothing is read before the schema is there, and no letter is made while the registry is away.
+func TestRecordWaitsForItsSchema(t *testing.T) {
+	w, m := withRegistry(t)
+	actions := give(w, m, 0, 1, 1, 2)
+	absent[Fetch](t, actions)
+	if id := expect[FetchSchema](t, actions).ID; id.Number != 1 || w.ledger.next != 0 {
+		t.Fatalf("asked for schema %s at offset %d", id, w.ledger.next)
+	}
+	for range 20 {
+		w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: 1}, Err: errDown})
+		m.Now += longestDelay
+		expect[FetchSchema](t, w.Handle(m, Ticked{}))
+	}
+	if w.troubles[Registry] == nil || !w.letters.empty() || w.ledger.next != 0 {
+		t.Fatalf("during the outage: %v, %d letters, read up to %d", w.troubles[Registry], len(w.letters.waiting), w.ledger.next)
+	}
+	actions = w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: 1}, Answer: SchemaAnswer{Schema: measurement.Schema{Text: registrySchema}}})
+	if expect[Fetch](t, actions).Offset != 0 || w.troubles[Registry] != nil {
+		t.Fatalf("after it: %v, %v", actions, w.troubles[Registry])
+	}
+	actions = give(w, m, 0, 1, 1, 2)
+	if id := expect[FetchSchema](t, actions).ID; id.Number != 2 || w.ledger.next != 2 {
+		t.Fatalf("asked for schema %s at offset %d", id, w.ledger.next)
+	}
+	if pending, _ := w.catalog.Pending(); pending != 2 {
+		t.Errorf("%d measurements are pending", pending)
+	}
+}
+
+// TestUnknownSchemaIsALetterOrStops: a letter where the registry knows the topic; else it may be the wrong registry.
+func TestUnknownSchemaIsALetterOrStops(t *testing.T) {
+	for _, knows := range []bool{true, false} {
+		w, m := withRegistry(t)
+		expect[FetchSchema](t, give(w, m, 0, 7))
+		unknown := SchemaFetched{ID: measurement.SchemaID{Number: 7}, Answer: SchemaAnswer{Unknown: true, KnowsTopic: knows}}
+		begin := m.Now
+		for m.Now-begin < DefaultSchemaUnknownWait {
+			absent[Fetch](t, w.Handle(m, unknown))
+			if !w.letters.empty() || w.halt != nil {
+				t.Fatalf("after %v: %d letters, %v", m.Now-begin, len(w.letters.waiting), w.halt)
+			}
+			m.Now += longestDelay
+			expect[FetchSchema](t, w.Handle(m, Ticked{}))
+		}
+		actions := w.Handle(m, unknown)
+		if !knows {
+			if w.halt == nil || w.halt.Reason != "unknown_schema" || !w.letters.empty() {
+				t.Errorf("it goes on: %v, %d letters", w.halt, len(w.letters.waiting))
+			}
+			continue
+		}
+		expect[Fetch](t, actions)
+		absent[FetchSchema](t, give(w, m, 0, 7, 7, 7)) // and of the next records the same is known
+		if w.letters.empty() || w.ledger.next != 3 {
+			t.Errorf("%d letters, read up to %d", len(w.letters.waiting), w.ledger.next)
+		}
+		m.Now += badSchemaFor + time.Second
+		expect[FetchSchema](t, give(w, m, 3, 7))
+		if m.Now += time.Second; w.Status(m.Now).SchemaWait != time.Second || w.Status(m.Now).Paused == "" {
+			t.Errorf("waits for %v, paused: %q", w.Status(m.Now).SchemaWait, w.Status(m.Now).Paused)
+		}
+	}
+}
+
+// TestSchemaOfForgottenRecordsIsNotLearned: the answer comes after what was read is forgotten.
+func TestSchemaOfForgottenRecordsIsNotLearned(t *testing.T) {
+	w, m := withRegistry(t)
+	expect[FetchSchema](t, give(w, m, 0, 1))
+	w.Handle(m, Abandoned{})
+	w.Handle(m, Dropped{})
+	w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: 1}, Answer: SchemaAnswer{Schema: measurement.Schema{Text: registrySchema}}})
+	r := framed(0, 1)
+	if _, err := w.o.Decoder.Decode(r); !errors.As(err, new(*measurement.NeedSchemaError)) {
+		t.Errorf("it was learned: %v", err)
+	}
+}
