@@ -169,7 +169,8 @@ func (c *Chunks) Move(ctx context.Context) error {
 	one := all[rand.IntN(len(all))]
 	others := slices.DeleteFunc(slices.Clone(c.cluster.shards), func(shard string) bool { return shard == one.Shard })
 	err = c.cluster.admin(ctx, bson.D{
-		{Key: "moveChunk", Value: c.namespace()}, {Key: "bounds", Value: bson.A{one.Min, one.Max}},
+		{Key: "moveChunk", Value: c.namespace()},
+		{Key: "bounds", Value: bson.A{one.Min, one.Max}},
 		{Key: "to", Value: others[rand.IntN(len(others))]},
 	}).Err()
 	if err != nil {
