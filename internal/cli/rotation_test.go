@@ -92,13 +92,13 @@ func TestAFailureIsNoRotation(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			calls := 0
 			p, c, _ := rotating(t, func(context.Context, string) error { calls++; return failure })
-			if err := p.runRotating(t.Context(), c, slog.New(slog.NewTextHandler(io.Discard, nil))); err != failure || calls != 1 {
+			if err := p.runRotating(t.Context(), c, slog.New(slog.NewTextHandler(io.Discard, nil))); !errors.Is(err, failure) || calls != 1 {
 				t.Errorf("%v after %d calls", err, calls)
 			}
 			p, c, write := rotating(t, func(running context.Context, _ string) error { calls++; <-running.Done(); return failure })
 			if failure != nil {
 				write("mongodb://u:two@h/d")
-				if err := p.runRotating(t.Context(), c, slog.New(slog.NewTextHandler(io.Discard, nil))); err != failure || calls != 2 {
+				if err := p.runRotating(t.Context(), c, slog.New(slog.NewTextHandler(io.Discard, nil))); !errors.Is(err, failure) || calls != 2 {
 					t.Errorf("a failure of the hand-over: %v after %d calls", err, calls)
 				}
 			}
