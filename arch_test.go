@@ -125,7 +125,7 @@ func folder(importPath string) (string, bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
 
-// within tells whether an import path is one of the paths or below it.
+// within reports whether an import path is one of the paths or below it.
 func within(importPath string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return importPath == p || strings.HasPrefix(importPath, p+"/") })
 }

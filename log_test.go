@@ -75,7 +75,7 @@ func (p *checkedPackage) wantForPeople(t *testing.T, attributes []ast.Expr) {
 	}
 }
 
-// forPeople tells whether the logger writes a value of this type in words.
+// forPeople reports whether the logger writes a value of this type in words.
 func forPeople(typ types.Type) bool {
 	if basic, ok := typ.Underlying().(*types.Basic); ok && basic.Info()&(types.IsString|types.IsBoolean) != 0 {
 		return true

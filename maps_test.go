@@ -41,7 +41,7 @@ func TestMapsNameTheirFiles(t *testing.T) {
 	}
 }
 
-// matches tells whether a name on a map, such as clock_*.go, is about a file.
+// matches reports whether a name on a map, such as clock_*.go, is about a file.
 func matches(pattern, name string) bool {
 	is, err := filepath.Match(pattern, name)
 	return is && err == nil

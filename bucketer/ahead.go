@@ -64,7 +64,7 @@ type forecast struct {
 	minTimes []int64 // of the buckets that there will be, ascending
 }
 
-// place tells whether a measurement will ask, and for which archived bucket. Zero means any bucket.
+// place reports whether a measurement will ask, and for which archived bucket. Zero means any bucket.
 func (f *forecast) place(time int64) (id bson.ObjectID, asks bool) {
 	c, s := f.catalog, f.series
 	first := len(f.minTimes) == 0

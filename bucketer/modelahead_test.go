@@ -45,7 +45,7 @@ func (m *model) expected(s *modelSeries, n int) []Lookup {
 	return out
 }
 
-// foreseen tells whether a look-up was handed out together with the answered look-up. Earlier ones are given up.
+// foreseen reports whether a look-up was handed out together with the answered look-up. Earlier ones are given up.
 func (m *model) foreseen(l Lookup) bool {
 	at := slices.IndexFunc(m.ahead, func(a Lookup) bool {
 		return a.Series == l.Series && a.Time == l.Time && a.ID == l.ID

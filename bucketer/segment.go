@@ -45,7 +45,7 @@ type segment struct {
 // noSeries is the series of a segment.
 var noSeries = &series{}
 
-// isSparse tells whether what waits for a bucket goes into segments. A stored bucket that must be closed gets it with that.
+// isSparse reports whether what waits for a bucket goes into segments. A stored bucket that must be closed gets it with that.
 func (c *Catalog) isSparse(b *bucket) bool {
 	return b.pending.n > 0 && b.pending.n < c.options.DenseFrom && !b.is(isAlone) && (b.stored == 0 || !b.mustClose()) &&
 		!c.keptOut.has(b.series.key) && !c.hasArray(b.series.key)
@@ -214,7 +214,7 @@ func (p *filling) endAll() {
 	p.open = nil
 }
 
-// segmentTakes tells whether a measurement may go into a segment: by the rules of buckets, but never beyond their size.
+// segmentTakes reports whether a measurement may go into a segment: by the rules of buckets, but never beyond their size.
 func (c *Catalog) segmentTakes(s *segment, time int64, v survey) bool {
 	limits := &c.options.Limits
 	return s.spans(time, c.span) && s.count() < c.segmentRows() && v.match != clashes &&

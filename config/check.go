@@ -38,7 +38,7 @@ func check(c *Config, bad, given map[string]bool) []Problem {
 	return k.problems
 }
 
-// good tells whether all these variables have values to go by.
+// good reports whether all these variables have values to go by.
 func (k *checker) good(names ...string) bool {
 	return !slices.ContainsFunc(names, func(n string) bool { return k.bad[n] })
 }

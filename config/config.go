@@ -192,7 +192,7 @@ type DLQ struct {
 	Create      bool          `env:"DLQ_CREATE,default=true" doc:"create missing dead-letter topics"`
 	Partitions  int           `env:"DLQ_PARTITIONS,default=1" min:"1" max:"10000" unit:"partition" doc:"of a created dead-letter topic"`
 	Replication int           `env:"DLQ_REPLICATION" min:"1" max:"100" unit:"replica" shown:"the broker's" doc:"of a created dead-letter topic"`
-	Retention   time.Duration `env:"DLQ_RETENTION,default=720h" min:"0s" max:"876000h" doc:"how long a created dead-letter topic keeps letters after they were written; 0s: until somebody deletes them"`
+	Retention   time.Duration `env:"DLQ_RETENTION,default=720h" min:"0s" max:"876000h" doc:"how long a created dead-letter topic keeps letters after they were written; with 0s it keeps them until they are deleted"`
 }
 
 // topicFor is the name of the dead-letter topic of a topic.

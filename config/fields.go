@@ -48,13 +48,13 @@ func (f *field) fallback() string {
 	return text
 }
 
-// takesEmpty tells whether the variable may be set to the empty string.
+// takesEmpty reports whether the variable may be set to the empty string.
 func (f *field) takesEmpty() bool {
 	_, ok := f.structField.Tag.Lookup("empty")
 	return ok
 }
 
-// secret tells whether the value must not be shown.
+// secret reports whether the value must not be shown.
 func (f *field) secret() bool {
 	switch f.value.Interface().(type) {
 	case Secret, URI:

@@ -8,7 +8,7 @@ import (
 // masked stands for what is not shown.
 const masked = "***"
 
-// mayHoldLogin tells whether a text that should be something else may be an address with a user and a password.
+// mayHoldLogin reports whether a text that should be something else may be an address with a user and a password.
 func mayHoldLogin(text string) bool { return strings.ContainsRune(text, '@') }
 
 // quoted is a text for a message about it.

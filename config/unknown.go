@@ -25,7 +25,7 @@ var foreignNames = []string{
 	"KAFKA_OPTS", "KAFKA_HEAP_OPTS", "KAFKA_HOME", "KAFKA_LOG4J_OPTS", "KAFKA_JMX_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "LOG_DIR",
 }
 
-// foreign tells whether a variable with one of our prefixes is somebody else's all the same.
+// foreign reports whether a variable with one of our prefixes belongs to another program.
 func foreign(name, value string) bool {
 	return slices.Contains(foreignNames, name) || serviceLink.MatchString(name) ||
 		strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")

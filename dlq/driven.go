@@ -24,7 +24,7 @@ func AttemptOf(headers []record.Header) int {
 	return parseAttempt(string(headers[len(headers)-2].Value))
 }
 
-// isDriven tells whether a record with these headers is one that went back: the last two are what a re-drive appends.
+// isDriven reports whether a record with these headers is one that went back: the last two are what a re-drive appends.
 func isDriven(headers []record.Header) bool {
 	n := len(headers)
 	if n < 2 || headers[n-2].Key != HeaderAttempt || headers[n-1].Key != HeaderDriven {

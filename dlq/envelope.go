@@ -82,7 +82,7 @@ func shorten(message string, most int) string {
 	return message[:end] + ellipsis
 }
 
-// appended tells whether a header is one that a letter's writer (we or Kafka Connect) appends.
+// appended reports whether a header is one that a letter's writer (we or Kafka Connect) appends.
 func appended(key string) bool {
 	return strings.HasPrefix(key, "__connect.errors.") || slices.Contains([]string{
 		headerReason, headerTopicID, HeaderAttempt, headerPart, headerCut, headerTimestamp,

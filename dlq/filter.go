@@ -16,7 +16,7 @@ type Filter struct {
 	From, To time.Time
 }
 
-// Selects tells whether a letter is wanted.
+// Selects reports whether a letter is wanted.
 func (f *Filter) Selects(l *record.Letter) bool {
 	switch {
 	case len(f.Reasons) > 0 && !slices.Contains(f.Reasons, l.Reason):

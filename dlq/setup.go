@@ -24,7 +24,7 @@ func advised(err error) error {
 }
 
 // Setup finds the dead-letter topics and creates those that are missing, if the options allow it. It may be called again
-// after an error; kafka.Classify tells whether that can help.
+// after an error; kafka.Classify reports whether that can help.
 func (p *Producer) Setup(ctx context.Context) error { return p.setUp(ctx, p.options.Topics()...) }
 
 func (p *Producer) setUp(ctx context.Context, names ...string) error {

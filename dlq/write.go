@@ -164,13 +164,13 @@ func untaken(topic string, err error) error {
 	}
 }
 
-// Refuses tells whether the broker refused a request for the content of a message.
+// Refuses reports whether the broker refused a request for the content of a message.
 // INVALID_RECORD is what a compacted topic says to a record without a key.
 func Refuses(err error) bool {
 	return tooLarge(err) || errors.Is(err, kafkago.InvalidTimestamp) || errors.Is(err, kafkago.InvalidRecord)
 }
 
-// tooLarge tells whether a message exceeds the topic's longest record or the log's segment.
+// tooLarge reports whether a message exceeds the topic's longest record or the log's segment.
 func tooLarge(err error) bool {
 	return errors.Is(err, kafkago.MessageSizeTooLarge) || errors.Is(err, kafkago.RecordListTooLarge)
 }

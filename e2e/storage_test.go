@@ -111,7 +111,7 @@ func create(ctx context.Context, db *mongo.Database, name string, o bson.D) *mon
 	return db.Collection(name)
 }
 
-// keepsEngine tells whether the server lists what the collection was made with.
+// keepsEngine reports whether the server lists what the collection was made with.
 func keepsEngine(ctx context.Context, t *testing.T, db *mongo.Database, c *mongo.Collection) bool {
 	t.Helper()
 	if c == nil {

@@ -27,5 +27,5 @@ func (b *backoff) fail(now Instant, rnd *rand.Rand) {
 
 func (b *backoff) succeed() { *b = backoff{} }
 
-// ready tells whether the next attempt may be made.
+// ready reports whether the next attempt may be made.
 func (b *backoff) ready(now Instant) bool { return now >= b.until }

@@ -207,7 +207,7 @@ func (b *Budget) wanted() int64 {
 	return int64(PieceBytes(b.limit)) * pieceFactor
 }
 
-// OthersCompact tells whether another partition than w compacts segments.
+// OthersCompact reports whether another partition than w compacts segments.
 func (b *Budget) OthersCompact(w *Worker) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

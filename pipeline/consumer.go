@@ -159,7 +159,7 @@ func (c *Consumer) share() {
 	c.commits.follow(c.gen, slices.Collect(maps.Values(c.terms)))
 }
 
-// Held tells whether what workers have sent, each under the lease of its own generation, may still arrive: the lease of none may have
+// Held reports whether what workers have sent, each under the lease of its own generation, may still arrive: the lease of none may have
 // lapsed, because the writes of one partition share connections with the others. While partitions are handed over that went
 // elsewhere, there are several.
 func (c *Consumer) Held() bool {

@@ -106,7 +106,7 @@ const (
 	densePart   = 16      // the part of FlushBytes that waits at least
 )
 
-// isDense tells whether what waits makes dense buckets.
+// isDense reports whether what waits makes dense buckets.
 func (w *Worker) isDense(bytes int64) bool {
 	return bytes >= w.o.FlushBytes/densePart && bytes >= denseBucket*int64(w.catalog.Dirty())
 }

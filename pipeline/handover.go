@@ -55,7 +55,7 @@ func (w *Worker) withdraw(m Moment, actions []Action) []Action {
 	return append(actions, SendRelease{})
 }
 
-// drained tells whether nothing is left to be done. Measurements that are parked, or whose series backs off, or that wait
+// drained reports whether nothing is left to be done. Measurements that are parked, or whose series backs off, or that wait
 // for letters in a partition that stopped, stay behind the commit and are read again; so do letters that the dead-letter
 // topic refuses.
 func (w *Worker) drained() bool {

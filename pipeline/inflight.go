@@ -52,12 +52,12 @@ func newFlush(cut *bucketer.Flush, now Instant) *flush {
 	return &flush{cut: cut, attempts: make([]attempt, n), outcomes: make([]bucketer.Outcome, n), left: n, started: now}
 }
 
-// unresolved tells whether a write that was sent may still be executed.
+// unresolved reports whether a write that was sent may still be executed.
 func (f *flush) unresolved() bool {
 	return slices.ContainsFunc(f.attempts, func(a attempt) bool { return a.sent && a.step != done })
 }
 
-// isOpen tells whether a write to this document is not done.
+// isOpen reports whether a write to this document is not done.
 func (f *flush) isOpen(id bson.ObjectID) bool {
 	for i, w := range f.cut.Writes {
 		if w.ID == id {

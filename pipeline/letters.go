@@ -53,7 +53,7 @@ func (b *letterBuffer) took(n int) {
 	b.sending = slices.Clone(b.sending[n:]) // the acknowledged ones go
 }
 
-// sharesRecord tells whether two letters that follow each other have their key and headers in common.
+// sharesRecord reports whether two letters that follow each other have their key and headers in common.
 func sharesRecord(a, b *record.Letter) bool {
 	return unsafe.SliceData(a.Key) == unsafe.SliceData(b.Key) && unsafe.SliceData(a.Headers) == unsafe.SliceData(b.Headers)
 }
@@ -63,7 +63,7 @@ func (b *letterBuffer) recall() {
 	b.sending, b.waiting = nil, append(b.sending, b.waiting...)
 }
 
-// letterBufferFull tells whether too many letters are waiting for another to be made.
+// letterBufferFull reports whether too many letters are waiting for another to be made.
 func (w *Worker) letterBufferFull() bool { return w.letters.size() >= w.o.LetterBuffer }
 
 // addLetter keeps a letter until it is acknowledged, and the commit at or before its offset.

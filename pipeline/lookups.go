@@ -24,7 +24,7 @@ func (w *Worker) advanceLookups(m Moment, actions []Action) []Action {
 	return append(actions, FindBuckets{Lookups: w.lookups})
 }
 
-// mayFind tells whether the next look-up may start. A parked measurement takes more memory when it is answered: where that is
+// mayFind reports whether the next look-up may start. A parked measurement takes more memory when it is answered: where that is
 // short, a flush comes first.
 func (w *Worker) mayFind(m Moment) bool {
 	if w.busy.find || w.term.revoked || !w.retry.find.ready(m.Now) {

@@ -79,7 +79,7 @@ func (o *Outages) GaveUp(of Dependency, by string) {
 	o.failing[of].over(by)
 }
 
-// over removes one of those who try it, and tells whether that ended the outage.
+// over removes one of those who try it, and reports whether that ended the outage.
 func (f *failing) over(by string) bool {
 	delete(f.by, by)
 	if !f.open || len(f.by) > 0 {

@@ -103,7 +103,7 @@ type Ports interface {
 // Generation is a time in which this process is a member of its group with the same partitions. Its methods are safe for
 // concurrent use.
 type Generation interface {
-	// Held tells whether the lease holds now. It is cheap. The lease of a generation that another one has followed is renewed no more.
+	// Held reports whether the lease holds now. It is cheap. The lease of a generation that another one has followed is renewed no more.
 	Held() bool
 	// Renewed is the send time of the newest commit known to be accepted in this generation. Before the first, it is a moment before the generation.
 	Renewed() Instant

@@ -253,7 +253,7 @@ func describedWrites(writes []*bucketer.Write) string {
 	return text
 }
 
-// usesSession tells whether an action is one of those of which a partition makes one at a time, in its session.
+// usesSession reports whether an action is one of those of which a partition makes one at a time, in its session.
 func usesSession(a pipeline.Action) bool {
 	switch a.(type) {
 	case pipeline.ReadClaim, pipeline.WatchClaim, pipeline.NoteWaited, pipeline.NoteLost, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,

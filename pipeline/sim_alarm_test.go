@@ -29,7 +29,7 @@ func (w *world) attending() {
 	}
 }
 
-// needsHands tells whether a partition that stopped for a reason needs an operator. One that found a late claim of a group
+// needsHands reports whether a partition that stopped for a reason needs an operator. One that found a late claim of a group
 // that was taken over from does in the end.
 func (w *world) needsHands(reason string) bool {
 	return reason == "bad_record" || reason == "offset_out_of_range" || reason == "other_group" && !w.chaos

@@ -206,7 +206,7 @@ func (w *world) wanted(bucket bson.Raw, at timeseries.Position) (wanted, bool) {
 	return wanted{letter: true}, true
 }
 
-// done tells whether one part of a record is where it belongs.
+// done reports whether one part of a record is where it belongs.
 func (c *checks) done(w *world, l *partitionLog, offset int64, want wanted) bool {
 	if !want.letter && (c.values[want.value] > 0 || want.series != refusedSeries || !w.traits.refusing) {
 		return c.values[want.value] > 0
@@ -256,7 +256,7 @@ func (c *checks) afterRelease(w *world, l *partitionLog, member string, sent tim
 	}
 }
 
-// sawReleased tells whether the last claim that a member had read at a moment is the one given, and was released.
+// sawReleased reports whether the last claim that a member had read at a moment is the one given, and was released.
 func (w *world) sawReleased(member string, at time.Duration, partition int32, claim claim.Token) bool {
 	return slices.ContainsFunc(w.all, func(p *process) bool {
 		r := p.runners[partition]

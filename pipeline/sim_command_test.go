@@ -119,7 +119,7 @@ func (c *command) answer(lost bool, answer func(any), a any) {
 	c.w.at(c.w.now+c.w.between(0, 0.05), func() { answer(a) })
 }
 
-// poisoned tells whether a document or update has the field that the model refuses.
+// poisoned reports whether a document or update has the field that the model refuses.
 func poisoned(raw bson.Raw) bool {
 	if raw.Lookup(timeseries.FieldData, poisonField).Type != 0 {
 		return true

@@ -47,7 +47,7 @@ func (p *process) committing(t *task) {
 	}
 }
 
-// commit sends commits and tells whether they were answered: twice, when the first answer does not give the lease back.
+// commit sends commits and reports whether they were answered: twice, when the first answer does not give the lease back.
 func (p *process) commit(t *task, g *generation, due []record.Commit) bool {
 	ok := p.commitOnce(t, g, due)
 	if ok && !g.held(p.w.now) && !g.over {

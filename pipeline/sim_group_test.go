@@ -289,7 +289,7 @@ func (k *coordinator) read(partition int32) committed {
 	return committed{offset: -1}
 }
 
-// overtaken tells whether the last commit was executed after one that its member sent later: its answer was lost, and the member
+// overtaken reports whether the last commit was executed after one that its member sent later: its answer was lost, and the member
 // repeated it. The coordinator then stands at an offset that nobody who read it before can know of.
 func (k *coordinator) overtaken(partition int32) bool {
 	last := k.last(partition)

@@ -245,7 +245,7 @@ func (p *process) working() []*runner {
 	return all
 }
 
-// handedOver tells whether nothing is left to do.
+// handedOver reports whether nothing is left to do.
 func (p *process) handedOver() bool { return len(p.working()) == 0 }
 
 // assigned begins a generation, as pipeline.Consumer does: partitions that stay go on, others are handed over, or begin.

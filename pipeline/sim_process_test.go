@@ -154,7 +154,7 @@ func (p *process) crash() {
 	}
 }
 
-// held tells whether anything may be written, as pipeline.Consumer does.
+// held reports whether anything may be written, as pipeline.Consumer does.
 func (p *process) held() bool {
 	working := p.working()
 	return p.present != nil && (len(working) > 0 || p.holds(p.present)) &&

@@ -62,7 +62,7 @@ func (w *world) startRepair() {
 	}, p.crash)
 }
 
-// repairing tells whether doubles are still to be taken out, by a repair that began after a moment, and by further ones as
+// repairing reports whether doubles are still to be taken out, by a repair that began after a moment, and by further ones as
 // long as they ask for it: unfinished compactions are left to the next.
 func (w *world) repairing(after time.Duration) bool {
 	last := w.repairer

@@ -315,7 +315,7 @@ func (r *runner) follow(e pipeline.Event) {
 	w.checks.terms = append(w.checks.terms, u)
 }
 
-// rivalWaits tells whether another owner waits because of this claim.
+// rivalWaits reports whether another owner waits because of this claim.
 func (w *world) rivalWaits(claim [16]byte) bool {
 	return slices.ContainsFunc(w.all, func(p *process) bool {
 		return !p.dead && slices.ContainsFunc(p.working(), func(r *runner) bool {

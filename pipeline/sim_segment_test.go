@@ -25,7 +25,7 @@ func newStaging() staging {
 	return staging{announced: map[[16]byte]int64{}, frozen: map[[16]byte]int{}, places: map[int64][]string{}, loose: map[int64]bool{}, renamed: map[int64]bool{}}
 }
 
-// compacts tells whether an action writes segments as a whole.
+// compacts reports whether an action writes segments as a whole.
 func compacts(a pipeline.Action) bool {
 	switch a.(type) {
 	case pipeline.ChangeSegments, pipeline.DeleteCompacted, pipeline.SweepSegments:
@@ -57,12 +57,12 @@ func placeOf(d bson.Raw) (p place) {
 	return p
 }
 
-// frozen tells whether a compaction has begun with a segment and has not ended it.
+// frozen reports whether a compaction has begun with a segment and has not ended it.
 func (p place) frozen() bool { return p.segment && p.by != ([16]byte{}) && p.until == 0 }
 
 func isSegment(d bson.Raw) bool { return placeOf(d).segment }
 
-// shown tells whether a query shows the document at a moment.
+// shown reports whether a query shows the document at a moment.
 func (p place) shown(at int64) bool {
 	if p.segment {
 		return p.until == 0 || p.until > at

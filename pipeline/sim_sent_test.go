@@ -115,7 +115,7 @@ func copyOf(x *bucketer.Write) *bucketer.Write {
 	return &own
 }
 
-// isSame tells whether the same bytes are sent again.
+// isSame reports whether the same bytes are sent again.
 func isSame(x, y *bucketer.Write) bool {
 	return x.Kind == y.Kind && x.Count == y.Count && bytes.Equal(x.Filter, y.Filter) && bytes.Equal(x.Document, y.Document)
 }

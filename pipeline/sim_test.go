@@ -110,7 +110,7 @@ func (w *world) calm() {
 	w.at(w.now+10*time.Second, w.calm)
 }
 
-// committed tells whether every partition is committed to its end, by owners that know its topic.
+// committed reports whether every partition is committed to its end, by owners that know its topic.
 func (w *world) committed() bool {
 	for p := range w.kafka.partitions {
 		commit := w.group.read(p)

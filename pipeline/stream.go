@@ -36,7 +36,7 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 // writing tells that a call is under way beside which no other may be, but for look-ups.
 func (w *Worker) writing() bool { return w.flush != nil && w.flush.acting != nil || w.busy.compact }
 
-// mayFetch tells whether the next fetch may start. It may not while too much waits already: the stream just pauses.
+// mayFetch reports whether the next fetch may start. It may not while too much waits already: the stream just pauses.
 func (w *Worker) mayFetch(m Moment) bool {
 	w.paused = w.pause(m)
 	return w.paused == notPaused && w.mayRead() && w.ledger.next < w.window && !w.busy.fetch && w.retry.fetch.ready(m.Now)

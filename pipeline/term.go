@@ -72,7 +72,7 @@ const (
 	released
 )
 
-// mayRead tells whether the term reads on. It does not once it is revoked, stopped, or to begin anew; records already read are still
+// mayRead reports whether the term reads on. It does not once it is revoked, stopped, or to begin anew; records already read are still
 // stored.
 func (w *Worker) mayRead() bool {
 	return !w.term.revoked && w.halt == nil && w.term.restart == nil
@@ -115,7 +115,7 @@ func (w *Worker) abandon(m Moment) {
 	w.phase, w.term, w.busy = idle, term{}, busy{}
 }
 
-// claimStands tells whether the document shows a claim of ours that is not released, as far as is known.
+// claimStands reports whether the document shows a claim of ours that is not released, as far as is known.
 func (w *Worker) claimStands() bool {
 	switch seen := w.term.seen; {
 	case w.term.claimed:

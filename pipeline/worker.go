@@ -191,7 +191,7 @@ func (w *Worker) advance(m Moment, actions []Action) []Action {
 	return w.advanceClaim(m, actions)
 }
 
-// quiet tells whether no action is under way whose answer belongs to the present state.
+// quiet reports whether no action is under way whose answer belongs to the present state.
 func (w *Worker) quiet() bool {
 	return w.flush == nil && w.busy == (busy{})
 }

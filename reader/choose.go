@@ -29,7 +29,7 @@ func wholeChoice(meta bson.RawValue) choice {
 // nothing tells that no series is selected.
 func (c *choice) nothing() bool { return !c.all && !c.none && c.bound == nil && len(c.metas) == 0 }
 
-// takes tells whether the series of a meta is selected.
+// takes reports whether the series of a meta is selected.
 func (c *choice) takes(meta bson.RawValue) bool {
 	switch {
 	case c.all:
@@ -77,7 +77,7 @@ func (s *Series) choose(ctx context.Context, p *plan, segments bson.D) (c choice
 // both is the filter that finds what two others find.
 func both(a, b bson.D) bson.D { return bson.D{{Key: "$and", Value: bson.A{a, b}}} }
 
-// isThere tells whether anything is found.
+// isThere reports whether anything is found.
 func (s *Series) isThere(ctx context.Context, r request) (found bool, err error) {
 	answer, err := s.port.find(ctx, r)
 	err = each(ctx, answer, err, func(bson.Raw) error {

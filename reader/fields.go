@@ -38,7 +38,7 @@ func (f *fields) child(name []byte) *fields {
 	return nil
 }
 
-// trims tells whether any path is dotted: else the server has returned the right columns.
+// trims reports whether any path is dotted: else the server has returned the right columns.
 func (f *fields) trims() bool {
 	if f == nil {
 		return false

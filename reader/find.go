@@ -162,7 +162,7 @@ func (r *reading) pull(ctx context.Context, buckets *scan, g group, pick func(bs
 	}
 }
 
-// usable tells whether the current bucket is of the group and begins somewhere.
+// usable reports whether the current bucket is of the group and begins somewhere.
 func (r *reading) usable(buckets *scan, g group) (bool, error) {
 	switch {
 	case !g.takes(metaOf(buckets.current)):

@@ -34,7 +34,7 @@ func (g group) filter() bson.D {
 	return bson.D{{Key: timeseries.FieldMeta, Value: equal}}
 }
 
-// takes tells whether a bucket of this meta belongs to the group: a server also finds arrays that have the meta as an element.
+// takes reports whether a bucket of this meta belongs to the group: a server also finds arrays that have the meta as an element.
 func (g group) takes(meta bson.RawValue) bool {
 	return timeseries.Compare(orNull(meta), orNull(g.meta)) == 0 && (g.exists == nil || *g.exists == (meta.Type != 0))
 }

@@ -11,7 +11,7 @@ type passed struct {
 	older, newer *timeseries.PositionSet // Nil means empty.
 }
 
-// add tells whether a position passes by for the first time.
+// add reports whether a position passes by for the first time.
 func (p *passed) add(at timeseries.Position) bool {
 	if p.has(p.older, at) || p.has(p.newer, at) {
 		return false

@@ -52,7 +52,7 @@ var passing = []int32{
 	16500, // TooManyRequests, Azure Cosmos DB's throttling
 }
 
-// transient tells whether the same query may succeed later. An answer of the server does not pass unless its code is known to;
+// transient reports whether the same query may succeed later. An answer of the server does not pass unless its code is known to;
 // of what comes from the way there everything may pass but a refused login.
 func transient(err error) bool {
 	var (

@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// setsInTextOrder tells whether the server makes the new fields of one $set in the order of their names' text: tried on a
+// setsInTextOrder reports whether the server makes the new fields of one $set in the order of their names' text: tried on a
 // scratch document beside the options, which is deleted again: the right to delete is tried first, so that nothing stays. A server on
 // which that cannot be tried is taken to order numeric names by number, as MongoDB has done since 5.0.
 func (s *series) setsInTextOrder(ctx context.Context) bool {
@@ -35,7 +35,7 @@ func (s *series) setsInTextOrder(ctx context.Context) bool {
 	return true
 }
 
-// measuresDocuments tells whether a query can ask for the size of a document: tried on the options document, whose size
+// measuresDocuments reports whether a query can ask for the size of a document: tried on the options document, whose size
 // is known.
 func (s *series) measuresDocuments(ctx context.Context) bool {
 	query := Query{Filter: withID(timeseries.DefinitionID)}

@@ -64,7 +64,7 @@ func (a aggregation) run(pipeline bson.A, documents []bson.D) ([]bson.D, error) 
 	return documents, nil
 }
 
-// matches tells whether a query finds a document.
+// matches reports whether a query finds a document.
 func matches(query bson.D, vars map[string]any) bool {
 	for _, condition := range query {
 		v := pathOf(vars["ROOT"], condition.Key)

@@ -23,7 +23,7 @@ import (
 // to be made here, from packages under x/ that the driver promises nothing of.
 const smallWrite = 4 << 10
 
-// isSmall tells whether a bulk call of n writes of these bytes is put together here. The driver sends single writes: among
+// isSmall reports whether a bulk call of n writes of these bytes is put together here. The driver sends single writes: among
 // them are documents of almost the largest size. It also sends calls that a server takes in several commands only.
 func (d *Database) isSmall(n, bytes int) bool {
 	return n > 1 && n <= maxCallWrites && bytes <= n*smallWrite && bytes <= maxCallBytes && !d.splits.Load()

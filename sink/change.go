@@ -35,7 +35,7 @@ func (d *Database) SetExpiry(ctx context.Context, name string, seconds int64) (b
 	})
 }
 
-// Covers tells whether expiry and view of a time series are right for buckets of these options.
+// Covers reports whether expiry and view of a time series are right for buckets of these options.
 func (d *Database) Covers(ctx context.Context, name string, o timeseries.Options) (bool, error) {
 	s := d.series(name)
 	s.options = o

@@ -29,7 +29,7 @@ type answer struct {
 }
 
 // answers are the codes that something is known of. Names and numbers, where nothing else is said, are those of
-// src/mongo/base/error_codes.yml in MongoDB's sources, which also tells whether a code is an interruption, a shutdown, a
+// src/mongo/base/error_codes.yml in MongoDB's sources, which also reports whether a code is an interruption, a shutdown, a
 // stale route or an overload: those leave open what was executed. Which codes blame a document was tried on a server.
 var answers = []answer{
 	// Not looked at: error_codes.yml, and "not primary" in the specification of server discovery and monitoring. 189, 11602

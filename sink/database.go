@@ -50,7 +50,7 @@ type Options struct {
 	Segments Segments
 	// MetaPaths are the parts of the meta that queries ask for, as meta.sensor. Setup indexes what segments have of them.
 	MetaPaths []string
-	// Lease tells whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil
+	// Lease reports whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil
 	// means always, for programs that write no buckets.
 	Lease func() bool
 	// Logger takes the few lines about what the server cannot do. Nil means slog.Default().

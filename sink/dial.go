@@ -123,7 +123,7 @@ func (d *dialer) failures() (text string, tlsFailed bool) {
 	return strings.Join(lines, "; "), tlsFailed
 }
 
-// silent tells whether every failed TLS handshake failed for want of an answer.
+// silent reports whether every failed TLS handshake failed for want of an answer.
 func (d *dialer) silent() bool {
 	return !d.anyFailed(func(e *dialError) bool { return e.TLS && !e.timedOut() })
 }
@@ -145,7 +145,7 @@ func (d *dialer) unknown() (name string) {
 	return name
 }
 
-// anyFailed tells whether one of the last failures is like that.
+// anyFailed reports whether one of the last failures is like that.
 func (d *dialer) anyFailed(like func(*dialError) bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

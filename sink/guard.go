@@ -18,7 +18,7 @@ const (
 
 // guard stops bucket writes and claims on their last step, before they are handed to the kernel (E7).
 type guard struct {
-	// lease tells whether they may be sent now. Nil means always.
+	// lease reports whether they may be sent now. Nil means always.
 	lease func() bool
 	// stopped is called when one was stopped; may be nil.
 	stopped func()
@@ -35,7 +35,7 @@ func (g guard) held() bool {
 	return false
 }
 
-// guarded tells whether a wire message writes buckets or partition documents. What cannot be read as a message counts as
+// guarded reports whether a wire message writes buckets or partition documents. What cannot be read as a message counts as
 // one: only reads, greetings and writes of the options document pass.
 func guarded(message []byte) bool {
 	const header = 16

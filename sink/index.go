@@ -46,7 +46,7 @@ type Index struct {
 	Doubts []string
 }
 
-// Needed tells whether waterwheel or MongoDB needs the index, and for what.
+// Needed reports whether waterwheel or MongoDB needs the index, and for what.
 func (i Index) Needed() (why string, needed bool) {
 	switch i.Kind {
 	case IndexOfID:

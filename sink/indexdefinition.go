@@ -64,7 +64,7 @@ func readIndexDefinition(raw bson.Raw) (d indexDefinition) {
 	return d
 }
 
-// describes tells whether an index on buckets is the index that the definition makes.
+// describes reports whether an index on buckets is the index that the definition makes.
 func (d indexDefinition) describes(o timeseries.Options, have timeseries.Index) bool {
 	want, err := o.BucketIndex(d.user)
 	if err != nil || d.damaged || !equal(want.Keys, have.Keys) {

@@ -31,7 +31,7 @@ func (s *series) doubts(ctx context.Context, user timeseries.Index) (all []strin
 	return append(append(all, s.fieldDoubts(ctx, paths)...), s.refusalDoubts(elements)...)
 }
 
-// expiryDoubt tells whether the server may keep a TTL index and delete nothing by it. One that deletes counts its rounds, but a
+// expiryDoubt reports whether the server may keep a TTL index and delete nothing by it. One that deletes counts its rounds, but a
 // cluster's router has none to count; a server that does not say how it is gives no reason to doubt.
 func (s *series) expiryDoubt(ctx context.Context) string {
 	status, err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Raw()

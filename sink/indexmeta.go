@@ -40,10 +40,10 @@ func (l IndexList) CompareMetaIndexes(paths []string) (c MetaIndexes) {
 	return c
 }
 
-// serves tells whether queries can use an index that is on a path.
+// serves reports whether queries can use an index that is on a path.
 func (l IndexList) serves(i Index, path string) bool { return !i.Hidden && l.isOn(i, path) }
 
-// isOn tells whether an index is on a path and then the time, in whatever direction, of all measurements.
+// isOn reports whether an index is on a path and then the time, in whatever direction, of all measurements.
 func (l IndexList) isOn(i Index, path string) bool {
 	_, partial := i.Buckets.Options.Lookup("partialFilterExpression").DocumentOK()
 	return !partial && i.Kind == IndexOfUser && sameKeys(i.User.Keys, metaPathKeys(path, l.Options.TimeField))

@@ -20,7 +20,7 @@ import (
 // by hand. Should it refuse all, it opens a new bucket.
 const maxCandidates = 4
 
-// candidate is a bucket found, with what tells whether a look-up wants it, and how much.
+// candidate is a bucket found, with what reports whether a look-up wants it, and how much.
 type candidate struct {
 	document *held
 	bson     int32 // size of the whole document. Zero means unknown.

@@ -31,7 +31,7 @@ type madeUp struct {
 	looked func()
 }
 
-// holds tells whether a bucket lists an offset.
+// holds reports whether a bucket lists an offset.
 func (m *madeUp) holds(offset int64) bool { return offset < m.total && offset%3 != 2 }
 
 // Find implements sink.Collection. It gives every bucket out, also one that a server would leave out.

@@ -131,7 +131,7 @@ func (s *scan) rest() Query {
 	}
 }
 
-// isNew notes where the scan is, and tells whether the bucket did not come before.
+// isNew notes where the scan is, and reports whether the bucket did not come before.
 func (s *scan) isNew(d bson.Raw) bool {
 	if d.Validate() != nil { // nobody can tell, and use says so
 		return true

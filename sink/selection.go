@@ -161,7 +161,7 @@ func (l *seriesList) add(meta bson.RawValue, amount Amount, closed bool) error {
 	return nil
 }
 
-// Holds tells whether the time series, selected or not, has a bucket with exactly this meta.
+// Holds reports whether the time series, selected or not, has a bucket with exactly this meta.
 func (s *Selection) Holds(ctx context.Context, meta bson.RawValue) (bool, error) {
 	wanted, found := seriesOf(meta), false
 	filter := append(bson.D{isMeta(meta)}, s.notSegments()...)

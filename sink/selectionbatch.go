@@ -38,7 +38,7 @@ type editing struct {
 
 	// send edits the buckets that still have the measurements with which they were read, and returns how many it found.
 	send func(ctx context.Context, buckets []edited) (int64, error)
-	// isDone tells whether a bucket was edited, by what it is now. Nil means that it is gone.
+	// isDone reports whether a bucket was edited, by what it is now. Nil means that it is gone.
 	isDone func(before edited, now *edited) bool
 }
 

@@ -354,7 +354,7 @@ func (s *series) checkIndexes(ctx context.Context) error {
 	return nil
 }
 
-// ofAll tells whether an index has these keys, of all buckets.
+// ofAll reports whether an index has these keys, of all buckets.
 func ofAll(spec bson.Raw, keys bson.D) bool {
 	_, partial := spec.Lookup("partialFilterExpression").DocumentOK()
 	return sameKeys(keyIn(spec), keys) && !partial
@@ -366,7 +366,7 @@ func keyIn(spec bson.Raw) bson.Raw {
 	return key
 }
 
-// servesAs tells whether an index has these keys in these directions, of all buckets, and deletes none.
+// servesAs reports whether an index has these keys in these directions, of all buckets, and deletes none.
 func servesAs(spec bson.Raw, keys bson.D) bool {
 	have, _ := spec.Lookup("key").DocumentOK()
 	_, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()

@@ -170,7 +170,7 @@ func (s *shelf) finds(d, filter bson.Raw) bool {
 	return true
 }
 
-// holds tells whether a value (Type 0 means none) is what a condition says.
+// holds reports whether a value (Type 0 means none) is what a condition says.
 func (s *shelf) holds(have, want bson.RawValue) bool {
 	operators, ok := want.DocumentOK()
 	var all []bson.RawElement

@@ -89,7 +89,7 @@ func NewStore(ports Ports, o StoreOptions) *Store {
 	return s
 }
 
-// held tells whether the lease allows bucket writes and claims now (E7).
+// held reports whether the lease allows bucket writes and claims now (E7).
 func (s *Store) held() bool { return s.Lease == nil || s.Lease() }
 
 // sourceFilter are the elements that find the buckets of a partition.

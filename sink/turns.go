@@ -19,7 +19,7 @@ func newTurns(s *Store) *turns {
 	return &turns{clock: s.Clock, until: s.Clock() + s.WriteTimeout}
 }
 
-// begin tells whether a call may begin now, and when that is. The time is told by the clock alone; the context may be
+// begin reports whether a call may begin now, and when that is. The time is told by the clock alone; the context may be
 // cancelled.
 func (t *turns) begin(ctx context.Context) (now time.Duration, ok bool) {
 	now = t.clock()

@@ -56,7 +56,7 @@ func tighten(ctx context.Context, u Upkeep, o timeseries.Options) error {
 	return u.SetExpiry(ctx, want)
 }
 
-// Covers tells whether expiry and view are right for buckets of these options: else a consumer that wrote such buckets would
+// Covers reports whether expiry and view are right for buckets of these options: else a consumer that wrote such buckets would
 // let them be deleted early, or hide them.
 func Covers(ctx context.Context, u Upkeep, o timeseries.Options) (bool, error) {
 	expiry, err := u.Expiry(ctx)

@@ -44,7 +44,7 @@ func (u *lastingUpkeep) SetExpiry(ctx context.Context, seconds int32) error {
 	}
 }
 
-// wait waits until nothing is being built. It tells whether something was.
+// wait waits until nothing is being built. It reports whether something was.
 func (u *lastingUpkeep) wait(ctx context.Context) (bool, error) {
 	if u.built == nil {
 		return false, nil

@@ -53,7 +53,7 @@ func (d *Database) existing(ctx context.Context, name string) (existing, error) 
 	return existing{}, failure("listing collections", d.portError(err))
 }
 
-// isView tells whether it is a view of the buckets.
+// isView reports whether it is a view of the buckets.
 func (s *series) isView(e existing) bool { return e.kind == "view" && e.viewOn == s.buckets().Name() }
 
 // refuseForeign refuses a name that something else has already: its readers would not find the measurements there.
@@ -164,7 +164,7 @@ func (s *series) dropView(ctx context.Context, have existing) error {
 	return s.dropOurs(ctx, "MONGODB_VIEW=none")
 }
 
-// isBlind tells whether a view is one of ours that knows nothing of segments, where there may be some: it shows measurements twice.
+// isBlind reports whether a view is one of ours that knows nothing of segments, where there may be some: it shows measurements twice.
 func (s *series) isBlind(e existing) bool {
 	return s.segments && s.isView(e) && s.kindOf(e) != ViewForeign && !s.showsSegments(e)
 }

@@ -98,13 +98,13 @@ func ownStages(pipeline bson.RawValue) []bson.RawValue {
 	return []bson.RawValue{stages[1].value, second[1].value}
 }
 
-// showsSegments tells whether a view of ours is that of a time series with segments.
+// showsSegments reports whether a view of ours is that of a time series with segments.
 func (s *series) showsSegments(e existing) bool {
 	stages := stagesOf(e.pipeline)
 	return s.isView(e) && s.kindOf(e) != ViewForeign && len(stages) > 0 && stages[len(stages)-1].name == stageUnion
 }
 
-// isUnion tells whether these are a part, of one stage for unpacking, and another.
+// isUnion reports whether these are a part, of one stage for unpacking, and another.
 func isUnion(stages []viewStage) bool {
 	return len(stages) == 3 && stages[0].name == stageMatch && stages[2].name == stageUnion
 }

@@ -75,7 +75,7 @@ func (s *series) refusesStages(ctx context.Context, kind ViewKind) (refusal, unk
 	return nil, nil
 }
 
-// MendView makes a view that knows nothing of segments one that shows them, where there may be some, and tells whether it did. A
+// MendView makes a view that knows nothing of segments one that shows them, where there may be some, and reports whether it did. A
 // consumer of a former version does not start where there are segments; one that had read the definition before they began may
 // still have made the view as it was.
 func (d *Database) MendView(ctx context.Context, name string) (bool, error) {

@@ -120,7 +120,7 @@ func owned(statuses []*pipeline.Status, clusterID, group string, now time.Time) 
 type member struct {
 	consumer *pipeline.Consumer
 	log      *slog.Logger
-	// stopping tells whether the process was asked to end.
+	// stopping reports whether the process was asked to end.
 	stopping func() bool
 }
 

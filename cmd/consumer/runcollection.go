@@ -15,12 +15,12 @@ const collectionInterval = time.Minute
 // collectionWatch follows the options of a collection.
 type collectionWatch struct {
 	store *sink.Store
-	// covers tells whether the server's expiry and view are right for buckets of these options.
+	// covers reports whether the server's expiry and view are right for buckets of these options.
 	covers func(ctx context.Context, o timeseries.Options) (bool, error)
 	apply  func(timeseries.Options)
 	// compact lets the segments of now be compacted, since a command asks for it and waits.
 	compact func()
-	// mend makes a view right that knows nothing of segments where there are some, and tells whether it did.
+	// mend makes a view right that knows nothing of segments where there are some, and reports whether it did.
 	mend func(ctx context.Context) (bool, error)
 	log  *slog.Logger
 }

@@ -67,7 +67,7 @@ func (d *driver) count(due []*item) {
 	}
 }
 
-// send brings all letters of the parcel back. Before each try it commits what it is about to do, which also tells whether
+// send brings all letters of the parcel back. Before each try it commits what it is about to do, which also reports whether
 // the group is still this run's; after a failure it looks which letters have arrived. The end of ctx ends only the trying
 // again.
 func (d *driver) send(ctx, sending context.Context, b *parcel) error {

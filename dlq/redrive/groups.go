@@ -39,7 +39,7 @@ type past struct {
 	committed map[record.Partition]record.Commit
 }
 
-// isCutOff tells whether the last run ended, in some partition, without knowing what of its letters has arrived.
+// isCutOff reports whether the last run ended, in some partition, without knowing what of its letters has arrived.
 func (p past) isCutOff() bool {
 	for _, c := range p.committed {
 		if strings.HasPrefix(c.Metadata, intentMark) {
@@ -56,7 +56,7 @@ func (p past) note(c kafka.Committed) {
 	}
 }
 
-// passed tells whether a re-drive has been at the letter: it went back, or was refused, and none takes it again.
+// passed reports whether a re-drive has been at the letter: it went back, or was refused, and none takes it again.
 func passed(pasts []past, f *dlq.Found) bool {
 	return slices.ContainsFunc(pasts, func(p past) bool {
 		return f.Err == nil && f.Offset < p.committed[f.Partition].Offset && p.selection.drives(f)
@@ -125,7 +125,7 @@ func (g groups) past(ctx context.Context, group string, s Selection, spans []dlq
 	return p, nil
 }
 
-// busy tells whether re-drives have members, but for so many of this group.
+// busy reports whether re-drives have members, but for so many of this group.
 func (g groups) busy(ctx context.Context, group string, own int) (bool, error) {
 	all, err := g.all(ctx)
 	for name := range all {

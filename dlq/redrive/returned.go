@@ -22,7 +22,7 @@ func returned(f *dlq.Found) kafka.Message {
 	)}
 }
 
-// mayBeReturned tells whether a record of a source topic may be one that went back, also by a former version, which named no
+// mayBeReturned reports whether a record of a source topic may be one that went back, also by a former version, which named no
 // letter.
 func mayBeReturned(headers []record.Header) bool {
 	return slices.ContainsFunc(headers, func(h record.Header) bool { return h.Key == dlq.HeaderAttempt })

@@ -82,7 +82,7 @@ func ParseSelection(text string) (Selection, error) {
 	return s, nil
 }
 
-// drives tells whether a letter goes back.
+// drives reports whether a letter goes back.
 func (s *Selection) drives(f *dlq.Found) bool {
 	return s.Selects(&f.Letter) && f.Attempts() < s.MaxAttempts && f.Letter.Cut == ""
 }

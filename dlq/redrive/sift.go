@@ -31,7 +31,7 @@ func (d *driver) sift(ctx context.Context, b *parcel) error {
 	return nil
 }
 
-// isForeign tells whether a letter stands in another dead-letter topic than that of the topic it names, and counts it.
+// isForeign reports whether a letter stands in another dead-letter topic than that of the topic it names, and counts it.
 func (d *driver) isForeign(f *dlq.Found) bool {
 	if d.o.TopicFor == nil || d.o.TopicFor(f.Letter.Topic) == f.Topic {
 		return false

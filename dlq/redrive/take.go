@@ -85,7 +85,7 @@ func (d *driver) take(ctx context.Context, b *parcel, f *dlq.Found) error {
 	return nil
 }
 
-// judge tells whether a letter goes into the parcel, and counts why not. Whether it is of the record that it names is looked at
+// judge reports whether a letter goes into the parcel, and counts why not. Whether it is of the record that it names is looked at
 // for many at once, when the parcel is full.
 func (d *driver) judge(f *dlq.Found) (bool, error) {
 	l, s := &f.Letter, &d.o.Selection
@@ -121,7 +121,7 @@ func (d *driver) hasEnough(ctx context.Context, b *parcel) (bool, error) {
 	return d.isEnough(b), nil
 }
 
-// isEnough tells whether the limit is reached. A letter that is refused counts: a topic that takes nothing would otherwise be
+// isEnough reports whether the limit is reached. A letter that is refused counts: a topic that takes nothing would otherwise be
 // offered everything.
 func (d *driver) isEnough(b *parcel) bool {
 	return d.o.Limit > 0 && b.intent == nil && d.report.Driven+d.report.Refused+int64(len(b.letters)) >= d.o.Limit

@@ -69,7 +69,7 @@ func (r Result) Rate() float64 { return float64(r.Measurements) / r.Wall.Seconds
 // RatePerCore is measurements for each second of the process' own processor time.
 func (r Result) RatePerCore() float64 { return float64(r.Measurements) / r.CPU.Seconds() }
 
-// Complete tells whether each measurement is stored once.
+// Complete reports whether each measurement is stored once.
 func (r Result) Complete() bool {
 	return r.Stored == r.Measurements && r.Missing == 0 && r.Doubled == 0
 }

@@ -86,7 +86,7 @@ func PIDOf(ctx context.Context, address string) int32 {
 	return 0
 }
 
-// here tells whether a host is this machine.
+// here reports whether a host is this machine.
 func here(ctx context.Context, host string) bool {
 	addresses, err := net.DefaultResolver.LookupIPAddr(ctx, host)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// actions are the disturbances by name. Each is called by the loop and tells whether it found something to disturb; what
+// actions are the disturbances by name. Each is called by the loop and reports whether it found something to disturb; what
 // takes time it does in the background.
 var actions = map[string]func(*run, context.Context) (bool, error){
 	"kill":           (*run).killMember,
@@ -46,7 +46,7 @@ func (r *run) act(ctx context.Context) error {
 	return nil
 }
 
-// withMember lets work have a member in hand that is free, in the background. alive tells whether it must have a process.
+// withMember lets work have a member in hand that is free, in the background. alive reports whether it must have a process.
 func (r *run) withMember(alive bool, work func(m *member)) bool {
 	if !r.standing.TryRLock() {
 		return false

@@ -121,7 +121,7 @@ func (d doubledSpot) explain(byBucket map[bson.ObjectID][]passage, grace time.Du
 	return lines, late
 }
 
-// puts tells whether the write puts a position into a bucket.
+// puts reports whether the write puts a position into a bucket.
 func (p passage) puts(bucket bson.ObjectID, position check.Position) bool {
 	for _, s := range p.Statements {
 		if s.Bucket != bucket {

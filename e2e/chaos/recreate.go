@@ -11,7 +11,7 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// recreates tells whether the topic is deleted and created again in this run.
+// recreates reports whether the topic is deleted and created again in this run.
 func (o *Options) recreates() bool { return slices.Contains(o.Actions, "recreate") }
 
 // incarnation is a topic that was deleted: what had been committed before it was, must be stored.

@@ -38,7 +38,7 @@ func ReadUnfinished(ctx context.Context, database *mongo.Database, series string
 	return unfinished, nil
 }
 
-// Counts tells whether a document is where its measurements are stored: while a compaction is unfinished these are its segments,
+// Counts reports whether a document is where its measurements are stored: while a compaction is unfinished these are its segments,
 // whatever they say, and not its buckets. When it is over it is the other way about.
 func (a Unfinished) Counts(document bson.Raw) bool {
 	by := token(document)
@@ -90,7 +90,7 @@ func beginCalm(ctx context.Context, database *mongo.Database, series string) (*c
 	return c, err
 }
 
-// counts tells whether a document counts, and notes when that is not sure: its compaction came meanwhile.
+// counts reports whether a document counts, and notes when that is not sure: its compaction came meanwhile.
 func (c *calm) counts(document bson.Raw) bool {
 	by := token(document)
 	c.restless = c.restless || by != "" && !c.over[by] && !c.unfinished[by]

@@ -29,7 +29,7 @@ func normalised(v any) any {
 	}
 }
 
-// sameValue tells whether a stored value is the expected one, in type and bytes.
+// sameValue reports whether a stored value is the expected one, in type and bytes.
 func sameValue(stored bson.RawValue, want any) bool {
 	if want == nil { // MarshalValue does not take it
 		return stored.Type == bson.TypeNull
@@ -38,7 +38,7 @@ func sameValue(stored bson.RawValue, want any) bool {
 	return err == nil && stored.Type == kind && bytes.Equal(stored.Value, data)
 }
 
-// same tells whether two decoded values are equal, in type and value; objects may have their fields in any order.
+// same reports whether two decoded values are equal, in type and value; objects may have their fields in any order.
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case bson.D:

@@ -21,7 +21,7 @@ type compacted struct {
 	ID          bson.Binary   `bson:"id"`
 }
 
-// shown tells whether a reader sees the document at a moment, in milliseconds since 1970.
+// shown reports whether a reader sees the document at a moment, in milliseconds since 1970.
 func (b *bucket) shown(now int64) bool {
 	switch s := b.Control.Segment; {
 	case s != nil:

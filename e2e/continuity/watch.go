@@ -53,7 +53,7 @@ func (w *watch) acknowledged(partition int32, offset int64, at time.Time) {
 	w.waiting[partition] = append(w.waiting[partition], made{offset, at})
 }
 
-// producedToAll tells whether Kafka has a record of each partition.
+// producedToAll reports whether Kafka has a record of each partition.
 func (w *watch) producedToAll() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,7 @@ func (w *watch) saw(found map[int32]int64, now time.Time) {
 	}
 }
 
-// writtenSince tells whether each partition was written to at least so often since a moment.
+// writtenSince reports whether each partition was written to at least so often since a moment.
 func (w *watch) writtenSince(moment time.Time, times int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -44,7 +44,7 @@ func (f Fate) Valid() int {
 	return n
 }
 
-// Tombstone tells whether the record must be skipped without a letter.
+// Tombstone reports whether the record must be skipped without a letter.
 func (f Fate) Tombstone() bool { return f.Reason == "" && len(f.Parts) == 0 }
 
 // Reading is a measurement as it must be found in a bucket.

@@ -123,13 +123,13 @@ func (b *Broker) Start() error {
 	return nil
 }
 
-// Running tells whether the broker's process runs.
+// Running reports whether the broker's process runs.
 func (b *Broker) Running() bool {
 	p := b.current()
 	return p != nil && p.Running()
 }
 
-// listening tells whether the broker takes connections on all its listeners.
+// listening reports whether the broker takes connections on all its listeners.
 func (b *Broker) listening(ctx context.Context) bool {
 	dialer := net.Dialer{Timeout: time.Second}
 	for _, address := range slices.Concat([]string{b.direct}, b.listeners, slices.Collect(maps.Values(b.named))) {

@@ -80,7 +80,7 @@ func (c *Consumer) Log() string { return c.log.String() }
 // Ended is closed when the process has ended.
 func (c *Consumer) Ended() <-chan struct{} { return c.ended }
 
-// Running tells whether the process has not ended.
+// Running reports whether the process has not ended.
 func (c *Consumer) Running() bool {
 	select {
 	case <-c.ended:

@@ -48,7 +48,7 @@ func (c *claiming) answer() {
 	}
 }
 
-// blames tells whether the log says since the answer that something fails.
+// blames reports whether the log says since the answer that something fails.
 func (c *claiming) blames(whom string) bool { return strings.Contains(c.Log()[c.said:], whom+" fails") }
 
 // awaitPhase waits until every partition stands there.

@@ -65,7 +65,7 @@ func repeat(n int, format string, args func(int) []any) []string {
 	return list
 }
 
-// has tells whether a finding of this state holds the text.
+// has reports whether a finding of this state holds the text.
 func (f Findings) has(state State, text string) bool {
 	return slices.ContainsFunc(f, func(one Finding) bool { return one.State == state && strings.Contains(one.Text, text) })
 }

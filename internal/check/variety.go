@@ -52,7 +52,7 @@ func (v *variety) add(meta bson.RawValue, partition int32) {
 	}
 }
 
-// has tells whether some meta had a field of this name.
+// has reports whether some meta had a field of this name.
 func (v *variety) has(name string) bool {
 	for path := range v.paths {
 		if path == name || strings.HasPrefix(path, name+".") {

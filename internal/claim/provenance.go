@@ -41,13 +41,13 @@ func ParseProvenance(metadata string) (Provenance, bool) {
 
 // Committed is what a group has committed for a partition.
 type Committed struct {
-	Offset   int64 // -1: nothing
+	Offset   int64 // -1 if the group has committed nothing
 	Metadata string
-	// Consumed: a consumer committed it, which had read up to it; else a tool, by somebody's wish.
+	// Consumed reports whether a consumer committed it, after it had read up to there. Otherwise a tool did, for an operator.
 	Consumed bool
 }
 
-// OfAnotherProgram tells an offset up to which the consumer of another program has read: what that read is not stored here.
+// OfAnotherProgram reports whether a consumer of another program has read up to the offset. What that read is not stored here.
 func (c Committed) OfAnotherProgram() bool {
 	_, ours := ParseProvenance(c.Metadata)
 	return c.Consumed && !ours && c.Offset >= 0 || c.Metadata == ConsumedMetadata
@@ -60,9 +60,9 @@ type Meaning uint8
 const (
 	// Nothing is committed.
 	Nothing Meaning = iota
-	// OfAnotherProgram: the consumer of another program has read up to it.
+	// OfAnotherProgram means that a consumer of another program has read up to it.
 	OfAnotherProgram
-	// AsItIs: somebody else's wish, such as an operator's reset or a mirror's copy, which is taken as it is.
+	// AsItIs means an operator's reset, a mirror's copy and the like. The pipeline begins there.
 	AsItIs
 	// OtherCollection: a pipeline committed it that writes another collection. Two pipelines must not share a group.
 	OtherCollection

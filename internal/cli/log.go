@@ -142,7 +142,7 @@ func identity(a slog.Attr) string {
 	return ""
 }
 
-// pass tells whether a line may be written now, and how many were held back before it.
+// pass reports whether a line may be written now, and how many were held back before it.
 func (s *seen) pass(key string, now time.Time) (held int, pass bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -47,7 +47,7 @@ func markedValue(value []byte, format measurement.Format, path string) string {
 	return withCarets(value, span{at, at + 1})
 }
 
-// isText tells whether most of a value is meant to be read.
+// isText reports whether most of a value is meant to be read.
 func isText(value []byte) bool {
 	const tolerated = 10 // of a hundred
 	odd := 0

@@ -51,7 +51,7 @@ func (p *Program) plotOptions(q *query) plot.Options {
 	return o
 }
 
-// showsUnicode tells whether the terminal's locale, if there is one, has all characters.
+// showsUnicode reports whether the terminal's locale, if there is one, has all characters.
 func (p *Program) showsUnicode() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if value := strings.ToLower(p.variable(name)); value != "" {
@@ -67,7 +67,7 @@ func (p *Program) variable(name string) string {
 	return value
 }
 
-// isTerminal tells whether a person reads the file.
+// isTerminal reports whether a person reads the file.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

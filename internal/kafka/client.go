@@ -38,7 +38,7 @@ type Client struct {
 }
 
 // Open connects to the cluster. It refuses brokers before Kafka 3.1, on which a topic deleted and created again would be
-// read on unnoticed. Its error is for a person and names the setting that is wrong; Classify tells whether trying
+// read on unnoticed. Its error is for a person and names the setting that is wrong; Classify reports whether trying
 // again can help (Retry: nobody was reached).
 func Open(ctx context.Context, options Options, registerer prometheus.Registerer) (*Client, error) {
 	if options.Logger == nil {

@@ -72,7 +72,7 @@ func newBSONLevel(at *node, outside bool) *bsonLevel {
 	return l
 }
 
-// is tells whether an element has this name, whose first eight bytes were loaded already.
+// is reports whether an element has this name, whose first eight bytes were loaded already.
 func (n *bsonName) is(word uint64, document []byte, at, limit int) bool {
 	const loaded = 8
 	end := at + len(n.text)

@@ -59,7 +59,7 @@ func (w *bsonWalker) text(at, limit int) int {
 	return end
 }
 
-// isText tells whether bytes that follow on four others are UTF-8. Most texts are ASCII and short: eight bytes are looked at
+// isText reports whether bytes that follow on four others are UTF-8. Most texts are ASCII and short: eight bytes are looked at
 // at once, and of a text that has fewer those before it are shifted out.
 func (w *bsonWalker) isText(from, to int) bool {
 	const high = 0x8080808080808080

@@ -9,7 +9,7 @@ import (
 // frameBytes is how long the frame of a schema registry is: a zero byte and the schema's id.
 const frameBytes = 5
 
-// hasFrame tells whether a value begins as with a schema registry's frame.
+// hasFrame reports whether a value begins as with a schema registry's frame.
 func hasFrame(value []byte) bool { return len(value) >= frameBytes && value[0] == 0 }
 
 // cutFrame parts a value into the frame that the options announce, empty where it is not there, and the rest without the byte
@@ -71,7 +71,7 @@ func (d *Decoder) notJSON(err *DecodeError) *DecodeError {
 	return err
 }
 
-// isJSONStart tells whether a text begins as an object or an array does.
+// isJSONStart reports whether a text begins as an object or an array does.
 func isJSONStart(text []byte) bool {
 	text = bytes.TrimLeft(text, " \t\r\n")
 	return len(text) > 0 && (text[0] == '{' || text[0] == '[')

@@ -53,7 +53,7 @@ func (j *jsonTokens) leave() *DecodeError {
 	return j.token()
 }
 
-// more tells whether another object or array follows the value at the top that was read last.
+// more reports whether another object or array follows the value at the top that was read last.
 func (j *jsonTokens) more() bool { return !j.broken && isJSONStart(j.decoder.UnreadBuffer()) }
 
 func (j *jsonTokens) token() *DecodeError {

@@ -68,7 +68,7 @@ func (d *Decoder) dropPath(path string) string {
 	return path
 }
 
-// isReserved tells whether a stored measurement has something else under a name.
+// isReserved reports whether a stored measurement has something else under a name.
 func (o *Options) isReserved(name []byte) bool {
 	return len(name) > 0 && (string(name) == o.StoredTime || string(name) == o.StoredMeta || string(name) == o.TimeExact)
 }

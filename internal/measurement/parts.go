@@ -47,7 +47,7 @@ func (d *Decoder) decodeArray() *DecodeError {
 	return d.json.leave()
 }
 
-// isTooBad tells whether so many events of the record are bad that it is refused as a whole: none of it is stored, so that the
+// isTooBad reports whether so many events of the record are bad that it is refused as a whole: none of it is stored, so that the
 // record can go back whole when it is repaired.
 func (d *Decoder) isTooBad() bool { return d.badParts > maxBadParts || d.letters > maxLetters }
 

@@ -84,7 +84,7 @@ func outcome(t *testing.T, d *Decoder, value []byte) string {
 	return string(meta) + " " + string(fields)
 }
 
-// sortedNames tells whether the names of a document are in order.
+// sortedNames reports whether the names of a document are in order.
 func sortedNames(t *testing.T, d bson.Raw) bool {
 	t.Helper()
 	elements, err := d.Elements()

@@ -144,13 +144,13 @@ func putHeader(dst, header []byte) {
 	}
 }
 
-// holds tells whether an object at this place is gone through name by name.
+// holds reports whether an object at this place is gone through name by name.
 func (p *place) holds() bool { return p.use == asField || p.use == asWay || p.inMeta() }
 
-// inMeta tells whether an object at this place is written to meta.
+// inMeta reports whether an object at this place is written to meta.
 func (p *place) inMeta() bool { return p.use == asMeta || p.use == asMember }
 
-// isUsualName tells whether a name could be addressed everywhere. Names with dots are for others to judge.
+// isUsualName reports whether a name could be addressed everywhere. Names with dots are for others to judge.
 func isUsualName(name []byte) bool { return len(name) > 0 && name[0] != '$' }
 
 // isFree reports whether the value of a name in the object here is not stored, so that the name may be any.
@@ -190,7 +190,7 @@ func (q *quick) dottedPlaceOf(parent *place, name []byte) *place {
 	return p
 }
 
-// room tells whether another place may be remembered.
+// room reports whether another place may be remembered.
 func (q *quick) room() bool {
 	if q.places >= maxPlaces {
 		q.full = true

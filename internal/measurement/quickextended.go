@@ -13,7 +13,7 @@ import (
 // longestWritten bounds the text of a number that is written as a string. The other reader takes some that are longer.
 const longestWritten = 64
 
-// wraps tells whether the object at i stands for a value in Extended JSON, or may.
+// wraps reports whether the object at i stands for a value in Extended JSON, or may.
 func (q *quick) wraps(i int) bool {
 	if !q.extended {
 		return false

@@ -49,7 +49,7 @@ func (q *quick) give(parts []rawbson.Element) {
 	}
 }
 
-// worthwhile tells whether to try a record.
+// worthwhile reports whether to try a record.
 func (q *quick) worthwhile() bool {
 	if q.records++; q.full && q.records >= relearned {
 		q.top, q.places, q.full, q.records = newTop(q.paths), 0, false, 0

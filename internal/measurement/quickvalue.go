@@ -178,7 +178,7 @@ func (q *quick) takeMembers(out []byte, first int, normal bool) bool {
 	return !found
 }
 
-// ascend tells whether each name is greater than the one before.
+// ascend reports whether each name is greater than the one before.
 func ascend(names [][]byte) bool {
 	for i := 1; i < len(names); i++ {
 		if bytes.Compare(names[i-1], names[i]) >= 0 {

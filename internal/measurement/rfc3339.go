@@ -44,7 +44,7 @@ func parseUsual(text []byte, iso bool) (millis int64, ok bool) {
 	return millis + fraction - offset, ok
 }
 
-// areDigits tells whether all are digits.
+// areDigits reports whether all are digits.
 func areDigits(a, b, c, d byte) bool { return max(a-'0', b-'0', c-'0', d-'0') <= 9 }
 
 // pair is the number that two digits write.

@@ -65,7 +65,7 @@ func (d *Decoder) beginEvent(dotted bool) {
 	}
 }
 
-// fitsDocument tells whether a bucket can hold so many fields of so many bytes.
+// fitsDocument reports whether a bucket can hold so many fields of so many bytes.
 func fitsDocument(size, fields int) bool { return 3*size+columnBytes*fields <= maxStoredBytes }
 
 // copyObject copies the elements of an object, checked, without what the paths that lead from here (nil: none does) take out.

@@ -39,7 +39,7 @@ func parseCondition(text string) (c condition, err error) {
 	return c, nil
 }
 
-// isOn tells whether a condition looks at one of the lists, or at what holds it. Such a condition must see the document before
+// isOn reports whether a condition looks at one of the lists, or at what holds it. Such a condition must see the document before
 // it is taken apart.
 func (c *condition) isOn(lists []listPath) bool {
 	path := strings.Join(c.names, ".")

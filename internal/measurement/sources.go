@@ -161,7 +161,7 @@ func sourceName(path string) string {
 	}
 }
 
-// validName tells whether a stored measurement can have a field of this name.
+// validName reports whether a stored measurement can have a field of this name.
 func validName(name string) bool {
 	return name != "" && name[0] != '$' && !strings.ContainsAny(name, ".\x00") && utf8.ValidString(name)
 }

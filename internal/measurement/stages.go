@@ -299,7 +299,7 @@ func (s *stages) mergeBelow(dst, list []byte, names []string, element []byte) []
 	return rawbson.EndDocument(dst, start)
 }
 
-// isMember tells whether the element that is being merged has a name.
+// isMember reports whether the element that is being merged has a name.
 func (s *stages) isMember(name []byte) bool {
 	if len(s.members) > fewNames {
 		_, found := slices.BinarySearchFunc(s.members, name, slices.Compare)

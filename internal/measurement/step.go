@@ -17,7 +17,7 @@ type step struct {
 // move is a beginning of an object, or the end of the innermost one when begin is nil.
 type move struct{ begin *place }
 
-// matches tells whether a text begins with the literal.
+// matches reports whether a text begins with the literal.
 func (s *step) matches(text []byte) bool {
 	literal := s.literal
 	n := len(literal)

@@ -77,7 +77,7 @@ func (b Bound) String() string {
 	return ""
 }
 
-// Excludes tells whether no time is between two bounds of the same kind, b the lower one.
+// Excludes reports whether no time is between two bounds of the same kind, b the lower one.
 func (b Bound) Excludes(upper Bound) bool { return b.kind == upper.kind && b.millis >= upper.millis }
 
 // describe says which bound it is for a record.

@@ -10,7 +10,7 @@ var (
 	ErrTopicGone = errors.New("the topic id is unknown")
 )
 
-// StopError stops a partition until somebody acts: trying again does not help, and going on would lose or double records.
+// StopError stops a partition until an operator acts: trying again does not help, and going on would lose or double records.
 type StopError struct {
 	// Reason is a short label for metrics and status; Detail the sentence for people, with the ways out.
 	Reason, Detail string

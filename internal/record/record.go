@@ -68,7 +68,7 @@ type Batch struct {
 // while a transaction is open, and the configured start (KAFKA_START).
 type Bounds struct{ First, End, High, Start int64 }
 
-// ExceededBy tells whether an offset is beyond the log's end. The bounds were asked for one after the other: what comes
+// ExceededBy reports whether an offset is beyond the log's end. The bounds were asked for one after the other: what comes
 // meanwhile may lie beyond End.
 func (b Bounds) ExceededBy(offset int64) bool { return offset > max(b.End, b.High, b.Start) }
 

@@ -200,15 +200,15 @@ func (w *world) start(execute func() (seq int, err string)) *call {
 	return k
 }
 
-// answered tells whether the answer has come, which a majority must have.
+// answered reports whether the answer has come, which a majority must have.
 func (k *call) answered() bool {
 	return k.executed && !k.lost && k.broken == 0 && k.term == k.w.db.term && k.w.db.major >= k.seq
 }
 
-// over tells whether no answer is awaited any more.
+// over reports whether no answer is awaited any more.
 func (k *call) over() bool { return k.w.now > k.at+writeTimeout || k.broken > 0 && k.w.now >= k.broken }
 
-// done tells whether it is known to be executed and durable.
+// done reports whether it is known to be executed and durable.
 func (k *call) done() bool { return k.known && k.err == ok }
 
 // await returns when each call was answered or its time is over; true: all are done. With hasty errors it does not wait for the

@@ -1,5 +1,5 @@
-// Package status shows how the running consumer does: its pages, its gauges and the lines of its log about how far it is are
-// put together from snapshots of its parts when somebody asks, and from what it asks of the servers meanwhile.
+// Package status shows how the running consumer does: its pages, its gauges, and the log lines about its progress. They come from
+// snapshots of its parts, taken for each request, and from what it asks of the servers meanwhile.
 //
 //	view.go       the View and its life: looking and telling until the context ends
 //	snapshot.go   what the status page and /api/status show of the present moment

@@ -18,11 +18,11 @@ type Snapshot struct {
 	// Member is this consumer's name in the group and Generation the group's present one; empty and -1: not joined.
 	Member     string `json:"member"`
 	Generation int32  `json:"generation"`
-	// NotReady says why /readyz answers 503; empty: it does not.
+	// NotReady says why /readyz answers 503. Empty means that it answers 200.
 	NotReady []Notice `json:"notReady"`
-	// Starting: the consumer was not connected yet, so that what it waits for is no alarm.
+	// Starting means that the consumer was not connected yet. What it waits for is no alarm then.
 	Starting bool `json:"starting,omitempty"`
-	// Degraded is what somebody should look at though the work goes on.
+	// Degraded is what an operator should look at though the work goes on.
 	Degraded []Notice `json:"degraded,omitempty"`
 	Memory   Memory   `json:"memory"`
 	// Done is what the consumer has done since its start.

@@ -105,7 +105,7 @@ func (o Options) narrowingWild(c conditions, below string) []string {
 	return nil
 }
 
-// implied tells whether all that a partial index holds is what a filter repeats word by word, on buckets or on measurements.
+// implied reports whether all that a partial index holds is what a filter repeats word by word, on buckets or on measurements.
 func implied(filter, options bson.Raw) bool {
 	partial, ok := options.Lookup("partialFilterExpression").DocumentOK()
 	if !ok {
@@ -143,7 +143,7 @@ func (o Options) helpful(c conditions) bson.Raw {
 	return b.document()
 }
 
-// OfMeta tells whether a path is the meta or within it.
+// OfMeta reports whether a path is the meta or within it.
 func (o Options) OfMeta(path string) bool {
 	name, _ := first(path)
 	return o.MetaField != "" && name == o.MetaField

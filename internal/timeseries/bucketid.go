@@ -33,7 +33,7 @@ func BucketIDOf(minTime int64, rest []byte) (id bson.ObjectID) {
 	return id
 }
 
-// IDFits tells whether the _id of a bucket has the seconds of its minimum time (milliseconds): readers that look for a
+// IDFits reports whether the _id of a bucket has the seconds of its minimum time (milliseconds): readers that look for a
 // range of times go by either.
 func IDFits(id bson.ObjectID, minTime int64) bool {
 	return binary.BigEndian.Uint32(id[:4]) == idSeconds(minTime)

@@ -105,7 +105,7 @@ func (o Options) eachKey(keys bson.Raw, add func(b *builder, path string, v bson
 	return pattern, err
 }
 
-// addressable tells whether each name of a dotted path has at least one character.
+// addressable reports whether each name of a dotted path has at least one character.
 func addressable(path string) bool {
 	return path != "" && path[0] != '.' && path[len(path)-1] != '.' && !strings.Contains(path, "..")
 }

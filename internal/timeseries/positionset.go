@@ -87,7 +87,7 @@ func (s *PositionSet) Shrink(end int64) {
 	s.measure()
 }
 
-// Contains tells whether a position is stored; false outside the window.
+// Contains reports whether a position is stored; false outside the window.
 func (s *PositionSet) Contains(p Position) bool {
 	if p.Offset > s.max || p.Offset < s.start {
 		return false // the case of nearly every record once D is passed

@@ -113,7 +113,7 @@ func (u *Unpacker) Next(m *Unpacked) bool {
 	return true
 }
 
-// IsSegment tells whether the document is a segment: each measurement has a meta of its own then.
+// IsSegment reports whether the document is a segment: each measurement has a meta of its own then.
 func (u *Unpacker) IsSegment() bool { return u.segment }
 
 // Meta is the bucket's identity; Type 0: absent, as of a segment.
@@ -123,7 +123,7 @@ func (u *Unpacker) Meta() bson.RawValue { return u.meta }
 // the caller.
 func (u *Unpacker) Source() Source { return u.source }
 
-// InOrder tells whether the measurements that Next has not given out yet are in the order of their times, and of their
+// InOrder reports whether the measurements that Next has not given out yet are in the order of their times, and of their
 // positions where times are equal. It reads the time column only.
 func (u *Unpacker) InOrder() bool {
 	times, at := u.time, u.state.Times

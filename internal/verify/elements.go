@@ -71,5 +71,5 @@ func find(elements iter.Seq[element], name string) bson.RawValue {
 	return bson.RawValue{}
 }
 
-// same tells whether two values are the same to the byte.
+// same reports whether two values are the same to the byte.
 func same(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }

@@ -44,7 +44,7 @@ func (l *Letters) Add(partition int32, offset int64, part int32) {
 // cannot be told of a record without a letter whether it had one.
 func (l *Letters) NoteDeleted() { l.deleted = true }
 
-// has tells whether there is a letter for a measurement: its own, or its whole record's.
+// has reports whether there is a letter for a measurement: its own, or its whole record's.
 func (l *Letters) has(partition int32, p timeseries.Position) bool {
 	s := l.partitions[partition]
 	if s == nil {

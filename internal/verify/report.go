@@ -23,7 +23,7 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Wrong tells whether anything is not as it must be. What retention took before it was read is stored nowhere.
+// Wrong reports whether anything is not as it must be. What retention took before it was read is stored nowhere.
 func (r *Report) Wrong() bool { return r.Findings.Wrong() || r.Lost.Count > 0 }
 
 // Findings are counts of measurements. Each measurement of the log is exactly one of: stored once, doubled, missing,
@@ -74,7 +74,7 @@ type Findings struct {
 	Repair Repairs `json:"repair"`
 }
 
-// Wrong tells whether anything is not as it must be. Doubles that were taken out are as they must be.
+// Wrong reports whether anything is not as it must be. Doubles that were taken out are as they must be.
 func (f *Findings) Wrong() bool {
 	return f.Missing.Count > 0 || f.Doubled.Count > f.Repair.Repaired || f.Unknown.Count > 0 || f.LetterMissing.Count > 0 ||
 		f.Damaged.Count > 0 || f.Different.Count > 0 || f.Repair.Left.Count > 0

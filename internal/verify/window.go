@@ -194,7 +194,7 @@ func (w *window) scan(ctx context.Context, from, to int64, whole bool, each func
 
 func (w *window) holds(p timeseries.Position) bool { return p.Offset >= w.low && p.Offset < w.end }
 
-// owns tells whether a bucket is to be checked in this window, so that one that reaches over several is checked once.
+// owns reports whether a bucket is to be checked in this window, so that one that reaches over several is checked once.
 func (w *window) owns(b *listing) bool {
 	first := b.begins()
 	return first >= w.start && first < w.end || first < w.rng.From && w.start == w.rng.From

@@ -42,7 +42,7 @@ type world struct {
 	dense   int32 // bucketer.Options.DenseFrom of the next catalog
 	decoder *measurement.Decoder
 	twice   bool // a query gives each bucket out twice, as one does that moves in the index
-	// beaten tells whether a live owner's write comes before an update or delete, which then finds another bucket than was read.
+	// beaten reports whether a live owner's write comes before an update or delete, which then finds another bucket than was read.
 	beaten func() bool
 }
 

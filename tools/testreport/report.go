@@ -46,7 +46,7 @@ func newReport(out io.Writer) *report {
 	return &report{out: out, output: map[test][]string{}, skips: skips{}, ended: map[string]bool{}}
 }
 
-// good tells whether something was run and nothing is wrong.
+// good reports whether something was run and nothing is wrong.
 func (r *report) good() bool { return r.passed > 0 && r.failed == 0 && !r.broken }
 
 // read takes all events. Lines that are none are printed as they are.

@@ -126,7 +126,7 @@ func (w *probes) begin(now time.Time) {
 	}
 }
 
-// end ends that, and tells whether all that counts has been seen.
+// end ends that, and reports whether all that counts has been seen.
 func (w *probes) end() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

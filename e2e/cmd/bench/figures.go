@@ -28,7 +28,7 @@ type figures struct {
 	ways    []live.Way
 }
 
-// wanted tells whether figures are to be made instead of the table.
+// wanted reports whether figures are to be made instead of the table.
 func (f *figures) wanted() bool { return f.curves || f.live }
 
 func (f *figures) validate() error {

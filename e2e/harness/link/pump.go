@@ -82,7 +82,7 @@ func (l *Link) carry(p *pair, n int) {
 	p.carried += n
 }
 
-// pass waits as long as the mode holds a piece back, and tells whether to deliver it then.
+// pass waits as long as the mode holds a piece back, and reports whether to deliver it then.
 func (l *Link) pass(p *pair, answers bool) bool {
 	for {
 		l.mu.Lock()

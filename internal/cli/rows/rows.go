@@ -64,7 +64,7 @@ func (r Row) Number(path string) (value float64, there, ok bool) {
 	return value, true, ok
 }
 
-// Has tells whether the row has a field.
+// Has reports whether the row has a field.
 func (r Row) Has(path string) bool {
 	_, there := lookup(r.Fields, path)
 	return there

@@ -91,7 +91,7 @@ func (g *Group) identify(ctx context.Context, p *period, strangers chan<- *Forei
 	}
 }
 
-// IsOurs tells whether a member is a consumer of this program, by its subscription. Without one, while it joins or in a group
+// IsOurs reports whether a member is a consumer of this program, by its subscription. Without one, while it joins or in a group
 // whose assignments the broker makes, the client id must do.
 func IsOurs(m kafka.Member) bool {
 	if len(m.Subscription) == 0 {

@@ -46,7 +46,7 @@ type Generation struct {
 	cause       error // why it is over; read after over is closed
 }
 
-// Held tells whether anything may be written on the strength of this generation. It is safe for concurrent use, and cheap. When
+// Held reports whether anything may be written on the strength of this generation. It is safe for concurrent use, and cheap. When
 // another generation has followed, the rest of the lease still counts for partitions that are being handed over.
 func (g *Generation) Held() bool { return g.lease.Held() }
 
@@ -103,7 +103,7 @@ func (g *Generation) commitOnce(ctx context.Context, commits []record.Commit) ([
 	return results, err
 }
 
-// isOver tells whether nothing more may be sent.
+// isOver reports whether nothing more may be sent.
 func (g *Generation) isOver() bool {
 	select {
 	case <-g.over:

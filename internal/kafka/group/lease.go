@@ -70,7 +70,7 @@ func (l *lease) Held() bool {
 	return end != leaseEnded && l.now() < time.Duration(end)
 }
 
-// exists tells whether a commit proves that the group has this generation. One that a coordinator has begun which is cut off may
+// exists reports whether a commit proves that the group has this generation. One that a coordinator has begun which is cut off may
 // be lost, and the group have another one of that number.
 func (l *lease) exists() bool {
 	if l == nil {

@@ -85,7 +85,7 @@ func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, f
 	return p
 }
 
-// follows tells whether a generation comes right after the last one of this member, or is the same. Generations are numbered
+// follows reports whether a generation comes right after the last one of this member, or is the same. Generations are numbered
 // without gaps, so nobody else can have been assigned in between what this member had in the last one and has now.
 //
 // The last generation may not be the group's: a coordinator that is cut off may complete a join that its successor knows nothing
@@ -172,7 +172,7 @@ func (g *Group) live(ctx context.Context, p *period) (*period, error) {
 	return nil, nil
 }
 
-// announces tells whether a shutdown is to be announced: then what this member has is assigned to others while it still works,
+// announces reports whether a shutdown is to be announced: then what this member has is assigned to others while it still works,
 // and none of it waits until they have heard that it left. A static member keeps what it has for its next incarnation.
 func (g *Group) announces(p *period) bool {
 	if g.options.InstanceID != "" || len(p.owned) == 0 || g.owned.leaving {

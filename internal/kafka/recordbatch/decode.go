@@ -105,7 +105,7 @@ func (d *decoder) begin(p *piece) (bool, error) {
 	return true, nil
 }
 
-// more tells whether there is anything left to give out, or an error to return.
+// more reports whether there is anything left to give out, or an error to return.
 func (d *decoder) more() bool {
 	if d.open != nil {
 		return true

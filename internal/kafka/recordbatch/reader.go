@@ -79,7 +79,7 @@ func (m *Memory) NewReader(s Set) *Reader {
 	return r
 }
 
-// Has tells whether what follows an offset is in the set.
+// Has reports whether what follows an offset is in the set.
 func (r *Reader) Has(offset int64) bool {
 	switch {
 	case offset < r.set.From || offset > r.decoder.next:

@@ -26,7 +26,7 @@ func (r *Reader) Wrong(reading string) error {
 	return nil
 }
 
-// More tells whether anything is left.
+// More reports whether anything is left.
 func (r *Reader) More() bool { return len(r.rest) > 0 }
 
 // Memory is the memory of the answer, all of it.

@@ -98,7 +98,7 @@ func shapeOf(api protocol.ApiKey, version int16) shape {
 	return whole
 }
 
-// versionOf tells whether the message has this version, and whether it is flexible.
+// versionOf reports whether the message has this version, and whether it is flexible.
 func versionOf(t reflect.Type, version int16) (flexible, known bool) {
 	for i := range t.NumField() {
 		for _, tag := range tagsOf(t.Field(i)) {
