@@ -27,7 +27,7 @@ func TestAnotherSecretIsTakenUp(t *testing.T) {
 	load := s.startLoad(s.generator(50), 100)
 	s.awaitStored(consumer, time.Minute)
 	write(after)
-	for ctx := within(t, time.Minute); strings.Count(consumer.Log(), "msg=starting") < 2; time.Sleep(50 * time.Millisecond) {
+	for ctx := within(t, 2*time.Minute); strings.Count(consumer.Log(), "msg=starting") < 2; time.Sleep(50 * time.Millisecond) {
 		if ctx.Err() != nil || !consumer.Running() {
 			t.Fatalf("it does not begin again\n%s", consumer.Log())
 		}
