@@ -36,10 +36,12 @@ func Of(ctx context.Context, client *mongo.Client) (*Cluster, error) {
 	var hello struct {
 		Message string `bson:"msg"`
 	}
-	if err := c.admin(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+	err := c.admin(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
+	unknown := mongo.CommandError{}
+	switch {
+	case err != nil && !errors.As(err, &unknown): // servers that know no such command are no routers either
 		return nil, fmt.Errorf("asking whether the server is a router: %w", err)
-	}
-	if hello.Message != "isdbgrid" {
+	case hello.Message != "isdbgrid":
 		return nil, ErrNoRouter
 	}
 	var sets struct {
