@@ -265,6 +265,6 @@ func (s *stream) sending(t *testing.T, n int) {
 func (s *stream) catchUp(pairs ...string) {
 	s.t.Helper()
 	c := s.start(pairs...)
-	s.awaitCommitted(c, 60*time.Second)
+	s.awaitCommitted(c, 2*time.Minute)
 	s.terminate(c)
 }
