@@ -8,27 +8,16 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/internal/timeseries"
 	"waterwheel/internal/timeseries/rawbson"
 )
 
 // avroPlan makes measurements of events of one schema in one pass, without their documents: what becomes of each field of the
 // schema is known before the first event. What it does not take, wrong or unusual, is for avroReader and shape, which say what is
-// wrong. An event that is not taken was read in vain, so the plan rests the longer the more of them come, as a bsonWalker does.
+// wrong.
 type avroPlan struct {
-	top        avroStep
-	rest, lost int
-
-	// Of the event:
-	metas    []byte              // the values of meta
-	parts    []metaSpan          // A kind of zero means that the part was not seen.
-	spans    [mostMembers][2]int // of the texts of a part, in the record
-	when     reading
-	hasTime  bool
-	rank     int // of the path to the time that was found; -1 means that none was
-	isStored bool
-	taken    int
-	topCount int
+	plan
+	top   avroStep
+	spans [mostMembers][2]int // of the texts of a part of the event's meta, in the record
 }
 
 // avroStep is what becomes of a value at a place of the events.
@@ -50,12 +39,11 @@ type avroStep struct {
 
 // newAvroPlan makes the plan of a decoder. Nil means that its options store events otherwise.
 func newAvroPlan(d *Decoder, root *avroType) *avroPlan {
-	o := &d.options
-	if d.stages.active || d.paths.inHeader || o.Numbers != NumbersInJSON || o.TimeExact != "" {
+	if !d.takesPlans() {
 		return nil
 	}
-	p := &avroPlan{parts: make([]metaSpan, len(d.paths.meta))}
-	top, ok := o.avroStep(newTop(&d.paths), root, 1)
+	p := &avroPlan{plan: newPlan(d)}
+	top, ok := d.options.avroStep(newTop(&d.paths), root, 1)
 	p.top = top
 	if !ok {
 		return nil
@@ -135,22 +123,9 @@ func (t *avroType) isNormal(known map[*avroType]bool) bool {
 
 // readAvroQuickly makes the result of the record's event. False means nothing but that someone else must read it.
 func (d *Decoder) readAvroQuickly() bool {
-	p := d.avroPlan
-	if p.rest > 0 {
-		p.rest--
-		return false
-	}
-	d.results = slices.Grow(d.results[:0], 1)[:1]
-	result := &d.results[0]
-	result.Measurement.Position, result.Err = timeseries.Position{Offset: d.record.Offset}, nil
-	if d.measureAvro(&result.Measurement) {
-		p.lost = 0
-		return true
-	}
-	d.results = d.results[:0]
-	p.rest = 1<<p.lost - 1
-	p.lost = min(p.lost+1, mostLost)
-	return false
+	p := &d.avroPlan.plan
+	m := d.beginPlanned(p)
+	return m != nil && d.endPlanned(p, d.measureAvro(m))
 }
 
 // measureAvro reads the event, and sets the measurement.
@@ -159,32 +134,8 @@ func (d *Decoder) measureAvro(m *Measurement) bool {
 	r.begin(d.text, d.options.MaxBytes)
 	r.limit /= 2 // Values that are dropped count otherwise than in a document, so what comes near the limit is for that to judge.
 	r.decimals = d.options.Decimals
-	p.begin(d)
-	if !d.avroValue(&p.top, 1) || r.at < len(r.text) || r.isOdd || !p.isStored {
-		return false
-	}
-	timestamp := d.record.Timestamp
-	if len(d.paths.times) == 0 {
-		p.when, p.hasTime = readingOf(timestamp), timestamp >= 0
-	}
-	if !p.hasTime || d.options.side(p.when.millis, timestamp) != 0 || !fitsDocument(len(r.out), p.topCount) {
-		return false
-	}
-	m.Time, m.Elements = p.when.millis, r.out[:len(r.out):len(r.out)]
-	return d.avroMeta(&m.Meta)
-}
-
-// begin forgets the event before.
-func (p *avroPlan) begin(d *Decoder) {
-	p.metas, p.hasTime, p.rank, p.isStored, p.taken, p.topCount = p.metas[:0], false, -1, p.top.isFields, 0, 0
-	clear(p.parts)
-	if d.paths.ofRecord {
-		for i, e := range d.recordMeta {
-			start := len(p.metas)
-			p.metas = append(p.metas, e.Value...)
-			p.parts[i] = metaSpan{e.Kind, start, len(p.metas)}
-		}
-	}
+	p.begin(d, p.top.isFields)
+	return d.avroValue(&p.top, 1) && r.at == len(r.text) && !r.isOdd && d.planned(&p.plan, r.out, m)
 }
 
 // avroValue reads the value of a step.
@@ -218,11 +169,9 @@ func (d *Decoder) avroValue(s *avroStep, depth int) bool {
 	r.out = r.out[:start]
 	switch s.use {
 	case asTime:
-		d.avroPlan.taken++
-		return d.avroTime(s, kind, value)
+		return d.plannedTime(&d.avroPlan.plan, s.part, kind, value)
 	case asMeta:
-		d.avroPlan.taken++
-		return d.avroPart(s, kind, value)
+		return !r.isOdd && d.plannedPart(&d.avroPlan.plan, s.part, s.isNormal, kind, value)
 	case asDrop:
 		d.avroPlan.taken++
 	}
@@ -340,42 +289,6 @@ func (d *Decoder) avroObject(s *avroStep, depth int) bool {
 	return true
 }
 
-// avroTime reads a time. Of several paths the first counts whose value is not null.
-func (d *Decoder) avroTime(s *avroStep, kind bson.Type, value []byte) bool {
-	p := d.avroPlan
-	if len(d.paths.times) > 1 && (kind == bson.TypeNull || p.rank >= 0 && p.rank < s.part) {
-		return true
-	}
-	p.rank = s.part
-	var err *DecodeError
-	p.when, err = d.time.parse(kind, value)
-	p.hasTime = err == nil
-	return p.hasTime
-}
-
-// avroPart appends a part of meta in its normal form.
-func (d *Decoder) avroPart(s *avroStep, kind bson.Type, value []byte) bool {
-	p := d.avroPlan
-	if d.avro.isOdd {
-		return false
-	}
-	start := len(p.metas)
-	if s.isNormal {
-		p.metas = append(p.metas, value...)
-	} else {
-		written := len(d.out)
-		d.beginEvent(false)
-		normal, err := d.normalize(kind, value)
-		d.out = d.out[:written]
-		if err != nil {
-			return false
-		}
-		p.metas = append(p.metas, normal.Value...)
-	}
-	p.parts[s.part] = metaSpan{kind, start, len(p.metas)}
-	return true
-}
-
 // avroSorted appends a part of meta that is a record of texts, with its fields in the order of their names.
 func (d *Decoder) avroSorted(s *avroStep, depth int) bool {
 	p, r := d.avroPlan, &d.avro
@@ -395,34 +308,4 @@ func (d *Decoder) avroSorted(s *avroStep, depth int) bool {
 	p.taken++
 	p.parts[s.part] = metaSpan{bson.TypeEmbeddedDocument, at, len(p.metas)}
 	return depth < maxDepth
-}
-
-// avroMeta sets the meta of the event.
-func (d *Decoder) avroMeta(meta *bson.RawValue) bool {
-	switch d.options.MetaFrom {
-	case MetaFromNone:
-		*meta = bson.RawValue{}
-		return true
-	case MetaFromKey:
-		*meta = d.keyMeta
-		return true
-	}
-	p := d.avroPlan
-	part := p.parts[0]
-	if d.paths.joined {
-		start := len(p.metas)
-		out := append(p.metas, 0, 0, 0, 0)
-		for i, part := range p.parts {
-			if part.kind != 0 {
-				out = rawbson.AppendHeader(out, part.kind, d.paths.meta[i].name)
-				out = append(out, out[part.start:part.end]...)
-			}
-		}
-		p.metas = rawbson.EndDocument(out, start)
-		if part = (metaSpan{bson.TypeEmbeddedDocument, start, len(p.metas)}); part.end-start == rawbson.Empty {
-			return false
-		}
-	}
-	meta.Type, meta.Value = part.kind, p.metas[part.start:part.end:part.end]
-	return part.kind != 0 && part.end-part.start <= maxMetaBytes
 }

@@ -1,0 +1,149 @@
+package measurement
+
+import (
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// plan is what plans of formats with schemas have in common: they make a measurement of an event in one pass, without its document.
+// An event that a plan does not take was read in vain, so the plan rests the longer the more of them come, as a bsonWalker does.
+type plan struct {
+	rest, lost int
+
+	// Of the event:
+	metas    []byte     // the values of meta
+	parts    []metaSpan // A kind of zero means that the part was not seen.
+	when     reading
+	hasTime  bool
+	rank     int // of the path to the time that was found; -1 means that none was
+	isStored bool
+	taken    int
+	topCount int
+}
+
+func newPlan(d *Decoder) plan { return plan{parts: make([]metaSpan, len(d.paths.meta))} }
+
+// takesPlans reports whether the options store events as plans do.
+func (d *Decoder) takesPlans() bool {
+	o := &d.options
+	return !d.stages.active && !d.paths.inHeader && o.Numbers == NumbersInJSON && o.TimeExact == ""
+}
+
+// beginPlanned begins the result of a record with one event. It is nil while the plan rests.
+func (d *Decoder) beginPlanned(p *plan) *Measurement {
+	if p.rest > 0 {
+		p.rest--
+		return nil
+	}
+	d.results = slices.Grow(d.results[:0], 1)[:1]
+	result := &d.results[0]
+	result.Measurement.Position, result.Err = timeseries.Position{Offset: d.record.Offset}, nil
+	return &result.Measurement
+}
+
+// endPlanned ends the result, and returns whether the plan has made it.
+func (d *Decoder) endPlanned(p *plan, made bool) bool {
+	if made {
+		p.lost = 0
+		return true
+	}
+	d.results = d.results[:0]
+	p.rest = 1<<p.lost - 1
+	p.lost = min(p.lost+1, mostLost)
+	return false
+}
+
+// begin forgets the event before. The event itself may be what is stored.
+func (p *plan) begin(d *Decoder, isStored bool) {
+	p.metas, p.hasTime, p.rank, p.isStored, p.taken, p.topCount = p.metas[:0], false, -1, isStored, 0, 0
+	clear(p.parts)
+	if d.paths.ofRecord {
+		for i, e := range d.recordMeta {
+			start := len(p.metas)
+			p.metas = append(p.metas, e.Value...)
+			p.parts[i] = metaSpan{e.Kind, start, len(p.metas)}
+		}
+	}
+}
+
+// planned sets the measurement of an event that was read, whose elements are given.
+func (d *Decoder) planned(p *plan, elements []byte, m *Measurement) bool {
+	if !p.isStored {
+		return false
+	}
+	timestamp := d.record.Timestamp
+	if len(d.paths.times) == 0 {
+		p.when, p.hasTime = readingOf(timestamp), timestamp >= 0
+	}
+	if !p.hasTime || d.options.side(p.when.millis, timestamp) != 0 || !fitsDocument(len(elements), p.topCount) {
+		return false
+	}
+	m.Time, m.Elements = p.when.millis, elements[:len(elements):len(elements)]
+	return d.plannedMeta(p, &m.Meta)
+}
+
+// plannedTime reads a time, to which the path of a rank leads. Of several paths the first counts whose value is not null.
+func (d *Decoder) plannedTime(p *plan, rank int, kind bson.Type, value []byte) bool {
+	p.taken++
+	if len(d.paths.times) > 1 && (kind == bson.TypeNull || p.rank >= 0 && p.rank < rank) {
+		return true
+	}
+	p.rank = rank
+	var err *DecodeError
+	p.when, err = d.time.parse(kind, value)
+	p.hasTime = err == nil
+	return p.hasTime
+}
+
+// plannedPart appends a part of meta in its normal form, which the value may have as it is.
+func (d *Decoder) plannedPart(p *plan, part int, isNormal bool, kind bson.Type, value []byte) bool {
+	p.taken++
+	start := len(p.metas)
+	if isNormal {
+		p.metas = append(p.metas, value...)
+	} else {
+		written := len(d.out)
+		d.beginEvent(false)
+		normal, err := d.normalize(kind, value)
+		d.out = d.out[:written]
+		if err != nil {
+			return false
+		}
+		p.metas = append(p.metas, normal.Value...)
+	}
+	p.parts[part] = metaSpan{kind, start, len(p.metas)}
+	return true
+}
+
+// plannedMeta sets the meta of the event.
+func (d *Decoder) plannedMeta(p *plan, meta *bson.RawValue) bool {
+	switch d.options.MetaFrom {
+	case MetaFromNone:
+		*meta = bson.RawValue{}
+		return true
+	case MetaFromKey:
+		*meta = d.keyMeta
+		return true
+	}
+	part := p.parts[0]
+	if d.paths.joined {
+		start := len(p.metas)
+		out := append(p.metas, 0, 0, 0, 0)
+		for i, part := range p.parts {
+			if part.kind != 0 {
+				out = rawbson.AppendHeader(out, part.kind, d.paths.meta[i].name)
+				out = append(out, out[part.start:part.end]...)
+			}
+		}
+		p.metas = rawbson.EndDocument(out, start)
+		if part = (metaSpan{bson.TypeEmbeddedDocument, start, len(p.metas)}); part.end-start == rawbson.Empty {
+			return false
+		}
+	}
+	meta.Type, meta.Value = part.kind, p.metas[part.start:part.end:part.end]
+	return part.kind != 0 && part.end-part.start <= maxMetaBytes
+}
