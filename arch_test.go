@@ -87,7 +87,7 @@ var purePackages = []string{"internal/words", "internal/record", "internal/claim
 // pureModules are the modules beside the standard library that pure packages may import from.
 var pureModules = []string{
 	"go.mongodb.org/mongo-driver/v2/bson", "go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore", "github.com/RoaringBitmap/roaring/v2",
-	"github.com/go-json-experiment/json/jsontext", "github.com/klauspost/compress", "google.golang.org/protobuf/encoding/protowire",
+	"github.com/go-json-experiment/json/jsontext", "github.com/klauspost/compress", "google.golang.org/protobuf",
 	"github.com/twmb/avro",
 }
 

@@ -26,6 +26,7 @@ func (k *checker) events() {
 		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=%s: the frame of a schema registry is for JSON", e.Format)
 	}
 	k.avro()
+	k.protobuf()
 	k.registry()
 	if k.good("EVENT_FORMAT", "EVENT_LIST") && len(e.List) > 0 && !measurement.HasLists(measurement.Format(e.Format)) {
 		k.fail("EVENT_LIST", strings.Join(e.List, ","), "is not read with EVENT_FORMAT=%s: its events have no lists", e.Format)
@@ -48,6 +49,28 @@ func (k *checker) avro() {
 	case e.Schema != "":
 		if err := measurement.CheckSchema(e.Schema); err != nil {
 			k.fail("EVENT_SCHEMA", "", "%v", err)
+		}
+	}
+}
+
+// protobuf refuses what does not go together with EVENT_FORMAT=protobuf.
+func (k *checker) protobuf() {
+	e := k.Event
+	if !k.good("EVENT_FORMAT", "EVENT_PROTOBUF_FILE", "EVENT_PROTOBUF_MESSAGE") || measurement.Format(e.Format) != measurement.Protobuf {
+		return
+	}
+	switch {
+	case e.Descriptors.Bytes == "" && e.Descriptors.Path != "":
+		k.fail("EVENT_PROTOBUF_FILE", e.Descriptors.Path, "is empty: write it with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
+	case e.Descriptors.Path == "":
+		k.fail("EVENT_FORMAT", e.Format, "needs the descriptors of the events: set EVENT_PROTOBUF_FILE to the path of the file that protoc --include_imports --descriptor_set_out=FILE, or buf build -o FILE, writes")
+	case e.Message == "":
+		k.fail("EVENT_PROTOBUF_MESSAGE", "", "is not set: name the message that events are, as plant.air.Reading, which EVENT_PROTOBUF_FILE has")
+	case e.TimeExact != "":
+		k.fail("EVENT_TIME_EXACT", e.TimeExact, "is not filled with EVENT_FORMAT=protobuf, whose times become dates of milliseconds: unset it")
+	default:
+		if err := measurement.CheckMessage(e.Descriptors.Bytes, e.Message); err != nil {
+			k.fail("EVENT_PROTOBUF_MESSAGE", e.Message, "of EVENT_PROTOBUF_FILE=%s cannot be read: %v", e.Descriptors.Path, err)
 		}
 	}
 }

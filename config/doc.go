@@ -7,5 +7,5 @@
 //	file.go          CONFIG_FILE, with settings of single topics; topics.go: topics by patterns, and which settings are whose
 //	fill.go          defaults that no tag can hold; memory.go: how much memory there is
 //	render.go        settings in effect, and the reference; schema.go: them for charts; problem.go: what is wrong; warnings.go: what costs something
-//	secret.go        values that are not shown; uri.go: MongoDB's; size.go, times.go, places.go: values with a notation
+//	secret.go        values that are not shown; uri.go: MongoDB's; size.go, times.go, places.go: values with a notation; content.go: files of bytes
 package config

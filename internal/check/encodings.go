@@ -28,6 +28,8 @@ type encodings struct {
 	inflater   *measurement.Inflater
 	// readers are decoders of formats that are neither JSON nor BSON, byFormat counts their records.
 	readers map[measurement.Format]*measurement.Decoder
+	// bySettings is the format of events with a schema that the settings know. It is empty if they know none.
+	bySettings measurement.Format
 	// bySchema means that each record in Avro names its schema.
 	bySchema bool
 	byFormat map[measurement.Format]int
@@ -54,8 +56,13 @@ func newEncodings() encodings {
 	return e
 }
 
-// readBy also reads Avro by the schema of the settings, or by those of their registry: only these can tell what the bytes mean.
+// readBy also reads Avro or Protobuf by the schema of the settings, or by those of their registry: only these can tell what the bytes
+// mean.
 func (e *encodings) readBy(o measurement.Options) {
+	if o.Format == measurement.Protobuf {
+		e.readWith(measurement.Options{Format: o.Format, Descriptors: o.Descriptors, Message: o.Message, MetaFrom: measurement.MetaFromNone, MaxBytes: mostInflated})
+		return
+	}
 	if o.Format != measurement.Avro && o.Ask == nil {
 		return
 	}
@@ -63,9 +70,16 @@ func (e *encodings) readBy(o measurement.Options) {
 	if of.Schema = o.Schema; of.Schema == "" {
 		of.Framing = measurement.Confluent
 	}
-	if reader, err := measurement.New(of); err == nil {
-		e.readers[of.Format], e.bySchema = reader, of.Schema == ""
+	e.bySchema = e.readWith(of) && of.Schema == ""
+}
+
+// readWith reads events by options with a schema, and reports whether these are usable.
+func (e *encodings) readWith(o measurement.Options) bool {
+	reader, err := measurement.New(o)
+	if err == nil {
+		e.readers[o.Format], e.bySettings = reader, o.Format
 	}
+	return err == nil
 }
 
 // read reads the events of a record, as far as it has any.
@@ -79,11 +93,11 @@ func (e *encodings) read(r *record.Record) []object {
 	if value, by = e.inflater.Text(value); by != measurement.NoCompression {
 		e.compressed[by]++
 	}
-	if e.readers[measurement.Avro] != nil {
-		if list := e.events(measurement.Avro, value, r); len(list) > 0 {
+	if e.bySettings != "" {
+		if list := e.events(e.bySettings, value, r); len(list) > 0 {
 			return list
 		}
-		e.byFormat[measurement.Avro]--
+		e.byFormat[e.bySettings]--
 	}
 	if o, ok := readDocument(value); ok {
 		e.bson++

@@ -135,7 +135,7 @@ func (r retrial) decoderOf(l *record.Letter) *measurement.Decoder {
 
 // readable is a value with its format, or its event as BSON where nobody can read the bytes.
 func (r retrial) readable(f *dlq.Found, value []byte, format measurement.Format) ([]byte, measurement.Format) {
-	if format == measurement.Avro {
+	if format == measurement.Avro || format == measurement.Protobuf {
 		if events := r.decoderOf(&f.Letter).Events(recordOf(f)); len(events) == 1 {
 			return events[0], measurement.BSON
 		}

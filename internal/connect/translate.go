@@ -130,6 +130,7 @@ func Decoding(c config.Config, o timeseries.Options) measurement.Options {
 	d := c.Event.Paths()
 	d.Format, d.Framing = measurement.Format(c.Event.Format), measurement.Framing(c.Event.Framing)
 	d.Schema, d.Decimals, d.Nulls = c.Event.Schema, measurement.Decimals(c.Event.Decimals), measurement.Nulls(c.Event.Nulls)
+	d.Descriptors, d.Message = c.Event.Descriptors.Bytes, c.Event.Message
 	d.Compression = measurement.Compression(c.Event.Compression)
 	d.TimeFormat, d.TimeMin, d.TimeMax = c.Event.TimeFormat, c.Event.TimeMin, c.Event.TimeMax
 	d.TimeZone, d.TimeExact, d.Numbers = c.Event.TimeZone, c.Event.TimeExact, measurement.Numbers(c.Event.Numbers)

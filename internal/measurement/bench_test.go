@@ -72,6 +72,8 @@ func BenchmarkDecode(b *testing.B) {
 		{"dotted", JSON, []string{flat}},
 		{"avro", Avro, []string{string(exampleInAvro("sensor-0042", 21.375))}},
 		{"avro-values", Avro, variedAvro()},
+		{"protobuf", Protobuf, []string{string(exampleInProto("sensor-0042", 21.375))}},
+		{"protobuf-values", Protobuf, variedProto()},
 		{"line", Influx, []string{exampleLine + "\n"}},
 		{"line-values", Influx, variedLines()},
 	}
@@ -83,6 +85,8 @@ func BenchmarkDecode(b *testing.B) {
 				o.Format, o.StoredTime, o.StoredMeta = Influx, "time", "meta"
 			} else if o.Format == Avro {
 				o.Schema = exampleSchema
+			} else if o.Format == Protobuf {
+				o.Descriptors, o.Message = protoSet(b, protoFile(b, exampleProto)), "Event"
 			}
 			benchmarkDecode(b, o, benchmark.values...)
 		})
@@ -144,6 +148,27 @@ func variedAvro() (events []string) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
 		events = append(events, string(exampleInAvro(fmt.Sprintf("sensor-%04d", random.IntN(10000)), random.Float64()*60-20)))
+	}
+	return events
+}
+
+// exampleProto is the file of exampleEvent in Protobuf.
+const exampleProto = `syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Meta { string site = 1; string host = 2; }
+	message Event { google.protobuf.Timestamp time = 1; Meta meta = 2; double temp = 3; int32 humidity = 4; optional double pressure = 5; double battery = 6; sint32 rssi = 7; }`
+
+// exampleInProto is exampleEvent in Protobuf.
+func exampleInProto(host string, temp float64) []byte {
+	out := append(wireBytes(1, string(wireTime(1_700_000_000, 123_000_000))), wireBytes(2, string(wireBytes(1, "a1"))+string(wireBytes(2, host)))...)
+	out = append(append(out, wireFixed64(3, math.Float64bits(temp))...), wireVarint(4, 47)...)
+	out = append(append(out, wireFixed64(5, math.Float64bits(1013.25))...), wireFixed64(6, math.Float64bits(3.71))...)
+	return append(out, wireVarint(7, 133)...) // -67
+}
+
+// variedProto are like exampleInProto, each with other values.
+func variedProto() (events []string) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		events = append(events, string(exampleInProto(fmt.Sprintf("sensor-%04d", random.IntN(10000)), random.Float64()*60-20)))
 	}
 	return events
 }

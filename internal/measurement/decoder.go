@@ -38,8 +38,11 @@ type Decoder struct {
 	// schemas are those of a registry that the decoder was told; nil: all events have one schema.
 	schemas map[SchemaID]*avroSchema
 	need    *NeedSchemaError // of the record
-	// avroPlan is nil where events in Avro are stored otherwise than it does.
-	avroPlan *avroPlan
+	// avroPlan is nil where events in Avro are stored otherwise than it does, and so is protoPlan.
+	avroPlan  *avroPlan
+	proto     protoReader
+	protoRoot *protoMember // the message of events in Protobuf
+	protoPlan *protoPlan
 	// quickPoints means that readPointQuickly may be tried.
 	quickPoints bool
 	// quickLines is nil where lines are stored otherwise than it does.
@@ -122,6 +125,12 @@ func New(options Options) (*Decoder, error) {
 		}
 		d.avroPlan = newAvroPlan(d, d.avroRoot)
 	}
+	if options.Format == Protobuf {
+		if d.protoRoot, err = compileProto(options.Descriptors, options.Message); err != nil {
+			return nil, fmt.Errorf("options of decoding: message: %w", err)
+		}
+		d.protoPlan = newProtoPlan(d, d.protoRoot)
+	}
 	if options.DottedNames == Nest {
 		d.otlp.nester = &nester{}
 	}
@@ -161,7 +170,7 @@ func (d *Decoder) reset(r record.Record) {
 		d.quick.drop()
 		d.stages.drop()
 		d.inflater.drop()
-		d.lines.out, d.avro = nil, avroReader{}
+		d.lines.out, d.avro, d.proto = nil, avroReader{}, protoReader{}
 		d.otlp.drop()
 	}
 	d.value, d.unfolded, d.deflater, d.need = nil, 0, deflater{}, nil
@@ -173,7 +182,7 @@ func (d *Decoder) reset(r record.Record) {
 // bufferBytes is what the buffers that a large record makes large take, nearly.
 func (d *Decoder) bufferBytes() int {
 	const resultBytes, viewBytes = 112, 56
-	n := cap(d.inflater.out) + cap(d.lines.out) + cap(d.avro.out) + d.otlp.bufferBytes() + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
+	n := cap(d.inflater.out) + cap(d.lines.out) + cap(d.avro.out) + d.proto.bufferBytes() + d.otlp.bufferBytes() + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
 		viewBytes*(cap(d.names)+cap(d.fields)+cap(d.nester.entries))
 	if d.stages.active {
 		n += d.stages.bufferBytes()
@@ -189,7 +198,7 @@ func (d *Decoder) decode() *DecodeError {
 	if n := len(d.record.Value); n > d.options.MaxBytes {
 		return newError(TooLarge, "", "the value has %d bytes, more than EVENT_MAX_BYTES = %d", n, d.options.MaxBytes)
 	}
-	if len(d.record.Value) == 0 {
+	if len(d.record.Value) == 0 && d.options.Format != Protobuf { // where it is an event of nothing but zeros
 		return newError(Empty, "", "the value has 0 bytes: send a null value where a tombstone is meant")
 	}
 	var err *DecodeError
@@ -219,6 +228,9 @@ func (d *Decoder) decode() *DecodeError {
 	case Avro:
 		d.text = d.value
 		return d.decodeAvro()
+	case Protobuf:
+		d.text = d.value
+		return d.decodeProto()
 	case Influx:
 		d.text = bytes.TrimPrefix(d.value, []byte(byteOrderMark))
 		return d.decodeLines()

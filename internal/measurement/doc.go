@@ -16,6 +16,9 @@
 //	schema.go       schemas of a registry, which the decoder is told
 //	avroschema.go   Avro's schemas, compiled; avro.go, avrodecimal.go: Avro to BSON; avrorecord.go: records of it; avroplan.go: the usual
 //	                events in one pass
+//	protoschema.go  Protobuf's messages, compiled; proto.go, protovalue.go: Protobuf to BSON; protorecord.go: records of it; protoplan.go:
+//	                the usual events in one pass
+//	plan.go         what the plans of both have in common
 //	jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers; numeral.go: numbers in texts
 //	quick.go        the usual JSON in one pass; quickrecord.go: record by record; quickobject.go, quickvalue.go: what is nested;
 //	                quickextended.go: Extended JSON's values

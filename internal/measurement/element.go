@@ -20,7 +20,7 @@ func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
 	if d.options.Format == OTLP || d.options.Format == OTLPJSON {
 		return d.pointOf(text, int(part), wrap)
 	}
-	if d.options.Format == Avro {
+	if d.options.Format == Avro || d.options.Format == Protobuf {
 		return nil, false
 	}
 	if d.options.Format == Influx {
@@ -124,6 +124,9 @@ func (d *Decoder) Events(r record.Record) (events [][]byte) {
 	}
 	if d.options.Format == Avro {
 		return d.avroEvents(&r, text)
+	}
+	if d.options.Format == Protobuf {
+		return d.protoEvents(text)
 	}
 	if d.options.Format == Influx {
 		return d.linesOf(text, &r)

@@ -21,7 +21,8 @@ const (
 	OTLP     Format = "otlp"      // a request of OpenTelemetry's protocol with metrics, in protobuf
 	OTLPJSON Format = "otlp_json" // the same in JSON
 
-	Avro Format = "avro" // one record in Avro's binary encoding
+	Avro     Format = "avro"     // one record in Avro's binary encoding
+	Protobuf Format = "protobuf" // one message
 )
 
 // MetaSource says where the identity of a measurement's series comes from.
@@ -115,6 +116,9 @@ type Options struct {
 	// Schema is the Avro schema that events are written by, as JSON. Empty: each record names its own, which the decoder is told by
 	// Learn; Framing is then Confluent.
 	Schema string
+	// Descriptors are the set of descriptors that has the message of events in Protobuf, as protoc writes it, and Message is its full
+	// name.
+	Descriptors, Message string
 	// Ask, where it is set, is asked for schemas that the decoder was not told, and may take its time. Nil means that a record whose
 	// schema is not known is a *NeedSchemaError.
 	Ask func(SchemaID) (Schema, error)
@@ -151,7 +155,7 @@ func (o Options) withDefaults() (Options, error) {
 
 func (o Options) validate() error {
 	if !slices.Contains(Formats(), o.Format) {
-		return fmt.Errorf("format %q is none of json, extjson, bson, influx, otlp, otlp_json, avro", o.Format)
+		return fmt.Errorf("format %q is none of json, extjson, bson, influx, otlp, otlp_json, avro, protobuf", o.Format)
 	}
 	if len(o.List) > 0 && !HasLists(o.Format) {
 		return fmt.Errorf("lists are taken apart, and events of the format %s have none", o.Format)
@@ -174,7 +178,7 @@ func (o Options) validate() error {
 	if o.Nulls != KeepNulls && o.Nulls != DropNulls {
 		return fmt.Errorf("treatment of nulls %q is none of keep, drop", o.Nulls)
 	}
-	if err := o.validateAvro(); err != nil {
+	if err := o.validateSchema(); err != nil {
 		return err
 	}
 	if err := CheckTimeZone(o.TimeZone, o.TimeFormat); err != nil {
@@ -199,7 +203,7 @@ func (o Options) validate() error {
 }
 
 // Formats lists all formats.
-func Formats() []Format { return []Format{JSON, ExtJSON, BSON, Influx, OTLP, OTLPJSON, Avro} }
+func Formats() []Format { return []Format{JSON, ExtJSON, BSON, Influx, OTLP, OTLPJSON, Avro, Protobuf} }
 
 // hasBSON reports whether the events of a format are BSON before the rules of paths, and not JSON.
 func hasBSON(f Format) bool { return f != JSON && f != ExtJSON }
@@ -210,15 +214,17 @@ func HasFrames(f Format) bool { return f == JSON || f == ExtJSON || f == Avro }
 // HasLists reports whether events of a format may have lists of objects.
 func HasLists(f Format) bool { return f == JSON || f == ExtJSON || f == BSON }
 
-// validateAvro refuses what does not go together with the format, or only with Avro.
-func (o *Options) validateAvro() error {
+// validateSchema refuses what does not go together with the format, or only with one that has schemas.
+func (o *Options) validateSchema() error {
 	switch {
 	case o.Decimals != AsDecimals && o.Decimals != AsDoubles:
 		return fmt.Errorf("treatment of decimals %q is none of decimal128, double", o.Decimals)
 	case o.Format == Avro && (o.Schema == "") != (o.Framing == Confluent):
 		return errors.New("events in Avro have either a schema for all of them, or the framing confluent and each its own")
-	case o.Format == Avro && o.TimeExact != "":
-		return fmt.Errorf("field for the exact time %q is not filled from Avro: its times become dates of milliseconds", o.TimeExact)
+	case o.Format == Protobuf && (o.Descriptors == "" || o.Message == ""):
+		return errors.New("events in Protobuf have a message of a set of descriptors")
+	case (o.Format == Avro || o.Format == Protobuf) && o.TimeExact != "":
+		return fmt.Errorf("field for the exact time %q is not filled from %s: its times become dates of milliseconds", o.TimeExact, o.Format)
 	}
 	return nil
 }

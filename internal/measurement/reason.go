@@ -13,6 +13,7 @@ const (
 	NotInflux         Reason = "not_influx"
 	NotOTLP           Reason = "not_otlp"
 	NotAvro           Reason = "not_avro"
+	NotProtobuf       Reason = "not_protobuf"
 	NotObject         Reason = "not_object"
 	Empty             Reason = "empty"
 	BadSchema         Reason = "bad_schema"
@@ -39,7 +40,7 @@ const (
 // Reasons lists all reasons, in the order of the documents.
 func Reasons() []Reason {
 	return []Reason{
-		NotJSON, NotBSON, NotInflux, NotOTLP, NotAvro, BadSchema, UnknownSchema, BadCompression, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
+		NotJSON, NotBSON, NotInflux, NotOTLP, NotAvro, NotProtobuf, BadSchema, UnknownSchema, BadCompression, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
 		BadFieldName, DuplicateField, TooDeep, TooLarge, BadNumber, BadUTF8, BadElements, Unreadable, RefusedByDatabase,
 		InternalError,
 	}

@@ -55,6 +55,7 @@ func TestReasons(t *testing.T) {
 		{NotInflux, "", "a field is written name=value", lineOptions(), "cpu v"},
 		{NotAvro, "", "begins with no frame of a schema registry", with(func(o *Options) { o.Format, o.Framing = Avro, Confluent }), readingOfAvro},
 		{NotAvro, "meta", "a text is expected at byte 6 of 6", avroOptions(readingSchema()), readingOfAvro[:len(readingOfAvro)-2]},
+		{NotProtobuf, "", "damaged or cut 1 bytes before its end", protoOptions(t, readingProto("", "")), "\x12"},
 		{NotOTLP, "", "damaged or cut", otlpOptions(OTLP), "\x0a\x05"},
 		{NotObject, "", `"42" is no object`, plainOptions, ` 42 `},
 		{NotObject, "", "is no object", plainOptions, `"text"`},

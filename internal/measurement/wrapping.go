@@ -22,7 +22,7 @@ func (d *Decoder) unwrap(value []byte) (w wrapping, text []byte, err *DecodeErro
 		return w, nil, err
 	}
 	switch d.options.Format {
-	case BSON, OTLP, Avro:
+	case BSON, OTLP, Avro, Protobuf:
 	case Influx, OTLPJSON:
 		text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	default:

@@ -1,0 +1,27 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Content is a file of bytes that a setting names by its path. It is read with the settings.
+type Content struct{ Path, Bytes string }
+
+// UnmarshalText reads the file of a path.
+func (c *Content) UnmarshalText(path []byte) error {
+	content, err := os.ReadFile(string(path))
+	if wrong, is := errors.AsType[*fs.PathError](err); is {
+		return fmt.Errorf("cannot be read: %w", wrong.Err)
+	}
+	if err != nil {
+		return err
+	}
+	*c = Content{string(path), string(content)}
+	return nil
+}
+
+// String is the path.
+func (c Content) String() string { return c.Path }

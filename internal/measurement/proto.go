@@ -1,0 +1,296 @@
+package measurement
+
+import (
+	"encoding/binary"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// protoReader reads Protobuf by a compiled message, and appends BSON. Fields come in any order and more than once, so a message is
+// scanned first, which finds the values of each member, and written then, in the order of its members in the schema.
+type protoReader struct {
+	text []byte
+	out  []byte
+
+	slots   []protoSlot  // of the members of the messages that are open
+	spans   []protoSpan  // the values that are linked, of the same messages
+	entries []protoEntry // of the maps that are open
+	byKey   []protoEntry // of the map that was read last
+	digits  []byte       // names in maps that are numbers
+
+	limit  int // of the bytes in out
+	dotted bool
+
+	// Of values that go straight into a measurement:
+	dropNulls bool // fields that are null are left out
+	isOdd     bool // a name in a map is one that the rules of names must judge
+	sorted    bool // members are written in the order of their names
+}
+
+// protoSlot is what a scan has found of a member.
+type protoSlot struct {
+	value       uint64 // of a scalar; of a text or bytes the place, as in protoSpan
+	first, last int32  // the values that are linked, by their indexes in spans plus one
+	isSet       bool
+}
+
+// protoSpan is a value of a list, or a piece of a message. The value of bytes is their place: the start, and the end in the lower half.
+type protoSpan struct {
+	value    uint64
+	next     int32 // the index of the next plus one
+	isPacked bool  // a place with many values
+}
+
+func spanOf(start, end int) uint64 { return uint64(start)<<32 | uint64(end) }
+
+// at is the bytes of a place.
+func (r *protoReader) at(place uint64) []byte {
+	start, end := place>>32, uint64(uint32(place))
+	return r.text[start:end:end]
+}
+
+// begin begins a record's value.
+func (r *protoReader) begin(text []byte, maxBytes int) {
+	r.text, r.out = text, r.out[:0]
+	r.slots, r.entries, r.digits = r.slots[:0], r.entries[:0], r.digits[:0]
+	r.spans = append(r.spans[:0], protoSpan{value: spanOf(0, len(text))})
+	r.limit = maxGrowth * maxBytes
+	r.dotted, r.dropNulls, r.isOdd, r.sorted = false, false, false, false
+}
+
+// event appends the value as a document.
+func (r *protoReader) event(root *protoMember) *DecodeError {
+	_, err := r.value(root, protoSlot{first: 1}, 1)
+	return err
+}
+
+// reads reports whether a value is an event.
+func (r *protoReader) reads(root *protoMember, text []byte, maxBytes int) bool {
+	r.begin(text, maxBytes)
+	return r.event(root) == nil
+}
+
+// bufferBytes is what the buffers of large records take, nearly.
+func (r *protoReader) bufferBytes() int {
+	const slotBytes, spanBytes, entryBytes = 24, 16, 40
+	return cap(r.out) + cap(r.digits) + slotBytes*cap(r.slots) + spanBytes*cap(r.spans) + entryBytes*(cap(r.entries)+cap(r.byKey))
+}
+
+// damaged is the error of a message that is cut, or is no message.
+func damaged(left int) *DecodeError {
+	return newError(NotProtobuf, "", "a message is damaged or cut %d bytes before its end: is it another message, or is something before it?", left)
+}
+
+// open scans a message, which may come in pieces, and returns where the slots of its members begin.
+func (r *protoReader) open(t *protoMessage, first int32, depth int) (base int, err *DecodeError) {
+	base = len(r.slots)
+	r.slots = append(r.slots, make([]protoSlot, len(t.members))...)
+	for i := first; i != 0; {
+		piece := r.spans[i-1]
+		if err := r.scan(t, base, int(piece.value>>32), int(uint32(piece.value)), depth); err != nil {
+			return base, err
+		}
+		i = piece.next
+	}
+	return base, nil
+}
+
+// scan notes the values of members in a piece of a message.
+func (r *protoReader) scan(t *protoMessage, base, at, end int, depth int) *DecodeError {
+	text := r.text[:end]
+	slots := r.slots[base : base+len(t.members)]
+	for at < len(text) {
+		start := at
+		tag := uint64(text[at])
+		if at++; tag >= 0x80 {
+			var n int
+			if tag, n = binary.Uvarint(text[start:]); n <= 0 {
+				return damaged(end - start)
+			}
+			at = start + n
+		}
+		number, wire := tag>>3, protowire.Type(tag&7)
+		if number == 0 || number > uint64(protowire.MaxValidNumber) {
+			return damaged(end - start)
+		}
+		index := t.member(number)
+		if index < 0 {
+			n := protowire.ConsumeFieldValue(protowire.Number(number), wire, text[at:])
+			if n < 0 {
+				return damaged(end - start)
+			}
+			at += n
+			continue
+		}
+		var value uint64
+		n := 1
+		switch wire {
+		case protowire.VarintType:
+			if at < len(text) && text[at] < 0x80 {
+				value = uint64(text[at])
+			} else {
+				value, n = binary.Uvarint(text[at:])
+			}
+		case protowire.Fixed64Type:
+			if n = 8; len(text)-at >= 8 {
+				value = binary.LittleEndian.Uint64(text[at:])
+			}
+		case protowire.Fixed32Type:
+			if n = 4; len(text)-at >= 4 {
+				value = uint64(binary.LittleEndian.Uint32(text[at:]))
+			}
+		case protowire.BytesType:
+			var size uint64
+			if at < len(text) && text[at] < 0x80 {
+				size = uint64(text[at])
+			} else {
+				size, n = binary.Uvarint(text[at:])
+			}
+			if n <= 0 || at+n > len(text) || size > uint64(len(text)-at-n) {
+				return damaged(end - start)
+			}
+			value = spanOf(at+n, at+n+int(size))
+			n += int(size)
+		case protowire.StartGroupType:
+			var group []byte
+			group, n = protowire.ConsumeGroup(protowire.Number(number), text[at:])
+			value = spanOf(at, at+len(group))
+		default:
+			n = -1
+		}
+		if n <= 0 || at+n > len(text) {
+			return damaged(end - start)
+		}
+		at += n
+		m, s := &t.members[index], &slots[index]
+		isPacked := false
+		if wire != m.wire {
+			if isPacked = m.isPackable && wire == protowire.BytesType; !isPacked {
+				continue // as unknown as a field of another number
+			}
+		}
+		if m.siblings != nil {
+			if err := r.replace(t, m, base, depth); err != nil {
+				return err
+			}
+			slots = r.slots[base : base+len(t.members)]
+			s = &slots[index]
+		}
+		if s.isSet = true; !m.isLinked {
+			s.value = value
+			continue
+		}
+		r.spans = append(r.spans, protoSpan{value: value, isPacked: isPacked})
+		if n := int32(len(r.spans)); s.first == 0 {
+			s.first, s.last = n, n
+		} else {
+			r.spans[s.last-1].next, s.last = n, n
+		}
+	}
+	return nil
+}
+
+// replace forgets the other members of a oneof, after it has looked whether they are what their type says.
+func (r *protoReader) replace(t *protoMessage, m *protoMember, base, depth int) *DecodeError {
+	for _, i := range m.siblings {
+		s := r.slots[base+i]
+		if !s.isSet {
+			continue
+		}
+		start := len(r.out)
+		if _, err := r.value(&t.members[i], s, depth+1); err != nil {
+			return err.within(string(t.members[i].name()))
+		}
+		r.out = r.out[:start]
+		r.slots[base+i] = protoSlot{}
+	}
+	return nil
+}
+
+// object appends a message as an object.
+func (r *protoReader) object(t *protoMessage, first int32, depth int) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep("")
+	}
+	spans := len(r.spans)
+	base, err := r.open(t, first, depth)
+	if err != nil {
+		return err
+	}
+	start := len(r.out)
+	r.out = append(r.out, 0, 0, 0, 0)
+	for i := range t.members {
+		if r.sorted {
+			i = t.sorted[i]
+		}
+		if err := r.member(&t.members[i], base+i, depth); err != nil {
+			return err
+		}
+	}
+	r.out = rawbson.EndDocument(r.out, start)
+	r.slots, r.spans = r.slots[:base], r.spans[:spans]
+	return r.grown()
+}
+
+// grown refuses what becomes too large: fields that are not there have a zero, and numbers take less room than in BSON.
+func (r *protoReader) grown() *DecodeError {
+	if len(r.out) > r.limit {
+		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, %d times EVENT_MAX_BYTES: split it", r.limit, maxGrowth)
+	}
+	return nil
+}
+
+// member appends a member of an object, from its slot. Depth is the object's.
+func (r *protoReader) member(m *protoMember, slot, depth int) *DecodeError {
+	s := r.slots[slot]
+	if !s.isSet && m.hasPresence {
+		return nil
+	}
+	if m.isNumber {
+		kind, bits, size := m.number(s.value)
+		r.out = appendBits(r.out, m.header, kind, bits, size)
+		return nil
+	}
+	start := len(r.out)
+	r.out = append(r.out, m.header...)
+	kind, err := r.content(m, s, depth+1)
+	if err != nil {
+		return err.within(string(m.name()))
+	}
+	if r.out[start] = byte(kind); kind == bson.TypeNull && r.dropNulls {
+		r.out = r.out[:start]
+	}
+	return nil
+}
+
+// content appends all that a member has, and returns its type in BSON. Depth is its own when it is an object or array.
+func (r *protoReader) content(m *protoMember, s protoSlot, depth int) (bson.Type, *DecodeError) {
+	switch {
+	case m.isMap:
+		return bson.TypeEmbeddedDocument, r.entriesOf(m.message, s.first, depth)
+	case m.isList:
+		return bson.TypeArray, r.list(m, s.first, depth)
+	}
+	return r.value(m, s, depth)
+}
+
+// only appends the value of the only field that is set. It is null where none is, and none has a zero.
+func (r *protoReader) only(t *protoMessage, first int32, depth int) (kind bson.Type, err *DecodeError) {
+	spans := len(r.spans)
+	base, err := r.open(t, first, depth)
+	if err != nil {
+		return 0, err
+	}
+	kind = bson.TypeNull
+	for i := range t.members {
+		if s, m := r.slots[base+i], &t.members[i]; s.isSet || !m.hasPresence {
+			kind, err = r.content(m, s, depth)
+			break
+		}
+	}
+	r.slots, r.spans = r.slots[:base], r.spans[:spans]
+	return kind, err
+}

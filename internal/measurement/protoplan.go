@@ -1,0 +1,203 @@
+package measurement
+
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// protoPlan makes measurements of events of one message in one pass, without their documents: what becomes of each field is known
+// before the first event. What it does not take, wrong or unusual, is for protoReader and shape, which say what is wrong.
+type protoPlan struct {
+	plan
+	top protoStep
+}
+
+// protoStep is what becomes of a member at a place of the events.
+type protoStep struct {
+	*protoMember
+	use      use
+	part     int         // of meta: which part; of time: its rank
+	steps    []protoStep // of the members of a message that paths lead into
+	isPlain  bool        // a field that no path leads into
+	isNormal bool        // of meta: values are in their normal form as they are written
+	atTop    bool
+	isFields bool // the members of the object are stored
+	isRoot   bool // an object must be found here, or on the way to it
+}
+
+// newProtoPlan makes the plan of a decoder. Nil means that its options store events otherwise.
+func newProtoPlan(d *Decoder, root *protoMember) *protoPlan {
+	if !d.takesPlans() {
+		return nil
+	}
+	p := &protoPlan{plan: newPlan(d)}
+	top, ok := d.options.protoStep(newTop(&d.paths), root, 1)
+	p.top = top
+	if !ok {
+		return nil
+	}
+	return p
+}
+
+// protoStep plans for a member at a place. False means that its values are unknown before the events.
+func (o *Options) protoStep(p *place, m *protoMember, depth int) (s protoStep, ok bool) {
+	s = protoStep{protoMember: m, use: p.use, part: p.part, atTop: p.atTop, isFields: p.node != nil && p.node.isStored}
+	s.isRoot = p.node != nil && (p.node.onRoot || p.node.isRoot || p.node.isStored)
+	switch leadsOn := p.node != nil && p.node.role == through; {
+	case depth > maxDepth || p.reserved && p.use == asField:
+		return s, false
+	case p.use == asMeta:
+		s.isNormal = !m.isMap && (m.message == nil || m.message.isNormal)
+		return s, true
+	case !leadsOn || m.isList:
+		s.isPlain = p.use == asField
+		return s, true
+	case m.isMap || m.kind == protoOnly:
+		return s, false
+	case m.kind != protoObject:
+		s.isPlain = p.use == asField
+		return s, true
+	}
+	s.steps = make([]protoStep, len(m.message.members))
+	for i := range s.steps {
+		inner := &m.message.members[i]
+		if s.steps[i], ok = o.protoStep(o.newPlace(p, inner.name()), inner, depth+1); !ok {
+			return s, false
+		}
+	}
+	return s, true
+}
+
+// readProtoQuickly makes the result of the record's event. False means nothing but that someone else must read it.
+func (d *Decoder) readProtoQuickly() bool {
+	p := &d.protoPlan.plan
+	m := d.beginPlanned(p)
+	return m != nil && d.endPlanned(p, d.measureProto(m))
+}
+
+// measureProto reads the event, and sets the measurement.
+func (d *Decoder) measureProto(m *Measurement) bool {
+	p, r := d.protoPlan, &d.proto
+	r.begin(d.text, d.options.MaxBytes)
+	r.limit /= 2 // Values that are dropped count otherwise than in a document, so what comes near the limit is for that to judge.
+	p.begin(d, p.top.isFields)
+	return d.protoSteps(&p.top, 1, 1) && !r.isOdd && d.planned(&p.plan, r.out, m)
+}
+
+// protoSteps reads a message that paths lead into. Its first piece has an index plus one in spans.
+func (d *Decoder) protoSteps(s *protoStep, first int32, depth int) bool {
+	p, r := &d.protoPlan.plan, &d.proto
+	p.isStored = p.isStored || s.isFields
+	spans := len(r.spans)
+	base, err := r.open(s.message, first, depth)
+	if err != nil {
+		return false
+	}
+	r.dropNulls = d.options.Nulls == DropNulls
+	for i := range s.steps {
+		inner := &s.steps[i]
+		if !inner.isPlain {
+			r.dropNulls = false
+			if !d.protoValue(inner, base+i, depth) {
+				return false
+			}
+			r.dropNulls = d.options.Nulls == DropNulls
+			continue
+		}
+		before := len(r.out)
+		if r.member(inner.protoMember, base+i, depth) != nil {
+			return false
+		}
+		if inner.atTop && len(r.out) > before {
+			p.topCount++
+		}
+	}
+	r.dropNulls = false
+	r.slots, r.spans = r.slots[:base], r.spans[:spans]
+	return len(r.out) <= r.limit
+}
+
+// protoValue reads a member that paths lead into, or to.
+func (d *Decoder) protoValue(s *protoStep, slot, depth int) bool {
+	p, r := &d.protoPlan.plan, &d.proto
+	found := r.slots[slot]
+	if !found.isSet && s.hasPresence {
+		return !s.isRoot // a root that is missing is for others to name
+	}
+	switch {
+	case s.steps != nil:
+		return d.protoObject(s, found.first, depth+1)
+	case s.isRoot && s.use == asWay:
+		return false // no object is there, and an error, or a tombstone
+	case s.use == asMeta:
+		return d.protoPart(s, found, depth)
+	}
+	if s.use == asTime && s.kind == protoTimestamp && !s.isList && len(d.paths.times) == 1 {
+		millis, err := r.timestamp(s.message, found.first, depth)
+		p.taken++
+		p.when, p.hasTime = readingOf(millis), err == nil
+		return p.hasTime
+	}
+	start := len(r.out)
+	kind, err := r.content(s.protoMember, found, depth+1)
+	if err != nil {
+		return false
+	}
+	value := r.out[start:]
+	r.out = r.out[:start]
+	switch s.use {
+	case asTime:
+		return d.plannedTime(p, s.part, kind, value)
+	case asDrop:
+		p.taken++
+	}
+	r.limit -= len(value)
+	return true
+}
+
+// protoObject reads a message that paths lead into, as a field or outside of what is stored.
+func (d *Decoder) protoObject(s *protoStep, first int32, depth int) bool {
+	p, r := &d.protoPlan.plan, &d.proto
+	if s.use != asField {
+		return d.protoSteps(s, first, depth)
+	}
+	start, taken := len(r.out), p.taken
+	r.out = append(append(r.out, s.header...), 0, 0, 0, 0)
+	r.out[start] = byte(bson.TypeEmbeddedDocument)
+	if !d.protoSteps(s, first, depth) {
+		return false
+	}
+	r.out = rawbson.EndDocument(r.out, start+len(s.header))
+	if p.taken > taken && len(r.out)-start == len(s.header)+rawbson.Empty {
+		r.out = r.out[:start] // it held what was taken out and nothing else
+	} else if s.atTop {
+		p.topCount++
+	}
+	return true
+}
+
+// protoPart appends a part of meta. Where its type allows it, it is written into meta at once, in its normal form.
+func (d *Decoder) protoPart(s *protoStep, found protoSlot, depth int) bool {
+	p, r := &d.protoPlan.plan, &d.proto
+	if !s.isNormal {
+		start := len(r.out)
+		kind, err := r.content(s.protoMember, found, depth+1)
+		if err != nil || r.isOdd {
+			return false
+		}
+		value := r.out[start:]
+		r.out = r.out[:start]
+		return d.plannedPart(p, s.part, false, kind, value)
+	}
+	start := len(p.metas)
+	r.out, p.metas, r.sorted = p.metas, r.out, true
+	kind, err := r.content(s.protoMember, found, depth+1)
+	r.out, p.metas, r.sorted = p.metas, r.out, false
+	if err != nil {
+		return false
+	}
+	p.taken++
+	p.parts[s.part] = metaSpan{kind, start, len(p.metas)}
+	return true
+}

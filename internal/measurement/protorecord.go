@@ -1,0 +1,48 @@
+package measurement
+
+import (
+	"encoding/binary"
+)
+
+// decodeProto decodes a record with one event in Protobuf.
+func (d *Decoder) decodeProto() *DecodeError {
+	if d.protoPlan != nil && d.readProtoQuickly() {
+		return nil
+	}
+	d.proto.begin(d.text, d.options.MaxBytes)
+	if err := d.proto.event(d.protoRoot); err != nil {
+		return d.notProto(err)
+	}
+	var m Measurement
+	if d.walker != nil && d.walker.decode(d.proto.out, &m) {
+		d.add(m)
+		return nil
+	}
+	return d.single(d.proto.out, d.proto.dotted)
+}
+
+// notProto explains a value that is not of the message. The error is the reader's.
+func (d *Decoder) notProto(err *DecodeError) *DecodeError {
+	text := d.text
+	size, n := binary.Uvarint(text)
+	switch {
+	case err.Reason != NotProtobuf && err.Reason != BadUTF8:
+		return err
+	case isJSONStart(text):
+		return newError(NotProtobuf, "", "the value begins as JSON does: set EVENT_FORMAT=json")
+	case hasFrame(text):
+		return newError(NotProtobuf, "", "the value begins with a zero byte, as the frame of a schema registry does and no message: have its producer send the message without the frame")
+	case n > 0 && size == uint64(len(text)-n) && new(protoReader).reads(d.protoRoot, text[n:], d.options.MaxBytes):
+		return newError(NotProtobuf, "", "the value begins with the length of the message, as in a stream of several: have its producer send the message alone, in Java with toByteArray")
+	}
+	return err
+}
+
+// protoEvents are the events of a value, for those who look for settings.
+func (d *Decoder) protoEvents(text []byte) (events [][]byte) {
+	var r protoReader
+	if r.reads(d.protoRoot, text, d.options.MaxBytes) {
+		events = d.appendEvents(events, r.out, r.dotted)
+	}
+	return events
+}

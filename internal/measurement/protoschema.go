@@ -1,0 +1,352 @@
+package measurement
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+const (
+	// MaxDescriptorBytes bounds a set of descriptors, which may hold many more messages than that of the events.
+	MaxDescriptorBytes = 16 << 20
+	// nearNumbers is up to which number fields, and symbols of enums, are found by an index.
+	nearNumbers = 256
+	// mostNamed bounds the messages that an error names.
+	mostNamed = 5
+)
+
+// protoKind is what a value of a field becomes in BSON.
+type protoKind uint8
+
+// The kinds of values. Those before protoEnum are numbers.
+const (
+	protoInt32 protoKind = iota
+	protoSint32
+	protoInt64
+	protoSint64
+	protoUint32
+	protoUint64
+	protoFloat
+	protoDouble
+	protoBool
+	protoEnum
+	protoNull // the enum with the only value null
+	protoString
+	protoBytes
+	protoObject    // a message
+	protoOnly      // a message that stands for the value of its only field that is set
+	protoTimestamp // messages of seconds and nanoseconds
+	protoDuration
+)
+
+// isMessage reports whether values of a kind are messages.
+func (k protoKind) isMessage() bool { return k >= protoObject }
+
+// protoScalars are the kinds of the scalar types, and how they are written.
+var protoScalars = map[protoreflect.Kind]struct {
+	kind protoKind
+	wire protowire.Type
+}{
+	protoreflect.Int32Kind: {protoInt32, protowire.VarintType}, protoreflect.Sint32Kind: {protoSint32, protowire.VarintType},
+	protoreflect.Int64Kind: {protoInt64, protowire.VarintType}, protoreflect.Sint64Kind: {protoSint64, protowire.VarintType},
+	protoreflect.Uint32Kind: {protoUint32, protowire.VarintType}, protoreflect.Uint64Kind: {protoUint64, protowire.VarintType},
+	protoreflect.Fixed32Kind: {protoUint32, protowire.Fixed32Type}, protoreflect.Fixed64Kind: {protoUint64, protowire.Fixed64Type},
+	protoreflect.Sfixed32Kind: {protoInt32, protowire.Fixed32Type}, protoreflect.Sfixed64Kind: {protoInt64, protowire.Fixed64Type},
+	protoreflect.FloatKind: {protoFloat, protowire.Fixed32Type}, protoreflect.DoubleKind: {protoDouble, protowire.Fixed64Type},
+	protoreflect.BoolKind: {protoBool, protowire.VarintType}, protoreflect.EnumKind: {protoEnum, protowire.VarintType},
+	protoreflect.StringKind: {protoString, protowire.BytesType}, protoreflect.BytesKind: {protoBytes, protowire.BytesType},
+}
+
+// protoMessage is a compiled message. Messages that hold themselves point to themselves.
+type protoMessage struct {
+	members  []protoMember
+	near     []int16        // which member a number has, plus one
+	far      map[uint64]int // the same of higher numbers
+	sorted   []int          // the members in the order of their names
+	isNormal bool           // values can be written in the normal form of meta
+	name     string         // the full one
+}
+
+// protoMember is a field of a message.
+type protoMember struct {
+	header      []byte // of a BSON element
+	kind        protoKind
+	wire        protowire.Type
+	isList      bool
+	isMap       bool // a list of messages, each with a name and a value
+	isPackable  bool
+	isNumber    bool          // a number, neither in a list nor in a map
+	isLinked    bool          // values are linked with each other: a list, a map, or a message, which may come in pieces
+	hasPresence bool          // it is absent where it is not set, and else has its zero
+	siblings    []int         // the other members of a oneof
+	message     *protoMessage // of a message, or of what a map consists of
+	enum        *protoSymbols
+}
+
+func (m *protoMember) name() []byte { return m.header[1 : len(m.header)-1] }
+
+// protoSymbols are the symbols of an enum by their numbers, each the value of a BSON string.
+type protoSymbols struct {
+	near [][]byte
+	far  map[int32][]byte
+}
+
+// of is the symbol of a number. It is nil if there is none.
+func (s *protoSymbols) of(number int32) []byte {
+	if number >= 0 && int(number) < len(s.near) {
+		return s.near[number]
+	}
+	return s.far[number]
+}
+
+// member is the index of the member with a number. It is -1 if there is none.
+func (t *protoMessage) member(number uint64) int {
+	if number < uint64(len(t.near)) {
+		return int(t.near[number]) - 1
+	}
+	if i, found := t.far[number]; found {
+		return i
+	}
+	return -1
+}
+
+// CheckMessage explains why events cannot be read as a message of a set of descriptors. Nil means that they can.
+func CheckMessage(descriptors, message string) error {
+	_, err := compileProto(descriptors, message)
+	return err
+}
+
+// compileProto compiles a message of a set of descriptors, as protoc and buf write it.
+func compileProto(descriptors, message string) (*protoMember, error) {
+	if len(descriptors) > MaxDescriptorBytes {
+		return nil, fmt.Errorf("the set has %d bytes, more than %d", len(descriptors), MaxDescriptorBytes)
+	}
+	var set descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal([]byte(descriptors), &set); err != nil || len(set.GetFile()) == 0 {
+		return nil, errors.New("it is no set of descriptors: write it with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
+	}
+	files, err := protodesc.NewFiles(&set)
+	if err != nil {
+		return nil, fmt.Errorf("the set cannot be used: %s; write it with protoc --include_imports, or with buf build", cleanProto(err))
+	}
+	found, err := files.FindDescriptorByName(protoreflect.FullName(strings.TrimPrefix(message, ".")))
+	if err != nil {
+		return nil, fmt.Errorf("the set has no message %s; it has %s", quoteText(message), namedMessages(files))
+	}
+	of, isMessage := found.(protoreflect.MessageDescriptor)
+	if !isMessage || of.IsMapEntry() {
+		return nil, fmt.Errorf("%s is no message; the set has %s", quoteText(message), namedMessages(files))
+	}
+	c := protoCompiler{messages: map[protoreflect.FullName]*protoMessage{}, enums: map[protoreflect.FullName]*protoSymbols{}}
+	root := &protoMember{isLinked: true}
+	if err := c.inside(root, of); err != nil {
+		return nil, err
+	}
+	if isObject := root.kind == protoObject || root.kind == protoOnly && root.message.members[0].isMap; !isObject {
+		return nil, fmt.Errorf("%s is stored as a single value, and an event is an object: name the message around it", quoteText(message))
+	}
+	for _, t := range c.messages {
+		t.isNormal = t.judge(map[*protoMessage]bool{})
+	}
+	return root, nil
+}
+
+// cleanProto is the text of an error of the library, in which blanks differ from build to build.
+func cleanProto(err error) string {
+	return clip(strings.Join(strings.Fields(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto:")), " "))
+}
+
+// namedMessages names messages of a set, those of Google's own files apart.
+func namedMessages(files *protoregistry.Files) string {
+	var names []string
+	files.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+		if strings.HasPrefix(file.Path(), "google/protobuf/") {
+			return true
+		}
+		for i := range file.Messages().Len() {
+			names = append(names, string(file.Messages().Get(i).FullName()))
+		}
+		return true
+	})
+	if slices.Sort(names); len(names) == 0 {
+		return "none"
+	}
+	if more := len(names) - mostNamed; more > 0 {
+		return clip(strings.Join(names[:mostNamed], ", ")) + fmt.Sprintf(" and %d more", more)
+	}
+	return clip(strings.Join(names, ", "))
+}
+
+// protoCompiler compiles the messages that one consists of.
+type protoCompiler struct {
+	messages map[protoreflect.FullName]*protoMessage
+	enums    map[protoreflect.FullName]*protoSymbols
+	members  int
+}
+
+// message compiles a message.
+func (c *protoCompiler) message(of protoreflect.MessageDescriptor) (*protoMessage, error) {
+	if t := c.messages[of.FullName()]; t != nil {
+		return t, nil
+	}
+	fields := of.Fields()
+	if c.members += fields.Len(); c.members > maxSchemaNodes {
+		return nil, fmt.Errorf("the message and those in it have more than %d fields", maxSchemaNodes)
+	}
+	t := &protoMessage{name: string(of.FullName()), members: make([]protoMember, fields.Len()), far: map[uint64]int{}}
+	c.messages[of.FullName()] = t
+	for i := range t.members {
+		field, m := fields.Get(i), &t.members[i]
+		number := uint64(field.Number())
+		if number < nearNumbers {
+			t.near = append(t.near, make([]int16, max(0, int(number)+1-len(t.near)))...)
+			t.near[number] = int16(i + 1)
+		} else {
+			t.far[number] = i
+		}
+		t.sorted = append(t.sorted, i)
+		m.header = newHeader([]byte(field.Name()))
+		m.isList, m.isMap = field.IsList(), field.IsMap()
+		m.hasPresence = field.HasPresence() && !of.IsMapEntry()
+		if oneof := field.ContainingOneof(); oneof != nil && !oneof.IsSynthetic() {
+			for j := range oneof.Fields().Len() {
+				if other := oneof.Fields().Get(j).Index(); other != i {
+					m.siblings = append(m.siblings, other)
+				}
+			}
+		}
+		if err := c.member(m, field); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(t.sorted, func(a, b int) int { return bytes.Compare(t.members[a].name(), t.members[b].name()) })
+	return t, nil
+}
+
+// member compiles what a field holds.
+func (c *protoCompiler) member(m *protoMember, field protoreflect.FieldDescriptor) error {
+	if scalar, is := protoScalars[field.Kind()]; is {
+		m.kind, m.wire = scalar.kind, scalar.wire
+		m.isPackable = m.isList && m.wire != protowire.BytesType
+		if m.kind == protoEnum {
+			m.enum = c.symbols(field.Enum())
+		}
+		if m.kind == protoEnum && field.Enum().FullName() == "google.protobuf.NullValue" {
+			m.kind = protoNull
+		}
+		m.isNumber, m.isLinked = m.kind < protoEnum && !m.isList, m.isList
+		return nil
+	}
+	m.isLinked, m.wire = true, protowire.BytesType
+	if field.Kind() == protoreflect.GroupKind {
+		m.wire = protowire.StartGroupType
+	}
+	return c.inside(m, field.Message())
+}
+
+// inside compiles the message that values of a member are.
+func (c *protoCompiler) inside(m *protoMember, of protoreflect.MessageDescriptor) (err error) {
+	m.kind = protoKindOf(of)
+	m.message, err = c.message(of)
+	return err
+}
+
+// symbols compiles an enum. Of several symbols with one number the first counts.
+func (c *protoCompiler) symbols(of protoreflect.EnumDescriptor) *protoSymbols {
+	if s := c.enums[of.FullName()]; s != nil {
+		return s
+	}
+	s := &protoSymbols{far: map[int32][]byte{}}
+	c.enums[of.FullName()] = s
+	for i := range of.Values().Len() {
+		value := of.Values().Get(i)
+		number := int32(value.Number())
+		if s.of(number) != nil {
+			continue
+		}
+		symbol := rawbson.AppendString(nil, string(value.Name()))
+		if number >= 0 && number < nearNumbers {
+			s.near = append(s.near, make([][]byte, max(0, int(number)+1-len(s.near)))...)
+			s.near[number] = symbol
+		} else {
+			s.far[number] = symbol
+		}
+	}
+	return s
+}
+
+// protoKindOf is what values of a message become. Google's own messages are told by their names, and must have their fields, too.
+func protoKindOf(of protoreflect.MessageDescriptor) protoKind {
+	name, own := strings.CutPrefix(string(of.FullName()), "google.protobuf.")
+	fields := of.Fields()
+	if !own || fields.Len() == 0 {
+		return protoObject
+	}
+	first := fields.Get(0)
+	isScalar := first.Message() == nil
+	switch name {
+	case "Timestamp", "Duration":
+		if fields.Len() != 2 || first.Kind() != protoreflect.Int64Kind || fields.Get(1).Kind() != protoreflect.Int32Kind || first.IsList() || fields.Get(1).IsList() {
+			return protoObject
+		}
+		if name == "Timestamp" {
+			return protoTimestamp
+		}
+		return protoDuration
+	case "DoubleValue", "FloatValue", "Int64Value", "UInt64Value", "Int32Value", "UInt32Value", "BoolValue", "StringValue", "BytesValue":
+		if fields.Len() == 1 && isScalar && !first.IsList() {
+			return protoOnly
+		}
+	case "Struct":
+		if fields.Len() == 1 && first.IsMap() {
+			return protoOnly
+		}
+	case "ListValue":
+		if fields.Len() == 1 && first.IsList() {
+			return protoOnly
+		}
+	case "Value":
+		if isValue(of) {
+			return protoOnly
+		}
+	}
+	return protoObject
+}
+
+// isValue reports whether a message is one of several values. What it holds must be an object or an array in BSON, whose depth is
+// bounded, so it holds no Value itself.
+func isValue(of protoreflect.MessageDescriptor) bool {
+	oneof := of.Oneofs()
+	if oneof.Len() != 1 || oneof.Get(0).Fields().Len() != of.Fields().Len() {
+		return false
+	}
+	for i := range of.Fields().Len() {
+		if m := of.Fields().Get(i).Message(); m != nil && m.FullName() != "google.protobuf.Struct" && m.FullName() != "google.protobuf.ListValue" {
+			return false
+		}
+	}
+	return true
+}
+
+// judge reports whether values are written in the normal form of meta where members are written in the order of their names: no map
+// is in them, whose names are not known before.
+func (t *protoMessage) judge(known map[*protoMessage]bool) bool {
+	if normal, found := known[t]; found {
+		return normal // A message in itself is taken for none.
+	}
+	known[t] = false
+	normal := !slices.ContainsFunc(t.members, func(m protoMember) bool { return m.isMap || m.message != nil && !m.message.judge(known) })
+	known[t] = normal
+	return normal
+}
