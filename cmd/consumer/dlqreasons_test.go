@@ -5,15 +5,21 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"waterwheel/bucketer"
 	"waterwheel/config"
@@ -146,8 +152,8 @@ func badEvents() []badRecord {
 func TestEachReasonIsReadBack(t *testing.T) {
 	s := newStage(t)
 	s.env["DLQ_TOPIC"], s.env["EVENT_MAX_BYTES"] = s.topic+".dlq", "64KiB"
-	asBSON, asLines, asRequests, asAvro, named, compressed, lists, failing := newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t)
-	for _, other := range []*stage{asBSON, asLines, asRequests, asAvro, named, compressed, lists, failing} {
+	asBSON, asLines, asRequests, asAvro, asProtobuf, named, compressed, lists, failing := newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t), newStage(t)
+	for _, other := range []*stage{asBSON, asLines, asRequests, asAvro, asProtobuf, named, compressed, lists, failing} {
 		other.env["DLQ_TOPIC"] = s.env["DLQ_TOPIC"]
 	}
 	asBSON.env["EVENT_FORMAT"] = "bson"
@@ -155,6 +161,8 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	asRequests.env["EVENT_FORMAT"] = "otlp"
 	asAvro.env["EVENT_FORMAT"] = "avro"
 	asAvro.env["EVENT_SCHEMA"] = badEventSchema
+	asProtobuf.env["EVENT_FORMAT"], asProtobuf.env["EVENT_PROTOBUF_MESSAGE"] = "protobuf", "google.protobuf.DescriptorProto"
+	asProtobuf.env["EVENT_PROTOBUF_FILE"] = ownDescriptors(t)
 	named.env["EVENT_FORMAT"], named.env["SCHEMA_REGISTRY_URL"], named.env["SCHEMA_UNKNOWN_WAIT"] = "avro", registryOfTwo(t), "1s"
 	compressed.env["EVENT_COMPRESSION"] = "gzip"
 	lists.env["EVENT_LIST"] = "readings"
@@ -172,6 +180,8 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	bad = append(bad, badRecord{measurement.NotOTLP, "\x0a\x05", ""})
 	asAvro.send("\x02\x02")
 	bad = append(bad, badRecord{measurement.NotAvro, "\x02\x02", "meta"})
+	asProtobuf.send("\x0a\x05")
+	bad = append(bad, badRecord{measurement.NotProtobuf, "\x0a\x05", ""})
 	named.send("\x00\x00\x00\x00\x01" + string(binary.AppendVarint(nil, 1_700_000_000)) + "\x02m")
 	for reason, value := range map[measurement.Reason]string{measurement.BadSchema: "\x00\x00\x00\x00\x02", measurement.UnknownSchema: "\x00\x00\x00\x00\x03"} {
 		named.send(value)
@@ -189,12 +199,13 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	asLines.consumeThrough(func(*pipeline.Options) {})
 	asRequests.consumeThrough(func(*pipeline.Options) {})
 	asAvro.consumeThrough(func(*pipeline.Options) {})
+	asProtobuf.consumeThrough(func(*pipeline.Options) {})
 	named.consumeThrough(func(*pipeline.Options) {})
 	compressed.consumeThrough(func(*pipeline.Options) {})
 	lists.consumeThrough(func(*pipeline.Options) {})
 	failing.consumeThrough(func(o *pipeline.Options) { o.Decoder = nil }) // a bug that no record can make
 
-	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, asLines.topic, asRequests.topic, asAvro.topic, named.topic, compressed.topic, lists.topic, failing.topic}, ",")
+	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, asLines.topic, asRequests.topic, asAvro.topic, asProtobuf.topic, named.topic, compressed.topic, lists.topic, failing.topic}, ",")
 	s.awaitStats(bad)
 	for _, r := range bad {
 		s.showsLetter(r)
@@ -203,6 +214,17 @@ func TestEachReasonIsReadBack(t *testing.T) {
 
 // badEventSchema is a schema of events in Avro.
 const badEventSchema = `{"type":"record","name":"R","fields":[{"name":"time","type":"long"},{"name":"meta","type":"string"}]}`
+
+// ownDescriptors is the path of a set with the descriptors of descriptors.
+func ownDescriptors(t *testing.T) string {
+	set := descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(descriptorpb.File_google_protobuf_descriptor_proto)}}
+	content, err := proto.Marshal(&set)
+	path := filepath.Join(t.TempDir(), "descriptors.binpb")
+	if err := errors.Join(err, os.WriteFile(path, content, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 // registryOfTwo is a schema registry with a schema of events, 1, and one that no event can have, 2.
 func registryOfTwo(t *testing.T) (url string) {

@@ -1,0 +1,115 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/events"
+)
+
+// TestProtobufIsStored: events in Protobuf by a message of a set of descriptors. A value that is no message is a letter, which goes back
+// as it came.
+func TestProtobufIsStored(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	const number = 600
+	begin := time.Now().Add(-time.Hour).Truncate(time.Second)
+	var made []events.Event
+	for n := range number {
+		at := begin.Add(time.Duration(n)*time.Second + 999*time.Microsecond)
+		sensor, celsius := fmt.Sprintf("s-%d", n%5), float64(n%3)*21.5
+		fields := bson.D{{Key: "n", Value: int32(n)}, {Key: "celsius", Value: celsius}}
+		made = append(made, events.Event{Key: []byte("k"), Value: readingInProtobuf(t, at, sensor, uint64(n), celsius), Fate: events.Fate{Parts: []events.Part{{Reading: &events.Reading{
+			Time: at.UnixMilli(), Meta: bson.D{{Key: "sensor", Value: sensor}, {Key: "site", Value: ""}}, Fields: fields,
+		}}}}})
+	}
+	cut := made[1].Value[:len(made[1].Value)-3]
+	tooEarly := readingInProtobuf(t, time.Unix(1, 0), "s-9", 1, 0)
+	made = append(made,
+		events.Event{Key: []byte("k"), Value: cut, Fate: events.Fate{Reason: "not_protobuf"}},
+		events.Event{Key: []byte("k"), Value: tooEarly, Fate: events.Fate{Reason: "time_out_of_range"}})
+	s.storesWith(made, number, 2, "EVENT_FORMAT", "protobuf", "EVENT_PROTOBUF_FILE", readingDescriptors(t), "EVENT_PROTOBUF_MESSAGE", "plant.Reading",
+		"EVENT_TIME_FIELD", "at", "EVENT_META_FIELDS", "sensor,site")
+
+	code, out := s.run("dlq", "list", "--reason", "time_out_of_range", "--output", "json")
+	var row struct {
+		Letter string `bson:"letter"`
+	}
+	if err := bson.UnmarshalExtJSON([]byte(strings.Split(out, "\n")[0]), false, &row); err != nil {
+		t.Fatalf("dlq list ended with code %d, %v in %s", code, err, out)
+	}
+	if code, out = s.run("dlq", "show", row.Letter); code != 0 || !strings.Contains(out, `"sensor": "s-9"`) {
+		t.Errorf("dlq show ended with code %d, and does not show the event:\n%s", code, out)
+	}
+	set := s.settings
+	s.settings = set.With("EVENT_TIME_FIELD", "time").With("EVENT_META_FIELDS", "")
+	if code, out = s.run("check", "--sample", "1000"); code != 3 || !strings.Contains(out, "EVENT_TIME_FIELD=at EVENT_META_FIELDS=sensor") {
+		t.Errorf("check ended with code %d, and does not propose time and meta:\n%s", code, out)
+	}
+	s.settings = set
+	found := 0
+	for _, r := range s.redriven(len(made), 2)[len(made):] {
+		if string(r.Value) == string(cut) || string(r.Value) == string(tooEarly) {
+			found++
+		}
+	}
+	if found != 2 {
+		t.Errorf(check.Verdict+"%d of two letters went back as they came", found)
+	}
+}
+
+// readingInProtobuf is an event of readingDescriptors. As producers do, it leaves out what is zero.
+func readingInProtobuf(t *testing.T, at time.Time, sensor string, n uint64, celsius float64) []byte {
+	stamp, err := proto.Marshal(timestamppb.New(at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), sensor)
+	value = protowire.AppendBytes(protowire.AppendTag(value, 3, protowire.BytesType), stamp)
+	if n != 0 {
+		value = protowire.AppendVarint(protowire.AppendTag(value, 4, protowire.VarintType), n)
+	}
+	if celsius != 0 {
+		value = protowire.AppendFixed64(protowire.AppendTag(value, 5, protowire.Fixed64Type), math.Float64bits(celsius))
+	}
+	return value
+}
+
+// readingDescriptors is the path of a set of descriptors with the message plant.Reading.
+func readingDescriptors(t *testing.T) string {
+	field := func(name string, number int32, of descriptorpb.FieldDescriptorProto_Type) *descriptorpb.FieldDescriptorProto {
+		return &descriptorpb.FieldDescriptorProto{Name: &name, Number: &number, Type: of.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+	}
+	at := field("at", 3, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE)
+	at.TypeName = proto.String(".google.protobuf.Timestamp")
+	set := descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
+		protodesc.ToFileDescriptorProto(timestamppb.File_google_protobuf_timestamp_proto),
+		{
+			Name: proto.String("reading.proto"), Package: proto.String("plant"), Syntax: proto.String("proto3"), Dependency: []string{"google/protobuf/timestamp.proto"},
+			MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Reading"), Field: []*descriptorpb.FieldDescriptorProto{
+				field("sensor", 1, descriptorpb.FieldDescriptorProto_TYPE_STRING), field("site", 2, descriptorpb.FieldDescriptorProto_TYPE_STRING), at,
+				field("n", 4, descriptorpb.FieldDescriptorProto_TYPE_INT32), field("celsius", 5, descriptorpb.FieldDescriptorProto_TYPE_DOUBLE),
+			}}},
+		},
+	}}
+	content, err := proto.Marshal(&set)
+	path := filepath.Join(t.TempDir(), "reading.binpb")
+	if err := errors.Join(err, os.WriteFile(path, content, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
