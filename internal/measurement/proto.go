@@ -2,6 +2,7 @@ package measurement
 
 import (
 	"encoding/binary"
+	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -252,6 +253,14 @@ func (r *protoReader) member(m *protoMember, slot, depth int) *DecodeError {
 	if m.isNumber {
 		kind, bits, size := m.number(s.value)
 		r.out = appendBits(r.out, m.header, kind, bits, size)
+		return nil
+	}
+	if m.kind == protoString && !m.isLinked {
+		text := r.at(s.value)
+		if !isShortASCII(text) && !utf8.Valid(text) {
+			return badText(string(m.name()), text)
+		}
+		r.out = appendText(r.out, m.header, text)
 		return nil
 	}
 	start := len(r.out)

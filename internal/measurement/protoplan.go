@@ -1,6 +1,9 @@
 package measurement
 
 import (
+	"encoding/binary"
+	"slices"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/timeseries/rawbson"
@@ -95,7 +98,10 @@ func (d *Decoder) protoSteps(s *protoStep, first int32, depth int) bool {
 		return false
 	}
 	r.dropNulls = d.options.Nulls == DropNulls
-	for i := range s.steps {
+	for i := 0; i < len(s.steps); i++ {
+		if i += d.protoNumbers(s.steps[i:], base+i); i == len(s.steps) {
+			break
+		}
 		inner := &s.steps[i]
 		if !inner.isPlain {
 			r.dropNulls = false
@@ -116,6 +122,40 @@ func (d *Decoder) protoSteps(s *protoStep, first int32, depth int) bool {
 	r.dropNulls = false
 	r.slots, r.spans = r.slots[:base], r.spans[:spans]
 	return len(r.out) <= r.limit
+}
+
+// protoNumbers appends fields that are numbers, and returns how many steps there are until another value comes.
+func (d *Decoder) protoNumbers(steps []protoStep, base int) (done int) {
+	r := &d.proto
+	slots := r.slots[base : base+len(steps)]
+	out, end := r.out[:cap(r.out)], len(r.out)
+	for ; done < len(steps); done++ {
+		s, found := &steps[done], &slots[done]
+		if !s.isPlain || !s.isNumber {
+			break
+		}
+		if !found.isSet && s.hasPresence {
+			continue
+		}
+		if len(out)-end < cap(s.header)+8 {
+			out = slices.Grow(out[:end], cap(s.header)+8)
+			out = out[:cap(out)]
+		}
+		putHeader(out[end:], s.header) // the number and later fields overwrite the bytes behind it
+		bits, size := found.value, s.size
+		if size == 0 {
+			var kind bson.Type
+			kind, bits, size = s.number(bits)
+			out[end] = byte(kind)
+		}
+		end += len(s.header)
+		binary.LittleEndian.PutUint64(out[end:], bits)
+		if end += size; s.atTop {
+			d.protoPlan.topCount++
+		}
+	}
+	r.out = out[:end]
+	return done
 }
 
 // protoValue reads a member that paths lead into, or to.

@@ -87,6 +87,7 @@ type protoMember struct {
 	isMap       bool // a list of messages, each with a name and a value
 	isPackable  bool
 	isNumber    bool          // a number, neither in a list nor in a map
+	size        int           // of a number whose bits are the same in BSON; zero means that it has others
 	isLinked    bool          // values are linked with each other: a list, a map, or a message, which may come in pieces
 	hasPresence bool          // it is absent where it is not set, and else has its zero
 	siblings    []int         // the other members of a oneof
@@ -246,6 +247,10 @@ func (c *protoCompiler) member(m *protoMember, field protoreflect.FieldDescripto
 			m.kind = protoNull
 		}
 		m.isNumber, m.isLinked = m.kind < protoEnum && !m.isList, m.isList
+		if m.kind == protoInt32 || m.kind == protoInt64 || m.kind == protoDouble {
+			kind, _, size := m.number(0)
+			m.header[0], m.size = byte(kind), size
+		}
 		return nil
 	}
 	m.isLinked, m.wire = true, protowire.BytesType

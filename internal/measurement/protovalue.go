@@ -100,6 +100,11 @@ func appendBits(out, header []byte, kind bson.Type, bits uint64, size int) []byt
 
 // time reads a message of seconds and nanoseconds.
 func (r *protoReader) time(t *protoMessage, first int32, depth int) (seconds int64, nanos int32, err *DecodeError) {
+	if first != 0 && r.spans[first-1].next == 0 {
+		if seconds, nanos, ok := usualTime(r.at(r.spans[first-1].value)); ok {
+			return seconds, nanos, nil
+		}
+	}
 	spans := len(r.spans)
 	base, err := r.open(t, first, depth)
 	if err != nil {
@@ -108,6 +113,23 @@ func (r *protoReader) time(t *protoMessage, first int32, depth int) (seconds int
 	seconds, nanos = int64(r.slots[base].value), int32(r.slots[base+1].value)
 	r.slots, r.spans = r.slots[:base], r.spans[:spans]
 	return seconds, nanos, nil
+}
+
+// usualTime reads seconds and nanoseconds that stand in this order, once each.
+func usualTime(text []byte) (seconds int64, nanos int32, ok bool) {
+	const first, second = 1 << 3, 2 << 3 // tags of varints
+	if len(text) == 0 || text[0] != first {
+		return 0, 0, false
+	}
+	whole, n := binary.Uvarint(text[1:])
+	if n <= 0 {
+		return 0, 0, false
+	}
+	if text = text[1+n:]; len(text) == 0 {
+		return int64(whole), 0, true
+	}
+	below, n := binary.Uvarint(text[1:])
+	return int64(whole), int32(below), text[0] == second && n > 0 && 1+n == len(text)
 }
 
 // The years 1 to 9999, which a Timestamp may have.
