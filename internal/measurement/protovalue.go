@@ -288,12 +288,12 @@ func (r *protoReader) entry(t *protoMessage, place uint64, depth int) *DecodeErr
 func (r *protoReader) key(m *protoMember, value uint64) ([]byte, *DecodeError) {
 	if m.kind != protoString {
 		at := len(r.digits)
-		switch kind, bits, _ := m.number(value); {
-		case kind == bson.TypeBoolean:
+		switch kind, bits, _ := m.number(value); kind {
+		case bson.TypeBoolean:
 			r.digits = strconv.AppendBool(r.digits, bits != 0)
-		case kind == bson.TypeInt32:
+		case bson.TypeInt32:
 			r.digits = strconv.AppendInt(r.digits, int64(int32(bits)), 10)
-		case kind == bson.TypeDouble:
+		case bson.TypeDouble:
 			r.digits = strconv.AppendUint(r.digits, value, 10)
 		default:
 			r.digits = strconv.AppendInt(r.digits, int64(bits), 10)
