@@ -53,7 +53,7 @@ var forms = []Form{
 	{"is a BSON document", "set EVENT_FORMAT=bson", isBSON, byAll},
 	{"begins as an Avro file does, which is not read", "send each event by itself, in JSON, or in Avro with EVENT_FORMAT=avro", beginsWith("Obj\x01"), byAll},
 	{"is JSON behind a frame of nine bytes, whose schema id has eight", "let the serializer write ids of four bytes, as Confluent's does", hasLongFrame, byCheck},
-	{"begins with the frame of a schema registry, but no JSON follows", "send JSON: Avro and Protobuf are not read", func(v []byte) bool { return len(v) >= frameBytes && v[0] == 0 }, byCheck},
+	{"begins with the frame of a schema registry, but no JSON follows", framedOther, func(v []byte) bool { return len(v) >= frameBytes && v[0] == 0 }, byCheck},
 	{"holds JSON and something else behind it", "send JSON objects and arrays alone", isJSONAndMore, byCheck},
 	{"is JSON but for NaN or Infinity, which JSON does not have", "send null, or leave the field out", func(v []byte) bool { return isJSONStart(v) && nanPattern.Match(v) }, byCheck},
 	{"is no JSON, but the notation of a program: names without quotes, or in single ones", "let the producer write JSON, as json.dumps does in Python", singlePattern.Match, byCheck},

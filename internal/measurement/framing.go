@@ -41,8 +41,11 @@ func (d *Decoder) checkFrame() *DecodeError {
 		return newError(NotJSON, "", "%s begins with the frame of a schema registry whose ids have %s", quoteText(d.text), longIDs)
 	}
 	return newError(NotJSON, "", "%s begins with a zero byte, as the frame of a schema registry does, but no JSON follows: "+
-		"send JSON; Avro and Protobuf are not read", quoteText(d.text))
+		framedOther, quoteText(d.text))
 }
+
+// framedOther ends a sentence about a frame before something else than JSON.
+const framedOther = "if it is Avro, set EVENT_FORMAT=avro and SCHEMA_REGISTRY_URL, else send JSON: Protobuf with a frame is not read"
 
 // longIDs ends a sentence about a frame with a longer id.
 const longIDs = "eight bytes: set its serializer to ids of four bytes, as Confluent's, and EVENT_FRAMING=confluent"
@@ -66,7 +69,7 @@ func (d *Decoder) notJSON(err *DecodeError) *DecodeError {
 	case hasLongFrame(d.value):
 		return newError(NotJSON, "", "the frame of EVENT_FRAMING=%s has an id that seems to have %s", d.options.Framing, longIDs)
 	case len(d.wrap.frame) > 0:
-		return newError(NotJSON, "", "%sis not JSON: %s; Avro and Protobuf have the same frame and are not read", what, quoteText(d.text))
+		return newError(NotJSON, "", "%sis not JSON: %s; "+framedOther, what, quoteText(d.text))
 	}
 	return err
 }

@@ -112,7 +112,7 @@ func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError
 	text := key[frameBytes:]
 	if value, err = d.jsonKey(text); d.json.broken {
 		return value, newError(BadMeta, "", "what follows the frame of EVENT_FRAMING=%s is not JSON: %s; "+
-			"Avro and Protobuf have the same frame and are not read", d.options.Framing, quoteText(text))
+			"keys in Avro and Protobuf are not read", d.options.Framing, quoteText(text))
 	}
 	return value, err
 }
