@@ -30,7 +30,7 @@ func (r *run) look(ctx context.Context) {
 	}
 }
 
-// source is where the check finds what was produced and what is stored.
+// source is where the check finds the records and the documents of the run.
 func (r *run) source() check.Source {
 	return check.Source{
 		Kafka: r.kafka, MongoURI: r.options.MongoURI, Database: r.databaseName(), Topic: r.topic,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"waterwheel/config"
+	"waterwheel/internal/kafka"
 )
 
 const (
@@ -56,7 +57,7 @@ func (p *Program) runUntilRotated(ctx context.Context, c config.Config, log *slo
 // read, as those of a file that is just being written, are read again.
 func (p *Program) awaitRotation(ctx context.Context, c *config.Config, log *slog.Logger) (next *config.Config, names []string) {
 	said, changed := false, false
-	for wait := rotationInterval; pause(ctx, wait); {
+	for wait := rotationInterval; kafka.Sleep(ctx, wait); {
 		wait = rotationInterval
 		read, err := config.Load(p.Lookup, p.Environ)
 		if err != nil {
@@ -78,14 +79,4 @@ func (p *Program) awaitRotation(ctx context.Context, c *config.Config, log *slog
 		}
 	}
 	return nil, nil
-}
-
-// pause waits. False means that ctx has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -55,15 +55,12 @@ func Registry(c config.Config, reg prometheus.Registerer) (Schemas, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = security
-	o := schemas.Options{URLs: r.URLs, Username: r.Username, Timeout: r.Timeout, Client: &http.Client{Transport: transport}}
+	o := schemas.Options{
+		URLs: r.URLs, Username: r.Username, Password: r.Password.Reveal(), Token: r.Token.Reveal(),
+		Timeout: r.Timeout, Client: &http.Client{Transport: transport},
+	}
 	if reg != nil {
 		o.Metrics = schemas.NewMetrics(reg)
-	}
-	if r.Password != "" {
-		o.Password = func() string { return r.Password.Reveal() }
-	}
-	if r.Token != "" {
-		o.Token = func() string { return r.Token.Reveal() }
 	}
 	return registry{schemas.New(o)}, nil
 }

@@ -24,12 +24,7 @@ func (d *Decoder) decodeAvro() *DecodeError {
 		d.tombstones++
 		return nil
 	}
-	var m Measurement
-	if d.walker != nil && d.walker.decode(event, &m) {
-		d.add(m)
-		return nil
-	}
-	return d.single(event, d.avro.dotted)
+	return d.document(event, d.avro.dotted)
 }
 
 // avroEvent is the event of a value as a document. It is nil for null.

@@ -35,7 +35,7 @@ type Decoder struct {
 	avro    avroReader
 	// avroRoot is the type of events in Avro.
 	avroRoot *avroType
-	// schemas are those of a registry that the decoder was told; nil: all events have one schema.
+	// schemas are those of a registry that the decoder was told. Nil means that all events have one schema.
 	schemas map[SchemaID]*avroSchema
 	need    *NeedSchemaError // of the record
 	// avroPlan is nil where events in Avro are stored otherwise than it does, and so is protoPlan.
@@ -302,6 +302,16 @@ func (d *Decoder) decodeObject() *DecodeError {
 		return err
 	}
 	return d.single(d.json.out, d.json.dotted)
+}
+
+// document makes the results of a record with one document that a reader made: by the walker, if it takes the document.
+func (d *Decoder) document(document []byte, dotted bool) *DecodeError {
+	var m Measurement
+	if d.walker != nil && d.walker.decode(document, &m) {
+		d.add(m)
+		return nil
+	}
+	return d.single(document, dotted)
 }
 
 // single makes the results of a record with one document: those of its lists, or of its only event.

@@ -50,12 +50,7 @@ func (d *Decoder) onlyLine(event []byte, err *DecodeError) *DecodeError {
 	if err != nil {
 		return d.notInflux(err)
 	}
-	var m Measurement
-	if d.walker != nil && d.walker.decode(event, &m) {
-		d.add(m)
-		return nil
-	}
-	return d.single(event, d.lines.dotted)
+	return d.document(event, d.lines.dotted)
 }
 
 // decodeLine decodes the event of one of several lines, or adds the error of reading it. Its own error is of the whole record.

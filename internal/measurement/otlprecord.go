@@ -86,11 +86,7 @@ func (d *Decoder) decodeOnlyPoint() *DecodeError {
 	if err != nil {
 		return err
 	}
-	if d.walker != nil && d.walker.decode(event, &m) {
-		d.add(m)
-		return nil
-	}
-	return d.single(event, d.otlp.dotted)
+	return d.document(event, d.otlp.dotted)
 }
 
 // decodePoint decodes one of several data points. Its error is of the whole record.

@@ -57,7 +57,7 @@ func (d *Decoder) endPlanned(p *plan, made bool) bool {
 	return false
 }
 
-// begin forgets the event before. The event itself may be what is stored.
+// begin forgets the event before. isStored means that the members of the event itself are stored.
 func (p *plan) begin(d *Decoder, isStored bool) {
 	p.metas, p.hasTime, p.rank, p.isStored, p.taken, p.topCount = p.metas[:0], false, -1, isStored, 0, 0
 	clear(p.parts)

@@ -13,12 +13,7 @@ func (d *Decoder) decodeProto() *DecodeError {
 	if err := d.proto.event(d.protoRoot); err != nil {
 		return d.notProto(err)
 	}
-	var m Measurement
-	if d.walker != nil && d.walker.decode(d.proto.out, &m) {
-		d.add(m)
-		return nil
-	}
-	return d.single(d.proto.out, d.proto.dotted)
+	return d.document(d.proto.out, d.proto.dotted)
 }
 
 // notProto explains a value that is not of the message. The error is the reader's.

@@ -64,7 +64,7 @@ type Schema struct {
 type avroSchema struct {
 	root  *avroType
 	plan  *avroPlan
-	wrong *DecodeError // of each record; nil: it can be read
+	wrong *DecodeError // of each record. Nil means that records can be read.
 }
 
 // Learn tells the decoder a schema. Those that it was told before are forgotten once they are too many.

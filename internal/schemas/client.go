@@ -34,12 +34,10 @@ const (
 
 // Options set a Client up.
 type Options struct {
-	// URLs are the registry's servers, each asked when the one before does not answer.
+	// URLs are the servers of the registry. The next is asked when a server does not answer.
 	URLs []string
-	// Username and Password, or Token, authenticate. Each is asked for with every request, so it may change.
-	Username string
-	Password func() string
-	Token    func() string
+	// Username and Password, or Token, authenticate.
+	Username, Password, Token string
 	// Client makes the requests; nil means http.DefaultClient.
 	Client *http.Client
 	// Timeout bounds one question. Zero means DefaultTimeout.
@@ -224,14 +222,10 @@ func (c *Client) getFrom(ctx context.Context, base, path string) (a answer, err 
 	}
 	request.Header.Set("Accept", "application/vnd.schemaregistry.v1+json, application/json")
 	switch {
-	case c.o.Token != nil:
-		request.Header.Set("Authorization", "Bearer "+c.o.Token())
+	case c.o.Token != "":
+		request.Header.Set("Authorization", "Bearer "+c.o.Token)
 	case c.o.Username != "":
-		password := ""
-		if c.o.Password != nil {
-			password = c.o.Password()
-		}
-		request.SetBasicAuth(c.o.Username, password)
+		request.SetBasicAuth(c.o.Username, c.o.Password)
 	}
 	response, err := c.o.Client.Do(request)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestSchemaIsFoundOnce(t *testing.T) {
 		"/subjects/c/versions/1":                              `200 {"schema":"\"C\""}`,
 		"/schemas/guids/01000000-0000-0000-0000-000000000000": `200 {"schema":"\"int\""}`,
 	})
-	c := New(Options{URLs: []string{r.URL + "/"}, Username: "u", Password: func() string { return "p" }})
+	c := New(Options{URLs: []string{r.URL + "/"}, Username: "u", Password: "p"})
 	for range 2 {
 		a, err := c.Schema(t.Context(), "t", number(7))
 		if err != nil || a.Schema.Text != `"long"` || strings.Join(a.Schema.References, " ") != `"C" "B"` || !a.KnowsTopic || a.Unknown {
@@ -77,7 +77,7 @@ func TestAnswersThatMeanAnOutage(t *testing.T) {
 		"another code": `404 {"error_code":40499,"message":"x"}`,
 	} {
 		r := newRegistry(t, map[string]string{"/schemas/ids/1": answer})
-		if a, err := New(Options{URLs: []string{r.URL}, Token: func() string { return "s" }}).Schema(t.Context(), "t", number(1)); err == nil {
+		if a, err := New(Options{URLs: []string{r.URL}, Token: "s"}).Schema(t.Context(), "t", number(1)); err == nil {
 			t.Errorf("%s: %+v", name, a)
 		} else if r.auth != "Bearer s" || strings.Contains(err.Error(), "Bearer") {
 			t.Errorf("%s: %v with %q", name, err, r.auth)
