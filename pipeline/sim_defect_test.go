@@ -55,6 +55,13 @@ var defects = []defect{
 	{"a failed fetch taken as empty", "perform.go", "return Fetched{batch, err}", "err = nil\n\t\treturn Fetched{batch, err}", 200},
 }
 
+// TestDefectsFit looks for the text of each defect, which may have changed since.
+func TestDefectsFit(t *testing.T) {
+	for _, d := range defects {
+		d.damaged(t)
+	}
+}
+
 var failedSeed = regexp.MustCompile(`seed (\d+): (.*)`)
 
 // TestSimulationNoticesEachDefect builds the simulation with one defect after the other, and prints after how many runs it was
@@ -79,6 +86,19 @@ func TestSimulationNoticesEachDefect(t *testing.T) {
 	}
 }
 
+// damaged returns the text of the file with the defect.
+func (d *defect) damaged(t *testing.T) string {
+	t.Helper()
+	source, err := os.ReadFile(d.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), d.text); n != 1 {
+		t.Fatalf("%s has %q %d times", d.file, d.text, n)
+	}
+	return strings.Replace(string(source), d.text, d.instead, 1)
+}
+
 // build compiles the tests of this package with the defect, and returns the program.
 func (d *defect) build(ctx context.Context, t *testing.T) string {
 	t.Helper()
@@ -87,20 +107,13 @@ func (d *defect) build(ctx context.Context, t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(source), d.text); n != 1 {
-		t.Fatalf("%s has %q %d times", d.file, d.text, n)
-	}
 	broken, overlay, program := filepath.Join(dir, filepath.Base(d.file)), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "simulation")
 	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {file: broken}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
-		broken: strings.Replace(string(source), d.text, d.instead, 1), overlay: string(replaced),
+		broken: d.damaged(t), overlay: string(replaced),
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)

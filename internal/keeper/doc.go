@@ -34,6 +34,11 @@
 // deleted more: its row would shrink, R3 keeps it, and it is not known which of the late ones it holds already. Adding them might count
 // them twice. `waterwheel rollup build --replace` computes such hours from what is left.
 //
+// # Between two levels
+//
+// A keeper may die when rows of hours are stored and those of their days are not. The next pass finds the hours by their measurements, and
+// folds the days. It finds none that are deleted or expired by then: the days stay behind until `waterwheel rollup build` folds them.
+//
 // # Files
 //
 //	keeper.go    the goroutine: which partition is next, and how long to rest

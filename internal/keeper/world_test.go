@@ -44,6 +44,7 @@ type world struct {
 	bits      map[int64]int            // of an hour: how many measurements it has
 	of        map[int64]map[int]*entry // of an hour and bit: the measurement
 	handed    map[cell]bool            // a hand has deleted measurements there
+	torn      map[cell]bool            // of days: measurements went that a pass may have had in hand
 	counts    map[cell]int64           // of rows of hours, when they were looked at last
 	checked   int                      // how many writes there were at the last check
 	calm      bool                     // nothing fails, nothing else happens
@@ -107,7 +108,7 @@ type actorKey struct{}
 func newWorld(seed uint64) *world {
 	w := &world{
 		rnd: rand.New(rand.NewPCG(seed, 7)), now: time.UnixMilli(1_772_000_000_000), yields: make(chan *actor),
-		bits: map[int64]int{}, of: map[int64]map[int]*entry{}, handed: map[cell]bool{}, counts: map[cell]int64{},
+		bits: map[int64]int{}, of: map[int64]map[int]*entry{}, handed: map[cell]bool{}, torn: map[cell]bool{}, counts: map[cell]int64{},
 	}
 	w.mem = newMemory(w)
 	levels := bson.A{}
@@ -379,26 +380,42 @@ func (w *world) check() {
 		}
 	}
 	w.counts = counts
-	below := map[int32]map[[16]byte]int64{}
+	below := w.below()
+	w.stored(false, func(_ string, m measurement) {
+		at := cell{m.series, floorTo(m.record.time, hourMs)}
+		if !below(m) || noted[m.series] || w.frozen(at.hour) || w.handed[at] {
+			return
+		}
+		if sets[at]&(1<<m.record.bit) == 0 {
+			w.fail("R1: offset %d of partition %d is below the watermark, and not in the row of %s at %d", m.record.offset, m.part, at.series, at.hour)
+		}
+	})
+}
+
+// below returns whether a measurement is below the watermark of its partition now, so that it is in rows.
+func (w *world) below() func(m measurement) bool {
+	marks := map[int32]map[[16]byte]int64{}
 	for _, p := range w.parts {
-		below[p.number] = map[[16]byte]int64{}
+		marks[p.number] = map[[16]byte]int64{}
 		for _, raw := range w.mem.now()["partitions"] {
 			if raw.Lookup("_id").StringValue() == p.id() {
 				for _, mark := range rollup.Watermarks(raw) {
-					below[p.number][mark.Topic()] = mark.Below
+					marks[p.number][mark.Topic()] = mark.Below
 				}
 			}
 		}
 	}
-	w.stored(false, func(_ string, m measurement) {
-		at := cell{m.series, floorTo(m.record.time, hourMs)}
-		mark, present := below[m.part][m.topic]
+	return func(m measurement) bool {
+		mark, present := marks[m.part][m.topic]
 		former := !present && w.parts[m.part].topic != m.topic // all of it is in rows
-		if !former && m.record.offset >= mark || noted[m.series] || w.frozen(at.hour) || w.handed[at] {
-			return
-		}
-		if sets[at]&(1<<m.record.bit) == 0 {
-			w.fail("R1: offset %d of partition %d is below the watermark %d, and not in the row of %s at %d", m.record.offset, m.part, mark, at.series, at.hour)
-		}
-	})
+		return former || m.record.offset < mark
+	}
 }
+
+// tear notes that a measurement goes which a pass may have in hand. If the pass ends between two levels, no later pass finds its hour.
+func (w *world) tear(m measurement) {
+	w.torn[cell{m.series, floorTo(m.record.time, dayMs)}] = true
+}
+
+// isTorn reports whether the rows of a day of a series may differ between levels.
+func (w *world) isTorn(at cell) bool { return w.torn[cell{at.series, floorTo(at.hour, dayMs)}] }
