@@ -282,11 +282,16 @@ func (c *checks) below(w *world, l *partitionLog, offset int64) {
 
 // last looks at everything again when the run is over. Doubled measurements are stored once again, unless an operator's
 // edits keep a repair from telling which copy is right.
+//
+// A compaction that is open when its buckets are shown is finished or rolled back within finishWithin.
 func (c *checks) last(w *world) {
 	for _, id := range w.mongo.buckets.ids() {
 		bucket := w.mongo.buckets.now(id)
 		all := unpacked(w, bucket)
 		c.content(w, bucket, all)
+		if p, now := placeOf(bucket), w.mongo.clock(); !p.segment && c.staged.open[p.by] && now.Sub(time.UnixMilli(p.from)) > finishWithin {
+			w.fail("shown once", "nobody finishes the compaction %x: its buckets are shown since %v, and so are its segments", p.by, time.UnixMilli(p.from))
+		}
 		for _, m := range all {
 			if c.edited[string(bucket.Lookup("_id").Value)] || c.staged.renamed[m.value] {
 				delete(c.doubled, m.value)
@@ -305,3 +310,6 @@ func (c *checks) last(w *world) {
 		c.below(w, l, w.group.read(p).offset)
 	}
 }
+
+// finishWithin is how long an owner may take, when nothing goes wrong, to come to a compaction that it finds.
+const finishWithin = 10 * time.Second

@@ -45,6 +45,7 @@ const (
 	insertsUnknown        mutation = "unknown buckets of a compaction taken as applied"
 	endsUnknown           mutation = "unknown changes of segments taken as done"
 	endsForgotten         mutation = "a compaction rolled back though a segment has ended"
+	keyForgotten          mutation = "segments changed without the shard key"
 	generationSkipped     mutation = "a term that goes on although a generation was skipped"
 	leaseOfOthers         mutation = "a partition handed over under the lease of those that stay"
 	startReadBefore       mutation = "a start read before the release"

@@ -136,6 +136,9 @@ func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, er
 		if before == nil || !anyway && !matches(before, filter) {
 			return 0, nil
 		}
+		if c.onlyACopy(before, filter) {
+			return 1, nil
+		}
 		c.w.mongo.put(c.of, id, updated(before, updates[i].Update), by)
 		return 1, nil
 	}, func(i int) bool { return poisoned(updates[i].Update) })
@@ -147,12 +150,29 @@ func (c port) Delete(ctx context.Context, filters []bson.Raw) (sink.Reply, error
 	filters = slices.Clone(filters)
 	return c.write(ctx, len(filters), func(i int) (int, *sink.WriteError) {
 		id := string(filters[i].Lookup("_id").Value)
-		if before := c.of.now(id); before == nil || !matches(before, filters[i]) {
+		before := c.of.now(id)
+		if before == nil || !matches(before, filters[i]) {
 			return 0, nil
+		}
+		if c.onlyACopy(before, filters[i]) {
+			return 1, nil
 		}
 		c.w.mongo.put(c.of, id, nil, by)
 		return 1, nil
 	}, func(int) bool { return false })
+}
+
+// onlyACopy reports whether a write of a bucket reaches only the copy that the move of a chunk leaves behind, and is acknowledged all the
+// same. A router sends a write that does not name the shard key to all shards, and without a version.
+func (c port) onlyACopy(document, filter bson.Raw) bool {
+	w := c.w
+	if !w.traits.sharded || c.of != w.mongo.buckets {
+		return false
+	}
+	_, meta := filter.LookupErr(timeseries.FieldMeta)
+	_, begin := filter.LookupErr(timeseries.MinPath(collection.TimeField))
+	forgotten := w.broken == keyForgotten && document.Lookup(timeseries.FieldControl, timeseries.FieldSegment).Type != 0
+	return (meta != nil || begin != nil || forgotten) && w.mishap(0.2)
 }
 
 func isFenced(a pipeline.Action) bool {

@@ -14,15 +14,15 @@ import (
 
 // staging is what the checks know of segments.
 type staging struct {
-	announced map[[16]byte]int64 // the compactions that have frozen segments, and from when on their buckets are shown. Zero means that it has none.
-	frozen    map[[16]byte]int   // how many frozen segments each has
-	places    map[int64][]string // _ids of the documents that hold a measurement, by its value
-	loose     map[int64]bool     // measurements of which an operator has deleted a document
-	renamed   map[int64]bool     // measurements that an operator may have given another meta in a hidden bucket
+	open    map[[16]byte]bool  // compactions that have frozen segments
+	frozen  map[[16]byte]int   // how many frozen segments each has
+	places  map[int64][]string // _ids of the documents that hold a measurement, by its value
+	loose   map[int64]bool     // measurements of which an operator has deleted a document
+	renamed map[int64]bool     // measurements that an operator may have given another meta in a hidden bucket
 }
 
 func newStaging() staging {
-	return staging{announced: map[[16]byte]int64{}, frozen: map[[16]byte]int{}, places: map[int64][]string{}, loose: map[int64]bool{}, renamed: map[int64]bool{}}
+	return staging{open: map[[16]byte]bool{}, frozen: map[[16]byte]int{}, places: map[int64][]string{}, loose: map[int64]bool{}, renamed: map[int64]bool{}}
 }
 
 // compacts reports whether an action writes segments as a whole.
@@ -77,8 +77,7 @@ func (c *checks) counted(w *world, d bson.Raw) []held {
 		return nil
 	}
 	p := placeOf(d)
-	_, open := c.staged.announced[p.by]
-	if p.by != ([16]byte{}) && p.segment != open {
+	if p.by != ([16]byte{}) && p.segment != c.staged.open[p.by] {
 		return nil
 	}
 	return unpacked(w, d)
@@ -122,9 +121,9 @@ func (c *checks) freezes(w *world, before, after bson.Raw) (recount func()) {
 		switch {
 		case !does:
 		case c.staged.frozen[by] > 0:
-			c.staged.announced[by] = 0
+			c.staged.open[by] = true
 		default:
-			delete(c.staged.announced, by)
+			delete(c.staged.open, by)
 		}
 	}
 	return func() {
@@ -176,7 +175,7 @@ func (c *checks) shownOnce(w *world, d bson.Raw) {
 			p := placeOf(w.mongo.buckets.now(id))
 			places = append(places, p)
 			moments = append(moments, max(now, p.from), max(now, p.until))
-			if _, open := c.staged.announced[p.by]; open && !p.segment {
+			if c.staged.open[p.by] && !p.segment {
 				twiceFrom = min(twiceFrom, p.from)
 			}
 		}
@@ -209,7 +208,7 @@ func (c *checks) compacting(w *world, writes []*bucketer.Write) {
 
 // compactionMutations are guards of compaction.
 var compactionMutations = []mutation{
-	frozenForgotten, insertsUnawaited, insertsUnknown, endsUnknown, endsForgotten,
+	frozenForgotten, insertsUnawaited, insertsUnknown, endsUnknown, endsForgotten, keyForgotten,
 }
 
 // heardCompaction counts what became of compactions.

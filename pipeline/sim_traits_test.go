@@ -15,7 +15,7 @@ type traits struct {
 	commitLag            bool    // a committed offset can be read a little later only
 	lag                  bool    // majority reads lag
 	sessions             bool    // the server has sessions, and more than one member
-	sharded              bool    // buckets lie on another shard than claims and options
+	sharded              bool    // buckets lie on another shard than claims and options, and their chunks move
 	mixed                bool    // each process has its own settings
 	static               bool    // some members are static
 	startAtEnd           bool    // KAFKA_START is latest
@@ -79,6 +79,8 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	switch broken { // by numbers of its own, so that the runs of the other mutations stay what they are
 	case "":
 		w.traits.sharded = w.traits.sessions && rand.New(rand.NewPCG(seed, 2)).Float64() < 0.3
+	case keyForgotten:
+		w.traits.sessions, w.traits.sharded = true, true
 	case fenceOnOneShard:
 		w.traits.sessions, w.traits.lag, w.traits.sharded = true, true, true
 	}
@@ -137,6 +139,9 @@ func (w *world) drawSettings() settings {
 		s.compactInterval, s.compactDelay, s.segmentRetention = w.between(1, 15), w.between(3, 60), w.between(1, 10)
 		s.compactBytes = pick[int64](w, 0, 0, 500, 3000)
 	})
+	if w.broken == keyForgotten { // what comes of it is seen within the run
+		s.compactInterval, s.compactDelay = time.Second, 3*time.Second
+	}
 	w.drawAside(func() { s.send, s.callWrites = pick[int64](w, 0, 0, 1, 15_000), pick(w, 0, 1, 2) })
 	return s
 }
