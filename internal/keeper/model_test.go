@@ -236,10 +236,6 @@ func (w *world) claim(p *part, back int) {
 	})
 	p.claimed = false
 	handle := store.Partition(p.source(), "c", modelGroup, "host")
-	token := claim.Token{}
-	for i := range token {
-		token[i] = byte(w.rnd.IntN(256))
-	}
 	start := p.done()
 	if back > 1 {
 		start = w.rnd.Int64N(start + 1)
@@ -247,12 +243,14 @@ func (w *world) claim(p *part, back int) {
 	}
 	topic := p.topic
 	w.begin("claim", func(ctx context.Context, _ *actor) {
+		token := w.token()
 		for range 3 {
 			seen, err := handle.Read(ctx)
 			if errors.Is(err, errCrash) {
 				return
 			}
 			if err == nil && seen.Claim != token {
+				token = w.token() // as the worker does: a token is sent once
 				_, err = handle.Claim(ctx, seen, claim.Claim{Token: token, Start: start})
 			}
 			if errors.Is(err, errCrash) {
@@ -264,6 +262,13 @@ func (w *world) claim(p *part, back int) {
 			}
 		}
 	})
+}
+
+func (w *world) token() (token claim.Token) {
+	for i := range token {
+		token[i] = byte(w.rnd.IntN(256))
+	}
+	return token
 }
 
 // claimed makes a process the owner: what is not stored from the start on is stored again.
