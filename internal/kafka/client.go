@@ -34,6 +34,7 @@ type Client struct {
 	metrics   *Metrics
 	memory    *recordbatch.Memory
 	answers   *answerMemory
+	resting   *resting
 	young     sync.Map // topics by name, of which logs begin at their first record
 }
 
@@ -63,6 +64,7 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 		memory:    recordbatch.NewMemory(options.Decoding),
 		answers:   newAnswerMemory(int(options.FetchBytes)),
 	}
+	c.resting = newResting(c)
 	c.transport.Store(connector.transport(options.Topics))
 	err = patiently(ctx, firstTries, func() error {
 		answer, err := c.metadata(ctx, nil)
@@ -80,7 +82,10 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 func (c *Client) ClusterID() string { return c.clusterID }
 
 // Close closes the connections once their requests are answered. Batches stay valid.
-func (c *Client) Close() { c.transport.Load().CloseIdleConnections() }
+func (c *Client) Close() {
+	c.resting.stop()
+	c.transport.Load().CloseIdleConnections()
+}
 
 // Route makes the client route requests for these topics, in the place of Options.Topics. Requests under way are not disturbed.
 func (c *Client) Route(topics []string) {

@@ -11,6 +11,7 @@
 //	options.go        its settings
 //	log.go            Log: one partition under one topic id, read piece by piece; errors as who reads it acts on them
 //	fetch.go          the request behind it
+//	rest.go           partitions that have nothing new wait together
 //	answers.go        the memory that its answers are read into, again and again
 //	scan.go           Scanner: reads topics from one offset to another, patiently
 //	offsets.go        where a log begins and ends, and which offset is of a time

@@ -25,6 +25,7 @@ type fetchRequest struct {
 	maxBytes  int32    // the most the broker shall send
 	wait      time.Duration
 	isolation Isolation
+	resting   bool                  // the fetch before brought nothing
 	memory    func(size int) []byte // lends what the answer is read into. Nil means that nothing is lent.
 }
 
@@ -43,7 +44,14 @@ type fetchAnswer struct {
 
 // fetch asks the partition's leader, waiting when there is nothing new. While the quota is used up a broker answers with
 // nothing, and says for how long: then it is asked again.
+//
+// A partition at rest waits with others, until there is something new for it.
 func (c *Client) fetch(ctx context.Context, f *fetchRequest) (*fetchAnswer, error) {
+	if f.resting {
+		if a := c.resting.wait(ctx, f); a != nil && f.end(a) <= f.Offset {
+			return a, nil
+		}
+	}
 	for {
 		answer, err := own[*fetchAnswer](ctx, c, f.Partition, f.wait, f.request())
 		switch {
@@ -69,28 +77,44 @@ func (f *fetchRequest) leader(cluster protocol.Cluster) (protocol.Broker, error)
 	return (&kafkafetch.Request{Topics: []kafkafetch.RequestTopic{topic}}).Broker(cluster)
 }
 
-// body is Fetch v13 of one partition without a fetch session. kafka-go's own ends at v11, which addresses topics by name and so
-// reads on in another topic of the same name.
+// noTags ends a part of a request that has no tagged fields.
+const noTags = 0
+
+// body is Fetch v13 of one partition. kafka-go's own ends at v11, which addresses topics by name and so reads on in another topic of the
+// same name.
 func (f *fetchRequest) body() []byte {
-	const noTags = 0
-	b := make([]byte, 0, 96)
-	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // replica -1: a consumer
-	b = binary.BigEndian.AppendUint32(b, uint32(f.wait.Milliseconds()))
-	b = binary.BigEndian.AppendUint32(b, 1) // bytes to wait for
-	b = binary.BigEndian.AppendUint32(b, uint32(f.maxBytes))
-	b = append(b, byte(f.isolation))
-	b = binary.BigEndian.AppendUint32(b, 0)              // session
-	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // its epoch -1: none
+	b := f.head(make([]byte, 0, 96), f.maxBytes)
 	b = wire.AppendCompactLen(b, 1)
 	b = append(b, f.topicID[:]...)
 	b = wire.AppendCompactLen(b, 1)
+	b = f.partition(b, f.maxBytes)
+	return appendTail(append(b, noTags))
+}
+
+// head is a request up to its topics, without a fetch session.
+func (f *fetchRequest) head(b []byte, maxBytes int32) []byte {
+	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // replica -1: a consumer
+	b = binary.BigEndian.AppendUint32(b, uint32(f.wait.Milliseconds()))
+	b = binary.BigEndian.AppendUint32(b, 1) // bytes to wait for
+	b = binary.BigEndian.AppendUint32(b, uint32(maxBytes))
+	b = append(b, byte(f.isolation))
+	b = binary.BigEndian.AppendUint32(b, 0)                 // session
+	return binary.BigEndian.AppendUint32(b, math.MaxUint32) // its epoch -1: none
+}
+
+// partition is the partition in a request.
+func (f *fetchRequest) partition(b []byte, maxBytes int32) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(f.Number))
 	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // leader epoch -1: not known
 	b = binary.BigEndian.AppendUint64(b, uint64(f.Offset))
 	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // epoch of the last record -1: not known
 	b = binary.BigEndian.AppendUint64(b, math.MaxUint64) // log start -1: for followers only
-	b = binary.BigEndian.AppendUint32(b, uint32(f.maxBytes))
-	b = append(b, noTags, noTags)       // partition, topic
+	b = binary.BigEndian.AppendUint32(b, uint32(maxBytes))
+	return append(b, noTags)
+}
+
+// appendTail is a request from its topics on.
+func appendTail(b []byte) []byte {
 	b = wire.AppendCompactLen(b, 0)     // topics to forget
 	b = wire.AppendCompactString(b, "") // rack
 	return append(b, noTags)
@@ -116,6 +140,14 @@ func (f *fetchRequest) read(r *wire.Reader) *fetchAnswer {
 	if topics != 1 || id != f.topicID || partitions != 1 || partition != f.Number {
 		r.Fail(errOtherPartition)
 	}
+	a.readPartition(r)
+	r.Tags() // topic
+	r.Tags() // answer
+	return a
+}
+
+// readPartition reads what follows the number of the partition.
+func (a *fetchAnswer) readPartition(r *wire.Reader) {
 	a.code = r.Int16()
 	a.highWatermark, a.lastStable = r.Int64(), r.Int64()
 	r.Int64() // first offset of the log
@@ -125,8 +157,13 @@ func (f *fetchRequest) read(r *wire.Reader) *fetchAnswer {
 	}
 	r.Int32() // preferred replica: there is none without a rack
 	a.records = r.CompactBytes()
-	r.Tags() // partition
-	r.Tags() // topic
-	r.Tags() // answer
-	return a
+	r.Tags()
+}
+
+// end is the end of what may be read, as an answer says.
+func (f *fetchRequest) end(a *fetchAnswer) int64 {
+	if f.isolation == ReadCommitted {
+		return a.lastStable
+	}
+	return a.highWatermark
 }

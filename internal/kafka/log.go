@@ -26,6 +26,7 @@ type Log struct {
 	isolation Isolation
 
 	held    int64               // bytes of the answer
+	quiet   bool                // the last answer brought nothing
 	end     int64               // of what may be read, as the answer says
 	high    int64               // of the log
 	reader  *recordbatch.Reader // of the answer. Nil means that nothing is held.
@@ -131,7 +132,7 @@ func (l *Log) await(ctx context.Context, offset, most int64) error {
 	o := &l.client.options
 	request := &fetchRequest{
 		Place: record.Place{Partition: l.Partition, Offset: offset}, topicID: l.topicID, maxBytes: int32(min(most, int64(o.FetchBytes))),
-		wait: o.FetchWait, isolation: l.isolation,
+		wait: o.FetchWait, isolation: l.isolation, resting: l.quiet && l.isolation == o.Isolation,
 	}
 	if request.maxBytes == o.FetchBytes { // memory is short: lend no buffer
 		request.memory = l.client.answers.lend
@@ -143,10 +144,7 @@ func (l *Log) await(ctx context.Context, offset, most int64) error {
 		}
 		return err
 	}
-	l.held, l.end, l.high = int64(cap(answer.memory)), answer.highWatermark, answer.highWatermark
-	if l.isolation == ReadCommitted {
-		l.end = answer.lastStable
-	}
+	l.held, l.end, l.high, l.quiet = int64(cap(answer.memory)), request.end(answer), answer.highWatermark, len(answer.records) == 0
 	l.reader = l.client.memory.NewReader(recordbatch.Set{
 		Partition: l.Partition, Bytes: answer.records, From: offset, End: answer.highWatermark, Aborted: answer.aborted,
 		Free: func() { l.client.answers.takeBack(answer.memory) },

@@ -1,0 +1,153 @@
+package kafka
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+
+	"waterwheel/internal/kafka/wire"
+	"waterwheel/internal/record"
+)
+
+// restGathering is how long partitions at rest are gathered for one request, at most.
+const restGathering = 20 * time.Millisecond
+
+// resting lets partitions whose logs have nothing new wait for records together. Each fetch takes a connection while it waits at the
+// broker, so partitions that wait alone take as many connections, and each two requests a second. Together they take one of each
+// broker, which says of each partition where its log ends. A partition that has new records fetches them by a request of its own.
+// Safe for concurrent use.
+type resting struct {
+	client *Client
+	ctx    context.Context // ends with the client
+	stop   context.CancelFunc
+
+	mu        sync.Mutex
+	waiting   []*rest // that are in no request yet
+	gathering bool    // a request of them is about to be sent
+}
+
+// rest is a partition that waits.
+type rest struct {
+	*fetchRequest
+	answered chan *fetchAnswer // takes the one answer. Nil means that it is not known whether there is something new.
+}
+
+func newResting(c *Client) *resting {
+	r := &resting{client: c}
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	return r
+}
+
+// wait waits until the log has something from the offset on, or the time of the request is over. It returns an answer without records.
+// Nil means that a request of the partition's own has to find out.
+func (r *resting) wait(ctx context.Context, f *fetchRequest) *fetchAnswer {
+	one := &rest{f, make(chan *fetchAnswer, 1)}
+	r.mu.Lock()
+	r.waiting = append(r.waiting, one)
+	if !r.gathering {
+		r.gathering = true
+		time.AfterFunc(min(restGathering, f.wait/4), r.send)
+	}
+	r.mu.Unlock()
+	select {
+	case a := <-one.answered:
+		return a
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// send asks for all that have been gathered.
+func (r *resting) send() {
+	r.mu.Lock()
+	all := r.waiting
+	r.waiting, r.gathering = nil, false
+	r.mu.Unlock()
+	r.ask(all)
+}
+
+// ask sends one request to the leader of the first partition, for all that it leads. The others are asked for meanwhile.
+func (r *resting) ask(all []*rest) {
+	asked := all
+	request := &wire.RoutedRequest[map[restKey]*fetchAnswer]{Request: wire.Request[map[restKey]*fetchAnswer]{API: protocol.Fetch, Read: readRest}}
+	request.Route = func(cluster protocol.Cluster) (protocol.Broker, error) {
+		leader, err := all[0].leader(cluster)
+		asked = all[:1:1]
+		var others []*rest
+		for _, one := range all[1:] {
+			if of, failed := one.leader(cluster); err == nil && failed == nil && of.ID == leader.ID {
+				asked = append(asked, one)
+			} else {
+				others = append(others, one)
+			}
+		}
+		if len(others) > 0 {
+			go r.ask(others)
+		}
+		request.Body = restBody(asked)
+		return leader, err
+	}
+	answers, err := own[map[restKey]*fetchAnswer](r.ctx, r.client, record.Partition{}, all[0].wait, request)
+	if err != nil {
+		answers = nil
+	}
+	for _, one := range asked {
+		one.answered <- answers[restKey{one.topicID, one.Number}]
+	}
+}
+
+// restKey is a partition of a topic.
+type restKey struct {
+	topicID   [16]byte
+	partition int32
+}
+
+// restBody asks for as little as a broker sends: the first record batch of one partition. All have the same wait and isolation.
+func restBody(all []*rest) []byte {
+	const least = 1
+	b := all[0].head(make([]byte, 0, 64+40*len(all)), least)
+	var topics [][16]byte
+	of := map[[16]byte][]*rest{}
+	for _, one := range all {
+		if of[one.topicID] == nil {
+			topics = append(topics, one.topicID)
+		}
+		of[one.topicID] = append(of[one.topicID], one)
+	}
+	b = wire.AppendCompactLen(b, len(topics))
+	for _, id := range topics {
+		b = append(b, id[:]...)
+		b = wire.AppendCompactLen(b, len(of[id]))
+		for _, one := range of[id] {
+			b = one.partition(b, least)
+		}
+		b = append(b, noTags)
+	}
+	return appendTail(b)
+}
+
+// readRest reads where the logs end. A partition that the broker has something else to say of is left out.
+func readRest(r *wire.Reader) map[restKey]*fetchAnswer {
+	r.Int32() // throttled
+	if r.Int16() != 0 {
+		return nil
+	}
+	r.Int32() // session
+	answers := map[restKey]*fetchAnswer{}
+	for range r.Times(r.CompactLen()) {
+		id := r.UUID()
+		for range r.Times(r.CompactLen()) {
+			number := r.Int32()
+			a := &fetchAnswer{}
+			a.readPartition(r)
+			if a.records, a.aborted = nil, nil; a.code == 0 {
+				answers[restKey{id, number}] = a
+			}
+		}
+		r.Tags()
+	}
+	r.Tags()
+	return answers
+}

@@ -1,0 +1,188 @@
+package kafka
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"waterwheel/internal/kafka/wire"
+	"waterwheel/internal/record"
+)
+
+// askedOf are the numbers of the partitions that a fetch is about.
+func askedOf(frame []byte) (numbers []int32) {
+	r := wire.NewReader(frame[12:])
+	r.ShortString() // client
+	r.Tags()
+	r.Take(4 + 4 + 4 + 4 + 1 + 4 + 4)
+	for range r.CompactLen() {
+		r.UUID()
+		for range r.CompactLen() {
+			numbers = append(numbers, r.Int32())
+			r.Take(4 + 8 + 4 + 8 + 4)
+			r.Tags()
+		}
+		r.Tags()
+	}
+	return numbers
+}
+
+// restAnswer is the answer to a fetch of partitions 0 of topics that share an id.
+func restAnswer(partitions int, of fetchSpec) []byte {
+	one := of.encode()
+	const before = 1 + 4 + 2 + 4 + 1 + 16 // tags, time, code, session, topics, id
+	partition := one[before+1 : len(one)-2]
+	b := append([]byte{}, one[:before]...)
+	b = wire.AppendCompactLen(b, partitions)
+	for range partitions {
+		b = append(b, partition...)
+	}
+	return append(b, 0, 0)
+}
+
+// TestPartitionsAtRestWaitTogether: a partition that got nothing waits with the others. What is new for it comes by a fetch of its own.
+func TestPartitionsAtRestWaitTogether(t *testing.T) {
+	const topics = 10
+	var requests, together atomic.Int32
+	var end atomic.Int64
+	end.Store(5)
+	fake := &fakeBroker{}
+	for i := range topics {
+		fake.topics = append(fake.topics, fmt.Sprintf("t%d", i))
+	}
+	fake.answer = func(api protocol.ApiKey, frame []byte) []byte {
+		if api != protocol.Fetch {
+			return nil
+		}
+		requests.Add(1)
+		spec := fetchSpec{id: fakeID, highWatermark: end.Load(), lastStable: end.Load()}
+		if n := len(askedOf(frame)); n > 1 {
+			together.Add(1)
+			return restAnswer(n, spec)
+		}
+		if end.Load() > 5 {
+			spec.set = plainBatch(5, 2)
+		}
+		return spec.encode()
+	}
+	client, err := startFake(t, fake).open(t, func(o *Options) { o.FetchWait = 400 * time.Millisecond })
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := make([]*Log, topics)
+	for i := range logs {
+		logs[i] = client.Log(record.Partition{Topic: fake.topics[i]}, fakeID)
+	}
+	round := func() (records int, high []int64) {
+		requests.Store(0)
+		together.Store(0)
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for _, l := range logs {
+			all.Go(func() {
+				l.Drop()
+				batch, err := l.fetch(t.Context(), 5)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				records += len(batch.Records)
+				high = append(high, batch.High)
+			})
+		}
+		all.Wait()
+		return records, high
+	}
+	if round(); requests.Load() != topics {
+		t.Errorf("%d requests of %d partitions of which nothing is known", requests.Load(), topics)
+	}
+	records, high := round()
+	if requests.Load() != 1 || together.Load() != 1 || records != 0 {
+		t.Errorf("%d requests of partitions at rest, %d of several, with %d records", requests.Load(), together.Load(), records)
+	}
+	if diff := cmp.Diff([]int64{5, 5, 5, 5, 5, 5, 5, 5, 5, 5}, high); diff != "" {
+		t.Error(diff)
+	}
+	end.Store(7)
+	if records, _ := round(); records != 2*topics || requests.Load() != topics+1 {
+		t.Errorf("%d requests, %d records, when each has two new ones", requests.Load(), records)
+	}
+	if records, _ := round(); records != 2*topics || requests.Load() != topics {
+		t.Errorf("%d requests, %d records, of partitions that are not at rest", requests.Load(), records)
+	}
+}
+
+// TestRestFindsOutAlone: what the answer to several does not say of a partition is asked for by a fetch of its own.
+func TestRestFindsOutAlone(t *testing.T) {
+	for name, answer := range map[string][]byte{
+		"a code of the partition": fetchSpec{id: fakeID, code: 6}.encode(),
+		"a code of the whole":     fetchSpec{top: 56}.encode(),
+		"another partition":       fetchSpec{id: fakeID, partition: 3}.encode(),
+		"throttled":               {0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 1, 0},
+		"no answer":               nil,
+		"an answer cut":           fetchSpec{id: fakeID}.encode()[:30],
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			fake := &fakeBroker{topics: []string{"events"}}
+			fake.fetch = func() []byte {
+				switch asked.Add(1) {
+				case 1:
+					return fetchSpec{id: fakeID, highWatermark: 5, lastStable: 5}.encode()
+				case 2:
+					return answer
+				}
+				return fetchSpec{id: fakeID, highWatermark: 7, lastStable: 7, set: plainBatch(5, 2)}.encode()
+			}
+			client, err := startFake(t, fake).open(t, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := client.Log(partition("events", 0), fakeID)
+			if batch, err := log.fetch(t.Context(), 5); err != nil || len(batch.Records) != 0 {
+				t.Fatal(batch, err)
+			}
+			if batch, err := log.fetch(t.Context(), 5); err != nil || len(batch.Records) != 2 || asked.Load() != 3 {
+				t.Error(batch, err, asked.Load())
+			}
+		})
+	}
+}
+
+// TestRestBody names each topic once, with all its partitions.
+func TestRestBody(t *testing.T) {
+	var all []*rest
+	for i, id := range []byte{1, 2, 1} {
+		all = append(all, &rest{fetchRequest: &fetchRequest{
+			Place: record.Place{Partition: record.Partition{Number: int32(i)}, Offset: int64(10 * i)}, topicID: [16]byte{id}, wait: time.Second, isolation: ReadCommitted,
+		}})
+	}
+	r := wire.NewReader(restBody(all))
+	got := []any{r.Int32(), r.Int32(), r.Int32(), r.Int32(), r.Take(1)[0], r.Int32(), r.Int32()}
+	want := []any{int32(-1), int32(1000), int32(1), int32(1), byte(1), int32(0), int32(-1)}
+	for range r.CompactLen() {
+		got = append(got, r.UUID())
+		for range r.CompactLen() {
+			got = append(got, r.Int32())
+			r.Int32()
+			got = append(got, r.Int64())
+			r.Int32()
+			r.Int64()
+			got = append(got, r.Int32())
+			r.Tags()
+		}
+		r.Tags()
+	}
+	want = append(want, [16]byte{1}, int32(0), int64(0), int32(1), int32(2), int64(20), int32(1), [16]byte{2}, int32(1), int64(10), int32(1))
+	got = append(got, r.CompactLen(), r.CompactString())
+	r.Tags()
+	if diff := cmp.Diff(append(want, 0, ""), got); diff != "" || r.Err() != nil || r.More() {
+		t.Error(diff, r.Err())
+	}
+}
