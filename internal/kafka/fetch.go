@@ -83,7 +83,7 @@ const noTags = 0
 // body is Fetch v13 of one partition. kafka-go's own ends at v11, which addresses topics by name and so reads on in another topic of the
 // same name.
 func (f *fetchRequest) body() []byte {
-	b := f.head(make([]byte, 0, 96), f.maxBytes)
+	b := f.isolation.head(make([]byte, 0, 96), f.wait, f.maxBytes)
 	b = wire.AppendCompactLen(b, 1)
 	b = append(b, f.topicID[:]...)
 	b = wire.AppendCompactLen(b, 1)
@@ -92,12 +92,12 @@ func (f *fetchRequest) body() []byte {
 }
 
 // head is a request up to its topics, without a fetch session.
-func (f *fetchRequest) head(b []byte, maxBytes int32) []byte {
+func (i Isolation) head(b []byte, wait time.Duration, maxBytes int32) []byte {
 	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // replica -1: a consumer
-	b = binary.BigEndian.AppendUint32(b, uint32(f.wait.Milliseconds()))
+	b = binary.BigEndian.AppendUint32(b, uint32(wait.Milliseconds()))
 	b = binary.BigEndian.AppendUint32(b, 1) // bytes to wait for
 	b = binary.BigEndian.AppendUint32(b, uint32(maxBytes))
-	b = append(b, byte(f.isolation))
+	b = append(b, byte(i))
 	b = binary.BigEndian.AppendUint32(b, 0)                 // session
 	return binary.BigEndian.AppendUint32(b, math.MaxUint32) // its epoch -1: none
 }

@@ -24,8 +24,9 @@ type resting struct {
 	stop   context.CancelFunc
 
 	mu        sync.Mutex
-	waiting   []*rest // that are in no request yet
-	gathering bool    // a request of them is about to be sent
+	waiting   []*rest   // that are in no request yet
+	gathering bool      // a request of them is about to be sent
+	until     time.Time // when the requests under way end. All end together, so that the next cycle has one request to each broker again.
 }
 
 // rest is a partition that waits.
@@ -64,12 +65,18 @@ func (r *resting) send() {
 	r.mu.Lock()
 	all := r.waiting
 	r.waiting, r.gathering = nil, false
+	now, wait := time.Now(), all[0].wait
+	if left := r.until.Sub(now).Truncate(time.Millisecond); left > wait/8 {
+		wait = min(wait, left)
+	} else {
+		r.until = now.Add(wait)
+	}
 	r.mu.Unlock()
-	r.ask(all)
+	r.ask(all, wait)
 }
 
 // ask sends one request to the leader of the first partition, for all that it leads. The others are asked for meanwhile.
-func (r *resting) ask(all []*rest) {
+func (r *resting) ask(all []*rest, wait time.Duration) {
 	asked := all
 	request := &wire.RoutedRequest[map[restKey]*fetchAnswer]{Request: wire.Request[map[restKey]*fetchAnswer]{API: protocol.Fetch, Read: readRest}}
 	request.Route = func(cluster protocol.Cluster) (protocol.Broker, error) {
@@ -84,12 +91,12 @@ func (r *resting) ask(all []*rest) {
 			}
 		}
 		if len(others) > 0 {
-			go r.ask(others)
+			go r.ask(others, wait)
 		}
-		request.Body = restBody(asked)
+		request.Body = restBody(asked, wait)
 		return leader, err
 	}
-	answers, err := own[map[restKey]*fetchAnswer](r.ctx, r.client, record.Partition{}, all[0].wait, request)
+	answers, err := own[map[restKey]*fetchAnswer](r.ctx, r.client, record.Partition{}, wait, request)
 	if err != nil {
 		answers = nil
 	}
@@ -104,10 +111,10 @@ type restKey struct {
 	partition int32
 }
 
-// restBody asks for as little as a broker sends: the first record batch of one partition. All have the same wait and isolation.
-func restBody(all []*rest) []byte {
+// restBody asks for as little as a broker sends: the first record batch of one partition. All have the same isolation.
+func restBody(all []*rest, wait time.Duration) []byte {
 	const least = 1
-	b := all[0].head(make([]byte, 0, 64+40*len(all)), least)
+	b := all[0].isolation.head(make([]byte, 0, 64+40*len(all)), wait, least)
 	var topics [][16]byte
 	of := map[[16]byte][]*rest{}
 	for _, one := range all {

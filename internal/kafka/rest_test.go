@@ -160,10 +160,10 @@ func TestRestBody(t *testing.T) {
 	var all []*rest
 	for i, id := range []byte{1, 2, 1} {
 		all = append(all, &rest{fetchRequest: &fetchRequest{
-			Place: record.Place{Partition: record.Partition{Number: int32(i)}, Offset: int64(10 * i)}, topicID: [16]byte{id}, wait: time.Second, isolation: ReadCommitted,
+			Place: record.Place{Partition: record.Partition{Number: int32(i)}, Offset: int64(10 * i)}, topicID: [16]byte{id}, isolation: ReadCommitted,
 		}})
 	}
-	r := wire.NewReader(restBody(all))
+	r := wire.NewReader(restBody(all, time.Second))
 	got := []any{r.Int32(), r.Int32(), r.Int32(), r.Int32(), r.Take(1)[0], r.Int32(), r.Int32()}
 	want := []any{int32(-1), int32(1000), int32(1), int32(1), byte(1), int32(0), int32(-1)}
 	for range r.CompactLen() {
