@@ -36,9 +36,10 @@ func benchmarkNewSeries(b *testing.B, reopen bool) {
 		o.FlushBytes, o.FlushCount, o.FlushInterval = 64<<20, 500_000, time.Minute
 	})
 	claimWith(b, w, m, Assigned{TopicID: thisTopic})
-	store := sink.NewStore(sink.Ports{Buckets: emptyCollection{}}, sink.StoreOptions{
-		Collection: w.o.Bucketing.Collection, MaxCount: limits.MaxCount, WriteTimeout: time.Second, BSONSize: true,
-	})
+	store := sink.NewStore(
+		sink.Ready{Ports: sink.Ports{Buckets: emptyCollection{}}, Options: w.o.Bucketing.Collection, BSONSize: true},
+		sink.StoreOptions{MaxCount: limits.MaxCount, WriteTimeout: time.Second},
+	)
 	partition := store.Partition(w.source, "cluster", "group", "host")
 	records := make([]record.Record, 0, piece)
 	var took time.Duration

@@ -116,8 +116,8 @@ func (w *world) start(slot int) {
 	if w.traits.sharded && w.broken != fenceOnOneShard {
 		ports.FenceShards = port{w: w, of: w.mongo.buckets}.fence
 	}
-	p.store = sink.NewStore(ports, sink.StoreOptions{
-		Namespace: namespace, Collection: collection, MaxCount: p.maxCount, WriteTimeout: p.W, Parallel: 1, StoredBytes: p.storedBytes,
+	p.store = sink.NewStore(sink.Ready{Ports: ports, Namespace: namespace, Options: collection}, sink.StoreOptions{
+		MaxCount: p.maxCount, WriteTimeout: p.W, Parallel: 1, StoredBytes: p.storedBytes,
 		CallWrites: p.callWrites, Clock: p.clock,
 		Lease: p.held, Metrics: sinkMetrics, Logger: w.log,
 	})

@@ -50,19 +50,18 @@ func connected(t testing.TB) *mongo.Database {
 // setUp makes a time series as the consumer does, and puts buckets into it.
 func setUp(t testing.TB, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw) *Series {
 	t.Helper()
-	return setUpWith(t, db, name, o, buckets, sink.Options{})
+	return setUpWith(t, db, name, o, buckets, sink.Settings{})
 }
 
 // setUpWith is setUp with settings of the consumer.
-func setUpWith(t testing.TB, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw, so sink.Options) *Series {
+func setUpWith(t testing.TB, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw, as sink.Settings) *Series {
 	t.Helper()
-	so.URI, so.Database, so.WriteTimeout = os.Getenv("E2E_MONGODB_URI"), db.Name(), 5*time.Second
-	d, err := sink.Open(t.Context(), so)
+	d, err := sink.Open(t.Context(), sink.Options{URI: os.Getenv("E2E_MONGODB_URI"), Database: db.Name(), WriteTimeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close(t.Context())
-	if _, err := d.Setup(t.Context(), name, o, 1000); err != nil {
+	if _, err := sink.Of(d, name).Setup(t.Context(), o, as); err != nil {
 		t.Fatal(err)
 	}
 	if len(buckets) > 0 {
@@ -324,7 +323,7 @@ func TestSegmentsOfASeriesAreFoundByAnIndex(t *testing.T) {
 		}
 	}
 	path := testOptions.MetaField + ".sensor"
-	s := setUpWith(t, db, "events", testOptions, segments, sink.Options{Segments: sink.SegmentsOn, MetaPaths: []string{path}})
+	s := setUpWith(t, db, "events", testOptions, segments, sink.Settings{Segments: sink.SegmentsOn, MetaPaths: []string{path}})
 	begin := time.UnixMilli(1_700_000_000_000)
 	part := bson.E{Key: path, Value: "s-117"}
 	whole := bson.E{Key: testOptions.MetaField, Value: bson.D{{Key: "sensor", Value: "s-117"}, {Key: "site", Value: "north"}}}

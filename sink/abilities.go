@@ -13,7 +13,7 @@ import (
 // scratch document beside the options, which is deleted again: the right to delete is tried first, so that nothing stays. A server on
 // which that cannot be tried is taken to order numeric names by number, as MongoDB has done since 5.0.
 func (s *series) setsInTextOrder(ctx context.Context) bool {
-	scratch := s.db.Collection(s.name + timeseries.OptionsSuffix)
+	scratch := s.driver().Collection(s.name + timeseries.OptionsSuffix)
 	id := bson.D{{Key: "_id", Value: "probe-" + rand.Text()}}
 	if _, err := scratch.DeleteOne(ctx, id); err != nil {
 		return false
@@ -30,7 +30,7 @@ func (s *series) setsInTextOrder(ctx context.Context) bool {
 	if err := scratch.FindOne(ctx, id).Decode(&after); err != nil || len(after.Column) == 0 || after.Column[0].Key == "9" {
 		return false
 	}
-	s.log.Info("this server orders the paths of an update as text: buckets are rolled over when their indexes get longer",
+	s.db.Log().Info("this server orders the paths of an update as text: buckets are rolled over when their indexes get longer",
 		"collection", s.namespace())
 	return true
 }

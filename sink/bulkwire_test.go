@@ -27,7 +27,7 @@ func TestBulkCallsOfSmallAndLargeWritesSayTheSame(t *testing.T) {
 	t.Cleanup(func() { d.Close(t.Context()) })
 	f.answer("insert", counting(2))
 	f.answer("update", counting(2))
-	buckets := sink.BucketsOf(d, "events")
+	buckets := d.Collection("events.buckets")
 	for _, padding := range []string{"s", strings.Repeat("l", 6000)} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -13,37 +13,37 @@ import (
 // ErrChangedMeanwhile tells that another process changed the options of the collection at the same time. Nothing was written.
 var ErrChangedMeanwhile = errors.New("another process changed the collection's options at the same time: look at them and try again")
 
-// Definition reads how a time series is defined now, and the version of that. ErrNotSetUp: there is no such time series.
-func (d *Database) Definition(ctx context.Context, name string) (timeseries.Options, int32, error) {
-	have, err := readDefinition(ctx, d.series(name).ports.Options)
+// Definition reads how the time series is defined now, and the version of that. ErrNotSetUp: there is no such time series.
+func (t TimeSeries) Definition(ctx context.Context) (timeseries.Options, int32, error) {
+	have, err := readDefinition(ctx, t.Ports().Options)
 	return have.Options, have.Version, err
 }
 
-// SetBucketing changes the bucketing of a time series: to a granularity, or to a custom span and rounding. Neither may become
+// SetBucketing changes the bucketing of the time series: to a granularity, or to a custom span and rounding. Neither may become
 // smaller (*timeseries.Error otherwise). It returns the definitions before and after. Stored buckets stay as they are.
-func (d *Database) SetBucketing(ctx context.Context, name string, to timeseries.Options) (before, after timeseries.Options, err error) {
-	return d.change(ctx, name, func(o timeseries.Options) (timeseries.Options, error) {
+func (t TimeSeries) SetBucketing(ctx context.Context, to timeseries.Options) (before, after timeseries.Options, err error) {
+	return t.change(ctx, func(o timeseries.Options) (timeseries.Options, error) {
 		to.TimeField, to.MetaField, to.ExpireAfterSeconds = o.TimeField, o.MetaField, o.ExpireAfterSeconds
 		return o.Change(to)
 	})
 }
 
 // SetExpiry changes after how many seconds measurements are deleted. Zero means never. It returns the definitions before and after.
-func (d *Database) SetExpiry(ctx context.Context, name string, seconds int64) (before, after timeseries.Options, err error) {
-	return d.change(ctx, name, func(o timeseries.Options) (timeseries.Options, error) {
+func (t TimeSeries) SetExpiry(ctx context.Context, seconds int64) (before, after timeseries.Options, err error) {
+	return t.change(ctx, func(o timeseries.Options) (timeseries.Options, error) {
 		return o.Change(timeseries.Options{ExpireAfterSeconds: seconds})
 	})
 }
 
-// Covers reports whether expiry and view of a time series are right for buckets of these options.
-func (d *Database) Covers(ctx context.Context, name string, o timeseries.Options) (bool, error) {
-	s := d.series(name)
+// Covers reports whether expiry and view of the time series are right for buckets of these options.
+func (t TimeSeries) Covers(ctx context.Context, o timeseries.Options) (bool, error) {
+	s := t.series()
 	s.options = o
 	return Covers(ctx, s, o)
 }
 
-func (d *Database) change(ctx context.Context, name string, by func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
-	s := d.series(name)
+func (t TimeSeries) change(ctx context.Context, by func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
+	s := t.series()
 	have, err := readDefinition(ctx, s.ports.Options)
 	if err != nil {
 		return before, after, err
@@ -55,7 +55,7 @@ func (d *Database) change(ctx context.Context, name string, by func(timeseries.O
 		}
 	}
 	upkeep := &lastingUpkeep{series: s, create: func(seconds int32) error { return s.createExpiry(ctx, seconds) }}
-	c := OptionsChange{Options: s.ports.Options, Upkeep: upkeep, Others: s.adjustUserExpiries, WriteTimeout: d.o.WriteTimeout, Sleep: sleep}
+	c := OptionsChange{Options: s.ports.Options, Upkeep: upkeep, Others: s.adjustUserExpiries, WriteTimeout: t.db.WriteTimeout(), Sleep: sleep}
 	before, after, err = c.Run(ctx, by)
 	built, failed := upkeep.wait(ctx)
 	if err == nil {

@@ -12,7 +12,7 @@ func TestSetGranularityOnlyGrows(t *testing.T) {
 	e := connect(t)
 	o := definition
 	o.ExpireAfterSeconds = 7 * 24 * 3600
-	if _, err := e.Setup(t.Context(), "events", o, 1000); err != nil {
+	if _, err := sink.Of(e.Database, "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -27,21 +27,21 @@ func TestSetGranularityOnlyGrows(t *testing.T) {
 		{timeseries.Seconds, true, timeseries.Minutes, 2},
 		{timeseries.Hours, false, timeseries.Hours, 3},
 	} {
-		_, _, err := e.SetBucketing(t.Context(), "events", timeseries.Options{Granularity: step.to})
+		_, _, err := sink.Of(e.Database, "events").SetBucketing(t.Context(), timeseries.Options{Granularity: step.to})
 		if refused := (*timeseries.Error)(nil); errors.As(err, &refused) != step.refused || err != nil && !step.refused {
 			t.Errorf("to %s: %v", step.to, err)
 		}
-		have, version, err := e.Definition(t.Context(), "events")
+		have, version, err := sink.Of(e.Database, "events").Definition(t.Context())
 		if err != nil || have.Granularity != step.now || version != step.version || have.ExpireAfterSeconds != o.ExpireAfterSeconds {
 			t.Errorf("after %s: %+v, version %d, %v", step.to, have, version, err)
 		}
 	}
 	// The consumer's own set-up agrees with view and expiry as they are now.
 	o.Granularity = timeseries.Hours
-	if _, err := e.Setup(t.Context(), "events", o, 1000); err != nil {
+	if _, err := sink.Of(e.Database, "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := e.SetBucketing(t.Context(), "nothing", timeseries.Options{Granularity: timeseries.Hours}); !errors.Is(err, sink.ErrNotSetUp) {
+	if _, _, err := sink.Of(e.Database, "nothing").SetBucketing(t.Context(), timeseries.Options{Granularity: timeseries.Hours}); !errors.Is(err, sink.ErrNotSetUp) {
 		t.Errorf("of a collection that is not there: %v", err)
 	}
 }
@@ -49,14 +49,14 @@ func TestSetGranularityOnlyGrows(t *testing.T) {
 func TestSetGranularityOfCustomBucketing(t *testing.T) {
 	e := connect(t)
 	o := timeseries.Options{TimeField: "time", MetaField: "meta", MaxSpanSeconds: 600, RoundingSeconds: 600}
-	if _, err := e.Setup(t.Context(), "events", o, 1000); err != nil {
+	if _, err := sink.Of(e.Database, "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.SetBucketing(t.Context(), "events", timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
+	if _, _, err := sink.Of(e.Database, "events").SetBucketing(t.Context(), timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
 		t.Fatal(err)
 	}
 	o.Granularity, o.MaxSpanSeconds, o.RoundingSeconds = timeseries.Minutes, 0, 0
-	if _, err := e.Setup(t.Context(), "events", o, 1000); err != nil {
+	if _, err := sink.Of(e.Database, "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
 		t.Error(err)
 	}
 }

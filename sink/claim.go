@@ -66,10 +66,9 @@ func (p *Partition) NoteLost(ctx context.Context, lost claim.Lost) error {
 const fieldLost = "lost"
 
 // Lost returns what was noted of a partition, in the order of the offsets. Several ranges may hold an offset.
-func (d *Database) Lost(ctx context.Context, series, clusterID string, source timeseries.Source) (lost []claim.Lost, err error) {
+func (c Contents) Lost(ctx context.Context, clusterID string, source timeseries.Source) (lost []claim.Lost, err error) {
 	id := claim.DocumentID(clusterID, source.Topic, source.Partition)
-	query := Query{Filter: document(bson.D{{Key: "_id", Value: id}}), Limit: 1}
-	err = d.series(series).ports.Partitions.Find(ctx, query, func(raw bson.Raw) error {
+	err = c.ports.Partitions.Find(ctx, Query{Filter: withID(id), Limit: 1}, func(raw bson.Raw) error {
 		lost = lostIn(raw, source.TopicID)
 		return nil
 	})
@@ -129,14 +128,14 @@ func (p *Partition) fence(ctx context.Context) error {
 // fenceShards is the part of a fence that concerns shards other than that of the partition document. The cluster time of a write on
 // one shard does not order a read on another one whose clock is ahead: a write that was executed there before might not be seen.
 func (p *Partition) fenceShards(ctx context.Context) error {
-	if p.store.ports.FenceShards == nil {
+	if p.store.Ports.FenceShards == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
 	ctx, err := p.ordered(ctx)
 	if err == nil {
-		err = p.store.ports.FenceShards(ctx)
+		err = p.store.Ports.FenceShards(ctx)
 	}
 	return failure("fencing all shards", within(p.store.WriteTimeout, err))
 }
@@ -172,6 +171,6 @@ func (p *Partition) write(ctx context.Context, doing string, send func(context.C
 	if !p.store.held() {
 		return false, failure(doing, claim.ErrLapsed)
 	}
-	done, err := changed(send(ctx, p.store.ports.Partitions))
+	done, err := changed(send(ctx, p.store.Ports.Partitions))
 	return done, failure(doing, within(p.store.WriteTimeout, err))
 }

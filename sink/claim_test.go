@@ -11,6 +11,7 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
 	"waterwheel/internal/timeseries"
+	"waterwheel/sink"
 )
 
 func TestClaimIsCompareAndSet(t *testing.T) {
@@ -113,7 +114,7 @@ func TestLostRecordsAreNoted(t *testing.T) {
 	other := source
 	other.TopicID[0]++
 	for of, want := range map[timeseries.Source][]claim.Lost{source: {{From: 9, To: 50}, {From: 100, To: 130}}, other: nil} {
-		lost, err := e.Database.Lost(t.Context(), "events", "cluster", of)
+		lost, err := sink.ContentsOf(e.Database, "events").Lost(t.Context(), "cluster", of)
 		if diff := cmp.Diff(want, lost); err != nil || diff != "" {
 			t.Errorf("of topic %x: %v (-want +got):\n%s", of.TopicID[0], err, diff)
 		}

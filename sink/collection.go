@@ -23,6 +23,13 @@ type Collection interface {
 	Find(ctx context.Context, q Query, each func(document bson.Raw) error) error
 }
 
+// Editable is a Collection of which documents can be deleted, too.
+type Editable interface {
+	Collection
+	// Delete deletes for each filter at most one document, in any order. N of the reply is how many these were.
+	Delete(ctx context.Context, filters []bson.Raw) (Reply, error)
+}
+
 // Update is one conditional update.
 type Update struct {
 	Filter bson.Raw
@@ -87,6 +94,17 @@ func changed(reply Reply, err error) (bool, error) {
 		return false, reply.Unconfirmed
 	}
 	return reply.N == 1, nil
+}
+
+// executed is how many documents a write command found; an error unless all of that is durable.
+func executed(reply Reply, err error) (int64, error) {
+	switch {
+	case err != nil:
+		return 0, err
+	case len(reply.Errors) > 0:
+		return 0, &CommandError{Code: reply.Errors[0].Code, Message: reply.Errors[0].Message}
+	}
+	return int64(reply.N), reply.Unconfirmed
 }
 
 // withID is the filter that finds a document by its _id.

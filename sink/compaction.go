@@ -15,7 +15,7 @@ import (
 // clock.
 func (p *Partition) Segments(ctx context.Context) (claim.Segments, error) {
 	return p.segments(ctx, "reading which segments there are", document(bson.D{
-		{Key: timeseries.MinPath(p.store.Collection.TimeField), Value: 1},
+		{Key: timeseries.MinPath(p.store.Options.TimeField), Value: 1},
 		{Key: timeseries.PathSegment, Value: 1},
 		{Key: timeseries.PathCount, Value: 1},
 		{Key: timeseries.PathSize, Value: 1},
@@ -29,7 +29,7 @@ func (p *Partition) Segments(ctx context.Context) (claim.Segments, error) {
 func (p *Partition) Frozen(ctx context.Context, c *claim.Compaction) (claim.Segments, error) {
 	lowest := slices.MinFunc(c.Segments, func(a, b claim.Segment) int { return int(max(-1, min(1, a.Min-b.Min))) })
 	return p.segments(ctx, "reading frozen segments", nil, bson.E{Key: timeseries.PathSegmentCompaction, Value: uuid(c.ID)},
-		bson.E{Key: timeseries.MinPath(p.store.Collection.TimeField), Value: bson.D{{Key: "$gte", Value: bson.DateTime(lowest.Min)}}})
+		bson.E{Key: timeseries.MinPath(p.store.Options.TimeField), Value: bson.D{{Key: "$gte", Value: bson.DateTime(lowest.Min)}}})
 }
 
 // segments reads segments of the partition, after a fence.
@@ -41,7 +41,7 @@ func (p *Partition) segments(ctx context.Context, doing string, projection bson.
 		Filter:     document(append(bson.D{{Key: timeseries.PathOwner, Value: p.id}, withoutMeta()}, conditions...)),
 		Projection: projection, Batch: storedBatch,
 	}
-	err = p.find(ctx, p.store.ports.Buckets, query, func(d bson.Raw) error {
+	err = p.find(ctx, p.store.Ports.Buckets, query, func(d bson.Raw) error {
 		s := p.parseSegment(d)
 		if projection == nil {
 			s.Document, s.Bytes = slices.Clone(d), int64(len(d))
@@ -52,7 +52,7 @@ func (p *Partition) segments(ctx context.Context, doing string, projection bson.
 	if err != nil {
 		return found, failure(doing, err)
 	}
-	found.Now, err = p.store.ports.Clock(ctx)
+	found.Now, err = p.store.Ports.Clock(ctx)
 	return found, err
 }
 
@@ -68,7 +68,7 @@ func (p *Partition) parseSegment(d bson.Raw) claim.Segment {
 	source, _ := control.Lookup(timeseries.FieldSource).DocumentOK()
 	segment, _ := control.Lookup(timeseries.FieldSegment).DocumentOK()
 	s.TopicID, s.Compaction = uuidIn(source, timeseries.FieldTopicID), uuidIn(segment, timeseries.FieldCompaction)
-	s.Min, _ = control.Lookup(timeseries.FieldMin, p.store.Collection.TimeField).DateTimeOK()
+	s.Min, _ = control.Lookup(timeseries.FieldMin, p.store.Options.TimeField).DateTimeOK()
 	s.Count, s.Bytes = int32(number(timeseries.FieldCount)), number(timeseries.FieldSize)
 	s.Low, s.High = textIn(segment, timeseries.FieldLow), textIn(segment, timeseries.FieldHigh)
 	s.First = number(timeseries.FieldSource, timeseries.FieldFirst)
@@ -117,7 +117,7 @@ func (p *Partition) segmentKey(s *claim.Segment) bson.D {
 	return bson.D{
 		{Key: timeseries.FieldID, Value: s.ID},
 		withoutMeta(),
-		{Key: timeseries.MinPath(p.store.Collection.TimeField), Value: bson.DateTime(s.Min)},
+		{Key: timeseries.MinPath(p.store.Options.TimeField), Value: bson.DateTime(s.Min)},
 	}
 }
 
@@ -133,7 +133,7 @@ func (p *Partition) updateEach(ctx context.Context, updates []Update) error {
 		if !p.store.held() {
 			return claim.ErrLapsed
 		}
-		reply, err := p.store.ports.Buckets.Update(ctx, chunk)
+		reply, err := p.store.Ports.Buckets.Update(ctx, chunk)
 		switch {
 		case err != nil:
 			return within(p.store.WriteTimeout, err)
@@ -157,7 +157,7 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 	if err := p.fence(ctx); err != nil {
 		return err
 	}
-	minimum := timeseries.MinPath(p.store.Collection.TimeField)
+	minimum := timeseries.MinPath(p.store.Options.TimeField)
 	source := p.source
 	source.TopicID = c.TopicID
 	query := Query{
@@ -169,9 +169,9 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 	}
 	for {
 		var filters []bson.Raw
-		err := p.find(ctx, p.store.ports.Buckets, query, func(d bson.Raw) error {
-			meta, least := d.Lookup(timeseries.FieldMeta), d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Collection.TimeField)
-			key := fullKey(d.Lookup(timeseries.FieldID), meta, p.store.Collection.TimeField, least)
+		err := p.find(ctx, p.store.Ports.Buckets, query, func(d bson.Raw) error {
+			meta, least := d.Lookup(timeseries.FieldMeta), d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Options.TimeField)
+			key := fullKey(d.Lookup(timeseries.FieldID), meta, p.store.Options.TimeField, least)
 			filters = append(filters, document(append(key, bson.E{Key: timeseries.PathCompactionID, Value: uuid(c.ID)})))
 			return nil
 		})
@@ -208,7 +208,7 @@ func (p *Partition) delete(ctx context.Context, filters []bson.Raw) error {
 	if !p.store.held() {
 		return claim.ErrLapsed
 	}
-	_, err = executed(p.store.ports.Buckets.Delete(ctx, filters))
+	_, err = executed(p.store.Ports.Buckets.Delete(ctx, filters))
 	return within(p.store.WriteTimeout, err)
 }
 

@@ -25,18 +25,14 @@ const (
 	compactedMargin = 15 * time.Second // for clocks that differ
 )
 
-// Compacted asks the consumers to compact all segments of now, and waits until each has ended and no query shows it any more. Left is
+// Compact asks the consumers to compact all segments of now, and waits until each has ended and no query shows it any more. Left is
 // told how many are left. Without a consumer that does it the error says what to start.
-func (d *Database) Compacted(ctx context.Context, series string, left func(segments int)) error {
-	ports := d.series(series).ports
-	definition, err := readDefinition(ctx, ports.Options)
+func (c Contents) Compact(ctx context.Context, left func(segments int)) error {
+	definition, err := readDefinition(ctx, c.ports.Options)
 	if err != nil || !definition.Segments {
 		return err
 	}
-	w := compactionWish{
-		buckets: ports.Buckets, options: ports.Options, clock: d.Clock, left: left,
-		partitions: func(ctx context.Context) ([]PartitionDocument, error) { return d.Partitions(ctx, series) },
-	}
+	w := compactionWish{buckets: c.ports.Buckets, options: c.ports.Options, clock: c.ports.Clock, left: left, partitions: c.Partitions}
 	return w.wait(ctx)
 }
 
@@ -180,7 +176,7 @@ func (w *compactionWish) look(ctx context.Context) (now waiting, err error) {
 
 // CompactionAsked is when a compaction of all segments was last asked for, by MongoDB's clock. Zero means never.
 func (s *Store) CompactionAsked(ctx context.Context) (time.Time, error) {
-	raw, err := first(ctx, s.ports.Options, Query{
+	raw, err := first(ctx, s.Ports.Options, Query{
 		Filter: withID(timeseries.DefinitionID), Projection: document(bson.D{{Key: fieldCompact, Value: 1}}),
 	})
 	if err != nil || raw == nil {

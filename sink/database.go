@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"waterwheel/internal/timeseries"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -30,9 +27,6 @@ const appName = "waterwheel"
 // defaultSelection is how long to look for a server, unless the URI says otherwise.
 const defaultSelection = 10 * time.Second
 
-// DefaultStoredBytes is how much memory D of one partition takes at most.
-const DefaultStoredBytes = 64 << 20
-
 // Options say where MongoDB is and how to write to it.
 type Options struct {
 	// URI is MONGODB_URI. Its write concern, read concern, read preference, retryWrites, timeoutMS and
@@ -42,33 +36,24 @@ type Options struct {
 	Database string
 	// WriteTimeout bounds one write from its sending to its answer. Required.
 	WriteTimeout time.Duration
-	// StoredBytes bounds the memory that D of one partition takes: more is read in several windows. Zero means DefaultStoredBytes.
-	StoredBytes int64
-	// View is the kind of view that Setup makes of measurements. Empty means ViewAuto.
-	View ViewKind
-	// Segments says whether Setup makes the time series one that has segments. Empty means SegmentsOff.
-	Segments Segments
-	// MetaPaths are the parts of the meta that queries ask for, as meta.sensor. Setup indexes what segments have of them.
-	MetaPaths []string
 	// Lease reports whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil
 	// means always, for programs that write no buckets.
 	Lease func() bool
 	// Logger takes the few lines about what the server cannot do. Nil means slog.Default().
 	Logger *slog.Logger
-	// Registerer takes the metrics. Nil means none.
-	Registerer prometheus.Registerer
+	// Stopped is called for a command that was stopped inside the connection because the lease had lapsed. Nil means that nobody counts.
+	Stopped func()
 }
 
 // Database is a MongoDB database, connected to. It is safe for concurrent use.
 type Database struct {
-	o       Options
-	hosts   string // as the URI names them
-	client  *mongo.Client
-	dialer  *dialer
-	db      *mongo.Database
-	server  Server
-	metrics *Metrics
-	log     *slog.Logger
+	o      Options
+	hosts  string // as the URI names them
+	client *mongo.Client
+	dialer *dialer
+	db     *mongo.Database
+	server Server
+	log    *slog.Logger
 	// splits: a server takes less in one command than our calls have, so that the driver may split them.
 	splits atomic.Bool
 	// moves counts the writes that change shard keys.
@@ -89,9 +74,8 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 	if err := timeseries.CheckDatabaseName(o.Database); err != nil {
 		return nil, fmt.Errorf("the database name %q %w; choose another MONGODB_DATABASE", o.Database, err)
 	}
-	o.View, o.Segments = cmp.Or(o.View, ViewAuto), cmp.Or(o.Segments, SegmentsOff)
-	d := &Database{o: o, hosts: strings.Join(co.Hosts, ","), metrics: NewMetrics(o.Registerer), log: cmp.Or(o.Logger, slog.Default())}
-	d.dialer = newDialer(co, o, d.metrics)
+	d := &Database{o: o, hosts: strings.Join(co.Hosts, ","), log: cmp.Or(o.Logger, slog.Default())}
+	d.dialer = newDialer(co, o)
 	co.SetServerMonitor(d.limitsMonitor())
 	if d.client, err = mongo.Connect(co); err != nil {
 		return nil, unreadableURI(err, o.URI)
@@ -129,11 +113,11 @@ func clientOptions(uri string) (*options.ClientOptions, error) {
 }
 
 // newDialer takes TLS out of the driver's options: the dialer does it.
-func newDialer(co *options.ClientOptions, o Options, m *Metrics) *dialer {
+func newDialer(co *options.ClientOptions, o Options) *dialer {
 	d := &dialer{
 		tls:         co.TLSConfig,
 		sendTimeout: o.WriteTimeout,
-		guard:       guard{lease: o.Lease, stopped: m.stopped.Inc},
+		guard:       guard{lease: o.Lease, stopped: o.Stopped},
 		failed:      make(map[string]error),
 	}
 	if co.DisableCertificateRevocationCheck == nil || !*co.DisableCertificateRevocationCheck {
@@ -175,31 +159,22 @@ func (d *Database) Server() Server { return d.server }
 // Name is the database's name.
 func (d *Database) Name() string { return d.o.Database }
 
-// Reading is the database for readers. A majority has seen the documents read there, where the server can tell.
-func (d *Database) Reading() *mongo.Database { return d.db }
+// WriteTimeout is that of the Options.
+func (d *Database) WriteTimeout() time.Duration { return d.o.WriteTimeout }
+
+// Log takes the few lines about what the server cannot do.
+func (d *Database) Log() *slog.Logger { return d.log }
+
+// Driver is the database for readers, and for commands that no Collection has. A majority has seen the documents read there, where the
+// server can tell. Its errors go through Translate or Explain.
+func (d *Database) Driver() *mongo.Database { return d.db }
 
 // Explain gives an error of a reader the address and the cause, where there was nobody to ask, and names a missing right.
 func (d *Database) Explain(err error) error {
-	if answer := d.portError(err); LacksRight(answer) {
+	if answer := d.Translate(err); LacksRight(answer) {
 		return failure("reading measurements", answer)
 	}
 	return d.reached(err)
-}
-
-// TimeSeries lists the names of the time series that have been set up in the database, in their order.
-func (d *Database) TimeSeries(ctx context.Context) ([]string, error) {
-	have, err := d.db.ListCollectionNames(ctx, bson.D{})
-	if err != nil {
-		return nil, failure("listing collections", d.portError(err))
-	}
-	var names []string
-	for _, name := range have {
-		if series, ok := strings.CutSuffix(name, timeseries.OptionsSuffix); ok && slices.Contains(have, series+timeseries.BucketsSuffix) {
-			names = append(names, series)
-		}
-	}
-	slices.Sort(names)
-	return names, nil
 }
 
 // Ping asks the primary for a sign of life.

@@ -24,7 +24,7 @@
 //	a connection    dial.go, socket_*.go (connecting, TLS, options of the socket)
 //	                guard.go (which messages the lease governs), guardedconn.go, pieces_*.go (stopping them)
 //	a database      database.go, uri.go, probe.go, explain.go, reach.go (opening, greeting, saying why nobody can be reached)
-//	                setup.go, options.go, abilities.go (making a time series, its definition, what the server can)
+//	                timeseries.go, setup.go, options.go, abilities.go (the handle of a time series, making it, its definition, what the server can)
 //	                storage.go, sharding.go (how the buckets are kept on disk, and on shards)
 //	                segments.go (whether it has segments)
 //	                view.go, viewpipeline.go, viewsegments.go (its view: the wanted one, its stages, those with segments)
@@ -33,7 +33,7 @@
 //	                rights.go, trial.go (missing rights, by name; trying those that a consumer needs)
 //	                metrics.go
 //	rollups         rollup.go, rollupsetup.go (what a keeper reads and stores; making and dropping levels), rollupnotes.go (edits that rows follow), rollupnested.go (nested documents)
-//	indexes         index.go, indexstats.go (those there are, in the terms of measurements), indexcreate.go, indexmixed.go, indexchange.go
+//	indexes         index.go, indexstats.go (those there are, in the terms of measurements), indexcreate.go, indexmixed.go, indexchange.go, neededindexes.go
 //	                indexexpiry.go, indexdefinition.go (the user's words, kept), indexmeta.go (META_INDEXES)
 //	                indexdoubt.go, fieldsample.go (what a user should know of a new index, which fields measurements have)
 //	beside it       scan.go (Buckets, for verifying), holdings.go, size.go, partitions.go (what is stored, whose claims there are)

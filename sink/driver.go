@@ -21,6 +21,13 @@ type driverCollection struct {
 	d *Database
 }
 
+// Collection is a collection of the database.
+func (d *Database) Collection(name string) Editable { return d.collection(name) }
+
+func (d *Database) collection(name string) driverCollection {
+	return driverCollection{d.db.Collection(name), d}
+}
+
 // Insert implements Collection.
 func (d driverCollection) Insert(ctx context.Context, documents []bson.Raw) (Reply, error) {
 	bytes := 0
@@ -65,45 +72,6 @@ func (d driverCollection) Delete(ctx context.Context, filters []bson.Raw) (Reply
 	return d.d.replyOf(int(result.DeletedCount), err)
 }
 
-// touchNothing is an update that finds no document: without the shard key mongos sends it to every shard. A shard acknowledges it when a
-// majority has all that the shard wrote before, and its time is part of the session from then on. A consumer has the right to
-// update, not always the right to delete.
-func (d driverCollection) touchNothing(ctx context.Context) error {
-	_, err := d.c.UpdateMany(ctx, bson.D{{Key: timeseries.FieldID, Value: "fence"}}, bson.D{{Key: "$unset", Value: bson.D{{Key: "fence", Value: ""}}}})
-	return d.d.portError(err)
-}
-
-// move applies updates that change shard keys, each in a command of its own, and as a retryable write: mongos refuses others. A
-// document that belongs to another shard then is moved by mongos in a transaction.
-func (d driverCollection) move(ctx context.Context, updates []Update) (reply Reply, err error) {
-	session, err := d.d.client.StartSession(options.Session().SetCausalConsistency(false))
-	if err != nil {
-		return Reply{}, &NotSentError{err}
-	}
-	defer session.EndSession(context.WithoutCancel(ctx))
-	ctx = mongo.NewSessionContext(ctx, session)
-	for i, u := range updates {
-		answer, err := d.c.Database().RunCommand(ctx, bson.D{
-			{Key: "update", Value: d.c.Name()},
-			{Key: "updates", Value: bson.A{bson.Raw(appendUpdate(nil, u))}},
-			{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}, {Key: "j", Value: true}}},
-			// A session of the server may have been used before: the number of a write must be larger than all before it.
-			{Key: "txnNumber", Value: d.d.moves.Add(1)},
-		}).Raw()
-		one, err := d.d.answerOf(answer, err)
-		if err != nil {
-			return Reply{}, err
-		}
-		reply.N += one.N
-		for _, e := range one.Errors {
-			e.Index = i
-			reply.Errors = append(reply.Errors, e)
-		}
-		reply.Unconfirmed = cmp.Or(reply.Unconfirmed, one.Unconfirmed)
-	}
-	return reply, nil
-}
-
 // replyOf takes a bulk call's result apart. Only per-document errors leave the others' results in sight.
 func (d *Database) replyOf(n int, err error) (Reply, error) {
 	if err == nil {
@@ -139,7 +107,7 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 	}
 	cursor, err := d.c.Find(ctx, q.Filter, o)
 	if err != nil {
-		return d.d.portError(err)
+		return d.d.Translate(err)
 	}
 	defer cursor.Close(context.WithoutCancel(ctx))
 	for cursor.Next(ctx) {
@@ -147,7 +115,7 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 			return err
 		}
 	}
-	return d.d.portError(cursor.Err())
+	return d.d.Translate(cursor.Err())
 }
 
 // portError translates the driver's errors into those of a Collection. What it says to have not been sent is a closed
@@ -185,12 +153,61 @@ func neverSent(err error) bool {
 	return errors.As(err, &dialing) || errors.As(err, &selection) || errors.As(err, &queue) || errors.As(err, &pool)
 }
 
+// FenceShards orders what is read next after every write executed before on any shard that has a part of a collection. It is an update
+// that finds no document: without the shard key mongos sends it to every shard. A shard acknowledges it when a majority has all that
+// the shard wrote before, and its time is part of the session from then on. A consumer has the right to update, not always the right to
+// delete.
+func (d *Database) FenceShards(ctx context.Context, collection string) error {
+	_, err := d.db.Collection(collection).UpdateMany(ctx, bson.D{{Key: timeseries.FieldID, Value: "fence"}}, bson.D{{Key: "$unset", Value: bson.D{{Key: "fence", Value: ""}}}})
+	return d.Translate(err)
+}
+
+// MoveKeys applies updates of a collection that change shard keys, each in a command of its own, and as a retryable write: mongos refuses
+// others. A document that belongs to another shard then is moved by mongos in a transaction.
+func (d *Database) MoveKeys(ctx context.Context, collection string, updates []Update) (reply Reply, err error) {
+	session, err := d.client.StartSession(options.Session().SetCausalConsistency(false))
+	if err != nil {
+		return Reply{}, &NotSentError{err}
+	}
+	defer session.EndSession(context.WithoutCancel(ctx))
+	ctx = mongo.NewSessionContext(ctx, session)
+	for i, u := range updates {
+		answer, err := d.db.RunCommand(ctx, bson.D{
+			{Key: "update", Value: collection},
+			{Key: "updates", Value: bson.A{bson.Raw(appendUpdate(nil, u))}},
+			{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}, {Key: "j", Value: true}}},
+			// A session of the server may have been used before: the number of a write must be larger than all before it.
+			{Key: "txnNumber", Value: d.moves.Add(1)},
+		}).Raw()
+		one, err := d.answerOf(answer, err)
+		if err != nil {
+			return Reply{}, err
+		}
+		reply.N += one.N
+		for _, e := range one.Errors {
+			e.Index = i
+			reply.Errors = append(reply.Errors, e)
+		}
+		reply.Unconfirmed = cmp.Or(reply.Unconfirmed, one.Unconfirmed)
+	}
+	return reply, nil
+}
+
 // driverSession is a causally consistent Session of a real server.
 type driverSession struct{ s *mongo.Session }
 
 // Context implements Session.
 func (d driverSession) Context(parent context.Context) context.Context {
 	return mongo.NewSessionContext(parent, d.s)
+}
+
+// Session begins a causally consistent session.
+func (d *Database) Session() (Session, error) {
+	session, err := d.client.StartSession(options.Session().SetCausalConsistency(true))
+	if err != nil {
+		return nil, err
+	}
+	return driverSession{session}, nil
 }
 
 // End implements Session.

@@ -24,12 +24,12 @@ var ErrKeptLonger = errors.New("the collection keeps measurements longer now tha
 //
 // A segment goes by the same rule, as a whole: it holds the times of one span from its minimum, too. A compaction that finds it gone
 // goes on with the others; what it made of the segment is older than the moment as well.
-func (d *Database) Expired(ctx context.Context, series string, before time.Time) (*Selection, time.Time, error) {
-	o, _, err := d.Definition(ctx, series)
+func (t TimeSeries) Expired(ctx context.Context, before time.Time) (*Selection, time.Time, error) {
+	o, _, err := t.Definition(ctx)
 	if err != nil {
 		return nil, before, err
 	}
-	now, err := d.Clock(ctx)
+	now, err := t.db.Clock(ctx)
 	if err != nil {
 		return nil, before, err
 	}
@@ -42,11 +42,11 @@ func (d *Database) Expired(ctx context.Context, series string, before time.Time)
 	case byExpiry:
 		before = now.Add(-lifetime(o))
 	}
-	s := d.documents(series, SelectionOptions{Query: document(olderThan(o, before)), TimeField: o.TimeField, Closed: true})
+	s := t.documents(SelectionOptions{Query: document(olderThan(o, before)), TimeField: o.TimeField, Closed: true})
 	if byExpiry {
 		s.unnoted = true // `verify` tells by the time what has expired
 		s.due = func(ctx context.Context) error {
-			now, _, err := d.Definition(ctx, series)
+			now, _, err := t.Definition(ctx)
 			if err == nil && (now.ExpireAfterSeconds == 0 || now.ExpireAfterSeconds > o.ExpireAfterSeconds) {
 				return ErrKeptLonger
 			}
@@ -66,8 +66,8 @@ func olderThan(o timeseries.Options, before time.Time) bson.D {
 
 // ExpiredBy selects the buckets that a TTL index on measurements would delete at once. An *timeseries.Error says what is wrong
 // with the index.
-func (d *Database) ExpiredBy(ctx context.Context, series string, user timeseries.Index) (*Selection, error) {
-	o, _, err := d.Definition(ctx, series)
+func (t TimeSeries) ExpiredBy(ctx context.Context, user timeseries.Index) (*Selection, error) {
+	o, _, err := t.Definition(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (d *Database) ExpiredBy(ctx context.Context, series string, user timeseries
 	if err != nil {
 		return nil, err
 	}
-	now, err := d.Clock(ctx)
+	now, err := t.db.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (d *Database) ExpiredBy(ctx context.Context, series string, user timeseries
 	query := bson.D{{Key: "$and", Value: bson.A{
 		index.Options.Lookup("partialFilterExpression"), olderThan(o, now.Add(-time.Duration(age)*time.Second)),
 	}}}
-	return d.documents(series, SelectionOptions{Query: document(query), TimeField: o.TimeField, Closed: true}), nil
+	return t.documents(SelectionOptions{Query: document(query), TimeField: o.TimeField, Closed: true}), nil
 }
 
 // Amount counts what is selected, and calls progress with the number of buckets looked at.

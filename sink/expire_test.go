@@ -18,20 +18,20 @@ import (
 func TestExpiredDeletesWholeBucketsOnly(t *testing.T) {
 	e := connect(t)
 	store := e.setup(t)
-	if _, _, err := e.Expired(t.Context(), "events", time.Time{}); !errors.Is(err, sink.ErrNeverExpires) {
+	if _, _, err := sink.Of(e.Database, "events").Expired(t.Context(), time.Time{}); !errors.Is(err, sink.ErrNeverExpires) {
 		t.Errorf("of a collection that keeps all: %v", err)
 	}
-	if _, _, err := e.Expired(t.Context(), "nothing", time.Time{}); !errors.Is(err, sink.ErrNotSetUp) {
+	if _, _, err := sink.Of(e.Database, "nothing").Expired(t.Context(), time.Time{}); !errors.Is(err, sink.ErrNotSetUp) {
 		t.Errorf("of a collection that is not there: %v", err)
 	}
-	if _, _, err := e.Expired(t.Context(), "events", time.Now().Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "has not come yet") {
+	if _, _, err := sink.Of(e.Database, "events").Expired(t.Context(), time.Now().Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "has not come yet") {
 		t.Errorf("in an hour: %v", err)
 	}
 	p := e.claimed(t, store)
 	span := definition.Span()
 	old, edge, young := insertAt("a", minute, run(0, 3)...), insertAt("b", minute+60_000, run(3, 2)...), insertAt("c", minute+120_000, run(5, 4)...)
 	sendAll(t, p, bucketer.Applied, old, edge, young)
-	selected, before, err := e.Expired(t.Context(), "events", time.UnixMilli(minute+60_000+span-1))
+	selected, before, err := sink.Of(e.Database, "events").Expired(t.Context(), time.UnixMilli(minute+60_000+span-1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestExpiredDeletesWholeBucketsOnly(t *testing.T) {
 	if before.UnixMilli() != minute+60_000+span-1 {
 		t.Errorf("before %v", before)
 	}
-	if selected, _, err = e.Expired(t.Context(), "events", time.UnixMilli(minute+60_000+span)); err != nil {
+	if selected, _, err = sink.Of(e.Database, "events").Expired(t.Context(), time.UnixMilli(minute+60_000+span)); err != nil {
 		t.Fatal(err)
 	}
 	deletion := selected.Delete(func(sink.Edited) {})
@@ -60,11 +60,11 @@ func TestExpiredStopsWhenItIsToBeKept(t *testing.T) {
 	e := connect(t)
 	o := definition
 	o.ExpireAfterSeconds = 7200
-	store, err := e.Setup(t.Context(), "events", o, 1000)
+	ready, err := sink.Of(e.Database, "events").Setup(t.Context(), o, sink.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sendAll(t, e.claimed(t, store), bucketer.Applied, insertAt("a", minute, run(0, 3)...))
+	sendAll(t, e.claimed(t, e.store(ready)), bucketer.Applied, insertAt("a", minute, run(0, 3)...))
 	left := func() int64 {
 		n, err := e.raw.Collection("events.buckets").CountDocuments(t.Context(), bson.D{})
 		if err != nil {
@@ -73,24 +73,24 @@ func TestExpiredStopsWhenItIsToBeKept(t *testing.T) {
 		return n
 	}
 	for _, seconds := range []int64{7201, 0} {
-		if _, _, err := e.SetExpiry(t.Context(), "events", 7200); err != nil {
+		if _, _, err := sink.Of(e.Database, "events").SetExpiry(t.Context(), 7200); err != nil {
 			t.Fatal(err)
 		}
-		selected, _, err := e.Expired(t.Context(), "events", time.Time{})
+		selected, _, err := sink.Of(e.Database, "events").Expired(t.Context(), time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := e.SetExpiry(t.Context(), "events", seconds); err != nil {
+		if _, _, err := sink.Of(e.Database, "events").SetExpiry(t.Context(), seconds); err != nil {
 			t.Fatal(err)
 		}
 		if err := selected.Delete(func(sink.Edited) {}).Run(t.Context()); !errors.Is(err, sink.ErrKeptLonger) || left() != 1 {
 			t.Errorf("kept for %d s: %v, %d buckets are left", seconds, err, left())
 		}
 	}
-	if _, _, err := e.SetExpiry(t.Context(), "events", 3600); err != nil {
+	if _, _, err := sink.Of(e.Database, "events").SetExpiry(t.Context(), 3600); err != nil {
 		t.Fatal(err)
 	}
-	selected, _, err := e.Expired(t.Context(), "events", time.Time{})
+	selected, _, err := sink.Of(e.Database, "events").Expired(t.Context(), time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,14 +104,14 @@ func TestExpiredGoesByTheCollection(t *testing.T) {
 	e := connect(t)
 	o := definition
 	o.ExpireAfterSeconds = 7200
-	if _, err := e.Setup(t.Context(), "events", o, 1000); err != nil {
+	if _, err := sink.Of(e.Database, "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	clock, err := e.Clock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, before, err := e.Expired(t.Context(), "events", time.Time{})
+	_, before, err := sink.Of(e.Database, "events").Expired(t.Context(), time.Time{})
 	if late := before.Sub(clock.Add(-2 * time.Hour)); err != nil || late < 0 || late > 10*time.Second {
 		t.Errorf("%v, by a clock at %v: %v", before, clock, err)
 	}

@@ -23,10 +23,10 @@ type FieldSample struct {
 // Has reports whether a measurement in the sample has a path.
 func (s FieldSample) Has(path string) bool { return s.found[path] }
 
-// SampleFields looks for paths of measurements, in the meta or beside it, in the newest buckets and segments of a time series.
-func (d *Database) SampleFields(ctx context.Context, series string, o timeseries.Options, paths ...string) (FieldSample, error) {
+// SampleFields looks for paths of measurements, in the meta or beside it, in the newest buckets and segments of the time series.
+func (t TimeSeries) SampleFields(ctx context.Context, o timeseries.Options, paths ...string) (FieldSample, error) {
 	sample := FieldSample{found: map[string]bool{}}
-	err := d.series(series).ports.Buckets.Find(ctx, Query{
+	err := t.Ports().Buckets.Find(ctx, Query{
 		Filter:     document(bson.D{}),
 		Projection: document(bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.Path(timeseries.FieldControl, timeseries.FieldMax), Value: 1}}),
 		Sort:       document(bson.D{{Key: timeseries.FieldID, Value: -1}}),

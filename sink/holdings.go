@@ -60,9 +60,9 @@ type tally struct {
 // Holdings tells what is stored of each partition, in the order of topic ids and partitions, looking at no more than
 // newest buckets and segments of each (0 means all). It jumps through the index of sources: besides those it costs two or three
 // queries a partition, however much is stored. Measurements that are being compacted meanwhile may count twice or not at all.
-func (d *Database) Holdings(ctx context.Context, series string, newest int64) ([]Holding, error) {
-	buckets, doing := d.series(series).ports.Buckets, "reading the buckets of "+series
-	definition, err := readDefinition(ctx, d.series(series).ports.Options)
+func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error) {
+	buckets, doing := c.ports.Buckets, "reading the buckets of "+c.name
+	definition, err := readDefinition(ctx, c.ports.Options)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 		0: {Buckets: 2, Measurements: 14 + 15, Segments: 2, Staged: 10 + 11, Ended: 1, Unfinished: 1, First: 0, Last: 514},
 		4: {Buckets: 2, Measurements: 14 + 15, Ended: 1, Unfinished: 1, First: 400, Last: 514, Cut: true},
 	} {
-		all, err := e.Holdings(t.Context(), "events", newest)
+		all, err := sink.ContentsOf(e.Database, "events").Holdings(t.Context(), newest)
 		if err != nil || len(all) != 1 {
 			t.Fatal(all, err)
 		}
@@ -77,7 +77,7 @@ func TestScanTellsOfCompactions(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		owner := ""
 		var from int64
-		err := e.Buckets("events", "time").Find(t.Context(), source, 0, 100, whole, func(d bson.Raw) error {
+		err := sink.ContentsOf(e.Database, "events").Buckets("time").Find(t.Context(), source, 0, 100, whole, func(d bson.Raw) error {
 			if v, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment, timeseries.FieldOwner).StringValueOK(); ok {
 				owner = v
 			}
@@ -117,7 +117,7 @@ func TestACompactionWithAnEndedSegmentIsNotUnfinished(t *testing.T) {
 	if _, err := e.raw.Collection("events.buckets").InsertMany(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	unfinished, err := e.Buckets("events", "time").Unfinished(t.Context())
+	unfinished, err := sink.ContentsOf(e.Database, "events").Buckets("time").Unfinished(t.Context())
 	if err != nil || len(unfinished) != 1 || !unfinished[claim.Token{1}] {
 		t.Errorf("%v, %v", unfinished, err)
 	}

@@ -94,9 +94,9 @@ func (l IndexList) Find(name string) (Index, bool) {
 	return Index{}, false
 }
 
-// Indexes lists the indexes of a time series in the terms of its measurements. ErrNotSetUp: there is no such time series.
-func (d *Database) Indexes(ctx context.Context, name string) (IndexList, error) {
-	s := d.series(name)
+// Indexes lists the indexes of the time series in the terms of its measurements. ErrNotSetUp: there is no such time series.
+func (t TimeSeries) Indexes(ctx context.Context) (IndexList, error) {
+	s := t.series()
 	list, err := s.listIndexes(ctx)
 	if err == nil {
 		s.addSizes(ctx, &list)
@@ -106,8 +106,8 @@ func (d *Database) Indexes(ctx context.Context, name string) (IndexList, error) 
 }
 
 // PlainIndexes is Indexes without what only statistics tell: sizes, uses, and whether an index is being built.
-func (d *Database) PlainIndexes(ctx context.Context, name string) (IndexList, error) {
-	return d.series(name).listIndexes(ctx)
+func (t TimeSeries) PlainIndexes(ctx context.Context) (IndexList, error) {
+	return t.series().listIndexes(ctx)
 }
 
 // listIndexes lists the indexes without sizes and uses.
@@ -140,7 +140,7 @@ func (s *series) rawIndexes(ctx context.Context) (specs []bson.Raw, err error) {
 	if err == nil {
 		err = cursor.All(ctx, &specs)
 	}
-	return specs, failure("listing indexes", s.portError(err))
+	return specs, failure("listing indexes", s.db.Translate(err))
 }
 
 // indexOf says what an index is, with the definitions that are kept by name.

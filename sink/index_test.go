@@ -59,7 +59,7 @@ func summary(t *testing.T, i sink.Index) string {
 
 func (e *env) summaries(t *testing.T) (all []string) {
 	t.Helper()
-	list, err := e.Indexes(t.Context(), "events")
+	list, err := sink.Of(e.Database, "events").Indexes(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func (e *env) ownIndexes(t *testing.T) []string {
 		`series meta_1_control.min.time_1 {"meta":1,"time":1}`,
 		"source control.source.topicId_1_control.source.partition_1_control.source.last_1",
 	}
-	view, err := e.View(t.Context(), "events")
+	view, err := sink.Of(e.Database, "events").View(t.Context(), sink.ViewAuto)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,8 @@ func (e *env) ownIndexes(t *testing.T) []string {
 
 // TestIndexOfSegmentsIsNeeded: it is waterwheel's own, made where there are segments, and serves no filter of a user.
 func TestIndexOfSegmentsIsNeeded(t *testing.T) {
-	e := connect(t, func(o *sink.Options) { o.Segments = sink.SegmentsOn })
+	e := connect(t)
+	e.as.Segments = sink.SegmentsOn
 	for range 2 {
 		e.setup(t)
 		want := slices.Sorted(slices.Values(append(e.ownIndexes(t), "segments control.segment.owner_1_control.min.time_1")))
@@ -101,10 +102,10 @@ func TestIndexOfSegmentsIsNeeded(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if err := e.DropIndex(t.Context(), "events", "control.segment.owner_1_control.min.time_1"); err == nil || !strings.Contains(err.Error(), "finds segments by it") {
+	if err := sink.Of(e.Database, "events").DropIndex(t.Context(), "control.segment.owner_1_control.min.time_1"); err == nil || !strings.Contains(err.Error(), "finds segments by it") {
 		t.Errorf("dropping it: %v", err)
 	}
-	list, err := e.Indexes(t.Context(), "events")
+	list, err := sink.Of(e.Database, "events").Indexes(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +118,8 @@ func TestIndexOfSegmentsIsNeeded(t *testing.T) {
 // TestBoundsOfSegmentsAreIndexed: for each part of the meta that queries ask for. They may be dropped, and the next start makes them again;
 // segments with arrays there keep nobody from starting.
 func TestBoundsOfSegmentsAreIndexed(t *testing.T) {
-	e := connect(t, func(o *sink.Options) {
-		o.Segments, o.MetaPaths = sink.SegmentsOn, []string{"meta.sensor", "meta.site.name"}
-	})
+	e := connect(t)
+	e.as = sink.Settings{Segments: sink.SegmentsOn, MetaPaths: []string{"meta.sensor", "meta.site.name"}}
 	const sensor, site = "control.max.meta.sensor_1_control.min.meta.sensor_1", "control.max.meta.site.name_1_control.min.meta.site.name_1"
 	check := func(step string, bounds ...string) {
 		t.Helper()
@@ -136,7 +136,7 @@ func TestBoundsOfSegmentsAreIndexed(t *testing.T) {
 	check("at first", sensor, site)
 	check("once more", sensor, site)
 	for _, name := range []string{sensor, site} {
-		if err := e.DropIndex(t.Context(), "events", name); err != nil {
+		if err := sink.Of(e.Database, "events").DropIndex(t.Context(), name); err != nil {
 			t.Error(err)
 		}
 	}
@@ -169,7 +169,7 @@ func (e *env) refusesParallelArrays(t *testing.T) bool {
 func TestIndexesAreOfMeasurements(t *testing.T) {
 	e := connect(t)
 	ctx := t.Context()
-	if _, err := e.Indexes(ctx, "events"); !errors.Is(err, sink.ErrNotSetUp) {
+	if _, err := sink.Of(e.Database, "events").Indexes(ctx); !errors.Is(err, sink.ErrNotSetUp) {
 		t.Errorf("before the set-up: %v", err)
 	}
 	e.setup(t)
@@ -185,7 +185,7 @@ func TestIndexesAreOfMeasurements(t *testing.T) {
 
 	index := userIndex(t, `{"meta.sensor": 1, "time": -1}`, "")
 	for i, made := range []bool{true, false} {
-		got, now, err := e.CreateIndex(ctx, "events", index, sink.ByCommand)
+		got, now, err := sink.Of(e.Database, "events").CreateIndex(ctx, index, sink.ByCommand)
 		if err != nil || now != made || summary(t, got) != `user meta.sensor_1_time_-1 {"meta.sensor":1,"time":-1} kept` {
 			t.Fatalf("time %d: made %v, %v, %v", i, now, summary(t, got), err)
 		}
@@ -194,14 +194,14 @@ func TestIndexesAreOfMeasurements(t *testing.T) {
 	check("created")
 
 	var conflict *sink.IndexConflictError
-	if _, _, err := e.CreateIndex(ctx, "events", userIndex(t, `{"meta.site": 1}`, `{"name": "meta.sensor_1_time_-1"}`), sink.ByCommand); !errors.As(err, &conflict) {
+	if _, _, err := sink.Of(e.Database, "events").CreateIndex(ctx, userIndex(t, `{"meta.site": 1}`, `{"name": "meta.sensor_1_time_-1"}`), sink.ByCommand); !errors.As(err, &conflict) {
 		t.Errorf("a taken name: %v", err)
 	}
-	if _, _, err := e.CreateIndex(ctx, "events", userIndex(t, `{"meta.sensor": 1, "time": -1}`, `{"name": "again"}`), sink.ByCommand); !errors.As(err, &conflict) {
+	if _, _, err := sink.Of(e.Database, "events").CreateIndex(ctx, userIndex(t, `{"meta.sensor": 1, "time": -1}`, `{"name": "again"}`), sink.ByCommand); !errors.As(err, &conflict) {
 		t.Errorf("taken keys: %v", err)
 	}
 	var refused *timeseries.Error
-	if _, _, err := e.CreateIndex(ctx, "events", userIndex(t, `{"meta": "text"}`, ""), sink.ByCommand); !errors.As(err, &refused) || refused.CodeName() != "InvalidOptions" {
+	if _, _, err := sink.Of(e.Database, "events").CreateIndex(ctx, userIndex(t, `{"meta": "text"}`, ""), sink.ByCommand); !errors.As(err, &refused) || refused.CodeName() != "InvalidOptions" {
 		t.Errorf("a text index: %v", err)
 	}
 
@@ -222,15 +222,15 @@ func TestIndexesAreOfMeasurements(t *testing.T) {
 
 	for _, name := range []string{"_id_", "meta_1_control.min.time_1", "control.source.topicId_1_control.source.partition_1_control.source.last_1"} {
 		var needed *sink.NeededIndexError
-		if err := e.DropIndex(ctx, "events", name); !errors.As(err, &needed) {
+		if err := sink.Of(e.Database, "events").DropIndex(ctx, name); !errors.As(err, &needed) {
 			t.Errorf("dropping %s: %v", name, err)
 		}
-		if _, err := e.HideIndex(ctx, "events", name, true); !errors.As(err, &needed) {
+		if _, err := sink.Of(e.Database, "events").HideIndex(ctx, name, true); !errors.As(err, &needed) {
 			t.Errorf("hiding %s: %v", name, err)
 		}
 	}
 	var none *sink.NoIndexError
-	if err := e.DropIndex(ctx, "events", "nothing"); !errors.As(err, &none) || !slices.Contains(none.Have, "meta.sensor_1_time_-1") {
+	if err := sink.Of(e.Database, "events").DropIndex(ctx, "nothing"); !errors.As(err, &none) || !slices.Contains(none.Have, "meta.sensor_1_time_-1") {
 		t.Errorf("dropping nothing: %v", err)
 	}
 
@@ -242,7 +242,7 @@ func TestIndexesAreOfMeasurements(t *testing.T) {
 	want = append(want, "gone meta.sensor_1_time_-1")
 	check("dropped by another")
 	for _, name := range []string{"meta.sensor_1_time_-1", "by hand, on meta.site", "by hand, on control.count"} {
-		if err := e.DropIndex(ctx, "events", name); err != nil {
+		if err := sink.Of(e.Database, "events").DropIndex(ctx, name); err != nil {
 			t.Errorf("dropping %s: %v", name, err)
 		}
 	}
@@ -262,7 +262,7 @@ func TestIndexOptionsAreMadeOrRefused(t *testing.T) {
 		},
 		`{"name": "c", "expireAfterSeconds": 60, "partialFilterExpression": {"meta.site": "x"}}`: func(i sink.Index) bool { return i.User.Options.Lookup("expireAfterSeconds").AsInt64() == 60 },
 	} {
-		index, made, err := e.CreateIndex(t.Context(), "events", userIndex(t, `{"time": 1}`, options), sink.ByCommand)
+		index, made, err := sink.Of(e.Database, "events").CreateIndex(t.Context(), userIndex(t, `{"time": 1}`, options), sink.ByCommand)
 		if err != nil {
 			t.Logf("this server refuses %s: %v", options, err)
 			if diff := cmp.Diff(e.ownIndexes(t), e.summaries(t)); diff != "" {
@@ -273,11 +273,11 @@ func TestIndexOptionsAreMadeOrRefused(t *testing.T) {
 		if !made || !check(index) {
 			t.Errorf("%s became %s with %v", options, summary(t, index), index.User.Options)
 		}
-		if err := e.DropIndex(t.Context(), "events", index.Name); err != nil {
+		if err := sink.Of(e.Database, "events").DropIndex(t.Context(), index.Name); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := e.HideIndex(t.Context(), "events", "nothing", true); err == nil {
+	if _, err := sink.Of(e.Database, "events").HideIndex(t.Context(), "nothing", true); err == nil {
 		t.Error("hiding nothing")
 	}
 }
@@ -296,20 +296,20 @@ func TestIndexOnMixedKindsIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	index := userIndex(t, `{"x.y": 1}`, "")
-	if _, _, err := e.CreateIndex(t.Context(), "events", index, sink.ByCommand); err != nil {
+	if _, _, err := sink.Of(e.Database, "events").CreateIndex(t.Context(), index, sink.ByCommand); err != nil {
 		t.Fatalf("each bucket is of one kind: %v", err)
 	}
-	if err := e.DropIndex(t.Context(), "events", "x.y_1"); err != nil {
+	if err := sink.Of(e.Database, "events").DropIndex(t.Context(), "x.y_1"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := buckets.InsertOne(t.Context(), bucket(3, "a")); err != nil {
 		t.Fatal(err)
 	}
 	var mixed *sink.MixedKindsError
-	if _, _, err := e.CreateIndex(t.Context(), "events", index, sink.ByCommand); !errors.As(err, &mixed) || mixed.Field != "x.y" {
+	if _, _, err := sink.Of(e.Database, "events").CreateIndex(t.Context(), index, sink.ByCommand); !errors.As(err, &mixed) || mixed.Field != "x.y" {
 		t.Errorf("with a mixed one: %v", err)
 	}
-	if _, _, err := e.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.x": 1, "time": 1}`, ""), sink.ByCommand); err != nil {
+	if _, _, err := sink.Of(e.Database, "events").CreateIndex(t.Context(), userIndex(t, `{"meta.x": 1, "time": 1}`, ""), sink.ByCommand); err != nil {
 		t.Errorf("on the meta: %v", err)
 	}
 }
@@ -325,7 +325,7 @@ func TestIndexDefinitionsAtOnce(t *testing.T) {
 			if i%2 == 0 {
 				by = sink.ByMetaIndexes
 			}
-			_, _, err := e.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.a": 1, "time": 1}`, ""), by)
+			_, _, err := sink.Of(e.Database, "events").CreateIndex(t.Context(), userIndex(t, `{"meta.a": 1, "time": 1}`, ""), by)
 			if conflict := (*sink.IndexConflictError)(nil); err != nil && !errors.Is(err, sink.ErrChangedMeanwhile) && !errors.As(err, &conflict) {
 				t.Error(err)
 			}
@@ -346,7 +346,7 @@ func TestIndexDefinitionsAtOnce(t *testing.T) {
 	if all := e.summaries(t); !slices.Contains(all, `user meta.a_1_time_1 {"meta.a":1,"time":1}`) {
 		t.Errorf("damaged: %v", all)
 	}
-	if _, made, err := e.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.a": 1, "time": 1}`, ""), sink.ByCommand); err != nil || made {
+	if _, made, err := sink.Of(e.Database, "events").CreateIndex(t.Context(), userIndex(t, `{"meta.a": 1, "time": 1}`, ""), sink.ByCommand); err != nil || made {
 		t.Errorf("made %v, %v", made, err)
 	}
 	if all := e.summaries(t); !slices.Contains(all, `user meta.a_1_time_1 {"meta.a":1,"time":1} kept`) {
@@ -358,20 +358,20 @@ func TestMetaIndexesAreComparedAndMade(t *testing.T) {
 	e := connect(t)
 	e.setup(t)
 	ctx := t.Context()
-	if _, _, err := e.CreateIndex(ctx, "events", userIndex(t, `{"meta.b": -1, "time": -1}`, ""), sink.ByCommand); err != nil {
+	if _, _, err := sink.Of(e.Database, "events").CreateIndex(ctx, userIndex(t, `{"meta.b": -1, "time": -1}`, ""), sink.ByCommand); err != nil {
 		t.Fatal(err)
 	}
 	paths := []string{"meta.a", "meta.b", "meta.c"}
-	missing, err := e.MissingMetaIndexes(ctx, "events", paths)
+	missing, err := sink.Of(e.Database, "events").MissingMetaIndexes(ctx, paths)
 	if diff := cmp.Diff([]string{"meta.a", "meta.c"}, missing); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 	for _, path := range missing {
-		if _, made, err := e.CreateMetaIndex(ctx, "events", path); err != nil || !made {
+		if _, made, err := sink.Of(e.Database, "events").CreateMetaIndex(ctx, path); err != nil || !made {
 			t.Errorf("%s: made %v, %v", path, made, err)
 		}
 	}
-	list, err := e.Indexes(ctx, "events")
+	list, err := sink.Of(e.Database, "events").Indexes(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,10 +388,10 @@ func TestMetaIndexesAreComparedAndMade(t *testing.T) {
 		}
 	}
 	// Whoever asks for it by command keeps it, whatever META_INDEXES says.
-	if _, made, err := e.CreateIndex(ctx, "events", userIndex(t, `{"meta.a": 1, "time": -1}`, ""), sink.ByCommand); err != nil || made {
+	if _, made, err := sink.Of(e.Database, "events").CreateIndex(ctx, userIndex(t, `{"meta.a": 1, "time": -1}`, ""), sink.ByCommand); err != nil || made {
 		t.Fatal(made, err)
 	}
-	if list, err = e.Indexes(ctx, "events"); err != nil {
+	if list, err = sink.Of(e.Database, "events").Indexes(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"meta.c_1_time_-1"}, list.CompareMetaIndexes(nil).Unasked); diff != "" {
@@ -457,7 +457,7 @@ func TestUserExpiryFollowsTheSpan(t *testing.T) {
 	f, specs := indexServer(t, o)
 	f.answer("update", counting(1))
 	d := openFake(t, f)
-	index, made, err := d.CreateIndex(t.Context(), "events", userIndex(t, `{"time": 1}`, `{"expireAfterSeconds": 60, "partialFilterExpression": {"meta.kind": "debug"}}`), sink.ByCommand)
+	index, made, err := sink.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"time": 1}`, `{"expireAfterSeconds": 60, "partialFilterExpression": {"meta.kind": "debug"}}`), sink.ByCommand)
 	if err != nil || !made || !index.Kept || index.User.Options.Lookup("expireAfterSeconds").AsInt64() != 60 {
 		t.Fatalf("%v %v %v", index, made, err)
 	}
@@ -474,7 +474,7 @@ func TestUserExpiryFollowsTheSpan(t *testing.T) {
 		}
 		return bson.D{}
 	})
-	if _, _, err := d.SetBucketing(t.Context(), "events", timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
+	if _, _, err := sink.Of(d, "events").SetBucketing(t.Context(), timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
 		t.Fatal(err)
 	}
 	written := slices.ContainsFunc(f.sent("update"), func(command bson.Raw) bool {
@@ -495,10 +495,10 @@ func TestIndexStatistics(t *testing.T) {
 	o.MaxSpanSeconds = 3600
 	f, _ := indexServer(t, o)
 	d := openFake(t, f)
-	if _, _, err := d.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.a": 1}`, ""), sink.ByCommand); err != nil {
+	if _, _, err := sink.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"meta.a": 1}`, ""), sink.ByCommand); err != nil {
 		t.Fatal(err)
 	}
-	list, err := d.Indexes(t.Context(), "events")
+	list, err := sink.Of(d, "events").Indexes(t.Context())
 	if err != nil || list.NoSizes == nil || list.NoUses == nil || list.Indexes[0].Bytes != -1 || list.Indexes[0].Uses != -1 {
 		t.Errorf("a server that knows neither: %+v, %v", list, err)
 	}
@@ -512,7 +512,7 @@ func TestIndexStatistics(t *testing.T) {
 		}
 		return cursorOf(used(3, since.Add(time.Hour), false), used(4, since, true)) // of two shards
 	})
-	list, err = d.Indexes(t.Context(), "events")
+	list, err = sink.Of(d, "events").Indexes(t.Context())
 	if i := list.Indexes[0]; err != nil || list.NoSizes != nil || list.NoUses != nil || i.Bytes != 4096 || i.Uses != 7 || !i.Since.Equal(since) || !i.Building {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -526,14 +526,14 @@ func TestIndexIsHidden(t *testing.T) {
 	o.MaxSpanSeconds = 3600
 	f, specs := indexServer(t, o)
 	d := openFake(t, f)
-	if _, _, err := d.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.a": 1}`, ""), sink.ByCommand); err != nil {
+	if _, _, err := sink.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"meta.a": 1}`, ""), sink.ByCommand); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.HideIndex(t.Context(), "events", "meta.a_1", true); err == nil || !strings.Contains(err.Error(), "cannot hide indexes") {
+	if _, err := sink.Of(d, "events").HideIndex(t.Context(), "meta.a_1", true); err == nil || !strings.Contains(err.Error(), "cannot hide indexes") {
 		t.Errorf("a server that cannot: %v", err)
 	}
 	f.answer("collMod", func(bson.Raw) bson.D { return bson.D{} })
-	if _, err := d.HideIndex(t.Context(), "events", "meta.a_1", true); err == nil || !strings.Contains(err.Error(), "not made it") {
+	if _, err := sink.Of(d, "events").HideIndex(t.Context(), "meta.a_1", true); err == nil || !strings.Contains(err.Error(), "not made it") {
 		t.Errorf("a server that does nothing: %v", err)
 	}
 	f.answer("collMod", func(command bson.Raw) bson.D {
@@ -543,7 +543,7 @@ func TestIndexIsHidden(t *testing.T) {
 	})
 	for _, hidden := range []bool{true, false} {
 		for _, changes := range []bool{true, false} {
-			if changed, err := d.HideIndex(t.Context(), "events", "meta.a_1", hidden); err != nil || changed != changes {
+			if changed, err := sink.Of(d, "events").HideIndex(t.Context(), "meta.a_1", hidden); err != nil || changed != changes {
 				t.Errorf("hidden %v: changed %v, %v", hidden, changed, err)
 			}
 		}
@@ -556,14 +556,14 @@ func TestHiddenIndexIsNotMissing(t *testing.T) {
 	o.MaxSpanSeconds = 3600
 	f, _ := indexServer(t, o)
 	d := openFake(t, f)
-	if _, _, err := d.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.a": 1, "time": 1}`, `{"name": "mine", "hidden": true}`), sink.ByCommand); err != nil {
+	if _, _, err := sink.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"meta.a": 1, "time": 1}`, `{"name": "mine", "hidden": true}`), sink.ByCommand); err != nil {
 		t.Fatal(err)
 	}
-	missing, err := d.MissingMetaIndexes(t.Context(), "events", []string{"meta.a", "meta.b"})
+	missing, err := sink.Of(d, "events").MissingMetaIndexes(t.Context(), []string{"meta.a", "meta.b"})
 	if diff := cmp.Diff([]string{"meta.b"}, missing); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	list, err := d.PlainIndexes(t.Context(), "events")
+	list, err := sink.Of(d, "events").PlainIndexes(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -612,7 +612,7 @@ func TestFirstExpiryMayBeBuiltForLong(t *testing.T) {
 			return bson.D{}
 		})
 		d := openFake(t, f, func(o *sink.Options) { o.WriteTimeout = timeout })
-		if _, _, err := d.SetExpiry(t.Context(), "events", 60); err != nil {
+		if _, _, err := sink.Of(d, "events").SetExpiry(t.Context(), 60); err != nil {
 			t.Errorf("listed %v: %v", lists, err)
 		}
 		if len(*specs) != 1 || (*specs)[0].Lookup("expireAfterSeconds").AsInt64() != 3660 {
@@ -651,7 +651,7 @@ func TestExpiryOfAnIndexBeingBuilt(t *testing.T) {
 		{Key: "expireAfterSeconds", Value: 3660},
 	}))
 	d := openFake(t, f)
-	_, _, err := d.SetExpiry(t.Context(), "events", 7200)
+	_, _, err := sink.Of(d, "events").SetExpiry(t.Context(), 7200)
 	if err == nil || !strings.Contains(err.Error(), "may still be being built") {
 		t.Error(err)
 	}
@@ -674,7 +674,7 @@ func TestInterruptedBuildIsExplained(t *testing.T) {
 		time.Sleep(50 * time.Millisecond) // for the client to notice first
 		return bson.D{}
 	})
-	_, _, err := d.CreateIndex(ctx, "events", userIndex(t, `{"meta.a": 1}`, ""), sink.ByCommand)
+	_, _, err := sink.Of(d, "events").CreateIndex(ctx, userIndex(t, `{"meta.a": 1}`, ""), sink.ByCommand)
 	if !errors.Is(err, sink.ErrInterruptedBuild) || !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
@@ -733,7 +733,7 @@ func TestUserExpiryIsNeverTooEarly(t *testing.T) {
 		})
 		d := openFake(t, f)
 		options := `{"expireAfterSeconds": 60, "partialFilterExpression": {"meta.kind": "debug"}}`
-		if _, _, err := d.CreateIndex(t.Context(), "events", userIndex(t, `{"time": 1}`, options), sink.ByCommand); err != nil {
+		if _, _, err := sink.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"time": 1}`, options), sink.ByCommand); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -741,7 +741,7 @@ func TestUserExpiryIsNeverTooEarly(t *testing.T) {
 			set(c.byHand)
 		}
 		if !c.grown {
-			if _, _, err := d.SetBucketing(t.Context(), "events", timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
+			if _, _, err := sink.Of(d, "events").SetBucketing(t.Context(), timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

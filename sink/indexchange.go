@@ -34,8 +34,8 @@ func (e *NeededIndexError) Error() string {
 
 // DroppableIndex is the index that DropIndex would drop. Nil means that only a kept definition is left of it. The errors are those of
 // DropIndex.
-func (d *Database) DroppableIndex(ctx context.Context, series, name string) (*Index, error) {
-	list, err := d.Indexes(ctx, series)
+func (t TimeSeries) DroppableIndex(ctx context.Context, name string) (*Index, error) {
+	list, err := t.Indexes(ctx)
 	if err != nil || slices.Contains(list.Gone, name) {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (d *Database) DroppableIndex(ctx context.Context, series, name string) (*In
 
 // DropIndex drops an index and the definition that is kept beside it; a kept definition without index alone, too. A
 // *NoIndexError tells that there is neither, a *NeededIndexError that it must stay.
-func (d *Database) DropIndex(ctx context.Context, series, name string) error {
-	s := d.series(series)
+func (t TimeSeries) DropIndex(ctx context.Context, name string) error {
+	s := t.series()
 	list, err := s.listIndexes(ctx)
 	if err != nil {
 		return err
@@ -67,8 +67,8 @@ func (d *Database) DropIndex(ctx context.Context, series, name string) error {
 
 // HideIndex hides an index from the query planner, which shows what dropping it would cost, or shows it again. False means that it was
 // so already. The errors are those of DropIndex, and one that says that the server cannot.
-func (d *Database) HideIndex(ctx context.Context, series, name string, hidden bool) (bool, error) {
-	s := d.series(series)
+func (t TimeSeries) HideIndex(ctx context.Context, name string, hidden bool) (bool, error) {
+	s := t.series()
 	list, err := s.listIndexes(ctx)
 	if err != nil {
 		return false, err
@@ -78,7 +78,7 @@ func (d *Database) HideIndex(ctx context.Context, series, name string, hidden bo
 		return false, err
 	}
 	change := bson.D{{Key: "name", Value: name}, {Key: "hidden", Value: hidden}}
-	err = s.portError(s.db.RunCommand(ctx, bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: change}}).Err())
+	err = s.db.Translate(s.driver().RunCommand(ctx, bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: change}}).Err())
 	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
 		return false, fmt.Errorf("this MongoDB cannot hide indexes: it can only drop them")
 	}
@@ -113,6 +113,6 @@ func (l IndexList) changeable(name string) (Index, error) {
 }
 
 func (s *series) dropByName(ctx context.Context, name string) error {
-	err := s.db.RunCommand(ctx, bson.D{{Key: "dropIndexes", Value: s.buckets().Name()}, {Key: "index", Value: name}}).Err()
-	return failure("dropping the index "+name, s.portError(err))
+	err := s.driver().RunCommand(ctx, bson.D{{Key: "dropIndexes", Value: s.buckets().Name()}, {Key: "index", Value: name}}).Err()
+	return failure("dropping the index "+name, s.db.Translate(err))
 }

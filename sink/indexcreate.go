@@ -27,8 +27,8 @@ func (e *IndexConflictError) Error() string {
 // beside it. False means that it was there already. A *timeseries.Error says what time series refuse, an *IndexConflictError what is in
 // the way, ErrNotSetUp that there is no such time series. It takes as long as MongoDB builds the index, which may go on after
 // the context has ended. Of what MongoDB made it is read back that no option was ignored; an index of which one was is dropped.
-func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries.Index, by IndexOrigin) (Index, bool, error) {
-	s := d.series(name)
+func (t TimeSeries) CreateIndex(ctx context.Context, user timeseries.Index, by IndexOrigin) (Index, bool, error) {
+	s := t.series()
 	list, err := s.listIndexes(ctx)
 	if err != nil {
 		return Index{}, false, err
@@ -49,7 +49,7 @@ func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries
 			return Index{}, false, err
 		}
 	}
-	name = nameIn(buckets)
+	name := nameIn(buckets)
 	if found {
 		name = there.Name
 	}
@@ -119,11 +119,11 @@ func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) e
 		spec = append(spec, bson.E{Key: e.Key(), Value: e.Value()})
 	}
 	command := bson.D{{Key: "createIndexes", Value: s.buckets().Name()}, {Key: "indexes", Value: bson.A{spec}}}
-	if err := s.db.RunCommand(ctx, command).Err(); err != nil {
+	if err := s.driver().RunCommand(ctx, command).Err(); err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w: %w", doing, context.Cause(ctx), ErrInterruptedBuild)
 		}
-		err = s.portError(err)
+		err = s.db.Translate(err)
 		if why := s.whyUnbuilt(user, err); why != "" {
 			return fmt.Errorf("%s: %w", why, failure(doing, err))
 		}

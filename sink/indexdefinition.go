@@ -117,7 +117,7 @@ const keepTries = 5
 // quicker is read first, so that each of two commands at once ends, and one of their definitions stays.
 func (s *series) keep(ctx context.Context, d indexDefinition) error {
 	const doing = "keeping the definition of the index"
-	ctx, cancel := context.WithTimeout(ctx, s.o.WriteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.db.WriteTimeout())
 	defer cancel()
 	for range keepTries {
 		kept, err := s.keptIndexes(ctx)
@@ -168,7 +168,7 @@ func (s *series) replaceDefinition(ctx context.Context, have, d indexDefinition)
 
 // forget deletes a definition that describes no index.
 func (s *series) forget(ctx context.Context, id string) error {
-	c := s.db.Collection(s.name + timeseries.OptionsSuffix)
+	c := s.driver().Collection(s.name + timeseries.OptionsSuffix)
 	_, err := c.DeleteOne(ctx, bson.D{{Key: "_id", Value: id}})
-	return failure("deleting the definition of the index", s.portError(err))
+	return failure("deleting the definition of the index", s.db.Translate(err))
 }

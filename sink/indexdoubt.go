@@ -34,9 +34,9 @@ func (s *series) doubts(ctx context.Context, user timeseries.Index) (all []strin
 // expiryDoubt reports whether the server may keep a TTL index and delete nothing by it. One that deletes counts its rounds, but a
 // cluster's router has none to count; a server that does not say how it is gives no reason to doubt.
 func (s *series) expiryDoubt(ctx context.Context) string {
-	status, err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Raw()
+	status, err := s.driver().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Raw()
 	_, counting := status.Lookup("metrics", "ttl").DocumentOK()
-	if err != nil || counting || s.server.Sharded {
+	if err != nil || counting || s.db.Server().Sharded {
 		return ""
 	}
 	return "this MongoDB counts no rounds of deleting by age (serverStatus has no metrics.ttl): see whether it deletes anything"
@@ -48,7 +48,7 @@ func (s *series) fieldDoubts(ctx context.Context, paths []string) (all []string)
 	for _, path := range paths {
 		looked = append(looked, s.namesake(path))
 	}
-	sample, err := s.SampleFields(ctx, s.name, s.options, looked...)
+	sample, err := s.SampleFields(ctx, s.options, looked...)
 	if err != nil || sample.Documents == 0 {
 		return nil
 	}

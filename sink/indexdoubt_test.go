@@ -31,11 +31,11 @@ func TestCreateIndexTellsItsConsequences(t *testing.T) {
 	)
 	made := func(keys string) []string {
 		t.Helper()
-		index, is, err := e.CreateIndex(t.Context(), "events", userIndex(t, keys, ""), sink.ByCommand)
+		index, is, err := sink.Of(e.Database, "events").CreateIndex(t.Context(), userIndex(t, keys, ""), sink.ByCommand)
 		if err != nil || !is {
 			t.Fatalf("%s: made %v, %v", keys, is, err)
 		}
-		if err := e.DropIndex(t.Context(), "events", index.Name); err != nil {
+		if err := sink.Of(e.Database, "events").DropIndex(t.Context(), index.Name); err != nil {
 			t.Fatal(err)
 		}
 		return index.Doubts
@@ -63,7 +63,7 @@ func TestCreateIndexTellsItsConsequences(t *testing.T) {
 			t.Errorf("%s: %s", keys, diff)
 		}
 	}
-	_, _, err := e.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.nothing": 1}`, ""), sink.ByMetaIndexes)
+	_, _, err := sink.Of(e.Database, "events").CreateIndex(t.Context(), userIndex(t, `{"meta.nothing": 1}`, ""), sink.ByMetaIndexes)
 	if err != nil {
 		t.Error(err)
 	}
@@ -87,7 +87,7 @@ func TestRefusedIndexesAreExplained(t *testing.T) {
 	} {
 		f, _ := indexServer(t, o)
 		f.answer("createIndexes", failing(c.code, c.message))
-		_, _, err := openFake(t, f).CreateIndex(t.Context(), "events", userIndex(t, c.keys, ""), sink.ByCommand)
+		_, _, err := sink.Of(openFake(t, f), "events").CreateIndex(t.Context(), userIndex(t, c.keys, ""), sink.ByCommand)
 		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -101,7 +101,7 @@ func TestRefusedIndexesAreExplained(t *testing.T) {
 func TestSampleOfNothing(t *testing.T) {
 	e := connect(t)
 	e.setup(t)
-	sample, err := e.SampleFields(t.Context(), "events", timeseries.Options{TimeField: "time"}, "x")
+	sample, err := sink.Of(e.Database, "events").SampleFields(t.Context(), timeseries.Options{TimeField: "time"}, "x")
 	if err != nil || sample.Documents != 0 || sample.Has("x") {
 		t.Errorf("%+v, %v", sample, err)
 	}

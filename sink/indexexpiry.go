@@ -68,7 +68,7 @@ func (s *series) setIndexExpiry(ctx context.Context, spec bson.Raw, seconds int6
 		}
 		anew = append(anew, bson.E{Key: "expireAfterSeconds", Value: seconds})
 		command := bson.D{{Key: "createIndexes", Value: s.buckets().Name()}, {Key: "indexes", Value: bson.A{anew}}}
-		err = s.portError(s.db.RunCommand(ctx, command).Err())
+		err = s.db.Translate(s.driver().RunCommand(ctx, command).Err())
 	}
 	return failure("changing the expiry of the index "+name, err)
 }
@@ -76,7 +76,7 @@ func (s *series) setIndexExpiry(ctx context.Context, spec bson.Raw, seconds int6
 // alignExpiry makes a TTL index that was just made right for the options as they are now: they may have been changed while MongoDB
 // was building it. A change that comes later finds it.
 func (s *series) alignExpiry(ctx context.Context, name string, user timeseries.Index) error {
-	change := OptionsChange{Options: s.ports.Options, WriteTimeout: s.o.WriteTimeout, Sleep: sleep}
+	change := OptionsChange{Options: s.ports.Options, WriteTimeout: s.db.WriteTimeout(), Sleep: sleep}
 	lock, ctx, err := change.lock(ctx)
 	if err != nil {
 		return err

@@ -57,11 +57,11 @@ func metaPathKeys(path, timeField string) bson.D {
 
 // MissingMetaIndexes are the paths of META_INDEXES that no index is on. One that is hidden counts: an operator tries how it goes
 // without it.
-func (d *Database) MissingMetaIndexes(ctx context.Context, series string, paths []string) ([]string, error) {
+func (t TimeSeries) MissingMetaIndexes(ctx context.Context, paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	list, err := d.series(series).listIndexes(ctx)
+	list, err := t.series().listIndexes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,14 +71,13 @@ func (d *Database) MissingMetaIndexes(ctx context.Context, series string, paths 
 }
 
 // CreateMetaIndex makes the index of a path of META_INDEXES: on that path and the time. Several consumers may do it at once.
-func (d *Database) CreateMetaIndex(ctx context.Context, series, path string) (Index, bool, error) {
-	s := d.series(series)
-	have, err := readDefinition(ctx, s.ports.Options)
+func (t TimeSeries) CreateMetaIndex(ctx context.Context, path string) (Index, bool, error) {
+	have, err := readDefinition(ctx, t.Ports().Options)
 	if err != nil {
 		return Index{}, false, err
 	}
 	keys := document(metaPathKeys(path, have.TimeField))
-	index, made, err := d.CreateIndex(ctx, series, timeseries.Index{Keys: keys}, ByMetaIndexes)
+	index, made, err := t.CreateIndex(ctx, timeseries.Index{Keys: keys}, ByMetaIndexes)
 	if err != nil {
 		return index, made, fmt.Errorf("the index of META_INDEXES on %s: %w", path, err)
 	}

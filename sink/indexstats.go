@@ -13,9 +13,9 @@ var errNotTold = errors.New("this MongoDB does not tell")
 
 // addSizes asks the server how large each index is.
 func (s *series) addSizes(ctx context.Context, list *IndexList) {
-	raw, err := s.db.RunCommand(ctx, bson.D{{Key: "collStats", Value: s.buckets().Name()}}).Raw()
+	raw, err := s.driver().RunCommand(ctx, bson.D{{Key: "collStats", Value: s.buckets().Name()}}).Raw()
 	if err != nil {
-		list.NoSizes = s.portError(err)
+		list.NoSizes = s.db.Translate(err)
 		return
 	}
 	sizes, ok := raw.Lookup("indexSizes").DocumentOK()
@@ -45,7 +45,7 @@ func (s *series) addUses(ctx context.Context, list *IndexList) {
 		err = cursor.All(ctx, &stats)
 	}
 	if err != nil {
-		list.NoUses = s.portError(err)
+		list.NoUses = s.db.Translate(err)
 		return
 	}
 	for i := range list.Indexes {

@@ -110,7 +110,7 @@ func trueFirst(a, b bool) int {
 func (p *Partition) findBatch(ctx context.Context, b batch, s *search) error {
 	query := Query{Filter: p.lookupFilter(b, s.answers), Projection: p.lookupProjection()}
 	if !b.byID && !p.store.unhinted.Load() {
-		query.Hint = document(metaIndex(p.store.Collection))
+		query.Hint = document(metaIndex(p.store.Options))
 	}
 	found, err := p.shortlist(ctx, query, b, s)
 	if c := (*CommandError)(nil); query.Hint != nil && errors.As(err, &c) && c.Code == codeBadValue {
@@ -163,7 +163,7 @@ func (p *Partition) appendSeries(filter []byte, b batch, answers []bucketer.Answ
 	})
 	first, last := answers[b.indexes[0]].Lookup.Time, answers[b.indexes[len(b.indexes)-1]].Lookup.Time
 	return append(filter, inner(document(bson.D{{
-		Key: timeseries.MinPath(p.store.Collection.TimeField), Value: bson.D{
+		Key: timeseries.MinPath(p.store.Options.TimeField), Value: bson.D{
 			{Key: "$gt", Value: bson.DateTime(first - p.store.span())}, {Key: "$lte", Value: bson.DateTime(last)},
 		},
 	}}))...)

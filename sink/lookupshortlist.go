@@ -154,7 +154,7 @@ func (all *shortlists) answer() {
 func (p *Partition) shortlist(ctx context.Context, q Query, b batch, s *search) (*shortlists, error) {
 	defer p.store.Metrics.command("find", time.Now())
 	found := s.newShortlists(b)
-	err := p.store.ports.Buckets.Find(ctx, q, func(d bson.Raw) error {
+	err := p.store.Ports.Buckets.Find(ctx, q, func(d bson.Raw) error {
 		if c, ok := p.candidate(d); ok { // others were made by hand, and are never reopened
 			found.offer(c, d)
 		}
@@ -168,7 +168,7 @@ func (p *Partition) candidate(d bson.Raw) (candidate, bool) {
 	var c candidate
 	var isID, isTime, isCount bool
 	c.id, isID = d.Lookup(timeseries.FieldID).ObjectIDOK()
-	c.minTime, isTime = d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Collection.TimeField).DateTimeOK()
+	c.minTime, isTime = d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Options.TimeField).DateTimeOK()
 	c.count, isCount = d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
 	if size, ok := d.Lookup(sizeField).AsInt64OK(); ok {
 		c.size, c.bson = size, int32(size)

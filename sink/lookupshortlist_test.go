@@ -57,8 +57,8 @@ func (l leftBehind) document(series string) bson.Raw {
 // found asks for buckets of some documents.
 func found(t *testing.T, documents []bson.Raw, lookups ...bucketer.Lookup) [][]bson.ObjectID {
 	t.Helper()
-	store := sink.NewStore(sink.Ports{Buckets: &listed{documents: documents}},
-		sink.StoreOptions{Collection: definition, MaxCount: 1000, WriteTimeout: time.Second})
+	store := sink.NewStore(sink.Ready{Ports: sink.Ports{Buckets: &listed{documents: documents}}, Options: definition},
+		sink.StoreOptions{MaxCount: 1000, WriteTimeout: time.Second})
 	answers, err := store.Partition(source, "cluster", "group", "host").Find(t.Context(), lookups)
 	if err != nil {
 		t.Fatal(err)
@@ -131,8 +131,8 @@ func TestFindBoundsWhatItHolds(t *testing.T) {
 		l.Ahead = n != 150
 		lookups = append(lookups, l)
 	}
-	store := sink.NewStore(sink.Ports{Buckets: &listed{documents: documents}},
-		sink.StoreOptions{Collection: definition, MaxCount: 1000, WriteTimeout: time.Second})
+	store := sink.NewStore(sink.Ready{Ports: sink.Ports{Buckets: &listed{documents: documents}}, Options: definition},
+		sink.StoreOptions{MaxCount: 1000, WriteTimeout: time.Second})
 	answers, err := store.Partition(source, "cluster", "group", "host").Find(t.Context(), lookups)
 	if err != nil {
 		t.Fatal(err)

@@ -42,6 +42,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
+// Stopped counts a command that was stopped inside the connection because the lease had lapsed.
+func (m *Metrics) Stopped() { m.stopped.Inc() }
+
 // begin lets the counters of a partition begin at zero, unless they go on.
 func (m *Metrics) begin(of timeseries.Source) {
 	for _, kind := range []bucketer.Kind{bucketer.Insert, bucketer.Update} {

@@ -22,7 +22,7 @@ func (p *Partition) Newest(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, newestPatience)
 	defer cancel()
 	newest := int64(math.MinInt64)
-	err := p.find(ctx, p.store.ports.Buckets, Query{
+	err := p.find(ctx, p.store.Ports.Buckets, Query{
 		Filter:     document(sourceFilter(p.source)),
 		Projection: document(bson.D{{Key: timeseries.FieldID, Value: 1}}),
 		Sort:       document(bson.D{{Key: timeseries.FieldID, Value: -1}}),

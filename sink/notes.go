@@ -147,8 +147,8 @@ func noteQuery(kind noteKind, source timeseries.Source, first, last int64) Query
 // Notes are what operators have done to the measurements of a time series by commands. It is safe for concurrent use.
 type Notes struct{ c Collection }
 
-// Notes returns the notes of a time series.
-func (d *Database) Notes(series string) Notes { return Notes{d.series(series).ports.Options} }
+// Notes returns the notes of the time series.
+func (t TimeSeries) Notes() Notes { return Notes{t.Ports().Options} }
 
 // Deleted calls each for the positions of a source with offsets in [from, to) that are noted as deleted, in any order; some come
 // more than once. A position may be stored all the same: then it was not deleted.

@@ -194,11 +194,17 @@ func TestAnAnswerThatDoesNotComeIsSaidInPlainWords(t *testing.T) {
 		f.answer(command, silent)
 	}
 	commands := map[string]func(ctx context.Context) error{
-		"ping":  d.Ping,
-		"trial": func(ctx context.Context) error { _, err := d.Trial(ctx, "events", definition); return err },
-		"setup": func(ctx context.Context) error { _, err := d.Setup(ctx, "events", definition, 1000); return err },
-		"check": func(ctx context.Context) error { _, err := d.Check(ctx, "events", definition, 1000); return err },
-		"view":  func(ctx context.Context) error { _, err := d.View(ctx, "events"); return err },
+		"ping": d.Ping,
+		"trial": func(ctx context.Context) error {
+			_, err := sink.Of(d, "events").Trial(ctx, definition, sink.Settings{})
+			return err
+		},
+		"setup": func(ctx context.Context) error {
+			_, err := sink.Of(d, "events").Setup(ctx, definition, sink.Settings{})
+			return err
+		},
+		"check": func(ctx context.Context) error { _, err := sink.Of(d, "events").Check(ctx, definition); return err },
+		"view":  func(ctx context.Context) error { _, err := sink.Of(d, "events").View(ctx, sink.ViewAuto); return err },
 	}
 	for name, command := range commands {
 		for left, ctx := range map[string]context.Context{
@@ -216,7 +222,7 @@ func TestAnAnswerThatDoesNotComeIsSaidInPlainWords(t *testing.T) {
 		}
 	}
 	within := openFake(t, f, func(o *sink.Options) { o.WriteTimeout = 100 * time.Millisecond })
-	if _, err := within.Trial(t.Context(), "events", definition); err == nil || !strings.Contains(err.Error(), "MongoDB did not answer within 100ms") {
+	if _, err := sink.Of(within, "events").Trial(t.Context(), definition, sink.Settings{}); err == nil || !strings.Contains(err.Error(), "MongoDB did not answer within 100ms") {
 		t.Errorf("a trial: %v", err)
 	}
 }
@@ -243,7 +249,7 @@ func TestSetupMeetsAnElection(t *testing.T) {
 		f.answer("insert", counting(1))
 		f.answer("createIndexes", func(bson.Raw) bson.D { return bson.D{} })
 		f.answer(during, failing(10107, "not primary"))
-		_, err := openFake(t, f).Setup(t.Context(), "events", timeseries.Options{TimeField: "time", MetaField: "meta"}, 1000)
+		_, err := sink.Of(openFake(t, f), "events").Setup(t.Context(), timeseries.Options{TimeField: "time", MetaField: "meta"}, sink.Settings{})
 		if out := (*sink.OutageError)(nil); !errors.As(err, &out) {
 			t.Errorf("%s: %v, want an outage", during, err)
 		}

@@ -30,7 +30,7 @@ var ErrNotSetUp = errors.New("the collection is not set up: run `waterwheel init
 
 // Definition reads how the collection is defined now, and the version of that: one more for every change.
 func (s *Store) Definition(ctx context.Context) (timeseries.Options, int32, error) {
-	d, err := readDefinition(ctx, s.ports.Options)
+	d, err := readDefinition(ctx, s.Ports.Options)
 	return d.Options, d.Version, err
 }
 
@@ -82,7 +82,7 @@ func (s *series) adopt(d timeseries.Definition) error {
 		return compareOptions(s.namespace(), s.options, have)
 	}
 	if grown.MaxSpanSeconds != s.options.MaxSpanSeconds || grown.Granularity != s.options.Granularity {
-		s.log.Warn("the collection's bucketing differs from the settings: the collection's value is used",
+		s.db.Log().Warn("the collection's bucketing differs from the settings: the collection's value is used",
 			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds)
 	}
 	if grown.ExpireAfterSeconds != s.options.ExpireAfterSeconds {
@@ -90,7 +90,7 @@ func (s *series) adopt(d timeseries.Definition) error {
 		if s.rollupOf != "" {
 			setting = "the expiry of this level in ROLLUP_LEVELS"
 		}
-		s.log.Warn(setting+" ignored: the collection's expiry differs; `waterwheel collection set-expiry` changes it",
+		s.db.Log().Warn(setting+" ignored: the collection's expiry differs; `waterwheel collection set-expiry` changes it",
 			"collection", s.namespace(), "expires_after", lifetime(grown), "setting", lifetime(s.options))
 	}
 	s.options, s.segments = grown, d.Segments

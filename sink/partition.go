@@ -57,7 +57,7 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 	const doing = "reading the claim"
 	var seen claim.Document
 	query := Query{Filter: document(bson.D{{Key: "_id", Value: p.id}}), Limit: 1}
-	err := p.find(ctx, p.store.ports.Partitions, query, func(d bson.Raw) error {
+	err := p.find(ctx, p.store.Ports.Partitions, query, func(d bson.Raw) error {
 		seen = parseSeen(d)
 		return nil
 	})
@@ -79,7 +79,7 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 		Projection: document(bson.D{{Key: "_id", Value: 1}}),
 		Limit:      1,
 	}
-	err = p.find(ctx, p.store.ports.Buckets, query, func(bson.Raw) error {
+	err = p.find(ctx, p.store.Ports.Buckets, query, func(bson.Raw) error {
 		seen.HasBuckets = true
 		return nil
 	})
@@ -138,11 +138,11 @@ func (p *Partition) find(ctx context.Context, c Collection, q Query, each func(b
 
 // ordered returns a context whose reads see what was written with it before.
 func (p *Partition) ordered(ctx context.Context) (context.Context, error) {
-	if p.store.ports.Session == nil {
+	if p.store.Ports.Session == nil {
 		return ctx, nil
 	}
 	if p.session == nil {
-		session, err := p.store.ports.Session()
+		session, err := p.store.Ports.Session()
 		if err != nil {
 			return nil, fmt.Errorf("beginning a session: %w", err)
 		}

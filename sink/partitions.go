@@ -13,6 +13,18 @@ import (
 	"waterwheel/internal/claim"
 )
 
+// Contents are what a time series holds, for commands that work beside its consumers: whose claims there are, and what is stored.
+type Contents struct {
+	name    string // of the time series
+	ports   Ports
+	timeout time.Duration // of a write
+}
+
+// ContentsOf returns the contents of a time series.
+func ContentsOf(db *Database, name string) Contents {
+	return Contents{name: name, ports: Of(db, name).Ports(), timeout: db.WriteTimeout()}
+}
+
 // PartitionDocument is a partition document as work beside the consumers sees it: whose claim stands on a partition.
 type PartitionDocument struct {
 	// ID is the document's _id; ClusterID, Topic and Partition are read from it, empty and -1 where it has another form.
@@ -25,10 +37,10 @@ type PartitionDocument struct {
 	claim.Document
 }
 
-// Partitions returns the partition documents of a time series, in the order of their ids.
-func (d *Database) Partitions(ctx context.Context, series string) ([]PartitionDocument, error) {
+// Partitions returns the partition documents of the time series, in the order of their ids.
+func (c Contents) Partitions(ctx context.Context) ([]PartitionDocument, error) {
 	var found []PartitionDocument
-	err := d.series(series).ports.Partitions.Find(ctx, Query{Filter: document(bson.D{})}, func(raw bson.Raw) error {
+	err := c.ports.Partitions.Find(ctx, Query{Filter: document(bson.D{})}, func(raw bson.Raw) error {
 		found = append(found, parsePartitionDocument(raw))
 		return nil
 	})
@@ -36,7 +48,7 @@ func (d *Database) Partitions(ctx context.Context, series string) ([]PartitionDo
 		return cmp.Or(strings.Compare(a.ClusterID, b.ClusterID), strings.Compare(a.Topic, b.Topic),
 			cmp.Compare(a.Partition, b.Partition), strings.Compare(a.ID, b.ID))
 	})
-	return found, failure("reading the claims of "+series, err)
+	return found, failure("reading the claims of "+c.name, err)
 }
 
 // TakeOver gives a partition to another group, if its document still shows the group and the claim of seen. The claim
@@ -44,10 +56,10 @@ func (d *Database) Partitions(ctx context.Context, series string) ([]PartitionDo
 // has changed meanwhile, and nothing was done. After an error it is not known what happened; the same call may be repeated.
 //
 // That the former group has no members is the caller's to know.
-func (d *Database) TakeOver(ctx context.Context, series string, seen PartitionDocument, group string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.o.WriteTimeout)
+func (c Contents) TakeOver(ctx context.Context, seen PartitionDocument, group string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	done, err := changed(d.series(series).ports.Partitions.Update(ctx, []Update{
+	done, err := changed(c.ports.Partitions.Update(ctx, []Update{
 		replacing(seen.ID, seen.Group, seen.Claim, bson.D{{Key: "group", Value: group}, {Key: "released", Value: false}}),
 	}))
 	return done, failure("giving the partition "+seen.ID+" to another group", err)

@@ -25,11 +25,11 @@ func TestTakeOverIsCompareAndSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	claimWith(t, former) // after the document was looked at
-	if done, err := e.TakeOver(t.Context(), "events", seen, "next"); done || err != nil {
+	if done, err := sink.ContentsOf(e.Database, "events").TakeOver(t.Context(), seen, "next"); done || err != nil {
 		t.Fatalf("a claim that is gone was taken over: %v, %v", done, err)
 	}
 	seen = onlyPartition(t, e)
-	if done, err := e.TakeOver(t.Context(), "events", seen, "next"); !done || err != nil {
+	if done, err := sink.ContentsOf(e.Database, "events").TakeOver(t.Context(), seen, "next"); !done || err != nil {
 		t.Fatalf("it was not taken over: %v, %v", done, err)
 	}
 	after := onlyPartition(t, e)
@@ -53,7 +53,7 @@ func TestTakeOverIsCompareAndSet(t *testing.T) {
 
 func onlyPartition(t *testing.T, e *env) sink.PartitionDocument {
 	t.Helper()
-	all, err := e.Partitions(t.Context(), "events")
+	all, err := sink.ContentsOf(e.Database, "events").Partitions(t.Context())
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
@@ -67,7 +67,7 @@ func TestPartitionsOfAnyForm(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := e.Partitions(t.Context(), "events")
+	all, err := sink.ContentsOf(e.Database, "events").Partitions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestHoldingsCountsEachPartition(t *testing.T) {
 	}
 	change("2", bson.D{{Key: "control.source.topicId", Value: bson.Binary{Subtype: 4, Data: append(make([]byte, 15), 9)}}})
 
-	all, err := e.Holdings(t.Context(), "events", 2)
+	all, err := sink.ContentsOf(e.Database, "events").Holdings(t.Context(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestHoldingsCountsEachPartition(t *testing.T) {
 			t.Errorf("%d: %+v, want %+v", i, got, want)
 		}
 	}
-	size, err := e.Size(t.Context(), "events")
+	size, err := sink.Of(e.Database, "events").Size(t.Context())
 	if err != nil || size.Documents != 6 || size.Bytes == 0 {
 		t.Errorf("%+v, %v", size, err)
 	}

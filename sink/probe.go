@@ -42,7 +42,7 @@ func (d *Database) Clock(ctx context.Context) (time.Time, error) {
 	if err == nil && g.LocalTime.IsZero() {
 		err = errors.New("the answer has none")
 	}
-	return g.LocalTime, failure("asking MongoDB for its time", d.portError(err))
+	return g.LocalTime, failure("asking MongoDB for its time", d.Translate(err))
 }
 
 // probe greets the server and asks for its version.

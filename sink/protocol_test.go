@@ -36,10 +36,11 @@ func onFake(t *testing.T, hello bson.D, change ...func(*sink.Options)) (*fake, *
 	f.answer("update", counting(1))
 	f.answer("createIndexes", func(bson.Raw) bson.D { return bson.D{} })
 	f.answer("listCollections", emptyCursor)
-	s, err := d.Setup(t.Context(), "events", definition, 1000)
+	ready, err := sink.Of(d, "events").Setup(t.Context(), definition, sink.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := sink.NewStore(ready, sink.StoreOptions{MaxCount: 1000, WriteTimeout: o.WriteTimeout, Lease: o.Lease, Logger: o.Logger})
 	p := s.Partition(source, "cluster", "group", "host")
 	t.Cleanup(p.Close)
 	claimWith(t, p)

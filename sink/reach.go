@@ -65,8 +65,8 @@ func timedOut(err error) bool {
 		errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// portError is portError with the address and the cause where there was nobody to send to.
-func (d *Database) portError(err error) error { return portError(d.reached(err)) }
+// Translate makes an error of the driver the error of a Collection, with the address and the cause where there was nobody to send to.
+func (d *Database) Translate(err error) error { return portError(d.reached(err)) }
 
 // reached gives errors from before there was a connection their text, and those about an answer that did not come; others stay as
 // they are.

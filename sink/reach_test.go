@@ -33,7 +33,7 @@ func TestUnreachedNamesAddressAndCause(t *testing.T) {
 		}, "no server available: a:1 is RSSecondary; b:2: connect: connection refused; c:3: nothing comes back"},
 	} {
 		d := &Database{hosts: "a:1,b:2", dialer: &dialer{failed: c.failed}}
-		err := d.portError(c.err)
+		err := d.Translate(c.err)
 		if !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "wait duration") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

@@ -96,7 +96,7 @@ func reset(t testing.TB, m *madeUp, storedBytes int64) (cost resetCost) {
 	runtime.GC()
 	before := heap()
 	m.looked = func() { cost.grown = max(cost.grown, heap()-before) }
-	store := sink.NewStore(sink.Ports{Buckets: m, Options: nothing{}}, sink.StoreOptions{WriteTimeout: time.Second, StoredBytes: storedBytes})
+	store := sink.NewStore(sink.Ready{Ports: sink.Ports{Buckets: m, Options: nothing{}}}, sink.StoreOptions{WriteTimeout: time.Second, StoredBytes: storedBytes})
 	p := store.Partition(source, "cluster", "group", "host")
 	for next := int64(0); next < m.total; cost.windows++ {
 		start := time.Now()

@@ -42,7 +42,7 @@ func (p *Partition) Resolve(ctx context.Context, writes []*bucketer.Write) ([]bu
 // confirm makes what was just read back count as stored: where the server cannot order reads after durable writes, a
 // write acknowledged later proves it.
 func (p *Partition) confirm(ctx context.Context) error {
-	if p.store.ports.Session != nil {
+	if p.store.Ports.Session != nil {
 		return nil
 	}
 	return p.fence(ctx)
@@ -63,7 +63,7 @@ func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write) (map
 	for i, w := range writes {
 		ids[i] = w.ID
 	}
-	minimum := timeseries.MinPath(p.store.Collection.TimeField)
+	minimum := timeseries.MinPath(p.store.Options.TimeField)
 	query := Query{
 		Filter: document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}}),
 		Projection: document(bson.D{
@@ -75,7 +75,7 @@ func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write) (map
 		}),
 	}
 	buckets := make(map[bson.ObjectID]*stored, len(writes))
-	err := p.find(ctx, p.store.ports.Buckets, query, func(d bson.Raw) error {
+	err := p.find(ctx, p.store.Ports.Buckets, query, func(d bson.Raw) error {
 		if id, ok := d.Lookup(timeseries.FieldID).ObjectIDOK(); ok {
 			buckets[id] = p.parseStored(d)
 		}
@@ -88,7 +88,7 @@ func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write) (map
 func (p *Partition) parseStored(d bson.Raw) *stored {
 	s := &stored{count: -1}
 	s.meta = cloned(d.Lookup(timeseries.FieldMeta))
-	s.min = cloned(d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Collection.TimeField))
+	s.min = cloned(d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Options.TimeField))
 	if count, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK(); ok {
 		s.count = count
 	}

@@ -129,9 +129,9 @@ func (r *ruledServer) noted() bool { return fieldOf(r.definition(), "segments") 
 // trial is what a trial finds, with these settings.
 func (r *ruledServer) trial(t *testing.T, view sink.ViewKind, segments sink.Segments) sink.Trial {
 	t.Helper()
-	d := openFake(t, r.fake, func(o *sink.Options) { o.View, o.Segments = view, segments })
+	d := openFake(t, r.fake)
 	before := r.state()
-	trial, err := d.Trial(t.Context(), "events", definition)
+	trial, err := sink.Of(d, "events").Trial(t.Context(), definition, sink.Settings{View: view, Segments: segments})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,13 +166,13 @@ func TestSegmentsAreNotNotedWhereTheirViewCannotBeMade(t *testing.T) {
 		view := fmt.Sprint(r.views["events"])
 		r.deny(denied...)
 		for _, segments := range []sink.Segments{sink.SegmentsAuto, sink.SegmentsOn} {
-			store, said, err := r.setupSegments(sink.ViewAuto, segments)
+			ready, said, err := r.setupSegments(sink.ViewAuto, segments)
 			if segments == sink.SegmentsOn { // asked for by name
 				if !sink.LacksRight(err) {
 					t.Fatalf("%v, SEGMENTS=on: %v", denied, err)
 				}
 				said = err.Error()
-			} else if err != nil || store.Segments || store.HasSegments || !strings.Contains(said, "level=WARN") {
+			} else if err != nil || ready.Segments || ready.HasSegments || !strings.Contains(said, "level=WARN") {
 				t.Errorf("%v, SEGMENTS=auto: %v, %s", denied, err, said)
 			}
 			for _, part := range []string{"collMod on db.events,", "dbAdmin", "MONGODB_VIEW=none", "SEGMENTS=off"} {
@@ -203,16 +203,16 @@ func TestAViewThatMayNotBeChangedIsCreatedAnew(t *testing.T) {
 	if got := lacking(r.trial(t, sink.ViewAuto, sink.SegmentsAuto)); got != nil {
 		t.Errorf("a trial finds %v", got)
 	}
-	store, said, err := r.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
-	if err != nil || !store.Segments || !r.noted() || r.kind() != union || !strings.Contains(said, "created anew") {
+	ready, said, err := r.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
+	if err != nil || !ready.Segments || !r.noted() || r.kind() != union || !strings.Contains(said, "created anew") {
 		t.Errorf("%v, noted: %v, the view is %s; said %s", err, r.noted(), r.kind(), said)
 	}
 	r.views["events"] = internalView(3600) // as a consumer of a former version makes it
 	d := openFake(t, r.fake)
-	if mended, err := d.MendView(t.Context(), "events"); err != nil || !mended || r.kind() != union {
+	if mended, err := sink.Of(d, "events").MendView(t.Context()); err != nil || !mended || r.kind() != union {
 		t.Errorf("mended: %v, %v; the view is %s", mended, err, r.kind())
 	}
-	if _, _, err := d.SetBucketing(t.Context(), "events", timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
+	if _, _, err := sink.Of(d, "events").SetBucketing(t.Context(), timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]any{int32(86400), int32(86400)}, r.spans(t)); diff != "" {
@@ -275,9 +275,9 @@ func TestAViewThatCannotBeMadeStopsNothingElse(t *testing.T) {
 			if diff := cmp.Diff(c.lacks, lacking(r.trial(t, c.view, c.then))); diff != "" {
 				t.Errorf("a trial finds: %s", diff)
 			}
-			store, said, err := r.setupSegments(c.view, c.then)
-			if err != nil || store.Segments != c.fills || !strings.Contains(said, "level=WARN") || !strings.Contains(said, "a right is missing") {
-				t.Errorf("%v, segments: %v; said %s", err, store != nil && store.Segments, said)
+			ready, said, err := r.setupSegments(c.view, c.then)
+			if err != nil || ready.Segments != c.fills || !strings.Contains(said, "level=WARN") || !strings.Contains(said, "a right is missing") {
+				t.Errorf("%v, segments: %v; said %s", err, ready.Segments, said)
 			}
 		})
 	}
@@ -288,8 +288,8 @@ func TestAMissingRightIsNoInability(t *testing.T) {
 	r := newRuledServer(t)
 	r.deny("create events")
 	for range 2 {
-		store, said, err := r.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
-		if err != nil || store.HasSegments || !strings.Contains(said, "createCollection on db.events,") || strings.Contains(said, "this MongoDB has no") {
+		ready, said, err := r.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
+		if err != nil || ready.HasSegments || !strings.Contains(said, "createCollection on db.events,") || strings.Contains(said, "this MongoDB has no") {
 			t.Errorf("%v, said %s", err, said)
 		}
 		if r.noted() {
@@ -302,8 +302,8 @@ func TestAMissingRightIsNoInability(t *testing.T) {
 	}
 	r.deny()
 	r.documents["events.buckets"] = r.documents["events.buckets"][:1]
-	store, said, err := r.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
-	if err != nil || !store.Segments || !r.noted() || r.kind() != union {
+	ready, said, err := r.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
+	if err != nil || !ready.Segments || !r.noted() || r.kind() != union {
 		t.Errorf("with the right: %v, noted: %v, the view is %s; said %s", err, r.noted(), r.kind(), said)
 	}
 }
@@ -319,8 +319,8 @@ func TestNoViewIsMadeThatMayNotBeDropped(t *testing.T) {
 			}
 			return nil
 		})
-		store, said, err := r.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
-		if err != nil || !store.Segments || r.kind() != union {
+		ready, said, err := r.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
+		if err != nil || !ready.Segments || r.kind() != union {
 			t.Errorf("without %s: %v, the view is %s; said %s", denied, err, r.kind(), said)
 		}
 	}
@@ -342,8 +342,8 @@ func TestIndexesThatAreThereNeedNoRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.deny("createIndexes")
-	store, said, err := r.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
-	if err != nil || !store.Segments || strings.Count(said, "segments are looked for among all buckets") != 1 {
+	ready, said, err := r.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
+	if err != nil || !ready.Segments || strings.Count(said, "segments are looked for among all buckets") != 1 {
 		t.Errorf("%v, said %s", err, said)
 	}
 	r.deny()
@@ -422,7 +422,7 @@ func TestMissingRightsHaveOneForm(t *testing.T) {
 		f := newFake(t, nil)
 		f.answer("find", failing(13, message))
 		d := openFake(t, f)
-		_, _, err := d.Definition(t.Context(), "events")
+		_, _, err := sink.Of(d, "events").Definition(t.Context())
 		if !errors.Is(err, claim.ErrUnauthorized) || !sink.LacksRight(err) || err.Error() != "reading the collection's options: MongoDB refuses it with code 13, Unauthorized: "+want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -430,7 +430,7 @@ func TestMissingRightsHaveOneForm(t *testing.T) {
 	f := newFake(t, nil)
 	f.answer("find", failing(2, "bad"))
 	d := openFake(t, f, func(o *sink.Options) { o.WriteTimeout = time.Second })
-	if _, _, err := d.Definition(t.Context(), "events"); err == nil || errors.Is(err, claim.ErrUnauthorized) || sink.LacksRight(err) {
+	if _, _, err := sink.Of(d, "events").Definition(t.Context()); err == nil || errors.Is(err, claim.ErrUnauthorized) || sink.LacksRight(err) {
 		t.Errorf("another refusal is taken for a missing right: %v", err)
 	}
 }

@@ -109,17 +109,17 @@ func (r *ruled) may(t *testing.T, g grants, roles ...string) {
 	}
 }
 
-// as opens the database as the user.
-func (r *ruled) as(t *testing.T, segments sink.Segments, log *strings.Builder) *sink.Database {
+// as opens the time series as the user.
+func (r *ruled) as(t *testing.T, log *strings.Builder) sink.TimeSeries {
 	t.Helper()
 	d, err := sink.Open(t.Context(), sink.Options{
-		URI: r.uri, Database: r.Name(), WriteTimeout: 5 * time.Second, Segments: segments, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		URI: r.uri, Database: r.Name(), WriteTimeout: 5 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close(context.Background()) })
-	return d
+	return sink.Of(d, "events")
 }
 
 // noted reports whether the time series has segments for good.
@@ -154,16 +154,16 @@ func TestReadWriteIsEnoughOnAServer(t *testing.T) {
 	r.may(t, nil, "readWrite")
 	var log strings.Builder
 	for _, segments := range []sink.Segments{sink.SegmentsOff, sink.SegmentsAuto, sink.SegmentsAuto, sink.SegmentsOff} {
-		d := r.as(t, segments, &log)
-		trial, err := d.Trial(t.Context(), "events", definition)
+		d, as := r.as(t, &log), sink.Settings{Segments: segments}
+		trial, err := d.Trial(t.Context(), definition, as)
 		if err != nil || len(trial.Missing) > 0 {
 			t.Errorf("SEGMENTS=%s: %+v, %v", segments, trial, err)
 		}
-		if _, err := d.Setup(t.Context(), "events", definition, 1000); err != nil {
+		if _, err := d.Setup(t.Context(), definition, as); err != nil {
 			t.Fatalf("SEGMENTS=%s: %v", segments, err)
 		}
 	}
-	if state, err := r.View(t.Context(), "events"); err != nil || state.Kind == sink.ViewNone {
+	if state, err := sink.Of(r.Database, "events").View(t.Context(), sink.ViewAuto); err != nil || state.Kind == sink.ViewNone {
 		t.Skipf("the server has no view: %+v, %v", state, err)
 	}
 	if strings.Count(log.String(), "created anew") != 1 || strings.Contains(log.String(), "level=WARN") || !r.noted(t) {
@@ -180,14 +180,14 @@ func TestSegmentsWaitForTheirViewOnAServer(t *testing.T) {
 		r := newRuled(t)
 		var log strings.Builder
 		r.may(t, runs())
-		if _, err := r.as(t, sink.SegmentsOff, &log).Setup(t.Context(), "events", definition, 1000); err != nil {
+		if _, err := r.as(t, &log).Setup(t.Context(), definition, sink.Settings{}); err != nil {
 			t.Fatal(err)
 		}
 		r.may(t, runs().without("events", lacking))
 		for _, segments := range []sink.Segments{sink.SegmentsAuto, sink.SegmentsOn} {
 			log.Reset()
-			d := r.as(t, segments, &log)
-			_, err := d.Setup(t.Context(), "events", definition, 1000)
+			d, as := r.as(t, &log), sink.Settings{Segments: segments}
+			_, err := d.Setup(t.Context(), definition, as)
 			said := log.String()
 			if err != nil {
 				said += err.Error()
@@ -196,12 +196,12 @@ func TestSegmentsWaitForTheirViewOnAServer(t *testing.T) {
 			if sink.LacksRight(err) != asked || !asked && err != nil || !strings.Contains(said, "dbAdmin") || !strings.Contains(said, "MONGODB_VIEW=none") || r.noted(t) {
 				t.Errorf("without %s, SEGMENTS=%s: noted: %v, said %s", lacking, segments, r.noted(t), said)
 			}
-			trial, err := d.Trial(t.Context(), "events", definition)
+			trial, err := d.Trial(t.Context(), definition, as)
 			if got := lackingHere(trial); err != nil || !slices.Equal(got, []string{"collMod!"}) {
 				t.Errorf("without %s, SEGMENTS=%s: a trial finds %v, %v", lacking, segments, got, err)
 			}
 		}
-		if _, err := r.as(t, sink.SegmentsOff, &log).Setup(t.Context(), "events", definition, 1000); err != nil {
+		if _, err := r.as(t, &log).Setup(t.Context(), definition, sink.Settings{}); err != nil {
 			t.Errorf("without %s, SEGMENTS=off: %v", lacking, err)
 		}
 		if diff := cmp.Diff(allNames, r.names(t)); diff != "" {
@@ -210,8 +210,8 @@ func TestSegmentsWaitForTheirViewOnAServer(t *testing.T) {
 		more := runs().without("events", lacking)
 		more["events"] = append(more["events"], "collMod")
 		r.may(t, more)
-		store, err := r.as(t, sink.SegmentsAuto, &log).Setup(t.Context(), "events", definition, 1000)
-		if err != nil || !store.Segments {
+		ready, err := r.as(t, &log).Setup(t.Context(), definition, sink.Settings{Segments: sink.SegmentsAuto})
+		if err != nil || !ready.Segments {
 			t.Errorf("with collMod in place of %s: %v", lacking, err)
 		}
 	}
@@ -222,21 +222,21 @@ func TestARefusedExpiryIsNotNotedOnAServer(t *testing.T) {
 	r := newRuled(t)
 	r.may(t, nil, "readWrite")
 	var log strings.Builder
-	d := r.as(t, sink.SegmentsOff, &log)
+	d, as := r.as(t, &log), sink.Settings{}
 	expiring := definition
 	expiring.ExpireAfterSeconds = 3_000_000
-	if _, err := d.Setup(t.Context(), "events", expiring, 1000); err != nil {
+	if _, err := d.Setup(t.Context(), expiring, as); err != nil {
 		t.Fatal(err)
 	}
 	for _, seconds := range []int64{1_000_000, 5_000_000} {
-		_, _, err := d.SetExpiry(t.Context(), "events", seconds)
-		noted, version, failed := d.Definition(t.Context(), "events")
+		_, _, err := d.SetExpiry(t.Context(), seconds)
+		noted, version, failed := d.Definition(t.Context())
 		if !sink.LacksRight(err) || failed != nil || version != 1 || noted.ExpireAfterSeconds != expiring.ExpireAfterSeconds {
 			t.Errorf("%d s: %v; the definition of version %d says %d s, %v", seconds, err, version, noted.ExpireAfterSeconds, failed)
 		}
 	}
 	r.may(t, nil, "readWrite", "dbAdmin")
-	if _, after, err := d.SetExpiry(t.Context(), "events", 1_000_000); err != nil || after.ExpireAfterSeconds != 1_000_000 {
+	if _, after, err := d.SetExpiry(t.Context(), 1_000_000); err != nil || after.ExpireAfterSeconds != 1_000_000 {
 		t.Errorf("with dbAdmin: %+v, %v", after, err)
 	}
 }
@@ -252,9 +252,9 @@ func TestEachMissingRightIsNamedOnAServer(t *testing.T) {
 				var log strings.Builder
 				less := runs().without(on, action)
 				r.may(t, less)
-				d := r.as(t, sink.SegmentsAuto, &log)
+				d, as := r.as(t, &log), sink.Settings{Segments: sink.SegmentsAuto}
 				names := r.names(t)
-				trial, err := d.Trial(t.Context(), "events", definition)
+				trial, err := d.Trial(t.Context(), definition, as)
 				want := []string{action + "!"}
 				if optional[on+" "+action] {
 					want = nil
@@ -265,7 +265,7 @@ func TestEachMissingRightIsNamedOnAServer(t *testing.T) {
 				if diff := cmp.Diff(names, r.names(t)); diff != "" {
 					t.Errorf("the trial made something: %s", diff)
 				}
-				_, failed := d.Setup(t.Context(), "events", definition, 1000)
+				_, failed := d.Setup(t.Context(), definition, as)
 				if failed != nil && !strings.Contains(failed.Error(), action) || strings.Contains(log.String(), "this MongoDB has no") {
 					t.Errorf("set up: %v, said %s", failed, log.String())
 				}
@@ -273,13 +273,13 @@ func TestEachMissingRightIsNamedOnAServer(t *testing.T) {
 					t.Errorf("left behind: %v", r.names(t))
 				}
 				r.may(t, runs())
-				store, err := d.Setup(t.Context(), "events", definition, 1000)
-				if err != nil || !store.Segments || !r.noted(t) {
+				ready, err := d.Setup(t.Context(), definition, as)
+				if err != nil || !ready.Segments || !r.noted(t) {
 					t.Fatalf("with all rights: %v, said %s", err, log.String())
 				}
 				r.may(t, less)
 				log.Reset()
-				trial, err = d.Trial(t.Context(), "events", definition)
+				trial, err = d.Trial(t.Context(), definition, as)
 				if got := lackingHere(trial); err != nil || len(got) > 1 || len(got) == 1 && !strings.HasPrefix(got[0], action) {
 					t.Errorf("once it is set up a trial finds %v, %v", got, err)
 				}

@@ -3,6 +3,7 @@ package sink
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,8 +21,6 @@ type RollupPorts struct {
 	Ports
 	// Levels are the buckets of each level, by its name. LevelOptions are its options.
 	Levels, LevelOptions map[string]Collection
-	// NoteDocuments is the options collection of the time series, of which notes are deleted.
-	NoteDocuments Editable
 }
 
 // Rollups reads the measurements of a time series for its rollups, and stores rows. Package keeper says what is read and written when.
@@ -37,6 +36,19 @@ type Rollups struct {
 // NewRollups makes Rollups of a time series. Timeout bounds a write.
 func NewRollups(name string, ports RollupPorts, timeout time.Duration) *Rollups {
 	return &Rollups{name: name, ports: ports, timeout: timeout}
+}
+
+// RollupsOf returns the rollups of a time series. Their collections need not exist.
+func RollupsOf(db *Database, name string) *Rollups {
+	ports := RollupPorts{
+		Ports: Of(db, name).Ports(), Levels: map[string]Collection{}, LevelOptions: map[string]Collection{},
+	}
+	for _, known := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
+		level, _ := rollup.LevelOf(known)
+		of := Of(db, level.SeriesName(name)).Ports()
+		ports.Levels[known], ports.LevelOptions[known] = of.Buckets, of.Options
+	}
+	return NewRollups(name, ports, db.WriteTimeout())
 }
 
 // Name is the name of the time series.
@@ -83,6 +95,43 @@ func (r *Rollups) write(ctx context.Context, send func(context.Context) (Reply, 
 	}
 	reply, err := send(ctx)
 	return reply, within(r.timeout, err)
+}
+
+// RollupState is what a pass must know of the time series and of its rollups.
+type RollupState struct {
+	// Options define the time series.
+	Options timeseries.Options
+	// Segments reports that it may hold segments.
+	Segments bool
+	// Levels are those it has, with the expiry of each.
+	Levels rollup.Levels
+	// Defined says how rows are made, and since when levels are whole.
+	Defined rollup.Definition
+}
+
+// State reads which rollups there are now, and how long measurements and rows are kept.
+func (r *Rollups) State(ctx context.Context) (state RollupState, err error) {
+	d, err := readDefinition(ctx, r.ports.Options)
+	if err != nil {
+		return state, err
+	}
+	state.Options, state.Segments = d.Options, d.Segments
+	if state.Defined, err = readRollups(ctx, r.ports.Options); err != nil {
+		return state, err
+	}
+	for _, defined := range state.Defined.Levels {
+		level, _ := defined.Level()
+		of, err := readDefinition(ctx, r.ports.LevelOptions[level.Name])
+		if errors.Is(err, ErrNotSetUp) {
+			continue // it is being dropped
+		}
+		if err != nil {
+			return state, err
+		}
+		level.Expire = time.Duration(of.ExpireAfterSeconds) * time.Second
+		state.Levels = append(state.Levels, level)
+	}
+	return state, nil
 }
 
 // Owned is a partition that this process owns, by the claim in its document.
@@ -377,30 +426,4 @@ func (r *Rollups) Bounds(ctx context.Context, o timeseries.Options, each func(fi
 		}
 	}
 	return nil
-}
-
-// WholeSince notes that some levels are whole from a time on, if they were not from an earlier one. The zero time means from the
-// beginning.
-func (d *Database) WholeSince(ctx context.Context, name string, since time.Time) error {
-	s := d.series(name)
-	for range noteTries {
-		have, err := readRollups(ctx, s.ports.Options)
-		if err != nil {
-			return err
-		}
-		next := rollup.Definition{ID: have.ID, Levels: slices.Clone(have.Levels)}
-		for i := range next.Levels {
-			switch l := &next.Levels[i]; {
-			case l.Since == nil:
-			case since.IsZero():
-				l.Since = nil
-			case since.Before(*l.Since):
-				l.Since = &since
-			}
-		}
-		if done, err := s.replaceRollups(ctx, have, next); err != nil || done {
-			return err
-		}
-	}
-	return ErrChangedMeanwhile
 }

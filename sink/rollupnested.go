@@ -2,31 +2,12 @@ package sink
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
 )
-
-// Nested returns the collection of a name for nested documents of totals. It refuses the names of collections that time series have.
-func (d *Database) Nested(ctx context.Context, name string) (Collection, error) {
-	if err := timeseries.CheckSeriesName(d.Name(), name, timeseries.MaxNamespace); err != nil {
-		return nil, fmt.Errorf("the collection %q %w", name, err)
-	}
-	all, err := d.TimeSeries(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, series := range all {
-		if series == name || slices.Contains(timeseries.Collections(series), name) {
-			return nil, fmt.Errorf("the collection %s.%s belongs to the time series %s: choose another name for the nested documents", d.Name(), name, series)
-		}
-	}
-	return driverCollection{d.db.Collection(name), d}, nil
-}
 
 // NestedState is what must be known of a stored nested document before it is replaced.
 type NestedState struct {

@@ -55,14 +55,9 @@ type RollupEdit struct {
 	notes   []RollupNote
 }
 
-// BeginRollupEdit writes the notes of an edit of series, before it begins. Deletes says that the series are deleted, and their rows are
-// to go as well. Nil means that the time series has no rollups.
-func (d *Database) BeginRollupEdit(ctx context.Context, name string, metas []bson.RawValue, deletes bool) (*RollupEdit, error) {
-	return NoteRollupEdit(ctx, d.series(name).ports, d.o.WriteTimeout, metas, deletes)
-}
-
-// NoteRollupEdit is BeginRollupEdit for the ports of a time series.
-func NoteRollupEdit(ctx context.Context, ports Ports, timeout time.Duration, metas []bson.RawValue, deletes bool) (*RollupEdit, error) {
+// BeginRollupEdit writes the notes of an edit of series, before it begins. Timeout bounds a write. Deletes says that the series are
+// deleted, and their rows are to go as well. Nil means that the time series has no rollups.
+func BeginRollupEdit(ctx context.Context, ports Ports, timeout time.Duration, metas []bson.RawValue, deletes bool) (*RollupEdit, error) {
 	have, err := readRollups(ctx, ports.Options)
 	if err != nil || len(have.Levels) == 0 || len(metas) == 0 {
 		return nil, err
@@ -199,7 +194,7 @@ func (r *Rollups) NoteDone(ctx context.Context, n *RollupNote) error {
 	if n.Edited.IsZero() {
 		filter = append(filter, isAbsent(fieldNoteEdited)) // else the edit went on after all
 	}
-	_, err := executed(r.ports.NoteDocuments.Delete(ctx, []bson.Raw{document(filter)}))
+	_, err := executed(r.ports.Options.Delete(ctx, []bson.Raw{document(filter)}))
 	return failure("deleting a note whose rows are computed", err)
 }
 

@@ -2,7 +2,6 @@ package sink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -47,28 +46,28 @@ func readRollups(ctx context.Context, c Collection) (rollup.Definition, error) {
 	return d, nil
 }
 
-// SetupRollups makes the collections of the rollups of a time series that is set up, as far as they are missing, and notes in its
+// SetupRollups makes the collections of the rollups of the time series, which is set up, as far as they are missing, and notes in its
 // options which levels it has.
-func (d *Database) SetupRollups(ctx context.Context, name string, levels rollup.Levels, rules rollup.Rules) (*Rollups, error) {
-	base, err := readDefinition(ctx, d.series(name).ports.Options)
+func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rules rollup.Rules, as Settings) error {
+	base, err := readDefinition(ctx, t.Ports().Options)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, level := range levels {
-		if err := d.setupLevel(ctx, name, level, base.Options); err != nil {
-			return nil, err
+		if err := t.setupLevel(ctx, level, base.Options, as); err != nil {
+			return err
 		}
 	}
-	if err := d.noteLevels(ctx, name, levels, rules); err != nil {
-		return nil, fmt.Errorf("setting up the rollups of %s: %w", name, err)
+	if err := t.noteLevels(ctx, levels, rules); err != nil {
+		return fmt.Errorf("setting up the rollups of %s: %w", t.name, err)
 	}
-	return d.Rollups(name), nil
+	return nil
 }
 
 // setupLevel makes the time series of one level.
-func (d *Database) setupLevel(ctx context.Context, name string, level rollup.Level, of timeseries.Options) error {
-	_, err := d.open(ctx, level.SeriesName(name), level.Options(of), rollup.MostRows, func(s *series) error {
-		s.rollupOf = name
+func (t TimeSeries) setupLevel(ctx context.Context, level rollup.Level, of timeseries.Options, as Settings) error {
+	_, err := Of(t.db, level.SeriesName(t.name)).prepare(ctx, level.Options(of), as, func(s *series) error {
+		s.rollupOf = t.name
 		if err := s.refuseForeign(ctx); err != nil {
 			return err
 		}
@@ -88,8 +87,8 @@ const noteTries = 5
 
 // noteLevels notes which levels a time series has. A level that was there keeps the time since when it is whole, unless it gets fields
 // that its former rows may lack.
-func (d *Database) noteLevels(ctx context.Context, name string, levels rollup.Levels, rules rollup.Rules) error {
-	s := d.series(name)
+func (t TimeSeries) noteLevels(ctx context.Context, levels rollup.Levels, rules rollup.Rules) error {
+	s := t.series()
 	for range noteTries {
 		have, err := readRollups(ctx, s.ports.Options)
 		if err != nil {
@@ -160,7 +159,7 @@ func (s *series) replaceRollups(ctx context.Context, have, next rollup.Definitio
 	if have.ID != "" && string(encodedLevels(have)) == string(encodedLevels(next)) {
 		return true, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.WriteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.db.WriteTimeout())
 	defer cancel()
 	var done bool
 	var err error
@@ -186,24 +185,10 @@ func encodedLevels(d rollup.Definition) bson.Raw {
 	return document(bson.D{{Key: fieldLevels, Value: d.Levels}})
 }
 
-// Rollups returns the rollups of a time series. Their collections need not exist.
-func (d *Database) Rollups(name string) *Rollups {
-	ports := RollupPorts{
-		Ports: d.series(name).ports, Levels: map[string]Collection{}, LevelOptions: map[string]Collection{},
-		NoteDocuments: driverCollection{d.db.Collection(name + timeseries.OptionsSuffix), d},
-	}
-	for _, known := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
-		level, _ := rollup.LevelOf(known)
-		of := d.series(level.SeriesName(name)).ports
-		ports.Levels[known], ports.LevelOptions[known] = of.Buckets, of.Options
-	}
-	return NewRollups(name, ports, d.o.WriteTimeout)
-}
-
-// DropRollup takes a level away from a time series: first out of the note of its levels, so that no keeper stores rows any more, and
+// DropRollup takes a level away from the time series: first out of the note of its levels, so that no keeper stores rows any more, and
 // then its collections. False means that the time series does not have the level.
-func (d *Database) DropRollup(ctx context.Context, name, level string) (bool, error) {
-	s := d.series(name)
+func (t TimeSeries) DropRollup(ctx context.Context, level string) (bool, error) {
+	s := t.series()
 	have, err := readRollups(ctx, s.ports.Options)
 	if err != nil {
 		return false, err
@@ -219,47 +204,53 @@ func (d *Database) DropRollup(ctx context.Context, name, level string) (bool, er
 		}
 		return true, err
 	}
-	for _, collection := range timeseries.Collections(of.SeriesName(name)) {
-		if err := d.portError(d.db.Collection(collection).Drop(ctx)); err != nil {
+	for _, collection := range timeseries.Collections(of.SeriesName(t.name)) {
+		if err := t.db.Translate(t.driver().Collection(collection).Drop(ctx)); err != nil {
 			return true, failure("dropping "+collection, err)
 		}
 	}
 	return true, nil
 }
 
-// RollupState is what a pass must know of the time series and of its rollups.
-type RollupState struct {
-	// Options define the time series.
-	Options timeseries.Options
-	// Segments reports that it may hold segments.
-	Segments bool
-	// Levels are those it has, with the expiry of each.
-	Levels rollup.Levels
-	// Defined says how rows are made, and since when levels are whole.
-	Defined rollup.Definition
+// WholeSince notes that the levels of the time series are whole from a time on, if they were not from an earlier one. The zero time means from the
+// beginning.
+func (t TimeSeries) WholeSince(ctx context.Context, since time.Time) error {
+	s := t.series()
+	for range noteTries {
+		have, err := readRollups(ctx, s.ports.Options)
+		if err != nil {
+			return err
+		}
+		next := rollup.Definition{ID: have.ID, Levels: slices.Clone(have.Levels)}
+		for i := range next.Levels {
+			switch l := &next.Levels[i]; {
+			case l.Since == nil:
+			case since.IsZero():
+				l.Since = nil
+			case since.Before(*l.Since):
+				l.Since = &since
+			}
+		}
+		if done, err := s.replaceRollups(ctx, have, next); err != nil || done {
+			return err
+		}
+	}
+	return ErrChangedMeanwhile
 }
 
-// State reads which rollups there are now, and how long measurements and rows are kept.
-func (r *Rollups) State(ctx context.Context) (state RollupState, err error) {
-	d, err := readDefinition(ctx, r.ports.Options)
+// Nested returns the collection of a name for nested documents of totals. It refuses the names of collections that time series have.
+func Nested(ctx context.Context, db *Database, name string) (Collection, error) {
+	if err := timeseries.CheckSeriesName(db.Name(), name, timeseries.MaxNamespace); err != nil {
+		return nil, fmt.Errorf("the collection %q %w", name, err)
+	}
+	all, err := Names(ctx, db)
 	if err != nil {
-		return state, err
+		return nil, err
 	}
-	state.Options, state.Segments = d.Options, d.Segments
-	if state.Defined, err = readRollups(ctx, r.ports.Options); err != nil {
-		return state, err
-	}
-	for _, defined := range state.Defined.Levels {
-		level, _ := defined.Level()
-		of, err := readDefinition(ctx, r.ports.LevelOptions[level.Name])
-		if errors.Is(err, ErrNotSetUp) {
-			continue // it is being dropped
+	for _, series := range all {
+		if series == name || slices.Contains(timeseries.Collections(series), name) {
+			return nil, fmt.Errorf("the collection %s.%s belongs to the time series %s: choose another name for the nested documents", db.Name(), name, series)
 		}
-		if err != nil {
-			return state, err
-		}
-		level.Expire = time.Duration(of.ExpireAfterSeconds) * time.Second
-		state.Levels = append(state.Levels, level)
 	}
-	return state, nil
+	return db.Collection(name), nil
 }

@@ -23,14 +23,12 @@ const (
 // Buckets are a time series' buckets and segments for work beside the consumer that owns them, such as verifying and repairing: read as
 // a majority has them, and changed one at a time, always under a condition. It is safe for concurrent use.
 type Buckets struct {
-	c         driverCollection
+	c         Editable
 	timeField string
 }
 
-// Buckets returns the buckets of a time series with the given time field. The series need not exist.
-func (d *Database) Buckets(series, timeField string) Buckets {
-	return Buckets{driverCollection{d.db.Collection(series + timeseries.BucketsSuffix), d}, timeField}
-}
+// Buckets returns the buckets of the time series, which has the given time field. It need not exist.
+func (c Contents) Buckets(timeField string) Buckets { return Buckets{c.ports.Buckets, timeField} }
 
 // Find calls each for every bucket and segment of a source that may list offsets in [from, to), in the order of their largest
 // offset; the document is valid during that call, and without its columns unless whole. When MongoDB fails in between, it goes
@@ -60,11 +58,8 @@ func (b Buckets) Update(ctx context.Context, filter, update bson.Raw) (bool, err
 
 // Delete deletes the bucket that the filter finds. False means that none was found. After an error it is not known what happened.
 func (b Buckets) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
-	result, err := b.c.c.DeleteOne(ctx, filter)
-	if err != nil {
-		return false, failure("deleting a bucket", b.c.d.portError(err))
-	}
-	return result.DeletedCount > 0, nil
+	n, err := executed(b.c.Delete(ctx, []bson.Raw{filter}))
+	return n > 0, failure("deleting a bucket", err)
 }
 
 // scan is one Find.

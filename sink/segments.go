@@ -20,10 +20,10 @@ const (
 
 // beginsSegments reports whether the time series is to become one that has segments.
 func (s *series) beginsSegments(ctx context.Context) (bool, error) {
-	if s.segments || s.o.Segments == SegmentsOff || s.rollupOf != "" {
+	if s.segments || s.settings.Segments == SegmentsOff || s.rollupOf != "" {
 		return false, nil
 	}
-	if s.o.Segments == SegmentsOn {
+	if s.settings.Segments == SegmentsOn {
 		return true, nil
 	}
 	why, err := s.declinesSegments(ctx)
@@ -31,7 +31,7 @@ func (s *series) beginsSegments(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if why != nil {
-		s.log.Info("SEGMENTS=auto: measurements are written directly into buckets", "collection", s.namespace(), "why", why)
+		s.db.Log().Info("SEGMENTS=auto: measurements are written directly into buckets", "collection", s.namespace(), "why", why)
 	}
 	return why == nil, nil
 }
@@ -45,7 +45,7 @@ func (s *series) beginSegments(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	c := OptionsChange{Options: s.ports.Options, WriteTimeout: s.o.WriteTimeout, Sleep: sleep}
+	c := OptionsChange{Options: s.ports.Options, WriteTimeout: s.db.WriteTimeout(), Sleep: sleep}
 	noted := c.NoteSegments(ctx)
 	if noted != nil && !errors.Is(noted, ErrChangedMeanwhile) {
 		return noted
@@ -84,7 +84,7 @@ func (s *series) postponeSegments(ctx context.Context, refused error) error {
 	if _, err := changed(s.ports.Options.Insert(ctx, []bson.Raw{withID(postponedID)})); err != nil {
 		return failure("noting that segments may begin later", err)
 	}
-	s.log.Warn("SEGMENTS=auto: measurements are written directly into buckets, until a start has the rights that segments need",
+	s.db.Log().Warn("SEGMENTS=auto: measurements are written directly into buckets, until a start has the rights that segments need",
 		"collection", s.namespace(), "err", refused)
 	return nil
 }
@@ -106,7 +106,7 @@ func (s *series) hasBegun(ctx context.Context) (why, unknown error) {
 
 // hidesSegments tells why no view that may be made shows segments. Nil means that one does. The second error tells that it is not known now.
 func (s *series) hidesSegments(ctx context.Context) (why, unknown error) {
-	if s.o.View == ViewNone {
+	if s.settings.View == ViewNone {
 		return errNoView, nil
 	}
 	have, err := s.existing(ctx, s.name)
@@ -122,15 +122,15 @@ func (s *series) hidesSegments(ctx context.Context) (why, unknown error) {
 // decideSegments says whether new segments are written, once it is known whether the view shows them. Where a view shows them wrongly,
 // none are.
 func (s *series) decideSegments() {
-	s.filling = s.segments && s.o.Segments != SegmentsOff && !s.blind && (s.shown || s.o.Segments == SegmentsOn)
+	s.filling = s.segments && s.settings.Segments != SegmentsOff && !s.blind && (s.shown || s.settings.Segments == SegmentsOn)
 	switch {
-	case s.blind && s.o.Segments != SegmentsOff:
-		s.log.Warn("the view does not support segments: measurements are written directly into buckets",
+	case s.blind && s.settings.Segments != SegmentsOff:
+		s.db.Log().Warn("the view does not support segments: measurements are written directly into buckets",
 			"collection", s.namespace(), "way_out", viewRights)
 	case s.filling && !s.shown:
-		s.log.Warn("no view shows segments: only `waterwheel query` and the package reader find measurements that are not in buckets yet",
+		s.db.Log().Warn("no view shows segments: only `waterwheel query` and the package reader find measurements that are not in buckets yet",
 			"collection", s.namespace())
-	case s.segments && !s.filling && s.o.Segments == SegmentsAuto:
-		s.log.Info("SEGMENTS=auto: measurements are written directly into buckets, since no view shows segments", "collection", s.namespace())
+	case s.segments && !s.filling && s.settings.Segments == SegmentsAuto:
+		s.db.Log().Info("SEGMENTS=auto: measurements are written directly into buckets, since no view shows segments", "collection", s.namespace())
 	}
 }

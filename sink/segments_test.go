@@ -91,12 +91,12 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 			s := newViewServer(t)
 			c.server(s)
 			for range 2 { // The second time nothing is changed.
-				store, said, err := s.setupSegments(c.view, c.ask)
+				ready, said, err := s.setupSegments(c.view, c.ask)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if store.Segments != c.filled || s.kind() != c.want || !strings.Contains(said, c.says) {
-					t.Errorf("written: %v, view %s; want %v, %s; said %q, want %q", store.Segments, s.kind(), c.filled, c.want, said, c.says)
+				if ready.Segments != c.filled || s.kind() != c.want || !strings.Contains(said, c.says) {
+					t.Errorf("written: %v, view %s; want %v, %s; said %q, want %q", ready.Segments, s.kind(), c.filled, c.want, said, c.says)
 				}
 				if noted := fieldOf(s.definition(), "segments") == true; noted != c.noted {
 					t.Errorf("noted in the definition: %v, want %v", noted, c.noted)
@@ -129,12 +129,12 @@ func TestSetupSwitchesTheViewBeforeTheFirstSegment(t *testing.T) {
 			t.Errorf("%s: version %v of the definition", kind, version)
 		}
 		// It is for good: with segments off, those that are there are shown all the same.
-		store, said, err := s.setupSegments(kind, sink.SegmentsOff)
-		if err != nil || store.Segments || s.kind() != union || strings.Contains(said, "level=WARN") {
-			t.Errorf("%s: off again: %v, written: %v, the view is %s; said %s", kind, err, store.Segments, s.kind(), said)
+		ready, said, err := s.setupSegments(kind, sink.SegmentsOff)
+		if err != nil || ready.Segments || s.kind() != union || strings.Contains(said, "level=WARN") {
+			t.Errorf("%s: off again: %v, written: %v, the view is %s; said %s", kind, err, ready.Segments, s.kind(), said)
 		}
 		d := openFake(t, s.fake)
-		if state, err := d.View(t.Context(), "events"); err != nil || state.Kind != kind {
+		if state, err := sink.Of(d, "events").View(t.Context(), sink.ViewAuto); err != nil || state.Kind != kind {
 			t.Errorf("it is said to be %+v, %v; want %s", state, err, kind)
 		}
 	}
@@ -147,13 +147,13 @@ func TestSetupDropsAViewThatShowsMeasurementsTwice(t *testing.T) {
 	if _, err := s.setup(sink.ViewAuto); err != nil || s.kind() != internal {
 		t.Fatal(err, s.kind())
 	}
-	store, said, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn)
-	if err != nil || !store.Segments || s.kind() != "none" || !strings.Contains(said, "it does not show segments rightly") {
+	ready, said, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn)
+	if err != nil || !ready.Segments || s.kind() != "none" || !strings.Contains(said, "it does not show segments rightly") {
 		t.Errorf("%v, the view is %s; said %s", err, s.kind(), said)
 	}
 	s.single = false
-	store, said, err = s.setupSegments(sink.ViewAuto, sink.SegmentsOff)
-	if err != nil || store.Segments || s.kind() != union {
+	ready, said, err = s.setupSegments(sink.ViewAuto, sink.SegmentsOff)
+	if err != nil || ready.Segments || s.kind() != union {
 		t.Errorf("on a server that has one, %v, the view is %s; said %s", err, s.kind(), said)
 	}
 }
@@ -212,7 +212,7 @@ func TestBothPartsOfTheViewFollowTheSpan(t *testing.T) {
 	want("made", int32(3600), int32(3600))
 	d := openFake(t, s.fake)
 	minutes := timeseries.Options{Granularity: timeseries.Minutes}
-	if _, _, err := d.SetBucketing(t.Context(), "events", minutes); err != nil {
+	if _, _, err := sink.Of(d, "events").SetBucketing(t.Context(), minutes); err != nil {
 		t.Fatal(err)
 	}
 	want("raised", int32(86400), int32(86400))
@@ -232,7 +232,7 @@ func TestBothPartsOfTheViewFollowTheSpan(t *testing.T) {
 	stage := inner[1].(bson.D)[0].Value.(bson.D)
 	stage[len(stage)-1].Value = int32(60)
 	s.views["events"][1].Value = roundTrip(t, pipeline)
-	if covered, err := d.Covers(t.Context(), "events", o); err != nil || covered {
+	if covered, err := sink.Of(d, "events").Covers(t.Context(), o); err != nil || covered {
 		t.Errorf("a part that looks less far covers the options: %v, %v", covered, err)
 	}
 	if _, err := s.setup(sink.ViewAuto); err != nil {
@@ -250,10 +250,10 @@ func TestChangingTheSpanKeepsSegmentsInTheView(t *testing.T) {
 	}
 	s.views["events"] = internalView(3600)
 	d := openFake(t, s.fake)
-	if state, err := d.View(t.Context(), "events"); err != nil || !strings.Contains(state.Why, "twice") {
+	if state, err := sink.Of(d, "events").View(t.Context(), sink.ViewAuto); err != nil || !strings.Contains(state.Why, "twice") {
 		t.Errorf("it is said to be %+v, %v", state, err)
 	}
-	if _, _, err := d.SetBucketing(t.Context(), "events", timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
+	if _, _, err := sink.Of(d, "events").SetBucketing(t.Context(), timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]any{int32(86400), int32(86400)}, s.spans(t)); diff != "" {
@@ -267,7 +267,7 @@ func TestViewsAreMended(t *testing.T) {
 	d := openFake(t, s.fake)
 	mend := func(doing string, want bool) {
 		t.Helper()
-		if mended, err := d.MendView(t.Context(), "events"); err != nil || mended != want {
+		if mended, err := sink.Of(d, "events").MendView(t.Context()); err != nil || mended != want {
 			t.Errorf("%s: mended: %v, %v; want %v", doing, mended, err, want)
 		}
 	}
@@ -297,8 +297,8 @@ func TestSetupOfSegmentsBySeveralAtOnce(t *testing.T) {
 	const starting = 4
 	for range starting {
 		go func() {
-			store, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
-			if err == nil && !store.Segments {
+			ready, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
+			if err == nil && !ready.Segments {
 				err = fmt.Errorf("one of them writes no segments")
 			}
 			errs <- err
@@ -325,8 +325,8 @@ func TestServersWithoutPartialIndexesGoWithout(t *testing.T) {
 		}
 		return bson.D{}
 	})
-	store, said, err := s.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
-	if err != nil || !store.Segments || strings.Count(said, "no partial indexes") != 1 {
+	ready, said, err := s.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
+	if err != nil || !ready.Segments || strings.Count(said, "no partial indexes") != 1 {
 		t.Errorf("%v, said %s", err, said)
 	}
 }
@@ -369,8 +369,8 @@ func TestSetupLeavesNotingToOthers(t *testing.T) {
 				bson.D{{Key: "_id", Value: "change"}, {Key: "token", Value: fmt.Sprint(holder)}, {Key: "waitMs", Value: int64(1)}})
 			return bson.D{{Key: "n", Value: 0}}
 		})
-		store, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
-		if (err != nil) != fails || err == nil && !store.Segments {
+		ready, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
+		if (err != nil) != fails || err == nil && !ready.Segments {
 			t.Errorf("noted by others: %v: %v", noted, err)
 		}
 	}

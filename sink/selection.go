@@ -13,13 +13,6 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Editable is a Collection of which documents can be deleted, too.
-type Editable interface {
-	Collection
-	// Delete deletes for each filter at most one document, in any order. N of the reply is how many these were.
-	Delete(ctx context.Context, filters []bson.Raw) (Reply, error)
-}
-
 // Bounds of what a Selection holds in memory and puts into one command.
 const (
 	maxSelectedBytes = 512 << 20 // of metas, and the kept data of each
@@ -72,20 +65,21 @@ func (s *Selection) BucketsOnly() *Selection {
 	return s
 }
 
-// Select is the Selection of a query on the buckets of a time series, which timeseries.Options translates. Segments are left alone:
-// Compacted waits until the present segments are in buckets.
-func (d *Database) Select(series, timeField string, query bson.Raw, closed bool) *Selection {
-	return d.documents(series, SelectionOptions{Query: query, TimeField: timeField, Closed: closed}).BucketsOnly()
+// Select is the Selection of a query on the buckets of the time series, which timeseries.Options translates. Segments are left alone:
+// sink.Contents.Compact waits until the present segments are in buckets.
+func (t TimeSeries) Select(timeField string, query bson.Raw, closed bool) *Selection {
+	return t.documents(SelectionOptions{Query: query, TimeField: timeField, Closed: closed}).BucketsOnly()
 }
 
 // documents is the Selection of whole documents, buckets or segments.
-func (d *Database) documents(series string, o SelectionOptions) *Selection {
-	port := func(suffix string) driverCollection { return driverCollection{d.db.Collection(series + suffix), d} }
-	buckets := port(timeseries.BucketsSuffix)
-	if o.Timeout = d.o.WriteTimeout; d.server.Sharded {
-		o.Move = buckets.move
+func (t TimeSeries) documents(o SelectionOptions) *Selection {
+	ports := t.Ports()
+	if o.Timeout = t.db.WriteTimeout(); t.db.Server().Sharded {
+		o.Move = func(ctx context.Context, updates []Update) (Reply, error) {
+			return t.db.MoveKeys(ctx, t.name+timeseries.BucketsSuffix, updates)
+		}
 	}
-	return NewSelection(buckets, port(timeseries.OptionsSuffix), o)
+	return NewSelection(ports.Buckets, ports.Options, o)
 }
 
 // Amount is a number of buckets, and of measurements in them.

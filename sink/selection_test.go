@@ -83,7 +83,7 @@ func everything(t *testing.T) sink.SelectionOptions {
 
 func (e *env) selects(t *testing.T, query bson.Raw, closed bool) *sink.Selection {
 	t.Helper()
-	return e.Select("events", "time", query, closed)
+	return sink.Of(e.Database, "events").Select("time", query, closed)
 }
 
 // changed runs a change to its end.

@@ -209,14 +209,3 @@ func (e *editing) account(ctx context.Context) (unedited []left, err error) {
 }
 
 func (e *editing) countUnsure() { e.edited.Unsure = int64(len(e.unsure)) }
-
-// executed is how many documents a write command found; an error unless all of that is durable.
-func executed(reply Reply, err error) (int64, error) {
-	switch {
-	case err != nil:
-		return 0, err
-	case len(reply.Errors) > 0:
-		return 0, &CommandError{Code: reply.Errors[0].Code, Message: reply.Errors[0].Message}
-	}
-	return int64(reply.N), reply.Unconfirmed
-}

@@ -151,11 +151,11 @@ func (b *bulks) command(ctx context.Context, c call) (reply Reply, err error) {
 		for n, i := range c.indexes {
 			documents[n] = b.writes[i].Document
 		}
-		return b.store.ports.Buckets.Insert(ctx, documents)
+		return b.store.Ports.Buckets.Insert(ctx, documents)
 	}
 	updates := make([]Update, len(c.indexes))
 	for n, i := range c.indexes {
 		updates[n] = Update{Filter: b.writes[i].Filter, Update: b.writes[i].Document}
 	}
-	return b.store.ports.Buckets.Update(ctx, updates)
+	return b.store.Ports.Buckets.Update(ctx, updates)
 }

@@ -64,7 +64,7 @@ func TestSendAsksTheLeaseBeforeEachCommand(t *testing.T) {
 		sent++
 		return Reply{N: len(documents)}, nil
 	}}
-	store := NewStore(Ports{Buckets: buckets}, StoreOptions{
+	store := NewStore(Ready{Ports: Ports{Buckets: buckets}}, StoreOptions{
 		WriteTimeout: time.Second, Parallel: 1, Lease: func() bool { left--; return left >= 0 },
 	})
 	p := &Partition{store: store, standing: holding}

@@ -24,8 +24,9 @@ var databases atomic.Int32
 // env is a real server with a database of its own, which is dropped afterwards.
 type env struct {
 	*sink.Database
-	raw *mongo.Database // beside the product
-	log *strings.Builder
+	raw   *mongo.Database // beside the product
+	log   *strings.Builder
+	as    sink.Settings
 }
 
 func serverURI(t testing.TB) string {
@@ -37,16 +38,13 @@ func serverURI(t testing.TB) string {
 	return uri
 }
 
-func connect(t testing.TB, change ...func(*sink.Options)) *env {
+func connect(t testing.TB) *env {
 	t.Helper()
 	uri := serverURI(t)
 	var log strings.Builder
 	o := sink.Options{
 		URI: uri, Database: fmt.Sprintf("sink_%d_%d", time.Now().UnixNano()%1e9, databases.Add(1)), WriteTimeout: 5 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
-	}
-	for _, c := range change {
-		c(&o)
 	}
 	d, err := sink.Open(t.Context(), o)
 	if err != nil {
@@ -81,11 +79,16 @@ var (
 
 func (e *env) setup(t testing.TB) *sink.Store {
 	t.Helper()
-	s, err := e.Setup(t.Context(), "events", definition, 1000)
+	ready, err := sink.Of(e.Database, "events").Setup(t.Context(), definition, e.as)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return e.store(ready)
+}
+
+// store is a Store of a time series that is set up.
+func (e *env) store(ready sink.Ready) *sink.Store {
+	return sink.NewStore(ready, sink.StoreOptions{MaxCount: 1000, WriteTimeout: e.WriteTimeout(), Logger: e.Log()})
 }
 
 // claimed is a partition under a claim of ours.

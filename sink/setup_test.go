@@ -21,7 +21,7 @@ func TestSetupListsEveryDifferingSetting(t *testing.T) {
 	e := connect(t)
 	e.setup(t)
 	other := timeseries.Options{TimeField: "t", MetaField: "meta", Granularity: timeseries.Hours, ExpireAfterSeconds: 60}
-	_, err := e.Setup(t.Context(), "events", other, 1000)
+	_, err := sink.Of(e.Database, "events").Setup(t.Context(), other, sink.Settings{})
 	var mismatch *sink.MismatchError
 	if !errors.As(err, &mismatch) {
 		t.Fatalf("%v", err)
@@ -33,7 +33,7 @@ func TestSetupListsEveryDifferingSetting(t *testing.T) {
 	if diff := cmp.Diff(want, mismatch.Differences); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := e.Check(t.Context(), "events", other, 1000); !errors.As(err, &mismatch) {
+	if _, err := sink.Of(e.Database, "events").Check(t.Context(), other); !errors.As(err, &mismatch) {
 		t.Errorf("check: %v", err)
 	}
 }
@@ -44,7 +44,7 @@ func TestSetupAdvisesSettingsThatCanBeSet(t *testing.T) {
 	custom := definition
 	custom.Granularity, custom.MaxSpanSeconds, custom.RoundingSeconds = "", 7200, 7200
 	e.setup(t)
-	_, err := e.Setup(t.Context(), "events", custom, 1000)
+	_, err := sink.Of(e.Database, "events").Setup(t.Context(), custom, sink.Settings{})
 	if want := `MONGODB_GRANULARITY is not set here and "seconds" in the collection; MONGODB_BUCKET_MAX_SPAN is 2h0m0s here and not set ` +
 		`in the collection; MONGODB_BUCKET_ROUNDING is 2h0m0s here and not set in the collection; set`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want …%s…", err, want)
@@ -64,12 +64,12 @@ func TestSetupAdvisesSettingsThatCanBeSet(t *testing.T) {
 			}
 		}
 		set(60)
-		_, err := e.Setup(t.Context(), "events", definition, 1000)
+		_, err := sink.Of(e.Database, "events").Setup(t.Context(), definition, sink.Settings{})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "MONGODB_BUCKET") {
 			t.Errorf("%s: %v, want …%s…", edit, err, want)
 		}
 		set(0) // a granularity alone says all
-		if _, err := e.Setup(t.Context(), "events", definition, 1000); err != nil {
+		if _, err := sink.Of(e.Database, "events").Setup(t.Context(), definition, sink.Settings{}); err != nil {
 			t.Errorf("without %s: %v", edit, err)
 		}
 	}
@@ -77,25 +77,25 @@ func TestSetupAdvisesSettingsThatCanBeSet(t *testing.T) {
 
 func TestSetupIsIdempotentAndKeepsTheDefinition(t *testing.T) {
 	e := connect(t)
-	if _, err := e.Check(t.Context(), "events", definition, 1000); !errors.Is(err, sink.ErrNotSetUp) {
+	if _, err := sink.Of(e.Database, "events").Check(t.Context(), definition); !errors.Is(err, sink.ErrNotSetUp) {
 		t.Fatalf("before: %v", err)
 	}
 	for range 2 {
 		e.setup(t)
 	}
-	s, err := e.Check(t.Context(), "events", definition, 1000)
+	ready, err := sink.Of(e.Database, "events").Check(t.Context(), definition)
 	if err != nil {
 		t.Fatal(err)
 	}
-	have, version, err := s.Definition(t.Context())
+	have, version, err := sink.Of(e.Database, "events").Definition(t.Context())
 	want, _ := definition.Normalize()
-	if err != nil || version != 1 || have != want {
+	if err != nil || version != 1 || have != want || ready.Options != want {
 		t.Errorf("%+v, version %d, %v", have, version, err)
 	}
 	if err := e.raw.Collection("events.buckets").Indexes().DropOne(t.Context(), "meta_1_control.min.time_1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Check(t.Context(), "events", definition, 1000); !errors.Is(err, sink.ErrNotSetUp) {
+	if _, err := sink.Of(e.Database, "events").Check(t.Context(), definition); !errors.Is(err, sink.ErrNotSetUp) {
 		t.Errorf("without an index: %v", err)
 	}
 }
@@ -105,7 +105,7 @@ func TestSetupRefusesATakenName(t *testing.T) {
 	if _, err := e.raw.Collection("events").InsertOne(t.Context(), bson.D{{Key: "x", Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Setup(t.Context(), "events", definition, 1000); err == nil || !strings.Contains(err.Error(), "MONGODB_COLLECTION") {
+	if _, err := sink.Of(e.Database, "events").Setup(t.Context(), definition, sink.Settings{}); err == nil || !strings.Contains(err.Error(), "MONGODB_COLLECTION") {
 		t.Errorf("%v", err)
 	}
 }
@@ -127,7 +127,7 @@ func TestSetupMakesIndexesAndView(t *testing.T) {
 	f := newViewServer(t)
 	d := openFake(t, f.fake)
 	o := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Minutes, ExpireAfterSeconds: 100}
-	if _, err := d.Setup(t.Context(), "events", o, 1000); err != nil {
+	if _, err := sink.Of(d, "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	var indexes []string
@@ -158,7 +158,7 @@ func TestSetupMakesIndexesAndView(t *testing.T) {
 			{Key: "timeField", Value: "time"}, {Key: "metaField", Value: "meta"}, {Key: "bucketMaxSpanSeconds", Value: span},
 		}}}}
 		before := len(f.sent("collMod"))
-		if _, err := d.Setup(t.Context(), "events", o, 1000); err != nil {
+		if _, err := sink.Of(d, "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(f.sent("collMod")) - before; n != changes {
@@ -182,7 +182,7 @@ func TestViewIndexIsForTheInternalView(t *testing.T) {
 		"portable": {sink.ViewPortable, definition, false}, "none": {sink.ViewNone, definition, false}, "no meta": {sink.ViewInternal, single, false},
 	} {
 		f := newViewServer(t)
-		if _, err := openFake(t, f.fake, func(o *sink.Options) { o.View = c.view }).Setup(t.Context(), "events", c.options, 1000); err != nil {
+		if _, err := sink.Of(openFake(t, f.fake), "events").Setup(t.Context(), c.options, sink.Settings{View: c.view}); err != nil {
 			t.Fatal(err)
 		}
 		made := slices.ContainsFunc(f.sent("createIndexes"), func(command bson.Raw) bool {
@@ -214,7 +214,7 @@ func TestSetupTakesAnIndexOfAnotherName(t *testing.T) {
 			return bson.D{}
 		})
 		f.answer("listIndexes", func(bson.Raw) bson.D { return cursorOf(c.have) })
-		_, err := openFake(t, f.fake).Setup(t.Context(), "events", definition, 1000)
+		_, err := sink.Of(openFake(t, f.fake), "events").Setup(t.Context(), definition, sink.Settings{})
 		if c.fails != (err != nil) || err != nil && !strings.Contains(err.Error(), "exists with other options: drop it") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -234,16 +234,16 @@ func TestSetupGoesOnWithoutExpiry(t *testing.T) {
 	})
 	o := definition
 	o.ExpireAfterSeconds = 100
-	if _, err := openFake(t, f).Setup(t.Context(), "events", o, 1000); err != nil {
+	if _, err := sink.Of(openFake(t, f), "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
 		t.Error(err)
 	}
 	f.answer("createIndexes", failing(13, "not authorized"))
 	var refused *sink.RefusedError
-	if _, err := openFake(t, f).Setup(t.Context(), "events", o, 1000); !errors.As(err, &refused) {
+	if _, err := sink.Of(openFake(t, f), "events").Setup(t.Context(), o, sink.Settings{}); !errors.As(err, &refused) {
 		t.Errorf("without the privilege: %v", err)
 	}
 	f.answer("createIndexes", failing(85, "exists with other options"))
-	if _, err := openFake(t, f).Setup(t.Context(), "events", o, 1000); err == nil || !strings.Contains(err.Error(), "drop it") {
+	if _, err := sink.Of(openFake(t, f), "events").Setup(t.Context(), o, sink.Settings{}); err == nil || !strings.Contains(err.Error(), "drop it") {
 		t.Errorf("another index of the name: %v", err)
 	}
 }
@@ -269,13 +269,13 @@ func TestSetupBySeveralConsumersAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {
-			if _, err := e.Setup(t.Context(), "events", definition, 1000); err != nil {
+			if _, err := sink.Of(e.Database, "events").Setup(t.Context(), definition, sink.Settings{}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	if _, err := e.Check(t.Context(), "events", definition, 1000); err != nil {
+	if _, err := sink.Of(e.Database, "events").Check(t.Context(), definition); err != nil {
 		t.Error(err)
 	}
 }

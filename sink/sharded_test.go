@@ -115,7 +115,7 @@ func TestEditsNameTheShardKey(t *testing.T) {
 				return counting(len(all))(nil)
 			})
 			f.answer("delete", counting(2))
-			s := d.Select("events", "time", raw(t, bson.D{}), true)
+			s := sink.Of(d, "events").Select("time", raw(t, bson.D{}), true)
 			all, err := s.Series(t.Context(), func(int64) {})
 			if err != nil || len(all) != 2 {
 				t.Fatalf("%+v, %v", all, err)
@@ -273,11 +273,11 @@ func onCluster(t *testing.T, hello bson.D) (*cluster, *sink.Database) {
 
 func TestShardingIsRead(t *testing.T) {
 	_, none := onCluster(t, replicaSet)
-	if s, err := none.Sharding(t.Context(), "events"); err != nil || s.Router || s.Key != nil {
+	if s, err := sink.Of(none, "events").Sharding(t.Context()); err != nil || s.Router || s.Key != nil {
 		t.Errorf("a replica set: %+v, %v", s, err)
 	}
 	c, d := onCluster(t, mongos)
-	if s, err := d.Sharding(t.Context(), "events"); err != nil || !s.Router || s.Key != nil || len(s.Chunks) != 0 {
+	if s, err := sink.Of(d, "events").Sharding(t.Context()); err != nil || !s.Router || s.Key != nil || len(s.Chunks) != 0 {
 		t.Errorf("not sharded: %+v, %v", s, err)
 	}
 	for name, one := range map[string]struct {
@@ -292,7 +292,7 @@ func TestShardingIsRead(t *testing.T) {
 		"foreign":      {bson.D{{Key: "meta", Value: 1}, {Key: "control.max.time", Value: 1}, {Key: "metas", Value: 1}}, false, []string{"control.max.time", "metas"}},
 	} {
 		c.key = one.key
-		s, err := d.Sharding(t.Context(), "events")
+		s, err := sink.Of(d, "events").Sharding(t.Context())
 		if err != nil || s.Hashed() != one.hashed || !slices.Equal(s.Unnamed("time"), one.unnamed) {
 			t.Errorf("%s: %+v, %v, %v", name, s, s.Unnamed("time"), err)
 		}
@@ -314,7 +314,7 @@ func TestShardMakesTheIndexFirst(t *testing.T) {
 			c.answer(name, func(command bson.Raw) bson.D { order = append(order, nameOf(command)); return before(command) })
 		}
 		for range 2 {
-			if err := d.Shard(t.Context(), "events", hashed); err != nil {
+			if err := sink.Of(d, "events").Shard(t.Context(), hashed); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -329,10 +329,10 @@ func TestShardMakesTheIndexFirst(t *testing.T) {
 		if (kind == "hashed") != hashed || command.Lookup("key", "control.min.time").Type == 0 {
 			t.Errorf("%v", command)
 		}
-		if _, done, err := d.Shardable(t.Context(), "events", hashed); !done || err != nil {
+		if _, done, err := sink.Of(d, "events").Shardable(t.Context(), hashed); !done || err != nil {
 			t.Errorf("afterwards: %v, %v", done, err)
 		}
-		if _, _, err := d.Shardable(t.Context(), "events", !hashed); !errors.As(err, new(*sink.OtherKeyError)) {
+		if _, _, err := sink.Of(d, "events").Shardable(t.Context(), !hashed); !errors.As(err, new(*sink.OtherKeyError)) {
 			t.Errorf("by another key: %v", err)
 		}
 	}
@@ -353,7 +353,7 @@ func TestShardRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, d := onCluster(t, one.hello)
 			one.change(c)
-			err := d.Shard(t.Context(), "events", false)
+			err := sink.Of(d, "events").Shard(t.Context(), false)
 			if !errors.Is(err, one.want) || !strings.Contains(err.Error(), one.says) {
 				t.Errorf("%v", err)
 			}

@@ -62,15 +62,15 @@ func ShardKey(o timeseries.Options, byHash bool) bson.D {
 	return key
 }
 
-// Sharding asks how the buckets of a time series are sharded.
-func (d *Database) Sharding(ctx context.Context, series string) (Sharding, error) {
-	s := Sharding{Router: d.server.Sharded, Chunks: []ShardChunks{}}
+// Sharding asks how the buckets of the time series are sharded.
+func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
+	s := Sharding{Router: t.db.Server().Sharded, Chunks: []ShardChunks{}}
 	if !s.Router {
 		return s, nil
 	}
 	const doing = "asking how the collection is sharded"
-	namespace := d.o.Database + "." + series + timeseries.BucketsSuffix
-	config := d.client.Database("config")
+	namespace := t.db.Name() + "." + t.name + timeseries.BucketsSuffix
+	config := t.driver().Client().Database("config")
 	found, err := config.Collection("collections").FindOne(ctx, bson.D{
 		{Key: timeseries.FieldID, Value: namespace}, // 4.4 keeps what was dropped; 7.1 lists what is not sharded
 		{Key: "dropped", Value: bson.D{{Key: "$ne", Value: true}}}, {Key: "unsplittable", Value: bson.D{{Key: "$ne", Value: true}}},
@@ -79,7 +79,7 @@ func (d *Database) Sharding(ctx context.Context, series string) (Sharding, error
 		return s, nil
 	}
 	if err != nil {
-		return s, failure(doing, d.portError(err))
+		return s, failure(doing, t.db.Translate(err))
 	}
 	s.Key, _ = found.Lookup("key").DocumentOK()
 	of := bson.A{bson.D{{Key: "ns", Value: namespace}}}
@@ -94,7 +94,7 @@ func (d *Database) Sharding(ctx context.Context, series string) (Sharding, error
 	if err == nil {
 		err = cursor.All(ctx, &s.Chunks)
 	}
-	return s, failure(doing, d.portError(err))
+	return s, failure(doing, t.db.Translate(err))
 }
 
 // Reasons why a time series is not sharded as it was asked.
@@ -112,18 +112,18 @@ func (e *OtherKeyError) Error() string {
 	return fmt.Sprintf("it is sharded already, by %v: MongoDB changes the key of a collection by reshardCollection, from 5.0 on", e.Key)
 }
 
-// Shardable looks whether a time series can be sharded by ShardKey, and changes nothing. Done means that it is, by this key.
-func (d *Database) Shardable(ctx context.Context, series string, byHash bool) (o timeseries.Options, done bool, err error) {
-	if !d.server.Sharded {
+// Shardable looks whether the time series can be sharded by ShardKey, and changes nothing. Done means that it is, by this key.
+func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Options, done bool, err error) {
+	if !t.db.Server().Sharded {
 		return o, false, ErrNoRouter
 	}
-	if o, _, err = d.Definition(ctx, series); err != nil {
+	if o, _, err = t.Definition(ctx); err != nil {
 		return o, false, err
 	}
 	if o.MetaField == "" {
 		return o, false, ErrSingle
 	}
-	have, err := d.Sharding(ctx, series)
+	have, err := t.Sharding(ctx)
 	if err != nil {
 		return o, false, err
 	}
@@ -133,7 +133,7 @@ func (d *Database) Shardable(ctx context.Context, series string, byHash bool) (o
 		}
 		return o, false, &OtherKeyError{have.Key}
 	}
-	return o, false, d.series(series).refuseArrays(ctx)
+	return o, false, t.series().refuseArrays(ctx)
 }
 
 // equalKeys compares index keys, whose directions may be of any type of number.
@@ -162,28 +162,28 @@ func (s *series) refuseArrays(ctx context.Context) error {
 		found.Lookup(timeseries.FieldID), found.Lookup(timeseries.FieldMeta), ErrArrayMetas)
 }
 
-// Shard shards the buckets of a time series by ShardKey, through a router: it makes the index of the key, allows the database to be
+// Shard shards the buckets of the time series by ShardKey, through a router: it makes the index of the key, allows the database to be
 // sharded, and shards the collection. Repeated, it does what is missing. Consumers may run meanwhile.
-func (d *Database) Shard(ctx context.Context, series string, byHash bool) error {
-	o, done, err := d.Shardable(ctx, series, byHash)
+func (t TimeSeries) Shard(ctx context.Context, byHash bool) error {
+	o, done, err := t.Shardable(ctx, byHash)
 	if done || err != nil {
 		return err
 	}
-	s := d.series(series)
+	s := t.series()
 	s.options = o
 	key := ShardKey(o, byHash)
 	if _, err := s.buckets().Indexes().CreateOne(ctx, mongo.IndexModel{Keys: key}); err != nil {
-		return failure("making the index of the shard key", d.portError(err))
+		return failure("making the index of the shard key", t.db.Translate(err))
 	}
-	admin := d.client.Database("admin")
+	admin := t.driver().Client().Database("admin")
 	// Since 6.0 every database may be sharded.
-	if err := admin.RunCommand(ctx, bson.D{{Key: "enableSharding", Value: d.o.Database}}).Err(); err != nil {
-		if refused := (*CommandError)(nil); !errors.As(d.portError(err), &refused) || refused.Code != codeCommandNotFound {
-			return failure("allowing the database to be sharded", d.portError(err))
+	if err := admin.RunCommand(ctx, bson.D{{Key: "enableSharding", Value: t.db.Name()}}).Err(); err != nil {
+		if refused := (*CommandError)(nil); !errors.As(t.db.Translate(err), &refused) || refused.Code != codeCommandNotFound {
+			return failure("allowing the database to be sharded", t.db.Translate(err))
 		}
 	}
 	err = admin.RunCommand(ctx, bson.D{
-		{Key: "shardCollection", Value: d.o.Database + "." + s.buckets().Name()}, {Key: "key", Value: key},
+		{Key: "shardCollection", Value: t.db.Name() + "." + s.buckets().Name()}, {Key: "key", Value: key},
 	}).Err()
-	return failure("sharding the collection", d.portError(err))
+	return failure("sharding the collection", t.db.Translate(err))
 }

@@ -19,11 +19,11 @@ type Size struct {
 	Compressor string `json:"compressor,omitempty"`
 }
 
-// Size asks the server how large the buckets of a time series are; it does not look at them.
-func (d *Database) Size(ctx context.Context, series string) (Size, error) {
-	raw, err := d.db.RunCommand(ctx, bson.D{{Key: "collStats", Value: series + timeseries.BucketsSuffix}}).Raw()
+// Size asks the server how large the buckets of the time series are; it does not look at them.
+func (t TimeSeries) Size(ctx context.Context) (Size, error) {
+	raw, err := t.driver().RunCommand(ctx, bson.D{{Key: "collStats", Value: t.name + timeseries.BucketsSuffix}}).Raw()
 	if err != nil {
-		return Size{}, failure("asking for the size of "+series, d.portError(err))
+		return Size{}, failure("asking for the size of "+t.name, t.db.Translate(err))
 	}
 	number := func(key string) int64 {
 		n, _ := raw.Lookup(key).AsInt64OK()

@@ -25,13 +25,13 @@ func (s *series) createBuckets(ctx context.Context) error {
 		return err
 	}
 	engine := bson.D{{Key: "wiredTiger", Value: bson.D{{Key: "configString", Value: "block_compressor=" + BlockCompressor}}}}
-	err = s.db.CreateCollection(ctx, s.buckets().Name(), options.CreateCollection().SetStorageEngine(engine))
+	err = s.driver().CreateCollection(ctx, s.buckets().Name(), options.CreateCollection().SetStorageEngine(engine))
 	why := errors.New("it leaves the option out")
 	if err != nil {
 		refused, unknown := s.refusal("creating the collection of the buckets", err)
 		switch {
 		case LacksRight(unknown):
-			s.log.Warn("a right is missing: the first index makes the collection of the buckets, compressed as this MongoDB's default is",
+			s.db.Log().Warn("a right is missing: the first index makes the collection of the buckets, compressed as this MongoDB's default is",
 				"collection", s.namespace(), "err", unknown)
 			return nil
 		case unknown != nil:
@@ -44,7 +44,7 @@ func (s *series) createBuckets(ctx context.Context) error {
 	} else if have, err = s.existing(ctx, s.buckets().Name()); err != nil || have.engine.Type != 0 {
 		return err
 	}
-	s.log.Info("this MongoDB does not let a collection choose "+BlockCompressor+": buckets are compressed as its default is",
+	s.db.Log().Info("this MongoDB does not let a collection choose "+BlockCompressor+": buckets are compressed as its default is",
 		"collection", s.namespace(), "why", why)
 	return nil
 }

@@ -62,8 +62,8 @@ func TestSetupChoosesZstdWhereTheServerLetsIt(t *testing.T) {
 			s := newStorageServer(t)
 			c.server(s)
 			var log strings.Builder
-			d := openFake(t, s.fake, func(o *sink.Options) { o.Logger, o.View = slog.New(slog.NewTextHandler(&log, nil)), sink.ViewNone })
-			if _, err := d.Setup(t.Context(), "events", definition, 1000); err != nil {
+			d := openFake(t, s.fake, func(o *sink.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			if _, err := sink.Of(d, "events").Setup(t.Context(), definition, sink.Settings{View: sink.ViewNone}); err != nil {
 				t.Fatal(err)
 			}
 			const asked = `{"wiredTiger": {"configString": "block_compressor=zstd"}}`
@@ -84,7 +84,7 @@ func TestSetupChoosesZstdWhereTheServerLetsIt(t *testing.T) {
 func TestSetupLeavesTheStorageOfExistingBucketsAlone(t *testing.T) {
 	s := newStorageServer(t)
 	s.there = true
-	if _, err := openFake(t, s.fake).Setup(t.Context(), "events", definition, 1000); err != nil {
+	if _, err := sink.Of(openFake(t, s.fake), "events").Setup(t.Context(), definition, sink.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, command := range s.sent("create") {
@@ -100,7 +100,7 @@ func TestSetupDoesNotTakeAnOutageForARefusal(t *testing.T) {
 		s := newStorageServer(t)
 		s.create = failing(code, "not now")
 		var outage *sink.OutageError
-		if _, err := openFake(t, s.fake).Setup(t.Context(), "events", definition, 1000); !errors.As(err, &outage) {
+		if _, err := sink.Of(openFake(t, s.fake), "events").Setup(t.Context(), definition, sink.Settings{}); !errors.As(err, &outage) {
 			t.Errorf("code %d: %v", code, err)
 		}
 		if n := len(s.sent("createIndexes")); n != 0 {
@@ -130,7 +130,7 @@ func TestSizeTellsTheCompressor(t *testing.T) {
 		}}}, "snappy, zstd"},
 	} {
 		f.answer("collStats", func(bson.Raw) bson.D { return append(bson.D{{Key: "count", Value: 3}}, c.stats...) })
-		got, err := d.Size(t.Context(), "events")
+		got, err := sink.Of(d, "events").Size(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

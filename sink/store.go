@@ -2,7 +2,6 @@ package sink
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -15,64 +14,42 @@ import (
 // defaultParallel is how many bulk calls of one flush are in flight.
 const defaultParallel = 4
 
-// Ports are the collections of a time series, and how to order reads after writes.
-type Ports struct {
-	Buckets             Editable
-	Partitions, Options Collection
-	// Session begins a causally consistent session. Nil means that the server has none.
-	Session func() (Session, error)
-	// FenceShards orders what is read next after every write of a bucket executed before, on all shards. Nil means that a write of a partition
-	// document does so.
-	FenceShards func(ctx context.Context) error
-	// Clock asks for the server's time.
-	Clock func(ctx context.Context) (time.Time, error)
-}
+// DefaultStoredBytes is how much memory D of one partition takes at most.
+const DefaultStoredBytes = 64 << 20
 
-// StoreOptions describe a time series to its Store.
+// StoreOptions say how a Store works.
 type StoreOptions struct {
-	// Namespace is database and name of the buckets' collection, for messages.
-	Namespace string
-	// Collection is the normalised definition of the time series.
-	Collection timeseries.Options
 	// MaxCount is the number of measurements from which a bucket is full.
 	MaxCount int32
-	// Segments: what arrives for slow series is written into segments. HasSegments: there may be some, which are compacted in any
-	// case.
-	Segments, HasSegments bool
-	// Rollups reports that the time series has rollups: a claim begins a watermark.
-	Rollups bool
-	// WriteTimeout, Lease and StoredBytes are as in Options.
+	// WriteTimeout bounds one write from its sending to its answer. Required.
 	WriteTimeout time.Duration
-	Lease        func() bool
-	StoredBytes  int64
+	// Lease reports whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil means always.
+	Lease func() bool
+	// StoredBytes bounds the memory that D of one partition takes: more is read in several windows. Zero means DefaultStoredBytes.
+	StoredBytes int64
 	// Parallel bounds the bulk calls of one Send in flight. Zero means 4. With 1 they are made one after the other, in the calling
 	// goroutine.
 	Parallel int
 	// CallWrites bounds the writes of one bulk call. Zero means 1000.
 	CallWrites int
 	// Clock is a reading of a clock that never goes back. Nil means the system's.
-	Clock func() time.Duration
-	// BSONSize: a query can ask for a document's size.
-	BSONSize bool
-	// SetsInTextOrder: new fields of one $set are made in the order of their names' text, "10" before "9". MongoDB has
-	// ordered numeric names by number since 5.0.
-	SetsInTextOrder bool
-	Metrics         *Metrics     // Nil means that none are kept.
-	Logger          *slog.Logger // Nil means slog.Default().
+	Clock   func() time.Duration
+	Metrics *Metrics     // Nil means that none are kept.
+	Logger  *slog.Logger // Nil means slog.Default().
 }
 
 // Store is a time series whose collections exist. It is safe for concurrent use.
 type Store struct {
+	Ready
 	StoreOptions
-	ports Ports
-	// collection is the definition of now: StoreOptions has that of the beginning.
+	// collection is the definition of now: Ready has that of the beginning.
 	collection atomic.Pointer[timeseries.Options]
 	// unhinted: the index named by the hint was found missing.
 	unhinted atomic.Bool
 }
 
-// NewStore makes a Store on collections that are set up; Database.Setup does both.
-func NewStore(ports Ports, o StoreOptions) *Store {
+// NewStore makes a Store of a time series whose collections exist.
+func NewStore(of Ready, o StoreOptions) *Store {
 	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
 	o.CallWrites = cmp.Or(o.CallWrites, maxCallWrites)
 	if o.Clock == nil {
@@ -84,8 +61,8 @@ func NewStore(ports Ports, o StoreOptions) *Store {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	s := &Store{StoreOptions: o, ports: ports}
-	s.SetCollection(o.Collection)
+	s := &Store{Ready: of, StoreOptions: o}
+	s.SetCollection(of.Options)
 	return s
 }
 

@@ -56,7 +56,7 @@ func shrink(set *timeseries.PositionSet, bytes int64) {
 // of the notes of what was deleted. See notes for why in this order.
 func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(element []byte) (int, error)) error {
 	const doing = "reading the stored positions"
-	err := p.find(ctx, p.store.ports.Buckets, Query{
+	err := p.find(ctx, p.store.Ports.Buckets, Query{
 		Filter:     listing(p.source, first, last),
 		Projection: document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
 		Batch:      storedBatch,
@@ -64,7 +64,7 @@ func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(
 	if err != nil {
 		return failure(doing, err)
 	}
-	return failure(doing, p.find(ctx, p.store.ports.Options, noteQuery(notedDeleted, p.source, first, last), func(d bson.Raw) error {
+	return failure(doing, p.find(ctx, p.store.Ports.Options, noteQuery(notedDeleted, p.source, first, last), func(d bson.Raw) error {
 		if err := readOffsets(d, use); err != nil {
 			return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
 				"the note %v beside %s is damaged: %v; it is not known which records it lists as deleted. Delete the note: the records "+

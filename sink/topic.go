@@ -24,7 +24,7 @@ func (p *Partition) FirstPartitions(ctx context.Context, now int32) (int32, erro
 	}
 	writing, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
-	noted, err := changed(p.store.ports.Options.Insert(writing, []bson.Raw{document(bson.D{
+	noted, err := changed(p.store.Ports.Options.Insert(writing, []bson.Raw{document(bson.D{
 		{Key: "_id", Value: p.topic}, {Key: "topicId", Value: uuid(p.source.TopicID)}, {Key: "partitions", Value: now},
 	})}))
 	switch {
@@ -41,7 +41,7 @@ func (p *Partition) FirstPartitions(ctx context.Context, now int32) (int32, erro
 
 // readTopic reads the topic's document. Nil means that there is none.
 func (p *Partition) readTopic(ctx context.Context) (bson.Raw, error) {
-	return first(ctx, p.store.ports.Options, Query{Filter: withID(p.topic)})
+	return first(ctx, p.store.Ports.Options, Query{Filter: withID(p.topic)})
 }
 
 // partitionsIn is what the topic's document says, if it is about this topic.

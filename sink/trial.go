@@ -32,25 +32,25 @@ type Trial struct {
 	Slowest time.Duration
 }
 
-// Trial tries the rights that a consumer needs on a time series, by operations that change nothing: they find nothing, or MongoDB
+// Trial tries the rights that a consumer needs on the time series, by operations that change nothing: they find nothing, or MongoDB
 // refuses them for what they are once it has looked at the rights. The options are those of a time series that is not set up yet.
 // The error tells that it is not known now.
 //
 // Without a login there are no rights to try but to read: such a server lets everybody do everything, or nothing at all. So the
 // imitations of MongoDB that have no logins are spared operations that they would carry out.
-func (d *Database) Trial(ctx context.Context, name string, o timeseries.Options) (Trial, error) {
+func (t TimeSeries) Trial(ctx context.Context, o timeseries.Options, as Settings) (Trial, error) {
 	o, err := o.Normalize()
 	if err != nil {
 		return Trial{}, err
 	}
-	t := &trial{series: d.series(name), own: withID("trial/" + rand.Text())}
-	t.options = o
-	t.collections(ctx)
-	t.reading(ctx)
-	t.writing(ctx)
-	t.indexing(ctx)
-	t.viewing(ctx)
-	return t.Trial, t.err
+	try := &trial{series: t.series(), own: withID("trial/" + rand.Text())}
+	try.options, try.settings = o, as.withDefaults()
+	try.collections(ctx)
+	try.reading(ctx)
+	try.writing(ctx)
+	try.indexing(ctx)
+	try.viewing(ctx)
+	return try.Trial, try.err
 }
 
 // trial is a Trial under way. After an error it tries nothing more.
@@ -77,10 +77,10 @@ func (t *trial) has(ctx context.Context, refused bool, operation func(context.Co
 	if t.err != nil {
 		return false
 	}
-	limited, cancel := context.WithTimeout(ctx, t.o.WriteTimeout)
+	limited, cancel := context.WithTimeout(ctx, t.db.WriteTimeout())
 	defer cancel()
 	begin := time.Now()
-	err := t.portError(operation(limited))
+	err := t.db.Translate(operation(limited))
 	t.Tried++
 	t.Slowest = max(t.Slowest, time.Since(begin))
 	answered := (*CommandError)(nil)
@@ -90,7 +90,7 @@ func (t *trial) has(ctx context.Context, refused bool, operation func(context.Co
 	case refused && errors.As(err, &answered) && !passes(answered.Code):
 		return true
 	}
-	t.err = failure("trying the user's rights", within(t.o.WriteTimeout, err))
+	t.err = failure("trying the user's rights", within(t.db.WriteTimeout(), err))
 	return false
 }
 
@@ -113,16 +113,16 @@ func (t *trial) lacks(r Right) {
 // command is an operation that is a command.
 func (t *trial) command(name, collection string, fields ...bson.E) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return t.db.RunCommand(ctx, append(bson.D{{Key: name, Value: collection}}, fields...)).Err()
+		return t.driver().RunCommand(ctx, append(bson.D{{Key: name, Value: collection}}, fields...)).Err()
 	}
 }
 
 // collections looks which collections there are, and whether a user has logged in.
 func (t *trial) collections(ctx context.Context) {
 	list := t.right("listCollections", roleRead, "", "looking which collections there are")
-	list.Namespace = t.o.Database
+	list.Namespace = t.db.Name()
 	t.needs(ctx, list, false, func(ctx context.Context) (err error) {
-		t.there, err = t.db.ListCollectionNames(ctx, bson.D{})
+		t.there, err = t.driver().ListCollectionNames(ctx, bson.D{})
 		return err
 	})
 	var status struct {
@@ -132,7 +132,7 @@ func (t *trial) collections(ctx context.Context) {
 		} `bson:"authInfo"`
 	}
 	ask := bson.D{{Key: "connectionStatus", Value: 1}, {Key: "showPrivileges", Value: true}}
-	err := t.client.Database("admin").RunCommand(ctx, ask).Decode(&status)
+	err := t.driver().Client().Database("admin").RunCommand(ctx, ask).Decode(&status)
 	t.login, t.granted = err == nil && len(status.Login.Users) > 0, status.Login.Privileges
 }
 
@@ -150,7 +150,7 @@ type granted struct {
 func (t *trial) mayDrop(ctx context.Context) bool {
 	const action = "dropCollection"
 	listed := func(g granted) bool {
-		return g.Resource.DB == t.o.Database && g.Resource.Collection == t.name && slices.Contains(g.Actions, action)
+		return g.Resource.DB == t.db.Name() && g.Resource.Collection == t.name && slices.Contains(g.Actions, action)
 	}
 	return slices.ContainsFunc(t.granted, listed) || t.has(ctx, true, t.command("drop", "waterwheel.trial-"+rand.Text()[:8]))
 }
@@ -177,8 +177,8 @@ func (t *trial) reading(ctx context.Context) {
 		t.err = err
 		return
 	}
-	t.begins = !t.segments && t.o.Segments == SegmentsOn
-	if !t.segments && t.o.Segments == SegmentsAuto && t.o.View != ViewNone && buckets {
+	t.begins = !t.segments && t.settings.Segments == SegmentsOn
+	if !t.segments && t.settings.Segments == SegmentsAuto && t.settings.View != ViewNone && buckets {
 		why, err := t.hasBegun(ctx)
 		t.begins, t.err = why == nil, err
 	}
@@ -281,11 +281,11 @@ func (t *trial) viewing(ctx context.Context) {
 	view := []bson.E{{Key: "viewOn", Value: t.buckets().Name()}, {Key: "pipeline", Value: unknown}}
 	create := t.command("create", t.name, view...)
 	switch {
-	case t.o.View == ViewNone && t.isView(have) && t.kindOf(have) != ViewForeign:
+	case t.settings.View == ViewNone && t.isView(have) && t.kindOf(have) != ViewForeign:
 		if !t.mayDrop(ctx) {
 			t.lacks(t.right("dropCollection", roleReadWrite, "", "dropping the view, as MONGODB_VIEW=none asks"))
 		}
-	case t.o.View == ViewNone:
+	case t.settings.View == ViewNone:
 	case have.kind == "":
 		r := t.right("createCollection", roleReadWrite, "", "creating the view of the measurements")
 		r.Instead = "or set MONGODB_VIEW=none"
@@ -300,7 +300,7 @@ func (t *trial) viewing(ctx context.Context) {
 // viewIsDue reports whether the next start changes the view.
 func (t *trial) viewIsDue(have existing) bool {
 	kind := t.kindOf(have)
-	if t.o.View != ViewAuto && t.o.View != kind || kind == ViewForeign {
+	if t.settings.View != ViewAuto && t.settings.View != kind || kind == ViewForeign {
 		return true
 	}
 	wide := t.widest(have)

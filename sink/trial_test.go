@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"waterwheel/sink"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -19,7 +20,7 @@ func TestTrialLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trial, err := e.Trial(t.Context(), "events", definition)
+		trial, err := sink.Of(e.Database, "events").Trial(t.Context(), definition, sink.Settings{})
 		if err != nil || trial.Tried == 0 || len(trial.Missing) > 0 {
 			t.Errorf("set up: %v: %+v, %v", ready, trial, err)
 		}

@@ -31,7 +31,7 @@ func (d *Database) bulkError(err error) error {
 	if outOfTime(err) && !d.splits.Load() {
 		return &NotSentError{fmt.Errorf("%w: %w", bucketer.ErrNoTurn, d.reached(err))}
 	}
-	return d.portError(err)
+	return d.Translate(err)
 }
 
 // commandRoom is how many bytes a command may have beside its writes: session, cluster time, names.

@@ -46,7 +46,7 @@ func onBuckets(t *testing.T, hello bson.D) (*fake, sink.Collection) {
 	}
 	t.Cleanup(func() { d.Close(t.Context()) })
 	f.answer("insert", counting(1))
-	buckets := sink.BucketsOf(d, "events")
+	buckets := d.Collection("events.buckets")
 	if _, err := buckets.Insert(t.Context(), documentsOf(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestCallsWithoutATurnAreNotSent(t *testing.T) {
 	var now atomic.Int64
 	calls := 0
 	buckets := &slowInserts{took: func() { calls++; now.Add(int64(400 * time.Millisecond)) }}
-	store := sink.NewStore(sink.Ports{Buckets: buckets}, sink.StoreOptions{
+	store := sink.NewStore(sink.Ready{Ports: sink.Ports{Buckets: buckets}}, sink.StoreOptions{
 		WriteTimeout: time.Second, Parallel: 1, CallWrites: 1, Clock: func() time.Duration { return time.Duration(now.Load()) },
 	})
 	p := sink.HoldingPartition(store)

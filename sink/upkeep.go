@@ -86,11 +86,11 @@ func (s *series) SetExpiry(ctx context.Context, seconds int32) error {
 	case !found:
 		return s.createExpiry(ctx, seconds)
 	case seconds == 0:
-		return failure(doing, s.portError(s.buckets().Indexes().DropOne(ctx, name)))
+		return failure(doing, s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)))
 	}
 	err = s.modifyExpiry(ctx, name, int64(seconds))
 	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
-		if err = s.portError(s.buckets().Indexes().DropOne(ctx, name)); err == nil {
+		if err = s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)); err == nil {
 			return s.createExpiry(ctx, seconds)
 		}
 	}
@@ -161,7 +161,7 @@ func (s *series) modifyExpiry(ctx context.Context, index string, seconds int64) 
 // modify sends a collMod, which no election undoes once it is acknowledged.
 func (s *series) modify(ctx context.Context, name string, what ...bson.E) error {
 	command := append(bson.D{{Key: "collMod", Value: name}}, what...)
-	return s.portError(s.db.RunCommand(ctx, append(command, bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})).Err())
+	return s.db.Translate(s.driver().RunCommand(ctx, append(command, bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})).Err())
 }
 
 // expiryOfNoIndex is what a collMod changes that only tries its right: no index has the name.

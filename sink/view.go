@@ -31,7 +31,7 @@ type existing struct {
 	engine   bson.RawValue // storageEngine: what the collection was made with; absent: nothing of its own
 }
 
-func (d *Database) existing(ctx context.Context, name string) (existing, error) {
+func (t TimeSeries) existing(ctx context.Context, name string) (existing, error) {
 	var found []struct {
 		Name    string `bson:"name"`
 		Type    string `bson:"type"`
@@ -41,7 +41,7 @@ func (d *Database) existing(ctx context.Context, name string) (existing, error) 
 			Engine   bson.RawValue `bson:"storageEngine"`
 		} `bson:"options"`
 	}
-	cursor, err := d.db.ListCollections(ctx, bson.D{{Key: "name", Value: name}})
+	cursor, err := t.driver().ListCollections(ctx, bson.D{{Key: "name", Value: name}})
 	if err == nil {
 		err = cursor.All(ctx, &found)
 	}
@@ -50,7 +50,7 @@ func (d *Database) existing(ctx context.Context, name string) (existing, error) 
 			return existing{kind: cmp.Or(c.Type, "collection"), viewOn: c.Options.ViewOn, pipeline: c.Options.Pipeline, engine: c.Options.Engine}, nil
 		}
 	}
-	return existing{}, failure("listing collections", d.portError(err))
+	return existing{}, failure("listing collections", t.db.Translate(err))
 }
 
 // isView reports whether it is a view of the buckets.
@@ -109,8 +109,8 @@ func (s *series) arrangeView(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.shown, s.blind = s.showsSegments(have) && s.o.View != ViewNone, s.isBlind(have)
-	if s.o.View == ViewNone {
+	s.shown, s.blind = s.showsSegments(have) && s.settings.View != ViewNone, s.isBlind(have)
+	if s.settings.View == ViewNone {
 		return s.dropView(ctx, have)
 	}
 	kind, why, err := s.chooseView(ctx, have)
@@ -125,10 +125,10 @@ func (s *series) arrangeView(ctx context.Context) error {
 		return nil
 	}
 	s.shown = false
-	if s.o.View != ViewAuto {
-		return fmt.Errorf("MONGODB_VIEW=%s: %w; set MONGODB_VIEW=auto for the view that this MongoDB can have, or none", s.o.View, why)
+	if s.settings.View != ViewAuto {
+		return fmt.Errorf("MONGODB_VIEW=%s: %w; set MONGODB_VIEW=auto for the view that this MongoDB can have, or none", s.settings.View, why)
 	}
-	s.log.Info("there is no view of the measurements: "+strings.ReplaceAll(why.Error(), "\n", "; "), "collection", s.namespace())
+	s.db.Log().Info("there is no view of the measurements: "+strings.ReplaceAll(why.Error(), "\n", "; "), "collection", s.namespace())
 	if s.isBlind(have) {
 		return s.dropOurs(ctx, "it does not show segments rightly")
 	}
@@ -145,10 +145,10 @@ func (s *series) arrangeOptionalView(ctx context.Context) error {
 	switch {
 	case !LacksRight(err):
 		return err
-	case s.o.View != ViewAuto && s.o.View != ViewNone:
-		return fmt.Errorf("MONGODB_VIEW=%s: %w; %s", s.o.View, err, viewRights)
+	case s.settings.View != ViewAuto && s.settings.View != ViewNone:
+		return fmt.Errorf("MONGODB_VIEW=%s: %w; %s", s.settings.View, err, viewRights)
 	}
-	s.log.Warn("the view of the measurements is left as it is: a right is missing", "collection", s.namespace(), "err", err, "way_out", viewRights)
+	s.db.Log().Warn("the view of the measurements is left as it is: a right is missing", "collection", s.namespace(), "err", err, "way_out", viewRights)
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (s *series) dropView(ctx context.Context, have existing) error {
 		return nil
 	}
 	if kind := s.kindOf(have); kind == ViewForeign {
-		s.log.Info("MONGODB_VIEW=none leaves the view alone: its pipeline is not one of ours", "collection", s.namespace())
+		s.db.Log().Info("MONGODB_VIEW=none leaves the view alone: its pipeline is not one of ours", "collection", s.namespace())
 		return nil
 	}
 	return s.dropOurs(ctx, "MONGODB_VIEW=none")
@@ -170,11 +170,11 @@ func (s *series) isBlind(e existing) bool {
 }
 
 func (s *series) dropOurs(ctx context.Context, why string) error {
-	if err := s.db.Collection(s.name).Drop(ctx); err != nil {
-		return failure("dropping the view", s.portError(err))
+	if err := s.driver().Collection(s.name).Drop(ctx); err != nil {
+		return failure("dropping the view", s.db.Translate(err))
 	}
 	s.blind = false
-	s.log.Info("dropped the view of the measurements: "+why, "collection", s.namespace())
+	s.db.Log().Info("dropped the view of the measurements: "+why, "collection", s.namespace())
 	return nil
 }
 
@@ -201,8 +201,8 @@ func (s *series) chooseView(ctx context.Context, have existing) (ViewKind, error
 // from one start to the next because a probe happened to fail once.
 func (s *series) candidates(have existing) []ViewKind {
 	switch {
-	case s.o.View != ViewAuto:
-		return []ViewKind{s.o.View}
+	case s.settings.View != ViewAuto:
+		return []ViewKind{s.settings.View}
 	case s.isView(have) && s.kindOf(have) == ViewPortable:
 		return []ViewKind{ViewPortable, ViewInternal}
 	}
@@ -234,7 +234,7 @@ func (s *series) widest(have existing) *series {
 
 // createView makes the view. False means that the name is taken.
 func (s *series) createView(ctx context.Context, pipeline bson.A) (bool, error) {
-	err := s.portError(s.db.CreateView(ctx, s.name, s.buckets().Name(), pipeline))
+	err := s.db.Translate(s.driver().CreateView(ctx, s.name, s.buckets().Name(), pipeline))
 	refused := (*CommandError)(nil)
 	if errors.As(err, &refused) && refused.Code == codeNamespaceExists {
 		return false, nil
@@ -270,7 +270,7 @@ func (s *series) replaceView(ctx context.Context, pipeline bson.A, unchanged err
 			return orElse(unchanged, err)
 		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), s.o.WriteTimeout) // an interruption leaves no gap
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), s.db.WriteTimeout()) // an interruption leaves no gap
 		defer cancel()
 	}
 	return unchanged

@@ -203,19 +203,19 @@ func (s *viewServer) setup(kind sink.ViewKind) (string, error) {
 	return said, err
 }
 
-func (s *viewServer) setupSegments(kind sink.ViewKind, segments sink.Segments) (*sink.Store, string, error) {
+func (s *viewServer) setupSegments(kind sink.ViewKind, segments sink.Segments) (sink.Ready, string, error) {
 	s.t.Helper()
 	var log strings.Builder
 	d, err := sink.Open(s.t.Context(), sink.Options{
 		URI: "mongodb://" + s.Addr().String() + "/db?directConnection=true", Database: "db", WriteTimeout: time.Second,
-		View: kind, Segments: segments, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer d.Close(s.t.Context())
-	store, err := d.Setup(s.t.Context(), "events", definition, 1000)
-	return store, log.String(), err
+	ready, err := sink.Of(d, "events").Setup(s.t.Context(), definition, sink.Settings{View: kind, Segments: segments})
+	return ready, log.String(), err
 }
 
 const internal, portable = "$_internalUnpackBucket", "$replaceWith"
@@ -394,8 +394,7 @@ func TestViewSaysWhichAndWhy(t *testing.T) {
 		if _, err := s.setup(c.made); err != nil {
 			t.Fatal(err)
 		}
-		d := openFake(t, s.fake, func(o *sink.Options) { o.View = c.ask })
-		got, err := d.View(t.Context(), "events")
+		got, err := sink.Of(openFake(t, s.fake), "events").View(t.Context(), c.ask)
 		if err != nil || got.Kind != c.kind || !strings.Contains(got.Why, c.why) {
 			t.Errorf("made as %s, looked at with %s: %+v, %v; want %s, %q", c.made, c.ask, got, err, c.kind, c.why)
 		}

@@ -62,13 +62,13 @@ func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind
 		bson.D{{Key: "$unwind", Value: "$" + field}},
 		bson.D{{Key: "$replaceRoot", Value: bson.D{{Key: "newRoot", Value: "$" + field}}}},
 	}
-	scratch := s.db.Collection(s.name + timeseries.OptionsSuffix)
+	scratch := s.driver().Collection(s.name + timeseries.OptionsSuffix)
 	pipeline := slices.Concat(in, unpackingStages(kind, s.options))
 	if s.segments {
 		pipeline = unionPipeline(kind, s.options, scratch.Name(), in)
 	}
 	if have.kind != "view" {
-		if all, err := s.throughView(ctx, scratch.Name(), pipeline); !LacksRight(s.portError(err)) {
+		if all, err := s.throughView(ctx, scratch.Name(), pipeline); !LacksRight(s.db.Translate(err)) {
 			return all, err
 		} // a server that knows rights has views: whether the user may make one, shows when it is made
 	}
@@ -77,7 +77,7 @@ func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind
 
 // refusal sorts an error out: it tells something of the server, or nothing. A missing right tells nothing of the server.
 func (s *series) refusal(doing string, err error) (refusal, unknown error) {
-	err = s.portError(err)
+	err = s.db.Translate(err)
 	if refused := (*CommandError)(nil); errors.As(err, &refused) && !passes(refused.Code) && refused.Code != codeUnauthorized {
 		return refused, nil
 	}
@@ -87,11 +87,11 @@ func (s *series) refusal(doing string, err error) (refusal, unknown error) {
 // throughView reads all documents of a view that is made for it and dropped again. What may not be dropped is not made: the right to
 // drop is tried first.
 func (s *series) throughView(ctx context.Context, on string, pipeline bson.A) ([]bson.Raw, error) {
-	view := s.db.Collection("waterwheel.probe-" + rand.Text()[:8]) // short: the names of a time series may be as long as MongoDB allows
+	view := s.driver().Collection("waterwheel.probe-" + rand.Text()[:8]) // short: the names of a time series may be as long as MongoDB allows
 	if err := view.Drop(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.db.CreateView(ctx, view.Name(), on, pipeline); err != nil {
+	if err := s.driver().CreateView(ctx, view.Name(), on, pipeline); err != nil {
 		return nil, err
 	}
 	defer func() { _ = view.Drop(context.WithoutCancel(ctx)) }() // some servers make a collection of it

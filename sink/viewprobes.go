@@ -28,7 +28,7 @@ func (s *series) probes(ctx context.Context) ([]probe, error) {
 	if !s.segments {
 		return []probe{{}}, nil
 	}
-	now, err := s.Clock(ctx)
+	now, err := s.db.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}

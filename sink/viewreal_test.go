@@ -16,8 +16,9 @@ import (
 // viewed is a server with a view of a kind, and random buckets; the test is skipped where the server has no such view.
 func viewed(t *testing.T, kind sink.ViewKind, buckets int) (*env, []bson.Raw) {
 	t.Helper()
-	e := connect(t, func(o *sink.Options) { o.View = kind })
-	if _, err := e.Setup(t.Context(), "events", definition, 1000); err != nil {
+	e := connect(t)
+	e.as.View = kind
+	if _, err := sink.Of(e.Database, "events").Setup(t.Context(), definition, e.as); err != nil {
 		t.Skipf("the server at E2E_MONGODB_URI has no view of kind %s: %v", kind, err)
 	}
 	seed := rand.Uint64()
@@ -75,7 +76,7 @@ func TestViewsShowTheMeasurements(t *testing.T) {
 					t.Errorf("the view lacks %v", bson.Raw(m))
 				}
 			}
-			if state, err := e.View(t.Context(), "events"); err != nil || state.Kind != kind {
+			if state, err := sink.Of(e.Database, "events").View(t.Context(), kind); err != nil || state.Kind != kind {
 				t.Errorf("it is said to be %+v, %v", state, err)
 			}
 		})
@@ -87,9 +88,9 @@ func TestViewsShowTheMeasurements(t *testing.T) {
 func TestViewsShowSegments(t *testing.T) {
 	for _, kind := range []sink.ViewKind{sink.ViewInternal, sink.ViewPortable} {
 		t.Run(string(kind), func(t *testing.T) {
-			e := connect(t, func(o *sink.Options) { o.View, o.Segments = kind, sink.SegmentsAuto })
-			store, err := e.Setup(t.Context(), "events", definition, 1000)
-			if err != nil || !store.Segments {
+			e := connect(t)
+			ready, err := sink.Of(e.Database, "events").Setup(t.Context(), definition, sink.Settings{View: kind, Segments: sink.SegmentsAuto})
+			if err != nil || !ready.Segments {
 				t.Skipf("the server at E2E_MONGODB_URI has no view of kind %s that shows segments: %v", kind, err)
 			}
 			seed := rand.Uint64()
@@ -224,7 +225,7 @@ func TestViewFindsTheNewestBucketByItsIndex(t *testing.T) {
 	if _, err := e.raw.Collection("events.buckets").InsertMany(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.CreateMetaIndex(t.Context(), "events", "meta.sensor"); err != nil { // it is not taken for what it does not serve
+	if _, _, err := sink.Of(e.Database, "events").CreateMetaIndex(t.Context(), "meta.sensor"); err != nil { // it is not taken for what it does not serve
 		t.Fatal(err)
 	}
 	of, last := bson.E{Key: "meta", Value: "long"}, bson.E{Key: "time", Value: bson.D{{Key: "$gte", Value: bson.DateTime(end - hour)}}}
@@ -281,8 +282,8 @@ func TestCheckRefusesAForeignName(t *testing.T) {
 	if err := e.raw.CreateCollection(t.Context(), "events"); err != nil {
 		t.Fatal(err)
 	}
-	_, checked := e.Check(t.Context(), "events", definition, 1000)
-	_, failed := e.Setup(t.Context(), "events", definition, 1000)
+	_, checked := sink.Of(e.Database, "events").Check(t.Context(), definition)
+	_, failed := sink.Of(e.Database, "events").Setup(t.Context(), definition, sink.Settings{})
 	if checked == nil || failed == nil || checked.Error() != failed.Error() {
 		t.Errorf("a check says %v, a start %v", checked, failed)
 	}

@@ -13,16 +13,17 @@ type ViewState struct {
 	Why  string   `json:"why"`  // one clause, for people
 }
 
-// View tells which view of its measurements a time series has, and why that one. It only reads. ErrNotSetUp: there is no
-// such time series.
-func (d *Database) View(ctx context.Context, name string) (ViewState, error) {
-	s := d.series(name)
+// View tells which view of its measurements the time series has, and why that one; asked is the kind that the settings ask for. It
+// only reads. ErrNotSetUp: there is no such time series.
+func (t TimeSeries) View(ctx context.Context, asked ViewKind) (ViewState, error) {
+	s := t.series()
+	s.settings.View = asked
 	definition, err := readDefinition(ctx, s.ports.Options)
 	if err != nil {
 		return ViewState{}, err
 	}
 	s.options, s.segments = definition.Options, definition.Segments
-	have, err := s.existing(ctx, name)
+	have, err := s.existing(ctx, s.name)
 	if err != nil {
 		return ViewState{}, err
 	}
@@ -41,7 +42,7 @@ func (s *series) whyView(ctx context.Context, kind ViewKind) (string, error) {
 	switch {
 	case kind == ViewForeign:
 		return "its pipeline is not one of this version: the next start replaces it, unless MONGODB_VIEW=none", nil
-	case kind == ViewNone && s.o.View == ViewNone:
+	case kind == ViewNone && s.settings.View == ViewNone:
 		return "MONGODB_VIEW=none", nil
 	}
 	refused, err := s.refusesStages(ctx, ViewInternal)
@@ -54,7 +55,7 @@ func (s *series) whyView(ctx context.Context, kind ViewKind) (string, error) {
 		return "MongoDB's own stage, which this server runs: filters on time and meta read only the buckets they need", nil
 	case kind == ViewPortable && refused != nil:
 		return fmt.Sprintf("documented stages, since this MongoDB does not run its own: %v", refused), nil
-	case kind == ViewPortable && s.o.View == ViewPortable:
+	case kind == ViewPortable && s.settings.View == ViewPortable:
 		return "documented stages, as MONGODB_VIEW=portable asks: every filter reads all buckets", nil
 	case kind == ViewPortable:
 		return "documented stages, as it was made, and it works: MONGODB_VIEW=internal would replace it", nil
@@ -78,8 +79,8 @@ func (s *series) refusesStages(ctx context.Context, kind ViewKind) (refusal, unk
 // MendView makes a view that knows nothing of segments one that shows them, where there may be some, and reports whether it did. A
 // consumer of a former version does not start where there are segments; one that had read the definition before they began may
 // still have made the view as it was.
-func (d *Database) MendView(ctx context.Context, name string) (bool, error) {
-	s := d.series(name)
+func (t TimeSeries) MendView(ctx context.Context) (bool, error) {
+	s := t.series()
 	mended := false
 	for {
 		definition, err := readDefinition(ctx, s.ports.Options)
@@ -90,7 +91,7 @@ func (d *Database) MendView(ctx context.Context, name string) (bool, error) {
 			return mended, nil
 		}
 		s.options, s.segments = definition.Options, definition.Segments
-		have, err := s.existing(ctx, name)
+		have, err := s.existing(ctx, s.name)
 		if err != nil {
 			return mended, err
 		}

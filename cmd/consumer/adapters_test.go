@@ -165,9 +165,8 @@ func steadyState(t *testing.T, reopen bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := sink.NewStore(sink.Ports{
-		Buckets: collection("buckets"), Partitions: collection("partitions"), Options: collection("options"),
-	}, sink.StoreOptions{Namespace: "db.events.buckets", Collection: options, MaxCount: 1000, WriteTimeout: 10 * time.Second})
+	ports := sink.Ports{Buckets: collection("buckets"), Partitions: collection("partitions"), Options: collection("options")}
+	store := sink.NewStore(sink.Ready{Ports: ports, Namespace: "db.events.buckets", Options: options}, sink.StoreOptions{MaxCount: 1000, WriteTimeout: 10 * time.Second})
 	consumer := steadyConsumer(t, store, options, reopen)
 
 	assignment := []pipeline.Assignment{{Partition: record.Partition{Topic: "events"}, Assigned: pipeline.Assigned{TopicID: [16]byte{1}}}}

@@ -184,13 +184,13 @@ func (p *process) work(ctx, closing context.Context) error {
 
 // collectionWatch follows the options of a topic's collection.
 func (p *process) collectionWatch(n *connect.Connections, consumer *pipeline.Consumer, topic string) collectionWatch {
-	name := p.config.SeriesFor(topic)
+	series := sink.Of(n.Database, p.config.SeriesFor(topic))
 	return collectionWatch{
 		store: n.Store(topic), log: p.log,
-		covers:  func(ctx context.Context, o timeseries.Options) (bool, error) { return n.Database.Covers(ctx, name, o) },
+		covers:  series.Covers,
 		apply:   func(o timeseries.Options) { consumer.SetCollection(topic, o) },
 		compact: func() { consumer.AskCompaction(topic) },
-		mend:    func(ctx context.Context) (bool, error) { return n.Database.MendView(ctx, name) },
+		mend:    series.MendView,
 	}
 }
 
@@ -260,7 +260,7 @@ func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.O
 		panic("waterwheel: options that connect has checked: " + err.Error())
 	}
 	store, grace := n.Store(of.Topic), connect.Grace(c)
-	buckets := connect.Bucketing(c, store.Collection, store.SetsInTextOrder)
+	buckets := connect.Bucketing(c, store.Options, store.SetsInTextOrder)
 	if store.Segments {
 		buckets.DenseFrom, buckets.SegmentRows = pipeline.DefaultDenseFrom, c.Flush.SegmentRows
 		for _, path := range c.MongoDB.MetaIndexes {

@@ -32,7 +32,7 @@ type collectionWatch struct {
 func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	last, warned := c.store.Collection, timeseries.Options{}
+	last, warned := c.store.Options, timeseries.Options{}
 	asked, _ := c.store.CompactionAsked(ctx) // else a wish of former times is followed once more
 	for {
 		select {

@@ -74,10 +74,12 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 	ctx := t.Context()
 	database, _ := scratch(t)
 	settings := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Seconds}
-	store, err := database.Setup(ctx, "events", settings, 1000)
+	series := sink.Of(database, "events")
+	ready, err := series.Setup(ctx, settings, sink.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	store := sink.NewStore(ready, sink.StoreOptions{MaxCount: 1000, WriteTimeout: database.WriteTimeout()})
 
 	changes := make(chan timeseries.Options)
 	watching, stop := context.WithCancel(ctx)
@@ -85,9 +87,9 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 	var covered atomic.Bool
 	watch := collectionWatch{
 		store: store, apply: func(o timeseries.Options) { changes <- o }, log: slog.New(slog.DiscardHandler),
-		mend: func(ctx context.Context) (bool, error) { return database.MendView(ctx, "events") },
+		mend: series.MendView,
 		covers: func(ctx context.Context, o timeseries.Options) (bool, error) {
-			if covers, err := database.Covers(ctx, "events", o); err != nil || !covers {
+			if covers, err := series.Covers(ctx, o); err != nil || !covers {
 				return false, err
 			}
 			return covered.Swap(true), nil // as if the first look came too early
@@ -97,7 +99,7 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 		defer close(ended)
 		watch.run(watching, time.Millisecond)
 	}()
-	if _, _, err := database.SetBucketing(ctx, "events", timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
+	if _, _, err := series.SetBucketing(ctx, timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
 		t.Fatal(err)
 	}
 	if o := <-changes; o.Granularity != timeseries.Minutes || o.Span() != 24*time.Hour.Milliseconds() {
@@ -109,15 +111,15 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 		t.Error("the options were followed without a look at expiry and view")
 	}
 
-	again, err := database.Setup(ctx, "events", settings, 1000)
+	again, err := series.Setup(ctx, settings, sink.Settings{})
 	if err != nil {
 		t.Fatalf("starting again with the old settings: %v", err)
 	}
-	if again.Collection.Granularity != timeseries.Minutes {
-		t.Errorf("started again with %+v", again.Collection)
+	if again.Options.Granularity != timeseries.Minutes {
+		t.Errorf("started again with %+v", again.Options)
 	}
 	settings.Granularity = timeseries.Hours
-	if _, err := database.Setup(ctx, "events", settings, 1000); err == nil {
+	if _, err := series.Setup(ctx, settings, sink.Settings{}); err == nil {
 		t.Error("settings above the collection's were taken: nobody raised its granularity")
 	}
 }
@@ -127,10 +129,11 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 func TestWishesForACompactionAreFollowed(t *testing.T) {
 	ctx := t.Context()
 	database, raw := scratch(t)
-	store, err := database.Setup(ctx, "events", timeseries.Options{TimeField: "time", MetaField: "meta"}, 1000)
+	ready, err := sink.Of(database, "events").Setup(ctx, timeseries.Options{TimeField: "time", MetaField: "meta"}, sink.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	store := sink.NewStore(ready, sink.StoreOptions{MaxCount: 1000, WriteTimeout: database.WriteTimeout()})
 	ask := func(at time.Time) {
 		t.Helper()
 		update := bson.D{{Key: "$set", Value: bson.D{{Key: "compact", Value: bson.NewDateTimeFromTime(at)}}}}

@@ -32,8 +32,8 @@ type Options struct {
 	// Letters are the settings of dead letters. Nil means that there are none.
 	Letters *dlq.Options
 
-	// MetaIndexes are the paths of META_INDEXES.
-	MetaIndexes []string
+	// Settings say how time series are set up.
+	Settings sink.Settings
 	// Filter is a filter on measurements whose cost is of interest. Nil means none.
 	Filter bson.Raw
 

@@ -17,10 +17,10 @@ import (
 
 // indexes says which indexes META_INDEXES asks for and which it does not any more, and how the filter is served.
 func (l *look) indexes(ctx context.Context, subject string, topic Topic) {
-	if len(l.MetaIndexes) == 0 && l.Filter == nil {
+	if len(l.Settings.MetaPaths) == 0 && l.Filter == nil {
 		return
 	}
-	list, err := l.Database.Indexes(ctx, topic.Series)
+	list, err := sink.Of(l.Database, topic.Series).Indexes(ctx)
 	if err != nil {
 		l.Failed(subject, err)
 		return
@@ -29,7 +29,7 @@ func (l *look) indexes(ctx context.Context, subject string, topic Topic) {
 	if l.Filter == nil {
 		return
 	}
-	view, err := l.Database.View(ctx, topic.Series)
+	view, err := sink.Of(l.Database, topic.Series).View(ctx, l.Settings.View)
 	if err != nil {
 		l.Failed(subject, err)
 		return
@@ -51,7 +51,7 @@ func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o time
 	if len(paths) == 0 {
 		return false
 	}
-	sample, err := l.Database.SampleFields(ctx, topic.Series, o, paths...)
+	sample, err := sink.Of(l.Database, topic.Series).SampleFields(ctx, o, paths...)
 	if err != nil || sample.Documents == 0 {
 		return false // the rest of the look says what is wrong
 	}
@@ -65,15 +65,15 @@ func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o time
 }
 
 func (l *look) metaIndexes(subject string, list sink.IndexList) {
-	compared := list.CompareMetaIndexes(l.MetaIndexes)
+	compared := list.CompareMetaIndexes(l.Settings.MetaPaths)
 	for _, path := range compared.Missing {
 		l.Warn(subject, "`waterwheel init` makes it, and so does `waterwheel run`", "META_INDEXES asks for %s, and no index serves it", path)
 	}
 	for _, name := range compared.Unasked {
 		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `waterwheel collection drop-index %[1]s` drops it", name)
 	}
-	if n := len(l.MetaIndexes) - len(compared.Missing); n > 0 {
-		l.OK(subject, "%d of %s of META_INDEXES %s there", n, words.Count(len(l.MetaIndexes), "index"), words.Form(n, "is", "are"))
+	if n := len(l.Settings.MetaPaths) - len(compared.Missing); n > 0 {
+		l.OK(subject, "%d of %s of META_INDEXES %s there", n, words.Count(len(l.Settings.MetaPaths), "index"), words.Form(n, "is", "are"))
 	}
 }
 
@@ -83,7 +83,7 @@ func (l *look) cost(ctx context.Context, subject, name string, o timeseries.Opti
 	if err != nil { // Advise says the same
 		return nil
 	}
-	series, err := reader.Open(ctx, l.Database.Reading(), name)
+	series, err := reader.Open(ctx, l.Database.Driver(), name)
 	var c reader.Cost
 	if err == nil {
 		c, err = series.ExplainFilter(ctx, filter)

@@ -82,7 +82,7 @@ func TestAdviceIsSaid(t *testing.T) {
 
 func TestMetaIndexesAreFound(t *testing.T) {
 	var found Findings
-	l := look{Options: Options{MetaIndexes: []string{"meta.a"}}, Findings: &found}
+	l := look{Options: Options{Settings: sink.Settings{MetaPaths: []string{"meta.a"}}}, Findings: &found}
 	l.metaIndexes("events", sink.IndexList{Indexes: []sink.Index{{Name: "former", Kind: sink.IndexOfUser, Asked: true}}})
 	if len(found) != 2 || found[0].State != Warning || !strings.Contains(found[0].Text, "asks for meta.a") || !strings.Contains(found[0].WayOut, "waterwheel init") ||
 		found[1].State != Note || !strings.Contains(found[1].Text, "drop-index former") {

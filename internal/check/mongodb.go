@@ -31,7 +31,7 @@ func (l *look) mongoDB(ctx context.Context) {
 
 func (l *look) series(ctx context.Context, topic Topic) {
 	subject := "time series " + topic.Series
-	_, err := l.Database.Check(ctx, topic.Series, topic.Bucketing.Collection, topic.Bucketing.Limits.MaxCount)
+	_, err := sink.Of(l.Database, topic.Series).Check(ctx, topic.Bucketing.Collection)
 	switch {
 	case errors.Is(err, sink.ErrNotSetUp):
 		l.Note(subject, "%v", err)
@@ -43,7 +43,7 @@ func (l *look) series(ctx context.Context, topic Topic) {
 		l.sharding(ctx, subject, topic)
 		l.view(ctx, subject, topic.Series)
 		l.indexes(ctx, subject, topic)
-		if documents, err := l.Database.Partitions(ctx, topic.Series); err != nil {
+		if documents, err := sink.ContentsOf(l.Database, topic.Series).Partitions(ctx); err != nil {
 			l.Failed(subject, err)
 		} else {
 			l.claims(topic, documents)
@@ -85,7 +85,7 @@ func (l *look) server(ctx context.Context) {
 
 // storage says how MongoDB compresses the buckets, where it tells.
 func (l *look) storage(ctx context.Context, subject, series string) {
-	size, err := l.Database.Size(ctx, series)
+	size, err := sink.Of(l.Database, series).Size(ctx)
 	switch {
 	case err != nil:
 		l.Note(subject, "how its buckets are kept is not known: %v", err)
@@ -99,7 +99,7 @@ func (l *look) storage(ctx context.Context, subject, series string) {
 
 // sharding says how a cluster spreads the buckets, and what a key costs that writes do not name.
 func (l *look) sharding(ctx context.Context, subject string, topic Topic) {
-	sharding, err := l.Database.Sharding(ctx, topic.Series)
+	sharding, err := sink.Of(l.Database, topic.Series).Sharding(ctx)
 	switch unnamed := sharding.Unnamed(topic.Bucketing.Collection.TimeField); {
 	case !sharding.Router:
 	case err != nil:
@@ -120,7 +120,7 @@ func (l *look) sharding(ctx context.Context, subject string, topic Topic) {
 }
 
 func (l *look) view(ctx context.Context, subject, series string) {
-	view, err := l.Database.View(ctx, series)
+	view, err := sink.Of(l.Database, series).View(ctx, l.Settings.View)
 	switch {
 	case err != nil:
 		l.Failed(subject, err)
@@ -133,7 +133,7 @@ func (l *look) view(ctx context.Context, subject, series string) {
 
 // rights tries what the user may do.
 func (l *look) rights(ctx context.Context, subject string, topic Topic) {
-	trial, err := l.Database.Trial(ctx, topic.Series, topic.Bucketing.Collection)
+	trial, err := sink.Of(l.Database, topic.Series).Trial(ctx, topic.Bucketing.Collection, l.Settings)
 	for _, r := range trial.Missing {
 		wayOut := fmt.Sprintf("grant the role %s on the database %s, or the right %s on %s alone", r.Role, l.Database.Name(), r.Action, r.Namespace)
 		if r.Instead != "" {

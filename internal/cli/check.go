@@ -99,7 +99,7 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 		defer reader.Close()
 		o.Kafka = reader
 	}
-	if o.Database, err = sink.Open(ctx, connect.SinkOptions(c, log)); err != nil {
+	if o.Database, err = sink.Open(ctx, connect.DatabaseOptions(c, log)); err != nil {
 		found.Failed("MongoDB", err)
 	} else {
 		defer connect.CloseDatabase(o.Database)
@@ -120,7 +120,7 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 func checkOptions(ctx context.Context, c config.Config, registry connect.Schemas) (check.Options, error) {
 	o := check.Options{
 		User: c.Security.SASLUsername, GroupID: c.Kafka.GroupID, Begins: startText(c), OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange),
-		MetaIndexes: c.MongoDB.MetaIndexes,
+		Settings: connect.SeriesSettings(c),
 	}
 	if c.HasDeadLetters() {
 		o.Letters = new(connect.LetterOptions(c))

@@ -36,7 +36,7 @@ func (p *Program) onCollections(cmd *cobra.Command, work func(ctx context.Contex
 		if err := knownTopics(c, topics...); err != nil {
 			return err
 		}
-		database, err := sink.Open(cmd.Context(), connect.SinkOptions(c, log))
+		database, err := sink.Open(cmd.Context(), connect.DatabaseOptions(c, log))
 		if err != nil {
 			return err
 		}
@@ -52,6 +52,17 @@ type collections struct {
 	log      *slog.Logger
 	database *sink.Database
 	series   []string
+}
+
+// timeSeries is one time series: how it is set up, and what it holds.
+type timeSeries struct {
+	sink.TimeSeries
+	sink.Contents
+}
+
+// of is the time series of a name.
+func (c collections) of(series string) timeSeries {
+	return timeSeries{sink.Of(c.database, series), sink.ContentsOf(c.database, series)}
 }
 
 // BucketingView is how a time series cuts time into buckets.

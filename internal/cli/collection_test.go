@@ -27,12 +27,12 @@ type claimTable struct {
 }
 
 // Partitions implements claimStore.
-func (c *claimTable) Partitions(context.Context, string) ([]sink.PartitionDocument, error) {
+func (c *claimTable) Partitions(context.Context) ([]sink.PartitionDocument, error) {
 	return slices.Clone(c.documents), nil
 }
 
 // TakeOver implements claimStore.
-func (c *claimTable) TakeOver(_ context.Context, _ string, seen sink.PartitionDocument, group string) (bool, error) {
+func (c *claimTable) TakeOver(_ context.Context, seen sink.PartitionDocument, group string) (bool, error) {
 	if seen.ID == c.racing {
 		return false, nil
 	}
@@ -75,7 +75,7 @@ func TestTakeoverGivesOnlyWhatIsDead(t *testing.T) {
 		"one claims": {racing: "c/events/0", err: "1 claim was changed", states: []takeoverState{takeoverMissed, takeoverDone, takeoverNotNeeded, takeoverForeign, takeoverDamaged}},
 	} {
 		table := &claimTable{documents: slices.Clone(documents), members: c.members, racing: c.racing}
-		view, err := takeover{claims: table, groups: table, clusterID: "c", to: "new", dryRun: c.dryRun}.run(t.Context(), []string{"events"})
+		view, err := takeover{claims: func(string) claimStore { return table }, groups: table, clusterID: "c", to: "new", dryRun: c.dryRun}.run(t.Context(), []string{"events"})
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: error %v, want %q", name, err, c.err)
 		}
@@ -92,7 +92,7 @@ func TestTakeoverGivesOnlyWhatIsDead(t *testing.T) {
 
 func TestTakeoverSaysWhatItDid(t *testing.T) {
 	table := &claimTable{documents: []sink.PartitionDocument{claimedBy("c", 7, "old\x1b[2J")}}
-	job := takeover{claims: table, groups: table, clusterID: "c", to: "new", dryRun: true}
+	job := takeover{claims: func(string) claimStore { return table }, groups: table, clusterID: "c", to: "new", dryRun: true}
 	for _, want := range []string{"would take over 1 partition.", "The group \"new\" has taken over 1 partition.", "is the group's already"} {
 		view, err := job.run(t.Context(), []string{"events"})
 		if err != nil {
@@ -154,32 +154,32 @@ type shown struct {
 }
 
 // Definition implements collectionSource.
-func (s shown) Definition(context.Context, string) (timeseries.Options, int32, error) {
+func (s shown) Definition(context.Context) (timeseries.Options, int32, error) {
 	o, err := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Minutes, ExpireAfterSeconds: 7200}.Normalize()
 	return o, 4, err
 }
 
 // View implements collectionSource.
-func (s shown) View(context.Context, string) (sink.ViewState, error) {
+func (s shown) View(context.Context, sink.ViewKind) (sink.ViewState, error) {
 	return sink.ViewState{Kind: sink.ViewPortable, Why: "documented stages"}, nil
 }
 
 // Indexes implements collectionSource.
-func (s shown) Indexes(context.Context, string) (sink.IndexList, error) {
+func (s shown) Indexes(context.Context) (sink.IndexList, error) {
 	return sink.IndexList{Indexes: []sink.Index{{Name: "meta_1_control.min.time_1", Kind: sink.IndexOfSeries, Bytes: 2048, Uses: 17}}}, nil
 }
 
 // Sharding implements collectionSource.
-func (s shown) Sharding(context.Context, string) (sink.Sharding, error) { return s.sharding, nil }
+func (s shown) Sharding(context.Context) (sink.Sharding, error) { return s.sharding, nil }
 
 // Size implements collectionSource.
-func (s shown) Size(context.Context, string) (sink.Size, error) { return s.size, nil }
+func (s shown) Size(context.Context) (sink.Size, error) { return s.size, nil }
 
 // Holdings implements collectionSource.
-func (s shown) Holdings(context.Context, string, int64) ([]sink.Holding, error) { return s.held, nil }
+func (s shown) Holdings(context.Context, int64) ([]sink.Holding, error) { return s.held, nil }
 
 // Partitions implements collectionSource.
-func (s shown) Partitions(context.Context, string) ([]sink.PartitionDocument, error) {
+func (s shown) Partitions(context.Context) ([]sink.PartitionDocument, error) {
 	return s.claims, nil
 }
 
@@ -200,7 +200,7 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 		},
 		claims: []sink.PartitionDocument{claim(10, false), claim(9, true)},
 	}
-	view, err := showCollection(t.Context(), from, "events", 40)
+	view, err := showCollection(t.Context(), from, "events", sink.ViewAuto, 40)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestShowTellsOfSegments(t *testing.T) {
 			{Source: of(3), Ended: 4, First: -1, Last: -1},
 		},
 	}
-	view, err := showCollection(t.Context(), from, "events", 14)
+	view, err := showCollection(t.Context(), from, "events", sink.ViewAuto, 14)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestShowCountsSegmentsAsSegments(t *testing.T) {
 	from := shown{size: sink.Size{Documents: 8, Bytes: 4000}, held: []sink.Holding{
 		{Source: timeseries.Source{Topic: "events", TopicID: [16]byte{7}}, Buckets: 3, Measurements: 30, Segments: 1, Staged: 5, Ended: 3, Unfinished: 1},
 	}}
-	view, err := showCollection(t.Context(), from, "events", 0)
+	view, err := showCollection(t.Context(), from, "events", sink.ViewAuto, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,18 +345,24 @@ func TestShowAdvisesHowBucketsBecomeFuller(t *testing.T) {
 	}
 }
 
-// definitions is an optionStore in memory.
+// definitions are time series in memory.
 type definitions map[string]timeseries.Options
 
+// definedSeries is an optionStore in memory.
+type definedSeries struct {
+	all    definitions
+	series string
+}
+
 // SetBucketing implements optionStore.
-func (d definitions) SetBucketing(_ context.Context, series string, to timeseries.Options) (before, after timeseries.Options, err error) {
-	to.ExpireAfterSeconds = d[series].ExpireAfterSeconds
-	return d.change(series, to)
+func (d definedSeries) SetBucketing(_ context.Context, to timeseries.Options) (before, after timeseries.Options, err error) {
+	to.ExpireAfterSeconds = d.all[d.series].ExpireAfterSeconds
+	return d.all.change(d.series, to)
 }
 
 // SetExpiry implements optionStore.
-func (d definitions) SetExpiry(_ context.Context, series string, seconds int64) (before, after timeseries.Options, err error) {
-	return d.change(series, timeseries.Options{ExpireAfterSeconds: seconds})
+func (d definedSeries) SetExpiry(_ context.Context, seconds int64) (before, after timeseries.Options, err error) {
+	return d.all.change(d.series, timeseries.Options{ExpireAfterSeconds: seconds})
 }
 
 func (d definitions) change(series string, to timeseries.Options) (before, after timeseries.Options, err error) {
@@ -403,7 +409,7 @@ func TestOptionCommandsTellEachChange(t *testing.T) {
 		{setExpiryCommand(), []string{"none"}, []string{"a"}, []string{"measurements are kept for ever; before: "}, ""},
 	} {
 		out := &strings.Builder{}
-		changes, err := changeOptions(t.Context(), d, c.series, c.command.change(c.args))
+		changes, err := changeOptions(t.Context(), func(series string) optionStore { return definedSeries{d, series} }, c.series, c.command.change(c.args))
 		changes.print(out, c.command.advice)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%v: error %v, want %q", c.args, err, c.err)

@@ -88,7 +88,7 @@ func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFl
 		if err := p.compacted(ctx, with.database, name, f); err != nil {
 			return views, nil, err
 		}
-		selection := with.database.Select(name, options.TimeField, onBuckets, f.closed)
+		selection := with.of(name).Select(options.TimeField, onBuckets, f.closed)
 		all, err := p.selected(ctx, name, selection)
 		if err != nil {
 			return views, nil, err
@@ -260,7 +260,7 @@ func (p *Program) planExpiries(ctx context.Context, with collections, f *expireF
 		return views, nil, err
 	}
 	for _, name := range with.series {
-		selection, until, err := with.database.Expired(ctx, name, before)
+		selection, until, err := with.of(name).Expired(ctx, before)
 		switch {
 		case errors.Is(err, sink.ErrNotSetUp):
 			return views, nil, fmt.Errorf("there is no time series %s yet", name)

@@ -65,7 +65,7 @@ func (p *Program) createIndexCommand() *cobra.Command {
 		made := madeIndexes{}
 		for _, name := range with.series {
 			stop := p.still("building the index of " + name)
-			index, is, err := with.database.CreateIndex(ctx, name, user, sink.ByCommand)
+			index, is, err := with.of(name).CreateIndex(ctx, user, sink.ByCommand)
 			stop()
 			if err != nil {
 				return errors.Join(p.show(made, made.print), fmt.Errorf("creating an index of %s: %w", name, seriesError(name, err)))
@@ -108,7 +108,7 @@ func (p *Program) planIndexes(ctx context.Context, with collections, user timese
 		}
 		one := plannedIndex{Series: name, DryRun: true, Keys: extended(user.Keys), BucketKeys: extended(index.Keys)}
 		if _, err := user.Options.LookupErr("expireAfterSeconds"); err == nil {
-			selection, err := with.database.ExpiredBy(ctx, name, user)
+			selection, err := with.of(name).ExpiredBy(ctx, user)
 			if err != nil {
 				return nil, err
 			}

@@ -28,7 +28,7 @@ func (p *Program) indexesCommand() *cobra.Command {
 	}, func(ctx context.Context, with collections, _ []string) error {
 		views := []IndexesView{}
 		for _, name := range with.series {
-			list, err := with.database.Indexes(ctx, name)
+			list, err := with.of(name).Indexes(ctx)
 			if err != nil {
 				return fmt.Errorf("listing the indexes of %s: %w", name, seriesError(name, err))
 			}
@@ -57,7 +57,7 @@ func (p *Program) dropIndexCommand() *cobra.Command {
 			return err
 		}
 		return p.changeIndex(with.series, args[0], "dropping", "dropped", func(series string) (bool, error) {
-			return true, with.database.DropIndex(ctx, series, args[0])
+			return true, with.of(series).DropIndex(ctx, args[0])
 		})
 	})
 	told.flags(cmd)
@@ -78,7 +78,7 @@ type indexDrops []indexDrop
 func planDrop(ctx context.Context, with collections, name string) (plan indexDrops, err error) {
 	var none error
 	for _, series := range with.series {
-		index, err := with.database.DroppableIndex(ctx, series, name)
+		index, err := with.of(series).DroppableIndex(ctx, name)
 		missing := (*sink.NoIndexError)(nil)
 		switch {
 		case errors.As(err, &missing):
@@ -132,7 +132,7 @@ func (p *Program) hideIndexCommand(hidden bool) *cobra.Command {
 	}
 	return p.onCollections(cmd, func(ctx context.Context, with collections, args []string) error {
 		return p.changeIndex(with.series, args[0], doing, done, func(series string) (bool, error) {
-			return with.database.HideIndex(ctx, series, args[0], hidden)
+			return with.of(series).HideIndex(ctx, args[0], hidden)
 		})
 	})
 }

@@ -80,7 +80,7 @@ func (p *Program) compacted(ctx context.Context, database *sink.Database, name s
 	line := p.progress("waiting until the segments of " + name + " are compacted, left")
 	defer line.End()
 	err := through(ctx, func() (bool, error) {
-		return false, database.Compacted(ctx, name, func(segments int) { line.At(int64(segments), 0) })
+		return false, sink.ContentsOf(database, name).Compact(ctx, func(segments int) { line.At(int64(segments), 0) })
 	})
 	if err != nil {
 		return fmt.Errorf("%s: nothing was edited: %w", name, err)
@@ -111,7 +111,7 @@ func translated(series string, err error) error {
 
 // definition is how a time series is defined that must be there.
 func definition(ctx context.Context, database *sink.Database, series string) (timeseries.Options, error) {
-	options, _, err := database.Definition(ctx, series)
+	options, _, err := sink.Of(database, series).Definition(ctx)
 	if errors.Is(err, sink.ErrNotSetUp) {
 		return options, fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", series)
 	}
@@ -172,7 +172,7 @@ func through(ctx context.Context, try func() (progress bool, err error)) error {
 // noteEdit notes an edit of series for the rollups of a time series, before it begins.
 func (p *Program) noteEdit(ctx context.Context, database *sink.Database, series string, metas []bson.RawValue, deletes bool) (noted *sink.RollupEdit, err error) {
 	err = through(ctx, func() (bool, error) {
-		noted, err = database.BeginRollupEdit(ctx, series, metas, deletes)
+		noted, err = sink.BeginRollupEdit(ctx, sink.Of(database, series).Ports(), database.WriteTimeout(), metas, deletes)
 		return false, err
 	})
 	if err != nil {

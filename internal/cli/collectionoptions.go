@@ -15,15 +15,15 @@ import (
 	"waterwheel/sink"
 )
 
-// optionStore is where the options of time series are changed; *sink.Database is one. Each method returns the definitions
+// optionStore is where the options of a time series are changed; a sink.TimeSeries is one. Each method returns the definitions
 // before and after; the same when nothing changed.
 type optionStore interface {
-	SetBucketing(ctx context.Context, series string, to timeseries.Options) (before, after timeseries.Options, err error)
-	SetExpiry(ctx context.Context, series string, seconds int64) (before, after timeseries.Options, err error)
+	SetBucketing(ctx context.Context, to timeseries.Options) (before, after timeseries.Options, err error)
+	SetExpiry(ctx context.Context, seconds int64) (before, after timeseries.Options, err error)
 }
 
 // optionChange changes the options of one time series.
-type optionChange func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error)
+type optionChange func(ctx context.Context, in optionStore) (before, after timeseries.Options, err error)
 
 // optionCommand is a command that changes options of time series.
 type optionCommand struct {
@@ -54,8 +54,8 @@ func setGranularityCommand() optionCommand {
 		return nil
 	}
 	return optionCommand{command, func(args []string) optionChange {
-		return func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error) {
-			return in.SetBucketing(ctx, series, timeseries.Options{Granularity: timeseries.Granularity(args[0])})
+		return func(ctx context.Context, in optionStore) (before, after timeseries.Options, err error) {
+			return in.SetBucketing(ctx, timeseries.Options{Granularity: timeseries.Granularity(args[0])})
 		}
 	}, func(after timeseries.Options) string { return "MONGODB_GRANULARITY=" + string(after.Granularity) }}
 }
@@ -70,8 +70,8 @@ func setSpanCommand() optionCommand {
 		Args:    oneDuration(false),
 	}, func(args []string) optionChange {
 		seconds := int32(secondsOf(args[0]))
-		return func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error) {
-			return in.SetBucketing(ctx, series, timeseries.Options{MaxSpanSeconds: seconds, RoundingSeconds: seconds})
+		return func(ctx context.Context, in optionStore) (before, after timeseries.Options, err error) {
+			return in.SetBucketing(ctx, timeseries.Options{MaxSpanSeconds: seconds, RoundingSeconds: seconds})
 		}
 	}, func(after timeseries.Options) string {
 		span := time.Duration(after.MaxSpanSeconds) * time.Second
@@ -92,8 +92,8 @@ func setExpiryCommand() optionCommand {
 		Args:    oneDuration(true),
 	}, func(args []string) optionChange {
 		seconds := secondsOf(args[0])
-		return func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error) {
-			return in.SetExpiry(ctx, series, seconds)
+		return func(ctx context.Context, in optionStore) (before, after timeseries.Options, err error) {
+			return in.SetExpiry(ctx, seconds)
 		}
 	}, func(after timeseries.Options) string {
 		if after.ExpireAfterSeconds == 0 {
@@ -145,7 +145,7 @@ func (p *Program) onOptions(c optionCommand) *cobra.Command {
 			}
 		}
 		stop := p.still("changing the options") // it may wait for another change, and for an index to be built
-		changes, err := changeOptions(ctx, with.database, with.series, c.change(args))
+		changes, err := changeOptions(ctx, func(series string) optionStore { return with.of(series) }, with.series, c.change(args))
 		stop()
 		return errors.Join(p.show(changes, func(w io.Writer) { changes.print(w, c.advice) }), err)
 	})
@@ -155,7 +155,7 @@ func (p *Program) onOptions(c optionCommand) *cobra.Command {
 
 // planOptions works out what a change would make of the options, and what would be deleted.
 func (p *Program) planOptions(ctx context.Context, with collections, change optionChange) (optionChanges, error) {
-	plan, err := changeOptions(ctx, plannedOptions{with.database}, with.series, change)
+	plan, err := changeOptions(ctx, func(series string) optionStore { return plannedOptions{with.of(series)} }, with.series, change)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (p *Program) planOptions(ctx context.Context, with collections, change opti
 		if err != nil {
 			return nil, err
 		}
-		selection, _, err := with.database.Expired(ctx, one.Series, now.Add(-time.Duration(one.After.ExpireAfterSeconds)*time.Second))
+		selection, _, err := with.of(one.Series).Expired(ctx, now.Add(-time.Duration(one.After.ExpireAfterSeconds)*time.Second))
 		if err != nil {
 			return nil, err
 		}
@@ -183,25 +183,25 @@ func (p *Program) planOptions(ctx context.Context, with collections, change opti
 // plannedOptions is an optionStore that changes nothing.
 type plannedOptions struct {
 	from interface {
-		Definition(ctx context.Context, series string) (timeseries.Options, int32, error)
+		Definition(ctx context.Context) (timeseries.Options, int32, error)
 	}
 }
 
 // SetBucketing implements optionStore.
-func (p plannedOptions) SetBucketing(ctx context.Context, series string, to timeseries.Options) (before, after timeseries.Options, err error) {
-	return p.change(ctx, series, func(o timeseries.Options) timeseries.Options {
+func (p plannedOptions) SetBucketing(ctx context.Context, to timeseries.Options) (before, after timeseries.Options, err error) {
+	return p.change(ctx, func(o timeseries.Options) timeseries.Options {
 		to.TimeField, to.MetaField, to.ExpireAfterSeconds = o.TimeField, o.MetaField, o.ExpireAfterSeconds
 		return to
 	})
 }
 
 // SetExpiry implements optionStore.
-func (p plannedOptions) SetExpiry(ctx context.Context, series string, seconds int64) (before, after timeseries.Options, err error) {
-	return p.change(ctx, series, func(timeseries.Options) timeseries.Options { return timeseries.Options{ExpireAfterSeconds: seconds} })
+func (p plannedOptions) SetExpiry(ctx context.Context, seconds int64) (before, after timeseries.Options, err error) {
+	return p.change(ctx, func(timeseries.Options) timeseries.Options { return timeseries.Options{ExpireAfterSeconds: seconds} })
 }
 
-func (p plannedOptions) change(ctx context.Context, series string, to func(timeseries.Options) timeseries.Options) (before, after timeseries.Options, err error) {
-	if before, _, err = p.from.Definition(ctx, series); err != nil {
+func (p plannedOptions) change(ctx context.Context, to func(timeseries.Options) timeseries.Options) (before, after timeseries.Options, err error) {
+	if before, _, err = p.from.Definition(ctx); err != nil {
 		return before, after, err
 	}
 	after, err = before.Change(to(before))
@@ -209,10 +209,10 @@ func (p plannedOptions) change(ctx context.Context, series string, to func(times
 }
 
 // changeOptions changes one time series after the other; the first error ends it.
-func changeOptions(ctx context.Context, in optionStore, series []string, change optionChange) (optionChanges, error) {
+func changeOptions(ctx context.Context, in func(series string) optionStore, series []string, change optionChange) (optionChanges, error) {
 	changes := optionChanges{}
 	for _, name := range series {
-		before, after, err := change(ctx, in, name)
+		before, after, err := change(ctx, in(name))
 		if err != nil {
 			return changes, fmt.Errorf("changing %s: %w", name, err)
 		}

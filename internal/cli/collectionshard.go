@@ -32,23 +32,24 @@ func (p *Program) shardCommand() *cobra.Command {
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return told.check() },
 	}, func(ctx context.Context, with collections, _ []string) error {
-		plan, err := planShards(ctx, with.database, with.series, hashed)
+		of := func(series string) shardSource { return with.of(series) }
+		plan, err := planShards(ctx, of, with.series, hashed)
 		if plan.DryRun = told.dryRun; err != nil {
 			return err
 		}
-		return p.edit(ctx, told, nil, &plan, plan.print, func() error { return plan.carryOut(ctx, with.database) })
+		return p.edit(ctx, told, nil, &plan, plan.print, func() error { return plan.carryOut(ctx, of) })
 	})
 	cmd.Flags().BoolVar(&hashed, "hashed", false, "hash the meta, so that series spread over the shards at once")
 	told.flags(cmd)
 	return cmd
 }
 
-// shardSource shards time series; *sink.Database is one.
+// shardSource shards a time series; a sink.TimeSeries is one.
 type shardSource interface {
-	// Shardable looks whether a time series can be sharded; done: it is.
-	Shardable(ctx context.Context, series string, byHash bool) (o timeseries.Options, done bool, err error)
+	// Shardable looks whether the time series can be sharded; done: it is.
+	Shardable(ctx context.Context, byHash bool) (o timeseries.Options, done bool, err error)
 	// Shard shards it.
-	Shard(ctx context.Context, series string, byHash bool) error
+	Shard(ctx context.Context, byHash bool) error
 }
 
 // ShardPlan is what collection shard does, or would do.
@@ -76,10 +77,10 @@ const (
 )
 
 // planShards looks at all time series before the first is changed.
-func planShards(ctx context.Context, database shardSource, series []string, hashed bool) (ShardPlan, error) {
+func planShards(ctx context.Context, of func(series string) shardSource, series []string, hashed bool) (ShardPlan, error) {
 	plan := ShardPlan{Collections: []ShardedCollection{}, hashed: hashed}
 	for _, name := range series {
-		o, done, err := database.Shardable(ctx, name, hashed)
+		o, done, err := of(name).Shardable(ctx, hashed)
 		if err != nil {
 			return plan, fmt.Errorf("sharding %s: %w", name, seriesError(name, err))
 		}
@@ -93,13 +94,13 @@ func planShards(ctx context.Context, database shardSource, series []string, hash
 }
 
 // carryOut shards what is due. The same command goes on after an error.
-func (p *ShardPlan) carryOut(ctx context.Context, database shardSource) error {
+func (p *ShardPlan) carryOut(ctx context.Context, of func(series string) shardSource) error {
 	for i := range p.Collections {
 		one := &p.Collections[i]
 		if one.State == shardDone {
 			continue
 		}
-		if err := database.Shard(ctx, one.Series, p.hashed); err != nil {
+		if err := of(one.Series).Shard(ctx, p.hashed); err != nil {
 			return fmt.Errorf("sharding %s: %w", one.Series, err)
 		}
 		one.State = shardNow
@@ -144,16 +145,17 @@ func checkShard(kind string) error {
 
 // shardAll shards the collections of the settings.
 func shardAll(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer, kind string) error {
-	database, err := sink.Open(ctx, connect.SinkOptions(c, log))
+	database, err := sink.Open(ctx, connect.DatabaseOptions(c, log))
 	if err != nil {
 		return err
 	}
 	defer connect.CloseDatabase(database)
-	plan, err := planShards(ctx, database, connect.SeriesOf(c, nil), kind == shardHashed)
+	of := func(series string) shardSource { return sink.Of(database, series) }
+	plan, err := planShards(ctx, of, connect.SeriesOf(c, nil), kind == shardHashed)
 	if err != nil {
 		return err
 	}
-	return errors.Join(plan.carryOut(ctx, database), plan.told(out))
+	return errors.Join(plan.carryOut(ctx, of), plan.told(out))
 }
 
 // told says in lines what was done.

@@ -13,36 +13,44 @@ import (
 	"waterwheel/sink"
 )
 
-// shards is a shardSource in memory.
+// shards are time series in memory.
 type shards struct {
 	done    map[string]bool
 	refuses string // this time series
 	sharded []string
 }
 
-func (s *shards) Shardable(_ context.Context, series string, _ bool) (timeseries.Options, bool, error) {
-	o, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
-	if series == s.refuses {
-		err = sink.ErrArrayMetas
-	}
-	return o, s.done[series], err
+// shardedSeries is a shardSource in memory.
+type shardedSeries struct {
+	*shards
+	series string
 }
 
-func (s *shards) Shard(_ context.Context, series string, _ bool) error {
-	s.sharded = append(s.sharded, series)
+func (s *shards) of(series string) shardSource { return shardedSeries{s, series} }
+
+func (s shardedSeries) Shardable(context.Context, bool) (timeseries.Options, bool, error) {
+	o, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
+	if s.series == s.refuses {
+		err = sink.ErrArrayMetas
+	}
+	return o, s.done[s.series], err
+}
+
+func (s shardedSeries) Shard(context.Context, bool) error {
+	s.sharded = append(s.sharded, s.series)
 	return nil
 }
 
 func TestShardLooksAtAllCollectionsFirst(t *testing.T) {
 	s := &shards{done: map[string]bool{"b": true}, refuses: "c"}
-	if _, err := planShards(t.Context(), s, []string{"a", "b", "c"}, false); !errors.Is(err, sink.ErrArrayMetas) || !strings.Contains(err.Error(), "sharding c") {
+	if _, err := planShards(t.Context(), s.of, []string{"a", "b", "c"}, false); !errors.Is(err, sink.ErrArrayMetas) || !strings.Contains(err.Error(), "sharding c") {
 		t.Errorf("%v", err)
 	}
-	plan, err := planShards(t.Context(), s, []string{"a", "b"}, true)
+	plan, err := planShards(t.Context(), s.of, []string{"a", "b"}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := plan.carryOut(t.Context(), s); err != nil || len(s.sharded) != 1 || s.sharded[0] != "a" {
+	if err := plan.carryOut(t.Context(), s.of); err != nil || len(s.sharded) != 1 || s.sharded[0] != "a" {
 		t.Errorf("%v, %v", s.sharded, err)
 	}
 	var out bytes.Buffer

@@ -43,7 +43,7 @@ func (p *Program) collectionShowCommand() *cobra.Command {
 	}, func(ctx context.Context, with collections, _ []string) error {
 		views := []CollectionView{}
 		for _, name := range with.series {
-			view, err := showCollection(ctx, with.database, name, newest)
+			view, err := showCollection(ctx, with.of(name), name, sink.ViewKind(with.config.MongoDB.View), newest)
 			if err != nil {
 				return err
 			}
@@ -57,27 +57,27 @@ func (p *Program) collectionShowCommand() *cobra.Command {
 	return cmd
 }
 
-// claimSource is where claims are read; *sink.Database is one.
+// claimSource is where the claims on a time series are read; a sink.Contents is one.
 type claimSource interface {
-	// Partitions returns the partition documents of a time series.
-	Partitions(ctx context.Context, series string) ([]sink.PartitionDocument, error)
+	// Partitions returns the partition documents of the time series.
+	Partitions(ctx context.Context) ([]sink.PartitionDocument, error)
 }
 
-// collectionSource is where a collection is looked at; *sink.Database is one.
+// collectionSource is where a collection is looked at; a timeSeries is one.
 type collectionSource interface {
 	claimSource
-	Definition(ctx context.Context, series string) (timeseries.Options, int32, error)
-	View(ctx context.Context, series string) (sink.ViewState, error)
-	Size(ctx context.Context, series string) (sink.Size, error)
-	Holdings(ctx context.Context, series string, newest int64) ([]sink.Holding, error)
-	Indexes(ctx context.Context, series string) (sink.IndexList, error)
-	Sharding(ctx context.Context, series string) (sink.Sharding, error)
+	Definition(ctx context.Context) (timeseries.Options, int32, error)
+	View(ctx context.Context, asked sink.ViewKind) (sink.ViewState, error)
+	Size(ctx context.Context) (sink.Size, error)
+	Holdings(ctx context.Context, newest int64) ([]sink.Holding, error)
+	Indexes(ctx context.Context) (sink.IndexList, error)
+	Sharding(ctx context.Context) (sink.Sharding, error)
 }
 
-// showCollection looks at a collection.
-func showCollection(ctx context.Context, from collectionSource, name string, newest int64) (CollectionView, error) {
+// showCollection looks at a collection, of which the settings ask for a kind of view.
+func showCollection(ctx context.Context, from collectionSource, name string, asked sink.ViewKind, newest int64) (CollectionView, error) {
 	view := CollectionView{Name: name, Newest: newest, Partitions: []HeldPartition{}}
-	definition, version, err := from.Definition(ctx, name)
+	definition, version, err := from.Definition(ctx)
 	if errors.Is(err, sink.ErrNotSetUp) {
 		return view, fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", name)
 	}
@@ -86,29 +86,29 @@ func showCollection(ctx context.Context, from collectionSource, name string, new
 	}
 	view.TimeField, view.MetaField, view.ExpireAfterSeconds = definition.TimeField, definition.MetaField, definition.ExpireAfterSeconds
 	view.Bucketing, view.Version = bucketingView(definition), version
-	if view.View, err = from.View(ctx, name); err != nil {
+	if view.View, err = from.View(ctx, asked); err != nil {
 		return view, err
 	}
-	if view.Size, err = from.Size(ctx, name); err != nil {
+	if view.Size, err = from.Size(ctx); err != nil {
 		return view, err
 	}
-	sharding, err := from.Sharding(ctx, name)
+	sharding, err := from.Sharding(ctx)
 	if err == nil {
 		view.Sharding = shardingView(sharding, definition)
 	} else if !sink.LacksRight(err) { // on the database config
 		return view, err
 	}
-	holdings, err := from.Holdings(ctx, name, newest)
+	holdings, err := from.Holdings(ctx, newest)
 	if err != nil {
 		return view, err
 	}
 	view.Fill = fillOf(holdings, view.Size)
-	indexes, err := from.Indexes(ctx, name)
+	indexes, err := from.Indexes(ctx)
 	if err != nil {
 		return view, err
 	}
 	view.Indexes = indexesView(name, indexes, nil)
-	claims, err := from.Partitions(ctx, name)
+	claims, err := from.Partitions(ctx)
 	if err != nil {
 		return view, err
 	}

@@ -39,7 +39,7 @@ func (p *Program) takeoverCommand() *cobra.Command {
 			return err
 		}
 		defer client.Close()
-		t := takeover{claims: with.database, groups: client, clusterID: client.ClusterID(), to: cmp.Or(to, with.config.Kafka.GroupID), dryRun: dryRun}
+		t := takeover{claims: func(series string) claimStore { return with.of(series) }, groups: client, clusterID: client.ClusterID(), to: cmp.Or(to, with.config.Kafka.GroupID), dryRun: dryRun}
 		view, err := t.run(ctx, with.series)
 		return errors.Join(err, p.show(view, view.print))
 	})
@@ -48,11 +48,11 @@ func (p *Program) takeoverCommand() *cobra.Command {
 	return cmd
 }
 
-// claimStore is where claims are read and given to another group; *sink.Database is one.
+// claimStore is where the claims on a time series are read and given to another group; a sink.Contents is one.
 type claimStore interface {
 	claimSource
 	// TakeOver gives one partition to a group. False means that its document is not as seen any more.
-	TakeOver(ctx context.Context, series string, seen sink.PartitionDocument, group string) (bool, error)
+	TakeOver(ctx context.Context, seen sink.PartitionDocument, group string) (bool, error)
 }
 
 // groupStates tells of the consumer groups of a cluster; *kafka.Client is one.
@@ -63,7 +63,7 @@ type groupStates interface {
 
 // takeover gives partitions to another group.
 type takeover struct {
-	claims    claimStore
+	claims    func(series string) claimStore
 	groups    groupStates
 	clusterID string
 	to        string
@@ -75,7 +75,7 @@ func (t takeover) run(ctx context.Context, series []string) (takeoverView, error
 	view := takeoverView{To: t.to, DryRun: t.dryRun, Partitions: []TakenPartition{}}
 	members := map[string]int{}
 	for _, name := range series {
-		seen, err := t.claims.Partitions(ctx, name)
+		seen, err := t.claims(name).Partitions(ctx)
 		if err != nil {
 			return view, err
 		}
@@ -128,7 +128,7 @@ func (t takeover) change(ctx context.Context, partitions []TakenPartition) error
 		if one.State != takeoverDue {
 			continue
 		}
-		done, err := t.claims.TakeOver(ctx, one.Series, one.seen, t.to)
+		done, err := t.claims(one.Series).TakeOver(ctx, one.seen, t.to)
 		if err != nil {
 			return fmt.Errorf("%w; the same command goes on where this stopped", err)
 		}

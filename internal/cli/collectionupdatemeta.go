@@ -121,7 +121,7 @@ func (p *Program) planUpdate(
 	if err := p.compacted(ctx, database, name, f); err != nil {
 		return nil, err
 	}
-	selection := database.Select(name, options.TimeField, query, f.closed)
+	selection := sink.Of(database, name).Select(options.TimeField, query, f.closed)
 	plan := &metaPlan{selection: selection, closed: f.closed}
 	if plan.all, err = p.selected(ctx, name, plan.selection); err != nil {
 		return nil, err

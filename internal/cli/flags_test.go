@@ -123,17 +123,19 @@ func TestCommandsThatDeleteAsk(t *testing.T) {
 	}
 }
 
-// definedAs has the definitions of time series.
-type definedAs map[string]timeseries.Options
+// definedAs is a time series of these options. Zero options mean that it is not set up.
+type definedAs timeseries.Options
 
-// Definition is how a time series is defined.
-func (d definedAs) Definition(_ context.Context, series string) (timeseries.Options, int32, error) {
-	o, ok := d[series]
-	if !ok {
-		return o, 0, sink.ErrNotSetUp
+// Definition is how the time series is defined.
+func (d definedAs) Definition(context.Context) (timeseries.Options, int32, error) {
+	if d == (definedAs{}) {
+		return timeseries.Options{}, 0, sink.ErrNotSetUp
 	}
-	return o, 1, nil
+	return timeseries.Options(d), 1, nil
 }
+
+// planned are plans of what becomes of it.
+func (d definedAs) planned(string) optionStore { return plannedOptions{d} }
 
 // TestPlannedOptionsAreThoseOfTheChange, and which of them is for good.
 func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
@@ -157,7 +159,7 @@ func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
 		{setExpiryCommand(), "3h", false, "would become: minutes (a bucket spans 86400 s), measurements are deleted after 3h0m0s; now: ", ""},
 		{setExpiryCommand(), "none", false, "measurements are kept for ever; now: ", ""},
 	} {
-		plan, err := changeOptions(t.Context(), plannedOptions{definedAs{"a": now}}, []string{"a"}, c.command.change([]string{c.arg}))
+		plan, err := changeOptions(t.Context(), definedAs(now).planned, []string{"a"}, c.command.change([]string{c.arg}))
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v", c.arg, err)
 		}
@@ -174,7 +176,7 @@ func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
 			t.Errorf("%s: for good %v: %s", c.arg, plan.lasting(), out.String())
 		}
 	}
-	if _, err := changeOptions(t.Context(), plannedOptions{definedAs{}}, []string{"b"}, setExpiryCommand().change([]string{"1h"})); !errors.Is(err, sink.ErrNotSetUp) {
+	if _, err := changeOptions(t.Context(), definedAs{}.planned, []string{"b"}, setExpiryCommand().change([]string{"1h"})); !errors.Is(err, sink.ErrNotSetUp) {
 		t.Error(err)
 	}
 }

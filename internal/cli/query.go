@@ -232,24 +232,24 @@ func readSeries(ctx context.Context, c config.Config, log *slog.Logger, name str
 	if err := timeseries.CheckSeriesName(c.MongoDB.Database, name, timeseries.MaxNamespace); err != nil {
 		return usageError{fmt.Errorf("the collection %q %w", name, err)}
 	}
-	database, err := sink.Open(ctx, connect.SinkOptions(c, log))
+	database, err := sink.Open(ctx, connect.DatabaseOptions(c, log))
 	if err != nil {
 		return err
 	}
 	defer connect.CloseDatabase(database)
-	series, err := reader.Open(ctx, database.Reading(), name)
+	series, err := reader.Open(ctx, database.Driver(), name)
 	switch {
 	case errors.Is(err, reader.ErrNotSetUp):
 		return noSuchSeries(ctx, database, name)
 	case err != nil:
 		return database.Explain(err)
 	}
-	return database.Explain(use(indexedSeries{series, database, name}))
+	return database.Explain(use(indexedSeries{series, sink.Of(database, name)}))
 }
 
 // noSuchSeries says which time series there are.
 func noSuchSeries(ctx context.Context, database *sink.Database, name string) error {
-	names, err := database.TimeSeries(ctx)
+	names, err := sink.Names(ctx, database)
 	switch {
 	case sink.LacksRight(err): // which others there are, this user may not know
 		return fmt.Errorf("%s.%s: %w", database.Name(), name, reader.ErrNotSetUp)

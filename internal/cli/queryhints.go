@@ -192,18 +192,17 @@ type indexSource interface {
 // indexedSeries is a time series with its indexes.
 type indexedSeries struct {
 	measurementSource
-	database *sink.Database
-	name     string
+	of sink.TimeSeries
 }
 
 // Indexes implements indexSource.
 func (s indexedSeries) Indexes(ctx context.Context) (sink.IndexList, error) {
-	return s.database.PlainIndexes(ctx, s.name)
+	return s.of.PlainIndexes(ctx)
 }
 
 // Size implements indexSource.
 func (s indexedSeries) Size(ctx context.Context) (sink.Size, error) {
-	return s.database.Size(ctx, s.name)
+	return s.of.Size(ctx)
 }
 
 // hintIndex says that an index would have helped a query for a part of the meta, of a collection with many buckets. It judges by

@@ -30,7 +30,7 @@ func errNoRollups(series string) error {
 
 // rollups prepares work on the rollups of a time series that has some.
 func rollups(ctx context.Context, database *sink.Database, series string) (*sink.Rollups, *keeper.Command, error) {
-	r := database.Rollups(series)
+	r := sink.RollupsOf(database, series)
 	command, err := keeper.NewCommand(ctx, r)
 	switch {
 	case errors.Is(err, sink.ErrNotSetUp):
@@ -195,7 +195,7 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 		}
 		return p.edit(ctx, f, nil, views, print, func() error {
 			for i := range views {
-				dropped, err := with.database.DropRollup(ctx, views[i].Series, level.Name)
+				dropped, err := with.of(views[i].Series).DropRollup(ctx, level.Name)
 				if err != nil {
 					return fmt.Errorf("%s: %w; run the command again to finish it", views[i].Series, err)
 				}

@@ -122,7 +122,7 @@ func (p *Program) buildRollups(ctx context.Context, with collections, series str
 		if f.from == "" {
 			since = time.Time{}
 		}
-		if err := with.database.WholeSince(ctx, series, since); err != nil {
+		if err := with.of(series).WholeSince(ctx, since); err != nil {
 			return fmt.Errorf("%s: %w", series, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"waterwheel/internal/keeper"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/words"
+	"waterwheel/sink"
 )
 
 // nestedSuffix ends the name of the collection of nested documents, unless --into names one.
@@ -65,7 +66,7 @@ func (p *Program) rollupExportCommand() *cobra.Command {
 }
 
 func (p *Program) exportRollups(ctx context.Context, with collections, series, into string, aggregations []rollup.Aggregation) error {
-	documents, err := with.database.Nested(ctx, into)
+	documents, err := sink.Nested(ctx, with.database, into)
 	if err != nil {
 		return fmt.Errorf("--into: %w", err)
 	}

@@ -63,13 +63,13 @@ func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) e
 		}
 		server.TLS = certificate.Config()
 	}
-	database, err := sink.Open(ctx, connect.SinkOptions(c, log))
+	database, err := sink.Open(ctx, connect.DatabaseOptions(c, log))
 	if err != nil {
 		return err
 	}
 	defer connect.CloseDatabase(database)
 	server.Handler = serve.Handler(serve.Options{
-		Names: database.TimeSeries, Open: (&openSeries{database: database, of: map[string]*reader.Series{}}).open, Explain: database.Explain,
+		Names: func(ctx context.Context) ([]string, error) { return sink.Names(ctx, database) }, Open: (&openSeries{database: database, of: map[string]*reader.Series{}}).open, Explain: database.Explain,
 		Filter: serveFilter, Times: serveTimes,
 		Usage:   func(err error) bool { return errors.As(err, new(usageError)) },
 		MaxRows: c.Serve.MaxRows, MaxTime: c.Serve.MaxTime, MaxQueries: c.Serve.MaxQueries, Token: c.Serve.Token.Reveal(), Log: log,
@@ -98,7 +98,7 @@ func (s *openSeries) open(ctx context.Context, name string) (serve.Source, error
 	if err := timeseries.CheckSeriesName(s.database.Name(), name, timeseries.MaxNamespace); err != nil {
 		return nil, usageError{fmt.Errorf("the time series %q %w", name, err)}
 	}
-	series, err := reader.Open(ctx, s.database.Reading(), name)
+	series, err := reader.Open(ctx, s.database.Driver(), name)
 	if err != nil {
 		return nil, err
 	}

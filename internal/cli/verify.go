@@ -167,7 +167,7 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	if err != nil {
 		return err
 	}
-	database, err := sink.Open(ctx, connect.SinkOptions(c, log))
+	database, err := sink.Open(ctx, connect.DatabaseOptions(c, log))
 	if err != nil {
 		return err
 	}
@@ -179,17 +179,17 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	if err != nil {
 		return err
 	}
-	series := c.SeriesFor(o.topic)
-	if err := readLost(ctx, database, series, scanner.ClusterID(), ranges, o.limits[0]); err != nil {
+	series, contents := sink.Of(database, c.SeriesFor(o.topic)), sink.ContentsOf(database, c.SeriesFor(o.topic))
+	if err := readLost(ctx, contents, scanner.ClusterID(), ranges, o.limits[0]); err != nil {
 		return err
 	}
-	store, err := database.Check(ctx, series, definition, c.Bucket.MaxCount)
+	ready, err := series.Check(ctx, definition)
 	if err != nil {
-		return fmt.Errorf("looking at the time series %s: %w", series, err)
+		return fmt.Errorf("looking at the time series %s: %w", c.SeriesFor(o.topic), err)
 	}
 	verifier, err := verify.New(verify.Options{
-		Collection: store.Collection, Decoder: decoder, Log: scanner, Buckets: database.Buckets(series, store.Collection.TimeField), Letters: letters.Letters,
-		Notes: database.Notes(series), Claims: claimsOf{database, series}, Grace: connect.Grace(c), Content: o.content, Repair: o.mode(), Examples: o.examples,
+		Collection: ready.Options, Decoder: decoder, Log: scanner, Buckets: contents.Buckets(ready.Options.TimeField), Letters: letters.Letters,
+		Notes: series.Notes(), Claims: claimsOf{contents}, Grace: connect.Grace(c), Content: o.content, Repair: o.mode(), Examples: o.examples,
 		Now: func() int64 { return time.Now().UnixMilli() }, Progress: func(at verify.Progress) {
 			unit := "offsets"
 			if at.Seconds {

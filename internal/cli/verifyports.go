@@ -30,27 +30,24 @@ func (o offsetsOf) Committed(ctx context.Context, group string, partitions []rec
 }
 
 // claimsOf is verify.Claims in MongoDB.
-type claimsOf struct {
-	database *sink.Database
-	series   string
-}
+type claimsOf struct{ contents sink.Contents }
 
 // Claims implements verify.Claims.
 func (c claimsOf) Claims(ctx context.Context) (claims []claim.Document, err error) {
-	documents, err := c.database.Partitions(ctx, c.series)
+	documents, err := c.contents.Partitions(ctx)
 	for _, d := range documents {
 		claims = append(claims, d.Document)
 	}
 	return claims, err
 }
 
-// lostRecords are what consumers noted of records that retention deleted before they were read; a *sink.Database.
+// lostRecords are what consumers noted of records that retention deleted before they were read; a sink.Contents.
 type lostRecords interface {
-	Lost(ctx context.Context, series, clusterID string, source timeseries.Source) ([]claim.Lost, error)
+	Lost(ctx context.Context, clusterID string, source timeseries.Source) ([]claim.Lost, error)
 }
 
 // readLost adds to ranges what was lost of their partitions: from the given limit on, where there is one, else all.
-func readLost(ctx context.Context, in lostRecords, series, clusterID string, ranges []verify.Range, from verify.Limit) error {
+func readLost(ctx context.Context, in lostRecords, clusterID string, ranges []verify.Range, from verify.Limit) error {
 	for i := range ranges {
 		r := &ranges[i]
 		least := int64(0)
@@ -60,7 +57,7 @@ func readLost(ctx context.Context, in lostRecords, series, clusterID string, ran
 		case !from.Time.IsZero():
 			least = r.From
 		}
-		noted, err := in.Lost(ctx, series, clusterID, r.Source)
+		noted, err := in.Lost(ctx, clusterID, r.Source)
 		if err != nil {
 			return err
 		}

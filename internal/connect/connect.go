@@ -45,6 +45,8 @@ type Connections struct {
 	// Consumer is asked whether anything may be written; nil: nothing may be yet.
 	Consumer *atomic.Pointer[pipeline.Consumer]
 
+	metrics *sink.Metrics
+
 	mu     sync.Mutex
 	stores map[string]*sink.Store // by topic
 	// rollups are by topic.
@@ -176,11 +178,10 @@ func unreadable(topics []kafka.Topic) (errs []error) {
 
 // openDatabase connects to MongoDB.
 func (n *Connections) openDatabase(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) error {
-	o := SinkOptions(c, p.Log)
-	o.Lease = func() bool {
-		consumer := n.Consumer.Load()
-		return consumer != nil && consumer.Held()
-	}
+	of := prometheus.NewRegistry()
+	n.metrics = sink.NewMetrics(of)
+	o := DatabaseOptions(c, p.Log)
+	o.Lease, o.Stopped = n.held, n.metrics.Stopped
 	look := firstLook
 	return p.opens(ctx, databaseWait(c), func(ctx context.Context) (err error) {
 		if p.Opening {
@@ -189,14 +190,18 @@ func (n *Connections) openDatabase(ctx context.Context, c config.Config, p *Pati
 			defer cancel()
 			look = min(2*look, longestLook)
 		}
-		of := prometheus.NewRegistry()
-		o.Registerer = of
 		if n.Database, err = sink.Open(ctx, o); err != nil {
 			return outage(err)
 		}
 		reg.MustRegister(of)
 		return nil
 	})
+}
+
+// held reports whether buckets and claims may be written now.
+func (n *Connections) held() bool {
+	consumer := n.Consumer.Load()
+	return consumer != nil && consumer.Held()
 }
 
 func databaseWait(c config.Config) wait {
@@ -234,27 +239,44 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 	if err != nil {
 		return err
 	}
-	store, err := n.Database.Setup(ctx, c.SeriesFor(topic), definition, c.Bucket.MaxCount)
-	var rollups *sink.Rollups
-	if err == nil && len(c.Rollup.Levels) > 0 {
-		rollups, err = n.Database.SetupRollups(ctx, c.SeriesFor(topic), rollup.Levels(c.Rollup.Levels), c.Rollup.Rules())
-		store.Rollups = true
+	series := sink.Of(n.Database, c.SeriesFor(topic))
+	ready, err := series.Setup(ctx, definition, SeriesSettings(n.Config))
+	if err != nil {
+		return err
 	}
-	var nested sink.Collection
-	if err == nil && rollups != nil && c.Rollup.Nested.Collection != "" {
-		if nested, err = n.Database.Nested(ctx, c.Rollup.Nested.For(topic)); err != nil {
-			err = fmt.Errorf("ROLLUP_NESTED: %w", err)
-		}
-	}
+	rolled, nested, err := n.setUpRollups(ctx, c, series, topic)
+	ready.Rollups = ready.Rollups || len(c.Rollup.Levels) > 0
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.stores[topic] = store; rollups != nil {
-		n.rollups[topic] = rollups
+	n.stores[topic] = sink.NewStore(ready, sink.StoreOptions{
+		MaxCount: c.Bucket.MaxCount, WriteTimeout: n.Config.MongoDB.WriteTimeout, Lease: n.held,
+		StoredBytes: min(sink.DefaultStoredBytes, Budget(n.Config)/storedShare), Metrics: n.metrics, Logger: n.Database.Log(),
+	})
+	if rolled {
+		n.rollups[topic] = sink.RollupsOf(n.Database, c.SeriesFor(topic))
 	}
 	if nested != nil {
 		n.nested[c.SeriesFor(topic)] = nested
 	}
 	return err
+}
+
+// setUpRollups makes the collections of the rollups of a topic, and reports whether there are some.
+func (n *Connections) setUpRollups(ctx context.Context, c config.Config, series sink.TimeSeries, topic string) (bool, sink.Collection, error) {
+	if len(c.Rollup.Levels) == 0 {
+		return false, nil, nil
+	}
+	if err := series.SetupRollups(ctx, rollup.Levels(c.Rollup.Levels), c.Rollup.Rules(), SeriesSettings(n.Config)); err != nil {
+		return false, nil, err
+	}
+	if c.Rollup.Nested.Collection == "" {
+		return true, nil, nil
+	}
+	nested, err := sink.Nested(ctx, n.Database, c.Rollup.Nested.For(topic))
+	if err != nil {
+		return true, nil, fmt.Errorf("ROLLUP_NESTED: %w", err)
+	}
+	return true, nested, nil
 }
 
 func (n *Connections) openLetters(ctx context.Context, c config.Config, p *Patience) error {
@@ -311,14 +333,15 @@ func (n *Connections) MakeMetaIndexes(ctx context.Context, c config.Config, log 
 		}
 	}
 	for _, series := range all {
-		missing, err := n.Database.MissingMetaIndexes(ctx, series, c.MongoDB.MetaIndexes)
+		of := sink.Of(n.Database, series)
+		missing, err := of.MissingMetaIndexes(ctx, c.MongoDB.MetaIndexes)
 		failed = append(failed, err)
 		if ctx.Err() != nil {
 			break
 		}
 		for _, path := range missing {
 			log.Debug("making an index for META_INDEXES", "collection", series, "on", path)
-			index, is, err := n.Database.CreateMetaIndex(ctx, series, path)
+			index, is, err := of.CreateMetaIndex(ctx, path)
 			if is {
 				made(series, path, index.Name)
 			}

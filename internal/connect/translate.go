@@ -79,12 +79,15 @@ func security(c config.Security) kafka.Security {
 	return s
 }
 
-// SinkOptions are the settings of MongoDB.
-func SinkOptions(c config.Config, log *slog.Logger) sink.Options {
-	return sink.Options{
-		URI: c.MongoDB.URI.Reveal(), Database: c.MongoDB.Database, WriteTimeout: c.MongoDB.WriteTimeout, Logger: log,
+// DatabaseOptions say where MongoDB is.
+func DatabaseOptions(c config.Config, log *slog.Logger) sink.Options {
+	return sink.Options{URI: c.MongoDB.URI.Reveal(), Database: c.MongoDB.Database, WriteTimeout: c.MongoDB.WriteTimeout, Logger: log}
+}
+
+// SeriesSettings say how time series are set up.
+func SeriesSettings(c config.Config) sink.Settings {
+	return sink.Settings{
 		View: sink.ViewKind(c.MongoDB.View), Segments: sink.Segments(c.Flush.Segments), MetaPaths: c.MongoDB.MetaIndexes,
-		StoredBytes: min(sink.DefaultStoredBytes, Budget(c)/storedShare),
 	}
 }
 

@@ -231,9 +231,10 @@ func (w *world) expire() {
 
 // claim gives the partition to another process, which begins at what was committed (back 0), or before.
 func (w *world) claim(p *part, back int) {
-	store := sink.NewStore(w.ports(), sink.StoreOptions{
-		Namespace: "db.m.buckets", Collection: baseOptions, MaxCount: 1000, WriteTimeout: time.Second, Rollups: true,
-	})
+	store := sink.NewStore(
+		sink.Ready{Ports: w.ports(), Namespace: "db.m.buckets", Options: baseOptions, Rollups: true},
+		sink.StoreOptions{MaxCount: 1000, WriteTimeout: time.Second},
+	)
 	p.claimed = false
 	handle := store.Partition(p.source(), "c", modelGroup, "host")
 	start := p.done()
@@ -396,7 +397,7 @@ func (w *world) edit(what string, series []string, deletes bool, do func(id stri
 	}
 	w.logf("%s", what)
 	w.begin(what, func(ctx context.Context, a *actor) {
-		noted, err := sink.NoteRollupEdit(ctx, w.ports(), time.Second, metas, deletes)
+		noted, err := sink.BeginRollupEdit(ctx, w.ports(), time.Second, metas, deletes)
 		if err != nil {
 			return
 		}

@@ -19,9 +19,10 @@ func still(t *testing.T, measurements int) (*world, *Partition) {
 	w.calm = true
 	p := w.parts[0]
 	w.parts = w.parts[:1]
-	store := sink.NewStore(w.ports(), sink.StoreOptions{
-		Namespace: "db.m.buckets", Collection: baseOptions, MaxCount: 1000, WriteTimeout: time.Second, Rollups: true,
-	})
+	store := sink.NewStore(
+		sink.Ready{Ports: w.ports(), Namespace: "db.m.buckets", Options: baseOptions, Rollups: true},
+		sink.StoreOptions{MaxCount: 1000, WriteTimeout: time.Second},
+	)
 	handle := store.Partition(p.source(), "c", modelGroup, "host")
 	defer handle.Close()
 	token := claim.Token{1}
@@ -176,7 +177,7 @@ func TestNoteStaysUntilItsEditIsLongOver(t *testing.T) {
 	w, p := still(t, 3)
 	w.run(t, p)
 	meta := encoded(bson.D{{Key: "m", Value: "a"}}).Lookup("m")
-	noted, err := sink.NoteRollupEdit(t.Context(), w.ports(), time.Second, []bson.RawValue{meta}, true)
+	noted, err := sink.BeginRollupEdit(t.Context(), w.ports(), time.Second, []bson.RawValue{meta}, true)
 	if err != nil || noted == nil {
 		t.Fatal(noted, err)
 	}

@@ -207,7 +207,7 @@ func (w *world) ports() sink.Ports {
 
 func (w *world) rollups() *sink.Rollups {
 	ports := sink.RollupPorts{
-		Ports: w.ports(), Levels: map[string]sink.Collection{}, LevelOptions: map[string]sink.Collection{}, NoteDocuments: collection{w.mem, "options"},
+		Ports: w.ports(), Levels: map[string]sink.Collection{}, LevelOptions: map[string]sink.Collection{},
 	}
 	for _, name := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
 		ports.Levels[name], ports.LevelOptions[name] = level{collection{w.mem, name}}, collection{w.mem, name + ".options"}

@@ -22,7 +22,7 @@ func (s *stored) live(ctx context.Context, d *sink.Database) error {
 	if s.load.Flushes == 0 {
 		return nil
 	}
-	if _, _, err := d.CreateMetaIndex(ctx, oursName, sensorPath); err != nil {
+	if _, _, err := sink.Of(d, oursName).CreateMetaIndex(ctx, sensorPath); err != nil {
 		return fmt.Errorf("making the index on %s: %w", sensorPath, err)
 	}
 	catalogs := make([]*bucketer.Catalog, livePartitions)

@@ -86,16 +86,16 @@ func elementsOf(i int) (elements []byte) {
 // store makes both time series and puts the buckets into them.
 func store(ctx context.Context, uri string, database *mongo.Database, l Load) (*stored, error) {
 	s := &stored{load: l, database: database, begin: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
-	o := sink.Options{URI: uri, Database: database.Name(), WriteTimeout: time.Minute}
+	var as sink.Settings
 	if l.Flushes > 0 {
-		o.Segments, o.MetaPaths = sink.SegmentsOn, []string{sensorPath}
+		as = sink.Settings{Segments: sink.SegmentsOn, MetaPaths: []string{sensorPath}}
 	}
-	d, err := sink.Open(ctx, o)
+	d, err := sink.Open(ctx, sink.Options{URI: uri, Database: database.Name(), WriteTimeout: time.Minute})
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close(context.WithoutCancel(ctx))
-	if _, err := d.Setup(ctx, oursName, bucketOptions, 1000); err != nil {
+	if _, err := sink.Of(d, oursName).Setup(ctx, bucketOptions, as); err != nil {
 		return nil, fmt.Errorf("setting up the time series: %w", err)
 	}
 	own := options.TimeSeries().SetTimeField(timeField).SetMetaField(timeseries.FieldMeta).SetGranularity("seconds")

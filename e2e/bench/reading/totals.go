@@ -80,10 +80,10 @@ func (s *stored) build(ctx context.Context, uri string, m *meter) (b Building, e
 	if err != nil {
 		return b, err
 	}
-	rollups, err := d.SetupRollups(ctx, oursName, levels, rollup.Rules{})
-	if err != nil {
+	if err := sink.Of(d, oursName).SetupRollups(ctx, levels, rollup.Rules{}, sink.Settings{}); err != nil {
 		return b, err
 	}
+	rollups := sink.RollupsOf(d, oursName)
 	defer rollups.Close()
 	command, err := keeper.NewCommand(ctx, rollups)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *stored) build(ctx context.Context, uri string, m *meter) (b Building, e
 		}
 		b.Rows += n
 	}
-	if err := d.WholeSince(ctx, oursName, time.Time{}); err != nil {
+	if err := sink.Of(d, oursName).WholeSince(ctx, time.Time{}); err != nil {
 		return b, err
 	}
 	return b, s.passed(ctx)
