@@ -39,45 +39,47 @@ var mayImport = map[string][]string{
 
 	"internal/words": {}, // counts, misspelt words and lengths of time in text
 
-	"internal/record":             {},                                                                                                      // words about Kafka that rooms share
-	"internal/claim":              {"internal/record"},                                                                                     // words and rules of owning a partition
-	"config":                      {"internal/record", "internal/timeseries", "internal/rollup", "internal/measurement", "internal/words"}, // settings
-	"internal/timeseries":         {"internal/timeseries/rawbson"},                                                                         // what a bucket is
-	"internal/timeseries/rawbson": {},                                                                                                      // BSON in place
-	"internal/measurement":        {"internal/timeseries", "internal/timeseries/rawbson", "internal/record", "internal/words"},             // bytes to measurements
-	"internal/schemas":            {"internal/measurement"},                                                                                // schemas of a registry
-	"internal/rollup":             {"internal/timeseries", "internal/timeseries/rawbson", "internal/words"},                                // totals by window
-	"bucketer":                    {"internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "internal/record"},       // the bucket catalog
-	"internal/kafka":              {"internal/kafka/recordbatch", "internal/kafka/wire", "internal/record"},                                // the client: what Kafka is asked
-	"internal/kafka/recordbatch":  {"internal/record"},                                                                                     // records out of what a broker sent
-	"internal/kafka/wire":         {},                                                                                                      // requests and answers as bytes
-	"internal/kafka/group":        {"internal/kafka", "internal/kafka/wire", "internal/record"},                                            // the membership and its lease
-	"dlq":                         {"internal/kafka", "internal/kafka/recordbatch", "internal/record", "internal/words"},                   // letters
-	"dlq/redrive":                 {"dlq", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/record"},      // driving letters back
-	"sink":                        {"internal/timeseries", "internal/rollup", "bucketer", "internal/claim", "internal/record", "internal/words"},
-	"pipeline":                    {"internal/timeseries", "internal/measurement", "bucketer", "internal/claim", "internal/record"},
-	"internal/keeper":             {"internal/rollup", "internal/timeseries", "internal/claim", "internal/record", "sink"}, // keeping rollups
-	"internal/verify":             {"internal/timeseries", "internal/measurement", "internal/claim", "internal/record", "internal/words"},
-	"reader":                      {"internal/rollup", "internal/timeseries", "internal/timeseries/rawbson", "internal/words"}, // stored measurements
+	"internal/record":              {},                                                                                                      // words about Kafka that rooms share
+	"internal/claim":               {"internal/record"},                                                                                     // words and rules of owning a partition
+	"config":                       {"internal/record", "internal/timeseries", "internal/rollup", "internal/measurement", "internal/words"}, // settings
+	"internal/timeseries":          {"internal/timeseries/rawbson"},                                                                         // what a bucket is
+	"internal/timeseries/rawbson":  {},                                                                                                      // BSON in place
+	"internal/measurement":         {"internal/timeseries", "internal/timeseries/rawbson", "internal/record", "internal/words"},             // bytes to measurements
+	"internal/schemas":             {"internal/measurement"},                                                                                // schemas of a registry
+	"internal/rollup":              {"internal/timeseries", "internal/timeseries/rawbson", "internal/words"},                                // totals by window
+	"bucketer":                     {"internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "internal/record"},       // the bucket catalog
+	"internal/kafka":               {"internal/kafka/recordbatch", "internal/kafka/wire", "internal/record"},                                // the client: what Kafka is asked
+	"internal/kafka/recordbatch":   {"internal/record"},                                                                                     // records out of what a broker sent
+	"internal/kafka/wire":          {},                                                                                                      // requests and answers as bytes
+	"internal/kafka/group":         {"internal/kafka", "internal/kafka/wire", "internal/record"},                                            // the membership and its lease
+	"dlq":                          {"internal/kafka", "internal/kafka/recordbatch", "internal/record", "internal/words"},                   // letters
+	"dlq/redrive":                  {"dlq", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/record"},      // driving letters back
+	"internal/mongodb":             {"internal/timeseries", "internal/claim", "internal/record"},                                            // the client: connections, the guard, codes
+	"internal/mongodb/mongodbtest": {"internal/mongodb"},                                                                                    // a scripted server for tests
+	"sink":                         {"internal/mongodb", "internal/timeseries", "internal/rollup", "bucketer", "internal/claim", "internal/record", "internal/words"},
+	"pipeline":                     {"internal/timeseries", "internal/measurement", "bucketer", "internal/claim", "internal/record"},
+	"internal/keeper":              {"internal/rollup", "internal/timeseries", "internal/claim", "internal/record", "internal/mongodb", "sink"}, // keeping rollups
+	"internal/verify":              {"internal/timeseries", "internal/measurement", "internal/claim", "internal/record", "internal/words"},
+	"reader":                       {"internal/rollup", "internal/timeseries", "internal/timeseries/rawbson", "internal/words"}, // stored measurements
 	"cmd/consumer": { // the process of run
 		"config", "internal/cli", "internal/connect", "internal/status", "internal/check", "internal/record", "internal/claim", "internal/timeseries",
-		"internal/rollup", "internal/keeper", "internal/kafka", "internal/kafka/group", "dlq", "sink", "pipeline",
+		"internal/rollup", "internal/keeper", "internal/kafka", "internal/kafka/group", "dlq", "internal/mongodb", "sink", "pipeline",
 	},
 	"internal/cli": { // the commands
 		"config", "internal/connect", "internal/cli/text", "internal/cli/rows", "internal/cli/plot", "internal/status", "internal/serve", "internal/web",
-		"internal/record", "internal/claim", "internal/timeseries", "internal/measurement", "internal/kafka", "internal/kafka/group", "sink", "dlq", "dlq/redrive",
+		"internal/record", "internal/claim", "internal/timeseries", "internal/measurement", "internal/kafka", "internal/kafka/group", "internal/mongodb", "sink", "dlq", "dlq/redrive",
 		"reader", "internal/check", "internal/verify", "internal/words", "internal/rollup", "internal/keeper",
 	},
 	// Settings to options, and both ends, opened.
-	"internal/connect":  {"config", "internal/timeseries", "internal/rollup", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/schemas", "sink", "dlq", "pipeline"},
+	"internal/connect":  {"config", "internal/timeseries", "internal/rollup", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/schemas", "internal/mongodb", "sink", "dlq", "pipeline"},
 	"internal/cli/text": {},
 	"internal/web":      {},                    // servers of HTTP
 	"internal/cli/rows": {"internal/cli/text"}, // measurements as tables, CSV, JSON
 	"internal/cli/plot": {"internal/words"},    // measurements as pictures
 	// What waterwheel check finds.
-	"internal/check":  {"internal/claim", "internal/record", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/group", "internal/kafka/recordbatch", "dlq", "sink", "reader", "internal/words"},
+	"internal/check":  {"internal/claim", "internal/record", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/group", "internal/kafka/recordbatch", "dlq", "internal/mongodb", "sink", "reader", "internal/words"},
 	"internal/serve":  {"internal/web", "internal/cli/rows", "internal/rollup", "internal/words", "internal/timeseries", "reader"}, // measurements over HTTP
-	"internal/status": {"internal/cli/text", "internal/web", "internal/words", "internal/record", "internal/kafka", "internal/kafka/group", "sink", "pipeline", "docs"},
+	"internal/status": {"internal/cli/text", "internal/web", "internal/words", "internal/record", "internal/kafka", "internal/kafka/group", "internal/mongodb", "pipeline", "docs"},
 	"docs":            {}, // the documents, for the status page
 }
 
@@ -93,6 +95,17 @@ var pureModules = []string{
 
 // impure are packages of the standard library that a pure package has no use for.
 var impure = []string{"context", "log", "os", "net", "sync", "math/rand", "runtime"}
+
+// mayDrive are the packages that may import more of MongoDB's driver than BSON: which of its packages, and those below them.
+var mayDrive = map[string][]string{
+	"internal/mongodb": {driver + "/mongo", driver + "/event", driver + "/x/mongo/driver"},
+	"sink":             {driver + "/mongo"},                                  // commands that no Collection has
+	"reader":           {driver + "/mongo", driver + "/x/mongo/driver/auth"}, // it is given a database of the driver's
+	"config":           {driver + "/x/mongo/driver/connstring"},              // a URI is checked as the driver reads it
+}
+
+// driver is the module of MongoDB's driver.
+const driver = "go.mongodb.org/mongo-driver/v2"
 
 type goPackage struct {
 	ImportPath, Dir  string
@@ -148,6 +161,19 @@ func TestDependenciesPointOneWay(t *testing.T) {
 		for _, imported := range p.Imports {
 			if dependency, ours := folder(imported); ours && !slices.Contains(allowed, dependency) {
 				t.Errorf("%s imports %s: it may import only %v of this module", name, dependency, allowed)
+			}
+		}
+	}
+}
+
+// TestOnlyTheClientDrives: a package that could reach around the client to the driver would send what the guard does not see.
+func TestOnlyTheClientDrives(t *testing.T) {
+	for _, p := range listPackages(t) {
+		name, _ := folder(p.ImportPath)
+		allowed := append([]string{driver + "/bson", driver + "/x/bsonx/bsoncore"}, mayDrive[name]...)
+		for _, imported := range p.Imports {
+			if within(imported, []string{driver}) && !within(imported, allowed) {
+				t.Errorf("%s imports %s: MongoDB is reached through internal/mongodb", name, imported)
 			}
 		}
 	}

@@ -1,8 +1,6 @@
 package bucketer
 
 import (
-	"errors"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/timeseries"
@@ -79,10 +77,6 @@ const (
 func (r Result) String() string {
 	return [...]string{"applied", "applied_forget", "not_applied", "not_executed", "conflicted", "refused", "unknown"}[r]
 }
-
-// ErrNoTurn is why a write is NotExecuted whose turn did not come while there was time to send it: those before it took
-// all of it. It tells of no failure.
-var ErrNoTurn = errors.New("the time for sending was over before its turn came")
 
 // Sent is what is known of a write after one attempt to send it: Applied, NotExecuted, Refused or Unknown.
 type Sent struct {

@@ -284,7 +284,7 @@ func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
 		case bucketer.Applied:
 		case bucketer.NotExecuted:
 			c.writes = append(c.writes, c.acting[i])
-			if !errors.Is(one.Err, bucketer.ErrNoTurn) {
+			if !errors.Is(one.Err, claim.ErrNoTurn) {
 				failed = one.Err
 			}
 		case bucketer.Unknown:

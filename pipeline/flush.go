@@ -128,7 +128,7 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 		case bucketer.NotExecuted:
 			a.sent = a.notApplied > 0 || a.resolved
 			f.again = append(f.again, i)
-			if errors.Is(s.Err, bucketer.ErrNoTurn) {
+			if errors.Is(s.Err, claim.ErrNoTurn) {
 				noTurn = s.Err
 				continue
 			}

@@ -9,16 +9,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
 
 // emptyCollection is a MongoDB collection in which nothing is found.
-type emptyCollection struct{ sink.Editable }
+type emptyCollection struct{ mongodb.Editable }
 
-// Find implements sink.Collection.
-func (emptyCollection) Find(context.Context, sink.Query, func(bson.Raw) error) error { return nil }
+// Find implements mongodb.Collection.
+func (emptyCollection) Find(context.Context, mongodb.Query, func(bson.Raw) error) error { return nil }
 
 // BenchmarkNewSeries is what a worker does for a measurement of a series that was never seen before, from the record to the
 // encoded write: with look-ups of stored buckets, which find nothing, and without.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/claim"
 	"waterwheel/internal/record"
 )
 
@@ -104,7 +105,7 @@ func TestAFlushIsSentInPartsAsLargeAsTheDatabaseManages(t *testing.T) {
 
 func TestWritesWithoutATurnAreNoOutageAndNotUnknown(t *testing.T) {
 	w, m, writes := manySeries(t, 10)
-	noTurn := bucketer.Sent{Result: bucketer.NotExecuted, Err: fmt.Errorf("of MongoDB: %w", bucketer.ErrNoTurn)}
+	noTurn := bucketer.Sent{Result: bucketer.NotExecuted, Err: fmt.Errorf("of MongoDB: %w", claim.ErrNoTurn)}
 	sent := append(answers(4, bucketer.Sent{Result: bucketer.Applied}), answers(6, noTurn)...)
 	m.Now += 10 * time.Second
 	again := expect[SendWrites](t, w.Handle(m, WritesSent{Sent: sent})).Writes // at once, without a back-off
@@ -131,7 +132,7 @@ func TestWritesWithoutATurnAreNoOutageAndNotUnknown(t *testing.T) {
 // A write that was never handed out cannot be executed: a term that ends leaves nothing unknown behind.
 func TestWhatHadNoTurnIsNotWaitedForAtTheEnd(t *testing.T) {
 	w, m, _ := manySeries(t, 10)
-	noTurn := bucketer.Sent{Result: bucketer.NotExecuted, Err: bucketer.ErrNoTurn}
+	noTurn := bucketer.Sent{Result: bucketer.NotExecuted, Err: claim.ErrNoTurn}
 	m.Held = false // nothing more is sent
 	w.Handle(m, WritesSent{Sent: append(answers(4, bucketer.Sent{Result: bucketer.Applied}), answers(6, noTurn)...)})
 	w.Handle(m, Abandoned{})

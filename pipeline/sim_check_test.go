@@ -11,9 +11,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 // checks are what is looked at while a run goes on. They know the protocol's invariants, and how often each measurement
@@ -41,7 +41,7 @@ type term struct {
 }
 
 // sending checks a write command when it is sent, and returns the term that it belongs to.
-func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *term {
+func (c *checks) sending(w *world, t *task, of *docs, updates []mongodb.Update) *term {
 	if of == w.mongo.options || of == w.mongo.upkeep {
 		return nil
 	}

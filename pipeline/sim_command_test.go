@@ -6,17 +6,17 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 // command is a write command on its way.
 type command struct {
 	w       *world
 	n       int
-	execute func(int) (int, *sink.WriteError)
+	execute func(int) (int, *mongodb.WriteError)
 	refused func(int) bool
-	reply   sink.Reply
+	reply   mongodb.Reply
 	term    int           // in which it began
 	late    float64       // how likely it is late
 	delay   time.Duration // Zero means by chance.
@@ -24,7 +24,7 @@ type command struct {
 
 // confirmed is the answer to a command, and the last write that it is known to come after.
 type confirmed struct {
-	reply sink.Reply
+	reply mongodb.Reply
 	seq   int64
 }
 
@@ -62,7 +62,7 @@ func (c *command) send(p *process, answer func(any)) {
 			return
 		}
 		if c.refusedWhole() {
-			c.answer(lost, answer, error(&sink.CommandError{Code: codeBadValue, Message: "poison"}))
+			c.answer(lost, answer, error(&mongodb.CommandError{Code: codeBadValue, Message: "poison"}))
 			return
 		}
 		c.term = w.mongo.term

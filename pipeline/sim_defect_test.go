@@ -50,7 +50,7 @@ var defects = []defect{
 	},
 	{
 		"a turn that is asked for when the call is over", "../sink/send.go", "defer b.turns.end(begun)",
-		"defer func() {\n\t\tif b.turns.end(begun); err != nil {\n\t\t\tif _, ok := b.turns.begin(ctx); !ok {\n\t\t\t\terr = &NotSentError{bucketer.ErrNoTurn}\n\t\t\t}\n\t\t}\n\t}()", 200,
+		"defer func() {\n\t\tif b.turns.end(begun); err != nil {\n\t\t\tif _, ok := b.turns.begin(ctx); !ok {\n\t\t\t\terr = &mongodb.NotSentError{Err: claim.ErrNoTurn}\n\t\t\t}\n\t\t}\n\t}()", 200,
 	},
 	{"a failed fetch taken as empty", "perform.go", "return Fetched{batch, err}", "err = nil\n\t\treturn Fetched{batch, err}", 200},
 }

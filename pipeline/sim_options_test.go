@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -231,7 +232,7 @@ func (u simUpkeep) read(ctx context.Context, id string) (int32, error) {
 
 func (u simUpkeep) write(ctx context.Context, id string, seconds int32) error {
 	w := u.t.p.w
-	execute := func(int) (int, *sink.WriteError) {
+	execute := func(int) (int, *mongodb.WriteError) {
 		w.logf("%s sets the %s to %d s", u.t.p.name, id, seconds)
 		w.mongo.put(w.mongo.upkeep, id, upkeepDocument(seconds), nil)
 		return 1, nil

@@ -9,15 +9,15 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/bucketer"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
-	"waterwheel/sink"
 )
 
 var (
 	errNoAnswer  = errors.New("no answer came")
-	errNoPrimary = &sink.CommandError{Code: 10107, Message: "not primary"}
+	errNoPrimary = &mongodb.CommandError{Code: 10107, Message: "not primary"}
 )
 
 // Codes of MongoDB.
@@ -39,12 +39,12 @@ type session struct{ after, buckets int64 }
 
 type sessionKey struct{}
 
-// Context implements sink.Session.
+// Context implements mongodb.Session.
 func (s *session) Context(parent context.Context) context.Context {
 	return context.WithValue(parent, sessionKey{}, s)
 }
 
-// End implements sink.Session.
+// End implements mongodb.Session.
 func (s *session) End() {}
 
 // learn notes what was acknowledged, or read, on the shard of a collection.
@@ -79,8 +79,8 @@ func (c port) fence(ctx context.Context) error {
 	return err
 }
 
-// Insert implements sink.Collection.
-func (c port) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, error) {
+// Insert implements mongodb.Collection.
+func (c port) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply, error) {
 	by := c.w.checks.sending(c.w, taskOf(ctx), c.of, nil)
 	documents = slices.Clone(documents) // it may be executed later, when the caller has used their memory again
 	for i := range documents {
@@ -91,13 +91,13 @@ func (c port) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, err
 		refused[i] = c.refuses(documents[i])
 	}
 	c.ids = idsOf(documents, func(d bson.Raw) bson.Raw { return d })
-	return c.write(ctx, len(documents), func(i int) (int, *sink.WriteError) {
+	return c.write(ctx, len(documents), func(i int) (int, *mongodb.WriteError) {
 		id := string(documents[i].Lookup("_id").Value)
 		if refused[i] {
-			return 0, &sink.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
+			return 0, &mongodb.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
 		}
 		if c.of.now(id) != nil {
-			return 0, &sink.WriteError{Index: i, Code: codeDuplicateKey, Message: "duplicate key"}
+			return 0, &mongodb.WriteError{Index: i, Code: codeDuplicateKey, Message: "duplicate key"}
 		}
 		c.w.mongo.put(c.of, id, documents[i], by)
 		return 1, nil
@@ -110,26 +110,26 @@ func (c port) refuses(document bson.Raw) bool {
 	return poisoned(document) || c.w.traits.refusing && c.w.chaos && meta == refusedSeries
 }
 
-// Update implements sink.Collection.
-func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, error) {
+// Update implements mongodb.Collection.
+func (c port) Update(ctx context.Context, updates []mongodb.Update) (mongodb.Reply, error) {
 	t := taskOf(ctx)
 	if c.w.broken == fencesLie && c.of == c.w.mongo.parts && isFenced(t.what) {
-		return sink.Reply{N: 1}, nil
+		return mongodb.Reply{N: 1}, nil
 	}
 	if c.w.broken == optionsUnlocked && isLock(updates[0].Filter) {
-		return sink.Reply{N: 1}, nil
+		return mongodb.Reply{N: 1}, nil
 	}
 	by := c.w.checks.sending(c.w, t, c.of, updates)
 	updates = slices.Clone(updates)
 	for i, u := range updates {
-		updates[i] = sink.Update{Filter: slices.Clone(u.Filter), Update: slices.Clone(u.Update)}
+		updates[i] = mongodb.Update{Filter: slices.Clone(u.Filter), Update: slices.Clone(u.Update)}
 	}
-	c.ids = idsOf(updates, func(u sink.Update) bson.Raw { return u.Filter })
-	return c.write(ctx, len(updates), func(i int) (int, *sink.WriteError) {
+	c.ids = idsOf(updates, func(u mongodb.Update) bson.Raw { return u.Filter })
+	return c.write(ctx, len(updates), func(i int) (int, *mongodb.WriteError) {
 		filter := updates[i].Filter
 		id := string(filter.Lookup("_id").Value)
 		if poisoned(updates[i].Update) {
-			return 0, &sink.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
+			return 0, &mongodb.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
 		}
 		before := c.of.now(id)
 		anyway := c.of == c.w.mongo.buckets && c.w.broken == conditionsIgnored || isClaim(t.what) && c.w.broken == claimsWithoutCompare
@@ -144,11 +144,11 @@ func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, er
 	}, func(i int) bool { return poisoned(updates[i].Update) })
 }
 
-// Delete implements sink.Editable.
-func (c port) Delete(ctx context.Context, filters []bson.Raw) (sink.Reply, error) {
+// Delete implements mongodb.Editable.
+func (c port) Delete(ctx context.Context, filters []bson.Raw) (mongodb.Reply, error) {
 	by := c.w.checks.sending(c.w, taskOf(ctx), c.of, nil)
 	filters = slices.Clone(filters)
-	return c.write(ctx, len(filters), func(i int) (int, *sink.WriteError) {
+	return c.write(ctx, len(filters), func(i int) (int, *mongodb.WriteError) {
 		id := string(filters[i].Lookup("_id").Value)
 		before := c.of.now(id)
 		if before == nil || !matches(before, filters[i]) {
@@ -185,7 +185,7 @@ func isFenced(a pipeline.Action) bool {
 
 // write makes one write command. Its documents are executed at once, later within the grace, in two parts or never;
 // its answer comes when a majority has them, or never.
-func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.WriteError), refused func(int) bool) (sink.Reply, error) {
+func (c port) write(ctx context.Context, n int, execute func(int) (int, *mongodb.WriteError), refused func(int) bool) (mongodb.Reply, error) {
 	t, w := taskOf(ctx), c.w
 	session, _ := ctx.Value(sessionKey{}).(*session)
 	left := t.p.W
@@ -193,7 +193,7 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 		left = t.sendBy - w.now
 	}
 	if left <= 0 || w.mishap(w.traits.lossy/2) {
-		return sink.Reply{}, &sink.NotSentError{Err: errors.New("connection refused")}
+		return mongodb.Reply{}, &mongodb.NotSentError{Err: errors.New("connection refused")}
 	}
 	t.p.called()
 	if a, claims := t.what.(pipeline.SendClaim); claims && !a.Seen.Found {
@@ -217,13 +217,13 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 	if !answered {
 		w.note("(met) " + unansweredName(t.what))
 		if c.of == w.mongo.buckets && w.broken == sentAsUnsent {
-			return sink.Reply{}, &sink.NotSentError{Err: bucketer.ErrNoTurn}
+			return mongodb.Reply{}, &mongodb.NotSentError{Err: claim.ErrNoTurn}
 		}
-		return sink.Reply{}, errNoAnswer
+		return mongodb.Reply{}, errNoAnswer
 	}
 	if err, failed := answer.(error); failed {
 		t.takeBack(c.ids)
-		return sink.Reply{}, err
+		return mongodb.Reply{}, err
 	}
 	a := answer.(confirmed)
 	if a.reply.Unconfirmed == nil {
@@ -279,8 +279,8 @@ func unansweredName(a pipeline.Action) string {
 	return "writes without answer"
 }
 
-// Find implements sink.Collection.
-func (c port) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error) error {
+// Find implements mongodb.Collection.
+func (c port) Find(ctx context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	seq, err := c.moment(ctx)
 	if err != nil {
 		return err
@@ -350,7 +350,7 @@ func (c port) snapshot(t *task, s *session) int64 {
 	return low + w.rnd.Int64N(m.majority-low+1)
 }
 
-func (c port) read(q sink.Query, seq int64, each func(bson.Raw) error) error {
+func (c port) read(q mongodb.Query, seq int64, each func(bson.Raw) error) error {
 	found := int64(0)
 	ids := c.of.order
 	if _, err := q.Sort.LookupErr("_id"); q.Sort != nil && err == nil { // by _id, newest first

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
@@ -111,7 +112,7 @@ func (w *world) start(slot int) {
 		return w.mongo.clock(), err
 	}
 	if w.traits.sessions {
-		ports.Session = func() (sink.Session, error) { return &session{}, nil }
+		ports.Session = func() (mongodb.Session, error) { return &session{}, nil }
 	}
 	if w.traits.sharded && w.broken != fenceOnOneShard {
 		ports.FenceShards = port{w: w, of: w.mongo.buckets}.fence

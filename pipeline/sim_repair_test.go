@@ -10,10 +10,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/verify"
-	"waterwheel/sink"
 )
 
 // repair stores some measurements again, as a process does that breaks an assumption, and lets an operator repair that
@@ -247,7 +247,7 @@ func (b repairBuckets) change(ctx context.Context, filter bson.Raw, change func(
 		b.t.sleep(w.between(0, 40))
 	}
 	id := string(filter.Lookup("_id").Value)
-	reply, err := b.c.write(ctx, 1, func(int) (int, *sink.WriteError) {
+	reply, err := b.c.write(ctx, 1, func(int) (int, *mongodb.WriteError) {
 		before := b.c.of.now(id)
 		if before == nil || w.broken != repairUnconditional && !matches(before, filter) {
 			w.note("(met) repair meets a live owner's write")

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/claim"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
 )
@@ -66,7 +67,7 @@ func (s *sentWrites) heard(w *world, e pipeline.Event) {
 	case pipeline.WritesSent:
 		for i, sent := range e.Sent {
 			w.note("(met) write " + sent.Result.String())
-			if errors.Is(sent.Err, bucketer.ErrNoTurn) {
+			if errors.Is(sent.Err, claim.ErrNoTurn) {
 				w.note("(met) write without a turn")
 			}
 			switch sent.Result {

@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -111,8 +112,8 @@ type editedOptions struct {
 	notes port
 }
 
-// Insert implements sink.Editable.
-func (o editedOptions) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, error) {
+// Insert implements mongodb.Editable.
+func (o editedOptions) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply, error) {
 	if strings.HasPrefix(documents[0].Lookup("_id").StringValue(), "probe-") {
 		return o.scratch.Insert(ctx, documents)
 	}
@@ -123,21 +124,21 @@ func (o editedOptions) Insert(ctx context.Context, documents []bson.Raw) (sink.R
 // scratch takes the documents by which an edit asks which metas a query finds. Nothing goes wrong with it.
 type scratch struct{ documents []bson.Raw }
 
-// Insert implements sink.Editable.
-func (s *scratch) Insert(_ context.Context, documents []bson.Raw) (sink.Reply, error) {
+// Insert implements mongodb.Editable.
+func (s *scratch) Insert(_ context.Context, documents []bson.Raw) (mongodb.Reply, error) {
 	for _, d := range documents {
 		s.documents = append(s.documents, slices.Clone(d))
 	}
-	return sink.Reply{N: len(documents)}, nil
+	return mongodb.Reply{N: len(documents)}, nil
 }
 
-// Update implements sink.Editable.
-func (s *scratch) Update(context.Context, []sink.Update) (sink.Reply, error) {
+// Update implements mongodb.Editable.
+func (s *scratch) Update(context.Context, []mongodb.Update) (mongodb.Reply, error) {
 	panic("an edit of metas that are given changes no scratch documents")
 }
 
-// Find implements sink.Editable.
-func (s *scratch) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) error {
+// Find implements mongodb.Editable.
+func (s *scratch) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	for _, d := range s.documents {
 		if !matches(d, q.Filter) {
 			continue
@@ -149,13 +150,13 @@ func (s *scratch) Find(_ context.Context, q sink.Query, each func(bson.Raw) erro
 	return nil
 }
 
-// Delete implements sink.Editable.
-func (s *scratch) Delete(_ context.Context, filters []bson.Raw) (sink.Reply, error) {
+// Delete implements mongodb.Editable.
+func (s *scratch) Delete(_ context.Context, filters []bson.Raw) (mongodb.Reply, error) {
 	before := len(s.documents)
 	for _, filter := range filters {
 		s.documents = slices.DeleteFunc(s.documents, func(d bson.Raw) bool { return matches(d, filter) })
 	}
-	return sink.Reply{N: before - len(s.documents)}, nil
+	return mongodb.Reply{N: before - len(s.documents)}, nil
 }
 
 // editedBuckets are the buckets in the eyes of an edit: read some at a time, and without a session.
@@ -164,13 +165,13 @@ type editedBuckets struct {
 	port
 }
 
-// Insert implements sink.Editable.
-func (b editedBuckets) Insert(context.Context, []bson.Raw) (sink.Reply, error) {
+// Insert implements mongodb.Editable.
+func (b editedBuckets) Insert(context.Context, []bson.Raw) (mongodb.Reply, error) {
 	panic("an edit inserts nothing here")
 }
 
-// Find implements sink.Editable: each answer shows a later moment.
-func (b editedBuckets) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error) error {
+// Find implements mongodb.Editable: each answer shows a later moment.
+func (b editedBuckets) Find(ctx context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	seq := int64(0)
 	for next := 0; next < len(b.of.order); {
 		now, err := b.moment(ctx)
@@ -192,11 +193,11 @@ func (b editedBuckets) Find(ctx context.Context, q sink.Query, each func(bson.Ra
 	return nil
 }
 
-// Update implements sink.Editable. A change moves a bucket once, unless another edit has put it back.
-func (b editedBuckets) Update(ctx context.Context, updates []sink.Update) (sink.Reply, error) {
+// Update implements mongodb.Editable. A change moves a bucket once, unless another edit has put it back.
+func (b editedBuckets) Update(ctx context.Context, updates []mongodb.Update) (mongodb.Reply, error) {
 	w := b.w
 	b.dawdle()
-	return b.write(ctx, len(updates), func(i int) (int, *sink.WriteError) {
+	return b.write(ctx, len(updates), func(i int) (int, *mongodb.WriteError) {
 		id := string(updates[i].Filter.Lookup("_id").Value)
 		before := b.of.now(id)
 		if before == nil || !matches(before, updates[i].Filter) {
@@ -213,11 +214,11 @@ func (b editedBuckets) Update(ctx context.Context, updates []sink.Update) (sink.
 	}, func(int) bool { return false })
 }
 
-// Delete implements sink.Editable. Deleted measurements need not be stored any more.
-func (b editedBuckets) Delete(ctx context.Context, filters []bson.Raw) (sink.Reply, error) {
+// Delete implements mongodb.Editable. Deleted measurements need not be stored any more.
+func (b editedBuckets) Delete(ctx context.Context, filters []bson.Raw) (mongodb.Reply, error) {
 	w := b.w
 	b.dawdle()
-	return b.write(ctx, len(filters), func(i int) (int, *sink.WriteError) {
+	return b.write(ctx, len(filters), func(i int) (int, *mongodb.WriteError) {
 		id := string(filters[i].Lookup("_id").Value)
 		before := b.of.now(id)
 		if before == nil || !matches(before, filters[i]) {

@@ -19,6 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -56,7 +57,7 @@ func setUp(t testing.TB, db *mongo.Database, name string, o timeseries.Options, 
 // setUpWith is setUp with settings of the consumer.
 func setUpWith(t testing.TB, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw, as sink.Settings) *Series {
 	t.Helper()
-	d, err := sink.Open(t.Context(), sink.Options{URI: os.Getenv("E2E_MONGODB_URI"), Database: db.Name(), WriteTimeout: 5 * time.Second})
+	d, err := mongodb.Open(t.Context(), mongodb.Options{URI: os.Getenv("E2E_MONGODB_URI"), Database: db.Name(), WriteTimeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -38,13 +39,13 @@ func (s *series) setsInTextOrder(ctx context.Context) bool {
 // measuresDocuments reports whether a query can ask for the size of a document: tried on the options document, whose size
 // is known.
 func (s *series) measuresDocuments(ctx context.Context) bool {
-	query := Query{Filter: withID(timeseries.DefinitionID)}
-	whole, err := first(ctx, s.ports.Options, query)
+	query := mongodb.Query{Filter: mongodb.WithID(timeseries.DefinitionID)}
+	whole, err := mongodb.First(ctx, s.ports.Options, query)
 	if err != nil {
 		return false
 	}
-	query.Projection = document(bson.D{{Key: sizeField, Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}}})
-	answer, err := first(ctx, s.ports.Options, query)
+	query.Projection = mongodb.Document(bson.D{{Key: sizeField, Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}}})
+	answer, err := mongodb.First(ctx, s.ports.Options, query)
 	size, ok := answer.Lookup(sizeField).AsInt64OK()
 	return err == nil && ok && size == int64(len(whole))
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -79,8 +80,8 @@ func (s *series) mayShorten(ctx context.Context, before, after timeseries.Option
 	if after.ExpireAfterSeconds == 0 || after.TTLSeconds() >= before.TTLSeconds() {
 		return nil
 	}
-	if err := s.modify(ctx, s.buckets().Name(), expiryOfNoIndex(int64(after.TTLSeconds()))); LacksRight(err) {
-		return failure("changing the expiry", err)
+	if err := s.modify(ctx, s.buckets().Name(), expiryOfNoIndex(int64(after.TTLSeconds()))); mongodb.LacksRight(err) {
+		return mongodb.Failure("changing the expiry", err)
 	}
 	return nil
 }
@@ -112,7 +113,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // A change that is cut off leaves, at any step, an expiry and a view that are right for the definition; repeating it
 // finishes it. A consumer follows a definition only when expiry and view cover it (Covers).
 type OptionsChange struct {
-	Options Collection // of the time series
+	Options mongodb.Collection // of the time series
 	Upkeep  Upkeep
 	// Others makes what else goes by the span right for the new options: the expiring indexes of users. Nil means that there is nothing.
 	Others func(ctx context.Context, after timeseries.Options) error
@@ -154,7 +155,7 @@ func (c OptionsChange) locked(ctx context.Context, do func(held context.Context)
 	}
 	defer lock.cancel()
 	err = do(held)
-	if out := (*OutageError)(nil); held.Err() == nil && !errors.As(err, &out) {
+	if out := (*mongodb.OutageError)(nil); held.Err() == nil && !errors.As(err, &out) {
 		lock.release(ctx)
 	} // else something that was sent may yet be executed: the next change waits for as long as that can be
 	return err
@@ -218,11 +219,11 @@ func (c OptionsChange) write(ctx context.Context, next timeseries.Definition, ve
 	if len(unset) > 0 {
 		update = append(update, bson.E{Key: "$unset", Value: unset})
 	}
-	written, err := changed(c.Options.Update(ctx, []Update{{
-		Filter: document(bson.D{{Key: "_id", Value: timeseries.DefinitionID}, {Key: "version", Value: version}}), Update: document(update),
+	written, err := mongodb.Changed(c.Options.Update(ctx, []mongodb.Update{{
+		Filter: mongodb.Document(bson.D{{Key: "_id", Value: timeseries.DefinitionID}, {Key: "version", Value: version}}), Update: mongodb.Document(update),
 	}}))
 	if err == nil && !written {
 		return ErrChangedMeanwhile
 	}
-	return failure("writing the collection's options", err)
+	return mongodb.Failure("writing the collection's options", err)
 }

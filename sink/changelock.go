@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
 )
 
 // lockID is the _id of the lock of a time series' options, beside them: {token: of who holds it, "" when nobody does; waitMs: how
@@ -44,7 +46,7 @@ func (c OptionsChange) lock(ctx context.Context) (lock, context.Context, error) 
 			from, err = l.waited(ctx)
 		}
 		if err != nil {
-			return l, ctx, failure("locking the collection's options", within(holdTimes*c.WriteTimeout, err))
+			return l, ctx, mongodb.Failure("locking the collection's options", mongodb.Within(holdTimes*c.WriteTimeout, err))
 		}
 	}
 	return l, ctx, ErrChangedMeanwhile
@@ -71,14 +73,14 @@ func (l lock) waited(ctx context.Context) (string, error) {
 
 // take takes the lock from who holds it; "": from nobody.
 func (l lock) take(ctx context.Context, from string) (bool, error) {
-	won, err := changed(l.c.Options.Update(ctx, []Update{{
-		Filter: document(bson.D{{Key: "_id", Value: lockID}, {Key: "token", Value: from}}),
-		Update: setFields(l.held()),
+	won, err := mongodb.Changed(l.c.Options.Update(ctx, []mongodb.Update{{
+		Filter: mongodb.Document(bson.D{{Key: "_id", Value: lockID}, {Key: "token", Value: from}}),
+		Update: mongodb.Set(l.held()),
 	}}))
 	if won || err != nil || from != "" {
 		return won, err
 	}
-	return changed(l.c.Options.Insert(ctx, []bson.Raw{document(append(bson.D{{Key: "_id", Value: lockID}}, l.held()...))}))
+	return mongodb.Changed(l.c.Options.Insert(ctx, []bson.Raw{mongodb.Document(append(bson.D{{Key: "_id", Value: lockID}}, l.held()...))}))
 }
 
 // held are the fields of the lock while it is held. Whoever waits may have another write timeout.
@@ -88,7 +90,7 @@ func (l lock) held() bson.D {
 
 // holder is who holds the lock, and how long to wait for it at most; "": nobody.
 func (l lock) holder(ctx context.Context) (string, time.Duration, error) {
-	d, err := first(ctx, l.c.Options, Query{Filter: withID(lockID)})
+	d, err := mongodb.First(ctx, l.c.Options, mongodb.Query{Filter: mongodb.WithID(lockID)})
 	token, _ := d.Lookup("token").StringValueOK()
 	wait, _ := d.Lookup("waitMs").AsInt64OK()
 	return token, time.Duration(wait) * time.Millisecond, err
@@ -98,8 +100,8 @@ func (l lock) holder(ctx context.Context) (string, time.Duration, error) {
 func (l lock) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.c.WriteTimeout)
 	defer cancel()
-	_, _ = l.c.Options.Update(ctx, []Update{{
-		Filter: document(bson.D{{Key: "_id", Value: lockID}, {Key: "token", Value: l.token}}),
-		Update: setFields(bson.D{{Key: "token", Value: ""}}),
+	_, _ = l.c.Options.Update(ctx, []mongodb.Update{{
+		Filter: mongodb.Document(bson.D{{Key: "_id", Value: lockID}, {Key: "token", Value: l.token}}),
+		Update: mongodb.Set(bson.D{{Key: "token", Value: ""}}),
 	}})
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -57,32 +58,32 @@ func (k *kept) SetViewSpan(_ context.Context, seconds int32) error {
 	return nil
 }
 
-func (k *kept) Insert(_ context.Context, documents []bson.Raw) (sink.Reply, error) {
+func (k *kept) Insert(_ context.Context, documents []bson.Raw) (mongodb.Reply, error) {
 	if k.holder != "-" {
-		return sink.Reply{Errors: []sink.WriteError{{Code: 11000}}}, nil
+		return mongodb.Reply{Errors: []mongodb.WriteError{{Code: 11000}}}, nil
 	}
 	k.holder = documents[0].Lookup("token").StringValue()
-	return sink.Reply{N: 1}, nil
+	return mongodb.Reply{N: 1}, nil
 }
 
-func (k *kept) Update(_ context.Context, updates []sink.Update) (sink.Reply, error) {
+func (k *kept) Update(_ context.Context, updates []mongodb.Update) (mongodb.Reply, error) {
 	filter, set := updates[0].Filter, updates[0].Update.Lookup("$set").Document()
 	if filter.Lookup("_id").StringValue() == "change" {
 		if k.holder != filter.Lookup("token").StringValue() {
-			return sink.Reply{}, nil
+			return mongodb.Reply{}, nil
 		}
 		k.holder = set.Lookup("token").StringValue()
 		k.released = k.holder == ""
-		return sink.Reply{N: 1}, nil
+		return mongodb.Reply{N: 1}, nil
 	}
 	if k.stale {
-		return sink.Reply{}, nil
+		return mongodb.Reply{}, nil
 	}
 	if k.undo != nil {
 		k.undo()
 	}
 	if err := k.step("definition"); err != nil {
-		return sink.Reply{}, err
+		return mongodb.Reply{}, err
 	}
 	unset, _ := updates[0].Update.Lookup("$unset").DocumentOK()
 	k.options = slices.DeleteFunc(k.options, func(e bson.E) bool { return unset.Lookup(e.Key).Type != 0 })
@@ -90,10 +91,10 @@ func (k *kept) Update(_ context.Context, updates []sink.Update) (sink.Reply, err
 	for _, e := range elements {
 		k.options = merged(k.options, bson.D{{Key: e.Key(), Value: e.Value()}})
 	}
-	return sink.Reply{N: 1}, nil
+	return mongodb.Reply{N: 1}, nil
 }
 
-func (k *kept) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) error {
+func (k *kept) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	if q.Filter.Lookup("_id").StringValue() == "options" {
 		return each(marshal(k.options))
 	}
@@ -167,7 +168,7 @@ func TestChangeOrder(t *testing.T) {
 				t.Errorf("%s, cut at %d: expiry %d and view %d do not cover %+v", name, cut, k.expiry, k.span, now)
 			}
 			// What has no answer may yet be executed: the lock is kept until it cannot be.
-			if out := (*sink.OutageError)(nil); k.released == errors.As(err, &out) {
+			if out := (*mongodb.OutageError)(nil); k.released == errors.As(err, &out) {
 				t.Errorf("%s, cut at %d: the lock is released: %v, after %v", name, cut, k.released, err)
 			}
 			k.failAt = 0

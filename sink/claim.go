@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -30,12 +31,12 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 	}
 	fields = append(fields, p.lowered(seen, ours.Start)...)
 	p.standing, p.token = claiming, ours.Token
-	won, err := p.write(ctx, "claiming the partition", func(ctx context.Context, c Collection) (Reply, error) {
+	won, err := p.write(ctx, "claiming the partition", func(ctx context.Context, c mongodb.Collection) (mongodb.Reply, error) {
 		if seen.Found {
-			return c.Update(ctx, []Update{replacing(p.id, p.group, seen.Claim, fields)})
+			return c.Update(ctx, []mongodb.Update{replacing(p.id, p.group, seen.Claim, fields)})
 		}
 		key := bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}}
-		return c.Insert(ctx, []bson.Raw{document(append(key, fields...))})
+		return c.Insert(ctx, []bson.Raw{mongodb.Document(append(key, fields...))})
 	})
 	switch {
 	case won:
@@ -68,11 +69,11 @@ const fieldLost = "lost"
 // Lost returns what was noted of a partition, in the order of the offsets. Several ranges may hold an offset.
 func (c Contents) Lost(ctx context.Context, clusterID string, source timeseries.Source) (lost []claim.Lost, err error) {
 	id := claim.DocumentID(clusterID, source.Topic, source.Partition)
-	err = c.ports.Partitions.Find(ctx, Query{Filter: withID(id), Limit: 1}, func(raw bson.Raw) error {
+	err = c.ports.Partitions.Find(ctx, mongodb.Query{Filter: mongodb.WithID(id), Limit: 1}, func(raw bson.Raw) error {
 		lost = lostIn(raw, source.TopicID)
 		return nil
 	})
-	return lost, failure("reading what was lost of "+id, err)
+	return lost, mongodb.Failure("reading what was lost of "+id, err)
 }
 
 func lostIn(d bson.Raw, topicID [16]byte) (lost []claim.Lost) {
@@ -137,13 +138,13 @@ func (p *Partition) fenceShards(ctx context.Context) error {
 	if err == nil {
 		err = p.store.Ports.FenceShards(ctx)
 	}
-	return failure("fencing all shards", within(p.store.WriteTimeout, err))
+	return mongodb.Failure("fencing all shards", mongodb.Within(p.store.WriteTimeout, err))
 }
 
 // conditional sets fields of the partition document if it shows this claim of our group; else the error is ErrOtherOwner.
 func (p *Partition) conditional(ctx context.Context, doing string, shown claim.Token, fields bson.D) error {
-	done, err := p.write(ctx, doing, func(ctx context.Context, c Collection) (Reply, error) {
-		return c.Update(ctx, []Update{replacing(p.id, p.group, shown, fields)})
+	done, err := p.write(ctx, doing, func(ctx context.Context, c mongodb.Collection) (mongodb.Reply, error) {
+		return c.Update(ctx, []mongodb.Update{replacing(p.id, p.group, shown, fields)})
 	})
 	if err == nil && !done {
 		return claim.ErrOtherOwner
@@ -152,25 +153,25 @@ func (p *Partition) conditional(ctx context.Context, doing string, shown claim.T
 }
 
 // replacing is an update of a partition document on the condition that it shows a certain claim of a group.
-func replacing(id, group string, shown claim.Token, fields bson.D) Update {
-	return Update{
-		Filter: document(bson.D{{Key: "_id", Value: id}, {Key: "group", Value: group}, {Key: "claim", Value: uuid(shown)}}),
-		Update: setFields(fields),
+func replacing(id, group string, shown claim.Token, fields bson.D) mongodb.Update {
+	return mongodb.Update{
+		Filter: mongodb.Document(bson.D{{Key: "_id", Value: id}, {Key: "group", Value: group}, {Key: "claim", Value: uuid(shown)}}),
+		Update: mongodb.Set(fields),
 	}
 }
 
 // write sends one write of the partition document in the session, if the lease holds, within the write timeout. It tells
 // whether it was executed.
-func (p *Partition) write(ctx context.Context, doing string, send func(context.Context, Collection) (Reply, error)) (bool, error) {
+func (p *Partition) write(ctx context.Context, doing string, send func(context.Context, mongodb.Collection) (mongodb.Reply, error)) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
 	ctx, err := p.ordered(ctx)
 	if err != nil {
-		return false, failure(doing, &NotSentError{err})
+		return false, mongodb.Failure(doing, &mongodb.NotSentError{Err: err})
 	}
 	if !p.store.held() {
-		return false, failure(doing, claim.ErrLapsed)
+		return false, mongodb.Failure(doing, claim.ErrLapsed)
 	}
-	done, err := changed(send(ctx, p.store.Ports.Partitions))
-	return done, failure(doing, within(p.store.WriteTimeout, err))
+	done, err := mongodb.Changed(send(ctx, p.store.Ports.Partitions))
+	return done, mongodb.Failure(doing, mongodb.Within(p.store.WriteTimeout, err))
 }

@@ -8,11 +8,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/mongodb"
 )
 
 // classify tells what is known of each of the n writes of one command, inserts or updates alike, by closed lists: an answer
 // on none of them is Unknown.
-func classify(n int, reply Reply, err error) []bucketer.Sent {
+func classify(n int, reply mongodb.Reply, err error) []bucketer.Sent {
 	if err != nil {
 		return slices.Repeat([]bucketer.Sent{classifyError(err)}, n)
 	}
@@ -40,7 +41,7 @@ func classify(n int, reply Reply, err error) []bucketer.Sent {
 // withoutShardKey is a refusal of an insert whose meta is an array: a shard key takes no array, so no shard ever takes the document.
 // MongoDB gives the same code to writes of a collection that is sharded by something else, which is no fault of the document.
 func withoutShardKey(w *bucketer.Write, s bucketer.Sent) bucketer.Sent {
-	if s.Code != codeShardKeyNotFound || w.Kind != bucketer.Insert || w.Meta.Type != bson.TypeArray {
+	if s.Code != mongodb.CodeShardKeyNotFound || w.Kind != bucketer.Insert || w.Meta.Type != bson.TypeArray {
 		return s
 	}
 	return bucketer.Sent{
@@ -51,14 +52,14 @@ func withoutShardKey(w *bucketer.Write, s bucketer.Sent) bucketer.Sent {
 
 // classifyError tells what is known of every write of a command that failed as a whole.
 func classifyError(err error) bucketer.Sent {
-	var notSent *NotSentError
-	var command *CommandError
+	var notSent *mongodb.NotSentError
+	var command *mongodb.CommandError
 	switch {
-	case errors.As(err, &notSent), errors.As(err, &command) && answerOf(command.Code).class == notPrimary:
+	case errors.As(err, &notSent), errors.As(err, &command) && mongodb.ClassOf(command.Code) == mongodb.NotPrimary:
 		return bucketer.Sent{Result: bucketer.NotExecuted, Err: err}
 	case command != nil:
 		s := classifyCode(command.Code, command.Message)
-		if s.Result == bucketer.Refused && command.Code != codeObjectTooLarge { // perhaps for something else in it than the document
+		if s.Result == bucketer.Refused && command.Code != mongodb.CodeObjectTooLarge { // perhaps for something else in it than the document
 			s.Err = err
 		}
 		return s
@@ -69,9 +70,9 @@ func classifyError(err error) bucketer.Sent {
 
 // classifyCode tells what an answer to one write means.
 func classifyCode(code int32, message string) bucketer.Sent {
-	s := bucketer.Sent{Result: bucketer.Refused, Code: code, Message: message, TooLarge: answerOf(code).class == tooLarge}
-	if !blamesDocument(code) {
-		s.Result, s.Err = bucketer.Unknown, &CommandError{Code: code, Message: message}
+	s := bucketer.Sent{Result: bucketer.Refused, Code: code, Message: message, TooLarge: mongodb.ClassOf(code) == mongodb.TooLarge}
+	if !mongodb.ClassOf(code).BlamesDocument() {
+		s.Result, s.Err = bucketer.Unknown, &mongodb.CommandError{Code: code, Message: message}
 	}
 	return s
 }
@@ -79,6 +80,6 @@ func classifyCode(code int32, message string) bucketer.Sent {
 // refusedWhole tells a command that MongoDB refused as a whole for the content of some of its documents: it does not tell
 // of which.
 func refusedWhole(err error) bool {
-	var command *CommandError
-	return errors.As(err, &command) && blamesDocument(command.Code)
+	var command *mongodb.CommandError
+	return errors.As(err, &command) && mongodb.ClassOf(command.Code).BlamesDocument()
 }

@@ -3,17 +3,12 @@ package sink
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"waterwheel/bucketer"
-	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 )
 
 func TestClassifyByClosedLists(t *testing.T) {
@@ -21,42 +16,42 @@ func TestClassifyByClosedLists(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		n     int
-		reply Reply
+		reply mongodb.Reply
 		err   error
 		want  []bucketer.Result
 	}{
-		{name: "all executed", n: 2, reply: Reply{N: 2}, want: []bucketer.Result{bucketer.Applied, bucketer.Applied}},
-		{name: "fewer found", n: 3, reply: Reply{N: 2}, want: []bucketer.Result{bucketer.Unknown, bucketer.Unknown, bucketer.Unknown}},
-		{name: "more than were asked for", n: 1, reply: Reply{N: 2}, want: []bucketer.Result{bucketer.Unknown}},
+		{name: "all executed", n: 2, reply: mongodb.Reply{N: 2}, want: []bucketer.Result{bucketer.Applied, bucketer.Applied}},
+		{name: "fewer found", n: 3, reply: mongodb.Reply{N: 2}, want: []bucketer.Result{bucketer.Unknown, bucketer.Unknown, bucketer.Unknown}},
+		{name: "more than were asked for", n: 1, reply: mongodb.Reply{N: 2}, want: []bucketer.Result{bucketer.Unknown}},
 		{
-			name: "one refused", n: 3, reply: Reply{N: 2, Errors: []WriteError{{Index: 1, Code: 121}}},
+			name: "one refused", n: 3, reply: mongodb.Reply{N: 2, Errors: []mongodb.WriteError{{Index: 1, Code: 121}}},
 			want: []bucketer.Result{bucketer.Applied, bucketer.Refused, bucketer.Applied},
 		},
 		{
-			name: "one refused, one not found", n: 3, reply: Reply{N: 1, Errors: []WriteError{{Index: 1, Code: 57}}},
+			name: "one refused, one not found", n: 3, reply: mongodb.Reply{N: 1, Errors: []mongodb.WriteError{{Index: 1, Code: 57}}},
 			want: []bucketer.Result{bucketer.Unknown, bucketer.Refused, bucketer.Unknown},
 		},
 		{
-			name: "a duplicate", n: 2, reply: Reply{N: 1, Errors: []WriteError{{Index: 0, Code: 11000}}},
+			name: "a duplicate", n: 2, reply: mongodb.Reply{N: 1, Errors: []mongodb.WriteError{{Index: 0, Code: 11000}}},
 			want: []bucketer.Result{bucketer.Unknown, bucketer.Applied},
 		},
 		{
-			name: "a code on no list", n: 2, reply: Reply{N: 1, Errors: []WriteError{{Index: 1, Code: 112}}},
+			name: "a code on no list", n: 2, reply: mongodb.Reply{N: 1, Errors: []mongodb.WriteError{{Index: 1, Code: 112}}},
 			want: []bucketer.Result{bucketer.Applied, bucketer.Unknown},
 		},
 		{
-			name: "write concern not met", n: 3, reply: Reply{N: 2, Errors: []WriteError{{Index: 2, Code: 2}}, Unconfirmed: network},
+			name: "write concern not met", n: 3, reply: mongodb.Reply{N: 2, Errors: []mongodb.WriteError{{Index: 2, Code: 2}}, Unconfirmed: network},
 			want: []bucketer.Result{bucketer.Unknown, bucketer.Unknown, bucketer.Refused},
 		},
-		{name: "an index out of range", n: 1, reply: Reply{N: 1, Errors: []WriteError{{Index: 5, Code: 2}}}, want: []bucketer.Result{bucketer.Applied}},
+		{name: "an index out of range", n: 1, reply: mongodb.Reply{N: 1, Errors: []mongodb.WriteError{{Index: 5, Code: 2}}}, want: []bucketer.Result{bucketer.Applied}},
 		{name: "no answer", n: 2, err: network, want: []bucketer.Result{bucketer.Unknown, bucketer.Unknown}},
 		{name: "deadline", n: 1, err: context.DeadlineExceeded, want: []bucketer.Result{bucketer.Unknown}},
-		{name: "not sent", n: 2, err: &NotSentError{network}, want: []bucketer.Result{bucketer.NotExecuted, bucketer.NotExecuted}},
-		{name: "no primary", n: 1, err: &CommandError{Code: 10107}, want: []bucketer.Result{bucketer.NotExecuted}},
-		{name: "stepped down meanwhile", n: 1, err: &CommandError{Code: 11602}, want: []bucketer.Result{bucketer.Unknown}},
-		{name: "out of time on the server", n: 1, err: &CommandError{Code: 50}, want: []bucketer.Result{bucketer.Unknown}},
-		{name: "refused whole", n: 1, err: &CommandError{Code: 10334}, want: []bucketer.Result{bucketer.Refused}},
-		{name: "no privilege", n: 1, err: &CommandError{Code: 13}, want: []bucketer.Result{bucketer.Unknown}},
+		{name: "not sent", n: 2, err: &mongodb.NotSentError{Err: network}, want: []bucketer.Result{bucketer.NotExecuted, bucketer.NotExecuted}},
+		{name: "no primary", n: 1, err: &mongodb.CommandError{Code: 10107}, want: []bucketer.Result{bucketer.NotExecuted}},
+		{name: "stepped down meanwhile", n: 1, err: &mongodb.CommandError{Code: 11602}, want: []bucketer.Result{bucketer.Unknown}},
+		{name: "out of time on the server", n: 1, err: &mongodb.CommandError{Code: 50}, want: []bucketer.Result{bucketer.Unknown}},
+		{name: "refused whole", n: 1, err: &mongodb.CommandError{Code: 10334}, want: []bucketer.Result{bucketer.Refused}},
+		{name: "no privilege", n: 1, err: &mongodb.CommandError{Code: 13}, want: []bucketer.Result{bucketer.Unknown}},
 	} {
 		var got []bucketer.Result
 		for _, s := range classify(c.n, c.reply, c.err) {
@@ -71,51 +66,46 @@ func TestClassifyByClosedLists(t *testing.T) {
 	}
 }
 
-func TestDriverErrorsThatTellNothingWasSent(t *testing.T) {
-	reset := driver.Error{Labels: []string{driver.NetworkError}, Wrapped: topology.ConnectionError{Wrapped: net.ErrClosed}}
-	for name, c := range map[string]struct {
-		err     error
-		notSent bool
-	}{
-		"no server":     {topology.ServerSelectionError{Wrapped: context.DeadlineExceeded}, true},
-		"pool is full":  {topology.WaitQueueTimeoutError{Wrapped: context.DeadlineExceeded}, true},
-		"refused":       {mongo.CommandError{Wrapped: driver.Error{Wrapped: topology.ConnectionError{Wrapped: &dialError{Err: net.ErrClosed}}}}, true},
-		"lapsed":        {mongo.CommandError{Wrapped: driver.Error{Wrapped: topology.ConnectionError{Wrapped: claim.ErrLapsed}}}, true},
-		"reset":         {mongo.CommandError{Labels: reset.Labels, Wrapped: reset}, false},
-		"deadline":      {context.DeadlineExceeded, false},
-		"disconnecting": {mongo.ErrClientDisconnected, false},
-		"a code":        {mongo.CommandError{Code: 10107}, false},
-		"anything":      {fmt.Errorf("whatever"), false},
-	} {
-		var notSent *NotSentError
-		if got := errors.As(portError(c.err), &notSent); got != c.notSent {
-			t.Errorf("%s: not sent %v", name, got)
-		}
-	}
-	var command *CommandError
-	if err := portError(mongo.CommandError{Code: 10107, Message: "no"}); !errors.As(err, &command) || command.Code != 10107 {
-		t.Errorf("a code is lost: %v", err)
-	}
-	if err := portError(driver.ErrDocumentTooLarge); !errors.As(err, &command) || command.Code != codeObjectTooLarge {
-		t.Errorf("too large a document: %v", err)
-	}
+// effect is what comes of a code in the three places where one can stand.
+type effect struct {
+	write   bucketer.Result // as the answer to one write of a bulk call
+	command bucketer.Result // as the answer to a whole bulk call of one write
+	lasts   bool            // As the answer to any other request, it lasts until an operator changes something.
 }
 
-func TestFailureTellsOutageFromRefusal(t *testing.T) {
-	var (
-		refused *RefusedError
-		outage  *OutageError
-	)
-	if err := failure("x", &CommandError{Code: 13}); !errors.As(err, &refused) {
-		t.Errorf("unauthorized: %v", err)
+// The effects that there are.
+var (
+	leavesOpen = effect{bucketer.Unknown, bucketer.Unknown, false}
+	resent     = effect{bucketer.Unknown, bucketer.NotExecuted, false}
+	isBadData  = effect{bucketer.Refused, bucketer.Refused, true}
+	isRefusal  = effect{bucketer.Unknown, bucketer.Unknown, true} // of all writes alike: an outage, never a letter
+)
+
+// TestWhatComesOfEachCode tries every code below 20,000, and the few above it, in each place.
+func TestWhatComesOfEachCode(t *testing.T) {
+	want := map[int32]effect{
+		10058: resent, 10107: resent, 13435: resent,
+		2: isBadData, 9: isBadData, 14: isBadData, 28: isBadData, 52: isBadData, 56: isBadData, 57: isBadData, 121: isBadData,
+		171: isBadData, 201: isBadData, 13026: isBadData, 13027: isBadData, 13067: isBadData, 13068: isBadData,
+		16675: isBadData, 16732: isBadData, 16733: isBadData, 16746: isBadData, 16755: isBadData, 16756: isBadData,
+		16766: isBadData, 16804: isBadData, 17261: isBadData, 17262: isBadData, 17280: isBadData,
+		10334: isBadData, 17419: isBadData, 17420: isBadData,
+		13: isRefusal, 18: isRefusal, 20: isRefusal, 40: isRefusal, 59: isRefusal, 61: isRefusal, 66: isRefusal, 67: isRefusal, 72: isRefusal,
+		73: isRefusal, 79: isRefusal, 100: isRefusal, 115: isRefusal, 166: isRefusal, 238: isRefusal, 371: isRefusal, 31025: isRefusal, 40415: isRefusal,
 	}
-	if err := failure("x", &CommandError{Code: 189}); !errors.As(err, &outage) {
-		t.Errorf("primary stepped down: %v", err)
+	codes := []int32{31025, 40415, 46841, 91331}
+	for code := range int32(20_000) {
+		codes = append(codes, code)
 	}
-	if err := failure("x", &NotSentError{claim.ErrLapsed}); !errors.Is(err, claim.ErrLapsed) || errors.As(err, &outage) {
-		t.Errorf("lapsed: %v", err)
-	}
-	if err := failure("x", net.ErrClosed); !errors.As(err, &outage) || !errors.Is(err, net.ErrClosed) {
-		t.Errorf("network: %v", err)
+	for _, code := range codes {
+		expected, listed := want[code]
+		if !listed {
+			expected = leavesOpen
+		}
+		got := effect{write: classifyCode(code, "no").Result, command: classifyError(&mongodb.CommandError{Code: code}).Result}
+		got.lasts = errors.As(mongodb.Failure("trying", &mongodb.CommandError{Code: code}), new(*mongodb.RefusedError))
+		if got != expected {
+			t.Errorf("code %d: %+v, want %+v", code, got, expected)
+		}
 	}
 }

@@ -8,13 +8,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
 // Segments reads what segments the partition has, without their measurements, causally after every write before, and MongoDB's
 // clock.
 func (p *Partition) Segments(ctx context.Context) (claim.Segments, error) {
-	return p.segments(ctx, "reading which segments there are", document(bson.D{
+	return p.segments(ctx, "reading which segments there are", mongodb.Document(bson.D{
 		{Key: timeseries.MinPath(p.store.Options.TimeField), Value: 1},
 		{Key: timeseries.PathSegment, Value: 1},
 		{Key: timeseries.PathCount, Value: 1},
@@ -37,8 +38,8 @@ func (p *Partition) segments(ctx context.Context, doing string, projection bson.
 	if err := p.fence(ctx); err != nil {
 		return found, err
 	}
-	query := Query{
-		Filter:     document(append(bson.D{{Key: timeseries.PathOwner, Value: p.id}, withoutMeta()}, conditions...)),
+	query := mongodb.Query{
+		Filter:     mongodb.Document(append(bson.D{{Key: timeseries.PathOwner, Value: p.id}, withoutMeta()}, conditions...)),
 		Projection: projection, Batch: storedBatch,
 	}
 	err = p.find(ctx, p.store.Ports.Buckets, query, func(d bson.Raw) error {
@@ -50,7 +51,7 @@ func (p *Partition) segments(ctx context.Context, doing string, projection bson.
 		return nil
 	})
 	if err != nil {
-		return found, failure(doing, err)
+		return found, mongodb.Failure(doing, err)
 	}
 	found.Now, err = p.store.Ports.Clock(ctx)
 	return found, err
@@ -96,20 +97,20 @@ func (p *Partition) ChangeSegments(ctx context.Context, c *claim.Compaction, cha
 	var update bson.Raw
 	switch change {
 	case claim.Freeze:
-		condition, update = bson.D{isAbsent(timeseries.PathSegmentCompaction)}, setFields(bson.D{ours})
+		condition, update = bson.D{isAbsent(timeseries.PathSegmentCompaction)}, mongodb.Set(bson.D{ours})
 	case claim.End:
 		condition = bson.D{ours, isAbsent(timeseries.PathVisibleUntil)}
-		update = setFields(bson.D{{Key: timeseries.PathVisibleUntil, Value: bson.DateTime(c.VisibleFrom)}})
+		update = mongodb.Set(bson.D{{Key: timeseries.PathVisibleUntil, Value: bson.DateTime(c.VisibleFrom)}})
 	case claim.Unfreeze:
 		condition = bson.D{ours, isAbsent(timeseries.PathVisibleUntil)}
-		update = document(bson.D{{Key: "$unset", Value: bson.D{{Key: timeseries.PathSegmentCompaction, Value: ""}}}})
+		update = mongodb.Document(bson.D{{Key: "$unset", Value: bson.D{{Key: timeseries.PathSegmentCompaction, Value: ""}}}})
 	}
-	updates := make([]Update, len(segments))
+	updates := make([]mongodb.Update, len(segments))
 	for i := range segments {
-		updates[i] = Update{Filter: document(append(p.segmentKey(&segments[i]), condition...)), Update: update}
+		updates[i] = mongodb.Update{Filter: mongodb.Document(append(p.segmentKey(&segments[i]), condition...)), Update: update}
 	}
 	doing := [...]string{"freezing segments", "ending segments", "unfreezing segments"}[change]
-	return failure(doing, p.updateEach(ctx, updates))
+	return mongodb.Failure(doing, p.updateEach(ctx, updates))
 }
 
 // segmentKey are the conditions that find a segment by its _id and shard key.
@@ -122,7 +123,7 @@ func (p *Partition) segmentKey(s *claim.Segment) bson.D {
 }
 
 // updateEach carries updates of buckets or segments out, under the lease, within the write timeout.
-func (p *Partition) updateEach(ctx context.Context, updates []Update) error {
+func (p *Partition) updateEach(ctx context.Context, updates []mongodb.Update) error {
 	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
 	ctx, err := p.ordered(ctx)
@@ -136,9 +137,9 @@ func (p *Partition) updateEach(ctx context.Context, updates []Update) error {
 		reply, err := p.store.Ports.Buckets.Update(ctx, chunk)
 		switch {
 		case err != nil:
-			return within(p.store.WriteTimeout, err)
+			return mongodb.Within(p.store.WriteTimeout, err)
 		case len(reply.Errors) > 0:
-			return &CommandError{Code: reply.Errors[0].Code, Message: reply.Errors[0].Message}
+			return &mongodb.CommandError{Code: reply.Errors[0].Code, Message: reply.Errors[0].Message}
 		case reply.Unconfirmed != nil:
 			return reply.Unconfirmed
 		}
@@ -160,11 +161,11 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 	minimum := timeseries.MinPath(p.store.Options.TimeField)
 	source := p.source
 	source.TopicID = c.TopicID
-	query := Query{
-		Filter: document(append(sourceFilter(source),
+	query := mongodb.Query{
+		Filter: mongodb.Document(append(sourceFilter(source),
 			bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: c.First()}}},
 			bson.E{Key: timeseries.PathCompactionID, Value: uuid(c.ID)})),
-		Projection: document(bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: minimum, Value: 1}}),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: minimum, Value: 1}}),
 		Limit:      maxIDs,
 	}
 	for {
@@ -172,24 +173,24 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 		err := p.find(ctx, p.store.Ports.Buckets, query, func(d bson.Raw) error {
 			meta, least := d.Lookup(timeseries.FieldMeta), d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Options.TimeField)
 			key := fullKey(d.Lookup(timeseries.FieldID), meta, p.store.Options.TimeField, least)
-			filters = append(filters, document(append(key, bson.E{Key: timeseries.PathCompactionID, Value: uuid(c.ID)})))
+			filters = append(filters, mongodb.Document(append(key, bson.E{Key: timeseries.PathCompactionID, Value: uuid(c.ID)})))
 			return nil
 		})
 		if err != nil || len(filters) == 0 {
-			return failure(doing, err)
+			return mongodb.Failure(doing, err)
 		}
 		err = p.delete(ctx, filters)
-		if LacksRight(err) {
-			hide := make([]Update, len(filters))
+		if mongodb.LacksRight(err) {
+			hide := make([]mongodb.Update, len(filters))
 			for i, filter := range filters {
-				hide[i] = Update{Filter: filter, Update: setFields(bson.D{{Key: timeseries.PathVisibleFrom, Value: never}})}
+				hide[i] = mongodb.Update{Filter: filter, Update: mongodb.Set(bson.D{{Key: timeseries.PathVisibleFrom, Value: never}})}
 			}
 			if hidden := p.updateEach(ctx, hide); hidden != nil {
-				return failure("hiding the buckets of a compaction", hidden)
+				return mongodb.Failure("hiding the buckets of a compaction", hidden)
 			}
 		}
 		if err != nil {
-			return failure(doing, err)
+			return mongodb.Failure(doing, err)
 		}
 	}
 }
@@ -208,8 +209,8 @@ func (p *Partition) delete(ctx context.Context, filters []bson.Raw) error {
 	if !p.store.held() {
 		return claim.ErrLapsed
 	}
-	_, err = executed(p.store.Ports.Buckets.Delete(ctx, filters))
-	return within(p.store.WriteTimeout, err)
+	_, err = mongodb.Executed(p.store.Ports.Buckets.Delete(ctx, filters))
+	return mongodb.Within(p.store.WriteTimeout, err)
 }
 
 // Sweep deletes segments that ended before a moment of MongoDB's clock.
@@ -217,12 +218,12 @@ func (p *Partition) Sweep(ctx context.Context, segments []claim.Segment, before 
 	for chunk := range slices.Chunk(segments, maxIDs) {
 		filters := make([]bson.Raw, len(chunk))
 		for i := range chunk {
-			filters[i] = document(append(p.segmentKey(&chunk[i]),
+			filters[i] = mongodb.Document(append(p.segmentKey(&chunk[i]),
 				bson.E{Key: timeseries.PathVisibleUntil, Value: bson.D{{Key: "$lt", Value: bson.NewDateTimeFromTime(before)}}}))
 		}
 		err := p.delete(ctx, filters)
 		if err != nil {
-			return failure("deleting ended segments", err)
+			return mongodb.Failure("deleting ended segments", err)
 		}
 	}
 	return nil
@@ -233,19 +234,19 @@ func isSegment() bson.E { return isPresent(timeseries.PathOwner) }
 
 // unfinished are the compactions that have frozen segments, and of which no segment has ended. They may be rolled back: their
 // segments hold the measurements, and their buckets do not.
-func unfinished(ctx context.Context, buckets Collection) (map[claim.Token]bool, error) {
+func unfinished(ctx context.Context, buckets mongodb.Collection) (map[claim.Token]bool, error) {
 	all := map[claim.Token]bool{}
 	read := func(use func(claim.Token), conditions ...bson.E) error {
-		query := Query{
-			Filter:     document(append(bson.D{timeseries.IsSegment()}, conditions...)),
-			Projection: document(bson.D{{Key: timeseries.PathSegmentCompaction, Value: 1}}), Batch: storedBatch,
+		query := mongodb.Query{
+			Filter:     mongodb.Document(append(bson.D{timeseries.IsSegment()}, conditions...)),
+			Projection: mongodb.Document(bson.D{{Key: timeseries.PathSegmentCompaction, Value: 1}}), Batch: storedBatch,
 		}
 		err := buckets.Find(ctx, query, func(d bson.Raw) error {
 			segment, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK()
 			use(uuidIn(segment, timeseries.FieldCompaction))
 			return nil
 		})
-		return failure("reading which compactions are unfinished", err)
+		return mongodb.Failure("reading which compactions are unfinished", err)
 	}
 	err := read(func(id claim.Token) { all[id] = true }, isPresent(timeseries.PathSegmentCompaction), isAbsent(timeseries.PathVisibleUntil))
 	if err != nil || len(all) == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -38,7 +39,7 @@ func (c Contents) Compact(ctx context.Context, left func(segments int)) error {
 
 // compactionWish waits until the segments of a time series that there are now are compacted.
 type compactionWish struct {
-	buckets, options Collection
+	buckets, options mongodb.Collection
 	clock            func(context.Context) (time.Time, error) // MongoDB's
 	partitions       func(context.Context) ([]PartitionDocument, error)
 	left             func(segments int)
@@ -103,9 +104,9 @@ func (w *compactionWish) urge(ctx context.Context, now *waiting) error {
 	if err != nil {
 		return err
 	}
-	update := Update{Filter: withID(timeseries.DefinitionID), Update: setFields(bson.D{{Key: fieldCompact, Value: bson.NewDateTimeFromTime(at)}})}
-	_, err = changed(w.options.Update(ctx, []Update{update}))
-	return failure("asking for a compaction", err)
+	update := mongodb.Update{Filter: mongodb.WithID(timeseries.DefinitionID), Update: mongodb.Set(bson.D{{Key: fieldCompact, Value: bson.NewDateTimeFromTime(at)}})}
+	_, err = mongodb.Changed(w.options.Update(ctx, []mongodb.Update{update}))
+	return mongodb.Failure("asking for a compaction", err)
 }
 
 // owned reports whether some consumer may have one of the partitions whose segments have not ended: it has claimed the
@@ -137,12 +138,12 @@ func (w *compactionWish) look(ctx context.Context) (now waiting, err error) {
 	if err != nil {
 		return now, err
 	}
-	query := Query{
-		Filter: document(bson.D{
+	query := mongodb.Query{
+		Filter: mongodb.Document(bson.D{
 			timeseries.IsSegment(),
 			{Key: timeseries.PathVisibleUntil, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$lte", Value: bson.NewDateTimeFromTime(at.Add(-compactedMargin))}}}}},
 		}),
-		Projection: document(bson.D{{Key: timeseries.PathSegment, Value: 1}}), Batch: storedBatch,
+		Projection: mongodb.Document(bson.D{{Key: timeseries.PathSegment, Value: 1}}), Batch: storedBatch,
 	}
 	taken := w.segments
 	if taken == nil {
@@ -171,16 +172,16 @@ func (w *compactionWish) look(ctx context.Context) (now waiting, err error) {
 	if err == nil {
 		w.segments = taken
 	}
-	return now, failure("reading which segments are left", err)
+	return now, mongodb.Failure("reading which segments are left", err)
 }
 
 // CompactionAsked is when a compaction of all segments was last asked for, by MongoDB's clock. Zero means never.
 func (s *Store) CompactionAsked(ctx context.Context) (time.Time, error) {
-	raw, err := first(ctx, s.Ports.Options, Query{
-		Filter: withID(timeseries.DefinitionID), Projection: document(bson.D{{Key: fieldCompact, Value: 1}}),
+	raw, err := mongodb.First(ctx, s.Ports.Options, mongodb.Query{
+		Filter: mongodb.WithID(timeseries.DefinitionID), Projection: mongodb.Document(bson.D{{Key: fieldCompact, Value: 1}}),
 	})
 	if err != nil || raw == nil {
-		return time.Time{}, failure("reading whether a compaction is asked for", err)
+		return time.Time{}, mongodb.Failure("reading whether a compaction is asked for", err)
 	}
 	at, ok := raw.Lookup(fieldCompact).TimeOK()
 	if !ok {

@@ -10,12 +10,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
 // askedServer has segments, and notes when a compaction was asked for.
 type askedServer struct {
-	Collection
+	mongodb.Collection
 	segments map[int]*askedSegment
 	asked    []time.Time
 	before   func() // is called before the segments are read
@@ -27,7 +28,7 @@ type askedSegment struct {
 	until  time.Time
 }
 
-func (a *askedServer) Find(_ context.Context, q Query, each func(bson.Raw) error) error {
+func (a *askedServer) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	if a.before != nil {
 		a.before()
 	}
@@ -43,16 +44,16 @@ func (a *askedServer) Find(_ context.Context, q Query, each func(bson.Raw) error
 				continue
 			}
 		}
-		if err := each(document(bson.D{{Key: "_id", Value: id}, {Key: "control", Value: bson.D{{Key: "segment", Value: about}}}})); err != nil {
+		if err := each(mongodb.Document(bson.D{{Key: "_id", Value: id}, {Key: "control", Value: bson.D{{Key: "segment", Value: about}}}})); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *askedServer) Update(context.Context, []Update) (Reply, error) {
+func (a *askedServer) Update(context.Context, []mongodb.Update) (mongodb.Reply, error) {
 	a.asked = append(a.asked, time.Now())
-	return Reply{N: 1}, nil
+	return mongodb.Reply{N: 1}, nil
 }
 
 // wish waits for the segments of a server, of whose partitions the first is released or not.

@@ -5,32 +5,26 @@
 // for the long read of Buckets.Find. Nothing here decides what a bucket holds (package bucketer) or when it is written (package
 // pipeline).
 //
-// The way of a write: Partition.Send splits writes into bulk calls on a Collection; a Collection of the driver sends each
-// once; the connection under it asks the lease again before every system call that sends of it. Answers are classified by
-// closed lists, and what they leave unknown is read back behind a fence.
+// The way of a write: Partition.Send splits writes into bulk calls on a Collection of package mongodb, which sends each once; the
+// connection under it asks the lease again before every system call that sends of it. Answers are classified by closed lists, and
+// what they leave unknown is read back behind a fence.
 //
 // The partition protocol knows MongoDB only through Collection and Session, so that it runs unchanged against a model.
 //
 // The files:
 //
-//	the port        collection.go (Collection, Session, and what every user of them needs)
-//	                driver.go, bulk.go (both on a real server; bulk calls of small writes)
-//	                codes.go, errors.go (what MongoDB's codes mean, and the errors that callers tell apart)
 //	a partition     store.go, partition.go (a time series, one source partition of it, reading its claim)
 //	                claim.go, topic.go (claiming, fencing, releasing; how many partitions the topic had at first)
-//	                stored.go (D), send.go, turns.go, unsent.go, classify.go (writing), resolve.go (reading back)
+//	                stored.go (D), send.go, turns.go, classify.go (writing), resolve.go (reading back)
 //	                compaction.go (segments compacted into buckets, step by step), compactionask.go (asking for that)
 //	                lookup.go, lookupshortlist.go (buckets to reopen: the queries, the choice), newest.go (of which time the newest is)
-//	a connection    dial.go, socket_*.go (connecting, TLS, options of the socket)
-//	                guard.go (which messages the lease governs), guardedconn.go, pieces_*.go (stopping them)
-//	a database      database.go, uri.go, probe.go, explain.go, reach.go (opening, greeting, saying why nobody can be reached)
-//	                timeseries.go, setup.go, options.go, abilities.go (the handle of a time series, making it, its definition, what the server can)
+//	a time series   timeseries.go, setup.go, options.go, abilities.go (the handle of a time series, making it, its definition, what the server can)
 //	                storage.go, sharding.go (how the buckets are kept on disk, and on shards)
 //	                segments.go (whether it has segments)
 //	                view.go, viewpipeline.go, viewsegments.go (its view: the wanted one, its stages, those with segments)
 //	                viewprobe.go, viewprobes.go, viewstate.go (which views work, by which documents; what there is)
 //	                change.go, changelock.go, upkeep.go, upkeepbuild.go (changing the options, with what the server does by itself)
-//	                rights.go, trial.go (missing rights, by name; trying those that a consumer needs)
+//	                trial.go (trying the rights that a consumer needs)
 //	                metrics.go
 //	rollups         rollup.go, rollupsetup.go (what a keeper reads and stores; making and dropping levels), rollupnotes.go (edits that rows follow), rollupnested.go (nested documents)
 //	indexes         index.go, indexstats.go (those there are, in the terms of measurements), indexcreate.go, indexmixed.go, indexchange.go, neededindexes.go

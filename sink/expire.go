@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -42,7 +43,7 @@ func (t TimeSeries) Expired(ctx context.Context, before time.Time) (*Selection, 
 	case byExpiry:
 		before = now.Add(-lifetime(o))
 	}
-	s := t.documents(SelectionOptions{Query: document(olderThan(o, before)), TimeField: o.TimeField, Closed: true})
+	s := t.documents(SelectionOptions{Query: mongodb.Document(olderThan(o, before)), TimeField: o.TimeField, Closed: true})
 	if byExpiry {
 		s.unnoted = true // `verify` tells by the time what has expired
 		s.due = func(ctx context.Context) error {
@@ -83,15 +84,15 @@ func (t TimeSeries) ExpiredBy(ctx context.Context, user timeseries.Index) (*Sele
 	query := bson.D{{Key: "$and", Value: bson.A{
 		index.Options.Lookup("partialFilterExpression"), olderThan(o, now.Add(-time.Duration(age)*time.Second)),
 	}}}
-	return t.documents(SelectionOptions{Query: document(query), TimeField: o.TimeField, Closed: true}), nil
+	return t.documents(SelectionOptions{Query: mongodb.Document(query), TimeField: o.TimeField, Closed: true}), nil
 }
 
 // Amount counts what is selected, and calls progress with the number of buckets looked at.
 func (s *Selection) Amount(ctx context.Context, progress func(buckets int64)) (total Amount, err error) {
-	err = s.buckets.Find(ctx, Query{Filter: s.Query, Projection: s.fields()}, func(d bson.Raw) error {
+	err = s.buckets.Find(ctx, mongodb.Query{Filter: s.Query, Projection: s.fields()}, func(d bson.Raw) error {
 		total.Add(s.read(d).amount())
 		progress(total.Buckets)
 		return nil
 	})
-	return total, failure("counting buckets", err)
+	return total, mongodb.Failure("counting buckets", err)
 }

@@ -1,5 +1,9 @@
 package sink
 
+import (
+	"waterwheel/internal/mongodb"
+)
+
 // What tests outside of the package look at.
 var (
 	PortablePipeline    = portablePipeline
@@ -13,4 +17,4 @@ var (
 func HoldingPartition(s *Store) *Partition { return &Partition{store: s, standing: holding} }
 
 // NotesIn are the notes in an options collection.
-func NotesIn(options Collection) Notes { return Notes{options} }
+func NotesIn(options mongodb.Collection) Notes { return Notes{options} }

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -26,10 +27,10 @@ func (s FieldSample) Has(path string) bool { return s.found[path] }
 // SampleFields looks for paths of measurements, in the meta or beside it, in the newest buckets and segments of the time series.
 func (t TimeSeries) SampleFields(ctx context.Context, o timeseries.Options, paths ...string) (FieldSample, error) {
 	sample := FieldSample{found: map[string]bool{}}
-	err := t.Ports().Buckets.Find(ctx, Query{
-		Filter:     document(bson.D{}),
-		Projection: document(bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.Path(timeseries.FieldControl, timeseries.FieldMax), Value: 1}}),
-		Sort:       document(bson.D{{Key: timeseries.FieldID, Value: -1}}),
+	err := t.Ports().Buckets.Find(ctx, mongodb.Query{
+		Filter:     mongodb.Document(bson.D{}),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.Path(timeseries.FieldControl, timeseries.FieldMax), Value: 1}}),
+		Sort:       mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: -1}}),
 		Limit:      sampledDocuments,
 	}, func(d bson.Raw) error {
 		sample.Documents++
@@ -39,7 +40,7 @@ func (t TimeSeries) SampleFields(ctx context.Context, o timeseries.Options, path
 		}
 		return nil
 	})
-	return sample, failure("looking at the newest buckets", err)
+	return sample, mongodb.Failure("looking at the newest buckets", err)
 }
 
 // hasPath reports whether a document has a dotted path. What stands in an array is not looked for: it may be there.

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -50,7 +51,7 @@ func (h *Holding) looked() int64 { return h.Buckets + h.Segments + h.Ended + h.U
 
 // tally adds holdings up.
 type tally struct {
-	buckets   Collection
+	buckets   mongodb.Collection
 	timeField string
 	newest    int64
 	// unfinished are the compactions that may be rolled back: their segments hold the measurements, and their buckets do not.
@@ -73,7 +74,7 @@ func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error)
 	of := tally{buckets, definition.TimeField, newest, begun}
 	foreign, err := of.add(ctx, bson.D{{Key: timeseries.PathTopicID, Value: nil}})
 	if err != nil {
-		return nil, failure(doing, err)
+		return nil, mongodb.Failure(doing, err)
 	}
 	var all []Holding
 	if foreign.looked() > 0 {
@@ -83,23 +84,23 @@ func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error)
 	for ; err == nil && found && len(all) < maxHoldings; source, found, err = nextSource(ctx, buckets, source) {
 		h, err := of.add(ctx, sourceFilter(source))
 		if err != nil {
-			return nil, failure(doing, err)
+			return nil, mongodb.Failure(doing, err)
 		}
 		h.Source = source
 		all = append(all, h)
 	}
-	return all, failure(doing, err)
+	return all, mongodb.Failure(doing, err)
 }
 
 // nextSource is the source behind another one in the index: a later partition of the topic, or the first of the next.
-func nextSource(ctx context.Context, buckets Collection, s timeseries.Source) (timeseries.Source, bool, error) {
+func nextSource(ctx context.Context, buckets mongodb.Collection, s timeseries.Source) (timeseries.Source, bool, error) {
 	above := func(v any) bson.D { return bson.D{{Key: "$gt", Value: v}} }
 	for _, filter := range []bson.D{
 		{{Key: timeseries.PathTopicID, Value: uuid(s.TopicID)}, {Key: timeseries.PathPartition, Value: above(s.Partition)}},
 		{{Key: timeseries.PathTopicID, Value: above(uuid(s.TopicID))}},
 	} {
-		bucket, err := first(ctx, buckets, Query{
-			Filter: document(filter), Sort: document(sourceIndex()), Projection: document(bson.D{{Key: timeseries.PathSource, Value: 1}}),
+		bucket, err := mongodb.First(ctx, buckets, mongodb.Query{
+			Filter: mongodb.Document(filter), Sort: mongodb.Document(sourceIndex()), Projection: mongodb.Document(bson.D{{Key: timeseries.PathSource, Value: 1}}),
 		})
 		if err != nil {
 			return timeseries.Source{}, false, err
@@ -122,7 +123,7 @@ func nextSource(ctx context.Context, buckets Collection, s timeseries.Source) (t
 // add adds up the buckets and segments that a filter finds, those with the largest offsets first.
 func (of *tally) add(ctx context.Context, filter bson.D) (Holding, error) {
 	h := Holding{First: -1, Last: -1, Counts: map[int32]int64{}}
-	query := Query{Filter: document(filter), Projection: document(bson.D{
+	query := mongodb.Query{Filter: mongodb.Document(filter), Projection: mongodb.Document(bson.D{
 		{Key: timeseries.FieldID, Value: 0},
 		{Key: timeseries.PathCount, Value: 1},
 		{Key: timeseries.PathSize, Value: 1},
@@ -135,7 +136,7 @@ func (of *tally) add(ctx context.Context, filter bson.D) (Holding, error) {
 		{Key: timeseries.MaxPath(of.timeField), Value: 1},
 	})}
 	if of.newest > 0 {
-		query.Limit, query.Sort = of.newest+1, document(bson.D{{Key: timeseries.PathLast, Value: -1}})
+		query.Limit, query.Sort = of.newest+1, mongodb.Document(bson.D{{Key: timeseries.PathLast, Value: -1}})
 	}
 	err := of.buckets.Find(ctx, query, func(d bson.Raw) error {
 		if h.Cut = of.newest > 0 && h.looked() == of.newest; !h.Cut {

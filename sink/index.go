@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -140,7 +141,7 @@ func (s *series) rawIndexes(ctx context.Context) (specs []bson.Raw, err error) {
 	if err == nil {
 		err = cursor.All(ctx, &specs)
 	}
-	return specs, failure("listing indexes", s.db.Translate(err))
+	return specs, mongodb.Failure("listing indexes", s.db.Translate(err))
 }
 
 // indexOf says what an index is, with the definitions that are kept by name.
@@ -169,7 +170,7 @@ func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
 	case s.isBoundsIndex(spec):
 		index.Kind = IndexOfBounds
 	case ofAll(spec, expiryIndex(s.options)) && expires:
-		index.Kind, index.User.Keys = IndexOfExpiry, document(bson.D{{Key: s.options.TimeField, Value: 1}})
+		index.Kind, index.User.Keys = IndexOfExpiry, mongodb.Document(bson.D{{Key: s.options.TimeField, Value: 1}})
 	default:
 		if user, ok := s.options.UserIndex(index.Buckets); ok {
 			index.Kind, index.User = IndexOfUser, user
@@ -182,7 +183,7 @@ func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
 func (s *series) isBoundsIndex(spec bson.Raw) bool {
 	partial, _ := spec.Lookup("partialFilterExpression").DocumentOK()
 	first, err := keyIn(spec).IndexErr(0)
-	if err != nil || s.options.MetaField == "" || !equal(partial, document(bson.D{isSegment()})) {
+	if err != nil || s.options.MetaField == "" || !equal(partial, mongodb.Document(bson.D{isSegment()})) {
 		return false
 	}
 	path, ok := strings.CutPrefix(first.Key(), timeseries.MaxPath(""))
@@ -207,15 +208,15 @@ func (s *series) expiryNow(ctx context.Context) (name string, seconds int64, fou
 
 // viewKeys are the keys of the index of the view in the terms of measurements.
 func (s *series) viewKeys() bson.Raw {
-	return document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: -1}})
+	return mongodb.Document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: -1}})
 }
 
 // seriesKeys are the keys of the index of series in the terms of measurements.
 func (s *series) seriesKeys() bson.Raw {
 	if s.options.MetaField == "" {
-		return document(bson.D{{Key: s.options.TimeField, Value: 1}})
+		return mongodb.Document(bson.D{{Key: s.options.TimeField, Value: 1}})
 	}
-	return document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: 1}})
+	return mongodb.Document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: 1}})
 }
 
 // without is a document without some of its fields.
@@ -230,5 +231,5 @@ func without(d bson.Raw, names ...string) bson.Raw {
 			rest = append(rest, bson.E{Key: e.Key(), Value: e.Value()})
 		}
 	}
-	return document(rest)
+	return mongodb.Document(rest)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/mongodb/mongodbtest"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -400,9 +402,9 @@ func TestMetaIndexesAreComparedAndMade(t *testing.T) {
 }
 
 // indexServer is a fake that keeps indexes as MongoDB does.
-func indexServer(t *testing.T, o timeseries.Options) (*fake, *[]bson.Raw) {
+func indexServer(t *testing.T, o timeseries.Options) (*mongodbtest.Fake, *[]bson.Raw) {
 	t.Helper()
-	f := newFake(t, replicaSet)
+	f := mongodbtest.NewFake(t, mongodbtest.ReplicaSet)
 	var mu sync.Mutex
 	specs := &[]bson.Raw{}
 	stored := bson.D{
@@ -414,37 +416,37 @@ func indexServer(t *testing.T, o timeseries.Options) (*fake, *[]bson.Raw) {
 		{Key: "bucketMaxSpanSeconds", Value: o.MaxSpanSeconds},
 	}
 	kept := []any{}
-	f.answer("find", func(command bson.Raw) bson.D {
+	f.Answer("find", func(command bson.Raw) bson.D {
 		mu.Lock()
 		defer mu.Unlock()
 		if id, ok := command.Lookup("filter", "_id").StringValueOK(); ok && id == "options" {
-			return cursorOf(stored)
+			return mongodbtest.CursorOf(stored)
 		}
 		if _, ranged := command.Lookup("filter", "_id").DocumentOK(); ranged {
-			return cursorOf(kept...)
+			return mongodbtest.CursorOf(kept...)
 		}
-		return cursorOf()
+		return mongodbtest.CursorOf()
 	})
-	f.answer("insert", func(command bson.Raw) bson.D {
+	f.Answer("insert", func(command bson.Raw) bson.D {
 		mu.Lock()
 		defer mu.Unlock()
 		kept = append(kept, command.Lookup("documents", "0").Document())
-		return counting(1)(nil)
+		return mongodbtest.Counting(1)(nil)
 	})
-	f.answer("createIndexes", func(command bson.Raw) bson.D {
+	f.Answer("createIndexes", func(command bson.Raw) bson.D {
 		mu.Lock()
 		defer mu.Unlock()
 		*specs = append(*specs, slices.Clone(command.Lookup("indexes", "0").Document()))
 		return bson.D{}
 	})
-	f.answer("listIndexes", func(bson.Raw) bson.D {
+	f.Answer("listIndexes", func(bson.Raw) bson.D {
 		mu.Lock()
 		defer mu.Unlock()
 		var all []any
 		for _, s := range *specs {
 			all = append(all, s)
 		}
-		return cursorOf(all...)
+		return mongodbtest.CursorOf(all...)
 	})
 	return f, specs
 }
@@ -455,8 +457,8 @@ func TestUserExpiryFollowsTheSpan(t *testing.T) {
 	o := definition
 	o.MaxSpanSeconds = 3600
 	f, specs := indexServer(t, o)
-	f.answer("update", counting(1))
-	d := openFake(t, f)
+	f.Answer("update", mongodbtest.Counting(1))
+	d := mongodbtest.Open(t, f)
 	index, made, err := sink.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"time": 1}`, `{"expireAfterSeconds": 60, "partialFilterExpression": {"meta.kind": "debug"}}`), sink.ByCommand)
 	if err != nil || !made || !index.Kept || index.User.Options.Lookup("expireAfterSeconds").AsInt64() != 60 {
 		t.Fatalf("%v %v %v", index, made, err)
@@ -465,9 +467,9 @@ func TestUserExpiryFollowsTheSpan(t *testing.T) {
 		`"expireAfterSeconds": {"$numberInt":"3660"}}`, (*specs)[0].String()); diff != "" {
 		t.Error(diff)
 	}
-	f.answer("listCollections", emptyCursor)
-	f.answer("collMod", func(bson.Raw) bson.D {
-		for _, command := range f.sent("update") {
+	f.Answer("listCollections", mongodbtest.EmptyCursor)
+	f.Answer("collMod", func(bson.Raw) bson.D {
+		for _, command := range f.Sent("update") {
 			if id, _ := command.Lookup("updates", "0", "q", "_id").StringValueOK(); id == "options" {
 				t.Error("the options were written before")
 			}
@@ -477,14 +479,14 @@ func TestUserExpiryFollowsTheSpan(t *testing.T) {
 	if _, _, err := sink.Of(d, "events").SetBucketing(t.Context(), timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
 		t.Fatal(err)
 	}
-	written := slices.ContainsFunc(f.sent("update"), func(command bson.Raw) bool {
+	written := slices.ContainsFunc(f.Sent("update"), func(command bson.Raw) bool {
 		id, _ := command.Lookup("updates", "0", "q", "_id").StringValueOK()
 		return id == "options"
 	})
 	if !written {
 		t.Error("the options were not written")
 	}
-	changes := f.sent("collMod")
+	changes := f.Sent("collMod")
 	if len(changes) == 0 || changes[0].Lookup("index").String() != `{"name": "time_1","expireAfterSeconds": {"$numberLong":"86460"}}` {
 		t.Errorf("%v", changes)
 	}
@@ -494,7 +496,7 @@ func TestIndexStatistics(t *testing.T) {
 	o := definition
 	o.MaxSpanSeconds = 3600
 	f, _ := indexServer(t, o)
-	d := openFake(t, f)
+	d := mongodbtest.Open(t, f)
 	if _, _, err := sink.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"meta.a": 1}`, ""), sink.ByCommand); err != nil {
 		t.Fatal(err)
 	}
@@ -503,14 +505,14 @@ func TestIndexStatistics(t *testing.T) {
 		t.Errorf("a server that knows neither: %+v, %v", list, err)
 	}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	f.answer("collStats", func(bson.Raw) bson.D {
+	f.Answer("collStats", func(bson.Raw) bson.D {
 		return bson.D{{Key: "indexSizes", Value: bson.D{{Key: "meta.a_1", Value: int64(4096)}}}}
 	})
-	f.answer("aggregate", func(bson.Raw) bson.D {
+	f.Answer("aggregate", func(bson.Raw) bson.D {
 		used := func(ops int64, at time.Time, building bool) bson.D {
 			return bson.D{{Key: "name", Value: "meta.a_1"}, {Key: "building", Value: building}, {Key: "accesses", Value: bson.D{{Key: "ops", Value: ops}, {Key: "since", Value: at}}}}
 		}
-		return cursorOf(used(3, since.Add(time.Hour), false), used(4, since, true)) // of two shards
+		return mongodbtest.CursorOf(used(3, since.Add(time.Hour), false), used(4, since, true)) // of two shards
 	})
 	list, err = sink.Of(d, "events").Indexes(t.Context())
 	if i := list.Indexes[0]; err != nil || list.NoSizes != nil || list.NoUses != nil || i.Bytes != 4096 || i.Uses != 7 || !i.Since.Equal(since) || !i.Building {
@@ -525,18 +527,18 @@ func TestIndexIsHidden(t *testing.T) {
 	o := definition
 	o.MaxSpanSeconds = 3600
 	f, specs := indexServer(t, o)
-	d := openFake(t, f)
+	d := mongodbtest.Open(t, f)
 	if _, _, err := sink.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"meta.a": 1}`, ""), sink.ByCommand); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sink.Of(d, "events").HideIndex(t.Context(), "meta.a_1", true); err == nil || !strings.Contains(err.Error(), "cannot hide indexes") {
 		t.Errorf("a server that cannot: %v", err)
 	}
-	f.answer("collMod", func(bson.Raw) bson.D { return bson.D{} })
+	f.Answer("collMod", func(bson.Raw) bson.D { return bson.D{} })
 	if _, err := sink.Of(d, "events").HideIndex(t.Context(), "meta.a_1", true); err == nil || !strings.Contains(err.Error(), "not made it") {
 		t.Errorf("a server that does nothing: %v", err)
 	}
-	f.answer("collMod", func(command bson.Raw) bson.D {
+	f.Answer("collMod", func(command bson.Raw) bson.D {
 		hidden := command.Lookup("index", "hidden").Boolean()
 		(*specs)[0] = marshal(bson.D{{Key: "key", Value: bson.D{{Key: "meta.a", Value: 1}}}, {Key: "name", Value: "meta.a_1"}, {Key: "hidden", Value: hidden}})
 		return bson.D{}
@@ -555,7 +557,7 @@ func TestHiddenIndexIsNotMissing(t *testing.T) {
 	o := definition
 	o.MaxSpanSeconds = 3600
 	f, _ := indexServer(t, o)
-	d := openFake(t, f)
+	d := mongodbtest.Open(t, f)
 	if _, _, err := sink.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"meta.a": 1, "time": 1}`, `{"name": "mine", "hidden": true}`), sink.ByCommand); err != nil {
 		t.Fatal(err)
 	}
@@ -579,14 +581,14 @@ func TestFirstExpiryMayBeBuiltForLong(t *testing.T) {
 		o := definition
 		o.MaxSpanSeconds = 3600
 		f, specs := indexServer(t, o)
-		find := f.answers["find"]
-		f.answer("update", func(command bson.Raw) bson.D {
+		find := f.Answers["find"]
+		f.Answer("update", func(command bson.Raw) bson.D {
 			if set := command.Lookup("updates", "0", "u", "$set").Document(); set.Lookup("expireAfterSeconds").Type != 0 {
-				f.answer("find", func(command bson.Raw) bson.D {
+				f.Answer("find", func(command bson.Raw) bson.D {
 					if id, ok := command.Lookup("filter", "_id").StringValueOK(); !ok || id != "options" {
 						return find(command)
 					}
-					return cursorOf(bson.D{
+					return mongodbtest.CursorOf(bson.D{
 						{Key: "_id", Value: "options"},
 						{Key: "version", Value: int32(2)},
 						{Key: "timeField", Value: "time"},
@@ -597,11 +599,11 @@ func TestFirstExpiryMayBeBuiltForLong(t *testing.T) {
 					})
 				})
 			}
-			return counting(1)(nil)
+			return mongodbtest.Counting(1)(nil)
 		})
-		f.answer("listCollections", emptyCursor)
-		build := f.answers["createIndexes"]
-		f.answer("createIndexes", func(command bson.Raw) bson.D {
+		f.Answer("listCollections", mongodbtest.EmptyCursor)
+		build := f.Answers["createIndexes"]
+		f.Answer("createIndexes", func(command bson.Raw) bson.D {
 			if lists {
 				build(command)
 			}
@@ -611,14 +613,14 @@ func TestFirstExpiryMayBeBuiltForLong(t *testing.T) {
 			}
 			return bson.D{}
 		})
-		d := openFake(t, f, func(o *sink.Options) { o.WriteTimeout = timeout })
+		d := mongodbtest.Open(t, f, func(o *mongodb.Options) { o.WriteTimeout = timeout })
 		if _, _, err := sink.Of(d, "events").SetExpiry(t.Context(), 60); err != nil {
 			t.Errorf("listed %v: %v", lists, err)
 		}
 		if len(*specs) != 1 || (*specs)[0].Lookup("expireAfterSeconds").AsInt64() != 3660 {
 			t.Errorf("listed %v: %v", lists, *specs)
 		}
-		for _, command := range f.sent("createIndexes") {
+		for _, command := range f.Sent("createIndexes") {
 			if limit, err := command.LookupErr("maxTimeMS"); err == nil {
 				t.Errorf("listed %v: MongoDB would end it after %v ms", lists, limit)
 			}
@@ -631,11 +633,11 @@ func TestExpiryOfAnIndexBeingBuilt(t *testing.T) {
 	o := definition
 	o.MaxSpanSeconds = 3600
 	f, specs := indexServer(t, o)
-	f.answer("listCollections", emptyCursor)
-	f.answer("collMod", failing(27, "cannot find index"))
-	f.answer("update", counting(1))
-	f.answer("find", func(bson.Raw) bson.D {
-		return cursorOf(bson.D{
+	f.Answer("listCollections", mongodbtest.EmptyCursor)
+	f.Answer("collMod", mongodbtest.Failing(27, "cannot find index"))
+	f.Answer("update", mongodbtest.Counting(1))
+	f.Answer("find", func(bson.Raw) bson.D {
+		return mongodbtest.CursorOf(bson.D{
 			{Key: "_id", Value: "options"},
 			{Key: "version", Value: int32(2)},
 			{Key: "timeField", Value: "time"},
@@ -650,12 +652,12 @@ func TestExpiryOfAnIndexBeingBuilt(t *testing.T) {
 		{Key: "name", Value: "control.min.time_1"},
 		{Key: "expireAfterSeconds", Value: 3660},
 	}))
-	d := openFake(t, f)
+	d := mongodbtest.Open(t, f)
 	_, _, err := sink.Of(d, "events").SetExpiry(t.Context(), 7200)
 	if err == nil || !strings.Contains(err.Error(), "may still be being built") {
 		t.Error(err)
 	}
-	for _, command := range f.sent("update") {
+	for _, command := range f.Sent("update") {
 		if command.Lookup("updates", "0", "q", "_id").StringValue() == timeseries.DefinitionID {
 			t.Errorf("the definition was written: %v", command)
 		}
@@ -667,9 +669,9 @@ func TestInterruptedBuildIsExplained(t *testing.T) {
 	o := definition
 	o.MaxSpanSeconds = 3600
 	f, _ := indexServer(t, o)
-	d := openFake(t, f)
+	d := mongodbtest.Open(t, f)
 	ctx, cancel := context.WithCancel(t.Context())
-	f.answer("createIndexes", func(bson.Raw) bson.D {
+	f.Answer("createIndexes", func(bson.Raw) bson.D {
 		cancel()
 		time.Sleep(50 * time.Millisecond) // for the client to notice first
 		return bson.D{}
@@ -696,8 +698,8 @@ func TestUserExpiryIsNeverTooEarly(t *testing.T) {
 		o := definition
 		o.MaxSpanSeconds = hour
 		f, specs := indexServer(t, o)
-		f.answer("update", counting(1))
-		f.answer("listCollections", emptyCursor)
+		f.Answer("update", mongodbtest.Counting(1))
+		f.Answer("listCollections", mongodbtest.EmptyCursor)
 		set := func(seconds int64) {
 			spec := (*specs)[0]
 			(*specs)[0] = marshal(bson.D{
@@ -707,17 +709,17 @@ func TestUserExpiryIsNeverTooEarly(t *testing.T) {
 				{Key: "expireAfterSeconds", Value: seconds},
 			})
 		}
-		f.answer("collMod", func(command bson.Raw) bson.D {
+		f.Answer("collMod", func(command bson.Raw) bson.D {
 			set(command.Lookup("index", "expireAfterSeconds").AsInt64())
 			return bson.D{}
 		})
-		build, find := f.answers["createIndexes"], f.answers["find"]
-		f.answer("createIndexes", func(command bson.Raw) bson.D {
+		build, find := f.Answers["createIndexes"], f.Answers["find"]
+		f.Answer("createIndexes", func(command bson.Raw) bson.D {
 			answer := build(command)
 			if c.grown { // all the same on this server
-				f.answer("find", func(command bson.Raw) bson.D {
+				f.Answer("find", func(command bson.Raw) bson.D {
 					if id, ok := command.Lookup("filter", "_id").StringValueOK(); ok && id == "options" {
-						return cursorOf(bson.D{
+						return mongodbtest.CursorOf(bson.D{
 							{Key: "_id", Value: "options"},
 							{Key: "version", Value: int32(2)},
 							{Key: "timeField", Value: "time"},
@@ -731,7 +733,7 @@ func TestUserExpiryIsNeverTooEarly(t *testing.T) {
 			}
 			return answer
 		})
-		d := openFake(t, f)
+		d := mongodbtest.Open(t, f)
 		options := `{"expireAfterSeconds": 60, "partialFilterExpression": {"meta.kind": "debug"}}`
 		if _, _, err := sink.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"time": 1}`, options), sink.ByCommand); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -745,8 +747,8 @@ func TestUserExpiryIsNeverTooEarly(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if got := (*specs)[0].Lookup("expireAfterSeconds").AsInt64(); got != c.want || len(f.sent("collMod")) != c.changes {
-			t.Errorf("%s: %d seconds after %d changes, want %d", name, got, len(f.sent("collMod")), c.want)
+		if got := (*specs)[0].Lookup("expireAfterSeconds").AsInt64(); got != c.want || len(f.Sent("collMod")) != c.changes {
+			t.Errorf("%s: %d seconds after %d changes, want %d", name, got, len(f.Sent("collMod")), c.want)
 		}
 	}
 }

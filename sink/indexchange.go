@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
 )
 
 // NoIndexError: there is no index of a name.
@@ -79,11 +81,11 @@ func (t TimeSeries) HideIndex(ctx context.Context, name string, hidden bool) (bo
 	}
 	change := bson.D{{Key: "name", Value: name}, {Key: "hidden", Value: hidden}}
 	err = s.db.Translate(s.driver().RunCommand(ctx, bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: change}}).Err())
-	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
+	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
 		return false, fmt.Errorf("this MongoDB cannot hide indexes: it can only drop them")
 	}
 	if err != nil {
-		return false, failure("changing the index", err)
+		return false, mongodb.Failure("changing the index", err)
 	}
 	if list, err = s.listIndexes(ctx); err != nil {
 		return false, err
@@ -114,5 +116,5 @@ func (l IndexList) changeable(name string) (Index, error) {
 
 func (s *series) dropByName(ctx context.Context, name string) error {
 	err := s.driver().RunCommand(ctx, bson.D{{Key: "dropIndexes", Value: s.buckets().Name()}, {Key: "index", Value: name}}).Err()
-	return failure("dropping the index "+name, s.db.Translate(err))
+	return mongodb.Failure("dropping the index "+name, s.db.Translate(err))
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -125,9 +126,9 @@ func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) e
 		}
 		err = s.db.Translate(err)
 		if why := s.whyUnbuilt(user, err); why != "" {
-			return fmt.Errorf("%s: %w", why, failure(doing, err))
+			return fmt.Errorf("%s: %w", why, mongodb.Failure(doing, err))
 		}
-		return failure(doing, err)
+		return mongodb.Failure(doing, err)
 	}
 	specs, err := s.rawIndexes(ctx)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -100,12 +101,12 @@ func (s *series) keptIndexes(ctx context.Context) (map[string]indexDefinition, e
 	kept := map[string]indexDefinition{}
 	const behind = "index0" // what begins with the prefix is before it
 	between := bson.D{{Key: "$gte", Value: definitionPrefix}, {Key: "$lt", Value: behind}}
-	err := s.ports.Options.Find(ctx, Query{Filter: document(bson.D{{Key: "_id", Value: between}})}, func(raw bson.Raw) error {
+	err := s.ports.Options.Find(ctx, mongodb.Query{Filter: mongodb.Document(bson.D{{Key: "_id", Value: between}})}, func(raw bson.Raw) error {
 		d := readIndexDefinition(raw)
 		kept[strings.TrimPrefix(d.ID, definitionPrefix)] = d
 		return nil
 	})
-	return kept, failure("reading the definitions of indexes", err)
+	return kept, mongodb.Failure("reading the definitions of indexes", err)
 }
 
 func namesOf(kept map[string]indexDefinition) []string { return slices.Sorted(maps.Keys(kept)) }
@@ -135,7 +136,7 @@ func (s *series) keep(ctx context.Context, d indexDefinition) error {
 			written, err = s.replaceDefinition(ctx, have, d)
 		}
 		if err != nil {
-			return failure(doing, err)
+			return mongodb.Failure(doing, err)
 		}
 		if written {
 			return nil
@@ -149,7 +150,7 @@ func (s *series) insertDefinition(ctx context.Context, d indexDefinition) (bool,
 	if err != nil {
 		return false, err
 	}
-	return changed(s.ports.Options.Insert(ctx, []bson.Raw{raw}))
+	return mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{raw}))
 }
 
 // replaceDefinition writes one definition over another, if that is still the definition that was read.
@@ -158,7 +159,7 @@ func (s *series) replaceDefinition(ctx context.Context, have, d indexDefinition)
 	if !have.damaged {
 		filter = append(filter, bson.E{Key: "version", Value: have.Version})
 	}
-	return changed(s.ports.Options.Update(ctx, []Update{{Filter: document(filter), Update: setFields(bson.D{
+	return mongodb.Changed(s.ports.Options.Update(ctx, []mongodb.Update{{Filter: mongodb.Document(filter), Update: mongodb.Set(bson.D{
 		{Key: "version", Value: have.Version + 1},
 		{Key: "keys", Value: d.Keys},
 		{Key: "options", Value: d.Options},
@@ -170,5 +171,5 @@ func (s *series) replaceDefinition(ctx context.Context, have, d indexDefinition)
 func (s *series) forget(ctx context.Context, id string) error {
 	c := s.driver().Collection(s.name + timeseries.OptionsSuffix)
 	_, err := c.DeleteOne(ctx, bson.D{{Key: "_id", Value: id}})
-	return failure("deleting the definition of the index", s.db.Translate(err))
+	return mongodb.Failure("deleting the definition of the index", s.db.Translate(err))
 }

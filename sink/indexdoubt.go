@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -108,7 +109,7 @@ func (s *series) refusalDoubts(keys []bson.RawElement) (all []string) {
 
 // whyUnbuilt says in the words of measurements why MongoDB refused to make an index. Empty means that there is nothing to add to its message.
 func (s *series) whyUnbuilt(user timeseries.Index, err error) string {
-	refused := (*CommandError)(nil)
+	refused := (*mongodb.CommandError)(nil)
 	elements, malformed := user.Keys.Elements()
 	if !errors.As(err, &refused) || malformed != nil {
 		return ""
@@ -124,13 +125,13 @@ func (s *series) whyUnbuilt(user timeseries.Index, err error) string {
 		}
 	}
 	switch {
-	case refused.Code == codeCannotCreateIndex && len(places) > 0:
+	case refused.Code == mongodb.CodeCannotCreateIndex && len(places) > 0:
 		return fmt.Sprintf("this MongoDB has no 2dsphere index on a field beside the meta (%s): MongoDB 5.2 and later have it, "+
 			"and all versions have one on a part of the meta", strings.Join(places, ", "))
-	case refused.Code == codeParallelArrays && len(fields) > 0:
+	case refused.Code == mongodb.CodeParallelArrays && len(fields) > 0:
 		return fmt.Sprintf("a measurement has an array in %s: MongoDB cannot index that, since a bucket has two bounds of such a field; "+
 			"index other fields", strings.Join(fields, " or "))
-	case refused.Code == codeParallelArrays:
+	case refused.Code == mongodb.CodeParallelArrays:
 		return "a meta has arrays in two keys of the index, and MongoDB takes an array in one: make an index on each part"
 	}
 	return ""

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/mongodb/mongodbtest"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -86,12 +88,12 @@ func TestRefusedIndexesAreExplained(t *testing.T) {
 		"a kind for a meta": {`{"meta.place": "2dsphere"}`, 67, "no", "creating the index: MongoDB refuses it"},
 	} {
 		f, _ := indexServer(t, o)
-		f.answer("createIndexes", failing(c.code, c.message))
-		_, _, err := sink.Of(openFake(t, f), "events").CreateIndex(t.Context(), userIndex(t, c.keys, ""), sink.ByCommand)
+		f.Answer("createIndexes", mongodbtest.Failing(c.code, c.message))
+		_, _, err := sink.Of(mongodbtest.Open(t, f), "events").CreateIndex(t.Context(), userIndex(t, c.keys, ""), sink.ByCommand)
 		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if refused := (*sink.RefusedError)(nil); !errors.As(err, &refused) || refused.Code != c.code {
+		if refused := (*mongodb.RefusedError)(nil); !errors.As(err, &refused) || refused.Code != c.code {
 			t.Errorf("%s: the code is lost in %v", name, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -58,7 +59,7 @@ func expiryFor(wanted, present timeseries.Options, spec bson.Raw, kept map[strin
 func (s *series) setIndexExpiry(ctx context.Context, spec bson.Raw, seconds int64) error {
 	name, _ := spec.Lookup("name").StringValueOK()
 	err := s.modifyExpiry(ctx, name, seconds)
-	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
+	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
 		if err := s.dropByName(ctx, name); err != nil {
 			return err
 		}
@@ -70,7 +71,7 @@ func (s *series) setIndexExpiry(ctx context.Context, spec bson.Raw, seconds int6
 		command := bson.D{{Key: "createIndexes", Value: s.buckets().Name()}, {Key: "indexes", Value: bson.A{anew}}}
 		err = s.db.Translate(s.driver().RunCommand(ctx, command).Err())
 	}
-	return failure("changing the expiry of the index "+name, err)
+	return mongodb.Failure("changing the expiry of the index "+name, err)
 }
 
 // alignExpiry makes a TTL index that was just made right for the options as they are now: they may have been changed while MongoDB

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -76,7 +77,7 @@ func (t TimeSeries) CreateMetaIndex(ctx context.Context, path string) (Index, bo
 	if err != nil {
 		return Index{}, false, err
 	}
-	keys := document(metaPathKeys(path, have.TimeField))
+	keys := mongodb.Document(metaPathKeys(path, have.TimeField))
 	index, made, err := t.CreateIndex(ctx, timeseries.Index{Keys: keys}, ByMetaIndexes)
 	if err != nil {
 		return index, made, fmt.Errorf("the index of META_INDEXES on %s: %w", path, err)

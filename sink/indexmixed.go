@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -35,20 +36,20 @@ func (s *series) refuseMixedField(ctx context.Context, field string) error {
 	low, high := timeseries.MinPath(field), timeseries.MaxPath(field)
 	kindOf := func(path string) bson.D { return bson.D{{Key: "$type", Value: "$" + path}} }
 	isBucket := bson.E{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}}
-	query := Query{
-		Filter:     document(bson.D{isBucket, {Key: "$expr", Value: bson.D{{Key: "$ne", Value: bson.A{kindOf(low), kindOf(high)}}}}}),
-		Projection: document(bson.D{{Key: low, Value: 1}, {Key: high, Value: 1}}),
+	query := mongodb.Query{
+		Filter:     mongodb.Document(bson.D{isBucket, {Key: "$expr", Value: bson.D{{Key: "$ne", Value: bson.A{kindOf(low), kindOf(high)}}}}}),
+		Projection: mongodb.Document(bson.D{{Key: low, Value: 1}, {Key: high, Value: 1}}),
 	}
 	search := func(bucket bson.Raw) error { return mixedIn(bucket, field) }
 	err := s.ports.Buckets.Find(ctx, query, search)
-	if c := (*CommandError)(nil); errors.As(err, &c) && !passes(c.Code) {
-		query.Filter = document(bson.D{isBucket}) // a server that cannot compare the kinds sends all values
+	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && !mongodb.Passes(c.Code) {
+		query.Filter = mongodb.Document(bson.D{isBucket}) // a server that cannot compare the kinds sends all values
 		err = s.ports.Buckets.Find(ctx, query, search)
 	}
 	if mixed := (*MixedKindsError)(nil); errors.As(err, &mixed) {
 		return err
 	}
-	return failure("looking at the kinds of values in buckets", err)
+	return mongodb.Failure("looking at the kinds of values in buckets", err)
 }
 
 // MixedKindsError: a bucket holds values of several kinds in a field that an index is to be on.

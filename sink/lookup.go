@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -36,7 +37,7 @@ func (p *Partition) Find(ctx context.Context, lookups []bucketer.Lookup) ([]buck
 	s := search{answers: answers, answered: make([]bool, len(lookups)), span: p.store.span()}
 	for _, batch := range batches(lookups, s.span) {
 		if err := p.findBatch(ctx, batch, &s); err != nil {
-			return nil, failure("looking buckets up", err)
+			return nil, mongodb.Failure("looking buckets up", err)
 		}
 		if s.held > maxAnswerBytes {
 			break
@@ -77,7 +78,7 @@ func batches(lookups []bucketer.Lookup, span int64) []batch {
 	}
 	first, bytes := 0, 0
 	for n, i := range byTime {
-		size := len(lookups[i].Meta.Value) + writeOverhead
+		size := len(lookups[i].Meta.Value) + mongodb.WriteOverhead
 		if n-first == maxQuerySeries || bytes+size > maxQueryBytes || lookups[i].Time-lookups[byTime[first]].Time > span {
 			all = append(all, batch{indexes: byTime[first:n]})
 			first, bytes = n, 0
@@ -108,12 +109,12 @@ func trueFirst(a, b bool) int {
 // findBatch makes one query and gives each look-up of it its candidates. A hint that MongoDB does not like is left out: if
 // that helps, the index is missing, and no hint is given any more.
 func (p *Partition) findBatch(ctx context.Context, b batch, s *search) error {
-	query := Query{Filter: p.lookupFilter(b, s.answers), Projection: p.lookupProjection()}
+	query := mongodb.Query{Filter: p.lookupFilter(b, s.answers), Projection: p.lookupProjection()}
 	if !b.byID && !p.store.unhinted.Load() {
-		query.Hint = document(metaIndex(p.store.Options))
+		query.Hint = mongodb.Document(metaIndex(p.store.Options))
 	}
 	found, err := p.shortlist(ctx, query, b, s)
-	if c := (*CommandError)(nil); query.Hint != nil && errors.As(err, &c) && c.Code == codeBadValue {
+	if c := (*mongodb.CommandError)(nil); query.Hint != nil && errors.As(err, &c) && c.Code == mongodb.CodeBadValue {
 		query.Hint = nil
 		if found, err = p.shortlist(ctx, query, b, s); err == nil && !p.store.unhinted.Swap(true) {
 			p.store.Logger.Warn("the index for looking up buckets is missing: queries are slow until the consumer is restarted",
@@ -136,7 +137,7 @@ func (p *Partition) lookupFilter(b batch, answers []bucketer.Answer) bson.Raw {
 	} else {
 		filter = p.appendSeries(filter, b, answers)
 	}
-	filter = append(filter, inner(document(append(sourceFilter(p.source),
+	filter = append(filter, inner(mongodb.Document(append(sourceFilter(p.source),
 		bson.E{Key: timeseries.PathVersion, Value: timeseries.Version},
 		bson.E{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}},
 		bson.E{Key: timeseries.PathCount, Value: bson.D{{Key: "$lt", Value: p.store.MaxCount}}},
@@ -162,7 +163,7 @@ func (p *Partition) appendSeries(filter []byte, b batch, answers []bucketer.Answ
 		return bsoncore.AppendValueElement(dst, key, bsoncore.Value{Type: bsoncore.Type(meta.Type), Data: meta.Value})
 	})
 	first, last := answers[b.indexes[0]].Lookup.Time, answers[b.indexes[len(b.indexes)-1]].Lookup.Time
-	return append(filter, inner(document(bson.D{{
+	return append(filter, inner(mongodb.Document(bson.D{{
 		Key: timeseries.MinPath(p.store.Options.TimeField), Value: bson.D{
 			{Key: "$gt", Value: bson.DateTime(first - p.store.span())}, {Key: "$lte", Value: bson.DateTime(last)},
 		},
@@ -189,5 +190,5 @@ func (p *Partition) lookupProjection() bson.Raw {
 	if p.store.BSONSize {
 		fields = append(fields, bson.E{Key: sizeField, Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}})
 	}
-	return document(fields)
+	return mongodb.Document(fields)
 }

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -151,7 +152,7 @@ func (all *shortlists) answer() {
 }
 
 // shortlist makes the query of a batch. It is not ordered after writes, so it needs no session and may overlap other calls.
-func (p *Partition) shortlist(ctx context.Context, q Query, b batch, s *search) (*shortlists, error) {
+func (p *Partition) shortlist(ctx context.Context, q mongodb.Query, b batch, s *search) (*shortlists, error) {
 	defer p.store.Metrics.command("find", time.Now())
 	found := s.newShortlists(b)
 	err := p.store.Ports.Buckets.Find(ctx, q, func(d bson.Raw) error {

@@ -12,16 +12,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/mongodb"
 	"waterwheel/sink"
 )
 
 // listed is a Collection that finds its documents, whatever the query, each in memory that the next one overwrites.
 type listed struct {
-	sink.Editable
+	mongodb.Editable
 	documents []bson.Raw
 }
 
-func (l *listed) Find(_ context.Context, _ sink.Query, each func(bson.Raw) error) error {
+func (l *listed) Find(_ context.Context, _ mongodb.Query, each func(bson.Raw) error) error {
 	var current []byte
 	for _, d := range l.documents {
 		current = append(current[:0], d...)

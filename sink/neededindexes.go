@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -99,7 +100,7 @@ func (s *series) segmentIndexes() []bson.D {
 func (s *series) createSegmentIndexes(ctx context.Context) error {
 	for _, keys := range s.segmentIndexes() {
 		err := s.createIndex(ctx, keys, options.Index().SetPartialFilterExpression(bson.D{isSegment()}))
-		if refused := (*RefusedError)(nil); errors.As(err, &refused) && refused.Code == codeParallelArrays {
+		if refused := (*mongodb.RefusedError)(nil); errors.As(err, &refused) && refused.Code == mongodb.CodeParallelArrays {
 			s.db.Log().Warn("an index is missing: queries read all segments, some of which have arrays in a path of META_INDEXES", "collection", s.namespace(), "err", err)
 			continue
 		}
@@ -112,7 +113,7 @@ func (s *series) createSegmentIndexes(ctx context.Context) error {
 
 // withoutIndex goes on without an index that the user may not create, and says what follows.
 func (s *series) withoutIndex(consequence string, err error) error {
-	if !LacksRight(err) {
+	if !mongodb.LacksRight(err) {
 		return err
 	}
 	s.db.Log().Warn("an index is missing: "+consequence, "collection", s.namespace(), "err", err)
@@ -144,20 +145,20 @@ func (s *series) createIndexes(ctx context.Context) error {
 func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexOptionsBuilder) error {
 	_, err := s.buckets().Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys, Options: o})
 	err = s.db.Translate(err)
-	var command *CommandError
+	var command *mongodb.CommandError
 	switch {
 	case err == nil:
-	case LacksRight(err):
-		return s.unlessThere(ctx, keys, failure("creating indexes", err))
-	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, expiryIndex(s.options)):
+	case mongodb.LacksRight(err):
+		return s.unlessThere(ctx, keys, mongodb.Failure("creating indexes", err))
+	case errors.As(err, &command) && command.Code == mongodb.CodeNotImplemented && slices.Equal(keys, expiryIndex(s.options)):
 		s.db.Log().Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `waterwheel collection expire` deletes them",
 			"collection", s.namespace())
-	case errors.As(err, &command) && command.Code == codeNotImplemented && isOfSegments(keys):
+	case errors.As(err, &command) && command.Code == mongodb.CodeNotImplemented && isOfSegments(keys):
 		s.db.Log().Info("this MongoDB has no partial indexes: segments are looked for among all buckets", "collection", s.namespace())
-	case errors.As(err, &command) && (command.Code == codeIndexOptionsConflict || command.Code == codeIndexKeySpecsConflict):
+	case errors.As(err, &command) && (command.Code == mongodb.CodeIndexOptionsConflict || command.Code == mongodb.CodeIndexKeySpecsConflict):
 		return fmt.Errorf("an index on %v exists with other options: drop it: %w", keys, err)
 	default:
-		return failure("creating indexes", err)
+		return mongodb.Failure("creating indexes", err)
 	}
 	return nil
 }
@@ -209,7 +210,7 @@ func servesAs(spec bson.Raw, keys bson.D) bool {
 	have, _ := spec.Lookup("key").DocumentOK()
 	_, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()
 	_, collated := spec.Lookup("collation").DocumentOK()
-	return ofAll(spec, keys) && equal(have, document(keys)) && !expires && !collated
+	return ofAll(spec, keys) && equal(have, mongodb.Document(keys)) && !expires && !collated
 }
 
 // sameKeys compares the fields of index keys; all directions are the same here.

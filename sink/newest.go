@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -22,10 +23,10 @@ func (p *Partition) Newest(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, newestPatience)
 	defer cancel()
 	newest := int64(math.MinInt64)
-	err := p.find(ctx, p.store.Ports.Buckets, Query{
-		Filter:     document(sourceFilter(p.source)),
-		Projection: document(bson.D{{Key: timeseries.FieldID, Value: 1}}),
-		Sort:       document(bson.D{{Key: timeseries.FieldID, Value: -1}}),
+	err := p.find(ctx, p.store.Ports.Buckets, mongodb.Query{
+		Filter:     mongodb.Document(sourceFilter(p.source)),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: 1}}),
+		Sort:       mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: -1}}),
 		Limit:      1,
 	}, func(d bson.Raw) error {
 		newest = math.MaxInt64
@@ -35,5 +36,5 @@ func (p *Partition) Newest(ctx context.Context) (int64, error) {
 		}
 		return nil
 	})
-	return newest, failure("reading the newest bucket", err)
+	return newest, mongodb.Failure("reading the newest bucket", err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -75,7 +76,7 @@ func (n *notes) add(document bson.Raw, positions []timeseries.Position) {
 }
 
 // write writes the notes.
-func (n *notes) write(ctx context.Context, c Collection) error {
+func (n *notes) write(ctx context.Context, c mongodb.Collection) error {
 	var documents []bson.Raw
 	sources := slices.SortedFunc(maps.Keys(n.of), func(a, b timeseries.Source) int {
 		return cmp.Or(slices.Compare(a.TopicID[:], b.TopicID[:]), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Topic, b.Topic))
@@ -95,8 +96,8 @@ func (n *notes) write(ctx context.Context, c Collection) error {
 		return err
 	}
 	for _, e := range reply.Errors {
-		if e.Code != codeDuplicateKey { // else it is noted already
-			return &CommandError{Code: e.Code, Message: e.Message}
+		if e.Code != mongodb.CodeDuplicateKey { // else it is noted already
+			return &mongodb.CommandError{Code: e.Code, Message: e.Message}
 		}
 	}
 	return reply.Unconfirmed
@@ -107,7 +108,7 @@ func note(kind noteKind, source timeseries.Source, positions []timeseries.Positi
 	encoded := timeseries.AppendPositions(nil, positions)
 	first, last := positions[0].Offset, positions[len(positions)-1].Offset
 	sum := sha256.Sum256(encoded)
-	return document(bson.D{
+	return mongodb.Document(bson.D{
 		{Key: timeseries.FieldID, Value: fmt.Sprintf("%s%s/%x", notesOf(kind, source), noteOffset(last), sum[:8])},
 		{Key: timeseries.FieldControl, Value: bson.D{
 			{Key: timeseries.FieldCount, Value: int32(len(positions))},
@@ -132,20 +133,20 @@ func notesOf(kind noteKind, source timeseries.Source) string {
 func noteOffset(offset int64) string { return fmt.Sprintf("%019d", offset) }
 
 // noteQuery finds the notes of a kind that may list offsets from first to last.
-func noteQuery(kind noteKind, source timeseries.Source, first, last int64) Query {
+func noteQuery(kind noteKind, source timeseries.Source, first, last int64) mongodb.Query {
 	of := notesOf(kind, source)
 	const behind = ":" // sorts after every digit
-	return Query{
-		Filter: document(bson.D{
+	return mongodb.Query{
+		Filter: mongodb.Document(bson.D{
 			{Key: timeseries.FieldID, Value: bson.D{{Key: "$gte", Value: of + noteOffset(first)}, {Key: "$lt", Value: of + behind}}},
 			{Key: timeseries.PathFirst, Value: not("$gt", last)},
 		}),
-		Projection: document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
 	}
 }
 
 // Notes are what operators have done to the measurements of a time series by commands. It is safe for concurrent use.
-type Notes struct{ c Collection }
+type Notes struct{ c mongodb.Collection }
 
 // Notes returns the notes of the time series.
 func (t TimeSeries) Notes() Notes { return Notes{t.Ports().Options} }
@@ -187,8 +188,8 @@ func (n Notes) find(
 		if damaged != nil {
 			return damaged
 		}
-		err = failure("reading the notes of edits", err)
-		if outage := (*OutageError)(nil); !errors.As(err, &outage) || tries == scanTries {
+		err = mongodb.Failure("reading the notes of edits", err)
+		if outage := (*mongodb.OutageError)(nil); !errors.As(err, &outage) || tries == scanTries {
 			return err
 		}
 		if err := pauseScan(ctx); err != nil {

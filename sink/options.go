@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -41,12 +42,12 @@ func (s *Store) SetCollection(o timeseries.Options) { s.collection.Store(&o) }
 // span is how long after its minimum time a bucket takes measurements, in milliseconds.
 func (s *Store) span() int64 { return s.collection.Load().Span() }
 
-func readDefinition(ctx context.Context, c Collection) (d timeseries.Definition, err error) {
+func readDefinition(ctx context.Context, c mongodb.Collection) (d timeseries.Definition, err error) {
 	const doing = "reading the collection's options"
-	raw, err := first(ctx, c, Query{Filter: withID(timeseries.DefinitionID)})
+	raw, err := mongodb.First(ctx, c, mongodb.Query{Filter: mongodb.WithID(timeseries.DefinitionID)})
 	switch {
 	case err != nil:
-		return d, failure(doing, err)
+		return d, mongodb.Failure(doing, err)
 	case raw == nil:
 		return d, ErrNotSetUp
 	}
@@ -103,17 +104,17 @@ func lifetime(o timeseries.Options) time.Duration {
 }
 
 // insertDefinition returns the definition that then exists: another consumer may have been quicker.
-func insertDefinition(ctx context.Context, c Collection, d timeseries.Definition) (timeseries.Definition, error) {
+func insertDefinition(ctx context.Context, c mongodb.Collection, d timeseries.Definition) (timeseries.Definition, error) {
 	const doing = "writing the collection's options"
 	raw, err := bson.Marshal(d)
 	if err != nil {
 		return d, fmt.Errorf("%s: %w", doing, err)
 	}
-	inserted, err := changed(c.Insert(ctx, []bson.Raw{raw}))
+	inserted, err := mongodb.Changed(c.Insert(ctx, []bson.Raw{raw}))
 	if err == nil && !inserted {
 		return readDefinition(ctx, c)
 	}
-	return d, failure(doing, err)
+	return d, mongodb.Failure(doing, err)
 }
 
 // compareOptions names each setting in which the wanted options differ from those of the collection.

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -21,7 +22,7 @@ type Partition struct {
 	group  string
 	owner  string
 	// session orders reads after claims and fences; nil until the first use, and where the server has none.
-	session  Session
+	session  mongodb.Session
 	standing standing
 	token    [16]byte // of the claim that standing is about
 	// window is how many offsets of D fitted into its memory when last not all did. Zero means that it never was too much.
@@ -56,13 +57,13 @@ func (s *Store) Partition(source timeseries.Source, clusterID, group, owner stri
 func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 	const doing = "reading the claim"
 	var seen claim.Document
-	query := Query{Filter: document(bson.D{{Key: "_id", Value: p.id}}), Limit: 1}
+	query := mongodb.Query{Filter: mongodb.Document(bson.D{{Key: "_id", Value: p.id}}), Limit: 1}
 	err := p.find(ctx, p.store.Ports.Partitions, query, func(d bson.Raw) error {
 		seen = parseSeen(d)
 		return nil
 	})
 	if err != nil {
-		return claim.Document{}, failure(doing, err)
+		return claim.Document{}, mongodb.Failure(doing, err)
 	}
 	shown := seen.Found && seen.Claim == p.token
 	switch {
@@ -74,9 +75,9 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 	if seen.Found {
 		return seen, nil
 	}
-	query = Query{
-		Filter:     document(sourceFilter(p.source)),
-		Projection: document(bson.D{{Key: "_id", Value: 1}}),
+	query = mongodb.Query{
+		Filter:     mongodb.Document(sourceFilter(p.source)),
+		Projection: mongodb.Document(bson.D{{Key: "_id", Value: 1}}),
 		Limit:      1,
 	}
 	err = p.find(ctx, p.store.Ports.Buckets, query, func(bson.Raw) error {
@@ -84,7 +85,7 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 		return nil
 	})
 	if err != nil {
-		return claim.Document{}, failure(doing, err)
+		return claim.Document{}, mongodb.Failure(doing, err)
 	}
 	return seen, nil
 }
@@ -127,7 +128,7 @@ func uuidIn(d bson.Raw, key string) (id [16]byte) {
 }
 
 // find reads in the partition's session.
-func (p *Partition) find(ctx context.Context, c Collection, q Query, each func(bson.Raw) error) error {
+func (p *Partition) find(ctx context.Context, c mongodb.Collection, q mongodb.Query, each func(bson.Raw) error) error {
 	ctx, err := p.ordered(ctx)
 	if err != nil {
 		return err

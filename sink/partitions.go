@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 )
 
 // Contents are what a time series holds, for commands that work beside its consumers: whose claims there are, and what is stored.
@@ -21,7 +22,7 @@ type Contents struct {
 }
 
 // ContentsOf returns the contents of a time series.
-func ContentsOf(db *Database, name string) Contents {
+func ContentsOf(db *mongodb.Database, name string) Contents {
 	return Contents{name: name, ports: Of(db, name).Ports(), timeout: db.WriteTimeout()}
 }
 
@@ -40,7 +41,7 @@ type PartitionDocument struct {
 // Partitions returns the partition documents of the time series, in the order of their ids.
 func (c Contents) Partitions(ctx context.Context) ([]PartitionDocument, error) {
 	var found []PartitionDocument
-	err := c.ports.Partitions.Find(ctx, Query{Filter: document(bson.D{})}, func(raw bson.Raw) error {
+	err := c.ports.Partitions.Find(ctx, mongodb.Query{Filter: mongodb.Document(bson.D{})}, func(raw bson.Raw) error {
 		found = append(found, parsePartitionDocument(raw))
 		return nil
 	})
@@ -48,7 +49,7 @@ func (c Contents) Partitions(ctx context.Context) ([]PartitionDocument, error) {
 		return cmp.Or(strings.Compare(a.ClusterID, b.ClusterID), strings.Compare(a.Topic, b.Topic),
 			cmp.Compare(a.Partition, b.Partition), strings.Compare(a.ID, b.ID))
 	})
-	return found, failure("reading the claims of "+c.name, err)
+	return found, mongodb.Failure("reading the claims of "+c.name, err)
 }
 
 // TakeOver gives a partition to another group, if its document still shows the group and the claim of seen. The claim
@@ -59,10 +60,10 @@ func (c Contents) Partitions(ctx context.Context) ([]PartitionDocument, error) {
 func (c Contents) TakeOver(ctx context.Context, seen PartitionDocument, group string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	done, err := changed(c.ports.Partitions.Update(ctx, []Update{
+	done, err := mongodb.Changed(c.ports.Partitions.Update(ctx, []mongodb.Update{
 		replacing(seen.ID, seen.Group, seen.Claim, bson.D{{Key: "group", Value: group}, {Key: "released", Value: false}}),
 	}))
-	return done, failure("giving the partition "+seen.ID+" to another group", err)
+	return done, mongodb.Failure("giving the partition "+seen.ID+" to another group", err)
 }
 
 func parsePartitionDocument(raw bson.Raw) PartitionDocument {

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -24,7 +25,7 @@ const (
 // madeUp is a Collection of buckets that are made while they are read. They list the first total offsets but every third,
 // which was lost: so D is as large as it gets, a bit an offset.
 type madeUp struct {
-	sink.Editable
+	mongodb.Editable
 	total int64
 	parts int32 // elements of each record: 1 for no arrays
 	// looked is called before every thousandth bucket.
@@ -34,8 +35,8 @@ type madeUp struct {
 // holds reports whether a bucket lists an offset.
 func (m *madeUp) holds(offset int64) bool { return offset < m.total && offset%3 != 2 }
 
-// Find implements sink.Collection. It gives every bucket out, also one that a server would leave out.
-func (m *madeUp) Find(_ context.Context, _ sink.Query, each func(bson.Raw) error) error {
+// Find implements mongodb.Collection. It gives every bucket out, also one that a server would leave out.
+func (m *madeUp) Find(_ context.Context, _ mongodb.Query, each func(bson.Raw) error) error {
 	const block = madeUpSeries * madeUpCount
 	var bucket []byte
 	var positions []timeseries.Position
@@ -72,10 +73,10 @@ func appendListing(dst []byte, positions []timeseries.Position) []byte {
 }
 
 // nothing is a Collection without documents.
-type nothing struct{ sink.Editable }
+type nothing struct{ mongodb.Editable }
 
-// Find implements sink.Collection.
-func (nothing) Find(context.Context, sink.Query, func(bson.Raw) error) error { return nil }
+// Find implements mongodb.Collection.
+func (nothing) Find(context.Context, mongodb.Query, func(bson.Raw) error) error { return nil }
 
 // resetCost is what reading D after a reset to offset 0 took.
 type resetCost struct {

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -64,9 +65,9 @@ func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write) (map
 		ids[i] = w.ID
 	}
 	minimum := timeseries.MinPath(p.store.Options.TimeField)
-	query := Query{
-		Filter: document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}}),
-		Projection: document(bson.D{
+	query := mongodb.Query{
+		Filter: mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}}),
+		Projection: mongodb.Document(bson.D{
 			{Key: timeseries.FieldMeta, Value: 1},
 			{Key: timeseries.PathCount, Value: 1},
 			{Key: timeseries.PathClosed, Value: 1},
@@ -81,7 +82,7 @@ func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write) (map
 		}
 		return nil
 	})
-	return buckets, failure("reading writes back", err)
+	return buckets, mongodb.Failure("reading writes back", err)
 }
 
 // parseStored copies what it keeps of a bucket.

@@ -13,6 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/mongodb/mongodbtest"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -28,7 +30,7 @@ type ruledServer struct {
 
 func newRuledServer(t *testing.T) *ruledServer {
 	r := &ruledServer{viewServer: newViewServer(t), denied: map[string]bool{}, indexes: map[string][]any{}}
-	r.answer("connectionStatus", func(bson.Raw) bson.D {
+	r.Answer("connectionStatus", func(bson.Raw) bson.D {
 		user := bson.D{{Key: "user", Value: "u"}, {Key: "db", Value: "db"}}
 		return bson.D{{Key: "authInfo", Value: bson.D{{Key: "authenticatedUsers", Value: bson.A{user}}, {Key: "authenticatedUserPrivileges", Value: r.privileges}}}}
 	})
@@ -36,7 +38,7 @@ func newRuledServer(t *testing.T) *ruledServer {
 		for _, index := range fieldOf(command, "indexes").(bson.A) {
 			key := fieldOf(index.(bson.D), "key").(bson.D)
 			if kind, special := key[0].Value.(string); special {
-				return failing(67, "Unknown index plugin '"+kind+"'")(nil)
+				return mongodbtest.Failing(67, "Unknown index plugin '"+kind+"'")(nil)
 			}
 			same := func(one any) bool { return cmp.Equal(fieldOf(one.(bson.D), "key"), any(key)) }
 			if !slices.ContainsFunc(r.indexes[name], same) {
@@ -45,7 +47,7 @@ func newRuledServer(t *testing.T) *ruledServer {
 		}
 		return bson.D{}
 	})
-	r.handle("listIndexes", func(name string, _ bson.D) bson.D { return cursorOf(r.indexes[name]...) })
+	r.handle("listIndexes", func(name string, _ bson.D) bson.D { return mongodbtest.CursorOf(r.indexes[name]...) })
 	r.before("insert", func(_ string, command bson.D) bson.D {
 		id := fieldOf(fieldOf(command, "documents").(bson.A)[0].(bson.D), "_id")
 		if _, array := id.(bson.A); array {
@@ -55,14 +57,14 @@ func newRuledServer(t *testing.T) *ruledServer {
 	})
 	unknownStage := func(_ string, command bson.D) bson.D {
 		if pipeline, ok := fieldOf(command, "pipeline").(bson.A); ok && pipeline[0].(bson.D)[0].Key == "$waterwheel" {
-			return failing(40324, "Unrecognized pipeline stage name: '$waterwheel'")(nil)
+			return mongodbtest.Failing(40324, "Unrecognized pipeline stage name: '$waterwheel'")(nil)
 		}
 		return nil
 	}
 	r.before("create", unknownStage)
 	r.before("collMod", unknownStage)
-	list := r.answers["listCollections"]
-	r.answer("listCollections", func(command bson.Raw) bson.D {
+	list := r.Answers["listCollections"]
+	r.Answer("listCollections", func(command bson.Raw) bson.D {
 		if _, err := command.LookupErr("filter", "name"); err == nil {
 			return list(command)
 		}
@@ -72,7 +74,7 @@ func newRuledServer(t *testing.T) *ruledServer {
 		for _, name := range slices.Concat(slices.Collect(maps.Keys(r.documents)), slices.Collect(maps.Keys(r.views))) {
 			all = append(all, bson.D{{Key: "name", Value: name}, {Key: "type", Value: "collection"}})
 		}
-		return cursorOf(all...)
+		return mongodbtest.CursorOf(all...)
 	})
 	for _, command := range []string{
 		"find", "insert", "update", "delete", "aggregate", "create", "createIndexes", "listIndexes", "listCollections", "collMod", "drop", "dropIndexes",
@@ -80,7 +82,7 @@ func newRuledServer(t *testing.T) *ruledServer {
 		r.before(command, func(name string, _ bson.D) bson.D {
 			for denied := range r.denied {
 				if what, on, _ := strings.Cut(denied, " "); what == command && strings.HasSuffix(name, on) {
-					return failing(13, fmt.Sprintf(`not authorized on db to execute command { %s: "%s", lsid: 1, $db: "db" }`, command, name))(nil)
+					return mongodbtest.Failing(13, fmt.Sprintf(`not authorized on db to execute command { %s: "%s", lsid: 1, $db: "db" }`, command, name))(nil)
 				}
 			}
 			return nil
@@ -91,8 +93,8 @@ func newRuledServer(t *testing.T) *ruledServer {
 
 // before answers a command in place of the server, where it answers.
 func (r *ruledServer) before(command string, first func(name string, command bson.D) bson.D) {
-	then := r.answers[command]
-	r.answer(command, func(raw bson.Raw) bson.D {
+	then := r.Answers[command]
+	r.Answer(command, func(raw bson.Raw) bson.D {
 		name, _ := raw.Lookup(command).StringValueOK()
 		r.lock.Lock()
 		answer := first(name, decoded(r.t, raw))
@@ -129,7 +131,7 @@ func (r *ruledServer) noted() bool { return fieldOf(r.definition(), "segments") 
 // trial is what a trial finds, with these settings.
 func (r *ruledServer) trial(t *testing.T, view sink.ViewKind, segments sink.Segments) sink.Trial {
 	t.Helper()
-	d := openFake(t, r.fake)
+	d := mongodbtest.Open(t, r.Fake)
 	before := r.state()
 	trial, err := sink.Of(d, "events").Trial(t.Context(), definition, sink.Settings{View: view, Segments: segments})
 	if err != nil {
@@ -168,7 +170,7 @@ func TestSegmentsAreNotNotedWhereTheirViewCannotBeMade(t *testing.T) {
 		for _, segments := range []sink.Segments{sink.SegmentsAuto, sink.SegmentsOn} {
 			ready, said, err := r.setupSegments(sink.ViewAuto, segments)
 			if segments == sink.SegmentsOn { // asked for by name
-				if !sink.LacksRight(err) {
+				if !mongodb.LacksRight(err) {
 					t.Fatalf("%v, SEGMENTS=on: %v", denied, err)
 				}
 				said = err.Error()
@@ -208,7 +210,7 @@ func TestAViewThatMayNotBeChangedIsCreatedAnew(t *testing.T) {
 		t.Errorf("%v, noted: %v, the view is %s; said %s", err, r.noted(), r.kind(), said)
 	}
 	r.views["events"] = internalView(3600) // as a consumer of a former version makes it
-	d := openFake(t, r.fake)
+	d := mongodbtest.Open(t, r.Fake)
 	if mended, err := sink.Of(d, "events").MendView(t.Context()); err != nil || !mended || r.kind() != union {
 		t.Errorf("mended: %v, %v; the view is %s", mended, err, r.kind())
 	}
@@ -315,7 +317,7 @@ func TestNoViewIsMadeThatMayNotBeDropped(t *testing.T) {
 		r.deny(denied)
 		r.before("create", func(name string, _ bson.D) bson.D {
 			if denied == "create probe" && strings.HasPrefix(name, "waterwheel.probe") { // as for a role that names its collections
-				return failing(13, "not authorized on db to execute command { create: \"x\" }")(nil)
+				return mongodbtest.Failing(13, "not authorized on db to execute command { create: \"x\" }")(nil)
 			}
 			return nil
 		})
@@ -331,7 +333,7 @@ func TestIndexesThatAreThereNeedNoRight(t *testing.T) {
 	r := newRuledServer(t)
 	r.deny("createIndexes")
 	_, _, err := r.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
-	if !sink.LacksRight(err) || !strings.Contains(err.Error(), "createIndex on db.events.buckets,") || r.noted() {
+	if !mongodb.LacksRight(err) || !strings.Contains(err.Error(), "createIndex on db.events.buckets,") || r.noted() {
 		t.Errorf("noted: %v, %v", r.noted(), err)
 	}
 	if got := lacking(r.trial(t, sink.ViewAuto, sink.SegmentsAuto)); !slices.Equal(got, []string{"createIndex db.events.buckets!"}) {
@@ -389,19 +391,19 @@ func TestTrialNamesEachMissingRight(t *testing.T) {
 // TestTrialSparesServersWithoutALogin what they might carry out.
 func TestTrialSparesServersWithoutALogin(t *testing.T) {
 	r := newRuledServer(t)
-	r.answer("connectionStatus", func(bson.Raw) bson.D {
+	r.Answer("connectionStatus", func(bson.Raw) bson.D {
 		return bson.D{{Key: "authInfo", Value: bson.D{{Key: "authenticatedUsers", Value: bson.A{}}}}}
 	})
 	for range 2 {
 		r.trial(t, sink.ViewAuto, sink.SegmentsAuto)
 		for _, command := range []string{"insert", "delete", "create", "createIndexes", "collMod", "drop"} {
-			if n := len(r.sent(command)); n > 0 {
+			if n := len(r.Sent(command)); n > 0 {
 				t.Errorf("%s was sent %d times", command, n)
 			}
 		}
 		r.documents["events.buckets"] = nil
 	}
-	if n := len(r.sent("update")); n != 1 {
+	if n := len(r.Sent("update")); n != 1 {
 		t.Errorf("%d updates, want one of the collection that is there", n)
 	}
 }
@@ -419,18 +421,18 @@ func TestMissingRightsHaveOneForm(t *testing.T) {
 		`not authorized on telemetry to execute command { unheardOf: "events" }`:                                                        `not authorized on telemetry to execute command { unheardOf: "events" }`,
 		`command find requires authentication`: `command find requires authentication`,
 	} {
-		f := newFake(t, nil)
-		f.answer("find", failing(13, message))
-		d := openFake(t, f)
+		f := mongodbtest.NewFake(t, nil)
+		f.Answer("find", mongodbtest.Failing(13, message))
+		d := mongodbtest.Open(t, f)
 		_, _, err := sink.Of(d, "events").Definition(t.Context())
-		if !errors.Is(err, claim.ErrUnauthorized) || !sink.LacksRight(err) || err.Error() != "reading the collection's options: MongoDB refuses it with code 13, Unauthorized: "+want {
+		if !errors.Is(err, claim.ErrUnauthorized) || !mongodb.LacksRight(err) || err.Error() != "reading the collection's options: MongoDB refuses it with code 13, Unauthorized: "+want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	f := newFake(t, nil)
-	f.answer("find", failing(2, "bad"))
-	d := openFake(t, f, func(o *sink.Options) { o.WriteTimeout = time.Second })
-	if _, _, err := sink.Of(d, "events").Definition(t.Context()); err == nil || errors.Is(err, claim.ErrUnauthorized) || sink.LacksRight(err) {
+	f := mongodbtest.NewFake(t, nil)
+	f.Answer("find", mongodbtest.Failing(2, "bad"))
+	d := mongodbtest.Open(t, f, func(o *mongodb.Options) { o.WriteTimeout = time.Second })
+	if _, _, err := sink.Of(d, "events").Definition(t.Context()); err == nil || errors.Is(err, claim.ErrUnauthorized) || mongodb.LacksRight(err) {
 		t.Errorf("another refusal is taken for a missing right: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/sink"
 )
 
@@ -112,7 +113,7 @@ func (r *ruled) may(t *testing.T, g grants, roles ...string) {
 // as opens the time series as the user.
 func (r *ruled) as(t *testing.T, log *strings.Builder) sink.TimeSeries {
 	t.Helper()
-	d, err := sink.Open(t.Context(), sink.Options{
+	d, err := mongodb.Open(t.Context(), mongodb.Options{
 		URI: r.uri, Database: r.Name(), WriteTimeout: 5 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
@@ -193,7 +194,7 @@ func TestSegmentsWaitForTheirViewOnAServer(t *testing.T) {
 				said += err.Error()
 			}
 			asked := segments == sink.SegmentsOn
-			if sink.LacksRight(err) != asked || !asked && err != nil || !strings.Contains(said, "dbAdmin") || !strings.Contains(said, "MONGODB_VIEW=none") || r.noted(t) {
+			if mongodb.LacksRight(err) != asked || !asked && err != nil || !strings.Contains(said, "dbAdmin") || !strings.Contains(said, "MONGODB_VIEW=none") || r.noted(t) {
 				t.Errorf("without %s, SEGMENTS=%s: noted: %v, said %s", lacking, segments, r.noted(t), said)
 			}
 			trial, err := d.Trial(t.Context(), definition, as)
@@ -231,7 +232,7 @@ func TestARefusedExpiryIsNotNotedOnAServer(t *testing.T) {
 	for _, seconds := range []int64{1_000_000, 5_000_000} {
 		_, _, err := d.SetExpiry(t.Context(), seconds)
 		noted, version, failed := d.Definition(t.Context())
-		if !sink.LacksRight(err) || failed != nil || version != 1 || noted.ExpireAfterSeconds != expiring.ExpireAfterSeconds {
+		if !mongodb.LacksRight(err) || failed != nil || version != 1 || noted.ExpireAfterSeconds != expiring.ExpireAfterSeconds {
 			t.Errorf("%d s: %v; the definition of version %d says %d s, %v", seconds, err, version, noted.ExpireAfterSeconds, failed)
 		}
 	}

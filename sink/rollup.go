@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
 )
@@ -20,7 +21,7 @@ import (
 type RollupPorts struct {
 	Ports
 	// Levels are the buckets of each level, by its name. LevelOptions are its options.
-	Levels, LevelOptions map[string]Collection
+	Levels, LevelOptions map[string]mongodb.Collection
 }
 
 // Rollups reads the measurements of a time series for its rollups, and stores rows. Package keeper says what is read and written when.
@@ -28,9 +29,9 @@ type RollupPorts struct {
 type Rollups struct {
 	name    string // of the time series
 	ports   RollupPorts
-	timeout time.Duration // of a write
-	session Session       // nil until the first use, and where the server has none
-	fenced  time.Time     // the time of the last fence
+	timeout time.Duration   // of a write
+	session mongodb.Session // nil until the first use, and where the server has none
+	fenced  time.Time       // the time of the last fence
 }
 
 // NewRollups makes Rollups of a time series. Timeout bounds a write.
@@ -39,9 +40,9 @@ func NewRollups(name string, ports RollupPorts, timeout time.Duration) *Rollups 
 }
 
 // RollupsOf returns the rollups of a time series. Their collections need not exist.
-func RollupsOf(db *Database, name string) *Rollups {
+func RollupsOf(db *mongodb.Database, name string) *Rollups {
 	ports := RollupPorts{
-		Ports: Of(db, name).Ports(), Levels: map[string]Collection{}, LevelOptions: map[string]Collection{},
+		Ports: Of(db, name).Ports(), Levels: map[string]mongodb.Collection{}, LevelOptions: map[string]mongodb.Collection{},
 	}
 	for _, known := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
 		level, _ := rollup.LevelOf(known)
@@ -77,24 +78,24 @@ func (r *Rollups) ordered(ctx context.Context) (context.Context, error) {
 	return r.session.Context(ctx), nil
 }
 
-func (r *Rollups) find(ctx context.Context, doing string, c Collection, q Query, each func(bson.Raw) error) error {
+func (r *Rollups) find(ctx context.Context, doing string, c mongodb.Collection, q mongodb.Query, each func(bson.Raw) error) error {
 	ctx, err := r.ordered(ctx)
 	if err == nil {
 		err = c.Find(ctx, q, each)
 	}
-	return failure(doing, err)
+	return mongodb.Failure(doing, err)
 }
 
 // write sends one write in the session, within the write timeout.
-func (r *Rollups) write(ctx context.Context, send func(context.Context) (Reply, error)) (Reply, error) {
+func (r *Rollups) write(ctx context.Context, send func(context.Context) (mongodb.Reply, error)) (mongodb.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	ctx, err := r.ordered(ctx)
 	if err != nil {
-		return Reply{}, &NotSentError{err}
+		return mongodb.Reply{}, &mongodb.NotSentError{Err: err}
 	}
 	reply, err := send(ctx)
-	return reply, within(r.timeout, err)
+	return reply, mongodb.Within(r.timeout, err)
 }
 
 // RollupState is what a pass must know of the time series and of its rollups.
@@ -157,19 +158,19 @@ func (r *Rollups) Fence(ctx context.Context, o *Owned) ([]rollup.Watermark, erro
 		now = least
 	}
 	r.fenced = now
-	done, err := changed(r.write(ctx, func(ctx context.Context) (Reply, error) {
-		return r.ports.Partitions.Update(ctx, []Update{{
-			Filter: document(o.is()), Update: setFields(bson.D{{Key: fieldRolled, Value: bson.NewDateTimeFromTime(now)}}),
+	done, err := mongodb.Changed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) {
+		return r.ports.Partitions.Update(ctx, []mongodb.Update{{
+			Filter: mongodb.Document(o.is()), Update: mongodb.Set(bson.D{{Key: fieldRolled, Value: bson.NewDateTimeFromTime(now)}}),
 		}})
 	}))
 	if err != nil {
-		return nil, failure(doing, err)
+		return nil, mongodb.Failure(doing, err)
 	}
 	if !done {
 		return nil, claim.ErrOtherOwner
 	}
 	var marks []rollup.Watermark
-	err = r.find(ctx, doing, r.ports.Partitions, Query{Filter: withID(o.ID), Limit: 1}, func(d bson.Raw) error {
+	err = r.find(ctx, doing, r.ports.Partitions, mongodb.Query{Filter: mongodb.WithID(o.ID), Limit: 1}, func(d bson.Raw) error {
 		marks = rollup.Watermarks(d)
 		return nil
 	})
@@ -181,13 +182,13 @@ const fieldRolled = "rolled"
 
 // Move replaces the watermarks of a partition, if it still shows the claim and the watermarks of before; false means that it does not.
 func (r *Rollups) Move(ctx context.Context, o *Owned, before, after []rollup.Watermark) (bool, error) {
-	done, err := changed(r.write(ctx, func(ctx context.Context) (Reply, error) {
-		return r.ports.Partitions.Update(ctx, []Update{{
-			Filter: document(append(o.is(), bson.E{Key: rollup.FieldWatermarks, Value: before})),
-			Update: setFields(bson.D{{Key: rollup.FieldWatermarks, Value: after}}),
+	done, err := mongodb.Changed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) {
+		return r.ports.Partitions.Update(ctx, []mongodb.Update{{
+			Filter: mongodb.Document(append(o.is(), bson.E{Key: rollup.FieldWatermarks, Value: before})),
+			Update: mongodb.Set(bson.D{{Key: rollup.FieldWatermarks, Value: after}}),
 		}})
 	}))
-	return done, failure("moving the watermark of "+o.ID, err)
+	return done, mongodb.Failure("moving the watermark of "+o.ID, err)
 }
 
 // watermarksIn are the watermarks of a partition document, as they are stored.
@@ -210,7 +211,7 @@ func (p *Partition) lowered(seen claim.Document, start int64) bson.D {
 	var list []rollup.Watermark
 	if seen.Watermarks != "" {
 		array := bson.RawValue{Type: bson.TypeArray, Value: []byte(seen.Watermarks)}
-		list = rollup.Watermarks(document(bson.D{{Key: rollup.FieldWatermarks, Value: array}}))
+		list = rollup.Watermarks(mongodb.Document(bson.D{{Key: rollup.FieldWatermarks, Value: array}}))
 	}
 	return bson.D{{Key: rollup.FieldWatermarks, Value: rollup.Lowered(list, p.source.TopicID, start)}}
 }
@@ -232,8 +233,8 @@ func (r *Rollups) Listed(ctx context.Context, o timeseries.Options, source times
 	if o.MetaField != "" {
 		fields = append(fields, bson.E{Key: timeseries.DataPath(o.MetaField), Value: 1})
 	}
-	return r.find(ctx, "reading what was stored since the last pass", r.ports.Buckets, Query{
-		Filter: listing(source, from, to-1), Projection: document(fields), Batch: storedBatch,
+	return r.find(ctx, "reading what was stored since the last pass", r.ports.Buckets, mongodb.Query{
+		Filter: listing(source, from, to-1), Projection: mongodb.Document(fields), Batch: storedBatch,
 	}, each)
 }
 
@@ -247,8 +248,8 @@ func overlapping(o timeseries.Options, from, to int64) bson.D {
 
 // Segments calls each for every segment that is shown at a moment and may hold times in [from, to).
 func (r *Rollups) Segments(ctx context.Context, o timeseries.Options, now time.Time, from, to int64, each func(bson.Raw) error) error {
-	return r.find(ctx, "reading segments for rollups", r.ports.Buckets, Query{
-		Filter: document(append(timeseries.SegmentsShown(now), overlapping(o, from, to)...)), Batch: segmentBatch,
+	return r.find(ctx, "reading segments for rollups", r.ports.Buckets, mongodb.Query{
+		Filter: mongodb.Document(append(timeseries.SegmentsShown(now), overlapping(o, from, to)...)), Batch: segmentBatch,
 	}, each)
 }
 
@@ -260,7 +261,7 @@ func (r *Rollups) Shown(
 	ctx context.Context, o timeseries.Options, now time.Time, metas []bson.RawValue, from, to int64, each func(bson.Raw) error,
 ) error {
 	filter := append(bson.D{ofMetas(metas)}, append(timeseries.BucketsShown(now), overlapping(o, from, to)...)...)
-	return r.find(ctx, "reading buckets for rollups", r.ports.Buckets, Query{Filter: document(filter), Batch: bucketBatch}, each)
+	return r.find(ctx, "reading buckets for rollups", r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(filter), Batch: bucketBatch}, each)
 }
 
 // bucketBatch is how many buckets come in one answer.
@@ -294,13 +295,13 @@ func ofMetas(metas []bson.RawValue) bson.E {
 
 // Documents calls each for the documents of a level with some _ids.
 func (r *Rollups) Documents(ctx context.Context, level string, ids []bson.ObjectID, each func(bson.Raw) error) error {
-	filter := document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}})
-	return r.find(ctx, "reading rollup documents", r.ports.Levels[level], Query{Filter: filter}, each)
+	filter := mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}})
+	return r.find(ctx, "reading rollup documents", r.ports.Levels[level], mongodb.Query{Filter: filter}, each)
 }
 
 // OfSeries calls each for the documents of a level that hold rows of a series.
 func (r *Rollups) OfSeries(ctx context.Context, level string, meta bson.RawValue, each func(bson.Raw) error) error {
-	return r.find(ctx, "reading the rollups of a series", r.ports.Levels[level], Query{Filter: document(bson.D{isMeta(meta)})}, each)
+	return r.find(ctx, "reading the rollups of a series", r.ports.Levels[level], mongodb.Query{Filter: mongodb.Document(bson.D{isMeta(meta)})}, each)
 }
 
 // Put stores documents of a level, each with a revision: 1 is inserted, and any other replaces the document of the revision before.
@@ -309,7 +310,7 @@ func (r *Rollups) OfSeries(ctx context.Context, level string, meta bson.RawValue
 func (r *Rollups) Put(ctx context.Context, level string, o timeseries.Options, documents []rollup.Document) (all bool, err error) {
 	const doing = "storing rollup rows"
 	var inserts []bson.Raw
-	var updates []Update
+	var updates []mongodb.Update
 	for i := range documents {
 		d := &documents[i]
 		if d.Revision == 1 {
@@ -317,37 +318,37 @@ func (r *Rollups) Put(ctx context.Context, level string, o timeseries.Options, d
 			continue
 		}
 		control, data := d.Contents(o)
-		updates = append(updates, Update{
-			Filter: document(bson.D{
+		updates = append(updates, mongodb.Update{
+			Filter: mongodb.Document(bson.D{
 				{Key: timeseries.FieldID, Value: d.ID},
 				isMeta(d.Meta),
 				{Key: timeseries.MinPath(o.TimeField), Value: bson.DateTime(d.From)},
 				{Key: rollup.PathRevision, Value: d.Revision - 1},
 			}),
-			Update: setFields(bson.D{{Key: timeseries.FieldControl, Value: control}, {Key: timeseries.FieldData, Value: data}}),
+			Update: mongodb.Set(bson.D{{Key: timeseries.FieldControl, Value: control}, {Key: timeseries.FieldData, Value: data}}),
 		})
 	}
 	all = true
 	for some := range slices.Chunk(updates, maxRollupWrites) {
-		n, err := executed(r.write(ctx, func(ctx context.Context) (Reply, error) { return r.ports.Levels[level].Update(ctx, some) }))
+		n, err := mongodb.Executed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) { return r.ports.Levels[level].Update(ctx, some) }))
 		if err != nil {
-			return false, failure(doing, err)
+			return false, mongodb.Failure(doing, err)
 		}
 		all = all && n == int64(len(some))
 	}
 	for some := range slices.Chunk(inserts, maxRollupWrites) {
-		reply, err := r.write(ctx, func(ctx context.Context) (Reply, error) { return r.ports.Levels[level].Insert(ctx, some) })
+		reply, err := r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) { return r.ports.Levels[level].Insert(ctx, some) })
 		if err != nil {
-			return false, failure(doing, err)
+			return false, mongodb.Failure(doing, err)
 		}
 		for _, e := range reply.Errors {
-			if e.Code != codeDuplicateKey {
-				return false, failure(doing, &CommandError{Code: e.Code, Message: e.Message})
+			if e.Code != mongodb.CodeDuplicateKey {
+				return false, mongodb.Failure(doing, &mongodb.CommandError{Code: e.Code, Message: e.Message})
 			}
 			all = false
 		}
 		if reply.Unconfirmed != nil {
-			return false, failure(doing, reply.Unconfirmed)
+			return false, mongodb.Failure(doing, reply.Unconfirmed)
 		}
 	}
 	return all, nil
@@ -364,7 +365,7 @@ type RollupPartition struct {
 
 // Partitions returns the watermarks of all partitions, in the order of their ids.
 func (r *Rollups) Partitions(ctx context.Context) (all []RollupPartition, err error) {
-	err = r.find(ctx, "reading the watermarks", r.ports.Partitions, Query{Filter: document(bson.D{})}, func(d bson.Raw) error {
+	err = r.find(ctx, "reading the watermarks", r.ports.Partitions, mongodb.Query{Filter: mongodb.Document(bson.D{})}, func(d bson.Raw) error {
 		all = append(all, RollupPartition{parsePartitionDocument(d), rollup.Watermarks(d)})
 		return nil
 	})
@@ -387,19 +388,19 @@ func (r *Rollups) SeriesIn(
 		}
 		return bson.D{{Key: "$and", Value: bson.A{filter, conditions}}}
 	}
-	only := document(bson.D{{Key: timeseries.FieldMeta, Value: 1}})
+	only := mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: 1}})
 	buckets := append(selected(o), bson.E{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}})
-	if err := r.find(ctx, doing, r.ports.Buckets, Query{Filter: document(buckets), Projection: only}, each); err != nil {
+	if err := r.find(ctx, doing, r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(buckets), Projection: only}, each); err != nil {
 		return err
 	}
 	if filter == nil { // a filter on the meta does not find segments: they are compacted soon, and a pass computes their rows
 		segments := append(overlapping(o, from, to), timeseries.IsSegment())
-		if err := r.find(ctx, doing, r.ports.Buckets, Query{Filter: document(segments), Batch: segmentBatch}, each); err != nil {
+		if err := r.find(ctx, doing, r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(segments), Batch: segmentBatch}, each); err != nil {
 			return err
 		}
 	}
 	for _, l := range levels {
-		if err := r.find(ctx, doing, r.ports.Levels[l.Name], Query{Filter: document(selected(l.Options(o))), Projection: only}, each); err != nil {
+		if err := r.find(ctx, doing, r.ports.Levels[l.Name], mongodb.Query{Filter: mongodb.Document(selected(l.Options(o))), Projection: only}, each); err != nil {
 			return err
 		}
 	}
@@ -409,9 +410,9 @@ func (r *Rollups) SeriesIn(
 // Bounds calls each with the first and the last time, in milliseconds, of every bucket and segment.
 func (r *Rollups) Bounds(ctx context.Context, o timeseries.Options, each func(first, last int64)) error {
 	for _, order := range []int32{1, -1} {
-		query := Query{
-			Filter: document(bson.D{}), Limit: 1, Sort: document(bson.D{{Key: timeseries.FieldID, Value: order}}),
-			Projection: document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
+		query := mongodb.Query{
+			Filter: mongodb.Document(bson.D{}), Limit: 1, Sort: mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: order}}),
+			Projection: mongodb.Document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
 		}
 		err := r.find(ctx, "looking for the first and the last bucket", r.ports.Buckets, query, func(d bson.Raw) error {
 			first, one := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()

@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
 )
@@ -49,7 +50,7 @@ const maxNoteBytes = 1 << 20
 
 // RollupEdit is an edit of whole series that the rollups of the time series must follow.
 type RollupEdit struct {
-	options Collection
+	options mongodb.Collection
 	clock   func(context.Context) (time.Time, error)
 	timeout time.Duration
 	notes   []RollupNote
@@ -104,7 +105,7 @@ func (n *RollupNote) document() bson.Raw {
 	if !n.Edited.IsZero() {
 		d = append(d, bson.E{Key: fieldNoteEdited, Value: bson.NewDateTimeFromTime(n.Edited)})
 	}
-	return document(d)
+	return mongodb.Document(d)
 }
 
 func parseRollupNote(raw bson.Raw) (n RollupNote, err error) {
@@ -132,10 +133,10 @@ func (e *RollupEdit) write(ctx context.Context, notes []RollupNote) error {
 	const doing = "noting an edit for the rollups"
 	for i := range notes {
 		limited, cancel := context.WithTimeout(ctx, e.timeout)
-		_, err := changed(e.options.Insert(limited, []bson.Raw{notes[i].document()})) // False means that it is there already.
+		_, err := mongodb.Changed(e.options.Insert(limited, []bson.Raw{notes[i].document()})) // False means that it is there already.
 		cancel()
 		if err != nil {
-			return failure(doing, err)
+			return mongodb.Failure(doing, err)
 		}
 	}
 	return nil
@@ -155,13 +156,13 @@ func (e *RollupEdit) Done(ctx context.Context) error {
 		n := &e.notes[i]
 		n.Edited = now
 		limited, cancel := context.WithTimeout(ctx, e.timeout)
-		marked, err := changed(e.options.Update(limited, []Update{{Filter: withID(n.ID), Update: setFields(bson.D{{Key: fieldNoteEdited, Value: bson.NewDateTimeFromTime(now)}})}}))
+		marked, err := mongodb.Changed(e.options.Update(limited, []mongodb.Update{{Filter: mongodb.WithID(n.ID), Update: mongodb.Set(bson.D{{Key: fieldNoteEdited, Value: bson.NewDateTimeFromTime(now)}})}}))
 		cancel()
 		if err == nil && !marked {
 			err = e.write(ctx, e.notes[i:i+1])
 		}
 		if err != nil {
-			return failure("noting that an edit is over", err)
+			return mongodb.Failure("noting that an edit is over", err)
 		}
 	}
 	return nil
@@ -171,7 +172,7 @@ func (e *RollupEdit) Done(ctx context.Context) error {
 func (r *Rollups) Notes(ctx context.Context) (notes []RollupNote, err error) {
 	const behind = "rollup0" // sorts after every _id that begins with rollup/
 	var damaged error
-	query := Query{Filter: document(bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: rollupNotes}, {Key: "$lt", Value: behind}}}})}
+	query := mongodb.Query{Filter: mongodb.Document(bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: rollupNotes}, {Key: "$lt", Value: behind}}}})}
 	err = r.find(ctx, "reading the notes of edits", r.ports.Options, query, func(d bson.Raw) error {
 		n, bad := parseRollupNote(d)
 		if damaged = cmp.Or(damaged, bad); bad == nil {
@@ -194,16 +195,16 @@ func (r *Rollups) NoteDone(ctx context.Context, n *RollupNote) error {
 	if n.Edited.IsZero() {
 		filter = append(filter, isAbsent(fieldNoteEdited)) // else the edit went on after all
 	}
-	_, err := executed(r.ports.Options.Delete(ctx, []bson.Raw{document(filter)}))
-	return failure("deleting a note whose rows are computed", err)
+	_, err := mongodb.Executed(r.ports.Options.Delete(ctx, []bson.Raw{mongodb.Document(filter)}))
+	return mongodb.Failure("deleting a note whose rows are computed", err)
 }
 
 // Extents calls each with the first and the last time, in milliseconds, of every bucket of a series, and of every document of its
 // levels that has rows of it. The level of buckets is empty.
 func (r *Rollups) Extents(ctx context.Context, o timeseries.Options, levels rollup.Levels, meta bson.RawValue, each func(level string, first, last int64)) error {
-	query := Query{
-		Filter:     document(bson.D{isMeta(meta)}),
-		Projection: document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
+	query := mongodb.Query{
+		Filter:     mongodb.Document(bson.D{isMeta(meta)}),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
 	}
 	names := []string{""}
 	for _, l := range levels {

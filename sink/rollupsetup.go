@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
 )
@@ -33,11 +34,11 @@ func (e *RollupError) Error() string {
 }
 
 // readRollups reads which rollups a time series has.
-func readRollups(ctx context.Context, c Collection) (rollup.Definition, error) {
+func readRollups(ctx context.Context, c mongodb.Collection) (rollup.Definition, error) {
 	const doing = "reading which rollups there are"
-	raw, err := first(ctx, c, Query{Filter: withID(rollup.DefinitionID)})
+	raw, err := mongodb.First(ctx, c, mongodb.Query{Filter: mongodb.WithID(rollup.DefinitionID)})
 	if err != nil {
-		return rollup.Definition{}, failure(doing, err)
+		return rollup.Definition{}, mongodb.Failure(doing, err)
 	}
 	d, err := rollup.ReadDefinition(raw)
 	if err != nil {
@@ -145,9 +146,9 @@ const rollupMargin = time.Hour
 
 // wholeSince is since when a level is whole that begins now; nil means from the beginning, because nothing is stored yet.
 func (s *series) wholeSince(ctx context.Context) (*time.Time, error) {
-	stored, err := first(ctx, s.ports.Buckets, Query{Filter: document(bson.D{}), Projection: document(bson.D{{Key: "_id", Value: 1}})})
+	stored, err := mongodb.First(ctx, s.ports.Buckets, mongodb.Query{Filter: mongodb.Document(bson.D{}), Projection: mongodb.Document(bson.D{{Key: "_id", Value: 1}})})
 	if err != nil || stored == nil {
-		return nil, failure("looking for a bucket", err)
+		return nil, mongodb.Failure("looking for a bucket", err)
 	}
 	now, err := s.ports.Clock(ctx)
 	since := now.Add(rollupMargin).UTC().Truncate(time.Hour)
@@ -168,21 +169,21 @@ func (s *series) replaceRollups(ctx context.Context, have, next rollup.Definitio
 		if encoding != nil {
 			return false, encoding
 		}
-		done, err = changed(s.ports.Options.Insert(ctx, []bson.Raw{raw}))
+		done, err = mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{raw}))
 	} else {
-		done, err = changed(s.ports.Options.Update(ctx, []Update{{
-			Filter: document(bson.D{{Key: "_id", Value: rollup.DefinitionID}, {Key: fieldLevels, Value: have.Levels}}),
-			Update: setFields(bson.D{{Key: fieldLevels, Value: next.Levels}}),
+		done, err = mongodb.Changed(s.ports.Options.Update(ctx, []mongodb.Update{{
+			Filter: mongodb.Document(bson.D{{Key: "_id", Value: rollup.DefinitionID}, {Key: fieldLevels, Value: have.Levels}}),
+			Update: mongodb.Set(bson.D{{Key: fieldLevels, Value: next.Levels}}),
 		}}))
 	}
-	return done, failure("noting which rollups there are", err)
+	return done, mongodb.Failure("noting which rollups there are", err)
 }
 
 // fieldLevels are the levels in the document of rollup.DefinitionID.
 const fieldLevels = "levels"
 
 func encodedLevels(d rollup.Definition) bson.Raw {
-	return document(bson.D{{Key: fieldLevels, Value: d.Levels}})
+	return mongodb.Document(bson.D{{Key: fieldLevels, Value: d.Levels}})
 }
 
 // DropRollup takes a level away from the time series: first out of the note of its levels, so that no keeper stores rows any more, and
@@ -206,7 +207,7 @@ func (t TimeSeries) DropRollup(ctx context.Context, level string) (bool, error) 
 	}
 	for _, collection := range timeseries.Collections(of.SeriesName(t.name)) {
 		if err := t.db.Translate(t.driver().Collection(collection).Drop(ctx)); err != nil {
-			return true, failure("dropping "+collection, err)
+			return true, mongodb.Failure("dropping "+collection, err)
 		}
 	}
 	return true, nil
@@ -239,7 +240,7 @@ func (t TimeSeries) WholeSince(ctx context.Context, since time.Time) error {
 }
 
 // Nested returns the collection of a name for nested documents of totals. It refuses the names of collections that time series have.
-func Nested(ctx context.Context, db *Database, name string) (Collection, error) {
+func Nested(ctx context.Context, db *mongodb.Database, name string) (mongodb.Collection, error) {
 	if err := timeseries.CheckSeriesName(db.Name(), name, timeseries.MaxNamespace); err != nil {
 		return nil, fmt.Errorf("the collection %q %w", name, err)
 	}

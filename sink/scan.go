@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -23,7 +24,7 @@ const (
 // Buckets are a time series' buckets and segments for work beside the consumer that owns them, such as verifying and repairing: read as
 // a majority has them, and changed one at a time, always under a condition. It is safe for concurrent use.
 type Buckets struct {
-	c         Editable
+	c         mongodb.Editable
 	timeField string
 }
 
@@ -38,7 +39,7 @@ func (c Contents) Buckets(timeField string) Buckets { return Buckets{c.ports.Buc
 func (b Buckets) Find(ctx context.Context, source timeseries.Source, from, to int64, whole bool, each func(document bson.Raw) error) error {
 	s := scan{c: b.c, timeField: b.timeField, source: source, from: from, to: to, beside: map[string]bool{}, odd: map[string]bool{}}
 	if !whole {
-		s.projection = document(bson.D{
+		s.projection = mongodb.Document(bson.D{
 			{Key: timeseries.FieldMeta, Value: 1},
 			{Key: timeseries.MinPath(b.timeField), Value: 1},
 			{Key: timeseries.PathCount, Value: 1},
@@ -52,19 +53,19 @@ func (b Buckets) Find(ctx context.Context, source timeseries.Source, from, to in
 
 // Update changes the bucket that the filter finds. False means that none was found. After an error it is not known what happened.
 func (b Buckets) Update(ctx context.Context, filter, update bson.Raw) (bool, error) {
-	done, err := changed(b.c.Update(ctx, []Update{{Filter: filter, Update: update}}))
-	return done, failure("changing a bucket", err)
+	done, err := mongodb.Changed(b.c.Update(ctx, []mongodb.Update{{Filter: filter, Update: update}}))
+	return done, mongodb.Failure("changing a bucket", err)
 }
 
 // Delete deletes the bucket that the filter finds. False means that none was found. After an error it is not known what happened.
 func (b Buckets) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
-	n, err := executed(b.c.Delete(ctx, []bson.Raw{filter}))
-	return n > 0, failure("deleting a bucket", err)
+	n, err := mongodb.Executed(b.c.Delete(ctx, []bson.Raw{filter}))
+	return n > 0, mongodb.Failure("deleting a bucket", err)
 }
 
 // scan is one Find.
 type scan struct {
-	c          Collection
+	c          mongodb.Collection
 	timeField  string
 	source     timeseries.Source
 	from, to   int64
@@ -90,12 +91,12 @@ func (s *scan) run(ctx context.Context, use func(bson.Raw) error) error {
 		if err == nil || stopped != nil {
 			return stopped
 		}
-		err = failure("reading buckets", err)
+		err = mongodb.Failure("reading buckets", err)
 		s.batch = 1
 		if progress {
 			tries, s.batch = 1, smallBatch
 		}
-		if outage := (*OutageError)(nil); !errors.As(err, &outage) || tries == scanTries {
+		if outage := (*mongodb.OutageError)(nil); !errors.As(err, &outage) || tries == scanTries {
 			return err
 		}
 		if err := pauseScan(ctx); err != nil {
@@ -115,14 +116,14 @@ func pauseScan(ctx context.Context) error {
 }
 
 // rest is the query of what is left to read.
-func (s *scan) rest() Query {
+func (s *scan) rest() mongodb.Query {
 	from := s.from
 	if n, ok := s.last.AsInt64OK(); ok {
 		from = n
 	}
-	return Query{
+	return mongodb.Query{
 		Filter: listing(s.source, from, s.to-1), Projection: s.projection, Batch: s.batch,
-		Sort: document(bson.D{{Key: timeseries.PathLast, Value: 1}}),
+		Sort: mongodb.Document(bson.D{{Key: timeseries.PathLast, Value: 1}}),
 	}
 }
 

@@ -7,12 +7,14 @@ import (
 	"testing/synctest"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
 )
 
 // unsteady finds documents in the order of their largest offset, and fails after so many. Where that gets nobody further,
 // smaller answers come through.
 type unsteady struct {
-	Collection
+	mongodb.Collection
 	documents []bson.Raw
 	after     int
 	stubborn  bool // they do not
@@ -21,7 +23,7 @@ type unsteady struct {
 
 var errUnsteady = errors.New("length of read message too large")
 
-func (u *unsteady) Find(_ context.Context, q Query, each func(bson.Raw) error) error {
+func (u *unsteady) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	u.batches = append(u.batches, q.Batch)
 	from := q.Filter.Lookup("control.source.last", "$not", "$lt").AsInt64()
 	given := 0
@@ -57,7 +59,7 @@ func scanned(t *testing.T, u *unsteady) (came map[bson.ObjectID]int, err error) 
 
 func listings(lasts ...any) (documents []bson.Raw) {
 	for i, last := range lasts {
-		documents = append(documents, document(bson.D{
+		documents = append(documents, mongodb.Document(bson.D{
 			{Key: "_id", Value: bson.ObjectID{11: byte(i)}},
 			{Key: "control", Value: bson.D{{Key: "source", Value: bson.D{{Key: "last", Value: last}}}}},
 		}))
@@ -84,7 +86,7 @@ func TestScanGoesOnWhereItWas(t *testing.T) {
 func TestScanGivesUpWhereItGetsNoFurther(t *testing.T) {
 	u := &unsteady{after: 1, stubborn: true, documents: listings(int64(5), int64(7), int64(9))}
 	came, err := scanned(t, u)
-	if outage := (*OutageError)(nil); !errors.As(err, &outage) || len(came) != 1 {
+	if outage := (*mongodb.OutageError)(nil); !errors.As(err, &outage) || len(came) != 1 {
 		t.Errorf("%d buckets came, %v", len(came), err)
 	}
 	if n := len(u.batches); n != scanTries {
@@ -103,7 +105,7 @@ func TestScanEndsWithItsUser(t *testing.T) {
 // TestScanTellsBucketsOfTwoShardsApart: an _id is unique in each shard only.
 func TestScanTellsBucketsOfTwoShardsApart(t *testing.T) {
 	bucket := func(meta string, least bson.DateTime) bson.Raw {
-		return document(bson.D{{Key: "_id", Value: bson.ObjectID{11: 1}}, {Key: "meta", Value: meta}, {Key: "control", Value: bson.D{
+		return mongodb.Document(bson.D{{Key: "_id", Value: bson.ObjectID{11: 1}}, {Key: "meta", Value: meta}, {Key: "control", Value: bson.D{
 			{Key: "min", Value: bson.D{{Key: "time", Value: least}}}, {Key: "source", Value: bson.D{{Key: "last", Value: int64(5)}}},
 		}}})
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
 )
 
 // Segments says whether what arrives for slow series is written into segments first.
@@ -40,7 +42,7 @@ func (s *series) beginsSegments(ctx context.Context) (bool, error) {
 // for good. What a missing right does not let it make leaves the definition as it was. The index comes before
 // it, the first segment after it.
 func (s *series) beginSegments(ctx context.Context) error {
-	if err := s.arrangeView(ctx); LacksRight(err) {
+	if err := s.arrangeView(ctx); mongodb.LacksRight(err) {
 		return fmt.Errorf("segments cannot begin without a view that shows them: %w; %s, or SEGMENTS=off", err, viewRights)
 	} else if err != nil {
 		return err
@@ -81,8 +83,8 @@ const postponedID = "segments"
 
 // postponeSegments goes on without segments until a later start has the rights that they need.
 func (s *series) postponeSegments(ctx context.Context, refused error) error {
-	if _, err := changed(s.ports.Options.Insert(ctx, []bson.Raw{withID(postponedID)})); err != nil {
-		return failure("noting that segments may begin later", err)
+	if _, err := mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{mongodb.WithID(postponedID)})); err != nil {
+		return mongodb.Failure("noting that segments may begin later", err)
 	}
 	s.db.Log().Warn("SEGMENTS=auto: measurements are written directly into buckets, until a start has the rights that segments need",
 		"collection", s.namespace(), "err", refused)
@@ -91,14 +93,14 @@ func (s *series) postponeSegments(ctx context.Context, refused error) error {
 
 // hasBegun tells by an error whether there are buckets already, and segments were not only postponed.
 func (s *series) hasBegun(ctx context.Context) (why, unknown error) {
-	has := func(c Collection, filter bson.Raw) bool {
-		found, err := first(ctx, c, Query{Filter: filter, Projection: document(bson.D{{Key: "_id", Value: 1}})})
+	has := func(c mongodb.Collection, filter bson.Raw) bool {
+		found, err := mongodb.First(ctx, c, mongodb.Query{Filter: filter, Projection: mongodb.Document(bson.D{{Key: "_id", Value: 1}})})
 		if err != nil && unknown == nil {
-			unknown = failure("looking for a bucket", err)
+			unknown = mongodb.Failure("looking for a bucket", err)
 		}
 		return found != nil
 	}
-	if has(s.ports.Buckets, document(bson.D{})) && !has(s.ports.Options, withID(postponedID)) {
+	if has(s.ports.Buckets, mongodb.Document(bson.D{})) && !has(s.ports.Options, mongodb.WithID(postponedID)) {
 		why = errBegun
 	}
 	return why, unknown

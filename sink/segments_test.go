@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb/mongodbtest"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -29,11 +30,11 @@ func (s *viewServer) definition() bson.D {
 
 // steps are the commands that make a time series what it is, in their order: what defines it, its view, its index of segments.
 func (s *viewServer) steps() (steps []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.commands {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	for _, c := range s.Commands {
 		text := c.String()
-		switch name := nameOf(c); {
+		switch name := mongodbtest.NameOf(c); {
 		case name == "update" && strings.Contains(text, `"segments": true`):
 			steps = append(steps, "definition")
 		case name == "createIndexes" && strings.Contains(text, "control.segment.owner"):
@@ -102,7 +103,7 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 					t.Errorf("noted in the definition: %v, want %v", noted, c.noted)
 				}
 			}
-			if n := len(s.sent("collMod")); n != 0 {
+			if n := len(s.Sent("collMod")); n != 0 {
 				t.Errorf("the view was changed %d times", n)
 			}
 		})
@@ -133,7 +134,7 @@ func TestSetupSwitchesTheViewBeforeTheFirstSegment(t *testing.T) {
 		if err != nil || ready.Segments || s.kind() != union || strings.Contains(said, "level=WARN") {
 			t.Errorf("%s: off again: %v, written: %v, the view is %s; said %s", kind, err, ready.Segments, s.kind(), said)
 		}
-		d := openFake(t, s.fake)
+		d := mongodbtest.Open(t, s.Fake)
 		if state, err := sink.Of(d, "events").View(t.Context(), sink.ViewAuto); err != nil || state.Kind != kind {
 			t.Errorf("it is said to be %+v, %v; want %s", state, err, kind)
 		}
@@ -176,7 +177,7 @@ func TestSetupLeavesAViewWithSegments(t *testing.T) {
 	if _, err := s.setup(sink.ViewAuto); err != nil || s.kind() != union {
 		t.Errorf("%v, the view is %s", err, s.kind())
 	}
-	if n := len(s.sent("collMod")); n != 0 {
+	if n := len(s.Sent("collMod")); n != 0 {
 		t.Errorf("the view was changed %d times", n)
 	}
 }
@@ -210,7 +211,7 @@ func TestBothPartsOfTheViewFollowTheSpan(t *testing.T) {
 		}
 	}
 	want("made", int32(3600), int32(3600))
-	d := openFake(t, s.fake)
+	d := mongodbtest.Open(t, s.Fake)
 	minutes := timeseries.Options{Granularity: timeseries.Minutes}
 	if _, _, err := sink.Of(d, "events").SetBucketing(t.Context(), minutes); err != nil {
 		t.Fatal(err)
@@ -249,7 +250,7 @@ func TestChangingTheSpanKeepsSegmentsInTheView(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.views["events"] = internalView(3600)
-	d := openFake(t, s.fake)
+	d := mongodbtest.Open(t, s.Fake)
 	if state, err := sink.Of(d, "events").View(t.Context(), sink.ViewAuto); err != nil || !strings.Contains(state.Why, "twice") {
 		t.Errorf("it is said to be %+v, %v", state, err)
 	}
@@ -264,7 +265,7 @@ func TestChangingTheSpanKeepsSegmentsInTheView(t *testing.T) {
 // TestViewsAreMended: a consumer of a former version, which was just starting when segments began, has made the view as it was.
 func TestViewsAreMended(t *testing.T) {
 	s := newViewServer(t)
-	d := openFake(t, s.fake)
+	d := mongodbtest.Open(t, s.Fake)
 	mend := func(doing string, want bool) {
 		t.Helper()
 		if mended, err := sink.Of(d, "events").MendView(t.Context()); err != nil || mended != want {
@@ -319,9 +320,9 @@ func TestSetupOfSegmentsBySeveralAtOnce(t *testing.T) {
 
 func TestServersWithoutPartialIndexesGoWithout(t *testing.T) {
 	s := newViewServer(t)
-	s.answer("createIndexes", func(command bson.Raw) bson.D {
+	s.Answer("createIndexes", func(command bson.Raw) bson.D {
 		if _, err := command.LookupErr("indexes", "0", "partialFilterExpression"); err == nil {
-			return failing(238, "not implemented")(nil)
+			return mongodbtest.Failing(238, "not implemented")(nil)
 		}
 		return bson.D{}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -29,7 +30,7 @@ const (
 // Each method is one attempt: after an *OutageError it can be made again.
 type Selection struct {
 	SelectionOptions
-	buckets, options Editable
+	buckets, options mongodb.Editable
 	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil means that nothing is asked.
 	unnoted          bool                            // The deleted measurements have expired: they need no notes.
 	segments         bool                            // segments are left alone; else they are documents like others
@@ -47,12 +48,12 @@ type SelectionOptions struct {
 	// Timeout bounds a write.
 	Timeout time.Duration
 	// Move applies updates that change the shard key. Nil stands for Update of the buckets.
-	Move func(ctx context.Context, updates []Update) (Reply, error)
+	Move func(ctx context.Context, updates []mongodb.Update) (mongodb.Reply, error)
 }
 
 // NewSelection makes a Selection. Options is the options collection: it takes the notes of what is edited, and scratch documents
 // that are deleted again.
-func NewSelection(buckets, options Editable, o SelectionOptions) *Selection {
+func NewSelection(buckets, options mongodb.Editable, o SelectionOptions) *Selection {
 	if o.Move == nil {
 		o.Move = buckets.Update
 	}
@@ -75,7 +76,7 @@ func (t TimeSeries) Select(timeField string, query bson.Raw, closed bool) *Selec
 func (t TimeSeries) documents(o SelectionOptions) *Selection {
 	ports := t.Ports()
 	if o.Timeout = t.db.WriteTimeout(); t.db.Server().Sharded {
-		o.Move = func(ctx context.Context, updates []Update) (Reply, error) {
+		o.Move = func(ctx context.Context, updates []mongodb.Update) (mongodb.Reply, error) {
 			return t.db.MoveKeys(ctx, t.name+timeseries.BucketsSuffix, updates)
 		}
 	}
@@ -108,7 +109,7 @@ type SelectedSeries struct {
 func (s *Selection) Series(ctx context.Context, progress func(buckets int64)) ([]SelectedSeries, error) {
 	list := seriesList{index: map[string]int{}}
 	var looked int64
-	err := s.buckets.Find(ctx, Query{Filter: s.bucketQuery(), Projection: s.fields()}, func(d bson.Raw) error {
+	err := s.buckets.Find(ctx, mongodb.Query{Filter: s.bucketQuery(), Projection: s.fields()}, func(d bson.Raw) error {
 		looked++
 		progress(looked)
 		b := s.read(d)
@@ -118,7 +119,7 @@ func (s *Selection) Series(ctx context.Context, progress func(buckets int64)) ([
 		return nil, err
 	}
 	if err != nil {
-		return nil, failure("looking for buckets", err)
+		return nil, mongodb.Failure("looking for buckets", err)
 	}
 	slices.SortFunc(list.all, func(a, b SelectedSeries) int { return timeseries.Compare(a.Meta, b.Meta) })
 	return list.all, nil
@@ -159,7 +160,7 @@ func (l *seriesList) add(meta bson.RawValue, amount Amount, closed bool) error {
 func (s *Selection) Holds(ctx context.Context, meta bson.RawValue) (bool, error) {
 	wanted, found := seriesOf(meta), false
 	filter := append(bson.D{isMeta(meta)}, s.notSegments()...)
-	err := s.buckets.Find(ctx, Query{Filter: document(filter), Projection: s.fields()}, func(d bson.Raw) error {
+	err := s.buckets.Find(ctx, mongodb.Query{Filter: mongodb.Document(filter), Projection: s.fields()}, func(d bson.Raw) error {
 		if s.read(d).series() == wanted {
 			found = true
 			return errEnough
@@ -169,7 +170,7 @@ func (s *Selection) Holds(ctx context.Context, meta bson.RawValue) (bool, error)
 	if found {
 		return true, nil
 	}
-	return false, failure("looking for a series", err)
+	return false, mongodb.Failure("looking for a series", err)
 }
 
 // errEnough ends a query whose answer is known.
@@ -188,7 +189,7 @@ type edited struct {
 
 // fields is the projection of what read reads, and of more.
 func (s *Selection) fields(more ...bson.E) bson.Raw {
-	return document(append(bson.D{
+	return mongodb.Document(append(bson.D{
 		{Key: timeseries.FieldMeta, Value: 1},
 		{Key: timeseries.MinPath(s.TimeField), Value: 1},
 		{Key: timeseries.PathCount, Value: 1},
@@ -275,7 +276,7 @@ func (s *Selection) bucketQuery() bson.Raw {
 	if !s.segments {
 		return s.Query
 	}
-	return document(bson.D{{Key: "$and", Value: bson.A{s.Query, s.notSegments()}}})
+	return mongodb.Document(bson.D{{Key: "$and", Value: bson.A{s.Query, s.notSegments()}}})
 }
 
 // notSegments is the condition that a document is a bucket, if segments are something else.
@@ -291,7 +292,7 @@ func (s *Selection) editable() bson.Raw {
 	if s.Closed {
 		return s.bucketQuery()
 	}
-	return document(bson.D{{Key: "$and", Value: bson.A{s.bucketQuery(), bson.D{s.open()}}}})
+	return mongodb.Document(bson.D{{Key: "$and", Value: bson.A{s.bucketQuery(), bson.D{s.open()}}}})
 }
 
 // open is the condition that a bucket is not closed, or was made of segments.

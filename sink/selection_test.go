@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/sink"
 )
 
@@ -235,9 +236,9 @@ type memory struct {
 
 var errLost = errors.New("no answer")
 
-func (m *memory) Insert(context.Context, []bson.Raw) (sink.Reply, error) { panic("not used") }
+func (m *memory) Insert(context.Context, []bson.Raw) (mongodb.Reply, error) { panic("not used") }
 
-func (m *memory) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) error {
+func (m *memory) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	for _, b := range slices.Clone(m.buckets) {
 		document, err := bson.Marshal(b)
 		if err != nil {
@@ -256,7 +257,7 @@ func (m *memory) Find(_ context.Context, q sink.Query, each func(bson.Raw) error
 	return nil
 }
 
-func (m *memory) Update(_ context.Context, updates []sink.Update) (reply sink.Reply, err error) {
+func (m *memory) Update(_ context.Context, updates []mongodb.Update) (reply mongodb.Reply, err error) {
 	m.n++
 	if m.before != nil {
 		m.before(m.n)
@@ -269,12 +270,12 @@ func (m *memory) Update(_ context.Context, updates []sink.Update) (reply sink.Re
 		}
 	}
 	if m.lost != nil && m.lost(m.n) {
-		return sink.Reply{}, errLost
+		return mongodb.Reply{}, errLost
 	}
 	return reply, nil
 }
 
-func (m *memory) Delete(context.Context, []bson.Raw) (sink.Reply, error) { panic("not used") }
+func (m *memory) Delete(context.Context, []bson.Raw) (mongodb.Reply, error) { panic("not used") }
 
 // TestChangeGoesOnAfterLostAnswers moves series in a ring, with answers that do not come: each bucket moves once all the same.
 func TestChangeGoesOnAfterLostAnswers(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -49,7 +50,7 @@ func (e *editing) Edited() Edited { return e.edited }
 // executed later all the same.
 func (e *editing) Resolve(ctx context.Context) error {
 	_, err := e.account(ctx)
-	return failure("reading buckets back", err)
+	return mongodb.Failure("reading buckets back", err)
 }
 
 // fields is the projection of what an edit reads of a bucket.
@@ -72,10 +73,10 @@ func (e *editing) read(d bson.Raw) edited {
 // pass reads the buckets that may be edited, once, and edits those that are wanted.
 func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bool) error {
 	if _, err := e.account(ctx); err != nil { // those that an earlier pass left and did not edit come again
-		return failure(doing, err)
+		return mongodb.Failure(doing, err)
 	}
 	e.open, e.bytes = e.open[:0], 0
-	query := Query{Filter: e.s.editable(), Projection: e.fields(), Batch: maxDeleted}
+	query := mongodb.Query{Filter: e.s.editable(), Projection: e.fields(), Batch: maxDeleted}
 	err := e.s.buckets.Find(ctx, query, func(d bson.Raw) error {
 		if b := e.read(d); wanted(b) {
 			e.open = append(e.open, b.cloned())
@@ -92,7 +93,7 @@ func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bo
 	if errors.Is(err, ErrKeptLonger) {
 		return err
 	}
-	return failure(doing, err)
+	return mongodb.Failure(doing, err)
 }
 
 // flush edits the open buckets. Those that got measurements meanwhile are edited again, as they are now.
@@ -143,7 +144,7 @@ func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
 		}
 		return nil, err
 	}
-	if refused := (*CommandError)(nil); errors.As(err, &refused) {
+	if refused := (*mongodb.CommandError)(nil); errors.As(err, &refused) {
 		_, _ = e.account(ctx) // some of them may have been edited; else they stay unsure
 	} else {
 		e.most = max(minEdited, e.most/4)
@@ -187,7 +188,7 @@ func (e *editing) account(ctx context.Context) (unedited []left, err error) {
 		return nil, nil
 	}
 	now := make(map[string]*edited, len(e.unsure))
-	query := Query{Filter: document(bson.D{among(e.unsure)}), Projection: e.fields()}
+	query := mongodb.Query{Filter: mongodb.Document(bson.D{among(e.unsure)}), Projection: e.fields()}
 	err = e.s.buckets.Find(ctx, query, func(d bson.Raw) error {
 		b := e.read(d).cloned()
 		now[b.key()] = &b

@@ -5,6 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -70,7 +71,7 @@ func (c *Change) isWanted(b edited) bool {
 
 // update sends one update for each bucket, under the condition that it still has its meta and its measurements.
 func (c *Change) update(ctx context.Context, buckets []edited) (int64, error) {
-	updates := make([]Update, len(buckets))
+	updates := make([]mongodb.Update, len(buckets))
 	for i, b := range buckets {
 		filter := c.s.asRead(b)
 		if b.meta.Type == 0 { // mongos takes a change of the shard key only from a filter that gives each of its fields a value
@@ -79,12 +80,12 @@ func (c *Change) update(ctx context.Context, buckets []edited) (int64, error) {
 		if !c.s.Closed {
 			filter = append(filter, c.s.open())
 		}
-		updates[i] = Update{Filter: document(filter), Update: setsMeta(c.after[b.series()].meta)}
+		updates[i] = mongodb.Update{Filter: mongodb.Document(filter), Update: setsMeta(c.after[b.series()].meta)}
 		if c.moved != nil {
 			c.moved[b.key()] = b.series()
 		}
 	}
-	return executed(c.s.Move(ctx, updates))
+	return mongodb.Executed(c.s.Move(ctx, updates))
 }
 
 func (c *Change) isMoved(before edited, now *edited) bool {
@@ -94,7 +95,7 @@ func (c *Change) isMoved(before edited, now *edited) bool {
 // setsMeta is the update that gives a bucket a meta, or takes it away.
 func setsMeta(meta bson.RawValue) bson.Raw {
 	if meta.Type == 0 {
-		return document(bson.D{{Key: "$unset", Value: bson.D{{Key: timeseries.FieldMeta, Value: ""}}}})
+		return mongodb.Document(bson.D{{Key: "$unset", Value: bson.D{{Key: timeseries.FieldMeta, Value: ""}}}})
 	}
-	return setFields(bson.D{{Key: timeseries.FieldMeta, Value: meta}})
+	return mongodb.Set(bson.D{{Key: timeseries.FieldMeta, Value: meta}})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
 )
 
 // Deletion deletes the buckets of a selection.
@@ -32,7 +34,7 @@ func (d *Deletion) delete(ctx context.Context, buckets []edited) (int64, error) 
 		if !d.s.Closed {
 			filter = append(filter, d.s.open())
 		}
-		filters[i] = document(filter)
+		filters[i] = mongodb.Document(filter)
 	}
-	return executed(d.s.buckets.Delete(ctx, filters))
+	return mongodb.Executed(d.s.buckets.Delete(ctx, filters))
 }

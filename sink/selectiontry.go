@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -35,7 +36,7 @@ func (s *Selection) Try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 		n := chunkOf(rest, maxTried)
 		tried, err := s.try(ctx, update, rest[:n])
 		if err != nil {
-			return nil, failure("trying the update on scratch documents", err)
+			return nil, mongodb.Failure("trying the update on scratch documents", err)
 		}
 		all = append(all, tried...)
 		progress(len(all))
@@ -57,9 +58,9 @@ func chunkOf(metas []bson.RawValue, most int) int {
 func (s *Selection) try(ctx context.Context, update bson.Raw, metas []bson.RawValue) ([]Tried, error) {
 	tried := make([]Tried, len(metas))
 	err := s.onScratch(ctx, metas, func(ctx context.Context, scratch *scratchMetas) error {
-		updates := make([]Update, len(metas))
+		updates := make([]mongodb.Update, len(metas))
 		for i := range metas {
-			updates[i] = Update{Update: update, Filter: document(bson.D{
+			updates[i] = mongodb.Update{Update: update, Filter: mongodb.Document(bson.D{
 				{Key: timeseries.FieldID, Value: scratch.ids[i]}, {Key: "$and", Value: bson.A{s.Query}},
 			})}
 		}
@@ -71,7 +72,7 @@ func (s *Selection) try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 			return err
 		}
 		found := 0
-		err = s.options.Find(ctx, Query{Filter: document(bson.D{scratch.every()})}, func(d bson.Raw) error {
+		err = s.options.Find(ctx, mongodb.Query{Filter: mongodb.Document(bson.D{scratch.every()})}, func(d bson.Raw) error {
 			if i, ok := scratch.index(d); ok {
 				tried[i].Meta = cloned(d.Lookup(timeseries.FieldMeta))
 				found++
@@ -82,7 +83,7 @@ func (s *Selection) try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 			err = fmt.Errorf("%d of %d scratch documents are there", found, len(metas))
 		}
 		for _, e := range reply.Errors {
-			tried[e.Index].Err = &CommandError{Code: e.Code, Message: e.Message}
+			tried[e.Index].Err = &mongodb.CommandError{Code: e.Code, Message: e.Message}
 		}
 		return err
 	})
@@ -123,18 +124,18 @@ func (s *Selection) onScratch(
 		if meta.Type != 0 {
 			d = append(d, bson.E{Key: timeseries.FieldMeta, Value: meta})
 		}
-		documents[i] = document(d)
+		documents[i] = mongodb.Document(d)
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
 		defer cancel()
 		filters := make([]bson.Raw, len(scratch.ids))
 		for i, id := range scratch.ids {
-			filters[i] = withID(id)
+			filters[i] = mongodb.WithID(id)
 		}
 		_, _ = s.options.Delete(ctx, filters)
 	}()
-	if _, err := executed(s.options.Insert(ctx, documents)); err != nil {
+	if _, err := mongodb.Executed(s.options.Insert(ctx, documents)); err != nil {
 		return err
 	}
 	return use(ctx, &scratch)

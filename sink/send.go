@@ -11,17 +11,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
-)
-
-// Bounds of one bulk call. The driver makes one command of it as long as servers take as much in one (Database.splits).
-//
-// The driver copies what a command holds four times, in part into memory that grows with the command and is kept for others only
-// until garbage is collected. Sending a byte in commands of 1 MiB takes half of the memory and the processor time that it
-// takes in commands of 8 MiB (BenchmarkSend). Smaller ones save little more, and each takes the way to a majority.
-const (
-	maxCallBytes  = 1 << 20
-	maxCallWrites = 1000
-	writeOverhead = 64 // bytes of a command around one write, at most
+	"waterwheel/internal/mongodb"
 )
 
 // call is one command: the writes of these indexes, all inserts or all updates.
@@ -97,8 +87,8 @@ func split(writes []*bucketer.Write, most int) []call {
 			if w.Kind != kind {
 				continue
 			}
-			size := len(w.Filter) + len(w.Document) + writeOverhead
-			if len(open.indexes) == most || len(open.indexes) > 0 && bytes+size > maxCallBytes {
+			size := len(w.Filter) + len(w.Document) + mongodb.WriteOverhead
+			if len(open.indexes) == most || len(open.indexes) > 0 && bytes+size > mongodb.MaxCallBytes {
 				calls = append(calls, open)
 				open, bytes = call{}, 0
 			}
@@ -135,17 +125,17 @@ func (b *bulks) send(ctx context.Context, c call) {
 }
 
 // command sends one insert or update command, if the lease holds (E7) and there is time for it.
-func (b *bulks) command(ctx context.Context, c call) (reply Reply, err error) {
+func (b *bulks) command(ctx context.Context, c call) (reply mongodb.Reply, err error) {
 	if !b.store.held() {
-		return Reply{}, &NotSentError{claim.ErrLapsed}
+		return mongodb.Reply{}, &mongodb.NotSentError{Err: claim.ErrLapsed}
 	}
 	begun, ok := b.turns.begin(ctx)
 	if !ok {
-		return Reply{}, &NotSentError{bucketer.ErrNoTurn}
+		return mongodb.Reply{}, &mongodb.NotSentError{Err: claim.ErrNoTurn}
 	}
 	defer b.turns.end(begun)
 	defer b.store.Metrics.command(kindName(c.kind), time.Now())
-	defer func() { err = within(b.store.WriteTimeout, err) }()
+	defer func() { err = mongodb.Within(b.store.WriteTimeout, err) }()
 	if c.kind == bucketer.Insert {
 		documents := make([]bson.Raw, len(c.indexes))
 		for n, i := range c.indexes {
@@ -153,9 +143,9 @@ func (b *bulks) command(ctx context.Context, c call) (reply Reply, err error) {
 		}
 		return b.store.Ports.Buckets.Insert(ctx, documents)
 	}
-	updates := make([]Update, len(c.indexes))
+	updates := make([]mongodb.Update, len(c.indexes))
 	for n, i := range c.indexes {
-		updates[n] = Update{Filter: b.writes[i].Filter, Update: b.writes[i].Document}
+		updates[n] = mongodb.Update{Filter: b.writes[i].Filter, Update: b.writes[i].Document}
 	}
 	return b.store.Ports.Buckets.Update(ctx, updates)
 }

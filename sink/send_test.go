@@ -11,11 +11,12 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 )
 
 func TestSplitBoundsCallsAndKeepsKindsApart(t *testing.T) {
 	write := func(kind bucketer.Kind, bytes int) *bucketer.Write {
-		return &bucketer.Write{Kind: kind, Document: make(bson.Raw, bytes-writeOverhead)}
+		return &bucketer.Write{Kind: kind, Document: make(bson.Raw, bytes-mongodb.WriteOverhead)}
 	}
 	many := make([]*bucketer.Write, 2500)
 	for i := range many {
@@ -28,12 +29,12 @@ func TestSplitBoundsCallsAndKeepsKindsApart(t *testing.T) {
 		"none":      {nil, nil},
 		"kinds":     {[]*bucketer.Write{write(bucketer.Update, 100), write(bucketer.Insert, 100), write(bucketer.Update, 100)}, []int{1, 2}},
 		"number":    {many, []int{1000, 250, 1000, 250}},
-		"bytes":     {[]*bucketer.Write{write(0, maxCallBytes*5/8), write(0, maxCallBytes*3/8), write(0, 100)}, []int{2, 1}},
+		"bytes":     {[]*bucketer.Write{write(0, mongodb.MaxCallBytes*5/8), write(0, mongodb.MaxCallBytes*3/8), write(0, 100)}, []int{2, 1}},
 		"large one": {[]*bucketer.Write{write(0, 100), write(0, 12<<20), write(0, 100)}, []int{1, 1, 1}},
 	} {
 		var got []int
 		seen := make([]bool, len(c.writes))
-		for _, call := range split(c.writes, maxCallWrites) {
+		for _, call := range split(c.writes, mongodb.MaxCallWrites) {
 			got = append(got, len(call.indexes))
 			for _, i := range call.indexes {
 				if c.writes[i].Kind != call.kind || seen[i] {
@@ -50,19 +51,19 @@ func TestSplitBoundsCallsAndKeepsKindsApart(t *testing.T) {
 
 // scripted is a Collection that answers by functions.
 type scripted struct {
-	Editable
-	insert func([]bson.Raw) (Reply, error)
+	mongodb.Editable
+	insert func([]bson.Raw) (mongodb.Reply, error)
 }
 
-func (s scripted) Insert(_ context.Context, documents []bson.Raw) (Reply, error) {
+func (s scripted) Insert(_ context.Context, documents []bson.Raw) (mongodb.Reply, error) {
 	return s.insert(documents)
 }
 
 func TestSendAsksTheLeaseBeforeEachCommand(t *testing.T) {
 	left, sent := 2, 0
-	buckets := scripted{insert: func(documents []bson.Raw) (Reply, error) {
+	buckets := scripted{insert: func(documents []bson.Raw) (mongodb.Reply, error) {
 		sent++
-		return Reply{N: len(documents)}, nil
+		return mongodb.Reply{N: len(documents)}, nil
 	}}
 	store := NewStore(Ready{Ports: Ports{Buckets: buckets}}, StoreOptions{
 		WriteTimeout: time.Second, Parallel: 1, Lease: func() bool { left--; return left >= 0 },
@@ -70,7 +71,7 @@ func TestSendAsksTheLeaseBeforeEachCommand(t *testing.T) {
 	p := &Partition{store: store, standing: holding}
 	writes := make([]*bucketer.Write, 3)
 	for i := range writes {
-		writes[i] = &bucketer.Write{Document: make(bson.Raw, maxCallBytes)}
+		writes[i] = &bucketer.Write{Document: make(bson.Raw, mongodb.MaxCallBytes)}
 	}
 	got := p.Send(t.Context(), writes)
 	if sent != 2 || got[1].Result != bucketer.Applied || got[2].Result != bucketer.NotExecuted || !errors.Is(got[2].Err, claim.ErrLapsed) {

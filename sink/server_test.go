@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -23,10 +24,10 @@ var databases atomic.Int32
 
 // env is a real server with a database of its own, which is dropped afterwards.
 type env struct {
-	*sink.Database
-	raw   *mongo.Database // beside the product
-	log   *strings.Builder
-	as    sink.Settings
+	*mongodb.Database
+	raw *mongo.Database // beside the product
+	log *strings.Builder
+	as  sink.Settings
 }
 
 func serverURI(t testing.TB) string {
@@ -42,11 +43,11 @@ func connect(t testing.TB) *env {
 	t.Helper()
 	uri := serverURI(t)
 	var log strings.Builder
-	o := sink.Options{
+	o := mongodb.Options{
 		URI: uri, Database: fmt.Sprintf("sink_%d_%d", time.Now().UnixNano()%1e9, databases.Add(1)), WriteTimeout: 5 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	}
-	d, err := sink.Open(t.Context(), o)
+	d, err := mongodb.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -57,7 +58,7 @@ func (s *series) createReading(ctx context.Context) error {
 		} else {
 			err = s.arrangeOptionalView(ctx)
 		}
-		if begins && LacksRight(err) && s.settings.Segments == SegmentsAuto {
+		if begins && mongodb.LacksRight(err) && s.settings.Segments == SegmentsAuto {
 			if err := s.postponeSegments(ctx, err); err != nil {
 				return err
 			}
@@ -82,7 +83,7 @@ func (t TimeSeries) Check(ctx context.Context, o timeseries.Options) (Ready, err
 	return t.prepare(ctx, o, Settings{}, func(s *series) error {
 		have, err := readDefinition(ctx, s.ports.Options)
 		if errors.Is(err, ErrNotSetUp) {
-			if foreign := s.refuseForeign(ctx); foreign != nil && !LacksRight(foreign) {
+			if foreign := s.refuseForeign(ctx); foreign != nil && !mongodb.LacksRight(foreign) {
 				return foreign
 			}
 		}

@@ -1,8 +1,8 @@
 package sink_test
 
 import (
+	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/mongodb/mongodbtest"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -125,13 +127,13 @@ func TestFindSurvivesAMissingIndex(t *testing.T) {
 
 func TestSetupMakesIndexesAndView(t *testing.T) {
 	f := newViewServer(t)
-	d := openFake(t, f.fake)
+	d := mongodbtest.Open(t, f.Fake)
 	o := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Minutes, ExpireAfterSeconds: 100}
 	if _, err := sink.Of(d, "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	var indexes []string
-	for _, command := range f.sent("createIndexes") {
+	for _, command := range f.Sent("createIndexes") {
 		indexes = append(indexes, command.Lookup("indexes").String())
 	}
 	want := []string{
@@ -145,7 +147,7 @@ func TestSetupMakesIndexesAndView(t *testing.T) {
 	if diff := cmp.Diff(want, indexes); diff != "" {
 		t.Error(diff)
 	}
-	view := last(f.sent("create"))
+	view := last(f.Sent("create"))
 	stage := view.Lookup("pipeline", "0", "$_internalUnpackBucket")
 	if view.Lookup("viewOn").StringValue() != "events.buckets" ||
 		stage.String() != `{"timeField": "time","metaField": "meta","bucketMaxSpanSeconds": {"$numberInt":"86400"}}` {
@@ -157,15 +159,15 @@ func TestSetupMakesIndexesAndView(t *testing.T) {
 		f.views["events"][1].Value = bson.A{bson.D{{Key: "$_internalUnpackBucket", Value: bson.D{
 			{Key: "timeField", Value: "time"}, {Key: "metaField", Value: "meta"}, {Key: "bucketMaxSpanSeconds", Value: span},
 		}}}}
-		before := len(f.sent("collMod"))
+		before := len(f.Sent("collMod"))
 		if _, err := sink.Of(d, "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(f.sent("collMod")) - before; n != changes {
+		if n := len(f.Sent("collMod")) - before; n != changes {
 			t.Errorf("span %d: the view was changed %d times", span, n)
 		}
 	}
-	if n := len(f.sent("create")); n != 3 {
+	if n := len(f.Sent("create")); n != 3 {
 		t.Errorf("%d were made, want the buckets, a view for the trial, the view", n)
 	}
 }
@@ -182,10 +184,10 @@ func TestViewIndexIsForTheInternalView(t *testing.T) {
 		"portable": {sink.ViewPortable, definition, false}, "none": {sink.ViewNone, definition, false}, "no meta": {sink.ViewInternal, single, false},
 	} {
 		f := newViewServer(t)
-		if _, err := sink.Of(openFake(t, f.fake), "events").Setup(t.Context(), c.options, sink.Settings{View: c.view}); err != nil {
+		if _, err := sink.Of(mongodbtest.Open(t, f.Fake), "events").Setup(t.Context(), c.options, sink.Settings{View: c.view}); err != nil {
 			t.Fatal(err)
 		}
-		made := slices.ContainsFunc(f.sent("createIndexes"), func(command bson.Raw) bool {
+		made := slices.ContainsFunc(f.Sent("createIndexes"), func(command bson.Raw) bool {
 			_, err := command.LookupErr("indexes", "0", "key", "control.max.time")
 			return err == nil
 		})
@@ -207,14 +209,14 @@ func TestSetupTakesAnIndexOfAnotherName(t *testing.T) {
 		"in another order": {bson.D{{Key: "key", Value: bson.D{keys[0], keys[2], keys[1]}}, {Key: "name", Value: "x"}}, true},
 	} {
 		f := newViewServer(t)
-		f.answer("createIndexes", func(command bson.Raw) bson.D {
+		f.Answer("createIndexes", func(command bson.Raw) bson.D {
 			if _, err := command.LookupErr("indexes", "0", "key", "control.max.time"); err == nil {
-				return failing(85, "Index already exists with a different name")(command)
+				return mongodbtest.Failing(85, "Index already exists with a different name")(command)
 			}
 			return bson.D{}
 		})
-		f.answer("listIndexes", func(bson.Raw) bson.D { return cursorOf(c.have) })
-		_, err := sink.Of(openFake(t, f.fake), "events").Setup(t.Context(), definition, sink.Settings{})
+		f.Answer("listIndexes", func(bson.Raw) bson.D { return mongodbtest.CursorOf(c.have) })
+		_, err := sink.Of(mongodbtest.Open(t, f.Fake), "events").Setup(t.Context(), definition, sink.Settings{})
 		if c.fails != (err != nil) || err != nil && !strings.Contains(err.Error(), "exists with other options: drop it") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -222,46 +224,30 @@ func TestSetupTakesAnIndexOfAnotherName(t *testing.T) {
 }
 
 func TestSetupGoesOnWithoutExpiry(t *testing.T) {
-	f := newFake(t, nil)
-	f.answer("find", emptyCursor)
-	f.answer("insert", counting(1))
-	f.answer("listCollections", emptyCursor)
-	f.answer("createIndexes", func(command bson.Raw) bson.D {
+	f := mongodbtest.NewFake(t, nil)
+	f.Answer("find", mongodbtest.EmptyCursor)
+	f.Answer("insert", mongodbtest.Counting(1))
+	f.Answer("listCollections", mongodbtest.EmptyCursor)
+	f.Answer("createIndexes", func(command bson.Raw) bson.D {
 		if _, err := command.LookupErr("indexes", "0", "expireAfterSeconds"); err == nil {
-			return failing(238, "not implemented")(nil)
+			return mongodbtest.Failing(238, "not implemented")(nil)
 		}
 		return bson.D{}
 	})
 	o := definition
 	o.ExpireAfterSeconds = 100
-	if _, err := sink.Of(openFake(t, f), "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
+	if _, err := sink.Of(mongodbtest.Open(t, f), "events").Setup(t.Context(), o, sink.Settings{}); err != nil {
 		t.Error(err)
 	}
-	f.answer("createIndexes", failing(13, "not authorized"))
-	var refused *sink.RefusedError
-	if _, err := sink.Of(openFake(t, f), "events").Setup(t.Context(), o, sink.Settings{}); !errors.As(err, &refused) {
+	f.Answer("createIndexes", mongodbtest.Failing(13, "not authorized"))
+	var refused *mongodb.RefusedError
+	if _, err := sink.Of(mongodbtest.Open(t, f), "events").Setup(t.Context(), o, sink.Settings{}); !errors.As(err, &refused) {
 		t.Errorf("without the privilege: %v", err)
 	}
-	f.answer("createIndexes", failing(85, "exists with other options"))
-	if _, err := sink.Of(openFake(t, f), "events").Setup(t.Context(), o, sink.Settings{}); err == nil || !strings.Contains(err.Error(), "drop it") {
+	f.Answer("createIndexes", mongodbtest.Failing(85, "exists with other options"))
+	if _, err := sink.Of(mongodbtest.Open(t, f), "events").Setup(t.Context(), o, sink.Settings{}); err == nil || !strings.Contains(err.Error(), "drop it") {
 		t.Errorf("another index of the name: %v", err)
 	}
-}
-
-func openFake(t *testing.T, f *fake, change ...func(*sink.Options)) *sink.Database {
-	t.Helper()
-	o := sink.Options{
-		URI: "mongodb://" + f.Addr().String() + "/db?directConnection=true", Database: "db", WriteTimeout: time.Second, Logger: slog.New(slog.DiscardHandler),
-	}
-	for _, c := range change {
-		c(&o)
-	}
-	d, err := sink.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.Close(t.Context()) })
-	return d
 }
 
 func TestSetupBySeveralConsumersAtOnce(t *testing.T) {
@@ -277,5 +263,79 @@ func TestSetupBySeveralConsumersAtOnce(t *testing.T) {
 	all.Wait()
 	if _, err := sink.Of(e.Database, "events").Check(t.Context(), definition); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAnAnswerThatDoesNotComeIsSaidInPlainWords: whether the command was sent or there was no time left to send it, the driver's own
+// words about time do not reach people.
+func TestAnAnswerThatDoesNotComeIsSaidInPlainWords(t *testing.T) {
+	f := mongodbtest.NewFake(t, mongodbtest.ReplicaSet)
+	d := mongodbtest.Open(t, f)
+	block := make(chan struct{})
+	t.Cleanup(func() { close(block) })
+	silent := func(bson.Raw) bson.D { <-block; return nil }
+	for _, command := range []string{"find", "listCollections", "ping", "insert", "update", "delete", "aggregate"} {
+		f.Answer(command, silent)
+	}
+	commands := map[string]func(ctx context.Context) error{
+		"ping": d.Ping,
+		"trial": func(ctx context.Context) error {
+			_, err := sink.Of(d, "events").Trial(ctx, definition, sink.Settings{})
+			return err
+		},
+		"setup": func(ctx context.Context) error {
+			_, err := sink.Of(d, "events").Setup(ctx, definition, sink.Settings{})
+			return err
+		},
+		"check": func(ctx context.Context) error { _, err := sink.Of(d, "events").Check(ctx, definition); return err },
+		"view":  func(ctx context.Context) error { _, err := sink.Of(d, "events").View(ctx, sink.ViewAuto); return err },
+	}
+	for name, command := range commands {
+		for left, ctx := range map[string]context.Context{
+			"some time": bounded(t, 100*time.Millisecond), "no time": mongodbtest.NewHurried(t.Context(), time.Microsecond), "none at all": mongodbtest.NewHurried(t.Context(), -time.Second),
+		} {
+			err := command(ctx)
+			if out := (*mongodb.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "MongoDB did not answer ") {
+				t.Errorf("%s, %s left: %v", name, left, err)
+			}
+			for _, noise := range []string{"deadline", "timeout", "message header", "server-side", "round-trip"} {
+				if err != nil && strings.Contains(err.Error(), noise) {
+					t.Errorf("%s, %s left: %q is in: %v", name, left, noise, err)
+				}
+			}
+		}
+	}
+	within := mongodbtest.Open(t, f, func(o *mongodb.Options) { o.WriteTimeout = 100 * time.Millisecond })
+	if _, err := sink.Of(within, "events").Trial(t.Context(), definition, sink.Settings{}); err == nil || !strings.Contains(err.Error(), "MongoDB did not answer within 100ms") {
+		t.Errorf("a trial: %v", err)
+	}
+}
+
+// bounded is a context of so much time.
+func bounded(t *testing.T, limit time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestSetupMeetsAnElection: no index and no view is given up for it.
+func TestSetupMeetsAnElection(t *testing.T) {
+	nothing := func(bson.Raw) bson.D {
+		cursor := bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "db.c"}, {Key: "firstBatch", Value: bson.A{}}}
+		return bson.D{{Key: "cursor", Value: cursor}}
+	}
+	for _, during := range []string{"createIndexes", "create"} {
+		f := mongodbtest.NewFake(t, nil)
+		for _, command := range []string{"listCollections", "find", "aggregate"} {
+			f.Answer(command, nothing)
+		}
+		f.Answer("insert", mongodbtest.Counting(1))
+		f.Answer("createIndexes", func(bson.Raw) bson.D { return bson.D{} })
+		f.Answer(during, mongodbtest.Failing(10107, "not primary"))
+		_, err := sink.Of(mongodbtest.Open(t, f), "events").Setup(t.Context(), timeseries.Options{TimeField: "time", MetaField: "meta"}, sink.Settings{})
+		if out := (*mongodb.OutageError)(nil); !errors.As(err, &out) {
+			t.Errorf("%s: %v, want an outage", during, err)
+		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/mongodb/mongodbtest"
 	"waterwheel/sink"
 )
 
@@ -36,8 +38,8 @@ func unkeyed(write bson.Raw) string {
 }
 
 // bucketWrites are the updates or deletes of buckets that a fake was sent.
-func (f *fake) bucketWrites(command, list string) (writes []bson.Raw) {
-	for _, c := range f.sent(command) {
+func bucketWrites(f *mongodbtest.Fake, command, list string) (writes []bson.Raw) {
+	for _, c := range f.Sent(command) {
 		if c.Index(0).Value().StringValue() != "events.buckets" {
 			continue
 		}
@@ -51,18 +53,18 @@ func (f *fake) bucketWrites(command, list string) (writes []bson.Raw) {
 
 // TestEveryWriteNamesTheShardKey: mongos sends an update or delete without it to all shards, and without a version.
 func TestEveryWriteNamesTheShardKey(t *testing.T) {
-	f, p := onFake(t, replicaSet)
+	f, p := onFake(t, mongodbtest.ReplicaSet)
 	every := func(command bson.Raw) bson.D {
 		for _, list := range []string{"updates", "deletes"} {
 			if values, ok := command.Lookup(list).ArrayOK(); ok {
 				all, _ := values.Values()
-				return counting(len(all))(nil)
+				return mongodbtest.Counting(len(all))(nil)
 			}
 		}
 		return nil
 	}
-	f.answer("update", every)
-	f.answer("delete", every)
+	f.Answer("update", every)
+	f.Answer("delete", every)
 	c := claim.Compaction{ID: token(), TopicID: source.TopicID, VisibleFrom: minute, Segments: []claim.Segment{
 		{ID: bson.ObjectID{1}, Min: minute}, {ID: bson.ObjectID{2}, Min: 2 * minute},
 	}}
@@ -76,18 +78,18 @@ func TestEveryWriteNamesTheShardKey(t *testing.T) {
 	}
 	without := bson.D{{Key: "_id", Value: bson.ObjectID{3}}, {Key: "control", Value: bson.D{{Key: "min", Value: bson.D{{Key: "time", Value: bson.DateTime(minute)}}}}}}
 	found := 0
-	f.answer("find", func(bson.Raw) bson.D {
+	f.Answer("find", func(bson.Raw) bson.D {
 		if found++; found == 1 {
-			return cursorOf(insertOf("a", run(0, 3)...).Document, insertAt("b", 2*minute, run(5, 3)...).Document, without)
+			return mongodbtest.CursorOf(insertOf("a", run(0, 3)...).Document, insertAt("b", 2*minute, run(5, 3)...).Document, without)
 		}
-		return cursorOf()
+		return mongodbtest.CursorOf()
 	})
 	if err := p.DeleteCompacted(t.Context(), &c); err != nil {
 		t.Fatal(err)
 	}
 	w := insertOf("a", run(0, 3)...)
 	sendAll(t, p, bucketer.Applied, updateOf(w, run(3, 1)[0]))
-	updates, deletes := f.bucketWrites("update", "updates"), f.bucketWrites("delete", "deletes")
+	updates, deletes := bucketWrites(f, "update", "updates"), bucketWrites(f, "delete", "deletes")
 	if len(updates) != 7 || len(deletes) != 5 {
 		t.Fatalf("%d updates and %d deletes", len(updates), len(deletes))
 	}
@@ -100,21 +102,21 @@ func TestEveryWriteNamesTheShardKey(t *testing.T) {
 
 // TestEditsNameTheShardKey: of buckets with and without a meta.
 func TestEditsNameTheShardKey(t *testing.T) {
-	for name, hello := range map[string]bson.D{"replica set": replicaSet, "mongos": mongos} {
+	for name, hello := range map[string]bson.D{"replica set": mongodbtest.ReplicaSet, "mongos": mongos} {
 		t.Run(name, func(t *testing.T) {
-			f := newFake(t, hello)
-			d := openFake(t, f)
+			f := mongodbtest.NewFake(t, hello)
+			d := mongodbtest.Open(t, f)
 			stored := insertOf("a", run(0, 3)...).Document
 			without := bson.D{{Key: "_id", Value: bson.ObjectID{3}}, {Key: "control", Value: bson.D{
 				{Key: "min", Value: bson.D{{Key: "time", Value: bson.DateTime(minute)}}}, {Key: "count", Value: int32(1)},
 			}}}
-			f.answer("find", func(bson.Raw) bson.D { return cursorOf(stored, without) })
-			f.answer("insert", counting(1))
-			f.answer("update", func(command bson.Raw) bson.D {
+			f.Answer("find", func(bson.Raw) bson.D { return mongodbtest.CursorOf(stored, without) })
+			f.Answer("insert", mongodbtest.Counting(1))
+			f.Answer("update", func(command bson.Raw) bson.D {
 				all, _ := command.Lookup("updates").Array().Values()
-				return counting(len(all))(nil)
+				return mongodbtest.Counting(len(all))(nil)
 			})
-			f.answer("delete", counting(2))
+			f.Answer("delete", mongodbtest.Counting(2))
 			s := sink.Of(d, "events").Select("time", raw(t, bson.D{}), true)
 			all, err := s.Series(t.Context(), func(int64) {})
 			if err != nil || len(all) != 2 {
@@ -132,7 +134,7 @@ func TestEditsNameTheShardKey(t *testing.T) {
 			if err := deletion.Run(t.Context()); err != nil || deletion.Edited().Done.Buckets != 2 {
 				t.Fatalf("%+v, %v", deletion.Edited(), err)
 			}
-			updates, deletes := f.bucketWrites("update", "updates"), f.bucketWrites("delete", "deletes")
+			updates, deletes := bucketWrites(f, "update", "updates"), bucketWrites(f, "delete", "deletes")
 			if len(updates) != 2 || len(deletes) != 2 {
 				t.Fatalf("%d updates and %d deletes", len(updates), len(deletes))
 			}
@@ -148,7 +150,7 @@ func TestEditsNameTheShardKey(t *testing.T) {
 			}
 			var last int64
 			commands := 0
-			for _, c := range f.sent("update") {
+			for _, c := range f.Sent("update") {
 				number, retryable := c.Lookup("txnNumber").AsInt64OK()
 				if commands++; retryable != (name == "mongos") || retryable && (number <= last || c.Lookup("lsid").Type == 0) {
 					t.Errorf("update %d after %d: %v", number, last, c)
@@ -167,7 +169,7 @@ func TestAFenceReachesEveryShard(t *testing.T) {
 	for name, c := range map[string]struct {
 		hello  bson.D
 		fences int
-	}{"replica set": {replicaSet, 0}, "mongos": {mongos, 1}} {
+	}{"replica set": {mongodbtest.ReplicaSet, 0}, "mongos": {mongos, 1}} {
 		t.Run(name, func(t *testing.T) {
 			f, p := onFake(t, append(bson.D{{Key: "localTime", Value: time.Now()}}, c.hello...))
 			for what, read := range map[string]func() error{
@@ -178,11 +180,11 @@ func TestAFenceReachesEveryShard(t *testing.T) {
 				"D":        func() error { _, err := p.Stored(t.Context(), 0, 10); return err },
 				"segments": func() error { _, err := p.Segments(t.Context()); return err },
 			} {
-				before, asked := len(f.bucketWrites("update", "updates")), len(f.sent("find"))
+				before, asked := len(bucketWrites(f, "update", "updates")), len(f.Sent("find"))
 				if err := read(); err != nil {
 					t.Fatal(what, err)
 				}
-				fences := f.bucketWrites("update", "updates")[before:]
+				fences := bucketWrites(f, "update", "updates")[before:]
 				if len(fences) != c.fences {
 					t.Errorf("%s: %d fences of all shards, want %d", what, len(fences), c.fences)
 				}
@@ -191,19 +193,19 @@ func TestAFenceReachesEveryShard(t *testing.T) {
 						t.Errorf("%s: one shard gets %v", what, fence)
 					}
 				}
-				if len(f.sent("find")) == asked {
+				if len(f.Sent("find")) == asked {
 					t.Errorf("%s: nothing was read", what)
 				}
 			}
-			f.answer("update", func(command bson.Raw) bson.D {
+			f.Answer("update", func(command bson.Raw) bson.D {
 				if command.Index(0).Value().StringValue() == "events.buckets" {
 					return unconfirmed
 				}
-				return counting(1)(nil)
+				return mongodbtest.Counting(1)(nil)
 			})
-			asked := len(f.sent("find"))
+			asked := len(f.Sent("find"))
 			_, err := p.Resolve(t.Context(), []*bucketer.Write{insertOf("a", run(0, 1)...)})
-			if outage := (*sink.OutageError)(nil); errors.As(err, &outage) != (c.fences > 0) || (len(f.sent("find")) == asked) != (c.fences > 0) {
+			if outage := (*mongodb.OutageError)(nil); errors.As(err, &outage) != (c.fences > 0) || (len(f.Sent("find")) == asked) != (c.fences > 0) {
 				t.Errorf("with a fence that a majority does not have: %v", err)
 			}
 		})
@@ -213,10 +215,10 @@ func TestAFenceReachesEveryShard(t *testing.T) {
 // TestAnArrayIsNoShardKey: the measurement becomes a dead letter. The same code for other metas stays an outage: the collection is sharded
 // by something else.
 func TestAnArrayIsNoShardKey(t *testing.T) {
-	f, p := onFake(t, mongos, func(o *sink.Options) { o.Logger = slog.New(slog.DiscardHandler) })
+	f, p := onFake(t, mongos, func(o *mongodb.Options) { o.Logger = slog.New(slog.DiscardHandler) })
 	array := insertOf("a", run(5, 1)...)
 	array.Meta = raw(t, bson.D{{Key: "m", Value: bson.A{"x", "y"}}}).Lookup("m")
-	f.answer("insert", func(bson.Raw) bson.D {
+	f.Answer("insert", func(bson.Raw) bson.D {
 		refusal := func(i int32) bson.D {
 			return bson.D{{Key: "index", Value: i}, {Key: "code", Value: int32(61)}, {Key: "errmsg", Value: "Shard key cannot contain array values"}}
 		}
@@ -233,46 +235,46 @@ func TestAnArrayIsNoShardKey(t *testing.T) {
 
 // cluster is a router whose answers tell how a collection is sharded.
 type cluster struct {
-	*fake
+	*mongodbtest.Fake
 	definition bson.Raw
 	key        bson.D // Nil means not sharded.
 	buckets    []any  // found by any query
 }
 
 // onCluster opens a database behind a router, with a time series.
-func onCluster(t *testing.T, hello bson.D) (*cluster, *sink.Database) {
+func onCluster(t *testing.T, hello bson.D) (*cluster, *mongodb.Database) {
 	t.Helper()
 	f, _ := onFake(t, hello)
-	c := &cluster{fake: f, definition: f.sent("insert")[0].Lookup("documents").Array().Index(0).Document()}
-	f.answer("find", func(command bson.Raw) bson.D {
+	c := &cluster{Fake: f, definition: f.Sent("insert")[0].Lookup("documents").Array().Index(0).Document()}
+	f.Answer("find", func(command bson.Raw) bson.D {
 		switch command.Index(0).Value().StringValue() {
 		case "events.options":
-			return cursorOf(c.definition)
+			return mongodbtest.CursorOf(c.definition)
 		case "collections":
 			if c.key == nil || command.Lookup("filter", "_id").StringValue() != "db.events.buckets" || command.Lookup("$db").StringValue() != "config" {
-				return cursorOf()
+				return mongodbtest.CursorOf()
 			}
-			return cursorOf(bson.D{{Key: "_id", Value: "db.events.buckets"}, {Key: "key", Value: c.key}, {Key: "uuid", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}})
+			return mongodbtest.CursorOf(bson.D{{Key: "_id", Value: "db.events.buckets"}, {Key: "key", Value: c.key}, {Key: "uuid", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}})
 		case "events.buckets":
-			return cursorOf(c.buckets...)
+			return mongodbtest.CursorOf(c.buckets...)
 		}
-		return cursorOf()
+		return mongodbtest.CursorOf()
 	})
-	f.answer("aggregate", func(bson.Raw) bson.D {
-		return cursorOf(bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 3}}, bson.D{{Key: "_id", Value: "b"}, {Key: "n", Value: 1}})
+	f.Answer("aggregate", func(bson.Raw) bson.D {
+		return mongodbtest.CursorOf(bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 3}}, bson.D{{Key: "_id", Value: "b"}, {Key: "n", Value: 1}})
 	})
-	f.answer("enableSharding", func(bson.Raw) bson.D { return bson.D{} })
-	f.answer("shardCollection", func(command bson.Raw) bson.D {
+	f.Answer("enableSharding", func(bson.Raw) bson.D { return bson.D{} })
+	f.Answer("shardCollection", func(command bson.Raw) bson.D {
 		if err := bson.Unmarshal(command.Lookup("key").Document(), &c.key); err != nil {
 			t.Error(err)
 		}
 		return bson.D{}
 	})
-	return c, openFake(t, f)
+	return c, mongodbtest.Open(t, f)
 }
 
 func TestShardingIsRead(t *testing.T) {
-	_, none := onCluster(t, replicaSet)
+	_, none := onCluster(t, mongodbtest.ReplicaSet)
 	if s, err := sink.Of(none, "events").Sharding(t.Context()); err != nil || s.Router || s.Key != nil {
 		t.Errorf("a replica set: %+v, %v", s, err)
 	}
@@ -306,12 +308,15 @@ func TestShardMakesTheIndexFirst(t *testing.T) {
 	for _, hashed := range []bool{false, true} {
 		c, d := onCluster(t, mongos)
 		if hashed { // since 6.0 there may be no such command some day
-			c.answer("enableSharding", failing(59, "no such command: 'enableSharding'"))
+			c.Answer("enableSharding", mongodbtest.Failing(59, "no such command: 'enableSharding'"))
 		}
 		var order []string
 		for _, name := range []string{"createIndexes", "shardCollection"} {
-			before := c.answers[name]
-			c.answer(name, func(command bson.Raw) bson.D { order = append(order, nameOf(command)); return before(command) })
+			before := c.Answers[name]
+			c.Answer(name, func(command bson.Raw) bson.D {
+				order = append(order, mongodbtest.NameOf(command))
+				return before(command)
+			})
 		}
 		for range 2 {
 			if err := sink.Of(d, "events").Shard(t.Context(), hashed); err != nil {
@@ -321,7 +326,7 @@ func TestShardMakesTheIndexFirst(t *testing.T) {
 		if !slices.Equal(order, []string{"createIndexes", "shardCollection"}) {
 			t.Errorf("commands: %v", order)
 		}
-		command := last(c.sent("shardCollection"))
+		command := last(c.Sent("shardCollection"))
 		if command.Index(0).Value().StringValue() != "db.events.buckets" || command.Lookup("$db").StringValue() != "admin" {
 			t.Errorf("%v", command)
 		}
@@ -346,9 +351,9 @@ func TestShardRefuses(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"without a router": {replicaSet, func(*cluster) {}, sink.ErrNoRouter, "mongos"},
+		"without a router": {mongodbtest.ReplicaSet, func(*cluster) {}, sink.ErrNoRouter, "mongos"},
 		"an array as meta": {mongos, func(c *cluster) { c.buckets = []any{array} }, sink.ErrArrayMetas, `the bucket {"$oid":"07`},
-		"no time series":   {mongos, func(c *cluster) { c.answer("find", emptyCursor) }, sink.ErrNotSetUp, ""},
+		"no time series":   {mongos, func(c *cluster) { c.Answer("find", mongodbtest.EmptyCursor) }, sink.ErrNotSetUp, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, d := onCluster(t, one.hello)
@@ -357,7 +362,7 @@ func TestShardRefuses(t *testing.T) {
 			if !errors.Is(err, one.want) || !strings.Contains(err.Error(), one.says) {
 				t.Errorf("%v", err)
 			}
-			if len(c.sent("shardCollection")) > 0 {
+			if len(c.Sent("shardCollection")) > 0 {
 				t.Error("it is sharded all the same")
 			}
 		})

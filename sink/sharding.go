@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -79,7 +80,7 @@ func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
 		return s, nil
 	}
 	if err != nil {
-		return s, failure(doing, t.db.Translate(err))
+		return s, mongodb.Failure(doing, t.db.Translate(err))
 	}
 	s.Key, _ = found.Lookup("key").DocumentOK()
 	of := bson.A{bson.D{{Key: "ns", Value: namespace}}}
@@ -94,7 +95,7 @@ func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
 	if err == nil {
 		err = cursor.All(ctx, &s.Chunks)
 	}
-	return s, failure(doing, t.db.Translate(err))
+	return s, mongodb.Failure(doing, t.db.Translate(err))
 }
 
 // Reasons why a time series is not sharded as it was asked.
@@ -151,12 +152,12 @@ func equalKeys(have bson.Raw, want bson.D) bool {
 
 // refuseArrays names a bucket whose meta is an array. Segments take no such meta.
 func (s *series) refuseArrays(ctx context.Context) error {
-	found, err := first(ctx, s.ports.Buckets, Query{
-		Filter:     document(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$type", Value: "array"}}}}),
-		Projection: document(bson.D{{Key: timeseries.FieldMeta, Value: 1}}),
+	found, err := mongodb.First(ctx, s.ports.Buckets, mongodb.Query{
+		Filter:     mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$type", Value: "array"}}}}),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: 1}}),
 	})
 	if err != nil || found == nil {
-		return failure("looking for metas that are arrays", err)
+		return mongodb.Failure("looking for metas that are arrays", err)
 	}
 	return fmt.Errorf("the bucket %v has the meta %v: %w. Give the series another meta first (`waterwheel collection update-meta`), or delete it",
 		found.Lookup(timeseries.FieldID), found.Lookup(timeseries.FieldMeta), ErrArrayMetas)
@@ -173,17 +174,17 @@ func (t TimeSeries) Shard(ctx context.Context, byHash bool) error {
 	s.options = o
 	key := ShardKey(o, byHash)
 	if _, err := s.buckets().Indexes().CreateOne(ctx, mongo.IndexModel{Keys: key}); err != nil {
-		return failure("making the index of the shard key", t.db.Translate(err))
+		return mongodb.Failure("making the index of the shard key", t.db.Translate(err))
 	}
 	admin := t.driver().Client().Database("admin")
 	// Since 6.0 every database may be sharded.
 	if err := admin.RunCommand(ctx, bson.D{{Key: "enableSharding", Value: t.db.Name()}}).Err(); err != nil {
-		if refused := (*CommandError)(nil); !errors.As(t.db.Translate(err), &refused) || refused.Code != codeCommandNotFound {
-			return failure("allowing the database to be sharded", t.db.Translate(err))
+		if refused := (*mongodb.CommandError)(nil); !errors.As(t.db.Translate(err), &refused) || refused.Code != mongodb.CodeCommandNotFound {
+			return mongodb.Failure("allowing the database to be sharded", t.db.Translate(err))
 		}
 	}
 	err = admin.RunCommand(ctx, bson.D{
 		{Key: "shardCollection", Value: t.db.Name() + "." + s.buckets().Name()}, {Key: "key", Value: key},
 	}).Err()
-	return failure("sharding the collection", t.db.Translate(err))
+	return mongodb.Failure("sharding the collection", t.db.Translate(err))
 }

@@ -10,8 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 // shelf is a collection in memory, which knows the queries and updates of edits.
@@ -35,12 +35,12 @@ func (s *shelf) answer() error {
 	return nil
 }
 
-// Insert implements sink.Collection.
-func (s *shelf) Insert(_ context.Context, documents []bson.Raw) (reply sink.Reply, err error) {
+// Insert implements mongodb.Collection.
+func (s *shelf) Insert(_ context.Context, documents []bson.Raw) (reply mongodb.Reply, err error) {
 	s.command()
 	for i, d := range documents {
 		if slices.ContainsFunc(s.documents, func(have bson.Raw) bool { return have.Lookup("_id").Equal(d.Lookup("_id")) }) {
-			reply.Errors = append(reply.Errors, sink.WriteError{Index: i, Code: 11000, Message: "duplicate key"})
+			reply.Errors = append(reply.Errors, mongodb.WriteError{Index: i, Code: 11000, Message: "duplicate key"})
 			continue
 		}
 		s.documents = append(s.documents, d)
@@ -49,8 +49,8 @@ func (s *shelf) Insert(_ context.Context, documents []bson.Raw) (reply sink.Repl
 	return reply, s.answer()
 }
 
-// Find implements sink.Collection. Documents written while each is called are not found.
-func (s *shelf) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) error {
+// Find implements mongodb.Collection. Documents written while each is called are not found.
+func (s *shelf) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	s.command()
 	for _, d := range slices.Clone(s.documents) {
 		if s.finds(d, q.Filter) {
@@ -62,8 +62,8 @@ func (s *shelf) Find(_ context.Context, q sink.Query, each func(bson.Raw) error)
 	return nil
 }
 
-// Update implements sink.Collection.
-func (s *shelf) Update(_ context.Context, updates []sink.Update) (reply sink.Reply, err error) {
+// Update implements mongodb.Collection.
+func (s *shelf) Update(_ context.Context, updates []mongodb.Update) (reply mongodb.Reply, err error) {
 	s.command()
 	for _, u := range updates {
 		reply.N += s.update(u.Filter, u.Update)
@@ -128,8 +128,8 @@ func placed(d bson.D, path []string, change func(old any) any) bson.D {
 	return d
 }
 
-// Delete implements sink.Editable.
-func (s *shelf) Delete(_ context.Context, filters []bson.Raw) (reply sink.Reply, err error) {
+// Delete implements mongodb.Editable.
+func (s *shelf) Delete(_ context.Context, filters []bson.Raw) (reply mongodb.Reply, err error) {
 	s.command()
 	for _, filter := range filters {
 		reply.N += int(s.remove(filter))

@@ -9,6 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/internal/mongodb"
 )
 
 // BlockCompressor is how WiredTiger compresses the buckets where it can be chosen: MongoDB's own time-series collections are made
@@ -30,14 +32,14 @@ func (s *series) createBuckets(ctx context.Context) error {
 	if err != nil {
 		refused, unknown := s.refusal("creating the collection of the buckets", err)
 		switch {
-		case LacksRight(unknown):
+		case mongodb.LacksRight(unknown):
 			s.db.Log().Warn("a right is missing: the first index makes the collection of the buckets, compressed as this MongoDB's default is",
 				"collection", s.namespace(), "err", unknown)
 			return nil
 		case unknown != nil:
 			return unknown
 		}
-		if c := (*CommandError)(nil); errors.As(refused, &c) && c.Code == codeNamespaceExists {
+		if c := (*mongodb.CommandError)(nil); errors.As(refused, &c) && c.Code == mongodb.CodeNamespaceExists {
 			return nil // another consumer was quicker
 		}
 		why = refused

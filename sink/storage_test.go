@@ -9,38 +9,40 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/mongodb/mongodbtest"
 	"waterwheel/sink"
 )
 
 // storageServer is a scripted server that makes collections and lists them as it was told to.
 type storageServer struct {
-	*fake
+	*mongodbtest.Fake
 	create func(bson.Raw) bson.D // answers the making of the buckets
 	keeps  bool                  // it lists the options of the buckets
 	there  bool                  // the buckets
 }
 
 func newStorageServer(t *testing.T) *storageServer {
-	s := &storageServer{fake: newFake(t, nil), keeps: true, create: func(bson.Raw) bson.D { return bson.D{} }}
-	s.answer("find", emptyCursor)
-	s.answer("insert", counting(1))
-	s.answer("createIndexes", func(bson.Raw) bson.D { return bson.D{} })
+	s := &storageServer{Fake: mongodbtest.NewFake(t, nil), keeps: true, create: func(bson.Raw) bson.D { return bson.D{} }}
+	s.Answer("find", mongodbtest.EmptyCursor)
+	s.Answer("insert", mongodbtest.Counting(1))
+	s.Answer("createIndexes", func(bson.Raw) bson.D { return bson.D{} })
 	var engine bson.RawValue
-	s.answer("create", func(command bson.Raw) bson.D {
+	s.Answer("create", func(command bson.Raw) bson.D {
 		answer := s.create(command)
 		s.there, engine = s.there || len(answer) == 0, command.Lookup("storageEngine")
 		return answer
 	})
-	s.answer("listCollections", func(command bson.Raw) bson.D {
+	s.Answer("listCollections", func(command bson.Raw) bson.D {
 		name := command.Lookup("filter", "name").StringValue()
 		if name != "events.buckets" || !s.there {
-			return cursorOf()
+			return mongodbtest.CursorOf()
 		}
 		o := bson.D{}
 		if s.keeps && engine.Type != 0 {
 			o = bson.D{{Key: "storageEngine", Value: engine}}
 		}
-		return cursorOf(bson.D{{Key: "name", Value: name}, {Key: "type", Value: "collection"}, {Key: "options", Value: o}})
+		return mongodbtest.CursorOf(bson.D{{Key: "name", Value: name}, {Key: "type", Value: "collection"}, {Key: "options", Value: o}})
 	})
 	return s
 }
@@ -50,31 +52,33 @@ func TestSetupChoosesZstdWhereTheServerLetsIt(t *testing.T) {
 		server func(*storageServer)
 		says   string // the one line in the log
 	}{
-		"takes it":             {func(*storageServer) {}, ""},
-		"ignores it":           {func(s *storageServer) { s.keeps = false }, "it leaves the option out"},
-		"does not know zstd":   {func(s *storageServer) { s.create = failing(2, "unknown compressor 'zstd'") }, "unknown compressor 'zstd' (code 2)"},
-		"has no such engine":   {func(s *storageServer) { s.create = failing(72, "wiredTiger is not a registered storage engine") }, "(code 72)"},
-		"no privilege":         {func(s *storageServer) { s.create = failing(13, "not authorized") }, "a right is missing"},
-		"a code of a hoster's": {func(s *storageServer) { s.create = failing(8000, "storageEngine is not allowed") }, "(code 8000)"},
-		"another was quicker":  {func(s *storageServer) { s.create = failing(48, "exists") }, ""},
+		"takes it":           {func(*storageServer) {}, ""},
+		"ignores it":         {func(s *storageServer) { s.keeps = false }, "it leaves the option out"},
+		"does not know zstd": {func(s *storageServer) { s.create = mongodbtest.Failing(2, "unknown compressor 'zstd'") }, "unknown compressor 'zstd' (code 2)"},
+		"has no such engine": {func(s *storageServer) {
+			s.create = mongodbtest.Failing(72, "wiredTiger is not a registered storage engine")
+		}, "(code 72)"},
+		"no privilege":         {func(s *storageServer) { s.create = mongodbtest.Failing(13, "not authorized") }, "a right is missing"},
+		"a code of a hoster's": {func(s *storageServer) { s.create = mongodbtest.Failing(8000, "storageEngine is not allowed") }, "(code 8000)"},
+		"another was quicker":  {func(s *storageServer) { s.create = mongodbtest.Failing(48, "exists") }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStorageServer(t)
 			c.server(s)
 			var log strings.Builder
-			d := openFake(t, s.fake, func(o *sink.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			d := mongodbtest.Open(t, s.Fake, func(o *mongodb.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 			if _, err := sink.Of(d, "events").Setup(t.Context(), definition, sink.Settings{View: sink.ViewNone}); err != nil {
 				t.Fatal(err)
 			}
 			const asked = `{"wiredTiger": {"configString": "block_compressor=zstd"}}`
-			commands := s.sent("create")
+			commands := s.Sent("create")
 			if len(commands) != 1 || commands[0].Lookup("create").StringValue() != "events.buckets" || commands[0].Lookup("storageEngine").String() != asked {
 				t.Errorf("it was asked %v", commands)
 			}
 			if n := strings.Count(log.String(), "compressed as"); n != min(1, len(c.says)) || !strings.Contains(log.String(), c.says) {
 				t.Errorf("said %q, want %q", log.String(), c.says)
 			}
-			if n := len(s.sent("createIndexes")); n != 2 {
+			if n := len(s.Sent("createIndexes")); n != 2 {
 				t.Errorf("%d indexes", n)
 			}
 		})
@@ -84,10 +88,10 @@ func TestSetupChoosesZstdWhereTheServerLetsIt(t *testing.T) {
 func TestSetupLeavesTheStorageOfExistingBucketsAlone(t *testing.T) {
 	s := newStorageServer(t)
 	s.there = true
-	if _, err := sink.Of(openFake(t, s.fake), "events").Setup(t.Context(), definition, sink.Settings{}); err != nil {
+	if _, err := sink.Of(mongodbtest.Open(t, s.Fake), "events").Setup(t.Context(), definition, sink.Settings{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range s.sent("create") {
+	for _, command := range s.Sent("create") {
 		if command.Lookup("create").StringValue() == "events.buckets" {
 			t.Errorf("sent %v", command)
 		}
@@ -98,12 +102,12 @@ func TestSetupLeavesTheStorageOfExistingBucketsAlone(t *testing.T) {
 func TestSetupDoesNotTakeAnOutageForARefusal(t *testing.T) {
 	for _, code := range []int32{11600, 462, 10107} {
 		s := newStorageServer(t)
-		s.create = failing(code, "not now")
-		var outage *sink.OutageError
-		if _, err := sink.Of(openFake(t, s.fake), "events").Setup(t.Context(), definition, sink.Settings{}); !errors.As(err, &outage) {
+		s.create = mongodbtest.Failing(code, "not now")
+		var outage *mongodb.OutageError
+		if _, err := sink.Of(mongodbtest.Open(t, s.Fake), "events").Setup(t.Context(), definition, sink.Settings{}); !errors.As(err, &outage) {
 			t.Errorf("code %d: %v", code, err)
 		}
-		if n := len(s.sent("createIndexes")); n != 0 {
+		if n := len(s.Sent("createIndexes")); n != 0 {
 			t.Errorf("code %d: the buckets were made without compressor", code)
 		}
 	}
@@ -113,8 +117,8 @@ func TestSizeTellsTheCompressor(t *testing.T) {
 	engine := func(words string) bson.D {
 		return bson.D{{Key: "wiredTiger", Value: bson.D{{Key: "creationString", Value: words}}}}
 	}
-	f := newFake(t, nil)
-	d := openFake(t, f)
+	f := mongodbtest.NewFake(t, nil)
+	d := mongodbtest.Open(t, f)
 	for _, c := range []struct {
 		stats bson.D
 		want  string
@@ -129,7 +133,7 @@ func TestSizeTellsTheCompressor(t *testing.T) {
 			{Key: "c", Value: engine("block_compressor=zstd")},
 		}}}, "snappy, zstd"},
 	} {
-		f.answer("collStats", func(bson.Raw) bson.D { return append(bson.D{{Key: "count", Value: 3}}, c.stats...) })
+		f.Answer("collStats", func(bson.Raw) bson.D { return append(bson.D{{Key: "count", Value: 3}}, c.stats...) })
 		got, err := sink.Of(d, "events").Size(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -51,7 +52,7 @@ type Store struct {
 // NewStore makes a Store of a time series whose collections exist.
 func NewStore(of Ready, o StoreOptions) *Store {
 	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
-	o.CallWrites = cmp.Or(o.CallWrites, maxCallWrites)
+	o.CallWrites = cmp.Or(o.CallWrites, mongodb.MaxCallWrites)
 	if o.Clock == nil {
 		began := time.Now()
 		o.Clock = func() time.Duration { return time.Since(began) }
@@ -78,12 +79,3 @@ func sourceFilter(source timeseries.Source) bson.D {
 }
 
 func uuid(id [16]byte) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]} }
-
-// document encodes a document made of this package's own values, which always have an encoding.
-func document(d bson.D) bson.Raw {
-	raw, err := bson.Marshal(d)
-	if err != nil {
-		panic("sink: a document of our own has no encoding: " + err.Error())
-	}
-	return raw
-}

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
@@ -56,15 +57,15 @@ func shrink(set *timeseries.PositionSet, bytes int64) {
 // of the notes of what was deleted. See notes for why in this order.
 func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(element []byte) (int, error)) error {
 	const doing = "reading the stored positions"
-	err := p.find(ctx, p.store.Ports.Buckets, Query{
+	err := p.find(ctx, p.store.Ports.Buckets, mongodb.Query{
 		Filter:     listing(p.source, first, last),
-		Projection: document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
 		Batch:      storedBatch,
 	}, func(d bson.Raw) error { return p.readListed(d, use) })
 	if err != nil {
-		return failure(doing, err)
+		return mongodb.Failure(doing, err)
 	}
-	return failure(doing, p.find(ctx, p.store.Ports.Options, noteQuery(notedDeleted, p.source, first, last), func(d bson.Raw) error {
+	return mongodb.Failure(doing, p.find(ctx, p.store.Ports.Options, noteQuery(notedDeleted, p.source, first, last), func(d bson.Raw) error {
 		if err := readOffsets(d, use); err != nil {
 			return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
 				"the note %v beside %s is damaged: %v; it is not known which records it lists as deleted. Delete the note: the records "+
@@ -79,7 +80,7 @@ func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(
 // whose smallest or largest offset was taken out, or made a text or null, may list anything, and it must not be passed over
 // (E2). So the conditions say what is not wanted; the index serves them as well.
 func listing(source timeseries.Source, first, last int64) bson.Raw {
-	return document(append(sourceFilter(source),
+	return mongodb.Document(append(sourceFilter(source),
 		bson.E{Key: timeseries.PathLast, Value: not("$lt", first)}, bson.E{Key: timeseries.PathFirst, Value: not("$gt", last)}))
 }
 

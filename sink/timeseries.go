@@ -10,23 +10,24 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
 // TimeSeries is a time series of a database, by its name: the handle of all that is done with its collections. They need not exist.
 type TimeSeries struct {
-	db   *Database
+	db   *mongodb.Database
 	name string
 }
 
 // Of is the time series of a name.
-func Of(db *Database, name string) TimeSeries { return TimeSeries{db, name} }
+func Of(db *mongodb.Database, name string) TimeSeries { return TimeSeries{db, name} }
 
 // Names lists the names of the time series that have been set up in a database, in their order.
-func Names(ctx context.Context, db *Database) ([]string, error) {
+func Names(ctx context.Context, db *mongodb.Database) ([]string, error) {
 	have, err := db.Driver().ListCollectionNames(ctx, bson.D{})
 	if err != nil {
-		return nil, failure("listing collections", db.Translate(err))
+		return nil, mongodb.Failure("listing collections", db.Translate(err))
 	}
 	var names []string
 	for _, name := range have {
@@ -55,10 +56,10 @@ func (s Settings) withDefaults() Settings {
 
 // Ports are the collections of a time series, and how to order reads after writes.
 type Ports struct {
-	Buckets, Options Editable
-	Partitions       Collection
+	Buckets, Options mongodb.Editable
+	Partitions       mongodb.Collection
 	// Session begins a causally consistent session. Nil means that the server has none.
-	Session func() (Session, error)
+	Session func() (mongodb.Session, error)
 	// FenceShards orders what is read next after every write of a bucket executed before, on all shards. Nil means that a write of a partition
 	// document does so.
 	FenceShards func(ctx context.Context) error

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
 )
 
 // errTopicLags: a majority does not have the topic's document yet, though it exists.
@@ -20,28 +22,28 @@ func (p *Partition) FirstPartitions(ctx context.Context, now int32) (int32, erro
 	const doing = "noting the topic"
 	known, err := p.readTopic(ctx)
 	if err != nil || known != nil {
-		return p.partitionsIn(known), failure(doing, err)
+		return p.partitionsIn(known), mongodb.Failure(doing, err)
 	}
 	writing, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
-	noted, err := changed(p.store.Ports.Options.Insert(writing, []bson.Raw{document(bson.D{
+	noted, err := mongodb.Changed(p.store.Ports.Options.Insert(writing, []bson.Raw{mongodb.Document(bson.D{
 		{Key: "_id", Value: p.topic}, {Key: "topicId", Value: uuid(p.source.TopicID)}, {Key: "partitions", Value: now},
 	})}))
 	switch {
 	case err != nil:
-		return 0, failure(doing, err)
+		return 0, mongodb.Failure(doing, err)
 	case noted:
 		return now, nil
 	}
 	if known, err = p.readTopic(writing); err == nil && known == nil {
 		err = errTopicLags
 	}
-	return p.partitionsIn(known), failure(doing, err)
+	return p.partitionsIn(known), mongodb.Failure(doing, err)
 }
 
 // readTopic reads the topic's document. Nil means that there is none.
 func (p *Partition) readTopic(ctx context.Context) (bson.Raw, error) {
-	return first(ctx, p.store.Ports.Options, Query{Filter: withID(p.topic)})
+	return mongodb.First(ctx, p.store.Ports.Options, mongodb.Query{Filter: mongodb.WithID(p.topic)})
 }
 
 // partitionsIn is what the topic's document says, if it is about this topic.

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -43,7 +44,7 @@ func (t TimeSeries) Trial(ctx context.Context, o timeseries.Options, as Settings
 	if err != nil {
 		return Trial{}, err
 	}
-	try := &trial{series: t.series(), own: withID("trial/" + rand.Text())}
+	try := &trial{series: t.series(), own: mongodb.WithID("trial/" + rand.Text())}
 	try.options, try.settings = o, as.withDefaults()
 	try.collections(ctx)
 	try.reading(ctx)
@@ -66,9 +67,10 @@ type trial struct {
 	err     error
 }
 
-// right is one on a collection of the time series.
-func (t *trial) right(action string, role role, suffix, what string) Right {
-	return Right{Action: action, Role: string(role), Namespace: t.namespace() + suffix, For: what, Due: true}
+// right is the right that a command on a collection of the time series needs.
+func (t *trial) right(command, suffix, what string) Right {
+	action, role := mongodb.RightOf(command)
+	return Right{Action: action, Role: role, Namespace: t.namespace() + suffix, For: what, Due: true}
 }
 
 // has reports whether the user has the right that an operation needs. MongoDB may answer the operation otherwise, once it has looked at
@@ -83,14 +85,14 @@ func (t *trial) has(ctx context.Context, refused bool, operation func(context.Co
 	err := t.db.Translate(operation(limited))
 	t.Tried++
 	t.Slowest = max(t.Slowest, time.Since(begin))
-	answered := (*CommandError)(nil)
+	answered := (*mongodb.CommandError)(nil)
 	switch {
-	case err == nil, LacksRight(err):
+	case err == nil, mongodb.LacksRight(err):
 		return err == nil
-	case refused && errors.As(err, &answered) && !passes(answered.Code):
+	case refused && errors.As(err, &answered) && !mongodb.Passes(answered.Code):
 		return true
 	}
-	t.err = failure("trying the user's rights", within(t.db.WriteTimeout(), err))
+	t.err = mongodb.Failure("trying the user's rights", mongodb.Within(t.db.WriteTimeout(), err))
 	return false
 }
 
@@ -119,7 +121,7 @@ func (t *trial) command(name, collection string, fields ...bson.E) func(context.
 
 // collections looks which collections there are, and whether a user has logged in.
 func (t *trial) collections(ctx context.Context) {
-	list := t.right("listCollections", roleRead, "", "looking which collections there are")
+	list := t.right("listCollections", "", "looking which collections there are")
 	list.Namespace = t.db.Name()
 	t.needs(ctx, list, false, func(ctx context.Context) (err error) {
 		t.there, err = t.driver().ListCollectionNames(ctx, bson.D{})
@@ -157,15 +159,15 @@ func (t *trial) mayDrop(ctx context.Context) bool {
 
 // reading tries reading, and reads how the time series is defined.
 func (t *trial) reading(ctx context.Context) {
-	find := func(c Collection) func(context.Context) error {
+	find := func(c mongodb.Collection) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := first(ctx, c, Query{Filter: t.own})
+			_, err := mongodb.First(ctx, c, mongodb.Query{Filter: t.own})
 			return err
 		}
 	}
-	readable := t.needs(ctx, t.right("find", roleRead, timeseries.OptionsSuffix, "reading the collection's options"), false, find(t.ports.Options))
-	buckets := t.needs(ctx, t.right("find", roleRead, timeseries.BucketsSuffix, "reading stored measurements"), false, find(t.ports.Buckets))
-	t.needs(ctx, t.right("find", roleRead, timeseries.PartitionsSuffix, "reading claims"), false, find(t.ports.Partitions))
+	readable := t.needs(ctx, t.right("find", timeseries.OptionsSuffix, "reading the collection's options"), false, find(t.ports.Options))
+	buckets := t.needs(ctx, t.right("find", timeseries.BucketsSuffix, "reading stored measurements"), false, find(t.ports.Buckets))
+	t.needs(ctx, t.right("find", timeseries.PartitionsSuffix, "reading claims"), false, find(t.ports.Partitions))
 	if t.err != nil || !readable {
 		return
 	}
@@ -189,7 +191,7 @@ func (t *trial) reading(ctx context.Context) {
 func (t *trial) writing(ctx context.Context) {
 	const claims, storing = "claiming partitions", "storing measurements"
 	for _, c := range []struct {
-		port     Collection
+		port     mongodb.Collection
 		suffix   string
 		what     string
 		updating bool // An update is due.
@@ -198,23 +200,23 @@ func (t *trial) writing(ctx context.Context) {
 		{t.ports.Partitions, timeseries.PartitionsSuffix, claims, true},
 		{t.ports.Buckets, timeseries.BucketsSuffix, storing, true},
 	} {
-		insert, update := t.right("insert", roleReadWrite, c.suffix, c.what), t.right("update", roleReadWrite, c.suffix, c.what)
+		insert, update := t.right("insert", c.suffix, c.what), t.right("update", c.suffix, c.what)
 		update.Due = c.updating
 		if t.login {
 			t.needs(ctx, insert, true, func(ctx context.Context) error {
-				_, err := changed(c.port.Insert(ctx, []bson.Raw{document(bson.D{{Key: "_id", Value: bson.A{}}})})) // no _id is an array
+				_, err := mongodb.Changed(c.port.Insert(ctx, []bson.Raw{mongodb.Document(bson.D{{Key: "_id", Value: bson.A{}}})})) // no _id is an array
 				return err
 			})
 		}
 		if t.login || slices.Contains(t.there, t.name+c.suffix) {
 			t.needs(ctx, update, false, func(ctx context.Context) error {
-				_, err := changed(c.port.Update(ctx, []Update{{Filter: t.own, Update: setFields(bson.D{{Key: "tried", Value: true}})}}))
+				_, err := mongodb.Changed(c.port.Update(ctx, []mongodb.Update{{Filter: t.own, Update: mongodb.Set(bson.D{{Key: "tried", Value: true}})}}))
 				return err
 			})
 		}
 	}
 	if t.login && (t.segments || t.begins) {
-		t.needs(ctx, t.right("remove", roleReadWrite, timeseries.BucketsSuffix, "deleting segments whose measurements are in buckets"), false,
+		t.needs(ctx, t.right("delete", timeseries.BucketsSuffix, "deleting segments whose measurements are in buckets"), false,
 			func(ctx context.Context) error {
 				_, err := t.buckets().DeleteMany(ctx, t.own)
 				return err
@@ -225,7 +227,7 @@ func (t *trial) writing(ctx context.Context) {
 // indexing tries what is done with indexes.
 func (t *trial) indexing(ctx context.Context) {
 	var specs []bson.Raw
-	t.needs(ctx, t.right("listIndexes", roleRead, timeseries.BucketsSuffix, "looking at the indexes"), false, func(ctx context.Context) (err error) {
+	t.needs(ctx, t.right("listIndexes", timeseries.BucketsSuffix, "looking at the indexes"), false, func(ctx context.Context) (err error) {
 		specs, err = t.rawIndexes(ctx)
 		return err
 	})
@@ -239,7 +241,7 @@ func (t *trial) indexing(ctx context.Context) {
 	if t.options.ExpireAfterSeconds != 0 {
 		wanted = append(wanted, expiryIndex(t.options))
 	}
-	create := t.right("createIndex", roleReadWrite, timeseries.BucketsSuffix, "creating indexes")
+	create := t.right("createIndexes", timeseries.BucketsSuffix, "creating indexes")
 	create.Due = slices.ContainsFunc(wanted, func(keys bson.D) bool { return !hasIndex(specs, keys) })
 	none := bson.D{{Key: "key", Value: bson.D{{Key: "trial", Value: "waterwheel"}}}, {Key: "name", Value: "trial"}} // no index is of such a type
 	t.needs(ctx, create, true, t.command("createIndexes", t.buckets().Name(), bson.E{Key: "indexes", Value: bson.A{none}}))
@@ -256,10 +258,10 @@ func (t *trial) keeping(ctx context.Context, specs []bson.Raw) {
 		switch {
 		case index.Kind != IndexOfExpiry || want != 0 && want <= have:
 		case want == 0:
-			r := t.right("dropIndex", roleReadWrite, timeseries.BucketsSuffix, what)
+			r := t.right("dropIndexes", timeseries.BucketsSuffix, what)
 			t.needs(ctx, r, true, t.command("dropIndexes", t.buckets().Name(), bson.E{Key: "index", Value: "waterwheel"}))
 		default:
-			r := t.right("collMod", roleDBAdmin, timeseries.BucketsSuffix, what)
+			r := t.right("collMod", timeseries.BucketsSuffix, what)
 			t.needs(ctx, r, true, t.command("collMod", t.buckets().Name(), expiryOfNoIndex(want)))
 		}
 	}
@@ -272,7 +274,7 @@ func (t *trial) viewing(ctx context.Context) {
 	}
 	have, err := t.existing(ctx, t.name)
 	if err != nil {
-		if !LacksRight(err) {
+		if !mongodb.LacksRight(err) {
 			t.err = err
 		}
 		return
@@ -283,15 +285,15 @@ func (t *trial) viewing(ctx context.Context) {
 	switch {
 	case t.settings.View == ViewNone && t.isView(have) && t.kindOf(have) != ViewForeign:
 		if !t.mayDrop(ctx) {
-			t.lacks(t.right("dropCollection", roleReadWrite, "", "dropping the view, as MONGODB_VIEW=none asks"))
+			t.lacks(t.right("drop", "", "dropping the view, as MONGODB_VIEW=none asks"))
 		}
 	case t.settings.View == ViewNone:
 	case have.kind == "":
-		r := t.right("createCollection", roleReadWrite, "", "creating the view of the measurements")
+		r := t.right("create", "", "creating the view of the measurements")
 		r.Instead = "or set MONGODB_VIEW=none"
 		t.needs(ctx, r, true, create)
 	case t.isView(have) && t.viewIsDue(have) && !t.has(ctx, true, t.command("collMod", t.name, view...)) && !(t.mayDrop(ctx) && t.has(ctx, true, create)):
-		r := t.right("collMod", roleDBAdmin, "", "changing the view of the measurements")
+		r := t.right("collMod", "", "changing the view of the measurements")
 		r.Instead = "or dropCollection and createCollection on it, which readWrite has; or set MONGODB_VIEW=none"
 		t.lacks(r)
 	}

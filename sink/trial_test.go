@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+
 	"waterwheel/sink"
 
 	"github.com/google/go-cmp/cmp"

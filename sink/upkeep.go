@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -86,15 +87,15 @@ func (s *series) SetExpiry(ctx context.Context, seconds int32) error {
 	case !found:
 		return s.createExpiry(ctx, seconds)
 	case seconds == 0:
-		return failure(doing, s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)))
+		return mongodb.Failure(doing, s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)))
 	}
 	err = s.modifyExpiry(ctx, name, int64(seconds))
-	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
+	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
 		if err = s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)); err == nil {
 			return s.createExpiry(ctx, seconds)
 		}
 	}
-	return failure(doing, err)
+	return mongodb.Failure(doing, err)
 }
 
 // createExpiry makes the index, where the server has such indexes.
@@ -152,7 +153,7 @@ func (s *series) SetViewSpan(ctx context.Context, seconds int32) error {
 func (s *series) modifyExpiry(ctx context.Context, index string, seconds int64) error {
 	change := bson.D{{Key: "name", Value: index}, {Key: "expireAfterSeconds", Value: seconds}}
 	err := s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: change})
-	if c := (*CommandError)(nil); errors.As(err, &c) && c.Code == codeIndexNotFound {
+	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && c.Code == mongodb.CodeIndexNotFound {
 		return fmt.Errorf("the index %s may still be being built: repeat this when `waterwheel collection indexes` does not say so any more: %w", index, err)
 	}
 	return err

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
 )
 
 // ViewKind says by which stages the view of a time series makes measurements of its buckets.
@@ -50,7 +52,7 @@ func (t TimeSeries) existing(ctx context.Context, name string) (existing, error)
 			return existing{kind: cmp.Or(c.Type, "collection"), viewOn: c.Options.ViewOn, pipeline: c.Options.Pipeline, engine: c.Options.Engine}, nil
 		}
 	}
-	return existing{}, failure("listing collections", t.db.Translate(err))
+	return existing{}, mongodb.Failure("listing collections", t.db.Translate(err))
 }
 
 // isView reports whether it is a view of the buckets.
@@ -143,7 +145,7 @@ const viewRights = "grant the role dbAdmin, whose collMod changes a view, or rea
 func (s *series) arrangeOptionalView(ctx context.Context) error {
 	err := s.arrangeView(ctx)
 	switch {
-	case !LacksRight(err):
+	case !mongodb.LacksRight(err):
 		return err
 	case s.settings.View != ViewAuto && s.settings.View != ViewNone:
 		return fmt.Errorf("MONGODB_VIEW=%s: %w; %s", s.settings.View, err, viewRights)
@@ -171,7 +173,7 @@ func (s *series) isBlind(e existing) bool {
 
 func (s *series) dropOurs(ctx context.Context, why string) error {
 	if err := s.driver().Collection(s.name).Drop(ctx); err != nil {
-		return failure("dropping the view", s.db.Translate(err))
+		return mongodb.Failure("dropping the view", s.db.Translate(err))
 	}
 	s.blind = false
 	s.db.Log().Info("dropped the view of the measurements: "+why, "collection", s.namespace())
@@ -235,11 +237,11 @@ func (s *series) widest(have existing) *series {
 // createView makes the view. False means that the name is taken.
 func (s *series) createView(ctx context.Context, pipeline bson.A) (bool, error) {
 	err := s.db.Translate(s.driver().CreateView(ctx, s.name, s.buckets().Name(), pipeline))
-	refused := (*CommandError)(nil)
-	if errors.As(err, &refused) && refused.Code == codeNamespaceExists {
+	refused := (*mongodb.CommandError)(nil)
+	if errors.As(err, &refused) && refused.Code == mongodb.CodeNamespaceExists {
 		return false, nil
 	}
-	return err == nil, failure("creating the view", err)
+	return err == nil, mongodb.Failure("creating the view", err)
 }
 
 // updateView gives an older view the present pipeline.
@@ -248,8 +250,8 @@ func (s *series) updateView(ctx context.Context, have existing, kind ViewKind) e
 	if same, err := samePipeline(have, pipeline); same || err != nil {
 		return err
 	}
-	err := failure("changing the view", s.modify(ctx, s.name, bson.E{Key: "viewOn", Value: s.buckets().Name()}, bson.E{Key: "pipeline", Value: pipeline}))
-	if LacksRight(err) {
+	err := mongodb.Failure("changing the view", s.modify(ctx, s.name, bson.E{Key: "viewOn", Value: s.buckets().Name()}, bson.E{Key: "pipeline", Value: pipeline}))
+	if mongodb.LacksRight(err) {
 		return s.replaceView(ctx, pipeline, err)
 	}
 	return err
@@ -278,7 +280,7 @@ func (s *series) replaceView(ctx context.Context, pipeline bson.A, unchanged err
 
 // orElse is the error of a second way to do something, after the first was refused: both of them where that was refused, too.
 func orElse(first, second error) error {
-	if LacksRight(second) {
+	if mongodb.LacksRight(second) {
 		return fmt.Errorf("%w; %w", first, second)
 	}
 	return second

@@ -13,13 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/mongodb/mongodbtest"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
 
 // viewServer is a server that keeps documents and views, and runs the pipelines that the model knows.
 type viewServer struct {
-	*fake
+	*mongodbtest.Fake
 	t testing.TB
 
 	lock      sync.Mutex
@@ -36,9 +38,9 @@ type viewServer struct {
 }
 
 func newViewServer(t *testing.T) *viewServer {
-	s := &viewServer{fake: newFake(t, append(replicaSet[:len(replicaSet):len(replicaSet)], bson.E{Key: "localTime", Value: time.Now()})), t: t, documents: map[string][]bson.D{}, views: map[string]bson.D{}, internal: true, portable: true}
+	s := &viewServer{Fake: mongodbtest.NewFake(t, append(mongodbtest.ReplicaSet[:len(mongodbtest.ReplicaSet):len(mongodbtest.ReplicaSet)], bson.E{Key: "localTime", Value: time.Now()})), t: t, documents: map[string][]bson.D{}, views: map[string]bson.D{}, internal: true, portable: true}
 	nothing := func(bson.Raw) bson.D { return bson.D{} }
-	s.answer("createIndexes", nothing)
+	s.Answer("createIndexes", nothing)
 	s.handle("update", s.update)
 	s.handle("listCollections", s.list)
 	s.handle("insert", func(name string, command bson.D) bson.D {
@@ -69,13 +71,13 @@ func newViewServer(t *testing.T) *viewServer {
 		switch {
 		case fieldOf(command, "viewOn") == any(missing{}): // the buckets
 			if _, taken := s.documents[name]; taken {
-				return failing(48, "exists")(nil)
+				return mongodbtest.Failing(48, "exists")(nil)
 			}
 			s.documents[name] = nil
 		case s.refuses != 0:
-			return failing(s.refuses, "no views")(nil)
+			return mongodbtest.Failing(s.refuses, "no views")(nil)
 		case taken:
-			return failing(48, "exists")(nil)
+			return mongodbtest.Failing(48, "exists")(nil)
 		case s.plain:
 			s.documents[name] = nil
 		default:
@@ -97,7 +99,7 @@ func newViewServer(t *testing.T) *viewServer {
 
 // handle answers a command by a function of the collection's name and the command.
 func (s *viewServer) handle(command string, with func(name string, command bson.D) bson.D) {
-	s.answer(command, func(raw bson.Raw) bson.D {
+	s.Answer(command, func(raw bson.Raw) bson.D {
 		s.lock.Lock()
 		defer s.lock.Unlock()
 		name, _ := raw.Lookup(command).StringValueOK()
@@ -126,12 +128,12 @@ func (s *viewServer) update(name string, command bson.D) bson.D {
 func (s *viewServer) list(_ string, command bson.D) bson.D {
 	name := fieldOf(fieldOf(command, "filter").(bson.D), "name").(string)
 	if view, ok := s.views[name]; ok {
-		return cursorOf(bson.D{{Key: "name", Value: name}, {Key: "type", Value: "view"}, {Key: "options", Value: view}})
+		return mongodbtest.CursorOf(bson.D{{Key: "name", Value: name}, {Key: "type", Value: "view"}, {Key: "options", Value: view}})
 	}
 	if _, ok := s.documents[name]; ok {
-		return cursorOf(bson.D{{Key: "name", Value: name}, {Key: "type", Value: "collection"}})
+		return mongodbtest.CursorOf(bson.D{{Key: "name", Value: name}, {Key: "type", Value: "collection"}})
 	}
-	return cursorOf()
+	return mongodbtest.CursorOf()
 }
 
 // run answers a pipeline on a collection.
@@ -148,13 +150,13 @@ func (s *viewServer) run(on string, pipeline bson.A) bson.D {
 	}
 	documents, err := a.run(pipeline, s.documents[on])
 	if err != nil {
-		return failing(40324, err.Error())(nil)
+		return mongodbtest.Failing(40324, err.Error())(nil)
 	}
 	all := []any{}
 	for _, d := range documents {
 		all = append(all, d)
 	}
-	return cursorOf(all...)
+	return mongodbtest.CursorOf(all...)
 }
 
 func (s *viewServer) unpack(stage bson.D, buckets []bson.D) (all []bson.D) {
@@ -206,7 +208,7 @@ func (s *viewServer) setup(kind sink.ViewKind) (string, error) {
 func (s *viewServer) setupSegments(kind sink.ViewKind, segments sink.Segments) (sink.Ready, string, error) {
 	s.t.Helper()
 	var log strings.Builder
-	d, err := sink.Open(s.t.Context(), sink.Options{
+	d, err := mongodb.Open(s.t.Context(), mongodb.Options{
 		URI: "mongodb://" + s.Addr().String() + "/db?directConnection=true", Database: "db", WriteTimeout: time.Second,
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
@@ -256,7 +258,7 @@ func TestSetupChoosesTheViewThatTheServerCanHave(t *testing.T) {
 				t.Errorf("%s: the view is %s, want %s; said %q, want %q", name, got, c.want, said, c.says)
 			}
 		}
-		if n := len(s.sent("collMod")); n != 0 {
+		if n := len(s.Sent("collMod")); n != 0 {
 			t.Errorf("%s: the view was changed %d times", name, n)
 		}
 	}
@@ -297,14 +299,14 @@ func TestSetupKeepsAViewThroughAFailure(t *testing.T) {
 	if _, err := s.setup(sink.ViewAuto); err != nil {
 		t.Fatal(err)
 	}
-	works, failures := s.answers["aggregate"], 1
-	s.answer("aggregate", func(command bson.Raw) bson.D {
+	works, failures := s.Answers["aggregate"], 1
+	s.Answer("aggregate", func(command bson.Raw) bson.D {
 		s.lock.Lock()
 		failures--
 		fails := failures >= 0
 		s.lock.Unlock()
 		if fails {
-			return failing(7_654_321, "a bad moment")(nil)
+			return mongodbtest.Failing(7_654_321, "a bad moment")(nil)
 		}
 		return works(command)
 	})
@@ -339,7 +341,7 @@ func TestSetupNarrowsNoView(t *testing.T) {
 	if diff := cmp.Diff(internalView(3600), s.views["events"]); diff != "" {
 		t.Errorf("one that was too narrow: %s", diff)
 	}
-	if w := last(s.sent("collMod")).Lookup("writeConcern", "w").StringValue(); w != "majority" {
+	if w := last(s.Sent("collMod")).Lookup("writeConcern", "w").StringValue(); w != "majority" {
 		t.Errorf("the change could be undone by an election: w is %q", w)
 	}
 }
@@ -394,7 +396,7 @@ func TestViewSaysWhichAndWhy(t *testing.T) {
 		if _, err := s.setup(c.made); err != nil {
 			t.Fatal(err)
 		}
-		got, err := sink.Of(openFake(t, s.fake), "events").View(t.Context(), c.ask)
+		got, err := sink.Of(mongodbtest.Open(t, s.Fake), "events").View(t.Context(), c.ask)
 		if err != nil || got.Kind != c.kind || !strings.Contains(got.Why, c.why) {
 			t.Errorf("made as %s, looked at with %s: %+v, %v; want %s, %q", c.made, c.ask, got, err, c.kind, c.why)
 		}

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 )
@@ -68,7 +69,7 @@ func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind
 		pipeline = unionPipeline(kind, s.options, scratch.Name(), in)
 	}
 	if have.kind != "view" {
-		if all, err := s.throughView(ctx, scratch.Name(), pipeline); !LacksRight(s.db.Translate(err)) {
+		if all, err := s.throughView(ctx, scratch.Name(), pipeline); !mongodb.LacksRight(s.db.Translate(err)) {
 			return all, err
 		} // a server that knows rights has views: whether the user may make one, shows when it is made
 	}
@@ -78,10 +79,10 @@ func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind
 // refusal sorts an error out: it tells something of the server, or nothing. A missing right tells nothing of the server.
 func (s *series) refusal(doing string, err error) (refusal, unknown error) {
 	err = s.db.Translate(err)
-	if refused := (*CommandError)(nil); errors.As(err, &refused) && !passes(refused.Code) && refused.Code != codeUnauthorized {
+	if refused := (*mongodb.CommandError)(nil); errors.As(err, &refused) && !mongodb.Passes(refused.Code) && !mongodb.LacksRight(refused) {
 		return refused, nil
 	}
-	return nil, failure(doing, err)
+	return nil, mongodb.Failure(doing, err)
 }
 
 // throughView reads all documents of a view that is made for it and dropped again. What may not be dropped is not made: the right to
@@ -120,7 +121,7 @@ func unpacked(o timeseries.Options, bucket bson.Raw) (all []bson.Raw, err error)
 		if m.Meta.Type != 0 {
 			head = append(head, bson.E{Key: o.MetaField, Value: m.Meta})
 		}
-		d := document(head)
+		d := mongodb.Document(head)
 		d = append(append(d[:len(d)-1], m.Elements...), 0)
 		d[0], d[1], d[2], d[3] = byte(len(d)), byte(len(d)>>8), byte(len(d)>>16), byte(len(d)>>24)
 		all = append(all, d)

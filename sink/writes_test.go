@@ -1,11 +1,20 @@
 package sink_test
 
 import (
+	"context"
+	"errors"
 	"strconv"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -62,4 +71,46 @@ func TestSendOfThousandsOfWrites(t *testing.T) {
 			t.Errorf("parallel %d: %v, %v", parallel, d.Len(), err)
 		}
 	}
+}
+
+// Calls of one Send that is too slow: those that began are answered, the others are not begun.
+func TestCallsWithoutATurnAreNotSent(t *testing.T) {
+	var now atomic.Int64
+	calls := 0
+	buckets := &slowInserts{took: func() { calls++; now.Add(int64(400 * time.Millisecond)) }}
+	store := sink.NewStore(sink.Ready{Ports: sink.Ports{Buckets: buckets}}, sink.StoreOptions{
+		WriteTimeout: time.Second, Parallel: 1, CallWrites: 1, Clock: func() time.Duration { return time.Duration(now.Load()) },
+	})
+	p := sink.HoldingPartition(store)
+	writes := make([]*bucketer.Write, 4)
+	for i := range writes {
+		writes[i] = insertOf("a", timeseries.Position{Offset: int64(i)})
+	}
+	sent := p.Send(t.Context(), writes)
+	if calls != 2 { // the third would have 200 ms, less than either of those before took
+		t.Errorf("%d calls", calls)
+	}
+	for i, s := range sent {
+		if began := i < 2; began != (s.Result == bucketer.Applied) || !began && (s.Result != bucketer.NotExecuted || !errors.Is(s.Err, claim.ErrNoTurn)) {
+			t.Errorf("write %d: %+v", i, s)
+		}
+	}
+	now.Store(0)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if calls = 0; p.Send(cancelled, writes)[0].Result != bucketer.NotExecuted || calls != 0 {
+		t.Errorf("%d calls were made when the term was over", calls)
+	}
+}
+
+// slowInserts is a Collection that takes its time.
+type slowInserts struct {
+	mongodb.Editable
+	took func()
+}
+
+// Insert implements mongodb.Collection.
+func (s *slowInserts) Insert(_ context.Context, documents []bson.Raw) (mongodb.Reply, error) {
+	s.took()
+	return mongodb.Reply{N: len(documents)}, nil
 }

@@ -18,6 +18,7 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
 	"waterwheel/internal/measurement"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
@@ -57,22 +58,24 @@ type counted struct {
 	last *bson.Raw
 }
 
-func (c counted) Insert(_ context.Context, documents []bson.Raw) (sink.Reply, error) {
+func (c counted) Insert(_ context.Context, documents []bson.Raw) (mongodb.Reply, error) {
 	c.add(c.name + " insert")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	*c.last = slices.Clone(documents[len(documents)-1])
-	return sink.Reply{N: len(documents)}, nil
+	return mongodb.Reply{N: len(documents)}, nil
 }
 
-func (c counted) Update(_ context.Context, updates []sink.Update) (sink.Reply, error) {
+func (c counted) Update(_ context.Context, updates []mongodb.Update) (mongodb.Reply, error) {
 	c.add(c.name + " update")
-	return sink.Reply{N: len(updates)}, nil
+	return mongodb.Reply{N: len(updates)}, nil
 }
 
-func (c counted) Delete(context.Context, []bson.Raw) (sink.Reply, error) { return sink.Reply{}, nil }
+func (c counted) Delete(context.Context, []bson.Raw) (mongodb.Reply, error) {
+	return mongodb.Reply{}, nil
+}
 
-func (c counted) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) error {
+func (c counted) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	c.add(c.name + " find")
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -71,7 +72,7 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 // mendView looks at the view, which a consumer of a former version may have made as it was before there were segments.
 func (c collectionWatch) mendView(ctx context.Context) {
 	switch mended, err := c.mend(ctx); {
-	case sink.LacksRight(err):
+	case mongodb.LacksRight(err):
 		c.log.Warn("the view does not support segments and shows measurements twice; a right to change it is missing", "collection", c.store.Namespace,
 			"err", err, "way_out", "grant the role dbAdmin, or start once with MONGODB_VIEW=none")
 	case err != nil:

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -29,7 +30,7 @@ func TestMendedViewsAreTold(t *testing.T) {
 		{false, nil, ""},
 		{true, nil, "showed measurements twice"},
 		{false, errors.New("no answer"), "level=DEBUG"},
-		{false, &sink.RefusedError{Doing: "changing the view", Code: 13}, "level=WARN"},
+		{false, &mongodb.RefusedError{Doing: "changing the view", Code: 13}, "level=WARN"},
 	} {
 		var log strings.Builder
 		watch := collectionWatch{
@@ -44,7 +45,7 @@ func TestMendedViewsAreTold(t *testing.T) {
 }
 
 // scratch is a database of the test's own on the real server, as the consumer and as others see it.
-func scratch(t *testing.T) (*sink.Database, *mongo.Database) {
+func scratch(t *testing.T) (*mongodb.Database, *mongo.Database) {
 	t.Helper()
 	uri := os.Getenv("E2E_MONGODB_URI")
 	if uri == "" {
@@ -55,7 +56,7 @@ func scratch(t *testing.T) (*sink.Database, *mongo.Database) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	database, err := sink.Open(t.Context(), sink.Options{URI: uri, Database: name, WriteTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	database, err := mongodb.Open(t.Context(), mongodb.Options{URI: uri, Database: name, WriteTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"waterwheel/internal/claim"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/measurement"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/sink"
 )
@@ -20,7 +21,7 @@ import (
 type Options struct {
 	// Kafka and Database are the servers. Nil means that the server does not answer.
 	Kafka    *kafka.Scanner
-	Database *sink.Database
+	Database *mongodb.Database
 
 	// User has logged in to Kafka. Empty means that nobody has.
 	User    string

@@ -12,6 +12,9 @@ var (
 	ErrOtherOwner = errors.New("another consumer has claimed the partition")
 	// ErrLapsed: the lease did not hold when something was about to be sent. It was not executed and never will be.
 	ErrLapsed = errors.New("the lease has lapsed")
+	// ErrNoTurn is why a write was not executed whose turn did not come while there was time to send it: those before it took
+	// all of it. It tells of no failure.
+	ErrNoTurn = errors.New("the time for sending was over before its turn came")
 	// ErrUnauthorized: the server refuses an operation because the user lacks a right. Nothing of it was executed, or ever will be.
 	ErrUnauthorized = errors.New("a right is missing")
 	// ErrRefused: MongoDB refuses a request for what it is, and will do so again.

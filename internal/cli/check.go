@@ -19,8 +19,8 @@ import (
 	"waterwheel/internal/claim"
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/connect"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/words"
-	"waterwheel/sink"
 )
 
 // maxSample bounds --sample. Memory is bounded by other means, time is not.
@@ -99,7 +99,7 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 		defer reader.Close()
 		o.Kafka = reader
 	}
-	if o.Database, err = sink.Open(ctx, connect.DatabaseOptions(c, log)); err != nil {
+	if o.Database, err = mongodb.Open(ctx, connect.DatabaseOptions(c, log)); err != nil {
 		found.Failed("MongoDB", err)
 	} else {
 		defer connect.CloseDatabase(o.Database)

@@ -9,6 +9,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/internal/connect"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -36,7 +37,7 @@ func (p *Program) onCollections(cmd *cobra.Command, work func(ctx context.Contex
 		if err := knownTopics(c, topics...); err != nil {
 			return err
 		}
-		database, err := sink.Open(cmd.Context(), connect.DatabaseOptions(c, log))
+		database, err := mongodb.Open(cmd.Context(), connect.DatabaseOptions(c, log))
 		if err != nil {
 			return err
 		}
@@ -50,7 +51,7 @@ func (p *Program) onCollections(cmd *cobra.Command, work func(ctx context.Contex
 type collections struct {
 	config   config.Config
 	log      *slog.Logger
-	database *sink.Database
+	database *mongodb.Database
 	series   []string
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -56,7 +57,7 @@ func (p *Program) deleteMetaCommand() *cobra.Command {
 }
 
 // deleteSeries deletes the series of a view, and lets their rollups follow.
-func (p *Program) deleteSeries(ctx context.Context, database *sink.Database, view *MetaDeletion, s *sink.Selection, keepRollups bool) (err error) {
+func (p *Program) deleteSeries(ctx context.Context, database *mongodb.Database, view *MetaDeletion, s *sink.Selection, keepRollups bool) (err error) {
 	var noted *sink.RollupEdit
 	if !keepRollups {
 		if noted, err = p.noteEdit(ctx, database, view.Series, view.all, true); err != nil {

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/sink"
@@ -73,7 +74,7 @@ func jsonFlag(flag, text string) (bson.RawValue, error) {
 }
 
 // compacted waits until the measurements in segments are in buckets.
-func (p *Program) compacted(ctx context.Context, database *sink.Database, name string, f *metaFlags) error {
+func (p *Program) compacted(ctx context.Context, database *mongodb.Database, name string, f *metaFlags) error {
 	if f.dryRun {
 		return nil
 	}
@@ -110,7 +111,7 @@ func translated(series string, err error) error {
 }
 
 // definition is how a time series is defined that must be there.
-func definition(ctx context.Context, database *sink.Database, series string) (timeseries.Options, error) {
+func definition(ctx context.Context, database *mongodb.Database, series string) (timeseries.Options, error) {
 	options, _, err := sink.Of(database, series).Definition(ctx)
 	if errors.Is(err, sink.ErrNotSetUp) {
 		return options, fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", series)
@@ -152,7 +153,7 @@ func carryOut(ctx context.Context, e edit) error {
 func through(ctx context.Context, try func() (progress bool, err error)) error {
 	for tries := 1; ; tries++ {
 		progress, err := try()
-		if outage := (*sink.OutageError)(nil); !errors.As(err, &outage) || ctx.Err() != nil {
+		if outage := (*mongodb.OutageError)(nil); !errors.As(err, &outage) || ctx.Err() != nil {
 			return err
 		}
 		if progress {
@@ -170,7 +171,7 @@ func through(ctx context.Context, try func() (progress bool, err error)) error {
 }
 
 // noteEdit notes an edit of series for the rollups of a time series, before it begins.
-func (p *Program) noteEdit(ctx context.Context, database *sink.Database, series string, metas []bson.RawValue, deletes bool) (noted *sink.RollupEdit, err error) {
+func (p *Program) noteEdit(ctx context.Context, database *mongodb.Database, series string, metas []bson.RawValue, deletes bool) (noted *sink.RollupEdit, err error) {
 	err = through(ctx, func() (bool, error) {
 		noted, err = sink.BeginRollupEdit(ctx, sink.Of(database, series).Ports(), database.WriteTimeout(), metas, deletes)
 		return false, err

@@ -11,17 +11,18 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/sink"
 )
 
 // metaShelf has one bucket of each meta. Only its Find is used.
 type metaShelf struct {
-	sink.Editable
+	mongodb.Editable
 	metas []bson.RawValue
 }
 
-// Find implements sink.Collection, for the query for one meta.
-func (m metaShelf) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) error {
+// Find implements mongodb.Collection, for the query for one meta.
+func (m metaShelf) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	for _, meta := range m.metas {
 		if wanted := q.Filter.Lookup("meta"); !wanted.Equal(meta) {
 			continue
@@ -141,7 +142,7 @@ func (u *unsteadyEdit) Edited() sink.Edited { return sink.Edited{} }
 
 // TestEditsGoOnThroughOutages, not through refusals and interruptions; then they find out what was done.
 func TestEditsGoOnThroughOutages(t *testing.T) {
-	outage, refusal := &sink.OutageError{Doing: "x", Err: errors.New("y")}, &sink.RefusedError{Doing: "x"}
+	outage, refusal := &mongodb.OutageError{Doing: "x", Err: errors.New("y")}, &mongodb.RefusedError{Doing: "x"}
 	for name, c := range map[string]struct {
 		edit      unsteadyEdit
 		interrupt bool

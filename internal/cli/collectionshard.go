@@ -13,6 +13,7 @@ import (
 	"waterwheel/config"
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/connect"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -145,7 +146,7 @@ func checkShard(kind string) error {
 
 // shardAll shards the collections of the settings.
 func shardAll(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer, kind string) error {
-	database, err := sink.Open(ctx, connect.DatabaseOptions(c, log))
+	database, err := mongodb.Open(ctx, connect.DatabaseOptions(c, log))
 	if err != nil {
 		return err
 	}

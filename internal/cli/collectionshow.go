@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
@@ -95,7 +96,7 @@ func showCollection(ctx context.Context, from collectionSource, name string, ask
 	sharding, err := from.Sharding(ctx)
 	if err == nil {
 		view.Sharding = shardingView(sharding, definition)
-	} else if !sink.LacksRight(err) { // on the database config
+	} else if !mongodb.LacksRight(err) { // on the database config
 		return view, err
 	}
 	holdings, err := from.Holdings(ctx, newest)

@@ -13,6 +13,7 @@ import (
 
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/measurement"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -81,7 +82,7 @@ func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlag
 }
 
 // updateMetas carries plans out, and notes in the views what became of them.
-func (p *Program) updateMetas(ctx context.Context, database *sink.Database, views []MetaUpdate, plans []*metaPlan) error {
+func (p *Program) updateMetas(ctx context.Context, database *mongodb.Database, views []MetaUpdate, plans []*metaPlan) error {
 	for i := range views {
 		views[i].DryRun = false
 	}
@@ -108,7 +109,7 @@ func (p *Program) updateMetas(ctx context.Context, database *sink.Database, view
 
 // planUpdate works out what becomes of each series, and refuses what may not be.
 func (p *Program) planUpdate(
-	ctx context.Context, database *sink.Database, name string, u timeseries.MetaUpdate, f *metaFlags,
+	ctx context.Context, database *mongodb.Database, name string, u timeseries.MetaUpdate, f *metaFlags,
 ) (*metaPlan, error) {
 	options, err := definition(ctx, database, name)
 	if err != nil {

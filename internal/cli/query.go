@@ -17,6 +17,7 @@ import (
 	"waterwheel/config"
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/connect"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/reader"
@@ -232,7 +233,7 @@ func readSeries(ctx context.Context, c config.Config, log *slog.Logger, name str
 	if err := timeseries.CheckSeriesName(c.MongoDB.Database, name, timeseries.MaxNamespace); err != nil {
 		return usageError{fmt.Errorf("the collection %q %w", name, err)}
 	}
-	database, err := sink.Open(ctx, connect.DatabaseOptions(c, log))
+	database, err := mongodb.Open(ctx, connect.DatabaseOptions(c, log))
 	if err != nil {
 		return err
 	}
@@ -248,10 +249,10 @@ func readSeries(ctx context.Context, c config.Config, log *slog.Logger, name str
 }
 
 // noSuchSeries says which time series there are.
-func noSuchSeries(ctx context.Context, database *sink.Database, name string) error {
+func noSuchSeries(ctx context.Context, database *mongodb.Database, name string) error {
 	names, err := sink.Names(ctx, database)
 	switch {
-	case sink.LacksRight(err): // which others there are, this user may not know
+	case mongodb.LacksRight(err): // which others there are, this user may not know
 		return fmt.Errorf("%s.%s: %w", database.Name(), name, reader.ErrNotSetUp)
 	case err != nil:
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/keeper"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/words"
 	"waterwheel/sink"
@@ -29,7 +30,7 @@ func errNoRollups(series string) error {
 }
 
 // rollups prepares work on the rollups of a time series that has some.
-func rollups(ctx context.Context, database *sink.Database, series string) (*sink.Rollups, *keeper.Command, error) {
+func rollups(ctx context.Context, database *mongodb.Database, series string) (*sink.Rollups, *keeper.Command, error) {
 	r := sink.RollupsOf(database, series)
 	command, err := keeper.NewCommand(ctx, r)
 	switch {
@@ -98,7 +99,7 @@ func (p *Program) rollupStatusCommand() *cobra.Command {
 	})
 }
 
-func rollupView(ctx context.Context, database *sink.Database, series string) (RollupView, error) {
+func rollupView(ctx context.Context, database *mongodb.Database, series string) (RollupView, error) {
 	view := RollupView{Series: series, Levels: []RollupLevelView{}, Partitions: []RollupPartitionView{}}
 	r, command, err := rollups(ctx, database, series)
 	if err != nil {
@@ -216,7 +217,7 @@ type RollupDrop struct {
 }
 
 // planLevelDrop refuses to drop what other levels are folded from.
-func planLevelDrop(ctx context.Context, database *sink.Database, series string, level rollup.Level) (RollupDrop, error) {
+func planLevelDrop(ctx context.Context, database *mongodb.Database, series string, level rollup.Level) (RollupDrop, error) {
 	view := RollupDrop{Series: series, Collection: level.SeriesName(series)}
 	r, command, err := rollups(ctx, database, series)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/internal/connect"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/serve"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/web"
@@ -63,7 +64,7 @@ func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) e
 		}
 		server.TLS = certificate.Config()
 	}
-	database, err := sink.Open(ctx, connect.DatabaseOptions(c, log))
+	database, err := mongodb.Open(ctx, connect.DatabaseOptions(c, log))
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) e
 
 // openSeries opens time series, each once.
 type openSeries struct {
-	database *sink.Database
+	database *mongodb.Database
 
 	mu sync.Mutex
 	of map[string]*reader.Series

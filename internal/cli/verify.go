@@ -17,6 +17,7 @@ import (
 	"waterwheel/internal/claim"
 	"waterwheel/internal/connect"
 	"waterwheel/internal/kafka"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/verify"
 	"waterwheel/sink"
 )
@@ -167,7 +168,7 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	if err != nil {
 		return err
 	}
-	database, err := sink.Open(ctx, connect.DatabaseOptions(c, log))
+	database, err := mongodb.Open(ctx, connect.DatabaseOptions(c, log))
 	if err != nil {
 		return err
 	}

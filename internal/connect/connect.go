@@ -18,6 +18,7 @@ import (
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/internal/kafka"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
@@ -39,7 +40,7 @@ type Connections struct {
 	// Schemas is the schema registry. Nil means that there is none.
 	Schemas  Schemas
 	Letters  *dlq.Producer // nil: DLQ_TOPIC is empty
-	Database *sink.Database
+	Database *mongodb.Database
 	// Config are the settings, with the topics that are read: those that KAFKA_TOPICS names, and those that its patterns matched at Open.
 	Config config.Config
 	// Consumer is asked whether anything may be written; nil: nothing may be yet.
@@ -52,12 +53,12 @@ type Connections struct {
 	// rollups are by topic.
 	rollups map[string]*sink.Rollups
 	// nested are by the names of time series.
-	nested map[string]sink.Collection
+	nested map[string]mongodb.Collection
 }
 
 // New returns connections that are not open yet.
 func New() *Connections {
-	return &Connections{stores: map[string]*sink.Store{}, rollups: map[string]*sink.Rollups{}, nested: map[string]sink.Collection{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
+	return &Connections{stores: map[string]*sink.Store{}, rollups: map[string]*sink.Rollups{}, nested: map[string]mongodb.Collection{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
 }
 
 // Store is the time series of a topic. Nil means that it is not set up.
@@ -75,7 +76,7 @@ func (n *Connections) Rollups() map[string]*sink.Rollups {
 }
 
 // Nested is the collection of ROLLUP_NESTED for a time series. Nil means that there is none.
-func (n *Connections) Nested(series string) sink.Collection {
+func (n *Connections) Nested(series string) mongodb.Collection {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.nested[series]
@@ -101,7 +102,7 @@ func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, re
 	}
 	c = n.Config
 	err = n.setUp(ctx, c, p)
-	if err != nil && !sink.LacksRight(err) {
+	if err != nil && !mongodb.LacksRight(err) {
 		return err // Kafka would be waited for in vain, and its error would stand beside the cause
 	}
 	// A right that is missing in MongoDB does not keep the dead-letter topics from being made.
@@ -190,7 +191,7 @@ func (n *Connections) openDatabase(ctx context.Context, c config.Config, p *Pati
 			defer cancel()
 			look = min(2*look, longestLook)
 		}
-		if n.Database, err = sink.Open(ctx, o); err != nil {
+		if n.Database, err = mongodb.Open(ctx, o); err != nil {
 			return outage(err)
 		}
 		reg.MustRegister(of)
@@ -210,7 +211,7 @@ func databaseWait(c config.Config) wait {
 
 // outage marks what of MongoDB's errors may pass by itself.
 func outage(err error) error {
-	if out := (*sink.OutageError)(nil); errors.As(err, &out) {
+	if out := (*mongodb.OutageError)(nil); errors.As(err, &out) {
 		return &notYetError{err}
 	}
 	return err
@@ -225,7 +226,7 @@ func (n *Connections) setUp(ctx context.Context, c config.Config, p *Patience) e
 	for _, topic := range c.Kafka.Topics {
 		err := p.wait(ctx, w, func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
 		failed = append(failed, err)
-		if away := (*sink.OutageError)(nil); ctx.Err() != nil || errors.As(err, &away) {
+		if away := (*mongodb.OutageError)(nil); ctx.Err() != nil || errors.As(err, &away) {
 			break
 		}
 	}
@@ -262,7 +263,7 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 }
 
 // setUpRollups makes the collections of the rollups of a topic, and reports whether there are some.
-func (n *Connections) setUpRollups(ctx context.Context, c config.Config, series sink.TimeSeries, topic string) (bool, sink.Collection, error) {
+func (n *Connections) setUpRollups(ctx context.Context, c config.Config, series sink.TimeSeries, topic string) (bool, mongodb.Collection, error) {
 	if len(c.Rollup.Levels) == 0 {
 		return false, nil, nil
 	}
@@ -301,9 +302,9 @@ func (n *Connections) Close(ctx context.Context) {
 }
 
 // CloseDatabase closes connections to MongoDB. It returns after closingTimeout, at the latest.
-func CloseDatabase(d *sink.Database) { closeWithin(context.Background(), d) }
+func CloseDatabase(d *mongodb.Database) { closeWithin(context.Background(), d) }
 
-func closeWithin(ctx context.Context, d *sink.Database) {
+func closeWithin(ctx context.Context, d *mongodb.Database) {
 	ctx, cancel := context.WithTimeout(ctx, closingTimeout)
 	defer cancel()
 	_ = d.Close(ctx) // all that matters was acknowledged before

@@ -13,6 +13,7 @@ import (
 	"waterwheel/internal/kafka/group"
 	"waterwheel/internal/kafka/recordbatch"
 	"waterwheel/internal/measurement"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
@@ -80,8 +81,8 @@ func security(c config.Security) kafka.Security {
 }
 
 // DatabaseOptions say where MongoDB is.
-func DatabaseOptions(c config.Config, log *slog.Logger) sink.Options {
-	return sink.Options{URI: c.MongoDB.URI.Reveal(), Database: c.MongoDB.Database, WriteTimeout: c.MongoDB.WriteTimeout, Logger: log}
+func DatabaseOptions(c config.Config, log *slog.Logger) mongodb.Options {
+	return mongodb.Options{URI: c.MongoDB.URI.Reveal(), Database: c.MongoDB.Database, WriteTimeout: c.MongoDB.WriteTimeout, Logger: log}
 }
 
 // SeriesSettings say how time series are set up.

@@ -25,7 +25,7 @@ var defects = []struct {
 		{"pass.go", "// positions computes", "func raised(marks []rollup.Watermark, p *Partition) (next []rollup.Watermark) {\n\tfor _, m := range marks {\n\t\tif m.Topic() == p.Source.TopicID {\n\t\t\tm.Below = max(m.Below, p.Done)\n\t\t}\n\t\tnext = append(next, m)\n\t}\n\treturn next\n}\n\n// positions computes"},
 	}},
 	{"the watermark moves whoever has the partition, and whatever it was", []edit{
-		{"../../sink/rollup.go", "document(append(o.is(), bson.E{Key: rollup.FieldWatermarks, Value: before}))", "withID(o.ID)"},
+		{"../../sink/rollup.go", "mongodb.Document(append(o.is(), bson.E{Key: rollup.FieldWatermarks, Value: before}))", "mongodb.WithID(o.ID)"},
 	}},
 	{"a claim does not lower the watermark", []edit{{"../../sink/rollup.go", "rollup.Lowered(list, p.source.TopicID, start)", "rollup.Lowered(list, p.source.TopicID, 1<<62)"}}},
 	{"a document is replaced whatever its revision", []edit{
@@ -39,7 +39,7 @@ var defects = []struct {
 		{"compute.go", "d.dirty = true\n\t\t\tif w.replaceHour", "before := string((&d.Document).Encode(d.level.Options(w.state.Options)))\n\t\t\tdefer func() { d.dirty = d.dirty || string((&d.Document).Encode(d.level.Options(w.state.Options))) != before }()\n\t\t\tif w.replaceHour"},
 	}},
 	{"there is no fence", []edit{
-		{"../../sink/rollup.go", "done, err := changed(r.write(ctx, func(ctx context.Context) (Reply, error) {\n\t\treturn r.ports.Partitions.Update(ctx, []Update{{\n\t\t\tFilter: document(o.is()), Update: setFields(bson.D{{Key: fieldRolled, Value: bson.NewDateTimeFromTime(now)}}),\n\t\t}})\n\t}))", "done, err := true, error(nil)"},
+		{"../../sink/rollup.go", "done, err := mongodb.Changed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) {\n\t\treturn r.ports.Partitions.Update(ctx, []mongodb.Update{{\n\t\t\tFilter: mongodb.Document(o.is()), Update: mongodb.Set(bson.D{{Key: fieldRolled, Value: bson.NewDateTimeFromTime(now)}}),\n\t\t}})\n\t}))", "done, err := true, error(nil)"},
 	}},
 	{"the watermark moves to what was done after the scan", []edit{{"pass.go", "mark.Below = max(mark.Below, to)", "mark.Below = max(mark.Below, to+2)"}}},
 	{"a position counts as often as it is shown", []edit{{"source.go", "return again", "return again && false"}}},

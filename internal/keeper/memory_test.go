@@ -11,8 +11,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 // memory is a replica set in memory: one order of writes. A session sees some state that is not older than what it wrote or saw.
@@ -46,15 +46,15 @@ type session struct{ seen int }
 
 type sessionKey struct{}
 
-// Context implements sink.Session.
+// Context implements mongodb.Session.
 func (s *session) Context(parent context.Context) context.Context {
 	return context.WithValue(parent, sessionKey{}, s)
 }
 
-// End implements sink.Session.
+// End implements mongodb.Session.
 func (s *session) End() {}
 
-// collection implements sink.Editable.
+// collection implements mongodb.Editable.
 type collection struct {
 	m    *memory
 	name string
@@ -78,7 +78,7 @@ func (c collection) wrote(s *session) {
 	}
 }
 
-func (c collection) Insert(ctx context.Context, documents []bson.Raw) (reply sink.Reply, err error) {
+func (c collection) Insert(ctx context.Context, documents []bson.Raw) (reply mongodb.Reply, err error) {
 	s, err := c.begin(ctx, "insert")
 	if err != nil {
 		return reply, err
@@ -89,7 +89,7 @@ func (c collection) Insert(ctx context.Context, documents []bson.Raw) (reply sin
 				all[id] = slices.Clone(d)
 				reply.N++
 			} else {
-				reply.Errors = append(reply.Errors, sink.WriteError{Index: i, Code: 11000, Message: "duplicate key"})
+				reply.Errors = append(reply.Errors, mongodb.WriteError{Index: i, Code: 11000, Message: "duplicate key"})
 			}
 		}
 	})
@@ -97,7 +97,7 @@ func (c collection) Insert(ctx context.Context, documents []bson.Raw) (reply sin
 	return reply, c.m.w.answer(ctx)
 }
 
-func (c collection) Update(ctx context.Context, updates []sink.Update) (reply sink.Reply, err error) {
+func (c collection) Update(ctx context.Context, updates []mongodb.Update) (reply mongodb.Reply, err error) {
 	s, err := c.begin(ctx, "update")
 	if err != nil {
 		return reply, err
@@ -117,7 +117,7 @@ func (c collection) Update(ctx context.Context, updates []sink.Update) (reply si
 	return reply, c.m.w.answer(ctx)
 }
 
-func (c collection) Delete(ctx context.Context, filters []bson.Raw) (reply sink.Reply, err error) {
+func (c collection) Delete(ctx context.Context, filters []bson.Raw) (reply mongodb.Reply, err error) {
 	s, err := c.begin(ctx, "delete")
 	if err != nil {
 		return reply, err
@@ -137,7 +137,7 @@ func (c collection) Delete(ctx context.Context, filters []bson.Raw) (reply sink.
 	return reply, c.m.w.answer(ctx)
 }
 
-func (c collection) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error) error {
+func (c collection) Find(ctx context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	s, err := c.begin(ctx, "find")
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/sink"
 )
@@ -15,7 +16,7 @@ import (
 // classic form. They are made of rows, and replaced as a whole by the rule of all rollups: only if the revision is there that was read
 // before the rows. So what a crash cuts off is made again, and never counted twice.
 type Nested struct {
-	Documents sink.Collection
+	Documents mongodb.Collection
 	// Aggregations are the figures of each field. Nil means the total as it is stored.
 	Aggregations []rollup.Aggregation
 	// Limit bounds a document in bytes. Zero means rollup.NestedLimit.

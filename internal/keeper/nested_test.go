@@ -9,8 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
-	"waterwheel/sink"
 )
 
 // TestModelOfNestedDocuments runs random courses with nested documents, of which some are short of room. When all is calm each of their days,
@@ -211,16 +211,16 @@ type dying struct {
 	last int
 }
 
-func (d dying) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, error) {
+func (d dying) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply, error) {
 	if len(d.w.mem.versions) >= d.last {
-		return sink.Reply{}, errCrash
+		return mongodb.Reply{}, errCrash
 	}
 	return d.collection.Insert(ctx, documents)
 }
 
-func (d dying) Update(ctx context.Context, updates []sink.Update) (sink.Reply, error) {
+func (d dying) Update(ctx context.Context, updates []mongodb.Update) (mongodb.Reply, error) {
 	if len(d.w.mem.versions) >= d.last {
-		return sink.Reply{}, errCrash
+		return mongodb.Reply{}, errCrash
 	}
 	return d.collection.Update(ctx, updates)
 }

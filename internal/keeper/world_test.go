@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
@@ -182,9 +183,9 @@ func (w *world) answer(ctx context.Context) error {
 // level is the collection of a level. A document is not inserted long after its rows were computed: the lease of its process has lapsed.
 type level struct{ collection }
 
-func (l level) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, error) {
+func (l level) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply, error) {
 	if a, ok := ctx.Value(actorKey{}).(*actor); ok && l.m.w.now.Sub(a.looked) > noteLinger-time.Minute {
-		return sink.Reply{}, errCrash
+		return mongodb.Reply{}, errCrash
 	}
 	return l.collection.Insert(ctx, documents)
 }
@@ -192,7 +193,7 @@ func (l level) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, er
 func (w *world) ports() sink.Ports {
 	return sink.Ports{
 		Buckets: collection{w.mem, "buckets"}, Partitions: collection{w.mem, "partitions"}, Options: collection{w.mem, "options"},
-		Session: func() (sink.Session, error) { return &session{}, nil },
+		Session: func() (mongodb.Session, error) { return &session{}, nil },
 		Clock: func(ctx context.Context) (time.Time, error) {
 			if err := w.step(ctx); err != nil {
 				return time.Time{}, err
@@ -207,7 +208,7 @@ func (w *world) ports() sink.Ports {
 
 func (w *world) rollups() *sink.Rollups {
 	ports := sink.RollupPorts{
-		Ports: w.ports(), Levels: map[string]sink.Collection{}, LevelOptions: map[string]sink.Collection{},
+		Ports: w.ports(), Levels: map[string]mongodb.Collection{}, LevelOptions: map[string]mongodb.Collection{},
 	}
 	for _, name := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
 		ports.Levels[name], ports.LevelOptions[name] = level{collection{w.mem, name}}, collection{w.mem, name + ".options"}

@@ -12,8 +12,8 @@ import (
 
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/mongodb"
 	"waterwheel/pipeline"
-	"waterwheel/sink"
 )
 
 const (
@@ -160,7 +160,7 @@ func (v *View) ping(ctx context.Context) {
 	case before == nil:
 		before = &outage{since: time.Now()}
 	}
-	if out := (*sink.OutageError)(nil); errors.As(err, &out) {
+	if out := (*mongodb.OutageError)(nil); errors.As(err, &out) {
 		err = out.Err // that it is asked for a sign of life is said by the sentence
 	}
 	v.database.Store(&outage{since: before.since, err: err})

@@ -9,6 +9,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/measurement"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -18,7 +19,7 @@ const livePartitions = 4
 
 // live stores the hour behind those of the buckets as far as there are flushes of it: in segments, as the consumer makes them, and in
 // buckets of the server's own time series.
-func (s *stored) live(ctx context.Context, d *sink.Database) error {
+func (s *stored) live(ctx context.Context, d *mongodb.Database) error {
 	if s.load.Flushes == 0 {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -90,7 +91,7 @@ func store(ctx context.Context, uri string, database *mongo.Database, l Load) (*
 	if l.Flushes > 0 {
 		as = sink.Settings{Segments: sink.SegmentsOn, MetaPaths: []string{sensorPath}}
 	}
-	d, err := sink.Open(ctx, sink.Options{URI: uri, Database: database.Name(), WriteTimeout: time.Minute})
+	d, err := mongodb.Open(ctx, mongodb.Options{URI: uri, Database: database.Name(), WriteTimeout: time.Minute})
 	if err != nil {
 		return nil, err
 	}

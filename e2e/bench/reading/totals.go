@@ -13,6 +13,7 @@ import (
 
 	"waterwheel/e2e/bench"
 	"waterwheel/internal/keeper"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
@@ -71,7 +72,7 @@ func MeasureTotals(ctx context.Context, uri string, l Load) (b Building, figures
 
 // build makes the rollups of all levels, and notes that the rows of all measurements are there.
 func (s *stored) build(ctx context.Context, uri string, m *meter) (b Building, err error) {
-	d, err := sink.Open(ctx, sink.Options{URI: uri, Database: s.database.Name(), WriteTimeout: time.Minute})
+	d, err := mongodb.Open(ctx, mongodb.Options{URI: uri, Database: s.database.Name(), WriteTimeout: time.Minute})
 	if err != nil {
 		return b, err
 	}

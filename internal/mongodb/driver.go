@@ -1,4 +1,4 @@
-package sink
+package mongodb
 
 import (
 	"cmp"
@@ -129,7 +129,7 @@ func portError(err error) error {
 	case neverSent(err):
 		return &NotSentError{err}
 	case errors.Is(err, driver.ErrDocumentTooLarge):
-		return &CommandError{Code: codeObjectTooLarge, Message: err.Error()}
+		return &CommandError{Code: CodeObjectTooLarge, Message: err.Error()}
 	}
 	c := mongo.CommandError{}
 	switch {

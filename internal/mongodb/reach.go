@@ -1,4 +1,4 @@
-package sink
+package mongodb
 
 import (
 	"cmp"
@@ -50,8 +50,8 @@ func (e *silentError) Error() string {
 // Unwrap returns the driver's error.
 func (e *silentError) Unwrap() error { return e.err }
 
-// within gives the error of something that had so much time these words, if an answer did not come in that time.
-func within(limit time.Duration, err error) error {
+// Within gives the error of something that had so much time these words, if an answer did not come in that time.
+func Within(limit time.Duration, err error) error {
 	if silent := (*silentError)(nil); errors.As(err, &silent) {
 		return &silentError{limit, err}
 	}
@@ -157,7 +157,7 @@ const (
 	heardNothing hearing = "nothing"
 	heardEnd     hearing = "the end of the connection"
 	// heardEither: the driver gives up the check of a server when another connection to it breaks, by its end or for want of an
-	// answer (topology.Server.ProcessHandshakeError), and keeps only that it gave it up.
+	// Answer (topology.Server.ProcessHandshakeError), and keeps only that it gave it up.
 	heardEither hearing = "nothing, or the end of the connection"
 )
 

@@ -1,4 +1,4 @@
-package sink
+package mongodb
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 
 // message is an OP_MSG with one command in its body.
 func message(command bson.D, flags uint32) []byte {
-	body := document(command)
+	body := Document(command)
 	m := make([]byte, 16, 21+len(body))
 	binary.LittleEndian.PutUint32(m, uint32(21+len(body)))
 	binary.LittleEndian.PutUint32(m[12:], opMsg)

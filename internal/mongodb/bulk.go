@@ -1,4 +1,4 @@
-package sink
+package mongodb
 
 import (
 	"context"
@@ -7,9 +7,24 @@ import (
 	"strconv"
 	"sync"
 
+	"waterwheel/internal/claim"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
+)
+
+// Bounds of one bulk call. The driver makes one command of it as long as servers take as much in one (Database.splits).
+//
+// The driver copies what a command holds four times, in part into memory that grows with the command and is kept for others only
+// until garbage is collected. Sending a byte in commands of 1 MiB takes half of the memory and the processor time that it
+// takes in commands of 8 MiB (BenchmarkSend). Smaller ones save little more, and each takes the way to a majority.
+const (
+	MaxCallBytes  = 1 << 20
+	MaxCallWrites = 1000
+	WriteOverhead = 64 // bytes of a command around one write, at most
 )
 
 // smallWrite is the mean size of writes up to which a bulk call is put together here. For each document of its own bulk calls
@@ -26,14 +41,14 @@ const smallWrite = 4 << 10
 // isSmall reports whether a bulk call of n writes of these bytes is put together here. The driver sends single writes: among
 // them are documents of almost the largest size. It also sends calls that a server takes in several commands only.
 func (d *Database) isSmall(n, bytes int) bool {
-	return n > 1 && n <= maxCallWrites && bytes <= n*smallWrite && bytes <= maxCallBytes && !d.splits.Load()
+	return n > 1 && n <= MaxCallWrites && bytes <= n*smallWrite && bytes <= MaxCallBytes && !d.splits.Load()
 }
 
-// commands is the memory of commands, which the driver has copied when its call returns.
+// Commands is the memory of commands, which the driver has copied when its call returns.
 var commands = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxPooledCommand is the largest memory of a command that is kept.
-const maxPooledCommand = maxCallBytes + maxCallWrites*writeOverhead + 1<<10
+const maxPooledCommand = MaxCallBytes + MaxCallWrites*WriteOverhead + 1<<10
 
 // bulk sends one command of many writes: name and the collection, and under list what element appends of each. It is what the
 // driver's own bulk call would send: not ordered, to the primary, once, with our write concern.
@@ -95,4 +110,41 @@ func appendUpdate(dst []byte, u Update) []byte {
 	dst = bsoncore.AppendDocumentElement(dst, "u", bsoncore.Document(u.Update))
 	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
 	return dst
+}
+
+// outOfTime tells the errors of the driver about a command that it did not begin to send, because its time was over. They
+// come from x/mongo/driver/operation.go, version 2.9.3, each before the call of roundTrip, which hands over the first byte:
+//
+//   - Operation.calculateMaxTimeMS, and Operation.Execute right before roundTrip, where less time is left than the way to
+//     the server and back takes at least: ErrDeadlineWouldBeExceeded;
+//   - Operation.Execute in the same place, where the context is over: the context's error as it is. Whatever goes wrong
+//     from roundTrip on is wrapped by Operation.networkError.
+//
+// They could come after bytes were sent in two ways only. A second attempt: retryWrites and adaptive retries are off, and
+// after a renewed login (code 391) the first attempt was refused. Or a second command of one call: see splits.
+func outOfTime(err error) bool {
+	return errors.Is(err, driver.ErrDeadlineWouldBeExceeded) ||
+		err == context.DeadlineExceeded || err == context.Canceled //nolint:errorlint // a wrapped one may come from later
+}
+
+// bulkError is portError for a bulk call. What had no time left was not sent, if one call is one command.
+func (d *Database) bulkError(err error) error {
+	if outOfTime(err) && !d.splits.Load() {
+		return &NotSentError{fmt.Errorf("%w: %w", claim.ErrNoTurn, d.reached(err))}
+	}
+	return d.Translate(err)
+}
+
+// commandRoom is how many bytes a command may have beside its writes: session, cluster time, names.
+const commandRoom = 1 << 20
+
+// limitsMonitor notes when a server of the database takes less in one command than our calls have: then the driver
+// makes several commands of one call, and the time may be over after the first.
+func (d *Database) limitsMonitor() *event.ServerMonitor {
+	return &event.ServerMonitor{ServerDescriptionChanged: func(e *event.ServerDescriptionChangedEvent) {
+		s := &e.NewDescription
+		if s.Kind != "Unknown" && (s.MaxBatchCount < MaxCallWrites || s.MaxMessageSize < MaxCallBytes+commandRoom) {
+			d.splits.Store(true)
+		}
+	}}
 }

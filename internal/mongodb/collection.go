@@ -1,4 +1,4 @@
-package sink
+package mongodb
 
 import (
 	"context"
@@ -70,8 +70,8 @@ type Session interface {
 	End()
 }
 
-// first is the first document found. Nil means none.
-func first(ctx context.Context, c Collection, q Query) (found bson.Raw, err error) {
+// First is the first document found. Nil means none.
+func First(ctx context.Context, c Collection, q Query) (found bson.Raw, err error) {
 	q.Limit = 1
 	err = c.Find(ctx, q, func(d bson.Raw) error {
 		found = slices.Clone(d)
@@ -80,13 +80,13 @@ func first(ctx context.Context, c Collection, q Query) (found bson.Raw, err erro
 	return found, err
 }
 
-// changed tells of the answer to a write of one document whether it was executed and is durable. It was not where the
+// Changed tells of the answer to a write of one document whether it was executed and is durable. It was not where the
 // document to change is not there, or the one to insert is there already.
-func changed(reply Reply, err error) (bool, error) {
+func Changed(reply Reply, err error) (bool, error) {
 	switch {
 	case err != nil:
 		return false, err
-	case slices.ContainsFunc(reply.Errors, func(e WriteError) bool { return e.Code == codeDuplicateKey }):
+	case slices.ContainsFunc(reply.Errors, func(e WriteError) bool { return e.Code == CodeDuplicateKey }):
 		return false, nil
 	case len(reply.Errors) > 0:
 		return false, &CommandError{Code: reply.Errors[0].Code, Message: reply.Errors[0].Message}
@@ -96,8 +96,8 @@ func changed(reply Reply, err error) (bool, error) {
 	return reply.N == 1, nil
 }
 
-// executed is how many documents a write command found; an error unless all of that is durable.
-func executed(reply Reply, err error) (int64, error) {
+// Executed is how many documents a write command found; an error unless all of that is durable.
+func Executed(reply Reply, err error) (int64, error) {
 	switch {
 	case err != nil:
 		return 0, err
@@ -107,8 +107,17 @@ func executed(reply Reply, err error) (int64, error) {
 	return int64(reply.N), reply.Unconfirmed
 }
 
-// withID is the filter that finds a document by its _id.
-func withID(id any) bson.Raw { return document(bson.D{{Key: "_id", Value: id}}) }
+// Document encodes a document made of the program's own values, which always have an encoding.
+func Document(d bson.D) bson.Raw {
+	raw, err := bson.Marshal(d)
+	if err != nil {
+		panic("mongodb: a document of our own has no encoding: " + err.Error())
+	}
+	return raw
+}
 
-// setFields is the update that sets fields.
-func setFields(fields bson.D) bson.Raw { return document(bson.D{{Key: "$set", Value: fields}}) }
+// WithID is the filter that finds a document by its _id.
+func WithID(id any) bson.Raw { return Document(bson.D{{Key: "_id", Value: id}}) }
+
+// Set is the update that sets fields.
+func Set(fields bson.D) bson.Raw { return Document(bson.D{{Key: "$set", Value: fields}}) }

@@ -1,8 +1,10 @@
-package sink
+package mongodb
 
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 
 	"waterwheel/internal/claim"
 	"waterwheel/internal/record"
@@ -59,7 +61,7 @@ func (e *CommandError) Error() string { return fmt.Sprintf("%s (code %d)", e.Mes
 //   - There was no connection to send on: no server was selected, the pool is closed or its queue timed out, or connecting failed.
 //   - The lease did not hold (claim.ErrLapsed), before the command or within it. The connection is closed then, and a server never
 //     executes part of a message.
-//   - Its turn did not come (turns, bucketer.ErrNoTurn). It was not handed to the driver, or only within a command that
+//   - Its turn did not come (turns, claim.ErrNoTurn). It was not handed to the driver, or only within a command that
 //     was refused as a whole for another write's content. If a server had executed part of that all the same, _id and count
 //     find it when the write is sent again.
 //   - The driver had no time left to begin to send (outOfTime).
@@ -71,17 +73,66 @@ func (e *NotSentError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *NotSentError) Unwrap() error { return e.Err }
 
-// failure turns the error of a Collection into one the caller acts on: ErrLapsed, *RefusedError or *OutageError. None, and a
+// Failure turns the error of a Collection into one the caller acts on: ErrLapsed, *RefusedError or *OutageError. None, and a
 // *record.StopError, stay what they are.
-func failure(doing string, err error) error {
+func Failure(doing string, err error) error {
 	if stop := (*record.StopError)(nil); err == nil || errors.As(err, &stop) {
 		return err
 	}
 	if errors.Is(err, claim.ErrLapsed) {
 		return fmt.Errorf("%s: %w", doing, claim.ErrLapsed)
 	}
-	if c := (*CommandError)(nil); errors.As(err, &c) && (answerOf(c.Code).class == refused || blamesDocument(c.Code)) {
+	if c := (*CommandError)(nil); errors.As(err, &c) && (ClassOf(c.Code) == Refused || ClassOf(c.Code).BlamesDocument()) {
 		return &RefusedError{Doing: doing, Code: c.Code, Message: c.Message}
 	}
 	return &OutageError{Doing: doing, Err: err}
+}
+
+// Built-in roles of MongoDB's.
+const (
+	roleRead      = "read"
+	roleReadWrite = "readWrite"
+	roleDBAdmin   = "dbAdmin"
+)
+
+// rights are the rights that MongoDB's commands need: the name of the action, and the smallest built-in role that has it.
+var rights = map[string]struct{ action, role string }{
+	"find": {"find", roleRead}, "aggregate": {"find", roleRead}, "count": {"find", roleRead},
+	"listCollections": {"listCollections", roleRead}, "listIndexes": {"listIndexes", roleRead}, "collStats": {"collStats", roleRead},
+	"insert": {"insert", roleReadWrite}, "update": {"update", roleReadWrite}, "findAndModify": {"update", roleReadWrite},
+	"delete": {"remove", roleReadWrite}, "create": {"createCollection", roleReadWrite}, "drop": {"dropCollection", roleReadWrite},
+	"createIndexes": {"createIndex", roleReadWrite}, "dropIndexes": {"dropIndex", roleReadWrite}, "collMod": {"collMod", roleDBAdmin},
+}
+
+// RightOf is the right that a command needs: MongoDB's name of the action, and the smallest built-in role that has it.
+func RightOf(command string) (action, role string) {
+	return rights[command].action, rights[command].role
+}
+
+// indexStats is the stage of an aggregation that needs a right of its own.
+const indexStats = "$indexStats"
+
+// refusedCommand finds, in MongoDB's words about a missing right, the database, the command and the collection.
+var refusedCommand = regexp.MustCompile(`^not authorized on (\S+) to execute command \{ (\w+): (?:"([^"]*)")?`)
+
+// missingRight says which right is missing, in place of MongoDB's words, which quote the whole command. What it does not know it leaves
+// as it is.
+func missingRight(message string) string {
+	found := refusedCommand.FindStringSubmatch(message)
+	if found == nil {
+		return message
+	}
+	database, command, collection := found[1], found[2], found[3]
+	right, known := rights[command]
+	switch {
+	case !known:
+		return message
+	case strings.Contains(message, indexStats):
+		right.action, right.role = "indexStats", roleDBAdmin
+	}
+	on := "the database " + database
+	if collection != "" {
+		on = database + "." + collection
+	}
+	return fmt.Sprintf("this user lacks the right %s on %s, which the role %s on the database %s has", right.action, on, right.role, database)
 }

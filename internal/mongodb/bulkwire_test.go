@@ -1,4 +1,4 @@
-package sink_test
+package mongodb_test
 
 import (
 	"context"
@@ -9,15 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/sink"
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/mongodb/mongodbtest"
 )
 
 // TestBulkCallsOfSmallAndLargeWritesSayTheSame: what stands in a command beside its writes, in the session, the time that the
 // server has and the write concern above all, is the same whoever puts it together.
 func TestBulkCallsOfSmallAndLargeWritesSayTheSame(t *testing.T) {
 	hello := bson.D{{Key: "setName", Value: "rs"}, {Key: "logicalSessionTimeoutMinutes", Value: int32(30)}}
-	f := newFake(t, hello)
-	d, err := sink.Open(t.Context(), sink.Options{
+	f := mongodbtest.NewFake(t, hello)
+	d, err := mongodb.Open(t.Context(), mongodb.Options{
 		URI: "mongodb://" + f.Addr().String() + "/?replicaSet=rs&w=1&retryWrites=true&readPreference=secondaryPreferred", Database: "db",
 		WriteTimeout: time.Minute,
 	})
@@ -25,26 +26,26 @@ func TestBulkCallsOfSmallAndLargeWritesSayTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close(t.Context()) })
-	f.answer("insert", counting(2))
-	f.answer("update", counting(2))
+	f.Answer("insert", mongodbtest.Counting(2))
+	f.Answer("update", mongodbtest.Counting(2))
 	buckets := d.Collection("events.buckets")
 	for _, padding := range []string{"s", strings.Repeat("l", 6000)} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		document := marshal(bson.D{{Key: "_id", Value: 1}, {Key: "padding", Value: padding}})
+		document := mongodb.Document(bson.D{{Key: "_id", Value: 1}, {Key: "padding", Value: padding}})
 		if _, err := buckets.Insert(ctx, []bson.Raw{document, document}); err != nil {
 			t.Fatal(err)
 		}
-		update := sink.Update{
-			Filter: marshal(bson.D{{Key: "_id", Value: 1}}),
-			Update: marshal(bson.D{{Key: "$set", Value: bson.D{{Key: "padding", Value: padding}}}}),
+		update := mongodb.Update{
+			Filter: mongodb.Document(bson.D{{Key: "_id", Value: 1}}),
+			Update: mongodb.Document(bson.D{{Key: "$set", Value: bson.D{{Key: "padding", Value: padding}}}}),
 		}
-		if _, err := buckets.Update(ctx, []sink.Update{update, update}); err != nil {
+		if _, err := buckets.Update(ctx, []mongodb.Update{update, update}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, list := range map[string]string{"insert": "documents", "update": "updates"} {
-		sent := f.sent(name)
+		sent := f.Sent(name)
 		if len(sent) != 2 {
 			t.Fatalf("%s: %d commands were sent", name, len(sent))
 		}

@@ -1,39 +1,46 @@
-package sink_test
+// Package mongodbtest is a server of MongoDB's wire protocol that answers by script, for tests of the packages that use MongoDB.
+package mongodbtest
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
 )
 
-// fake is a server of the wire protocol that answers by script, for what no server at hand does: a replica set's
+// Fake is a server of the wire protocol that answers by script, for what no server at hand does: a replica set's
 // sessions, elections, refused logins, lost answers.
-type fake struct {
+type Fake struct {
 	net.Listener
-	mu       sync.Mutex
-	answers  map[string]func(command bson.Raw) bson.D // by command; nil answer: the connection is cut
-	commands []bson.Raw                               // all but greetings and pings, in order
+	Mu       sync.Mutex
+	Answers  map[string]func(command bson.Raw) bson.D // by command; nil answer: the connection is cut
+	Commands []bson.Raw                               // all but greetings and pings, in order
 	conns    []net.Conn
 	serving  sync.WaitGroup
 }
 
-// replicaSet are the fields of hello of a primary with sessions.
-var replicaSet = bson.D{
+// ReplicaSet are the fields of hello of a primary with sessions.
+var ReplicaSet = bson.D{
 	{Key: "setName", Value: "rs"}, {Key: "logicalSessionTimeoutMinutes", Value: int32(30)},
 }
 
-// newFake starts a server whose hello has these fields beside those that every server has.
-func newFake(t *testing.T, hello bson.D) *fake {
+// NewFake starts a server whose hello has these fields beside those that every server has.
+func NewFake(t *testing.T, hello bson.D) *Fake {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{Listener: listener, answers: make(map[string]func(bson.Raw) bson.D)}
+	f := &Fake{Listener: listener, Answers: make(map[string]func(bson.Raw) bson.D)}
 	greeting := append(bson.D{
 		{Key: "isWritablePrimary", Value: true},
 		{Key: "ismaster", Value: true},
@@ -49,57 +56,58 @@ func newFake(t *testing.T, hello bson.D) *fake {
 		{Key: "compression", Value: bson.A{"zstd", "snappy", "zlib"}},
 	}, hello...)
 	for _, name := range []string{"hello", "isMaster", "ismaster"} {
-		f.answers[name] = func(bson.Raw) bson.D { return greeting }
+		f.Answers[name] = func(bson.Raw) bson.D { return greeting }
 	}
-	f.answers["listIndexes"] = emptyCursor
-	f.answers["endSessions"] = func(bson.Raw) bson.D { return nil }
+	f.Answers["listIndexes"] = EmptyCursor
+	f.Answers["endSessions"] = func(bson.Raw) bson.D { return nil }
 	f.serving.Go(f.accept)
 	t.Cleanup(func() {
 		f.Close()
-		f.mu.Lock()
+		f.Mu.Lock()
 		for _, c := range f.conns {
 			c.Close()
 		}
-		f.mu.Unlock()
+		f.Mu.Unlock()
 		f.serving.Wait()
 	})
 	return f
 }
 
-func (f *fake) accept() {
+func (f *Fake) accept() {
 	for {
 		conn, err := f.Accept()
 		if err != nil {
 			return
 		}
-		f.mu.Lock()
+		f.Mu.Lock()
 		f.conns = append(f.conns, conn)
-		f.mu.Unlock()
+		f.Mu.Unlock()
 		f.serving.Go(func() { f.serve(conn) })
 	}
 }
 
-// answer sets what a command is answered; ok: 1 is added unless it has an ok.
-func (f *fake) answer(command string, with func(command bson.Raw) bson.D) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.answers[command] = with
+// Answer sets what a command is answered; ok: 1 is added unless it has an ok.
+func (f *Fake) Answer(command string, with func(command bson.Raw) bson.D) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	f.Answers[command] = with
 }
 
-// sent are the commands of this name so far.
-func (f *fake) sent(name string) []bson.Raw {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// Sent are the commands of this name so far.
+func (f *Fake) Sent(name string) []bson.Raw {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	var all []bson.Raw
-	for _, c := range f.commands {
-		if nameOf(c) == name {
+	for _, c := range f.Commands {
+		if NameOf(c) == name {
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-func nameOf(command bson.Raw) string {
+// NameOf is the name of a command.
+func NameOf(command bson.Raw) string {
 	first, err := command.IndexErr(0)
 	if err != nil {
 		return ""
@@ -107,7 +115,7 @@ func nameOf(command bson.Raw) string {
 	return first.Key()
 }
 
-func (f *fake) serve(conn net.Conn) {
+func (f *Fake) serve(conn net.Conn) {
 	defer conn.Close()
 	header := make([]byte, 16)
 	for {
@@ -160,20 +168,20 @@ func commandIn(body []byte, query bool) bson.Raw {
 	for _, e := range elements {
 		fields = append(fields, bson.E{Key: e.Key(), Value: e.Value()})
 	}
-	return marshal(append(fields, bson.E{Key: string(sequence[:end]), Value: documents}))
+	return mongodb.Document(append(fields, bson.E{Key: string(sequence[:end]), Value: documents}))
 }
 
 // reply is the answer to a command; nil to cut the connection.
-func (f *fake) reply(command bson.Raw) bson.Raw {
-	name := nameOf(command)
-	f.mu.Lock()
-	with := f.answers[name]
+func (f *Fake) reply(command bson.Raw) bson.Raw {
+	name := NameOf(command)
+	f.Mu.Lock()
+	with := f.Answers[name]
 	if name != "hello" && name != "isMaster" && name != "ismaster" {
-		f.commands = append(f.commands, command)
+		f.Commands = append(f.Commands, command)
 	}
-	f.mu.Unlock()
+	f.Mu.Unlock()
 	if with == nil {
-		return marshal(bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: int32(59)}, {Key: "errmsg", Value: "no such command: " + name}})
+		return mongodb.Document(bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: int32(59)}, {Key: "errmsg", Value: "no such command: " + name}})
 	}
 	answer := with(command)
 	if answer == nil {
@@ -181,10 +189,10 @@ func (f *fake) reply(command bson.Raw) bson.Raw {
 	}
 	for _, e := range answer {
 		if e.Key == "ok" {
-			return marshal(answer)
+			return mongodb.Document(answer)
 		}
 	}
-	return marshal(append(answer[:len(answer):len(answer)], bson.E{Key: "ok", Value: 1},
+	return mongodb.Document(append(answer[:len(answer):len(answer)], bson.E{Key: "ok", Value: 1},
 		bson.E{Key: "operationTime", Value: bson.Timestamp{T: 1000, I: 7}}))
 }
 
@@ -204,24 +212,63 @@ func encodeReply(to []byte, document bson.Raw, query bool) []byte {
 	return m
 }
 
-// emptyCursor answers a query that finds nothing.
-func emptyCursor(bson.Raw) bson.D { return cursorOf() }
+// EmptyCursor answers a query that finds nothing.
+func EmptyCursor(bson.Raw) bson.D { return CursorOf() }
 
-// cursorOf answers a query.
-func cursorOf(documents ...any) bson.D {
+// CursorOf answers a query.
+func CursorOf(documents ...any) bson.D {
 	return bson.D{{Key: "cursor", Value: bson.D{
 		{Key: "id", Value: int64(0)}, {Key: "ns", Value: "db.c"}, {Key: "firstBatch", Value: append(bson.A{}, documents...)},
 	}}}
 }
 
-// failing answers with an error.
-func failing(code int32, message string) func(bson.Raw) bson.D {
+// Failing answers with an error.
+func Failing(code int32, message string) func(bson.Raw) bson.D {
 	return func(bson.Raw) bson.D {
 		return bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: code}, {Key: "errmsg", Value: message}}
 	}
 }
 
-// counting answers a write of one document or update.
-func counting(n int) func(bson.Raw) bson.D {
+// Counting answers a write of one document or update.
+func Counting(n int) func(bson.Raw) bson.D {
 	return func(bson.Raw) bson.D { return bson.D{{Key: "n", Value: int32(n)}, {Key: "nModified", Value: int32(n)}} }
 }
+
+// Open opens a database on a scripted server.
+func Open(t *testing.T, f *Fake, change ...func(*mongodb.Options)) *mongodb.Database {
+	t.Helper()
+	o := mongodb.Options{
+		URI: "mongodb://" + f.Addr().String() + "/db?directConnection=true", Database: "db", WriteTimeout: time.Second, Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	d, err := mongodb.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close(t.Context()) })
+	return d
+}
+
+// Hurried is a context whose deadline can be moved while it is in use.
+type Hurried struct {
+	context.Context
+	until atomic.Pointer[time.Time]
+}
+
+// NewHurried makes a context that has so much time left.
+func NewHurried(parent context.Context, left time.Duration) *Hurried {
+	h := &Hurried{Context: parent}
+	h.Set(left)
+	return h
+}
+
+// Set leaves so much time from now on.
+func (h *Hurried) Set(left time.Duration) {
+	until := time.Now().Add(left)
+	h.until.Store(&until)
+}
+
+// Deadline implements context.Context.
+func (h *Hurried) Deadline() (time.Time, bool) { return *h.until.Load(), true }

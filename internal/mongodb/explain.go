@@ -1,4 +1,4 @@
-package sink
+package mongodb
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
+	"strings"
 	"syscall"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -61,7 +63,7 @@ func (d *Database) explain(err error) error {
 		return fmt.Errorf("MongoDB requires a login: add user:password@ to MONGODB_URI: %s", command.Message)
 	}
 	text := redact(d.reached(err).Error(), d.o.URI)
-	if brokenOff(err) || neverSent(err) || errors.As(err, &command) && answerOf(command.Code).class != refused {
+	if brokenOff(err) || neverSent(err) || errors.As(err, &command) && ClassOf(command.Code) != Refused {
 		return d.away("greeting MongoDB: %s", text)
 	}
 	return fmt.Errorf("greeting MongoDB: %s", text)
@@ -75,7 +77,7 @@ func (d *Database) away(format string, args ...any) error {
 // loginCut tells a login that no answer came to, or that a server has no time for just now, from one that was refused.
 func loginCut(err *auth.Error) bool {
 	if answer := (driver.Error{}); errors.As(err, &answer) && answer.Code != 0 {
-		return answerOf(answer.Code).class != refused
+		return ClassOf(answer.Code) != Refused
 	}
 	return brokenOff(err)
 }
@@ -113,4 +115,36 @@ func (d *Database) unchosen(t description.Topology) error {
 		return fmt.Errorf(noPrimary, states)
 	}
 	return d.away(noPrimary, states)
+}
+
+// unreadableURI is about a URI that the driver does not take. Of the URI nothing is quoted, for any part of it may be of a
+// password; only a name that DNS does not know is told.
+func unreadableURI(err error, uri string) error {
+	text, _, _ := strings.Cut(redact(err.Error(), uri), `"`) // from there on it quotes
+	text = strings.TrimRight(text, " :")
+	if unknown, ok := errors.AsType[*net.DNSError](err); ok && !strings.Contains(unknown.Name, "@") { // it may be known later
+		return &OutageError{Doing: connecting, Err: fmt.Errorf("DNS does not know %s: is the name in MONGODB_URI written right, is the server "+
+			"known there yet?", unknown.Name)}
+	}
+	return fmt.Errorf("MONGODB_URI: %s; it looks like mongodb://user:password@host:27017/database or mongodb+srv://…, with @ : / ? # %% of "+
+		"user and password written %%40 %%3A %%2F %%3F %%23 %%25", text)
+}
+
+// redact takes the user and the password of a URI out of a text about it.
+func redact(text, uri string) string {
+	_, rest, _ := strings.Cut(uri, "://")
+	end := strings.LastIndexByte(rest, '@')
+	if end < 0 {
+		return text
+	}
+	credentials := rest[:end]
+	text = strings.ReplaceAll(text, credentials, "***")
+	_, password, _ := strings.Cut(credentials, ":")
+	plain, _ := url.QueryUnescape(password) // empty where that is not escaped as it should be
+	for _, secret := range []string{password, plain} {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	return text
 }

@@ -1,4 +1,4 @@
-package sink_test
+package mongodb_test
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/mongodb/mongodbtest"
 )
 
 // closedPort is an address that nobody listens at.
@@ -34,7 +34,7 @@ func TestOpenQuotesNothingOfAURI(t *testing.T) {
 		"mongodb://user:pa@host/?hIdDeN", "mongodb://user:pa@host/?w=hIdDeN&tls=hIdDeN", "hIdDeN",
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		d, err := sink.Open(ctx, sink.Options{URI: uri, Database: "db", WriteTimeout: time.Second})
+		d, err := mongodb.Open(ctx, mongodb.Options{URI: uri, Database: "db", WriteTimeout: time.Second})
 		cancel()
 		if err == nil {
 			_ = d.Close(t.Context())
@@ -46,15 +46,15 @@ func TestOpenQuotesNothingOfAURI(t *testing.T) {
 }
 
 func TestOpenSaysWhatToDo(t *testing.T) {
-	plain := newFake(t, nil)
-	login := newFake(t, bson.D{{Key: "saslSupportedMechs", Value: bson.A{"SCRAM-SHA-256"}}})
-	login.answer("saslStart", failing(18, "Authentication failed."))
-	ending := newFake(t, bson.D{{Key: "saslSupportedMechs", Value: bson.A{"SCRAM-SHA-256"}}})
-	ending.answer("saslStart", failing(91, "The server is in quiesce mode and will shut down"))
-	cut := newFake(t, bson.D{{Key: "saslSupportedMechs", Value: bson.A{"SCRAM-SHA-256"}}})
-	cut.answer("saslStart", func(bson.Raw) bson.D { return nil })
-	required := newFake(t, nil)
-	required.answer("hello", failing(13, "command hello requires authentication"))
+	plain := mongodbtest.NewFake(t, nil)
+	login := mongodbtest.NewFake(t, bson.D{{Key: "saslSupportedMechs", Value: bson.A{"SCRAM-SHA-256"}}})
+	login.Answer("saslStart", mongodbtest.Failing(18, "Authentication failed."))
+	ending := mongodbtest.NewFake(t, bson.D{{Key: "saslSupportedMechs", Value: bson.A{"SCRAM-SHA-256"}}})
+	ending.Answer("saslStart", mongodbtest.Failing(91, "The server is in quiesce mode and will shut down"))
+	cut := mongodbtest.NewFake(t, bson.D{{Key: "saslSupportedMechs", Value: bson.A{"SCRAM-SHA-256"}}})
+	cut.Answer("saslStart", func(bson.Raw) bson.D { return nil })
+	required := mongodbtest.NewFake(t, nil)
+	required.Answer("hello", mongodbtest.Failing(13, "command hello requires authentication"))
 	const quick = "serverSelectionTimeoutMS=300&connectTimeoutMS=300"
 	for name, c := range map[string]struct {
 		uri, database string
@@ -76,7 +76,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, err := sink.Open(t.Context(), sink.Options{URI: c.uri, Database: c.database, WriteTimeout: time.Second})
+			d, err := mongodb.Open(t.Context(), mongodb.Options{URI: c.uri, Database: c.database, WriteTimeout: time.Second})
 			if err == nil {
 				d.Close(t.Context())
 				t.Fatal("it opened")
@@ -86,7 +86,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 					t.Errorf("%q is not in: %v", want, err)
 				}
 			}
-			if out := (*sink.OutageError)(nil); errors.As(err, &out) != c.passes {
+			if out := (*mongodb.OutageError)(nil); errors.As(err, &out) != c.passes {
 				t.Errorf("it is said to pass by itself: %v, want %v: %v", !c.passes, c.passes, err)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
@@ -113,7 +113,7 @@ func TestOpenTellsSilenceFromARefusal(t *testing.T) {
 			t.Parallel()
 			address := acceptor(t, c.with)
 			for _, quick := range []string{"serverSelectionTimeoutMS=300", "serverSelectionTimeoutMS=600&connectTimeoutMS=200"} {
-				_, err := sink.Open(t.Context(), sink.Options{
+				_, err := mongodb.Open(t.Context(), mongodb.Options{
 					URI: "mongodb://user:s3cret@" + address + "/db?" + c.tls + quick, Database: "db", WriteTimeout: time.Second,
 				})
 				if err == nil {
@@ -124,7 +124,7 @@ func TestOpenTellsSilenceFromARefusal(t *testing.T) {
 						t.Errorf("%q is not in: %v", want, err)
 					}
 				}
-				if out := (*sink.OutageError)(nil); !errors.As(err, &out) {
+				if out := (*mongodb.OutageError)(nil); !errors.As(err, &out) {
 					t.Errorf("it is said not to pass by itself: %v", err)
 				}
 				if strings.Contains(err.Error(), "not as a primary") || strings.Contains(err.Error(), "s3cret") {
@@ -161,10 +161,10 @@ func acceptor(t *testing.T, with func(net.Conn)) string {
 // TestUnreachedServerIsNamed: what comes of a command without a server or a connection names the address and the cause, and
 // no times of the driver's.
 func TestUnreachedServerIsNamed(t *testing.T) {
-	f := newFake(t, nil)
-	f.answer("ping", func(bson.Raw) bson.D { return bson.D{} })
-	d := openFake(t, f)
-	f.answer("ping", func(bson.Raw) bson.D { time.Sleep(2 * time.Second); return bson.D{} })
+	f := mongodbtest.NewFake(t, nil)
+	f.Answer("ping", func(bson.Raw) bson.D { return bson.D{} })
+	d := mongodbtest.Open(t, f)
+	f.Answer("ping", func(bson.Raw) bson.D { time.Sleep(2 * time.Second); return bson.D{} })
 	f.Close() // no new connections
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -182,80 +182,6 @@ func TestUnreachedServerIsNamed(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatDoesNotComeIsSaidInPlainWords: whether the command was sent or there was no time left to send it, the driver's own
-// words about time do not reach people.
-func TestAnAnswerThatDoesNotComeIsSaidInPlainWords(t *testing.T) {
-	f := newFake(t, replicaSet)
-	d := openFake(t, f)
-	block := make(chan struct{})
-	t.Cleanup(func() { close(block) })
-	silent := func(bson.Raw) bson.D { <-block; return nil }
-	for _, command := range []string{"find", "listCollections", "ping", "insert", "update", "delete", "aggregate"} {
-		f.answer(command, silent)
-	}
-	commands := map[string]func(ctx context.Context) error{
-		"ping": d.Ping,
-		"trial": func(ctx context.Context) error {
-			_, err := sink.Of(d, "events").Trial(ctx, definition, sink.Settings{})
-			return err
-		},
-		"setup": func(ctx context.Context) error {
-			_, err := sink.Of(d, "events").Setup(ctx, definition, sink.Settings{})
-			return err
-		},
-		"check": func(ctx context.Context) error { _, err := sink.Of(d, "events").Check(ctx, definition); return err },
-		"view":  func(ctx context.Context) error { _, err := sink.Of(d, "events").View(ctx, sink.ViewAuto); return err },
-	}
-	for name, command := range commands {
-		for left, ctx := range map[string]context.Context{
-			"some time": bounded(t, 100*time.Millisecond), "no time": newHurried(t.Context(), time.Microsecond), "none at all": newHurried(t.Context(), -time.Second),
-		} {
-			err := command(ctx)
-			if out := (*sink.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "MongoDB did not answer ") {
-				t.Errorf("%s, %s left: %v", name, left, err)
-			}
-			for _, noise := range []string{"deadline", "timeout", "message header", "server-side", "round-trip"} {
-				if err != nil && strings.Contains(err.Error(), noise) {
-					t.Errorf("%s, %s left: %q is in: %v", name, left, noise, err)
-				}
-			}
-		}
-	}
-	within := openFake(t, f, func(o *sink.Options) { o.WriteTimeout = 100 * time.Millisecond })
-	if _, err := sink.Of(within, "events").Trial(t.Context(), definition, sink.Settings{}); err == nil || !strings.Contains(err.Error(), "MongoDB did not answer within 100ms") {
-		t.Errorf("a trial: %v", err)
-	}
-}
-
-// bounded is a context of so much time.
-func bounded(t *testing.T, limit time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// TestSetupMeetsAnElection: no index and no view is given up for it.
-func TestSetupMeetsAnElection(t *testing.T) {
-	nothing := func(bson.Raw) bson.D {
-		cursor := bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "db.c"}, {Key: "firstBatch", Value: bson.A{}}}
-		return bson.D{{Key: "cursor", Value: cursor}}
-	}
-	for _, during := range []string{"createIndexes", "create"} {
-		f := newFake(t, nil)
-		for _, command := range []string{"listCollections", "find", "aggregate"} {
-			f.answer(command, nothing)
-		}
-		f.answer("insert", counting(1))
-		f.answer("createIndexes", func(bson.Raw) bson.D { return bson.D{} })
-		f.answer(during, failing(10107, "not primary"))
-		_, err := sink.Of(openFake(t, f), "events").Setup(t.Context(), timeseries.Options{TimeField: "time", MetaField: "meta"}, sink.Settings{})
-		if out := (*sink.OutageError)(nil); !errors.As(err, &out) {
-			t.Errorf("%s: %v, want an outage", during, err)
-		}
-	}
-}
-
 // TestOpenDuringAnElection: a member of a replica set may be the primary later, and so may one that is to be initiated.
 func TestOpenDuringAnElection(t *testing.T) {
 	for name, says := range map[string]bson.D{
@@ -265,12 +191,12 @@ func TestOpenDuringAnElection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFake(t, append(bson.D{{Key: "isWritablePrimary", Value: false}, {Key: "ismaster", Value: false}}, says...))
+			f := mongodbtest.NewFake(t, append(bson.D{{Key: "isWritablePrimary", Value: false}, {Key: "ismaster", Value: false}}, says...))
 			at := f.Addr().String()
-			_, err := sink.Open(t.Context(), sink.Options{
+			_, err := mongodb.Open(t.Context(), mongodb.Options{
 				URI: "mongodb://" + at + "/db?replicaSet=rs&serverSelectionTimeoutMS=300", Database: "db", WriteTimeout: time.Second,
 			})
-			if out := (*sink.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "not as a primary") {
+			if out := (*mongodb.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "not as a primary") {
 				t.Errorf("%v, want an outage for want of a primary", err)
 			}
 		})
@@ -280,8 +206,8 @@ func TestOpenDuringAnElection(t *testing.T) {
 // TestOpenIsSilentInTLS: that nothing comes back in the handshake says nothing about the settings.
 func TestOpenIsSilentInTLS(t *testing.T) {
 	uri := "mongodb://" + acceptor(t, func(net.Conn) {}) + "/db?tls=true&directConnection=true&serverSelectionTimeoutMS=600&connectTimeoutMS=200"
-	_, err := sink.Open(t.Context(), sink.Options{URI: uri, Database: "db", WriteTimeout: time.Second})
-	if out := (*sink.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "tls=true") {
+	_, err := mongodb.Open(t.Context(), mongodb.Options{URI: uri, Database: "db", WriteTimeout: time.Second})
+	if out := (*mongodb.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "tls=true") {
 		t.Errorf("%v, want an outage that speaks of TLS", err)
 	}
 }
@@ -292,7 +218,7 @@ func TestOpenWithoutTLSWhereItIsNeeded(t *testing.T) {
 		conn.Close()
 	})
 	uri := "mongodb://" + address + "/db?directConnection=true&serverSelectionTimeoutMS=300"
-	if _, err := sink.Open(t.Context(), sink.Options{URI: uri, Database: "db", WriteTimeout: time.Second}); err == nil || !strings.Contains(err.Error(), "tls=true") {
+	if _, err := mongodb.Open(t.Context(), mongodb.Options{URI: uri, Database: "db", WriteTimeout: time.Second}); err == nil || !strings.Contains(err.Error(), "tls=true") {
 		t.Errorf("%v", err)
 	}
 }
@@ -300,19 +226,19 @@ func TestOpenWithoutTLSWhereItIsNeeded(t *testing.T) {
 func TestServerIsProbed(t *testing.T) {
 	for name, c := range map[string]struct {
 		hello bson.D
-		want  sink.Server
+		want  mongodb.Server
 	}{
-		"replica set": {replicaSet, sink.Server{Version: "7.0.5", Sessions: true}},
-		"one node":    {bson.D{{Key: "logicalSessionTimeoutMinutes", Value: int32(30)}}, sink.Server{Version: "7.0.5"}},
-		"no sessions": {bson.D{{Key: "setName", Value: "rs"}}, sink.Server{Version: "7.0.5"}},
+		"replica set": {mongodbtest.ReplicaSet, mongodb.Server{Version: "7.0.5", Sessions: true}},
+		"one node":    {bson.D{{Key: "logicalSessionTimeoutMinutes", Value: int32(30)}}, mongodb.Server{Version: "7.0.5"}},
+		"no sessions": {bson.D{{Key: "setName", Value: "rs"}}, mongodb.Server{Version: "7.0.5"}},
 		"mongos": {
 			bson.D{{Key: "msg", Value: "isdbgrid"}, {Key: "logicalSessionTimeoutMinutes", Value: int32(30)}},
-			sink.Server{Version: "7.0.5", Sessions: true, Sharded: true},
+			mongodb.Server{Version: "7.0.5", Sessions: true, Sharded: true},
 		},
 	} {
-		f := newFake(t, c.hello)
-		f.answer("buildInfo", func(bson.Raw) bson.D { return bson.D{{Key: "version", Value: "7.0.5"}} })
-		d := openFake(t, f)
+		f := mongodbtest.NewFake(t, c.hello)
+		f.Answer("buildInfo", func(bson.Raw) bson.D { return bson.D{{Key: "version", Value: "7.0.5"}} })
+		d := mongodbtest.Open(t, f)
 		if got := d.Server(); got != c.want {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -323,13 +249,13 @@ func TestServerIsProbed(t *testing.T) {
 }
 
 func TestPing(t *testing.T) {
-	f := newFake(t, nil)
-	f.answer("ping", func(bson.Raw) bson.D { return bson.D{} })
-	d := openFake(t, f)
+	f := mongodbtest.NewFake(t, nil)
+	f.Answer("ping", func(bson.Raw) bson.D { return bson.D{} })
+	d := mongodbtest.Open(t, f)
 	if err := d.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
-	f.answer("ping", func(bson.Raw) bson.D { return nil })
+	f.Answer("ping", func(bson.Raw) bson.D { return nil })
 	if err := d.Ping(t.Context()); err == nil {
 		t.Error("a server that hangs up answers")
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package sink
+package mongodb
 
 import (
 	"syscall"

@@ -1,0 +1,35 @@
+package mongodb
+
+import (
+	"testing"
+)
+
+// TestEveryRowIsOfUse: each code has one row and a name, and the outages that a server is known to have are all there.
+func TestEveryRowIsOfUse(t *testing.T) {
+	seen := map[int32]bool{}
+	for _, a := range answers {
+		if seen[a.code] || a.name == "" {
+			t.Errorf("code %d has the row %+v", a.code, a)
+		}
+		seen[a.code] = true
+	}
+	for name, codes := range map[string][]int32{
+		"elections":   {189, 10058, 10107, 11602, 13435, 13436},
+		"shutdown":    {91, 11600},
+		"time-outs":   {24, 50, 64, 89, 262},
+		"throttling":  {365, 402, 433, 449, 462, 16500},
+		"disk full":   {14031},
+		"interrupted": {11601},
+		"network":     {6, 7, 9001},
+		"sharding":    {20, 61, 66, 133, 13388, 31025},
+	} {
+		for _, code := range codes {
+			if !seen[code] {
+				t.Errorf("%s: code %d has no row", name, code)
+			}
+			if ClassOf(code).BlamesDocument() {
+				t.Errorf("%s: code %d is taken for bad data", name, code)
+			}
+		}
+	}
+}
