@@ -23,7 +23,7 @@ func (k *checker) events() {
 		k.fail("EVENT_TIME_MAX", e.TimeMax, "must be after EVENT_TIME_MIN = %s: no time would be accepted", e.TimeMin)
 	}
 	if k.good("EVENT_FORMAT", "EVENT_FRAMING") && e.Framing != "none" && !measurement.HasFrames(measurement.Format(e.Format)) {
-		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=%s: the frame of a schema registry is for JSON", e.Format)
+		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=%s: the frame of a schema registry is for JSON, Avro and Protobuf", e.Format)
 	}
 	k.avro()
 	k.protobuf()
@@ -59,16 +59,18 @@ func (k *checker) protobuf() {
 	if !k.good("EVENT_FORMAT", "EVENT_PROTOBUF_FILE", "EVENT_PROTOBUF_MESSAGE") || measurement.Format(e.Format) != measurement.Protobuf {
 		return
 	}
-	switch {
-	case e.Descriptors.Bytes == "" && e.Descriptors.Path != "":
+	switch hasFile := e.Descriptors.Path != ""; {
+	case hasFile && e.Descriptors.Bytes == "":
 		k.fail("EVENT_PROTOBUF_FILE", e.Descriptors.Path, "is empty: write it with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
-	case e.Descriptors.Path == "":
-		k.fail("EVENT_FORMAT", e.Format, "needs the descriptors of the events: set EVENT_PROTOBUF_FILE to the path of the file that protoc --include_imports --descriptor_set_out=FILE, or buf build -o FILE, writes")
-	case e.Message == "":
+	case !hasFile && len(k.Registry.URLs) == 0:
+		k.fail("EVENT_FORMAT", e.Format, "needs the schemas of the events: set SCHEMA_REGISTRY_URL to the registry that has them, or EVENT_PROTOBUF_FILE to the path of the file that protoc --include_imports --descriptor_set_out=FILE, or buf build -o FILE, writes")
+	case !hasFile != (e.Framing == "confluent"):
+		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=protobuf: events behind a registry's frame need SCHEMA_REGISTRY_URL and no EVENT_PROTOBUF_FILE, others have none")
+	case hasFile && e.Message == "":
 		k.fail("EVENT_PROTOBUF_MESSAGE", "", "is not set: name the message that events are, as plant.air.Reading, which EVENT_PROTOBUF_FILE has")
 	case e.TimeExact != "":
 		k.fail("EVENT_TIME_EXACT", e.TimeExact, "is not filled with EVENT_FORMAT=protobuf, whose times become dates of milliseconds: unset it")
-	default:
+	case hasFile:
 		if err := measurement.CheckMessage(e.Descriptors.Bytes, e.Message); err != nil {
 			k.fail("EVENT_PROTOBUF_MESSAGE", e.Message, "of EVENT_PROTOBUF_FILE=%s cannot be read: %v", e.Descriptors.Path, err)
 		}

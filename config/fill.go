@@ -28,7 +28,8 @@ func (c *Config) fillBucketing() {
 
 // fillPaths sets the paths that the format of the events has by itself, where no setting names others.
 func (c *Config) fillPaths(found map[string]bool) {
-	if c.Event.Format == string(measurement.Avro) && c.Event.Schema == "" && !found["EVENT_FRAMING"] {
+	byID := measurement.Options{Format: measurement.Format(c.Event.Format), Schema: c.Event.Schema, Descriptors: c.Event.Descriptors.Path}
+	if byID.NeedsRegistry() && !found["EVENT_FRAMING"] {
 		c.Event.Framing = string(measurement.Confluent)
 	}
 	paths, known := measurement.DefaultPaths(measurement.Format(c.Event.Format))

@@ -49,8 +49,8 @@ func (d *Decoder) notAvro(err *DecodeError) *DecodeError {
 		return newError(NotAvro, "", "the value is an Avro file, with a schema and blocks of events: send each event by itself")
 	case bytes.HasPrefix(text, []byte("\xc3\x01")):
 		return newError(NotAvro, "", "the value begins as Avro's encoding of single objects does, with the fingerprint of a schema, which is not read: have its producer send the event alone")
-	case hasFrame(text) && d.readsBehindFrame(text):
-		return newError(NotAvro, "", "the value begins with the frame of a schema registry, behind which stands an event of the schema: have its producer send the event without the frame")
+	case hasFrame(text) && d.schemas == nil && d.readsBehindFrame(text):
+		return newError(NotAvro, "", "the value begins with the frame of a schema registry, behind which stands an event of the schema: set SCHEMA_REGISTRY_URL instead of EVENT_SCHEMA, or have its producer send the event without the frame")
 	}
 	return err
 }

@@ -110,9 +110,20 @@ func CheckSchema(text string) error {
 	return err
 }
 
-// compileAvro compiles a schema, and before it those that it refers to. Events are objects, so the schema is a record, or a union of
-// records.
-func compileAvro(text string, references ...string) (root *avroType, err error) {
+// errNoRecord is the error of a schema whose values are no events.
+var errNoRecord = errors.New("the schema is no record: an event is an object, so have its producer send records")
+
+// compileAvro compiles a schema of events. These are objects, so the schema is a record, or a union of records.
+func compileAvro(text string) (*avroType, error) {
+	root, err := compileAvroType(text)
+	if err == nil && !root.isEvent() {
+		err = errNoRecord
+	}
+	return root, err
+}
+
+// compileAvroType compiles a schema, and before it those that it refers to.
+func compileAvroType(text string, references ...string) (root *avroType, err error) {
 	size := len(text)
 	for _, reference := range references {
 		size += len(reference)
@@ -133,9 +144,6 @@ func compileAvro(text string, references ...string) (root *avroType, err error) 
 	}
 	for _, t := range c.all {
 		t.judge()
-	}
-	if !root.isEvent() {
-		return nil, errors.New("the schema is no record: an event is an object, so have its producer send records")
 	}
 	return root, nil
 }

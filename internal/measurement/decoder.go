@@ -36,8 +36,9 @@ type Decoder struct {
 	// avroRoot is the type of events in Avro.
 	avroRoot *avroType
 	// schemas are those of a registry that the decoder was told. Nil means that all events have one schema.
-	schemas map[SchemaID]*avroSchema
-	need    *NeedSchemaError // of the record
+	schemas    map[SchemaID]*knownSchema
+	lastSchema *knownSchema     // the one that was used last. It has no format before the first.
+	need       *NeedSchemaError // of the record
 	// avroPlan is nil where events in Avro are stored otherwise than it does, and so is protoPlan.
 	avroPlan  *avroPlan
 	proto     protoReader
@@ -117,15 +118,15 @@ func New(options Options) (*Decoder, error) {
 	}
 	d.quickLines = newQuickLines(d)
 	d.quickPoints = d.takesPointsQuickly()
-	if options.Format == Avro && options.Schema == "" {
-		d.schemas = map[SchemaID]*avroSchema{}
-	} else if options.Format == Avro {
+	switch {
+	case options.NeedsRegistry():
+		d.schemas, d.lastSchema = map[SchemaID]*knownSchema{}, &knownSchema{}
+	case options.Format == Avro:
 		if d.avroRoot, err = compileAvro(options.Schema); err != nil {
 			return nil, fmt.Errorf("options of decoding: schema: %w", err)
 		}
 		d.avroPlan = newAvroPlan(d, d.avroRoot)
-	}
-	if options.Format == Protobuf {
+	case options.Format == Protobuf:
 		if d.protoRoot, err = compileProto(options.Descriptors, options.Message); err != nil {
 			return nil, fmt.Errorf("options of decoding: message: %w", err)
 		}
@@ -198,7 +199,7 @@ func (d *Decoder) decode() *DecodeError {
 	if n := len(d.record.Value); n > d.options.MaxBytes {
 		return newError(TooLarge, "", "the value has %d bytes, more than EVENT_MAX_BYTES = %d", n, d.options.MaxBytes)
 	}
-	if len(d.record.Value) == 0 && d.options.Format != Protobuf { // where it is an event of nothing but zeros
+	if len(d.record.Value) == 0 && !d.takesNothing() {
 		return newError(Empty, "", "the value has 0 bytes: send a null value where a tombstone is meant")
 	}
 	var err *DecodeError
@@ -237,6 +238,12 @@ func (d *Decoder) decode() *DecodeError {
 	default:
 		return d.decodeJSON()
 	}
+}
+
+// takesNothing reports whether a value of no bytes may be an event: in Protobuf it is one of nothing but zeros. Behind a registry's
+// frame it has bytes, unless a header of the record stands for the frame.
+func (d *Decoder) takesNothing() bool {
+	return d.options.Format == Protobuf && (d.schemas == nil || lastHeader(d.record.Headers, schemaHeader) != nil)
 }
 
 func (d *Decoder) decodeBSON() *DecodeError {

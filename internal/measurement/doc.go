@@ -16,8 +16,8 @@
 //	schema.go       schemas of a registry, which the decoder is told
 //	avroschema.go   Avro's schemas, compiled; avro.go, avrodecimal.go: Avro to BSON; avrorecord.go: records of it; avroplan.go: the usual
 //	                events in one pass
-//	protoschema.go  Protobuf's messages, compiled; proto.go, protovalue.go: Protobuf to BSON; protorecord.go: records of it; protoplan.go:
-//	                the usual events in one pass
+//	protoschema.go  Protobuf's messages, compiled; protomessages.go: which message of a registry's schema a value is; proto.go,
+//	                protovalue.go: Protobuf to BSON; protorecord.go: records of it; protoplan.go: the usual events in one pass
 //	plan.go         what the plans of both have in common
 //	jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers; numeral.go: numbers in texts
 //	quick.go        the usual JSON in one pass; quickrecord.go: record by record; quickobject.go, quickvalue.go: what is nested;
@@ -28,7 +28,7 @@
 //	checkbson.go    whether bytes are BSON; nest.go: dotted names to objects; names.go: what names may be
 //	time.go         reading times; rfc3339.go, iso.go, unit.go: texts and numbers; strftime.go: its patterns; zone.go: local times;
 //	                exact.go: nanoseconds
-//	meta.go         the identity of a series in its normal form; normal.go: of a meta that comes from elsewhere
+//	meta.go         the identity of a series in its normal form; key.go: the record's key; normal.go: of a meta that comes from elsewhere
 //	reason.go       the reasons; detail.go, fields.go: what an error says
 //
 // # Why stages

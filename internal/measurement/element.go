@@ -126,7 +126,7 @@ func (d *Decoder) Events(r record.Record) (events [][]byte) {
 		return d.avroEvents(&r, text)
 	}
 	if d.options.Format == Protobuf {
-		return d.protoEvents(text)
+		return d.protoEvents(&r, text)
 	}
 	if d.options.Format == Influx {
 		return d.linesOf(text, &r)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -64,82 +63,6 @@ func (d *Decoder) joinMeta() (bson.RawValue, *DecodeError) {
 func metaTooLarge(what string, size int) *DecodeError {
 	return newError(BadMeta, "", "%s has %d bytes, more than %d, and would stand in every bucket: "+
 		"keep in it only what names the series", what, size, maxMetaBytes)
-}
-
-// readKey makes meta of the record's key: parsed when it is a JSON object, or framed, else as text.
-func (d *Decoder) readKey() *DecodeError {
-	const path = "key"
-	key := d.record.Key
-	if key == nil {
-		return newError(MissingMeta, path, "the record has no key: produce it with one, or set EVENT_META_FROM to value or none")
-	}
-	d.fields = d.fields[:0]
-	value, err := d.parseKey(key)
-	if err == nil {
-		d.keyMeta, err = d.normalize(value.Kind, value.Value)
-	}
-	if err != nil {
-		return err.within(path)
-	}
-	return nil
-}
-
-// parseKey reads the key: its error is of a JSON object, a text or a framed value that could not be stored.
-func (d *Decoder) parseKey(key []byte) (value rawbson.Element, err *DecodeError) {
-	if hasFrame(key) {
-		return d.framedKey(key)
-	}
-	if !bytes.HasPrefix(bytes.TrimLeft(key, " \t\r\n"), []byte{'{'}) {
-		return d.textKey(key)
-	}
-	if value, err = d.jsonKey(key); d.json.broken {
-		return d.textKey(key)
-	}
-	return value, err
-}
-
-// framedKey reads a key that begins as with a schema registry's frame. The id in it changes with the schema and names no series,
-// so it is taken off like that of a value. Behind it is any JSON value: a text is in quotes there.
-func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError) {
-	if d.options.Framing == NoFraming {
-		const wayOut = "have its producer write the key as text"
-		if d.options.Format == BSON {
-			return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: %s", quoteText(key), wayOut)
-		}
-		return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: "+
-			"set EVENT_FRAMING=confluent if the values have it too, else auto, or %s", quoteText(key), wayOut)
-	}
-	text := key[frameBytes:]
-	if value, err = d.jsonKey(text); d.json.broken {
-		return value, newError(BadMeta, "", "what follows the frame of EVENT_FRAMING=%s is not JSON: %s; "+
-			"keys in Avro and Protobuf are not read", d.options.Framing, quoteText(text))
-	}
-	return value, err
-}
-
-// jsonKey reads a key that is one JSON value. The reader is broken where it is not, and the error then of no use.
-func (d *Decoder) jsonKey(text []byte) (value rawbson.Element, err *DecodeError) {
-	j := d.json
-	j.begin(text)
-	j.clear()
-	value.Kind, err = j.value(0)
-	if !j.broken && j.skip() == nil {
-		_ = j.end() // only whether it is JSON matters
-	}
-	value.Value, d.dotted = j.out, j.dotted
-	if nest := j.dotted && d.options.DottedNames == Nest; err == nil && nest && value.Kind == bson.TypeEmbeddedDocument {
-		value.Value, err = d.nester.nest(j.out)
-		d.dotted = false
-	}
-	return value, err
-}
-
-func (d *Decoder) textKey(key []byte) (value rawbson.Element, err *DecodeError) {
-	if !utf8.Valid(key) {
-		return value, badText("", key)
-	}
-	d.keyText = rawbson.AppendString(d.keyText[:0], key)
-	return rawbson.Element{Kind: bson.TypeString, Value: d.keyText}, nil
 }
 
 // normalize appends a meta value with the fields of all its objects sorted by their names' bytes, and returns it.

@@ -116,9 +116,11 @@ type Options struct {
 	// Schema is the Avro schema that events are written by, as JSON. Empty: each record names its own, which the decoder is told by
 	// Learn; Framing is then Confluent.
 	Schema string
-	// Descriptors are the set of descriptors that has the message of events in Protobuf, as protoc writes it, and Message is its full
-	// name.
-	Descriptors, Message string
+	// Descriptors are the set of descriptors that has the message of events in Protobuf, as protoc writes it. Empty: each record names
+	// its schema and its message, as in Avro.
+	Descriptors string
+	// Message is the full name of the message of events in Protobuf. Where records name theirs it may be empty, which means any.
+	Message string
 	// Ask, where it is set, is asked for schemas that the decoder was not told, and may take its time. Nil means that a record whose
 	// schema is not known is a *NeedSchemaError.
 	Ask func(SchemaID) (Schema, error)
@@ -188,7 +190,7 @@ func (o Options) validate() error {
 		return fmt.Errorf("field for the exact time %q %w", o.TimeExact, err)
 	}
 	if o.Framing != NoFraming && (o.Framing != Confluent && o.Framing != AutoFrame || !HasFrames(o.Format)) {
-		return fmt.Errorf("framing %q of %s is none of none, with json and extjson confluent, auto, and with avro confluent", o.Framing, o.Format)
+		return fmt.Errorf("framing %q of %s is none of none, with json and extjson confluent, auto, and with avro and protobuf confluent", o.Framing, o.Format)
 	}
 	if !slices.Contains(Compressions(), o.Compression) {
 		return fmt.Errorf("compression %q is none of none, gzip, zlib, zstd, auto", o.Compression)
@@ -209,7 +211,12 @@ func Formats() []Format { return []Format{JSON, ExtJSON, BSON, Influx, OTLP, OTL
 func hasBSON(f Format) bool { return f != JSON && f != ExtJSON }
 
 // HasFrames reports whether a schema registry's frame may stand before events of a format.
-func HasFrames(f Format) bool { return f == JSON || f == ExtJSON || f == Avro }
+func HasFrames(f Format) bool { return f == JSON || f == ExtJSON || f == Avro || f == Protobuf }
+
+// NeedsRegistry reports whether each record names its schema, and maybe that of its key.
+func (o *Options) NeedsRegistry() bool {
+	return o.Format == Avro && o.Schema == "" || o.Format == Protobuf && o.Descriptors == ""
+}
 
 // HasLists reports whether events of a format may have lists of objects.
 func HasLists(f Format) bool { return f == JSON || f == ExtJSON || f == BSON }
@@ -219,10 +226,10 @@ func (o *Options) validateSchema() error {
 	switch {
 	case o.Decimals != AsDecimals && o.Decimals != AsDoubles:
 		return fmt.Errorf("treatment of decimals %q is none of decimal128, double", o.Decimals)
-	case o.Format == Avro && (o.Schema == "") != (o.Framing == Confluent):
-		return errors.New("events in Avro have either a schema for all of them, or the framing confluent and each its own")
-	case o.Format == Protobuf && (o.Descriptors == "" || o.Message == ""):
-		return errors.New("events in Protobuf have a message of a set of descriptors")
+	case (o.Format == Avro || o.Format == Protobuf) && o.NeedsRegistry() != (o.Framing == Confluent):
+		return fmt.Errorf("events of the format %s have either a schema for all of them, or the framing confluent and each its own", o.Format)
+	case o.Format == Protobuf && o.Descriptors != "" && o.Message == "":
+		return errors.New("events in Protobuf have a message of the set of descriptors")
 	case (o.Format == Avro || o.Format == Protobuf) && o.TimeExact != "":
 		return fmt.Errorf("field for the exact time %q is not filled from %s: its times become dates of milliseconds", o.TimeExact, o.Format)
 	}

@@ -2,10 +2,17 @@ package measurement
 
 import (
 	"encoding/binary"
+
+	"waterwheel/internal/record"
 )
 
 // decodeProto decodes a record with one event in Protobuf.
 func (d *Decoder) decodeProto() *DecodeError {
+	if d.schemas != nil {
+		if err := d.chooseSchema(); err != nil {
+			return err
+		}
+	}
 	if d.protoPlan != nil && d.readProtoQuickly() {
 		return nil
 	}
@@ -25,8 +32,8 @@ func (d *Decoder) notProto(err *DecodeError) *DecodeError {
 		return err
 	case isJSONStart(text):
 		return newError(NotProtobuf, "", "the value begins as JSON does: set EVENT_FORMAT=json")
-	case hasFrame(text):
-		return newError(NotProtobuf, "", "the value begins with a zero byte, as the frame of a schema registry does and no message: have its producer send the message without the frame")
+	case hasFrame(text) && d.schemas == nil:
+		return newError(NotProtobuf, "", "the value begins with a zero byte, as the frame of a schema registry does and no message: set SCHEMA_REGISTRY_URL instead of EVENT_PROTOBUF_FILE, or have its producer send the message without the frame")
 	case n > 0 && size == uint64(len(text)-n) && new(protoReader).reads(d.protoRoot, text[n:], d.options.MaxBytes):
 		return newError(NotProtobuf, "", "the value begins with the length of the message, as in a stream of several: have its producer send the message alone, in Java with toByteArray")
 	}
@@ -34,10 +41,17 @@ func (d *Decoder) notProto(err *DecodeError) *DecodeError {
 }
 
 // protoEvents are the events of a value, for those who look for settings.
-func (d *Decoder) protoEvents(text []byte) (events [][]byte) {
-	var r protoReader
-	if r.reads(d.protoRoot, text, d.options.MaxBytes) {
-		events = d.appendEvents(events, r.out, r.dotted)
+func (d *Decoder) protoEvents(r *record.Record, text []byte) (events [][]byte) {
+	if d.schemas != nil {
+		d.record, d.value = *r, text
+		if d.chooseSchema() != nil {
+			return nil
+		}
+		text = d.text
+	}
+	var reader protoReader
+	if reader.reads(d.protoRoot, text, d.options.MaxBytes) {
+		events = d.appendEvents(events, reader.out, reader.dotted)
 	}
 	return events
 }

@@ -130,16 +130,9 @@ func CheckMessage(descriptors, message string) error {
 
 // compileProto compiles a message of a set of descriptors, as protoc and buf write it.
 func compileProto(descriptors, message string) (*protoMember, error) {
-	if len(descriptors) > MaxDescriptorBytes {
-		return nil, fmt.Errorf("the set has %d bytes, more than %d", len(descriptors), MaxDescriptorBytes)
-	}
-	var set descriptorpb.FileDescriptorSet
-	if err := proto.Unmarshal([]byte(descriptors), &set); err != nil || len(set.GetFile()) == 0 {
-		return nil, errors.New("it is no set of descriptors: write it with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
-	}
-	files, err := protodesc.NewFiles(&set)
+	files, _, err := readDescriptors(descriptors)
 	if err != nil {
-		return nil, fmt.Errorf("the set cannot be used: %s; write it with protoc --include_imports, or with buf build", cleanProto(err))
+		return nil, err
 	}
 	found, err := files.FindDescriptorByName(protoreflect.FullName(strings.TrimPrefix(message, ".")))
 	if err != nil {
@@ -149,18 +142,52 @@ func compileProto(descriptors, message string) (*protoMember, error) {
 	if !isMessage || of.IsMapEntry() {
 		return nil, fmt.Errorf("%s is no message; the set has %s", quoteText(message), namedMessages(files))
 	}
+	root, err := compileMessage(of)
+	if err == nil && !root.isEvent() {
+		err = noEvent(of)
+	}
+	return root, err
+}
+
+// readDescriptors reads a set of descriptors. The last of its files is the one that imports the others, where one tool wrote it.
+func readDescriptors(descriptors string) (files *protoregistry.Files, last protoreflect.FileDescriptor, err error) {
+	if len(descriptors) > MaxDescriptorBytes {
+		return nil, nil, fmt.Errorf("the set has %d bytes, more than %d", len(descriptors), MaxDescriptorBytes)
+	}
+	var set descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal([]byte(descriptors), &set); err != nil || len(set.GetFile()) == 0 {
+		return nil, nil, errors.New("it is no set of descriptors: write it with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
+	}
+	if files, err = protodesc.NewFiles(&set); err == nil {
+		last, err = files.FindFileByPath(set.GetFile()[len(set.GetFile())-1].GetName())
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("the set cannot be used: %s; write it with protoc --include_imports, or with buf build", cleanProto(err))
+	}
+	return files, last, nil
+}
+
+// compileMessage compiles a message, and those in it.
+func compileMessage(of protoreflect.MessageDescriptor) (*protoMember, error) {
 	c := protoCompiler{messages: map[protoreflect.FullName]*protoMessage{}, enums: map[protoreflect.FullName]*protoSymbols{}}
 	root := &protoMember{isLinked: true}
 	if err := c.inside(root, of); err != nil {
 		return nil, err
 	}
-	if isObject := root.kind == protoObject || root.kind == protoOnly && root.message.members[0].isMap; !isObject {
-		return nil, fmt.Errorf("%s is stored as a single value, and an event is an object: name the message around it", quoteText(message))
-	}
 	for _, t := range c.messages {
 		t.isNormal = t.judge(map[*protoMessage]bool{})
 	}
 	return root, nil
+}
+
+// isEvent reports whether all values of a message are objects.
+func (m *protoMember) isEvent() bool {
+	return m.kind == protoObject || m.kind == protoOnly && m.message.members[0].isMap
+}
+
+// noEvent is the error of a message whose values are no events.
+func noEvent(of protoreflect.MessageDescriptor) error {
+	return fmt.Errorf("%s is stored as a single value, and an event is an object: name the message around it", quoteText(of.FullName()))
 }
 
 // cleanProto is the text of an error of the library, in which blanks differ from build to build.
@@ -180,13 +207,7 @@ func namedMessages(files *protoregistry.Files) string {
 		}
 		return true
 	})
-	if slices.Sort(names); len(names) == 0 {
-		return "none"
-	}
-	if more := len(names) - mostNamed; more > 0 {
-		return clip(strings.Join(names[:mostNamed], ", ")) + fmt.Sprintf(" and %d more", more)
-	}
-	return clip(strings.Join(names, ", "))
+	return listNames(names)
 }
 
 // protoCompiler compiles the messages that one consists of.

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,21 +119,33 @@ type answer struct {
 
 // reference names a schema that another one refers to.
 type reference struct {
+	Name    string `json:"name"` // in Protobuf: the path that is imported
 	Subject string `json:"subject"`
 	Version int    `json:"version"`
 }
 
+// The types of schemas that a registry names. Avro is not named.
+const (
+	typeAvro     = "AVRO"
+	typeProtobuf = "PROTOBUF"
+	typeJSON     = "JSON"
+)
+
 // assemble makes the schema of an answer, with those that it refers to. Its reason says why it cannot be one of records.
 func (c *Client) assemble(ctx context.Context, a answer) (measurement.Schema, error) {
-	w := walk{client: c, seen: map[reference]bool{}, left: measurement.MaxSchemaBytes}
-	if err := w.take(ctx, a, 0); err != nil {
-		if bad := (*badError)(nil); errors.As(err, &bad) {
-			return measurement.Schema{Reason: measurement.BadSchema, Detail: bad.Error()}, nil
-		}
-		return measurement.Schema{}, err
+	w := walk{client: c, of: cmp.Or(a.Type, typeAvro), seen: map[reference]bool{}, left: measurement.MaxSchemaBytes}
+	if w.of == typeJSON {
+		return measurement.Schema{Format: measurement.JSON}, nil // nothing is decoded by it
 	}
-	last := len(w.texts) - 1
-	return measurement.Schema{Text: w.texts[last], References: w.texts[:last]}, nil
+	err := w.take(ctx, a, reference{}, 0)
+	var s measurement.Schema
+	if err == nil {
+		s, err = w.schema(ctx)
+	}
+	if bad := (*badError)(nil); errors.As(err, &bad) {
+		return measurement.Schema{Reason: measurement.BadSchema, Detail: bad.Error()}, nil
+	}
+	return s, err
 }
 
 // badError is why a schema cannot be one of records.
@@ -143,26 +156,39 @@ func (e *badError) Error() string { return e.text }
 // walk collects a schema and its references, each behind those that it refers to itself.
 type walk struct {
 	client *Client
+	of     string // the type of all of them
 	seen   map[reference]bool
-	texts  []string
+	texts  []source
 	left   int // bytes
 }
 
-func (w *walk) take(ctx context.Context, a answer, depth int) error {
-	switch {
+// source is the text of a schema, and what refers to it. Of the schema itself it is empty.
+type source struct {
+	reference
+	text string
+}
+
+func (w *walk) take(ctx context.Context, a answer, as reference, depth int) error {
+	switch of := cmp.Or(a.Type, typeAvro); {
 	case a.tooLong || len(a.Schema) > w.left:
 		return &badError{fmt.Sprintf("it has more than %d bytes with its references", measurement.MaxSchemaBytes)}
-	case a.Type != "" && a.Type != "AVRO":
-		return &badError{fmt.Sprintf("it is of the type %q, and EVENT_FORMAT=avro reads AVRO", clip(a.Type))}
+	case of != typeAvro && of != typeProtobuf:
+		return &badError{fmt.Sprintf("it is of the type %q, and Avro, Protobuf and JSON Schema are known", clip(of))}
+	case of != w.of:
+		return &badError{fmt.Sprintf("it is of the type %s, and refers to version %d of %q, which is of the type %s", w.of, as.Version, clip(as.Subject), of)}
 	case depth > measurement.MaxReferences:
 		return &badError{fmt.Sprintf("its references are nested more than %d levels deep", measurement.MaxReferences)}
 	}
 	w.left -= len(a.Schema)
 	for _, r := range a.References {
-		if w.seen[r] {
+		one := r
+		if w.of == typeAvro {
+			one.Name = "" // types have their own names
+		}
+		if w.seen[one] {
 			continue
 		}
-		w.seen[r] = true
+		w.seen[one] = true
 		if len(w.seen) > measurement.MaxReferences {
 			return &badError{fmt.Sprintf("it has more than %d references", measurement.MaxReferences)}
 		}
@@ -176,12 +202,26 @@ func (w *walk) take(ctx context.Context, a answer, depth int) error {
 		case found.Code != 0:
 			return fmt.Errorf("the registry answers %s with the error %d: %s", path, found.Code, clip(found.Message))
 		}
-		if err := w.take(ctx, found, depth+1); err != nil {
+		if err := w.take(ctx, found, r, depth+1); err != nil {
 			return err
 		}
 	}
-	w.texts = append(w.texts, a.Schema)
+	w.texts = append(w.texts, source{as, a.Schema})
 	return nil
+}
+
+// schema is what was collected, as decoders take it.
+func (w *walk) schema(ctx context.Context) (measurement.Schema, error) {
+	last := len(w.texts) - 1
+	if w.of == typeProtobuf {
+		descriptors, err := compile(ctx, w.texts[last].text, w.texts[:last])
+		return measurement.Schema{Format: measurement.Protobuf, Text: descriptors}, err
+	}
+	s := measurement.Schema{Format: measurement.Avro, Text: w.texts[last].text}
+	for _, one := range w.texts[:last] {
+		s.References = append(s.References, one.text)
+	}
+	return s, nil
 }
 
 // get asks the servers one after the other, the one that answered last first. Each has its share of the time that is left, so that one

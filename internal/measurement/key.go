@@ -1,0 +1,167 @@
+package measurement
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// readKey makes meta of the record's key: parsed when it is a JSON object, or framed, else as text.
+func (d *Decoder) readKey() *DecodeError {
+	const path = "key"
+	key := d.record.Key
+	if key == nil {
+		return newError(MissingMeta, path, "the record has no key: produce it with one, or set EVENT_META_FROM to value or none")
+	}
+	d.fields = d.fields[:0]
+	value, err := d.parseKey(key)
+	if err == nil {
+		d.keyMeta, err = d.normalize(value.Kind, value.Value)
+	}
+	if err != nil {
+		return err.within(path)
+	}
+	return nil
+}
+
+// parseKey reads the key: its error is of a JSON object, a text or a framed value that could not be stored.
+func (d *Decoder) parseKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if d.schemas != nil && (hasFrame(key) || lastHeader(d.record.Headers, keySchemaHeader) != nil) {
+		return d.schemaKey(key)
+	}
+	if hasFrame(key) {
+		return d.framedKey(key)
+	}
+	if !bytes.HasPrefix(bytes.TrimLeft(key, " \t\r\n"), []byte{'{'}) {
+		return d.textKey(key)
+	}
+	if value, err = d.jsonKey(key); d.json.broken {
+		return d.textKey(key)
+	}
+	return value, err
+}
+
+// framedKey reads a key that begins as with a schema registry's frame. The id in it changes with the schema and names no series,
+// so it is taken off like that of a value. Behind it is any JSON value: a text is in quotes there.
+func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if d.options.Framing == NoFraming {
+		wayOut := "have its producer write the key as text"
+		if d.options.Format == Avro || d.options.Format == Protobuf {
+			wayOut = "let SCHEMA_REGISTRY_URL say the schemas of keys and values, or " + wayOut
+		}
+		if d.options.Format != JSON && d.options.Format != ExtJSON {
+			return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: %s", quoteText(key), wayOut)
+		}
+		return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: "+
+			"set EVENT_FRAMING=confluent if the values have it too, else auto, or %s", quoteText(key), wayOut)
+	}
+	text := key[frameBytes:]
+	if value, err = d.jsonKey(text); d.json.broken {
+		return value, newError(BadMeta, "", "what follows the frame of EVENT_FRAMING=%s is not JSON: %s; "+
+			"keys in Avro and Protobuf are read where the values are, too", d.options.Framing, quoteText(text))
+	}
+	return value, err
+}
+
+// jsonKey reads a key that is one JSON value. The reader is broken where it is not, and the error then of no use.
+func (d *Decoder) jsonKey(text []byte) (value rawbson.Element, err *DecodeError) {
+	j := d.json
+	j.begin(text)
+	j.clear()
+	value.Kind, err = j.value(0)
+	if !j.broken && j.skip() == nil {
+		_ = j.end() // only whether it is JSON matters
+	}
+	value.Value = j.out
+	if err == nil {
+		value, err = d.nestKey(value, j.dotted)
+	}
+	return value, err
+}
+
+// nestKey makes dotted names of a key objects, if names are nested.
+func (d *Decoder) nestKey(value rawbson.Element, dotted bool) (rawbson.Element, *DecodeError) {
+	var err *DecodeError
+	if d.dotted = dotted; dotted && d.options.DottedNames == Nest && value.Kind == bson.TypeEmbeddedDocument {
+		value.Value, err = d.nester.nest(value.Value)
+		d.dotted = false
+	}
+	return value, err
+}
+
+func (d *Decoder) textKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if !utf8.Valid(key) {
+		return value, badText("", key)
+	}
+	d.keyText = rawbson.AppendString(d.keyText[:0], key)
+	return rawbson.Element{Kind: bson.TypeString, Value: d.keyText}, nil
+}
+
+// schemaKey reads a key by its schema, which may be of another language than that of the value. It may be any value: a text, a number
+// or an object.
+func (d *Decoder) schemaKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	f, err := d.frameOf(keySchemaHeader, key)
+	if err != nil {
+		return value, newError(BadMeta, "", "%s", err.Detail)
+	}
+	known, err := d.known(f.id)
+	if err != nil {
+		return value, err
+	}
+	switch known.format {
+	case JSON:
+		return d.jsonSchemaKey(&f)
+	case Protobuf:
+		return d.protoKey(known.proto, &f)
+	}
+	text, err := f.end(BadMeta)
+	if err != nil {
+		return value, err
+	}
+	d.avro.begin(text, d.options.MaxBytes)
+	d.avro.decimals = d.options.Decimals
+	kind, err := d.avro.value(known.avro, 1)
+	switch left := len(text) - d.avro.at; {
+	case err != nil:
+		return value, newError(BadMeta, err.Path, "by the schema %s: %s", f.id, err.Detail)
+	case left > 0:
+		return value, newError(BadMeta, "", "%d of its %d bytes are left behind a key of the schema %s: was it written by another one?", left, len(text), f.id)
+	}
+	return d.nestKey(rawbson.Element{Kind: kind, Value: d.avro.out}, d.avro.dotted)
+}
+
+// jsonSchemaKey reads a key in JSON behind a frame.
+func (d *Decoder) jsonSchemaKey(f *schemaFrame) (value rawbson.Element, err *DecodeError) {
+	text, err := f.end(BadMeta)
+	if err != nil {
+		return value, err
+	}
+	if value, err = d.jsonKey(text); d.json.broken {
+		return value, newError(BadMeta, "", "%s is not JSON, as the schema %s says", quoteText(text), f.id)
+	}
+	return value, err
+}
+
+// protoKey reads a key in Protobuf.
+func (d *Decoder) protoKey(file *protoMessages, f *schemaFrame) (value rawbson.Element, err *DecodeError) {
+	c, err := d.choiceOf(file, f, "")
+	if err != nil {
+		return value, newError(BadMeta, "", "%s", err.Detail)
+	}
+	if wrong := c.compile(); wrong != nil {
+		return value, newError(BadSchema, "", "schema %s: %v", f.id, wrong)
+	}
+	text, err := f.end(BadMeta)
+	if err != nil {
+		return value, err
+	}
+	d.proto.begin(text, d.options.MaxBytes)
+	kind, err := d.proto.value(c.root, protoSlot{first: 1}, 1)
+	if err != nil {
+		return value, newError(BadMeta, err.Path, "by the schema %s: %s", f.id, err.Detail)
+	}
+	return d.nestKey(rawbson.Element{Kind: kind, Value: d.proto.out}, d.proto.dotted)
+}

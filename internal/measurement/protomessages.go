@@ -1,0 +1,217 @@
+package measurement
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// maxIndexes bounds the message indexes of a value, one for each level of messages in messages.
+const maxIndexes = maxDepth
+
+// protoMessages is a registry's schema in Protobuf. The message indexes of a value choose one of its messages.
+//
+// Serializers do not agree on how messages are counted. Confluent's in Java count those that the text of the schema has; others count
+// those of its descriptors, among which are messages that stand for the entries of maps, and groups. Both are tried: where they lead
+// to two messages, EVENT_PROTOBUF_MESSAGE says which is meant.
+type protoMessages struct {
+	messages []*protoChoice // in the order of the descriptors
+	first    *protoChoice   // of the indexes [0], if they are not ambiguous
+	indexes  []int          // of the value
+}
+
+// protoChoice is a message that indexes may choose. It is compiled when it is chosen first.
+type protoChoice struct {
+	of         protoreflect.MessageDescriptor
+	inner      []*protoChoice
+	isHidden   bool         // the text does not have it as a message
+	root       *protoMember // nil before it is compiled, and where it is wrong
+	plan       *protoPlan   // of events
+	wrong      error        // why no value can be read. Nil means that values can.
+	isNone     error        // why values are no events. Nil means that they are, or that it is not known yet.
+	isCompiled bool
+	isPlanned  bool
+}
+
+// newProtoMessages reads a schema from its descriptors.
+func newProtoMessages(descriptors string) (*protoMessages, error) {
+	_, file, err := readDescriptors(descriptors)
+	if err != nil {
+		return nil, err
+	}
+	f := &protoMessages{messages: choicesOf(file.Messages(), groupsOf(file.Extensions(), nil))}
+	if first := findChoice(f.messages, []int{0}, true); first != nil && first == findChoice(f.messages, []int{0}, false) {
+		f.first = first
+	}
+	return f, nil
+}
+
+// choicesOf are the messages at one level, of which some are groups.
+func choicesOf(list protoreflect.MessageDescriptors, groups map[protoreflect.FullName]bool) (choices []*protoChoice) {
+	for i := range list.Len() {
+		of := list.Get(i)
+		choices = append(choices, &protoChoice{
+			of: of, isHidden: of.IsMapEntry() || groups[of.FullName()], inner: choicesOf(of.Messages(), groupsOf(of.Extensions(), of.Fields())),
+		})
+	}
+	return choices
+}
+
+// groupsOf are the names of the messages that fields and extensions declare as groups.
+func groupsOf(extensions protoreflect.ExtensionDescriptors, fields protoreflect.FieldDescriptors) map[protoreflect.FullName]bool {
+	groups := map[protoreflect.FullName]bool{}
+	add := func(f protoreflect.FieldDescriptor) {
+		if f.Kind() == protoreflect.GroupKind {
+			groups[f.Message().FullName()] = true
+		}
+	}
+	for i := range extensions.Len() {
+		add(extensions.Get(i))
+	}
+	for i := 0; fields != nil && i < fields.Len(); i++ {
+		add(fields.Get(i))
+	}
+	return groups
+}
+
+// findChoice is the message that indexes lead to, where those are counted that the text has, or all of them. It is nil if there is none.
+func findChoice(list []*protoChoice, indexes []int, asText bool) (found *protoChoice) {
+	for _, index := range indexes {
+		found = nil
+		for _, c := range list {
+			if asText && c.isHidden {
+				continue
+			}
+			if index == 0 {
+				found = c
+				break
+			}
+			index--
+		}
+		if found == nil || found.of.IsMapEntry() {
+			return nil
+		}
+		list = found.inner
+	}
+	return found
+}
+
+// cut cuts the message indexes off a text: their number and the indexes, each as a zigzag varint. A zero stands for the indexes [0].
+func (f *protoMessages) cut(text []byte) (rest []byte, ok bool) {
+	count, n := binary.Varint(text)
+	if f.indexes = f.indexes[:0]; n <= 0 || count < 0 || count > maxIndexes {
+		return nil, false
+	}
+	text = text[n:]
+	for range count {
+		index, n := binary.Varint(text)
+		if n <= 0 || index < 0 || index > math.MaxInt32 {
+			return nil, false
+		}
+		f.indexes, text = append(f.indexes, int(index)), text[n:]
+	}
+	if count == 0 {
+		f.indexes = append(f.indexes, 0)
+	}
+	return text, true
+}
+
+// choose is the message that the indexes lead to. Of two the one with the name counts.
+func (f *protoMessages) choose(name string) (*protoChoice, error) {
+	name = strings.TrimPrefix(name, ".")
+	inText, inAll := findChoice(f.messages, f.indexes, true), findChoice(f.messages, f.indexes, false)
+	isNamed := func(c *protoChoice) bool { return c != nil && string(c.of.FullName()) == name }
+	switch {
+	case isNamed(inText):
+		return inText, nil
+	case isNamed(inAll):
+		return inAll, nil
+	case inText == nil && inAll == nil:
+		return nil, fmt.Errorf("its message indexes %v lead to no message, and the schema has %s: was it written by another schema, or with use.deprecated.format?", f.indexes, f.named())
+	case name != "":
+		c := inText
+		if c == nil {
+			c = inAll
+		}
+		return nil, fmt.Errorf("it is the message %s, and EVENT_PROTOBUF_MESSAGE=%s: unset this to read all messages", c.of.FullName(), name)
+	case inText == nil:
+		return inAll, nil
+	case inAll == nil || inAll == inText:
+		return inText, nil
+	}
+	return nil, fmt.Errorf("its message indexes %v are %s for serializers that count messages as the schema's text has them, and %s for those that count the entries of maps and groups, too: "+
+		"set EVENT_PROTOBUF_MESSAGE to the message that is meant", f.indexes, inText.of.FullName(), inAll.of.FullName())
+}
+
+// named names messages of the schema.
+func (f *protoMessages) named() string {
+	var names []string
+	for _, c := range f.messages {
+		names = append(names, string(c.of.Name()))
+	}
+	return listNames(names)
+}
+
+// compile compiles a message when it is chosen first.
+func (c *protoChoice) compile() error {
+	if !c.isCompiled {
+		c.isCompiled = true
+		c.root, c.wrong = compileMessage(c.of)
+	}
+	return c.wrong
+}
+
+// chooseMessage chooses the message of the record by its indexes, and leaves the event in the text.
+func (d *Decoder) chooseMessage(file *protoMessages, f schemaFrame) *DecodeError {
+	c, err := d.choiceOf(file, &f, d.options.Message)
+	if err != nil {
+		return err
+	}
+	if !c.isPlanned {
+		c.isPlanned = true
+		if c.isNone = c.compile(); c.isNone == nil && !c.root.isEvent() {
+			c.isNone = noEvent(c.of)
+		} else if c.isNone == nil {
+			c.plan = newProtoPlan(d, c.root)
+		}
+	}
+	if c.isNone != nil {
+		return newError(BadSchema, "", "schema %s: %v", f.id, c.isNone)
+	}
+	d.text, err = f.end(NotProtobuf)
+	d.protoRoot, d.protoPlan = c.root, c.plan
+	return err
+}
+
+// choiceOf cuts the message indexes off what stands behind the schema's id, and is the message that they lead to.
+func (d *Decoder) choiceOf(file *protoMessages, f *schemaFrame, name string) (*protoChoice, *DecodeError) {
+	if len(f.rest) > 0 && f.rest[0] == 0 && file.first != nil && name == "" {
+		f.rest = f.rest[1:]
+		return file.first, nil
+	}
+	rest, ok := file.cut(f.rest)
+	if !ok {
+		return nil, newError(NotProtobuf, "", "no message indexes stand behind the id of the schema %s, but %s: send it by a serializer of the registry, in Python without use.deprecated.format", f.id, quoteText(f.rest))
+	}
+	c, wrong := file.choose(name)
+	if wrong != nil {
+		return nil, newError(NotProtobuf, "", "schema %s: %v", f.id, wrong)
+	}
+	f.rest = rest
+	return c, nil
+}
+
+// listNames names messages in their order, as many as an error names.
+func listNames(names []string) string {
+	if slices.Sort(names); len(names) == 0 {
+		return "none"
+	}
+	if more := len(names) - mostNamed; more > 0 {
+		return clip(strings.Join(names[:mostNamed], ", ")) + fmt.Sprintf(" and %d more", more)
+	}
+	return clip(strings.Join(names, ", "))
+}
