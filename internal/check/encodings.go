@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -28,11 +29,9 @@ type encodings struct {
 	inflater   *measurement.Inflater
 	// readers are decoders of formats that are neither JSON nor BSON, byFormat counts their records.
 	readers map[measurement.Format]*measurement.Decoder
-	// bySettings is the format of events with a schema that the settings know. It is empty if they know none.
-	bySettings measurement.Format
-	// bySchema means that each record in Avro names its schema.
-	bySchema bool
-	byFormat map[measurement.Format]int
+	// known are the formats of events with a schema that the settings or their registry know, byID those whose records name theirs.
+	known, byID []measurement.Format
+	byFormat    map[measurement.Format]int
 	// strange counts the records that are neither JSON nor BSON as they stand, by what they look like.
 	strange map[*measurement.Form]int
 	odd     int // the sum of strange
@@ -56,30 +55,26 @@ func newEncodings() encodings {
 	return e
 }
 
-// readBy also reads Avro or Protobuf by the schema of the settings, or by those of their registry: only these can tell what the bytes
-// mean.
+// readBy also reads Avro or Protobuf by the schema of the settings, or both by those of their registry: only these can tell what the
+// bytes mean.
 func (e *encodings) readBy(o measurement.Options) {
-	if o.Format == measurement.Protobuf {
-		e.readWith(measurement.Options{Format: o.Format, Descriptors: o.Descriptors, Message: o.Message, MetaFrom: measurement.MetaFromNone, MaxBytes: mostInflated})
-		return
+	for _, format := range []measurement.Format{measurement.Avro, measurement.Protobuf} {
+		of := measurement.Options{Format: format, Decimals: o.Decimals, MetaFrom: measurement.MetaFromNone, MaxBytes: mostInflated, Ask: o.Ask}
+		if o.Format == format {
+			of.Schema, of.Descriptors, of.Message = o.Schema, o.Descriptors, o.Message
+		}
+		if of.NeedsRegistry() {
+			of.Framing = measurement.Confluent
+		}
+		reader, err := measurement.New(of)
+		if err != nil || of.NeedsRegistry() && of.Ask == nil {
+			continue
+		}
+		e.readers[format] = reader
+		if e.known = append(e.known, format); of.NeedsRegistry() {
+			e.byID = append(e.byID, format)
+		}
 	}
-	if o.Format != measurement.Avro && o.Ask == nil {
-		return
-	}
-	of := measurement.Options{Format: measurement.Avro, Decimals: o.Decimals, MetaFrom: measurement.MetaFromNone, MaxBytes: mostInflated, Ask: o.Ask}
-	if of.Schema = o.Schema; of.Schema == "" {
-		of.Framing = measurement.Confluent
-	}
-	e.bySchema = e.readWith(of) && of.Schema == ""
-}
-
-// readWith reads events by options with a schema, and reports whether these are usable.
-func (e *encodings) readWith(o measurement.Options) bool {
-	reader, err := measurement.New(o)
-	if err == nil {
-		e.readers[o.Format], e.bySettings = reader, o.Format
-	}
-	return err == nil
 }
 
 // read reads the events of a record, as far as it has any.
@@ -93,11 +88,11 @@ func (e *encodings) read(r *record.Record) []object {
 	if value, by = e.inflater.Text(value); by != measurement.NoCompression {
 		e.compressed[by]++
 	}
-	if e.bySettings != "" {
-		if list := e.events(e.bySettings, value, r); len(list) > 0 {
+	for _, format := range e.known {
+		if list := e.events(format, value, r); len(list) > 0 {
 			return list
 		}
-		e.byFormat[e.bySettings]--
+		e.byFormat[format]--
 	}
 	if o, ok := readDocument(value); ok {
 		e.bson++
@@ -153,7 +148,7 @@ func isRequest(list []object) bool {
 // framing is what stands before most events.
 func (e *encodings) framing() measurement.Framing {
 	switch {
-	case e.format() == measurement.Avro && e.bySchema:
+	case slices.Contains(e.byID, e.format()):
 		return measurement.Confluent
 	case e.framed == 0:
 		return measurement.NoFraming

@@ -92,7 +92,7 @@ func TestNothingIsProposedWithItsReason(t *testing.T) {
 		`{"resourceLogs":[{"scopeLogs":[]}]}`:       "with many data points in lists within lists",
 		`{"a":[{"b":[{"v":1}]}]}`:                   "the list b, in the list a, and lists of lists are not taken apart",
 		`{"name":"q","timeUnixNano":"1700000000000000000","attributes":[{"key":"a"}],"asDouble":4.5}`: "attributes are a list of keys and values",
-		"\x00\x00\x00\x00\x07\x02\x06abc": "Protobuf with a frame is not read",
+		"\x00\x00\x00\x00\x07\x02\x06abc": "if it is Avro or Protobuf, set EVENT_FORMAT=avro or =protobuf and SCHEMA_REGISTRY_URL",
 		`7`:                               "the records hold a bare value",
 	} {
 		a := advised(t, nil, event)

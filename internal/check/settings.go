@@ -12,7 +12,7 @@ import (
 func (p *proposer) base() measurement.Options {
 	o := absolute(p.current)
 	o.Compression, o.Format, o.Framing = p.encodings.compression(), p.encodings.format(), p.encodings.framing()
-	if o.Framing == measurement.NoFraming && p.framed*2 > p.keyed && measurement.HasFrames(o.Format) {
+	if o.Framing == measurement.NoFraming && p.framed*2 > p.keyed && (o.Format == measurement.JSON || o.Format == measurement.ExtJSON) {
 		o.Framing = measurement.AutoFrame
 	}
 	o.Parse, o.List, o.FieldName, o.FieldValue, o.Rename, o.Numbers = nil, nil, "", "", nil, ""
@@ -87,7 +87,7 @@ func ownPaths(f measurement.Format) defaultPaths {
 
 // ownFraming is the framing that settings without one have.
 func ownFraming(o measurement.Options) string {
-	if o.Format == measurement.Avro && o.Schema == "" {
+	if o.NeedsRegistry() {
 		return string(measurement.Confluent)
 	}
 	return string(measurement.NoFraming)

@@ -101,7 +101,7 @@ func withPaths(o measurement.Options, change func(path string) string) measureme
 // goes into the envelope.
 func (p *proposer) staged(o measurement.Options, envelope string) *proposer {
 	stages := measurement.Options{
-		Format: o.Format, Schema: o.Schema, Decimals: o.Decimals, Compression: o.Compression, Framing: o.Framing, DottedNames: o.DottedNames, MaxBytes: o.MaxBytes, MetaFrom: measurement.MetaFromNone,
+		Format: o.Format, Schema: o.Schema, Descriptors: o.Descriptors, Message: o.Message, Ask: o.Ask, Decimals: o.Decimals, Compression: o.Compression, Framing: o.Framing, DottedNames: o.DottedNames, MaxBytes: o.MaxBytes, MetaFrom: measurement.MetaFromNone,
 		Root: envelope, Parse: o.Parse, List: o.List, Skip: o.Skip, FieldName: o.FieldName, FieldValue: o.FieldValue, Rename: o.Rename,
 	}
 	e := newEvidence(p.topic, p.isLog)

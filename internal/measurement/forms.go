@@ -66,7 +66,7 @@ var forms = []Form{
 	{"holds a bare value without a name, a time or a source", "send a JSON object with the value and its time", barePattern.Match, byCheck},
 	{"holds a line of values between commas (CSV)", "send a JSON object: the names of columns are not in the records", commaPattern.Match, byCheck},
 	{"is text, and neither JSON nor BSON", "send JSON", func(v []byte) bool { return utf8.Valid(v) && bytes.IndexByte(v, 0) < 0 }, byCheck},
-	{"is bytes, and neither JSON nor BSON", "send JSON, Avro with its schema in EVENT_SCHEMA_FILE, or Protobuf with its descriptors in EVENT_PROTOBUF_FILE: MessagePack and CBOR are not read", func([]byte) bool { return true }, byCheck},
+	{"is bytes, and neither JSON nor BSON", "send JSON, Avro with its schema in EVENT_SCHEMA_FILE, Protobuf with its descriptors in EVENT_PROTOBUF_FILE, or both with SCHEMA_REGISTRY_URL: MessagePack and CBOR are not read", func([]byte) bool { return true }, byCheck},
 }
 
 // FormOf is what a value is that is neither JSON nor BSON as it stands. Every value has a form.

@@ -45,7 +45,7 @@ func (d *Decoder) checkFrame() *DecodeError {
 }
 
 // framedOther ends a sentence about a frame before something else than JSON.
-const framedOther = "if it is Avro, set EVENT_FORMAT=avro and SCHEMA_REGISTRY_URL, else send JSON: Protobuf with a frame is not read"
+const framedOther = "if it is Avro or Protobuf, set EVENT_FORMAT=avro or =protobuf and SCHEMA_REGISTRY_URL, else send JSON"
 
 // longIDs ends a sentence about a frame with a longer id.
 const longIDs = "eight bytes: set its serializer to ids of four bytes, as Confluent's, and EVENT_FRAMING=confluent"
