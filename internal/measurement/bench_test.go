@@ -74,6 +74,8 @@ func BenchmarkDecode(b *testing.B) {
 		{"avro-values", Avro, variedAvro()},
 		{"protobuf", Protobuf, []string{string(exampleInProto("sensor-0042", 21.375))}},
 		{"protobuf-values", Protobuf, variedProto()},
+		{"protobuf-registry", Protobuf, []string{string(protoFrame(7, 1)) + string(exampleInProto("sensor-0042", 21.375))}},
+		{"protobuf-registry-first", Protobuf, []string{string(protoFrame(7, 0)) + string(exampleInProto("sensor-0042", 21.375))}},
 		{"line", Influx, []string{exampleLine + "\n"}},
 		{"line-values", Influx, variedLines()},
 	}
@@ -85,6 +87,13 @@ func BenchmarkDecode(b *testing.B) {
 				o.Format, o.StoredTime, o.StoredMeta = Influx, "time", "meta"
 			} else if o.Format == Avro {
 				o.Schema = exampleSchema
+			} else if strings.HasPrefix(benchmark.name, "protobuf-registry") {
+				source := exampleProto
+				if strings.HasSuffix(benchmark.name, "-first") {
+					source = strings.Replace(source, metaProto, "", 1) + metaProto
+				}
+				set := protoSet(b, protoFile(b, source))
+				o.Framing, o.Ask = Confluent, func(SchemaID) (Schema, error) { return Schema{Format: Protobuf, Text: set}, nil }
 			} else if o.Format == Protobuf {
 				o.Descriptors, o.Message = protoSet(b, protoFile(b, exampleProto)), "Event"
 			}
@@ -152,9 +161,12 @@ func variedAvro() (events []string) {
 	return events
 }
 
-// exampleProto is the file of exampleEvent in Protobuf.
-const exampleProto = `syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Meta { string site = 1; string host = 2; }
+// exampleProto is the file of exampleEvent in Protobuf, metaProto the message of its meta.
+const (
+	metaProto    = `message Meta { string site = 1; string host = 2; }`
+	exampleProto = `syntax = "proto3"; import "google/protobuf/timestamp.proto";` + metaProto + `
 	message Event { google.protobuf.Timestamp time = 1; Meta meta = 2; double temp = 3; int32 humidity = 4; optional double pressure = 5; double battery = 6; sint32 rssi = 7; }`
+)
 
 // exampleInProto is exampleEvent in Protobuf.
 func exampleInProto(host string, temp float64) []byte {

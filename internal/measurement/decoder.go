@@ -36,9 +36,9 @@ type Decoder struct {
 	// avroRoot is the type of events in Avro.
 	avroRoot *avroType
 	// schemas are those of a registry that the decoder was told. Nil means that all events have one schema.
-	schemas    map[SchemaID]*knownSchema
-	lastSchema *knownSchema     // the one that was used last. It has no format before the first.
-	need       *NeedSchemaError // of the record
+	schemas map[SchemaID]*knownSchema
+	need    *NeedSchemaError // of the record
+	frame   []byte           // the last frame of an event whose schema was chosen. It is empty where there is none.
 	// avroPlan is nil where events in Avro are stored otherwise than it does, and so is protoPlan.
 	avroPlan  *avroPlan
 	proto     protoReader
@@ -120,7 +120,7 @@ func New(options Options) (*Decoder, error) {
 	d.quickPoints = d.takesPointsQuickly()
 	switch {
 	case options.NeedsRegistry():
-		d.schemas, d.lastSchema = map[SchemaID]*knownSchema{}, &knownSchema{}
+		d.schemas = map[SchemaID]*knownSchema{}
 	case options.Format == Avro:
 		if d.avroRoot, err = compileAvro(options.Schema); err != nil {
 			return nil, fmt.Errorf("options of decoding: schema: %w", err)

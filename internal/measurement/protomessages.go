@@ -20,7 +20,6 @@ const maxIndexes = maxDepth
 // to two messages, EVENT_PROTOBUF_MESSAGE says which is meant.
 type protoMessages struct {
 	messages []*protoChoice // in the order of the descriptors
-	first    *protoChoice   // of the indexes [0], if they are not ambiguous
 	indexes  []int          // of the value
 }
 
@@ -43,11 +42,7 @@ func newProtoMessages(descriptors string) (*protoMessages, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &protoMessages{messages: choicesOf(file.Messages(), groupsOf(file.Extensions(), nil))}
-	if first := findChoice(f.messages, []int{0}, true); first != nil && first == findChoice(f.messages, []int{0}, false) {
-		f.first = first
-	}
-	return f, nil
+	return &protoMessages{messages: choicesOf(file.Messages(), groupsOf(file.Extensions(), nil))}, nil
 }
 
 // choicesOf are the messages at one level, of which some are groups.
@@ -189,10 +184,6 @@ func (d *Decoder) chooseMessage(file *protoMessages, f schemaFrame) *DecodeError
 
 // choiceOf cuts the message indexes off what stands behind the schema's id, and is the message that they lead to.
 func (d *Decoder) choiceOf(file *protoMessages, f *schemaFrame, name string) (*protoChoice, *DecodeError) {
-	if len(f.rest) > 0 && f.rest[0] == 0 && file.first != nil && name == "" {
-		f.rest = f.rest[1:]
-		return file.first, nil
-	}
 	rest, ok := file.cut(f.rest)
 	if !ok {
 		return nil, newError(NotProtobuf, "", "no message indexes stand behind the id of the schema %s, but %s: send it by a serializer of the registry, in Python without use.deprecated.format", f.id, quoteText(f.rest))

@@ -42,7 +42,7 @@ func TestReasons(t *testing.T) {
 		{NotJSON, "", "but no JSON follows", plainOptions, "\x00{}"},
 		{NotJSON, "", "does not begin with a zero byte and a schema's id, as EVENT_FRAMING=confluent says", framedOptions, event(``)},
 		{NotJSON, "", "does not begin with a zero byte and a schema's id", framedOptions, "\x00\x00\x00\x01"},
-		{NotJSON, "", "is not JSON: \"\\x02\\x06abc\"; if it is Avro, set EVENT_FORMAT=avro", framedOptions, "\x00\x00\x00\x00\x01\x02\x06abc"},
+		{NotJSON, "", "is not JSON: \"\\x02\\x06abc\"; if it is Avro or Protobuf, set EVENT_FORMAT=avro", framedOptions, "\x00\x00\x00\x00\x01\x02\x06abc"},
 		{NotJSON, "", "ends at byte 9", framedOptions, "\x00\x00\x00\x00\x01" + `{"time":1`},
 		{Empty, "", "nothing follows the frame", framedOptions, "\x00\x00\x00\x00\x01"},
 		{Empty, "", "white space", framedOptions, "\x00\x00\x00\x00\x01 "},

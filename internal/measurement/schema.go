@@ -1,6 +1,7 @@
 package measurement
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/hex"
@@ -80,7 +81,10 @@ type knownSchema struct {
 }
 
 // Learn tells the decoder a schema. Those that it was told before are forgotten once they are too many.
-func (d *Decoder) Learn(id SchemaID, s Schema) {
+func (d *Decoder) Learn(id SchemaID, s Schema) { d.learn(id, s) }
+
+// learn is Learn, and returns the schema.
+func (d *Decoder) learn(id SchemaID, s Schema) *knownSchema {
 	known := &knownSchema{id: id, format: cmp.Or(s.Format, Avro)}
 	bad := func(format string, args ...any) *DecodeError {
 		return newError(BadSchema, "", "schema %s: %s", id, fmt.Sprintf(format, args...))
@@ -108,7 +112,8 @@ func (d *Decoder) Learn(id SchemaID, s Schema) {
 	if len(d.schemas) >= maxKnownSchemas {
 		clear(d.schemas)
 	}
-	d.schemas[id], d.lastSchema = known, known
+	d.schemas[id], d.frame = known, d.frame[:0]
+	return known
 }
 
 // languages and wayOutOf have the languages of schemas, and the settings that read events of such schemas.
@@ -120,28 +125,23 @@ var (
 // Forget makes the decoder ask for a schema again.
 func (d *Decoder) Forget(id SchemaID) {
 	delete(d.schemas, id)
-	d.lastSchema = &knownSchema{}
+	d.frame = d.frame[:0]
 }
 
 // known is the schema of an id. It sets what is needed where the schema is not known.
 func (d *Decoder) known(id SchemaID) (*knownSchema, *DecodeError) {
-	known := d.lastSchema
-	if known.id != id || known.format == "" {
-		known = d.schemas[id]
-	}
+	known := d.schemas[id]
 	var cause error
 	if known == nil && d.options.Ask != nil {
 		var s Schema
 		if s, cause = d.options.Ask(id); cause == nil {
-			d.Learn(id, s)
-			known = d.lastSchema
+			known = d.learn(id, s)
 		}
 	}
 	if known == nil {
 		d.need = &NeedSchemaError{id, cause}
 		return nil, newError(UnknownSchema, "", "%v", d.need)
 	}
-	d.lastSchema = known
 	return known, again(known.wrong)
 }
 
@@ -154,25 +154,40 @@ func again(err *DecodeError) *DecodeError {
 	return &one
 }
 
-// chooseSchema chooses the schema of the record by its header or frame, and leaves the event in the text.
+// chooseSchema chooses the schema of the record by its header or frame, and leaves the event in the text. Most records have the frame of
+// the record before, and with it the schema that is chosen already.
 func (d *Decoder) chooseSchema() *DecodeError {
+	if len(d.frame) > 0 && bytes.HasPrefix(d.value, d.frame) && lastHeader(d.record.Headers, schemaHeader) == nil {
+		d.text = d.value[len(d.frame):]
+		return nil
+	}
+	d.frame = d.frame[:0]
+	header, err := d.chooseNamed()
+	if err == nil && header == "" {
+		d.frame = append(d.frame, d.value[:len(d.value)-len(d.text)]...)
+	}
+	return err
+}
+
+// chooseNamed chooses the schema that the record names, and returns the header that names it, if it is one.
+func (d *Decoder) chooseNamed() (header string, err *DecodeError) {
 	f, err := d.frameOf(schemaHeader, d.value)
 	if err != nil {
-		return err
+		return "", err
 	}
 	known, err := d.known(f.id)
 	if err == nil {
 		err = again(known.isNone)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	if known.format == Protobuf {
-		return d.chooseMessage(known.proto, f)
+		return f.header, d.chooseMessage(known.proto, f)
 	}
-	d.text, err = f.end(d.notRead())
+	d.text, err = f.end(NotAvro)
 	d.avroRoot, d.avroPlan = known.avro, known.plan
-	return err
+	return f.header, err
 }
 
 // schemaFrame is which schema a value or key has, by a header or by the frame before it.
