@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -87,19 +88,7 @@ func TestAvroOfARegistryIsTrue(t *testing.T) {
 	if err != nil || strings.ContainsAny(string(value), "\n") {
 		t.Fatalf("%q %v: an event of a line has no line end", value, err)
 	}
-	isAway := false
-	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case isAway:
-			w.WriteHeader(http.StatusServiceUnavailable)
-		case r.URL.Path == "/schemas/ids/7":
-			_ = json.NewEncoder(w).Encode(map[string]string{"schema": block(1)})
-		default:
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"error_code":40403,"message":"Schema not found"}`))
-		}
-	}))
-	t.Cleanup(registry.Close)
+	registry := newRegistry(t, map[string]any{"schema": block(1)})
 	framed := "\x00\x00\x00\x00\x07" + string(value)
 	sample := func(settings string) (checkView, string) {
 		env := map[string]string{}
@@ -110,7 +99,7 @@ func TestAvroOfARegistryIsTrue(t *testing.T) {
 		env["SCHEMA_REGISTRY_URL"] = registry.URL
 		code, stdout, stderr := feed(t, env, framed, "check", "--sample", "-", "--output", "json")
 		var view checkView
-		if err := json.Unmarshal([]byte(stdout), &view); !isAway && (err != nil || len(view.Samples) != 1) {
+		if err := json.Unmarshal([]byte(stdout), &view); !registry.isAway && (err != nil || len(view.Samples) != 1) {
 			t.Fatalf("exit code %d, %v\n%s%s", code, err, stdout, stderr)
 		}
 		return view, stderr
@@ -125,10 +114,38 @@ func TestAvroOfARegistryIsTrue(t *testing.T) {
 			t.Errorf("with %q proposed is %s, %+v, want %s", settings, a.Proposal.Line(), a, wanted)
 		}
 	}
-	isAway = true
+	registry.isAway = true
 	if _, stderr := sample(block(5)); !strings.Contains(stderr, "asking the schema registry: ") || !strings.Contains(stderr, "503") {
 		t.Errorf("while the registry is away: %s", stderr)
 	}
+}
+
+// registry is a schema registry of schemas with the ids 7 and above.
+type registry struct {
+	*httptest.Server
+	schemas []map[string]any
+	isAway  bool
+}
+
+func newRegistry(t *testing.T, schemas ...map[string]any) *registry {
+	t.Helper()
+	r := &registry{schemas: schemas}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if r.isAway {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		for i, s := range r.schemas {
+			if request.URL.Path == fmt.Sprintf("/schemas/ids/%d", 7+i) {
+				_ = json.NewEncoder(w).Encode(s)
+				return
+			}
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"error_code":40403,"message":"Schema not found"}`))
+	}))
+	t.Cleanup(r.Close)
+	return r
 }
 
 func first[A, B any](a A, _ B) A { return a }

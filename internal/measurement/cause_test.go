@@ -99,7 +99,7 @@ func TestOtherFormatsAreNamed(t *testing.T) {
 		{inBSONFormat, "\x00\x00\x00\x00\x07{}", "set EVENT_FORMAT=json and EVENT_FRAMING=confluent"},
 		{plainOptions, "\x00\x00\x00\x00\x00\x00\x00\x00\x07{}", "whose ids have eight bytes: set its serializer to ids of four"},
 		{framed, "\x00\x00\x00\x00\x00\x00\x00\x00\x07{}", "an id that seems to have eight bytes"},
-		{framed, "\x00\x00\x00\x00\x07\x06d-8", "if it is Avro, set EVENT_FORMAT=avro"},
+		{framed, "\x00\x00\x00\x00\x07\x06d-8", "if it is Avro or Protobuf, set EVENT_FORMAT=avro"},
 	} {
 		if err := refusal(t, newDecoder(t, test.options), recordOf(test.value)); !strings.Contains(err.Detail, test.says) {
 			t.Errorf("%.20q in %s: %v, want …%s", test.value, test.options.Format, err, test.says)

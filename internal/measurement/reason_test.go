@@ -38,7 +38,7 @@ func TestReasons(t *testing.T) {
 		{NotJSON, "x", "invalid character ';' at start of value at byte 36", plainOptions, event(`, "x":;`)},
 		{NotJSON, "", "a record holds objects and arrays alone", plainOptions, event(``) + "\n" + event(``) + "\n3"},
 		{NotJSON, "", "and JSON behind it: set EVENT_FRAMING=confluent", plainOptions, "\x00\x00\x00\x00\x01 {}"},
-		{NotJSON, "", "but no JSON follows: if it is Avro, set EVENT_FORMAT=avro", plainOptions, "\x00\x00\x00\x00\x01\x02\x06abc"},
+		{NotJSON, "", "but no JSON follows: if it is Avro or Protobuf, set EVENT_FORMAT=avro", plainOptions, "\x00\x00\x00\x00\x01\x02\x06abc"},
 		{NotJSON, "", "but no JSON follows", plainOptions, "\x00{}"},
 		{NotJSON, "", "does not begin with a zero byte and a schema's id, as EVENT_FRAMING=confluent says", framedOptions, event(``)},
 		{NotJSON, "", "does not begin with a zero byte and a schema's id", framedOptions, "\x00\x00\x00\x01"},
