@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -112,4 +113,31 @@ func readingDescriptors(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestProtobufOfARegistryIsStored: events of two schemas, of which one imports another, each with message indexes. Their keys are in Avro
+// by a schema of their own.
+func TestProtobufOfARegistryIsStored(t *testing.T) {
+	t.Parallel()
+	s, r := newStream(t, 2), newRegistry(t)
+	const reading = `syntax = "proto3"; package plant; import "google/protobuf/timestamp.proto"; %s
+		message Alarm { string text = 1; message Reading { google.protobuf.Timestamp at = 3; int32 n = 4; double celsius = 5; %s } }`
+	r.putAs("PROTOBUF", "/schemas/ids/1", fmt.Sprintf(reading, "", ""))
+	r.putAs("PROTOBUF", "/schemas/ids/2", fmt.Sprintf(reading, `import "plant/state.proto"; message Nothing {}`, `State state = 6;`),
+		map[string]any{"name": "plant/state.proto", "subject": "plant-state", "version": 3})
+	r.putAs("PROTOBUF", "/subjects/plant-state/versions/3", `syntax = "proto3"; package plant; enum State { OFF = 0; ON = 1; }`)
+	r.put("/schemas/ids/3", `"string"`)
+	s.settings = s.settings.With("EVENT_FORMAT", "protobuf", "EVENT_TIME_FIELD", "at", "EVENT_META_FROM", "key")
+	s.storesByRegistry(r, func(id uint32, at time.Time, n int) events.Event {
+		sensor := fmt.Sprintf("s-%d", n%5)
+		key := append(binary.AppendVarint([]byte{0, 0, 0, 0, 3}, int64(len(sensor))), sensor...)
+		value := append(binary.BigEndian.AppendUint32([]byte{0}, id), 4, byte(id-1)<<1, 0) // the indexes [0 0] or [1 0]
+		value = append(value, readingInProtobuf(t, at, "", uint64(n), float64(n%3)*21.5)...)
+		fields := bson.D{{Key: "n", Value: int32(n)}, {Key: "celsius", Value: float64(n%3) * 21.5}}
+		if id == 2 {
+			value = protowire.AppendVarint(protowire.AppendTag(value, 6, protowire.VarintType), 1)
+			fields = append(fields, bson.E{Key: "state", Value: "ON"})
+		}
+		return events.Event{Key: key, Value: value, Fate: events.Fate{Parts: []events.Part{{Reading: &events.Reading{Time: at.UnixMilli(), Meta: sensor, Fields: fields}}}}}
+	})
 }

@@ -61,7 +61,12 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 
 // put writes a schema down.
 func (r *registry) put(path, text string, references ...map[string]any) {
-	body, err := json.Marshal(map[string]any{"schema": text, "references": references})
+	r.putAs("AVRO", path, text, references...)
+}
+
+// putAs writes a schema of a type down.
+func (r *registry) putAs(of, path, text string, references ...map[string]any) {
+	body, err := json.Marshal(map[string]any{"schema": text, "schemaType": of, "references": references})
 	if err != nil {
 		panic(err)
 	}
@@ -93,8 +98,8 @@ func framed(id uint32, at time.Time, n int) events.Event {
 	}}}}}
 }
 
-// TestAvroOfARegistryIsStored: events of two schemas are stored once each, though the registry is away before each of them is known
-// and a consumer is killed meanwhile. Known schemas need no registry, and ids that it does not have become letters.
+// TestAvroOfARegistryIsStored: events of two schemas, of which one has a type of another. Known schemas need no registry, and ids that
+// it does not have become letters.
 func TestAvroOfARegistryIsStored(t *testing.T) {
 	t.Parallel()
 	s, r := newStream(t, 2), newRegistry(t)
@@ -102,8 +107,16 @@ func TestAvroOfARegistryIsStored(t *testing.T) {
 	r.put("/schemas/ids/1", fmt.Sprintf(reading, ""))
 	r.put("/schemas/ids/2", fmt.Sprintf(reading, `,{"name":"state","type":"plant.State"}`), map[string]any{"name": "plant.State", "subject": "plant.State", "version": 3})
 	r.put("/subjects/plant.State/versions/3", `{"type":"enum","name":"State","namespace":"plant","symbols":["OFF","ON"]}`)
-	s.settings = s.settings.With("EVENT_FORMAT", "avro", "SCHEMA_REGISTRY_URL", r.URL, "SCHEMA_REGISTRY_USERNAME", "reader", "SCHEMA_REGISTRY_PASSWORD", registryPassword,
-		"SCHEMA_UNKNOWN_WAIT", "2s", "EVENT_TIME_FIELD", "at", "EVENT_META_FIELDS", "sensor")
+	s.settings = s.settings.With("EVENT_FORMAT", "avro", "EVENT_TIME_FIELD", "at", "EVENT_META_FIELDS", "sensor")
+	s.storesByRegistry(r, framed)
+}
+
+// storesByRegistry stores events of the schemas 1 and 2, each once, though the registry is away before each of them is known and a
+// consumer is killed meanwhile. The schema 9 is one that the registry does not have.
+func (s *stream) storesByRegistry(r *registry, framed func(id uint32, at time.Time, n int) events.Event) {
+	t := s.t
+	t.Helper()
+	s.settings = s.settings.With("SCHEMA_REGISTRY_URL", r.URL, "SCHEMA_REGISTRY_USERNAME", "reader", "SCHEMA_REGISTRY_PASSWORD", registryPassword, "SCHEMA_UNKNOWN_WAIT", "2s")
 	begin, sent := time.Now().Add(-time.Hour).Truncate(time.Second), 0
 	send := func(id uint32, n int) {
 		t.Helper()

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
 )
@@ -21,8 +24,14 @@ func framed(offset int64, id byte) record.Record {
 // withRegistry is a worker whose records name schemas.
 func withRegistry(t *testing.T) (*Worker, Moment) {
 	t.Helper()
+	return withDecoding(t, measurement.Options{Format: measurement.Avro, Framing: measurement.Confluent, TimeField: "time", MetaField: "meta"})
+}
+
+// withDecoding is a worker that decodes by some options.
+func withDecoding(t *testing.T, decoding measurement.Options) (*Worker, Moment) {
+	t.Helper()
 	return newTestWorker(t, func(o *Options) {
-		decoder, err := measurement.New(measurement.Options{Format: measurement.Avro, Framing: measurement.Confluent, TimeField: "time", MetaField: "meta"})
+		decoder, err := measurement.New(decoding)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,5 +122,69 @@ func TestSchemaOfForgottenRecordsIsNotLearned(t *testing.T) {
 	r := framed(0, 1)
 	if _, err := w.o.Decoder.Decode(r); !errors.As(err, new(*measurement.NeedSchemaError)) {
 		t.Errorf("it was learned: %v", err)
+	}
+}
+
+// inProtobuf is a schema in Protobuf of a reading with time, meta and x, as a registry's client compiles it.
+func inProtobuf(t *testing.T) measurement.Schema {
+	t.Helper()
+	field := func(name string, number int32, kind descriptorpb.FieldDescriptorProto_Type) *descriptorpb.FieldDescriptorProto {
+		return &descriptorpb.FieldDescriptorProto{Name: &name, Number: &number, Type: &kind, Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+	}
+	text, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{
+		Name: proto.String("r.proto"), Syntax: proto.String("proto3"), MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("R"), Field: []*descriptorpb.FieldDescriptorProto{
+			field("time", 1, descriptorpb.FieldDescriptorProto_TYPE_INT64), field("meta", 2, descriptorpb.FieldDescriptorProto_TYPE_STRING),
+			field("x", 3, descriptorpb.FieldDescriptorProto_TYPE_INT32),
+		}}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return measurement.Schema{Format: measurement.Protobuf, Text: string(text)}
+}
+
+// TestProtobufAndKeysWaitForTheirSchemas: a record waits for the schema of its key, and for that of its value in another language,
+// while the registry is away before each. What no answer can be read by is a letter, and the same is known of the next records.
+func TestProtobufAndKeysWaitForTheirSchemas(t *testing.T) {
+	w, m := withDecoding(t, measurement.Options{Format: measurement.Protobuf, Framing: measurement.Confluent, TimeField: "time", MetaFrom: measurement.MetaFromKey})
+	value := binary.AppendUvarint([]byte{0, 0, 0, 0, 2, 0, 1 << 3}, 1_700_000_000)
+	give := func(from int64, indexes byte, key byte) []Action {
+		batch := record.Batch{Next: from + 1, End: 100}
+		batch.Records = []record.Record{{Offset: from, Timestamp: 1_700_000_000_000, Key: []byte{0, 0, 0, 0, key, 2, 'k'}, Value: append(append([]byte{}, value[:5]...), append([]byte{2, indexes}, value[6:]...)...)}}
+		return w.Handle(m, Fetched{Batch: batch})
+	}
+	actions := give(0, 0, 1)
+	for _, step := range []struct {
+		id     uint32
+		schema measurement.Schema
+	}{{1, measurement.Schema{Format: measurement.Avro, Text: `"string"`}}, {2, inProtobuf(t)}} {
+		if id := expect[FetchSchema](t, actions).ID; id.Number != step.id || w.ledger.next != 0 {
+			t.Fatalf("asked for schema %s, want %d, at offset %d", id, step.id, w.ledger.next)
+		}
+		for range 5 {
+			absent[Fetch](t, w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: step.id}, Err: errDown}))
+			m.Now += longestDelay
+			expect[FetchSchema](t, w.Handle(m, Ticked{}))
+		}
+		if w.troubles[Registry] == nil || !w.letters.empty() {
+			t.Fatalf("during the outage: %v, %d letters", w.troubles[Registry], len(w.letters.waiting))
+		}
+		if actions = w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: step.id}, Answer: SchemaAnswer{Schema: step.schema}}); w.troubles[Registry] != nil {
+			t.Fatalf("after it: %v", w.troubles[Registry])
+		}
+		expect[Fetch](t, actions)
+		actions = give(0, 0, 1)
+	}
+	if pending, _ := w.catalog.Pending(); pending != 1 || w.ledger.next != 1 || !w.letters.empty() {
+		t.Fatalf("%d measurements are pending, read up to %d", pending, w.ledger.next)
+	}
+	absent[FetchSchema](t, give(1, 18, 1)) // message indexes that lead nowhere
+	expect[FetchSchema](t, give(2, 0, 3))
+	w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: 3}, Answer: SchemaAnswer{Schema: measurement.Schema{Reason: measurement.BadSchema, Detail: "it cannot be compiled: line 3"}}})
+	for offset := range int64(2) {
+		absent[FetchSchema](t, give(2+offset, 0, 3))
+	}
+	if pending, _ := w.catalog.Pending(); pending != 1 || w.ledger.next != 4 || w.letters.empty() {
+		t.Errorf("%d measurements are pending, read up to %d, %d letters", pending, w.ledger.next, len(w.letters.waiting))
 	}
 }
