@@ -82,19 +82,21 @@ func BenchmarkDecode(b *testing.B) {
 	for _, benchmark := range benchmarks {
 		b.Run(benchmark.name, func(b *testing.B) {
 			o := plainOptions
-			if o.Format = benchmark.format; o.Format == Influx {
+			o.Format = benchmark.format
+			switch {
+			case o.Format == Influx:
 				o, _ = DefaultPaths(Influx)
 				o.Format, o.StoredTime, o.StoredMeta = Influx, "time", "meta"
-			} else if o.Format == Avro {
+			case o.Format == Avro:
 				o.Schema = exampleSchema
-			} else if strings.HasPrefix(benchmark.name, "protobuf-registry") {
+			case strings.HasPrefix(benchmark.name, "protobuf-registry"):
 				source := exampleProto
 				if strings.HasSuffix(benchmark.name, "-first") {
 					source = strings.Replace(source, metaProto, "", 1) + metaProto
 				}
 				set := protoSet(b, protoFile(b, source))
 				o.Framing, o.Ask = Confluent, func(SchemaID) (Schema, error) { return Schema{Format: Protobuf, Text: set}, nil }
-			} else if o.Format == Protobuf {
+			case o.Format == Protobuf:
 				o.Descriptors, o.Message = protoSet(b, protoFile(b, exampleProto)), "Event"
 			}
 			benchmarkDecode(b, o, benchmark.values...)

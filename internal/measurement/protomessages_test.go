@@ -279,7 +279,7 @@ func TestRandomEventsOfARegistry(t *testing.T) {
 		file := protoFile(t, randomFile(random)+`message Outer { message First {} message Nested { message Inner { Reading r = 1; double z = 2; } optional Reading r = 1; } }`)
 		set := protoSet(t, file)
 		byID := newDecoder(t, protoRegistryOptions())
-		id := uint32(random.Uint32())
+		id := random.Uint32()
 		byID.Learn(SchemaID{Number: id}, Schema{Format: Protobuf, Text: set})
 		outer := file.Messages().Len() - 1
 		for range events {
