@@ -71,7 +71,6 @@ type Schema struct {
 
 // knownSchema is a schema that the decoder knows. What is needed of it is compiled once.
 type knownSchema struct {
-	id     SchemaID
 	format Format
 	wrong  *DecodeError   // of each value and key. Nil means that it can be used.
 	avro   *avroType      // of a schema in Avro
@@ -85,7 +84,7 @@ func (d *Decoder) Learn(id SchemaID, s Schema) { d.learn(id, s) }
 
 // learn is Learn, and returns the schema.
 func (d *Decoder) learn(id SchemaID, s Schema) *knownSchema {
-	known := &knownSchema{id: id, format: cmp.Or(s.Format, Avro)}
+	known := &knownSchema{format: cmp.Or(s.Format, Avro)}
 	bad := func(format string, args ...any) *DecodeError {
 		return newError(BadSchema, "", "schema %s: %s", id, fmt.Sprintf(format, args...))
 	}

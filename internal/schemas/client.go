@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,6 +53,8 @@ type Client struct {
 	o     Options
 	first atomic.Int64 // of the URLs, the one that answered last
 	cache *cache
+	// compiling is held while a schema is compiled, since that may take much memory.
+	compiling sync.Mutex
 }
 
 // Answer is what a registry says of an id.
@@ -214,6 +217,8 @@ func (w *walk) take(ctx context.Context, a answer, as reference, depth int) erro
 func (w *walk) schema(ctx context.Context) (measurement.Schema, error) {
 	last := len(w.texts) - 1
 	if w.of == typeProtobuf {
+		w.client.compiling.Lock()
+		defer w.client.compiling.Unlock()
 		descriptors, err := compile(ctx, w.texts[last].text, w.texts[:last])
 		return measurement.Schema{Format: measurement.Protobuf, Text: descriptors}, err
 	}

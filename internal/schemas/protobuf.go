@@ -28,6 +28,8 @@ const maxStatements = 30_000
 //
 // Options that the language does not have itself are left out, and so are services: neither changes what bytes mean, and the files that
 // define such options often differ from those that the author had.
+//
+// The time that a question to the registry may take does not end a compilation: it asks nobody, and maxStatements bounds it.
 func compile(ctx context.Context, text string, imports []source) (string, error) {
 	c := protoCompiler{of: map[string]source{}, main: "schema.proto"}
 	statements := countStatements(text)
@@ -44,10 +46,7 @@ func compile(ctx context.Context, text string, imports []source) (string, error)
 		c.main = "the " + c.main
 	}
 	c.of[c.main] = source{text: text}
-	files, err := (&protocompile.Compiler{Resolver: protocompile.WithStandardImports(&c), MaxParallelism: 1}).Compile(ctx, c.main)
-	if ctx.Err() != nil {
-		return "", fmt.Errorf("compiling a schema: %w", context.Cause(ctx))
-	}
+	files, err := (&protocompile.Compiler{Resolver: protocompile.WithStandardImports(&c), MaxParallelism: 1}).Compile(context.WithoutCancel(ctx), c.main)
 	if err != nil {
 		return "", &badError{c.explain(err)}
 	}
