@@ -3,8 +3,10 @@ package schemas
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,6 +24,9 @@ import (
 
 // maxStatements bounds the statements of a schema in Protobuf and its references, since a compiler needs thousands of bytes for each.
 const maxStatements = 30_000
+
+// deepestFile bounds how deep messages are nested in a serialized file. The compiler takes 32 levels in a text.
+const deepestFile = 40
 
 // compile compiles a schema in Protobuf to a set of descriptors, whose last file it is. It imports the sources by their names, and the
 // files that come with Protobuf or with Confluent's serializers: nothing is read from disk.
@@ -62,8 +67,11 @@ func compile(ctx context.Context, text string, imports []source) (string, error)
 	return string(descriptors), nil
 }
 
-// countStatements is how many statements a text has at most.
+// countStatements is how many statements a text has at most. Of a serialized file one in eight characters counts.
 func countStatements(text string) int {
+	if serialized(text) != nil {
+		return len(text) / 8
+	}
 	return strings.Count(text, ";") + strings.Count(text, "{") + strings.Count(text, ",")
 }
 
@@ -96,6 +104,11 @@ func (c *protoCompiler) FindFileByPath(path string) (protocompile.SearchResult, 
 			return protocompile.SearchResult{}, &missingError{path}
 		}
 	}
+	if file := serialized(one.text); file != nil {
+		file.Name, file.Service = &path, nil
+		nameInJSON(file.GetExtension(), file.GetMessageType())
+		return protocompile.SearchResult{Proto: file}, nil
+	}
 	parsed, err := parse(path, one.text)
 	if err != nil {
 		c.mu.Lock()
@@ -104,6 +117,30 @@ func (c *protoCompiler) FindFileByPath(path string) (protocompile.SearchResult, 
 		return protocompile.SearchResult{}, err
 	}
 	return protocompile.SearchResult{ParseResult: parsed}, nil
+}
+
+// serialized is a file whose descriptor is written in base64, as Confluent's clients for Python and others register schemas. Most
+// registries make a text of it. Nil means that it is something else.
+func serialized(text string) *descriptorpb.FileDescriptorProto {
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	var file descriptorpb.FileDescriptorProto
+	if (proto.UnmarshalOptions{RecursionLimit: deepestFile}).Unmarshal(raw, &file) != nil || file.GetName() == "" {
+		return nil
+	}
+	return &file
+}
+
+// nameInJSON gives fields a name in JSON, which the compiler wants and serialized files lack. Nothing reads it.
+func nameInJSON(fields []*descriptorpb.FieldDescriptorProto, messages []*descriptorpb.DescriptorProto) {
+	for _, f := range fields {
+		f.JsonName = f.Name
+	}
+	for _, m := range messages {
+		nameInJSON(slices.Concat(m.GetField(), m.GetExtension()), m.GetNestedType())
+	}
 }
 
 // parse parses a file.
@@ -183,7 +220,10 @@ func (c *protoCompiler) explain(err error) string {
 // place is a line of the schema or of a reference.
 func (c *protoCompiler) place(at ast.SourcePos) string {
 	of := c.of[at.Filename]
-	if of.Subject == "" {
+	switch {
+	case of.Subject == "" && at.Line == 0: // a serialized file
+		return "the schema"
+	case of.Subject == "":
 		return fmt.Sprintf("line %d", at.Line)
 	}
 	return fmt.Sprintf("line %d of version %d of %q", at.Line, of.Version, clip(of.Subject))

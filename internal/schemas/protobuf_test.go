@@ -1,13 +1,17 @@
 package schemas
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
@@ -79,6 +83,37 @@ func TestProtobufIsCompiled(t *testing.T) {
 	}
 }
 
+// TestBytesOfASerializer: schema and records as confluent-kafka 2.16.1 for Python writes them, with frame and with header. It registers a
+// serialized file, and counts the entries of a map before the message In.
+func TestBytesOfASerializer(t *testing.T) {
+	const schema = "CgdyLnByb3RvEgVwbGFudCIVCgVBbGFybRIMCgR0ZXh0GAEgASgJInYKB1JlYWRpbmcSDgoGbnVtYmVyGAEgASgFEiAKAW0YAiADKAsyFS5wbGFudC5SZWFkaW5nLk1FbnRyeRooCgZNRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgFOgI4ARoPCgJJbhIJCgF4GAEgASgFYgZwcm90bzM="
+	r := newRegistry(t, map[string]string{"/schemas/ids/1": inRegistry(t, schema), "/schemas/guids/c74a2593-8e84-4cb3-a42b-e0b3aad58668": inRegistry(t, schema)})
+	c := New(Options{URLs: []string{r.URL}})
+	d, err := measurement.New(measurement.Options{
+		Format: measurement.Protobuf, Framing: measurement.Confluent, MetaFrom: measurement.MetaFromNone,
+		Ask: func(id measurement.SchemaID) (measurement.Schema, error) {
+			a, err := c.Schema(t.Context(), "t", id)
+			return a.Schema, err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ frame, header, value, want string }{
+		{"\x00\x00\x00\x00\x01\x00", "\x00", "\x0a\x01a", "{\"text\": \"a\"}"},
+		{"\x00\x00\x00\x00\x01\x02\x02", "\x02\x02", "\x08\x07\x12\x05\x0a\x01k\x10\x01", `{"number": {"$numberInt":"7"},"m": {"k": {"$numberInt":"1"}}}`},
+		{"\x00\x00\x00\x00\x01\x04\x02\x02", "\x04\x02\x02", "\x08\x05", `{"x": {"$numberInt":"5"}}`},
+	} {
+		header := record.EncodeHeaders([]record.Header{{Key: "__value_schema_id", Value: []byte("\x01\xc7J%\x93\x8e\x84L\xb3\xa4+\xe0\xb3\xaa\xd5\x86h" + test.header)}})
+		for _, one := range []record.Record{{Value: []byte(test.frame + test.value)}, {Value: []byte(test.value), Headers: header}} {
+			if events := d.Events(one); len(events) != 1 || bson.Raw(events[0]).String() != test.want {
+				_, err := d.Decode(one)
+				t.Errorf("%q is read as %v (%v), want %s", one.Value, events, err, test.want)
+			}
+		}
+	}
+}
+
 // TestFilesThatSerializersKnow: each of them compiles, and is imported without a reference.
 func TestFilesThatSerializersKnow(t *testing.T) {
 	var imports strings.Builder
@@ -112,6 +147,8 @@ func TestProtobufThatCannotBeCompiled(t *testing.T) {
 		{`more than 30000 statements`, head, map[string]string{"air": strings.Repeat("a,", maxStatements)}},
 		{`more than 1048576 bytes`, head + "// " + strings.Repeat("x", 1<<20), nil},
 		{"line 1: message Reading: fields a and b both have the same tag 1", `syntax = "proto3"; message Reading { int32 a = 1; int32 b = 1; }`, nil},
+		{"it cannot be compiled: line 1", base64.StdEncoding.EncodeToString(nested(t, 2*deepestFile)), nil},
+		{`it cannot be compiled: the schema: field M.f: unknown type .plant.Gone`, base64.StdEncoding.EncodeToString(nested(t, 1)), nil},
 		{"nesting depth", head + strings.Repeat("message M {", 9_000) + strings.Repeat("}", 9_000), nil},
 		{"it cannot be compiled: line 1", `syntax = "proto3"; option java_package = ` + strings.Repeat("{a ", 20_000) + strings.Repeat("}", 20_000) + `;`, nil},
 		{"it cannot be compiled: line 1", `edition = "2999"; message Reading {}`, nil},
@@ -132,6 +169,24 @@ func TestProtobufThatCannotBeCompiled(t *testing.T) {
 			t.Errorf("%.200q %.100q: %q %v, want %s", test.text, test.of, a.Schema.Detail, err, test.says)
 		}
 	}
+}
+
+// nested is a serialized file with messages nested so deep, of which the first has a field of a type that nobody has.
+func nested(t *testing.T, depth int) []byte {
+	t.Helper()
+	m := &descriptorpb.DescriptorProto{Name: proto.String("M")}
+	for range depth {
+		m = &descriptorpb.DescriptorProto{Name: proto.String("M"), NestedType: []*descriptorpb.DescriptorProto{m}}
+	}
+	m.Field = []*descriptorpb.FieldDescriptorProto{{
+		Name: proto.String("f"), Number: proto.Int32(1), Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), TypeName: proto.String(".plant.Gone"),
+		Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+	}}
+	raw, err := proto.Marshal(&descriptorpb.FileDescriptorProto{Name: proto.String("deep.proto"), Syntax: proto.String("proto3"), MessageType: []*descriptorpb.DescriptorProto{m}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 // TestHostileSchemasAreBounded: what fits into the bounds takes bounded memory.
@@ -167,6 +222,7 @@ func FuzzCompile(f *testing.F) {
 	for _, text := range wellKnown {
 		f.Add(text)
 	}
+	f.Add(base64.StdEncoding.EncodeToString([]byte("\x0a\x01r\x22\x03\x0a\x01M")))
 	f.Add(`syntax = "proto2"; message R { required group G = 1 { optional E e = 2 [default = A]; } extensions 100 to max; enum E { A = 1; } } extend R { optional R r = 100; }`)
 	f.Add(`edition = "2023"; option features.field_presence = IMPLICIT; message R { map<string, R> m = 1; oneof o { string s = 2; R r = 3; } reserved 5; }`)
 	f.Fuzz(func(t *testing.T, text string) {
