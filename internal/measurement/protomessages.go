@@ -117,9 +117,9 @@ func (f *protoMessages) cut(text []byte) (rest []byte, ok bool) {
 
 // choose is the message that the indexes lead to. Of two the one with the name counts.
 func (f *protoMessages) choose(name string) (*protoChoice, error) {
-	name = strings.TrimPrefix(name, ".")
+	full := strings.TrimPrefix(name, ".")
 	inText, inAll := findChoice(f.messages, f.indexes, true), findChoice(f.messages, f.indexes, false)
-	isNamed := func(c *protoChoice) bool { return c != nil && string(c.of.FullName()) == name }
+	isNamed := func(c *protoChoice) bool { return name != "" && c != nil && string(c.of.FullName()) == full }
 	switch {
 	case isNamed(inText):
 		return inText, nil
