@@ -73,6 +73,24 @@ func TestATryWithoutAnAnswerIsSaid(t *testing.T) {
 	})
 }
 
+// TestATryThatIsCutOffIsNotTheReason: the try before it says why.
+func TestATryThatIsCutOffIsNotTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, tries := newPatient(10*time.Second), 0
+		err := p.wait(t.Context(), someKafka, func(ctx context.Context) error {
+			if tries++; tries == 1 {
+				return &notYetError{errAway}
+			}
+			until, _ := ctx.Deadline()
+			time.Sleep(time.Until(until) - time.Millisecond)
+			return &notYetError{errors.New("i/o timeout")}
+		})
+		if !errors.Is(err, errAway) || tries != 2 {
+			t.Errorf("after %d tries: %v", tries, err)
+		}
+	})
+}
+
 // TestNoWaitWhereAllIsThere says nothing.
 func TestNoWaitWhereAllIsThere(t *testing.T) {
 	p := newPatient(time.Second)
