@@ -169,10 +169,10 @@ func (c port) onlyACopy(document, filter bson.Raw) bool {
 	if !w.traits.sharded || c.of != w.mongo.buckets {
 		return false
 	}
-	_, meta := filter.LookupErr(timeseries.FieldMeta)
-	_, begin := filter.LookupErr(timeseries.MinPath(collection.TimeField))
+	_, noMeta := filter.LookupErr(timeseries.FieldMeta)
+	_, noBegin := filter.LookupErr(timeseries.MinPath(collection.TimeField))
 	forgotten := w.broken == keyForgotten && document.Lookup(timeseries.FieldControl, timeseries.FieldSegment).Type != 0
-	return (meta != nil || begin != nil || forgotten) && w.mishap(0.2)
+	return (noMeta != nil || noBegin != nil || forgotten) && w.mishap(0.2)
 }
 
 func isFenced(a pipeline.Action) bool {

@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// Contents are what a time series holds, for commands that work beside its consumers: whose claims there are, and what is stored.
+// Contents are the claims and the stored documents of a time series, for commands that work beside its consumers.
 type Contents struct {
 	name    string // of the time series
 	ports   Ports

@@ -73,7 +73,7 @@ func (p *Patience) wait(ctx context.Context, w wait, try func(context.Context) e
 			spell.over(err)
 			return err
 		}
-		if last == nil || !p.isOver(bounded) { // one that was cut off says less than the one before
+		if last == nil || !p.isOver() { // a try that was cut off says less than the try before
 			last = pending.error
 		}
 		spell.say(last, w.wayOut)
@@ -110,9 +110,9 @@ func (p *Patience) bounded(ctx context.Context) (context.Context, context.Cancel
 	return context.WithDeadline(ctx, p.until)
 }
 
-// isOver reports whether the patience is over. What is connected by a deadline gives up somewhat before the context does.
-func (p *Patience) isOver(bounded context.Context) bool {
-	return bounded.Err() != nil || !p.until.IsZero() && time.Until(p.until) < 50*time.Millisecond
+// isOver reports whether the patience is over. A connection gives up somewhat before its context ends.
+func (p *Patience) isOver() bool {
+	return !p.until.IsZero() && time.Until(p.until) < 50*time.Millisecond
 }
 
 // spell is one wait, from its first try to the end.

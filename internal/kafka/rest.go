@@ -23,16 +23,15 @@ type resting struct {
 	ctx    context.Context // ends with the client
 	stop   context.CancelFunc
 
-	mu        sync.Mutex
-	waiting   []*rest   // that are in no request yet
-	gathering bool      // a request of them is about to be sent
-	until     time.Time // when the requests under way end. All end together, so that the next cycle has one request to each broker again.
+	mu      sync.Mutex
+	waiting []*rest   // that are in no request yet: the first of them lets one be sent
+	until   time.Time // when the requests under way end. All end together, so that the next cycle has one request to each broker again.
 }
 
 // rest is a partition that waits.
 type rest struct {
 	*fetchRequest
-	answered chan *fetchAnswer // takes the one answer. Nil means that it is not known whether there is something new.
+	answered chan *fetchAnswer // takes a single answer. Nil means that it is not known whether there is something new.
 }
 
 func newResting(c *Client) *resting {
@@ -46,9 +45,7 @@ func newResting(c *Client) *resting {
 func (r *resting) wait(ctx context.Context, f *fetchRequest) *fetchAnswer {
 	one := &rest{f, make(chan *fetchAnswer, 1)}
 	r.mu.Lock()
-	r.waiting = append(r.waiting, one)
-	if !r.gathering {
-		r.gathering = true
+	if r.waiting = append(r.waiting, one); len(r.waiting) == 1 {
 		time.AfterFunc(min(restGathering, f.wait/4), r.send)
 	}
 	r.mu.Unlock()
@@ -64,7 +61,7 @@ func (r *resting) wait(ctx context.Context, f *fetchRequest) *fetchAnswer {
 func (r *resting) send() {
 	r.mu.Lock()
 	all := r.waiting
-	r.waiting, r.gathering = nil, false
+	r.waiting = nil
 	now, wait := time.Now(), all[0].wait
 	if left := r.until.Sub(now).Truncate(time.Millisecond); left > wait/8 {
 		wait = min(wait, left)
@@ -96,10 +93,7 @@ func (r *resting) ask(all []*rest, wait time.Duration) {
 		request.Body = restBody(asked, wait)
 		return leader, err
 	}
-	answers, err := own[map[restKey]*fetchAnswer](r.ctx, r.client, record.Partition{}, wait, request)
-	if err != nil {
-		answers = nil
-	}
+	answers, _ := own[map[restKey]*fetchAnswer](r.ctx, r.client, record.Partition{}, wait, request) // after an error each finds out alone
 	for _, one := range asked {
 		one.answered <- answers[restKey{one.topicID, one.Number}]
 	}

@@ -115,7 +115,7 @@ func (f *protoMessages) cut(text []byte) (rest []byte, ok bool) {
 	return text, true
 }
 
-// choose is the message that the indexes lead to. Of two the one with the name counts.
+// choose is the message that the indexes lead to. Where they lead to two messages, the name decides.
 func (f *protoMessages) choose(name string) (*protoChoice, error) {
 	full := strings.TrimPrefix(name, ".")
 	inText, inAll := findChoice(f.messages, f.indexes, true), findChoice(f.messages, f.indexes, false)

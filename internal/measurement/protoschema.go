@@ -149,7 +149,7 @@ func compileProto(descriptors, message string) (*protoMember, error) {
 	return root, err
 }
 
-// readDescriptors reads a set of descriptors. The last of its files is the one that imports the others, where one tool wrote it.
+// readDescriptors reads a set of descriptors. The last file imports the others, where one tool wrote the set.
 func readDescriptors(descriptors string) (files *protoregistry.Files, last protoreflect.FileDescriptor, err error) {
 	if len(descriptors) > MaxDescriptorBytes {
 		return nil, nil, fmt.Errorf("the set has %d bytes, more than %d", len(descriptors), MaxDescriptorBytes)

@@ -44,7 +44,7 @@ func (d *Database) isSmall(n, bytes int) bool {
 	return n > 1 && n <= MaxCallWrites && bytes <= n*smallWrite && bytes <= MaxCallBytes && !d.splits.Load()
 }
 
-// Commands is the memory of commands, which the driver has copied when its call returns.
+// commands is the memory of commands, which the driver has copied when its call returns.
 var commands = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxPooledCommand is the largest memory of a command that is kept.

@@ -21,14 +21,14 @@ const (
 	Refused
 )
 
-// Answer is one of MongoDB's codes.
+// answer is one of MongoDB's codes.
 type answer struct {
 	code  int32
 	name  string
 	class Class
 }
 
-// Answers are the codes that something is known of. Names and numbers, where nothing else is said, are those of
+// answers are the codes that something is known of. Names and numbers, where nothing else is said, are those of
 // src/mongo/base/error_codes.yml in MongoDB's sources, which also reports whether a code is an interruption, a shutdown, a
 // stale route or an overload: those leave open what was executed. Which codes blame a document was tried on a server.
 var answers = []answer{

@@ -14,7 +14,7 @@ import (
 )
 
 // The two operations of the wire protocol that the driver sends: OP_MSG carries every command; OP_QUERY only the very
-// First greeting of a connection.
+// first greeting of a connection.
 const (
 	opQuery = 2004
 	opMsg   = 2013

@@ -157,7 +157,7 @@ const (
 	heardNothing hearing = "nothing"
 	heardEnd     hearing = "the end of the connection"
 	// heardEither: the driver gives up the check of a server when another connection to it breaks, by its end or for want of an
-	// Answer (topology.Server.ProcessHandshakeError), and keeps only that it gave it up.
+	// answer (topology.Server.ProcessHandshakeError), and keeps only that it gave it up.
 	heardEither hearing = "nothing, or the end of the connection"
 )
 
