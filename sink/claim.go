@@ -20,8 +20,8 @@ import (
 // error it is unknown whether the claim was executed; Read tells by the token, and then it is ours.
 func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.Claim) (bool, error) {
 	fields := bson.D{
-		{Key: "topicId", Value: uuid(p.source.TopicID)},
-		{Key: "claim", Value: uuid(ours.Token)},
+		{Key: "topicId", Value: timeseries.UUID(p.source.TopicID)},
+		{Key: "claim", Value: timeseries.UUID(ours.Token)},
 		{Key: "released", Value: false},
 		{Key: "start", Value: ours.Start},
 		{Key: "waitMs", Value: ours.Wait.Milliseconds()},
@@ -94,7 +94,7 @@ func lostIn(d bson.Raw, topicID [16]byte) (lost []claim.Lost) {
 
 // timeOf is a time that is about one claim: where another one stands in the document, it means nothing.
 func timeOf(of claim.Token, d time.Duration) bson.D {
-	return bson.D{{Key: "claim", Value: uuid(of)}, {Key: "ms", Value: d.Milliseconds()}}
+	return bson.D{{Key: "claim", Value: timeseries.UUID(of)}, {Key: "ms", Value: d.Milliseconds()}}
 }
 
 // Release marks our claim as released: the next owner need not wait. From the call on nothing is sent under this claim,
@@ -155,7 +155,7 @@ func (p *Partition) conditional(ctx context.Context, doing string, shown claim.T
 // replacing is an update of a partition document on the condition that it shows a certain claim of a group.
 func replacing(id, group string, shown claim.Token, fields bson.D) mongodb.Update {
 	return mongodb.Update{
-		Filter: mongodb.Document(bson.D{{Key: "_id", Value: id}, {Key: "group", Value: group}, {Key: "claim", Value: uuid(shown)}}),
+		Filter: mongodb.Document(bson.D{{Key: "_id", Value: id}, {Key: "group", Value: group}, {Key: "claim", Value: timeseries.UUID(shown)}}),
 		Update: mongodb.Set(fields),
 	}
 }
@@ -174,4 +174,50 @@ func (p *Partition) write(ctx context.Context, doing string, send func(context.C
 	}
 	done, err := mongodb.Changed(send(ctx, p.store.Ports.Partitions))
 	return done, mongodb.Failure(doing, mongodb.Within(p.store.WriteTimeout, err))
+}
+
+// errTopicLags: a majority does not have the topic's document yet, though it exists.
+var errTopicLags = errors.New("another consumer has just noted the topic")
+
+// FirstPartitions notes how many partitions the topic has now, at its first sight, and returns how many it had then: those
+// counted in it were there when the group began, others were added later. Zero means that the collection knows the topic under another id
+// only, so it was deleted and created again since.
+//
+// The document lies beside the options, where writes need no lease: until the start of a first partition is known, which
+// takes this number, nothing can be committed and so nothing renews one. It is only ever inserted, and may be late.
+func (p *Partition) FirstPartitions(ctx context.Context, now int32) (int32, error) {
+	const doing = "noting the topic"
+	known, err := p.readTopic(ctx)
+	if err != nil || known != nil {
+		return p.partitionsIn(known), mongodb.Failure(doing, err)
+	}
+	writing, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
+	defer cancel()
+	noted, err := mongodb.Changed(p.store.Ports.Options.Insert(writing, []bson.Raw{mongodb.Document(bson.D{
+		{Key: "_id", Value: p.topic}, {Key: "topicId", Value: timeseries.UUID(p.source.TopicID)}, {Key: "partitions", Value: now},
+	})}))
+	switch {
+	case err != nil:
+		return 0, mongodb.Failure(doing, err)
+	case noted:
+		return now, nil
+	}
+	if known, err = p.readTopic(writing); err == nil && known == nil {
+		err = errTopicLags
+	}
+	return p.partitionsIn(known), mongodb.Failure(doing, err)
+}
+
+// readTopic reads the topic's document. Nil means that there is none.
+func (p *Partition) readTopic(ctx context.Context) (bson.Raw, error) {
+	return mongodb.First(ctx, p.store.Ports.Options, mongodb.Query{Filter: mongodb.WithID(p.topic)})
+}
+
+// partitionsIn is what the topic's document says, if it is about this topic.
+func (p *Partition) partitionsIn(d bson.Raw) int32 {
+	n, ok := d.Lookup("partitions").AsInt64OK()
+	if !ok || timeseries.UUIDIn(d, "topicId") != p.source.TopicID {
+		return 0
+	}
+	return int32(n)
 }

@@ -29,7 +29,7 @@ func (p *Partition) Segments(ctx context.Context) (claim.Segments, error) {
 // Frozen reads the segments of a compaction as a whole, causally after every write before, and then MongoDB's clock.
 func (p *Partition) Frozen(ctx context.Context, c *claim.Compaction) (claim.Segments, error) {
 	lowest := slices.MinFunc(c.Segments, func(a, b claim.Segment) int { return int(max(-1, min(1, a.Min-b.Min))) })
-	return p.segments(ctx, "reading frozen segments", nil, bson.E{Key: timeseries.PathSegmentCompaction, Value: uuid(c.ID)},
+	return p.segments(ctx, "reading frozen segments", nil, bson.E{Key: timeseries.PathSegmentCompaction, Value: timeseries.UUID(c.ID)},
 		bson.E{Key: timeseries.MinPath(p.store.Options.TimeField), Value: bson.D{{Key: "$gte", Value: bson.DateTime(lowest.Min)}}})
 }
 
@@ -39,7 +39,7 @@ func (p *Partition) segments(ctx context.Context, doing string, projection bson.
 		return found, err
 	}
 	query := mongodb.Query{
-		Filter:     mongodb.Document(append(bson.D{{Key: timeseries.PathOwner, Value: p.id}, withoutMeta()}, conditions...)),
+		Filter:     mongodb.Document(append(bson.D{{Key: timeseries.PathOwner, Value: p.id}, timeseries.IsAbsent(timeseries.FieldMeta)}, conditions...)),
 		Projection: projection, Batch: storedBatch,
 	}
 	err = p.find(ctx, p.store.Ports.Buckets, query, func(d bson.Raw) error {
@@ -68,7 +68,7 @@ func (p *Partition) parseSegment(d bson.Raw) claim.Segment {
 	}
 	source, _ := control.Lookup(timeseries.FieldSource).DocumentOK()
 	segment, _ := control.Lookup(timeseries.FieldSegment).DocumentOK()
-	s.TopicID, s.Compaction = uuidIn(source, timeseries.FieldTopicID), uuidIn(segment, timeseries.FieldCompaction)
+	s.TopicID, s.Compaction = timeseries.UUIDIn(source, timeseries.FieldTopicID), timeseries.UUIDIn(segment, timeseries.FieldCompaction)
 	s.Min, _ = control.Lookup(timeseries.FieldMin, p.store.Options.TimeField).DateTimeOK()
 	s.Count, s.Bytes = int32(number(timeseries.FieldCount)), number(timeseries.FieldSize)
 	s.Low, s.High = textIn(segment, timeseries.FieldLow), textIn(segment, timeseries.FieldHigh)
@@ -78,31 +78,23 @@ func (p *Partition) parseSegment(d bson.Raw) claim.Segment {
 	return s
 }
 
-// withoutMeta is the part of the shard key that all segments share.
-func withoutMeta() bson.E { return isAbsent(timeseries.FieldMeta) }
-
-// isAbsent is the condition that a field is.
-func isAbsent(path string) bson.E {
-	return bson.E{Key: path, Value: bson.D{{Key: "$exists", Value: false}}}
-}
-
 // ChangeSegments makes one change to some segments of a compaction, each on its condition. A segment that the condition does not find
 // is left alone. After an error it is not known how far that came.
 func (p *Partition) ChangeSegments(ctx context.Context, c *claim.Compaction, change claim.SegmentChange, segments []claim.Segment) error {
 	if p.standing != holding {
 		return claim.ErrOtherOwner
 	}
-	ours := bson.E{Key: timeseries.PathSegmentCompaction, Value: uuid(c.ID)}
+	ours := bson.E{Key: timeseries.PathSegmentCompaction, Value: timeseries.UUID(c.ID)}
 	var condition bson.D
 	var update bson.Raw
 	switch change {
 	case claim.Freeze:
-		condition, update = bson.D{isAbsent(timeseries.PathSegmentCompaction)}, mongodb.Set(bson.D{ours})
+		condition, update = bson.D{timeseries.IsAbsent(timeseries.PathSegmentCompaction)}, mongodb.Set(bson.D{ours})
 	case claim.End:
-		condition = bson.D{ours, isAbsent(timeseries.PathVisibleUntil)}
+		condition = bson.D{ours, timeseries.IsAbsent(timeseries.PathVisibleUntil)}
 		update = mongodb.Set(bson.D{{Key: timeseries.PathVisibleUntil, Value: bson.DateTime(c.VisibleFrom)}})
 	case claim.Unfreeze:
-		condition = bson.D{ours, isAbsent(timeseries.PathVisibleUntil)}
+		condition = bson.D{ours, timeseries.IsAbsent(timeseries.PathVisibleUntil)}
 		update = mongodb.Document(bson.D{{Key: "$unset", Value: bson.D{{Key: timeseries.PathSegmentCompaction, Value: ""}}}})
 	}
 	updates := make([]mongodb.Update, len(segments))
@@ -117,7 +109,7 @@ func (p *Partition) ChangeSegments(ctx context.Context, c *claim.Compaction, cha
 func (p *Partition) segmentKey(s *claim.Segment) bson.D {
 	return bson.D{
 		{Key: timeseries.FieldID, Value: s.ID},
-		withoutMeta(),
+		timeseries.IsAbsent(timeseries.FieldMeta),
 		{Key: timeseries.MinPath(p.store.Options.TimeField), Value: bson.DateTime(s.Min)},
 	}
 }
@@ -147,9 +139,6 @@ func (p *Partition) updateEach(ctx context.Context, updates []mongodb.Update) er
 	return nil
 }
 
-// never is later than any moment of a query: a bucket that is visible from then on is hidden for good.
-var never = bson.NewDateTimeFromTime(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
-
 // DeleteCompacted deletes the buckets of a compaction of which no segment has ended, until it finds none. Only then may its segments be
 // unfrozen. A bucket may list larger offsets than the segments that are left, since others may have expired meanwhile. A user who may not
 // delete hides the buckets for good: the error is ErrUnauthorized then, and an owner with the right finishes.
@@ -162,9 +151,9 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 	source := p.source
 	source.TopicID = c.TopicID
 	query := mongodb.Query{
-		Filter: mongodb.Document(append(sourceFilter(source),
+		Filter: mongodb.Document(append(timeseries.OfSource(source),
 			bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: c.First()}}},
-			bson.E{Key: timeseries.PathCompactionID, Value: uuid(c.ID)})),
+			bson.E{Key: timeseries.PathCompactionID, Value: timeseries.UUID(c.ID)})),
 		Projection: mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: minimum, Value: 1}}),
 		Limit:      maxIDs,
 	}
@@ -172,8 +161,8 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 		var filters []bson.Raw
 		err := p.find(ctx, p.store.Ports.Buckets, query, func(d bson.Raw) error {
 			meta, least := d.Lookup(timeseries.FieldMeta), d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Options.TimeField)
-			key := fullKey(d.Lookup(timeseries.FieldID), meta, p.store.Options.TimeField, least)
-			filters = append(filters, mongodb.Document(append(key, bson.E{Key: timeseries.PathCompactionID, Value: uuid(c.ID)})))
+			key := timeseries.FullKey(d.Lookup(timeseries.FieldID), meta, p.store.Options.TimeField, least)
+			filters = append(filters, mongodb.Document(append(key, bson.E{Key: timeseries.PathCompactionID, Value: timeseries.UUID(c.ID)})))
 			return nil
 		})
 		if err != nil || len(filters) == 0 {
@@ -183,7 +172,7 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 		if mongodb.LacksRight(err) {
 			hide := make([]mongodb.Update, len(filters))
 			for i, filter := range filters {
-				hide[i] = mongodb.Update{Filter: filter, Update: mongodb.Set(bson.D{{Key: timeseries.PathVisibleFrom, Value: never}})}
+				hide[i] = mongodb.Update{Filter: filter, Update: mongodb.Set(bson.D{{Key: timeseries.PathVisibleFrom, Value: timeseries.Never}})}
 			}
 			if hidden := p.updateEach(ctx, hide); hidden != nil {
 				return mongodb.Failure("hiding the buckets of a compaction", hidden)
@@ -229,9 +218,6 @@ func (p *Partition) Sweep(ctx context.Context, segments []claim.Segment, before 
 	return nil
 }
 
-// isSegment is the condition of the index of segments.
-func isSegment() bson.E { return isPresent(timeseries.PathOwner) }
-
 // unfinished are the compactions that have frozen segments, and of which no segment has ended. They may be rolled back: their
 // segments hold the measurements, and their buckets do not.
 func unfinished(ctx context.Context, buckets mongodb.Collection) (map[claim.Token]bool, error) {
@@ -243,26 +229,21 @@ func unfinished(ctx context.Context, buckets mongodb.Collection) (map[claim.Toke
 		}
 		err := buckets.Find(ctx, query, func(d bson.Raw) error {
 			segment, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK()
-			use(uuidIn(segment, timeseries.FieldCompaction))
+			use(timeseries.UUIDIn(segment, timeseries.FieldCompaction))
 			return nil
 		})
 		return mongodb.Failure("reading which compactions are unfinished", err)
 	}
-	err := read(func(id claim.Token) { all[id] = true }, isPresent(timeseries.PathSegmentCompaction), isAbsent(timeseries.PathVisibleUntil))
+	err := read(func(id claim.Token) { all[id] = true }, timeseries.IsPresent(timeseries.PathSegmentCompaction), timeseries.IsAbsent(timeseries.PathVisibleUntil))
 	if err != nil || len(all) == 0 {
 		return all, err
 	}
 	ids := make(bson.A, 0, len(all))
 	for id := range all {
-		ids = append(ids, uuid(id))
+		ids = append(ids, timeseries.UUID(id))
 	}
 	return all, read(func(id claim.Token) { delete(all, id) },
-		bson.E{Key: timeseries.PathSegmentCompaction, Value: bson.D{{Key: "$in", Value: ids}}}, isPresent(timeseries.PathVisibleUntil))
-}
-
-// isPresent is the condition that a field is there.
-func isPresent(path string) bson.E {
-	return bson.E{Key: path, Value: bson.D{{Key: "$exists", Value: true}}}
+		bson.E{Key: timeseries.PathSegmentCompaction, Value: bson.D{{Key: "$in", Value: ids}}}, timeseries.IsPresent(timeseries.PathVisibleUntil))
 }
 
 // Unfinished are the compactions that have frozen segments, and of which no segment has ended.

@@ -151,7 +151,7 @@ func (w *compactionWish) look(ctx context.Context) (now waiting, err error) {
 	}
 	now.owners = map[string]bool{}
 	err = w.buckets.Find(ctx, query, func(d bson.Raw) error {
-		id := keyOf(d.Lookup(timeseries.FieldID))
+		id := timeseries.Key(d.Lookup(timeseries.FieldID))
 		if w.segments == nil {
 			taken[id] = true
 		}

@@ -82,7 +82,7 @@ func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error)
 	}
 	source, found, err := nextSource(ctx, buckets, timeseries.Source{Partition: -1})
 	for ; err == nil && found && len(all) < maxHoldings; source, found, err = nextSource(ctx, buckets, source) {
-		h, err := of.add(ctx, sourceFilter(source))
+		h, err := of.add(ctx, timeseries.OfSource(source))
 		if err != nil {
 			return nil, mongodb.Failure(doing, err)
 		}
@@ -96,11 +96,11 @@ func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error)
 func nextSource(ctx context.Context, buckets mongodb.Collection, s timeseries.Source) (timeseries.Source, bool, error) {
 	above := func(v any) bson.D { return bson.D{{Key: "$gt", Value: v}} }
 	for _, filter := range []bson.D{
-		{{Key: timeseries.PathTopicID, Value: uuid(s.TopicID)}, {Key: timeseries.PathPartition, Value: above(s.Partition)}},
-		{{Key: timeseries.PathTopicID, Value: above(uuid(s.TopicID))}},
+		{{Key: timeseries.PathTopicID, Value: timeseries.UUID(s.TopicID)}, {Key: timeseries.PathPartition, Value: above(s.Partition)}},
+		{{Key: timeseries.PathTopicID, Value: above(timeseries.UUID(s.TopicID))}},
 	} {
 		bucket, err := mongodb.First(ctx, buckets, mongodb.Query{
-			Filter: mongodb.Document(filter), Sort: mongodb.Document(sourceIndex()), Projection: mongodb.Document(bson.D{{Key: timeseries.PathSource, Value: 1}}),
+			Filter: mongodb.Document(filter), Sort: mongodb.Document(timeseries.SourceIndex()), Projection: mongodb.Document(bson.D{{Key: timeseries.PathSource, Value: 1}}),
 		})
 		if err != nil {
 			return timeseries.Source{}, false, err
@@ -109,7 +109,7 @@ func nextSource(ctx context.Context, buckets mongodb.Collection, s timeseries.So
 			continue
 		}
 		from := bson.Raw(bucket.Lookup(timeseries.FieldControl, timeseries.FieldSource).Value)
-		next := timeseries.Source{TopicID: uuidIn(from, timeseries.FieldTopicID)}
+		next := timeseries.Source{TopicID: timeseries.UUIDIn(from, timeseries.FieldTopicID)}
 		next.Topic, _ = from.Lookup(timeseries.FieldTopic).StringValueOK()
 		number, ok := from.Lookup(timeseries.FieldPartition).AsInt64OK()
 		if next.Partition = int32(number); !ok || next.TopicID == s.TopicID && next.Partition <= s.Partition {
@@ -154,7 +154,7 @@ func (h *Holding) add(d bson.Raw, timeField string, unfinished map[claim.Token]b
 	size, _ := control.Lookup(timeseries.FieldSize).AsInt64OK()
 	h.Bytes += size
 	if segment, ok := control.Lookup(timeseries.FieldSegment).DocumentOK(); ok {
-		if by := uuidIn(segment, timeseries.FieldCompaction); by != (claim.Token{}) && !unfinished[by] {
+		if by := timeseries.UUIDIn(segment, timeseries.FieldCompaction); by != (claim.Token{}) && !unfinished[by] {
 			h.Ended++
 			return
 		}
@@ -162,7 +162,7 @@ func (h *Holding) add(d bson.Raw, timeField string, unfinished map[claim.Token]b
 		h.Staged += count
 	} else {
 		compaction, made := control.Lookup(timeseries.FieldCompaction).DocumentOK()
-		if unfinished[uuidIn(compaction, timeseries.FieldCompactionID)] {
+		if unfinished[timeseries.UUIDIn(compaction, timeseries.FieldCompactionID)] {
 			h.Unfinished++
 			return
 		}

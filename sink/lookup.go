@@ -111,7 +111,7 @@ func trueFirst(a, b bool) int {
 func (p *Partition) findBatch(ctx context.Context, b batch, s *search) error {
 	query := mongodb.Query{Filter: p.lookupFilter(b, s.answers), Projection: p.lookupProjection()}
 	if !b.byID && !p.store.unhinted.Load() {
-		query.Hint = mongodb.Document(metaIndex(p.store.Options))
+		query.Hint = mongodb.Document(p.store.Options.SeriesIndex())
 	}
 	found, err := p.shortlist(ctx, query, b, s)
 	if c := (*mongodb.CommandError)(nil); query.Hint != nil && errors.As(err, &c) && c.Code == mongodb.CodeBadValue {
@@ -137,7 +137,7 @@ func (p *Partition) lookupFilter(b batch, answers []bucketer.Answer) bson.Raw {
 	} else {
 		filter = p.appendSeries(filter, b, answers)
 	}
-	filter = append(filter, inner(mongodb.Document(append(sourceFilter(p.source),
+	filter = append(filter, inner(mongodb.Document(append(timeseries.OfSource(p.source),
 		bson.E{Key: timeseries.PathVersion, Value: timeseries.Version},
 		bson.E{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}},
 		bson.E{Key: timeseries.PathCount, Value: bson.D{{Key: "$lt", Value: p.store.MaxCount}}},

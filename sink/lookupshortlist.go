@@ -86,7 +86,7 @@ func (all *shortlists) group() {
 // offer gives a candidate, whose document is the caller's, to the look-ups that want it.
 func (all *shortlists) offer(c candidate, document bson.Raw) {
 	c.document = &held{}
-	for _, s := range all.bySeries[seriesOf(document.Lookup(timeseries.FieldMeta))] {
+	for _, s := range all.bySeries[timeseries.Key(document.Lookup(timeseries.FieldMeta))] {
 		if !s.wants(&c, all.span) {
 			continue
 		}
@@ -177,12 +177,4 @@ func (p *Partition) candidate(d bson.Raw) (candidate, bool) {
 		c.size, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldSize).AsInt64OK()
 	}
 	return c, isID && isTime && isCount && c.count > 0
-}
-
-// seriesOf is the binary key of a series: exactly this meta, type and value. A query finds also what only compares equal.
-func seriesOf(meta bson.RawValue) string {
-	if meta.Type == 0 {
-		return ""
-	}
-	return string(byte(meta.Type)) + string(meta.Value)
 }

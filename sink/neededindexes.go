@@ -20,13 +20,9 @@ import (
 // stored of a partition.
 func (s *series) indexes() []bson.D {
 	if s.rollupOf != "" { // its documents have no source
-		return []bson.D{metaIndex(s.options)}
+		return []bson.D{s.options.SeriesIndex()}
 	}
-	return []bson.D{metaIndex(s.options), sourceIndex()}
-}
-
-func metaIndex(o timeseries.Options) bson.D {
-	return bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.MinPath(o.TimeField), Value: 1}}
+	return []bson.D{s.options.SeriesIndex(), timeseries.SourceIndex()}
 }
 
 // viewIndex finds the last part of a series for a query on the view. MongoDB's stage for unpacking turns a lower bound of the
@@ -36,12 +32,6 @@ func metaIndex(o timeseries.Options) bson.D {
 func viewIndex(o timeseries.Options) bson.D {
 	return bson.D{
 		{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: -1}, {Key: timeseries.MinPath(o.TimeField), Value: -1},
-	}
-}
-
-func sourceIndex() bson.D {
-	return bson.D{
-		{Key: timeseries.PathTopicID, Value: 1}, {Key: timeseries.PathPartition, Value: 1}, {Key: timeseries.PathLast, Value: 1},
 	}
 }
 
@@ -218,3 +208,6 @@ func sameKeys(have bson.Raw, want bson.D) bool {
 	elements, err := have.Elements()
 	return err == nil && slices.EqualFunc(elements, want, func(h bson.RawElement, w bson.E) bool { return h.Key() == w.Key })
 }
+
+// isSegment is the condition of the index of segments.
+func isSegment() bson.E { return timeseries.IsPresent(timeseries.PathOwner) }

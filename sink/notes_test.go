@@ -42,10 +42,10 @@ func TestDeletedMeasurementsAreStoredNoMore(t *testing.T) {
 		t.Fatalf("%+v, %v", d.Edited(), err)
 	}
 	want := append(run(100, 5), other)
-	if diff := cmp.Diff(want, positionsOf(t, sink.Of(e.Database, "events").Notes().Deleted, source, 0, 1000)); diff != "" {
+	if diff := cmp.Diff(want, positionsOf(t, sink.ContentsOf(e.Database, "events").Notes().Deleted, source, 0, 1000)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(want[2:5], positionsOf(t, sink.Of(e.Database, "events").Notes().Deleted, source, 102, 200)); diff != "" {
+	if diff := cmp.Diff(want[2:5], positionsOf(t, sink.ContentsOf(e.Database, "events").Notes().Deleted, source, 102, 200)); diff != "" {
 		t.Errorf("of a range: %s", diff)
 	}
 	if listed, err := p.Positions(t.Context(), insertOf("c", run(104, 2)...)); err != nil || !slices.Equal(listed, run(104, 1)) {
@@ -62,10 +62,10 @@ func TestDeletedMeasurementsAreStoredNoMore(t *testing.T) {
 	}
 	elsewhere := source
 	elsewhere.Partition++
-	if found := positionsOf(t, sink.Of(e.Database, "events").Notes().Deleted, elsewhere, 0, 1000); len(found) > 0 {
+	if found := positionsOf(t, sink.ContentsOf(e.Database, "events").Notes().Deleted, elsewhere, 0, 1000); len(found) > 0 {
 		t.Errorf("another partition has %v", found)
 	}
-	if found := positionsOf(t, sink.Of(e.Database, "events").Notes().Changed, source, 0, 1000); len(found) > 0 {
+	if found := positionsOf(t, sink.ContentsOf(e.Database, "events").Notes().Changed, source, 0, 1000); len(found) > 0 {
 		t.Errorf("%v got another meta", found)
 	}
 }
@@ -79,13 +79,13 @@ func TestChangedMetasAreNoted(t *testing.T) {
 	all := seriesIn(t, selection)
 	to := raw(t, bson.D{{Key: "m", Value: "c"}}).Lookup("m")
 	changed(t, selection, []sink.MetaChange{{Before: all[0].Meta, After: to}})
-	if diff := cmp.Diff(run(100, 5), positionsOf(t, sink.Of(e.Database, "events").Notes().Changed, source, 0, 1000)); diff != "" {
+	if diff := cmp.Diff(run(100, 5), positionsOf(t, sink.ContentsOf(e.Database, "events").Notes().Changed, source, 0, 1000)); diff != "" {
 		t.Error(diff)
 	}
 	if stored, err := p.Stored(t.Context(), 0, 1000); err != nil || stored.Len() != 10 {
 		t.Errorf("%d positions are stored, %v", stored.Len(), err)
 	}
-	if found := positionsOf(t, sink.Of(e.Database, "events").Notes().Deleted, source, 0, 1000); len(found) > 0 {
+	if found := positionsOf(t, sink.ContentsOf(e.Database, "events").Notes().Deleted, source, 0, 1000); len(found) > 0 {
 		t.Errorf("%v were deleted", found)
 	}
 }
@@ -105,7 +105,7 @@ func TestDamagedNoteIsNamed(t *testing.T) {
 	}
 	for doing, err := range map[string]error{
 		"stored": func() error { _, err := p.Stored(t.Context(), 0, 1000); return err }(),
-		"noted":  sink.Of(e.Database, "events").Notes().Deleted(t.Context(), source, 0, 1000, func(timeseries.Position) {}),
+		"noted":  sink.ContentsOf(e.Database, "events").Notes().Deleted(t.Context(), source, 0, 1000, func(timeseries.Position) {}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "the note") || !strings.Contains(err.Error(), "lists 5 positions, control.count is 9") {
 			t.Errorf("%s: %v", doing, err)
@@ -146,7 +146,7 @@ func TestWhatExpiresIsNotNoted(t *testing.T) {
 		if expiry {
 			want = []timeseries.Position{}
 		}
-		if diff := cmp.Diff(want, positionsOf(t, sink.Of(e.Database, "events").Notes().Deleted, source, 0, 1000)); diff != "" {
+		if diff := cmp.Diff(want, positionsOf(t, sink.ContentsOf(e.Database, "events").Notes().Deleted, source, 0, 1000)); diff != "" {
 			t.Errorf("expiry %v: %s", expiry, diff)
 		}
 	}

@@ -29,19 +29,7 @@ func (e *MismatchError) Error() string {
 // ErrNotSetUp: the collections of the time series do not exist, or lack an index.
 var ErrNotSetUp = errors.New("the collection is not set up: run `waterwheel init`, or let `waterwheel run` do it")
 
-// Definition reads how the collection is defined now, and the version of that: one more for every change.
-func (s *Store) Definition(ctx context.Context) (timeseries.Options, int32, error) {
-	d, err := readDefinition(ctx, s.Ports.Options)
-	return d.Options, d.Version, err
-}
-
-// SetCollection makes look-ups follow changed options: a bucket whose minimum time is less than the new span ago may take a
-// measurement. The names of the fields do not change.
-func (s *Store) SetCollection(o timeseries.Options) { s.collection.Store(&o) }
-
-// span is how long after its minimum time a bucket takes measurements, in milliseconds.
-func (s *Store) span() int64 { return s.collection.Load().Span() }
-
+// readDefinition reads how a time series is defined, from its options collection. ErrNotSetUp: there is no such time series.
 func readDefinition(ctx context.Context, c mongodb.Collection) (d timeseries.Definition, err error) {
 	const doing = "reading the collection's options"
 	raw, err := mongodb.First(ctx, c, mongodb.Query{Filter: mongodb.WithID(timeseries.DefinitionID)})

@@ -76,7 +76,7 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 		return seen, nil
 	}
 	query = mongodb.Query{
-		Filter:     mongodb.Document(sourceFilter(p.source)),
+		Filter:     mongodb.Document(timeseries.OfSource(p.source)),
 		Projection: mongodb.Document(bson.D{{Key: "_id", Value: 1}}),
 		Limit:      1,
 	}
@@ -93,7 +93,7 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 // parseSeen reads a partition document. A field that is missing or of another type, as after an edit by hand, reads as
 // its zero value: that only makes the next owner wait longer or be refused.
 func parseSeen(d bson.Raw) claim.Document {
-	seen := claim.Document{Found: true, TopicID: uuidIn(d, "topicId"), Claim: uuidIn(d, "claim")}
+	seen := claim.Document{Found: true, TopicID: timeseries.UUIDIn(d, "topicId"), Claim: timeseries.UUIDIn(d, "claim")}
 	seen.Group, _ = d.Lookup("group").StringValueOK()
 	seen.Owner, _ = d.Lookup("owner").StringValueOK()
 	seen.Released, _ = d.Lookup("released").BooleanOK()
@@ -111,7 +111,7 @@ func parseTime(d bson.Raw, key string) time.Duration {
 
 // parseTimeOf reads what timeOf wrote, 0 where it is about another claim.
 func parseTimeOf(d bson.Raw, key string, of claim.Token) time.Duration {
-	if about, ok := d.Lookup(key).DocumentOK(); ok && uuidIn(about, "claim") == of {
+	if about, ok := d.Lookup(key).DocumentOK(); ok && timeseries.UUIDIn(about, "claim") == of {
 		return parseTime(about, "ms")
 	}
 	return 0
@@ -119,13 +119,6 @@ func parseTimeOf(d bson.Raw, key string, of claim.Token) time.Duration {
 
 // maxWaitMs bounds what a partition document can make the next owner wait: a day.
 const maxWaitMs = 24 * 60 * 60 * 1000
-
-func uuidIn(d bson.Raw, key string) (id [16]byte) {
-	if _, data, ok := d.Lookup(key).BinaryOK(); ok && len(data) == len(id) {
-		copy(id[:], data)
-	}
-	return id
-}
 
 // find reads in the partition's session.
 func (p *Partition) find(ctx context.Context, c mongodb.Collection, q mongodb.Query, each func(bson.Raw) error) error {

@@ -88,8 +88,8 @@ func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write) (map
 // parseStored copies what it keeps of a bucket.
 func (p *Partition) parseStored(d bson.Raw) *stored {
 	s := &stored{count: -1}
-	s.meta = cloned(d.Lookup(timeseries.FieldMeta))
-	s.min = cloned(d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Options.TimeField))
+	s.meta = timeseries.Clone(d.Lookup(timeseries.FieldMeta))
+	s.min = timeseries.Clone(d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Options.TimeField))
 	if count, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK(); ok {
 		s.count = count
 	}
@@ -104,11 +104,6 @@ func (p *Partition) parseStored(d bson.Raw) *stored {
 		}
 	}
 	return s
-}
-
-func cloned(v bson.RawValue) bson.RawValue {
-	v.Value = bytes.Clone(v.Value)
-	return v
 }
 
 // judge compares a bucket, nil when there is none, with what the write would have made of it.

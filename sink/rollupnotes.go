@@ -123,7 +123,7 @@ func parseRollupNote(raw bson.Raw) (n RollupNote, err error) {
 	}
 	for _, v := range values {
 		if of, ok := v.DocumentOK(); ok {
-			n.Metas = append(n.Metas, cloned(of.Lookup(fieldNoteMeta)))
+			n.Metas = append(n.Metas, timeseries.Clone(of.Lookup(fieldNoteMeta)))
 		}
 	}
 	return n, nil
@@ -193,7 +193,7 @@ func (r *Rollups) NoteDone(ctx context.Context, n *RollupNote) error {
 	defer cancel()
 	filter := bson.D{{Key: "_id", Value: n.ID}}
 	if n.Edited.IsZero() {
-		filter = append(filter, isAbsent(fieldNoteEdited)) // else the edit went on after all
+		filter = append(filter, timeseries.IsAbsent(fieldNoteEdited)) // else the edit went on after all
 	}
 	_, err := mongodb.Executed(r.ports.Options.Delete(ctx, []bson.Raw{mongodb.Document(filter)}))
 	return mongodb.Failure("deleting a note whose rows are computed", err)
@@ -203,7 +203,7 @@ func (r *Rollups) NoteDone(ctx context.Context, n *RollupNote) error {
 // levels that has rows of it. The level of buckets is empty.
 func (r *Rollups) Extents(ctx context.Context, o timeseries.Options, levels rollup.Levels, meta bson.RawValue, each func(level string, first, last int64)) error {
 	query := mongodb.Query{
-		Filter:     mongodb.Document(bson.D{isMeta(meta)}),
+		Filter:     mongodb.Document(bson.D{timeseries.HasMeta(meta)}),
 		Projection: mongodb.Document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
 	}
 	names := []string{""}

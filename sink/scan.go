@@ -122,7 +122,7 @@ func (s *scan) rest() mongodb.Query {
 		from = n
 	}
 	return mongodb.Query{
-		Filter: listing(s.source, from, s.to-1), Projection: s.projection, Batch: s.batch,
+		Filter: mongodb.Document(timeseries.Listing(s.source, from, s.to-1)), Projection: s.projection, Batch: s.batch,
 		Sort: mongodb.Document(bson.D{{Key: timeseries.PathLast, Value: 1}}),
 	}
 }
@@ -138,7 +138,7 @@ func (s *scan) isNew(d bson.Raw) bool {
 	if n, ok := last.AsInt64OK(); ok {
 		if before, ok := s.last.AsInt64OK(); !ok || n > before {
 			clear(s.beside)
-			s.last = cloned(last)
+			s.last = timeseries.Clone(last)
 		}
 		came = s.beside
 	}

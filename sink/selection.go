@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -137,15 +136,15 @@ type seriesList struct {
 
 // add adds an amount of a series.
 func (l *seriesList) add(meta bson.RawValue, amount Amount, closed bool) error {
-	i, known := l.index[seriesOf(meta)]
+	i, known := l.index[timeseries.Key(meta)]
 	if !known {
 		if l.held += len(meta.Value) + seriesOverhead; l.held > maxSelectedBytes {
 			return fmt.Errorf("the filter finds more than %d series, whose metas would take more than %d MiB of memory: %w",
 				len(l.all), maxSelectedBytes>>20, errTooManySeries)
 		}
 		i = len(l.all)
-		meta = cloned(meta)
-		l.index[seriesOf(meta)] = i
+		meta = timeseries.Clone(meta)
+		l.index[timeseries.Key(meta)] = i
 		l.all = append(l.all, SelectedSeries{Meta: meta})
 	}
 	if closed {
@@ -158,8 +157,8 @@ func (l *seriesList) add(meta bson.RawValue, amount Amount, closed bool) error {
 
 // Holds reports whether the time series, selected or not, has a bucket with exactly this meta.
 func (s *Selection) Holds(ctx context.Context, meta bson.RawValue) (bool, error) {
-	wanted, found := seriesOf(meta), false
-	filter := append(bson.D{isMeta(meta)}, s.notSegments()...)
+	wanted, found := timeseries.Key(meta), false
+	filter := append(bson.D{timeseries.HasMeta(meta)}, s.notSegments()...)
 	err := s.buckets.Find(ctx, mongodb.Query{Filter: mongodb.Document(filter), Projection: s.fields()}, func(d bson.Raw) error {
 		if s.read(d).series() == wanted {
 			found = true
@@ -209,15 +208,15 @@ func (s *Selection) read(d bson.Raw) edited {
 	return b
 }
 
-func (b edited) series() string { return seriesOf(b.meta) }
+func (b edited) series() string { return timeseries.Key(b.meta) }
 
 // key is the bucket's _id, as bytes.
-func (b edited) key() string { return keyOf(b.id) }
+func (b edited) key() string { return timeseries.Key(b.id) }
 
 func (b edited) amount() Amount { return Amount{Buckets: 1, Measurements: b.count} }
 
 func (b edited) cloned() edited {
-	b.id, b.meta, b.min, b.counted, b.listed = cloned(b.id), cloned(b.meta), cloned(b.min), cloned(b.counted), slices.Clone(b.listed)
+	b.id, b.meta, b.min, b.counted, b.listed = timeseries.Clone(b.id), timeseries.Clone(b.meta), timeseries.Clone(b.min), timeseries.Clone(b.counted), slices.Clone(b.listed)
 	return b
 }
 
@@ -234,41 +233,7 @@ func (b edited) asCounted() bson.E {
 
 // asRead is the filter that finds the bucket by its _id and shard key, as long as it has the measurements with which it was read.
 func (s *Selection) asRead(b edited) bson.D {
-	return append(fullKey(b.id, b.meta, s.TimeField, b.min), b.asCounted())
-}
-
-// fullKey are the conditions that find one document: its _id, and its shard key. A router of a sharded cluster sends an update or a
-// delete without the shard key to all shards, and without a version: beside the move of a chunk it may change only a copy that
-// is no longer the document, and report success.
-func fullKey(id any, meta bson.RawValue, timeField string, least bson.RawValue) bson.D {
-	key := bson.D{{Key: timeseries.FieldID, Value: id}, isMeta(meta)}
-	switch minimum := timeseries.MinPath(timeField); {
-	case least.Type == 0:
-		return append(key, isAbsent(minimum))
-	case least.Type != bson.TypeDateTime: // made by hand: else it may be a condition
-		return append(key, bson.E{Key: minimum, Value: bson.D{{Key: "$eq", Value: least}}})
-	default:
-		return append(key, bson.E{Key: minimum, Value: least})
-	}
-}
-
-// isMeta is the condition that a bucket has this meta, or one that compares equal.
-func isMeta(meta bson.RawValue) bson.E {
-	if meta.Type == 0 {
-		return withoutMeta()
-	}
-	if meta.Type == bson.TypeRegex || meta.Type == bson.TypeEmbeddedDocument && strings.HasPrefix(firstName(meta), "$") {
-		return bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$eq", Value: meta}}} // made by hand: else it is a condition
-	}
-	return bson.E{Key: timeseries.FieldMeta, Value: meta} // which every server finds quickly beside an _id
-}
-
-func firstName(object bson.RawValue) string {
-	first, err := object.Document().IndexErr(0)
-	if err != nil {
-		return ""
-	}
-	return first.Key()
+	return append(timeseries.FullKey(b.id, b.meta, s.TimeField, b.min), b.asCounted())
 }
 
 // bucketQuery is the query for the buckets of the selection.
@@ -299,7 +264,7 @@ func (s *Selection) editable() bson.Raw {
 func (s *Selection) open() bson.E {
 	return bson.E{Key: "$or", Value: bson.A{
 		bson.D{{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}}},
-		bson.D{isPresent(timeseries.PathCompactionID)},
+		bson.D{timeseries.IsPresent(timeseries.PathCompactionID)},
 	}}
 }
 
@@ -311,6 +276,3 @@ func among(buckets []edited) bson.E {
 	}
 	return bson.E{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}
 }
-
-// keyOf is an _id as bytes.
-func keyOf(id bson.RawValue) string { return string(byte(id.Type)) + string(id.Value) }

@@ -32,16 +32,16 @@ func (s *Selection) Change(all []SelectedSeries, changes []MetaChange, progress 
 	c := &Change{editing: editing{s: s, progress: progress, most: maxChanged, kind: notedChanged}, after: make(map[string]target, len(all)+len(changes))}
 	c.send, c.isDone = c.update, c.isMoved
 	for _, one := range all {
-		c.after[seriesOf(one.Meta)] = target{}
+		c.after[timeseries.Key(one.Meta)] = target{}
 	}
 	for _, one := range changes {
-		c.after[seriesOf(one.Before)] = target{one.After, true}
+		c.after[timeseries.Key(one.Before)] = target{one.After, true}
 	}
 	for _, one := range changes {
-		into, known := c.after[seriesOf(one.After)]
+		into, known := c.after[timeseries.Key(one.After)]
 		switch {
 		case !known:
-			c.after[seriesOf(one.After)] = target{}
+			c.after[timeseries.Key(one.After)] = target{}
 		case into.set && c.moved == nil:
 			c.moved = map[string]string{}
 		}
@@ -89,7 +89,7 @@ func (c *Change) update(ctx context.Context, buckets []edited) (int64, error) {
 }
 
 func (c *Change) isMoved(before edited, now *edited) bool {
-	return now != nil && now.series() == seriesOf(c.after[before.series()].meta)
+	return now != nil && now.series() == timeseries.Key(c.after[before.series()].meta)
 }
 
 // setsMeta is the update that gives a bucket a meta, or takes it away.
@@ -98,4 +98,35 @@ func setsMeta(meta bson.RawValue) bson.Raw {
 		return mongodb.Document(bson.D{{Key: "$unset", Value: bson.D{{Key: timeseries.FieldMeta, Value: ""}}}})
 	}
 	return mongodb.Set(bson.D{{Key: timeseries.FieldMeta, Value: meta}})
+}
+
+// Deletion deletes the buckets of a selection.
+type Deletion struct{ editing }
+
+// Delete makes the Deletion of a selection.
+func (s *Selection) Delete(progress func(Edited)) *Deletion {
+	d := &Deletion{editing{s: s, progress: progress, most: maxDeleted, kind: notedDeleted}}
+	if s.unnoted {
+		d.kind = ""
+	}
+	d.send, d.isDone = d.delete, func(_ edited, now *edited) bool { return now == nil }
+	return d
+}
+
+// Run deletes the buckets. After an *OutageError it can be called again.
+func (d *Deletion) Run(ctx context.Context) error {
+	return d.pass(ctx, "deleting buckets", func(edited) bool { return true })
+}
+
+// delete deletes buckets, each as long as it has the measurements with which it was read: then the selection still finds it.
+func (d *Deletion) delete(ctx context.Context, buckets []edited) (int64, error) {
+	filters := make([]bson.Raw, len(buckets))
+	for i, b := range buckets {
+		filter := d.s.asRead(b)
+		if !d.s.Closed {
+			filter = append(filter, d.s.open())
+		}
+		filters[i] = mongodb.Document(filter)
+	}
+	return mongodb.Executed(d.s.buckets.Delete(ctx, filters))
 }

@@ -74,7 +74,7 @@ func (s *Selection) try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 		found := 0
 		err = s.options.Find(ctx, mongodb.Query{Filter: mongodb.Document(bson.D{scratch.every()})}, func(d bson.Raw) error {
 			if i, ok := scratch.index(d); ok {
-				tried[i].Meta = cloned(d.Lookup(timeseries.FieldMeta))
+				tried[i].Meta = timeseries.Clone(d.Lookup(timeseries.FieldMeta))
 				found++
 			}
 			return nil

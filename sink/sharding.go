@@ -56,7 +56,7 @@ const hashed = "hashed"
 // ShardKey is the key by which the buckets of a time series are sharded: a write of a bucket names all of it, and it never changes,
 // unless a command changes the meta.
 func ShardKey(o timeseries.Options, byHash bool) bson.D {
-	key := metaIndex(o)
+	key := o.SeriesIndex()
 	if byHash {
 		key[0].Value = hashed
 	}

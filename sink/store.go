@@ -2,11 +2,10 @@ package sink
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
@@ -67,15 +66,18 @@ func NewStore(of Ready, o StoreOptions) *Store {
 	return s
 }
 
-// held reports whether the lease allows bucket writes and claims now (E7).
-func (s *Store) held() bool { return s.Lease == nil || s.Lease() }
-
-// sourceFilter are the elements that find the buckets of a partition.
-func sourceFilter(source timeseries.Source) bson.D {
-	return bson.D{
-		{Key: timeseries.PathTopicID, Value: uuid(source.TopicID)},
-		{Key: timeseries.PathPartition, Value: source.Partition},
-	}
+// Definition reads how the collection is defined now, and the version of that: one more for every change.
+func (s *Store) Definition(ctx context.Context) (timeseries.Options, int32, error) {
+	d, err := readDefinition(ctx, s.Ports.Options)
+	return d.Options, d.Version, err
 }
 
-func uuid(id [16]byte) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]} }
+// SetCollection makes look-ups follow changed options: a bucket whose minimum time is less than the new span ago may take a
+// measurement. The names of the fields do not change.
+func (s *Store) SetCollection(o timeseries.Options) { s.collection.Store(&o) }
+
+// span is how long after its minimum time a bucket takes measurements, in milliseconds.
+func (s *Store) span() int64 { return s.collection.Load().Span() }
+
+// held reports whether the lease allows bucket writes and claims now (E7).
+func (s *Store) held() bool { return s.Lease == nil || s.Lease() }

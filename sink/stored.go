@@ -2,7 +2,10 @@ package sink
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -58,7 +61,7 @@ func shrink(set *timeseries.PositionSet, bytes int64) {
 func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(element []byte) (int, error)) error {
 	const doing = "reading the stored positions"
 	err := p.find(ctx, p.store.Ports.Buckets, mongodb.Query{
-		Filter:     listing(p.source, first, last),
+		Filter:     mongodb.Document(timeseries.Listing(p.source, first, last)),
 		Projection: mongodb.Document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
 		Batch:      storedBatch,
 	}, func(d bson.Raw) error { return p.readListed(d, use) })
@@ -74,19 +77,6 @@ func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(
 		}
 		return nil
 	}))
-}
-
-// listing finds the buckets of a source that may list offsets from first to last. A comparison finds only numbers: a bucket
-// whose smallest or largest offset was taken out, or made a text or null, may list anything, and it must not be passed over
-// (E2). So the conditions say what is not wanted; the index serves them as well.
-func listing(source timeseries.Source, first, last int64) bson.Raw {
-	return mongodb.Document(append(sourceFilter(source),
-		bson.E{Key: timeseries.PathLast, Value: not("$lt", first)}, bson.E{Key: timeseries.PathFirst, Value: not("$gt", last)}))
-}
-
-// not is the condition that a comparison does not hold, by whatever reason.
-func not(comparison string, with int64) bson.D {
-	return bson.D{{Key: "$not", Value: bson.D{{Key: comparison, Value: with}}}}
 }
 
 // readListed is readOffsets for a bucket: a bucket that is damaged is named.
@@ -134,4 +124,31 @@ func readOffsets(d bson.Raw, use func(element []byte) (int, error)) error {
 		return fmt.Errorf("%s lists %s, %s is %d", timeseries.PathOffsets, words.Count(listed, "position"), timeseries.PathCount, count)
 	}
 	return nil
+}
+
+// newestPatience bounds how long Newest looks: a partition that has written nothing for long may have its newest bucket far
+// behind those of the others.
+const newestPatience = time.Second
+
+// Newest returns a time (milliseconds) that no stored bucket of this partition has a larger control.min.<time> than, read
+// causally after the claim; math.MinInt64: it has no bucket, math.MaxInt64: that cannot be told. It goes by the _id, which
+// begins with the seconds of that time and has an index in every collection.
+func (p *Partition) Newest(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, newestPatience)
+	defer cancel()
+	newest := int64(math.MinInt64)
+	err := p.find(ctx, p.store.Ports.Buckets, mongodb.Query{
+		Filter:     mongodb.Document(timeseries.OfSource(p.source)),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: 1}}),
+		Sort:       mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: -1}}),
+		Limit:      1,
+	}, func(d bson.Raw) error {
+		newest = math.MaxInt64
+		id, ok := d.Lookup(timeseries.FieldID).ObjectIDOK()
+		if seconds := binary.BigEndian.Uint32(id[:4]); ok && seconds <= math.MaxInt32 { // others do not sort by time
+			newest = int64(seconds)*1000 + 999
+		}
+		return nil
+	})
+	return newest, mongodb.Failure("reading the newest bucket", err)
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"waterwheel/dlq"
-
 	"waterwheel/internal/kafka/group"
 	"waterwheel/internal/record"
 )

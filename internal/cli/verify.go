@@ -190,7 +190,7 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	}
 	verifier, err := verify.New(verify.Options{
 		Collection: ready.Options, Decoder: decoder, Log: scanner, Buckets: contents.Buckets(ready.Options.TimeField), Letters: letters.Letters,
-		Notes: series.Notes(), Claims: claimsOf{contents}, Grace: connect.Grace(c), Content: o.content, Repair: o.mode(), Examples: o.examples,
+		Notes: contents.Notes(), Claims: claimsOf{contents}, Grace: connect.Grace(c), Content: o.content, Repair: o.mode(), Examples: o.examples,
 		Now: func() int64 { return time.Now().UnixMilli() }, Progress: func(at verify.Progress) {
 			unit := "offsets"
 			if at.Seconds {

@@ -29,7 +29,7 @@ var defects = []struct {
 	}},
 	{"a claim does not lower the watermark", []edit{{"../../sink/rollup.go", "rollup.Lowered(list, p.source.TopicID, start)", "rollup.Lowered(list, p.source.TopicID, 1<<62)"}}},
 	{"a document is replaced whatever its revision", []edit{
-		{"../../sink/rollup.go", "{Key: rollup.PathRevision, Value: d.Revision - 1},\n", "\n"},
+		{"../../sink/rolluprows.go", "{Key: rollup.PathRevision, Value: d.Revision - 1},\n", "\n"},
 	}},
 	{"the sources are read before the revision", []edit{
 		{"compute.go", "targets, err := w.targets(ctx, r)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tbegan", "began"},

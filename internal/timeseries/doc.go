@@ -10,6 +10,7 @@
 //	collections.go  names that MongoDB allows, names of a time series' collections
 //	names.go        names and paths of a bucket's fields; bucketid.go: its _id
 //	position.go     where a measurement came from; codec.go: many, encoded; positionset.go: many, as a set (D)
+//	document.go     which documents a query finds: by key, by source; the indexes for that
 //	segment.go      documents of many series: where these lie, what is shown; segment.go: other metas, or fewer measurements
 //	content.go      what control says of columns, made of them; extreme.go: the minimum or maximum of a field
 //	unpack.go       a bucket's measurements; bucket.go: what is checked of it; mismatch.go: how it contradicts itself

@@ -6,11 +6,10 @@ import (
 	"testing"
 
 	"waterwheel/internal/claim"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/verify"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // twoBuckets gives out any document, and a good one that lists the same positions.

@@ -1,0 +1,268 @@
+package sink
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+)
+
+// Listed calls each for every bucket and segment of a source that may list offsets in [from, to), shown or not: its meta, times and
+// positions.
+func (r *Rollups) Listed(ctx context.Context, o timeseries.Options, source timeseries.Source, from, to int64, each func(bson.Raw) error) error {
+	fields := bson.D{
+		{Key: timeseries.FieldMeta, Value: 1},
+		{Key: timeseries.PathVersion, Value: 1},
+		{Key: timeseries.PathCount, Value: 1},
+		{Key: timeseries.PathSource, Value: 1},
+		{Key: timeseries.PathSegment, Value: 1},
+		{Key: timeseries.DataPath(o.TimeField), Value: 1},
+	}
+	if o.MetaField != "" {
+		fields = append(fields, bson.E{Key: timeseries.DataPath(o.MetaField), Value: 1})
+	}
+	return r.find(ctx, "reading what was stored since the last pass", r.ports.Buckets, mongodb.Query{
+		Filter: mongodb.Document(timeseries.Listing(source, from, to-1)), Projection: mongodb.Document(fields), Batch: storedBatch,
+	}, each)
+}
+
+// overlapping are the conditions that a document may hold times in [from, to), in milliseconds.
+func overlapping(o timeseries.Options, from, to int64) bson.D {
+	return bson.D{
+		{Key: timeseries.MinPath(o.TimeField), Value: bson.D{{Key: "$gt", Value: bson.DateTime(from - o.Span())}, {Key: "$lt", Value: bson.DateTime(to)}}},
+		{Key: timeseries.MaxPath(o.TimeField), Value: bson.D{{Key: "$gte", Value: bson.DateTime(from)}}},
+	}
+}
+
+// Segments calls each for every segment that is shown at a moment and may hold times in [from, to).
+func (r *Rollups) Segments(ctx context.Context, o timeseries.Options, now time.Time, from, to int64, each func(bson.Raw) error) error {
+	return r.find(ctx, "reading segments for rollups", r.ports.Buckets, mongodb.Query{
+		Filter: mongodb.Document(append(timeseries.SegmentsShown(now), overlapping(o, from, to)...)), Batch: segmentBatch,
+	}, each)
+}
+
+// segmentBatch is how many segments come in one answer.
+const segmentBatch = 100
+
+// Shown calls each for every bucket of some series that is shown at a moment and may hold times in [from, to).
+func (r *Rollups) Shown(
+	ctx context.Context, o timeseries.Options, now time.Time, metas []bson.RawValue, from, to int64, each func(bson.Raw) error,
+) error {
+	filter := append(bson.D{ofMetas(metas)}, append(timeseries.BucketsShown(now), overlapping(o, from, to)...)...)
+	return r.find(ctx, "reading buckets for rollups", r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(filter), Batch: bucketBatch}, each)
+}
+
+// bucketBatch is how many buckets come in one answer.
+const bucketBatch = 1000
+
+// ofMetas is the condition that a document is of one of some series, or of one that compares equal. An equality finds what $in may not:
+// no meta, arrays, and values that would be conditions there.
+func ofMetas(metas []bson.RawValue) bson.E {
+	if len(metas) == 1 {
+		return timeseries.HasMeta(metas[0])
+	}
+	var plain, all bson.A
+	for _, meta := range metas {
+		switch {
+		case meta.Type == 0, meta.Type == bson.TypeArray, timeseries.IsCondition(meta):
+			all = append(all, bson.D{timeseries.HasMeta(meta)})
+		default:
+			plain = append(plain, meta)
+		}
+	}
+	among := bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: plain}}}
+	switch {
+	case len(all) == 0:
+		return among
+	case len(plain) > 0:
+		all = append(all, bson.D{among})
+	}
+	return bson.E{Key: "$or", Value: all}
+}
+
+// Documents calls each for the documents of a level with some _ids.
+func (r *Rollups) Documents(ctx context.Context, level string, ids []bson.ObjectID, each func(bson.Raw) error) error {
+	filter := mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}})
+	return r.find(ctx, "reading rollup documents", r.ports.Levels[level], mongodb.Query{Filter: filter}, each)
+}
+
+// OfSeries calls each for the documents of a level that hold rows of a series.
+func (r *Rollups) OfSeries(ctx context.Context, level string, meta bson.RawValue, each func(bson.Raw) error) error {
+	return r.find(ctx, "reading the rollups of a series", r.ports.Levels[level], mongodb.Query{Filter: mongodb.Document(bson.D{timeseries.HasMeta(meta)})}, each)
+}
+
+// Put stores documents of a level, each with a revision: 1 is inserted, and any other replaces the document of the revision before.
+// All reports whether each was stored. Without it another writer was quicker with one of them, at least: what the documents were
+// computed from must be read again.
+func (r *Rollups) Put(ctx context.Context, level string, o timeseries.Options, documents []rollup.Document) (all bool, err error) {
+	const doing = "storing rollup rows"
+	var inserts []bson.Raw
+	var updates []mongodb.Update
+	for i := range documents {
+		d := &documents[i]
+		if d.Revision == 1 {
+			inserts = append(inserts, d.Encode(o))
+			continue
+		}
+		control, data := d.Contents(o)
+		updates = append(updates, mongodb.Update{
+			Filter: mongodb.Document(bson.D{
+				{Key: timeseries.FieldID, Value: d.ID},
+				timeseries.HasMeta(d.Meta),
+				{Key: timeseries.MinPath(o.TimeField), Value: bson.DateTime(d.From)},
+				{Key: rollup.PathRevision, Value: d.Revision - 1},
+			}),
+			Update: mongodb.Set(bson.D{{Key: timeseries.FieldControl, Value: control}, {Key: timeseries.FieldData, Value: data}}),
+		})
+	}
+	all = true
+	for some := range slices.Chunk(updates, maxRollupWrites) {
+		n, err := mongodb.Executed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) { return r.ports.Levels[level].Update(ctx, some) }))
+		if err != nil {
+			return false, mongodb.Failure(doing, err)
+		}
+		all = all && n == int64(len(some))
+	}
+	for some := range slices.Chunk(inserts, maxRollupWrites) {
+		reply, err := r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) { return r.ports.Levels[level].Insert(ctx, some) })
+		if err != nil {
+			return false, mongodb.Failure(doing, err)
+		}
+		for _, e := range reply.Errors {
+			if e.Code != mongodb.CodeDuplicateKey {
+				return false, mongodb.Failure(doing, &mongodb.CommandError{Code: e.Code, Message: e.Message})
+			}
+			all = false
+		}
+		if reply.Unconfirmed != nil {
+			return false, mongodb.Failure(doing, reply.Unconfirmed)
+		}
+	}
+	return all, nil
+}
+
+// maxRollupWrites bounds the documents of one command: a short one disturbs others little.
+const maxRollupWrites = 64
+
+// SeriesIn calls each for every bucket, segment and rollup document that may have times in [from, to), of the series that a query on
+// buckets finds; nil finds all. Of buckets only the meta comes.
+func (r *Rollups) SeriesIn(
+	ctx context.Context, o timeseries.Options, levels rollup.Levels, filter bson.Raw, from, to int64, each func(bson.Raw) error,
+) error {
+	const doing = "looking which series there are"
+	selected := func(of timeseries.Options) bson.D {
+		conditions := overlapping(of, from, to)
+		if filter == nil {
+			return conditions
+		}
+		return bson.D{{Key: "$and", Value: bson.A{filter, conditions}}}
+	}
+	only := mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: 1}})
+	buckets := append(selected(o), bson.E{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}})
+	if err := r.find(ctx, doing, r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(buckets), Projection: only}, each); err != nil {
+		return err
+	}
+	if filter == nil { // a filter on the meta does not find segments: they are compacted soon, and a pass computes their rows
+		segments := append(overlapping(o, from, to), timeseries.IsSegment())
+		if err := r.find(ctx, doing, r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(segments), Batch: segmentBatch}, each); err != nil {
+			return err
+		}
+	}
+	for _, l := range levels {
+		if err := r.find(ctx, doing, r.ports.Levels[l.Name], mongodb.Query{Filter: mongodb.Document(selected(l.Options(o))), Projection: only}, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bounds calls each with the first and the last time, in milliseconds, of every bucket and segment.
+func (r *Rollups) Bounds(ctx context.Context, o timeseries.Options, each func(first, last int64)) error {
+	for _, order := range []int32{1, -1} {
+		query := mongodb.Query{
+			Filter: mongodb.Document(bson.D{}), Limit: 1, Sort: mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: order}}),
+			Projection: mongodb.Document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
+		}
+		err := r.find(ctx, "looking for the first and the last bucket", r.ports.Buckets, query, func(d bson.Raw) error {
+			first, one := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
+			last, other := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, o.TimeField).DateTimeOK()
+			if one && other {
+				each(first, max(last, first+o.Span()))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NestedState is what must be known of a stored nested document before it is replaced.
+type NestedState struct {
+	Revision int64
+	Cut      bool
+}
+
+// NestedStates are the states of the documents with some _ids. A missing document has none.
+func (r *Rollups) NestedStates(ctx context.Context, c mongodb.Collection, ids []bson.ObjectID) (map[bson.ObjectID]NestedState, error) {
+	states := map[bson.ObjectID]NestedState{}
+	q := mongodb.Query{
+		Filter:     mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}}),
+		Projection: mongodb.Document(bson.D{{Key: rollup.FieldRevision, Value: 1}, {Key: rollup.FieldCut, Value: 1}}),
+	}
+	err := r.find(ctx, "reading nested documents", c, q, func(d bson.Raw) error {
+		id, _ := d.Lookup(timeseries.FieldID).ObjectIDOK()
+		var s NestedState
+		s.Revision, _ = d.Lookup(rollup.FieldRevision).AsInt64OK()
+		s.Cut, _ = d.Lookup(rollup.FieldCut).BooleanOK()
+		states[id] = s
+		return nil
+	})
+	return states, err
+}
+
+// PutNested stores a nested document: revision 1 is inserted, and any other replaces the document of the revision before, with all of its
+// fields. False means that another writer was quicker.
+func (r *Rollups) PutNested(ctx context.Context, c mongodb.Collection, id bson.ObjectID, revision int64, nested bson.Raw) (bool, error) {
+	done, err := mongodb.Changed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) {
+		if revision == 1 {
+			return c.Insert(ctx, []bson.Raw{nested})
+		}
+		var fields bson.D
+		elements, err := nested.Elements()
+		if err != nil {
+			return mongodb.Reply{}, &mongodb.NotSentError{Err: err}
+		}
+		for _, e := range elements {
+			if e.Key() != timeseries.FieldID {
+				fields = append(fields, bson.E{Key: e.Key(), Value: e.Value()})
+			}
+		}
+		return c.Update(ctx, []mongodb.Update{{
+			Filter: mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: id}, {Key: rollup.FieldRevision, Value: revision - 1}}),
+			Update: mongodb.Set(fields),
+		}})
+	}))
+	return done, mongodb.Failure("storing a nested document", err)
+}
+
+// Periods calls each for every document of a level: its series, and the time at which its period begins, in milliseconds.
+func (r *Rollups) Periods(ctx context.Context, o timeseries.Options, level string, each func(meta bson.RawValue, from int64)) error {
+	q := mongodb.Query{
+		Filter:     mongodb.Document(bson.D{}),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.MinPath(o.TimeField), Value: 1}}),
+	}
+	return r.find(ctx, "listing rollup documents", r.ports.Levels[level], q, func(d bson.Raw) error {
+		from, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
+		if ok {
+			each(d.Lookup(timeseries.FieldMeta), from)
+		}
+		return nil
+	})
+}
