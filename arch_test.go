@@ -55,29 +55,30 @@ var mayImport = map[string][]string{
 	"dlq":                          {"internal/kafka", "internal/kafka/recordbatch", "internal/record", "internal/words"},                   // letters
 	"dlq/redrive":                  {"dlq", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/record"},      // driving letters back
 	"internal/mongodb":             {"internal/timeseries", "internal/claim", "internal/record"},                                            // the client: connections, the guard, codes
-	"internal/mongodb/mongodbtest": {"internal/mongodb"},                                                                                    // a scripted server for tests
-	"sink":                         {"internal/mongodb", "internal/timeseries", "internal/rollup", "bucketer", "internal/claim", "internal/record", "internal/words"},
+	"internal/mongodb/mongodbtest": {"internal/mongodb"},                                                                                    // servers for tests
+	"internal/collection":          {"internal/mongodb", "internal/timeseries", "internal/rollup", "internal/words"},                        // setting time series up
+	"sink":                         {"internal/mongodb", "internal/collection", "internal/timeseries", "internal/rollup", "bucketer", "internal/claim", "internal/record", "internal/words"},
 	"pipeline":                     {"internal/timeseries", "internal/measurement", "bucketer", "internal/claim", "internal/record"},
 	"internal/keeper":              {"internal/rollup", "internal/timeseries", "internal/claim", "internal/record", "internal/mongodb", "sink"}, // keeping rollups
 	"internal/verify":              {"internal/timeseries", "internal/measurement", "internal/claim", "internal/record", "internal/words"},
 	"reader":                       {"internal/rollup", "internal/timeseries", "internal/timeseries/rawbson", "internal/words"}, // stored measurements
 	"cmd/consumer": { // the process of run
 		"config", "internal/cli", "internal/connect", "internal/status", "internal/check", "internal/record", "internal/claim", "internal/timeseries",
-		"internal/rollup", "internal/keeper", "internal/kafka", "internal/kafka/group", "dlq", "internal/mongodb", "sink", "pipeline",
+		"internal/rollup", "internal/keeper", "internal/kafka", "internal/kafka/group", "dlq", "internal/mongodb", "internal/collection", "sink", "pipeline",
 	},
 	"internal/cli": { // the commands
 		"config", "internal/connect", "internal/cli/text", "internal/cli/rows", "internal/cli/plot", "internal/status", "internal/serve", "internal/web",
-		"internal/record", "internal/claim", "internal/timeseries", "internal/measurement", "internal/kafka", "internal/kafka/group", "internal/mongodb", "sink", "dlq", "dlq/redrive",
+		"internal/record", "internal/claim", "internal/timeseries", "internal/measurement", "internal/kafka", "internal/kafka/group", "internal/mongodb", "internal/collection", "sink", "dlq", "dlq/redrive",
 		"reader", "internal/check", "internal/verify", "internal/words", "internal/rollup", "internal/keeper",
 	},
 	// Settings to options, and both ends, opened.
-	"internal/connect":  {"config", "internal/timeseries", "internal/rollup", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/schemas", "internal/mongodb", "sink", "dlq", "pipeline"},
+	"internal/connect":  {"config", "internal/timeseries", "internal/rollup", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/schemas", "internal/mongodb", "internal/collection", "sink", "dlq", "pipeline"},
 	"internal/cli/text": {},
 	"internal/web":      {},                    // servers of HTTP
 	"internal/cli/rows": {"internal/cli/text"}, // measurements as tables, CSV, JSON
 	"internal/cli/plot": {"internal/words"},    // measurements as pictures
 	// What waterwheel check finds.
-	"internal/check":  {"internal/claim", "internal/record", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/group", "internal/kafka/recordbatch", "dlq", "internal/mongodb", "sink", "reader", "internal/words"},
+	"internal/check":  {"internal/claim", "internal/record", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/group", "internal/kafka/recordbatch", "dlq", "internal/mongodb", "internal/collection", "sink", "reader", "internal/words"},
 	"internal/serve":  {"internal/web", "internal/cli/rows", "internal/rollup", "internal/words", "internal/timeseries", "reader"}, // measurements over HTTP
 	"internal/status": {"internal/cli/text", "internal/web", "internal/words", "internal/record", "internal/kafka", "internal/kafka/group", "internal/mongodb", "pipeline", "docs"},
 	"docs":            {}, // the documents, for the status page
@@ -98,10 +99,11 @@ var impure = []string{"context", "log", "os", "net", "sync", "math/rand", "runti
 
 // mayDrive are the packages that may import more of MongoDB's driver than BSON: which of its packages, and those below them.
 var mayDrive = map[string][]string{
-	"internal/mongodb": {driver + "/mongo", driver + "/event", driver + "/x/mongo/driver"},
-	"sink":             {driver + "/mongo"},                                  // commands that no Collection has
-	"reader":           {driver + "/mongo", driver + "/x/mongo/driver/auth"}, // it is given a database of the driver's
-	"config":           {driver + "/x/mongo/driver/connstring"},              // a URI is checked as the driver reads it
+	"internal/mongodb":             {driver + "/mongo", driver + "/event", driver + "/x/mongo/driver"},
+	"internal/mongodb/mongodbtest": {driver + "/mongo"},
+	"internal/collection":          {driver + "/mongo"},                                  // commands that no Collection has
+	"reader":                       {driver + "/mongo", driver + "/x/mongo/driver/auth"}, // it is given a database of the driver's
+	"config":                       {driver + "/x/mongo/driver/connstring"},              // a URI is checked as the driver reads it
 }
 
 // driver is the module of MongoDB's driver.

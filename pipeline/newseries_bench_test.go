@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
@@ -38,7 +39,7 @@ func benchmarkNewSeries(b *testing.B, reopen bool) {
 	})
 	claimWith(b, w, m, Assigned{TopicID: thisTopic})
 	store := sink.NewStore(
-		sink.Ready{Ports: sink.Ports{Buckets: emptyCollection{}}, Options: w.o.Bucketing.Collection, BSONSize: true},
+		collection.Ready{Ports: collection.Ports{Buckets: emptyCollection{}}, Options: w.o.Bucketing.Collection, BSONSize: true},
 		sink.StoreOptions{MaxCount: limits.MaxCount, WriteTimeout: time.Second},
 	)
 	partition := store.Partition(w.source, "cluster", "group", "host")

@@ -144,7 +144,7 @@ func unpacked(w *world, bucket bson.Raw) []held {
 	if bucket == nil {
 		return nil
 	}
-	u := timeseries.NewUnpacker(collection)
+	u := timeseries.NewUnpacker(simCollection)
 	if err := u.Reset(bucket); err != nil {
 		w.fail("E1", "%v: %v", err, bucket)
 	}
@@ -173,7 +173,7 @@ func (c *checks) content(w *world, bucket bson.Raw, all []held) {
 	var times, values []int64
 	for _, m := range all {
 		times, values = append(times, m.time), append(values, m.value)
-		if m.time >= first+collection.Span() {
+		if m.time >= first+simCollection.Span() {
 			w.note("(met) buckets of a larger span")
 		}
 		if m.time < first || m.time >= first+w.widest() {

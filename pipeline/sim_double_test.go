@@ -21,7 +21,7 @@ func (w *world) plant() {
 		return
 	}
 	limits := timeseries.Limits{MaxCount: pick[int32](w, 2, 7, 20), MaxBytes: 100_000, MinCount: 1}
-	catalog := bucketer.New(bucketer.Options{Collection: collection, Limits: limits, Source: w.source(l.partition)})
+	catalog := bucketer.New(bucketer.Options{Collection: simCollection, Limits: limits, Source: w.source(l.partition)})
 	committed := min(w.group.read(l.partition).offset, l.end)
 	for o := max(l.first, committed-1-w.rnd.Int64N(20)); o < committed; o++ {
 		for _, m := range w.checks.stored(w.decoder(true), l, o) {

@@ -57,7 +57,7 @@ type acknowledgement struct {
 
 func newMongod(w *world) *mongod {
 	return &mongod{
-		w: w, definition: collection, claims: map[[16]byte]int64{}, elected: -time.Hour,
+		w: w, definition: simCollection, claims: map[[16]byte]int64{}, elected: -time.Hour,
 		buckets: &docs{name: "buckets", byID: map[string][]version{}},
 		parts:   &docs{name: "partitions", byID: map[string][]version{}},
 		options: &docs{name: "options", byID: map[string][]version{}},

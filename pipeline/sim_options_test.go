@@ -7,9 +7,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 const day = 86400
@@ -22,7 +22,7 @@ func (w *world) reconfigure() {
 		return
 	}
 	w.note("(trait) options that change")
-	o := collection
+	o := simCollection
 	o.ExpireAfterSeconds = 7 * day
 	raw := encoded(bson.D{
 		{Key: "_id", Value: timeseries.DefinitionID},
@@ -70,7 +70,7 @@ func (w *world) startChange() {
 	p.spawn(func(t *task) {
 		hold := func() { t.sendBy = w.now + 3*p.W } // as the context of the lock
 		hold()
-		change := sink.OptionsChange{
+		change := collection.OptionsChange{
 			Options: port{w: w, of: w.mongo.options}, Upkeep: simUpkeep{t}, WriteTimeout: p.W,
 			Sleep: func(_ context.Context, d time.Duration) error {
 				w.note("(met) a change waits for another's lock")
@@ -118,10 +118,10 @@ func (p *process) followOptions() {
 	w.drawAside(func() {
 		p.spawn(func(t *task) {
 			for {
-				o, version, err := p.store.Definition(t.context())
-				if err == nil && version > seen {
+				definition, err := collection.ReadDefinition(t.context(), p.store.Ports.Options)
+				if o, version := definition.Options, definition.Version; err == nil && version > seen {
 					var covered bool
-					if covered, err = sink.Covers(t.context(), simUpkeep{t}, o); err == nil && covered {
+					if covered, err = collection.Covers(t.context(), simUpkeep{t}, o); err == nil && covered {
 						if o.MaxSpanSeconds > p.options.MaxSpanSeconds {
 							w.note("(met) a larger span followed")
 						}
@@ -138,7 +138,7 @@ func (p *process) followOptions() {
 
 // followed are the options that the process's workers are told: an edit by hand is seen at once.
 func (p *process) followed() timeseries.Options {
-	if !p.w.reconfigured || p.w.mongo.definition != collection {
+	if !p.w.reconfigured || p.w.mongo.definition != simCollection {
 		return p.w.mongo.definition
 	}
 	return p.options
@@ -148,7 +148,7 @@ func (p *process) followed() timeseries.Options {
 // before it was rolled back.
 func (w *world) widest() int64 {
 	if !w.reconfigured {
-		return collection.Span()
+		return simCollection.Span()
 	}
 	return max(w.defined(1<<62).Span(), w.followed)
 }
@@ -164,7 +164,7 @@ func (w *world) defined(seq int64) timeseries.Options {
 			return d.Options
 		}
 	}
-	return collection
+	return simCollection
 }
 
 // checkUpkeep: the server deletes no bucket before its last measurement is as old as the definition says, and its view looks
@@ -206,18 +206,18 @@ func isLock(filter bson.Raw) bool { return filter.Lookup("token").Type != 0 }
 // simUpkeep is the server's upkeep in the eyes of a task.
 type simUpkeep struct{ t *task }
 
-// Expiry implements sink.Upkeep.
+// Expiry implements collection.Upkeep.
 func (u simUpkeep) Expiry(ctx context.Context) (int32, error) { return u.read(ctx, "expiry") }
 
-// ViewSpan implements sink.Upkeep.
+// ViewSpan implements collection.Upkeep.
 func (u simUpkeep) ViewSpan(ctx context.Context) (int32, error) { return u.read(ctx, "view") }
 
-// SetExpiry implements sink.Upkeep.
+// SetExpiry implements collection.Upkeep.
 func (u simUpkeep) SetExpiry(ctx context.Context, seconds int32) error {
 	return u.write(ctx, "expiry", seconds)
 }
 
-// SetViewSpan implements sink.Upkeep.
+// SetViewSpan implements collection.Upkeep.
 func (u simUpkeep) SetViewSpan(ctx context.Context, seconds int32) error {
 	return u.write(ctx, "view", seconds)
 }

@@ -170,7 +170,7 @@ func (c port) onlyACopy(document, filter bson.Raw) bool {
 		return false
 	}
 	_, noMeta := filter.LookupErr(timeseries.FieldMeta)
-	_, noBegin := filter.LookupErr(timeseries.MinPath(collection.TimeField))
+	_, noBegin := filter.LookupErr(timeseries.MinPath(simCollection.TimeField))
 	forgotten := w.broken == keyForgotten && document.Lookup(timeseries.FieldControl, timeseries.FieldSegment).Type != 0
 	return (noMeta != nil || noBegin != nil || forgotten) && w.mishap(0.2)
 }

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // settings are a process's, which may differ from another's.
@@ -106,7 +107,7 @@ func (w *world) start(slot int) {
 		zero: w.between(0, 1e6), tasks: map[*task]bool{}, runners: map[int32]*runner{},
 		budget: pipeline.NewBudget(simBudget), others: &pipeline.Worker{},
 	}
-	ports := sink.Ports{Buckets: port{w: w, of: w.mongo.buckets}, Partitions: port{w: w, of: w.mongo.parts}, Options: port{w: w, of: w.mongo.options}}
+	ports := collection.Ports{Buckets: port{w: w, of: w.mongo.buckets}, Partitions: port{w: w, of: w.mongo.parts}, Options: port{w: w, of: w.mongo.options}}
 	ports.Clock = func(ctx context.Context) (time.Time, error) {
 		_, err := port{w: w, of: w.mongo.buckets}.moment(ctx)
 		return w.mongo.clock(), err
@@ -117,7 +118,7 @@ func (w *world) start(slot int) {
 	if w.traits.sharded && w.broken != fenceOnOneShard {
 		ports.FenceShards = port{w: w, of: w.mongo.buckets}.fence
 	}
-	p.store = sink.NewStore(sink.Ready{Ports: ports, Namespace: namespace, Options: collection}, sink.StoreOptions{
+	p.store = sink.NewStore(collection.Ready{Ports: ports, Namespace: namespace, Options: simCollection}, sink.StoreOptions{
 		MaxCount: p.maxCount, WriteTimeout: p.W, Parallel: 1, StoredBytes: p.storedBytes,
 		CallWrites: p.callWrites, Clock: p.clock,
 		Lease: p.held, Metrics: sinkMetrics, Logger: w.log,
@@ -182,7 +183,7 @@ func (w *world) topicSeen() [16]byte {
 }
 
 // collection is how the time series of the simulation is defined.
-var collection = func() timeseries.Options {
+var simCollection = func() timeseries.Options {
 	o, err := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Seconds}.Normalize()
 	if err != nil {
 		panic(err)

@@ -102,7 +102,7 @@ func (t *task) repair(partition int32) {
 	}
 	log := repairLog{t, l.topic}
 	v, err := verify.New(verify.Options{
-		Collection: collection, Decoder: w.decoder(true), Log: log, Claims: repairClaims{port{w: w, of: w.mongo.parts}}, Buckets: repairBuckets{t, port{w: w, of: w.mongo.buckets}},
+		Collection: simCollection, Decoder: w.decoder(true), Log: log, Claims: repairClaims{port{w: w, of: w.mongo.parts}}, Buckets: repairBuckets{t, port{w: w, of: w.mongo.buckets}},
 		Content: w.chance(0.5), Repair: verify.Repair, Window: window, Examples: 1000,
 	})
 	if err != nil {

@@ -47,7 +47,7 @@ type runner struct {
 func (p *process) runner(partition int32) *runner {
 	r, ok := p.runners[partition]
 	if !ok {
-		r = &runner{p: p, partition: partition, applied: collection, tasks: map[*task]bool{}}
+		r = &runner{p: p, partition: partition, applied: simCollection, tasks: map[*task]bool{}}
 		r.worker = r.newWorker()
 		r.hands = pipeline.NewHands(r.worker, ports{r}, ports{r}, p.budget)
 		p.runners[partition] = r
@@ -70,7 +70,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 		CompactBytes: p.compactBytes,
 		Partition:    partitionOf(r.partition), Group: p.group.name, ClusterID: clusterName, Namespace: namespace,
 		Bucketing: bucketer.Options{
-			Collection: collection, Limits: timeseries.Limits{MaxCount: p.maxCount, MaxBytes: p.maxBytes, MinCount: 1},
+			Collection: simCollection, Limits: timeseries.Limits{MaxCount: p.maxCount, MaxBytes: p.maxBytes, MinCount: 1},
 			DeltaMax: p.deltaMax, Reopen: p.reopen, FlushWrites: p.flushWrites, DenseFrom: dense,
 		},
 		Decoder: w.decoder(false), SchemaUnknownWait: schemaUnknownWait, OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window,

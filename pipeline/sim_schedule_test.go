@@ -141,7 +141,7 @@ var operatorSchedules = []*schedule{
 	{"bucket deleted by an operator", (*world).deleteBucket},
 	{"options of the collection changed and set back", func(w *world) {
 		w.mongo.definition.MetaField = "another"
-		w.at(w.now+w.between(1, 10), func() { w.mongo.definition = collection })
+		w.at(w.now+w.between(1, 10), func() { w.mongo.definition = simCollection })
 	}},
 	repairs,
 	{"offsets reset, forward or back", func(w *world) { w.stopAll(); w.whenEmpty(12, w.reset) }},

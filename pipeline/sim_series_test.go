@@ -10,16 +10,16 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 // seriesEdits are `waterwheel collection update-meta` and `delete-meta`. They are no schedule among the others, which would
 // change what every seed means; TestSimulationOfSeriesEdits gives them to each of its runs.
 var seriesEdits = &schedule{"whole series edited or deleted", (*world).editSeries}
 
-// editSeries lets an operator change the meta of series, or delete them, beside the live owners: by the sink's own code, as
+// editSeries lets an operator change the meta of series, or delete them, beside the live owners: by the code of package collection, as
 // a process that belongs to no group. It may be killed, and begun again by another.
 func (w *world) editSeries() {
 	p := &process{
@@ -34,10 +34,10 @@ func (w *world) editSeries() {
 	p.spawn((*task).editSeries, p.crash)
 }
 
-// seriesEdit is a sink.Change or a sink.Deletion.
+// seriesEdit is a collection.Change or a collection.Deletion.
 type seriesEdit interface {
 	Run(ctx context.Context) error
-	Edited() sink.Edited
+	Edited() collection.Edited
 }
 
 // editSeries plans an edit of some series, and carries it out through some outages.
@@ -47,12 +47,9 @@ func (t *task) editSeries() {
 	query := encoded(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: metas}}}})
 	buckets := editedBuckets{t: t, port: port{w: w, of: w.mongo.buckets}}
 	const noTimeout = time.Hour // it would be one by the wrong clock
-	selection := sink.NewSelection(buckets, editedOptions{scratch: &scratch{}, notes: port{w: w, of: w.mongo.options}}, sink.SelectionOptions{
-		Query: query, TimeField: collection.TimeField, Closed: w.chance(0.5), Timeout: noTimeout,
+	selection := collection.NewSelection(buckets, editedOptions{scratch: &scratch{}, notes: port{w: w, of: w.mongo.options}}, collection.SelectionOptions{
+		Query: query, TimeField: simCollection.TimeField, Closed: w.chance(0.5), Timeout: noTimeout, BucketsOnly: w.traits.segments,
 	})
-	if w.traits.segments {
-		selection = selection.BucketsOnly()
-	}
 	asked := w.mongo.buckets.ids()
 	hidden := func() bool {
 		return !slices.ContainsFunc(asked, func(id string) bool {
@@ -87,18 +84,18 @@ func (t *task) editSeries() {
 }
 
 // plan is a change to other series, existing ones or not, in chains and rings as well; or a deletion.
-func (t *task) plan(selection *sink.Selection, all []sink.SelectedSeries) seriesEdit {
+func (t *task) plan(selection *collection.Selection, all []collection.SelectedSeries) seriesEdit {
 	w := t.p.w
-	silent := func(sink.Edited) {}
+	silent := func(collection.Edited) {}
 	if w.chance(0.3) {
 		w.note("(met) series deleted")
 		return selection.Delete(silent)
 	}
-	var changes []sink.MetaChange
+	var changes []collection.MetaChange
 	for _, s := range all {
 		after := encoded(bson.D{{Key: "m", Value: pick(w, "A", "B", "C", "D", "E")}}).Lookup("m")
 		if !equal(s.Meta, after) {
-			changes = append(changes, sink.MetaChange{Before: s.Meta, After: after})
+			changes = append(changes, collection.MetaChange{Before: s.Meta, After: after})
 		}
 	}
 	w.note("(met) series changed")

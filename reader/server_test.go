@@ -19,9 +19,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 // connected is a database of its own on the server at E2E_MONGODB_URI.
@@ -51,18 +51,18 @@ func connected(t testing.TB) *mongo.Database {
 // setUp makes a time series as the consumer does, and puts buckets into it.
 func setUp(t testing.TB, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw) *Series {
 	t.Helper()
-	return setUpWith(t, db, name, o, buckets, sink.Settings{})
+	return setUpWith(t, db, name, o, buckets, collection.Settings{})
 }
 
 // setUpWith is setUp with settings of the consumer.
-func setUpWith(t testing.TB, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw, as sink.Settings) *Series {
+func setUpWith(t testing.TB, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw, as collection.Settings) *Series {
 	t.Helper()
 	d, err := mongodb.Open(t.Context(), mongodb.Options{URI: os.Getenv("E2E_MONGODB_URI"), Database: db.Name(), WriteTimeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close(t.Context())
-	if _, err := sink.Of(d, name).Setup(t.Context(), o, as); err != nil {
+	if _, err := collection.Of(d, name).Setup(t.Context(), o, as); err != nil {
 		t.Fatal(err)
 	}
 	if len(buckets) > 0 {
@@ -324,7 +324,7 @@ func TestSegmentsOfASeriesAreFoundByAnIndex(t *testing.T) {
 		}
 	}
 	path := testOptions.MetaField + ".sensor"
-	s := setUpWith(t, db, "events", testOptions, segments, sink.Settings{Segments: sink.SegmentsOn, MetaPaths: []string{path}})
+	s := setUpWith(t, db, "events", testOptions, segments, collection.Settings{Segments: collection.SegmentsOn, MetaPaths: []string{path}})
 	begin := time.UnixMilli(1_700_000_000_000)
 	part := bson.E{Key: path, Value: "s-117"}
 	whole := bson.E{Key: testOptions.MetaField, Value: bson.D{{Key: "sensor", Value: "s-117"}, {Key: "site", Value: "north"}}}

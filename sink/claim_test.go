@@ -141,7 +141,7 @@ func TestReadFindsBucketsWithoutDocument(t *testing.T) {
 	s := e.setup(t)
 	p := e.claimed(t, s)
 	sendAll(t, p, bucketer.Applied, insertOf("a", run(0, 2)...))
-	if _, err := e.raw.Collection("events.partitions").DeleteMany(t.Context(), bson.D{}); err != nil {
+	if _, err := e.Raw.Collection("events.partitions").DeleteMany(t.Context(), bson.D{}); err != nil {
 		t.Fatal(err)
 	}
 	seen, err := p.Read(t.Context())

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
@@ -29,7 +30,7 @@ const (
 // Compact asks the consumers to compact all segments of now, and waits until each has ended and no query shows it any more. Left is
 // told how many are left. Without a consumer that does it the error says what to start.
 func (c Contents) Compact(ctx context.Context, left func(segments int)) error {
-	definition, err := readDefinition(ctx, c.ports.Options)
+	definition, err := collection.ReadDefinition(ctx, c.ports.Options)
 	if err != nil || !definition.Segments {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
@@ -63,7 +64,7 @@ type tally struct {
 // queries a partition, however much is stored. Measurements that are being compacted meanwhile may count twice or not at all.
 func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error) {
 	buckets, doing := c.ports.Buckets, "reading the buckets of "+c.name
-	definition, err := readDefinition(ctx, c.ports.Options)
+	definition, err := collection.ReadDefinition(ctx, c.ports.Options)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 	compacted := func(id bson.Binary) bson.D {
 		return bson.D{{Key: "control.compaction", Value: bson.D{{Key: "id", Value: id}, {Key: "visibleFrom", Value: bson.DateTime(minute)}}}}
 	}
-	buckets := e.raw.Collection("events.buckets")
+	buckets := e.Raw.Collection("events.buckets")
 	for i, set := range []bson.D{
 		segment(), segment(of(open)), segment(of(over), ended), compacted(open), compacted(over), {{Key: "control.closed", Value: false}},
 	} {
@@ -70,7 +70,7 @@ func TestScanTellsOfCompactions(t *testing.T) {
 		"a": {{Key: "control.segment", Value: bson.D{{Key: "owner", Value: "7"}}}},
 		"b": {{Key: "control.compaction", Value: bson.D{{Key: "visibleFrom", Value: bson.DateTime(5)}}}},
 	} {
-		if r, err := e.raw.Collection("events.buckets").UpdateMany(t.Context(), bson.D{{Key: "meta", Value: series}}, bson.D{{Key: "$set", Value: set}}); err != nil || r.MatchedCount != 1 {
+		if r, err := e.Raw.Collection("events.buckets").UpdateMany(t.Context(), bson.D{{Key: "meta", Value: series}}, bson.D{{Key: "$set", Value: set}}); err != nil || r.MatchedCount != 1 {
 			t.Fatal(r, err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestACompactionWithAnEndedSegmentIsNotUnfinished(t *testing.T) {
 	for _, d := range []bson.D{segment(0, nil), segment(1, nil), segment(1, nil), segment(2, nil), segment(2, ended), segment(3, ended)} {
 		all = append(all, d)
 	}
-	if _, err := e.raw.Collection("events.buckets").InsertMany(t.Context(), all); err != nil {
+	if _, err := e.Raw.Collection("events.buckets").InsertMany(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 	unfinished, err := sink.ContentsOf(e.Database, "events").Buckets("time").Unfinished(t.Context())
@@ -132,7 +132,7 @@ func TestARollBackDeletesBucketsOfSegmentsThatAreGone(t *testing.T) {
 	made := bson.D{{Key: "control.compaction", Value: bson.D{
 		{Key: "visibleFrom", Value: bson.DateTime(minute)}, {Key: "id", Value: bson.Binary{Subtype: 4, Data: id[:]}},
 	}}}
-	buckets := e.raw.Collection("events.buckets")
+	buckets := e.Raw.Collection("events.buckets")
 	if _, err := buckets.UpdateMany(t.Context(), bson.D{{Key: "meta", Value: "a"}}, bson.D{{Key: "$set", Value: made}}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestFindPicksBucketsThatMayTakeMore(t *testing.T) {
 	const hour = 3_600_000
 	fits, older, full, closed := insertOf("a", run(0, 2)...), insertAt("a", minute-hour, run(10, 1)...), insertOf("b", run(20, 1)...), insertOf("c", run(30, 1)...)
 	sendAll(t, p, bucketer.Applied, fits, older, full, closed, insertOf("d", run(40, 1)...))
-	buckets := e.raw.Collection("events.buckets")
+	buckets := e.Raw.Collection("events.buckets")
 	for w, fields := range map[*bucketer.Write]bson.D{
 		full: {{Key: "control.count", Value: int32(1000)}}, closed: {{Key: "control.closed", Value: true}},
 	} {
@@ -89,7 +89,7 @@ func TestFindFollowsARaisedGranularity(t *testing.T) {
 
 func storedSize(t *testing.T, e *env, id bson.ObjectID) int32 {
 	t.Helper()
-	raw, err := e.raw.Collection("events.buckets").FindOne(t.Context(), bson.D{{Key: "_id", Value: id}}).Raw()
+	raw, err := e.Raw.Collection("events.buckets").FindOne(t.Context(), bson.D{{Key: "_id", Value: id}}).Raw()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,4 +141,17 @@ func replaced(d bson.Raw, key string, value bson.RawValue) bson.Raw {
 		}
 	}
 	return marshal(fields)
+}
+
+func TestFindSurvivesAMissingIndex(t *testing.T) {
+	e := connect(t)
+	p := e.claimed(t, e.setup(t))
+	sendAll(t, p, bucketer.Applied, insertOf("a", run(0, 1)...))
+	if err := e.Raw.Collection("events.buckets").Indexes().DropOne(t.Context(), "meta_1_control.min.time_1"); err != nil {
+		t.Fatal(err)
+	}
+	answers, err := p.Find(t.Context(), lookups("a"))
+	if err != nil || len(answers[0].Candidates) != 1 {
+		t.Errorf("%v, %v", answers, err)
+	}
 }

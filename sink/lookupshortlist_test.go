@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/sink"
 )
@@ -58,7 +59,7 @@ func (l leftBehind) document(series string) bson.Raw {
 // found asks for buckets of some documents.
 func found(t *testing.T, documents []bson.Raw, lookups ...bucketer.Lookup) [][]bson.ObjectID {
 	t.Helper()
-	store := sink.NewStore(sink.Ready{Ports: sink.Ports{Buckets: &listed{documents: documents}}, Options: definition},
+	store := sink.NewStore(collection.Ready{Ports: collection.Ports{Buckets: &listed{documents: documents}}, Options: definition},
 		sink.StoreOptions{MaxCount: 1000, WriteTimeout: time.Second})
 	answers, err := store.Partition(source, "cluster", "group", "host").Find(t.Context(), lookups)
 	if err != nil {
@@ -132,7 +133,7 @@ func TestFindBoundsWhatItHolds(t *testing.T) {
 		l.Ahead = n != 150
 		lookups = append(lookups, l)
 	}
-	store := sink.NewStore(sink.Ready{Ports: sink.Ports{Buckets: &listed{documents: documents}}, Options: definition},
+	store := sink.NewStore(collection.Ready{Ports: collection.Ports{Buckets: &listed{documents: documents}}, Options: definition},
 		sink.StoreOptions{MaxCount: 1000, WriteTimeout: time.Second})
 	answers, err := store.Partition(source, "cluster", "group", "host").Find(t.Context(), lookups)
 	if err != nil {

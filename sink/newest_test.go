@@ -30,7 +30,7 @@ func TestNewestIsNotExceeded(t *testing.T) {
 	foreign := bson.D{{Key: "_id", Value: timeseries.BucketID(other, timeseries.Position{}, 0, minute+600_000)}, {Key: "control", Value: bson.D{
 		{Key: "source", Value: bson.D{{Key: "topicId", Value: bson.Binary{Subtype: 4, Data: other.TopicID[:]}}, {Key: "partition", Value: other.Partition}}},
 	}}}
-	if _, err := e.raw.Collection("events.buckets").InsertOne(t.Context(), foreign); err != nil {
+	if _, err := e.Raw.Collection("events.buckets").InsertOne(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
 	if found := newest(); found < minute || found >= minute+60_000 {

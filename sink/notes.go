@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
@@ -20,16 +21,16 @@ func (c Contents) Notes() Notes { return Notes{c.ports.Options} }
 // Deleted calls each for the positions of a source with offsets in [from, to) that are noted as deleted, in any order; some come
 // more than once. A position may be stored all the same: then it was not deleted.
 func (n Notes) Deleted(ctx context.Context, source timeseries.Source, from, to int64, each func(timeseries.Position)) error {
-	return n.find(ctx, notedDeleted, source, from, to, each)
+	return n.find(ctx, collection.NotedDeleted, source, from, to, each)
 }
 
 // Changed is Deleted for positions that are noted as those of measurements with another meta than their records have.
 func (n Notes) Changed(ctx context.Context, source timeseries.Source, from, to int64, each func(timeseries.Position)) error {
-	return n.find(ctx, notedChanged, source, from, to, each)
+	return n.find(ctx, collection.NotedChanged, source, from, to, each)
 }
 
 func (n Notes) find(
-	ctx context.Context, kind noteKind, source timeseries.Source, from, to int64, each func(timeseries.Position),
+	ctx context.Context, kind collection.NoteKind, source timeseries.Source, from, to int64, each func(timeseries.Position),
 ) error {
 	var decoded []timeseries.Position
 	use := func(element []byte) (n int, err error) {
@@ -45,7 +46,7 @@ func (n Notes) find(
 	}
 	for tries := 1; ; tries++ {
 		damaged := error(nil)
-		err := n.c.Find(ctx, noteQuery(kind, source, from, to-1), func(d bson.Raw) error {
+		err := n.c.Find(ctx, collection.NoteQuery(kind, source, from, to-1), func(d bson.Raw) error {
 			if err := readOffsets(d, use); err != nil {
 				damaged = fmt.Errorf("the note %v is damaged: %w", d.Lookup(timeseries.FieldID), err)
 			}

@@ -12,6 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/collection"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -37,7 +39,7 @@ func TestDeletedMeasurementsAreStoredNoMore(t *testing.T) {
 	other := timeseries.Position{Offset: 200, Part: 3}
 	sendAll(t, p, bucketer.Applied, insertOf("a", run(100, 5)...), insertOf("a", other), insertOf("b", run(300, 5)...))
 
-	d := e.selects(t, raw(t, bson.D{{Key: "meta", Value: "a"}}), true).Delete(silent)
+	d := collection.Of(e.Database, "events").Select("time", mongodb.Document(bson.D{{Key: "meta", Value: "a"}}), true).Delete(func(collection.Edited) {})
 	if err := d.Run(t.Context()); err != nil || d.Edited().Done.Measurements != 6 {
 		t.Fatalf("%+v, %v", d.Edited(), err)
 	}
@@ -75,10 +77,15 @@ func TestChangedMetasAreNoted(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
 	sendAll(t, p, bucketer.Applied, insertOf("a", run(100, 5)...), insertOf("b", run(300, 5)...))
-	selection := e.selects(t, raw(t, bson.D{}), true)
-	all := seriesIn(t, selection)
-	to := raw(t, bson.D{{Key: "m", Value: "c"}}).Lookup("m")
-	changed(t, selection, []sink.MetaChange{{Before: all[0].Meta, After: to}})
+	selection := collection.Of(e.Database, "events").Select("time", mongodb.Document(bson.D{}), true)
+	all, err := selection.Series(t.Context(), func(int64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := selection.Change(all, []collection.MetaChange{{Before: metaOf("a"), After: metaOf("c")}}, func(collection.Edited) {})
+	if err := change.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff(run(100, 5), positionsOf(t, sink.ContentsOf(e.Database, "events").Notes().Changed, source, 0, 1000)); diff != "" {
 		t.Error(diff)
 	}
@@ -95,11 +102,11 @@ func TestDamagedNoteIsNamed(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
 	sendAll(t, p, bucketer.Applied, insertOf("a", run(100, 5)...))
-	if err := e.selects(t, raw(t, bson.D{}), true).Delete(silent).Run(t.Context()); err != nil {
+	if err := collection.Of(e.Database, "events").Select("time", mongodb.Document(bson.D{}), true).Delete(func(collection.Edited) {}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	update := bson.D{{Key: "$set", Value: bson.D{{Key: "control.count", Value: 9}}}}
-	result, err := e.raw.Collection("events.options").UpdateOne(t.Context(), bson.D{{Key: "control.count", Value: 5}}, update)
+	result, err := e.Raw.Collection("events.options").UpdateOne(t.Context(), bson.D{{Key: "control.count", Value: 5}}, update)
 	if err != nil || result.MatchedCount != 1 {
 		t.Fatal(result, err)
 	}
@@ -121,7 +128,7 @@ func TestWhatExpiresIsNotNoted(t *testing.T) {
 		if expiry {
 			o.ExpireAfterSeconds = 3600
 		}
-		ready, err := sink.Of(e.Database, "events").Setup(t.Context(), o, sink.Settings{})
+		ready, err := collection.Of(e.Database, "events").Setup(t.Context(), o, collection.Settings{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,11 +138,11 @@ func TestWhatExpiresIsNotNoted(t *testing.T) {
 		if expiry {
 			before = time.Time{}
 		}
-		selection, _, err := sink.Of(e.Database, "events").Expired(t.Context(), before)
+		selection, _, err := collection.Of(e.Database, "events").Expired(t.Context(), before)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := selection.Delete(silent)
+		d := selection.Delete(func(collection.Edited) {})
 		if err := d.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -149,73 +156,5 @@ func TestWhatExpiresIsNotNoted(t *testing.T) {
 		if diff := cmp.Diff(want, positionsOf(t, sink.ContentsOf(e.Database, "events").Notes().Deleted, source, 0, 1000)); diff != "" {
 			t.Errorf("expiry %v: %s", expiry, diff)
 		}
-	}
-}
-
-// TestWhatGrowsMeanwhileIsNotedWhole: measurements that a bucket gets between reading and writing are noted before they are edited.
-func TestWhatGrowsMeanwhileIsNotedWhole(t *testing.T) {
-	for name, deletes := range map[string]bool{"delete": true, "change": false} {
-		t.Run(name, func(t *testing.T) {
-			w := insertOf("a", run(100, 3)...)
-			buckets, options := &shelf{t: t, documents: []bson.Raw{w.Document}}, &shelf{t: t}
-			grown := int64(0)
-			options.before = func() { // the bucket was read, and is about to be noted
-				if grown++; grown <= 3 {
-					positions := bson.Binary{Data: timeseries.AppendPositions(nil, run(200, 3+int(grown)))}
-					buckets.update(raw(t, bson.D{{Key: "_id", Value: w.ID}}), raw(t, bson.D{{Key: "$set", Value: bson.D{
-						{Key: "control.count", Value: int32(3 + grown)}, {Key: "control.source.offsets", Value: bson.A{positions}},
-					}}}))
-				}
-			}
-			meta := w.Meta
-			selection := sink.NewSelection(buckets, options, everything(t))
-			after := raw(t, bson.D{{Key: "m", Value: "z"}}).Lookup("m")
-			change := selection.Change([]sink.SelectedSeries{{Meta: meta}}, []sink.MetaChange{{Before: meta, After: after}}, silent)
-			run1, edited, find := change.Run, change.Edited, sink.NotesIn(options).Changed
-			if deletes {
-				deletion := selection.Delete(silent)
-				run1, edited, find = deletion.Run, deletion.Edited, sink.NotesIn(options).Deleted
-			}
-			if err := run1(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			options.before = nil
-			if e := edited(); e.Missed != 0 || e.Done != (sink.Amount{Buckets: 1, Measurements: 6}) {
-				t.Errorf("%+v", e)
-			}
-			if diff := cmp.Diff(run(200, 6), positionsOf(t, find, source, 200, 1000)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-// TestNotesOfManyPositionsAreSplit: a document holds no more than MongoDB takes.
-func TestNotesOfManyPositionsAreSplit(t *testing.T) {
-	const buckets = 300
-	all := &shelf{t: t}
-	var want []timeseries.Position
-	for i := range buckets {
-		positions := make([]timeseries.Position, 1000)
-		for k := range positions {
-			positions[k].Offset = int64(k*buckets + i)
-		}
-		want = append(want, positions...)
-		all.documents = append(all.documents, insertOf("a", positions...).Document)
-	}
-	options := &shelf{t: t}
-	if err := sink.NewSelection(all, options, everything(t)).Delete(silent).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	slices.SortFunc(want, timeseries.Position.Compare)
-	if got := positionsOf(t, sink.NotesIn(options).Deleted, source, 0, 1<<40); !slices.Equal(got, want) {
-		t.Errorf("%d positions are noted, want %d", len(got), len(want))
-	}
-	bytes := 0
-	for _, d := range options.documents {
-		bytes += len(d)
-	}
-	if len(options.documents) < 3 || bytes > 2*len(want) {
-		t.Errorf("%d notes take %d bytes for %d positions", len(options.documents), bytes, len(want))
 	}
 }

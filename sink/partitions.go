@@ -11,19 +11,20 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 )
 
 // Contents are the claims and the stored documents of a time series, for commands that work beside its consumers.
 type Contents struct {
 	name    string // of the time series
-	ports   Ports
+	ports   collection.Ports
 	timeout time.Duration // of a write
 }
 
 // ContentsOf returns the contents of a time series.
 func ContentsOf(db *mongodb.Database, name string) Contents {
-	return Contents{name: name, ports: Of(db, name).Ports(), timeout: db.WriteTimeout()}
+	return Contents{name: name, ports: collection.Of(db, name).Ports(), timeout: db.WriteTimeout()}
 }
 
 // PartitionDocument is a partition document as work beside the consumers sees it: whose claim stands on a partition.

@@ -9,6 +9,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -63,7 +64,7 @@ func onlyPartition(t *testing.T, e *env) sink.PartitionDocument {
 func TestPartitionsOfAnyForm(t *testing.T) {
 	e := connect(t)
 	for _, id := range []any{"c/t/10", "c/t/9", "c/d/t/0", "x", int32(4), "t/-1"} {
-		if _, err := e.raw.Collection("events.partitions").InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "group", Value: 4}}); err != nil {
+		if _, err := e.Raw.Collection("events.partitions").InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "group", Value: 4}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +95,7 @@ func TestHoldingsCountsEachPartition(t *testing.T) {
 	claimWith(t, q)
 	moved := insertOf("x", run(1000, 7)...)
 	sendAll(t, q, bucketer.Applied, moved)
-	buckets := e.raw.Collection("events.buckets")
+	buckets := e.Raw.Collection("events.buckets")
 	change := func(series string, set bson.D) {
 		t.Helper()
 		if r, err := buckets.UpdateMany(t.Context(), bson.D{{Key: "meta", Value: series}}, bson.D{{Key: "$set", Value: set}}); err != nil || r.MatchedCount != 1 {
@@ -134,7 +135,7 @@ func TestHoldingsCountsEachPartition(t *testing.T) {
 			t.Errorf("%d: %+v, want %+v", i, got, want)
 		}
 	}
-	size, err := sink.Of(e.Database, "events").Size(t.Context())
+	size, err := collection.Of(e.Database, "events").Size(t.Context())
 	if err != nil || size.Documents != 6 || size.Bytes == 0 {
 		t.Errorf("%+v, %v", size, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/mongodb/mongodbtest"
 	"waterwheel/internal/timeseries"
@@ -38,7 +39,7 @@ func onFake(t *testing.T, hello bson.D, change ...func(*mongodb.Options)) (*mong
 	f.Answer("update", mongodbtest.Counting(1))
 	f.Answer("createIndexes", func(bson.Raw) bson.D { return bson.D{} })
 	f.Answer("listCollections", mongodbtest.EmptyCursor)
-	ready, err := sink.Of(d, "events").Setup(t.Context(), definition, sink.Settings{})
+	ready, err := collection.Of(d, "events").Setup(t.Context(), definition, collection.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +49,6 @@ func onFake(t *testing.T, hello bson.D, change ...func(*mongodb.Options)) (*mong
 	claimWith(t, p)
 	return f, p
 }
-
-func last(commands []bson.Raw) bson.Raw { return commands[len(commands)-1] }
 
 func TestWritesAskForMajorityAndJournalAndATimeLimit(t *testing.T) {
 	f, p := onFake(t, mongodbtest.ReplicaSet)
@@ -76,7 +75,7 @@ func TestReadsAfterAFenceAreCausalAndOfTheMajority(t *testing.T) {
 	if _, err := p.Resolve(t.Context(), []*bucketer.Write{insertOf("a", run(0, 1)...)}); err != nil {
 		t.Fatal(err)
 	}
-	read := last(f.Sent("find"))
+	read := f.Last("find")
 	if level := read.Lookup("readConcern", "level"); level.StringValue() != "majority" {
 		t.Errorf("read concern %v", level)
 	}

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
@@ -97,7 +98,7 @@ func reset(t testing.TB, m *madeUp, storedBytes int64) (cost resetCost) {
 	runtime.GC()
 	before := heap()
 	m.looked = func() { cost.grown = max(cost.grown, heap()-before) }
-	store := sink.NewStore(sink.Ready{Ports: sink.Ports{Buckets: m, Options: nothing{}}}, sink.StoreOptions{WriteTimeout: time.Second, StoredBytes: storedBytes})
+	store := sink.NewStore(collection.Ready{Ports: collection.Ports{Buckets: m, Options: nothing{}}}, sink.StoreOptions{WriteTimeout: time.Second, StoredBytes: storedBytes})
 	p := store.Partition(source, "cluster", "group", "host")
 	for next := int64(0); next < m.total; cost.windows++ {
 		start := time.Now()

@@ -15,7 +15,7 @@ import (
 func TestResolveJudgesEveryWrite(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
-	buckets := e.raw.Collection("events.buckets")
+	buckets := e.Raw.Collection("events.buckets")
 	set := func(w *bucketer.Write, fields bson.D) {
 		t.Helper()
 		if _, err := buckets.UpdateByID(t.Context(), w.ID, bson.D{{Key: "$set", Value: fields}}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
@@ -19,7 +20,7 @@ import (
 
 // RollupPorts are the collections that rollups are made from, and those that they are stored in.
 type RollupPorts struct {
-	Ports
+	collection.Ports
 	// Levels are the buckets of each level, by its name. LevelOptions are its options.
 	Levels, LevelOptions map[string]mongodb.Collection
 }
@@ -42,11 +43,11 @@ func NewRollups(name string, ports RollupPorts, timeout time.Duration) *Rollups 
 // RollupsOf returns the rollups of a time series. Their collections need not exist.
 func RollupsOf(db *mongodb.Database, name string) *Rollups {
 	ports := RollupPorts{
-		Ports: Of(db, name).Ports(), Levels: map[string]mongodb.Collection{}, LevelOptions: map[string]mongodb.Collection{},
+		Ports: collection.Of(db, name).Ports(), Levels: map[string]mongodb.Collection{}, LevelOptions: map[string]mongodb.Collection{},
 	}
 	for _, known := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
 		level, _ := rollup.LevelOf(known)
-		of := Of(db, level.SeriesName(name)).Ports()
+		of := collection.Of(db, level.SeriesName(name)).Ports()
 		ports.Levels[known], ports.LevelOptions[known] = of.Buckets, of.Options
 	}
 	return NewRollups(name, ports, db.WriteTimeout())
@@ -112,18 +113,18 @@ type RollupState struct {
 
 // State reads which rollups there are now, and how long measurements and rows are kept.
 func (r *Rollups) State(ctx context.Context) (state RollupState, err error) {
-	d, err := readDefinition(ctx, r.ports.Options)
+	d, err := collection.ReadDefinition(ctx, r.ports.Options)
 	if err != nil {
 		return state, err
 	}
 	state.Options, state.Segments = d.Options, d.Segments
-	if state.Defined, err = readRollups(ctx, r.ports.Options); err != nil {
+	if state.Defined, err = collection.ReadRollups(ctx, r.ports.Options); err != nil {
 		return state, err
 	}
 	for _, defined := range state.Defined.Levels {
 		level, _ := defined.Level()
-		of, err := readDefinition(ctx, r.ports.LevelOptions[level.Name])
-		if errors.Is(err, ErrNotSetUp) {
+		of, err := collection.ReadDefinition(ctx, r.ports.LevelOptions[level.Name])
+		if errors.Is(err, collection.ErrNotSetUp) {
 			continue // it is being dropped
 		}
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
@@ -58,8 +59,8 @@ type RollupEdit struct {
 
 // BeginRollupEdit writes the notes of an edit of series, before it begins. Timeout bounds a write. Deletes says that the series are
 // deleted, and their rows are to go as well. Nil means that the time series has no rollups.
-func BeginRollupEdit(ctx context.Context, ports Ports, timeout time.Duration, metas []bson.RawValue, deletes bool) (*RollupEdit, error) {
-	have, err := readRollups(ctx, ports.Options)
+func BeginRollupEdit(ctx context.Context, ports collection.Ports, timeout time.Duration, metas []bson.RawValue, deletes bool) (*RollupEdit, error) {
+	have, err := collection.ReadRollups(ctx, ports.Options)
 	if err != nil || len(have.Levels) == 0 || len(metas) == 0 {
 		return nil, err
 	}

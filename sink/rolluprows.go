@@ -68,10 +68,10 @@ func ofMetas(metas []bson.RawValue) bson.E {
 	}
 	var plain, all bson.A
 	for _, meta := range metas {
-		switch {
-		case meta.Type == 0, meta.Type == bson.TypeArray, timeseries.IsCondition(meta):
-			all = append(all, bson.D{timeseries.HasMeta(meta)})
-		default:
+		one := timeseries.HasMeta(meta)
+		if _, operator := one.Value.(bson.D); operator || meta.Type == bson.TypeArray {
+			all = append(all, bson.D{one})
+		} else {
 			plain = append(plain, meta)
 		}
 	}
@@ -89,11 +89,6 @@ func ofMetas(metas []bson.RawValue) bson.E {
 func (r *Rollups) Documents(ctx context.Context, level string, ids []bson.ObjectID, each func(bson.Raw) error) error {
 	filter := mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}})
 	return r.find(ctx, "reading rollup documents", r.ports.Levels[level], mongodb.Query{Filter: filter}, each)
-}
-
-// OfSeries calls each for the documents of a level that hold rows of a series.
-func (r *Rollups) OfSeries(ctx context.Context, level string, meta bson.RawValue, each func(bson.Raw) error) error {
-	return r.find(ctx, "reading the rollups of a series", r.ports.Levels[level], mongodb.Query{Filter: mongodb.Document(bson.D{timeseries.HasMeta(meta)})}, each)
 }
 
 // Put stores documents of a level, each with a revision: 1 is inserted, and any other replaces the document of the revision before.

@@ -11,6 +11,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 )
 
@@ -65,7 +66,7 @@ func TestSendAsksTheLeaseBeforeEachCommand(t *testing.T) {
 		sent++
 		return mongodb.Reply{N: len(documents)}, nil
 	}}
-	store := NewStore(Ready{Ports: Ports{Buckets: buckets}}, StoreOptions{
+	store := NewStore(collection.Ready{Ports: collection.Ports{Buckets: buckets}}, StoreOptions{
 		WriteTimeout: time.Second, Parallel: 1, Lease: func() bool { left--; return left >= 0 },
 	})
 	p := &Partition{store: store, standing: holding}

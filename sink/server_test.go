@@ -1,77 +1,24 @@
 package sink_test
 
 import (
-	"context"
-	"fmt"
-	"log/slog"
-	"os"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
-
 	"waterwheel/internal/claim"
-	"waterwheel/internal/mongodb"
+	"waterwheel/internal/collection"
+	"waterwheel/internal/mongodb/mongodbtest"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
 
-var databases atomic.Int32
-
-// env is a real server with a database of its own, which is dropped afterwards.
+// env is a real server with a database of its own, and how time series are set up there.
 type env struct {
-	*mongodb.Database
-	raw *mongo.Database // beside the product
-	log *strings.Builder
-	as  sink.Settings
+	*mongodbtest.Real
+	as collection.Settings
 }
 
-func serverURI(t testing.TB) string {
-	t.Helper()
-	uri := os.Getenv("E2E_MONGODB_URI")
-	if uri == "" {
-		t.Skip("E2E_MONGODB_URI is not set: no MongoDB to test with")
-	}
-	return uri
-}
-
-func connect(t testing.TB) *env {
-	t.Helper()
-	uri := serverURI(t)
-	var log strings.Builder
-	o := mongodb.Options{
-		URI: uri, Database: fmt.Sprintf("sink_%d_%d", time.Now().UnixNano()%1e9, databases.Add(1)), WriteTimeout: 5 * time.Second,
-		Logger: slog.New(slog.NewTextHandler(&log, nil)),
-	}
-	d, err := mongodb.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A write that no majority has confirmed need not be in what the product reads.
-	majority := &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: new(true)}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(majority))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &env{Database: d, raw: client.Database(o.Database), log: &log}
-	t.Cleanup(func() {
-		ctx := context.Background()
-		if err := e.raw.Drop(ctx); err != nil {
-			t.Errorf("dropping the test's database: %v", err)
-		}
-		if err := client.Disconnect(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := d.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	return e
-}
+func connect(t testing.TB) *env { return &env{Real: mongodbtest.Connect(t)} }
 
 var (
 	definition = timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Seconds}
@@ -80,7 +27,7 @@ var (
 
 func (e *env) setup(t testing.TB) *sink.Store {
 	t.Helper()
-	ready, err := sink.Of(e.Database, "events").Setup(t.Context(), definition, e.as)
+	ready, err := collection.Of(e.Database, "events").Setup(t.Context(), definition, e.as)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +35,7 @@ func (e *env) setup(t testing.TB) *sink.Store {
 }
 
 // store is a Store of a time series that is set up.
-func (e *env) store(ready sink.Ready) *sink.Store {
+func (e *env) store(ready collection.Ready) *sink.Store {
 	return sink.NewStore(ready, sink.StoreOptions{MaxCount: 1000, WriteTimeout: e.WriteTimeout(), Logger: e.Log()})
 }
 

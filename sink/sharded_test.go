@@ -3,7 +3,6 @@ package sink_test
 import (
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,13 +11,10 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/mongodb/mongodbtest"
-	"waterwheel/sink"
 )
-
-// mongos are the fields of hello of a router.
-var mongos = bson.D{{Key: "msg", Value: "isdbgrid"}, {Key: "logicalSessionTimeoutMinutes", Value: int32(30)}}
 
 // unkeyed says what an update or delete of a bucket lacks for one shard to get it, with a version. Empty means nothing.
 func unkeyed(write bson.Raw) string {
@@ -102,7 +98,7 @@ func TestEveryWriteNamesTheShardKey(t *testing.T) {
 
 // TestEditsNameTheShardKey: of buckets with and without a meta.
 func TestEditsNameTheShardKey(t *testing.T) {
-	for name, hello := range map[string]bson.D{"replica set": mongodbtest.ReplicaSet, "mongos": mongos} {
+	for name, hello := range map[string]bson.D{"replica set": mongodbtest.ReplicaSet, "mongos": mongodbtest.Router} {
 		t.Run(name, func(t *testing.T) {
 			f := mongodbtest.NewFake(t, hello)
 			d := mongodbtest.Open(t, f)
@@ -117,20 +113,20 @@ func TestEditsNameTheShardKey(t *testing.T) {
 				return mongodbtest.Counting(len(all))(nil)
 			})
 			f.Answer("delete", mongodbtest.Counting(2))
-			s := sink.Of(d, "events").Select("time", raw(t, bson.D{}), true)
+			s := collection.Of(d, "events").Select("time", mongodb.Document(bson.D{}), true)
 			all, err := s.Series(t.Context(), func(int64) {})
 			if err != nil || len(all) != 2 {
 				t.Fatalf("%+v, %v", all, err)
 			}
-			var changes []sink.MetaChange
+			var changes []collection.MetaChange
 			for _, one := range all {
-				changes = append(changes, sink.MetaChange{Before: one.Meta, After: metaOf("z")})
+				changes = append(changes, collection.MetaChange{Before: one.Meta, After: metaOf("z")})
 			}
-			change := s.Change(all, changes, silent)
+			change := s.Change(all, changes, func(collection.Edited) {})
 			if err := change.Run(t.Context()); err != nil || change.Edited().Done.Buckets != 2 {
 				t.Fatalf("%+v, %v", change.Edited(), err)
 			}
-			deletion := s.Delete(silent)
+			deletion := s.Delete(func(collection.Edited) {})
 			if err := deletion.Run(t.Context()); err != nil || deletion.Edited().Done.Buckets != 2 {
 				t.Fatalf("%+v, %v", deletion.Edited(), err)
 			}
@@ -169,7 +165,7 @@ func TestAFenceReachesEveryShard(t *testing.T) {
 	for name, c := range map[string]struct {
 		hello  bson.D
 		fences int
-	}{"replica set": {mongodbtest.ReplicaSet, 0}, "mongos": {mongos, 1}} {
+	}{"replica set": {mongodbtest.ReplicaSet, 0}, "mongos": {mongodbtest.Router, 1}} {
 		t.Run(name, func(t *testing.T) {
 			f, p := onFake(t, append(bson.D{{Key: "localTime", Value: time.Now()}}, c.hello...))
 			for what, read := range map[string]func() error{
@@ -215,9 +211,9 @@ func TestAFenceReachesEveryShard(t *testing.T) {
 // TestAnArrayIsNoShardKey: the measurement becomes a dead letter. The same code for other metas stays an outage: the collection is sharded
 // by something else.
 func TestAnArrayIsNoShardKey(t *testing.T) {
-	f, p := onFake(t, mongos, func(o *mongodb.Options) { o.Logger = slog.New(slog.DiscardHandler) })
+	f, p := onFake(t, mongodbtest.Router, func(o *mongodb.Options) { o.Logger = slog.New(slog.DiscardHandler) })
 	array := insertOf("a", run(5, 1)...)
-	array.Meta = raw(t, bson.D{{Key: "m", Value: bson.A{"x", "y"}}}).Lookup("m")
+	array.Meta = mongodb.Document(bson.D{{Key: "m", Value: bson.A{"x", "y"}}}).Lookup("m")
 	f.Answer("insert", func(bson.Raw) bson.D {
 		refusal := func(i int32) bson.D {
 			return bson.D{{Key: "index", Value: i}, {Key: "code", Value: int32(61)}, {Key: "errmsg", Value: "Shard key cannot contain array values"}}
@@ -230,141 +226,5 @@ func TestAnArrayIsNoShardKey(t *testing.T) {
 	}
 	if sent[1].Result != bucketer.Applied || sent[2].Result != bucketer.Unknown {
 		t.Errorf("others: %+v, %+v", sent[1], sent[2])
-	}
-}
-
-// cluster is a router whose answers tell how a collection is sharded.
-type cluster struct {
-	*mongodbtest.Fake
-	definition bson.Raw
-	key        bson.D // Nil means not sharded.
-	buckets    []any  // found by any query
-}
-
-// onCluster opens a database behind a router, with a time series.
-func onCluster(t *testing.T, hello bson.D) (*cluster, *mongodb.Database) {
-	t.Helper()
-	f, _ := onFake(t, hello)
-	c := &cluster{Fake: f, definition: f.Sent("insert")[0].Lookup("documents").Array().Index(0).Document()}
-	f.Answer("find", func(command bson.Raw) bson.D {
-		switch command.Index(0).Value().StringValue() {
-		case "events.options":
-			return mongodbtest.CursorOf(c.definition)
-		case "collections":
-			if c.key == nil || command.Lookup("filter", "_id").StringValue() != "db.events.buckets" || command.Lookup("$db").StringValue() != "config" {
-				return mongodbtest.CursorOf()
-			}
-			return mongodbtest.CursorOf(bson.D{{Key: "_id", Value: "db.events.buckets"}, {Key: "key", Value: c.key}, {Key: "uuid", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}})
-		case "events.buckets":
-			return mongodbtest.CursorOf(c.buckets...)
-		}
-		return mongodbtest.CursorOf()
-	})
-	f.Answer("aggregate", func(bson.Raw) bson.D {
-		return mongodbtest.CursorOf(bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 3}}, bson.D{{Key: "_id", Value: "b"}, {Key: "n", Value: 1}})
-	})
-	f.Answer("enableSharding", func(bson.Raw) bson.D { return bson.D{} })
-	f.Answer("shardCollection", func(command bson.Raw) bson.D {
-		if err := bson.Unmarshal(command.Lookup("key").Document(), &c.key); err != nil {
-			t.Error(err)
-		}
-		return bson.D{}
-	})
-	return c, mongodbtest.Open(t, f)
-}
-
-func TestShardingIsRead(t *testing.T) {
-	_, none := onCluster(t, mongodbtest.ReplicaSet)
-	if s, err := sink.Of(none, "events").Sharding(t.Context()); err != nil || s.Router || s.Key != nil {
-		t.Errorf("a replica set: %+v, %v", s, err)
-	}
-	c, d := onCluster(t, mongos)
-	if s, err := sink.Of(d, "events").Sharding(t.Context()); err != nil || !s.Router || s.Key != nil || len(s.Chunks) != 0 {
-		t.Errorf("not sharded: %+v, %v", s, err)
-	}
-	for name, one := range map[string]struct {
-		key     bson.D
-		hashed  bool
-		unnamed []string
-	}{
-		"ours":         {bson.D{{Key: "meta", Value: 1}, {Key: "control.min.time", Value: 1}}, false, nil},
-		"ours, hashed": {bson.D{{Key: "meta", Value: "hashed"}, {Key: "control.min.time", Value: 1}}, true, nil},
-		"of the _id":   {bson.D{{Key: "_id", Value: "hashed"}}, false, nil},
-		"within meta":  {bson.D{{Key: "meta.site", Value: 1}}, false, nil},
-		"foreign":      {bson.D{{Key: "meta", Value: 1}, {Key: "control.max.time", Value: 1}, {Key: "metas", Value: 1}}, false, []string{"control.max.time", "metas"}},
-	} {
-		c.key = one.key
-		s, err := sink.Of(d, "events").Sharding(t.Context())
-		if err != nil || s.Hashed() != one.hashed || !slices.Equal(s.Unnamed("time"), one.unnamed) {
-			t.Errorf("%s: %+v, %v, %v", name, s, s.Unnamed("time"), err)
-		}
-		if want := []sink.ShardChunks{{Shard: "a", Chunks: 3}, {Shard: "b", Chunks: 1}}; !slices.Equal(s.Chunks, want) {
-			t.Errorf("%s: %+v", name, s.Chunks)
-		}
-	}
-}
-
-func TestShardMakesTheIndexFirst(t *testing.T) {
-	for _, hashed := range []bool{false, true} {
-		c, d := onCluster(t, mongos)
-		if hashed { // since 6.0 there may be no such command some day
-			c.Answer("enableSharding", mongodbtest.Failing(59, "no such command: 'enableSharding'"))
-		}
-		var order []string
-		for _, name := range []string{"createIndexes", "shardCollection"} {
-			before := c.Answers[name]
-			c.Answer(name, func(command bson.Raw) bson.D {
-				order = append(order, mongodbtest.NameOf(command))
-				return before(command)
-			})
-		}
-		for range 2 {
-			if err := sink.Of(d, "events").Shard(t.Context(), hashed); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !slices.Equal(order, []string{"createIndexes", "shardCollection"}) {
-			t.Errorf("commands: %v", order)
-		}
-		command := last(c.Sent("shardCollection"))
-		if command.Index(0).Value().StringValue() != "db.events.buckets" || command.Lookup("$db").StringValue() != "admin" {
-			t.Errorf("%v", command)
-		}
-		kind, _ := command.Lookup("key", "meta").StringValueOK()
-		if (kind == "hashed") != hashed || command.Lookup("key", "control.min.time").Type == 0 {
-			t.Errorf("%v", command)
-		}
-		if _, done, err := sink.Of(d, "events").Shardable(t.Context(), hashed); !done || err != nil {
-			t.Errorf("afterwards: %v, %v", done, err)
-		}
-		if _, _, err := sink.Of(d, "events").Shardable(t.Context(), !hashed); !errors.As(err, new(*sink.OtherKeyError)) {
-			t.Errorf("by another key: %v", err)
-		}
-	}
-}
-
-func TestShardRefuses(t *testing.T) {
-	array := bson.D{{Key: "_id", Value: bson.ObjectID{7}}, {Key: "meta", Value: bson.A{"x"}}}
-	for name, one := range map[string]struct {
-		hello  bson.D
-		change func(c *cluster)
-		want   error
-		says   string
-	}{
-		"without a router": {mongodbtest.ReplicaSet, func(*cluster) {}, sink.ErrNoRouter, "mongos"},
-		"an array as meta": {mongos, func(c *cluster) { c.buckets = []any{array} }, sink.ErrArrayMetas, `the bucket {"$oid":"07`},
-		"no time series":   {mongos, func(c *cluster) { c.Answer("find", mongodbtest.EmptyCursor) }, sink.ErrNotSetUp, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c, d := onCluster(t, one.hello)
-			one.change(c)
-			err := sink.Of(d, "events").Shard(t.Context(), false)
-			if !errors.Is(err, one.want) || !strings.Contains(err.Error(), one.says) {
-				t.Errorf("%v", err)
-			}
-			if len(c.Sent("shardCollection")) > 0 {
-				t.Error("it is sharded all the same")
-			}
-		})
 	}
 }

@@ -2,11 +2,11 @@ package sink
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
@@ -40,7 +40,7 @@ type StoreOptions struct {
 
 // Store is a time series whose collections exist. It is safe for concurrent use.
 type Store struct {
-	Ready
+	collection.Ready
 	StoreOptions
 	// collection is the definition of now: Ready has that of the beginning.
 	collection atomic.Pointer[timeseries.Options]
@@ -49,7 +49,7 @@ type Store struct {
 }
 
 // NewStore makes a Store of a time series whose collections exist.
-func NewStore(of Ready, o StoreOptions) *Store {
+func NewStore(of collection.Ready, o StoreOptions) *Store {
 	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
 	o.CallWrites = cmp.Or(o.CallWrites, mongodb.MaxCallWrites)
 	if o.Clock == nil {
@@ -64,12 +64,6 @@ func NewStore(of Ready, o StoreOptions) *Store {
 	s := &Store{Ready: of, StoreOptions: o}
 	s.SetCollection(of.Options)
 	return s
-}
-
-// Definition reads how the collection is defined now, and the version of that: one more for every change.
-func (s *Store) Definition(ctx context.Context) (timeseries.Options, int32, error) {
-	d, err := readDefinition(ctx, s.Ports.Options)
-	return d.Options, d.Version, err
 }
 
 // SetCollection makes look-ups follow changed options: a bucket whose minimum time is less than the new span ago may take a

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
@@ -68,7 +69,7 @@ func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(
 	if err != nil {
 		return mongodb.Failure(doing, err)
 	}
-	return mongodb.Failure(doing, p.find(ctx, p.store.Ports.Options, noteQuery(notedDeleted, p.source, first, last), func(d bson.Raw) error {
+	return mongodb.Failure(doing, p.find(ctx, p.store.Ports.Options, collection.NoteQuery(collection.NotedDeleted, p.source, first, last), func(d bson.Raw) error {
 		if err := readOffsets(d, use); err != nil {
 			return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
 				"the note %v beside %s is damaged: %v; it is not known which records it lists as deleted. Delete the note: the records "+

@@ -81,7 +81,7 @@ func TestDamagedBucketIsNamed(t *testing.T) {
 			p := e.claimed(t, e.setup(t))
 			w := insertOf("a", run(10, 3)...)
 			sendAll(t, p, bucketer.Applied, w)
-			if _, err := e.raw.Collection("events.buckets").UpdateByID(t.Context(), w.ID, c.damage); err != nil {
+			if _, err := e.Raw.Collection("events.buckets").UpdateByID(t.Context(), w.ID, c.damage); err != nil {
 				t.Fatal(err)
 			}
 			named := func(doing string, err error) {
@@ -112,7 +112,7 @@ func TestBucketWithoutLastIsRead(t *testing.T) {
 	w := insertOf("a", run(10, 3)...)
 	sendAll(t, p, bucketer.Applied, w)
 	gone := bson.D{{Key: "$unset", Value: bson.D{{Key: "control.source.last", Value: 1}}}}
-	if _, err := e.raw.Collection("events.buckets").UpdateByID(t.Context(), w.ID, gone); err != nil {
+	if _, err := e.Raw.Collection("events.buckets").UpdateByID(t.Context(), w.ID, gone); err != nil {
 		t.Fatal(err)
 	}
 	if d, err := p.Stored(t.Context(), 11, 100); err != nil || d.Len() != 2 {

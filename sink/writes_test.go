@@ -10,6 +10,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
@@ -78,7 +79,7 @@ func TestCallsWithoutATurnAreNotSent(t *testing.T) {
 	var now atomic.Int64
 	calls := 0
 	buckets := &slowInserts{took: func() { calls++; now.Add(int64(400 * time.Millisecond)) }}
-	store := sink.NewStore(sink.Ready{Ports: sink.Ports{Buckets: buckets}}, sink.StoreOptions{
+	store := sink.NewStore(collection.Ready{Ports: collection.Ports{Buckets: buckets}}, sink.StoreOptions{
 		WriteTimeout: time.Second, Parallel: 1, CallWrites: 1, Clock: func() time.Duration { return time.Duration(now.Load()) },
 	})
 	p := sink.HoldingPartition(store)

@@ -12,17 +12,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // counts are the commands sent to MongoDB, as "collection command".
@@ -163,13 +164,13 @@ func TestSteadyStateCostsNoReads(t *testing.T) {
 
 func steadyState(t *testing.T, reopen bool) {
 	made := &counts{made: map[string]int{}}
-	collection := func(name string) counted { return counted{made, name, &sync.Mutex{}, new(bson.Raw)} }
+	of := func(name string) counted { return counted{made, name, &sync.Mutex{}, new(bson.Raw)} }
 	options, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := sink.Ports{Buckets: collection("buckets"), Partitions: collection("partitions"), Options: collection("options")}
-	store := sink.NewStore(sink.Ready{Ports: ports, Namespace: "db.events.buckets", Options: options}, sink.StoreOptions{MaxCount: 1000, WriteTimeout: 10 * time.Second})
+	ports := collection.Ports{Buckets: of("buckets"), Partitions: of("partitions"), Options: of("options")}
+	store := sink.NewStore(collection.Ready{Ports: ports, Namespace: "db.events.buckets", Options: options}, sink.StoreOptions{MaxCount: 1000, WriteTimeout: 10 * time.Second})
 	consumer := steadyConsumer(t, store, options, reopen)
 
 	assignment := []pipeline.Assignment{{Partition: record.Partition{Topic: "events"}, Assigned: pipeline.Assigned{TopicID: [16]byte{1}}}}

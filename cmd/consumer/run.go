@@ -22,6 +22,7 @@ import (
 	"waterwheel/internal/check"
 	"waterwheel/internal/claim"
 	"waterwheel/internal/cli"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/connect"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/group"
@@ -184,7 +185,7 @@ func (p *process) work(ctx, closing context.Context) error {
 
 // collectionWatch follows the options of a topic's collection.
 func (p *process) collectionWatch(n *connect.Connections, consumer *pipeline.Consumer, topic string) collectionWatch {
-	series := sink.Of(n.Database, p.config.SeriesFor(topic))
+	series := collection.Of(n.Database, p.config.SeriesFor(topic))
 	return collectionWatch{
 		store: n.Store(topic), log: p.log,
 		covers:  series.Covers,

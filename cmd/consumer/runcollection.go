@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
@@ -46,7 +47,8 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 			asked = at
 			c.compact()
 		}
-		now, _, err := c.store.Definition(ctx)
+		definition, err := collection.ReadDefinition(ctx, c.store.Ports.Options)
+		now := definition.Options
 		if err == nil && now == last {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
@@ -75,8 +76,8 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 	ctx := t.Context()
 	database, _ := scratch(t)
 	settings := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Seconds}
-	series := sink.Of(database, "events")
-	ready, err := series.Setup(ctx, settings, sink.Settings{})
+	series := collection.Of(database, "events")
+	ready, err := series.Setup(ctx, settings, collection.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 		t.Error("the options were followed without a look at expiry and view")
 	}
 
-	again, err := series.Setup(ctx, settings, sink.Settings{})
+	again, err := series.Setup(ctx, settings, collection.Settings{})
 	if err != nil {
 		t.Fatalf("starting again with the old settings: %v", err)
 	}
@@ -120,7 +121,7 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 		t.Errorf("started again with %+v", again.Options)
 	}
 	settings.Granularity = timeseries.Hours
-	if _, err := series.Setup(ctx, settings, sink.Settings{}); err == nil {
+	if _, err := series.Setup(ctx, settings, collection.Settings{}); err == nil {
 		t.Error("settings above the collection's were taken: nobody raised its granularity")
 	}
 }
@@ -130,7 +131,7 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 func TestWishesForACompactionAreFollowed(t *testing.T) {
 	ctx := t.Context()
 	database, raw := scratch(t)
-	ready, err := sink.Of(database, "events").Setup(ctx, timeseries.Options{TimeField: "time", MetaField: "meta"}, sink.Settings{})
+	ready, err := collection.Of(database, "events").Setup(ctx, timeseries.Options{TimeField: "time", MetaField: "meta"}, collection.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,11 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/dlq"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
-	"waterwheel/sink"
 )
 
 // Options are what to look at.
@@ -34,7 +34,7 @@ type Options struct {
 	Letters *dlq.Options
 
 	// Settings say how time series are set up.
-	Settings sink.Settings
+	Settings collection.Settings
 	// Filter is a filter on measurements whose cost is of interest. Nil means none.
 	Filter bson.Raw
 

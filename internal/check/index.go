@@ -9,10 +9,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/reader"
-	"waterwheel/sink"
 )
 
 // indexes says which indexes META_INDEXES asks for and which it does not any more, and how the filter is served.
@@ -20,7 +20,7 @@ func (l *look) indexes(ctx context.Context, subject string, topic Topic) {
 	if len(l.Settings.MetaPaths) == 0 && l.Filter == nil {
 		return
 	}
-	list, err := sink.Of(l.Database, topic.Series).Indexes(ctx)
+	list, err := collection.Of(l.Database, topic.Series).Indexes(ctx)
 	if err != nil {
 		l.Failed(subject, err)
 		return
@@ -29,12 +29,12 @@ func (l *look) indexes(ctx context.Context, subject string, topic Topic) {
 	if l.Filter == nil {
 		return
 	}
-	view, err := sink.Of(l.Database, topic.Series).View(ctx, l.Settings.View)
+	view, err := collection.Of(l.Database, topic.Series).View(ctx, l.Settings.View)
 	if err != nil {
 		l.Failed(subject, err)
 		return
 	}
-	advice, err := list.Options.Advise(l.Filter, list.Definitions(view.Kind == sink.ViewInternal))
+	advice, err := list.Options.Advise(l.Filter, list.Definitions(view.Kind == collection.ViewInternal))
 	if err != nil {
 		l.Wrong(subject, "correct --filter", "%v", err)
 		return
@@ -51,7 +51,7 @@ func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o time
 	if len(paths) == 0 {
 		return false
 	}
-	sample, err := sink.Of(l.Database, topic.Series).SampleFields(ctx, o, paths...)
+	sample, err := collection.Of(l.Database, topic.Series).SampleFields(ctx, o, paths...)
 	if err != nil || sample.Documents == 0 {
 		return false // the rest of the look says what is wrong
 	}
@@ -64,15 +64,15 @@ func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o time
 	return true
 }
 
-func (l *look) metaIndexes(subject string, list sink.IndexList) {
-	compared := list.CompareMetaIndexes(l.Settings.MetaPaths)
-	for _, path := range compared.Missing {
+func (l *look) metaIndexes(subject string, list collection.IndexList) {
+	missing, unasked := list.CompareMetaIndexes(l.Settings.MetaPaths)
+	for _, path := range missing {
 		l.Warn(subject, "`waterwheel init` makes it, and so does `waterwheel run`", "META_INDEXES asks for %s, and no index serves it", path)
 	}
-	for _, name := range compared.Unasked {
+	for _, name := range unasked {
 		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `waterwheel collection drop-index %[1]s` drops it", name)
 	}
-	if n := len(l.Settings.MetaPaths) - len(compared.Missing); n > 0 {
+	if n := len(l.Settings.MetaPaths) - len(missing); n > 0 {
 		l.OK(subject, "%d of %s of META_INDEXES %s there", n, words.Count(len(l.Settings.MetaPaths), "index"), words.Form(n, "is", "are"))
 	}
 }

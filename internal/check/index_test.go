@@ -6,9 +6,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
-	"waterwheel/sink"
 )
 
 func TestAdviceIsSaid(t *testing.T) {
@@ -82,8 +82,8 @@ func TestAdviceIsSaid(t *testing.T) {
 
 func TestMetaIndexesAreFound(t *testing.T) {
 	var found Findings
-	l := look{Options: Options{Settings: sink.Settings{MetaPaths: []string{"meta.a"}}}, Findings: &found}
-	l.metaIndexes("events", sink.IndexList{Indexes: []sink.Index{{Name: "former", Kind: sink.IndexOfUser, Asked: true}}})
+	l := look{Options: Options{Settings: collection.Settings{MetaPaths: []string{"meta.a"}}}, Findings: &found}
+	l.metaIndexes("events", collection.IndexList{Indexes: []collection.Index{{Name: "former", Kind: collection.IndexOfUser, Asked: true}}})
 	if len(found) != 2 || found[0].State != Warning || !strings.Contains(found[0].Text, "asks for meta.a") || !strings.Contains(found[0].WayOut, "waterwheel init") ||
 		found[1].State != Note || !strings.Contains(found[1].Text, "drop-index former") {
 		t.Errorf("%+v", found)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/internal/collection"
 	"waterwheel/sink"
 )
 
@@ -31,9 +32,9 @@ func (l *look) mongoDB(ctx context.Context) {
 
 func (l *look) series(ctx context.Context, topic Topic) {
 	subject := "time series " + topic.Series
-	_, err := sink.Of(l.Database, topic.Series).Check(ctx, topic.Bucketing.Collection)
+	_, err := collection.Of(l.Database, topic.Series).Check(ctx, topic.Bucketing.Collection)
 	switch {
-	case errors.Is(err, sink.ErrNotSetUp):
+	case errors.Is(err, collection.ErrNotSetUp):
 		l.Note(subject, "%v", err)
 	case err != nil:
 		l.Failed(subject, err)
@@ -85,21 +86,21 @@ func (l *look) server(ctx context.Context) {
 
 // storage says how MongoDB compresses the buckets, where it tells.
 func (l *look) storage(ctx context.Context, subject, series string) {
-	size, err := sink.Of(l.Database, series).Size(ctx)
+	size, err := collection.Of(l.Database, series).Size(ctx)
 	switch {
 	case err != nil:
 		l.Note(subject, "how its buckets are kept is not known: %v", err)
-	case size.Compressor == sink.BlockCompressor:
+	case size.Compressor == collection.BlockCompressor:
 		l.OK(subject, "its buckets are compressed by %s", size.Compressor)
 	case size.Compressor != "":
 		l.Note(subject, "its buckets are compressed by %s: %s takes less of the disk, and new collections choose it (docs/runbook.md tells how to "+
-			"change old ones)", size.Compressor, sink.BlockCompressor)
+			"change old ones)", size.Compressor, collection.BlockCompressor)
 	}
 }
 
 // sharding says how a cluster spreads the buckets, and what a key costs that writes do not name.
 func (l *look) sharding(ctx context.Context, subject string, topic Topic) {
-	sharding, err := sink.Of(l.Database, topic.Series).Sharding(ctx)
+	sharding, err := collection.Of(l.Database, topic.Series).Sharding(ctx)
 	switch unnamed := sharding.Unnamed(topic.Bucketing.Collection.TimeField); {
 	case !sharding.Router:
 	case err != nil:
@@ -120,11 +121,11 @@ func (l *look) sharding(ctx context.Context, subject string, topic Topic) {
 }
 
 func (l *look) view(ctx context.Context, subject, series string) {
-	view, err := sink.Of(l.Database, series).View(ctx, l.Settings.View)
+	view, err := collection.Of(l.Database, series).View(ctx, l.Settings.View)
 	switch {
 	case err != nil:
 		l.Failed(subject, err)
-	case view.Kind != sink.ViewNone:
+	case view.Kind != collection.ViewNone:
 		l.OK(subject, "the view %s shows its measurements (%s: %s)", series, view.Kind, view.Why)
 	default:
 		l.Note(subject, "has no view of its measurements: %s", view.Why)
@@ -133,7 +134,7 @@ func (l *look) view(ctx context.Context, subject, series string) {
 
 // rights tries what the user may do.
 func (l *look) rights(ctx context.Context, subject string, topic Topic) {
-	trial, err := sink.Of(l.Database, topic.Series).Trial(ctx, topic.Bucketing.Collection, l.Settings)
+	trial, err := collection.Of(l.Database, topic.Series).Trial(ctx, topic.Bucketing.Collection, l.Settings)
 	for _, r := range trial.Missing {
 		wayOut := fmt.Sprintf("grant the role %s on the database %s, or the right %s on %s alone", r.Role, l.Database.Name(), r.Action, r.Namespace)
 		if r.Instead != "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"waterwheel/config"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/connect"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
@@ -57,13 +58,13 @@ type collections struct {
 
 // timeSeries is one time series: how it is set up, and what it holds.
 type timeSeries struct {
-	sink.TimeSeries
+	collection.TimeSeries
 	sink.Contents
 }
 
 // of is the time series of a name.
 func (c collections) of(series string) timeSeries {
-	return timeSeries{sink.Of(c.database, series), sink.ContentsOf(c.database, series)}
+	return timeSeries{collection.Of(c.database, series), sink.ContentsOf(c.database, series)}
 }
 
 // BucketingView is how a time series cuts time into buckets.

@@ -13,6 +13,7 @@ import (
 
 	"waterwheel/internal/claim"
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
@@ -146,11 +147,11 @@ func TestCollectionFlags(t *testing.T) {
 
 // shown is a collectionSource in memory.
 type shown struct {
-	size   sink.Size
+	size   collection.Size
 	held   []sink.Holding
 	claims []sink.PartitionDocument
 
-	sharding sink.Sharding
+	sharding collection.Sharding
 }
 
 // Definition implements collectionSource.
@@ -160,20 +161,20 @@ func (s shown) Definition(context.Context) (timeseries.Options, int32, error) {
 }
 
 // View implements collectionSource.
-func (s shown) View(context.Context, sink.ViewKind) (sink.ViewState, error) {
-	return sink.ViewState{Kind: sink.ViewPortable, Why: "documented stages"}, nil
+func (s shown) View(context.Context, collection.ViewKind) (collection.ViewState, error) {
+	return collection.ViewState{Kind: collection.ViewPortable, Why: "documented stages"}, nil
 }
 
 // Indexes implements collectionSource.
-func (s shown) Indexes(context.Context) (sink.IndexList, error) {
-	return sink.IndexList{Indexes: []sink.Index{{Name: "meta_1_control.min.time_1", Kind: sink.IndexOfSeries, Bytes: 2048, Uses: 17}}}, nil
+func (s shown) Indexes(context.Context) (collection.IndexList, error) {
+	return collection.IndexList{Indexes: []collection.Index{{Name: "meta_1_control.min.time_1", Kind: collection.IndexOfSeries, Bytes: 2048, Uses: 17}}}, nil
 }
 
 // Sharding implements collectionSource.
-func (s shown) Sharding(context.Context) (sink.Sharding, error) { return s.sharding, nil }
+func (s shown) Sharding(context.Context) (collection.Sharding, error) { return s.sharding, nil }
 
 // Size implements collectionSource.
-func (s shown) Size(context.Context) (sink.Size, error) { return s.size, nil }
+func (s shown) Size(context.Context) (collection.Size, error) { return s.size, nil }
 
 // Holdings implements collectionSource.
 func (s shown) Holdings(context.Context, int64) ([]sink.Holding, error) { return s.held, nil }
@@ -192,7 +193,7 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 		return d
 	}
 	from := shown{
-		size: sink.Size{Documents: 47, Bytes: 3 << 20, StorageBytes: 1 << 20, IndexBytes: 2048, Compressor: "zstd"},
+		size: collection.Size{Documents: 47, Bytes: 3 << 20, StorageBytes: 1 << 20, IndexBytes: 2048, Compressor: "zstd"},
 		held: []sink.Holding{
 			{Buckets: 2, Measurements: 5, First: -1, Last: -1},
 			{Source: timeseries.Source{Topic: "events", TopicID: former, Partition: 10}, Buckets: 5, Closed: 5, Measurements: 25, First: 0, Last: 24},
@@ -200,7 +201,7 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 		},
 		claims: []sink.PartitionDocument{claim(10, false), claim(9, true)},
 	}
-	view, err := showCollection(t.Context(), from, "events", sink.ViewAuto, 40)
+	view, err := showCollection(t.Context(), from, "events", collection.ViewAuto, 40)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +240,7 @@ func TestShowTellsOfSegments(t *testing.T) {
 		return timeseries.Source{Topic: "events", TopicID: [16]byte{7}, Partition: partition}
 	}
 	from := shown{
-		size: sink.Size{Documents: 20, Bytes: 4000},
+		size: collection.Size{Documents: 20, Bytes: 4000},
 		held: []sink.Holding{
 			{Source: of(1), Segments: 2, Staged: 70, First: 3, Last: 99, Oldest: 1000, Newest: 9000},
 			{
@@ -249,7 +250,7 @@ func TestShowTellsOfSegments(t *testing.T) {
 			{Source: of(3), Ended: 4, First: -1, Last: -1},
 		},
 	}
-	view, err := showCollection(t.Context(), from, "events", sink.ViewAuto, 14)
+	view, err := showCollection(t.Context(), from, "events", collection.ViewAuto, 14)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,10 +285,10 @@ func TestShowTellsOfSegments(t *testing.T) {
 
 // TestShowCountsSegmentsAsSegments: the server counts documents, and knows no difference.
 func TestShowCountsSegmentsAsSegments(t *testing.T) {
-	from := shown{size: sink.Size{Documents: 8, Bytes: 4000}, held: []sink.Holding{
+	from := shown{size: collection.Size{Documents: 8, Bytes: 4000}, held: []sink.Holding{
 		{Source: timeseries.Source{Topic: "events", TopicID: [16]byte{7}}, Buckets: 3, Measurements: 30, Segments: 1, Staged: 5, Ended: 3, Unfinished: 1},
 	}}
-	view, err := showCollection(t.Context(), from, "events", sink.ViewAuto, 0)
+	view, err := showCollection(t.Context(), from, "events", collection.ViewAuto, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +331,7 @@ func TestShowAdvisesHowBucketsBecomeFuller(t *testing.T) {
 		if c.compacted {
 			h.Compacted = c.buckets
 		}
-		fill := fillOf([]sink.Holding{h}, sink.Size{})
+		fill := fillOf([]sink.Holding{h}, collection.Size{})
 		fill.advise(c.of, 1000, c.interval)
 		if (fill.Advice == "") != (c.want == "") || !strings.Contains(fill.Advice, c.want) {
 			t.Errorf("%s: %q, want %q", name, fill.Advice, c.want)
@@ -368,7 +369,7 @@ func (d definedSeries) SetExpiry(_ context.Context, seconds int64) (before, afte
 func (d definitions) change(series string, to timeseries.Options) (before, after timeseries.Options, err error) {
 	before, ok := d[series]
 	if !ok {
-		return before, after, sink.ErrNotSetUp
+		return before, after, collection.ErrNotSetUp
 	}
 	if after, err = before.Change(to); err == nil {
 		d[series] = after

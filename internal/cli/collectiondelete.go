@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
@@ -57,7 +58,7 @@ func (p *Program) deleteMetaCommand() *cobra.Command {
 }
 
 // deleteSeries deletes the series of a view, and lets their rollups follow.
-func (p *Program) deleteSeries(ctx context.Context, database *mongodb.Database, view *MetaDeletion, s *sink.Selection, keepRollups bool) (err error) {
+func (p *Program) deleteSeries(ctx context.Context, database *mongodb.Database, view *MetaDeletion, s *collection.Selection, keepRollups bool) (err error) {
 	var noted *sink.RollupEdit
 	if !keepRollups {
 		if noted, err = p.noteEdit(ctx, database, view.Series, view.all, true); err != nil {
@@ -71,8 +72,8 @@ func (p *Program) deleteSeries(ctx context.Context, database *mongodb.Database, 
 }
 
 // planDeletions looks at all time series before anything is deleted in the first.
-func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFlags) ([]MetaDeletion, []*sink.Selection, error) {
-	views, selections := []MetaDeletion{}, []*sink.Selection{}
+func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFlags) ([]MetaDeletion, []*collection.Selection, error) {
+	views, selections := []MetaDeletion{}, []*collection.Selection{}
 	query, err := queryFlag("--filter", f.filter)
 	if err != nil {
 		return views, nil, err
@@ -100,9 +101,9 @@ func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFl
 }
 
 // deleteSelected deletes the buckets of a selection, of which there are about so many.
-func (p *Program) deleteSelected(ctx context.Context, name string, s *sink.Selection, selected sink.Amount) (*sink.Edited, error) {
+func (p *Program) deleteSelected(ctx context.Context, name string, s *collection.Selection, selected collection.Amount) (*collection.Edited, error) {
 	line := p.progress("deleting buckets of " + name)
-	deletion := s.Delete(func(e sink.Edited) { line.At(e.Done.Buckets, selected.Buckets) })
+	deletion := s.Delete(func(e collection.Edited) { line.At(e.Done.Buckets, selected.Buckets) })
 	err := carryOut(ctx, deletion)
 	line.End()
 	edited := deletion.Edited()
@@ -113,7 +114,7 @@ func (p *Program) deleteSelected(ctx context.Context, name string, s *sink.Selec
 }
 
 // selected lists the series of a selection.
-func (p *Program) selected(ctx context.Context, name string, s *sink.Selection) (all []sink.SelectedSeries, err error) {
+func (p *Program) selected(ctx context.Context, name string, s *collection.Selection) (all []collection.SelectedSeries, err error) {
 	line := p.progress("looking at buckets of " + name)
 	defer line.End()
 	err = through(ctx, func() (bool, error) {
@@ -131,12 +132,12 @@ type MetaDeletion struct {
 	Series string `json:"collection"`
 	DryRun bool   `json:"dryRun"`
 	// Selected is what is deleted, in Metas of SeriesCount series, the first of which are listed.
-	Selected    sink.Amount  `json:"selected"`
-	SeriesCount int          `json:"series"`
-	Metas       []metaAmount `json:"metas"`
+	Selected    collection.Amount `json:"selected"`
+	SeriesCount int               `json:"series"`
+	Metas       []metaAmount      `json:"metas"`
 	// ClosedLeft is in closed buckets, which are left alone.
-	ClosedLeft sink.Amount  `json:"closedLeft"`
-	Edited     *sink.Edited `json:"edited,omitempty"`
+	ClosedLeft collection.Amount  `json:"closedLeft"`
+	Edited     *collection.Edited `json:"edited,omitempty"`
 
 	all []bson.RawValue // the series of which something is deleted
 }
@@ -144,10 +145,10 @@ type MetaDeletion struct {
 // metaAmount is a series and how much of it is edited.
 type metaAmount struct {
 	Meta metaText `json:"meta,omitzero"`
-	sink.Amount
+	collection.Amount
 }
 
-func newMetaDeletion(name string, all []sink.SelectedSeries, f *metaFlags) MetaDeletion {
+func newMetaDeletion(name string, all []collection.SelectedSeries, f *metaFlags) MetaDeletion {
 	view := MetaDeletion{Series: name, DryRun: true, Metas: []metaAmount{}}
 	for i := range all {
 		within, left := scope(&all[i], f.closed)
@@ -166,7 +167,7 @@ func newMetaDeletion(name string, all []sink.SelectedSeries, f *metaFlags) MetaD
 }
 
 // scope tells which measurements of a series are edited, and which are left alone.
-func scope(s *sink.SelectedSeries, closed bool) (within, left sink.Amount) {
+func scope(s *collection.SelectedSeries, closed bool) (within, left collection.Amount) {
 	if !closed {
 		return s.Open, s.Closed
 	}
@@ -246,16 +247,16 @@ func (p *Program) expireCommand() *cobra.Command {
 
 // Expiry is what expire does to a time series.
 type Expiry struct {
-	Series   string       `json:"collection"`
-	DryRun   bool         `json:"dryRun"`
-	Before   time.Time    `json:"before"`
-	Selected sink.Amount  `json:"selected"`
-	Edited   *sink.Edited `json:"edited,omitempty"`
+	Series   string             `json:"collection"`
+	DryRun   bool               `json:"dryRun"`
+	Before   time.Time          `json:"before"`
+	Selected collection.Amount  `json:"selected"`
+	Edited   *collection.Edited `json:"edited,omitempty"`
 }
 
 // planExpiries looks at all time series before anything is deleted in the first.
-func (p *Program) planExpiries(ctx context.Context, with collections, f *expireFlags) ([]Expiry, []*sink.Selection, error) {
-	views, selections := []Expiry{}, []*sink.Selection{}
+func (p *Program) planExpiries(ctx context.Context, with collections, f *expireFlags) ([]Expiry, []*collection.Selection, error) {
+	views, selections := []Expiry{}, []*collection.Selection{}
 	before, err := f.moment()
 	if err != nil {
 		return views, nil, err
@@ -263,9 +264,9 @@ func (p *Program) planExpiries(ctx context.Context, with collections, f *expireF
 	for _, name := range with.series {
 		selection, until, err := with.of(name).Expired(ctx, before)
 		switch {
-		case errors.Is(err, sink.ErrNotSetUp):
+		case errors.Is(err, collection.ErrNotSetUp):
 			return views, nil, fmt.Errorf("there is no time series %s yet", name)
-		case errors.Is(err, sink.ErrNeverExpires):
+		case errors.Is(err, collection.ErrNeverExpires):
 			return views, nil, fmt.Errorf("%s: %w: give --before, or let it expire with `waterwheel collection set-expiry`", name, err)
 		case err != nil:
 			return views, nil, fmt.Errorf("%s: %w", name, err)
@@ -280,7 +281,7 @@ func (p *Program) planExpiries(ctx context.Context, with collections, f *expireF
 }
 
 // amountOf counts what is selected of a time series.
-func (p *Program) amountOf(ctx context.Context, series string, s *sink.Selection) (*sink.Amount, error) {
+func (p *Program) amountOf(ctx context.Context, series string, s *collection.Selection) (*collection.Amount, error) {
 	line := p.progress("looking at buckets of " + series)
 	defer line.End()
 	amount, err := s.Amount(ctx, func(buckets int64) { line.At(buckets, 0) })

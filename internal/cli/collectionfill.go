@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/sink"
@@ -40,7 +41,7 @@ type FillView struct {
 }
 
 // fillOf adds up what was looked at. Nil means nothing.
-func fillOf(holdings []sink.Holding, size sink.Size) *FillView {
+func fillOf(holdings []sink.Holding, size collection.Size) *FillView {
 	fill, counts := FillView{All: true}, map[int32]int64{}
 	var oldest, newest int64
 	for _, h := range holdings {

@@ -12,8 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 // indexFlags are the flags of create-index.
@@ -65,7 +65,7 @@ func (p *Program) createIndexCommand() *cobra.Command {
 		made := madeIndexes{}
 		for _, name := range with.series {
 			stop := p.still("building the index of " + name)
-			index, is, err := with.of(name).CreateIndex(ctx, user, sink.ByCommand)
+			index, is, err := with.of(name).CreateIndex(ctx, user)
 			stop()
 			if err != nil {
 				return errors.Join(p.show(made, made.print), fmt.Errorf("creating an index of %s: %w", name, seriesError(name, err)))
@@ -90,7 +90,7 @@ type plannedIndex struct {
 	Keys       json.RawMessage `json:"keys"`
 	BucketKeys json.RawMessage `json:"bucketKeys"`
 	// Deletes is what MongoDB would delete by it at once. Nil means that it deletes nothing.
-	Deletes *sink.Amount `json:"deletes,omitempty"`
+	Deletes *collection.Amount `json:"deletes,omitempty"`
 }
 
 type plannedIndexes []plannedIndex
@@ -199,7 +199,7 @@ func oneArgument(what string) cobra.PositionalArgs {
 
 // seriesError says of a time series that is not there how to make it.
 func seriesError(name string, err error) error {
-	if errors.Is(err, sink.ErrNotSetUp) {
+	if errors.Is(err, collection.ErrNotSetUp) {
 		return fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", name)
 	}
 	return err

@@ -9,8 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 func extDocument(t *testing.T, s string) (d bson.Raw) {
@@ -61,21 +61,21 @@ func TestIndexesAreListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index := func(name string, kind sink.IndexKind, user, options string) sink.Index {
-		i := sink.Index{Name: name, Kind: kind, Bytes: -1, Uses: -1, Buckets: timeseries.Index{Keys: extDocument(t, `{"on.buckets": 1}`)}}
+	index := func(name string, kind collection.IndexKind, user, options string) collection.Index {
+		i := collection.Index{Name: name, Kind: kind, Bytes: -1, Uses: -1, Buckets: timeseries.Index{Keys: extDocument(t, `{"on.buckets": 1}`)}}
 		if user != "" {
 			i.User = timeseries.Index{Keys: extDocument(t, user), Options: extDocument(t, options)}
 		}
 		return i
 	}
-	user := index("by sensor\x1b[2J", sink.IndexOfUser, `{"meta.sensor":1}`, `{"partialFilterExpression": {"meta.a": 1}}`)
+	user := index("by sensor\x1b[2J", collection.IndexOfUser, `{"meta.sensor":1}`, `{"partialFilterExpression": {"meta.a": 1}}`)
 	user.Bytes, user.Uses, user.Since, user.Hidden = 4096, 12, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), true
-	asked := index("site", sink.IndexOfUser, `{"meta.site":1,"time":1}`, `{"expireAfterSeconds": 60}`)
+	asked := index("site", collection.IndexOfUser, `{"meta.site":1,"time":1}`, `{"expireAfterSeconds": 60}`)
 	asked.Asked, asked.Building = true, true
-	list := sink.IndexList{
-		Options: o, Indexes: []sink.Index{
-			index("_id_", sink.IndexOfID, "", ""), index("e", sink.IndexOfExpiry, `{"time":1}`, `{}`), user, asked,
-			index("f", sink.IndexForeign, "", ""),
+	list := collection.IndexList{
+		Options: o, Indexes: []collection.Index{
+			index("_id_", collection.IndexOfID, "", ""), index("e", collection.IndexOfExpiry, `{"time":1}`, `{}`), user, asked,
+			index("f", collection.IndexForeign, "", ""),
 		},
 		Gone: []string{"former"}, NoSizes: errors.New("no sizes today"), NoUses: errors.New("no uses either"),
 	}
@@ -102,8 +102,8 @@ func TestIndexesAreListed(t *testing.T) {
 
 // TestMadeIndexesAreTold with what else they do.
 func TestMadeIndexesAreTold(t *testing.T) {
-	view := indexView(sink.Index{
-		Name: "device_1", Kind: sink.IndexOfUser, Bytes: -1, Uses: -1,
+	view := indexView(collection.Index{
+		Name: "device_1", Kind: collection.IndexOfUser, Bytes: -1, Uses: -1,
 		Buckets: timeseries.Index{Keys: extDocument(t, `{"control.min.device": 1, "control.max.device": 1}`)}, User: timeseries.Index{Keys: extDocument(t, `{"device": 1}`)},
 	})
 	var out bytes.Buffer
@@ -116,7 +116,7 @@ func TestMadeIndexesAreTold(t *testing.T) {
 }
 
 func TestIndexChangesInSeveralCollections(t *testing.T) {
-	none := &sink.NoIndexError{Name: "i"}
+	none := &collection.NoIndexError{Name: "i"}
 	for name, c := range map[string]struct {
 		errs  map[string]error
 		quiet bool // nothing is changed
@@ -126,8 +126,8 @@ func TestIndexChangesInSeveralCollections(t *testing.T) {
 		"all":            {says: "a: the index i is dropped.\nb: the index i is dropped.\n"},
 		"one":            {errs: map[string]error{"a": none}, says: "a: the index i is not there.\nb: the index i is dropped.\n"},
 		"none":           {errs: map[string]error{"a": none, "b": none}, fails: `dropping the index of b: there is no index "i"`},
-		"refused":        {errs: map[string]error{"b": &sink.NeededIndexError{Name: "i", Why: "so it is"}}, says: "a: the index i is dropped.\n", fails: "so it is"},
-		"no time series": {errs: map[string]error{"a": sink.ErrNotSetUp}, fails: "there is no time series a yet"},
+		"refused":        {errs: map[string]error{"b": errors.New("it is needed: so it is")}, says: "a: the index i is dropped.\n", fails: "so it is"},
+		"no time series": {errs: map[string]error{"a": collection.ErrNotSetUp}, fails: "there is no time series a yet"},
 		"already":        {quiet: true, says: "a: the index i is dropped already. Nothing was changed.\nb: the index i is dropped already. Nothing was changed.\n"},
 	} {
 		var out bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/cli/text"
-	"waterwheel/sink"
+	"waterwheel/internal/collection"
 )
 
 func (p *Program) indexesCommand() *cobra.Command {
@@ -79,7 +79,7 @@ func planDrop(ctx context.Context, with collections, name string) (plan indexDro
 	var none error
 	for _, series := range with.series {
 		index, err := with.of(series).DroppableIndex(ctx, name)
-		missing := (*sink.NoIndexError)(nil)
+		missing := (*collection.NoIndexError)(nil)
 		switch {
 		case errors.As(err, &missing):
 			none = fmt.Errorf("dropping the index of %s: %w", series, err)
@@ -145,7 +145,7 @@ func (p *Program) changeIndex(series []string, index, doing, done string, change
 	found := false
 	for _, name := range series {
 		changed, err := change(name)
-		if missing := (*sink.NoIndexError)(nil); errors.As(err, &missing) {
+		if missing := (*collection.NoIndexError)(nil); errors.As(err, &missing) {
 			none = fmt.Errorf("%s the index of %s: %w", doing, name, err)
 		} else if err != nil {
 			return errors.Join(p.show(changes.All, changes.print), fmt.Errorf("%s the index of %s: %w", doing, name, seriesError(name, err)))
@@ -201,8 +201,8 @@ type IndexesView struct {
 
 // IndexView is one index.
 type IndexView struct {
-	Name string         `json:"name"`
-	Kind sink.IndexKind `json:"kind"`
+	Name string               `json:"name"`
+	Kind collection.IndexKind `json:"kind"`
 	// Keys are those on measurements, null where there is no such index; documents are Extended JSON.
 	Keys       json.RawMessage `json:"keys"`
 	BucketKeys json.RawMessage `json:"bucketKeys"`
@@ -218,12 +218,12 @@ type IndexView struct {
 	Since              *time.Time `json:"since,omitempty"`
 }
 
-func indexesView(series string, list sink.IndexList, metaIndexes []string) IndexesView {
-	compared := list.CompareMetaIndexes(metaIndexes)
-	v := IndexesView{Series: series, Indexes: []IndexView{}, Gone: list.Gone, Missing: compared.Missing, Unasked: compared.Unasked}
+func indexesView(series string, list collection.IndexList, metaIndexes []string) IndexesView {
+	missing, unasked := list.CompareMetaIndexes(metaIndexes)
+	v := IndexesView{Series: series, Indexes: []IndexView{}, Gone: list.Gone, Missing: missing, Unasked: unasked}
 	for _, i := range list.Indexes {
 		one := indexView(i)
-		if i.Kind == sink.IndexOfExpiry {
+		if i.Kind == collection.IndexOfExpiry {
 			one.ExpireAfterSeconds = new(list.Options.ExpireAfterSeconds)
 		}
 		v.Indexes = append(v.Indexes, one)
@@ -237,13 +237,13 @@ func indexesView(series string, list sink.IndexList, metaIndexes []string) Index
 	return v
 }
 
-func indexView(i sink.Index) IndexView {
+func indexView(i collection.Index) IndexView {
 	v := IndexView{
 		Name: i.Name, Kind: i.Kind, Keys: extended(i.User.Keys), BucketKeys: extended(i.Buckets.Keys), Hidden: i.Hidden,
 		Building: i.Building, Kept: i.Kept, Asked: i.Asked,
 	}
 	options := i.User.Options
-	if i.Kind == sink.IndexForeign {
+	if i.Kind == collection.IndexForeign {
 		options = i.Buckets.Options
 	}
 	if partial, ok := options.Lookup("partialFilterExpression").DocumentOK(); ok {
@@ -278,7 +278,7 @@ func extended(d bson.Raw) json.RawMessage {
 
 // keys are those on measurements, else those on buckets.
 func (v IndexView) keys() string {
-	if v.Kind == sink.IndexForeign || string(v.Keys) == "null" {
+	if v.Kind == collection.IndexForeign || string(v.Keys) == "null" {
 		return text.Printable(string(v.BucketKeys))
 	}
 	return text.Printable(string(v.Keys))
@@ -287,11 +287,11 @@ func (v IndexView) keys() string {
 // whose says who has made an index, and for what.
 func (v IndexView) whose() string {
 	switch v.Kind {
-	case sink.IndexOfID:
+	case collection.IndexOfID:
 		return "MongoDB"
-	case sink.IndexOfSeries, sink.IndexOfView, sink.IndexOfSources, sink.IndexOfSegments, sink.IndexOfBounds, sink.IndexOfExpiry:
+	case collection.IndexOfSeries, collection.IndexOfView, collection.IndexOfSources, collection.IndexOfSegments, collection.IndexOfBounds, collection.IndexOfExpiry:
 		return "waterwheel (" + string(v.Kind) + ")"
-	case sink.IndexForeign:
+	case collection.IndexForeign:
 		return "foreign, on buckets"
 	}
 	if v.Asked {
@@ -314,7 +314,7 @@ func (v IndexView) words() string {
 	}
 	if v.ExpireAfterSeconds != nil {
 		of := "measurements"
-		if v.Kind == sink.IndexForeign {
+		if v.Kind == collection.IndexForeign {
 			of = "buckets"
 		}
 		words = append(words, fmt.Sprintf("deletes %s after %v", of, time.Duration(*v.ExpireAfterSeconds)*time.Second))

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
@@ -112,18 +113,18 @@ func translated(series string, err error) error {
 
 // definition is how a time series is defined that must be there.
 func definition(ctx context.Context, database *mongodb.Database, series string) (timeseries.Options, error) {
-	options, _, err := sink.Of(database, series).Definition(ctx)
-	if errors.Is(err, sink.ErrNotSetUp) {
+	options, _, err := collection.Of(database, series).Definition(ctx)
+	if errors.Is(err, collection.ErrNotSetUp) {
 		return options, fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", series)
 	}
 	return options, err
 }
 
-// edit is a sink.Change or a sink.Deletion.
+// edit is a collection.Change or a collection.Deletion.
 type edit interface {
 	Run(ctx context.Context) error
 	Resolve(ctx context.Context) error
-	Edited() sink.Edited
+	Edited() collection.Edited
 }
 
 // Bounds of how long an edit goes on through outages.
@@ -173,7 +174,7 @@ func through(ctx context.Context, try func() (progress bool, err error)) error {
 // noteEdit notes an edit of series for the rollups of a time series, before it begins.
 func (p *Program) noteEdit(ctx context.Context, database *mongodb.Database, series string, metas []bson.RawValue, deletes bool) (noted *sink.RollupEdit, err error) {
 	err = through(ctx, func() (bool, error) {
-		noted, err = sink.BeginRollupEdit(ctx, sink.Of(database, series).Ports(), database.WriteTimeout(), metas, deletes)
+		noted, err = sink.BeginRollupEdit(ctx, collection.Of(database, series).Ports(), database.WriteTimeout(), metas, deletes)
 		return false, err
 	})
 	if err != nil {
@@ -225,26 +226,26 @@ type MetaUpdate struct {
 	Series string `json:"collection"`
 	DryRun bool   `json:"dryRun"`
 	// Changed is what is changed, in SeriesCount series, the first of which are listed in Changes.
-	Changed     sink.Amount   `json:"changed"`
-	SeriesCount int           `json:"series"`
-	Changes     []ChangedMeta `json:"changes"`
+	Changed     collection.Amount `json:"changed"`
+	SeriesCount int               `json:"series"`
+	Changes     []ChangedMeta     `json:"changes"`
 	// Joining is how many of the series become one with another; of the first new metas if Cut.
 	Joining int  `json:"joining"`
 	Cut     bool `json:"joiningCut,omitempty"`
 	// Unchanged is selected, and stays as it is.
-	Unchanged sink.Amount `json:"unchanged"`
+	Unchanged collection.Amount `json:"unchanged"`
 	// ClosedLeft is in closed buckets, which are left alone.
-	ClosedLeft sink.Amount `json:"closedLeft"`
+	ClosedLeft collection.Amount `json:"closedLeft"`
 	// Repeats: a second run would change again what the first has changed.
-	Repeats bool         `json:"changesAgain"`
-	Edited  *sink.Edited `json:"edited,omitempty"`
+	Repeats bool               `json:"changesAgain"`
+	Edited  *collection.Edited `json:"edited,omitempty"`
 }
 
 // ChangedMeta is a series that becomes another.
 type ChangedMeta struct {
 	Before metaText `json:"before,omitzero"`
 	After  metaText `json:"after,omitzero"`
-	sink.Amount
+	collection.Amount
 	Joins bool `json:"joins"` // there is, or will be, another series with this meta
 }
 
@@ -291,7 +292,7 @@ func (v *MetaUpdate) print(w io.Writer) {
 	printEdited(w, v.Edited, "changed")
 }
 
-func amountText(a sink.Amount) string {
+func amountText(a collection.Amount) string {
 	said := fmt.Sprintf("%s with %s", words.Count(a.Buckets, "bucket"), words.Count(a.Measurements, "measurement"))
 	return said
 }
@@ -306,14 +307,14 @@ func printMore(w io.Writer, n int) {
 }
 
 // printClosed tells of closed buckets that are left alone.
-func printClosed(w io.Writer, left sink.Amount) {
+func printClosed(w io.Writer, left collection.Amount) {
 	if left.Buckets > 0 {
 		fmt.Fprintf(w, "Closed buckets are left as they are, as MongoDB does: %s of these series. --closed includes them.\n", amountText(left))
 	}
 }
 
 // printEdited tells what became of an edit. Nil means that there was none.
-func printEdited(w io.Writer, e *sink.Edited, done string) {
+func printEdited(w io.Writer, e *collection.Edited, done string) {
 	if e == nil {
 		fmt.Fprintln(w, "Nothing was changed.")
 		return

@@ -11,8 +11,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
-	"waterwheel/sink"
 )
 
 // metaShelf has one bucket of each meta. Only its Find is used.
@@ -50,7 +50,7 @@ func metaValue(t *testing.T, meta any) bson.RawValue {
 // TestPlanTellsWhatBecomesOne: series that get one meta, and those that get that of a series which stays.
 func TestPlanTellsWhatBecomesOne(t *testing.T) {
 	value := func(meta string) bson.RawValue { return metaValue(t, meta) }
-	open := sink.Amount{Buckets: 2, Measurements: 20}
+	open := collection.Amount{Buckets: 2, Measurements: 20}
 	for name, c := range map[string]struct {
 		stored  []string // metas of the collection
 		all     []string // those selected
@@ -70,16 +70,16 @@ func TestPlanTellsWhatBecomesOne(t *testing.T) {
 			for _, meta := range c.stored {
 				shelf.metas = append(shelf.metas, value(meta))
 			}
-			plan := metaPlan{selection: sink.NewSelection(shelf, shelf, sink.SelectionOptions{TimeField: "time"}), repeats: true}
+			plan := metaPlan{selection: collection.NewSelection(shelf, shelf, collection.SelectionOptions{TimeField: "time"}), repeats: true}
 			for _, meta := range c.all {
-				one := sink.SelectedSeries{Meta: value(meta), Open: open}
+				one := collection.SelectedSeries{Meta: value(meta), Open: open}
 				if meta == c.closed {
-					one.Closed = sink.Amount{Buckets: 1, Measurements: 7}
+					one.Closed = collection.Amount{Buckets: 1, Measurements: 7}
 				}
 				plan.all = append(plan.all, one)
 			}
 			for _, one := range c.changes {
-				plan.changes = append(plan.changes, sink.MetaChange{Before: value(one[0]), After: value(one[1])})
+				plan.changes = append(plan.changes, collection.MetaChange{Before: value(one[0]), After: value(one[1])})
 			}
 			view, err := plan.view(t.Context(), "events", &metaFlags{series: 10})
 			if err != nil || view.Joining != c.joining || !view.DryRun || !view.Repeats || view.Changed.Buckets != int64(2*len(c.changes)) {
@@ -138,7 +138,7 @@ func (u *unsteadyEdit) Resolve(context.Context) error {
 	return nil
 }
 
-func (u *unsteadyEdit) Edited() sink.Edited { return sink.Edited{} }
+func (u *unsteadyEdit) Edited() collection.Edited { return collection.Edited{} }
 
 // TestEditsGoOnThroughOutages, not through refusals and interruptions; then they find out what was done.
 func TestEditsGoOnThroughOutages(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
-	"waterwheel/sink"
 )
 
-// optionStore is where the options of a time series are changed; a sink.TimeSeries is one. Each method returns the definitions
+// optionStore is where the options of a time series are changed; a collection.TimeSeries is one. Each method returns the definitions
 // before and after; the same when nothing changed.
 type optionStore interface {
 	SetBucketing(ctx context.Context, to timeseries.Options) (before, after timeseries.Options, err error)
@@ -230,8 +230,8 @@ type OptionChange struct {
 	After   OptionsView `json:"after"`
 	Changed bool        `json:"changed"`
 	// DryRun tells that this is a plan, and Deletes what MongoDB would delete by it at once. Nil means nothing.
-	DryRun  bool         `json:"dryRun,omitempty"`
-	Deletes *sink.Amount `json:"deletes,omitempty"`
+	DryRun  bool               `json:"dryRun,omitempty"`
+	Deletes *collection.Amount `json:"deletes,omitempty"`
 
 	after timeseries.Options
 }

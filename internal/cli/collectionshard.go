@@ -12,10 +12,10 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/connect"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 func (p *Program) shardCommand() *cobra.Command {
@@ -45,7 +45,7 @@ func (p *Program) shardCommand() *cobra.Command {
 	return cmd
 }
 
-// shardSource shards a time series; a sink.TimeSeries is one.
+// shardSource shards a time series; a collection.TimeSeries is one.
 type shardSource interface {
 	// Shardable looks whether the time series can be sharded; done: it is.
 	Shardable(ctx context.Context, byHash bool) (o timeseries.Options, done bool, err error)
@@ -120,7 +120,7 @@ func (p *ShardPlan) print(w io.Writer) {
 // shardKeyText is the key that a time series is sharded by, as mongosh takes it.
 func shardKeyText(o timeseries.Options, hashed bool) string {
 	var fields []string
-	for _, e := range sink.ShardKey(o, hashed) {
+	for _, e := range collection.ShardKey(o, hashed) {
 		value := fmt.Sprint(e.Value)
 		if kind, ok := e.Value.(string); ok {
 			value = fmt.Sprintf("%q", kind)
@@ -151,7 +151,7 @@ func shardAll(ctx context.Context, c config.Config, log *slog.Logger, out io.Wri
 		return err
 	}
 	defer connect.CloseDatabase(database)
-	of := func(series string) shardSource { return sink.Of(database, series) }
+	of := func(series string) shardSource { return collection.Of(database, series) }
 	plan, err := planShards(ctx, of, connect.SeriesOf(c, nil), kind == shardHashed)
 	if err != nil {
 		return err
@@ -172,13 +172,13 @@ func (p *ShardPlan) told(w io.Writer) error {
 // ShardingView is how collection show tells of shards.
 type ShardingView struct {
 	// Key is the shard key in Extended JSON. Empty means that the collection is not sharded.
-	Key    string             `json:"key"`
-	Chunks []sink.ShardChunks `json:"chunks"`
+	Key    string                   `json:"key"`
+	Chunks []collection.ShardChunks `json:"chunks"`
 	// Unnamed are fields of the key that writes of buckets do not name.
 	Unnamed []string `json:"unnamed,omitempty"`
 }
 
-func shardingView(s sink.Sharding, o timeseries.Options) *ShardingView {
+func shardingView(s collection.Sharding, o timeseries.Options) *ShardingView {
 	if !s.Router {
 		return nil
 	}

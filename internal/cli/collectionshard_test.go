@@ -9,8 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 // shards are time series in memory.
@@ -31,7 +31,7 @@ func (s *shards) of(series string) shardSource { return shardedSeries{s, series}
 func (s shardedSeries) Shardable(context.Context, bool) (timeseries.Options, bool, error) {
 	o, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
 	if s.series == s.refuses {
-		err = sink.ErrArrayMetas
+		err = collection.ErrArrayMetas
 	}
 	return o, s.done[s.series], err
 }
@@ -43,7 +43,7 @@ func (s shardedSeries) Shard(context.Context, bool) error {
 
 func TestShardLooksAtAllCollectionsFirst(t *testing.T) {
 	s := &shards{done: map[string]bool{"b": true}, refuses: "c"}
-	if _, err := planShards(t.Context(), s.of, []string{"a", "b", "c"}, false); !errors.Is(err, sink.ErrArrayMetas) || !strings.Contains(err.Error(), "sharding c") {
+	if _, err := planShards(t.Context(), s.of, []string{"a", "b", "c"}, false); !errors.Is(err, collection.ErrArrayMetas) || !strings.Contains(err.Error(), "sharding c") {
 		t.Errorf("%v", err)
 	}
 	plan, err := planShards(t.Context(), s.of, []string{"a", "b"}, true)
@@ -87,7 +87,7 @@ func TestShowTellsOfShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := shardingView(sink.Sharding{}, o); v != nil {
+	if v := shardingView(collection.Sharding{}, o); v != nil {
 		t.Errorf("without a router: %+v", v)
 	}
 	key := func(d bson.D) bson.Raw {
@@ -97,8 +97,8 @@ func TestShowTellsOfShards(t *testing.T) {
 		}
 		return raw
 	}
-	chunks := []sink.ShardChunks{{Shard: "a", Chunks: 3}, {Shard: "b", Chunks: 4}}
-	for want, s := range map[string]sink.Sharding{
+	chunks := []collection.ShardChunks{{Shard: "a", Chunks: 3}, {Shard: "b", Chunks: 4}}
+	for want, s := range map[string]collection.Sharding{
 		"no: one shard of the cluster has all buckets": {Router: true},
 		"chunks: a 3, b 4":               {Router: true, Key: key(bson.D{{Key: "meta", Value: "hashed"}}), Chunks: chunks},
 		"writes do not name data.x.0: b": {Router: true, Key: key(bson.D{{Key: "data.x.0", Value: 1}}), Chunks: chunks},

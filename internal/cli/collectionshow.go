@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
@@ -44,7 +45,7 @@ func (p *Program) collectionShowCommand() *cobra.Command {
 	}, func(ctx context.Context, with collections, _ []string) error {
 		views := []CollectionView{}
 		for _, name := range with.series {
-			view, err := showCollection(ctx, with.of(name), name, sink.ViewKind(with.config.MongoDB.View), newest)
+			view, err := showCollection(ctx, with.of(name), name, collection.ViewKind(with.config.MongoDB.View), newest)
 			if err != nil {
 				return err
 			}
@@ -68,18 +69,18 @@ type claimSource interface {
 type collectionSource interface {
 	claimSource
 	Definition(ctx context.Context) (timeseries.Options, int32, error)
-	View(ctx context.Context, asked sink.ViewKind) (sink.ViewState, error)
-	Size(ctx context.Context) (sink.Size, error)
+	View(ctx context.Context, asked collection.ViewKind) (collection.ViewState, error)
+	Size(ctx context.Context) (collection.Size, error)
 	Holdings(ctx context.Context, newest int64) ([]sink.Holding, error)
-	Indexes(ctx context.Context) (sink.IndexList, error)
-	Sharding(ctx context.Context) (sink.Sharding, error)
+	Indexes(ctx context.Context) (collection.IndexList, error)
+	Sharding(ctx context.Context) (collection.Sharding, error)
 }
 
 // showCollection looks at a collection, of which the settings ask for a kind of view.
-func showCollection(ctx context.Context, from collectionSource, name string, asked sink.ViewKind, newest int64) (CollectionView, error) {
+func showCollection(ctx context.Context, from collectionSource, name string, asked collection.ViewKind, newest int64) (CollectionView, error) {
 	view := CollectionView{Name: name, Newest: newest, Partitions: []HeldPartition{}}
 	definition, version, err := from.Definition(ctx)
-	if errors.Is(err, sink.ErrNotSetUp) {
+	if errors.Is(err, collection.ErrNotSetUp) {
 		return view, fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", name)
 	}
 	if err != nil {
@@ -147,16 +148,16 @@ func joined(holdings []sink.Holding, claims []sink.PartitionDocument) []HeldPart
 
 // CollectionView is what collection show tells of a time series.
 type CollectionView struct {
-	Name               string         `json:"name"`
-	Version            int32          `json:"version"` // of the options: one more with every change
-	TimeField          string         `json:"timeField"`
-	MetaField          string         `json:"metaField,omitempty"`
-	Bucketing          BucketingView  `json:"bucketing"`
-	ExpireAfterSeconds int64          `json:"expireAfterSeconds"` // Zero means never.
-	View               sink.ViewState `json:"view"`
-	MaxCount           int32          `json:"bucketMaxCount"` // of the settings
+	Name               string               `json:"name"`
+	Version            int32                `json:"version"` // of the options: one more with every change
+	TimeField          string               `json:"timeField"`
+	MetaField          string               `json:"metaField,omitempty"`
+	Bucketing          BucketingView        `json:"bucketing"`
+	ExpireAfterSeconds int64                `json:"expireAfterSeconds"` // Zero means never.
+	View               collection.ViewState `json:"view"`
+	MaxCount           int32                `json:"bucketMaxCount"` // of the settings
 	// Size is the server's own figures, of all documents, which are buckets and segments.
-	sink.Size
+	collection.Size
 	// Sharding is how the buckets are spread over shards. Null means that the server is no router, or does not tell this user.
 	Sharding *ShardingView `json:"sharding,omitempty"`
 	// Fill is what the buckets looked at say of all. Nil means that there are none.
@@ -209,7 +210,7 @@ func (v CollectionView) print(w io.Writer, now time.Time) {
 	if v.ExpireAfterSeconds > 0 {
 		expiry = "after " + (time.Duration(v.ExpireAfterSeconds) * time.Second).String()
 	}
-	if v.View.Kind != sink.ViewNone {
+	if v.View.Kind != collection.ViewNone {
 		view = fmt.Sprintf("%s, %s", v.Name, v.View.Kind)
 	}
 	if v.MetaField != "" {

@@ -12,10 +12,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 func (p *Program) updateMetaCommand() *cobra.Command {
@@ -94,7 +94,7 @@ func (p *Program) updateMetas(ctx context.Context, database *mongodb.Database, v
 			line.End()
 			return err
 		}
-		change := plan.selection.Change(plan.all, plan.changes, func(e sink.Edited) { line.At(e.Done.Buckets, view.Changed.Buckets) })
+		change := plan.selection.Change(plan.all, plan.changes, func(e collection.Edited) { line.At(e.Done.Buckets, view.Changed.Buckets) })
 		if err = carryOut(ctx, change); err == nil {
 			err = p.editOver(ctx, noted)
 		}
@@ -122,7 +122,7 @@ func (p *Program) planUpdate(
 	if err := p.compacted(ctx, database, name, f); err != nil {
 		return nil, err
 	}
-	selection := sink.Of(database, name).Select(options.TimeField, query, f.closed)
+	selection := collection.Of(database, name).Select(options.TimeField, query, f.closed)
 	plan := &metaPlan{selection: selection, closed: f.closed}
 	if plan.all, err = p.selected(ctx, name, plan.selection); err != nil {
 		return nil, err
@@ -163,10 +163,10 @@ type triedMeta struct {
 }
 
 // tried applies an update to metas, on the server, and brings the results into their normal form.
-func (p *Program) tried(ctx context.Context, name string, s *sink.Selection, update bson.Raw, metas []bson.RawValue) ([]triedMeta, error) {
+func (p *Program) tried(ctx context.Context, name string, s *collection.Selection, update bson.Raw, metas []bson.RawValue) ([]triedMeta, error) {
 	line := p.progress("trying the update on series of " + name)
 	defer line.End()
-	var raw []sink.Tried
+	var raw []collection.Tried
 	err := through(ctx, func() (_ bool, err error) {
 		raw, err = s.Try(ctx, update, metas, func(done int) { line.At(int64(done), int64(len(metas))) })
 		return false, err
@@ -203,10 +203,10 @@ func refusals(name string, before []bson.RawValue, after []triedMeta) error {
 
 // metaPlan is an update of metas, worked out.
 type metaPlan struct {
-	selection *sink.Selection
+	selection *collection.Selection
 	closed    bool
-	all       []sink.SelectedSeries
-	changes   []sink.MetaChange
+	all       []collection.SelectedSeries
+	changes   []collection.MetaChange
 	repeats   bool // a second run would change what the first has changed
 }
 
@@ -225,7 +225,7 @@ func (m *metaPlan) metas() []bson.RawValue {
 func (m *metaPlan) setChanges(before []bson.RawValue, after []triedMeta) {
 	for i := range before {
 		if !sameMeta(before[i], after[i].meta) {
-			m.changes = append(m.changes, sink.MetaChange{Before: before[i], After: after[i].meta})
+			m.changes = append(m.changes, collection.MetaChange{Before: before[i], After: after[i].meta})
 		}
 	}
 }

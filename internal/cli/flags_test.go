@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 func TestOnlyTheConfirmedIsDone(t *testing.T) {
@@ -129,7 +129,7 @@ type definedAs timeseries.Options
 // Definition is how the time series is defined.
 func (d definedAs) Definition(context.Context) (timeseries.Options, int32, error) {
 	if d == (definedAs{}) {
-		return timeseries.Options{}, 0, sink.ErrNotSetUp
+		return timeseries.Options{}, 0, collection.ErrNotSetUp
 	}
 	return timeseries.Options(d), 1, nil
 }
@@ -168,7 +168,7 @@ func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
 		}
 		plan[0].DryRun = true
 		if plan[0].deletes() {
-			plan[0].Deletes = &sink.Amount{Buckets: 2, Measurements: 7}
+			plan[0].Deletes = &collection.Amount{Buckets: 2, Measurements: 7}
 		}
 		var out bytes.Buffer
 		plan.print(&out, c.command.advice)
@@ -176,14 +176,14 @@ func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
 			t.Errorf("%s: for good %v: %s", c.arg, plan.lasting(), out.String())
 		}
 	}
-	if _, err := changeOptions(t.Context(), definedAs{}.planned, []string{"b"}, setExpiryCommand().change([]string{"1h"})); !errors.Is(err, sink.ErrNotSetUp) {
+	if _, err := changeOptions(t.Context(), definedAs{}.planned, []string{"b"}, setExpiryCommand().change([]string{"1h"})); !errors.Is(err, collection.ErrNotSetUp) {
 		t.Error(err)
 	}
 }
 
 func TestDropsAreToldBefore(t *testing.T) {
 	size := int64(2048)
-	view := IndexView{Name: "by site", Kind: sink.IndexOfUser, Keys: []byte(`{"meta.site":1}`), Bytes: &size}
+	view := IndexView{Name: "by site", Kind: collection.IndexOfUser, Keys: []byte(`{"meta.site":1}`), Bytes: &size}
 	var out bytes.Buffer
 	indexDrops{{Series: "a", Index: &view}, {Series: "b", Missing: true}, {Series: "c"}}.print(&out)
 	want := `a: the index by site on {"meta.site":1} would be dropped (2.0 KiB, to be built again if it is missed).` + "\n" +
@@ -192,7 +192,7 @@ func TestDropsAreToldBefore(t *testing.T) {
 		t.Error(fmt.Sprint("\n", out.String(), "want\n", want))
 	}
 	out.Reset()
-	plannedIndexes{{Series: "a", Keys: []byte(`{"time":1}`), BucketKeys: []byte(`{"control.min.time":1}`), Deletes: &sink.Amount{Buckets: 1, Measurements: 5}}}.print(&out)
+	plannedIndexes{{Series: "a", Keys: []byte(`{"time":1}`), BucketKeys: []byte(`{"control.min.time":1}`), Deletes: &collection.Amount{Buckets: 1, Measurements: 5}}}.print(&out)
 	if want := "a: 1 bucket with 5 measurements would be deleted by it, and more as time goes on.\n"; !strings.HasSuffix(out.String(), want) {
 		t.Error(out.String())
 	}

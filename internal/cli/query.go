@@ -16,12 +16,12 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/connect"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/reader"
-	"waterwheel/sink"
 )
 
 const queryHelp = `Prints measurements: series after series, each in the order of time. It reads MongoDB only; of the settings it needs
@@ -245,12 +245,12 @@ func readSeries(ctx context.Context, c config.Config, log *slog.Logger, name str
 	case err != nil:
 		return database.Explain(err)
 	}
-	return database.Explain(use(indexedSeries{series, sink.Of(database, name)}))
+	return database.Explain(use(indexedSeries{series, collection.Of(database, name)}))
 }
 
 // noSuchSeries says which time series there are.
 func noSuchSeries(ctx context.Context, database *mongodb.Database, name string) error {
-	names, err := sink.Names(ctx, database)
+	names, err := collection.Names(ctx, database)
 	switch {
 	case mongodb.LacksRight(err): // which others there are, this user may not know
 		return fmt.Errorf("%s.%s: %w", database.Name(), name, reader.ErrNotSetUp)

@@ -13,10 +13,10 @@ import (
 	"waterwheel/internal/check"
 	"waterwheel/internal/cli/rows"
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/reader"
-	"waterwheel/sink"
 )
 
 // hints say on stderr what a reader may want to know of a result: why there is none, which fields none has, what CSV left out.
@@ -185,23 +185,23 @@ const adviseFrom = 1000
 
 // indexSource is where the indexes of a time series are known; where measurements are read may be one.
 type indexSource interface {
-	Indexes(ctx context.Context) (sink.IndexList, error)
-	Size(ctx context.Context) (sink.Size, error)
+	Indexes(ctx context.Context) (collection.IndexList, error)
+	Size(ctx context.Context) (collection.Size, error)
 }
 
 // indexedSeries is a time series with its indexes.
 type indexedSeries struct {
 	measurementSource
-	of sink.TimeSeries
+	of collection.TimeSeries
 }
 
 // Indexes implements indexSource.
-func (s indexedSeries) Indexes(ctx context.Context) (sink.IndexList, error) {
+func (s indexedSeries) Indexes(ctx context.Context) (collection.IndexList, error) {
 	return s.of.PlainIndexes(ctx)
 }
 
 // Size implements indexSource.
-func (s indexedSeries) Size(ctx context.Context) (sink.Size, error) {
+func (s indexedSeries) Size(ctx context.Context) (collection.Size, error) {
 	return s.of.Size(ctx)
 }
 

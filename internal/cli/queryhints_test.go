@@ -10,32 +10,32 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/config"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
-	"waterwheel/sink"
 )
 
 // indexedShelf is an indexSource in memory.
 type indexedShelf struct {
 	*shelf
 	buckets int64
-	indexes []sink.Index
+	indexes []collection.Index
 	told    *reader.Plan
 	err     error
 	asked   *int // how often for the indexes
 }
 
 // Indexes implements indexSource.
-func (s indexedShelf) Indexes(context.Context) (sink.IndexList, error) {
+func (s indexedShelf) Indexes(context.Context) (collection.IndexList, error) {
 	if s.asked != nil {
 		*s.asked++
 	}
-	return sink.IndexList{Options: s.Options(), Indexes: s.indexes}, s.err
+	return collection.IndexList{Options: s.Options(), Indexes: s.indexes}, s.err
 }
 
 // Size implements indexSource.
-func (s indexedShelf) Size(context.Context) (sink.Size, error) {
-	return sink.Size{Documents: s.buckets}, nil
+func (s indexedShelf) Size(context.Context) (collection.Size, error) {
+	return collection.Size{Documents: s.buckets}, nil
 }
 
 // Explain implements measurementSource.
@@ -56,13 +56,13 @@ func onIndexedShelf(t *testing.T, s indexedShelf, args ...string) (code int, std
 }
 
 // indexNamed is an index on buckets.
-func indexNamed(t *testing.T, name, keys string) sink.Index {
+func indexNamed(t *testing.T, name, keys string) collection.Index {
 	t.Helper()
 	options, err := bson.Marshal(bson.D{{Key: "name", Value: name}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sink.Index{Name: name, Buckets: timeseries.Index{Keys: extDocument(t, keys), Options: options}}
+	return collection.Index{Name: name, Buckets: timeseries.Index{Keys: extDocument(t, keys), Options: options}}
 }
 
 // TestQuerySaysWhichIndexWouldHelp once it has looked through many buckets for few measurements.
@@ -75,7 +75,7 @@ func TestQuerySaysWhichIndexWouldHelp(t *testing.T) {
 	}{
 		"no index":       {indexedShelf{buckets: 5000}, []string{"sensor=s-17"}, `No index serves meta.sensor: up to 5000 buckets and segments were looked through. This makes one: waterwheel collection create-index '{"meta.sensor":1,"time":-1}', or META_INDEXES=meta.sensor.`},
 		"and a time":     {indexedShelf{buckets: 5000}, []string{"sensor=s-17", "--from", "2026-03-01"}, "No index serves meta.sensor, time"},
-		"an index":       {indexedShelf{buckets: 5000, indexes: []sink.Index{bySensor}}, []string{"sensor=s-17"}, ""},
+		"an index":       {indexedShelf{buckets: 5000, indexes: []collection.Index{bySensor}}, []string{"sensor=s-17"}, ""},
 		"few buckets":    {indexedShelf{buckets: 500}, []string{"sensor=s-17"}, ""},
 		"no condition":   {indexedShelf{buckets: 5000}, nil, ""},
 		"a contrary":     {indexedShelf{buckets: 5000}, []string{"sensor!=s-17"}, ""},
@@ -128,7 +128,7 @@ func TestQueryIsExplained(t *testing.T) {
 			t.Errorf("exit code %d, %s; %q is not in:\n%s", code, stderr, want, stdout)
 		}
 	}
-	s.indexes, s.told = []sink.Index{indexNamed(t, "by sensor", `{"meta.sensor": 1}`)}, &reader.Plan{
+	s.indexes, s.told = []collection.Index{indexNamed(t, "by sensor", `{"meta.sensor": 1}`)}, &reader.Plan{
 		Segments: &reader.Cost{Buckets: 3, DocumentsExamined: 4, KeysExamined: 5, Indexes: []string{"low"}},
 		Listing:  &reader.Cost{Buckets: 2, DocumentsExamined: 55, KeysExamined: 57, Indexes: []string{"other"}}, Series: 300, Explained: 100,
 		Reading: reader.Cost{Buckets: 101, DocumentsExamined: 102, KeysExamined: 103},

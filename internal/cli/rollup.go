@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/keeper"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
@@ -34,7 +35,7 @@ func rollups(ctx context.Context, database *mongodb.Database, series string) (*s
 	r := sink.RollupsOf(database, series)
 	command, err := keeper.NewCommand(ctx, r)
 	switch {
-	case errors.Is(err, sink.ErrNotSetUp):
+	case errors.Is(err, collection.ErrNotSetUp):
 		err = fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", series)
 	case err != nil:
 		err = fmt.Errorf("%s: %w", series, err)

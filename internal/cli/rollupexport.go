@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/keeper"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/words"
-	"waterwheel/sink"
 )
 
 // nestedSuffix ends the name of the collection of nested documents, unless --into names one.
@@ -66,7 +66,7 @@ func (p *Program) rollupExportCommand() *cobra.Command {
 }
 
 func (p *Program) exportRollups(ctx context.Context, with collections, series, into string, aggregations []rollup.Aggregation) error {
-	documents, err := sink.Nested(ctx, with.database, into)
+	documents, err := collection.Nested(ctx, with.database, into)
 	if err != nil {
 		return fmt.Errorf("--into: %w", err)
 	}

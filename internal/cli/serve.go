@@ -12,13 +12,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/config"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/connect"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/serve"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/web"
 	"waterwheel/reader"
-	"waterwheel/sink"
 )
 
 const serveHelp = `Answers over HTTP at SERVE_ADDR, until SIGINT or SIGTERM. It reads MongoDB only, by a process of its own: no dashboard slows
@@ -70,7 +70,7 @@ func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) e
 	}
 	defer connect.CloseDatabase(database)
 	server.Handler = serve.Handler(serve.Options{
-		Names: func(ctx context.Context) ([]string, error) { return sink.Names(ctx, database) }, Open: (&openSeries{database: database, of: map[string]*reader.Series{}}).open, Explain: database.Explain,
+		Names: func(ctx context.Context) ([]string, error) { return collection.Names(ctx, database) }, Open: (&openSeries{database: database, of: map[string]*reader.Series{}}).open, Explain: database.Explain,
 		Filter: serveFilter, Times: serveTimes,
 		Usage:   func(err error) bool { return errors.As(err, new(usageError)) },
 		MaxRows: c.Serve.MaxRows, MaxTime: c.Serve.MaxTime, MaxQueries: c.Serve.MaxQueries, Token: c.Serve.Token.Reveal(), Log: log,

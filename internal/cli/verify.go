@@ -15,6 +15,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/connect"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/mongodb"
@@ -180,7 +181,7 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	if err != nil {
 		return err
 	}
-	series, contents := sink.Of(database, c.SeriesFor(o.topic)), sink.ContentsOf(database, c.SeriesFor(o.topic))
+	series, contents := collection.Of(database, c.SeriesFor(o.topic)), sink.ContentsOf(database, c.SeriesFor(o.topic))
 	if err := readLost(ctx, contents, scanner.ClusterID(), ranges, o.limits[0]); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
@@ -240,7 +241,7 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 	if err != nil {
 		return err
 	}
-	series := sink.Of(n.Database, c.SeriesFor(topic))
+	series := collection.Of(n.Database, c.SeriesFor(topic))
 	ready, err := series.Setup(ctx, definition, SeriesSettings(n.Config))
 	if err != nil {
 		return err
@@ -263,7 +264,7 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 }
 
 // setUpRollups makes the collections of the rollups of a topic, and reports whether there are some.
-func (n *Connections) setUpRollups(ctx context.Context, c config.Config, series sink.TimeSeries, topic string) (bool, mongodb.Collection, error) {
+func (n *Connections) setUpRollups(ctx context.Context, c config.Config, series collection.TimeSeries, topic string) (bool, mongodb.Collection, error) {
 	if len(c.Rollup.Levels) == 0 {
 		return false, nil, nil
 	}
@@ -273,7 +274,7 @@ func (n *Connections) setUpRollups(ctx context.Context, c config.Config, series 
 	if c.Rollup.Nested.Collection == "" {
 		return true, nil, nil
 	}
-	nested, err := sink.Nested(ctx, n.Database, c.Rollup.Nested.For(topic))
+	nested, err := collection.Nested(ctx, n.Database, c.Rollup.Nested.For(topic))
 	if err != nil {
 		return true, nil, fmt.Errorf("ROLLUP_NESTED: %w", err)
 	}
@@ -334,7 +335,7 @@ func (n *Connections) MakeMetaIndexes(ctx context.Context, c config.Config, log 
 		}
 	}
 	for _, series := range all {
-		of := sink.Of(n.Database, series)
+		of := collection.Of(n.Database, series)
 		missing, err := of.MissingMetaIndexes(ctx, c.MongoDB.MetaIndexes)
 		failed = append(failed, err)
 		if ctx.Err() != nil {

@@ -89,7 +89,7 @@ func Asking(ctx context.Context, from Schemas, o *measurement.Options) {
 
 // NewAskingDecoder is NewDecoder for commands: the decoder asks the registry.
 func NewAskingDecoder(ctx context.Context, c config.Config, from Schemas) (*measurement.Decoder, timeseries.Options, error) {
-	definition, err := collection(c).Normalize()
+	definition, err := seriesOptions(c).Normalize()
 	if err != nil {
 		return nil, definition, fmt.Errorf("defining the time series: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/group"
 	"waterwheel/internal/kafka/recordbatch"
@@ -16,7 +17,6 @@ import (
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
-	"waterwheel/sink"
 )
 
 // budgetPercent is the part of MEMORY_LIMIT that the budget has: catalogs, stored positions, letters, fetched records, writes
@@ -86,14 +86,14 @@ func DatabaseOptions(c config.Config, log *slog.Logger) mongodb.Options {
 }
 
 // SeriesSettings say how time series are set up.
-func SeriesSettings(c config.Config) sink.Settings {
-	return sink.Settings{
-		View: sink.ViewKind(c.MongoDB.View), Segments: sink.Segments(c.Flush.Segments), MetaPaths: c.MongoDB.MetaIndexes,
+func SeriesSettings(c config.Config) collection.Settings {
+	return collection.Settings{
+		View: collection.ViewKind(c.MongoDB.View), Segments: collection.Segments(c.Flush.Segments), MetaPaths: c.MongoDB.MetaIndexes,
 	}
 }
 
 // collection is the definition of the time series.
-func collection(c config.Config) timeseries.Options {
+func seriesOptions(c config.Config) timeseries.Options {
 	o := timeseries.Options{
 		TimeField: c.MongoDB.TimeField, MetaField: c.MongoDB.MetaField,
 		Granularity:        timeseries.Granularity(c.MongoDB.Granularity),

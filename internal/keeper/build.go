@@ -18,7 +18,7 @@ import (
 // Command is work on rollups that an operator asks for, beside the keepers.
 type Command struct{ w *work }
 
-// NewCommand prepares work on the rollups of a time series. The error is sink.ErrNotSetUp if there is no such time series.
+// NewCommand prepares work on the rollups of a time series. The error is collection.ErrNotSetUp if there is no such time series.
 func NewCommand(ctx context.Context, r *sink.Rollups) (*Command, error) {
 	state, err := r.State(ctx)
 	if err != nil {

@@ -55,7 +55,7 @@ func (s *session) Context(parent context.Context) context.Context {
 func (s *session) End() {}
 
 // collection implements mongodb.Editable.
-type collection struct {
+type memoryCollection struct {
 	m    *memory
 	name string
 }
@@ -63,7 +63,7 @@ type collection struct {
 var errCrash = errors.New("the process ended")
 
 // begin lets others go first.
-func (c collection) begin(ctx context.Context, command string) (*session, error) {
+func (c memoryCollection) begin(ctx context.Context, command string) (*session, error) {
 	c.m.commands = append(c.m.commands, command+" "+c.name)
 	if err := c.m.w.step(ctx); err != nil {
 		return nil, err
@@ -72,13 +72,13 @@ func (c collection) begin(ctx context.Context, command string) (*session, error)
 	return s, nil
 }
 
-func (c collection) wrote(s *session) {
+func (c memoryCollection) wrote(s *session) {
 	if s != nil {
 		s.seen = len(c.m.versions) - 1
 	}
 }
 
-func (c collection) Insert(ctx context.Context, documents []bson.Raw) (reply mongodb.Reply, err error) {
+func (c memoryCollection) Insert(ctx context.Context, documents []bson.Raw) (reply mongodb.Reply, err error) {
 	s, err := c.begin(ctx, "insert")
 	if err != nil {
 		return reply, err
@@ -97,7 +97,7 @@ func (c collection) Insert(ctx context.Context, documents []bson.Raw) (reply mon
 	return reply, c.m.w.answer(ctx)
 }
 
-func (c collection) Update(ctx context.Context, updates []mongodb.Update) (reply mongodb.Reply, err error) {
+func (c memoryCollection) Update(ctx context.Context, updates []mongodb.Update) (reply mongodb.Reply, err error) {
 	s, err := c.begin(ctx, "update")
 	if err != nil {
 		return reply, err
@@ -117,7 +117,7 @@ func (c collection) Update(ctx context.Context, updates []mongodb.Update) (reply
 	return reply, c.m.w.answer(ctx)
 }
 
-func (c collection) Delete(ctx context.Context, filters []bson.Raw) (reply mongodb.Reply, err error) {
+func (c memoryCollection) Delete(ctx context.Context, filters []bson.Raw) (reply mongodb.Reply, err error) {
 	s, err := c.begin(ctx, "delete")
 	if err != nil {
 		return reply, err
@@ -137,7 +137,7 @@ func (c collection) Delete(ctx context.Context, filters []bson.Raw) (reply mongo
 	return reply, c.m.w.answer(ctx)
 }
 
-func (c collection) Find(ctx context.Context, q mongodb.Query, each func(bson.Raw) error) error {
+func (c memoryCollection) Find(ctx context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	s, err := c.begin(ctx, "find")
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -231,7 +232,7 @@ func (w *world) expire() {
 // claim gives the partition to another process, which begins at what was committed (back 0), or before.
 func (w *world) claim(p *part, back int) {
 	store := sink.NewStore(
-		sink.Ready{Ports: w.ports(), Namespace: "db.m.buckets", Options: baseOptions, Rollups: true},
+		collection.Ready{Ports: w.ports(), Namespace: "db.m.buckets", Options: baseOptions, Rollups: true},
 		sink.StoreOptions{MaxCount: 1000, WriteTimeout: time.Second},
 	)
 	p.claimed = false

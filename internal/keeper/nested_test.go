@@ -23,7 +23,7 @@ func TestModelOfNestedDocuments(t *testing.T) {
 	met := 0
 	for run := range uint64(max(1, *modelRuns/2)) {
 		w := newWorld(seed + run)
-		w.nested = &Nested{Documents: collection{w.mem, "nested"}, Limit: []int{0, 200, 1000}[w.rnd.IntN(3)]}
+		w.nested = &Nested{Documents: memoryCollection{w.mem, "nested"}, Limit: []int{0, 200, 1000}[w.rnd.IntN(3)]}
 		w.course(100)
 		if w.violation != "" {
 			for _, line := range w.trail {
@@ -110,7 +110,7 @@ func (w *world) nodes(into map[string]map[cell]int64, short map[cell]bool, serie
 func TestNestedDocumentsAreCutByDay(t *testing.T) {
 	w := newWorld(1)
 	w.calm = true
-	w.nested = &Nested{Documents: collection{w.mem, "nested"}, Aggregations: []rollup.Aggregation{rollup.Sum}}
+	w.nested = &Nested{Documents: memoryCollection{w.mem, "nested"}, Aggregations: []rollup.Aggregation{rollup.Sum}}
 	month := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	rules := &rollup.Rules{}
 	meta := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: encoded(bson.D{{Key: "sensor", Value: "s-17"}, {Key: "site", Value: "north"}})}
@@ -143,7 +143,7 @@ func TestNestedDocumentsAreCutByDay(t *testing.T) {
 			t.Fatal(err)
 		}
 		writes := len(w.mem.versions)
-		of.nested.Documents = dying{collection{w.mem, "nested"}, w, writes + crashAfter}
+		of.nested.Documents = dying{memoryCollection{w.mem, "nested"}, w, writes + crashAfter}
 		from, to := rollup.Month(month.UnixMilli())
 		return of.nest(t.Context(), []monthOfSeries{{keyOf(meta), from, to}})
 	}
@@ -206,7 +206,7 @@ func TestNestedDocumentsAreCutByDay(t *testing.T) {
 
 // dying is a collection of a process that ends after some version.
 type dying struct {
-	collection
+	memoryCollection
 	w    *world
 	last int
 }
@@ -215,14 +215,14 @@ func (d dying) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply,
 	if len(d.w.mem.versions) >= d.last {
 		return mongodb.Reply{}, errCrash
 	}
-	return d.collection.Insert(ctx, documents)
+	return d.memoryCollection.Insert(ctx, documents)
 }
 
 func (d dying) Update(ctx context.Context, updates []mongodb.Update) (mongodb.Reply, error) {
 	if len(d.w.mem.versions) >= d.last {
 		return mongodb.Reply{}, errCrash
 	}
-	return d.collection.Update(ctx, updates)
+	return d.memoryCollection.Update(ctx, updates)
 }
 
 func TestMonthsOfRuns(t *testing.T) {

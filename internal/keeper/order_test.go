@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/sink"
 )
 
@@ -20,7 +21,7 @@ func still(t *testing.T, measurements int) (*world, *Partition) {
 	p := w.parts[0]
 	w.parts = w.parts[:1]
 	store := sink.NewStore(
-		sink.Ready{Ports: w.ports(), Namespace: "db.m.buckets", Options: baseOptions, Rollups: true},
+		collection.Ready{Ports: w.ports(), Namespace: "db.m.buckets", Options: baseOptions, Rollups: true},
 		sink.StoreOptions{MaxCount: 1000, WriteTimeout: time.Second},
 	)
 	handle := store.Partition(p.source(), "c", modelGroup, "host")

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
@@ -181,18 +182,18 @@ func (w *world) answer(ctx context.Context) error {
 }
 
 // level is the collection of a level. A document is not inserted long after its rows were computed: the lease of its process has lapsed.
-type level struct{ collection }
+type level struct{ memoryCollection }
 
 func (l level) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply, error) {
 	if a, ok := ctx.Value(actorKey{}).(*actor); ok && l.m.w.now.Sub(a.looked) > noteLinger-time.Minute {
 		return mongodb.Reply{}, errCrash
 	}
-	return l.collection.Insert(ctx, documents)
+	return l.memoryCollection.Insert(ctx, documents)
 }
 
-func (w *world) ports() sink.Ports {
-	return sink.Ports{
-		Buckets: collection{w.mem, "buckets"}, Partitions: collection{w.mem, "partitions"}, Options: collection{w.mem, "options"},
+func (w *world) ports() collection.Ports {
+	return collection.Ports{
+		Buckets: memoryCollection{w.mem, "buckets"}, Partitions: memoryCollection{w.mem, "partitions"}, Options: memoryCollection{w.mem, "options"},
 		Session: func() (mongodb.Session, error) { return &session{}, nil },
 		Clock: func(ctx context.Context) (time.Time, error) {
 			if err := w.step(ctx); err != nil {
@@ -211,7 +212,7 @@ func (w *world) rollups() *sink.Rollups {
 		Ports: w.ports(), Levels: map[string]mongodb.Collection{}, LevelOptions: map[string]mongodb.Collection{},
 	}
 	for _, name := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
-		ports.Levels[name], ports.LevelOptions[name] = level{collection{w.mem, name}}, collection{w.mem, name + ".options"}
+		ports.Levels[name], ports.LevelOptions[name] = level{memoryCollection{w.mem, name}}, memoryCollection{w.mem, name + ".options"}
 	}
 	return sink.NewRollups(baseName, ports, time.Second)
 }

@@ -6,19 +6,19 @@ import "slices"
 type Class uint8
 
 const (
-	// Passing: it may have been executed, or may be later, and the cause passes by itself. It is the class of every code
+	// passing: it may have been executed, or may be later, and the cause passes by itself. It is the class of every code
 	// that has no row below: an unknown code is never taken for a refusal.
-	Passing Class = iota
+	passing Class = iota
 	// NotPrimary: the server is no primary, and looked at none of the command's documents. It may be sent again.
 	NotPrimary
-	// BadContent: this document will never be taken. Alone in its bucket, a measurement becomes a letter.
-	BadContent
+	// badContent: this document will never be taken. Alone in its bucket, a measurement becomes a letter.
+	badContent
 	// TooLarge: the bucket grew over what a document may hold. Taken apart like a bad one, its measurements find room in
 	// other buckets; only one too large by itself becomes a letter.
 	TooLarge
-	// Refused: it will be refused until an operator changes a privilege, a setting or the server, whatever the document holds.
+	// refused: it will be refused until an operator changes a privilege, a setting or the server, whatever the document holds.
 	// An outage: nothing becomes a letter.
-	Refused
+	refused
 )
 
 // answer is one of MongoDB's codes.
@@ -38,95 +38,95 @@ var answers = []answer{
 	{10107, "NotWritablePrimary", NotPrimary},
 	{13435, "NotPrimaryNoSecondaryOk", NotPrimary},
 
-	{2, "BadValue", BadContent},
-	{9, "FailedToParse", BadContent},
-	{14, "TypeMismatch", BadContent},
-	{28, "PathNotViable", BadContent},
-	{52, "DollarPrefixedFieldName", BadContent},
-	{56, "EmptyFieldName", BadContent},
-	{57, "DottedFieldName", BadContent},
-	{121, "DocumentValidationFailure", BadContent}, // "only for the document validator on collections"
+	{2, "BadValue", badContent},
+	{9, "FailedToParse", badContent},
+	{14, "TypeMismatch", badContent},
+	{28, "PathNotViable", badContent},
+	{52, "DollarPrefixedFieldName", badContent},
+	{56, "EmptyFieldName", badContent},
+	{57, "DottedFieldName", badContent},
+	{121, "DocumentValidationFailure", badContent}, // "only for the document validator on collections"
 
 	// An index of the collection's users cannot take the document: the list of such errors in
 	// src/mongo/db/index/index_access_method.cpp.
-	{171, "CannotIndexParallelArrays", BadContent},
-	{201, "CannotBuildIndexKeys", BadContent},
-	{13026, "a geo value is no number", BadContent}, // 2d, as the next three and 16804
-	{13027, "a point is not in the interval", BadContent},
-	{13067, "a geo field is empty", BadContent},
-	{13068, "a geo field has one element", BadContent},
-	{16675, "a weight is too small", BadContent}, // text, as 16732, 16733, 17261 and 17262
-	{16732, "too many terms", BadContent},
-	{16733, "a term is too long", BadContent},
-	{16746, "an ambiguous field name in an array", BadContent},
-	{16755, "no geo keys can be made of the value", BadContent}, // 2dsphere, as the next
-	{16756, "no geo keys can be made of the geometry", BadContent},
-	{16766, "a hashed index takes no array", BadContent},
-	{16804, "a geo location is no array", BadContent},
-	{17261, "a language override is no text", BadContent},
-	{17262, "a language is not supported", BadContent},
-	{17280, "KeyTooLong", BadContent},
+	{171, "CannotIndexParallelArrays", badContent},
+	{201, "CannotBuildIndexKeys", badContent},
+	{13026, "a geo value is no number", badContent}, // 2d, as the next three and 16804
+	{13027, "a point is not in the interval", badContent},
+	{13067, "a geo field is empty", badContent},
+	{13068, "a geo field has one element", badContent},
+	{16675, "a weight is too small", badContent}, // text, as 16732, 16733, 17261 and 17262
+	{16732, "too many terms", badContent},
+	{16733, "a term is too long", badContent},
+	{16746, "an ambiguous field name in an array", badContent},
+	{16755, "no geo keys can be made of the value", badContent}, // 2dsphere, as the next
+	{16756, "no geo keys can be made of the geometry", badContent},
+	{16766, "a hashed index takes no array", badContent},
+	{16804, "a geo location is no array", badContent},
+	{17261, "a language override is no text", badContent},
+	{17262, "a language is not supported", badContent},
+	{17280, "KeyTooLong", badContent},
 
 	{10334, "BSONObjectTooLarge", TooLarge}, // of an insert, and of newer servers an update
 	{17419, "the document after the update is too large", TooLarge},
 	{17420, "the document after the upsert is too large", TooLarge}, // both by number in src/mongo/db/exec/update_stage.cpp
 
-	{13, "Unauthorized", Refused},
-	{18, "AuthenticationFailed", Refused},
-	{20, "IllegalOperation", Refused},
-	{40, "ConflictingUpdateOperators", Refused}, // no data makes our updates so
-	{59, "CommandNotFound", Refused},
-	{61, "ShardKeyNotFound", Refused}, // sharded by something else than meta and time; or the meta is an array: withoutShardKey
-	{66, "ImmutableField", Refused},   // the same, of an update
-	{67, "CannotCreateIndex", Refused},
-	{72, "InvalidOptions", Refused},
-	{73, "InvalidNamespace", Refused},
-	{79, "UnknownReplWriteConcern", Refused},
-	{100, "UnsatisfiableWriteConcern", Refused},
-	{115, "CommandNotSupported", Refused},
-	{166, "CommandNotSupportedOnView", Refused},
-	{238, "NotImplemented", Refused},
-	{371, "UserWritesBlocked", Refused}, // setUserWriteBlockMode
+	{13, "Unauthorized", refused},
+	{18, "AuthenticationFailed", refused},
+	{20, "IllegalOperation", refused},
+	{40, "ConflictingUpdateOperators", refused}, // no data makes our updates so
+	{59, "CommandNotFound", refused},
+	{61, "ShardKeyNotFound", refused}, // sharded by something else than meta and time; or the meta is an array: withoutShardKey
+	{66, "ImmutableField", refused},   // the same, of an update
+	{67, "CannotCreateIndex", refused},
+	{72, "InvalidOptions", refused},
+	{73, "InvalidNamespace", refused},
+	{79, "UnknownReplWriteConcern", refused},
+	{100, "UnsatisfiableWriteConcern", refused},
+	{115, "CommandNotSupported", refused},
+	{166, "CommandNotSupportedOnView", refused},
+	{238, "NotImplemented", refused},
+	{371, "UserWritesBlocked", refused}, // setUserWriteBlockMode
 	// By number in src/mongo/db/exec/update_stage.cpp.
-	{31025, "a change of the shard key without the whole key in the filter", Refused},
-	{40415, "IDLUnknownField", Refused}, // a field of the command
+	{31025, "a change of the shard key without the whole key in the filter", refused},
+	{40415, "IDLUnknownField", refused}, // a field of the command
 
-	{6, "HostUnreachable", Passing},
-	{7, "HostNotFound", Passing},
-	{24, "LockTimeout", Passing},
-	{43, "CursorNotFound", Passing},
-	{46, "LockBusy", Passing},
-	{50, "MaxTimeMSExpired", Passing},
-	{64, "WriteConcernTimeout", Passing},
-	{89, "NetworkTimeout", Passing},
-	{91, "ShutdownInProgress", Passing},
-	{112, "WriteConflict", Passing},
-	{117, "ConflictingOperationInProgress", Passing},
-	{133, "FailedToSatisfyReadPreference", Passing}, // mongos: the shard has no primary
-	{134, "ReadConcernMajorityNotAvailableYet", Passing},
-	{150, "StaleEpoch", Passing},
-	{175, "QueryPlanKilled", Passing}, // the collection was changed meanwhile
-	{189, "PrimarySteppedDown", Passing},
-	{202, "NetworkInterfaceExceededTimeLimit", Passing}, // between the members of a cluster
-	{237, "CursorKilled", Passing},
-	{246, "SnapshotUnavailable", Passing},
-	{249, "StaleDbVersion", Passing},
-	{250, "StaleChunkHistory", Passing},
-	{262, "ExceededTimeLimit", Passing},
-	{365, "TemporarilyUnavailable", Passing}, // the cache is full
-	{402, "ResourceExhausted", Passing},
-	{433, "AdmissionQueueOverflow", Passing}, // SystemOverloadedError, as the next two
-	{449, "RateLimitExceeded", Passing},
-	{462, "IngressRequestRateLimitExceeded", Passing},
-	{9001, "SocketException", Passing},
-	{11000, "DuplicateKey", Passing}, // it was executed before, by us or by another owner
-	{11600, "InterruptedAtShutdown", Passing},
-	{11601, "Interrupted", Passing},
-	{11602, "InterruptedDueToReplStateChange", Passing},
-	{13388, "StaleConfig", Passing},
-	{13436, "NotPrimaryOrSecondary", Passing},
-	{14031, "OutOfDiskSpace", Passing},
-	{16500, "TooManyRequests", Passing}, // Azure Cosmos DB's throttling: "Error codes" of its documentation
+	{6, "HostUnreachable", passing},
+	{7, "HostNotFound", passing},
+	{24, "LockTimeout", passing},
+	{43, "CursorNotFound", passing},
+	{46, "LockBusy", passing},
+	{50, "MaxTimeMSExpired", passing},
+	{64, "WriteConcernTimeout", passing},
+	{89, "NetworkTimeout", passing},
+	{91, "ShutdownInProgress", passing},
+	{112, "WriteConflict", passing},
+	{117, "ConflictingOperationInProgress", passing},
+	{133, "FailedToSatisfyReadPreference", passing}, // mongos: the shard has no primary
+	{134, "ReadConcernMajorityNotAvailableYet", passing},
+	{150, "StaleEpoch", passing},
+	{175, "QueryPlanKilled", passing}, // the collection was changed meanwhile
+	{189, "PrimarySteppedDown", passing},
+	{202, "NetworkInterfaceExceededTimeLimit", passing}, // between the members of a cluster
+	{237, "CursorKilled", passing},
+	{246, "SnapshotUnavailable", passing},
+	{249, "StaleDbVersion", passing},
+	{250, "StaleChunkHistory", passing},
+	{262, "ExceededTimeLimit", passing},
+	{365, "TemporarilyUnavailable", passing}, // the cache is full
+	{402, "ResourceExhausted", passing},
+	{433, "AdmissionQueueOverflow", passing}, // SystemOverloadedError, as the next two
+	{449, "RateLimitExceeded", passing},
+	{462, "IngressRequestRateLimitExceeded", passing},
+	{9001, "SocketException", passing},
+	{11000, "DuplicateKey", passing}, // it was executed before, by us or by another owner
+	{11600, "InterruptedAtShutdown", passing},
+	{11601, "Interrupted", passing},
+	{11602, "InterruptedDueToReplStateChange", passing},
+	{13388, "StaleConfig", passing},
+	{13436, "NotPrimaryOrSecondary", passing},
+	{14031, "OutOfDiskSpace", passing},
+	{16500, "TooManyRequests", passing}, // Azure Cosmos DB's throttling: "Error codes" of its documentation
 }
 
 // Codes that something is done about beside classifying them. The driver gives CodeObjectTooLarge itself, without asking.
@@ -158,10 +158,10 @@ func answerOf(code int32) answer {
 func ClassOf(code int32) Class { return answerOf(code).class }
 
 // BlamesDocument reports whether the class refuses a document, or the bucket it would become.
-func (c Class) BlamesDocument() bool { return c == BadContent || c == TooLarge }
+func (c Class) BlamesDocument() bool { return c == badContent || c == TooLarge }
 
 // Passes reports whether a code is known to be of a cause that passes by itself: it says nothing about what the server can do.
 func Passes(code int32) bool {
 	i := slices.IndexFunc(answers, func(a answer) bool { return a.code == code })
-	return i >= 0 && (answers[i].class == Passing || answers[i].class == NotPrimary)
+	return i >= 0 && (answers[i].class == passing || answers[i].class == NotPrimary)
 }

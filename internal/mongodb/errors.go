@@ -82,7 +82,7 @@ func Failure(doing string, err error) error {
 	if errors.Is(err, claim.ErrLapsed) {
 		return fmt.Errorf("%s: %w", doing, claim.ErrLapsed)
 	}
-	if c := (*CommandError)(nil); errors.As(err, &c) && (ClassOf(c.Code) == Refused || ClassOf(c.Code).BlamesDocument()) {
+	if c := (*CommandError)(nil); errors.As(err, &c) && (ClassOf(c.Code) == refused || ClassOf(c.Code).BlamesDocument()) {
 		return &RefusedError{Doing: doing, Code: c.Code, Message: c.Message}
 	}
 	return &OutageError{Doing: doing, Err: err}

@@ -63,7 +63,7 @@ func (d *Database) explain(err error) error {
 		return fmt.Errorf("MongoDB requires a login: add user:password@ to MONGODB_URI: %s", command.Message)
 	}
 	text := redact(d.reached(err).Error(), d.o.URI)
-	if brokenOff(err) || neverSent(err) || errors.As(err, &command) && ClassOf(command.Code) != Refused {
+	if brokenOff(err) || neverSent(err) || errors.As(err, &command) && ClassOf(command.Code) != refused {
 		return d.away("greeting MongoDB: %s", text)
 	}
 	return fmt.Errorf("greeting MongoDB: %s", text)
@@ -77,7 +77,7 @@ func (d *Database) away(format string, args ...any) error {
 // loginCut tells a login that no answer came to, or that a server has no time for just now, from one that was refused.
 func loginCut(err *auth.Error) bool {
 	if answer := (driver.Error{}); errors.As(err, &answer) && answer.Code != 0 {
-		return ClassOf(answer.Code) != Refused
+		return ClassOf(answer.Code) != refused
 	}
 	return brokenOff(err)
 }

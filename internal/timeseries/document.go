@@ -53,14 +53,14 @@ func HasMeta(meta bson.RawValue) bson.E {
 	switch {
 	case meta.Type == 0:
 		return IsAbsent(FieldMeta)
-	case IsCondition(meta):
+	case isCondition(meta):
 		return bson.E{Key: FieldMeta, Value: bson.D{{Key: "$eq", Value: meta}}} // made by hand
 	}
 	return bson.E{Key: FieldMeta, Value: meta} // which every server finds quickly beside an _id
 }
 
-// IsCondition reports whether a query takes a value for a condition.
-func IsCondition(v bson.RawValue) bool {
+// isCondition reports whether a query takes a value for a condition.
+func isCondition(v bson.RawValue) bool {
 	if v.Type != bson.TypeEmbeddedDocument {
 		return v.Type == bson.TypeRegex
 	}

@@ -8,10 +8,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 // livePartitions is of how many partitions the segments are. Neighbouring series are of different ones.
@@ -23,7 +23,7 @@ func (s *stored) live(ctx context.Context, d *mongodb.Database) error {
 	if s.load.Flushes == 0 {
 		return nil
 	}
-	if _, _, err := sink.Of(d, oursName).CreateMetaIndex(ctx, sensorPath); err != nil {
+	if _, _, err := collection.Of(d, oursName).CreateMetaIndex(ctx, sensorPath); err != nil {
 		return fmt.Errorf("making the index on %s: %w", sensorPath, err)
 	}
 	catalogs := make([]*bucketer.Catalog, livePartitions)

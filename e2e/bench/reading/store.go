@@ -12,9 +12,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
+	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
-	"waterwheel/sink"
 )
 
 // Load says what is stored: each series has a bucket for each of some hours, and some measurements of the next hour in segments.
@@ -87,16 +87,16 @@ func elementsOf(i int) (elements []byte) {
 // store makes both time series and puts the buckets into them.
 func store(ctx context.Context, uri string, database *mongo.Database, l Load) (*stored, error) {
 	s := &stored{load: l, database: database, begin: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
-	var as sink.Settings
+	var as collection.Settings
 	if l.Flushes > 0 {
-		as = sink.Settings{Segments: sink.SegmentsOn, MetaPaths: []string{sensorPath}}
+		as = collection.Settings{Segments: collection.SegmentsOn, MetaPaths: []string{sensorPath}}
 	}
 	d, err := mongodb.Open(ctx, mongodb.Options{URI: uri, Database: database.Name(), WriteTimeout: time.Minute})
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close(context.WithoutCancel(ctx))
-	if _, err := sink.Of(d, oursName).Setup(ctx, bucketOptions, as); err != nil {
+	if _, err := collection.Of(d, oursName).Setup(ctx, bucketOptions, as); err != nil {
 		return nil, fmt.Errorf("setting up the time series: %w", err)
 	}
 	own := options.TimeSeries().SetTimeField(timeField).SetMetaField(timeseries.FieldMeta).SetGranularity("seconds")

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/bench"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/keeper"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
@@ -81,7 +82,7 @@ func (s *stored) build(ctx context.Context, uri string, m *meter) (b Building, e
 	if err != nil {
 		return b, err
 	}
-	if err := sink.Of(d, oursName).SetupRollups(ctx, levels, rollup.Rules{}, sink.Settings{}); err != nil {
+	if err := collection.Of(d, oursName).SetupRollups(ctx, levels, rollup.Rules{}, collection.Settings{}); err != nil {
 		return b, err
 	}
 	rollups := sink.RollupsOf(d, oursName)
@@ -107,7 +108,7 @@ func (s *stored) build(ctx context.Context, uri string, m *meter) (b Building, e
 		}
 		b.Rows += n
 	}
-	if err := sink.Of(d, oursName).WholeSince(ctx, time.Time{}); err != nil {
+	if err := collection.Of(d, oursName).WholeSince(ctx, time.Time{}); err != nil {
 		return b, err
 	}
 	return b, s.passed(ctx)

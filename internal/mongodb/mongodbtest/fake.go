@@ -1,4 +1,5 @@
-// Package mongodbtest is a server of MongoDB's wire protocol that answers by script, for tests of the packages that use MongoDB.
+// Package mongodbtest is for tests of the packages that use MongoDB: fake.go has a server of the wire protocol that answers by script,
+// real.go a database of its own on a real server.
 package mongodbtest
 
 import (
@@ -32,6 +33,9 @@ type Fake struct {
 var ReplicaSet = bson.D{
 	{Key: "setName", Value: "rs"}, {Key: "logicalSessionTimeoutMinutes", Value: int32(30)},
 }
+
+// Router are the fields of hello of a router of a sharded cluster.
+var Router = bson.D{{Key: "msg", Value: "isdbgrid"}, {Key: "logicalSessionTimeoutMinutes", Value: int32(30)}}
 
 // NewFake starts a server whose hello has these fields beside those that every server has.
 func NewFake(t *testing.T, hello bson.D) *Fake {
@@ -104,6 +108,12 @@ func (f *Fake) Sent(name string) []bson.Raw {
 		}
 	}
 	return all
+}
+
+// Last is the command of this name that was sent last.
+func (f *Fake) Last(name string) bson.Raw {
+	all := f.Sent(name)
+	return all[len(all)-1]
 }
 
 // NameOf is the name of a command.

@@ -1,0 +1,229 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
+)
+
+// ErrChangedMeanwhile tells that another process changed the options of the collection at the same time. Nothing was written.
+var ErrChangedMeanwhile = errors.New("another process changed the collection's options at the same time: look at them and try again")
+
+// Definition reads how the time series is defined now, and the version of that. ErrNotSetUp: there is no such time series.
+func (t TimeSeries) Definition(ctx context.Context) (timeseries.Options, int32, error) {
+	have, err := ReadDefinition(ctx, t.Ports().Options)
+	return have.Options, have.Version, err
+}
+
+// SetBucketing changes the bucketing of the time series: to a granularity, or to a custom span and rounding. Neither may become
+// smaller (*timeseries.Error otherwise). It returns the definitions before and after. Stored buckets stay as they are.
+func (t TimeSeries) SetBucketing(ctx context.Context, to timeseries.Options) (before, after timeseries.Options, err error) {
+	return t.change(ctx, func(o timeseries.Options) (timeseries.Options, error) {
+		to.TimeField, to.MetaField, to.ExpireAfterSeconds = o.TimeField, o.MetaField, o.ExpireAfterSeconds
+		return o.Change(to)
+	})
+}
+
+// SetExpiry changes after how many seconds measurements are deleted. Zero means never. It returns the definitions before and after.
+func (t TimeSeries) SetExpiry(ctx context.Context, seconds int64) (before, after timeseries.Options, err error) {
+	return t.change(ctx, func(o timeseries.Options) (timeseries.Options, error) {
+		return o.Change(timeseries.Options{ExpireAfterSeconds: seconds})
+	})
+}
+
+// Covers reports whether expiry and view of the time series are right for buckets of these options.
+func (t TimeSeries) Covers(ctx context.Context, o timeseries.Options) (bool, error) {
+	s := t.series()
+	s.options = o
+	return Covers(ctx, s, o)
+}
+
+func (t TimeSeries) change(ctx context.Context, by func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
+	s := t.series()
+	have, err := ReadDefinition(ctx, s.ports.Options)
+	if err != nil {
+		return before, after, err
+	}
+	s.options = have.Options // its field names never change
+	if after, err := by(have.Options); err == nil {
+		if err := s.mayShorten(ctx, have.Options, after); err != nil {
+			return have.Options, have.Options, err
+		}
+	}
+	upkeep := &lastingUpkeep{series: s, create: func(seconds int32) error { return s.createExpiry(ctx, seconds) }}
+	c := OptionsChange{Options: s.ports.Options, Upkeep: upkeep, Others: s.adjustUserExpiries, WriteTimeout: t.db.WriteTimeout(), Sleep: sleep}
+	before, after, err = c.Run(ctx, by)
+	built, failed := upkeep.wait(ctx)
+	if err == nil {
+		err = failed
+	}
+	if err != nil || !built {
+		return before, after, err
+	}
+	// Another process may have changed the options again before MongoDB listed the index.
+	if have, err = ReadDefinition(ctx, s.ports.Options); err != nil || have.Options == after {
+		return before, after, err
+	}
+	c.Upkeep = s
+	_, _, err = c.Run(ctx, func(o timeseries.Options) (timeseries.Options, error) { return o, nil })
+	return before, after, err
+}
+
+// mayShorten tries the right that a shorter expiry needs once the definition has it: a definition is not changed by a user who may not
+// change the index.
+func (s *series) mayShorten(ctx context.Context, before, after timeseries.Options) error {
+	if after.ExpireAfterSeconds == 0 || after.TTLSeconds() >= before.TTLSeconds() {
+		return nil
+	}
+	if err := s.modify(ctx, s.buckets().Name(), expiryOfNoIndex(int64(after.TTLSeconds()))); mongodb.LacksRight(err) {
+		return mongodb.Failure("changing the expiry", err)
+	}
+	return nil
+}
+
+// sleep waits, unless the context ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// OptionsChange changes the options of a time series while consumers write and the server expires and shows buckets, in the one
+// order in which nothing is deleted early and nothing hidden:
+//
+//  1. The lock: one change at a time, as a command of another one that comes late would undo this one's.
+//  2. Expiry and view become right for the old options and the new ones (widen): both only ever give more here.
+//  3. The definition is written, if it is still of the version that was read: also the same one, since what was read may be
+//     what a majority had a while ago. From now on consumers may follow it.
+//  4. Both are made right once more: a consumer that was just starting, by the old options, may have changed them after 2. One
+//     that does after 3 finds the definition changed, and makes them right itself.
+//  5. The expiry becomes as short as the new options say (tighten). Nothing that was deleted before 3 was due by the old
+//     options only.
+//
+// A change that is cut off leaves, at any step, an expiry and a view that are right for the definition; repeating it
+// finishes it. A consumer follows a definition only when expiry and view cover it (Covers).
+type OptionsChange struct {
+	Options mongodb.Collection // of the time series
+	Upkeep  Upkeep
+	// Others makes what else goes by the span right for the new options: the expiring indexes of users. Nil means that there is nothing.
+	Others func(ctx context.Context, after timeseries.Options) error
+	// WriteTimeout bounds a write from sending to the answer, and how long it may be executed after that.
+	WriteTimeout time.Duration
+	// Sleep waits for so long, or until the context ends.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// Run changes the options by a function of them. It returns the definitions before and after; the same when nothing changed.
+// A *timeseries.Error of the function is returned as it is.
+func (c OptionsChange) Run(ctx context.Context, change func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
+	err = c.locked(ctx, func(held context.Context) (err error) {
+		before, after, err = c.run(held, change)
+		return err
+	})
+	return before, after, err
+}
+
+// noteSegments notes in the definition that the time series may hold segments, for good. A change of options writes the view in
+// the form that the definition asks for, under the same lock: none that began before can undo the form that comes after.
+func (c OptionsChange) noteSegments(ctx context.Context) error {
+	return c.locked(ctx, func(held context.Context) error {
+		d, err := ReadDefinition(held, c.Options)
+		if err != nil || d.Segments {
+			return err
+		}
+		version := d.Version
+		d.Segments, d.Version = true, version+1
+		return c.write(held, d, version)
+	})
+}
+
+// locked does something that holds the lock, and ends with it.
+func (c OptionsChange) locked(ctx context.Context, do func(held context.Context) error) error {
+	lock, held, err := c.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.cancel()
+	err = do(held)
+	if out := (*mongodb.OutageError)(nil); held.Err() == nil && !errors.As(err, &out) {
+		lock.release(ctx)
+	} // else something that was sent may yet be executed: the next change waits for as long as that can be
+	return err
+}
+
+func (c OptionsChange) run(ctx context.Context, change func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
+	have, err := ReadDefinition(ctx, c.Options)
+	if err != nil {
+		return before, after, err
+	}
+	before = have.Options
+	if after, err = change(before); err != nil {
+		return before, after, err
+	}
+	if err := widen(ctx, c.Upkeep, longest(before, after)); err != nil {
+		return before, after, err
+	}
+	if c.Others != nil {
+		if err := c.Others(ctx, after); err != nil {
+			return before, after, err
+		}
+	}
+	next := have
+	if next.Options = after; after != before {
+		next.Version++
+	}
+	if err := c.write(ctx, next, have.Version); err != nil {
+		return before, after, err
+	}
+	if err := widen(ctx, c.Upkeep, after); err != nil {
+		return before, after, err
+	}
+	return before, after, tighten(ctx, c.Upkeep, after)
+}
+
+// longest are the later options with the longer of both expiries.
+func longest(before, after timeseries.Options) timeseries.Options {
+	if before.ExpireAfterSeconds == 0 || after.ExpireAfterSeconds == 0 {
+		after.ExpireAfterSeconds = 0
+	} else {
+		after.ExpireAfterSeconds = max(before.ExpireAfterSeconds, after.ExpireAfterSeconds)
+	}
+	return after
+}
+
+// write writes the next definition, if it is still of a version.
+func (c OptionsChange) write(ctx context.Context, next timeseries.Definition, version int32) error {
+	set, unset := bson.D{{Key: "version", Value: next.Version}, {Key: "bucketMaxSpanSeconds", Value: next.MaxSpanSeconds}}, bson.D{}
+	optional := func(name string, value any, present bool) {
+		if present {
+			set = append(set, bson.E{Key: name, Value: value})
+		} else {
+			unset = append(unset, bson.E{Key: name, Value: ""})
+		}
+	}
+	optional("granularity", string(next.Granularity), next.Granularity != "")
+	optional("bucketRoundingSeconds", next.RoundingSeconds, next.RoundingSeconds != 0)
+	optional("expireAfterSeconds", next.ExpireAfterSeconds, next.ExpireAfterSeconds != 0)
+	optional("segments", true, next.Segments)
+	update := bson.D{{Key: "$set", Value: set}}
+	if len(unset) > 0 {
+		update = append(update, bson.E{Key: "$unset", Value: unset})
+	}
+	written, err := mongodb.Changed(c.Options.Update(ctx, []mongodb.Update{{
+		Filter: mongodb.Document(bson.D{{Key: "_id", Value: timeseries.DefinitionID}, {Key: "version", Value: version}}), Update: mongodb.Document(update),
+	}}))
+	if err == nil && !written {
+		return ErrChangedMeanwhile
+	}
+	return mongodb.Failure("writing the collection's options", err)
+}

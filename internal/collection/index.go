@@ -1,0 +1,294 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
+)
+
+// IndexKind says whose an index on buckets is.
+type IndexKind string
+
+// The kinds of indexes. All but the indexes of users, of the view, of bounds and foreign ones are needed: they can be neither dropped nor hidden.
+const (
+	IndexOfID       IndexKind = "_id"
+	IndexOfSeries   IndexKind = "series"   // for looking buckets up again, and for reading a series
+	IndexOfView     IndexKind = "view"     // for the last part of a series in the view; init and run make it again
+	IndexOfSources  IndexKind = "source"   // for the stored positions of a partition
+	IndexOfSegments IndexKind = "segments" // for reading segments
+	IndexOfBounds   IndexKind = "bounds"   // for reading those segments that may have a series; init and run make it again
+	IndexOfExpiry   IndexKind = "expiry"   // deletes measurements older than the collection keeps
+	IndexOfUser     IndexKind = "user"     // of measurements
+	IndexForeign    IndexKind = "foreign"  // of buckets: no index on measurements becomes this one
+)
+
+// Index is an index of a time series.
+type Index struct {
+	Name string
+	Kind IndexKind
+	// Buckets is how MongoDB has it, User how it is on measurements; the latter without keys where that cannot be said. An
+	// index of users has its options there: partialFilterExpression and expireAfterSeconds in terms of measurements.
+	Buckets, User timeseries.Index
+	// Kept tells that the user's own definition is kept beside the index; else User was worked out from Buckets.
+	Kept bool
+	// Asked tells that it was made for META_INDEXES.
+	Asked            bool
+	Hidden, Building bool
+	// Bytes and Uses are its size and how often it was used since the time of Since. -1 means that the server does not tell.
+	Bytes, Uses int64
+	Since       time.Time
+	// Doubts say of an index that a command has just made why it may not do what its user expects, or what else it does.
+	Doubts []string
+}
+
+// needed reports whether waterwheel or MongoDB needs the index, and for what.
+func (i Index) needed() (why string, needed bool) {
+	switch i.Kind {
+	case IndexOfID:
+		return "it is MongoDB's own", true
+	case IndexOfSeries:
+		return "consumers look stored buckets up by it, and whoever reads a series does", true
+	case IndexOfSources:
+		return "consumers find the stored positions of their partitions by it: without it each start reads every bucket", true
+	case IndexOfSegments:
+		return "whoever reads measurements finds segments by it: without it each query looks for them among all buckets", true
+	case IndexOfExpiry:
+		return "it deletes measurements that are older than the collection keeps", true
+	}
+	return "", false
+}
+
+// IndexList are the indexes of a time series.
+type IndexList struct {
+	Options timeseries.Options
+	Indexes []Index
+	// Gone are the names of kept definitions whose index is not there any more.
+	Gone []string
+	// NoSizes and NoUses say why the server does not tell sizes and uses. Nil means that it does.
+	NoSizes, NoUses error
+}
+
+// Definitions are the indexes as on buckets, for timeseries.Options.Advise; with that on _id for who bounds the _id as well.
+func (l IndexList) Definitions(withID bool) []timeseries.Index {
+	var all []timeseries.Index
+	for _, i := range l.Indexes {
+		if !i.Building && (withID || i.Kind != IndexOfID) {
+			all = append(all, i.Buckets)
+		}
+	}
+	return all
+}
+
+// find is the index of a name.
+func (l IndexList) find(name string) (Index, bool) {
+	for _, i := range l.Indexes {
+		if i.Name == name {
+			return i, true
+		}
+	}
+	return Index{}, false
+}
+
+// Indexes lists the indexes of the time series in the terms of its measurements. ErrNotSetUp: there is no such time series.
+func (t TimeSeries) Indexes(ctx context.Context) (IndexList, error) {
+	s := t.series()
+	list, err := s.listIndexes(ctx)
+	if err == nil {
+		s.addSizes(ctx, &list)
+		s.addUses(ctx, &list)
+	}
+	return list, err
+}
+
+// PlainIndexes is Indexes without what only statistics tell: sizes, uses, and whether an index is being built.
+func (t TimeSeries) PlainIndexes(ctx context.Context) (IndexList, error) {
+	return t.series().listIndexes(ctx)
+}
+
+// listIndexes lists the indexes without sizes and uses.
+func (s *series) listIndexes(ctx context.Context) (list IndexList, err error) {
+	have, err := ReadDefinition(ctx, s.ports.Options)
+	if err != nil {
+		return list, err
+	}
+	list.Options, s.options = have.Options, have.Options
+	kept, err := s.keptIndexes(ctx)
+	if err != nil {
+		return list, err
+	}
+	specs, err := s.rawIndexes(ctx)
+	if err != nil {
+		return list, err
+	}
+	for _, spec := range specs {
+		index := s.indexOf(spec, kept)
+		delete(kept, index.Name)
+		list.Indexes = append(list.Indexes, index)
+	}
+	list.Gone = namesOf(kept)
+	return list, nil
+}
+
+// rawIndexes are the specifications of the buckets' indexes with all their options.
+func (s *series) rawIndexes(ctx context.Context) (specs []bson.Raw, err error) {
+	cursor, err := s.buckets().Indexes().List(ctx)
+	if err == nil {
+		err = cursor.All(ctx, &specs)
+	}
+	return specs, mongodb.Failure("listing indexes", s.db.Translate(err))
+}
+
+// indexOf says what an index is, with the definitions that are kept by name.
+func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
+	keys, _ := spec.Lookup("key").DocumentOK()
+	name, _ := spec.Lookup("name").StringValueOK()
+	hidden, _ := spec.Lookup("hidden").BooleanOK()
+	index := Index{Name: name, Kind: IndexForeign, Hidden: hidden, Bytes: -1, Uses: -1}
+	index.Buckets = timeseries.Index{Keys: keys, Options: without(spec, "v", "key", "ns")}
+	_, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()
+	if definition, ok := kept[name]; ok && definition.describes(s.options, index.Buckets) {
+		index.Kind, index.User, index.Kept, index.Asked = IndexOfUser, definition.user, true, definition.By == byMetaIndexes
+		return index
+	}
+	switch {
+	case name == timeseries.IDIndexName:
+		index.Kind = IndexOfID
+	case ofAll(spec, s.options.SeriesIndex()):
+		index.Kind, index.User.Keys = IndexOfSeries, s.seriesKeys()
+	case ofAll(spec, viewIndex(s.options)):
+		index.Kind, index.User.Keys = IndexOfView, s.viewKeys()
+	case ofAll(spec, timeseries.SourceIndex()):
+		index.Kind = IndexOfSources
+	case sameKeys(keyIn(spec), segmentIndex(s.options)):
+		index.Kind = IndexOfSegments
+	case s.isBoundsIndex(spec):
+		index.Kind = IndexOfBounds
+	case ofAll(spec, expiryIndex(s.options)) && expires:
+		index.Kind, index.User.Keys = IndexOfExpiry, mongodb.Document(bson.D{{Key: s.options.TimeField, Value: 1}})
+	default:
+		if user, ok := s.options.UserIndex(index.Buckets); ok {
+			index.Kind, index.User = IndexOfUser, user
+		}
+	}
+	return index
+}
+
+// isBoundsIndex reports whether an index is the boundsIndex of a part of the meta, of segments alone.
+func (s *series) isBoundsIndex(spec bson.Raw) bool {
+	partial, _ := spec.Lookup("partialFilterExpression").DocumentOK()
+	first, err := keyIn(spec).IndexErr(0)
+	if err != nil || s.options.MetaField == "" || !equal(partial, mongodb.Document(bson.D{isSegment()})) {
+		return false
+	}
+	path, ok := strings.CutPrefix(first.Key(), timeseries.MaxPath(""))
+	return ok && strings.HasPrefix(path, s.options.MetaField+".") && sameKeys(keyIn(spec), boundsIndex(path))
+}
+
+// expiryNow is the index that deletes measurements older than the collection keeps, and its seconds. One with a partial filter is a
+// user's, and deletes of some series only.
+func (s *series) expiryNow(ctx context.Context) (name string, seconds int64, found bool, err error) {
+	specs, err := s.rawIndexes(ctx)
+	if err != nil {
+		return "", 0, false, err
+	}
+	for _, spec := range specs {
+		if index := s.indexOf(spec, nil); index.Kind == IndexOfExpiry {
+			seconds, _ = spec.Lookup("expireAfterSeconds").AsInt64OK()
+			return index.Name, seconds, true, nil
+		}
+	}
+	return "", 0, false, nil
+}
+
+// viewKeys are the keys of the index of the view in the terms of measurements.
+func (s *series) viewKeys() bson.Raw {
+	return mongodb.Document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: -1}})
+}
+
+// seriesKeys are the keys of the index of series in the terms of measurements.
+func (s *series) seriesKeys() bson.Raw {
+	if s.options.MetaField == "" {
+		return mongodb.Document(bson.D{{Key: s.options.TimeField, Value: 1}})
+	}
+	return mongodb.Document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: 1}})
+}
+
+// without is a document without some of its fields.
+func without(d bson.Raw, names ...string) bson.Raw {
+	elements, err := d.Elements()
+	if err != nil {
+		return nil
+	}
+	rest := bson.D{}
+	for _, e := range elements {
+		if !slices.Contains(names, e.Key()) {
+			rest = append(rest, bson.E{Key: e.Key(), Value: e.Value()})
+		}
+	}
+	return mongodb.Document(rest)
+}
+
+// errNotTold: the server answers, and not to what was asked.
+var errNotTold = errors.New("this MongoDB does not tell")
+
+// addSizes asks the server how large each index is.
+func (s *series) addSizes(ctx context.Context, list *IndexList) {
+	raw, err := s.driver().RunCommand(ctx, bson.D{{Key: "collStats", Value: s.buckets().Name()}}).Raw()
+	if err != nil {
+		list.NoSizes = s.db.Translate(err)
+		return
+	}
+	sizes, ok := raw.Lookup("indexSizes").DocumentOK()
+	if !ok {
+		list.NoSizes = errNotTold
+		return
+	}
+	for i := range list.Indexes {
+		if n, ok := sizes.Lookup(list.Indexes[i].Name).AsInt64OK(); ok {
+			list.Indexes[i].Bytes = n
+		}
+	}
+}
+
+// addUses asks the server how often each index was used: since it started, and of a sharded cluster by all shards together.
+func (s *series) addUses(ctx context.Context, list *IndexList) {
+	var stats []struct {
+		Name     string `bson:"name"`
+		Building bool   `bson:"building"`
+		Accesses struct {
+			Ops   int64     `bson:"ops"`
+			Since time.Time `bson:"since"`
+		} `bson:"accesses"`
+	}
+	cursor, err := s.buckets().Aggregate(ctx, bson.A{bson.D{{Key: "$indexStats", Value: bson.D{}}}})
+	if err == nil {
+		err = cursor.All(ctx, &stats)
+	}
+	if err != nil {
+		list.NoUses = s.db.Translate(err)
+		return
+	}
+	for i := range list.Indexes {
+		index := &list.Indexes[i]
+		for _, one := range stats {
+			if one.Name != index.Name {
+				continue
+			}
+			index.Building = index.Building || one.Building
+			index.Uses = max(index.Uses, 0) + one.Accesses.Ops
+			if index.Since.IsZero() || one.Accesses.Since.Before(index.Since) {
+				index.Since = one.Accesses.Since
+			}
+		}
+	}
+	if len(stats) == 0 {
+		list.NoUses = errNotTold
+	}
+}

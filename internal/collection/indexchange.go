@@ -1,0 +1,120 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
+)
+
+// NoIndexError: there is no index of a name.
+type NoIndexError struct {
+	Name string
+	Have []string // the names of those that can be dropped and hidden
+}
+
+// Error names the indexes that there are.
+func (e *NoIndexError) Error() string {
+	if len(e.Have) == 0 {
+		return fmt.Sprintf("there is no index %q, nor any other than those that waterwheel needs", e.Name)
+	}
+	return fmt.Sprintf("there is no index %q: there are %s", e.Name, strings.Join(e.Have, ", "))
+}
+
+// neededIndexError: an index is needed, and may be neither dropped nor hidden.
+type neededIndexError struct{ Name, Why string }
+
+// Error says what it is needed for.
+func (e *neededIndexError) Error() string {
+	return fmt.Sprintf("the index %q is needed: %s. It can be neither dropped nor hidden", e.Name, e.Why)
+}
+
+// DroppableIndex is the index that DropIndex would drop. Nil means that only a kept definition is left of it. The errors are those of
+// DropIndex.
+func (t TimeSeries) DroppableIndex(ctx context.Context, name string) (*Index, error) {
+	list, err := t.Indexes(ctx)
+	if err != nil || slices.Contains(list.Gone, name) {
+		return nil, err
+	}
+	index, err := list.changeable(name)
+	if err != nil {
+		return nil, err
+	}
+	return &index, nil
+}
+
+// DropIndex drops an index and the definition that is kept beside it; a kept definition without index alone, too. A
+// *NoIndexError tells that there is neither, another error that it must stay.
+func (t TimeSeries) DropIndex(ctx context.Context, name string) error {
+	s := t.series()
+	list, err := s.listIndexes(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(list.Gone, name) {
+		if _, err := list.changeable(name); err != nil {
+			return err
+		}
+		if err := s.dropByName(ctx, name); err != nil {
+			return err
+		}
+	}
+	return s.forget(ctx, definitionPrefix+name)
+}
+
+// HideIndex hides an index from the query planner, which shows what dropping it would cost, or shows it again. False means that it was
+// so already. The errors are those of DropIndex, and one that says that the server cannot.
+func (t TimeSeries) HideIndex(ctx context.Context, name string, hidden bool) (bool, error) {
+	s := t.series()
+	list, err := s.listIndexes(ctx)
+	if err != nil {
+		return false, err
+	}
+	index, err := list.changeable(name)
+	if err != nil || index.Hidden == hidden {
+		return false, err
+	}
+	change := bson.D{{Key: "name", Value: name}, {Key: "hidden", Value: hidden}}
+	err = s.db.Translate(s.driver().RunCommand(ctx, bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: change}}).Err())
+	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
+		return false, fmt.Errorf("this MongoDB cannot hide indexes: it can only drop them")
+	}
+	if err != nil {
+		return false, mongodb.Failure("changing the index", err)
+	}
+	if list, err = s.listIndexes(ctx); err != nil {
+		return false, err
+	}
+	if index, _ = list.find(name); index.Hidden != hidden {
+		return false, fmt.Errorf("this MongoDB has taken the change of the index %q and not made it", name)
+	}
+	return true, nil
+}
+
+// changeable is an index that may be dropped and hidden.
+func (l IndexList) changeable(name string) (Index, error) {
+	index, found := l.find(name)
+	if !found {
+		e := &NoIndexError{Name: name}
+		for _, i := range l.Indexes {
+			if _, needed := i.needed(); !needed && i.Kind != IndexOfView {
+				e.Have = append(e.Have, i.Name)
+			}
+		}
+		return index, e
+	}
+	if why, needed := index.needed(); needed {
+		return index, &neededIndexError{name, why}
+	}
+	return index, nil
+}
+
+func (s *series) dropByName(ctx context.Context, name string) error {
+	err := s.driver().RunCommand(ctx, bson.D{{Key: "dropIndexes", Value: s.buckets().Name()}, {Key: "index", Value: name}}).Err()
+	return mongodb.Failure("dropping the index "+name, s.db.Translate(err))
+}

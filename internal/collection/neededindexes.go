@@ -1,0 +1,213 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
+)
+
+// indexes are the keys of those of the buckets that every time series has: for reopening and reading a series; for what is
+// stored of a partition.
+func (s *series) indexes() []bson.D {
+	if s.rollupOf != "" { // its documents have no source
+		return []bson.D{s.options.SeriesIndex()}
+	}
+	return []bson.D{s.options.SeriesIndex(), timeseries.SourceIndex()}
+}
+
+// viewIndex finds the last part of a series for a query on the view. MongoDB's stage for unpacking turns a lower bound of the
+// time into one of control.max.<time>, and only in its later versions into one of control.min.<time> as well: an index that
+// begins with the minimum lets the others read the whole history of the series. Readers and consumers go by metaIndex all the
+// same: the maximum changes with every write to a bucket, and a scan in its order may meet a bucket twice, or never.
+func viewIndex(o timeseries.Options) bson.D {
+	return bson.D{
+		{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: -1}, {Key: timeseries.MinPath(o.TimeField), Value: -1},
+	}
+}
+
+func expiryIndex(o timeseries.Options) bson.D {
+	return bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}}
+}
+
+// segmentIndex finds segments among the buckets, by owner and time. It is partial: no bucket is in it.
+func segmentIndex(o timeseries.Options) bson.D {
+	return bson.D{{Key: timeseries.PathOwner, Value: 1}, {Key: timeseries.MinPath(o.TimeField), Value: 1}}
+}
+
+// createViewIndex makes the index of the view where one is made of MongoDB's own stage: the documented stages use none. A single
+// series needs none either, since the _id begins with the time.
+func (s *series) createViewIndex(ctx context.Context) error {
+	if s.view != ViewInternal || s.options.MetaField == "" {
+		return nil
+	}
+	return s.createNeeded(ctx, viewIndex(s.options))
+}
+
+// createNeeded makes an index of all buckets, unless there is one under whatever name.
+func (s *series) createNeeded(ctx context.Context, keys bson.D) error {
+	err := s.createIndex(ctx, keys, options.Index())
+	if err == nil {
+		return nil
+	}
+	specs, listing := s.rawIndexes(ctx)
+	if listing == nil && slices.ContainsFunc(specs, func(spec bson.Raw) bool { return servesAs(spec, keys) }) {
+		return nil
+	}
+	return err
+}
+
+// boundsIndex finds the segments that may have a value at a path of the meta, in whatever series. It is partial as segmentIndex. The
+// segments of several flushes mostly have the same bounds, so that a query passes over all of them at once.
+func boundsIndex(path string) bson.D {
+	return bson.D{{Key: timeseries.MaxPath(path), Value: 1}, {Key: timeseries.MinPath(path), Value: 1}}
+}
+
+// isOfSegments reports whether keys are those of an index of segments.
+func isOfSegments(keys bson.D) bool {
+	return keys[0].Key == timeseries.PathOwner || strings.HasPrefix(keys[0].Key, timeseries.MaxPath(""))
+}
+
+// segmentIndexes are the keys of the indexes of segments.
+func (s *series) segmentIndexes() []bson.D {
+	all := []bson.D{segmentIndex(s.options)}
+	for _, path := range s.settings.MetaPaths {
+		all = append(all, boundsIndex(path))
+	}
+	return all
+}
+
+// createSegmentIndexes makes the indexes of segments.
+func (s *series) createSegmentIndexes(ctx context.Context) error {
+	for _, keys := range s.segmentIndexes() {
+		err := s.createIndex(ctx, keys, options.Index().SetPartialFilterExpression(bson.D{isSegment()}))
+		if refused := (*mongodb.RefusedError)(nil); errors.As(err, &refused) && refused.Code == mongodb.CodeParallelArrays {
+			s.db.Log().Warn("an index is missing: queries read all segments, some of which have arrays in a path of META_INDEXES", "collection", s.namespace(), "err", err)
+			continue
+		}
+		if err := s.withoutIndex("segments are looked for among all buckets", err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withoutIndex goes on without an index that the user may not create, and says what follows.
+func (s *series) withoutIndex(consequence string, err error) error {
+	if !mongodb.LacksRight(err) {
+		return err
+	}
+	s.db.Log().Warn("an index is missing: "+consequence, "collection", s.namespace(), "err", err)
+	return nil
+}
+
+// createIndexes makes the indexes. An expiry that keeps buckets longer than the options say is left alone: an operator may be
+// about to change them.
+func (s *series) createIndexes(ctx context.Context) error {
+	for _, keys := range s.indexes() {
+		if err := s.createNeeded(ctx, keys); err != nil {
+			return err
+		}
+	}
+	have, err := s.Expiry(ctx)
+	want := s.options.TTLSeconds()
+	switch {
+	case err != nil:
+		return err
+	case have == 0:
+		return s.withoutIndex("measurements are kept for ever, unless `waterwheel collection expire` deletes them", s.createExpiry(ctx, want))
+	case want != 0 && want < have:
+		s.db.Log().Warn("measurements are kept longer than the collection's options say: repeat the `waterwheel collection set-expiry` that was cut off",
+			"collection", s.namespace(), "for", time.Duration(have-s.options.MaxSpanSeconds)*time.Second, "should_be", lifetime(s.options))
+	}
+	return widen(ctx, s, s.options)
+}
+
+func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexOptionsBuilder) error {
+	_, err := s.buckets().Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys, Options: o})
+	err = s.db.Translate(err)
+	var command *mongodb.CommandError
+	switch {
+	case err == nil:
+	case mongodb.LacksRight(err):
+		return s.unlessThere(ctx, keys, mongodb.Failure("creating indexes", err))
+	case errors.As(err, &command) && command.Code == mongodb.CodeNotImplemented && slices.Equal(keys, expiryIndex(s.options)):
+		s.db.Log().Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `waterwheel collection expire` deletes them",
+			"collection", s.namespace())
+	case errors.As(err, &command) && command.Code == mongodb.CodeNotImplemented && isOfSegments(keys):
+		s.db.Log().Info("this MongoDB has no partial indexes: segments are looked for among all buckets", "collection", s.namespace())
+	case errors.As(err, &command) && (command.Code == mongodb.CodeIndexOptionsConflict || command.Code == mongodb.CodeIndexKeySpecsConflict):
+		return fmt.Errorf("an index on %v exists with other options: drop it: %w", keys, err)
+	default:
+		return mongodb.Failure("creating indexes", err)
+	}
+	return nil
+}
+
+// unlessThere is the error of an index that the user may not create. Nil means that the index is there already.
+func (s *series) unlessThere(ctx context.Context, keys bson.D, refused error) error {
+	specs, err := s.rawIndexes(ctx)
+	if err != nil || hasIndex(specs, keys) {
+		return err
+	}
+	return refused
+}
+
+// hasIndex reports whether there is an index on these keys, of all buckets or of all segments.
+func hasIndex(specs []bson.Raw, keys bson.D) bool {
+	return slices.ContainsFunc(specs, func(spec bson.Raw) bool {
+		return ofAll(spec, keys) || isOfSegments(keys) && sameKeys(keyIn(spec), keys)
+	})
+}
+
+// checkIndexes tells by ErrNotSetUp whether one is missing.
+func (s *series) checkIndexes(ctx context.Context) error {
+	specs, err := s.rawIndexes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, keys := range s.indexes() {
+		if !hasIndex(specs, keys) {
+			return fmt.Errorf("%w (no index on %v)", ErrNotSetUp, keys)
+		}
+	}
+	return nil
+}
+
+// ofAll reports whether an index has these keys, of all buckets.
+func ofAll(spec bson.Raw, keys bson.D) bool {
+	_, partial := spec.Lookup("partialFilterExpression").DocumentOK()
+	return sameKeys(keyIn(spec), keys) && !partial
+}
+
+// keyIn is what the key of an index is.
+func keyIn(spec bson.Raw) bson.Raw {
+	key, _ := spec.Lookup("key").DocumentOK()
+	return key
+}
+
+// servesAs reports whether an index has these keys in these directions, of all buckets, and deletes none.
+func servesAs(spec bson.Raw, keys bson.D) bool {
+	have, _ := spec.Lookup("key").DocumentOK()
+	_, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()
+	_, collated := spec.Lookup("collation").DocumentOK()
+	return ofAll(spec, keys) && equal(have, mongodb.Document(keys)) && !expires && !collated
+}
+
+// sameKeys compares the fields of index keys; all directions are the same here.
+func sameKeys(have bson.Raw, want bson.D) bool {
+	elements, err := have.Elements()
+	return err == nil && slices.EqualFunc(elements, want, func(h bson.RawElement, w bson.E) bool { return h.Key() == w.Key })
+}
+
+// isSegment is the condition of the index of segments.
+func isSegment() bson.E { return timeseries.IsPresent(timeseries.PathOwner) }

@@ -1,0 +1,145 @@
+package collection
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
+)
+
+// NoteKind says what the commands of an operator have done to the measurements of a note. It begins the note's _id.
+type NoteKind string
+
+// The kinds of notes. Without a kind nothing is noted.
+const (
+	NotedDeleted NoteKind = "deleted"
+	NotedChanged NoteKind = "changed" // their meta
+)
+
+// maxNoted bounds the positions of one note: the document stays far below the size that MongoDB allows.
+const maxNoted = 1 << 17
+
+// notes collects the positions of the documents that an edit is about to change or delete, for each source partition.
+//
+// A note is a document of the options collection that lists positions in the same fields as a bucket. An edit writes the notes
+// of a batch first, and waits until a majority has them. Then it changes or deletes the documents, each only as long as it holds
+// the positions that were read. So every measurement that an edit has deleted is noted, whatever becomes of the command. A
+// position that is noted as deleted and stored all the same is stored: the command ended between the two writes.
+//
+// Deleted positions are part of the stored positions (E2): records that are read again do not bring them back. An owner reads
+// the notes after the buckets: a position that a delete takes out of a bucket before it is read there is noted by then.
+type notes struct {
+	kind NoteKind
+	of   map[timeseries.Source][]timeseries.Position
+}
+
+func newNotes(kind NoteKind) *notes {
+	return &notes{kind: kind, of: map[timeseries.Source][]timeseries.Position{}}
+}
+
+// addListed notes all positions that a bucket or segment lists. A document without a source has none, and nothing can be
+// noted of one whose lists cannot be decoded: `verify` reports it as damaged.
+func (n *notes) addListed(document bson.Raw) {
+	array, ok := document.Lookup(timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets).ArrayOK()
+	if !ok {
+		return
+	}
+	elements, _ := array.Values()
+	var positions []timeseries.Position
+	for _, element := range elements {
+		if _, encoded, ok := element.BinaryOK(); ok {
+			positions, _ = timeseries.DecodePositions(positions, encoded)
+		}
+	}
+	n.add(document, positions)
+}
+
+// add notes some of the positions that a bucket or segment lists.
+func (n *notes) add(document bson.Raw, positions []timeseries.Position) {
+	from, ok := document.Lookup(timeseries.FieldControl, timeseries.FieldSource).DocumentOK()
+	if !ok || n.kind == "" {
+		return
+	}
+	source := timeseries.Source{TopicID: timeseries.UUIDIn(from, timeseries.FieldTopicID)}
+	source.Topic, _ = from.Lookup(timeseries.FieldTopic).StringValueOK()
+	partition, _ := from.Lookup(timeseries.FieldPartition).AsInt64OK()
+	source.Partition = int32(partition)
+	n.of[source] = append(n.of[source], positions...)
+}
+
+// write writes the notes.
+func (n *notes) write(ctx context.Context, c mongodb.Collection) error {
+	var documents []bson.Raw
+	sources := slices.SortedFunc(maps.Keys(n.of), func(a, b timeseries.Source) int {
+		return cmp.Or(slices.Compare(a.TopicID[:], b.TopicID[:]), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Topic, b.Topic))
+	})
+	for _, source := range sources {
+		positions := n.of[source]
+		slices.SortFunc(positions, timeseries.Position.Compare)
+		for some := range slices.Chunk(slices.Compact(positions), maxNoted) {
+			documents = append(documents, note(n.kind, source, some))
+		}
+	}
+	if len(documents) == 0 {
+		return nil
+	}
+	reply, err := c.Insert(ctx, documents)
+	if err != nil {
+		return err
+	}
+	for _, e := range reply.Errors {
+		if e.Code != mongodb.CodeDuplicateKey { // else it is noted already
+			return &mongodb.CommandError{Code: e.Code, Message: e.Message}
+		}
+	}
+	return reply.Unconfirmed
+}
+
+// note is the note of sorted positions. Its _id follows from what it lists: an edit that is tried again makes the same note.
+func note(kind NoteKind, source timeseries.Source, positions []timeseries.Position) bson.Raw {
+	encoded := timeseries.AppendPositions(nil, positions)
+	first, last := positions[0].Offset, positions[len(positions)-1].Offset
+	sum := sha256.Sum256(encoded)
+	return mongodb.Document(bson.D{
+		{Key: timeseries.FieldID, Value: fmt.Sprintf("%s%s/%x", notesOf(kind, source), noteOffset(last), sum[:8])},
+		{Key: timeseries.FieldControl, Value: bson.D{
+			{Key: timeseries.FieldCount, Value: int32(len(positions))},
+			{Key: timeseries.FieldSource, Value: bson.D{
+				{Key: timeseries.FieldTopic, Value: source.Topic},
+				{Key: timeseries.FieldPartition, Value: source.Partition},
+				{Key: timeseries.FieldTopicID, Value: timeseries.UUID(source.TopicID)},
+				{Key: timeseries.FieldFirst, Value: first},
+				{Key: timeseries.FieldLast, Value: last},
+				{Key: timeseries.FieldOffsets, Value: bson.A{bson.Binary{Data: encoded}}},
+			}},
+		}},
+	})
+}
+
+// notesOf begins the _id of every note of a kind about a source partition.
+func notesOf(kind NoteKind, source timeseries.Source) string {
+	return fmt.Sprintf("%s/%x/%d/", kind, source.TopicID, source.Partition)
+}
+
+// noteOffset writes an offset so that text sorts as offsets do.
+func noteOffset(offset int64) string { return fmt.Sprintf("%019d", offset) }
+
+// NoteQuery finds the notes of a kind that may list offsets from first to last.
+func NoteQuery(kind NoteKind, source timeseries.Source, first, last int64) mongodb.Query {
+	of := notesOf(kind, source)
+	const behind = ":" // sorts after every digit
+	return mongodb.Query{
+		Filter: mongodb.Document(bson.D{
+			{Key: timeseries.FieldID, Value: bson.D{{Key: "$gte", Value: of + noteOffset(first)}, {Key: "$lt", Value: of + behind}}},
+			{Key: timeseries.PathFirst, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gt", Value: last}}}}},
+		}),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
+	}
+}

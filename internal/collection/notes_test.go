@@ -1,0 +1,104 @@
+package collection_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/collection"
+	"waterwheel/internal/timeseries"
+)
+
+// noted are the positions of the notes of a kind.
+func noted(t *testing.T, options *shelf, kind string) (all []timeseries.Position) {
+	t.Helper()
+	for _, d := range options.documents {
+		if id, _ := d.Lookup("_id").StringValueOK(); !strings.HasPrefix(id, kind+"/") {
+			continue
+		}
+		values, err := d.Lookup("control", "source", "offsets").Array().Values()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range values {
+			_, encoded := v.Binary()
+			if all, err = timeseries.DecodePositions(all, encoded); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	slices.SortFunc(all, timeseries.Position.Compare)
+	return slices.Compact(all)
+}
+
+// TestWhatGrowsMeanwhileIsNotedWhole: measurements that a bucket gets between reading and writing are noted before they are edited.
+func TestWhatGrowsMeanwhileIsNotedWhole(t *testing.T) {
+	for name, deletes := range map[string]bool{"delete": true, "change": false} {
+		t.Run(name, func(t *testing.T) {
+			bucket := bucketOf("a", minute, records(100, 3)...)
+			buckets, options := &shelf{t: t, documents: []bson.Raw{bucket}}, &shelf{t: t}
+			grown := int64(0)
+			options.before = func() { // the bucket was read, and is about to be noted
+				if grown++; grown <= 3 {
+					positions := bson.Binary{Data: timeseries.AppendPositions(nil, records(200, 3+int(grown)))}
+					buckets.update(raw(t, bson.D{{Key: "_id", Value: bucket.Lookup("_id")}}), raw(t, bson.D{{Key: "$set", Value: bson.D{
+						{Key: "control.count", Value: int32(3 + grown)}, {Key: "control.source.offsets", Value: bson.A{positions}},
+					}}}))
+				}
+			}
+			meta := bucket.Lookup("meta")
+			selection := collection.NewSelection(buckets, options, everything(t))
+			after := raw(t, bson.D{{Key: "m", Value: "z"}}).Lookup("m")
+			change := selection.Change([]collection.SelectedSeries{{Meta: meta}}, []collection.MetaChange{{Before: meta, After: after}}, silent)
+			run1, edited, kind := change.Run, change.Edited, "changed"
+			if deletes {
+				deletion := selection.Delete(silent)
+				run1, edited, kind = deletion.Run, deletion.Edited, "deleted"
+			}
+			if err := run1(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			options.before = nil
+			if e := edited(); e.Missed != 0 || e.Done != (collection.Amount{Buckets: 1, Measurements: 6}) {
+				t.Errorf("%+v", e)
+			}
+			if diff := cmp.Diff(records(200, 6), slices.DeleteFunc(noted(t, options, kind), func(p timeseries.Position) bool { return p.Offset < 200 })); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestNotesOfManyPositionsAreSplit: a document holds no more than MongoDB takes.
+func TestNotesOfManyPositionsAreSplit(t *testing.T) {
+	const buckets = 300
+	all := &shelf{t: t}
+	var want []timeseries.Position
+	for i := range buckets {
+		positions := make([]timeseries.Position, 1000)
+		for k := range positions {
+			positions[k].Offset = int64(k*buckets + i)
+		}
+		want = append(want, positions...)
+		all.documents = append(all.documents, bucketOf("a", minute, positions...))
+	}
+	options := &shelf{t: t}
+	if err := collection.NewSelection(all, options, everything(t)).Delete(silent).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(want, timeseries.Position.Compare)
+	if got := noted(t, options, "deleted"); !slices.Equal(got, want) {
+		t.Errorf("%d positions are noted, want %d", len(got), len(want))
+	}
+	bytes := 0
+	for _, d := range options.documents {
+		bytes += len(d)
+	}
+	if len(options.documents) < 3 || bytes > 2*len(want) {
+		t.Errorf("%d notes take %d bytes for %d positions", len(options.documents), bytes, len(want))
+	}
+}

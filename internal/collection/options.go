@@ -1,0 +1,151 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
+)
+
+// mismatchError: the collection is defined otherwise than this consumer's settings say.
+type mismatchError struct {
+	Namespace   string
+	Differences []string // one sentence a setting
+}
+
+// Error lists every differing setting.
+func (e *mismatchError) Error() string {
+	return fmt.Sprintf("%s exists and is defined differently: %s; set these to the collection's values, or choose another MONGODB_COLLECTION",
+		e.Namespace, strings.Join(e.Differences, "; "))
+}
+
+// ErrNotSetUp: the collections of the time series do not exist, or lack an index.
+var ErrNotSetUp = errors.New("the collection is not set up: run `waterwheel init`, or let `waterwheel run` do it")
+
+// ReadDefinition reads how a time series is defined, from its options collection. ErrNotSetUp: there is no such time series.
+func ReadDefinition(ctx context.Context, c mongodb.Collection) (d timeseries.Definition, err error) {
+	const doing = "reading the collection's options"
+	raw, err := mongodb.First(ctx, c, mongodb.Query{Filter: mongodb.WithID(timeseries.DefinitionID)})
+	switch {
+	case err != nil:
+		return d, mongodb.Failure(doing, err)
+	case raw == nil:
+		return d, ErrNotSetUp
+	}
+	if d, err = timeseries.ReadDefinition(raw); err != nil {
+		return d, fmt.Errorf("%s: %w", doing, err)
+	}
+	return d, nil
+}
+
+// define writes the definition unless there is one, which then holds if it fits what is wanted.
+func (s *series) define(ctx context.Context) error {
+	d, err := ReadDefinition(ctx, s.ports.Options)
+	if errors.Is(err, ErrNotSetUp) {
+		d, err = insertDefinition(ctx, s.ports.Options, timeseries.Definition{
+			ID: timeseries.DefinitionID, Version: 1, Options: s.options, RollupOf: s.rollupOf,
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return s.adopt(d)
+}
+
+// adopt takes the options of the collection if they are the wanted ones, or were made from them since by raising the
+// bucketing, or by changing the expiry: otherwise no consumer could be started again before its settings were changed as well.
+func (s *series) adopt(d timeseries.Definition) error {
+	have := d.Options
+	if d.RollupOf != s.rollupOf {
+		return &rollupError{Namespace: s.namespace(), RollupOf: d.RollupOf, Wanted: s.rollupOf}
+	}
+	grown, err := s.options.Change(have)
+	if err != nil || grown != have {
+		return compareOptions(s.namespace(), s.options, have)
+	}
+	if grown.MaxSpanSeconds != s.options.MaxSpanSeconds || grown.Granularity != s.options.Granularity {
+		s.db.Log().Warn("the collection's bucketing differs from the settings: the collection's value is used",
+			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds)
+	}
+	if grown.ExpireAfterSeconds != s.options.ExpireAfterSeconds {
+		setting := "MONGODB_EXPIRE_AFTER"
+		if s.rollupOf != "" {
+			setting = "the expiry of this level in ROLLUP_LEVELS"
+		}
+		s.db.Log().Warn(setting+" ignored: the collection's expiry differs; `waterwheel collection set-expiry` changes it",
+			"collection", s.namespace(), "expires_after", lifetime(grown), "setting", lifetime(s.options))
+	}
+	s.options, s.segments = grown, d.Segments
+	return nil
+}
+
+// lifetime is after what time measurements are deleted. Zero means never.
+func lifetime(o timeseries.Options) time.Duration {
+	return time.Duration(o.ExpireAfterSeconds) * time.Second
+}
+
+// insertDefinition returns the definition that then exists: another consumer may have been quicker.
+func insertDefinition(ctx context.Context, c mongodb.Collection, d timeseries.Definition) (timeseries.Definition, error) {
+	const doing = "writing the collection's options"
+	raw, err := bson.Marshal(d)
+	if err != nil {
+		return d, fmt.Errorf("%s: %w", doing, err)
+	}
+	inserted, err := mongodb.Changed(c.Insert(ctx, []bson.Raw{raw}))
+	if err == nil && !inserted {
+		return ReadDefinition(ctx, c)
+	}
+	return d, mongodb.Failure(doing, err)
+}
+
+// compareOptions names each setting in which the wanted options differ from those of the collection.
+func compareOptions(namespace string, want, have timeseries.Options) error {
+	wanted, had := settingsOf(want), settingsOf(have)
+	var differences []string
+	for i, s := range had {
+		if wanted[i] != s {
+			differences = append(differences, fmt.Sprintf("%s is %s here and %s in the collection", s.name, wanted[i].value, s.value))
+		}
+	}
+	if differences == nil {
+		return nil
+	}
+	return &mismatchError{Namespace: namespace, Differences: differences}
+}
+
+// setting is a setting of the program as it is written.
+type setting struct{ name, value string }
+
+// settingsOf are the settings that make a collection of these options. A granularity implies span and rounding, which may
+// not be set beside it.
+func settingsOf(o timeseries.Options) []setting {
+	if o.Granularity != "" {
+		o.MaxSpanSeconds, o.RoundingSeconds = 0, 0
+	}
+	text := func(name, value string) setting {
+		if value == "" {
+			return setting{name, "not set"}
+		}
+		return setting{name, strconv.Quote(value)}
+	}
+	duration := func(name string, seconds int64) setting {
+		if seconds == 0 {
+			return setting{name, "not set"}
+		}
+		return setting{name, fmt.Sprintf("%dh%dm%ds", seconds/3600, seconds/60%60, seconds%60)} // a Duration ends after 292 years
+	}
+	return []setting{
+		text("MONGODB_TIME_FIELD", o.TimeField),
+		text("MONGODB_META_FIELD", o.MetaField),
+		text("MONGODB_GRANULARITY", string(o.Granularity)),
+		duration("MONGODB_BUCKET_MAX_SPAN", int64(o.MaxSpanSeconds)),
+		duration("MONGODB_BUCKET_ROUNDING", int64(o.RoundingSeconds)),
+	}
+}

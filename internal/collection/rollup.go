@@ -1,0 +1,257 @@
+package collection
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/rollup"
+	"waterwheel/internal/timeseries"
+)
+
+// rollupError says that a collection holds totals where measurements were to be stored, or the other way round.
+type rollupError struct {
+	Namespace string
+	// RollupOf and Wanted name the time series of which it holds totals, and was to hold them. Empty means measurements.
+	RollupOf, Wanted string
+}
+
+// Error says what the collection is, and what to do.
+func (e *rollupError) Error() string {
+	switch {
+	case e.Wanted == "":
+		return fmt.Sprintf("%s is a rollup of %s: it holds totals, and no measurements are stored in it; choose another MONGODB_COLLECTION", e.Namespace, e.RollupOf)
+	case e.RollupOf == "":
+		return fmt.Sprintf("%s holds measurements, and the rollups of %s need its name: rename one of the two time series, or take the level out of ROLLUP_LEVELS",
+			e.Namespace, e.Wanted)
+	default:
+		return fmt.Sprintf("%s is a rollup of %s, and the rollups of %s need its name: rename one of the two time series", e.Namespace, e.RollupOf, e.Wanted)
+	}
+}
+
+// ReadRollups reads which rollups a time series has.
+func ReadRollups(ctx context.Context, c mongodb.Collection) (rollup.Definition, error) {
+	const doing = "reading which rollups there are"
+	raw, err := mongodb.First(ctx, c, mongodb.Query{Filter: mongodb.WithID(rollup.DefinitionID)})
+	if err != nil {
+		return rollup.Definition{}, mongodb.Failure(doing, err)
+	}
+	d, err := rollup.ReadDefinition(raw)
+	if err != nil {
+		return d, fmt.Errorf("%s: %w", doing, err)
+	}
+	return d, nil
+}
+
+// SetupRollups makes the collections of the rollups of the time series, which is set up, as far as they are missing, and notes in its
+// options which levels it has.
+func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rules rollup.Rules, as Settings) error {
+	base, err := ReadDefinition(ctx, t.Ports().Options)
+	if err != nil {
+		return err
+	}
+	for _, level := range levels {
+		if err := t.setupLevel(ctx, level, base.Options, as); err != nil {
+			return err
+		}
+	}
+	if err := t.noteLevels(ctx, levels, rules); err != nil {
+		return fmt.Errorf("setting up the rollups of %s: %w", t.name, err)
+	}
+	return nil
+}
+
+// setupLevel makes the time series of one level.
+func (t TimeSeries) setupLevel(ctx context.Context, level rollup.Level, of timeseries.Options, as Settings) error {
+	_, err := Of(t.db, level.SeriesName(t.name)).prepare(ctx, level.Options(of), as, func(s *series) error {
+		s.rollupOf = t.name
+		if err := s.refuseForeign(ctx); err != nil {
+			return err
+		}
+		if err := s.define(ctx); err != nil {
+			return err
+		}
+		if err := s.createBuckets(ctx); err != nil {
+			return err
+		}
+		return s.createReading(ctx)
+	})
+	return err
+}
+
+// noteTries is how often the note of the levels is written when others write it at the same time.
+const noteTries = 5
+
+// noteLevels notes which levels a time series has. A level that was there keeps the time since when it is whole, unless it gets fields
+// that its former rows may lack.
+func (t TimeSeries) noteLevels(ctx context.Context, levels rollup.Levels, rules rollup.Rules) error {
+	s := t.series()
+	for range noteTries {
+		have, err := ReadRollups(ctx, s.ports.Options)
+		if err != nil {
+			return err
+		}
+		next := rollup.Definition{ID: rollup.DefinitionID, Levels: slices.Clone(have.Levels)}
+		for _, level := range levels {
+			if next.Levels, err = s.withLevel(ctx, next.Levels, level, rules); err != nil {
+				return err
+			}
+		}
+		done, err := s.replaceRollups(ctx, have, next)
+		if err != nil || done {
+			return err
+		}
+	}
+	return ErrChangedMeanwhile
+}
+
+// withLevel adds a level to a list of levels, or gives it other rules there.
+func (s *series) withLevel(ctx context.Context, list []rollup.DefinedLevel, level rollup.Level, rules rollup.Rules) ([]rollup.DefinedLevel, error) {
+	wanted := rollup.DefinedLevel{Name: level.Name, Count: rules.CountField(), Fields: rules.Fields}
+	at := slices.IndexFunc(list, func(l rollup.DefinedLevel) bool { return l.Name == level.Name })
+	if at >= 0 {
+		have := list[at]
+		if have.Count != wanted.Count {
+			return nil, fmt.Errorf("the rows of %s count their measurements in %q, and ROLLUP_COUNT_FIELD is %q: set it to %q, or drop the level with `waterwheel rollup drop %s`",
+				level.SeriesName(s.name), have.Count, wanted.Count, have.Count, level.Name)
+		}
+		if wanted.Since = have.Since; slices.Equal(have.Fields, wanted.Fields) || len(have.Fields) == 0 {
+			list[at] = wanted
+			return list, nil
+		}
+	}
+	since, err := s.wholeSince(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if wanted.Since = since; at >= 0 {
+		list[at] = wanted
+		return list, nil
+	}
+	list = append(list, wanted)
+	slices.SortFunc(list, func(a, b rollup.DefinedLevel) int {
+		one, _ := a.Level()
+		other, _ := b.Level()
+		return int(one.Step/time.Second) - int(other.Step/time.Second)
+	})
+	return list, nil
+}
+
+// rollupMargin is how long consumers may go on that know nothing of a new level, while they are started again one after the other.
+const rollupMargin = time.Hour
+
+// wholeSince is since when a level is whole that begins now; nil means from the beginning, because nothing is stored yet.
+func (s *series) wholeSince(ctx context.Context) (*time.Time, error) {
+	stored, err := mongodb.First(ctx, s.ports.Buckets, mongodb.Query{Filter: mongodb.Document(bson.D{}), Projection: mongodb.Document(bson.D{{Key: "_id", Value: 1}})})
+	if err != nil || stored == nil {
+		return nil, mongodb.Failure("looking for a bucket", err)
+	}
+	now, err := s.ports.Clock(ctx)
+	since := now.Add(rollupMargin).UTC().Truncate(time.Hour)
+	return &since, err
+}
+
+// replaceRollups writes which rollups there are, if that is still as it was read; false means that it is not.
+func (s *series) replaceRollups(ctx context.Context, have, next rollup.Definition) (bool, error) {
+	if have.ID != "" && string(encodedLevels(have)) == string(encodedLevels(next)) {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.db.WriteTimeout())
+	defer cancel()
+	var done bool
+	var err error
+	if have.ID == "" {
+		raw, encoding := bson.Marshal(next)
+		if encoding != nil {
+			return false, encoding
+		}
+		done, err = mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{raw}))
+	} else {
+		done, err = mongodb.Changed(s.ports.Options.Update(ctx, []mongodb.Update{{
+			Filter: mongodb.Document(bson.D{{Key: "_id", Value: rollup.DefinitionID}, {Key: fieldLevels, Value: have.Levels}}),
+			Update: mongodb.Set(bson.D{{Key: fieldLevels, Value: next.Levels}}),
+		}}))
+	}
+	return done, mongodb.Failure("noting which rollups there are", err)
+}
+
+// fieldLevels are the levels in the document of rollup.DefinitionID.
+const fieldLevels = "levels"
+
+func encodedLevels(d rollup.Definition) bson.Raw {
+	return mongodb.Document(bson.D{{Key: fieldLevels, Value: d.Levels}})
+}
+
+// DropRollup takes a level away from the time series: first out of the note of its levels, so that no keeper stores rows any more, and
+// then its collections. False means that the time series does not have the level.
+func (t TimeSeries) DropRollup(ctx context.Context, level string) (bool, error) {
+	s := t.series()
+	have, err := ReadRollups(ctx, s.ports.Options)
+	if err != nil {
+		return false, err
+	}
+	of, ok := rollup.LevelOf(level)
+	if _, defined := have.Level(level); !ok || !defined {
+		return false, nil
+	}
+	next := rollup.Definition{ID: have.ID, Levels: slices.DeleteFunc(slices.Clone(have.Levels), func(l rollup.DefinedLevel) bool { return l.Name == level })}
+	if done, err := s.replaceRollups(ctx, have, next); err != nil || !done {
+		if err == nil {
+			err = ErrChangedMeanwhile
+		}
+		return true, err
+	}
+	for _, collection := range timeseries.Collections(of.SeriesName(t.name)) {
+		if err := t.db.Translate(t.driver().Collection(collection).Drop(ctx)); err != nil {
+			return true, mongodb.Failure("dropping "+collection, err)
+		}
+	}
+	return true, nil
+}
+
+// WholeSince notes that the levels of the time series are whole from a time on, if they were not from an earlier one. The zero time means from the
+// beginning.
+func (t TimeSeries) WholeSince(ctx context.Context, since time.Time) error {
+	s := t.series()
+	for range noteTries {
+		have, err := ReadRollups(ctx, s.ports.Options)
+		if err != nil {
+			return err
+		}
+		next := rollup.Definition{ID: have.ID, Levels: slices.Clone(have.Levels)}
+		for i := range next.Levels {
+			switch l := &next.Levels[i]; {
+			case l.Since == nil:
+			case since.IsZero():
+				l.Since = nil
+			case since.Before(*l.Since):
+				l.Since = &since
+			}
+		}
+		if done, err := s.replaceRollups(ctx, have, next); err != nil || done {
+			return err
+		}
+	}
+	return ErrChangedMeanwhile
+}
+
+// Nested returns the collection of a name for nested documents of totals. It refuses the names of collections that time series have.
+func Nested(ctx context.Context, db *mongodb.Database, name string) (mongodb.Collection, error) {
+	if err := timeseries.CheckSeriesName(db.Name(), name, timeseries.MaxNamespace); err != nil {
+		return nil, fmt.Errorf("the collection %q %w", name, err)
+	}
+	all, err := Names(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	for _, series := range all {
+		if series == name || slices.Contains(timeseries.Collections(series), name) {
+			return nil, fmt.Errorf("the collection %s.%s belongs to the time series %s: choose another name for the nested documents", db.Name(), name, series)
+		}
+	}
+	return db.Collection(name), nil
+}

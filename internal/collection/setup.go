@@ -1,0 +1,169 @@
+package collection
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
+)
+
+// Setup makes the collections of the time series as far as they are missing: the options document, the buckets, compressed by zstd
+// where the server lets a collection choose, their indexes, the view. Several consumers may do it at once. The error names each setting
+// in which the time series exists with other options.
+func (t TimeSeries) Setup(ctx context.Context, o timeseries.Options, as Settings) (Ready, error) {
+	return t.prepare(ctx, o, as, func(s *series) error {
+		if err := s.refuseForeign(ctx); err != nil {
+			return err
+		}
+		if err := s.define(ctx); err != nil {
+			return err
+		}
+		if err := s.createBuckets(ctx); err != nil {
+			return err
+		}
+		if err := s.createReading(ctx); err != nil {
+			return err
+		}
+		s.decideSegments()
+		s.textOrder = s.setsInTextOrder(ctx)
+		return nil
+	})
+}
+
+// createReading makes the indexes and the view, again when the options were changed meanwhile: a view of a smaller span does
+// not show all that buckets of a larger one hold, and nothing may expire that is to be kept now. Segments begin here: they are noted
+// for good only when all that they need is there, and then it is looked at again, since another consumer may have made the view
+// as it was before.
+func (s *series) createReading(ctx context.Context) error {
+	begins, err := s.beginsSegments(ctx)
+	if err != nil {
+		return err
+	}
+	for indexed := false; ; {
+		s.segments = s.segments || begins
+		made, segments := s.options, s.segments
+		if err := s.createIndexes(ctx); err != nil {
+			return err
+		}
+		if segments && !indexed { // before the view, which looks for segments by it
+			if err := s.createSegmentIndexes(ctx); err != nil {
+				return err
+			}
+			indexed = true
+		}
+		if begins {
+			err = s.beginSegments(ctx)
+		} else {
+			err = s.arrangeOptionalView(ctx)
+		}
+		if begins && mongodb.LacksRight(err) && s.settings.Segments == SegmentsAuto {
+			if err := s.postponeSegments(ctx, err); err != nil {
+				return err
+			}
+			begins, s.segments = false, false
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.withoutIndex("a query of one series through the view reads its whole history", s.createViewIndex(ctx)); err != nil {
+			return err
+		}
+		if err := s.define(ctx); err != nil || !begins && s.options == made && s.segments == segments {
+			return err
+		}
+		begins = false
+	}
+}
+
+// Check is Setup without making anything: ErrNotSetUp tells that something is missing, and that nothing foreign has the name.
+func (t TimeSeries) Check(ctx context.Context, o timeseries.Options) (Ready, error) {
+	return t.prepare(ctx, o, Settings{}, func(s *series) error {
+		have, err := ReadDefinition(ctx, s.ports.Options)
+		if errors.Is(err, ErrNotSetUp) {
+			if foreign := s.refuseForeign(ctx); foreign != nil && !mongodb.LacksRight(foreign) {
+				return foreign
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.adopt(have); err != nil {
+			return err
+		}
+		return s.checkIndexes(ctx)
+	})
+}
+
+func (t TimeSeries) prepare(ctx context.Context, o timeseries.Options, as Settings, prepare func(*series) error) (Ready, error) {
+	limit := timeseries.MaxNamespace
+	if t.db.Server().Sharded {
+		limit = timeseries.MaxShardedNamespace
+	}
+	if err := timeseries.CheckSeriesName(t.db.Name(), t.name, limit); err != nil {
+		return Ready{}, fmt.Errorf("the collection name %q %w; choose another MONGODB_COLLECTION", t.name, err)
+	}
+	o, err := o.Normalize()
+	if err != nil {
+		return Ready{}, err
+	}
+	s := t.series()
+	s.options, s.settings = o, as.withDefaults()
+	if err := prepare(s); err != nil {
+		return Ready{}, fmt.Errorf("setting up %s: %w", s.namespace(), err)
+	}
+	rollups, err := ReadRollups(ctx, s.ports.Options)
+	if err != nil {
+		return Ready{}, fmt.Errorf("setting up %s: %w", s.namespace(), err)
+	}
+	return Ready{
+		Ports: s.ports, Namespace: s.namespace() + timeseries.BucketsSuffix, Options: s.options, Segments: s.filling, HasSegments: s.segments,
+		Rollups: len(rollups.Levels) > 0, BSONSize: s.measuresDocuments(ctx), SetsInTextOrder: s.textOrder,
+	}, nil
+}
+
+// setsInTextOrder reports whether the server makes the new fields of one $set in the order of their names' text: tried on a
+// scratch document beside the options, which is deleted again: the right to delete is tried first, so that nothing stays. A server on
+// which that cannot be tried is taken to order numeric names by number, as MongoDB has done since 5.0.
+func (s *series) setsInTextOrder(ctx context.Context) bool {
+	scratch := s.driver().Collection(s.name + timeseries.OptionsSuffix)
+	id := bson.D{{Key: "_id", Value: "probe-" + rand.Text()}}
+	if _, err := scratch.DeleteOne(ctx, id); err != nil {
+		return false
+	}
+	if _, err := scratch.InsertOne(ctx, append(id, bson.E{Key: "column", Value: bson.D{}})); err != nil {
+		return false
+	}
+	defer func() { _, _ = scratch.DeleteOne(context.WithoutCancel(ctx), id) }() // one that stays does no harm
+	set := bson.D{{Key: "$set", Value: bson.D{{Key: "column.9", Value: 1}, {Key: "column.10", Value: 1}}}}
+	if _, err := scratch.UpdateOne(ctx, id, set); err != nil {
+		return false
+	}
+	var after struct{ Column bson.D }
+	if err := scratch.FindOne(ctx, id).Decode(&after); err != nil || len(after.Column) == 0 || after.Column[0].Key == "9" {
+		return false
+	}
+	s.db.Log().Info("this server orders the paths of an update as text: buckets are rolled over when their indexes get longer",
+		"collection", s.namespace())
+	return true
+}
+
+// measuresDocuments reports whether a query can ask for the size of a document: tried on the options document, whose size
+// is known.
+func (s *series) measuresDocuments(ctx context.Context) bool {
+	query := mongodb.Query{Filter: mongodb.WithID(timeseries.DefinitionID)}
+	whole, err := mongodb.First(ctx, s.ports.Options, query)
+	if err != nil {
+		return false
+	}
+	const size = "size"
+	query.Projection = mongodb.Document(bson.D{{Key: size, Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}}})
+	answer, err := mongodb.First(ctx, s.ports.Options, query)
+	n, ok := answer.Lookup(size).AsInt64OK()
+	return err == nil && ok && n == int64(len(whole))
+}

@@ -1,0 +1,184 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
+)
+
+// Sharding is how the buckets of a time series are spread over the shards of a cluster.
+type Sharding struct {
+	// Router reports whether the server is a router of a sharded cluster. Without one, nothing else is set.
+	Router bool
+	// Key is the shard key. Nil means that the collection is not sharded.
+	Key bson.Raw
+	// Chunks are the chunks by shard, in the order of the names.
+	Chunks []ShardChunks
+}
+
+// ShardChunks is how many chunks of a collection a shard has.
+type ShardChunks struct {
+	Shard  string `bson:"_id" json:"shard"`
+	Chunks int64  `bson:"n" json:"chunks"`
+}
+
+// Unnamed are the fields of the shard key that updates and deletes of buckets do not name.
+func (s Sharding) Unnamed(timeField string) (fields []string) {
+	elements, _ := s.Key.Elements()
+	for _, e := range elements {
+		switch path := e.Key(); {
+		case path == timeseries.FieldID, path == timeseries.FieldMeta, strings.HasPrefix(path, timeseries.FieldMeta+"."):
+		case path == timeseries.MinPath(timeField):
+		default:
+			fields = append(fields, path)
+		}
+	}
+	return fields
+}
+
+// hashed is the kind of an index, or of a field of a shard key, that spreads the values.
+const hashed = "hashed"
+
+// ShardKey is the key by which the buckets of a time series are sharded: a write of a bucket names all of it, and it never changes,
+// unless a command changes the meta.
+func ShardKey(o timeseries.Options, byHash bool) bson.D {
+	key := o.SeriesIndex()
+	if byHash {
+		key[0].Value = hashed
+	}
+	return key
+}
+
+// Sharding asks how the buckets of the time series are sharded.
+func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
+	s := Sharding{Router: t.db.Server().Sharded, Chunks: []ShardChunks{}}
+	if !s.Router {
+		return s, nil
+	}
+	const doing = "asking how the collection is sharded"
+	namespace := t.db.Name() + "." + t.name + timeseries.BucketsSuffix
+	config := t.driver().Client().Database("config")
+	found, err := config.Collection("collections").FindOne(ctx, bson.D{
+		{Key: timeseries.FieldID, Value: namespace}, // 4.4 keeps what was dropped; 7.1 lists what is not sharded
+		{Key: "dropped", Value: bson.D{{Key: "$ne", Value: true}}}, {Key: "unsplittable", Value: bson.D{{Key: "$ne", Value: true}}},
+	}).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return s, nil
+	}
+	if err != nil {
+		return s, mongodb.Failure(doing, t.db.Translate(err))
+	}
+	s.Key, _ = found.Lookup("key").DocumentOK()
+	of := bson.A{bson.D{{Key: "ns", Value: namespace}}}
+	if id := found.Lookup("uuid"); id.Type != 0 { // since 5.0 chunks name it instead
+		of = append(of, bson.D{{Key: "uuid", Value: id}})
+	}
+	cursor, err := config.Collection("chunks").Aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: bson.D{{Key: "$or", Value: of}}}},
+		bson.D{{Key: "$group", Value: bson.D{{Key: timeseries.FieldID, Value: "$shard"}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
+		bson.D{{Key: "$sort", Value: bson.D{{Key: timeseries.FieldID, Value: 1}}}},
+	})
+	if err == nil {
+		err = cursor.All(ctx, &s.Chunks)
+	}
+	return s, mongodb.Failure(doing, t.db.Translate(err))
+}
+
+// Reasons why a time series is not sharded as it was asked.
+var (
+	ErrNoRouter   = errors.New("MONGODB_URI leads to no router (mongos) of a sharded cluster: name the routers there")
+	ErrSingle     = errors.New("the time series has no meta: all of it is one series, and a shard key on the meta spreads nothing")
+	ErrArrayMetas = errors.New("a shard key takes no array")
+)
+
+// otherKeyError tells that a collection is sharded by another key. MongoDB 5.0 and later can change it (reshardCollection).
+type otherKeyError struct{ Key bson.Raw }
+
+// Error names the key.
+func (e *otherKeyError) Error() string {
+	return fmt.Sprintf("it is sharded already, by %v: MongoDB changes the key of a collection by reshardCollection, from 5.0 on", e.Key)
+}
+
+// Shardable looks whether the time series can be sharded by ShardKey, and changes nothing. Done means that it is, by this key.
+func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Options, done bool, err error) {
+	if !t.db.Server().Sharded {
+		return o, false, ErrNoRouter
+	}
+	if o, _, err = t.Definition(ctx); err != nil {
+		return o, false, err
+	}
+	if o.MetaField == "" {
+		return o, false, ErrSingle
+	}
+	have, err := t.Sharding(ctx)
+	if err != nil {
+		return o, false, err
+	}
+	if have.Key != nil {
+		if equalKeys(have.Key, ShardKey(o, byHash)) {
+			return o, true, nil
+		}
+		return o, false, &otherKeyError{have.Key}
+	}
+	return o, false, t.series().refuseArrays(ctx)
+}
+
+// equalKeys compares index keys, whose directions may be of any type of number.
+func equalKeys(have bson.Raw, want bson.D) bool {
+	elements, err := have.Elements()
+	return err == nil && slices.EqualFunc(elements, want, func(h bson.RawElement, w bson.E) bool {
+		if kind, ok := w.Value.(string); ok {
+			text, _ := h.Value().StringValueOK()
+			return h.Key() == w.Key && text == kind
+		}
+		n, ok := h.Value().AsInt64OK()
+		return h.Key() == w.Key && ok && n == int64(w.Value.(int))
+	})
+}
+
+// refuseArrays names a bucket whose meta is an array. Segments take no such meta.
+func (s *series) refuseArrays(ctx context.Context) error {
+	found, err := mongodb.First(ctx, s.ports.Buckets, mongodb.Query{
+		Filter:     mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$type", Value: "array"}}}}),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: 1}}),
+	})
+	if err != nil || found == nil {
+		return mongodb.Failure("looking for metas that are arrays", err)
+	}
+	return fmt.Errorf("the bucket %v has the meta %v: %w. Give the series another meta first (`waterwheel collection update-meta`), or delete it",
+		found.Lookup(timeseries.FieldID), found.Lookup(timeseries.FieldMeta), ErrArrayMetas)
+}
+
+// Shard shards the buckets of the time series by ShardKey, through a router: it makes the index of the key, allows the database to be
+// sharded, and shards the collection. Repeated, it does what is missing. Consumers may run meanwhile.
+func (t TimeSeries) Shard(ctx context.Context, byHash bool) error {
+	o, done, err := t.Shardable(ctx, byHash)
+	if done || err != nil {
+		return err
+	}
+	s := t.series()
+	s.options = o
+	key := ShardKey(o, byHash)
+	if _, err := s.buckets().Indexes().CreateOne(ctx, mongo.IndexModel{Keys: key}); err != nil {
+		return mongodb.Failure("making the index of the shard key", t.db.Translate(err))
+	}
+	admin := t.driver().Client().Database("admin")
+	// Since 6.0 every database may be sharded.
+	if err := admin.RunCommand(ctx, bson.D{{Key: "enableSharding", Value: t.db.Name()}}).Err(); err != nil {
+		if refused := (*mongodb.CommandError)(nil); !errors.As(t.db.Translate(err), &refused) || refused.Code != mongodb.CodeCommandNotFound {
+			return mongodb.Failure("allowing the database to be sharded", t.db.Translate(err))
+		}
+	}
+	err = admin.RunCommand(ctx, bson.D{
+		{Key: "shardCollection", Value: t.db.Name() + "." + s.buckets().Name()}, {Key: "key", Value: key},
+	}).Err()
+	return mongodb.Failure("sharding the collection", t.db.Translate(err))
+}

@@ -1,0 +1,158 @@
+package collection_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/collection"
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/mongodb/mongodbtest"
+)
+
+// cluster is a router whose answers tell how a collection is sharded.
+type cluster struct {
+	*mongodbtest.Fake
+	definition bson.Raw
+	key        bson.D // Nil means not sharded.
+	buckets    []any  // found by any query
+}
+
+// onCluster opens a database behind a router, with a time series.
+func onCluster(t *testing.T, hello bson.D) (*cluster, *mongodb.Database) {
+	t.Helper()
+	f := mongodbtest.NewFake(t, hello)
+	for _, name := range []string{"find", "listCollections"} {
+		f.Answer(name, mongodbtest.EmptyCursor)
+	}
+	f.Answer("insert", mongodbtest.Counting(1))
+	f.Answer("createIndexes", func(bson.Raw) bson.D { return bson.D{} })
+	d := mongodbtest.Open(t, f)
+	if _, err := collection.Of(d, "events").Setup(t.Context(), definition, collection.Settings{}); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{Fake: f, definition: f.Sent("insert")[0].Lookup("documents").Array().Index(0).Document()}
+	f.Answer("find", func(command bson.Raw) bson.D {
+		switch command.Index(0).Value().StringValue() {
+		case "events.options":
+			return mongodbtest.CursorOf(c.definition)
+		case "collections":
+			if c.key == nil || command.Lookup("filter", "_id").StringValue() != "db.events.buckets" || command.Lookup("$db").StringValue() != "config" {
+				return mongodbtest.CursorOf()
+			}
+			return mongodbtest.CursorOf(bson.D{{Key: "_id", Value: "db.events.buckets"}, {Key: "key", Value: c.key}, {Key: "uuid", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}})
+		case "events.buckets":
+			return mongodbtest.CursorOf(c.buckets...)
+		}
+		return mongodbtest.CursorOf()
+	})
+	f.Answer("aggregate", func(bson.Raw) bson.D {
+		return mongodbtest.CursorOf(bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 3}}, bson.D{{Key: "_id", Value: "b"}, {Key: "n", Value: 1}})
+	})
+	f.Answer("enableSharding", func(bson.Raw) bson.D { return bson.D{} })
+	f.Answer("shardCollection", func(command bson.Raw) bson.D {
+		if err := bson.Unmarshal(command.Lookup("key").Document(), &c.key); err != nil {
+			t.Error(err)
+		}
+		return bson.D{}
+	})
+	return c, d
+}
+
+func TestShardingIsRead(t *testing.T) {
+	_, none := onCluster(t, mongodbtest.ReplicaSet)
+	if s, err := collection.Of(none, "events").Sharding(t.Context()); err != nil || s.Router || s.Key != nil {
+		t.Errorf("a replica set: %+v, %v", s, err)
+	}
+	c, d := onCluster(t, mongodbtest.Router)
+	if s, err := collection.Of(d, "events").Sharding(t.Context()); err != nil || !s.Router || s.Key != nil || len(s.Chunks) != 0 {
+		t.Errorf("not sharded: %+v, %v", s, err)
+	}
+	for name, one := range map[string]struct {
+		key     bson.D
+		unnamed []string
+	}{
+		"ours":         {bson.D{{Key: "meta", Value: 1}, {Key: "control.min.time", Value: 1}}, nil},
+		"ours, hashed": {bson.D{{Key: "meta", Value: "hashed"}, {Key: "control.min.time", Value: 1}}, nil},
+		"of the _id":   {bson.D{{Key: "_id", Value: "hashed"}}, nil},
+		"within meta":  {bson.D{{Key: "meta.site", Value: 1}}, nil},
+		"foreign":      {bson.D{{Key: "meta", Value: 1}, {Key: "control.max.time", Value: 1}, {Key: "metas", Value: 1}}, []string{"control.max.time", "metas"}},
+	} {
+		c.key = one.key
+		s, err := collection.Of(d, "events").Sharding(t.Context())
+		if err != nil || !slices.Equal(s.Unnamed("time"), one.unnamed) {
+			t.Errorf("%s: %+v, %v, %v", name, s, s.Unnamed("time"), err)
+		}
+		if want := []collection.ShardChunks{{Shard: "a", Chunks: 3}, {Shard: "b", Chunks: 1}}; !slices.Equal(s.Chunks, want) {
+			t.Errorf("%s: %+v", name, s.Chunks)
+		}
+	}
+}
+
+func TestShardMakesTheIndexFirst(t *testing.T) {
+	for _, hashed := range []bool{false, true} {
+		c, d := onCluster(t, mongodbtest.Router)
+		if hashed { // since 6.0 there may be no such command some day
+			c.Answer("enableSharding", mongodbtest.Failing(59, "no such command: 'enableSharding'"))
+		}
+		var order []string
+		for _, name := range []string{"createIndexes", "shardCollection"} {
+			before := c.Answers[name]
+			c.Answer(name, func(command bson.Raw) bson.D {
+				order = append(order, mongodbtest.NameOf(command))
+				return before(command)
+			})
+		}
+		for range 2 {
+			if err := collection.Of(d, "events").Shard(t.Context(), hashed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(order, []string{"createIndexes", "shardCollection"}) {
+			t.Errorf("commands: %v", order)
+		}
+		command := c.Last("shardCollection")
+		if command.Index(0).Value().StringValue() != "db.events.buckets" || command.Lookup("$db").StringValue() != "admin" {
+			t.Errorf("%v", command)
+		}
+		kind, _ := command.Lookup("key", "meta").StringValueOK()
+		if (kind == "hashed") != hashed || command.Lookup("key", "control.min.time").Type == 0 {
+			t.Errorf("%v", command)
+		}
+		if _, done, err := collection.Of(d, "events").Shardable(t.Context(), hashed); !done || err != nil {
+			t.Errorf("afterwards: %v, %v", done, err)
+		}
+		if _, _, err := collection.Of(d, "events").Shardable(t.Context(), !hashed); !errors.As(err, new(*collection.OtherKeyError)) {
+			t.Errorf("by another key: %v", err)
+		}
+	}
+}
+
+func TestShardRefuses(t *testing.T) {
+	array := bson.D{{Key: "_id", Value: bson.ObjectID{7}}, {Key: "meta", Value: bson.A{"x"}}}
+	for name, one := range map[string]struct {
+		hello  bson.D
+		change func(c *cluster)
+		want   error
+		says   string
+	}{
+		"without a router": {mongodbtest.ReplicaSet, func(*cluster) {}, collection.ErrNoRouter, "mongos"},
+		"an array as meta": {mongodbtest.Router, func(c *cluster) { c.buckets = []any{array} }, collection.ErrArrayMetas, `the bucket {"$oid":"07`},
+		"no time series":   {mongodbtest.Router, func(c *cluster) { c.Answer("find", mongodbtest.EmptyCursor) }, collection.ErrNotSetUp, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, d := onCluster(t, one.hello)
+			one.change(c)
+			err := collection.Of(d, "events").Shard(t.Context(), false)
+			if !errors.Is(err, one.want) || !strings.Contains(err.Error(), one.says) {
+				t.Errorf("%v", err)
+			}
+			if len(c.Sent("shardCollection")) > 0 {
+				t.Error("it is sharded all the same")
+			}
+		})
+	}
+}

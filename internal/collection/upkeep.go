@@ -1,0 +1,223 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
+)
+
+// Upkeep is what the server does with the buckets of a time series by itself: it deletes them by an index, and narrows what
+// is read through the view. Both go by the collection's options, and must be changed together with them.
+type Upkeep interface {
+	// Expiry is after how many seconds from its minimum time a bucket is deleted. Zero means never.
+	Expiry(ctx context.Context) (int32, error)
+	// SetExpiry changes that. A server that deletes nothing by itself takes it, and does nothing.
+	SetExpiry(ctx context.Context, seconds int32) error
+	// ViewSpan is how many seconds behind a bucket's minimum time the view looks for its measurements. Zero means everywhere.
+	ViewSpan(ctx context.Context) (int32, error)
+	// SetViewSpan changes that, where it is not 0.
+	SetViewSpan(ctx context.Context, seconds int32) error
+}
+
+// widen makes expiry and view right for buckets of these options and of all that were before: it never lets a bucket be
+// deleted earlier, or less be seen, than now.
+func widen(ctx context.Context, u Upkeep, o timeseries.Options) error {
+	expiry, err := u.Expiry(ctx)
+	if err != nil {
+		return err
+	}
+	if want := o.TTLSeconds(); expiry != 0 && (want == 0 || want > expiry) {
+		if err := u.SetExpiry(ctx, want); err != nil {
+			return err
+		}
+	}
+	span, err := u.ViewSpan(ctx)
+	if err != nil || span == 0 || span >= o.MaxSpanSeconds {
+		return err
+	}
+	return u.SetViewSpan(ctx, o.MaxSpanSeconds)
+}
+
+// tighten lets buckets be deleted as early as the options say.
+func tighten(ctx context.Context, u Upkeep, o timeseries.Options) error {
+	want := o.TTLSeconds()
+	if want == 0 {
+		return nil
+	}
+	expiry, err := u.Expiry(ctx)
+	if err != nil || expiry != 0 && expiry <= want {
+		return err
+	}
+	return u.SetExpiry(ctx, want)
+}
+
+// Covers reports whether expiry and view are right for buckets of these options: else a consumer that wrote such buckets would
+// let them be deleted early, or hide them.
+func Covers(ctx context.Context, u Upkeep, o timeseries.Options) (bool, error) {
+	expiry, err := u.Expiry(ctx)
+	if err != nil {
+		return false, err
+	}
+	if want := o.TTLSeconds(); expiry != 0 && (want == 0 || want > expiry) {
+		return false, nil
+	}
+	span, err := u.ViewSpan(ctx)
+	return span == 0 || span >= o.MaxSpanSeconds, err
+}
+
+// Expiry implements Upkeep.
+func (s *series) Expiry(ctx context.Context) (int32, error) {
+	_, seconds, _, err := s.expiryNow(ctx)
+	return int32(seconds), err
+}
+
+// SetExpiry implements Upkeep.
+func (s *series) SetExpiry(ctx context.Context, seconds int32) error {
+	const doing = "changing the expiry"
+	name, _, found, err := s.expiryNow(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return s.createExpiry(ctx, seconds)
+	case seconds == 0:
+		return mongodb.Failure(doing, s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)))
+	}
+	err = s.modifyExpiry(ctx, name, int64(seconds))
+	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
+		if err = s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)); err == nil {
+			return s.createExpiry(ctx, seconds)
+		}
+	}
+	return mongodb.Failure(doing, err)
+}
+
+// createExpiry makes the index, where the server has such indexes.
+func (s *series) createExpiry(ctx context.Context, seconds int32) error {
+	if seconds == 0 {
+		return nil
+	}
+	return s.createIndex(ctx, expiryIndex(s.options), options.Index().SetExpireAfterSeconds(seconds))
+}
+
+// ViewSpan implements Upkeep.
+func (s *series) ViewSpan(ctx context.Context) (int32, error) {
+	have, err := s.existing(ctx, s.name)
+	if err != nil {
+		return 0, err
+	}
+	return s.viewSpan(have), nil
+}
+
+// viewSpan is the span of an existing view, in whichever of its parts it is smaller. Zero means that it looks everywhere, or is none.
+func (s *series) viewSpan(have existing) int32 {
+	if !s.isView(have) {
+		return 0
+	}
+	least := int32(0)
+	for _, stage := range ownStages(have.pipeline) {
+		own, _ := stage.DocumentOK()
+		seconds, _ := own.Lookup("bucketMaxSpanSeconds").AsInt64OK()
+		span := max(1, int32(seconds)) // one that does not say looks nearly nowhere
+		if least == 0 || span < least {
+			least = span
+		}
+	}
+	return least
+}
+
+// SetViewSpan implements Upkeep. It reads anew whether there are segments: a consumer may have begun them since the options were
+// read, and none does while a change holds the lock.
+func (s *series) SetViewSpan(ctx context.Context, seconds int32) error {
+	definition, err := ReadDefinition(ctx, s.ports.Options)
+	if err != nil {
+		return err
+	}
+	have, err := s.existing(ctx, s.name)
+	if err != nil || !s.isView(have) || s.kindOf(have) != ViewInternal {
+		return err
+	}
+	wider := *s
+	wider.options.MaxSpanSeconds, wider.segments = seconds, definition.Segments || s.showsSegments(have)
+	return wider.updateView(ctx, have, ViewInternal)
+}
+
+// modifyExpiry changes after how many seconds an index deletes buckets. MongoDB lists an index that it is building, and does not
+// find it to change it.
+func (s *series) modifyExpiry(ctx context.Context, index string, seconds int64) error {
+	change := bson.D{{Key: "name", Value: index}, {Key: "expireAfterSeconds", Value: seconds}}
+	err := s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: change})
+	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && c.Code == mongodb.CodeIndexNotFound {
+		return fmt.Errorf("the index %s may still be being built: repeat this when `waterwheel collection indexes` does not say so any more: %w", index, err)
+	}
+	return err
+}
+
+// modify sends a collMod, which no election undoes once it is acknowledged.
+func (s *series) modify(ctx context.Context, name string, what ...bson.E) error {
+	command := append(bson.D{{Key: "collMod", Value: name}}, what...)
+	return s.db.Translate(s.driver().RunCommand(ctx, append(command, bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})).Err())
+}
+
+// expiryOfNoIndex is what a collMod changes that only tries its right: no index has the name.
+func expiryOfNoIndex(seconds int64) bson.E {
+	return bson.E{Key: "index", Value: bson.D{{Key: "name", Value: "waterwheel"}, {Key: "expireAfterSeconds", Value: seconds}}}
+}
+
+// listPause is how long to wait before MongoDB is asked again whether it lists an index.
+const listPause = 100 * time.Millisecond
+
+// lastingUpkeep is the Upkeep of one change of options. MongoDB builds a first index on many buckets for longer than a change may
+// hold the lock, and a deadline would have it thrown away each time. So the build is only begun under the lock: as soon as the
+// index is listed, whoever changes the options next finds it. The rest is waited for afterwards, by wait.
+type lastingUpkeep struct {
+	*series
+	create func(seconds int32) error // without the deadline of the lock
+	built  chan error                // Nil means that nothing is being built.
+}
+
+// SetExpiry implements Upkeep.
+func (u *lastingUpkeep) SetExpiry(ctx context.Context, seconds int32) error {
+	_, _, found, err := u.expiryNow(ctx)
+	if err != nil {
+		return err
+	}
+	if found || seconds == 0 {
+		return u.series.SetExpiry(ctx, seconds)
+	}
+	u.built = make(chan error, 1)
+	go func() { u.built <- u.create(seconds) }()
+	for {
+		select {
+		case err := <-u.built:
+			u.built = nil
+			return err
+		case <-ctx.Done():
+			return nil // wait tells
+		case <-time.After(listPause):
+		}
+		if now, err := u.Expiry(ctx); err == nil && now != 0 {
+			return nil
+		}
+	}
+}
+
+// wait waits until nothing is being built. It reports whether something was.
+func (u *lastingUpkeep) wait(ctx context.Context) (bool, error) {
+	if u.built == nil {
+		return false, nil
+	}
+	err := <-u.built
+	u.built = nil
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: MongoDB may go on building the index that deletes measurements; the same command tells, or begins again", context.Cause(ctx))
+	}
+	return true, err
+}

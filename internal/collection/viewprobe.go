@@ -1,0 +1,256 @@
+package collection
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/words"
+)
+
+// tryView tells by a refusal why the server does not make measurements by the stages of this kind as this program does. Nil means that it
+// does. A bucket with sparse columns is read through the stages, and with it, where the time series has segments, some that are
+// shown now and some that are not. They stand in the pipeline itself, so that nothing is written. The error tells that it is not
+// known now.
+func (s *series) tryView(ctx context.Context, kind ViewKind, have existing) (refusal, err error) {
+	probes, err := s.probes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	documents := make(bson.A, len(probes))
+	var want []bson.Raw
+	for i, p := range probes {
+		document, err := p.document(s.options)
+		if err != nil {
+			return nil, err
+		}
+		documents[i] = document
+		if p.hidden {
+			continue
+		}
+		measurements, err := unpacked(s.options, document)
+		if err != nil {
+			return nil, err
+		}
+		want = append(want, measurements...)
+	}
+	got, err := s.readProbes(ctx, documents, kind, have)
+	if err != nil {
+		return s.refusal("trying a view", err)
+	}
+	if len(probes) > 1 { // the order of documents, and of the view's parts, is nobody's
+		slices.SortFunc(got, slices.Compare[bson.Raw])
+		slices.SortFunc(want, slices.Compare[bson.Raw])
+	}
+	return compareMeasurements(got, want), nil
+}
+
+// readProbes reads documents through the stages of a view: in place of the options document, of which there is one. Where there is
+// no view yet, they are read through a view made for it, since a server may know the stages and no views.
+func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind, have existing) ([]bson.Raw, error) {
+	const field = "probe"
+	in := bson.A{
+		bson.D{{Key: stageMatch, Value: bson.D{{Key: "_id", Value: timeseries.DefinitionID}}}},
+		bson.D{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: field, Value: literal(documents)}}}},
+		bson.D{{Key: "$unwind", Value: "$" + field}},
+		bson.D{{Key: "$replaceRoot", Value: bson.D{{Key: "newRoot", Value: "$" + field}}}},
+	}
+	scratch := s.driver().Collection(s.name + timeseries.OptionsSuffix)
+	pipeline := slices.Concat(in, unpackingStages(kind, s.options))
+	if s.segments {
+		pipeline = unionPipeline(kind, s.options, scratch.Name(), in)
+	}
+	if have.kind != "view" {
+		if all, err := s.throughView(ctx, scratch.Name(), pipeline); !mongodb.LacksRight(s.db.Translate(err)) {
+			return all, err
+		} // a server that knows rights has views: whether the user may make one, shows when it is made
+	}
+	return allOf(ctx)(scratch.Aggregate(ctx, pipeline))
+}
+
+// refusal sorts an error out: it tells something of the server, or nothing. A missing right tells nothing of the server.
+func (s *series) refusal(doing string, err error) (refusal, unknown error) {
+	err = s.db.Translate(err)
+	if refused := (*mongodb.CommandError)(nil); errors.As(err, &refused) && !mongodb.Passes(refused.Code) && !mongodb.LacksRight(refused) {
+		return refused, nil
+	}
+	return nil, mongodb.Failure(doing, err)
+}
+
+// throughView reads all documents of a view that is made for it and dropped again. What may not be dropped is not made: the right to
+// drop is tried first.
+func (s *series) throughView(ctx context.Context, on string, pipeline bson.A) ([]bson.Raw, error) {
+	view := s.driver().Collection("waterwheel.probe-" + rand.Text()[:8]) // short: the names of a time series may be as long as MongoDB allows
+	if err := view.Drop(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.driver().CreateView(ctx, view.Name(), on, pipeline); err != nil {
+		return nil, err
+	}
+	defer func() { _ = view.Drop(context.WithoutCancel(ctx)) }() // some servers make a collection of it
+	return allOf(ctx)(view.Find(ctx, bson.D{}))
+}
+
+// allOf reads a cursor to its end.
+func allOf(ctx context.Context) func(*mongo.Cursor, error) ([]bson.Raw, error) {
+	return func(cursor *mongo.Cursor, err error) (all []bson.Raw, _ error) {
+		if err != nil {
+			return nil, err
+		}
+		return all, cursor.All(ctx, &all)
+	}
+}
+
+// unpacked are the measurements of a bucket as a view shows them: the time, the meta unless it is absent, the other fields.
+func unpacked(o timeseries.Options, bucket bson.Raw) (all []bson.Raw, err error) {
+	u := timeseries.NewUnpacker(o)
+	if err := u.Reset(bucket); err != nil {
+		return nil, err
+	}
+	var m timeseries.Unpacked
+	for u.Next(&m) {
+		head := bson.D{{Key: o.TimeField, Value: bson.DateTime(m.Time)}}
+		if m.Meta.Type != 0 {
+			head = append(head, bson.E{Key: o.MetaField, Value: m.Meta})
+		}
+		d := mongodb.Document(head)
+		d = append(append(d[:len(d)-1], m.Elements...), 0)
+		d[0], d[1], d[2], d[3] = byte(len(d)), byte(len(d)>>8), byte(len(d)>>16), byte(len(d)>>24)
+		all = append(all, d)
+	}
+	return all, u.Err()
+}
+
+// compareMeasurements tells in what the server's measurements differ from the right ones; their order is the bucket's.
+func compareMeasurements(got, want []bson.Raw) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("it shows %s of %d", words.Count(len(got), "measurement"), len(want))
+	}
+	for i := range want {
+		if !bytes.Equal(got[i], want[i]) {
+			return fmt.Errorf("it makes %v of a measurement %v", got[i], want[i])
+		}
+	}
+	return nil
+}
+
+// probeMargin is how far from now the moments are at which probes come and go: clocks need not agree to seconds.
+const probeMargin = time.Hour
+
+// probe is a document with which views are tried. Its number is in its values, so that none passes for another.
+type probe struct {
+	number  int
+	segment bool
+	from    time.Time // of a bucket: it is shown from then on. Zero means always.
+	until   time.Time // of a segment: it is shown until then. Zero means always.
+	hidden  bool      // it is not to be shown now
+}
+
+// probes are a bucket, and for a time series with segments all that comes and goes.
+func (s *series) probes(ctx context.Context) ([]probe, error) {
+	if !s.segments {
+		return []probe{{}}, nil
+	}
+	now, err := s.db.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before, after := now.Add(-probeMargin), now.Add(probeMargin)
+	return []probe{
+		{number: 0},
+		{number: 1, from: after, hidden: true},
+		{number: 2, from: before},
+		{number: 3, segment: true},
+		{number: 4, segment: true, until: after},
+		{number: 5, segment: true, until: before, hidden: true},
+	}, nil
+}
+
+// document is a bucket of twelve measurements with full and sparse columns, values of many types, and times that do not rise; or a
+// segment of them, of two series and some without meta. Its _id agrees with its time, as servers that narrow by it assume.
+func (p probe) document(o timeseries.Options) (bson.Raw, error) {
+	const count, begin = 12, int64(1_700_000_000_000)
+	start := o.Round(begin)
+	var position timeseries.Position
+	id := [16]byte{}
+	_, _ = rand.Read(id[:])
+	document := bson.D{
+		{Key: "_id", Value: timeseries.BucketID(timeseries.Source{TopicID: id}, position, 0, start)},
+		{Key: "control", Value: append(bson.D{
+			{Key: "version", Value: timeseries.Version},
+			{Key: "min", Value: bson.D{{Key: o.TimeField, Value: bson.DateTime(start)}}},
+			{Key: "max", Value: bson.D{{Key: o.TimeField, Value: bson.DateTime(begin + count - 1)}}},
+			{Key: "count", Value: int32(count)},
+		}, p.control()...)},
+	}
+	times, metas, others := p.columns(o, count, begin)
+	data := append(bson.D{others[0], times}, others[1:]...)
+	if p.segment {
+		data = append(append(bson.D{times}, metas...), others...)
+	} else if o.MetaField != "" {
+		document = append(document, bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "probe", Value: true}}})
+	}
+	raw, err := bson.Marshal(append(document, bson.E{Key: timeseries.FieldData, Value: data}))
+	if err != nil {
+		return nil, fmt.Errorf("encoding a bucket to try views with: %w", err)
+	}
+	return raw, nil
+}
+
+// columns are the columns of the times, of the metas where there are any, and of the other fields.
+func (p probe) columns(o timeseries.Options, count int, begin int64) (timeColumn bson.E, metaColumn, others bson.D) {
+	times, metas, full, sparse := bson.D{}, bson.D{}, bson.D{}, bson.D{}
+	for i := range count {
+		key := fmt.Sprint(i)
+		times = append(times, bson.E{Key: key, Value: bson.DateTime(begin + int64(i*7%count))})
+		full = append(full, bson.E{Key: key, Value: 100*p.number + i})
+		switch i % 3 {
+		case 0:
+			metas = append(metas, bson.E{Key: key, Value: bson.D{{Key: "probe", Value: true}}})
+		case 1:
+			metas = append(metas, bson.E{Key: key, Value: "probe"})
+			sparse = append(sparse, bson.E{Key: key, Value: bson.D{{Key: "of", Value: bson.A{i, nil, "text"}}}})
+		}
+	}
+	name := func(wanted string) string { // beside the time and the meta
+		for wanted == o.TimeField || wanted == o.MetaField {
+			wanted += "_"
+		}
+		return wanted
+	}
+	if o.MetaField != "" {
+		metaColumn = bson.D{{Key: o.MetaField, Value: metas}}
+	}
+	return bson.E{Key: o.TimeField, Value: times}, metaColumn, bson.D{
+		{Key: name("sparse"), Value: sparse},
+		{Key: name("late"), Value: bson.D{{Key: "10", Value: nil}, {Key: "11", Value: 0.5}}},
+		{Key: name("full"), Value: full},
+	}
+}
+
+// control is what the document says of itself as a segment, or as made of segments.
+func (p probe) control() bson.D {
+	switch {
+	case p.segment:
+		segment := bson.D{{Key: timeseries.FieldOwner, Value: "probe"}}
+		if !p.until.IsZero() {
+			segment = append(segment, bson.E{Key: timeseries.FieldVisibleUntil, Value: bson.NewDateTimeFromTime(p.until)})
+		}
+		return bson.D{{Key: timeseries.FieldClosed, Value: true}, {Key: timeseries.FieldSegment, Value: segment}}
+	case p.from.IsZero():
+		return nil
+	}
+	return bson.D{
+		{Key: timeseries.FieldClosed, Value: true},
+		{Key: timeseries.FieldCompaction, Value: bson.D{{Key: timeseries.FieldVisibleFrom, Value: bson.NewDateTimeFromTime(p.from)}}},
+	}
+}

@@ -1,0 +1,106 @@
+package collection
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// ViewState is which view a time series has.
+type ViewState struct {
+	Kind ViewKind `json:"kind"` // internal, portable, foreign or none
+	Why  string   `json:"why"`  // one clause, for people
+}
+
+// View tells which view of its measurements the time series has, and why that one; asked is the kind that the settings ask for. It
+// only reads. ErrNotSetUp: there is no such time series.
+func (t TimeSeries) View(ctx context.Context, asked ViewKind) (ViewState, error) {
+	s := t.series()
+	s.settings.View = asked
+	definition, err := ReadDefinition(ctx, s.ports.Options)
+	if err != nil {
+		return ViewState{}, err
+	}
+	s.options, s.segments = definition.Options, definition.Segments
+	have, err := s.existing(ctx, s.name)
+	if err != nil {
+		return ViewState{}, err
+	}
+	kind := ViewNone
+	if s.isView(have) {
+		kind = s.kindOf(have)
+	}
+	if s.isBlind(have) {
+		return ViewState{Kind: kind, Why: "it shows some measurements twice, since it knows nothing of segments: running consumers replace it within a minute"}, nil
+	}
+	why, err := s.whyView(ctx, kind)
+	return ViewState{Kind: kind, Why: why}, err
+}
+
+func (s *series) whyView(ctx context.Context, kind ViewKind) (string, error) {
+	switch {
+	case kind == ViewForeign:
+		return "its pipeline is not one of this version: the next start replaces it, unless MONGODB_VIEW=none", nil
+	case kind == ViewNone && s.settings.View == ViewNone:
+		return "MONGODB_VIEW=none", nil
+	}
+	refused, err := s.refusesStages(ctx, ViewInternal)
+	switch {
+	case err != nil:
+		return "", err
+	case kind == ViewInternal && refused != nil:
+		return fmt.Sprintf("this MongoDB does not run its stage, so it cannot be read: %v; `waterwheel init` replaces it", refused), nil
+	case kind == ViewInternal:
+		return "MongoDB's own stage, which this server runs: filters on time and meta read only the buckets they need", nil
+	case kind == ViewPortable && refused != nil:
+		return fmt.Sprintf("documented stages, since this MongoDB does not run its own: %v", refused), nil
+	case kind == ViewPortable && s.settings.View == ViewPortable:
+		return "documented stages, as MONGODB_VIEW=portable asks: every filter reads all buckets", nil
+	case kind == ViewPortable:
+		return "documented stages, as it was made, and it works: MONGODB_VIEW=internal would replace it", nil
+	case refused == nil:
+		return "it was not made, or this MongoDB has no views: `waterwheel init` tries it and says", nil
+	}
+	if portable, err := s.refusesStages(ctx, ViewPortable); err != nil || portable != nil {
+		return fmt.Sprintf("this MongoDB runs the stages of neither kind: %v; %v", refused, portable), err
+	}
+	return "this MongoDB has no views, or none was made: `waterwheel init` tries it and says", nil
+}
+
+// refusesStages tells why the server does not run the stages of this kind on the buckets. Nil means that it runs them.
+func (s *series) refusesStages(ctx context.Context, kind ViewKind) (refusal, unknown error) {
+	if _, err := allOf(ctx)(s.buckets().Aggregate(ctx, append(s.pipeline(kind), bson.D{{Key: "$limit", Value: 1}}))); err != nil {
+		return s.refusal("trying the stages of a view", err)
+	}
+	return nil, nil
+}
+
+// MendView makes a view that knows nothing of segments one that shows them, where there may be some, and reports whether it did. A
+// consumer of a former version does not start where there are segments; one that had read the definition before they began may
+// still have made the view as it was.
+func (t TimeSeries) MendView(ctx context.Context) (bool, error) {
+	s := t.series()
+	mended := false
+	for {
+		definition, err := ReadDefinition(ctx, s.ports.Options)
+		if err != nil {
+			return mended, err
+		}
+		if mended && definition.Options == s.options {
+			return mended, nil
+		}
+		s.options, s.segments = definition.Options, definition.Segments
+		have, err := s.existing(ctx, s.name)
+		if err != nil {
+			return mended, err
+		}
+		if !s.isBlind(have) && (!mended || !s.showsSegments(have)) {
+			return mended, nil
+		}
+		if err := s.makeView(ctx, have, s.kindOf(have)); err != nil {
+			return mended, err
+		}
+		mended = true // and once more, if the options were changed meanwhile
+	}
+}
