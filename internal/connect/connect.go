@@ -178,12 +178,15 @@ func unreadable(topics []kafka.Topic) (errs []error) {
 	return errs
 }
 
+// answerTimeout is how long a read waits for an answer of MongoDB at first: what a partition needs to know takes moments.
+const answerTimeout = 20 * time.Second
+
 // openDatabase connects to MongoDB.
 func (n *Connections) openDatabase(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) error {
 	of := prometheus.NewRegistry()
 	n.metrics = sink.NewMetrics(of)
 	o := DatabaseOptions(c, p.Log)
-	o.Lease, o.Stopped = n.held, n.metrics.Stopped
+	o.Lease, o.Stopped, o.AnswerTimeout = n.held, n.metrics.Stopped, answerTimeout
 	look := firstLook
 	return p.opens(ctx, databaseWait(c), func(ctx context.Context) (err error) {
 		if p.Opening {

@@ -37,6 +37,9 @@ type Options struct {
 	Database string
 	// WriteTimeout bounds one write from its sending to its answer. Required.
 	WriteTimeout time.Duration
+	// AnswerTimeout bounds how long a read of a Collection waits for one answer at first. Each answer that does not come in time doubles
+	// it, to an hour at most. Zero means that a read takes as long as it takes.
+	AnswerTimeout time.Duration
 	// Lease reports whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil
 	// means always, for programs that write no buckets.
 	Lease func() bool
@@ -55,6 +58,7 @@ type Database struct {
 	db     *mongo.Database
 	server Server
 	log    *slog.Logger
+	silence silence
 	// splits: a server takes less in one command than our calls have, so that the driver may split them.
 	splits atomic.Bool
 	// moves counts the writes that change shard keys.
@@ -76,6 +80,7 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 		return nil, fmt.Errorf("the database name %q %w; choose another MONGODB_DATABASE", o.Database, err)
 	}
 	d := &Database{o: o, hosts: strings.Join(co.Hosts, ","), log: cmp.Or(o.Logger, slog.Default())}
+	d.silence.first = o.AnswerTimeout
 	d.dialer = newDialer(co, o)
 	co.SetServerMonitor(d.limitsMonitor())
 	if d.client, err = mongo.Connect(co); err != nil {

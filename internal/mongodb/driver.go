@@ -89,8 +89,8 @@ func (d *Database) replyOf(n int, err error) (Reply, error) {
 	return reply, nil
 }
 
-// Find implements Collection. It may take as long as the server works on it: that the server is gone is found out by the
-// driver's monitor and by TCP, which end the call.
+// Find implements Collection. It may take as long as the server works on it, unless Options.AnswerTimeout is set: that the server is
+// gone is found out by the driver's monitor and by TCP, which end the call.
 func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw) error) error {
 	o := options.Find().SetLimit(q.Limit)
 	if q.Projection != nil {
@@ -105,17 +105,35 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 	if q.Batch > 0 {
 		o.SetBatchSize(q.Batch)
 	}
-	cursor, err := d.c.Find(ctx, q.Filter, o)
+	var cursor *mongo.Cursor
+	err := d.d.answered(ctx, func(ctx context.Context) (err error) {
+		cursor, err = d.c.Find(ctx, q.Filter, o)
+		return err
+	})
 	if err != nil {
-		return d.d.Translate(err)
+		return err
 	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	for cursor.Next(ctx) {
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.d.o.WriteTimeout)
+		defer cancel()
+		_ = cursor.Close(ctx) // a cursor that stays open is closed by the server
+	}()
+	for more := true; ; {
+		if cursor.RemainingBatchLength() > 0 {
+			more = cursor.Next(ctx)
+		} else {
+			err = d.d.answered(ctx, func(ctx context.Context) error {
+				more = cursor.Next(ctx)
+				return cursor.Err()
+			})
+		}
+		if err != nil || !more {
+			return err
+		}
 		if err := each(cursor.Current); err != nil {
 			return err
 		}
 	}
-	return d.d.Translate(cursor.Err())
 }
 
 // portError translates the driver's errors into those of a Collection. What it says to have not been sent is a closed
