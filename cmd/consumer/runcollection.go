@@ -14,6 +14,9 @@ import (
 // collectionInterval is how often the options of a collection are read again.
 const collectionInterval = time.Minute
 
+// collectionPatience is how long the answers of one look may take, together.
+const collectionPatience = time.Minute
+
 // collectionWatch follows the options of a collection.
 type collectionWatch struct {
 	store *sink.Store
@@ -42,33 +45,41 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			return
 		}
-		c.mendView(ctx)
-		if at, err := c.store.CompactionAsked(ctx); err == nil && !at.Equal(asked) { // a wish may lie before another one: MongoDB's clock may step back
+		look, cancel := context.WithTimeout(ctx, collectionPatience)
+		c.mendView(look)
+		if at, err := c.store.CompactionAsked(look); err == nil && !at.Equal(asked) { // a wish may lie before another one: MongoDB's clock may step back
 			asked = at
 			c.compact()
 		}
-		definition, err := collection.ReadDefinition(ctx, c.store.Ports.Options)
-		now := definition.Options
-		if err == nil && now == last {
-			continue
-		}
-		covered := false
-		if err == nil {
-			covered, err = c.covers(ctx, now)
-		}
-		switch {
-		case err != nil:
-			c.log.Debug("reading the collection's options again", "collection", c.store.Namespace, "err", err)
-		case covered:
-			last = now
-			c.store.SetCollection(now)
-			c.apply(now)
-		case now != warned:
-			warned = now
-			c.log.Warn("changed options of the collection ignored: its expiry and view do not match them until `waterwheel collection "+
-				"set-granularity`, `set-span` or `set-expiry` has set them", "collection", c.store.Namespace)
-		}
+		last, warned = c.follow(look, last, warned)
+		cancel()
 	}
+}
+
+// follow reads the options, of which last are followed and warned were ignored, and returns both as they are then.
+func (c collectionWatch) follow(ctx context.Context, last, warned timeseries.Options) (timeseries.Options, timeseries.Options) {
+	definition, err := collection.ReadDefinition(ctx, c.store.Ports.Options)
+	now := definition.Options
+	if err == nil && now == last {
+		return last, warned
+	}
+	covered := false
+	if err == nil {
+		covered, err = c.covers(ctx, now)
+	}
+	switch {
+	case err != nil:
+		c.log.Debug("reading the collection's options again", "collection", c.store.Namespace, "err", err)
+	case covered:
+		c.store.SetCollection(now)
+		c.apply(now)
+		return now, warned
+	case now != warned:
+		c.log.Warn("changed options of the collection ignored: its expiry and view do not match them until `waterwheel collection "+
+			"set-granularity`, `set-span` or `set-expiry` has set them", "collection", c.store.Namespace)
+		return last, now
+	}
+	return last, warned
 }
 
 // mendView looks at the view, which a consumer of a former version may have made as it was before there were segments.
