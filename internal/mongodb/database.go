@@ -51,13 +51,13 @@ type Options struct {
 
 // Database is a MongoDB database, connected to. It is safe for concurrent use.
 type Database struct {
-	o      Options
-	hosts  string // as the URI names them
-	client *mongo.Client
-	dialer *dialer
-	db     *mongo.Database
-	server Server
-	log    *slog.Logger
+	o       Options
+	hosts   string // as the URI names them
+	client  *mongo.Client
+	dialer  *dialer
+	db      *mongo.Database
+	server  Server
+	log     *slog.Logger
 	silence silence
 	// splits: a server takes less in one command than our calls have, so that the driver may split them.
 	splits atomic.Bool
