@@ -127,7 +127,9 @@ func (r *avroReader) large(t *avroType, depth int) (bson.Type, *DecodeError) {
 	case !ok:
 		return 0, r.wrong("a value of bytes")
 	case t.kind == avroDecimal || t.kind == avroFixedDecimal:
-		return r.decimal(value, t.scale)
+		out, kind, err := r.decimals.append(r.out, value, t.scale)
+		r.out = out
+		return kind, err
 	}
 	subtype := bson.TypeBinaryGeneric
 	if t.kind == avroUUID {

@@ -144,31 +144,41 @@ func TestAvroDecimals(t *testing.T) {
 		{big.NewInt(10), 6177, "1E-6176", "0"},
 		{big.NewInt(1), 6177, "", "0"},
 		{big.NewInt(0), 9000, "0E-6176", "0"},
+		{big.NewInt(15), -2, "1.5E+3", "1500"},
+		{big.NewInt(-1), -6111, "-1E+6111", ""},
+		{big.NewInt(1), -6114, "1.000E+6114", ""},
+		{big.NewInt(-7), -6144, "-7.000000000000000000000000000000000E+6144", ""},
+		{big.NewInt(7), -6145, "", ""},
+		{largest, -6111, "9." + strings.Repeat("9", 33) + "E+6144", ""},
+		{ten(34), -6111, "", ""},
+		{big.NewInt(1), math.MinInt32, "", ""},
+		{big.NewInt(1), math.MaxInt32, "", "0"},
+		{big.NewInt(0), math.MinInt32, "0E+6111", "0"},
+		{big.NewInt(3), -25, "3E+25", "3e+25"},
 	} {
-		r := avroReader{}
-		if _, err := r.decimal(twosComplement(test.number), test.scale); (err == nil) != (test.want != "") || err != nil && err.Reason != BadNumber {
+		out, _, err := AsDecimals.append(nil, twosComplement(test.number), test.scale)
+		if (err == nil) != (test.want != "") || err != nil && err.Reason != BadNumber {
 			t.Errorf("%v scaled by %d: %v, want %q", test.number, test.scale, err, test.want)
 		} else if err == nil {
-			got := bson.NewDecimal128(binary.LittleEndian.Uint64(r.out[8:]), binary.LittleEndian.Uint64(r.out)).String()
+			got := bson.NewDecimal128(binary.LittleEndian.Uint64(out[8:]), binary.LittleEndian.Uint64(out)).String()
 			if got != test.want {
 				t.Errorf("%v scaled by %d is %s, want %s", test.number, test.scale, got, test.want)
 			}
 		}
-		r = avroReader{decimals: AsDoubles}
-		if _, err := r.decimal(twosComplement(test.number), test.scale); (err == nil) != (test.double != "") {
+		if out, _, err = AsDoubles.append(nil, twosComplement(test.number), test.scale); (err == nil) != (test.double != "") {
 			t.Errorf("%v scaled by %d: %v, want %q", test.number, test.scale, err, test.double)
 		} else if err == nil {
-			if got := fmt.Sprint(math.Float64frombits(binary.LittleEndian.Uint64(r.out))); got != test.double {
+			if got := fmt.Sprint(math.Float64frombits(binary.LittleEndian.Uint64(out))); got != test.double {
 				t.Errorf("%v scaled by %d is %s, want %s", test.number, test.scale, got, test.double)
 			}
 		}
 	}
-	if _, err := new(avroReader).decimal(bytes.Repeat([]byte{1}, 2000), 0); err == nil || err.Reason != BadNumber {
+	if _, _, err := AsDecimals.append(nil, bytes.Repeat([]byte{1}, 2000), 0); err == nil || err.Reason != BadNumber {
 		t.Errorf("a number of 2,000 bytes: %v", err)
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
-		number, scale := big.NewInt(random.Int64()), random.IntN(20)
+		number, scale := big.NewInt(random.Int64()), random.IntN(40)-20
 		if random.IntN(2) == 0 {
 			number.Mul(number, big.NewInt(random.Int64N(1e14)))
 		}
@@ -176,10 +186,9 @@ func TestAvroDecimals(t *testing.T) {
 			number.Neg(number)
 		}
 		want, ok := bson.ParseDecimal128FromBigInt(number, -scale)
-		r := avroReader{}
-		if _, err := r.decimal(twosComplement(number), scale); (err == nil) != ok {
+		if out, _, err := AsDecimals.append(nil, twosComplement(number), scale); (err == nil) != ok {
 			t.Fatalf("%v: %v, the driver says %v", number, err, ok)
-		} else if high, low := want.GetBytes(); ok && (binary.LittleEndian.Uint64(r.out[8:]) != high || binary.LittleEndian.Uint64(r.out) != low) {
+		} else if high, low := want.GetBytes(); ok && (binary.LittleEndian.Uint64(out[8:]) != high || binary.LittleEndian.Uint64(out) != low) {
 			t.Fatalf("%v scaled by %d differs from %v", number, scale, want)
 		}
 	}

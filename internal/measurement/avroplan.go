@@ -133,7 +133,6 @@ func (d *Decoder) measureAvro(m *Measurement) bool {
 	p, r := d.avroPlan, &d.avro
 	r.begin(d.text, d.options.MaxBytes)
 	r.limit /= 2 // Values that are dropped count otherwise than in a document, so what comes near the limit is for that to judge.
-	r.decimals = d.options.Decimals
 	p.begin(d, p.top.isFields)
 	return d.avroValue(&p.top, 1) && r.at == len(r.text) && !r.isOdd && d.planned(&p.plan, r.out, m)
 }

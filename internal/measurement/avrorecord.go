@@ -30,7 +30,6 @@ func (d *Decoder) decodeAvro() *DecodeError {
 // avroEvent is the event of a value as a document. It is nil for null.
 func (d *Decoder) avroEvent(r *avroReader, text []byte) ([]byte, *DecodeError) {
 	r.begin(text, d.options.MaxBytes)
-	r.decimals = d.options.Decimals
 	isNull, err := r.event(d.avroRoot)
 	if err != nil || isNull {
 		return nil, err

@@ -110,6 +110,7 @@ func New(options Options) (*Decoder, error) {
 	}
 	d.foundMeta, d.recordMeta = make([]rawbson.Element, len(d.paths.meta)), make([]rawbson.Element, len(d.paths.meta))
 	d.inflater = NewInflater(options.MaxBytes)
+	d.avro.decimals, d.proto.decimals = options.Decimals, options.Decimals
 	d.quick = newQuick(d)
 	d.stages = newStages(&d.options)
 	d.quick.off = d.stages.active || d.paths.inHeader

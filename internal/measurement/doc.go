@@ -14,7 +14,7 @@
 //	otlp.go         requests of OpenTelemetry's protocol to data points; otlpevent.go, otlppoint.go: these to BSON; otlpjson.go: requests
 //	                in JSON; otlprecord.go: records of requests; quickpoint.go: the usual points in one pass
 //	schema.go       schemas of a registry, which the decoder is told
-//	avroschema.go   Avro's schemas, compiled; avro.go, avrodecimal.go: Avro to BSON; avrorecord.go: records of it; avroplan.go: the usual
+//	avroschema.go   Avro's schemas, compiled; avro.go: Avro to BSON; decimal.go: decimals of both; avrorecord.go: records of it; avroplan.go: the usual
 //	                events in one pass
 //	protoschema.go  Protobuf's messages, compiled; protomessages.go: which message of a registry's schema a value is; proto.go,
 //	                protovalue.go: Protobuf to BSON; protorecord.go: records of it; protoplan.go: the usual events in one pass

@@ -122,7 +122,6 @@ func (d *Decoder) schemaKey(key []byte) (value rawbson.Element, err *DecodeError
 		return value, err
 	}
 	d.avro.begin(text, d.options.MaxBytes)
-	d.avro.decimals = d.options.Decimals
 	kind, err := d.avro.value(known.avro, 1)
 	switch left := len(text) - d.avro.at; {
 	case err != nil:

@@ -22,8 +22,9 @@ type protoReader struct {
 	byKey   []protoEntry // of the map that was read last
 	digits  []byte       // names in maps that are numbers
 
-	limit  int // of the bytes in out
-	dotted bool
+	limit    int // of the bytes in out
+	dotted   bool
+	decimals Decimals
 
 	// Of values that go straight into a measurement:
 	dropNulls bool // fields that are null are left out

@@ -18,11 +18,14 @@ import (
 	"waterwheel/internal/record"
 )
 
+// decimalProto is the file of Confluent's decimals.
+const decimalProto = `syntax = "proto3"; package confluent.type; message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }`
+
 // protoFile compiles a file of messages.
 func protoFile(t testing.TB, source string) protoreflect.FileDescriptor {
 	t.Helper()
 	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
-		Accessor: protocompile.SourceAccessorFromMap(map[string]string{"events.proto": source}),
+		Accessor: protocompile.SourceAccessorFromMap(map[string]string{"events.proto": source, "confluent/type/decimal.proto": decimalProto}),
 	})}
 	files, err := compiler.Compile(t.Context(), "events.proto")
 	if err != nil {
@@ -66,7 +69,7 @@ func protoOptions(t testing.TB, source string) Options {
 // readingProto is a file with the message Reading, which has time, meta and more, and others.
 func readingProto(fields string, others ...string) string {
 	return `syntax = "proto3"; import "google/protobuf/timestamp.proto"; import "google/protobuf/duration.proto"; import "google/protobuf/wrappers.proto";
-		import "google/protobuf/struct.proto"; import "google/protobuf/any.proto";
+		import "google/protobuf/struct.proto"; import "google/protobuf/any.proto"; import "confluent/type/decimal.proto";
 		message Reading { google.protobuf.Timestamp time = 1; string meta = 2; ` + fields + ` }` + strings.Join(others, "\n")
 }
 
@@ -101,6 +104,9 @@ func TestProtoValues(t *testing.T) {
 			all = append(all, part...)
 		}
 		return string(all)
+	}
+	decimal := func(number string, scale int64) []byte {
+		return wireBytes(3, join(wireVarint(3, uint64(scale)), wireVarint(2, 9), wireBytes(1, number)))
 	}
 	minus := func(n int64) uint64 { return uint64(-n) }
 	const enum, inner = `enum E { OFF = 0; ON = 1; HIGH = 300; }`, `message In { int32 b = 1; optional string a = 2; }`
@@ -181,6 +187,11 @@ func TestProtoValues(t *testing.T) {
 		{`google.protobuf.Struct x = 3;`, join(wireBytes(3, join(wireBytes(1, join(wireBytes(1, "a"), wireBytes(2, join(wireBytes(5, join(wireBytes(1, join(wireBytes(1, "b")))))))))))), `{"x":{"a":{"b":null}}}`},
 		{`google.protobuf.ListValue x = 3;`, join(wireBytes(3, "")), `{"x":[]}`},
 		{`google.protobuf.NullValue x = 3;`, "", `{"x":null}`},
+		{`confluent.type.Decimal x = 3;`, join(decimal("\x7b", 2)), `{"x":{"$numberDecimal":"1.23"}}`},
+		{`confluent.type.Decimal x = 3;`, join(decimal("\x85", -3)), `{"x":{"$numberDecimal":"-1.23E+5"}}`},
+		{`confluent.type.Decimal x = 3;`, join(wireBytes(3, "")), `{"x":{"$numberDecimal":"0"}}`},
+		{`confluent.type.Decimal x = 3;`, "", `{}`},
+		{`repeated confluent.type.Decimal x = 3;`, join(decimal("\x01", 1), decimal("\x02", 0)), `{"x":[{"$numberDecimal":"0.1"},{"$numberDecimal":"2"}]}`},
 		{`google.protobuf.Any x = 3;`, join(wireBytes(3, join(wireBytes(1, "u")))), `{"x":{"type_url":"u","value":{"$binary":{"base64":"","subType":"00"}}}}`},
 	} {
 		d := newDecoder(t, protoOptions(t, readingProto(test.field, enum, inner)))

@@ -48,6 +48,7 @@ const (
 	protoOnly      // a message that stands for the value of its only field that is set
 	protoTimestamp // messages of seconds and nanoseconds
 	protoDuration
+	protoDecimal // the message of Confluent: a number of bytes, and its scale
 )
 
 // isMessage reports whether values of a kind are messages.
@@ -312,10 +313,14 @@ func (c *protoCompiler) symbols(of protoreflect.EnumDescriptor) *protoSymbols {
 	return s
 }
 
-// protoKindOf is what values of a message become. Google's own messages are told by their names, and must have their fields, too.
+// protoKindOf is what values of a message become. Google's own messages and Confluent's Decimal are told by their names, and must have
+// their fields, too.
 func protoKindOf(of protoreflect.MessageDescriptor) protoKind {
 	name, own := strings.CutPrefix(string(of.FullName()), "google.protobuf.")
 	fields := of.Fields()
+	if of.FullName() == "confluent.type.Decimal" && isDecimal(fields) {
+		return protoDecimal
+	}
 	if !own || fields.Len() == 0 {
 		return protoObject
 	}
@@ -348,6 +353,17 @@ func protoKindOf(of protoreflect.MessageDescriptor) protoKind {
 		}
 	}
 	return protoObject
+}
+
+// The fields of Confluent's Decimal, by their places: the number, the precision, which is not looked at, and the scale.
+const decimalNumber, decimalScale = 0, 2
+
+// isDecimal reports whether a message has the fields of Confluent's Decimal.
+func isDecimal(fields protoreflect.FieldDescriptors) bool {
+	if fields.Len() != 3 || fields.Get(decimalNumber).Kind() != protoreflect.BytesKind || fields.Get(decimalScale).Kind() != protoreflect.Int32Kind {
+		return false
+	}
+	return !fields.Get(decimalNumber).IsList() && !fields.Get(decimalScale).IsList()
 }
 
 // isValue reports whether a message is one of several values. What it holds must be an object or an array in BSON, whose depth is

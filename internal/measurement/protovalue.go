@@ -50,6 +50,8 @@ func (r *protoReader) value(m *protoMember, s protoSlot, depth int) (bson.Type, 
 		seconds, nanos, err := r.time(m.message, s.first, depth)
 		r.out = binary.LittleEndian.AppendUint64(r.out, math.Float64bits(float64(seconds)+float64(nanos)/1e9))
 		return bson.TypeDouble, err
+	case protoDecimal:
+		return r.decimal(m.message, s.first, depth)
 	}
 	kind, bits, size := m.number(s.value)
 	r.out = binary.LittleEndian.AppendUint64(r.out, bits)
@@ -148,6 +150,19 @@ func (r *protoReader) timestamp(t *protoMessage, first int32, depth int) (millis
 		return 0, newError(BadTime, "", "%d seconds and %d nanoseconds are no Timestamp, which is of the years 1 to 9999 and has less than a second of nanoseconds", seconds, nanos)
 	}
 	return seconds*1000 + int64(nanos)/1e6, nil
+}
+
+// decimal appends a message of a number and its scale.
+func (r *protoReader) decimal(t *protoMessage, first int32, depth int) (kind bson.Type, err *DecodeError) {
+	spans := len(r.spans)
+	base, err := r.open(t, first, depth)
+	if err != nil {
+		return 0, err
+	}
+	number, scale := r.at(r.slots[base+decimalNumber].value), int32(r.slots[base+decimalScale].value)
+	r.slots, r.spans = r.slots[:base], r.spans[:spans]
+	r.out, kind, err = r.decimals.append(r.out, number, int(scale))
+	return kind, err
 }
 
 // list appends a list as an array. Its numbers may stand one by one, or many together.

@@ -19,6 +19,7 @@
 //
 //	the port       collection.go (Collection, Session, and what every user of them needs)
 //	               driver.go, bulk.go (both on a real server; bulk calls of small writes)
+//	               silence.go (reads whose answers are lost)
 //	               codes.go, errors.go (what MongoDB's codes mean, the errors that callers tell apart, missing rights by name)
 //	a connection   dial.go, socket_*.go (connecting, TLS, options of the socket)
 //	               guard.go, pieces_*.go (which messages the lease governs, stopping them)
