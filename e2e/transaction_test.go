@@ -84,7 +84,9 @@ func TestOpenTransactionIsSeen(t *testing.T) {
 	s.sendReadings(1000)
 	s.awaitSigns(c, 1001, 5, 60)
 	s.awaitBody(c, "ready\nwaits for a transaction open since ", fmt.Sprintf("(transactional id %q)", s.topic), "[1 partition: "+s.topic+"/0]")
-	if line := lastLine(c, "an open transaction blocks reading"); !strings.Contains(line, s.topic) {
+	const says = "an open transaction blocks reading"
+	s.awaitLine(c, says)
+	if line := lastLine(c, says); !strings.Contains(line, s.topic) {
 		t.Errorf("the log says %q", line)
 	}
 	t.Logf("all of it was told %.1fs after the transaction was opened", time.Since(opened).Seconds())
