@@ -48,7 +48,10 @@ type fetchAnswer struct {
 // A partition at rest waits with others, until there is something new for it.
 func (c *Client) fetch(ctx context.Context, f *fetchRequest) (*fetchAnswer, error) {
 	if f.resting {
-		if a := c.resting.wait(ctx, f); a != nil && f.end(a) <= f.Offset {
+		switch a, err := c.resting.wait(ctx, f); {
+		case err != nil:
+			return nil, err
+		case a != nil && f.end(a) <= f.Offset:
 			return a, nil
 		}
 	}

@@ -139,6 +139,7 @@ func (l *Log) await(ctx context.Context, offset, most int64) error {
 	}
 	answer, err := l.client.fetch(ctx, request)
 	if err != nil {
+		l.quiet = false // alone until it is well again: brokers answer at once, for all that wait, where a partition has an error
 		if ctx.Err() == nil {
 			l.client.metrics.count(l.Partition, err)
 		}

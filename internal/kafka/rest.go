@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -31,7 +32,13 @@ type resting struct {
 // rest is a partition that waits.
 type rest struct {
 	*fetchRequest
-	answered chan *fetchAnswer // takes a single answer. Nil means that it is not known whether there is something new.
+	answered chan restOutcome // takes a single answer
+}
+
+// restOutcome is what became of the request. Neither an answer nor an error means that it is not known whether there is something new.
+type restOutcome struct {
+	*fetchAnswer
+	err error
 }
 
 func newResting(c *Client) *resting {
@@ -41,9 +48,9 @@ func newResting(c *Client) *resting {
 }
 
 // wait waits until the log has something from the offset on, or the time of the request is over. It returns an answer without records.
-// Nil means that a request of the partition's own has to find out.
-func (r *resting) wait(ctx context.Context, f *fetchRequest) *fetchAnswer {
-	one := &rest{f, make(chan *fetchAnswer, 1)}
+// Nil means that a request of the partition's own has to find out. An error is one that such a request would have met as well.
+func (r *resting) wait(ctx context.Context, f *fetchRequest) (*fetchAnswer, error) {
+	one := &rest{f, make(chan restOutcome, 1)}
 	r.mu.Lock()
 	if r.waiting = append(r.waiting, one); len(r.waiting) == 1 {
 		time.AfterFunc(min(restGathering, f.wait/4), r.send)
@@ -51,9 +58,12 @@ func (r *resting) wait(ctx context.Context, f *fetchRequest) *fetchAnswer {
 	r.mu.Unlock()
 	select {
 	case a := <-one.answered:
-		return a
+		if a.err != nil {
+			return nil, NoAnswer(protocol.Fetch, f.Partition, a.err)
+		}
+		return a.fetchAnswer, nil
 	case <-ctx.Done():
-		return nil
+		return nil, NoAnswer(protocol.Fetch, f.Partition, context.Cause(ctx))
 	}
 }
 
@@ -93,9 +103,14 @@ func (r *resting) ask(all []*rest, wait time.Duration) {
 		request.Body = restBody(asked, wait)
 		return leader, err
 	}
-	answers, _ := own[map[restKey]*fetchAnswer](r.ctx, r.client, record.Partition{}, wait, request) // after an error each finds out alone
+	var answers map[restKey]*fetchAnswer
+	err := r.ctx.Err()
+	if err == nil { // else a closed client would open connections again, which nothing closes
+		answers, err = own[map[restKey]*fetchAnswer](r.ctx, r.client, record.Partition{}, wait, request)
+		err = errors.Unwrap(err) // each partition's error names that partition
+	}
 	for _, one := range asked {
-		one.answered <- answers[restKey{one.topicID, one.Number}]
+		one.answered <- restOutcome{answers[restKey{one.topicID, one.Number}], err}
 	}
 }
 

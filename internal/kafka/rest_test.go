@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -8,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
 	"waterwheel/internal/kafka/wire"
@@ -125,8 +129,6 @@ func TestRestFindsOutAlone(t *testing.T) {
 		"a code of the whole":     fetchSpec{top: 56}.encode(),
 		"another partition":       fetchSpec{id: fakeID, partition: 3}.encode(),
 		"throttled":               {0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 1, 0},
-		"no answer":               nil,
-		"an answer cut":           fetchSpec{id: fakeID}.encode()[:30],
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int32
@@ -152,6 +154,103 @@ func TestRestFindsOutAlone(t *testing.T) {
 				t.Error(batch, err, asked.Load())
 			}
 		})
+	}
+}
+
+// TestRestMeetsAnOutage: a request without an answer is an error of each partition, as one of its own would be. Trying again alone would only
+// let the outage be noticed later.
+func TestRestMeetsAnOutage(t *testing.T) {
+	for name, answer := range map[string][]byte{"no answer": nil, "an answer cut": fetchSpec{id: fakeID}.encode()[:30]} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			fake := &fakeBroker{topics: []string{"events"}}
+			fake.fetch = func() []byte {
+				if asked.Add(1) == 2 {
+					return answer
+				}
+				return fetchSpec{id: fakeID, highWatermark: 5, lastStable: 5}.encode()
+			}
+			client, err := startFake(t, fake).open(t, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := client.Log(partition("events", 0), fakeID)
+			if _, err := log.fetch(t.Context(), 5); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := log.fetch(t.Context(), 5); Classify(err) != Retry || asked.Load() != 2 {
+				t.Error(err, asked.Load())
+			}
+			if n := testutil.ToFloat64(fetchErrors(client, "events", "network")); n != 1 {
+				t.Errorf("counted %v times", n)
+			}
+			if _, err := log.fetch(t.Context(), 5); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestPartitionWithAnErrorIsNotAtRest: each request with it would end at once, for all that wait.
+func TestPartitionWithAnErrorIsNotAtRest(t *testing.T) {
+	var asked, ill atomic.Int32
+	fake := &fakeBroker{topics: []string{"events"}}
+	fake.fetch = func() []byte {
+		asked.Add(1)
+		return fetchSpec{id: fakeID, code: int16(ill.Load()), highWatermark: 5, lastStable: 5}.encode()
+	}
+	client, err := startFake(t, fake).open(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := client.Log(partition("events", 0), fakeID)
+	fetch := func() (int32, error) {
+		asked.Store(0)
+		log.Drop()
+		_, err := log.fetch(t.Context(), 5)
+		return asked.Load(), err
+	}
+	if n, err := fetch(); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	ill.Store(int32(kafkago.NotLeaderForPartition))
+	if n, err := fetch(); n != 2 || !errors.Is(err, kafkago.NotLeaderForPartition) {
+		t.Error(n, err)
+	}
+	for range 3 {
+		if n, err := fetch(); n != 1 || !errors.Is(err, kafkago.NotLeaderForPartition) {
+			t.Error(n, err)
+		}
+	}
+}
+
+// TestClosedClientOpensNoConnection: a partition that was gathered for a request may be gone, and the client as well.
+func TestClosedClientOpensNoConnection(t *testing.T) {
+	fake := &fakeBroker{topics: []string{"events"}, fetch: fetchSpec{id: fakeID, highWatermark: 5, lastStable: 5}.encode}
+	client, err := startFake(t, fake).open(t, func(o *Options) { o.FetchWait = time.Second })
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := client.Log(partition("events", 0), fakeID)
+	if _, err := log.fetch(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), restGathering/4)
+	defer cancel()
+	log.Drop()
+	if _, err := log.fetch(ctx, 5); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	client.Close()
+	opened := func() int {
+		fake.mu.Lock()
+		defer fake.mu.Unlock()
+		return len(fake.conns)
+	}
+	before := opened()
+	time.Sleep(10 * restGathering)
+	if after := opened(); after != before {
+		t.Errorf("%d connections were opened after the client was closed", after-before)
 	}
 }
 
