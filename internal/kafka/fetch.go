@@ -48,11 +48,8 @@ type fetchAnswer struct {
 // A partition at rest waits with others, until there is something new for it.
 func (c *Client) fetch(ctx context.Context, f *fetchRequest) (*fetchAnswer, error) {
 	if f.resting {
-		switch a, err := c.resting.wait(ctx, f); {
-		case err != nil:
-			return nil, err
-		case a != nil && f.end(a) <= f.Offset:
-			return a, nil
+		if a, err := c.resting.wait(ctx, f); a != nil || err != nil {
+			return a, err
 		}
 	}
 	for {

@@ -47,9 +47,24 @@ func newResting(c *Client) *resting {
 	return r
 }
 
-// wait waits until the log has something from the offset on, or the time of the request is over. It returns an answer without records.
-// Nil means that a request of the partition's own has to find out. An error is one that such a request would have met as well.
+// wait waits until the log has something from the offset on, or the time of the request is nearly over. It returns an answer without
+// records. Nil means that a request of the partition's own has to find out. An error is one that such a request would have met as well.
+//
+// What is new for one partition ends the request of all. The others go on to wait here: whoever reads them has nothing to do.
 func (r *resting) wait(ctx context.Context, f *fetchRequest) (*fetchAnswer, error) {
+	for until := time.Now().Add(f.wait - f.wait/8); ; {
+		a, err := r.once(ctx, f)
+		switch {
+		case err != nil || a == nil || f.end(a) > f.Offset:
+			return nil, err
+		case time.Now().After(until):
+			return a, nil
+		}
+	}
+}
+
+// once waits for one request. Nil means that its answer does not say where the log ends.
+func (r *resting) once(ctx context.Context, f *fetchRequest) (*fetchAnswer, error) {
 	one := &rest{f, make(chan restOutcome, 1)}
 	r.mu.Lock()
 	if r.waiting = append(r.waiting, one); len(r.waiting) == 1 {

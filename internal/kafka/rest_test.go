@@ -51,7 +51,7 @@ func restAnswer(partitions int, of fetchSpec) []byte {
 
 // TestPartitionsAtRestWaitTogether: a partition that got nothing waits with the others. What is new for it comes by a fetch of its own.
 func TestPartitionsAtRestWaitTogether(t *testing.T) {
-	const topics = 10
+	const topics, wait = 10, 200 * time.Millisecond
 	var requests, together atomic.Int32
 	var end atomic.Int64
 	end.Store(5)
@@ -66,7 +66,9 @@ func TestPartitionsAtRestWaitTogether(t *testing.T) {
 		requests.Add(1)
 		spec := fetchSpec{id: fakeID, highWatermark: end.Load(), lastStable: end.Load()}
 		if n := len(askedOf(frame)); n > 1 {
-			together.Add(1)
+			if together.Add(1); end.Load() == 5 {
+				time.Sleep(wait)
+			}
 			return restAnswer(n, spec)
 		}
 		if end.Load() > 5 {
@@ -74,7 +76,7 @@ func TestPartitionsAtRestWaitTogether(t *testing.T) {
 		}
 		return spec.encode()
 	}
-	client, err := startFake(t, fake).open(t, func(o *Options) { o.FetchWait = 400 * time.Millisecond })
+	client, err := startFake(t, fake).open(t, func(o *Options) { o.FetchWait = wait })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,6 +156,46 @@ func TestRestFindsOutAlone(t *testing.T) {
 				t.Error(batch, err, asked.Load())
 			}
 		})
+	}
+}
+
+// TestRestGoesOnWhenOthersHaveRecords: a request ends early then. It is sent again, until there is something new or the time is over.
+func TestRestGoesOnWhenOthersHaveRecords(t *testing.T) {
+	const wait = 200 * time.Millisecond
+	var asked, news atomic.Int32
+	fake := &fakeBroker{topics: []string{"events"}}
+	fake.fetch = func() []byte {
+		spec := fetchSpec{id: fakeID, highWatermark: 5, lastStable: 5}
+		if n, from := asked.Add(1), news.Load(); from > 0 && n >= from {
+			spec = fetchSpec{id: fakeID, highWatermark: 7, lastStable: 7, set: plainBatch(5, 2)}
+		}
+		return spec.encode()
+	}
+	client, err := startFake(t, fake).open(t, func(o *Options) { o.FetchWait = wait })
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := client.Log(partition("events", 0), fakeID)
+	fetch := func() int {
+		asked.Store(0)
+		log.Drop()
+		batch, err := log.fetch(t.Context(), 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(batch.Records)
+	}
+	if n := fetch(); n != 0 || asked.Load() != 1 {
+		t.Fatal(n, asked.Load())
+	}
+	began := time.Now()
+	n := fetch()
+	if took := time.Since(began); n != 0 || took < wait/2 || asked.Load() > int32(took/restGathering) {
+		t.Errorf("%d records after %v and %d requests", n, took, asked.Load())
+	}
+	news.Store(3)
+	if n := fetch(); n != 2 || asked.Load() != 4 {
+		t.Errorf("%d records after %d requests, of which the third says that there are two", n, asked.Load())
 	}
 }
 
