@@ -1,0 +1,265 @@
+package pipeline
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/internal/claim"
+)
+
+// compactionAnswered notes that an action about segments is done; it is the flush's turn then.
+func (w *Worker) compactionAnswered() *segments {
+	w.busy.compact, w.term.segments.turn = false, false
+	return &w.term.segments
+}
+
+// segmentsChanged goes on when all segments have the change.
+func (w *Worker) segmentsChanged(m Moment, e SegmentsChanged) {
+	s := w.compactionAnswered()
+	c := s.compaction
+	given, answered := int64(c.part)*writeWeight, int64(c.part)*writeWeight
+	if e.Err != nil {
+		answered = 0
+	}
+	w.pace.took(m.Now-s.since, given, answered)
+	if e.Err != nil {
+		w.doubt(m, e.Err)
+		return
+	}
+	w.succeeded(&s.retry, MongoDB)
+	if c.rest = c.rest[c.part:]; len(c.rest) > 0 {
+		return
+	}
+	switch c.step {
+	case freezing:
+		c.step = readingFrozen
+	case ending:
+		w.finishCompaction(m)
+	default: // unfrozen: what there is, is read again, and waits for a while
+		s.compaction, s.read, s.quiet = nil, false, 0
+	}
+}
+
+// frozenRead makes buckets of the segments that are frozen. Segments that another process has deleted are forgotten.
+func (w *Worker) frozenRead(m Moment, e FrozenRead) {
+	s := w.compactionAnswered()
+	if e.Err != nil {
+		w.compactionFailed(m, readingSegments, e.Err)
+		return
+	}
+	w.succeeded(&s.retry, MongoDB)
+	c := s.compaction
+	if len(e.Segments.All) == 0 {
+		s.compaction = nil
+		return
+	}
+	c.Segments = e.Segments.All
+	c.VisibleFrom, c.shown = e.Segments.Now.Add(w.o.CompactDelay).UnixMilli(), s.since+w.o.CompactDelay
+	documents := make([]bson.Raw, len(c.Segments))
+	for i := range c.Segments {
+		documents[i], c.Segments[i].Document = c.Segments[i].Document, nil
+	}
+	c.read = documents
+	o := w.o.Bucketing
+	o.Source = w.source
+	o.Source.TopicID = c.TopicID
+	buckets, err := bucketer.Compact(o, bucketer.Compaction{ID: c.ID, VisibleFrom: c.VisibleFrom}, documents)
+	if damaged := (*bucketer.SegmentError)(nil); errors.As(err, &damaged) {
+		w.log.Error("segment cannot be compacted: something else has edited it; it stays as it is and is shown", "segment", damaged.ID.Hex(), "err", damaged.Err)
+		s.leave(damaged.ID, m.Now+damagedRetry)
+		w.rollBack(m, becauseDamaged)
+		return
+	}
+	c.twice = c.shown
+	c.step, c.writes, c.count, c.bytes = inserting, buckets.Writes, buckets.Measurements, int64(buckets.Bytes)
+}
+
+// compactedInserted notes what became of buckets. Whatever is not certain makes all of the compaction be rolled back.
+func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
+	s := w.compactionAnswered()
+	c := s.compaction
+	var failed, unknown error
+	var refused refusals
+	for i := range e.Sent {
+		switch one := &e.Sent[i]; one.Result {
+		case bucketer.Applied:
+		case bucketer.NotExecuted:
+			c.writes = append(c.writes, c.acting[i])
+			if !errors.Is(one.Err, claim.ErrNoTurn) {
+				failed = one.Err
+			}
+		case bucketer.Unknown:
+			unknown = one.Err
+			if unknown == nil {
+				unknown = errors.New(one.Message)
+			}
+		default:
+			refused.add(c.acting[i], one.Message)
+		}
+	}
+	c.acting = nil
+	switch {
+	case unknown != nil:
+		w.doubt(m, unknown)
+	case len(refused.metas) > 0:
+		w.compactionRefused(m, c, &refused)
+	case failed != nil:
+		w.compactionFailed(m, compactingSegments, failed)
+	default:
+		w.succeeded(&s.retry, MongoDB)
+	}
+}
+
+// compactedDeleted gives the segments free next. Where the user may not delete, the buckets are hidden, and the segments of this
+// compaction stay frozen until the user gets the right; the others go on.
+func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
+	s := w.compactionAnswered()
+	c := s.compaction
+	switch {
+	case errors.Is(e.Err, claim.ErrUnauthorized):
+		if s.postponed == nil {
+			s.postponed = map[claim.Token]Instant{}
+		}
+		s.postponed[c.ID] = m.Now + refusedRetry
+		c.twice = 0
+		s.unfinished, s.compaction = append(s.unfinished, c), nil
+		w.metrics.failed(compactingSegments)
+		w.log.Warn("compaction cannot be rolled back: this user may not delete its buckets; they stay hidden, its segments are shown, and other segments are compacted",
+			"compaction", c.ID.String(), "measurements", c.inSegments(), "err", e.Err)
+	case e.Err != nil:
+		w.doubt(m, e.Err)
+	default:
+		w.succeeded(&s.retry, MongoDB)
+		c.step, c.rest, c.twice = unfreezing, c.Segments, 0
+	}
+}
+
+// rollBack rolls back what is under way, of which every command was answered.
+func (w *Worker) rollBack(m Moment, why string) {
+	c := w.term.segments.compaction
+	c.step, c.why, c.writes, c.rest, c.read = deleting, why, nil, nil, nil
+	w.rolledBack(m, c)
+}
+
+// rolledBack tells of a roll-back, and makes the next compactions smaller, unless it is known which segments were to blame. A segment
+// that is refused alone is left alone for a while.
+func (w *Worker) rolledBack(m Moment, c *compaction) {
+	s := &w.term.segments
+	if c.why == becauseRefused && c.left == 0 {
+		if s.resumes = m.Now + refusedPause; len(c.Segments) == 1 {
+			s.leave(c.Segments[0].ID, m.Now+damagedRetry)
+		}
+	}
+	if c.why != becauseDamaged && c.left == 0 {
+		w.past.compactBytes = max(1, min(w.past.compactBytes, c.size)/2) // one segment is always taken
+	}
+	w.metrics.rolledBack(c.why)
+	w.log.Warn("compaction rolled back: its segments stay and are compacted later", "compaction", c.ID.String(), "why", c.why, "segments", len(c.Segments),
+		"measurements", c.inSegments(), "next_bytes", w.past.compactBytes)
+}
+
+// doubt waits after a command of which it is not known what became, and then reads what there is: if a segment has ended the
+// others end as well, else the compaction is rolled back. There is no release before (E4). What the user has no right to was not
+// executed.
+func (w *Worker) doubt(m Moment, err error) {
+	s := &w.term.segments
+	if !errors.Is(err, claim.ErrUnauthorized) {
+		s.quiet = m.Now + w.o.Grace
+		w.past.unknownUntil = max(w.past.unknownUntil, s.quiet)
+	} else {
+		s.quiet = m.Now
+	}
+	c := s.compaction
+	if c.why = becauseUnknown; errors.Is(err, claim.ErrRefused) {
+		c.why = becauseRefused
+	}
+	says := "outcome of a compaction step unknown: the compaction is finished or rolled back once none of its commands can be executed any more"
+	if c.why == becauseRefused {
+		says = "MongoDB refuses a compaction step: the compaction is finished or rolled back"
+	}
+	w.log.Warn(says, "compaction", c.ID.String(), "why", c.why, "err", err)
+	c.read = nil
+	s.compaction, s.doubted, s.read = nil, c, false
+	w.compactionFailed(m, compactingSegments, err)
+}
+
+// compactionFailed postpones the next step, unless there is another owner.
+func (w *Worker) compactionFailed(m Moment, trying doing, err error) {
+	if errors.Is(err, claim.ErrOtherOwner) {
+		w.claimAgain()
+		return
+	}
+	w.failed(m, &w.term.segments.retry, MongoDB, trying, err)
+}
+
+// finishCompaction goes on after all segments of a compaction have ended.
+func (w *Worker) finishCompaction(m Moment) {
+	s := &w.term.segments
+	c := s.compaction
+	s.compaction = nil
+	if c.shown == 0 { // by an owner before: the segments that had ended are not known here
+		s.read, s.quiet = false, 0
+	} else {
+		s.end(c.Segments, time.UnixMilli(c.VisibleFrom), m.Now+w.o.CompactDelay+w.o.SegmentRetention)
+		w.past.compactBytes = min(w.o.CompactBytes, max(w.past.compactBytes, 2*c.size))
+	}
+	w.metrics.compacted(c.count, m.Now-c.begun)
+}
+
+// segmentsSwept goes on without deleting anything for a while where the user may not delete: what has ended is not shown, and nothing
+// waits for its end.
+func (w *Worker) segmentsSwept(m Moment, e SegmentsSwept) {
+	s := w.compactionAnswered()
+	switch {
+	case errors.Is(e.Err, claim.ErrUnauthorized):
+		s.sweepFrom = m.Now + refusedRetry
+		w.metrics.failed(compactingSegments)
+		w.log.Warn("ended segments cannot be deleted and take room: this user has no right to; compaction goes on", "err", e.Err)
+	case e.Err != nil:
+		w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.Grace)
+		w.compactionFailed(m, compactingSegments, e.Err)
+	default:
+		w.succeeded(&s.retry, MongoDB)
+		s.ended = s.ended[1:]
+	}
+}
+
+// warnOfDoubles says once of each compaction that its buckets may be shown while its segments have not all ended.
+func (w *Worker) warnOfDoubles(m Moment) {
+	s := &w.term.segments
+	warn := func(c *compaction) {
+		if c == nil || c.twice == 0 || m.Now < c.twice {
+			return
+		}
+		w.log.Warn("queries may see measurements twice until a compaction is finished or rolled back: raise COMPACT_VISIBILITY_DELAY if this happens often",
+			"compaction", c.ID.String(), "measurements", c.inSegments(), "since", m.Now-c.twice)
+		c.twice = 0
+	}
+	warn(s.compaction)
+	warn(s.doubted)
+	for _, c := range s.unfinished {
+		warn(c)
+	}
+}
+
+// tellUnfinished says what an end of the term leaves behind.
+func (w *Worker) tellUnfinished(now Instant) {
+	s := &w.term.segments
+	c := s.compaction
+	if c == nil && now > s.quiet && !w.busy.compact {
+		return
+	}
+	args := []any{}
+	if c = cmp.Or(c, s.doubted); c != nil {
+		args = append(args, "compaction", c.ID.String(), "measurements", c.inSegments())
+		if c.VisibleFrom != 0 {
+			args = append(args, "twice_from", time.UnixMilli(c.VisibleFrom).UTC())
+		}
+	}
+	w.log.Warn("compaction unfinished: the next owner of the partition finishes it or rolls it back; "+
+		"queries may see its measurements twice if none has by the time twice_from", args...)
+}
