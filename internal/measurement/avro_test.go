@@ -1,22 +1,17 @@
 package measurement
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
-	"github.com/twmb/avro"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/record"
-	"waterwheel/internal/timeseries/rawbson"
 )
 
 // avroOptions are the options of events in Avro with time and meta.
@@ -119,102 +114,6 @@ func TestAvroValues(t *testing.T) {
 			d.avroPlan = nil
 		}
 	}
-}
-
-// TestAvroDecimals holds decimals against big numbers, and the bounds of digits.
-func TestAvroDecimals(t *testing.T) {
-	ten := func(n int64) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil) }
-	largest := new(big.Int).Sub(ten(34), big.NewInt(1))
-	for _, test := range []struct {
-		number       *big.Int
-		scale        int
-		want, double string
-	}{
-		{big.NewInt(0), 0, "0", "0"},
-		{big.NewInt(-1), 1, "-0.1", "-0.1"},
-		{big.NewInt(1 << 62), 30, "4.611686018427387904E-12", "4.611686018427388e-12"},
-		{largest, 0, strings.Repeat("9", 34), "1e+34"},
-		{new(big.Int).Neg(largest), 34, "-0." + strings.Repeat("9", 34), "-1"},
-		{ten(34), 0, "1.000000000000000000000000000000000E+34", "1e+34"},
-		{new(big.Int).Add(ten(34), big.NewInt(1)), 0, "", "1e+34"},
-		{ten(60), 30, "1000000000000000000000000000000.000", "1e+30"},
-		{new(big.Int).Mul(big.NewInt(-15), ten(200)), 0, "-1.500000000000000000000000000000000E+201", "-1.5e+201"},
-		{ten(400), 0, "1.000000000000000000000000000000000E+400", ""},
-		{big.NewInt(1), 6176, "1E-6176", "0"},
-		{big.NewInt(10), 6177, "1E-6176", "0"},
-		{big.NewInt(1), 6177, "", "0"},
-		{big.NewInt(0), 9000, "0E-6176", "0"},
-		{big.NewInt(15), -2, "1.5E+3", "1500"},
-		{big.NewInt(-1), -6111, "-1E+6111", ""},
-		{big.NewInt(1), -6114, "1.000E+6114", ""},
-		{big.NewInt(-7), -6144, "-7.000000000000000000000000000000000E+6144", ""},
-		{big.NewInt(7), -6145, "", ""},
-		{largest, -6111, "9." + strings.Repeat("9", 33) + "E+6144", ""},
-		{ten(34), -6111, "", ""},
-		{big.NewInt(1), math.MinInt32, "", ""},
-		{big.NewInt(1), math.MaxInt32, "", "0"},
-		{big.NewInt(0), math.MinInt32, "0E+6111", "0"},
-		{big.NewInt(3), -25, "3E+25", "3e+25"},
-	} {
-		out, _, err := AsDecimals.append(nil, twosComplement(test.number), test.scale)
-		if (err == nil) != (test.want != "") || err != nil && err.Reason != BadNumber {
-			t.Errorf("%v scaled by %d: %v, want %q", test.number, test.scale, err, test.want)
-		} else if err == nil {
-			got := bson.NewDecimal128(binary.LittleEndian.Uint64(out[8:]), binary.LittleEndian.Uint64(out)).String()
-			if got != test.want {
-				t.Errorf("%v scaled by %d is %s, want %s", test.number, test.scale, got, test.want)
-			}
-		}
-		if out, _, err = AsDoubles.append(nil, twosComplement(test.number), test.scale); (err == nil) != (test.double != "") {
-			t.Errorf("%v scaled by %d: %v, want %q", test.number, test.scale, err, test.double)
-		} else if err == nil {
-			if got := fmt.Sprint(math.Float64frombits(binary.LittleEndian.Uint64(out))); got != test.double {
-				t.Errorf("%v scaled by %d is %s, want %s", test.number, test.scale, got, test.double)
-			}
-		}
-	}
-	if _, _, err := AsDecimals.append(nil, bytes.Repeat([]byte{1}, 2000), 0); err == nil || err.Reason != BadNumber {
-		t.Errorf("a number of 2,000 bytes: %v", err)
-	}
-	random := rand.New(rand.NewPCG(3, 4))
-	for range 2000 {
-		number, scale := big.NewInt(random.Int64()), random.IntN(40)-20
-		if random.IntN(2) == 0 {
-			number.Mul(number, big.NewInt(random.Int64N(1e14)))
-		}
-		if random.IntN(2) == 0 {
-			number.Neg(number)
-		}
-		want, ok := bson.ParseDecimal128FromBigInt(number, -scale)
-		if out, _, err := AsDecimals.append(nil, twosComplement(number), scale); (err == nil) != ok {
-			t.Fatalf("%v: %v, the driver says %v", number, err, ok)
-		} else if high, low := want.GetBytes(); ok && (binary.LittleEndian.Uint64(out[8:]) != high || binary.LittleEndian.Uint64(out) != low) {
-			t.Fatalf("%v scaled by %d differs from %v", number, scale, want)
-		}
-	}
-}
-
-// TestDecimalsBecomeDoubles: where the options say so, in one pass and by the document.
-func TestDecimalsBecomeDoubles(t *testing.T) {
-	o := avroOptions(readingSchema(`{"name":"x","type":["null",{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}]}`))
-	o.Decimals = AsDoubles
-	d := newDecoder(t, o)
-	for range 2 {
-		m := decodeOne(t, d, record.Record{Offset: 7, Timestamp: recordTime, Value: []byte(readingOfAvro + "\x02\x02\x85")})
-		if got := document(t, m.Elements).Lookup("x"); got.Type != bson.TypeDouble || got.Double() != -1.23 {
-			t.Errorf("it is %v", got)
-		}
-		d.avroPlan = nil
-	}
-}
-
-// twosComplement is a number as Java's BigInteger writes it.
-func twosComplement(n *big.Int) []byte {
-	size := uint(n.BitLen()/8 + 1)
-	if n.Sign() >= 0 {
-		return n.FillBytes(make([]byte, size))
-	}
-	return new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), 8*size)).FillBytes(make([]byte, size))
 }
 
 // TestAvroIsRefused: values that are not of their schema are letters, in bounded memory.
@@ -339,58 +238,6 @@ func TestAvroTombstones(t *testing.T) {
 	}
 }
 
-// judged compares a value that the judge decoded with BSON.
-func judged(t *testing.T, typ *avroType, want any, kind bson.Type, value []byte) {
-	t.Helper()
-	got := bson.RawValue{Type: kind, Value: value}
-	same := false
-	switch v := want.(type) {
-	case nil:
-		same = kind == bson.TypeNull
-	case bool:
-		same = kind == bson.TypeBoolean && got.Boolean() == v
-	case int32:
-		same = kind == bson.TypeInt32 && got.Int32() == v
-	case int64:
-		same = kind == bson.TypeInt64 && got.Int64() == v
-	case float32:
-		same = kind == bson.TypeDouble && math.Float64bits(got.Double()) == math.Float64bits(float64(v))
-	case float64:
-		same = kind == bson.TypeDouble && math.Float64bits(got.Double()) == math.Float64bits(v)
-	case string:
-		same = kind == bson.TypeString && got.StringValue() == v
-	case []byte:
-		_, data, ok := got.BinaryOK()
-		same = ok && bytes.Equal(data, v)
-	case []any:
-		i := 0
-		for e := range rawbson.All(rawbson.Content(value)) {
-			if i == len(v) {
-				t.Fatalf("more than the %d items of the judge", len(v))
-			}
-			judged(t, typ, v[i], e.Kind, e.Value)
-			i++
-		}
-		same = kind == bson.TypeArray && i == len(v)
-	case map[string]any:
-		n := 0
-		for e := range rawbson.All(rawbson.Content(value)) {
-			of, found := v[string(e.Name)]
-			if !found {
-				t.Fatalf("the judge has no %q", e.Name)
-			}
-			judged(t, typ, of, e.Kind, e.Value)
-			n++
-		}
-		same = kind == bson.TypeEmbeddedDocument && n == len(v)
-	default:
-		t.Fatalf("the judge has a %T", want)
-	}
-	if !same {
-		t.Fatalf("%v is %v for the judge", got, want)
-	}
-}
-
 // fuzzedSchemas have every type, and paths through records and unions.
 var fuzzedSchemas = []string{
 	readingSchema(`{"name":"x","type":["null","double"]}`, `{"name":"y","type":"int"}`),
@@ -402,70 +249,6 @@ var fuzzedSchemas = []string{
 	`{"type":"record","name":"E","fields":[{"name":"p","type":["null",` + readingSchema() + `]},{"name":"at","type":"long"},{"name":"x","type":{"type":"array","items":"null"}}]}`,
 }
 
-// FuzzDecodeAvro: events that are read in one pass become what they become by their documents, and the judge agrees with what is
-// read, and with what is refused.
-func FuzzDecodeAvro(f *testing.F) {
-	random := rand.New(rand.NewPCG(5, 6))
-	for i, schema := range fuzzedSchemas {
-		for n := range 4 {
-			seed := randomAvro(random, mustCompile(f, schema), 1)
-			for _, choice := range []uint8{0, 4, 12, 32, 64, 128} {
-				f.Add(seed, uint8(i), choice, n > 1)
-			}
-		}
-	}
-	judges := map[string]*avro.Schema{}
-	f.Fuzz(func(t *testing.T, value []byte, which, choice uint8, dropsNulls bool) {
-		schema := fuzzedSchemas[int(which)%len(fuzzedSchemas)]
-		o := fuzzOptions(BSON, choice)
-		o.Format, o.Schema, o.TimeMin, o.TimeMax = Avro, schema, At(firstMillis), At(lastMillis)
-		if dropsNulls {
-			o.Nulls = DropNulls
-		}
-		checkDecoded(t, o, value)
-		quick, walked, slow := newDecoder(t, o), newDecoder(t, o), newDecoder(t, o)
-		walked.avroPlan, slow.avroPlan, slow.walker = nil, nil, nil
-		r := record.Record{Offset: 1, Timestamp: recordTime, Key: []byte("k"), Value: value}
-		for range 2 {
-			want := lineFates(t, slow, r)
-			for name, d := range map[string]*Decoder{"in one pass": quick, "by their documents": walked} {
-				if got := lineFates(t, d, r); got != want {
-					t.Fatalf("%x of %s %s:\n%s\nwant\n%s", value, schema, name, got, want)
-				}
-			}
-		}
-		plain := strings.ReplaceAll(schema, `,"logicalType":"timestamp-millis"`, "")
-		if judges[plain] == nil {
-			judges[plain] = avro.MustParse(plain)
-		}
-		judge(t, judges[plain], mustCompile(t, plain), value)
-	})
-}
-
-// judge holds what the reader makes of a value against another implementation of Avro.
-func judge(t *testing.T, by *avro.Schema, root *avroType, value []byte) {
-	t.Helper()
-	var want any
-	rest, refused := by.Decode(value, &want)
-	r := avroReader{}
-	r.begin(value, 1<<16)
-	kind, err := r.value(root, 1)
-	switch {
-	case err != nil && (err.Reason != NotAvro || strings.HasPrefix(err.Detail, "a boolean") || strings.HasPrefix(err.Detail, "the size of a block")) || r.isOdd:
-		// BSON or bounds refuse it, the judge takes any byte for a boolean and any size of a block, or a map has a name twice.
-		return
-	case refused != nil && strings.Contains(refused.Error(), "zero-byte items"):
-		return // The judge takes fewer of them.
-	case (err != nil) != (refused != nil):
-		t.Fatalf("%x: %v, the judge says %v", value, err, refused)
-	case err != nil:
-		return
-	case len(rest) != len(value)-r.at:
-		t.Fatalf("%x: %d bytes are left, the judge leaves %d", value, len(value)-r.at, len(rest))
-	}
-	judged(t, root, want, kind, r.out)
-}
-
 func mustCompile(t testing.TB, schema string) *avroType {
 	t.Helper()
 	root, err := compileAvro(schema)
@@ -473,108 +256,4 @@ func mustCompile(t testing.TB, schema string) *avroType {
 		t.Fatal(err)
 	}
 	return root
-}
-
-// randomAvro is a value of a type. Its numbers are times now and then.
-func randomAvro(random *rand.Rand, t *avroType, depth int) (out []byte) {
-	number := func() int64 {
-		if random.IntN(2) == 0 {
-			return 1_700_000_000_000 + random.Int64N(1e8)
-		}
-		return random.Int64() >> random.IntN(64)
-	}
-	text := func() []byte {
-		b := []byte("abé.$"[:random.IntN(4)])
-		return append(binary.AppendVarint(nil, int64(len(b))), b...)
-	}
-	switch t.kind {
-	case avroBoolean:
-		return []byte{byte(random.IntN(2))}
-	case avroInt, avroDays:
-		return binary.AppendVarint(nil, int64(int32(random.Uint32()>>random.IntN(32))))
-	case avroLong, avroMillis, avroMicros, avroNanos:
-		return binary.AppendVarint(nil, number())
-	case avroFloat:
-		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(random.Float32()))
-	case avroDouble:
-		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(random.Float64()))
-	case avroString, avroBytes, avroDecimal:
-		return text()
-	case avroFixed, avroUUID, avroFixedDecimal:
-		return make([]byte, t.size)
-	case avroEnum:
-		return binary.AppendVarint(nil, random.Int64N(int64(len(t.symbols))))
-	case avroRecord:
-		for _, f := range t.fields {
-			out = append(out, randomAvro(random, f.avroType, depth+1)...)
-		}
-	case avroUnion:
-		branch := random.IntN(len(t.branches))
-		if depth > 5 {
-			branch = 0
-		}
-		return append(binary.AppendVarint(nil, int64(branch)), randomAvro(random, t.branches[branch], depth+1)...)
-	case avroArray, avroMap:
-		n := random.IntN(3)
-		if n > 0 {
-			out = binary.AppendVarint(nil, int64(n))
-		}
-		for range n {
-			if t.kind == avroMap {
-				out = append(out, text()...)
-			}
-			out = append(out, randomAvro(random, t.items, depth+1)...)
-		}
-		out = append(out, 0)
-	}
-	return out
-}
-
-// TestAvroAgainstTheJudge decodes random events of random schemas, and damaged ones.
-func TestAvroAgainstTheJudge(t *testing.T) {
-	random := rand.New(rand.NewPCG(7, 8))
-	schemas, events := 300, 100
-	if testing.Short() {
-		schemas = 30
-	}
-	for range schemas {
-		names := 0
-		schema := readingSchema(`{"name":"x","type":` + randomSchema(random, &names, 1) + `}`)
-		plain := strings.ReplaceAll(schema, `,"logicalType":"timestamp-millis"`, "")
-		by, root := avro.MustParse(plain), mustCompile(t, plain)
-		for range events {
-			value := randomAvro(random, root, 1)
-			judge(t, by, root, value)
-			value[random.IntN(len(value))] ^= 1 << random.IntN(8)
-			judge(t, by, root, value)
-			judge(t, by, root, value[:random.IntN(len(value))])
-		}
-	}
-}
-
-// randomSchema is a type without a logical type.
-func randomSchema(random *rand.Rand, names *int, depth int) string {
-	simple := []string{`"null"`, `"boolean"`, `"int"`, `"long"`, `"float"`, `"double"`, `"string"`, `"bytes"`}
-	n := len(simple)
-	if depth < 4 {
-		n += 6
-	}
-	*names++
-	name := fmt.Sprintf("N%d", *names)
-	switch i := random.IntN(n); i - len(simple) {
-	case 0:
-		return `{"type":"array","items":` + randomSchema(random, names, depth+1) + `}`
-	case 1:
-		return `{"type":"map","values":` + randomSchema(random, names, depth+1) + `}`
-	case 2:
-		return `{"type":"record","name":"` + name + `","fields":[{"name":"b","type":` + randomSchema(random, names, depth+1) + `},{"name":"a","type":["null","` + name + `"]}]}`
-	case 3:
-		return `["null",{"type":"record","name":"` + name + `","fields":[{"name":"c","type":` + randomSchema(random, names, depth+1) + `}]},"string"]`
-	case 4:
-		return `{"type":"enum","name":"` + name + `","symbols":["A","B","C"]}`
-	case 5:
-		return fmt.Sprintf(`{"type":"fixed","name":"%s","size":%d}`, name, random.IntN(4))
-	default:
-		return simple[i]
-	}
 }

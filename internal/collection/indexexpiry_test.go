@@ -1,0 +1,238 @@
+package collection_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/collection"
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/mongodb/mongodbtest"
+	"waterwheel/internal/timeseries"
+)
+
+// TestUserExpiryFollowsTheSpan makes an index that expires some series, and raises the granularity: the index must not delete a
+// bucket before its last measurement is old enough.
+func TestUserExpiryFollowsTheSpan(t *testing.T) {
+	o := definition
+	o.MaxSpanSeconds = 3600
+	f, specs := indexServer(t, o)
+	f.Answer("update", mongodbtest.Counting(1))
+	d := mongodbtest.Open(t, f)
+	index, made, err := collection.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"time": 1}`, `{"expireAfterSeconds": 60, "partialFilterExpression": {"meta.kind": "debug"}}`))
+	if err != nil || !made || !index.Kept || index.User.Options.Lookup("expireAfterSeconds").AsInt64() != 60 {
+		t.Fatalf("%v %v %v", index, made, err)
+	}
+	if diff := cmp.Diff(`{"key": {"control.min.time": {"$numberInt":"1"}},"name": "time_1","partialFilterExpression": {"meta.kind": "debug"},`+
+		`"expireAfterSeconds": {"$numberInt":"3660"}}`, (*specs)[0].String()); diff != "" {
+		t.Error(diff)
+	}
+	f.Answer("listCollections", mongodbtest.EmptyCursor)
+	f.Answer("collMod", func(bson.Raw) bson.D {
+		for _, command := range f.Sent("update") {
+			if id, _ := command.Lookup("updates", "0", "q", "_id").StringValueOK(); id == "options" {
+				t.Error("the options were written before")
+			}
+		}
+		return bson.D{}
+	})
+	if _, _, err := collection.Of(d, "events").SetBucketing(t.Context(), timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
+		t.Fatal(err)
+	}
+	written := slices.ContainsFunc(f.Sent("update"), func(command bson.Raw) bool {
+		id, _ := command.Lookup("updates", "0", "q", "_id").StringValueOK()
+		return id == "options"
+	})
+	if !written {
+		t.Error("the options were not written")
+	}
+	changes := f.Sent("collMod")
+	if len(changes) == 0 || changes[0].Lookup("index").String() != `{"name": "time_1","expireAfterSeconds": {"$numberLong":"86460"}}` {
+		t.Errorf("%v", changes)
+	}
+}
+
+// TestFirstExpiryMayBeBuiltForLong: MongoDB builds the index for longer than a change may hold the lock, and nothing ends that.
+func TestFirstExpiryMayBeBuiltForLong(t *testing.T) {
+	const timeout = 100 * time.Millisecond
+	for _, lists := range []bool{true, false} { // while it is being built
+		o := definition
+		o.MaxSpanSeconds = 3600
+		f, specs := indexServer(t, o)
+		find := f.Answers["find"]
+		f.Answer("update", func(command bson.Raw) bson.D {
+			if set := command.Lookup("updates", "0", "u", "$set").Document(); set.Lookup("expireAfterSeconds").Type != 0 {
+				f.Answer("find", func(command bson.Raw) bson.D {
+					if id, ok := command.Lookup("filter", "_id").StringValueOK(); !ok || id != "options" {
+						return find(command)
+					}
+					return mongodbtest.CursorOf(bson.D{
+						{Key: "_id", Value: "options"},
+						{Key: "version", Value: int32(2)},
+						{Key: "timeField", Value: "time"},
+						{Key: "metaField", Value: "meta"},
+						{Key: "granularity", Value: "seconds"},
+						{Key: "bucketMaxSpanSeconds", Value: int32(3600)},
+						{Key: "expireAfterSeconds", Value: int64(60)},
+					})
+				})
+			}
+			return mongodbtest.Counting(1)(nil)
+		})
+		f.Answer("listCollections", mongodbtest.EmptyCursor)
+		build := f.Answers["createIndexes"]
+		f.Answer("createIndexes", func(command bson.Raw) bson.D {
+			if lists {
+				build(command)
+			}
+			time.Sleep(5 * timeout)
+			if !lists {
+				build(command)
+			}
+			return bson.D{}
+		})
+		d := mongodbtest.Open(t, f, func(o *mongodb.Options) { o.WriteTimeout = timeout })
+		if _, _, err := collection.Of(d, "events").SetExpiry(t.Context(), 60); err != nil {
+			t.Errorf("listed %v: %v", lists, err)
+		}
+		if len(*specs) != 1 || (*specs)[0].Lookup("expireAfterSeconds").AsInt64() != 3660 {
+			t.Errorf("listed %v: %v", lists, *specs)
+		}
+		for _, command := range f.Sent("createIndexes") {
+			if limit, err := command.LookupErr("maxTimeMS"); err == nil {
+				t.Errorf("listed %v: MongoDB would end it after %v ms", lists, limit)
+			}
+		}
+	}
+}
+
+// TestExpiryOfAnIndexBeingBuilt: MongoDB lists such an index and finds none to change. Nothing is written then, and it is said why.
+func TestExpiryOfAnIndexBeingBuilt(t *testing.T) {
+	o := definition
+	o.MaxSpanSeconds = 3600
+	f, specs := indexServer(t, o)
+	f.Answer("listCollections", mongodbtest.EmptyCursor)
+	f.Answer("collMod", mongodbtest.Failing(27, "cannot find index"))
+	f.Answer("update", mongodbtest.Counting(1))
+	f.Answer("find", func(bson.Raw) bson.D {
+		return mongodbtest.CursorOf(bson.D{
+			{Key: "_id", Value: "options"},
+			{Key: "version", Value: int32(2)},
+			{Key: "timeField", Value: "time"},
+			{Key: "metaField", Value: "meta"},
+			{Key: "granularity", Value: "seconds"},
+			{Key: "bucketMaxSpanSeconds", Value: int32(3600)},
+			{Key: "expireAfterSeconds", Value: int64(60)},
+		})
+	})
+	*specs = append(*specs, marshal(bson.D{
+		{Key: "key", Value: bson.D{{Key: "control.min.time", Value: 1}}},
+		{Key: "name", Value: "control.min.time_1"},
+		{Key: "expireAfterSeconds", Value: 3660},
+	}))
+	d := mongodbtest.Open(t, f)
+	_, _, err := collection.Of(d, "events").SetExpiry(t.Context(), 7200)
+	if err == nil || !strings.Contains(err.Error(), "may still be being built") {
+		t.Error(err)
+	}
+	for _, command := range f.Sent("update") {
+		if command.Lookup("updates", "0", "q", "_id").StringValue() == timeseries.DefinitionID {
+			t.Errorf("the definition was written: %v", command)
+		}
+	}
+}
+
+// TestInterruptedBuildIsExplained: who waits no longer must know that MongoDB may go on.
+func TestInterruptedBuildIsExplained(t *testing.T) {
+	o := definition
+	o.MaxSpanSeconds = 3600
+	f, _ := indexServer(t, o)
+	d := mongodbtest.Open(t, f)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.Answer("createIndexes", func(bson.Raw) bson.D {
+		cancel()
+		time.Sleep(50 * time.Millisecond) // for the client to notice first
+		return bson.D{}
+	})
+	_, _, err := collection.Of(d, "events").CreateIndex(ctx, userIndex(t, `{"meta.a": 1}`, ""))
+	if !errors.Is(err, collection.ErrInterruptedBuild) || !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestUserExpiryIsNeverTooEarly: whatever is kept of an index, and whenever the span grows, a measurement outlives what its user said.
+func TestUserExpiryIsNeverTooEarly(t *testing.T) {
+	const hour, minutes = 3600, 86400
+	for name, c := range map[string]struct {
+		grown   bool  // while MongoDB built the index
+		byHand  int64 // The index was made anew by hand with these seconds. Zero means that it was not.
+		want    int64 // seconds of the index, once the span is that of minutes
+		changes int
+	}{
+		"as it was made":    {want: 60 + minutes, changes: 1},
+		"made meanwhile":    {grown: true, want: 60 + minutes, changes: 1},
+		"made anew by hand": {byHand: 7200 + hour, want: 7200 + minutes, changes: 1},
+	} {
+		o := definition
+		o.MaxSpanSeconds = hour
+		f, specs := indexServer(t, o)
+		f.Answer("update", mongodbtest.Counting(1))
+		f.Answer("listCollections", mongodbtest.EmptyCursor)
+		set := func(seconds int64) {
+			spec := (*specs)[0]
+			(*specs)[0] = marshal(bson.D{
+				{Key: "key", Value: spec.Lookup("key")},
+				{Key: "name", Value: "time_1"},
+				{Key: "partialFilterExpression", Value: spec.Lookup("partialFilterExpression")},
+				{Key: "expireAfterSeconds", Value: seconds},
+			})
+		}
+		f.Answer("collMod", func(command bson.Raw) bson.D {
+			set(command.Lookup("index", "expireAfterSeconds").AsInt64())
+			return bson.D{}
+		})
+		build, find := f.Answers["createIndexes"], f.Answers["find"]
+		f.Answer("createIndexes", func(command bson.Raw) bson.D {
+			answer := build(command)
+			if c.grown { // all the same on this server
+				f.Answer("find", func(command bson.Raw) bson.D {
+					if id, ok := command.Lookup("filter", "_id").StringValueOK(); ok && id == "options" {
+						return mongodbtest.CursorOf(bson.D{
+							{Key: "_id", Value: "options"},
+							{Key: "version", Value: int32(2)},
+							{Key: "timeField", Value: "time"},
+							{Key: "metaField", Value: "meta"},
+							{Key: "granularity", Value: "minutes"},
+							{Key: "bucketMaxSpanSeconds", Value: int32(minutes)},
+						})
+					}
+					return find(command)
+				})
+			}
+			return answer
+		})
+		d := mongodbtest.Open(t, f)
+		options := `{"expireAfterSeconds": 60, "partialFilterExpression": {"meta.kind": "debug"}}`
+		if _, _, err := collection.Of(d, "events").CreateIndex(t.Context(), userIndex(t, `{"time": 1}`, options)); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if c.byHand > 0 {
+			set(c.byHand)
+		}
+		if !c.grown {
+			if _, _, err := collection.Of(d, "events").SetBucketing(t.Context(), timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if got := (*specs)[0].Lookup("expireAfterSeconds").AsInt64(); got != c.want || len(f.Sent("collMod")) != c.changes {
+			t.Errorf("%s: %d seconds after %d changes, want %d", name, got, len(f.Sent("collMod")), c.want)
+		}
+	}
+}
