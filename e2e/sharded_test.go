@@ -23,6 +23,7 @@ import (
 type cluster struct {
 	*stream
 	chunks *sharded.Chunks
+	rows   *sharded.Chunks // of its rollups by minute
 }
 
 // onCluster makes a stream whose collection is sharded, ranged or hashed, and skips the test without a cluster.
@@ -40,11 +41,11 @@ func onCluster(t *testing.T, partitions int, kind string) *cluster {
 		t.Skipf("the cluster has the shards %v: one is not enough", on.Shards())
 	}
 	s.succeed("init", "--shard", kind)
-	return &cluster{stream: s, chunks: on.Chunks(s.database, s.topic, "time")}
+	return &cluster{stream: s, chunks: on.Chunks(s.database, s.topic, "time"), rows: on.Chunks(s.database, s.topic+"_1m", "time")}
 }
 
 // disturb splits and moves chunks until it is stopped. Then it logs what the cluster refused, and fails the test if no chunk was moved.
-func (c *cluster) disturb() (stop func()) {
+func (c *cluster) disturb(chunks *sharded.Chunks) (stop func()) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
 	ended := make(chan struct{})
@@ -52,7 +53,7 @@ func (c *cluster) disturb() (stop func()) {
 	var refused map[string]int
 	go func() {
 		defer close(ended)
-		moved, refused = c.chunks.Disturb(ctx, 500*time.Millisecond)
+		moved, refused = chunks.Disturb(ctx, 500*time.Millisecond)
 	}()
 	return func() {
 		c.t.Helper()
@@ -74,7 +75,7 @@ func TestAShardedCollectionLosesAndDoublesNothing(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			s := onCluster(t, 4, kind)
 			load := s.startLoad(s.generator(300, func(o *events.Options) { o.NoArrayMetas = true }), 1000)
-			stop := s.disturb()
+			stop := s.disturb(s.chunks)
 			for range 2 {
 				consumer := s.start(inSegments...)
 				s.awaitCompacted(consumer, 2)
@@ -96,6 +97,33 @@ func TestAShardedCollectionLosesAndDoublesNothing(t *testing.T) {
 				t.Errorf("show says nothing of shards:\n%s", shown)
 			}
 		})
+	}
+}
+
+// TestRollupsFollowTheShardKey of their time series, when a consumer starts that keeps them. Rows are right while their chunks move.
+func TestRollupsFollowTheShardKey(t *testing.T) {
+	s := onCluster(t, 3, "hashed")
+	load := s.startLoad(s.generator(50, func(o *events.Options) { o.NoArrayMetas = true }), 1000)
+	c := s.start(rolledUp...)
+	s.awaitRows(c, time.Minute)
+	stop := s.disturb(s.rows)
+	for range 2 {
+		s.awaitStored(c, time.Minute)
+		s.awaitRows(c, time.Minute)
+		c.Kill()
+		c = s.start(rolledUp...)
+	}
+	load.stop()
+	s.awaitCommitted(c, 2*time.Minute)
+	s.awaitRolledUp(c)
+	stop()
+	s.compareRollups()
+	s.terminate(c)
+	s.check()
+	s.t.Log(s.succeed("rollup", "verify"))
+	const done = "is sharded so already"
+	if plan := s.succeed("collection", "shard", "--hashed", "--dry-run"); strings.Count(plan, done) != 4 {
+		t.Errorf("the time series and three levels are to be sharded:\n%s", plan)
 	}
 }
 

@@ -24,9 +24,10 @@ func (p *Program) shardCommand() *cobra.Command {
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "shard",
 		Short: "Shard collections by meta and time",
-		Long: "Spreads the buckets of a collection over the shards of a cluster, by the key {meta: 1, \"control.min.<time>\": 1}, or with --hashed\n" +
-			"by {meta: \"hashed\", \"control.min.<time>\": 1}: every write of a bucket names both fields, so one shard gets it. It makes the\n" +
-			"index of the key first. Consumers may run meanwhile. Before 8.0 no command of MongoDB takes it back.\n\n" +
+		Long: "Spreads the buckets of a collection, and the rows of its rollups, over the shards of a cluster, by the key\n" +
+			"{meta: 1, \"control.min.<time>\": 1}, or with --hashed by {meta: \"hashed\", \"control.min.<time>\": 1}: every write of a\n" +
+			"bucket names both fields, so one shard gets it. It makes the index of the key first. Consumers may run meanwhile.\n" +
+			"Before 8.0 no command of MongoDB takes it back.\n\n" +
 			"A hashed key spreads the series at once, and keeps each on one shard. A ranged key keeps neighbouring series together, as\n" +
 			"zones need, and begins as one chunk. docs/sharding.md has the rest.",
 		Example: "  waterwheel collection shard --dry-run\n  waterwheel collection shard --hashed --yes",
@@ -49,6 +50,8 @@ func (p *Program) shardCommand() *cobra.Command {
 type shardSource interface {
 	// Shardable looks whether the time series can be sharded; done: it is.
 	Shardable(ctx context.Context, byHash bool) (o timeseries.Options, done bool, err error)
+	// LevelNames are the names of the time series of its rollups, which follow its key.
+	LevelNames(ctx context.Context) ([]string, error)
 	// Shard shards it.
 	Shard(ctx context.Context, byHash bool) error
 }
@@ -77,21 +80,38 @@ const (
 	shardDone shardState = "is sharded so already"
 )
 
-// planShards looks at all time series before the first is changed.
+// planShards looks at all time series and their rollups before the first is changed.
 func planShards(ctx context.Context, of func(series string) shardSource, series []string, hashed bool) (ShardPlan, error) {
 	plan := ShardPlan{Collections: []ShardedCollection{}, hashed: hashed}
 	for _, name := range series {
-		o, done, err := of(name).Shardable(ctx, hashed)
+		if err := plan.add(ctx, of, name); err != nil {
+			return plan, err
+		}
+		levels, err := of(name).LevelNames(ctx)
 		if err != nil {
-			return plan, fmt.Errorf("sharding %s: %w", name, seriesError(name, err))
+			return plan, fmt.Errorf("sharding the rollups of %s: %w", name, err)
 		}
-		one := ShardedCollection{Series: name, Key: shardKeyText(o, hashed), State: shardDue}
-		if done {
-			one.State = shardDone
+		for _, level := range levels {
+			if err := plan.add(ctx, of, level); err != nil {
+				return plan, err
+			}
 		}
-		plan.Collections = append(plan.Collections, one)
 	}
 	return plan, nil
+}
+
+// add looks at a time series.
+func (p *ShardPlan) add(ctx context.Context, of func(series string) shardSource, name string) error {
+	o, done, err := of(name).Shardable(ctx, p.hashed)
+	if err != nil {
+		return fmt.Errorf("sharding %s: %w", name, seriesError(name, err))
+	}
+	one := ShardedCollection{Series: name, Key: shardKeyText(o, p.hashed), State: shardDue}
+	if done {
+		one.State = shardDone
+	}
+	p.Collections = append(p.Collections, one)
+	return nil
 }
 
 // carryOut shards what is due. The same command goes on after an error.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 // shards are time series in memory.
 type shards struct {
 	done    map[string]bool
+	levels  map[string][]string
 	refuses string // this time series
 	sharded []string
 }
@@ -36,21 +38,26 @@ func (s shardedSeries) Shardable(context.Context, bool) (timeseries.Options, boo
 	return o, s.done[s.series], err
 }
 
+func (s shardedSeries) LevelNames(context.Context) ([]string, error) { return s.levels[s.series], nil }
+
 func (s shardedSeries) Shard(context.Context, bool) error {
 	s.sharded = append(s.sharded, s.series)
 	return nil
 }
 
 func TestShardLooksAtAllCollectionsFirst(t *testing.T) {
-	s := &shards{done: map[string]bool{"b": true}, refuses: "c"}
+	s := &shards{done: map[string]bool{"b": true}, levels: map[string][]string{"b": {"b_1m", "b_1h"}, "d": {"c"}}, refuses: "c"}
 	if _, err := planShards(t.Context(), s.of, []string{"a", "b", "c"}, false); !errors.Is(err, collection.ErrArrayMetas) || !strings.Contains(err.Error(), "sharding c") {
 		t.Errorf("%v", err)
+	}
+	if _, err := planShards(t.Context(), s.of, []string{"d"}, false); !errors.Is(err, collection.ErrArrayMetas) || !strings.Contains(err.Error(), "sharding c") {
+		t.Errorf("a rollup: %v", err)
 	}
 	plan, err := planShards(t.Context(), s.of, []string{"a", "b"}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := plan.carryOut(t.Context(), s.of); err != nil || len(s.sharded) != 1 || s.sharded[0] != "a" {
+	if err := plan.carryOut(t.Context(), s.of); err != nil || !slices.Equal(s.sharded, []string{"a", "b_1m", "b_1h"}) {
 		t.Errorf("%v, %v", s.sharded, err)
 	}
 	var out bytes.Buffer

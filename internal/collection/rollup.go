@@ -47,6 +47,17 @@ func ReadRollups(ctx context.Context, c mongodb.Collection) (rollup.Definition, 
 	return d, nil
 }
 
+// LevelNames are the names of the time series that hold the rollups of the time series.
+func (t TimeSeries) LevelNames(ctx context.Context) (names []string, err error) {
+	have, err := ReadRollups(ctx, t.Ports().Options)
+	for _, l := range have.Levels {
+		if level, ok := l.Level(); ok {
+			names = append(names, level.SeriesName(t.name))
+		}
+	}
+	return names, err
+}
+
 // SetupRollups makes the collections of the rollups of the time series, which is set up, as far as they are missing, and notes in its
 // options which levels it has.
 func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rules rollup.Rules, as Settings) error {
@@ -62,7 +73,32 @@ func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rule
 	if err := t.noteLevels(ctx, levels, rules); err != nil {
 		return fmt.Errorf("setting up the rollups of %s: %w", t.name, err)
 	}
+	t.shardRollups(ctx, levels)
 	return nil
+}
+
+// shardRollups shards levels by the key of the time series. Rows can be stored without that, so an error is only logged; a user that may
+// not read how the time series is sharded is none to shard anything.
+func (t TimeSeries) shardRollups(ctx context.Context, levels rollup.Levels) {
+	as, err := t.Sharding(ctx)
+	if mongodb.LacksRight(err) || err == nil && as.Key == nil {
+		return
+	}
+	o, _, err := t.Definition(ctx)
+	byHash := equalKeys(as.Key, ShardKey(o, true))
+	if err == nil && !byHash && !equalKeys(as.Key, ShardKey(o, false)) {
+		return // a key that no command here made
+	}
+	for _, level := range levels {
+		name := level.SeriesName(t.name)
+		if err == nil {
+			err = Of(t.db, name).Shard(ctx, byHash)
+		}
+		if err != nil {
+			t.db.Log().Warn("a rollup is not sharded as its time series is", "collection", t.db.Name()+"."+name, "err", err, "way_out", "waterwheel collection shard --yes")
+			return
+		}
+	}
 }
 
 // setupLevel makes the time series of one level.
