@@ -16,12 +16,9 @@ import (
 // were committed before it must be seen once, and any other once or not yet. It looks twice, since a reader may come to segments
 // before buckets, or to buckets before segments. In the report are only these counts and faults.
 func Shown(ctx context.Context, s Source) (*Report, error) {
-	topic, ok, err := s.Kafka.Topic(ctx, s.Topic)
+	topic, err := s.topicNow(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if !ok {
-		return nil, fmt.Errorf("there is no topic %s", s.Topic)
 	}
 	client, err := mongo.Connect(options.Client().ApplyURI(s.MongoURI))
 	if err != nil {
@@ -42,6 +39,12 @@ func Shown(ctx context.Context, s Source) (*Report, error) {
 		}
 		looks = append(looks, l)
 	}
+	if topic, err = s.topicNow(ctx); err != nil { // the looks may have seen partitions that came meanwhile
+		return nil, err
+	}
+	for len(committed) < int(topic.Partitions) {
+		committed = append(committed, -1)
+	}
 	j := &judgement{source: s, topic: topic, records: map[place]Record{}, readings: map[place]*events.Reading{}, letters: map[place]letter{}, report: &Report{}}
 	if err := j.readTopic(ctx); err != nil {
 		return nil, err
@@ -51,6 +54,15 @@ func Shown(ctx context.Context, s Source) (*Report, error) {
 		looks[i].judge(j.readings, committed, report)
 	}
 	return report, nil
+}
+
+// topicNow is the topic as it is now.
+func (s Source) topicNow(ctx context.Context) (Topic, error) {
+	topic, ok, err := s.Kafka.Topic(ctx, s.Topic)
+	if err == nil && !ok {
+		err = fmt.Errorf("there is no topic %s", s.Topic)
+	}
+	return topic, err
 }
 
 // look is what a reader sees at a moment.
