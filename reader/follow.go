@@ -245,7 +245,7 @@ func (f *following) selected() bson.D {
 	if len(f.plan.meta) == 0 || !f.plan.segments {
 		return append(times, f.plan.meta...)
 	}
-	either := bson.A{both(bson.D{{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}}}, f.plan.meta)}
+	either := bson.A{both(bson.D{timeseries.IsAbsent(timeseries.PathOwner)}, f.plan.meta)}
 	either = append(either, f.plan.bounds.appendTo(bson.D{timeseries.IsSegment()}))
 	return append(times, bson.E{Key: "$or", Value: either})
 }

@@ -158,7 +158,7 @@ func (r *Rollups) SeriesIn(
 		return bson.D{{Key: "$and", Value: bson.A{filter, conditions}}}
 	}
 	only := mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: 1}})
-	buckets := append(selected(o), bson.E{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}})
+	buckets := append(selected(o), timeseries.IsAbsent(timeseries.PathOwner))
 	if err := r.find(ctx, doing, r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(buckets), Projection: only}, each); err != nil {
 		return err
 	}

@@ -46,12 +46,9 @@ type judgement struct {
 // Run compares everything stored with everything produced. The error says that the check could not be made; what it
 // found is in the report.
 func Run(ctx context.Context, s Source) (*Report, error) {
-	topic, ok, err := s.Kafka.Topic(ctx, s.Topic)
+	topic, err := s.topicNow(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if !ok {
-		return nil, fmt.Errorf("there is no topic %s", s.Topic)
 	}
 	j := &judgement{
 		source: s, topic: topic, report: &Report{Letters: map[string]int{}},

@@ -13,7 +13,7 @@ func TestAnswersOfTheDatabaseAreLost(t *testing.T) {
 	r := newTrial(t, partitions)
 	between := r.behindLink()
 	series := 0
-	produce := func(d time.Duration) { // new series, each older than the one before: their buckets are looked up
+	produce := func(d time.Duration) { // of new series, each older than the last: their buckets are looked up
 		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			for p := range int32(partitions) {
 				at := time.Now().Add(time.Duration(-series) * time.Hour).UTC().Format(time.RFC3339Nano)

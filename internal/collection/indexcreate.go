@@ -189,7 +189,7 @@ func (s *series) refuseMixed(ctx context.Context, keys bson.Raw) error {
 func (s *series) refuseMixedField(ctx context.Context, field string) error {
 	low, high := timeseries.MinPath(field), timeseries.MaxPath(field)
 	kindOf := func(path string) bson.D { return bson.D{{Key: "$type", Value: "$" + path}} }
-	isBucket := bson.E{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}}
+	isBucket := timeseries.IsAbsent(timeseries.PathOwner)
 	query := mongodb.Query{
 		Filter:     mongodb.Document(bson.D{isBucket, {Key: "$expr", Value: bson.D{{Key: "$ne", Value: bson.A{kindOf(low), kindOf(high)}}}}}),
 		Projection: mongodb.Document(bson.D{{Key: low, Value: 1}, {Key: high, Value: 1}}),

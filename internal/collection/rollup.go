@@ -73,32 +73,33 @@ func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rule
 	if err := t.noteLevels(ctx, levels, rules); err != nil {
 		return fmt.Errorf("setting up the rollups of %s: %w", t.name, err)
 	}
-	t.shardRollups(ctx, levels)
+	if err := t.shardRollups(ctx, levels, base.Options); err != nil { // rows can be stored all the same
+		t.db.Log().Warn("the rollups are not sharded as their time series is", "collection", t.db.Name()+"."+t.name, "err", err, "way_out", "waterwheel collection shard --yes")
+	}
 	return nil
 }
 
-// shardRollups shards levels by the key of the time series. Rows can be stored without that, so an error is only logged; a user that may
-// not read how the time series is sharded is none to shard anything.
-func (t TimeSeries) shardRollups(ctx context.Context, levels rollup.Levels) {
+// shardRollups shards levels by the key of the time series, whose options are base. A user that may not read how the time series is sharded
+// is none to shard anything.
+func (t TimeSeries) shardRollups(ctx context.Context, levels rollup.Levels, base timeseries.Options) error {
 	as, err := t.Sharding(ctx)
 	if mongodb.LacksRight(err) || err == nil && as.Key == nil {
-		return
+		return nil
 	}
-	o, _, err := t.Definition(ctx)
-	byHash := equalKeys(as.Key, ShardKey(o, true))
-	if err == nil && !byHash && !equalKeys(as.Key, ShardKey(o, false)) {
-		return // a key that no command here made
+	if err != nil {
+		return err
+	}
+	byHash := equalKeys(as.Key, ShardKey(base, true))
+	if !byHash && !equalKeys(as.Key, ShardKey(base, false)) {
+		return nil // a key that no command here made
 	}
 	for _, level := range levels {
 		name := level.SeriesName(t.name)
-		if err == nil {
-			err = Of(t.db, name).Shard(ctx, byHash)
-		}
-		if err != nil {
-			t.db.Log().Warn("a rollup is not sharded as its time series is", "collection", t.db.Name()+"."+name, "err", err, "way_out", "waterwheel collection shard --yes")
-			return
+		if err := Of(t.db, name).Shard(ctx, byHash); err != nil {
+			return fmt.Errorf("sharding %s: %w", name, err)
 		}
 	}
+	return nil
 }
 
 // setupLevel makes the time series of one level.

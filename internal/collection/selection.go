@@ -218,7 +218,7 @@ func (b edited) cloned() edited {
 // asCounted is the condition that the bucket has the count that was read: every write that adds measurements makes it larger.
 func (b edited) asCounted() bson.E {
 	if b.counted.Type == 0 {
-		return bson.E{Key: timeseries.PathCount, Value: bson.D{{Key: "$exists", Value: false}}}
+		return timeseries.IsAbsent(timeseries.PathCount)
 	}
 	if _, ok := b.counted.AsInt64OK(); !ok { // made by hand: else it may be a condition
 		return bson.E{Key: timeseries.PathCount, Value: bson.D{{Key: "$eq", Value: b.counted}}}
@@ -244,7 +244,7 @@ func (s *Selection) notSegments() bson.D {
 	if !s.BucketsOnly {
 		return nil
 	}
-	return bson.D{{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}}}
+	return bson.D{timeseries.IsAbsent(timeseries.PathOwner)}
 }
 
 // editable is the query for the buckets that an edit may change.

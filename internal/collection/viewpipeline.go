@@ -128,7 +128,7 @@ func unionPipeline(kind ViewKind, o timeseries.Options, on string, in bson.A) bs
 // bucketsShownNow is timeseries.BucketsShown at $$NOW. In an expression a field that is absent is less than any date.
 func bucketsShownNow() bson.D {
 	return bson.D{
-		{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}},
+		timeseries.IsAbsent(timeseries.PathOwner),
 		{Key: "$expr", Value: apply("$lte", "$"+timeseries.PathVisibleFrom, "$$NOW")},
 	}
 }

@@ -13,7 +13,7 @@ func IsSegment() bson.E { return bson.E{Key: PathOwner, Value: bson.D{{Key: "$gt
 // segments is not shown before they end.
 func BucketsShown(now time.Time) bson.D {
 	return bson.D{
-		{Key: PathOwner, Value: bson.D{{Key: "$exists", Value: false}}},
+		IsAbsent(PathOwner),
 		{Key: PathVisibleFrom, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gt", Value: bson.NewDateTimeFromTime(now)}}}}},
 	}
 }
