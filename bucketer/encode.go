@@ -104,7 +104,10 @@ func (e *encoder) fill(c *Catalog, b *bucket, w *Write, closes bool) {
 	e.gather(b)
 	w.Kind, w.ID, w.MinTime, w.Closes = Update, b.id, b.minTime, closes
 	w.Added, w.Count = b.pending.n, b.count()
-	if key := b.series.key; key != "" {
+	switch key := b.series.key; {
+	case e.segment != nil:
+		w.Meta = timeseries.SegmentMetaOf(b.id)
+	case key != "":
 		start := len(e.out)
 		e.out = append(e.out, key[1:]...)
 		w.Meta = bson.RawValue{Type: bson.Type(key[0]), Value: e.made(start)}

@@ -21,7 +21,8 @@ type Write struct {
 	Kind Kind
 	// ID is the bucket's _id.
 	ID bson.ObjectID
-	// Meta and MinTime (control.min.<time>, milliseconds) identify the bucket's series and shard; Meta.Type 0 means no meta.
+	// Meta and MinTime (control.min.<time>, milliseconds) identify the bucket's series and shard. Meta.Type 0 means no meta. That of a
+	// segment is timeseries.SegmentMetaOf.
 	Meta    bson.RawValue
 	MinTime int64
 	// Filter is the condition of an update (E5): _id, meta, control.min.<time>, control.count, control.closed. Nil for

@@ -477,7 +477,7 @@ func segmentInstead(t *testing.T, buckets []bson.Raw) bson.Raw {
 			metas[index] = segment["meta"]
 		}
 		data["meta"] = metas
-		delete(segment, "meta")
+		segment["meta"] = segmentMeta(segment["_id"].(bson.ObjectID))
 		var err error
 		if buckets[i], err = bson.Marshal(hidden); err != nil {
 			t.Fatal(err)

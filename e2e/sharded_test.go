@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 // cluster is a stream whose collection is sharded.
 type cluster struct {
 	*stream
+	on     *sharded.Cluster
 	chunks *sharded.Chunks
 	rows   *sharded.Chunks // of its rollups by minute
 }
@@ -41,7 +43,7 @@ func onCluster(t *testing.T, partitions int, kind string) *cluster {
 		t.Skipf("the cluster has the shards %v: one is not enough", on.Shards())
 	}
 	s.succeed("init", "--shard", kind)
-	return &cluster{stream: s, chunks: on.Chunks(s.database, s.topic, "time"), rows: on.Chunks(s.database, s.topic+"_1m", "time")}
+	return &cluster{stream: s, on: on, chunks: on.Chunks(s.database, s.topic, "time"), rows: on.Chunks(s.database, s.topic+"_1m", "time")}
 }
 
 // disturb splits and moves chunks until it is stopped. Then it logs what the cluster refused, and fails the test if no chunk was moved.
@@ -95,6 +97,44 @@ func TestAShardedCollectionLosesAndDoublesNothing(t *testing.T) {
 			}
 			if shown := s.succeed("collection", "show"); !strings.Contains(shown, "Sharded") {
 				t.Errorf("show says nothing of shards:\n%s", shown)
+			}
+		})
+	}
+}
+
+// TestEachShardGetsItsPartOfTheSegments: what arrives for slow series is written to all shards, and what a query asks of the view is found on
+// all of them.
+func TestEachShardGetsItsPartOfTheSegments(t *testing.T) {
+	for _, kind := range []string{"ranged", "hashed"} {
+		t.Run(kind, func(t *testing.T) {
+			s := onCluster(t, 4, kind)
+			load := s.startLoad(s.generator(300, func(o *events.Options) { o.NoArrayMetas = true }), 1000)
+			consumer := s.start(append(slices.Clone(inSegments), "COMPACT_INTERVAL", "1h")...)
+			s.awaitStored(consumer, time.Minute)
+			for end := time.Now().Add(time.Minute); s.segments(t.Context()) < 100 && time.Now().Before(end); {
+				time.Sleep(100 * time.Millisecond)
+			}
+			load.stop()
+			s.awaitCommitted(consumer, time.Minute)
+			s.terminate(consumer)
+			counts, err := s.on.CountsOf(t.Context(), s.collection(timeseries.BucketsSuffix), bson.D{{Key: "control.segment", Value: bson.D{{Key: "$exists", Value: true}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("segments by shard: %v", counts)
+			all := int64(0)
+			for _, n := range counts {
+				all += n
+			}
+			for shard, n := range counts {
+				if equal := all / int64(len(counts)); n < equal/2 || n > equal*3/2 {
+					t.Errorf("%s has %d of %d segments", shard, n, all)
+				}
+			}
+			s.check()
+			s.checkShown()
+			if plan := s.succeed(append([]string{"collection", "shard", "--dry-run"}, map[string][]string{"hashed": {"--hashed"}}[kind]...)...); !strings.Contains(plan, "is sharded so already") {
+				t.Errorf("something is to be sharded:\n%s", plan)
 			}
 		})
 	}

@@ -16,7 +16,12 @@ import (
 
 // The segments here, and the buckets that would be made of them, are put together by hand, by docs/segments.md.
 
-// storedPart is a bucket or, without a meta of its own, a segment of readings, with more of what control says of it.
+// segmentMeta is the meta of a segment.
+func segmentMeta(id bson.ObjectID) bson.Binary {
+	return bson.Binary{Subtype: bson.TypeBinaryUserDefined, Data: append([]byte("segment"), id[10:]...)}
+}
+
+// storedPart is a bucket or a segment of readings, with more of what control says of it.
 func storedPart(readings []events.Reading, ofOne bool, more ...bson.E) bson.D {
 	first := readings[0].Time
 	for _, r := range readings {
@@ -45,8 +50,9 @@ func storedPart(readings []events.Reading, ofOne bool, more ...bson.E) bson.D {
 		}
 		data, low, high = append(data, bson.E{Key: name, Value: columns[name]}), append(low, bson.E{Key: name, Value: least}), append(high, bson.E{Key: name, Value: most})
 	}
+	id := bson.NewObjectIDFromTimestamp(minute)
 	part := bson.D{
-		{Key: "_id", Value: bson.NewObjectIDFromTimestamp(minute)},
+		{Key: "_id", Value: id},
 		{Key: "control", Value: append(bson.D{
 			{Key: "version", Value: int32(1)},
 			{Key: "min", Value: low},
@@ -55,9 +61,11 @@ func storedPart(readings []events.Reading, ofOne bool, more ...bson.E) bson.D {
 			{Key: "closed", Value: true},
 		}, more...)},
 	}
+	var meta any = segmentMeta(id)
 	if ofOne {
-		part = append(part, bson.E{Key: "meta", Value: readings[0].Meta})
+		meta = readings[0].Meta
 	}
+	part = append(part, bson.E{Key: "meta", Value: meta})
 	return append(part, bson.E{Key: "data", Value: data})
 }
 

@@ -55,9 +55,7 @@ func (s *Series) choose(ctx context.Context, p *plan, segments bson.D) (c choice
 		return choice{bound: &p.bounds}, nil
 	}
 	if len(p.bounds.all) == 0 {
-		// A segment has no meta, so that it is found when one that is not there is selected.
-		r := request{filter: both(segments, p.meta), projection: bson.D{{Key: timeseries.FieldID, Value: 1}}, limit: 1}
-		if c.none, err = s.isThere(ctx, r); err != nil {
+		if c.none, err = s.choosesNone(ctx, p, segments); err != nil {
 			return c, err
 		}
 	}
@@ -66,12 +64,40 @@ func (s *Series) choose(ctx context.Context, p *plan, segments bson.D) (c choice
 		c.metas = append(c.metas, cloned(idOf(d)))
 		return nil
 	})
-	if refused := (mongo.CommandError{}); errors.As(err, &refused) && !transient(err) {
+	if refuses(err) {
 		c.metas, err = s.tryEach(ctx, p, segments)
 	}
 	slices.SortFunc(c.metas, timeseries.Compare)
 	c.metas = slices.CompactFunc(c.metas, func(a, b bson.RawValue) bool { return timeseries.Compare(a, b) == 0 })
 	return c, err
+}
+
+// choosesNone reports whether the plan selects the series without meta, by trying its filter on a segment without its own meta.
+func (s *Series) choosesNone(ctx context.Context, p *plan, segments bson.D) (found bool, err error) {
+	answer, err := s.port.aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: segments}},
+		bson.D{{Key: "$limit", Value: 1}},
+		bson.D{{Key: "$project", Value: bson.D{{Key: timeseries.FieldID, Value: 1}}}},
+		bson.D{{Key: "$match", Value: p.meta}},
+	})
+	err = each(ctx, answer, err, func(bson.Raw) error {
+		found = true
+		return nil
+	})
+	if !refuses(err) {
+		return found, err
+	}
+	there, err := atPlace(p.meta, timeseries.Path(timeseries.FieldMeta, "none")) // which a segment does not have
+	if err != nil {
+		return false, err
+	}
+	return s.isThere(ctx, request{filter: both(segments, there), projection: bson.D{{Key: timeseries.FieldID, Value: 1}}, limit: 1})
+}
+
+// refuses reports whether a server does not take what was asked.
+func refuses(err error) bool {
+	refused := (mongo.CommandError{})
+	return errors.As(err, &refused) && !transient(err)
 }
 
 // both is the filter that finds what two others find.

@@ -128,7 +128,11 @@ func (f *fake) aggregate(_ context.Context, pipeline bson.A) (documents, error) 
 		case f.plain && (name == "$unwind" || name == "$project"):
 			return nil, mongo.CommandError{Code: codeNotImplemented, Name: "NotImplemented", Message: "no such stage"}
 		case name == "$project":
-			all = projected(all, operand.(bson.D)[0].Key, operand.(bson.D)[0].Value)
+			if e := operand.(bson.D)[0]; e.Value == 1 {
+				all = only(all, e.Key)
+			} else {
+				all = projected(all, e.Key, e.Value)
+			}
 		case name == "$unwind":
 			all = unwound(all, strings.TrimPrefix(operand.(string), "$"))
 		case name == "$limit":
@@ -142,6 +146,14 @@ func (f *fake) aggregate(_ context.Context, pipeline bson.A) (documents, error) 
 		}
 	}
 	return &fakeAnswer{fake: f, rest: all}, nil
+}
+
+// only leaves documents with one field.
+func only(all []bson.Raw, name string) (documents []bson.Raw) {
+	for _, d := range all {
+		documents = append(documents, encode(bson.D{{Key: name, Value: at(d, name)}}))
+	}
+	return documents
 }
 
 // projected gives the field name a value: that of a path, or the fields of an object as an array.
@@ -323,7 +335,7 @@ func clausesOf(v any) (a bson.A) {
 func compares(v bson.RawValue, operator string, operand any) bool {
 	switch operator {
 	case "$not":
-		return !slices.ContainsFunc(operand.(bson.D), func(o bson.E) bool { return compares(v, o.Key, o.Value) })
+		return slices.ContainsFunc(operand.(bson.D), func(o bson.E) bool { return !compares(v, o.Key, o.Value) })
 	case "$type":
 		return v.Type.String() == map[string]string{"object": "embedded document", "array": "array", "null": "null"}[operand.(string)]
 	case "$exists":

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/timeseries/rawbson"
@@ -40,7 +38,7 @@ func (r *reading) latestNext(ctx context.Context, groups []group) (int, error) {
 		batch = append(batch, candidate{group: groups[i], place: i, bound: math.MinInt64})
 	}
 	err := persist(ctx, func() error { return r.findLatest(ctx, batch) })
-	if refused := (mongo.CommandError{}); errors.As(err, &refused) && !transient(err) {
+	if refuses(err) {
 		r.alone = true
 		return 1, r.latest(ctx, groups[0])
 	}

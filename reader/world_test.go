@@ -33,7 +33,11 @@ func segmentOf(o timeseries.Options, facts ...fact) bson.Raw {
 			bucket = inControl(bucket, bson.E{Key: name, Value: set(d, o.MetaField, bound)})
 		}
 	}
-	return bucket
+	var d bson.D
+	if err := bson.Unmarshal(bucket, &d); err != nil {
+		panic(err)
+	}
+	return encode(append(d, bson.E{Key: "meta", Value: timeseries.SegmentMetaOf(idOf(bucket).ObjectID())}))
 }
 
 // extreme is the smaller of two values, or the larger: of objects and arrays member by member.

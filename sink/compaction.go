@@ -39,7 +39,7 @@ func (p *Partition) segments(ctx context.Context, doing string, projection bson.
 		return found, err
 	}
 	query := mongodb.Query{
-		Filter:     mongodb.Document(append(bson.D{{Key: timeseries.PathOwner, Value: p.id}, timeseries.IsAbsent(timeseries.FieldMeta)}, conditions...)),
+		Filter:     mongodb.Document(append(bson.D{{Key: timeseries.PathOwner, Value: p.id}}, conditions...)),
 		Projection: projection, Batch: storedBatch,
 	}
 	err = p.find(ctx, p.store.Ports.Buckets, query, func(d bson.Raw) error {
@@ -109,7 +109,7 @@ func (p *Partition) ChangeSegments(ctx context.Context, c *claim.Compaction, cha
 func (p *Partition) segmentKey(s *claim.Segment) bson.D {
 	return bson.D{
 		{Key: timeseries.FieldID, Value: s.ID},
-		timeseries.IsAbsent(timeseries.FieldMeta),
+		{Key: timeseries.FieldMeta, Value: timeseries.SegmentMetaOf(s.ID)},
 		{Key: timeseries.MinPath(p.store.Options.TimeField), Value: bson.DateTime(s.Min)},
 	}
 }

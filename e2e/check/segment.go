@@ -53,8 +53,11 @@ func (b *bucket) compactionFaults() []string {
 	case made != nil && (made.VisibleFrom == 0 || !uuid(made.ID)):
 		wrong("control.compaction is %v", *made)
 	}
-	if s != nil && b.Meta.Type != 0 {
-		wrong("it is a segment with a meta, %s", b.Meta)
+	if s != nil {
+		subtype, data, _ := b.Meta.BinaryOK()
+		if want := "segment" + string(b.ID[10:]); subtype != bson.TypeBinaryUserDefined || string(data) != want {
+			wrong("it is a segment of the meta %s", b.Meta)
+		}
 	}
 	return faults
 }

@@ -29,7 +29,8 @@ func (p *Program) shardCommand() *cobra.Command {
 			"bucket names both fields, so one shard gets it. It makes the index of the key first. Consumers may run meanwhile.\n" +
 			"Before 8.0 no command of MongoDB takes it back.\n\n" +
 			"A hashed key spreads the series at once, and keeps each on one shard. A ranged key keeps neighbouring series together, as\n" +
-			"zones need, and begins as one chunk. docs/sharding.md has the rest.",
+			"zones need, and begins as one chunk. With either, each shard gets a part of the segments: with a ranged key the command splits\n" +
+			"and moves their chunk. docs/sharding.md has the rest.",
 		Example: "  waterwheel collection shard --dry-run\n  waterwheel collection shard --hashed --yes",
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return told.check() },
@@ -48,8 +49,8 @@ func (p *Program) shardCommand() *cobra.Command {
 
 // shardSource shards a time series; a collection.TimeSeries is one.
 type shardSource interface {
-	// Shardable looks whether the time series can be sharded; done: it is.
-	Shardable(ctx context.Context, byHash bool) (o timeseries.Options, done bool, err error)
+	// Shardable looks whether the time series can be sharded, and what is to be done for that.
+	Shardable(ctx context.Context, byHash bool) (o timeseries.Options, state collection.ShardState, err error)
 	// LevelNames are the names of the time series of its rollups, which follow its key.
 	LevelNames(ctx context.Context) ([]string, error)
 	// Shard shards it.
@@ -76,6 +77,7 @@ type shardState string
 
 const (
 	shardDue  shardState = "to be sharded"
+	spreadDue shardState = "is sharded so, its segments are to be spread over the shards"
 	shardNow  shardState = "sharded"
 	shardDone shardState = "is sharded so already"
 )
@@ -102,15 +104,12 @@ func planShards(ctx context.Context, of func(series string) shardSource, series 
 
 // add looks at a time series.
 func (p *ShardPlan) add(ctx context.Context, of func(series string) shardSource, name string) error {
-	o, done, err := of(name).Shardable(ctx, p.hashed)
+	o, state, err := of(name).Shardable(ctx, p.hashed)
 	if err != nil {
 		return fmt.Errorf("sharding %s: %w", name, seriesError(name, err))
 	}
-	one := ShardedCollection{Series: name, Key: shardKeyText(o, p.hashed), State: shardDue}
-	if done {
-		one.State = shardDone
-	}
-	p.Collections = append(p.Collections, one)
+	said := map[collection.ShardState]shardState{collection.NotSharded: shardDue, collection.SegmentsUneven: spreadDue, collection.Sharded: shardDone}
+	p.Collections = append(p.Collections, ShardedCollection{Series: name, Key: shardKeyText(o, p.hashed), State: said[state]})
 	return nil
 }
 

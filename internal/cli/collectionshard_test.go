@@ -17,6 +17,7 @@ import (
 // shards are time series in memory.
 type shards struct {
 	done    map[string]bool
+	uneven  string // this time series
 	levels  map[string][]string
 	refuses string // this time series
 	sharded []string
@@ -30,12 +31,18 @@ type shardedSeries struct {
 
 func (s *shards) of(series string) shardSource { return shardedSeries{s, series} }
 
-func (s shardedSeries) Shardable(context.Context, bool) (timeseries.Options, bool, error) {
+func (s shardedSeries) Shardable(context.Context, bool) (timeseries.Options, collection.ShardState, error) {
 	o, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
 	if s.series == s.refuses {
 		err = collection.ErrArrayMetas
 	}
-	return o, s.done[s.series], err
+	switch {
+	case s.done[s.series]:
+		return o, collection.Sharded, err
+	case s.series == s.uneven:
+		return o, collection.SegmentsUneven, err
+	}
+	return o, collection.NotSharded, err
 }
 
 func (s shardedSeries) LevelNames(context.Context) ([]string, error) { return s.levels[s.series], nil }
@@ -46,7 +53,7 @@ func (s shardedSeries) Shard(context.Context, bool) error {
 }
 
 func TestShardLooksAtAllCollectionsFirst(t *testing.T) {
-	s := &shards{done: map[string]bool{"b": true}, levels: map[string][]string{"b": {"b_1m", "b_1h"}, "d": {"c"}}, refuses: "c"}
+	s := &shards{done: map[string]bool{"b": true}, levels: map[string][]string{"b": {"b_1m", "b_1h"}, "d": {"c"}}, uneven: "b_1h", refuses: "c"}
 	if _, err := planShards(t.Context(), s.of, []string{"a", "b", "c"}, false); !errors.Is(err, collection.ErrArrayMetas) || !strings.Contains(err.Error(), "sharding c") {
 		t.Errorf("%v", err)
 	}
@@ -56,6 +63,9 @@ func TestShardLooksAtAllCollectionsFirst(t *testing.T) {
 	plan, err := planShards(t.Context(), s.of, []string{"a", "b"}, true)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got := plan.Collections[len(plan.Collections)-1].State; got != spreadDue {
+		t.Errorf("of uneven segments it says %q", got)
 	}
 	if err := plan.carryOut(t.Context(), s.of); err != nil || !slices.Equal(s.sharded, []string{"a", "b_1m", "b_1h"}) {
 		t.Errorf("%v, %v", s.sharded, err)

@@ -35,7 +35,7 @@ func aggregate(pipeline bson.A, documents ...bson.D) ([]bson.D, error) {
 func (a aggregation) run(pipeline bson.A, documents []bson.D) ([]bson.D, error) {
 	for _, stage := range pipeline {
 		stage := stage.(bson.D)[0]
-		known := slices.Contains([]string{"$match", "$project", "$replaceWith", "$replaceRoot", "$unwind", "$limit", "$unionWith"}, stage.Key)
+		known := slices.Contains([]string{"$match", "$project", "$replaceWith", "$replaceRoot", "$unwind", "$limit", "$unset", "$unionWith"}, stage.Key)
 		if slices.Contains(a.unknown, stage.Key) || !known && (stage.Key != internal || a.unpack == nil) {
 			return nil, fmt.Errorf("%w: %q", errStage, stage.Key)
 		}
@@ -104,6 +104,8 @@ func (a aggregation) stage(stage bson.E, d bson.D) ([]bson.D, error) {
 	case "$project":
 		fields := stage.Value.(bson.D)
 		return []bson.D{evaluate(fields[1:], vars).(bson.D)}, nil // the first is _id: 0
+	case "$unset":
+		return []bson.D{slices.DeleteFunc(slices.Clone(d), func(e bson.E) bool { return e.Key == stage.Value })}, nil
 	case "$replaceWith":
 		return []bson.D{evaluate(stage.Value, vars).(bson.D)}, nil
 	case "$replaceRoot":

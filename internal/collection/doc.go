@@ -17,7 +17,8 @@
 // The files:
 //
 //	setting up    timeseries.go (the handle, its ports, what set-up finds out), setup.go (the steps, what the server can)
-//	              options.go (the definition), storage.go (how the buckets are kept on disk), sharding.go (and on shards)
+//	              options.go (the definition), storage.go (how the buckets are kept on disk), sharding.go (and on shards),
+//	              shardsegments.go (the segments of a ranged key)
 //	              neededindexes.go (the indexes that every time series has), segments.go (whether it has segments)
 //	              trial.go (trying the rights that a consumer needs)
 //	the view      view.go (which one is wanted and made), viewpipeline.go (its stages)

@@ -113,7 +113,7 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 // TestSetupSwitchesTheViewBeforeTheFirstSegment: the index comes first, since the view looks for segments by it. The view comes before the
 // definition, since what cannot be made must not be noted for good.
 func TestSetupSwitchesTheViewBeforeTheFirstSegment(t *testing.T) {
-	for kind, stages := range map[collection.ViewKind]int{collection.ViewInternal: 3, collection.ViewPortable: 5} {
+	for kind, stages := range map[collection.ViewKind]int{collection.ViewInternal: 4, collection.ViewPortable: 5} {
 		s := newViewServer(t)
 		if _, err := s.setup(kind); err != nil {
 			t.Fatal(err)
@@ -229,7 +229,7 @@ func TestBothPartsOfTheViewFollowTheSpan(t *testing.T) {
 	o := definition
 	o.Granularity, o.MaxSpanSeconds = timeseries.Minutes, 86400
 	pipeline := collection.UnionPipeline(collection.ViewInternal, o, "events.buckets", nil)
-	inner := fieldOf(pipeline[2].(bson.D)[0].Value.(bson.D), "pipeline").(bson.A)
+	inner := fieldOf(pipeline[3].(bson.D)[0].Value.(bson.D), "pipeline").(bson.A)
 	stage := inner[1].(bson.D)[0].Value.(bson.D)
 	stage[len(stage)-1].Value = int32(60)
 	s.views["events"][1].Value = roundTrip(t, pipeline)

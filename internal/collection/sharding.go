@@ -22,6 +22,8 @@ type Sharding struct {
 	Key bson.Raw
 	// Chunks are the chunks by shard, in the order of the names.
 	Chunks []ShardChunks
+
+	chunks bson.D // filter of the chunks of the collection
 }
 
 // ShardChunks is how many chunks of a collection a shard has.
@@ -64,10 +66,8 @@ func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
 		return s, nil
 	}
 	const doing = "asking how the collection is sharded"
-	namespace := t.db.Name() + "." + t.name + timeseries.BucketsSuffix
-	config := t.driver().Client().Database("config")
-	found, err := config.Collection("collections").FindOne(ctx, bson.D{
-		{Key: timeseries.FieldID, Value: namespace}, // 4.4 keeps what was dropped; 7.1 lists what is not sharded
+	found, err := t.config("collections").FindOne(ctx, bson.D{
+		{Key: timeseries.FieldID, Value: t.bucketsNamespace()}, // 4.4 keeps what was dropped; 7.1 lists what is not sharded
 		{Key: "dropped", Value: bson.D{{Key: "$ne", Value: true}}}, {Key: "unsplittable", Value: bson.D{{Key: "$ne", Value: true}}},
 	}).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -77,12 +77,13 @@ func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
 		return s, mongodb.Failure(doing, t.db.Translate(err))
 	}
 	s.Key, _ = found.Lookup("key").DocumentOK()
-	of := bson.A{bson.D{{Key: "ns", Value: namespace}}}
+	of := bson.A{bson.D{{Key: "ns", Value: t.bucketsNamespace()}}}
 	if id := found.Lookup("uuid"); id.Type != 0 { // since 5.0 chunks name it instead
 		of = append(of, bson.D{{Key: "uuid", Value: id}})
 	}
-	cursor, err := config.Collection("chunks").Aggregate(ctx, bson.A{
-		bson.D{{Key: "$match", Value: bson.D{{Key: "$or", Value: of}}}},
+	s.chunks = bson.D{{Key: "$or", Value: of}}
+	cursor, err := t.config("chunks").Aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: s.chunks}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: timeseries.FieldID, Value: "$shard"}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
 		bson.D{{Key: "$sort", Value: bson.D{{Key: timeseries.FieldID, Value: 1}}}},
 	})
@@ -90,6 +91,16 @@ func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
 		err = cursor.All(ctx, &s.Chunks)
 	}
 	return s, mongodb.Failure(doing, t.db.Translate(err))
+}
+
+// bucketsNamespace is the name of the collection of buckets, with that of the database.
+func (t TimeSeries) bucketsNamespace() string {
+	return t.db.Name() + "." + t.name + timeseries.BucketsSuffix
+}
+
+// config is a collection of the database in which a cluster keeps what it knows of itself.
+func (t TimeSeries) config(name string) *mongo.Collection {
+	return t.driver().Client().Database("config").Collection(name)
 }
 
 // Reasons why a time series is not sharded as it was asked.
@@ -107,28 +118,44 @@ func (e *otherKeyError) Error() string {
 	return fmt.Sprintf("it is sharded already, by %v: MongoDB changes the key of a collection by reshardCollection, from 5.0 on", e.Key)
 }
 
-// Shardable looks whether the time series can be sharded by ShardKey, and changes nothing. Done means that it is, by this key.
-func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Options, done bool, err error) {
+// ShardState is what is to be done until a time series is sharded.
+type ShardState int
+
+// The states.
+const (
+	NotSharded     ShardState = iota
+	SegmentsUneven            // It is sharded, and segments do not lie on all shards.
+	Sharded
+)
+
+// Shardable looks whether the time series can be sharded by ShardKey, and changes nothing.
+func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Options, state ShardState, err error) {
 	if !t.db.Server().Sharded {
-		return o, false, ErrNoRouter
+		return o, state, ErrNoRouter
 	}
-	if o, _, err = t.Definition(ctx); err != nil {
-		return o, false, err
+	definition, err := ReadDefinition(ctx, t.Ports().Options)
+	if err != nil {
+		return o, state, err
 	}
-	if o.MetaField == "" {
-		return o, false, ErrSingle
+	if o = definition.Options; o.MetaField == "" {
+		return o, state, ErrSingle
 	}
 	have, err := t.Sharding(ctx)
-	if err != nil {
-		return o, false, err
+	switch {
+	case err != nil:
+		return o, state, err
+	case have.Key == nil:
+		return o, state, t.series().refuseArrays(ctx)
+	case !equalKeys(have.Key, ShardKey(o, byHash)):
+		return o, state, &otherKeyError{have.Key}
+	case byHash || !definition.Segments:
+		return o, Sharded, nil
 	}
-	if have.Key != nil {
-		if equalKeys(have.Key, ShardKey(o, byHash)) {
-			return o, true, nil
-		}
-		return o, false, &otherKeyError{have.Key}
+	state = SegmentsUneven
+	if even, err := t.spreading(o, have).done(ctx); err != nil || !even {
+		return o, state, err
 	}
-	return o, false, t.series().refuseArrays(ctx)
+	return o, Sharded, nil
 }
 
 // equalKeys compares index keys, whose directions may be of any type of number.
@@ -158,12 +185,26 @@ func (s *series) refuseArrays(ctx context.Context) error {
 }
 
 // Shard shards the buckets of the time series by ShardKey, through a router: it makes the index of the key, allows the database to be
-// sharded, and shards the collection. Repeated, it does what is missing. Consumers may run meanwhile.
+// sharded, shards the collection, and spreads its segments. Repeated, it does what is missing. Consumers may run meanwhile.
 func (t TimeSeries) Shard(ctx context.Context, byHash bool) error {
-	o, done, err := t.Shardable(ctx, byHash)
-	if done || err != nil {
+	o, state, err := t.Shardable(ctx, byHash)
+	if err == nil && state == NotSharded {
+		if err = t.shard(ctx, o, byHash); err == nil {
+			o, state, err = t.Shardable(ctx, byHash)
+		}
+	}
+	if err != nil || state == Sharded {
 		return err
 	}
+	have, err := t.Sharding(ctx)
+	if err != nil {
+		return err
+	}
+	return t.spreading(o, have).carryOut(ctx)
+}
+
+// shard shards the collection, as it begins: in one chunk, or if the key is hashed in some on each shard.
+func (t TimeSeries) shard(ctx context.Context, o timeseries.Options, byHash bool) error {
 	s := t.series()
 	s.options = o
 	key := ShardKey(o, byHash)
@@ -177,8 +218,6 @@ func (t TimeSeries) Shard(ctx context.Context, byHash bool) error {
 			return mongodb.Failure("allowing the database to be sharded", t.db.Translate(err))
 		}
 	}
-	err = admin.RunCommand(ctx, bson.D{
-		{Key: "shardCollection", Value: t.db.Name() + "." + s.buckets().Name()}, {Key: "key", Value: key},
-	}).Err()
+	err := admin.RunCommand(ctx, bson.D{{Key: "shardCollection", Value: t.bucketsNamespace()}, {Key: "key", Value: key}}).Err()
 	return mongodb.Failure("sharding the collection", t.db.Translate(err))
 }

@@ -122,8 +122,8 @@ func TestShardMakesTheIndexFirst(t *testing.T) {
 		if (kind == "hashed") != hashed || command.Lookup("key", "control.min.time").Type == 0 {
 			t.Errorf("%v", command)
 		}
-		if _, done, err := collection.Of(d, "events").Shardable(t.Context(), hashed); !done || err != nil {
-			t.Errorf("afterwards: %v, %v", done, err)
+		if _, state, err := collection.Of(d, "events").Shardable(t.Context(), hashed); state != collection.Sharded || err != nil {
+			t.Errorf("afterwards: %v, %v", state, err)
 		}
 		if _, _, err := collection.Of(d, "events").Shardable(t.Context(), !hashed); !errors.As(err, new(*collection.OtherKeyError)) {
 			t.Errorf("by another key: %v", err)

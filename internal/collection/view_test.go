@@ -163,6 +163,9 @@ func (s *viewServer) unpack(stage bson.D, buckets []bson.D) (all []bson.D) {
 	o := timeseries.Options{TimeField: fieldOf(stage, "timeField").(string)}
 	o.MetaField, _ = fieldOf(stage, "metaField").(string)
 	for _, b := range buckets {
+		if o.MetaField == "" && fieldOf(b, "meta") != any(missing{}) {
+			s.t.Errorf("the stage is not told of the meta of %v", b) // MongoDB refuses that (5369601)
+		}
 		measurements, err := collection.Measurements(o, marshal(b))
 		if err != nil {
 			s.t.Error(err)

@@ -102,6 +102,7 @@ func filtered(array any, each string, condition any) bson.D {
 // The stages that the parts of such a view begin and end with.
 const (
 	stageMatch = "$match"
+	stageUnset = "$unset" // of a segment's own meta
 	stageUnion = "$unionWith"
 )
 
@@ -150,13 +151,14 @@ func unpackingStages(kind ViewKind, o timeseries.Options) bson.A {
 }
 
 // segmentStages make measurements of segments. The meta is a column there: MongoDB's own stage gives it out where it lies among the
-// columns, which is behind the time; the documented stages put it there.
+// columns, which is behind the time; the documented stages put it there. MongoDB's own stage refuses a document with a meta of its own,
+// unless it is told under which name to show it. MongoDB moves a filter on bounds before the stage that takes it away.
 func segmentStages(kind ViewKind, o timeseries.Options) bson.A {
 	meta := o.MetaField
 	o.MetaField = ""
 	switch {
 	case kind == ViewInternal:
-		return internalPipeline(o)
+		return append(bson.A{bson.D{{Key: stageUnset, Value: timeseries.FieldMeta}}}, internalPipeline(o)...)
 	case meta == "":
 		return portablePipeline(o)
 	}
@@ -175,12 +177,13 @@ func ownStages(pipeline bson.RawValue) []bson.RawValue {
 	if !isUnion(stages) {
 		return nil
 	}
-	more, _ := stages[2].value.DocumentOK()
+	first := stages[:len(stages)-1]
+	more, _ := stages[len(first)].value.DocumentOK()
 	second := stagesOf(more.Lookup("pipeline"))
-	if len(second) != 2 || second[0].name != stageMatch || stages[1].name != internalUnpack || second[1].name != internalUnpack {
+	if !unpacks(first, stageMatch, stageUnset) || !unpacks(second, stageMatch) {
 		return nil
 	}
-	return []bson.RawValue{stages[1].value, second[1].value}
+	return []bson.RawValue{first[len(first)-1].value, second[len(second)-1].value}
 }
 
 // showsSegments reports whether a view of ours is that of a time series with segments.
@@ -189,9 +192,14 @@ func (s *series) showsSegments(e existing) bool {
 	return s.isView(e) && s.kindOf(e) != ViewForeign && len(stages) > 0 && stages[len(stages)-1].name == stageUnion
 }
 
-// isUnion reports whether these are a part, of one stage for unpacking, and another.
+// isUnion reports whether these are a part and another.
 func isUnion(stages []viewStage) bool {
-	return len(stages) == 3 && stages[0].name == stageMatch && stages[2].name == stageUnion
+	return len(stages) > 0 && stages[0].name == stageMatch && stages[len(stages)-1].name == stageUnion
+}
+
+// unpacks reports whether these are MongoDB's own stage for unpacking, behind stages of these names.
+func unpacks(stages []viewStage, before ...string) bool {
+	return slices.EqualFunc(stages, append(before, internalUnpack), func(s viewStage, name string) bool { return s.name == name })
 }
 
 // viewStage is a stage of a stored pipeline.

@@ -183,8 +183,9 @@ func (p probe) document(o timeseries.Options) (bson.Raw, error) {
 	var position timeseries.Position
 	id := [16]byte{}
 	_, _ = rand.Read(id[:])
+	bucketID := timeseries.BucketID(timeseries.Source{TopicID: id}, position, 0, start)
 	document := bson.D{
-		{Key: "_id", Value: timeseries.BucketID(timeseries.Source{TopicID: id}, position, 0, start)},
+		{Key: "_id", Value: bucketID},
 		{Key: "control", Value: append(bson.D{
 			{Key: "version", Value: timeseries.Version},
 			{Key: "min", Value: bson.D{{Key: o.TimeField, Value: bson.DateTime(start)}}},
@@ -196,6 +197,7 @@ func (p probe) document(o timeseries.Options) (bson.Raw, error) {
 	data := append(bson.D{others[0], times}, others[1:]...)
 	if p.segment {
 		data = append(append(bson.D{times}, metas...), others...)
+		document = append(document, bson.E{Key: timeseries.FieldMeta, Value: timeseries.SegmentMetaOf(bucketID)})
 	} else if o.MetaField != "" {
 		document = append(document, bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "probe", Value: true}}})
 	}

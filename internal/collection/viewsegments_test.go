@@ -25,6 +25,7 @@ func segmentOf(t testing.TB, o timeseries.Options, bucket bson.Raw, place int, m
 		}
 	}
 	d = slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == "meta" })
+	d = append(d, bson.E{Key: "meta", Value: timeseries.SegmentMetaOf(fieldOf(d, "_id").(bson.ObjectID))})
 	for i := range d {
 		switch d[i].Key {
 		case "control":
@@ -112,6 +113,7 @@ func TestUnionOfMongoDBsOwnStages(t *testing.T) {
 	want := `{"p":[` +
 		`{"$match":{"control.segment.owner":{"$gte":""},` +
 		`"$expr":{"$gt":[{"$ifNull":["$control.segment.visibleUntil",{"$date":"9999-12-31T23:59:59Z"}]},"$$NOW"]}}},` +
+		`{"$unset":"meta"},` +
 		`{"$_internalUnpackBucket":{"timeField":"time","bucketMaxSpanSeconds":3600}},` +
 		`{"$unionWith":{"coll":"events.buckets","pipeline":[` +
 		`{"$match":{"control.segment.owner":{"$exists":false},"$expr":{"$lte":["$control.compaction.visibleFrom","$$NOW"]}}},` +

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/internal/timeseries/rawbson"
 )
 
@@ -69,6 +70,9 @@ func metaTooLarge(what string, size int) *DecodeError {
 func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *DecodeError) {
 	if kind == bson.TypeTimestamp && bytes.Equal(value, make([]byte, 8)) {
 		return bson.RawValue{}, newError(BadMeta, "", "the timestamp (0, 0) cannot name a series: MongoDB stores the present time instead")
+	}
+	if kind == bson.TypeBinary && timeseries.IsSegmentMeta(bson.RawValue{Type: kind, Value: value}) {
+		return bson.RawValue{}, newError(BadMeta, "", "these bytes cannot name a series: they mark segments")
 	}
 	start := len(d.out)
 	if err := d.appendNormal(kind, value, 1); err != nil {

@@ -29,13 +29,17 @@ func (u *Unpacker) open(bucket bson.Raw) error {
 	if err := u.openData(parts.data); err != nil {
 		return err
 	}
-	if err := u.checkMeta(); err != nil {
+	if err := u.checkMeta(); err != nil && !IsSegmentMeta(u.meta) {
 		return err
 	}
 	if err := u.openControl(parts.control); err != nil {
 		return err
 	}
-	if u.segment && u.options.MetaField != "" {
+	if !u.segment {
+		return u.checkMeta()
+	}
+	u.meta = bson.RawValue{} // That of a segment is of no series.
+	if u.options.MetaField != "" {
 		u.takeMetas()
 	}
 	return nil

@@ -48,7 +48,7 @@ func FullKey(id any, meta bson.RawValue, timeField string, least bson.RawValue) 
 	}
 }
 
-// HasMeta is the condition that a document has this meta, or one that compares equal. Type 0 means none, as segments have.
+// HasMeta is the condition that a document has this meta, or one that compares equal. Type 0 means none.
 func HasMeta(meta bson.RawValue) bson.E {
 	switch {
 	case meta.Type == 0:

@@ -8,10 +8,12 @@ import (
 
 // TestUnpackSegment: each measurement of a segment has the meta of its own series, which is none of its fields.
 func TestUnpackSegment(t *testing.T) {
+	id := bson.NewObjectID()
 	positions := []Position{{Offset: 7}, {Offset: 9, Part: 1}, {Offset: 8}}
 	segment := func(metas bson.D) bson.Raw {
 		raw, err := bson.Marshal(bson.D{
-			{Key: "_id", Value: bson.NewObjectID()},
+			{Key: "_id", Value: id},
+			{Key: "meta", Value: SegmentMetaOf(id)},
 			{Key: "control", Value: bson.D{
 				{Key: "version", Value: Version},
 				{Key: "count", Value: int32(3)},
@@ -62,5 +64,29 @@ func TestUnpackSegment(t *testing.T) {
 	}
 	if u.Mismatch() == nil {
 		t.Error("a meta without a measurement is not noticed")
+	}
+}
+
+// TestSegmentMeta: it follows from the _id, lies within its bounds, and is no meta of a series.
+func TestSegmentMeta(t *testing.T) {
+	least, most := SegmentMetas()
+	for _, route := range [][2]byte{{0, 0}, {0, 1}, {0x7f, 0xff}, {0xff, 0xff}} {
+		id := bson.NewObjectID()
+		id[10], id[11] = route[0], route[1]
+		meta := SegmentMetaOf(id)
+		subtype, data := meta.Binary()
+		if subtype != 0x80 || string(data) != "segment"+string(route[:]) || !IsSegmentMeta(meta) || meta.Validate() != nil {
+			t.Errorf("of %v it is %v", id, meta)
+		}
+		if Compare(least, meta) > 0 || Compare(meta, most) > 0 {
+			t.Errorf("%v is not from %v to %v", meta, least, most)
+		}
+	}
+	other := segmentMeta([]byte{1, 2})
+	other.Value[4] = bson.TypeBinaryGeneric
+	for _, meta := range []bson.RawValue{{}, other, {Type: bson.TypeString, Value: least.Value}, {Type: bson.TypeBinary, Value: least.Value[:len(least.Value)-1]}} {
+		if IsSegmentMeta(meta) {
+			t.Errorf("%v is taken for the meta of a segment", meta)
+		}
 	}
 }

@@ -116,7 +116,7 @@ func (u *Unpacker) Next(m *Unpacked) bool {
 // IsSegment reports whether the document is a segment: each measurement has a meta of its own then.
 func (u *Unpacker) IsSegment() bool { return u.segment }
 
-// Meta is the bucket's identity; Type 0: absent, as of a segment.
+// Meta is the bucket's identity. Type 0 means that it has none, or that the document is a segment.
 func (u *Unpacker) Meta() bson.RawValue { return u.meta }
 
 // Source is the partition that the bucket's measurements come from; zero where the bucket does not say. Its text belongs to

@@ -157,7 +157,7 @@ func TestPlantedFaultsOfSegmentsAreFound(t *testing.T) {
 		cheap bool // it is found without looking at the content
 	}{
 		"an open segment":          {"control.closed", nil, "control.closed: is nothing, a segment is closed", false},
-		"a meta of its own":        {"meta", "x", "meta: is \"x\", a segment has none", false},
+		"a meta of its own":        {"meta", "x", "meta: is \"x\", a segment of this _id has ", false},
 		"an end by nobody":         {"control.segment.visibleUntil", bson.DateTime(5), "control.segment.compaction: is nothing, no UUID", true},
 		"an end that is no date":   {"control.segment.visibleUntil", "x", "control.segment.visibleUntil: is \"x\", no date", true},
 		"a compaction that is odd": {"control.segment.compaction", "x", "control.segment.compaction: is \"x\", no UUID", true},

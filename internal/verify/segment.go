@@ -70,9 +70,10 @@ func (b *listing) momentFault(within, moment, id string) (path, text string) {
 func (w *window) checkSegment(b *listing) {
 	closed, _ := b.control(timeseries.FieldClosed).BooleanOK()
 	meta := lookup(b.document, timeseries.FieldMeta)
+	id, _ := lookup(b.document, timeseries.FieldID).ObjectIDOK()
 	switch {
-	case meta.Type != 0:
-		w.damaged(b, timeseries.FieldMeta, "is %s, a segment has none", show(meta))
+	case !meta.Equal(timeseries.SegmentMetaOf(id)):
+		w.damaged(b, timeseries.FieldMeta, "is %s, a segment of this _id has %s", show(meta), show(timeseries.SegmentMetaOf(id)))
 	case !closed:
 		w.damaged(b, timeseries.PathClosed, "is %s, a segment is closed", show(b.control(timeseries.FieldClosed)))
 	}

@@ -97,6 +97,25 @@ func stepDown(ctx context.Context, member string, away time.Duration) error {
 	return client.Database("admin").RunCommand(ctx, command).Err()
 }
 
+// CountsOf counts documents on each shard, past the router: so copies count too that a chunk has left behind.
+func (c *Cluster) CountsOf(ctx context.Context, of *mongo.Collection, filter any) (map[string]int64, error) {
+	counts := map[string]int64{}
+	for _, shard := range c.shards {
+		client, err := mongo.Connect(options.Client().SetHosts(c.sets[shard]).SetReplicaSet(shard))
+		if err != nil {
+			return nil, err
+		}
+		counts[shard], err = client.Database(of.Database().Name()).Collection(of.Name()).CountDocuments(ctx, filter)
+		if closed := client.Disconnect(context.WithoutCancel(ctx)); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return nil, fmt.Errorf("counting documents on the shard %s: %w", shard, err)
+		}
+	}
+	return counts, nil
+}
+
 // Chunks are the chunks of a sharded collection of buckets.
 type Chunks struct {
 	cluster *Cluster

@@ -1,0 +1,138 @@
+package collection
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
+)
+
+// spreading gives each shard an equal part of the metas of segments, where the key is ranged: a cluster begins with one chunk, and splits
+// and moves it much later than segments are deleted. A hashed key spreads them by itself.
+type spreading struct {
+	t       TimeSeries
+	options timeseries.Options
+	chunks  bson.D // filter of the chunks of the collection
+}
+
+func (t TimeSeries) spreading(o timeseries.Options, have Sharding) spreading {
+	return spreading{t, o, have.chunks}
+}
+
+// chunk is a part of a sharded collection, from one key on and before another.
+type chunk struct {
+	Min   bson.Raw `bson:"min"`
+	Max   bson.Raw `bson:"max"`
+	Shard string   `bson:"shard"`
+}
+
+// done reports whether all shards have chunks of segments only.
+func (s spreading) done(ctx context.Context) (bool, error) {
+	shards, err := s.shards(ctx)
+	if err != nil || len(shards) < 2 {
+		return true, err
+	}
+	borders := s.borders(len(shards))
+	chunks, err := s.between(ctx, borders[0], borders[len(shards)])
+	return !slices.ContainsFunc(shards, func(shard string) bool {
+		return !slices.ContainsFunc(chunks, func(c chunk) bool { return c.Shard == shard })
+	}), err
+}
+
+// carryOut splits chunks at the borders of the parts, and moves each to its shard. Repeated, it does what is missing.
+func (s spreading) carryOut(ctx context.Context) error {
+	shards, err := s.shards(ctx)
+	if err != nil || len(shards) < 2 {
+		return err
+	}
+	borders := s.borders(len(shards))
+	for _, border := range borders {
+		if err := s.split(ctx, border); err != nil {
+			return err
+		}
+	}
+	for i, shard := range shards {
+		chunks, err := s.between(ctx, borders[i], borders[i+1])
+		if err != nil {
+			return err
+		}
+		for _, c := range chunks {
+			if c.Shard == shard {
+				continue
+			}
+			if err := s.command(ctx, "moving segments to "+shard, bson.D{
+				{Key: "moveChunk", Value: s.t.bucketsNamespace()}, {Key: "bounds", Value: bson.A{c.Min, c.Max}}, {Key: "to", Value: shard},
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// borders are where the parts of segments begin, and where the last one ends.
+func (s spreading) borders(parts int) []bson.D {
+	key := func(meta bson.RawValue, least any) bson.D {
+		return bson.D{{Key: timeseries.FieldMeta, Value: meta}, {Key: timeseries.MinPath(s.options.TimeField), Value: least}}
+	}
+	var all []bson.D
+	for i := range parts {
+		all = append(all, key(timeseries.SegmentMetaOf(routed(i*(1<<16)/parts)), bson.MinKey{}))
+	}
+	_, most := timeseries.SegmentMetas()
+	return append(all, key(most, bson.MaxKey{}))
+}
+
+// routed is an _id with a route of segments.
+func routed(route int) (id bson.ObjectID) {
+	binary.BigEndian.PutUint16(id[len(id)-2:], uint16(route))
+	return id
+}
+
+// shards are the names of the shards that take chunks.
+func (s spreading) shards(ctx context.Context) ([]string, error) {
+	var shards []struct {
+		Name string `bson:"_id"`
+	}
+	err := s.all(ctx, "shards", bson.D{{Key: "draining", Value: bson.D{{Key: "$ne", Value: true}}}}, &shards)
+	names := make([]string, len(shards))
+	for i := range shards {
+		names[i] = shards[i].Name
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// between are the chunks that begin at one key or behind it, and before another.
+func (s spreading) between(ctx context.Context, from, to bson.D) (chunks []chunk, err error) {
+	return chunks, s.all(ctx, "chunks", append(slices.Clone(s.chunks), bson.E{Key: "min", Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: to}}}), &chunks)
+}
+
+// split lets a chunk begin at a key.
+func (s spreading) split(ctx context.Context, at bson.D) error {
+	var there []chunk
+	err := s.all(ctx, "chunks", append(slices.Clone(s.chunks), bson.E{Key: "min", Value: bson.D{{Key: "$eq", Value: at}}}), &there)
+	if err != nil || len(there) > 0 {
+		return err
+	}
+	return s.command(ctx, "splitting the chunk of segments", bson.D{{Key: "split", Value: s.t.bucketsNamespace()}, {Key: "middle", Value: at}})
+}
+
+// all reads what the cluster knows of itself.
+func (s spreading) all(ctx context.Context, of string, filter bson.D, into any) error {
+	var cursor *mongo.Cursor
+	cursor, err := s.t.config(of).Find(ctx, filter)
+	if err == nil {
+		err = cursor.All(ctx, into)
+	}
+	return mongodb.Failure("asking where segments lie", s.t.db.Translate(err))
+}
+
+func (s spreading) command(ctx context.Context, doing string, command bson.D) error {
+	return mongodb.Failure(doing, s.t.db.Translate(s.t.driver().Client().Database("admin").RunCommand(ctx, command).Err()))
+}
