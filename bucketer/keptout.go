@@ -13,7 +13,7 @@ import (
 const maxKeptOut = 10_000
 
 // keptOut are series that are kept out of segments, by their keys: MongoDB has refused a bucket of theirs. An index or a validator on
-// the meta refuses a bucket, and takes the same measurements in a segment, which has no meta.
+// the meta refuses a bucket, and takes the same measurements in a segment, whose meta is none of a series.
 type keptOut struct {
 	keys map[string]struct{}
 	text int64 // bytes of the keys

@@ -112,24 +112,21 @@ func (s *Series) inBuckets(ctx context.Context, p *plan) (list []group, err erro
 func (s *Series) lists(p *plan) bool { return s.options.MetaField != "" && p.whole == nil }
 
 // listing is the pipeline that lists them. It lists too many: a bucket that is not shown yet has what segments have. To leave that out
-// takes a look at every document, where the index has the metas. Segments it leaves out by theirs.
+// takes a look at every document, where the index has the metas. It lists the metas of segments too: no condition that leaves those out is
+// served by the index, and there are 4,096 at most.
 func (s *Series) listing(p *plan) bson.A {
 	return bson.A{
-		bson.D{{Key: "$match", Value: both(append(append(s.timeFilter(p), idFilter(p)...), p.meta...), ofSeries())}},
+		bson.D{{Key: "$match", Value: append(append(s.timeFilter(p), idFilter(p)...), p.meta...)}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: timeseries.FieldID, Value: "$" + timeseries.FieldMeta}}}},
 	}
-}
-
-// ofSeries selects the documents whose metas are those of series.
-func ofSeries() bson.D {
-	least, most := timeseries.SegmentMetas()
-	return bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gte", Value: least}, {Key: "$lte", Value: most}}}}}}
 }
 
 func (s *Series) list(ctx context.Context, p *plan) (list []group, err error) {
 	answer, err := s.port.aggregate(ctx, s.listing(p))
 	err = each(ctx, answer, err, func(d bson.Raw) error {
-		list = append(list, group{meta: cloned(idOf(d))})
+		if meta := idOf(d); !timeseries.IsSegmentMeta(meta) {
+			list = append(list, group{meta: cloned(meta)})
+		}
 		return nil
 	})
 	return list, err

@@ -254,7 +254,7 @@ func TestSegmentsAreReadOnAfterFailures(t *testing.T) {
 			w.fail = func() error {
 				switch {
 				case time.Now().Before(down):
-				case random.IntN(15) > 0:
+				case random.IntN(40) > 0: // of a document, and a listing is read in one go
 					return nil
 				case random.IntN(4) == 0 && outages > 0:
 					down = time.Now().Add(time.Duration(random.IntN(25)) * time.Second)

@@ -2,7 +2,6 @@ package collection
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -82,16 +81,9 @@ func (s spreading) borders(parts int) []bson.D {
 	}
 	var all []bson.D
 	for i := range parts {
-		all = append(all, key(timeseries.SegmentMetaOf(routed(i*(1<<16)/parts)), bson.MinKey{}))
+		all = append(all, key(timeseries.SegmentMeta(i*timeseries.SegmentRoutes/parts), bson.MinKey{}))
 	}
-	_, most := timeseries.SegmentMetas()
-	return append(all, key(most, bson.MaxKey{}))
-}
-
-// routed is an _id with a route of segments.
-func routed(route int) (id bson.ObjectID) {
-	binary.BigEndian.PutUint16(id[len(id)-2:], uint16(route))
-	return id
+	return append(all, key(timeseries.SegmentMeta(timeseries.SegmentRoutes-1), bson.MaxKey{}))
 }
 
 // shards are the names of the shards that take chunks.

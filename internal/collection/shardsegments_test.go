@@ -156,11 +156,11 @@ func TestARangedKeySpreadsSegments(t *testing.T) {
 			t.Errorf("%+v: %v, %v", c, state, err)
 		}
 		counts := map[string]int{}
-		for i := range 1 << 12 {
-			counts[f.shardOf(timeseries.SegmentMetaOf(bson.ObjectID{10: byte(i >> 4), 11: byte(i << 4)}))]++
+		for i := range timeseries.SegmentRoutes {
+			counts[f.shardOf(timeseries.SegmentMeta(i))]++
 		}
 		for _, name := range names {
-			if n := counts[name]; n < 1<<12/c.shards-1 || n > 1<<12/c.shards+1 {
+			if equal := timeseries.SegmentRoutes / c.shards; counts[name] < equal || counts[name] > equal+1 {
 				t.Errorf("%+v: %v", c, counts)
 			}
 		}

@@ -2,37 +2,37 @@ package timeseries
 
 import (
 	"bytes"
+	"encoding/binary"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// SegmentMetaOf is the meta of a segment: BinData of a subtype for users, a prefix and two bytes of the _id. No series has such a meta. A
+// SegmentMetaOf is the meta of a segment: BinData of a subtype for users, a prefix and the last bits of the _id. No series has such a meta. A
 // sharded cluster places a document by its meta: so segments are spread over the shards, and the key of each follows from its _id.
 func SegmentMetaOf(id bson.ObjectID) bson.RawValue {
-	return segmentMeta(id[len(id)-segmentRoute:])
+	return SegmentMeta(int(binary.BigEndian.Uint16(id[len(id)-routeBytes:])) % SegmentRoutes)
 }
 
 const (
 	segmentPrefix = "segment"
-	segmentRoute  = 2 // bytes of the _id
+	routeBytes    = 2
+	// SegmentRoutes is how many metas segments have.
+	SegmentRoutes = 1 << 12
 )
 
-func segmentMeta(route []byte) bson.RawValue {
-	const size = len(segmentPrefix) + segmentRoute
+// SegmentMeta is one of the metas of segments, from 0 to SegmentRoutes - 1 in their order.
+func SegmentMeta(route int) bson.RawValue {
+	const size = len(segmentPrefix) + routeBytes
 	value := append([]byte{byte(size), 0, 0, 0, bson.TypeBinaryUserDefined}, segmentPrefix...)
-	return bson.RawValue{Type: bson.TypeBinary, Value: append(value, route...)}
-}
-
-// SegmentMetas are the smallest and the largest meta of a segment.
-func SegmentMetas() (least, most bson.RawValue) {
-	return segmentMeta([]byte{0, 0}), segmentMeta([]byte{0xff, 0xff})
+	return bson.RawValue{Type: bson.TypeBinary, Value: binary.BigEndian.AppendUint16(value, uint16(route))}
 }
 
 // IsSegmentMeta reports whether a value is the meta of a segment.
 func IsSegmentMeta(v bson.RawValue) bool {
-	least, _ := SegmentMetas()
-	return v.Type == least.Type && len(v.Value) == len(least.Value) && bytes.HasPrefix(v.Value, least.Value[:len(least.Value)-segmentRoute])
+	prefix := SegmentMeta(0).Value
+	prefix = prefix[:len(prefix)-routeBytes]
+	return v.Type == bson.TypeBinary && len(v.Value) == len(prefix)+routeBytes && bytes.HasPrefix(v.Value, prefix)
 }
 
 // IsSegment is the condition that a document is a segment, by the field with which the index of segments begins.

@@ -69,20 +69,20 @@ func TestUnpackSegment(t *testing.T) {
 
 // TestSegmentMeta: it follows from the _id, lies within its bounds, and is no meta of a series.
 func TestSegmentMeta(t *testing.T) {
-	least, most := SegmentMetas()
-	for _, route := range [][2]byte{{0, 0}, {0, 1}, {0x7f, 0xff}, {0xff, 0xff}} {
+	least, most := SegmentMeta(0), SegmentMeta(SegmentRoutes-1)
+	for _, end := range [][2]byte{{0, 0}, {0, 1}, {0x77, 0xff}, {0xff, 0xff}} {
 		id := bson.NewObjectID()
-		id[10], id[11] = route[0], route[1]
+		id[10], id[11] = end[0], end[1]
 		meta := SegmentMetaOf(id)
 		subtype, data := meta.Binary()
-		if subtype != 0x80 || string(data) != "segment"+string(route[:]) || !IsSegmentMeta(meta) || meta.Validate() != nil {
+		if want := "segment" + string([]byte{end[0] & 0x0f, end[1]}); subtype != 0x80 || string(data) != want || !IsSegmentMeta(meta) || meta.Validate() != nil {
 			t.Errorf("of %v it is %v", id, meta)
 		}
 		if Compare(least, meta) > 0 || Compare(meta, most) > 0 {
 			t.Errorf("%v is not from %v to %v", meta, least, most)
 		}
 	}
-	other := segmentMeta([]byte{1, 2})
+	other := SegmentMeta(5)
 	other.Value[4] = bson.TypeBinaryGeneric
 	for _, meta := range []bson.RawValue{{}, other, {Type: bson.TypeString, Value: least.Value}, {Type: bson.TypeBinary, Value: least.Value[:len(least.Value)-1]}} {
 		if IsSegmentMeta(meta) {
