@@ -111,6 +111,8 @@ func (l *look) sharding(ctx context.Context, subject string, topic Topic) {
 		l.Warn(subject, "shard it by meta and time (docs/sharding.md); until then move no chunks (sh.disableBalancing)",
 			"is sharded by %v, and writes of buckets do not name %s: mongos sends them to all shards, and beside the move of a chunk "+
 				"measurements may be lost or stored twice", sharding.Key, strings.Join(unnamed, ", "))
+	case sharding.Uneven:
+		l.Note(subject, "is sharded by %v, and not all shards get segments: `waterwheel collection shard` spreads them", sharding.Key)
 	default:
 		text := make([]string, len(sharding.Chunks))
 		for i, c := range sharding.Chunks {

@@ -195,13 +195,15 @@ type ShardingView struct {
 	Chunks []collection.ShardChunks `json:"chunks"`
 	// Unnamed are fields of the key that writes of buckets do not name.
 	Unnamed []string `json:"unnamed,omitempty"`
+	// Uneven reports whether segments do not lie on all shards.
+	Uneven bool `json:"segmentsUneven,omitempty"`
 }
 
 func shardingView(s collection.Sharding, o timeseries.Options) *ShardingView {
 	if !s.Router {
 		return nil
 	}
-	v := &ShardingView{Chunks: s.Chunks, Unnamed: s.Unnamed(o.TimeField)}
+	v := &ShardingView{Chunks: s.Chunks, Unnamed: s.Unnamed(o.TimeField), Uneven: s.Uneven}
 	if s.Key != nil {
 		v.Key = s.Key.String()
 	}
@@ -221,6 +223,9 @@ func (v ShardingView) String() string {
 	if len(v.Unnamed) > 0 {
 		told += fmt.Sprintf("; writes do not name %s: beside the move of a chunk measurements may be lost or stored twice (docs/sharding.md)",
 			strings.Join(v.Unnamed, ", "))
+	}
+	if v.Uneven {
+		told += "; not all shards get segments: `waterwheel collection shard` spreads them"
 	}
 	return told
 }

@@ -119,6 +119,7 @@ func TestShowTellsOfShards(t *testing.T) {
 		"no: one shard of the cluster has all buckets": {Router: true},
 		"chunks: a 3, b 4":               {Router: true, Key: key(bson.D{{Key: "meta", Value: "hashed"}}), Chunks: chunks},
 		"writes do not name data.x.0: b": {Router: true, Key: key(bson.D{{Key: "data.x.0", Value: 1}}), Chunks: chunks},
+		"not all shards get segments":    {Router: true, Key: key(bson.D{{Key: "meta", Value: 1}}), Chunks: chunks, Uneven: true},
 	} {
 		if v := shardingView(s, o); v == nil || !strings.Contains(v.String(), want) {
 			t.Errorf("%v, want %q", v, want)

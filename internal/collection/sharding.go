@@ -22,6 +22,8 @@ type Sharding struct {
 	Key bson.Raw
 	// Chunks are the chunks by shard, in the order of the names.
 	Chunks []ShardChunks
+	// Uneven reports whether segments do not lie on all shards: Shard spreads them.
+	Uneven bool
 
 	chunks bson.D // filter of the chunks of the collection
 }
@@ -90,7 +92,11 @@ func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
 	if err == nil {
 		err = cursor.All(ctx, &s.Chunks)
 	}
-	return s, mongodb.Failure(doing, t.db.Translate(err))
+	if err != nil {
+		return s, mongodb.Failure(doing, t.db.Translate(err))
+	}
+	s.Uneven, err = t.isUneven(ctx, s)
+	return s, err
 }
 
 // bucketsNamespace is the name of the collection of buckets, with that of the database.
@@ -133,11 +139,10 @@ func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Op
 	if !t.db.Server().Sharded {
 		return o, state, ErrNoRouter
 	}
-	definition, err := ReadDefinition(ctx, t.Ports().Options)
-	if err != nil {
+	if o, _, err = t.Definition(ctx); err != nil {
 		return o, state, err
 	}
-	if o = definition.Options; o.MetaField == "" {
+	if o.MetaField == "" {
 		return o, state, ErrSingle
 	}
 	have, err := t.Sharding(ctx)
@@ -148,12 +153,8 @@ func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Op
 		return o, state, t.series().refuseArrays(ctx)
 	case !equalKeys(have.Key, ShardKey(o, byHash)):
 		return o, state, &otherKeyError{have.Key}
-	case byHash || !definition.Segments:
-		return o, Sharded, nil
-	}
-	state = SegmentsUneven
-	if even, err := t.spreading(o, have).done(ctx); err != nil || !even {
-		return o, state, err
+	case have.Uneven:
+		return o, SegmentsUneven, nil
 	}
 	return o, Sharded, nil
 }

@@ -2,6 +2,7 @@ package collection
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -21,6 +22,19 @@ type spreading struct {
 
 func (t TimeSeries) spreading(o timeseries.Options, have Sharding) spreading {
 	return spreading{t, o, have.chunks}
+}
+
+// isUneven reports whether segments of a time series with a ranged key do not lie on all shards.
+func (t TimeSeries) isUneven(ctx context.Context, have Sharding) (bool, error) {
+	definition, err := ReadDefinition(ctx, t.Ports().Options)
+	switch {
+	case errors.Is(err, ErrNotSetUp):
+		return false, nil
+	case err != nil || !definition.Segments || !equalKeys(have.Key, ShardKey(definition.Options, false)):
+		return false, err
+	}
+	even, err := t.spreading(definition.Options, have).done(ctx)
+	return !even && err == nil, err
 }
 
 // chunk is a part of a sharded collection, from one key on and before another.

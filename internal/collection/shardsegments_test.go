@@ -178,6 +178,9 @@ func TestARangedKeySpreadsSegments(t *testing.T) {
 		if _, state, err := events.Shardable(t.Context(), false); err != nil || state != collection.SegmentsUneven {
 			t.Errorf("with a new shard: %v, %v", state, err)
 		}
+		if s, err := events.Sharding(t.Context()); err != nil || !s.Uneven {
+			t.Errorf("with a new shard: %+v, %v", s, err)
+		}
 		if err := events.Shard(t.Context(), false); err != nil {
 			t.Error(err)
 		}
