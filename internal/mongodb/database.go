@@ -28,6 +28,10 @@ const appName = "waterwheel"
 // defaultSelection is how long to look for a server, unless the URI says otherwise.
 const defaultSelection = 10 * time.Second
 
+// defaultConnect is how long a connection may take to come about, with its handshake, and the check of a server, unless the URI says
+// otherwise. A pool makes two connections at a time: each answer lost in a handshake keeps one of them from the writes that wait.
+const defaultConnect = 10 * time.Second
+
 // Options say where MongoDB is and how to write to it.
 type Options struct {
 	// URI is MONGODB_URI. Its write concern, read concern, read preference, retryWrites, timeoutMS and
@@ -107,6 +111,9 @@ func clientOptions(uri string) (*options.ClientOptions, error) {
 	}
 	if co.ServerSelectionTimeout == nil {
 		co.SetServerSelectionTimeout(defaultSelection)
+	}
+	if co.ConnectTimeout == nil {
+		co.SetConnectTimeout(defaultConnect)
 	}
 	co.SetReadPreference(readpref.Primary())
 	co.SetWriteConcern(&writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: new(true)})
