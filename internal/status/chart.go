@@ -49,15 +49,19 @@ func lettersOf(s *sample) float64   { return s.letters }
 // letters are the dead letters: of the whole hour, where the other charts have the present value.
 func (v *hourSeen) letters() chart {
 	c := v.chart("dead letters in this hour", count, lettersOf)
-	sum := 0.0
-	for i := range v.samples {
-		sum += v.samples[i].letters
-	}
 	if c.Now != text.Unknown {
-		c.Now = Count(sum)
+		c.Now = Count(v.lastHour(lettersOf))
 	}
 	c.Spoken = c.Name + ": " + c.Now
 	return c
+}
+
+// lastHour adds up a value of the samples.
+func (v *hourSeen) lastHour(value func(*sample) float64) (sum float64) {
+	for i := range v.samples {
+		sum += value(&v.samples[i])
+	}
+	return sum
 }
 
 // unit is how values are written.

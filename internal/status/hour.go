@@ -46,6 +46,8 @@ func (c cell) String() string {
 // Freshness are -1 if they are not known.
 type sample struct {
 	tick       int64 // the moment, in intervals since 1970. Zero means that there is no sample.
+	before     int64 // how many measurements the process had stored at the sample before
+	total      int64 // how many it has stored now
 	stored     float64
 	lag        float64
 	freshness  float64
@@ -76,10 +78,11 @@ type wall struct {
 	claimed pipeline.Instant // when the term began in which it was last read. Zero means never.
 }
 
-func newHour(flushInterval time.Duration) *hour {
+// newHour returns an hour without samples, of a process that has stored nothing before the moment begun.
+func newHour(flushInterval time.Duration, begun time.Time) *hour {
 	late := max(leastLate, lateIntervals*flushInterval)
 	return &hour{
-		late: late, stale: max(staleAfter, 2*late), walls: map[record.Partition]*wall{}, generation: -1,
+		late: late, stale: max(staleAfter, 2*late), walls: map[record.Partition]*wall{}, lastAt: begun, generation: -1,
 	}
 }
 
@@ -98,6 +101,7 @@ func (h *hour) note(s seen) {
 	defer h.mu.Unlock()
 	all := summed(s.statuses, s.at)
 	one := sample{tick: s.at.UnixNano() / int64(sampleInterval), lag: -1, freshness: -1, failing: s.failing}
+	one.before, one.total = h.last.Stored, s.done.Stored
 	if len(s.statuses) > all.unknown {
 		one.lag = float64(all.lag)
 	}
@@ -111,10 +115,8 @@ func (h *hour) note(s seen) {
 			w.claimed = p.Since
 		}
 	}
-	if !h.lastAt.IsZero() {
-		one.stored = float64(s.done.Stored-h.last.Stored) / max(s.at.Sub(h.lastAt).Seconds(), 0.001)
-		one.letters = float64(s.done.Letters - h.last.Letters)
-	}
+	one.stored = float64(one.total-one.before) / max(s.at.Sub(h.lastAt).Seconds(), 0.001)
+	one.letters = float64(s.done.Letters - h.last.Letters)
 	if s.generation >= 0 && s.generation != h.generation {
 		one.generation = s.generation
 	}
@@ -124,7 +126,7 @@ func (h *hour) note(s seen) {
 	h.last, h.lastAt = s.done, s.at
 	at := &h.samples[slot(one.tick, hourSamples)]
 	if at.tick == one.tick {
-		one.letters, one.claims = one.letters+at.letters, one.claims+at.claims
+		one.before, one.letters, one.claims = at.before, one.letters+at.letters, one.claims+at.claims
 		if one.generation == 0 {
 			one.generation = at.generation
 		}

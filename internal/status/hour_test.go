@@ -22,7 +22,7 @@ func aged(number int32, now time.Time, age time.Duration) *pipeline.Status {
 // hourOf lets a consumer be seen for a while, each ten seconds until noon.
 func hourOf(t *testing.T, samples int, at func(i int, now time.Time) seen) *hourSeen {
 	t.Helper()
-	h := newHour(time.Second)
+	h := newHour(time.Second, noon.Add(-time.Hour))
 	for i := range samples {
 		now := noon.Add(time.Duration(i-samples+1) * sampleInterval)
 		s := at(i, now)
@@ -55,7 +55,7 @@ func TestAnHourIsKept(t *testing.T) {
 
 // TestAnHourHasGaps: nothing is known of the time in which nobody looked, and an hour later nothing is left.
 func TestAnHourHasGaps(t *testing.T) {
-	h := newHour(time.Second)
+	h := newHour(time.Second, noon.Add(-time.Hour))
 	for _, at := range []time.Duration{0, 10 * time.Second, 30 * time.Minute} {
 		now := noon.Add(at)
 		h.note(seen{at: now, generation: -1, statuses: []*pipeline.Status{aged(0, now, 0)}})
@@ -79,6 +79,38 @@ func TestAnHourHasGaps(t *testing.T) {
 	h.note(seen{at: later, generation: -1, statuses: []*pipeline.Status{aged(1, later, 0)}})
 	if v := h.until(later); len(v.walls) != 1 {
 		t.Errorf("partitions on the wall: %v", v.walls)
+	}
+}
+
+// TestTheFirstMinuteCountsWholly: what is stored before the first sample is in the chart and in the first sentence, and no more than
+// was stored is.
+func TestTheFirstMinuteCountsWholly(t *testing.T) {
+	const first = 600
+	h := newHour(time.Second, noon)
+	stored := func(after time.Duration, total int64) int64 { return h.until(noon.Add(after)).lastMinute(total) }
+	if got := stored(3*time.Second, first); got != first {
+		t.Errorf("before a sample: %d, want %d", got, first)
+	}
+	for after := sampleInterval; after <= 2*time.Minute; after += sampleInterval {
+		h.note(seen{at: noon.Add(after), generation: -1, done: pipeline.Totals{Stored: first, Letters: 2}})
+		want := int64(first)
+		if after > time.Minute {
+			want = 0
+		}
+		if got := stored(after, first); got != want {
+			t.Errorf("after %v: %d, want %d", after, got, want)
+		}
+		if got := stored(after+2*time.Second, first+50); got != want+50 {
+			t.Errorf("after %v, and 50 more since the sample: %d, want %d", after, got, want+50)
+		}
+	}
+	v := h.until(noon.Add(2 * time.Minute))
+	if s := v.samples[hourSamples-12]; s.stored != first/sampleInterval.Seconds() || s.letters != 2 {
+		t.Errorf("the first sample: %+v", s)
+	}
+	h.note(seen{at: noon.Add(3 * time.Hour), generation: -1, done: pipeline.Totals{Stored: first + 5}})
+	if got := stored(3*time.Hour, first+5); got != 5 {
+		t.Errorf("after a pause of hours: %d, want 5", got)
 	}
 }
 
@@ -114,7 +146,7 @@ func TestTheWorstOfACellCounts(t *testing.T) {
 			t.Errorf("%v is %v, want %v", c.status.Partition, got, c.want)
 		}
 	}
-	h := newHour(time.Minute)
+	h := newHour(time.Minute, noon.Add(-time.Hour))
 	for _, at := range []time.Duration{0, 10 * time.Second} { // one cell
 		h.note(seen{at: noon.Add(at), statuses: []*pipeline.Status{aged(0, noon.Add(at), 4*time.Minute-22*at)}})
 	}

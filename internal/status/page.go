@@ -67,7 +67,13 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 	case len(s.Partitions) == 0:
 		return Headline{Text: "Ready. The group has given this consumer no partition: it has more members than partitions, or assigns them now.", State: "waiting"}
 	}
-	stored := text.Grouped(int64(v.perMinute())) + " measurements stored in the last minute"
+	last := v.lastMinute(s.Done.Stored)
+	stored := text.Grouped(last) + " " + words.Form(last, "measurement", "measurements") + " stored in the last minute"
+	about := ""
+	if letters := int64(v.lastHour(lettersOf)); letters > 0 {
+		stored += ", " + text.Grouped(letters) + " dead " + words.Form(letters, "letter", "letters") + " in the last hour"
+		about = aboutLetters
+	}
 	oldest, unknown, late := 0.0, 0, 0
 	for i := range s.Partitions {
 		switch age := s.Partitions[i].FreshnessSeconds; age {
@@ -94,11 +100,11 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 	case len(s.Degraded) > 0:
 		return Headline{Text: "Ready, with a warning: " + s.Degraded[0].Text + more(len(s.Degraded)-1), State: "late", Runbook: s.Degraded[0].Runbook}
 	case unknown > 0:
-		return Headline{Text: fmt.Sprintf("Ready; the age of %d of %s is not known yet; %s.", unknown, partitions, stored), State: "waiting"}
+		return Headline{Text: fmt.Sprintf("Ready; the age of %d of %s is not known yet; %s.", unknown, partitions, stored), State: "waiting", Runbook: about}
 	case oldest == 0:
-		return Headline{Text: "Well: " + all + " stored up to the end; " + stored + ".", State: "fresh"}
+		return Headline{Text: "Well: " + all + " stored up to the end; " + stored + ".", State: "fresh", Runbook: about}
 	}
-	return Headline{Text: "Well: " + all + " stored up to " + oldestAge + " ago; " + stored + ".", State: "fresh"}
+	return Headline{Text: "Well: " + all + " stored up to " + oldestAge + " ago; " + stored + ".", State: "fresh", Runbook: about}
 }
 
 // ago writes how long before now something was.
@@ -117,20 +123,20 @@ func more(others int) string {
 	return fmt.Sprintf(" (and %d more below)", others)
 }
 
-// perMinute is how many measurements were stored in the last minute.
-func (v *hourSeen) perMinute() float64 {
+// lastMinute is how many measurements were stored in the last minute, of so many since the start of the process.
+func (v *hourSeen) lastMinute(stored int64) int64 {
 	const samples = int(time.Minute / sampleInterval)
-	sum, n := 0.0, 0
-	for i := hourSamples - 1; i >= 0 && n < samples; i-- {
+	for i := hourSamples - 1 - samples; i >= 0; i-- {
 		if s := &v.samples[i]; s.tick != 0 {
-			sum += s.stored
-			n++
+			return stored - s.total
 		}
 	}
-	if n == 0 {
-		return 0
+	for i := hourSamples - samples; i < hourSamples; i++ {
+		if s := &v.samples[i]; s.tick != 0 {
+			return stored - s.before
+		}
 	}
-	return sum / float64(n) * time.Minute.Seconds()
+	return stored
 }
 
 // page puts together what the page shows.

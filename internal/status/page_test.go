@@ -24,27 +24,31 @@ func TestTheFirstSentenceSaysHowItIs(t *testing.T) {
 		}
 		return all
 	}
-	stored := &hourSeen{}
+	stored, refused := &hourSeen{}, &hourSeen{}
 	for i := range stored.samples {
-		stored.samples[i] = sample{tick: 1, stored: 1020.7}
+		stored.samples[i] = sample{tick: 1, before: int64(i) * 10, total: int64(i+1) * 10}
 	}
+	refused.samples[hourSamples-1] = sample{tick: 1, letters: 8}
+	done := Done{Stored: stored.samples[hourSamples-7].total + 61_241}
 	waits := []Notice{{"waiting for Kafka", aboutReadiness}, {"waiting for MongoDB", aboutReadiness}}
 	for _, c := range []struct {
 		name string
 		of   Snapshot
+		hour *hourSeen
 		want Headline
 	}{
-		{"start", Snapshot{Starting: true, NotReady: waits}, Headline{"Starting: waiting for Kafka", "waiting", "readiness"}},
-		{"outage", Snapshot{NotReady: waits, Partitions: partitions(seconds(1))}, Headline{"Not ready: waiting for Kafka (and 1 more below)", "stopped", "readiness"}},
-		{"no partition", Snapshot{}, Headline{"Ready. The group has given this consumer no partition: it has more members than partitions, or assigns them now.", "waiting", ""}},
-		{"late", Snapshot{Partitions: partitions(seconds(200), seconds(1)), Degraded: waits}, Headline{"1 of 2 partitions is late, by up to 3 min; 61,241 measurements stored in the last minute.", "late", "waterwheelstale"}},
-		{"warning", Snapshot{Partitions: partitions(seconds(1)), Degraded: waits[:1]}, Headline{"Ready, with a warning: waiting for Kafka", "late", "readiness"}},
-		{"unknown", Snapshot{Partitions: partitions(seconds(1), nil)}, Headline{"Ready; the age of 1 of 2 partitions is not known yet; 61,241 measurements stored in the last minute.", "waiting", ""}},
-		{"idle", Snapshot{Partitions: partitions(seconds(0))}, Headline{"Well: 1 partition stored up to the end; 61,241 measurements stored in the last minute.", "fresh", ""}},
-		{"well", Snapshot{Partitions: partitions(seconds(0), seconds(4))}, Headline{"Well: all 2 partitions stored up to 4.0 s ago; 61,241 measurements stored in the last minute.", "fresh", ""}},
+		{"start", Snapshot{Starting: true, NotReady: waits}, stored, Headline{"Starting: waiting for Kafka", "waiting", "readiness"}},
+		{"outage", Snapshot{NotReady: waits, Partitions: partitions(seconds(1))}, stored, Headline{"Not ready: waiting for Kafka (and 1 more below)", "stopped", "readiness"}},
+		{"no partition", Snapshot{}, stored, Headline{"Ready. The group has given this consumer no partition: it has more members than partitions, or assigns them now.", "waiting", ""}},
+		{"late", Snapshot{Partitions: partitions(seconds(200), seconds(1)), Degraded: waits}, stored, Headline{"1 of 2 partitions is late, by up to 3 min; 61,241 measurements stored in the last minute.", "late", "waterwheelstale"}},
+		{"warning", Snapshot{Partitions: partitions(seconds(1)), Degraded: waits[:1]}, stored, Headline{"Ready, with a warning: waiting for Kafka", "late", "readiness"}},
+		{"unknown", Snapshot{Partitions: partitions(seconds(1), nil)}, stored, Headline{"Ready; the age of 1 of 2 partitions is not known yet; 61,241 measurements stored in the last minute.", "waiting", ""}},
+		{"idle", Snapshot{Partitions: partitions(seconds(0))}, stored, Headline{"Well: 1 partition stored up to the end; 61,241 measurements stored in the last minute.", "fresh", ""}},
+		{"well", Snapshot{Partitions: partitions(seconds(0), seconds(4))}, stored, Headline{"Well: all 2 partitions stored up to 4.0 s ago; 61,241 measurements stored in the last minute.", "fresh", ""}},
+		{"letters", Snapshot{Partitions: partitions(seconds(0))}, refused, Headline{"Well: 1 partition stored up to the end; 64,781 measurements stored in the last minute, 8 dead letters in the last hour.", "fresh", "letters"}},
 	} {
-		c.of.lateAfter = 15 * time.Second
-		if got := headline(&c.of, stored); got != c.want {
+		c.of.lateAfter, c.of.Done = 15*time.Second, done
+		if got := headline(&c.of, c.hour); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -107,7 +111,7 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 			follow("/docs/"+name, "/docs/", found[1])
 		}
 	}
-	for _, about := range []string{aboutReadiness, aboutOutages, aboutStopped, aboutLate, "letters"} {
+	for _, about := range []string{aboutReadiness, aboutOutages, aboutStopped, aboutLate, aboutLetters} {
 		follow("a notice", "/docs/", "runbook.md#"+about)
 	}
 	for _, path := range []string{"/docs/", "/docs/nothing.md", "/docs/../go.mod", "/docs/pages.go"} {

@@ -27,6 +27,7 @@ const (
 	aboutOutages   = "outages"
 	aboutStopped   = "stopped-partitions"
 	aboutLate      = "waterwheelstale"
+	aboutLetters   = "letters"
 )
 
 // join puts the sentences into one line.

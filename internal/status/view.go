@@ -84,7 +84,7 @@ type outage struct {
 // New returns a View that says that the consumer is not connected yet.
 func New(o Options) *View {
 	v := &View{
-		o: o, letters: recentLetters{apart: o.Held + time.Second, untold: map[string]*untoldLetters{}}, looks: newLooks(kafka.Now, o.Log), hour: newHour(o.FlushInterval),
+		o: o, letters: recentLetters{apart: o.Held + time.Second, untold: map[string]*untoldLetters{}}, looks: newLooks(kafka.Now, o.Log), hour: newHour(o.FlushInterval, time.Now()),
 		outages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waterwheel_outage_seconds_total", Help: "Time in which a server did not do its part, as far as this consumer noticed.",
 		}, []string{"dependency"}),
