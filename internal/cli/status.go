@@ -33,6 +33,7 @@ type consumerSeen struct {
 	Status *status.Report `json:"status,omitempty"`
 	Hour   *status.Hour   `json:"hour,omitempty"`
 	Err    string         `json:"err,omitempty"` // why it did not
+	silent bool           // nobody answered at the address
 }
 
 // well reports whether the consumer answered, and is ready.
@@ -168,9 +169,25 @@ func askConsumer(ctx context.Context, of string) consumerSeen {
 		err = getJSON(ctx, of+"/api/hour", seen.Hour)
 	}
 	if err != nil {
-		return consumerSeen{URL: of, Err: err.Error()}
+		return consumerSeen{URL: of, Err: err.Error(), silent: errors.As(err, new(silence))}
 	}
 	return seen
+}
+
+// silence is why nobody answers at an address.
+type silence struct{ error }
+
+// get asks for one page of a consumer.
+func get(request *http.Request) (*http.Response, error) {
+	answer, err := http.DefaultClient.Do(request)
+	var failed *url.Error
+	if errors.As(err, &failed) { // it repeats the address
+		err = failed.Err
+	}
+	if err != nil {
+		return nil, silence{err}
+	}
+	return answer, nil
 }
 
 // getJSON reads one page of a consumer.
@@ -179,7 +196,7 @@ func getJSON(ctx context.Context, from string, into any) error {
 	if err != nil {
 		return err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := get(request)
 	if err != nil {
 		return err
 	}
@@ -202,6 +219,9 @@ func (p *Program) printConsumers(w io.Writer, all []consumerSeen) {
 		seen := &all[i]
 		if seen.Err != "" {
 			fmt.Fprintf(w, "%s does not answer: %s\n", seen.URL, text.Printable(seen.Err))
+			if seen.silent {
+				fmt.Fprintln(w, "  Is the consumer running, and is this its HTTP_ADDR? By default it answers its own machine only. --of asks at other addresses.")
+			}
 			continue
 		}
 		s := seen.Status
@@ -213,6 +233,9 @@ func (p *Program) printConsumers(w io.Writer, all []consumerSeen) {
 					fmt.Fprintln(w, "  "+text.Printable(n.Text))
 				}
 			}
+		}
+		if about := s.Headline.Runbook; about != "" {
+			fmt.Fprintf(w, "What to do: %s/docs/runbook.md#%s\n", seen.URL, text.Printable(about))
 		}
 		p.printHour(w, seen.Hour)
 		printPartitions(w, s)
@@ -323,9 +346,9 @@ func askHealth(ctx context.Context, page string) (answer string, err error) {
 	if err != nil {
 		return "", err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := get(request)
 	if err != nil {
-		return "", fmt.Errorf("the consumer does not answer: %w", err)
+		return "", fmt.Errorf("the consumer does not answer at %s: %w: is it running, and is this its HTTP_ADDR?", page, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))

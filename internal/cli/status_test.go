@@ -27,7 +27,7 @@ const (
 	wellReport = `{"headline": {"text": "Well: 1 partition stored up to the end; 60 measurements stored in the last minute.", "state": "fresh"},
 		"group": "g", "generation": 3, "version": "v1", "notReady": [], "partitions": [{"topic": "events", "partition": 2, "state": "running",
 		"lag": 12, "freshnessSeconds": 1.5, "committed": 7, "pending": 4, "openBuckets": 5}]}`
-	stoppedReport = `{"headline": {"text": "Not ready: reading has stopped", "state": "stopped"}, "notReady": [{"text": "reading has stopped"}, {"text": "and \u001b[2J"}]}`
+	stoppedReport = `{"headline": {"text": "Not ready: reading has stopped", "state": "stopped", "runbook": "stopped-partitions"}, "notReady": [{"text": "reading has stopped"}, {"text": "and \u001b[2J"}]}`
 	someHour      = `{"storedPerSecond": [null, 10, 20, 20], "freshnessSeconds": [null, 1, 100, 4], "lagRecords": [1, 2, 3, 4], "letters": [0, 0, 0, null]}`
 )
 
@@ -36,8 +36,8 @@ func TestStatusShowsEachConsumer(t *testing.T) {
 	well, stopped := consumerPage(t, wellReport, someHour), consumerPage(t, stoppedReport, someHour)
 	foreign := consumerPage(t, "<html>", "")
 	code, stdout, stderr := try(t, nil, nil, "status", "--of", well)
-	if code != exitDone {
-		t.Errorf("exit code %d, %s", code, stderr)
+	if code != exitDone || strings.Contains(stdout, "What to do") {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	for _, part := range []string{
 		well + "  group g, generation 3, version v1\n", "Well: 1 partition stored", "stored a second        20  |", "at most 20\n", "freshness           4.0 s  |", "at most 100 s\n",
@@ -52,8 +52,8 @@ func TestStatusShowsEachConsumer(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitFound)
 	}
 	for _, part := range []string{
-		"Not ready: reading has stopped\n  and \\x1b[2J\n", foreign + " does not answer: " + foreign + "/api/status did not answer as a consumer does",
-		"http://127.0.0.1:1 does not answer: ",
+		"Not ready: reading has stopped\n  and \\x1b[2J\nWhat to do: " + stopped + "/docs/runbook.md#stopped-partitions\n", foreign + " does not answer: " + foreign + "/api/status did not answer as a consumer does",
+		"http://127.0.0.1:1 does not answer: dial tcp", "refused\n  Is the consumer running, and is this its HTTP_ADDR?",
 	} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("the output lacks %q:\n%s", part, stdout)
