@@ -40,6 +40,12 @@ func (f *field) name() string {
 
 func (f *field) tag(key string) string { return f.structField.Tag.Get(key) }
 
+// summary is the first sentence about the variable.
+func (f *field) summary() string {
+	first, _, _ := strings.Cut(f.tag("doc"), ". ")
+	return first
+}
+
 func (f *field) required() bool { return strings.HasSuffix(f.tag("env"), ",required") }
 
 // fallback is the default in the env tag; a default is the tag's last option.

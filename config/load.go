@@ -147,7 +147,7 @@ func (l *loader) load(f field) {
 		return
 	}
 	if !found && f.required() {
-		l.report([]Problem{{Variable: name, Message: "is required: " + f.tag("doc")}})
+		l.report([]Problem{{Variable: name, Message: "is required: " + f.summary()}})
 		return
 	}
 	if f.isQuoted(text) {

@@ -168,6 +168,9 @@ func TestEmptyCountsAsNotSetUnlessItMeansSomething(t *testing.T) {
 	if got := problems(t, with("MONGODB_URI", "")); len(got) != 1 || !strings.HasPrefix(got[0], "MONGODB_URI: is required") {
 		t.Errorf("an empty required variable: %v", got)
 	}
+	if got := problems(t, with("KAFKA_TOPICS", "")); len(got) != 1 || got[0] != "KAFKA_TOPICS: is required: topics to read, comma-separated" {
+		t.Errorf("a required variable with much to say: %v", got)
+	}
 }
 
 func TestValuesFromFiles(t *testing.T) {

@@ -32,7 +32,7 @@ func (s *sampler) judge(found *Findings) {
 	all, letters := bad+s.view.Measurements, words.Form(bad, "a letter", "letters")
 	switch {
 	case bad == 0:
-		found.OK(subject, "the settings fit: %s are %s of %s in %s", words.Count(s.view.Records, "record"), words.Count(s.view.Measurements, "measurement"),
+		found.OK(subject, "the settings fit: %s %s %s of %s in %s", words.Count(s.view.Records, "record"), words.Form(s.view.Records, "is", "are"), words.Count(s.view.Measurements, "measurement"),
 			words.Count(s.view.Series, "series"), words.Count(s.view.Buckets, "bucket"))
 	case bad*2 > all:
 		found.Wrong(subject, s.wayOut("compare the events with EVENT_FORMAT, EVENT_TIME_FIELD and EVENT_META_FIELD"), "%d of %s would become %s: %s", bad, words.Count(all, "event"), letters, s.view.Bad[0].Example)

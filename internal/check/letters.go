@@ -93,6 +93,6 @@ func (l *look) retention(subject string, values map[string]string) {
 	case values["message.timestamp.type"] != "LogAppendTime":
 		l.Warn(subject, "set message.timestamp.type=LogAppendTime", "letters have their records' times, so that retention.ms=%s deletes letters of old records at once", values["retention.ms"])
 	default:
-		l.OK(subject, "it keeps letters for %s", kept)
+		l.OK(subject, "it keeps letters for %s", words.Span(kept))
 	}
 }

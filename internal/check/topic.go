@@ -118,7 +118,7 @@ func (l *look) configuration(ctx context.Context, topic string) (longest int) {
 		l.Warn(subject, "set cleanup.policy=delete", "the topic is compacted: of measurements with the same key the older ones vanish before they are read")
 	}
 	if kept, ok := milliseconds(t.Values["retention.ms"]); ok && kept >= 0 && kept < shortRetention {
-		l.Warn(subject, "set retention.ms higher", "records are deleted after %v: an outage that lasts longer loses some", kept)
+		l.Warn(subject, "set retention.ms higher", "records are deleted after %s: an outage that lasts longer loses some", words.Span(kept))
 	}
 	if len(*l.Findings) == before {
 		l.OK(subject, "%s, min.insync.replicas=%s, unclean leader election is off", words.Count(t.Replicas, "replica"), t.Values["min.insync.replicas"])

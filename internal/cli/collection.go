@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"waterwheel/internal/connect"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
+	"waterwheel/internal/words"
 	"waterwheel/sink"
 )
 
@@ -81,7 +83,12 @@ func bucketingView(o timeseries.Options) BucketingView {
 // String says it in the words of the settings.
 func (v BucketingView) String() string {
 	if v.Granularity != "" {
-		return fmt.Sprintf("%s (a bucket spans %d s)", v.Granularity, v.MaxSpanSeconds)
+		return fmt.Sprintf("%s (a bucket spans %s)", v.Granularity, spanOf(v.MaxSpanSeconds))
 	}
-	return fmt.Sprintf("a bucket spans %d s and begins at a multiple of %d s", v.MaxSpanSeconds, v.RoundingSeconds)
+	return fmt.Sprintf("a bucket spans %s and begins at a multiple of %s", spanOf(v.MaxSpanSeconds), spanOf(v.RoundingSeconds))
+}
+
+// spanOf writes seconds as people write a length of time.
+func spanOf[N int32 | int64](seconds N) string {
+	return words.Span(time.Duration(seconds) * time.Second)
 }

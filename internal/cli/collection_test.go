@@ -217,7 +217,7 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 	at := 0
 	printed := strings.Join(strings.Fields(out.String()), " ")
 	for _, row := range append([]string{
-		"events (options version 4)", "minutes (a bucket spans 86400 s)", "after 2h0m0s", "View events, portable: documented stages", "Size 47 buckets, 3.0 MiB, 1.0 MiB on disk (zstd), indexes 2.0 KiB",
+		"events (options version 4)", "minutes (a bucket spans 24h)", "after 2h", "View events, portable: documented stages", "Size 47 buckets, 3.0 MiB, 1.0 MiB on disk (zstd), indexes 2.0 KiB",
 		"Fill 426.2 measurements a bucket, a tenth has 3 or fewer, of 1000 at most, by the 47 buckets looked at",
 		"A measurement 157.1 B, 52.4 B on disk, 0.1 B in indexes, by the 47 buckets looked at",
 		"Times 1970-01-01T00:00:00.000Z (rounded down) to 1970-01-01T00:00:02.500Z, by the 47 buckets looked at",
@@ -323,8 +323,8 @@ func TestShowAdvisesHowBucketsBecomeFuller(t *testing.T) {
 		"filled well enough":    {of: seconds, buckets: 100, each: 100, covers: hour * 99 / 100},
 		"many in a flush":       {of: seconds, buckets: 100, each: 64, covers: 5000},
 		"the coarsest":          {of: BucketingView{Granularity: timeseries.Hours, MaxSpanSeconds: 2592000}, buckets: 100, each: 10, covers: 600 * hour},
-		"a custom span":         {of: BucketingView{MaxSpanSeconds: 7200, RoundingSeconds: 7200}, buckets: 100, each: 10, covers: hour * 18 / 10, want: "`waterwheel collection set-span 720h0m0s` would"},
-		"of segments":           {of: seconds, buckets: 100, each: 10, covers: hour / 60 * 9, compacted: true, interval: 10 * time.Minute, want: "a COMPACT_INTERVAL (10m0s): one of 1h0m0s would fill them with about 61 measurements"},
+		"a custom span":         {of: BucketingView{MaxSpanSeconds: 7200, RoundingSeconds: 7200}, buckets: 100, each: 10, covers: hour * 18 / 10, want: "`waterwheel collection set-span 30d` would"},
+		"of segments":           {of: seconds, buckets: 100, each: 10, covers: hour / 60 * 9, compacted: true, interval: 10 * time.Minute, want: "a COMPACT_INTERVAL (10m): one of 1h would fill them with about 61 measurements"},
 		"of segments, rarely":   {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, compacted: true, interval: 2 * time.Hour, want: "set-granularity minutes` would fill new ones with about 1000 measurements, and cannot be taken back, with a COMPACT_INTERVAL"},
 	} {
 		h := sink.Holding{Buckets: c.buckets, Measurements: c.buckets * c.each, Covered: c.buckets * c.covers, Counts: map[int32]int64{int32(c.each): c.buckets}}
@@ -398,15 +398,15 @@ func TestOptionCommandsTellEachChange(t *testing.T) {
 		err     string
 	}{
 		{setGranularityCommand(), []string{"minutes"}, []string{"a", "b", "c", "d", "e"}, []string{
-			"a: minutes (a bucket spans 86400 s), measurements are kept for ever; before: seconds (a bucket spans 3600 s), measurements are kept for ever. " +
+			"a: minutes (a bucket spans 24h), measurements are kept for ever; before: seconds (a bucket spans 1h), measurements are kept for ever. " +
 				"Set MONGODB_GRANULARITY=minutes, ",
-			"b: minutes (a bucket spans 86400 s), measurements are kept for ever, as before. Nothing was changed.",
-			"c: minutes (a bucket spans 86400 s), measurements are kept for ever; before: a bucket spans 600 s and begins at a multiple of 600 s, ",
+			"b: minutes (a bucket spans 24h), measurements are kept for ever, as before. Nothing was changed.",
+			"c: minutes (a bucket spans 24h), measurements are kept for ever; before: a bucket spans 10m and begins at a multiple of 10m, ",
 		}, "neither may shrink"},
 		{setSpanCommand(), []string{"48h"}, []string{"a"}, []string{
-			"a: a bucket spans 172800 s and begins at a multiple of 172800 s, measurements are kept for ever; before: minutes (a bucket spans 86400 s), ",
+			"a: a bucket spans 2d and begins at a multiple of 2d, measurements are kept for ever; before: minutes (a bucket spans 24h), ",
 		}, ""},
-		{setExpiryCommand(), []string{"1d12h"}, []string{"a", "e"}, []string{"a: a bucket spans 172800 s and begins at a multiple of 172800 s, measurements are deleted after 36h0m0s; before: "}, "changing e: "},
+		{setExpiryCommand(), []string{"1d12h"}, []string{"a", "e"}, []string{"a: a bucket spans 2d and begins at a multiple of 2d, measurements are deleted after 36h; before: "}, "changing e: "},
 		{setExpiryCommand(), []string{"none"}, []string{"a"}, []string{"measurements are kept for ever; before: "}, ""},
 	} {
 		out := &strings.Builder{}

@@ -157,8 +157,8 @@ func (f *FillView) advise(of BucketingView, most int32, interval time.Duration) 
 	made := 2*f.compacted > f.Buckets // of segments, most of them
 	switch {
 	case made && interval < span && within >= worthwhile*f.Mean:
-		f.Advice = fmt.Sprintf("buckets are poorly filled, since they are made of what comes in a COMPACT_INTERVAL (%v): one of %v would fill them with about %.0f measurements",
-			interval, min(span, longestCompaction), min(float64(most), within))
+		f.Advice = fmt.Sprintf("buckets are poorly filled, since they are made of what comes in a COMPACT_INTERVAL (%s): one of %s would fill them with about %.0f measurements",
+			words.Span(interval), words.Span(min(span, longestCompaction)), min(float64(most), within))
 	case within < worthwhile*f.Mean:
 		f.Advice = coarser(of, f.Mean, most)
 		if f.Advice != "" && made {
@@ -180,7 +180,7 @@ func coarser(of BucketingView, mean float64, most int32) string {
 		}
 		command := "set-granularity " + string(g)
 		if of.Granularity == "" { // a custom one may begin at other multiples
-			command = fmt.Sprintf("set-span %v", time.Duration(to.MaxSpanSeconds)*time.Second)
+			command = fmt.Sprintf("set-span %s", spanOf(to.MaxSpanSeconds))
 		}
 		filled := min(float64(most), mean*float64(to.MaxSpanSeconds)/float64(of.MaxSpanSeconds))
 		advice = fmt.Sprintf("buckets are poorly filled, since their time ends before: `waterwheel collection %s` would fill new ones with about %.0f measurements, "+

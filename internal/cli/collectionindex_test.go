@@ -85,9 +85,9 @@ func TestIndexesAreListed(t *testing.T) {
 	for _, want := range []string{
 		"Indexes of events NAME KEYS WHOSE SIZE USES SINCE STATE",
 		`_id_ {"on.buckets":1} MongoDB – – – –`,
-		`e {"time":1} waterwheel (expiry) – – – deletes measurements after 2h0m0s`,
+		`e {"time":1} waterwheel (expiry) – – – deletes measurements after 2h`,
 		`by sensor\x1b[2J {"meta.sensor":1} user 4.0 KiB 12 2026-01-02T03:04:05.000Z hidden, only {"meta.a":1}`,
-		`site {"meta.site":1,"time":1} META_INDEXES – – – being built, deletes measurements after 1m0s`,
+		`site {"meta.site":1,"time":1} META_INDEXES – – – being built, deletes measurements after 1m`,
 		`f {"on.buckets":1} foreign, on buckets – – – –`,
 		"Sizes are not known: no sizes today.", "Uses are not known: no uses either.",
 		"META_INDEXES asks for meta.zone, and no index serves it: `waterwheel init` makes it.",

@@ -317,7 +317,7 @@ func (v IndexView) words() string {
 		if v.Kind == collection.IndexForeign {
 			of = "buckets"
 		}
-		words = append(words, fmt.Sprintf("deletes %s after %v", of, time.Duration(*v.ExpireAfterSeconds)*time.Second))
+		words = append(words, fmt.Sprintf("deletes %s after %s", of, spanOf(*v.ExpireAfterSeconds)))
 	}
 	return strings.Join(words, ", ")
 }

@@ -74,8 +74,8 @@ func setSpanCommand() optionCommand {
 			return in.SetBucketing(ctx, timeseries.Options{MaxSpanSeconds: seconds, RoundingSeconds: seconds})
 		}
 	}, func(after timeseries.Options) string {
-		span := time.Duration(after.MaxSpanSeconds) * time.Second
-		return fmt.Sprintf("MONGODB_BUCKET_MAX_SPAN=%v and MONGODB_BUCKET_ROUNDING=%v", span, span)
+		span := spanOf(after.MaxSpanSeconds)
+		return fmt.Sprintf("MONGODB_BUCKET_MAX_SPAN=%s and MONGODB_BUCKET_ROUNDING=%s", span, span)
 	}}
 }
 
@@ -99,7 +99,7 @@ func setExpiryCommand() optionCommand {
 		if after.ExpireAfterSeconds == 0 {
 			return "MONGODB_EXPIRE_AFTER to nothing"
 		}
-		return fmt.Sprintf("MONGODB_EXPIRE_AFTER=%v", time.Duration(after.ExpireAfterSeconds)*time.Second)
+		return "MONGODB_EXPIRE_AFTER=" + spanOf(after.ExpireAfterSeconds)
 	}}
 }
 
@@ -261,7 +261,7 @@ func optionsView(o timeseries.Options) OptionsView {
 func (v OptionsView) String() string {
 	expiry := "measurements are kept for ever"
 	if v.ExpireAfterSeconds > 0 {
-		expiry = "measurements are deleted after " + (time.Duration(v.ExpireAfterSeconds) * time.Second).String()
+		expiry = "measurements are deleted after " + spanOf(v.ExpireAfterSeconds)
 	}
 	return v.BucketingView.String() + ", " + expiry
 }

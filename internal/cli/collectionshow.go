@@ -208,7 +208,7 @@ func printCollections(w io.Writer, views []CollectionView, now time.Time) {
 func (v CollectionView) print(w io.Writer, now time.Time) {
 	expiry, view, meta := "never", "none", "none, it is a single series"
 	if v.ExpireAfterSeconds > 0 {
-		expiry = "after " + (time.Duration(v.ExpireAfterSeconds) * time.Second).String()
+		expiry = "after " + spanOf(v.ExpireAfterSeconds)
 	}
 	if v.View.Kind != collection.ViewNone {
 		view = fmt.Sprintf("%s, %s", v.Name, v.View.Kind)

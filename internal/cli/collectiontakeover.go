@@ -196,7 +196,7 @@ func (v takeoverView) print(w io.Writer) {
 		fmt.Fprintln(w, "No partition has been claimed yet: any group may begin.")
 		return
 	}
-	table := text.NewTable(w, "COLLECTION", "PARTITION", "GROUP", "LAST OWNER", "")
+	table := text.NewTable(w, "COLLECTION", "PARTITION", "GROUP", "LAST OWNER", "STATE")
 	for _, one := range v.Partitions {
 		name := one.seen.ID
 		if one.Number >= 0 {

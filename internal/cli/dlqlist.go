@@ -92,6 +92,9 @@ func (p *Program) listLetters(ctx context.Context, from *letters, filter *dlq.Fi
 	if err := list.end(); err != nil {
 		return err
 	}
+	if list.selected == 0 {
+		fmt.Fprintln(p.Stderr, "No letter is there, or none that --from, --to, --reason and --topic select.")
+	}
 	if rest := list.selected - list.written; rest > 0 {
 		fmt.Fprintf(p.Stderr, "%s %s not shown: --limit 0 shows all.\n", words.Count(rest, "older letter"), words.Form(rest, "is", "are"))
 	}

@@ -150,13 +150,13 @@ func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
 		says    string
 		err     string
 	}{
-		{setGranularityCommand(), "hours", true, "a: would become: hours (a bucket spans 2592000 s), measurements are deleted after 2h0m0s; now: minutes (a bucket spans 86400 s), " +
-			"measurements are deleted after 2h0m0s.\na: no command makes buckets span a shorter time again.\n", ""},
+		{setGranularityCommand(), "hours", true, "a: would become: hours (a bucket spans 30d), measurements are deleted after 2h; now: minutes (a bucket spans 24h), " +
+			"measurements are deleted after 2h.\na: no command makes buckets span a shorter time again.\n", ""},
 		{setGranularityCommand(), "minutes", false, "as before. Nothing was changed.", ""},
 		{setGranularityCommand(), "seconds", false, "", "neither may shrink"},
 		{setSpanCommand(), "48h", true, "no command makes buckets span a shorter time again", ""},
 		{setExpiryCommand(), "1h", true, "a: 2 buckets with 7 measurements would be deleted, and more as time goes on.\n", ""},
-		{setExpiryCommand(), "3h", false, "would become: minutes (a bucket spans 86400 s), measurements are deleted after 3h0m0s; now: ", ""},
+		{setExpiryCommand(), "3h", false, "would become: minutes (a bucket spans 24h), measurements are deleted after 3h; now: ", ""},
 		{setExpiryCommand(), "none", false, "measurements are kept for ever; now: ", ""},
 	} {
 		plan, err := changeOptions(t.Context(), definedAs(now).planned, []string{"a"}, c.command.change([]string{c.arg}))

@@ -137,7 +137,7 @@ func (v *RollupView) print(w io.Writer) {
 	for _, l := range v.Levels {
 		kept, since := "for ever", "the beginning"
 		if l.ExpireAfterSeconds > 0 {
-			kept = (time.Duration(l.ExpireAfterSeconds) * time.Second).String()
+			kept = spanOf(l.ExpireAfterSeconds)
 		}
 		if l.Since != nil {
 			since = text.Time(*l.Since)

@@ -78,6 +78,10 @@ func (p *Program) Execute(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	p.aside.release()
+	runs := cmd.Name() == runName || !cmd.HasParent()
+	if err != nil && ctx.Err() != nil && !runs && !errors.Is(err, context.Cause(ctx)) { // what is cut off by a signal looks like an outage
+		err = fmt.Errorf("interrupted: %w: %w", context.Cause(ctx), err)
+	}
 	if err == nil && out.Err != nil {
 		err = fmt.Errorf("printing: %w", out.Err)
 	}

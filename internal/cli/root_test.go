@@ -160,6 +160,26 @@ func TestLogLinesDoNotStandWithinTheOutput(t *testing.T) {
 	}
 }
 
+// TestWhatASignalCutsOffIsNoOutage: else the driver's words about a closed connection are all that Ctrl-C leaves behind.
+func TestWhatASignalCutsOffIsNoOutage(t *testing.T) {
+	signal := errors.New("interrupt signal received")
+	for of, want := range map[error]string{
+		errors.New("the connection was closed"):  "waterwheel: interrupted: interrupt signal received: the connection was closed\n",
+		fmt.Errorf("listing series: %w", signal): "waterwheel: listing series: interrupt signal received\n",
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var stderr bytes.Buffer
+		env := settings()
+		p := &Program{
+			Stdout: io.Discard, Stderr: &stderr, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+			initialize: func(context.Context, config.Config, *slog.Logger, io.Writer) error { cancel(signal); return of },
+		}
+		if code := p.Execute(ctx, []string{"init"}); code != exitFailed || stderr.String() != want {
+			t.Errorf("exit code %d, %q, want %q", code, stderr.String(), want)
+		}
+	}
+}
+
 func TestWrongSettingsAreAllNamed(t *testing.T) {
 	env := settings()
 	delete(env, "KAFKA_BROKERS")

@@ -15,6 +15,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/internal/connect"
+	"waterwheel/internal/words"
 )
 
 // runName is the name of the command that is a service; the others are for people.
@@ -74,7 +75,7 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 		o := connect.LetterOptions(c)
 		kept := "until they are deleted"
 		if o.Retention > 0 {
-			kept = "for " + o.Retention.String()
+			kept = "for " + words.Span(o.Retention)
 		}
 		fmt.Fprintf(out, "dead-letter topics are ready: %s; those made now keep letters %s (DLQ_RETENTION)\n", strings.Join(o.Topics(), ", "), kept)
 	}

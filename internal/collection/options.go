@@ -71,8 +71,8 @@ func (s *series) adopt(d timeseries.Definition) error {
 		return compareOptions(s.namespace(), s.options, have)
 	}
 	if grown.MaxSpanSeconds != s.options.MaxSpanSeconds || grown.Granularity != s.options.Granularity {
-		s.db.Log().Warn("the collection's bucketing differs from the settings: the collection's value is used",
-			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds)
+		s.db.Log().Warn("MONGODB_GRANULARITY and MONGODB_BUCKET_MAX_SPAN ignored: the bucketing of the collection was raised since; set them to agree",
+			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds, "setting", time.Duration(s.options.MaxSpanSeconds)*time.Second)
 	}
 	if grown.ExpireAfterSeconds != s.options.ExpireAfterSeconds {
 		setting := "MONGODB_EXPIRE_AFTER"

@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -43,4 +44,13 @@ func ParseSpan(text string) (time.Duration, bool) {
 		d = -d
 	}
 	return d, true
+}
+
+// Span writes a length of time as people write it, and as ParseSpan reads it: 30d and 1h, not 720h0m0s and 1h0m0s.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d > day && d%day == 0 {
+		return strconv.Itoa(int(d/day)) + "d"
+	}
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
 }
