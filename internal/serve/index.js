@@ -86,10 +86,14 @@ function draw(rows, field) {
     plot.append(node("line", { class: "grid", x1: left, x2: right, y1: py(y), y2: py(y) }));
     plot.append(node("text", { x: left - 6, y: py(y) + 4, "text-anchor": "end" }, Number(y.toPrecision(4)).toLocaleString("en")));
   }
-  const clock = new Intl.DateTimeFormat("en-GB", x1 - x0 > 864e5 ? { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" } : { hour: "2-digit", minute: "2-digit", second: x1 - x0 < 6e5 ? "2-digit" : undefined });
+  // The times are those of the table below, in UTC, and as fine as the axis needs them: two marks never have the same text.
+  const within = x1 - x0, clock = new Intl.DateTimeFormat("en-GB", {
+    timeZone: "UTC", hour: "2-digit", minute: "2-digit",
+    ...(within > 864e5 ? { month: "short", day: "numeric" } : within < 6e5 ? { second: "2-digit", fractionalSecondDigits: within < 5e3 ? 3 : undefined } : {}),
+  });
   for (let i = 0; i <= 5; i++) {
     const x = x0 + (x1 - x0) * i / 5;
-    plot.append(node("text", { x: px(x), y: bottom + 22, "text-anchor": i === 0 ? "start" : i === 5 ? "end" : "middle" }, clock.format(x)));
+    plot.append(node("text", { x: px(x), y: bottom + 22, "text-anchor": i === 0 ? "start" : i === 5 ? "end" : "middle" }, clock.format(x) + (i === 5 ? " UTC" : "")));
   }
   const legend = [];
   [...lines].forEach(([name, points], i) => {

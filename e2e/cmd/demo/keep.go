@@ -54,6 +54,7 @@ func (s *stage) keep(ctx context.Context) error {
 	for _, arguments := range lookAround {
 		s.out.line("                %s %s", s.binary, arguments)
 	}
+	s.out.line("                %s status --of %s", s.binary, s.consumer.Address())
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
