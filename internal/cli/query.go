@@ -136,7 +136,7 @@ type query struct {
 func (f queryFlags) query(words queryWords, now time.Time) (*query, error) {
 	q := &query{queryFlags: f, words: words, location: time.UTC}
 	var err error
-	if q.times, err = parseRange(f.from, f.to, f.last, now); err != nil {
+	if q.times, err = parseRange("--", f.from, f.to, f.last, now); err != nil {
 		return nil, err
 	}
 	if f.filter != "" {
@@ -266,21 +266,22 @@ func noSuchSeries(ctx context.Context, database *mongodb.Database, name string) 
 // timeRange is what --from, --to and --last ask for. Zero means no bound.
 type timeRange struct{ from, to time.Time }
 
-// parseRange reads the flags: --last counts back from --to, or from now.
-func parseRange(from, to, last string, now time.Time) (r timeRange, err error) {
-	if r.from, err = parseWhen("--from", from, now); err != nil {
+// parseRange reads the flags --from, --to and --last, or parameters with these names, before which nothing stands: last counts back
+// from to, or from now.
+func parseRange(before, from, to, last string, now time.Time) (r timeRange, err error) {
+	if r.from, err = parseWhen(before+"from", from, now); err != nil {
 		return r, err
 	}
-	if r.to, err = parseWhen("--to", to, now); err != nil {
+	if r.to, err = parseWhen(before+"to", to, now); err != nil {
 		return r, err
 	}
 	if last != "" {
 		length, ok := words.ParseSpan(last)
 		switch {
 		case !ok || length <= 0:
-			return r, usageError{fmt.Errorf("--last is %q: a length of time as 90s, 1h30m, 7d or 2w", last)}
+			return r, usageError{fmt.Errorf("%slast is %q: a length of time as 90s, 1h30m, 7d or 2w", before, last)}
 		case from != "":
-			return r, usageError{fmt.Errorf("--last and --from both say where to begin: give one of them")}
+			return r, usageError{fmt.Errorf("%[1]slast and %[1]sfrom both say where to begin: give one of them", before)}
 		}
 		if r.to.IsZero() {
 			r.to = now.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
@@ -288,7 +289,7 @@ func parseRange(from, to, last string, now time.Time) (r timeRange, err error) {
 		r.from = r.to.Add(-length)
 	}
 	if !r.from.IsZero() && !r.to.IsZero() && !r.from.Before(r.to) {
-		return r, usageError{fmt.Errorf("it ends at %s, and begins only at %s: is --from before --to?", r.to.Format(time.RFC3339), r.from.Format(time.RFC3339))}
+		return r, usageError{fmt.Errorf("it ends at %s, and begins only at %s: is %[3]sfrom before %[3]sto?", r.to.Format(time.RFC3339), r.from.Format(time.RFC3339), before)}
 	}
 	return r, nil
 }

@@ -223,7 +223,7 @@ func TestQueryTimes(t *testing.T) {
 		{"", "", "1h", " from 2026-03-08T11:00:00Z to 2026-03-08T12:00:00Z"},
 		{"", "2026-03-02", "1d", " from 2026-03-01T00:00:00Z to 2026-03-02T00:00:00Z"},
 	} {
-		got, err := parseRange(c.from, c.to, c.last, now)
+		got, err := parseRange("--", c.from, c.to, c.last, now)
 		if err != nil || got.String() != c.want {
 			t.Errorf("%v: %q %v, want %q", c, got, err, c.want)
 		}
@@ -239,7 +239,21 @@ func TestQueryTimes(t *testing.T) {
 		"begins only at":       {"now", "-1h", ""},
 		"--from is \"-1e9d\"":  {"-1e9d", "", ""},
 	} {
-		if _, err := parseRange(c[0], c[1], c[2], now); !errors.As(err, &usageError{}) || !strings.Contains(err.Error(), want) {
+		if _, err := parseRange("--", c[0], c[1], c[2], now); !errors.As(err, &usageError{}) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", c, err, want)
+		}
+	}
+}
+
+// TestARequestIsToldOfItsParameters: it has no flags.
+func TestARequestIsToldOfItsParameters(t *testing.T) {
+	for want, c := range map[string][3]string{
+		"last and from both": {"2026-03-01", "", "1h"},
+		"last is \"1x\"":     {"", "", "1x"},
+		"from is \"monday\"": {"monday", "", ""},
+		"is from before to?": {"now", "-1h", ""},
+	} {
+		if _, _, err := serveTimes(c[0], c[1], c[2], time.Now()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--") {
 			t.Errorf("%v: %v, want %q", c, err, want)
 		}
 	}
