@@ -64,7 +64,7 @@ func (f *metaFlags) check(*cobra.Command, []string) error {
 func jsonFlag(flag, text string) (bson.RawValue, error) {
 	var any json.RawMessage
 	if err := json.Unmarshal([]byte(text), &any); err != nil {
-		return bson.RawValue{}, usageError{fmt.Errorf("%s is no JSON: %w (in %.80s)", flag, err, text)}
+		return bson.RawValue{}, usageError{fmt.Errorf("%s is no JSON: %w (in %.80s); write names and texts within double quotes, and single quotes around all of it", flag, err, text)}
 	}
 	const name = "value"
 	var document bson.Raw

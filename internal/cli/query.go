@@ -141,7 +141,7 @@ func (f queryFlags) query(words queryWords, now time.Time) (*query, error) {
 	}
 	if f.filter != "" {
 		if err := bson.UnmarshalExtJSON([]byte(f.filter), false, &q.also); err != nil {
-			return nil, usageError{fmt.Errorf("--filter is not an object of Extended JSON: %w", err)}
+			return nil, usageError{fmt.Errorf("--filter is not an object of Extended JSON: %w; write it as '{\"meta.sensor\": \"s-17\"}', within single quotes", err)}
 		}
 	}
 	if f.local {

@@ -269,7 +269,7 @@ func TestQueryRefusesWhatDoesNotGoTogether(t *testing.T) {
 		"--plot draws for people":         {"--plot", "celsius", "--format", "csv"},
 		"--limit is -1":                   {"--limit", "-1"},
 		"must be table or csv or json":    {"--output", "yaml"},
-		"--filter is not an object":       {"--filter", "sensor"},
+		"within single quotes":            {"--filter", "{meta.sensor: 1}"},
 	} {
 		if code, _, stderr := onShelf(t, nil, args...); code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, %q, want %q", args, code, stderr, want)
