@@ -1,5 +1,5 @@
-// Package words is how the program counts things in a sentence, finds the word that a misspelt one was meant to be, and reads
-// lengths of time as people write them.
+// Package words is how the program counts things in a sentence, finds the word that a misspelt one was meant to be, and reads and
+// writes lengths of time as people write them.
 package words
 
 import (
