@@ -69,19 +69,19 @@ func (c collections) of(series string) timeSeries {
 	return timeSeries{collection.Of(c.database, series), sink.ContentsOf(c.database, series)}
 }
 
-// BucketingView is how a time series cuts time into buckets.
-type BucketingView struct {
+// bucketingView is how a time series cuts time into buckets.
+type bucketingView struct {
 	Granularity     timeseries.Granularity `json:"granularity,omitempty"`
 	MaxSpanSeconds  int32                  `json:"bucketMaxSpanSeconds"`
 	RoundingSeconds int32                  `json:"bucketRoundingSeconds,omitempty"` // custom bucketing only
 }
 
-func bucketingView(o timeseries.Options) BucketingView {
-	return BucketingView{Granularity: o.Granularity, MaxSpanSeconds: o.MaxSpanSeconds, RoundingSeconds: o.RoundingSeconds}
+func newBucketingView(o timeseries.Options) bucketingView {
+	return bucketingView{Granularity: o.Granularity, MaxSpanSeconds: o.MaxSpanSeconds, RoundingSeconds: o.RoundingSeconds}
 }
 
 // String says it in the words of the settings.
-func (v BucketingView) String() string {
+func (v bucketingView) String() string {
 	if v.Granularity != "" {
 		return fmt.Sprintf("%s (a bucket spans %s)", v.Granularity, spanOf(v.MaxSpanSeconds))
 	}

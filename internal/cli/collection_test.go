@@ -306,9 +306,9 @@ func TestShowCountsSegmentsAsSegments(t *testing.T) {
 // TestShowAdvisesHowBucketsBecomeFuller by that setting which keeps them as they are.
 func TestShowAdvisesHowBucketsBecomeFuller(t *testing.T) {
 	hour := time.Hour.Milliseconds()
-	seconds := BucketingView{Granularity: timeseries.Seconds, MaxSpanSeconds: 3600}
+	seconds := bucketingView{Granularity: timeseries.Seconds, MaxSpanSeconds: 3600}
 	for name, c := range map[string]struct {
-		of        BucketingView
+		of        bucketingView
 		buckets   int64
 		each      int64 // measurements
 		covers    int64 // milliseconds
@@ -322,8 +322,8 @@ func TestShowAdvisesHowBucketsBecomeFuller(t *testing.T) {
 		"too few to judge by":   {of: seconds, buckets: 19, each: 10, covers: hour * 9 / 10},
 		"filled well enough":    {of: seconds, buckets: 100, each: 100, covers: hour * 99 / 100},
 		"many in a flush":       {of: seconds, buckets: 100, each: 64, covers: 5000},
-		"the coarsest":          {of: BucketingView{Granularity: timeseries.Hours, MaxSpanSeconds: 2592000}, buckets: 100, each: 10, covers: 600 * hour},
-		"a custom span":         {of: BucketingView{MaxSpanSeconds: 7200, RoundingSeconds: 7200}, buckets: 100, each: 10, covers: hour * 18 / 10, want: "`waterwheel collection set-span 30d` would"},
+		"the coarsest":          {of: bucketingView{Granularity: timeseries.Hours, MaxSpanSeconds: 2592000}, buckets: 100, each: 10, covers: 600 * hour},
+		"a custom span":         {of: bucketingView{MaxSpanSeconds: 7200, RoundingSeconds: 7200}, buckets: 100, each: 10, covers: hour * 18 / 10, want: "`waterwheel collection set-span 30d` would"},
 		"of segments":           {of: seconds, buckets: 100, each: 10, covers: hour / 60 * 9, compacted: true, interval: 10 * time.Minute, want: "a COMPACT_INTERVAL (10m): one of 1h would fill them with about 61 measurements"},
 		"of segments, rarely":   {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, compacted: true, interval: 2 * time.Hour, want: "set-granularity minutes` would fill new ones with about 1000 measurements, and cannot be taken back, with a COMPACT_INTERVAL"},
 	} {

@@ -245,8 +245,8 @@ func (p *Program) expireCommand() *cobra.Command {
 	return cmd
 }
 
-// Expiry is what expire does to a time series.
-type Expiry struct {
+// expiryView is what expire does to a time series.
+type expiryView struct {
 	Series   string             `json:"collection"`
 	DryRun   bool               `json:"dryRun"`
 	Before   time.Time          `json:"before"`
@@ -255,8 +255,8 @@ type Expiry struct {
 }
 
 // planExpiries looks at all time series before anything is deleted in the first.
-func (p *Program) planExpiries(ctx context.Context, with collections, f *expireFlags) ([]Expiry, []*collection.Selection, error) {
-	views, selections := []Expiry{}, []*collection.Selection{}
+func (p *Program) planExpiries(ctx context.Context, with collections, f *expireFlags) ([]expiryView, []*collection.Selection, error) {
+	views, selections := []expiryView{}, []*collection.Selection{}
 	before, err := f.moment()
 	if err != nil {
 		return views, nil, err
@@ -275,7 +275,7 @@ func (p *Program) planExpiries(ctx context.Context, with collections, f *expireF
 		if err != nil {
 			return views, nil, err
 		}
-		views, selections = append(views, Expiry{Series: name, DryRun: true, Before: until.UTC(), Selected: *amount}), append(selections, selection)
+		views, selections = append(views, expiryView{Series: name, DryRun: true, Before: until.UTC(), Selected: *amount}), append(selections, selection)
 	}
 	return views, selections, nil
 }
@@ -291,7 +291,7 @@ func (p *Program) amountOf(ctx context.Context, series string, s *collection.Sel
 	return &amount, nil
 }
 
-func printExpiries(w io.Writer, views []Expiry) {
+func printExpiries(w io.Writer, views []expiryView) {
 	for _, v := range views {
 		verb := "would be deleted"
 		if !v.DryRun {

@@ -13,8 +13,8 @@ import (
 	"waterwheel/sink"
 )
 
-// FillView is how full the buckets of a time series are, by the buckets looked at, and how much is in segments.
-type FillView struct {
+// fillView is how full the buckets of a time series are, by the buckets looked at, and how much is in segments.
+type fillView struct {
 	Buckets      int64   `json:"buckets"` // looked at
 	Measurements int64   `json:"measurements"`
 	All          bool    `json:"all"` // there are no others
@@ -41,8 +41,8 @@ type FillView struct {
 }
 
 // fillOf adds up what was looked at. Nil means nothing.
-func fillOf(holdings []sink.Holding, size collection.Size) *FillView {
-	fill, counts := FillView{All: true}, map[int32]int64{}
+func fillOf(holdings []sink.Holding, size collection.Size) *fillView {
+	fill, counts := fillView{All: true}, map[int32]int64{}
 	var oldest, newest int64
 	for _, h := range holdings {
 		fill.Ended, fill.Unfinished, fill.All = fill.Ended+h.Ended, fill.Unfinished+h.Unfinished, fill.All && !h.Cut
@@ -93,7 +93,7 @@ func tenth(counts map[int32]int64, buckets int64) int32 {
 }
 
 // documents says how many of so many documents are buckets and how many segments, as far as that is known.
-func (f *FillView) documents(all int64) string {
+func (f *fillView) documents(all int64) string {
 	switch {
 	case f == nil || f.Segments+f.Ended == 0:
 		return words.Count(all, "bucket")
@@ -103,7 +103,7 @@ func (f *FillView) documents(all int64) string {
 	return fmt.Sprintf("%s and %s", words.Count(f.Buckets+f.Unfinished, "bucket"), words.Count(f.Segments+f.Ended, "segment"))
 }
 
-func (f *FillView) print(head *text.Table, most int32) {
+func (f *fillView) print(head *text.Table, most int32) {
 	if f == nil {
 		return
 	}
@@ -145,7 +145,7 @@ const (
 // advise says how new buckets would become fuller, from what those looked at hold and which time they cover: by a longer
 // COMPACT_INTERVAL, where a series has more measurements in the span of a bucket than its buckets have, and by a coarser
 // granularity, where it has not.
-func (f *FillView) advise(of BucketingView, most int32, interval time.Duration) {
+func (f *fillView) advise(of bucketingView, most int32, interval time.Duration) {
 	if f == nil || f.Buckets < judgedBuckets || f.Mean*poorlyFilled >= float64(most) {
 		return
 	}
@@ -171,7 +171,7 @@ func (f *FillView) advise(of BucketingView, most int32, interval time.Duration) 
 const longestCompaction = 24 * time.Hour
 
 // coarser is the command that lets buckets span more time: the least that fills them well, else the most there is.
-func coarser(of BucketingView, mean float64, most int32) string {
+func coarser(of bucketingView, mean float64, most int32) string {
 	advice := ""
 	for _, g := range []timeseries.Granularity{timeseries.Minutes, timeseries.Hours} {
 		to, err := timeseries.Options{TimeField: "time", Granularity: g}.Normalize()

@@ -70,7 +70,7 @@ func (p *Program) createIndexCommand() *cobra.Command {
 			if err != nil {
 				return errors.Join(p.show(made, made.print), fmt.Errorf("creating an index of %s: %w", name, seriesError(name, err)))
 			}
-			made = append(made, MadeIndex{Series: name, Made: is, Index: indexView(index), Doubts: index.Doubts})
+			made = append(made, madeIndex{Series: name, Made: is, Index: newIndexView(index), Doubts: index.Doubts})
 		}
 		return p.show(made, made.print)
 	})
@@ -225,16 +225,16 @@ func (p *Program) still(what string) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// MadeIndex is what create-index did to a time series.
-type MadeIndex struct {
+// madeIndex is what create-index did to a time series.
+type madeIndex struct {
 	Series string    `json:"collection"`
 	Made   bool      `json:"made"` // False means that it was there.
-	Index  IndexView `json:"index"`
+	Index  indexView `json:"index"`
 	// Doubts say why the index may not do what its user expects, or what else it does.
 	Doubts []string `json:"doubts,omitempty"`
 }
 
-type madeIndexes []MadeIndex
+type madeIndexes []madeIndex
 
 func (m madeIndexes) print(w io.Writer) {
 	for _, one := range m {

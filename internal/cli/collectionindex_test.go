@@ -80,7 +80,7 @@ func TestIndexesAreListed(t *testing.T) {
 		Gone: []string{"former"}, NoSizes: errors.New("no sizes today"), NoUses: errors.New("no uses either"),
 	}
 	var out bytes.Buffer
-	printIndexes(&out, []IndexesView{indexesView("events", list, []string{"meta.zone"})})
+	printIndexes(&out, []indexesView{newIndexesView("events", list, []string{"meta.zone"})})
 	printed := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
 		"Indexes of events NAME KEYS WHOSE SIZE USES SINCE STATE",
@@ -102,7 +102,7 @@ func TestIndexesAreListed(t *testing.T) {
 
 // TestMadeIndexesAreTold with what else they do.
 func TestMadeIndexesAreTold(t *testing.T) {
-	view := indexView(collection.Index{
+	view := newIndexView(collection.Index{
 		Name: "device_1", Kind: collection.IndexOfUser, Bytes: -1, Uses: -1,
 		Buckets: timeseries.Index{Keys: extDocument(t, `{"control.min.device": 1, "control.max.device": 1}`)}, User: timeseries.Index{Keys: extDocument(t, `{"device": 1}`)},
 	})

@@ -26,13 +26,13 @@ func (p *Program) indexesCommand() *cobra.Command {
 			"indexes META_INDEXES asks for and which it does not any more.",
 		Args: noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views := []IndexesView{}
+		views := []indexesView{}
 		for _, name := range with.series {
 			list, err := with.of(name).Indexes(ctx)
 			if err != nil {
 				return fmt.Errorf("listing the indexes of %s: %w", name, seriesError(name, err))
 			}
-			views = append(views, indexesView(name, list, with.config.MongoDB.MetaIndexes))
+			views = append(views, newIndexesView(name, list, with.config.MongoDB.MetaIndexes))
 		}
 		return p.show(views, func(w io.Writer) { printIndexes(w, views) })
 	})
@@ -68,7 +68,7 @@ func (p *Program) dropIndexCommand() *cobra.Command {
 type indexDrop struct {
 	Series  string     `json:"collection"`
 	DryRun  bool       `json:"dryRun"`
-	Index   *IndexView `json:"index"` // null: only a definition is left of it, or there is none
+	Index   *indexView `json:"index"` // null: only a definition is left of it, or there is none
 	Missing bool       `json:"missing"`
 }
 
@@ -88,7 +88,7 @@ func planDrop(ctx context.Context, with collections, name string) (plan indexDro
 		}
 		one := indexDrop{Series: series, DryRun: true, Missing: err != nil}
 		if index != nil {
-			one.Index = new(indexView(*index))
+			one.Index = new(newIndexView(*index))
 		}
 		plan = append(plan, one)
 	}
@@ -140,7 +140,7 @@ func (p *Program) hideIndexCommand(hidden bool) *cobra.Command {
 // changeIndex changes the index of a name in one time series after the other. That some do not have it is told; that none has
 // it is an error.
 func (p *Program) changeIndex(series []string, index, doing, done string, change func(series string) (bool, error)) error {
-	changes := indexChanges{done: done, All: []IndexChange{}}
+	changes := indexChanges{done: done, All: []indexChange{}}
 	var none error
 	found := false
 	for _, name := range series {
@@ -152,7 +152,7 @@ func (p *Program) changeIndex(series []string, index, doing, done string, change
 		} else {
 			found = true
 		}
-		changes.All = append(changes.All, IndexChange{Series: name, Name: index, Changed: changed && err == nil, Missing: err != nil})
+		changes.All = append(changes.All, indexChange{Series: name, Name: index, Changed: changed && err == nil, Missing: err != nil})
 	}
 	if !found {
 		return none
@@ -160,8 +160,8 @@ func (p *Program) changeIndex(series []string, index, doing, done string, change
 	return p.show(changes.All, changes.print)
 }
 
-// IndexChange is what was done to the index of a time series.
-type IndexChange struct {
+// indexChange is what was done to the index of a time series.
+type indexChange struct {
 	Series  string `json:"collection"`
 	Name    string `json:"name"`
 	Changed bool   `json:"changed"`
@@ -170,7 +170,7 @@ type IndexChange struct {
 
 type indexChanges struct {
 	done string
-	All  []IndexChange
+	All  []indexChange
 }
 
 func (c indexChanges) print(w io.Writer) {
@@ -186,10 +186,10 @@ func (c indexChanges) print(w io.Writer) {
 	}
 }
 
-// IndexesView is what collection indexes tells of a time series.
-type IndexesView struct {
+// indexesView is what collection indexes tells of a time series.
+type indexesView struct {
 	Series  string      `json:"collection"`
-	Indexes []IndexView `json:"indexes"`
+	Indexes []indexView `json:"indexes"`
 	// Missing are the paths of META_INDEXES that no index serves; Unasked the indexes made for others.
 	Missing []string `json:"missing,omitempty"`
 	Unasked []string `json:"unasked,omitempty"`
@@ -199,8 +199,8 @@ type IndexesView struct {
 	NoUses  string   `json:"usesUnknown,omitempty"`  // why
 }
 
-// IndexView is one index.
-type IndexView struct {
+// indexView is one index.
+type indexView struct {
 	Name string               `json:"name"`
 	Kind collection.IndexKind `json:"kind"`
 	// Keys are those on measurements, null where there is no such index; documents are Extended JSON.
@@ -218,11 +218,11 @@ type IndexView struct {
 	Since              *time.Time `json:"since,omitempty"`
 }
 
-func indexesView(series string, list collection.IndexList, metaIndexes []string) IndexesView {
+func newIndexesView(series string, list collection.IndexList, metaIndexes []string) indexesView {
 	missing, unasked := list.CompareMetaIndexes(metaIndexes)
-	v := IndexesView{Series: series, Indexes: []IndexView{}, Gone: list.Gone, Missing: missing, Unasked: unasked}
+	v := indexesView{Series: series, Indexes: []indexView{}, Gone: list.Gone, Missing: missing, Unasked: unasked}
 	for _, i := range list.Indexes {
-		one := indexView(i)
+		one := newIndexView(i)
 		if i.Kind == collection.IndexOfExpiry {
 			one.ExpireAfterSeconds = new(list.Options.ExpireAfterSeconds)
 		}
@@ -237,8 +237,8 @@ func indexesView(series string, list collection.IndexList, metaIndexes []string)
 	return v
 }
 
-func indexView(i collection.Index) IndexView {
-	v := IndexView{
+func newIndexView(i collection.Index) indexView {
+	v := indexView{
 		Name: i.Name, Kind: i.Kind, Keys: extended(i.User.Keys), BucketKeys: extended(i.Buckets.Keys), Hidden: i.Hidden,
 		Building: i.Building, Kept: i.Kept, Asked: i.Asked,
 	}
@@ -277,7 +277,7 @@ func extended(d bson.Raw) json.RawMessage {
 }
 
 // keys are those on measurements, else those on buckets.
-func (v IndexView) keys() string {
+func (v indexView) keys() string {
 	if v.Kind == collection.IndexForeign || string(v.Keys) == "null" {
 		return text.Printable(string(v.BucketKeys))
 	}
@@ -285,7 +285,7 @@ func (v IndexView) keys() string {
 }
 
 // whose says who has made an index, and for what.
-func (v IndexView) whose() string {
+func (v indexView) whose() string {
 	switch v.Kind {
 	case collection.IndexOfID:
 		return "MongoDB"
@@ -301,7 +301,7 @@ func (v IndexView) whose() string {
 }
 
 // words say what is special about an index.
-func (v IndexView) words() string {
+func (v indexView) words() string {
 	var words []string
 	if v.Building {
 		words = append(words, "being built")
@@ -323,7 +323,7 @@ func (v IndexView) words() string {
 }
 
 // printIndexes prints a table for each time series, and what is to be said about it.
-func printIndexes(w io.Writer, views []IndexesView) {
+func printIndexes(w io.Writer, views []indexesView) {
 	for i, v := range views {
 		if i > 0 {
 			fmt.Fprintln(w)
@@ -349,7 +349,7 @@ func printIndexes(w io.Writer, views []IndexesView) {
 	}
 }
 
-func (v IndexesView) printNotes(w io.Writer) {
+func (v indexesView) printNotes(w io.Writer) {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if v.NoSizes != "" {

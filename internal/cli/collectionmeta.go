@@ -221,14 +221,14 @@ func (m metaText) String() string {
 // cell is the meta in a table.
 func (m metaText) cell(w io.Writer) string { return text.Fit(w, m.String(), shownMeta) }
 
-// MetaUpdate is what update-meta does to a time series.
-type MetaUpdate struct {
+// metaUpdate is what update-meta does to a time series.
+type metaUpdate struct {
 	Series string `json:"collection"`
 	DryRun bool   `json:"dryRun"`
 	// Changed is what is changed, in SeriesCount series, the first of which are listed in Changes.
 	Changed     collection.Amount `json:"changed"`
 	SeriesCount int               `json:"series"`
-	Changes     []ChangedMeta     `json:"changes"`
+	Changes     []changedMeta     `json:"changes"`
 	// Joining is how many of the series become one with another; of the first new metas if Cut.
 	Joining int  `json:"joining"`
 	Cut     bool `json:"joiningCut,omitempty"`
@@ -241,8 +241,8 @@ type MetaUpdate struct {
 	Edited  *collection.Edited `json:"edited,omitempty"`
 }
 
-// ChangedMeta is a series that becomes another.
-type ChangedMeta struct {
+// changedMeta is a series that becomes another.
+type changedMeta struct {
 	Before metaText `json:"before,omitzero"`
 	After  metaText `json:"after,omitzero"`
 	collection.Amount
@@ -250,14 +250,14 @@ type ChangedMeta struct {
 }
 
 // wayOut is what to do after the update was interrupted.
-func (v *MetaUpdate) wayOut() string {
+func (v *metaUpdate) wayOut() string {
 	if v.Repeats {
 		return "the same command would change again what is changed already, so name the rest by another filter"
 	}
 	return "the same command changes the rest"
 }
 
-func (v *MetaUpdate) print(w io.Writer) {
+func (v *metaUpdate) print(w io.Writer) {
 	verb := "would be changed"
 	if !v.DryRun {
 		verb = "were to be changed"

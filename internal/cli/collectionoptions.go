@@ -216,18 +216,18 @@ func changeOptions(ctx context.Context, in func(series string) optionStore, seri
 		if err != nil {
 			return changes, fmt.Errorf("changing %s: %w", name, err)
 		}
-		changes = append(changes, OptionChange{
-			Series: name, Before: optionsView(before), After: optionsView(after), Changed: before != after, after: after,
+		changes = append(changes, changedOptions{
+			Series: name, Before: newOptionsView(before), After: newOptionsView(after), Changed: before != after, after: after,
 		})
 	}
 	return changes, nil
 }
 
-// OptionChange is what a command did to the options of a time series.
-type OptionChange struct {
+// changedOptions is what a command did to the options of a time series.
+type changedOptions struct {
 	Series  string      `json:"collection"`
-	Before  OptionsView `json:"before"`
-	After   OptionsView `json:"after"`
+	Before  optionsView `json:"before"`
+	After   optionsView `json:"after"`
 	Changed bool        `json:"changed"`
 	// DryRun tells that this is a plan, and Deletes what MongoDB would delete by it at once. Nil means nothing.
 	DryRun  bool               `json:"dryRun,omitempty"`
@@ -237,39 +237,39 @@ type OptionChange struct {
 }
 
 // deletes reports whether measurements are kept for a shorter time than before.
-func (c OptionChange) deletes() bool {
+func (c changedOptions) deletes() bool {
 	before, after := c.Before.ExpireAfterSeconds, c.After.ExpireAfterSeconds
 	return after != 0 && (before == 0 || after < before)
 }
 
 // lasting reports whether no command takes the change back.
-func (c OptionChange) lasting() bool {
-	return c.deletes() || c.Before.BucketingView != c.After.BucketingView
+func (c changedOptions) lasting() bool {
+	return c.deletes() || c.Before.bucketingView != c.After.bucketingView
 }
 
-// OptionsView are the options of a time series that can be changed.
-type OptionsView struct {
-	BucketingView
+// optionsView are the options of a time series that can be changed.
+type optionsView struct {
+	bucketingView
 	ExpireAfterSeconds int64 `json:"expireAfterSeconds"` // Zero means never.
 }
 
-func optionsView(o timeseries.Options) OptionsView {
-	return OptionsView{bucketingView(o), o.ExpireAfterSeconds}
+func newOptionsView(o timeseries.Options) optionsView {
+	return optionsView{newBucketingView(o), o.ExpireAfterSeconds}
 }
 
 // String says it in the words of the settings.
-func (v OptionsView) String() string {
+func (v optionsView) String() string {
 	expiry := "measurements are kept for ever"
 	if v.ExpireAfterSeconds > 0 {
 		expiry = "measurements are deleted after " + spanOf(v.ExpireAfterSeconds)
 	}
-	return v.BucketingView.String() + ", " + expiry
+	return v.bucketingView.String() + ", " + expiry
 }
 
-type optionChanges []OptionChange
+type optionChanges []changedOptions
 
 // lasting reports whether no command takes one of the changes back.
-func (c optionChanges) lasting() bool { return slices.ContainsFunc(c, OptionChange.lasting) }
+func (c optionChanges) lasting() bool { return slices.ContainsFunc(c, changedOptions.lasting) }
 
 func (c optionChanges) print(w io.Writer, advice func(after timeseries.Options) string) {
 	for _, one := range c {
@@ -285,9 +285,9 @@ func (c optionChanges) print(w io.Writer, advice func(after timeseries.Options) 
 }
 
 // printPlan says what would be changed, and what of that is for good.
-func (c OptionChange) printPlan(w io.Writer) {
+func (c changedOptions) printPlan(w io.Writer) {
 	fmt.Fprintf(w, "%s: would become: %s; now: %s.\n", c.Series, c.After, c.Before)
-	if c.Before.BucketingView != c.After.BucketingView {
+	if c.Before.bucketingView != c.After.bucketingView {
 		fmt.Fprintf(w, "%s: no command makes buckets span a shorter time again.\n", c.Series)
 	}
 	if c.Deletes != nil {

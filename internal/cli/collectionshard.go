@@ -57,16 +57,16 @@ type shardSource interface {
 	Shard(ctx context.Context, byHash bool) error
 }
 
-// ShardPlan is what collection shard does, or would do.
-type ShardPlan struct {
+// shardPlan is what collection shard does, or would do.
+type shardPlan struct {
 	DryRun      bool                `json:"dryRun"`
-	Collections []ShardedCollection `json:"collections"`
+	Collections []shardedCollection `json:"collections"`
 
 	hashed bool
 }
 
-// ShardedCollection is one time series of a ShardPlan.
-type ShardedCollection struct {
+// shardedCollection is one time series of a shardPlan.
+type shardedCollection struct {
 	Series string     `json:"collection"`
 	Key    string     `json:"key"`
 	State  shardState `json:"state"`
@@ -83,8 +83,8 @@ const (
 )
 
 // planShards looks at all time series and their rollups before the first is changed.
-func planShards(ctx context.Context, of func(series string) shardSource, series []string, hashed bool) (ShardPlan, error) {
-	plan := ShardPlan{Collections: []ShardedCollection{}, hashed: hashed}
+func planShards(ctx context.Context, of func(series string) shardSource, series []string, hashed bool) (shardPlan, error) {
+	plan := shardPlan{Collections: []shardedCollection{}, hashed: hashed}
 	for _, name := range series {
 		if err := plan.add(ctx, of, name); err != nil {
 			return plan, err
@@ -103,18 +103,18 @@ func planShards(ctx context.Context, of func(series string) shardSource, series 
 }
 
 // add looks at a time series.
-func (p *ShardPlan) add(ctx context.Context, of func(series string) shardSource, name string) error {
+func (p *shardPlan) add(ctx context.Context, of func(series string) shardSource, name string) error {
 	o, state, err := of(name).Shardable(ctx, p.hashed)
 	if err != nil {
 		return fmt.Errorf("sharding %s: %w", name, seriesError(name, err))
 	}
 	said := map[collection.ShardState]shardState{collection.NotSharded: shardDue, collection.SegmentsUneven: spreadDue, collection.Sharded: shardDone}
-	p.Collections = append(p.Collections, ShardedCollection{Series: name, Key: shardKeyText(o, p.hashed), State: said[state]})
+	p.Collections = append(p.Collections, shardedCollection{Series: name, Key: shardKeyText(o, p.hashed), State: said[state]})
 	return nil
 }
 
 // carryOut shards what is due. The same command goes on after an error.
-func (p *ShardPlan) carryOut(ctx context.Context, of func(series string) shardSource) error {
+func (p *shardPlan) carryOut(ctx context.Context, of func(series string) shardSource) error {
 	for i := range p.Collections {
 		one := &p.Collections[i]
 		if one.State == shardDone {
@@ -128,7 +128,7 @@ func (p *ShardPlan) carryOut(ctx context.Context, of func(series string) shardSo
 	return nil
 }
 
-func (p *ShardPlan) print(w io.Writer) {
+func (p *shardPlan) print(w io.Writer) {
 	table := text.NewTable(w, "COLLECTION", "SHARD KEY", "")
 	for _, one := range p.Collections {
 		table.Row(one.Series, one.Key, one.State)
@@ -179,7 +179,7 @@ func shardAll(ctx context.Context, c config.Config, log *slog.Logger, out io.Wri
 }
 
 // told says in lines what was done.
-func (p *ShardPlan) told(w io.Writer) error {
+func (p *shardPlan) told(w io.Writer) error {
 	for _, one := range p.Collections {
 		if _, err := fmt.Fprintf(w, "collection %s: %s, by %s\n", one.Series, one.State, one.Key); err != nil {
 			return err
@@ -188,8 +188,8 @@ func (p *ShardPlan) told(w io.Writer) error {
 	return nil
 }
 
-// ShardingView is how collection show tells of shards.
-type ShardingView struct {
+// shardingView is how collection show tells of shards.
+type shardingView struct {
 	// Key is the shard key in Extended JSON. Empty means that the collection is not sharded.
 	Key    string                   `json:"key"`
 	Chunks []collection.ShardChunks `json:"chunks"`
@@ -199,11 +199,11 @@ type ShardingView struct {
 	Uneven bool `json:"segmentsUneven,omitempty"`
 }
 
-func shardingView(s collection.Sharding, o timeseries.Options) *ShardingView {
+func newShardingView(s collection.Sharding, o timeseries.Options) *shardingView {
 	if !s.Router {
 		return nil
 	}
-	v := &ShardingView{Chunks: s.Chunks, Unnamed: s.Unnamed(o.TimeField), Uneven: s.Uneven}
+	v := &shardingView{Chunks: s.Chunks, Unnamed: s.Unnamed(o.TimeField), Uneven: s.Uneven}
 	if s.Key != nil {
 		v.Key = s.Key.String()
 	}
@@ -211,7 +211,7 @@ func shardingView(s collection.Sharding, o timeseries.Options) *ShardingView {
 }
 
 // String says it in one line.
-func (v ShardingView) String() string {
+func (v shardingView) String() string {
 	if v.Key == "" {
 		return "no: one shard of the cluster has all buckets"
 	}

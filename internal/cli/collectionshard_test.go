@@ -104,7 +104,7 @@ func TestShowTellsOfShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := shardingView(collection.Sharding{}, o); v != nil {
+	if v := newShardingView(collection.Sharding{}, o); v != nil {
 		t.Errorf("without a router: %+v", v)
 	}
 	key := func(d bson.D) bson.Raw {
@@ -121,7 +121,7 @@ func TestShowTellsOfShards(t *testing.T) {
 		"writes do not name data.x.0: b": {Router: true, Key: key(bson.D{{Key: "data.x.0", Value: 1}}), Chunks: chunks},
 		"not all shards get segments":    {Router: true, Key: key(bson.D{{Key: "meta", Value: 1}}), Chunks: chunks, Uneven: true},
 	} {
-		if v := shardingView(s, o); v == nil || !strings.Contains(v.String(), want) {
+		if v := newShardingView(s, o); v == nil || !strings.Contains(v.String(), want) {
 			t.Errorf("%v, want %q", v, want)
 		}
 	}

@@ -78,7 +78,7 @@ type collectionSource interface {
 
 // showCollection looks at a collection, of which the settings ask for a kind of view.
 func showCollection(ctx context.Context, from collectionSource, name string, asked collection.ViewKind, newest int64) (CollectionView, error) {
-	view := CollectionView{Name: name, Newest: newest, Partitions: []HeldPartition{}}
+	view := CollectionView{Name: name, Newest: newest, Partitions: []heldPartition{}}
 	definition, version, err := from.Definition(ctx)
 	if errors.Is(err, collection.ErrNotSetUp) {
 		return view, fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", name)
@@ -87,7 +87,7 @@ func showCollection(ctx context.Context, from collectionSource, name string, ask
 		return view, err
 	}
 	view.TimeField, view.MetaField, view.ExpireAfterSeconds = definition.TimeField, definition.MetaField, definition.ExpireAfterSeconds
-	view.Bucketing, view.Version = bucketingView(definition), version
+	view.Bucketing, view.Version = newBucketingView(definition), version
 	if view.View, err = from.View(ctx, asked); err != nil {
 		return view, err
 	}
@@ -96,7 +96,7 @@ func showCollection(ctx context.Context, from collectionSource, name string, ask
 	}
 	sharding, err := from.Sharding(ctx)
 	if err == nil {
-		view.Sharding = shardingView(sharding, definition)
+		view.Sharding = newShardingView(sharding, definition)
 	} else if !mongodb.LacksRight(err) { // on the database config
 		return view, err
 	}
@@ -109,7 +109,7 @@ func showCollection(ctx context.Context, from collectionSource, name string, ask
 	if err != nil {
 		return view, err
 	}
-	view.Indexes = indexesView(name, indexes, nil)
+	view.Indexes = newIndexesView(name, indexes, nil)
 	claims, err := from.Partitions(ctx)
 	if err != nil {
 		return view, err
@@ -119,30 +119,30 @@ func showCollection(ctx context.Context, from collectionSource, name string, ask
 }
 
 // joined puts what is held of partitions and the claims on them together, in the order of topics and partitions.
-func joined(holdings []sink.Holding, claims []sink.PartitionDocument) []HeldPartition {
-	var all []HeldPartition
+func joined(holdings []sink.Holding, claims []sink.PartitionDocument) []heldPartition {
+	var all []heldPartition
 	for _, h := range holdings {
-		one := HeldPartition{Topic: h.Source.Topic, Partition: h.Source.Partition, Holding: h}
+		one := heldPartition{Topic: h.Source.Topic, Partition: h.Source.Partition, Holding: h}
 		if one.foreign = h.Source == (timeseries.Source{}); !one.foreign {
 			one.TopicID = record.FormatTopicID(h.Source.TopicID)
 		}
 		all = append(all, one)
 	}
 	for _, d := range claims {
-		i := slices.IndexFunc(all, func(h HeldPartition) bool {
+		i := slices.IndexFunc(all, func(h heldPartition) bool {
 			return !h.foreign && h.Claim == nil && h.TopicID == record.FormatTopicID(d.TopicID) && h.Partition == d.Partition
 		})
 		if i < 0 {
 			i = len(all)
 			none := sink.Holding{First: -1, Last: -1}
-			all = append(all, HeldPartition{Topic: d.Topic, TopicID: record.FormatTopicID(d.TopicID), Partition: d.Partition, Holding: none})
+			all = append(all, heldPartition{Topic: d.Topic, TopicID: record.FormatTopicID(d.TopicID), Partition: d.Partition, Holding: none})
 		}
-		all[i].Claim = &ClaimView{
+		all[i].Claim = &claimView{
 			ClusterID: d.ClusterID, Group: d.Group, Token: text.UUID(d.Claim), Released: d.Released, Owner: d.Owner, At: d.At,
 			Start: d.Start, WaitMs: d.Wait.Milliseconds(),
 		}
 	}
-	slices.SortStableFunc(all, HeldPartition.compare)
+	slices.SortStableFunc(all, heldPartition.compare)
 	return all
 }
 
@@ -152,36 +152,36 @@ type CollectionView struct {
 	Version            int32                `json:"version"` // of the options: one more with every change
 	TimeField          string               `json:"timeField"`
 	MetaField          string               `json:"metaField,omitempty"`
-	Bucketing          BucketingView        `json:"bucketing"`
+	Bucketing          bucketingView        `json:"bucketing"`
 	ExpireAfterSeconds int64                `json:"expireAfterSeconds"` // Zero means never.
 	View               collection.ViewState `json:"view"`
 	MaxCount           int32                `json:"bucketMaxCount"` // of the settings
 	// Size is the server's own figures, of all documents, which are buckets and segments.
 	collection.Size
 	// Sharding is how the buckets are spread over shards. Null means that the server is no router, or does not tell this user.
-	Sharding *ShardingView `json:"sharding,omitempty"`
+	Sharding *shardingView `json:"sharding,omitempty"`
 	// Fill is what the buckets looked at say of all. Nil means that there are none.
-	Fill *FillView `json:"fill,omitempty"`
+	Fill *fillView `json:"fill,omitempty"`
 	// Indexes are the indexes of the buckets, in the terms of measurements.
-	Indexes IndexesView `json:"indexes"`
+	Indexes indexesView `json:"indexes"`
 	// Newest is how many buckets and segments of a partition were looked at, at most. Zero means all.
 	Newest     int64           `json:"newest"`
-	Partitions []HeldPartition `json:"partitions"`
+	Partitions []heldPartition `json:"partitions"`
 }
 
-// HeldPartition is what a collection holds of one source partition, and the claim on it.
-type HeldPartition struct {
+// heldPartition is what a collection holds of one source partition, and the claim on it.
+type heldPartition struct {
 	Topic     string `json:"topic,omitempty"`
 	TopicID   string `json:"topicId,omitempty"` // Empty means buckets without source, which no consumer touches.
 	Partition int32  `json:"partition"`
 	sink.Holding
-	Claim *ClaimView `json:"claim,omitempty"`
+	Claim *claimView `json:"claim,omitempty"`
 
 	foreign bool
 }
 
-// ClaimView is a partition document.
-type ClaimView struct {
+// claimView is a partition document.
+type claimView struct {
 	ClusterID string    `json:"clusterId"`
 	Group     string    `json:"group"`
 	Token     string    `json:"token"` // another one with every claim
@@ -192,7 +192,7 @@ type ClaimView struct {
 	WaitMs    int64     `json:"waitMs"`
 }
 
-func (h HeldPartition) compare(other HeldPartition) int {
+func (h heldPartition) compare(other heldPartition) int {
 	return cmp.Or(strings.Compare(h.Topic, other.Topic), strings.Compare(h.TopicID, other.TopicID), cmp.Compare(h.Partition, other.Partition))
 }
 
@@ -253,7 +253,7 @@ func (v CollectionView) size() string {
 
 func (v CollectionView) printPartitions(w io.Writer, now time.Time) {
 	titles := []string{"PARTITION", "BUCKETS", "CLOSED", "MEASUREMENTS", "PER BUCKET", "FILLED", "OFFSETS", "GROUP", "OWNER", "CLAIM", "STATE"}
-	segments := slices.ContainsFunc(v.Partitions, func(h HeldPartition) bool { return h.Segments+h.Ended > 0 })
+	segments := slices.ContainsFunc(v.Partitions, func(h heldPartition) bool { return h.Segments+h.Ended > 0 })
 	if segments {
 		titles = slices.Insert(titles, 6, "SEGMENTS", "STAGED", "ENDED")
 	}
@@ -282,14 +282,14 @@ func (v CollectionView) printPartitions(w io.Writer, now time.Time) {
 	}
 }
 
-func (h HeldPartition) name() string {
+func (h heldPartition) name() string {
 	if h.foreign {
 		return "(no source)"
 	}
 	return fmt.Sprintf("%s/%d", h.Topic, h.Partition)
 }
 
-func (h HeldPartition) offsets() string {
+func (h heldPartition) offsets() string {
 	if h.Last < 0 {
 		return text.Unknown
 	}
@@ -297,7 +297,7 @@ func (h HeldPartition) offsets() string {
 }
 
 // words are the cells of a claim, with the beginning of its token.
-func (c *ClaimView) words(now time.Time) (group, owner, token, state string) {
+func (c *claimView) words(now time.Time) (group, owner, token, state string) {
 	if c == nil {
 		return text.Unknown, text.Unknown, text.Unknown, "not claimed"
 	}

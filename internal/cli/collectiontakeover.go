@@ -72,7 +72,7 @@ type takeover struct {
 
 // run looks at all claims before it changes the first: one group that lives keeps all of them as they are.
 func (t takeover) run(ctx context.Context, series []string) (takeoverView, error) {
-	view := takeoverView{To: t.to, DryRun: t.dryRun, Partitions: []TakenPartition{}}
+	view := takeoverView{To: t.to, DryRun: t.dryRun, Partitions: []takenPartition{}}
 	members := map[string]int{}
 	for _, name := range series {
 		seen, err := t.claims(name).Partitions(ctx)
@@ -80,7 +80,7 @@ func (t takeover) run(ctx context.Context, series []string) (takeoverView, error
 			return view, err
 		}
 		for _, d := range seen {
-			one := TakenPartition{
+			one := takenPartition{
 				Series: name, Partition: record.Partition{Topic: d.Topic, Number: d.Partition}, From: d.Group, Owner: d.Owner, Released: d.Released, seen: d,
 			}
 			if one.State, err = t.judge(ctx, d, members); err != nil {
@@ -121,7 +121,7 @@ func (t takeover) judge(ctx context.Context, d sink.PartitionDocument, members m
 }
 
 // change gives one partition after the other away, and notes what became of each. The same command goes on after an error.
-func (t takeover) change(ctx context.Context, partitions []TakenPartition) error {
+func (t takeover) change(ctx context.Context, partitions []takenPartition) error {
 	changed := 0
 	for i := range partitions {
 		one := &partitions[i]
@@ -156,8 +156,8 @@ const (
 	takeoverMissed    takeoverState = "changed meanwhile, left alone"
 )
 
-// TakenPartition is one claim in the output of takeover.
-type TakenPartition struct {
+// takenPartition is one claim in the output of takeover.
+type takenPartition struct {
 	Series string `json:"collection"`
 	record.Partition
 	From     string        `json:"from"`
@@ -172,7 +172,7 @@ type TakenPartition struct {
 type takeoverView struct {
 	To         string           `json:"to"`
 	DryRun     bool             `json:"dryRun"`
-	Partitions []TakenPartition `json:"partitions"`
+	Partitions []takenPartition `json:"partitions"`
 }
 
 // living names the groups that Kafka knows members of.

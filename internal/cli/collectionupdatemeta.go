@@ -57,8 +57,8 @@ func (p *Program) updateMetaCommand() *cobra.Command {
 }
 
 // planUpdates plans the update of all time series before anything is written to the first.
-func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlags) ([]MetaUpdate, []*metaPlan, error) {
-	views, plans := []MetaUpdate{}, []*metaPlan{}
+func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlags) ([]metaUpdate, []*metaPlan, error) {
+	views, plans := []metaUpdate{}, []*metaPlan{}
 	query, err := queryFlag("--filter", f.filter)
 	if err != nil {
 		return views, nil, err
@@ -82,7 +82,7 @@ func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlag
 }
 
 // updateMetas carries plans out, and notes in the views what became of them.
-func (p *Program) updateMetas(ctx context.Context, database *mongodb.Database, views []MetaUpdate, plans []*metaPlan) error {
+func (p *Program) updateMetas(ctx context.Context, database *mongodb.Database, views []metaUpdate, plans []*metaPlan) error {
 	for i := range views {
 		views[i].DryRun = false
 	}
@@ -249,9 +249,9 @@ func (m *metaPlan) edited() []bson.RawValue {
 }
 
 // view is what the plan is, to be printed.
-func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (MetaUpdate, error) {
-	view := MetaUpdate{
-		Series: name, DryRun: true, SeriesCount: len(m.changes), Changes: []ChangedMeta{}, Repeats: m.repeats && len(m.changes) > 0,
+func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (metaUpdate, error) {
+	view := metaUpdate{
+		Series: name, DryRun: true, SeriesCount: len(m.changes), Changes: []changedMeta{}, Repeats: m.repeats && len(m.changes) > 0,
 	}
 	joins, err := m.joins(ctx, &view)
 	if err != nil {
@@ -267,7 +267,7 @@ func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (MetaUpd
 		}
 		view.Changed.Add(within)
 		if len(view.Changes) < f.series {
-			one := ChangedMeta{Before: metaText{changes[0].Before}, After: metaText{changes[0].After}, Amount: within}
+			one := changedMeta{Before: metaText{changes[0].Before}, After: metaText{changes[0].After}, Amount: within}
 			one.Joins = joins[metaKey(changes[0].After)]
 			view.Changes = append(view.Changes, one)
 		}
@@ -277,7 +277,7 @@ func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (MetaUpd
 }
 
 // joins are the new metas that several series get, or that there is a series of already.
-func (m *metaPlan) joins(ctx context.Context, view *MetaUpdate) (map[string]bool, error) {
+func (m *metaPlan) joins(ctx context.Context, view *metaUpdate) (map[string]bool, error) {
 	become := map[string]int{}
 	for _, c := range m.changes {
 		become[metaKey(c.After)]++

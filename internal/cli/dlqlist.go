@@ -203,28 +203,28 @@ func (p *Program) letterStats(ctx context.Context, from *letters, filter *dlq.Fi
 	return wrong
 }
 
-// StatsView is what dlq stats prints as JSON.
-type StatsView struct {
+// statsView is what dlq stats prints as JSON.
+type statsView struct {
 	*dlq.Stats
 	// Hours are the hours of the statistics, in order.
-	Hours []HourView `json:"hours"`
+	Hours []hourView `json:"hours"`
 }
 
-// HourView is the letters of records of one hour.
-type HourView struct {
+// hourView is the letters of records of one hour.
+type hourView struct {
 	Hour    time.Time        `json:"hour"`
 	Reasons map[string]int64 `json:"reasons"`
 }
 
-func newStatsView(s *dlq.Stats) StatsView {
-	view := StatsView{s, []HourView{}}
+func newStatsView(s *dlq.Stats) statsView {
+	view := statsView{s, []hourView{}}
 	for _, hour := range slices.SortedFunc(maps.Keys(s.Hours), time.Time.Compare) {
-		view.Hours = append(view.Hours, HourView{hour, s.Hours[hour]})
+		view.Hours = append(view.Hours, hourView{hour, s.Hours[hour]})
 	}
 	return view
 }
 
-func (s StatsView) print(w io.Writer) {
+func (s statsView) print(w io.Writer) {
 	fmt.Fprint(w, words.Count(s.Letters, "letter"))
 	if s.Letters > 0 {
 		fmt.Fprintf(w, ", of records from %s to %s", text.Time(s.Oldest), text.Time(s.Newest))
@@ -250,7 +250,7 @@ func (s StatsView) print(w io.Writer) {
 	s.printHours(w)
 }
 
-func (s StatsView) printHours(w io.Writer) {
+func (s statsView) printHours(w io.Writer) {
 	var most int64
 	for _, one := range s.Hours {
 		most = max(most, text.Sum(one.Reasons))

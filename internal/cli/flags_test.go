@@ -183,7 +183,7 @@ func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
 
 func TestDropsAreToldBefore(t *testing.T) {
 	size := int64(2048)
-	view := IndexView{Name: "by site", Kind: collection.IndexOfUser, Keys: []byte(`{"meta.site":1}`), Bytes: &size}
+	view := indexView{Name: "by site", Kind: collection.IndexOfUser, Keys: []byte(`{"meta.site":1}`), Bytes: &size}
 	var out bytes.Buffer
 	indexDrops{{Series: "a", Index: &view}, {Series: "b", Missing: true}, {Series: "c"}}.print(&out)
 	want := `a: the index by site on {"meta.site":1} would be dropped (2.0 KiB, to be built again if it is missed).` + "\n" +

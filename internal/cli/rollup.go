@@ -49,17 +49,17 @@ func rollups(ctx context.Context, database *mongodb.Database, series string) (*s
 	return r, command, nil
 }
 
-// RollupView is what rollup status shows of a time series.
-type RollupView struct {
+// rollupView is what rollup status shows of a time series.
+type rollupView struct {
 	Series     string                `json:"collection"`
-	Levels     []RollupLevelView     `json:"levels"`
-	Partitions []RollupPartitionView `json:"partitions"`
+	Levels     []rollupLevelView     `json:"levels"`
+	Partitions []rollupPartitionView `json:"partitions"`
 	// Edits are notes of edited series whose rows are computed again.
 	Edits int `json:"edits"`
 }
 
-// RollupLevelView is a level.
-type RollupLevelView struct {
+// rollupLevelView is a level.
+type rollupLevelView struct {
 	Name       string `json:"name"`
 	Collection string `json:"collection"`
 	// ExpireAfterSeconds is how long rows are kept. Zero means for ever.
@@ -68,8 +68,8 @@ type RollupLevelView struct {
 	Fields             []string   `json:"fields,omitempty"`
 }
 
-// RollupPartitionView is how far the rollups of a partition are.
-type RollupPartitionView struct {
+// rollupPartitionView is how far the rollups of a partition are.
+type rollupPartitionView struct {
 	Partition string     `json:"partition"`
 	Below     int64      `json:"below"`
 	At        *time.Time `json:"at,omitempty"`
@@ -84,9 +84,9 @@ func (p *Program) rollupStatusCommand() *cobra.Command {
 		Example: "  waterwheel rollup status",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views := []RollupView{}
+		views := []rollupView{}
 		for _, series := range with.series {
-			view, err := rollupView(ctx, with.database, series)
+			view, err := readRollupView(ctx, with.database, series)
 			if err != nil {
 				return err
 			}
@@ -100,8 +100,8 @@ func (p *Program) rollupStatusCommand() *cobra.Command {
 	})
 }
 
-func rollupView(ctx context.Context, database *mongodb.Database, series string) (RollupView, error) {
-	view := RollupView{Series: series, Levels: []RollupLevelView{}, Partitions: []RollupPartitionView{}}
+func readRollupView(ctx context.Context, database *mongodb.Database, series string) (rollupView, error) {
+	view := rollupView{Series: series, Levels: []rollupLevelView{}, Partitions: []rollupPartitionView{}}
 	r, command, err := rollups(ctx, database, series)
 	if err != nil {
 		return view, err
@@ -109,7 +109,7 @@ func rollupView(ctx context.Context, database *mongodb.Database, series string) 
 	defer r.Close()
 	for _, level := range command.Levels() {
 		defined, _ := command.Defined().Level(level.Name)
-		view.Levels = append(view.Levels, RollupLevelView{
+		view.Levels = append(view.Levels, rollupLevelView{
 			Name: level.Name, Collection: level.SeriesName(series), ExpireAfterSeconds: int64(level.Expire / time.Second),
 			Since: defined.Since, Fields: defined.Fields,
 		})
@@ -121,9 +121,9 @@ func rollupView(ctx context.Context, database *mongodb.Database, series string) 
 	for _, p := range partitions {
 		for _, mark := range p.Watermarks {
 			if name := fmt.Sprintf("%s/%d", p.Topic, p.PartitionDocument.Partition); mark.Topic() == p.TopicID {
-				view.Partitions = append(view.Partitions, RollupPartitionView{Partition: name, Below: mark.Below, At: mark.At})
+				view.Partitions = append(view.Partitions, rollupPartitionView{Partition: name, Below: mark.Below, At: mark.At})
 			} else {
-				view.Partitions = append(view.Partitions, RollupPartitionView{Partition: name + " (former topic)", Below: mark.Below, At: mark.At})
+				view.Partitions = append(view.Partitions, rollupPartitionView{Partition: name + " (former topic)", Below: mark.Below, At: mark.At})
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func rollupView(ctx context.Context, database *mongodb.Database, series string) 
 	return view, err
 }
 
-func (v *RollupView) print(w io.Writer) {
+func (v *rollupView) print(w io.Writer) {
 	levels := text.NewTable(w, "LEVEL", "COLLECTION", "KEPT", "WHOLE SINCE")
 	for _, l := range v.Levels {
 		kept, since := "for ever", "the beginning"
@@ -182,7 +182,7 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 		},
 	}, func(ctx context.Context, with collections, args []string) error {
 		level, _ := rollup.LevelOf(args[0])
-		views := []RollupDrop{}
+		views := []rollupDrop{}
 		for _, series := range with.series {
 			one, err := planLevelDrop(ctx, with.database, series, level)
 			if err != nil {
@@ -210,16 +210,16 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 	return cmd
 }
 
-// RollupDrop is a level that is deleted.
-type RollupDrop struct {
+// rollupDrop is a level that is deleted.
+type rollupDrop struct {
 	Series     string `json:"collection"`
 	Collection string `json:"rollup"`
 	Dropped    bool   `json:"dropped"`
 }
 
 // planLevelDrop refuses to drop what other levels are folded from.
-func planLevelDrop(ctx context.Context, database *mongodb.Database, series string, level rollup.Level) (RollupDrop, error) {
-	view := RollupDrop{Series: series, Collection: level.SeriesName(series)}
+func planLevelDrop(ctx context.Context, database *mongodb.Database, series string, level rollup.Level) (rollupDrop, error) {
+	view := rollupDrop{Series: series, Collection: level.SeriesName(series)}
 	r, command, err := rollups(ctx, database, series)
 	if err != nil {
 		return view, err
@@ -234,7 +234,7 @@ func planLevelDrop(ctx context.Context, database *mongodb.Database, series strin
 	return view, nil
 }
 
-func (v RollupDrop) print(w io.Writer) {
+func (v rollupDrop) print(w io.Writer) {
 	verb := "would be deleted, with all its rows"
 	if v.Dropped {
 		verb = "is deleted"

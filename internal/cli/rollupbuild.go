@@ -130,15 +130,15 @@ func (p *Program) buildRollups(ctx context.Context, with collections, series str
 	return nil
 }
 
-// RollupVerification is what rollup verify found in a time series.
-type RollupVerification struct {
+// rollupVerification is what rollup verify found in a time series.
+type rollupVerification struct {
 	Series string `json:"collection"`
 	keeper.Verified
-	Wrong []WrongRow `json:"wrong"`
+	Wrong []wrongRow `json:"wrong"`
 }
 
-// WrongRow is a row that is not what its measurements say.
-type WrongRow struct {
+// wrongRow is a row that is not what its measurements say.
+type wrongRow struct {
 	Meta metaText `json:"meta,omitzero"`
 	keeper.Difference
 }
@@ -155,7 +155,7 @@ func (p *Program) rollupVerifyCommand() *cobra.Command {
 		Example: "  waterwheel rollup verify\n  waterwheel rollup verify --from -7d",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		found, wrong := []RollupVerification{}, false
+		found, wrong := []rollupVerification{}, false
 		for _, series := range with.series {
 			one, err := p.verifyRollups(ctx, with, series, &f, list)
 			if err != nil {
@@ -179,8 +179,8 @@ func (p *Program) rollupVerifyCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *Program) verifyRollups(ctx context.Context, with collections, series string, f *rollupFlags, list int) (RollupVerification, error) {
-	found := RollupVerification{Series: series, Wrong: []WrongRow{}}
+func (p *Program) verifyRollups(ctx context.Context, with collections, series string, f *rollupFlags, list int) (rollupVerification, error) {
+	found := rollupVerification{Series: series, Wrong: []wrongRow{}}
 	r, command, err := rollups(ctx, with.database, series)
 	if err != nil {
 		return found, err
@@ -202,7 +202,7 @@ func (p *Program) verifyRollups(ctx context.Context, with collections, series st
 	})
 	line.End()
 	for _, d := range found.Listed {
-		found.Wrong = append(found.Wrong, WrongRow{metaText{d.Meta}, d})
+		found.Wrong = append(found.Wrong, wrongRow{metaText{d.Meta}, d})
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", series, err)
@@ -210,7 +210,7 @@ func (p *Program) verifyRollups(ctx context.Context, with collections, series st
 	return found, err
 }
 
-func (v *RollupVerification) print(w io.Writer) {
+func (v *rollupVerification) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %s compared, %s wrong.\n", v.Series, words.Count(v.Rows, "row"), fmt.Sprint(v.Differences))
 	if v.Frozen > 0 {
 		fmt.Fprintf(w, "Not compared: %s whose measurements may have expired.\n", words.Count(v.Frozen, "row"))

@@ -250,7 +250,7 @@ func (v *verifyView) judge(ctx context.Context, verifier *verify.Verifier, range
 			continue
 		}
 		for _, rest := range ranges[i+1:] {
-			v.Rest = append(v.Rest, Resume{Partition: rest.Source.Partition, From: rest.From})
+			v.Rest = append(v.Rest, resume{Partition: rest.Source.Partition, From: rest.From})
 		}
 		return err
 	}

@@ -74,7 +74,7 @@ func faulty() verify.Report {
 }
 
 func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
-	view := verifyView{Topic: "events", Group: "meters", Content: true, Rest: []Resume{{Partition: 3, From: 5}}}
+	view := verifyView{Topic: "events", Group: "meters", Content: true, Rest: []resume{{Partition: 3, From: 5}}}
 	report := faulty()
 	report.Notes = []string{"the log is short"}
 	view.add(report)
@@ -113,7 +113,7 @@ func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 		Records: 100, Valid: 97, StoredOnce: 97, Bad: 3, DeadLettered: 1,
 		LetterDeleted: verify.Tally{Count: 2, First: []timeseries.Position{{Offset: 101}, {Offset: 102}}},
 	}}
-	view := verifyView{Topic: "events", DeletedLetters: []DeletedLetters{{"events.dlq/0", 12}}}
+	view := verifyView{Topic: "events", DeletedLetters: []deletedLetters{{"events.dlq/0", 12}}}
 	view.add(deleted)
 	var out bytes.Buffer
 	if view.print(&out, verifyOptions{}); view.Wrong {
@@ -186,11 +186,11 @@ func (l *letterShelf) Scan(context.Context, record.Partition, int64, int64, func
 func TestDeletedLettersAreNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
 		shelf letterShelf
-		want  []DeletedLetters
+		want  []deletedLetters
 	}{
 		"none":                 {letterShelf{[]int64{0, 0}, []int64{0, 0}}, nil},
-		"before":               {letterShelf{[]int64{0, 4}, []int64{0, 4}}, []DeletedLetters{{"events.dlq/1", 4}}},
-		"while they were read": {letterShelf{[]int64{0, 0}, []int64{9, 0}}, []DeletedLetters{{"events.dlq/0", 9}}},
+		"before":               {letterShelf{[]int64{0, 4}, []int64{0, 4}}, []deletedLetters{{"events.dlq/1", 4}}},
+		"while they were read": {letterShelf{[]int64{0, 0}, []int64{9, 0}}, []deletedLetters{{"events.dlq/0", 9}}},
 	} {
 		index := letterIndex{Letters: new(verify.Letters)}
 		p := &Program{Stderr: io.Discard}

@@ -83,11 +83,11 @@ func openVerified(ctx context.Context, c config.Config, log *slog.Logger, topic 
 // letterIndex are the dead letters of a topic, and which of them are not there any more.
 type letterIndex struct {
 	*verify.Letters
-	deleted []DeletedLetters
+	deleted []deletedLetters
 }
 
-// DeletedLetters are letters that a partition of a dead-letter topic does not have any more.
-type DeletedLetters struct {
+// deletedLetters are letters that a partition of a dead-letter topic does not have any more.
+type deletedLetters struct {
 	// Place is topic/partition, Before the first offset that is still there.
 	Place  string `json:"place"`
 	Before int64  `json:"before"`
@@ -135,7 +135,7 @@ func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src ti
 	for _, s := range spans {
 		if s.First > 0 {
 			x.NoteDeleted()
-			x.deleted = append(x.deleted, DeletedLetters{Place: s.Partition.String(), Before: s.First})
+			x.deleted = append(x.deleted, deletedLetters{Place: s.Partition.String(), Before: s.First})
 		}
 	}
 	return nil

@@ -20,14 +20,14 @@ type verifyView struct {
 	Repair     bool            `json:"repair"`
 	Wrong      bool            `json:"wrong"`
 	Partitions []verify.Report `json:"partitions"`
-	// DeletedLetters are why letters may be missing.
-	DeletedLetters []DeletedLetters `json:"deletedLetters,omitempty"`
+	// deletedLetters are why letters may be missing.
+	DeletedLetters []deletedLetters `json:"deletedLetters,omitempty"`
 	// Rest are the partitions that were not begun because of an error.
-	Rest []Resume `json:"rest,omitempty"`
+	Rest []resume `json:"rest,omitempty"`
 }
 
-// Resume is where to go on with a partition.
-type Resume struct {
+// resume is where to go on with a partition.
+type resume struct {
 	Partition int32 `json:"partition"`
 	From      int64 `json:"from"`
 }
@@ -117,7 +117,7 @@ func (v *verifyView) printResume(w io.Writer, o verifyOptions) {
 	rest := v.Rest
 	if n := len(v.Partitions); n > 0 && v.Partitions[n-1].Next < v.Partitions[n-1].To {
 		last := &v.Partitions[n-1]
-		rest = append([]Resume{{Partition: last.Partition, From: last.Next}}, rest...)
+		rest = append([]resume{{Partition: last.Partition, From: last.Next}}, rest...)
 	}
 	if len(rest) == 0 {
 		return
