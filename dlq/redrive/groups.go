@@ -29,7 +29,7 @@ func selectionOf(consumer, group string) (Selection, bool) {
 	if !ok || text != "" && text[0] != '.' {
 		return Selection{}, false
 	}
-	s, err := ParseSelection(strings.TrimPrefix(text, "."))
+	s, err := parseSelection(strings.TrimPrefix(text, "."))
 	return s, err == nil
 }
 

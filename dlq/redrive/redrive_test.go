@@ -215,12 +215,12 @@ func TestIntentAndSelectionComeBackAsTheyWere(t *testing.T) {
 		Reasons: []string{"org.x.E$1", "bad_time", "bad_time"}, Topics: []string{"a&b"},
 		From: time.Unix(1_700_000_000, 5).UTC(), To: time.Unix(1_800_000_000, 0).UTC(),
 	}}
-	back, err := ParseSelection(s.String())
+	back, err := parseSelection(s.String())
 	if err != nil || back.String() != s.String() || len(back.Reasons) != 2 || !back.From.Equal(s.From) {
 		t.Errorf("%q came back as %+v, %v", s, back, err)
 	}
 	for _, text := range []string{"reasons=x", "from=yesterday", "max-attempts=x", "%zz"} {
-		if _, err := ParseSelection(text); err == nil {
+		if _, err := parseSelection(text); err == nil {
 			t.Errorf("the selection %q was taken", text)
 		}
 	}

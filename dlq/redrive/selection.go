@@ -30,7 +30,7 @@ const (
 	textAttempts = "max-attempts"
 )
 
-// String is the selection in one canonical text, empty for all letters and the usual attempts. ParseSelection reads it.
+// String is the selection in one canonical text, empty for all letters and the usual attempts. parseSelection reads it.
 func (s Selection) String() string {
 	values := url.Values{}
 	add := func(name string, list []string) {
@@ -53,8 +53,8 @@ func (s Selection) String() string {
 	return values.Encode()
 }
 
-// ParseSelection reads what String wrote.
-func ParseSelection(text string) (Selection, error) {
+// parseSelection reads what String wrote.
+func parseSelection(text string) (Selection, error) {
 	s := Selection{MaxAttempts: DefaultMaxAttempts}
 	values, err := url.ParseQuery(text)
 	if err != nil {

@@ -208,7 +208,7 @@ func (w *world) runUntil(ctx context.Context, t *testing.T, p progress, change f
 	w.own = o.Selection.String()
 	var pasts []past
 	for text, committed := range w.commits {
-		s, err := ParseSelection(text)
+		s, err := parseSelection(text)
 		if err != nil {
 			t.Fatal(err)
 		}

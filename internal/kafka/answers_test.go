@@ -69,7 +69,7 @@ func TestAnswersAreReadIntoTheSameMemory(t *testing.T) {
 		first := large(t, log, 0)
 		at := &first.Records[0].Value[0]
 		first.Release()
-		log.Drop()
+		log.drop()
 		second := large(t, other, 7)
 		if &second.Records[0].Value[0] == at {
 			reused++
@@ -78,7 +78,7 @@ func TestAnswersAreReadIntoTheSameMemory(t *testing.T) {
 			t.Fatalf("the log says it holds %d bytes of %d", held, want)
 		}
 		second.Release()
-		other.Drop()
+		other.drop()
 	}
 	if reused == 0 {
 		t.Error("no answer was read into memory that was used before")
@@ -106,7 +106,7 @@ func TestABatchThatIsNotReleasedIsNotOverwritten(t *testing.T) {
 		}
 	}
 	kept.Release()
-	other.Drop()
+	other.drop()
 }
 
 // TestMemoryOfAFetchThatFailedIsNotLentAgain: it may still be read into.
@@ -143,7 +143,7 @@ func TestMemoryOfAFetchThatFailedIsNotLentAgain(t *testing.T) {
 			if err := log.await(ctx, 0, answersBytes); err == nil {
 				t.Fatal("it did not fail")
 			}
-			log.Drop()
+			log.drop()
 			if lent := client.answers.pool.Get(); lent != nil {
 				t.Error("its memory would be lent again")
 			}

@@ -99,7 +99,7 @@ func (l *Log) Timestamp(ctx context.Context, offset int64) (int64, error) {
 	isolation := l.isolation
 	l.isolation = ReadUncommitted
 	defer func() {
-		l.Drop()
+		l.drop()
 		l.isolation = isolation
 	}()
 	if err := l.await(ctx, offset, 1); err != nil {
@@ -114,9 +114,9 @@ func (l *Log) Timestamp(ctx context.Context, offset int64) (int64, error) {
 	return timestamp, nil
 }
 
-// Drop forgets what is at hand. The answer's memory goes to the next fetch of any partition once what was given out of it is
+// drop forgets what is at hand. The answer's memory goes to the next fetch of any partition once what was given out of it is
 // released as well.
-func (l *Log) Drop() {
+func (l *Log) drop() {
 	if l.reader != nil {
 		l.reader.Close()
 	}
@@ -128,7 +128,7 @@ func (l *Log) await(ctx context.Context, offset, most int64) error {
 	if l.reader != nil && l.reader.Has(offset) {
 		return nil
 	}
-	l.Drop()
+	l.drop()
 	o := &l.client.options
 	request := &fetchRequest{
 		Place: record.Place{Partition: l.Partition, Offset: offset}, topicID: l.topicID, maxBytes: int32(min(most, int64(o.FetchBytes))),
@@ -160,7 +160,7 @@ func (l *Log) take(offset int64, most recordbatch.Piece) (record.Batch, error) {
 	}
 	batch, err := l.reader.Take(offset, most)
 	if err != nil {
-		l.Drop()
+		l.drop()
 		l.client.metrics.count(l.Partition, err)
 		return batch, NoAnswer(protocol.Fetch, l.Partition, err)
 	}

@@ -91,7 +91,7 @@ func TestPartitionsAtRestWaitTogether(t *testing.T) {
 		var all sync.WaitGroup
 		for _, l := range logs {
 			all.Go(func() {
-				l.Drop()
+				l.drop()
 				batch, err := l.fetch(t.Context(), 5)
 				if err != nil {
 					t.Error(err)
@@ -178,7 +178,7 @@ func TestRestGoesOnWhenOthersHaveRecords(t *testing.T) {
 	log := client.Log(partition("events", 0), fakeID)
 	fetch := func() int {
 		asked.Store(0)
-		log.Drop()
+		log.drop()
 		batch, err := log.fetch(t.Context(), 5)
 		if err != nil {
 			t.Fatal(err)
@@ -248,7 +248,7 @@ func TestPartitionWithAnErrorIsNotAtRest(t *testing.T) {
 	log := client.Log(partition("events", 0), fakeID)
 	fetch := func() (int32, error) {
 		asked.Store(0)
-		log.Drop()
+		log.drop()
 		_, err := log.fetch(t.Context(), 5)
 		return asked.Load(), err
 	}
@@ -279,7 +279,7 @@ func TestClosedClientOpensNoConnection(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), restGathering/4)
 	defer cancel()
-	log.Drop()
+	log.drop()
 	if _, err := log.fetch(ctx, 5); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func Answer[A any](ctx context.Context, question func() (A, error)) (answer A, e
 func patiently(ctx context.Context, tries int, question func() error) error {
 	for try := 1; ; try++ {
 		err := question()
-		if try == tries || !Passes(err) {
+		if try == tries || !passes(err) {
 			return err
 		}
 		if !Pause(ctx) {
@@ -55,8 +55,8 @@ func patiently(ctx context.Context, tries int, question func() error) error {
 	}
 }
 
-// Passes tells of an error whether asking again may help.
-func Passes(err error) bool {
+// passes tells of an error whether asking again may help.
+func passes(err error) bool {
 	class := Classify(err)
 	return class == Retry || class == KeepCommit || class == StopIfPersists
 }

@@ -96,7 +96,7 @@ func (s *Scanner) Scan(ctx context.Context, of record.Partition, from, to int64,
 		return from, err
 	}
 	log := s.Log(of, id)
-	defer log.Drop()
+	defer log.drop()
 	first = from
 	for at, idle := from, 0; at < to; {
 		batch, err := log.scanned(ctx, at, to)

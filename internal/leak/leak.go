@@ -21,7 +21,7 @@ const (
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
-		if left := Left(grace); len(left) > 0 {
+		if left := leftAfter(grace); len(left) > 0 {
 			fmt.Fprintf(os.Stderr, "%d goroutines are left after the tests:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
 			code = 1
 		}
@@ -29,9 +29,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Left waits until no goroutine but the caller's runs code of this module, at most for so long, and returns the stacks of
+// leftAfter waits until no goroutine but the caller's runs code of this module, at most for so long, and returns the stacks of
 // those that still do.
-func Left(patience time.Duration) []string {
+func leftAfter(patience time.Duration) []string {
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if left := others(); len(left) == 0 || time.Now().After(end) {
 			return left

@@ -27,8 +27,8 @@ const (
 	AutoCompression Compression = "auto" // the compression that the first bytes of a value show, else none
 )
 
-// Compressions lists all compressions.
-func Compressions() []Compression {
+// compressions lists all compressions.
+func compressions() []Compression {
 	return []Compression{NoCompression, Gzip, Zlib, Zstd, AutoCompression}
 }
 

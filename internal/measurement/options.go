@@ -156,7 +156,7 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func (o Options) validate() error {
-	if !slices.Contains(Formats(), o.Format) {
+	if !slices.Contains(formats(), o.Format) {
 		return fmt.Errorf("format %q is none of json, extjson, bson, influx, otlp, otlp_json, avro, protobuf", o.Format)
 	}
 	if len(o.List) > 0 && !HasLists(o.Format) {
@@ -192,7 +192,7 @@ func (o Options) validate() error {
 	if o.Framing != NoFraming && (o.Framing != Confluent && o.Framing != AutoFrame || !HasFrames(o.Format)) {
 		return fmt.Errorf("framing %q of %s is none of none, with json and extjson confluent, auto, and with avro and protobuf confluent", o.Framing, o.Format)
 	}
-	if !slices.Contains(Compressions(), o.Compression) {
+	if !slices.Contains(compressions(), o.Compression) {
 		return fmt.Errorf("compression %q is none of none, gzip, zlib, zstd, auto", o.Compression)
 	}
 	if err := o.validateMeta(); err != nil {
@@ -204,8 +204,8 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Formats lists all formats.
-func Formats() []Format { return []Format{JSON, ExtJSON, BSON, Influx, OTLP, OTLPJSON, Avro, Protobuf} }
+// formats lists all formats.
+func formats() []Format { return []Format{JSON, ExtJSON, BSON, Influx, OTLP, OTLPJSON, Avro, Protobuf} }
 
 // hasBSON reports whether the events of a format are BSON before the rules of paths, and not JSON.
 func hasBSON(f Format) bool { return f != JSON && f != ExtJSON }

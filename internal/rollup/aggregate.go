@@ -65,9 +65,9 @@ func (w *Row) AppendAggregations(dst []byte, list []Aggregation) []byte {
 	return rawbson.EndDocument(dst, start)
 }
 
-// AppendFields appends elements, and no document around them: the count, then the fields, but for some names. Each field has its total as
+// appendFields appends elements, and no document around them: the count, then the fields, but for some names. Each field has its total as
 // it is stored, of one aggregation that figure as its value, and of several an object of them.
-func (w *Row) AppendFields(dst []byte, list []Aggregation, except []string) []byte {
+func (w *Row) appendFields(dst []byte, list []Aggregation, except []string) []byte {
 	if !slices.Contains(except, w.rules.CountField()) {
 		dst = w.appendCount(dst)
 	}
@@ -109,7 +109,7 @@ func (t *Total) appendAggregation(dst []byte, name string, a Aggregation) []byte
 	var n Number
 	switch a {
 	case Mean:
-		mean, ok := t.Mean()
+		mean, ok := t.mean()
 		if !ok {
 			return dst
 		}

@@ -146,16 +146,6 @@ func (ls Levels) level(name string) (Level, bool) {
 	return Level{}, false
 }
 
-// Coarsest returns the coarsest level whose step divides a step; false means that none does.
-func (ls Levels) Coarsest(step time.Duration) (Level, bool) {
-	for _, l := range slices.Backward(ls) {
-		if step > 0 && step%l.Step == 0 {
-			return l, true
-		}
-	}
-	return Level{}, false
-}
-
 // String writes the levels as ParseLevels reads them.
 func (ls Levels) String() string {
 	var parts []string

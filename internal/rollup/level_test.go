@@ -76,24 +76,6 @@ func TestWindowsAndPeriods(t *testing.T) {
 	}
 }
 
-func TestCoarsestLevelOfAStep(t *testing.T) {
-	all, err := ParseLevels("1m,1h,1d")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for step, want := range map[time.Duration]string{
-		15 * time.Minute: "1m", time.Hour: "1h", 90 * time.Minute: "1m", 6 * time.Hour: "1h", 24 * time.Hour: "1d", 48 * time.Hour: "1d",
-		10 * time.Second: "", 90 * time.Second: "", 0: "",
-	} {
-		if l, _ := all.Coarsest(step); l.Name != want {
-			t.Errorf("the level of %s is %q, want %q", step, l.Name, want)
-		}
-	}
-	if l, ok := (Levels{}).Coarsest(time.Hour); ok {
-		t.Errorf("no levels have %v for an hour", l)
-	}
-}
-
 func TestLevelIsATimeSeries(t *testing.T) {
 	of := timeseries.Options{TimeField: "at", MetaField: "tags", Granularity: timeseries.Hours, ExpireAfterSeconds: 5}
 	for text, want := range map[string]timeseries.Options{

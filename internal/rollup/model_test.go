@@ -64,7 +64,7 @@ func (m *model) check(t *testing.T, what string, got *Total) {
 		return
 	}
 	want, _ := exact.Float64()
-	have, ok := got.Sum().Float()
+	have, ok := got.Sum().float()
 	if !ok || math.Abs(have-want) > 1e-15*magnitude {
 		t.Fatalf("%s: the sum is %v, want %v", what, have, want)
 	}
@@ -143,8 +143,8 @@ func TestModel(t *testing.T) {
 			t.Fatalf("counts of %d and %d, want %d", row.Count, folded.Count, n)
 		}
 		for path, m := range models {
-			m.check(t, path, row.Total(path))
-			m.check(t, path+" folded", folded.Total(path))
+			m.check(t, path, row.total(path))
+			m.check(t, path+" folded", folded.total(path))
 		}
 	}
 }

@@ -192,7 +192,7 @@ func (f *NestedForm) fold(level string, from int64, rows []Stored) *Row {
 // node encodes a day, an hour or a minute, with what is below it under a name.
 func (f *NestedForm) node(p *part, name string, nested bool) bson.Raw {
 	dst := rawbson.AppendDate([]byte{0, 0, 0, 0}, FieldDate, p.row.Time)
-	dst = p.row.AppendFields(dst, f.Aggregations, ofNode)
+	dst = p.row.appendFields(dst, f.Aggregations, ofNode)
 	if nested {
 		dst = appendNodes(dst, name, p.children)
 	}

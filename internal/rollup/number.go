@@ -74,8 +74,8 @@ func (n *Number) content() []byte {
 	}
 }
 
-// Float is the number as a double, rounded where that has no room for it; false means that there is none, or that it is a Decimal128.
-func (n Number) Float() (float64, bool) {
+// float is the number as a double, rounded where that has no room for it; false means that there is none, or that it is a Decimal128.
+func (n Number) float() (float64, bool) {
 	switch n.kind {
 	case bson.TypeInt32, bson.TypeInt64:
 		return float64(n.integer()), true

@@ -76,7 +76,7 @@ func (w *Row) Add(fields bson.Raw) {
 	w.add(&w.root, fields, 0, false)
 }
 
-// Fold adds a row of a finer level, or another row of the same window: its fields as they are stored, with the count.
+// fold adds a row of a finer level, or another row of the same window: its fields as they are stored, with the count.
 func (w *Row) Fold(fields bson.Raw) {
 	n, _ := fields.Lookup(w.rules.CountField()).AsInt64OK()
 	w.Count += n
@@ -108,9 +108,9 @@ func (w *Row) addElement(into *node, e *rawbson.Element, depth int, stored bool)
 	value := bson.RawValue{Type: e.Kind, Value: e.Value}
 	switch {
 	case e.Kind == bson.TypeEmbeddedDocument && stored:
-		if total, ok := ParseTotal(e.Value); ok {
+		if total, ok := parseTotal(e.Value); ok {
 			if m := into.member(e.Name); w.chooses(m) {
-				m.total.Fold(&total)
+				m.total.fold(&total)
 			}
 			return
 		}
@@ -193,16 +193,6 @@ func (n *node) each(prefix string, yield func(string, *Total) bool) bool {
 		}
 	}
 	return true
-}
-
-// Total is the total of a field by its dotted path; nil means that it had no number.
-func (w *Row) Total(path string) *Total {
-	for p, t := range w.Fields() {
-		if p == path {
-			return t
-		}
-	}
-	return nil
 }
 
 // Document is the row without its time: the count, then each field with its total.

@@ -16,7 +16,7 @@ const (
 	FieldLast  = "last"
 )
 
-// Total is what a window knows of one field: how many numbers it had, and which. The zero Total has none.
+// total is what a window knows of one field: how many numbers it had, and which. The zero Total has none.
 //
 // A NaN is left out of all of it. A Decimal128 has no sum, and so has a total that holds one.
 type Total struct {
@@ -36,9 +36,9 @@ func (t *Total) Sum() Number {
 	return t.sum.number()
 }
 
-// Mean is the sum divided by the count; false means that there is no sum.
-func (t *Total) Mean() (float64, bool) {
-	sum, ok := t.Sum().Float()
+// mean is the sum divided by the count; false means that there is no sum.
+func (t *Total) mean() (float64, bool) {
+	sum, ok := t.Sum().float()
 	if !ok {
 		return 0, false
 	}
@@ -58,8 +58,8 @@ func (t *Total) add(n *Number) {
 	t.N++
 }
 
-// Fold adds what another total holds, of windows in their order.
-func (t *Total) Fold(o *Total) {
+// fold adds what another total holds, of windows in their order.
+func (t *Total) fold(o *Total) {
 	if o.N == 0 {
 		return
 	}
@@ -104,9 +104,9 @@ func (t *Total) appendElement(dst []byte, name string) []byte {
 	return rawbson.EndDocument(dst, start)
 }
 
-// ParseTotal reads a stored total. False means that the document is not a total, but an object that holds the totals of its fields:
+// parseTotal reads a stored total. False means that the document is not a total, but an object that holds the totals of its fields:
 // the member n of a total is a number, and that of an object is one more object.
-func ParseTotal(document bson.Raw) (t Total, ok bool) {
+func parseTotal(document bson.Raw) (t Total, ok bool) {
 	if document.Validate() != nil {
 		return t, false
 	}

@@ -63,7 +63,7 @@ func runOptionsSample(t *testing.T, c conformanceCase, s sample) {
 // ("shardKey") or a hint, with options where given.
 func runIndexSample(t *testing.T, c conformanceCase, s sample) {
 	o, want := readOptions(t, c.Options), s.wantError()
-	for name, translate := range map[string]func(bson.Raw) (bson.Raw, error){"shardKey": o.BucketShardKey, "hint": o.BucketHint} {
+	for name, translate := range map[string]func(bson.Raw) (bson.Raw, error){"shardKey": o.BucketShardKey, "hint": o.bucketKeys} {
 		if key := s.take(name); key.Type != 0 {
 			got, err := translate(document(t, key))
 			wanted := s.take("buckets", "bucketKey", "bucketKeys", "bucketHint", "bucketShardKey")
@@ -149,7 +149,7 @@ func runUpdateSample(t *testing.T, c conformanceCase, s sample) {
 	query, update, multi := document(t, s.need(t, "q", "query")), s.take("u", "update"), s.flag(true, "multi")
 	wantQuery, wantUpdate := s.take("bucketQ", "bucketQuery"), s.take("bucketU", "bucketUpdate")
 	if hint := s.take("hint"); hint.Type != 0 {
-		got, err := o.BucketHint(document(t, hint))
+		got, err := o.bucketKeys(document(t, hint))
 		if wanted := s.take("bucketHint"); checkError(t, err, "") {
 			sameDocument(t, "the hint", got, wanted)
 		}

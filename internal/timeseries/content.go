@@ -14,7 +14,7 @@ type Content struct {
 	// Size is control.size, of a bucket that was never looked up again.
 	Size int32
 
-	lower, upper Extreme // of the fields, as objects, without the time
+	lower, upper extreme // of the fields, as objects, without the time
 }
 
 // ContentOf makes the Content of columns (the object data of a bucket that can be unpacked).
@@ -35,7 +35,7 @@ func (c *Content) include(name, values []byte, timeField string) int {
 	const header = 12 // an empty object under the column's name
 	size := header + len(name)
 	var e cursor
-	var lower, upper *Extreme
+	var lower, upper *extreme
 	isFirst := true
 	for e.open(values); e.next(); isFirst = false {
 		size += 1 + len(e.body) + 1
@@ -53,8 +53,8 @@ func (c *Content) include(name, values []byte, timeField string) int {
 		if lower == nil {
 			lower, upper = c.lower.member(name), c.upper.member(name)
 		}
-		lower.Include(e.value(), -1)
-		upper.Include(e.value(), +1)
+		lower.include(e.value(), -1)
+		upper.include(e.value(), +1)
 	}
 	return size
 }

@@ -36,9 +36,6 @@ func (o Options) BucketIndex(user Index) (Index, error) {
 	return Index{Keys: keys, Options: options.document(user.Keys)}, nil
 }
 
-// BucketHint translates the key pattern of a hint, as BucketIndex does for the keys of an index.
-func (o Options) BucketHint(keys bson.Raw) (bson.Raw, error) { return o.bucketKeys(keys) }
-
 // BucketShardKey translates a shard key on measurements: the time becomes the bucket's minimum time alone, which never
 // changes. Other measurement fields cannot shard. The error is an *Error.
 func (o Options) BucketShardKey(keys bson.Raw) (bson.Raw, error) {

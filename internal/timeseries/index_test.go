@@ -105,7 +105,7 @@ func TestBucketShardKeyAndHint(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameDocument(t, "the shard key", got, objectValue(ext(t, `{"meta.host": "hashed", "control.min.t": 1}`)))
-	hint, err := indexed.BucketHint(ext(t, `{"m": 1, "t": 1}`))
+	hint, err := indexed.bucketKeys(ext(t, `{"m": 1, "t": 1}`))
 	if err != nil {
 		t.Fatal(err)
 	}
