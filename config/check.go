@@ -55,6 +55,13 @@ func (k *checker) fail(variable string, value any, format string, args ...any) {
 	k.problems = append(k.problems, Problem{Variable: variable, Value: shown, Message: fmt.Sprintf(format, args...)})
 }
 
+// keyPair refuses a certificate without a key and a key without a certificate, of the settings that begin with the prefix.
+func (k *checker) keyPair(prefix, certificate, key string) {
+	if (certificate == "") != (key == "") {
+		k.fail(prefix+"_CERT_FILE", certificate, "and %s_KEY_FILE belong together: set both or none", prefix)
+	}
+}
+
 func (k *checker) addresses() {
 	if k.good("KAFKA_BROKERS") {
 		for i, broker := range k.Kafka.Brokers {

@@ -92,9 +92,7 @@ func (k *checker) registry() {
 	if r.Token != "" && r.Username != "" {
 		k.fail("SCHEMA_REGISTRY_TOKEN", r.Token, "and SCHEMA_REGISTRY_USERNAME both authenticate: set one of them")
 	}
-	if (r.TLSCertFile == "") != (r.TLSKeyFile == "") {
-		k.fail("SCHEMA_REGISTRY_TLS_CERT_FILE", r.TLSCertFile, "and SCHEMA_REGISTRY_TLS_KEY_FILE belong together: set both or none")
-	}
+	k.keyPair("SCHEMA_REGISTRY_TLS", r.TLSCertFile, r.TLSKeyFile)
 }
 
 // meta refuses more or less than one source of meta.

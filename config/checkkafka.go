@@ -42,9 +42,7 @@ func (k *checker) security() {
 	if !strings.HasSuffix(s.Protocol, "tls") && (files != "" || s.TLSInsecure) {
 		k.fail("KAFKA_SECURITY", s.Protocol, "does not encrypt, but KAFKA_TLS_… is set: use tls or sasl_tls, or unset it")
 	}
-	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
-		k.fail("KAFKA_TLS_CERT_FILE", s.TLSCertFile, "and KAFKA_TLS_KEY_FILE belong together: set both or none")
-	}
+	k.keyPair("KAFKA_TLS", s.TLSCertFile, s.TLSKeyFile)
 }
 
 func (k *checker) deadLetters() {

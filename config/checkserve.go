@@ -8,7 +8,5 @@ func (k *checker) serve() {
 	if _, port, err := net.SplitHostPort(s.Addr); err != nil || !isPort(port, 0) {
 		k.fail("SERVE_ADDR", s.Addr, "not an address to listen at: write host:port or :port, as :9465")
 	}
-	if (s.CertFile == "") != (s.KeyFile == "") {
-		k.fail("SERVE_TLS_CERT_FILE", s.CertFile, "and SERVE_TLS_KEY_FILE belong together: set both or none")
-	}
+	k.keyPair("SERVE_TLS", s.CertFile, s.KeyFile)
 }

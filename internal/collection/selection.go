@@ -215,20 +215,10 @@ func (b edited) cloned() edited {
 	return b
 }
 
-// asCounted is the condition that the bucket has the count that was read: every write that adds measurements makes it larger.
-func (b edited) asCounted() bson.E {
-	if b.counted.Type == 0 {
-		return timeseries.IsAbsent(timeseries.PathCount)
-	}
-	if _, ok := b.counted.AsInt64OK(); !ok { // made by hand: else it may be a condition
-		return bson.E{Key: timeseries.PathCount, Value: bson.D{{Key: "$eq", Value: b.counted}}}
-	}
-	return bson.E{Key: timeseries.PathCount, Value: b.counted}
-}
-
-// asRead is the filter that finds the bucket by its _id and shard key, as long as it has the measurements with which it was read.
+// asRead is the filter that finds the bucket by its _id and shard key, as long as it has the measurements with which it was read: every
+// write that adds measurements makes its count larger.
 func (s *Selection) asRead(b edited) bson.D {
-	return append(timeseries.FullKey(b.id, b.meta, s.TimeField, b.min), b.asCounted())
+	return append(timeseries.FullKey(b.id, b.meta, s.TimeField, b.min), timeseries.IsAsRead(timeseries.PathCount, b.counted))
 }
 
 // bucketQuery is the query for the buckets of the selection.

@@ -3,15 +3,13 @@ package connect
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/config"
+	"waterwheel/internal/kafka"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/schemas"
 	"waterwheel/internal/timeseries"
@@ -39,12 +37,9 @@ func Registry(c config.Config, reg prometheus.Registerer) (Schemas, error) {
 	}
 	security := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: r.TLSInsecure}
 	if r.TLSCAFile != "" {
-		pem, err := os.ReadFile(r.TLSCAFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading SCHEMA_REGISTRY_TLS_CA_FILE: %w", err)
-		}
-		if security.RootCAs = x509.NewCertPool(); !security.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("reading SCHEMA_REGISTRY_TLS_CA_FILE: it holds no certificate in PEM")
+		var err error
+		if security.RootCAs, err = kafka.Authorities("SCHEMA_REGISTRY_TLS_CA_FILE", r.TLSCAFile); err != nil {
+			return nil, err
 		}
 	}
 	if r.TLSCertFile != "" { // read for each connection, since certificates are replaced

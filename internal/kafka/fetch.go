@@ -66,8 +66,9 @@ func (c *Client) fetch(ctx context.Context, f *fetchRequest) (*fetchAnswer, erro
 }
 
 func (f *fetchRequest) request() *wire.RoutedRequest[*fetchAnswer] {
+	body := fetchBody([]*fetchRequest{f}, f.wait, f.maxBytes)
 	return &wire.RoutedRequest[*fetchAnswer]{
-		Request: wire.Request[*fetchAnswer]{API: protocol.Fetch, Body: f.body(), Read: f.read, Memory: f.memory}, Route: f.leader,
+		Request: wire.Request[*fetchAnswer]{API: protocol.Fetch, Body: body, Read: f.read, Memory: f.memory}, Route: f.leader,
 	}
 }
 
@@ -80,26 +81,37 @@ func (f *fetchRequest) leader(cluster protocol.Cluster) (protocol.Broker, error)
 // noTags ends a part of a request that has no tagged fields.
 const noTags = 0
 
-// body is Fetch v13 of one partition. kafka-go's own ends at v11, which addresses topics by name and so reads on in another topic of the
-// same name.
-func (f *fetchRequest) body() []byte {
-	b := f.isolation.head(make([]byte, 0, 96), f.wait, f.maxBytes)
-	b = wire.AppendCompactLen(b, 1)
-	b = append(b, f.topicID[:]...)
-	b = wire.AppendCompactLen(b, 1)
-	b = f.partition(b, f.maxBytes)
-	return appendTail(append(b, noTags))
-}
-
-// head is a request up to its topics, without a fetch session.
-func (i Isolation) head(b []byte, wait time.Duration, maxBytes int32) []byte {
+// fetchBody is Fetch v13 of partitions that are read with one isolation, without a fetch session. kafka-go's own ends at v11, which
+// addresses topics by name and so reads on in another topic of the same name.
+func fetchBody(of []*fetchRequest, wait time.Duration, maxBytes int32) []byte {
+	var topics [][16]byte
+	in := map[[16]byte][]*fetchRequest{}
+	for _, f := range of {
+		if in[f.topicID] == nil {
+			topics = append(topics, f.topicID)
+		}
+		in[f.topicID] = append(in[f.topicID], f)
+	}
+	b := make([]byte, 0, 64+40*len(of))
 	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // replica -1: a consumer
 	b = binary.BigEndian.AppendUint32(b, uint32(wait.Milliseconds()))
 	b = binary.BigEndian.AppendUint32(b, 1) // bytes to wait for
 	b = binary.BigEndian.AppendUint32(b, uint32(maxBytes))
-	b = append(b, byte(i))
-	b = binary.BigEndian.AppendUint32(b, 0)                 // session
-	return binary.BigEndian.AppendUint32(b, math.MaxUint32) // its epoch -1: none
+	b = append(b, byte(of[0].isolation))
+	b = binary.BigEndian.AppendUint32(b, 0)              // session
+	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // its epoch -1: none
+	b = wire.AppendCompactLen(b, len(topics))
+	for _, id := range topics {
+		b = append(b, id[:]...)
+		b = wire.AppendCompactLen(b, len(in[id]))
+		for _, f := range in[id] {
+			b = f.partition(b, maxBytes)
+		}
+		b = append(b, noTags)
+	}
+	b = wire.AppendCompactLen(b, 0)     // topics to forget
+	b = wire.AppendCompactString(b, "") // rack
+	return append(b, noTags)
 }
 
 // partition is the partition in a request.
@@ -110,13 +122,6 @@ func (f *fetchRequest) partition(b []byte, maxBytes int32) []byte {
 	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // epoch of the last record -1: not known
 	b = binary.BigEndian.AppendUint64(b, math.MaxUint64) // log start -1: for followers only
 	b = binary.BigEndian.AppendUint32(b, uint32(maxBytes))
-	return append(b, noTags)
-}
-
-// appendTail is a request from its topics on.
-func appendTail(b []byte) []byte {
-	b = wire.AppendCompactLen(b, 0)     // topics to forget
-	b = wire.AppendCompactString(b, "") // rack
 	return append(b, noTags)
 }
 

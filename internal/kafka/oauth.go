@@ -82,7 +82,7 @@ func (o *OAuth) mechanism() (*bearer, error) {
 	}
 	b := &bearer{OAuth: *o, client: &http.Client{Timeout: tokenTimeout}, now: time.Now}
 	if o.CAFile != "" {
-		roots, err := readAuthorities("KAFKA_OAUTH_CA_FILE", o.CAFile)
+		roots, err := Authorities("KAFKA_OAUTH_CA_FILE", o.CAFile)
 		if err != nil {
 			return nil, err
 		}

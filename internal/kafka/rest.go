@@ -97,17 +97,20 @@ func (r *resting) send() {
 	r.ask(all, wait)
 }
 
-// ask sends one request to the leader of the first partition, for all that it leads. The others are asked for meanwhile.
+// ask sends one request to the leader of the first partition, for all that it leads, and for as little as a broker sends: the first
+// record batch of one partition. The others are asked for meanwhile.
 func (r *resting) ask(all []*rest, wait time.Duration) {
+	const least = 1
 	asked := all
 	request := &wire.RoutedRequest[map[restKey]*fetchAnswer]{Request: wire.Request[map[restKey]*fetchAnswer]{API: protocol.Fetch, Read: readRest}}
 	request.Route = func(cluster protocol.Cluster) (protocol.Broker, error) {
 		leader, err := all[0].leader(cluster)
 		asked = all[:1:1]
+		partitions := []*fetchRequest{all[0].fetchRequest}
 		var others []*rest
 		for _, one := range all[1:] {
 			if of, failed := one.leader(cluster); err == nil && failed == nil && of.ID == leader.ID {
-				asked = append(asked, one)
+				asked, partitions = append(asked, one), append(partitions, one.fetchRequest)
 			} else {
 				others = append(others, one)
 			}
@@ -115,7 +118,7 @@ func (r *resting) ask(all []*rest, wait time.Duration) {
 		if len(others) > 0 {
 			go r.ask(others, wait)
 		}
-		request.Body = restBody(asked, wait)
+		request.Body = fetchBody(partitions, wait, least)
 		return leader, err
 	}
 	var answers map[restKey]*fetchAnswer
@@ -133,30 +136,6 @@ func (r *resting) ask(all []*rest, wait time.Duration) {
 type restKey struct {
 	topicID   [16]byte
 	partition int32
-}
-
-// restBody asks for as little as a broker sends: the first record batch of one partition. All have the same isolation.
-func restBody(all []*rest, wait time.Duration) []byte {
-	const least = 1
-	b := all[0].isolation.head(make([]byte, 0, 64+40*len(all)), wait, least)
-	var topics [][16]byte
-	of := map[[16]byte][]*rest{}
-	for _, one := range all {
-		if of[one.topicID] == nil {
-			topics = append(topics, one.topicID)
-		}
-		of[one.topicID] = append(of[one.topicID], one)
-	}
-	b = wire.AppendCompactLen(b, len(topics))
-	for _, id := range topics {
-		b = append(b, id[:]...)
-		b = wire.AppendCompactLen(b, len(of[id]))
-		for _, one := range of[id] {
-			b = one.partition(b, least)
-		}
-		b = append(b, noTags)
-	}
-	return appendTail(b)
 }
 
 // readRest reads where the logs end. A partition that the broker has something else to say of is left out.

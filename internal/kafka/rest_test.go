@@ -296,15 +296,15 @@ func TestClosedClientOpensNoConnection(t *testing.T) {
 	}
 }
 
-// TestRestBody names each topic once, with all its partitions.
-func TestRestBody(t *testing.T) {
-	var all []*rest
+// TestFetchBody names each topic once, with all its partitions.
+func TestFetchBody(t *testing.T) {
+	var all []*fetchRequest
 	for i, id := range []byte{1, 2, 1} {
-		all = append(all, &rest{fetchRequest: &fetchRequest{
+		all = append(all, &fetchRequest{
 			Place: record.Place{Partition: record.Partition{Number: int32(i)}, Offset: int64(10 * i)}, topicID: [16]byte{id}, isolation: ReadCommitted,
-		}})
+		})
 	}
-	r := wire.NewReader(restBody(all, time.Second))
+	r := wire.NewReader(fetchBody(all, time.Second, 1))
 	got := []any{r.Int32(), r.Int32(), r.Int32(), r.Int32(), r.Take(1)[0], r.Int32(), r.Int32()}
 	want := []any{int32(-1), int32(1000), int32(1), int32(1), byte(1), int32(0), int32(-1)}
 	for range r.CompactLen() {

@@ -74,7 +74,7 @@ func (t TLS) read() (*tls.Config, error) {
 	}
 	if t.CAFile != "" {
 		var err error
-		if config.RootCAs, err = readAuthorities("KAFKA_TLS_CA_FILE", t.CAFile); err != nil {
+		if config.RootCAs, err = Authorities("KAFKA_TLS_CA_FILE", t.CAFile); err != nil {
 			return nil, err
 		}
 	}
@@ -91,8 +91,8 @@ func (t TLS) read() (*tls.Config, error) {
 	return config, nil
 }
 
-// readAuthorities reads the certificates of the authorities that a setting names the file of.
-func readAuthorities(setting, file string) (*x509.CertPool, error) {
+// Authorities reads the certificates of the authorities that a setting names the file of, in PEM.
+func Authorities(setting, file string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", setting, err)

@@ -37,26 +37,22 @@ func Listing(source Source, first, last int64) bson.D {
 // delete without the shard key to all shards, and without a version: beside the move of a chunk it may change only a copy that
 // is no longer the document, and report success.
 func FullKey(id any, meta bson.RawValue, timeField string, least bson.RawValue) bson.D {
-	key := bson.D{{Key: FieldID, Value: id}, HasMeta(meta)}
-	switch minimum := MinPath(timeField); {
-	case least.Type == 0:
-		return append(key, IsAbsent(minimum))
-	case least.Type != bson.TypeDateTime: // made by hand: else it may be a condition
-		return append(key, bson.E{Key: minimum, Value: bson.D{{Key: "$eq", Value: least}}})
-	default:
-		return append(key, bson.E{Key: minimum, Value: least})
-	}
+	return bson.D{{Key: FieldID, Value: id}, HasMeta(meta), IsAsRead(MinPath(timeField), least)}
 }
 
 // HasMeta is the condition that a document has this meta, or one that compares equal. Type 0 means none.
-func HasMeta(meta bson.RawValue) bson.E {
+func HasMeta(meta bson.RawValue) bson.E { return IsAsRead(FieldMeta, meta) }
+
+// IsAsRead is the condition that a field has the value that was read of it, or one that compares equal. Type 0 means that the field was
+// not there. Values that people wrote may look like conditions.
+func IsAsRead(path string, value bson.RawValue) bson.E {
 	switch {
-	case meta.Type == 0:
-		return IsAbsent(FieldMeta)
-	case isCondition(meta):
-		return bson.E{Key: FieldMeta, Value: bson.D{{Key: "$eq", Value: meta}}} // made by hand
+	case value.Type == 0:
+		return IsAbsent(path)
+	case isCondition(value):
+		return bson.E{Key: path, Value: bson.D{{Key: "$eq", Value: value}}}
 	}
-	return bson.E{Key: FieldMeta, Value: meta} // which every server finds quickly beside an _id
+	return bson.E{Key: path, Value: value} // which every server finds quickly beside an _id
 }
 
 // isCondition reports whether a query takes a value for a condition.
