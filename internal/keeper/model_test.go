@@ -293,28 +293,6 @@ func (w *world) isDeleted(p *part, offset int64) bool {
 	return w.mem.now()["deleted"][string(p.topic[:])+string(rune(offset))] != nil
 }
 
-// handDelete deletes a bucket behind the back of everybody.
-func (w *world) handDelete() {
-	var ids []string
-	of := map[string][]measurement{}
-	w.stored(true, func(id string, m measurement) {
-		if of[id] == nil {
-			ids = append(ids, id)
-		}
-		of[id] = append(of[id], m)
-	})
-	if len(ids) == 0 || len(w.actors) > 0 && w.rnd.IntN(2) == 0 {
-		return
-	}
-	id := ids[w.rnd.IntN(len(ids))]
-	for _, m := range of[id] {
-		w.handed[cell{m.series, floorTo(m.record.time, hourMs)}] = true
-		w.tear(m)
-	}
-	w.mem.write("buckets", func(all map[string]bson.Raw) { delete(all, id) })
-	w.logf("a hand deletes")
-}
-
 // pass begins a pass of the owner of a partition.
 func (w *world) pass(p *part) {
 	if !p.claimed {
@@ -343,104 +321,6 @@ func (w *world) unlessCrashed(err error) {
 	if w.calm && err != nil && !errors.Is(err, errCrash) && !errors.Is(err, claim.ErrOtherOwner) && !errors.Is(err, errSlow) {
 		w.fail("when all is calm: %v", err)
 	}
-}
-
-// readNotes begins to compute the rows of notes.
-func (w *world) readNotes() {
-	w.logf("notes computed")
-	w.begin("notes", func(ctx context.Context, a *actor) {
-		of, err := w.work(ctx)
-		if err != nil {
-			return
-		}
-		if a.notes, err = of.rollups.Notes(ctx); err != nil {
-			return
-		}
-		for i := range a.notes {
-			if _, err := of.note(ctx, &a.notes[i]); err != nil {
-				w.unlessCrashed(err)
-				return
-			}
-		}
-	})
-}
-
-// series returns a filter on whole documents of a series that are not segments.
-func (w *world) documentsOf(series string) (ids []string) {
-	for id, d := range w.mem.now()["buckets"] {
-		if meta, _ := d.Lookup("meta").StringValueOK(); meta == series && d.Lookup("control", "segment").Type == 0 {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// isCompacted reports whether no segment is left, as the commands wait for.
-func (w *world) isCompacted() bool {
-	for _, d := range w.mem.now()["buckets"] {
-		if d.Lookup("control", "segment").Type != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// edit begins a command on whole series.
-func (w *world) edit(what string, series []string, deletes bool, do func(id string)) {
-	if !w.isCompacted() {
-		return
-	}
-	var metas []bson.RawValue
-	for _, one := range series {
-		metas = append(metas, encoded(bson.D{{Key: "m", Value: one}}).Lookup("m"))
-	}
-	w.logf("%s", what)
-	w.begin(what, func(ctx context.Context, a *actor) {
-		noted, err := sink.BeginRollupEdit(ctx, w.ports(), time.Second, metas, deletes)
-		if err != nil {
-			return
-		}
-		for _, id := range w.documentsOf(series[0]) {
-			for _, one := range series {
-				a.editing[one] = true
-			}
-			for range 4 { // others have time to look at the note meanwhile
-				if w.step(ctx) != nil {
-					return
-				}
-			}
-			do(id)
-		}
-		if noted.Done(ctx) == nil {
-			clear(a.editing)
-		}
-	})
-}
-
-func (w *world) updateMeta() {
-	from, to := modelSeries[w.rnd.IntN(3)], modelSeries[w.rnd.IntN(3)]
-	if from == to {
-		return
-	}
-	w.edit("metas change", []string{from, to}, false, func(id string) {
-		w.mem.write("buckets", func(all map[string]bson.Raw) {
-			if all[id] != nil {
-				all[id] = updated(all[id], encoded(bson.D{{Key: "$set", Value: bson.D{{Key: "meta", Value: to}}}}))
-			}
-		})
-	})
-}
-
-func (w *world) deleteMeta() {
-	w.edit("series deleted", []string{modelSeries[w.rnd.IntN(3)]}, true, func(id string) {
-		w.stored(true, func(of string, m measurement) {
-			if of == id {
-				w.put("deleted", bson.D{{Key: "_id", Value: string(m.topic[:]) + string(rune(m.record.offset))}})
-			}
-		})
-		w.mem.write("buckets", func(all map[string]bson.Raw) { delete(all, id) })
-	})
 }
 
 // topicAgain deletes the topic, and makes it again.
