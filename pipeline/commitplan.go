@@ -27,7 +27,7 @@ func (p *commitPlan) begin(now Instant) { p.renewed = now - p.renewal }
 
 // candidate is a worker whose partition may be committed.
 type candidate struct {
-	*hands
+	*executor
 	// theirs: it is being handed over, and may have another owner already when its release was executed and not answered. What was
 	// answered is not sent again: it would set that owner's commit back, and renews nothing.
 	theirs bool
@@ -37,15 +37,15 @@ type candidate struct {
 func (p *commitPlan) commit(now Instant, workers []candidate, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
 	var wanted []record.Commit
 	index := map[record.Partition]int{}
-	for i, h := range workers {
-		want := h.want.Load()
+	for i, c := range workers {
+		want := c.want.Load()
 		if want == nil {
 			continue
 		}
-		if h.urgent.Swap(false) {
+		if c.urgent.Swap(false) {
 			p.hurry(want.Partition)
 		}
-		if h.theirs && p.done[want.Partition] == *want && !p.urgent[want.Partition] {
+		if c.theirs && p.done[want.Partition] == *want && !p.urgent[want.Partition] {
 			continue
 		}
 		wanted, index[want.Partition] = append(wanted, *want), i

@@ -68,7 +68,7 @@ func (c *committer) commit(ctx context.Context) {
 	var workers []candidate
 	for _, t := range c.terms {
 		if theirs := t.leaving.Load(); !theirs || t.held() {
-			terms, workers = append(terms, t), append(workers, candidate{&t.runner.hands, theirs})
+			terms, workers = append(terms, t), append(workers, candidate{&t.runner.executor, theirs})
 		}
 	}
 	c.mu.Unlock()

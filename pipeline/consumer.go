@@ -172,8 +172,8 @@ func (c *Consumer) runner(key record.Partition) *runner {
 	r, ok := c.all[key]
 	if !ok {
 		r = &runner{
-			hands: hands{worker: c.o.NewWorker(key), ports: c.o.Ports, letters: c.o.Ports.Letters(key.Topic), budget: c.o.Budget},
-			clock: c.o.Clock, asks: make(chan func(*Worker)),
+			executor: executor{worker: c.o.NewWorker(key), ports: c.o.Ports, letters: c.o.Ports.Letters(key.Topic), budget: c.o.Budget},
+			clock:    c.o.Clock, asks: make(chan func(*Worker)),
 		}
 		r.collection.Store(c.collections[key.Topic])
 		c.all[key] = r

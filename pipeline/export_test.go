@@ -9,31 +9,31 @@ import (
 
 // What the simulation shares with the program, beside the Worker: what carries actions out, and what decides about commits.
 
-// Hands are what carries out the actions of a worker.
-type Hands struct{ hands }
+// Executor carries out the actions of a worker.
+type Executor struct{ executor }
 
-// NewHands returns those of a worker.
-func NewHands(w *Worker, ports Ports, letters Letters, budget *Budget) *Hands {
-	return &Hands{hands: hands{worker: w, ports: ports, letters: letters, budget: budget}}
+// NewExecutor returns the executor of a worker.
+func NewExecutor(w *Worker, ports Ports, letters Letters, budget *Budget) *Executor {
+	return &Executor{executor: executor{worker: w, ports: ports, letters: letters, budget: budget}}
 }
 
-// Give is hands.give.
-func (h *Hands) Give(m Moment, e Event) []Action { return h.give(m, e) }
+// Give is executor.give.
+func (x *Executor) Give(m Moment, e Event) []Action { return x.give(m, e) }
 
-// Forget is hands.forget.
-func (h *Hands) Forget(now Instant) { h.forget(now) }
+// Forget is executor.forget.
+func (x *Executor) Forget(now Instant) { x.forget(now) }
 
 // Hurry lets the next commit not wait for a change of offset.
-func (h *Hands) Hurry() { h.urgent.Store(true) }
+func (x *Executor) Hurry() { x.urgent.Store(true) }
 
-// Leave is hands.leave.
-func (h *Hands) Leave() { h.leave() }
+// Leave is executor.leave.
+func (x *Executor) Leave() { x.leave() }
 
-// Open is hands.open.
-func (h *Hands) Open(a Open) { h.open(a) }
+// Open is executor.open.
+func (x *Executor) Open(a Open) { x.open(a) }
 
-// Perform is hands.perform.
-func (h *Hands) Perform(ctx context.Context, action Action) Event { return h.perform(ctx, action) }
+// Perform is executor.perform.
+func (x *Executor) Perform(ctx context.Context, action Action) Event { return x.perform(ctx, action) }
 
 // CommitPlan is what decides about the commits of a generation.
 type CommitPlan struct{ commitPlan }
@@ -46,11 +46,11 @@ func NewCommitPlan(lease time.Duration, now Instant) *CommitPlan {
 // Begin is commitPlan.begin.
 func (p *CommitPlan) Begin(now Instant) { p.begin(now) }
 
-// Commit is commitPlan.commit, for the workers that these carry out the actions of; theirs are those that are handed over.
-func (p *CommitPlan) Commit(now Instant, of []*Hands, theirs []bool, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
+// Commit is commitPlan.commit, for the workers of these executors. Theirs are those that are handed over.
+func (p *CommitPlan) Commit(now Instant, of []*Executor, theirs []bool, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
 	workers := make([]candidate, len(of))
-	for i, h := range of {
-		workers[i] = candidate{&h.hands, theirs[i]}
+	for i, x := range of {
+		workers[i] = candidate{&x.executor, theirs[i]}
 	}
 	p.commit(now, workers, send, tell)
 }

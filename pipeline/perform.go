@@ -7,9 +7,9 @@ import (
 	"waterwheel/internal/record"
 )
 
-// hands carry out what one worker wants done, one action a call; calls may overlap as far as the ports allow. They also tell
+// executor carries out what one worker wants done, one action a call. Calls may overlap as far as the ports allow. It also tells
 // the budget what the worker holds and will get, and the commit plan what it wants committed.
-type hands struct {
+type executor struct {
 	worker  *Worker
 	ports   Ports
 	letters Letters
@@ -23,143 +23,143 @@ type hands struct {
 
 // give hands an event to the worker and returns what it wants done. What it wants committed is known by then, so that a commit
 // that is asked for now finds it. Calls must not overlap.
-func (h *hands) give(m Moment, e Event) []Action {
-	m.Target, m.Full = h.budget.Report(h.worker, h.worker.Bytes())
-	m.Compacting = h.budget.OthersCompact(h.worker)
-	actions := h.worker.Handle(m, e)
-	h.budget.Compacts(h.worker, h.worker.compacts())
-	h.budget.Use(h.worker, h.worker.Bytes())
-	if want, ok := h.worker.Want(); !ok {
-		h.want.Store(nil)
-	} else if old := h.want.Load(); old == nil || *old != want {
-		h.want.Store(&want)
+func (x *executor) give(m Moment, e Event) []Action {
+	m.Target, m.Full = x.budget.Report(x.worker, x.worker.Bytes())
+	m.Compacting = x.budget.OthersCompact(x.worker)
+	actions := x.worker.Handle(m, e)
+	x.budget.Compacts(x.worker, x.worker.compacts())
+	x.budget.Use(x.worker, x.worker.Bytes())
+	if want, ok := x.worker.Want(); !ok {
+		x.want.Store(nil)
+	} else if old := x.want.Load(); old == nil || *old != want {
+		x.want.Store(&want)
 	}
 	switch e := e.(type) {
 	case Fetched:
-		h.budget.Release(h.worker, e.Batch.Left)
+		x.budget.Release(x.worker, e.Batch.Left)
 	case RecordRead:
-		h.budget.Release(h.worker, e.Batch.Left)
+		x.budget.Release(x.worker, e.Batch.Left)
 	case BucketsFound:
-		h.budget.Found(h.worker, 0)
+		x.budget.Found(x.worker, 0)
 	}
 	return actions
 }
 
 // leave ends a term of which nothing is under way any more: nobody takes the fetched records.
-func (h *hands) leave() {
-	h.log, h.store = nil, nil
-	h.budget.Compacts(h.worker, false)
-	h.budget.Release(h.worker, 0)
-	h.budget.Found(h.worker, 0)
+func (x *executor) leave() {
+	x.log, x.store = nil, nil
+	x.budget.Compacts(x.worker, false)
+	x.budget.Release(x.worker, 0)
+	x.budget.Found(x.worker, 0)
 }
 
 // forget drops what the worker holds in memory. Only between terms.
-func (h *hands) forget(now Instant) {
-	h.worker.Handle(Moment{Now: now}, Dropped{})
-	h.budget.Leave(h.worker)
-	h.want.Store(nil)
+func (x *executor) forget(now Instant) {
+	x.worker.Handle(Moment{Now: now}, Dropped{})
+	x.budget.Leave(x.worker)
+	x.want.Store(nil)
 }
 
 // open makes the ports of the partition ready.
-func (h *hands) open(a Open) { h.log, h.store = h.ports.Open(a.Source) }
+func (x *executor) open(a Open) { x.log, x.store = x.ports.Open(a.Source) }
 
 // perform carries out an action that an event answers, and returns that.
-func (h *hands) perform(ctx context.Context, action Action) Event {
+func (x *executor) perform(ctx context.Context, action Action) Event {
 	switch a := action.(type) {
 	case ReadClaim:
-		return h.readClaim(ctx)
+		return x.readClaim(ctx)
 	case WatchClaim:
-		seen, err := h.store.Read(ctx)
+		seen, err := x.store.Read(ctx)
 		return ClaimWatched{seen, err}
 	case NoteWaited:
-		return WaitedNoted{h.store.NoteWaited(ctx, a.Claim, a.Waited)}
+		return WaitedNoted{x.store.NoteWaited(ctx, a.Claim, a.Waited)}
 	case NoteLost:
-		return LostNoted{a.Lost, h.store.NoteLost(ctx, a.Lost)}
+		return LostNoted{a.Lost, x.store.NoteLost(ctx, a.Lost)}
 	case SendClaim:
-		won, err := h.store.Claim(ctx, a.Seen, a.Claim)
+		won, err := x.store.Claim(ctx, a.Seen, a.Claim)
 		return Claimed{won, err}
 	case LoadStored:
-		stored, err := h.store.Stored(ctx, a.Start, a.End)
+		stored, err := x.store.Stored(ctx, a.Start, a.End)
 		if err != nil || !a.Newest {
 			return StoredLoaded{Stored: stored, Err: err}
 		}
-		return StoredLoaded{Stored: stored, Newest: h.newest(ctx)}
+		return StoredLoaded{Stored: stored, Newest: x.newest(ctx)}
 	case Fetch:
-		batch, err := h.fetch(ctx, a.Offset)
+		batch, err := x.fetch(ctx, a.Offset)
 		return Fetched{batch, err}
 	case ReadRecord:
-		batch, err := h.fetch(ctx, a.Offset)
+		batch, err := x.fetch(ctx, a.Offset)
 		return RecordRead{batch, err}
 	case FetchSchema:
-		answer, err := h.ports.Schemas().Schema(ctx, h.worker.o.Partition.Topic, a.ID)
+		answer, err := x.ports.Schemas().Schema(ctx, x.worker.o.Partition.Topic, a.ID)
 		return SchemaFetched{a.ID, answer, err}
 	case AskBounds:
-		bounds, err := h.log.Bounds(ctx)
+		bounds, err := x.log.Bounds(ctx)
 		return BoundsAsked{bounds, err}
 	case AskTopic:
-		id, err := h.ports.TopicID(ctx, h.worker.o.Partition.Topic)
+		id, err := x.ports.TopicID(ctx, x.worker.o.Partition.Topic)
 		return TopicAsked{id, err}
 	case SendWrites:
-		return WritesSent{h.store.Send(ctx, a.Writes)}
+		return WritesSent{x.store.Send(ctx, a.Writes)}
 	case ResolveWrites:
-		found, err := h.store.Resolve(ctx, a.Writes)
+		found, err := x.store.Resolve(ctx, a.Writes)
 		return WritesResolved{found, err}
 	case AskPositions:
-		stored, err := h.store.Positions(ctx, a.Write)
+		stored, err := x.store.Positions(ctx, a.Write)
 		return PositionsAsked{stored, err}
 	case FindBuckets:
-		answers, err := h.store.Find(ctx, a.Lookups)
-		h.budget.Found(h.worker, answerBytes(answers))
+		answers, err := x.store.Find(ctx, a.Lookups)
+		x.budget.Found(x.worker, answerBytes(answers))
 		return BucketsFound{answers, err}
 	case ProduceLetters:
-		written, err := h.letters.Produce(ctx, a.Letters)
+		written, err := x.letters.Produce(ctx, a.Letters)
 		return LettersProduced{written, err}
 	case ReadSegments:
-		segments, err := h.store.Segments(ctx)
+		segments, err := x.store.Segments(ctx)
 		return SegmentsRead{segments, err}
 	case ChangeSegments:
-		return SegmentsChanged{h.store.ChangeSegments(ctx, a.Compaction, a.Change, a.Segments)}
+		return SegmentsChanged{x.store.ChangeSegments(ctx, a.Compaction, a.Change, a.Segments)}
 	case ReadFrozen:
-		segments, err := h.store.Frozen(ctx, a.Compaction)
+		segments, err := x.store.Frozen(ctx, a.Compaction)
 		return FrozenRead{segments, err}
 	case InsertCompacted:
-		return CompactedInserted{h.store.Send(ctx, a.Writes)}
+		return CompactedInserted{x.store.Send(ctx, a.Writes)}
 	case DeleteCompacted:
-		return CompactedDeleted{h.store.DeleteCompacted(ctx, a.Compaction)}
+		return CompactedDeleted{x.store.DeleteCompacted(ctx, a.Compaction)}
 	case SweepSegments:
-		return SegmentsSwept{h.store.Sweep(ctx, a.Segments, a.Before)}
+		return SegmentsSwept{x.store.Sweep(ctx, a.Segments, a.Before)}
 	case SendRelease:
-		return Released{h.store.Release(ctx)}
+		return Released{x.store.Release(ctx)}
 	}
 	panic("pipeline: an action without a way to carry it out")
 }
 
 // readClaim asks MongoDB and Kafka in turn; an error counts as that of the server asked. A former owner commits before it
 // releases its claim: the committed offset is read after the document.
-func (h *hands) readClaim(ctx context.Context) ClaimRead {
-	seen, err := h.store.Read(ctx)
+func (x *executor) readClaim(ctx context.Context) ClaimRead {
+	seen, err := x.store.Read(ctx)
 	if err != nil {
 		return ClaimRead{Of: MongoDB, Err: err}
 	}
-	committed, err := h.ports.Committed(ctx, h.worker.o.Partition)
+	committed, err := x.ports.Committed(ctx, x.worker.o.Partition)
 	if err != nil {
 		return ClaimRead{Of: Kafka, Err: err}
 	}
-	partitions, err := h.log.Partitions(ctx)
+	partitions, err := x.log.Partitions(ctx)
 	if err != nil {
 		return ClaimRead{Committed: committed, Of: Kafka, Err: err}
 	}
-	first, err := h.store.FirstPartitions(ctx, partitions)
+	first, err := x.store.FirstPartitions(ctx, partitions)
 	if err != nil {
 		return ClaimRead{Of: MongoDB, Err: err}
 	}
-	bounds, err := h.log.Bounds(ctx)
+	bounds, err := x.log.Bounds(ctx)
 	return ClaimRead{Seen: seen, Committed: committed, FirstPartitions: first, Bounds: bounds, Of: Kafka, Err: err}
 }
 
 // newest asks of which time the newest bucket is. It saves look-ups and nothing depends on it: without an answer none is saved.
-func (h *hands) newest(ctx context.Context) *int64 {
-	newest, err := h.store.Newest(ctx)
+func (x *executor) newest(ctx context.Context) *int64 {
+	newest, err := x.store.Newest(ctx)
 	if err != nil {
 		return nil
 	}
@@ -167,17 +167,17 @@ func (h *hands) newest(ctx context.Context) *int64 {
 }
 
 // fetch waits for records, and then for the memory to take them in; what it brought counts until the worker has taken it.
-func (h *hands) fetch(ctx context.Context, offset int64) (record.Batch, error) {
-	held, err := h.log.Await(ctx, offset, h.budget.Share())
-	h.budget.Fetched(h.worker, held)
+func (x *executor) fetch(ctx context.Context, offset int64) (record.Batch, error) {
+	held, err := x.log.Await(ctx, offset, x.budget.Share())
+	x.budget.Fetched(x.worker, held)
 	if err != nil {
 		return record.Batch{}, err
 	}
-	bytes, err := h.budget.Reserve(ctx, h.worker)
+	bytes, err := x.budget.Reserve(ctx, x.worker)
 	if err != nil {
 		return record.Batch{}, err
 	}
-	batch, err := h.log.Take(offset, bytes)
-	h.budget.Fetched(h.worker, batch.Bytes+batch.Left)
+	batch, err := x.log.Take(offset, bytes)
+	x.budget.Fetched(x.worker, batch.Bytes+batch.Left)
 	return batch, err
 }

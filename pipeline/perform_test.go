@@ -68,9 +68,9 @@ func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
 				}
 				f := &faulty{fakePorts: fakePorts{database: newFakeDatabase(), logs: []*fakeLog{3: {}}}, fakeLog: &fakeLog{}}
 				test.fail(f, err)
-				h := hands{worker: w, ports: f, budget: NewBudget(1 << 20)}
-				h.open(Open{Source: w.source})
-				h.give(m, h.perform(t.Context(), test.action))
+				x := executor{worker: w, ports: f, budget: NewBudget(1 << 20)}
+				x.open(Open{Source: w.source})
+				x.give(m, x.perform(t.Context(), test.action))
 				if w.troubles[MongoDB] != nil {
 					t.Errorf("it counts as MongoDB's: %v", w.troubles[MongoDB])
 				}
@@ -99,8 +99,8 @@ func TestClaimIsReadWholeOrNotAtAll(t *testing.T) {
 	for name, store := range map[string]faultyStore{"the claim": {read: errDown}, "the first partitions": {first: errDown}} {
 		t.Run(name, func(t *testing.T) {
 			w, m := assigned(t)
-			h := hands{worker: w, ports: fakePorts{}, budget: NewBudget(1 << 20), log: &fakeLog{}, store: store}
-			h.give(m, h.perform(t.Context(), ReadClaim{}))
+			x := executor{worker: w, ports: fakePorts{}, budget: NewBudget(1 << 20), log: &fakeLog{}, store: store}
+			x.give(m, x.perform(t.Context(), ReadClaim{}))
 			if w.troubles[MongoDB] == nil || w.troubles[Kafka] != nil {
 				t.Errorf("the trouble with MongoDB is %v, with Kafka %v", w.troubles[MongoDB], w.troubles[Kafka])
 			}

@@ -15,7 +15,7 @@ const tickInterval = 50 * time.Millisecond
 // runner feeds one worker and lets its actions be carried out, each in a goroutine of its own. The goroutine of run is the
 // only one that touches the worker.
 type runner struct {
-	hands
+	executor
 	clock func() Instant
 	kick  func() // asks for a commit soon
 
@@ -91,7 +91,7 @@ func (r *runner) run(ctx context.Context, t *runningTerm, first Assigned) {
 
 // forget drops what the worker holds in memory. Only between terms.
 func (r *runner) forget() {
-	r.hands.forget(r.clock())
+	r.executor.forget(r.clock())
 	r.status.Store(nil)
 }
 

@@ -25,11 +25,11 @@ func (p *process) committing(t *task) {
 			last = g
 		}
 		var runners []*runner
-		var workers []*pipeline.Hands
+		var workers []*pipeline.Executor
 		var theirs []bool
 		for _, r := range p.working() {
 			if !r.leaving || p.holds(r.gen) {
-				runners, workers, theirs = append(runners, r), append(workers, r.hands), append(theirs, r.leaving)
+				runners, workers, theirs = append(runners, r), append(workers, r.executor), append(theirs, r.leaving)
 			}
 		}
 		turns := make([]int, len(runners))

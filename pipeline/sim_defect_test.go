@@ -31,14 +31,14 @@ var defects = []defect{
 	{"a start that a document decides, which may be an old one, as ours", "commit.go", "w.term.committed.Consumed && !w.term.claimed {", "false {", 5000},
 	{"the first commit that was wanted, for ever", "perform.go", "old == nil || *old != want", "old == nil", 20},
 	{
-		"the ports of before a restart", "perform.go", "{ h.log, h.store = h.ports.Open(a.Source) }",
-		"{\n\tif h.store == nil {\n\t\th.log, h.store = h.ports.Open(a.Source)\n\t}\n}", 1000,
+		"the ports of before a restart", "perform.go", "{ x.log, x.store = x.ports.Open(a.Source) }",
+		"{\n\tif x.store == nil {\n\t\th.log, x.store = x.ports.Open(a.Source)\n\t}\n}", 1000,
 	},
 	{"a claim without an answer taken as won", "perform.go", "return Claimed{won, err}", "return Claimed{won || err != nil, nil}", 50},
-	{"D of another window", "perform.go", "h.store.Stored(ctx, a.Start, a.End)", "h.store.Stored(ctx, a.Start+1, a.End)", 50},
+	{"D of another window", "perform.go", "x.store.Stored(ctx, a.Start, a.End)", "x.store.Stored(ctx, a.Start+1, a.End)", 50},
 	{
-		"every write taken as applied", "perform.go", "return WritesSent{h.store.Send(ctx, a.Writes)}",
-		"sent := h.store.Send(ctx, a.Writes)\n\t\tfor i := range sent {\n\t\t\tsent[i].Result = 0\n\t\t}\n\t\treturn WritesSent{sent}", 50,
+		"every write taken as applied", "perform.go", "return WritesSent{x.store.Send(ctx, a.Writes)}",
+		"sent := x.store.Send(ctx, a.Writes)\n\t\tfor i := range sent {\n\t\t\tsent[i].Result = 0\n\t\t}\n\t\treturn WritesSent{sent}", 50,
 	},
 	{
 		"every read-back taken as applied", "perform.go", "return WritesResolved{found, err}",

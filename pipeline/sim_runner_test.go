@@ -19,7 +19,7 @@ type runner struct {
 	partition int32
 	worker    *pipeline.Worker
 	source    timeseries.Source
-	hands     *pipeline.Hands
+	executor  *pipeline.Executor
 	applied   timeseries.Options // of the collection
 	tasks     map[*task]bool
 	gen       *generation        // whose lease counts. Nil means that there was no term.
@@ -49,7 +49,7 @@ func (p *process) runner(partition int32) *runner {
 	if !ok {
 		r = &runner{p: p, partition: partition, applied: simCollection, tasks: map[*task]bool{}}
 		r.worker = r.newWorker()
-		r.hands = pipeline.NewHands(r.worker, ports{r}, ports{r}, p.budget)
+		r.executor = pipeline.NewExecutor(r.worker, ports{r}, ports{r}, p.budget)
 		p.runners[partition] = r
 	}
 	return r
@@ -113,7 +113,7 @@ func (r *runner) handle(e pipeline.Event) {
 	e = r.mutated(e)
 	r.trace("<-", e)
 	before := r.worker.Bytes()
-	actions := r.hands.Give(m, e)
+	actions := r.executor.Give(m, e)
 	w.answered(e, actions)
 	r.sent.heard(w, e)
 	w.heardCompaction(e)
@@ -149,7 +149,7 @@ func (r *runner) do(action pipeline.Action) {
 	p, w := r.p, r.p.w
 	switch a := action.(type) {
 	case pipeline.Open:
-		r.hands.Open(a)
+		r.executor.Open(a)
 		return
 	case pipeline.ReadClaim:
 		if _, late := p.evictIn.(pipeline.ReadClaim); late && w.chaos {
@@ -157,7 +157,7 @@ func (r *runner) do(action pipeline.Action) {
 			w.readLate(p)
 		}
 	case pipeline.CommitNow:
-		r.hands.Hurry()
+		r.executor.Hurry()
 		if p.commits != nil {
 			p.commits.wakeSleeper()
 		}
@@ -166,7 +166,7 @@ func (r *runner) do(action pipeline.Action) {
 		w.note("(met) clean hand-over")
 		r.ended = true
 		r.stopActing()
-		r.hands.Leave()
+		r.executor.Leave()
 		r.handedOverTo()
 		return
 	case pipeline.SendClaim:
@@ -220,7 +220,7 @@ func (r *runner) do(action pipeline.Action) {
 		case pipeline.SendWrites, pipeline.InsertCompacted:
 			t.sendBy = w.now + p.W
 		}
-		event = r.hands.Perform(t.context(), action)
+		event = r.executor.Perform(t.context(), action)
 		if e, ok := event.(pipeline.StoredLoaded); ok && e.Stored != nil {
 			if _, end := e.Stored.Window(); end < action.(pipeline.LoadStored).End {
 				w.note("(met) a window of D ended early for its memory")
@@ -256,7 +256,7 @@ func (r *runner) abandon() {
 	}
 	r.stopActing()
 	r.handle(pipeline.Abandoned{})
-	r.hands.Leave()
+	r.executor.Leave()
 	if r.cutOff = len(r.sent.open) > 0; r.cutOff {
 		r.p.w.note("(met) abandoned with unknown writes")
 	}
@@ -273,7 +273,7 @@ func (r *runner) stopActing() {
 
 // drop forgets what is in memory: the partition went elsewhere.
 func (r *runner) drop() {
-	r.hands.Forget(r.p.clock())
+	r.executor.Forget(r.p.clock())
 }
 
 // follow notes when a term comes to write.
