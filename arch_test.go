@@ -132,7 +132,7 @@ func listPackages(t *testing.T) []goPackage {
 	}
 }
 
-// folder is an import path of this module without the module; false: of another module.
+// folder is an import path of this module without the module. False means of another module.
 func folder(importPath string) (string, bool) {
 	if importPath == module {
 		return "", true

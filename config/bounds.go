@@ -75,7 +75,7 @@ func (f *field) parse(text string) (reflect.Value, error) {
 // errNotRead is why a value could not be read; the hint says what it should be.
 var errNotRead = errors.New("not read")
 
-// allowed are the words that the field may have; nil: any.
+// allowed are the words that the field may have. Nil means any.
 func (f *field) allowed() []string {
 	if f.tag("oneof") == "" {
 		return nil
@@ -99,7 +99,7 @@ func (f *field) canonical(text string) string {
 	return text
 }
 
-// outside says which bound the field's value exceeds; empty: none.
+// outside says which bound the field's value exceeds. Empty means none.
 func (f *field) outside() string {
 	switch v := f.value.Interface().(type) {
 	case []string:

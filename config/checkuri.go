@@ -28,7 +28,7 @@ func (k *checker) uri() {
 	}
 }
 
-// refusal says what is wrong with the URI; empty: nothing.
+// refusal says what is wrong with the URI. Empty means nothing.
 func (u URI) refusal() string {
 	scheme, after, _ := strings.Cut(string(u), "://")
 	if scheme != "mongodb" && scheme != "mongodb+srv" || after == "" {
@@ -75,7 +75,7 @@ func (p uriParts) text() string {
 	return p.scheme + "://" + p.hosts + p.rest
 }
 
-// refusedPart finds the port or the option that the driver does not take by itself; empty: none.
+// refusedPart finds the port or the option that the driver does not take by itself. Empty means none.
 func (p uriParts) refusedPart() string {
 	for i, host := range strings.Split(p.hosts, ",") {
 		if _, port, err := net.SplitHostPort(host); err == nil && !isPort(port, 1) {

@@ -9,7 +9,7 @@ import (
 type Problem struct {
 	// Variable is the setting's name.
 	Variable string
-	// Value is what it is set to, masked where it is a secret; empty: it is not set.
+	// Value is what it is set to, masked where it is a secret. Empty means that it is not set.
 	Value string
 	// Message says what is wrong and what would be right.
 	Message string

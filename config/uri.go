@@ -75,7 +75,7 @@ var (
 	uriRest = regexp.MustCompile(`^(/[^/?@\s]*)?(\?[^?\s]*)?$`)
 )
 
-// parts takes the URI apart; false: it is not well-formed.
+// parts takes the URI apart. False means that it is not well-formed.
 func (u URI) parts() (p uriParts, ok bool) {
 	scheme, after, _ := strings.Cut(string(u), "://")
 	end := strings.IndexAny(after, "/?")

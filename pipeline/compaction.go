@@ -148,7 +148,7 @@ func (w *Worker) nextOfCompaction(m Moment) Action {
 	return nil
 }
 
-// nextUnfinished is a compaction to be finished or rolled back now; -1: there is none.
+// nextUnfinished is a compaction to be finished or rolled back now. -1 means that there is none.
 func (w *Worker) nextUnfinished(now Instant) int {
 	s := &w.term.segments
 	return slices.IndexFunc(s.unfinished, func(c *compaction) bool { return now >= s.postponed[c.ID] })

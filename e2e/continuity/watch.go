@@ -25,7 +25,7 @@ type watch struct {
 	topic   check.Topic
 
 	mu      sync.Mutex
-	newest  []int64       // offset that is stored, by partition; -1: none
+	newest  []int64       // offset that is stored, by partition. -1 means none.
 	writes  [][]time.Time // by partition
 	waiting [][]made      // the produced measurements that are not seen, by partition
 	samples []sample

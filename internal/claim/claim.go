@@ -51,9 +51,9 @@ type Document struct {
 	Released bool
 	Start    int64
 	Wait     time.Duration
-	// Lease is the claim's; 0: not known, as of one by a former version.
+	// Lease is the claim's. Zero means that it is not known, as of one by a former version.
 	Lease time.Duration
-	// Waited is for how long the claim's generation is over already, as members before us found out; 0: not known.
+	// Waited is for how long the claim's generation is over already, as members before us found out. Zero means that it is not known.
 	Waited time.Duration
 	// Owner is the host of the process that claimed it, for people.
 	Owner string

@@ -71,7 +71,7 @@ func (l lock) waited(ctx context.Context) (string, error) {
 	return seen, err
 }
 
-// take takes the lock from who holds it; "": from nobody.
+// take takes the lock from who holds it. An empty text means that nobody holds it.
 func (l lock) take(ctx context.Context, from string) (bool, error) {
 	won, err := mongodb.Changed(l.c.Options.Update(ctx, []mongodb.Update{{
 		Filter: mongodb.Document(bson.D{{Key: "_id", Value: lockID}, {Key: "token", Value: from}}),
@@ -88,7 +88,7 @@ func (l lock) held() bson.D {
 	return bson.D{{Key: "token", Value: l.token}, {Key: "waitMs", Value: ((holdTimes + lateTimes) * l.c.WriteTimeout).Milliseconds()}}
 }
 
-// holder is who holds the lock, and how long to wait for it at most; "": nobody.
+// holder is who holds the lock, and how long to wait for it at most. An empty text means that nobody does.
 func (l lock) holder(ctx context.Context) (string, time.Duration, error) {
 	d, err := mongodb.First(ctx, l.c.Options, mongodb.Query{Filter: mongodb.WithID(lockID)})
 	token, _ := d.Lookup("token").StringValueOK()

@@ -44,7 +44,7 @@ type Connections struct {
 	Database *mongodb.Database
 	// Config are the settings, with the topics that are read: those that KAFKA_TOPICS names, and those that its patterns matched at Open.
 	Config config.Config
-	// Consumer is asked whether anything may be written; nil: nothing may be yet.
+	// Consumer is asked whether anything may be written. Nil means that nothing may be yet.
 	Consumer *atomic.Pointer[pipeline.Consumer]
 
 	metrics *sink.Metrics

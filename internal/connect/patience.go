@@ -26,7 +26,7 @@ const (
 // waits may be under way at once.
 type Patience struct {
 	Log *slog.Logger
-	// until is when no wait goes on any longer; zero: each goes on until its server is there. bound says in an error what
+	// until is when no wait goes on any longer. Zero means that each goes on until its server is there. bound says in an error what
 	// set that.
 	until time.Time
 	Bound string

@@ -34,10 +34,10 @@ type bsonName struct {
 	text   []byte    // with its NUL, as it stands in an element
 	word   uint64    // its first eight bytes, or those before a zero
 	mask   uint64    // of the bits of word that are of the name
-	next   *bsonName // that followed the last time; nil: none has
+	next   *bsonName // that followed the last time. Nil means that none has.
 	rising bool      // the next one is greater
 	visit  uint32    // of its level, when it was seen last
-	node   *node     // of the paths that lead there; nil: none does
+	node   *node     // of the paths that lead there. Nil means that none does.
 	// reserved: a stored measurement has its time or meta under this name.
 	reserved bool
 	inside   bsonInside
@@ -79,7 +79,7 @@ func (n *bsonName) is(word uint64, document []byte, at, limit int) bool {
 	return word&n.mask == n.word && end <= limit && (end <= at+loaded || string(document[at+loaded:end]) == string(n.text[loaded:]))
 }
 
-// name returns the name at an index, of an element that follows another; nil: it is not known, and cannot be.
+// name returns the name at an index, of an element that follows another. Nil means that it is not known, and cannot be.
 func (n *bsonNames) name(l *bsonLevel, before *bsonName, document []byte, at, limit int) *bsonName {
 	if at+8 > len(document) {
 		return n.find(l, before, document[at:limit])

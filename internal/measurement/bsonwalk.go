@@ -24,7 +24,7 @@ type bsonWalker struct {
 	elements []byte // of the measurement, once it was walked
 	sorted   bool   // the names of the objects rise, in what is being taken
 	odd      bool   // it holds a type that is rare, and perhaps cannot name a series
-	normal   []byte // the normal form of meta, or of the part of it that was taken last; nil: is not known
+	normal   []byte // the normal form of meta, or of the part of it that was taken last. Nil means that it is not known.
 	members  []bsonMember
 	arranged []byte // members in another order
 }
@@ -39,7 +39,7 @@ func newBSONWalker(d *Decoder) *bsonWalker {
 	return w
 }
 
-// decode makes a measurement of the record; false: it is not for this walker. An event that is not taken costs the walk in
+// decode makes a measurement of the record. False means that it is not for this walker. An event that is not taken costs the walk in
 // vain, so the walker rests the longer the more of them come.
 func (w *bsonWalker) decode(document []byte, m *Measurement) bool {
 	if w.rest > 0 {

@@ -23,7 +23,7 @@ func (s setPath) wrong(format string, args ...any) *SettingError {
 }
 
 // CheckPaths tells what keeps the paths of the options from being taken out of an event together, one error a setting at
-// most; nil: nothing.
+// most. Nil means nothing.
 func (o Options) CheckPaths() (wrong []*SettingError) {
 	o.MetaFrom = cmp.Or(o.MetaFrom, MetaFromValue)
 	told := map[string]bool{}
@@ -212,7 +212,7 @@ func (o *Options) checkNames() (wrong []*SettingError) {
 	return wrong
 }
 
-// CheckPath tells why a dotted path leads to no field; nil: it may. The empty path names none. The error goes on behind the
+// CheckPath tells why a dotted path leads to no field. Nil means that it may. The empty path names none. The error goes on behind the
 // path.
 func CheckPath(path string) error {
 	if path == "" {

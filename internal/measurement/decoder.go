@@ -84,7 +84,7 @@ type Decoder struct {
 	foundTime   rawbson.Element   // kind 0: not seen
 	timeRank    int               // of the path that led to it
 	foundMeta   []rawbson.Element // by the parts of meta; kind 0: not seen
-	foundRoot   []byte            // the document that paths are relative to; nil: not seen
+	foundRoot   []byte            // the document that paths are relative to. Nil means that it was not seen.
 	foundStored bool              // what is stored was seen, where it is not the event itself
 	nullRoot    bool              // the root is null: there is no measurement
 	dotted      bool              // a name may hold a dot

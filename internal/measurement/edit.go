@@ -39,7 +39,7 @@ func growEdit(at *[]edit, path string) (leaf *edit) {
 	return leaf
 }
 
-// editOf is the edit of a name; nil: no path leads there.
+// editOf is the edit of a name. Nil means that no path leads there.
 func editOf(edits []edit, name []byte) *edit {
 	for i := range edits {
 		if string(edits[i].name) == string(name) {

@@ -17,7 +17,7 @@ const (
 	lastExact  = math.MaxInt64/1_000_000 - 1
 )
 
-// CheckExact tells why a field cannot have the exact time of measurements whose time and meta have these names; nil: it can. The
+// CheckExact tells why a field cannot have the exact time of measurements whose time and meta have these names. Nil means that it can. The
 // error goes on behind the field.
 func CheckExact(name, storedTime, storedMeta string) error {
 	switch {

@@ -80,7 +80,7 @@ func (d *Decoder) notInflux(err *DecodeError) *DecodeError {
 	return err
 }
 
-// lineOf is one of several lines of a text; false: there is only one, or no such one.
+// lineOf is one of several lines of a text. False means that there is only one, or no such one.
 func (d *Decoder) lineOf(text []byte, part int) ([]byte, bool) {
 	var l lineReader
 	l.begin(text)

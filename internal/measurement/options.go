@@ -70,14 +70,15 @@ const maxMaxBytes = 128 << 20
 type Options struct {
 	// Format of the records' values; default JSON.
 	Format Format
-	// TimeField is the dotted path to the measurement's time in the event; empty: the record's timestamp is its time. Several paths
-	// are divided by |, and the first counts that is there. One may be a header of the record, "header:name".
+	// TimeField is the dotted path to the measurement's time in the event. Empty means that the record's timestamp is its time. Several
+	// paths are divided by |, and the first counts that is there. One may be a header of the record, "header:name".
 	TimeField string
 	// TimeFormat is auto (default), rfc3339, unix, unix_ms, unix_us, unix_ns or a Go layout.
 	TimeFormat string
-	// TimeZone is the name of the zone of texts that do not say theirs; empty: the format auto refuses them, and a layout reads UTC.
+	// TimeZone is the name of the zone of texts that do not say theirs. Empty means that the format auto refuses them, and a layout reads
+	// UTC.
 	TimeZone string
-	// TimeExact is the name of a field that gets the time in nanoseconds since 1970; empty: none does.
+	// TimeExact is the name of a field that gets the time in nanoseconds since 1970. Empty means that none does.
 	TimeExact string
 	// TimeMin and TimeMax bound the accepted times, both included; default: 1990, and a day after the record's timestamp.
 	TimeMin, TimeMax Bound
@@ -89,11 +90,11 @@ type Options struct {
 	// MetaFields are the parts of an object that is the series' identity, instead of MetaField: "name=path", or a path, whose
 	// last name the part gets. Parts that an event does not have are absent; one must be there.
 	MetaFields []string
-	// Root is the dotted path to the object that is the event, in an envelope; empty: the record's whole object is it. The other
+	// Root is the dotted path to the object that is the event, in an envelope. Empty means that the record's whole object is it. The other
 	// paths are relative to it, but for those that begin with a slash: these begin at the envelope's top. A record whose root is
 	// null is skipped like a tombstone.
 	Root string
-	// Fields is the dotted path to the object whose members become the measurement's fields; empty: all that is neither time nor
+	// Fields is the dotted path to the object whose members become the measurement's fields. Empty means that all that is neither time nor
 	// meta does.
 	Fields string
 	// Drop are dotted paths of fields that are left out.

@@ -40,7 +40,7 @@ type otlpMetric struct {
 	resource, scope, metric, data []byte
 	field                         protowire.Number // of the data
 	start, end                    int              // in parts
-	metaStart, metaEnd            int              // in metas; 0: not made yet
+	metaStart, metaEnd            int              // in metas. Zero means that they are not made yet.
 	dotted                        bool
 }
 
@@ -112,7 +112,7 @@ func (f *protoField) cut(message []byte) (size int) {
 	return n + m
 }
 
-// cutShort is cut of a field whose tag, and whose varint or length, has one byte; 0: the field is not like that.
+// cutShort is cut of a field whose tag, and whose varint or length, has one byte. Zero means that the field is not like that.
 func (f *protoField) cutShort(message []byte) int {
 	if len(message) < 2 || message[0] >= 0x80 || message[0] < 1<<3 {
 		return 0

@@ -196,7 +196,7 @@ func wholeOf(e rawbson.Element) (uint64, bool) {
 // otlpLists are the lists that lead to the data points. The data of a metric stands between the last two.
 var otlpLists = []string{"resourceMetrics", "scopeMetrics", "metrics", "", "dataPoints"}
 
-// pickPoint is a document of a level with one of its data points only; false: it has none so far behind.
+// pickPoint is a document of a level with one of its data points only. False means that it has none so far behind.
 func pickPoint(document []byte, level int, left *int) (out []byte, found bool) {
 	out = make([]byte, 4, len(document))
 	data := dataOf(document)

@@ -135,7 +135,7 @@ func (d *Decoder) pointAlone(r *otlpReader, i int, request []byte, w wrapping) (
 	return d.wrapped(w, text), nil
 }
 
-// pointOf is the request of a record with one of several points only; false: it has one only, or no such point.
+// pointOf is the request of a record with one of several points only. False means that it has one only, or no such point.
 func (d *Decoder) pointOf(text []byte, part int, w wrapping) ([]byte, bool) {
 	var r otlpReader
 	request, err := d.openOTLP(&r, newJSONReader(false), text)

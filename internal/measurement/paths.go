@@ -28,7 +28,7 @@ type node struct {
 	isStored bool // the object whose fields become the measurement's
 }
 
-// nodeOf is the node of a name; nil: no path leads there.
+// nodeOf is the node of a name. Nil means that no path leads there.
 func nodeOf(nodes []node, name []byte) *node {
 	for i := range nodes {
 		// Names are not empty. Most differ in their length or their last byte.
@@ -55,9 +55,9 @@ func (n *node) grow(path string) *node {
 // paths are where the parts of a measurement lie in an event, all dotted and from the event's top.
 type paths struct {
 	event  node
-	times  []string // in the order in which they count; none: the record's timestamp
+	times  []string // in the order in which they count. None means the record's timestamp.
 	root   string   // empty: the event itself
-	stored string   // of the object whose fields are stored; empty: the event itself
+	stored string   // of the object whose fields are stored. Empty means the event itself.
 	meta   []metaPart
 	joined bool // meta is an object of its parts, not the value of the only one
 

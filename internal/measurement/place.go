@@ -35,7 +35,7 @@ const (
 // depends on names alone is decided when a place is met first.
 type place struct {
 	header   []byte // of a BSON element: a byte for the kind, the name, NUL; its capacity is a multiple of 8
-	node     *node  // of the paths; nil: none leads here
+	node     *node  // of the paths. Nil means that none leads here.
 	use      use
 	part     int  // of meta: which part; of time: its rank
 	fields   bool // the members of an object here are fields

@@ -53,7 +53,7 @@ type quick struct {
 	parts    []metaSpan
 	when     reading
 	hasTime  bool
-	rank     int  // of the path to the time that was found; -1: none was
+	rank     int  // of the path to the time that was found. -1 means that none was.
 	isStored bool // the object with the fields was seen
 	isDotted bool // a dotted name was seen
 	isOpaque bool // an object was skipped, whose names were not compared

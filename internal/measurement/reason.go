@@ -49,7 +49,7 @@ func Reasons() []Reason {
 // DecodeError says what is wrong with a record, and where.
 type DecodeError struct {
 	Reason Reason
-	// Path leads to the field in question, dotted ("meta.host", "readings.3.x"); empty: the whole event.
+	// Path leads to the field in question, dotted ("meta.host", "readings.3.x"). Empty means the whole event.
 	Path string
 	// Detail is the rest of the sentence: the value (cut), the bound, the way out. No record content beyond that value.
 	Detail string

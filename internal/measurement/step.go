@@ -9,7 +9,7 @@ import (
 type step struct {
 	literal []byte // empty: not known
 	moves   []move
-	place   *place // of the next value; nil: the event ends
+	place   *place // of the next value. Nil means that the event ends.
 	opening bool   // it begins behind the brace of an object
 	missed  int    // how often in a row another way was gone
 }
@@ -36,7 +36,7 @@ func (s *step) matches(text []byte) bool {
 	return binary.LittleEndian.Uint64(text[n-8:]) == binary.LittleEndian.Uint64(literal[n-8:])
 }
 
-// take goes a step, and returns the place of the next value; nil: the event ends.
+// take goes a step, and returns the place of the next value. Nil means that the event ends.
 func (q *quick) take(s *step, i int) (*place, int) {
 	if !s.matches(q.text[i:]) {
 		return q.turn(s, i)
@@ -178,7 +178,7 @@ func (q *quick) learnName(s *step, i int) (*place, int) {
 	return p, i
 }
 
-// unquotedName is what a name with escapes means; nil: it is none, or one that cannot be written without. Some write every
+// unquotedName is what a name with escapes means. Nil means that it is none, or one that cannot be written without. Some write every
 // character so that is not ASCII.
 func (q *quick) unquotedName(quoted []byte) []byte {
 	if len(quoted) > maxLiteral {

@@ -25,11 +25,11 @@ var formatNames = []string{formatAuto, "rfc3339", "unix", "unix_ms", "unix_us", 
 type timeParser struct {
 	format string
 	auto   bool   // ISO 8601, and numbers of a unit guessed from their size
-	unit   *unit  // numbers of this unit; nil: of none
+	unit   *unit  // numbers of this unit. Nil means none.
 	layout string // text of this Go layout
 	colon  string // a second Go layout for the same texts with a colon in the offset; empty if the first has no offset
 
-	zone      *time.Location // of texts that do not say theirs; nil: such texts are refused, and of a layout read as UTC
+	zone      *time.Location // of texts that do not say theirs. Nil means that such texts are refused, and of a layout read as UTC.
 	exact     bool           // what is below a millisecond is kept
 	below     int64          // nanoseconds of the last time that a millisecond does not hold, where the parser is exact
 	timestamp int64          // of the record
@@ -75,7 +75,7 @@ func newTimeParser(format string) timeParser {
 
 var errAbbreviatedZone = errors.New("a layout with an abbreviated zone, which says no offset: use -07:00, in strftime %z, or leave it out for UTC")
 
-// CheckTimeFormat tells why times cannot be read in this format; nil: they can. A layout must write a time down to its day,
+// CheckTimeFormat tells why times cannot be read in this format. Nil means that they can. A layout must write a time down to its day,
 // and without zone abbreviations, which mean nothing without a place. The error goes on behind the format.
 func CheckTimeFormat(format string) error {
 	p := newTimeParser(format)
@@ -345,7 +345,7 @@ func (d *Decoder) timeOf() (millis int64, err *DecodeError) {
 	return r.millis, d.options.checkWindow(d.timePath(), r, timestamp)
 }
 
-// timePath leads to the time that was found; empty: it is the record's timestamp.
+// timePath leads to the time that was found. Empty means that it is the record's timestamp.
 func (d *Decoder) timePath() string {
 	if len(d.paths.times) == 0 {
 		return ""

@@ -12,7 +12,7 @@ import (
 // wrapping is what stands around the events of a record's value.
 type wrapping struct {
 	compression Compression // the outermost
-	frame       []byte      // of a schema registry; empty: none
+	frame       []byte      // of a schema registry. Empty means none.
 }
 
 // unwrap takes the wrapping off a value that can be read without its keys and headers.

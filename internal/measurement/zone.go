@@ -45,7 +45,7 @@ func hasOffset(layout string) bool {
 	return at.Format(layout) != time.Date(2024, 2, 7, 23, 5, 6, 0, time.UTC).Format(layout)
 }
 
-// CheckTimeZone tells why times cannot be read in a zone; nil: they can. The error goes on behind the zone.
+// CheckTimeZone tells why times cannot be read in a zone. Nil means that they can. The error goes on behind the zone.
 func CheckTimeZone(zone, format string) error {
 	if zone == "" {
 		return nil

@@ -60,7 +60,7 @@ type Batch struct {
 	More bool
 	// Bytes is the memory that the batch holds until its release, Left what stays at hand after it.
 	Bytes, Left int64
-	// Release gives the memory back; nil: nothing to do. Call it at most once; the records are gone after it.
+	// Release gives the memory back. Nil means that there is nothing to do. Call it at most once; the records are gone after it.
 	Release func()
 }
 
@@ -77,8 +77,8 @@ type Transaction struct {
 	// Producer is the id of its producer, First the offset of its first record in the partition.
 	Producer int64
 	First    int64
-	// ID is its transactional id; empty: not known.
+	// ID is its transactional id. Empty means that it is not known.
 	ID string
-	// Since is when it was begun; zero: not known.
+	// Since is when it was begun. Zero means that it is not known.
 	Since time.Time
 }

@@ -211,7 +211,7 @@ func (k *call) over() bool { return k.w.now > k.at+writeTimeout || k.broken > 0 
 // done reports whether it is known to be executed and durable.
 func (k *call) done() bool { return k.known && k.err == ok }
 
-// await returns when each call was answered or its time is over; true: all are done. With hasty errors it does not wait for the
+// await returns when each call was answered or its time is over. True means that all are done. With hasty errors it does not wait for the
 // others once one of them was answered.
 func (w *world) await(sleep func(int), calls []*call, hasty ...string) bool {
 	for waiting := true; waiting; {

@@ -47,7 +47,7 @@ type Options struct {
 	MaxRows    int64
 	MaxTime    time.Duration
 	MaxQueries int
-	Token      string // that requests must have; empty: none
+	Token      string // that requests must have. Empty means none.
 	Log        *slog.Logger
 }
 

@@ -28,7 +28,7 @@ type logLooker interface {
 	Committed(ctx context.Context, of record.Partition) (int64, error)
 	// Timestamp is that of the first record from an offset on, 0 when there is none.
 	Timestamp(ctx context.Context, of record.Partition, topicID [16]byte, offset int64) (int64, error)
-	// OpenTransaction is the one that the partition cannot be read beyond; nil: there is none, or it may not be known.
+	// OpenTransaction is the one that the partition cannot be read beyond. Nil means that there is none, or it may not be known.
 	OpenTransaction(ctx context.Context, of record.Partition) (*record.Transaction, error)
 }
 
@@ -45,7 +45,7 @@ type looks struct {
 // look is what was seen of a partition.
 type look struct {
 	end       int64
-	committed *int64           // of a partition that has stopped; nil: not known
+	committed *int64           // of a partition that has stopped. Nil means that it is not known.
 	at        pipeline.Instant // when they were asked, 0: never
 	// unread is the first record that was not read, noticed says when it was seen to be there, and time is its timestamp in
 	// milliseconds, 0: not known.
@@ -53,8 +53,8 @@ type look struct {
 	noticed time.Time
 	time    int64
 	tried   pipeline.Instant // when its timestamp was asked, 0: never
-	// transaction is what the partition waits for since blocked, and asked says when that was found out; 0: it does not wait, or was
-	// not asked.
+	// transaction is what the partition waits for since blocked, and asked says when that was found out. Zero means that it does not
+	// wait, or was not asked.
 	transaction    *record.Transaction
 	blocked, asked pipeline.Instant
 }
@@ -142,7 +142,7 @@ func (l *look) askTransaction(ctx context.Context, kafka logLooker, s *pipeline.
 	}
 }
 
-// waitsFor is the transaction that a partition has waited for long enough to be told, with what is known of it; nil: it does not.
+// waitsFor is the transaction that a partition has waited for long enough to be told, with what is known of it. Nil means that it does not.
 func (l *look) waitsFor(s *pipeline.Status) *record.Transaction {
 	if !s.Blocked() || l.asked == 0 {
 		return nil

@@ -52,7 +52,7 @@ type Headline struct {
 	Text string `json:"text"`
 	// State is good, late, waiting or stopped: how bad it is.
 	State string `json:"state"`
-	// Runbook is the section of docs/runbook.md that says what to do; empty: nothing is to be done.
+	// Runbook is the section of docs/runbook.md that says what to do. Empty means that nothing is to be done.
 	Runbook string `json:"runbook,omitempty"`
 }
 

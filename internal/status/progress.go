@@ -116,7 +116,7 @@ func (v *View) Stopped() {
 	}
 }
 
-// unreleased names the partitions whose claim stands though their term has ended; empty: none.
+// unreleased names the partitions whose claim stands though their term has ended. Empty means none.
 func unreleased(statuses []*pipeline.Status) string {
 	var partitions []string
 	for _, s := range statuses {
@@ -140,7 +140,7 @@ func (v *View) Hurried() error {
 		"and recognised where they are stored: %s", again)
 }
 
-// unwritten names the records that were read since the assignment and are not committed; empty: none.
+// unwritten names the records that were read since the assignment and are not committed. Empty means none.
 func unwritten(statuses []*pipeline.Status) string {
 	var ranges []string
 	for _, s := range statuses {

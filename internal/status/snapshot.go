@@ -72,27 +72,27 @@ type Partition struct {
 	State   string `json:"state"`
 	Working bool   `json:"working"`
 	// Stopped says why the partition is not read any more and StopReason the label of that, Trouble what is being tried
-	// again and Retrying the same without errors, Paused why nothing is fetched for now; empty: nothing of the kind.
+	// again and Retrying the same without errors, Paused why nothing is fetched for now. Empty means nothing of the kind.
 	Stopped    string   `json:"stopped,omitempty"`
 	StopReason string   `json:"stopReason,omitempty"`
 	Trouble    string   `json:"trouble,omitempty"`
 	Retrying   []string `json:"-"`
 	Paused     string   `json:"paused,omitempty"`
-	// Position is the next offset to read, End the log's end, Committed the committed offset; nil: there is none, or it is
+	// Position is the next offset to read, End the log's end, Committed the committed offset. Nil means that there is none, or it is
 	// not known.
 	Position  *int64 `json:"position"`
 	End       *int64 `json:"end"`
 	Committed *int64 `json:"committed"`
-	// Lag is how many records of the log are not committed, those behind an open transaction too; nil: not known.
+	// Lag is how many records of the log are not committed, those behind an open transaction too. Nil means that it is not known.
 	Lag *int64 `json:"lag"`
-	// Transaction is the open one that the partition waits for; nil: it does not, or not for long.
+	// Transaction is the open one that the partition waits for. Nil means that it does not, or not for long.
 	Transaction *Transaction `json:"transaction,omitempty"`
-	// FreshnessSeconds is the age of the oldest record that is not durable, 0 when there is none; nil: not known.
+	// FreshnessSeconds is the age of the oldest record that is not durable, 0 when there is none. Nil means that it is not known.
 	FreshnessSeconds *float64 `json:"freshnessSeconds"`
 	// Pending and Flushing are measurements waiting for the next flush and in the present one.
 	Pending  int `json:"pending"`
 	Flushing int `json:"flushing"`
-	// LastFlush is when the last flush was done; zero: none yet.
+	// LastFlush is when the last flush was done. Zero means that there was none yet.
 	LastFlush   time.Time `json:"lastFlush,omitzero"`
 	OpenBuckets int       `json:"openBuckets"`
 	MemoryBytes int64     `json:"memoryBytes"`
@@ -101,7 +101,7 @@ type Partition struct {
 // Transaction is one that is open.
 type Transaction struct {
 	Since time.Time `json:"since"`
-	// Producer is the id of its producer, -1: not known. ID is its transactional id; empty: not known.
+	// Producer is the id of its producer. -1 means that it is not known. ID is its transactional id. Empty means that it is not known.
 	Producer int64  `json:"producer"`
 	ID       string `json:"transactionalId,omitempty"`
 	// First is the offset of its first record in the partition.

@@ -30,7 +30,7 @@ type Options struct {
 	// MemoryLimit is the process's, in bytes; Budget accounts for the part that the partitions share.
 	MemoryLimit int64
 	Budget      *pipeline.Budget
-	SeriesMax   int64         // more series are warned of; 0: no number is
+	SeriesMax   int64         // more series are warned of. Zero means that no number is.
 	MaxCount    int32         // of measurements in a bucket
 	LogProgress time.Duration // between two lines of progress
 	// FlushInterval is how often measurements are written: a partition is late when it is several of them behind.
@@ -39,7 +39,7 @@ type Options struct {
 	Metrics       *pipeline.Metrics
 	// Outages is told whether MongoDB answers.
 	Outages *pipeline.Outages
-	// Losses are where logs did not have an offset; nil: nobody remembers.
+	// Losses are where logs did not have an offset. Nil means that nobody remembers.
 	Losses *pipeline.Losses
 	Log    *slog.Logger
 	// Held is how long Log holds back a warning that comes again.

@@ -13,7 +13,7 @@ const IDIndexName = "_id_"
 
 // Advice says how the indexes of buckets serve a filter on measurements.
 type Advice struct {
-	// Index is the name of the index that narrows by most; empty: every bucket is read.
+	// Index is the name of the index that narrows by most. Empty means that every bucket is read.
 	Index string
 	// Narrows are the paths of the filter by which that index narrows what is read, in the measurements' terms.
 	Narrows []string
@@ -23,13 +23,13 @@ type Advice struct {
 	Fields []string
 	// Wide are the parts of the filter by which no index narrows: $or, $expr, $ne, …
 	Wide []string
-	// Keys are those of an index on measurements that would narrow by all of Narrows and Misses; nil: there is one.
+	// Keys are those of an index on measurements that would narrow by all of Narrows and Misses. Nil means that there is one.
 	Keys bson.Raw
 }
 
 // Advise judges by the definitions alone which of the indexes on buckets serves a filter on measurements, and which index on
-// measurements would serve it better. Leave the index on _id out where nobody bounds the _id. Hidden indexes serve nothing, and partial ones only a filter that repeats their
-// expression. The error, of a filter that is none, is an *Error.
+// measurements would serve it better. Leave the index on _id out where nobody bounds the _id. Hidden indexes serve nothing, and partial
+// ones only a filter that repeats their expression. The error, of a filter that is none, is an *Error.
 func (o Options) Advise(filter bson.Raw, indexes []Index) (Advice, error) {
 	var c conditions
 	if err := c.readFilter(filter, 0); err != nil {

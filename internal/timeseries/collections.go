@@ -28,7 +28,7 @@ func Collections(series string) []string {
 	return []string{series, series + BucketsSuffix, series + PartitionsSuffix, series + OptionsSuffix}
 }
 
-// CheckDatabaseName tells why MongoDB, on whatever system it runs, would not have a database of this name; nil: it would.
+// CheckDatabaseName tells why MongoDB, on whatever system it runs, would not have a database of this name. Nil means that it would.
 // The error goes on behind the name.
 func CheckDatabaseName(name string) error {
 	i := strings.IndexAny(name, "/\\. \"$*<>:|?\x00")
@@ -46,7 +46,7 @@ func CheckDatabaseName(name string) error {
 }
 
 // CheckSeriesName tells why MongoDB would not have a time series of this name in a database, where a namespace has at most
-// so many bytes; nil: it would. The error goes on behind the name.
+// so many bytes. Nil means that it would. The error goes on behind the name.
 func CheckSeriesName(database, name string, limit int) error {
 	longest := len(database) + len(".") + len(name) + len(PartitionsSuffix)
 	switch {

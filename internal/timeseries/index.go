@@ -10,7 +10,7 @@ import (
 type Index struct {
 	// Keys are the fields in order, each with 1, -1 or the name of a kind of index.
 	Keys bson.Raw
-	// Options are the other fields of a createIndexes specification (name, hidden, partialFilterExpression, …); nil: none.
+	// Options are the other fields of a createIndexes specification (name, hidden, partialFilterExpression, …). Nil means none.
 	Options bson.Raw
 }
 

@@ -15,7 +15,7 @@ type Limits struct {
 	MaxCount   int32 // measurements in a bucket
 	MaxBytes   int32 // accounted bytes of a bucket
 	MinCount   int32 // below it an oversize bucket stays open; 1 switches that off
-	CacheBytes int64 // of which the active buckets of one catalog share half; 0: no limit from it
+	CacheBytes int64 // of which the active buckets of one catalog share half. Zero means no limit from it.
 }
 
 // Sizes returns the bytes beyond which a bucket is closed when it has MinCount measurements (effective), and when it

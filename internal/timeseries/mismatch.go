@@ -13,7 +13,7 @@ type Mismatch struct { //nolint:errname // the bucket has a mismatch, which is a
 	// Malformed is why the positions could not all be decoded, nil when they could. It wraps ErrPositions.
 	Malformed error
 	// Lost is the path of the first value that belongs to no measurement, because its column's indexes are not in step
-	// with those of the time column; empty: every value belongs to one.
+	// with those of the time column. Empty means that every value belongs to one.
 	Lost string
 }
 

@@ -23,7 +23,7 @@ const maxIndexSeconds = 1<<31 - 1
 type Options struct {
 	// TimeField is the name of the measurements' time. Required.
 	TimeField string `bson:"timeField"`
-	// MetaField is the name of the measurements' identity; empty: the collection has a single series.
+	// MetaField is the name of the measurements' identity. Empty means that the collection has a single series.
 	MetaField string `bson:"metaField,omitempty"`
 	// Granularity sets span and rounding; empty together with MaxSpanSeconds and RoundingSeconds set: custom bucketing.
 	Granularity Granularity `bson:"granularity,omitempty"`
@@ -32,7 +32,7 @@ type Options struct {
 	// RoundingSeconds is what a bucket's minimum time is rounded down to. It is set for custom bucketing only, and 0
 	// beside a granularity, which implies it: use Round.
 	RoundingSeconds int32 `bson:"bucketRoundingSeconds,omitempty"`
-	// ExpireAfterSeconds deletes measurements older than this; 0: never.
+	// ExpireAfterSeconds deletes measurements older than this. Zero means never.
 	ExpireAfterSeconds int64 `bson:"expireAfterSeconds,omitempty"`
 }
 

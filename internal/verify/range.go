@@ -81,7 +81,7 @@ func (q *Question) Ranges(ctx context.Context, offsets Offsets) ([]Range, error)
 	return ranges, nil
 }
 
-// stored is the offset below which everything must be stored; -1: nothing need be, and a note says so.
+// stored is the offset below which everything must be stored. -1 means that nothing need be, and a note says so.
 func (r *Range) stored(q *Question, committed claim.Committed) (int64, error) {
 	switch meaning, of := q.Pipeline.Meaning(committed); meaning {
 	case claim.OtherCollection:

@@ -7,7 +7,7 @@ type canvas struct {
 	columns, rows int
 	across, down  int // dots of a character
 	dots          []uint8
-	owner         []int8 // whose dots: the series drawn last; -1: nobody's
+	owner         []int8 // whose dots: the series drawn last. -1 means nobody's.
 }
 
 // newCanvas is empty. Fine: each character has two by four dots, else it is one.

@@ -27,7 +27,7 @@ var colors = [MaxSeries]int{36, 33, 35, 32, 31, 34, 96, 95}
 // signs tell series apart where there are no colours.
 const signs = "*+ox#@%="
 
-// change is what takes the pen from one series to another; -1: no series.
+// change is what takes the pen from one series to another. -1 means no series.
 func (p pen) change(from, to int) string {
 	switch {
 	case !p.color || from == to:

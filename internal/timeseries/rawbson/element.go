@@ -14,7 +14,7 @@ type Element struct {
 	Value []byte
 }
 
-// Read cuts the first element off a list; false: it is malformed. The contents of objects and arrays are not looked at.
+// Read cuts the first element off a list. False means that it is malformed. The contents of objects and arrays are not looked at.
 func Read(list []byte) (e Element, rest []byte, ok bool) {
 	if len(list) < 2 {
 		return Element{}, nil, false
