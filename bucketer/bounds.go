@@ -29,7 +29,7 @@ type value struct {
 	data []byte
 }
 
-// equals tells that two values are the same bytes, which is more than comparing as equal.
+// equals reports whether two values are the same bytes, which is more than comparing as equal.
 func (v value) equals(w value) bool { return v.kind == w.kind && bytes.Equal(v.data, w.data) }
 
 func (v value) raw() bson.RawValue { return bson.RawValue{Type: v.kind, Value: v.data} }

@@ -57,7 +57,7 @@ func (b *bucket) unset(f flags)   { b.flags &^= f }
 // count is the number of measurements with those that wait.
 func (b *bucket) count() int32 { return b.stored + b.pending.n }
 
-// hasOneBound tells that control.min and control.max are the same but for the time, as they are of one measurement.
+// hasOneBound reports whether control.min and control.max are the same but for the time, as they are of one measurement.
 func (b *bucket) hasOneBound() bool { return rawbson.DocumentSize(b.bounds) == len(b.bounds) }
 
 // splitBounds returns the elements of control.min and of control.max without the time, in place.
@@ -70,10 +70,10 @@ func (b *bucket) splitBounds() (lower, upper []byte) {
 	return lower, rawbson.Content(b.bounds[size:])
 }
 
-// mustClose tells that a hard close has not been written yet.
+// mustClose reports whether a hard close has not been written yet.
 func (b *bucket) mustClose() bool { return b.action == hardClose && !b.is(isClosed) }
 
-// isBusy tells that something of the bucket has yet to be written, or is on its way.
+// isBusy reports whether something of the bucket has yet to be written, or is on its way.
 func (b *bucket) isBusy() bool { return b.pending.n > 0 || b.is(inFlight) || b.mustClose() }
 
 // spans reports whether a time is within the bucket's window.

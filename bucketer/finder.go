@@ -74,7 +74,7 @@ func (f *finder) skip() {
 	}
 }
 
-// isEmpty tells that all members were found.
+// isEmpty reports whether all members were found.
 func (f *finder) isEmpty() bool {
 	if f.members != nil {
 		return f.left == 0

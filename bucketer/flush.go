@@ -59,7 +59,7 @@ func (c *Catalog) Prepare(now int64) *Flush {
 	return f.Flush
 }
 
-// Rest tells that the last flush could not have all writes that were waited for, so that the next one is due at once.
+// Rest reports whether the last flush could not have all writes that were waited for, so that the next one is due at once.
 func (c *Catalog) Rest() bool { return c.rest > 0 }
 
 // FlushOf is how many writes the next flush has at most when something waits for so many buckets. A fourth of them it

@@ -41,7 +41,7 @@ func (s *series) excludes(id bson.ObjectID) bool {
 	return s.more != nil && slices.Contains(s.more.excluded, id)
 }
 
-// isOrdinary tells that nothing unusual goes on.
+// isOrdinary reports whether nothing unusual goes on.
 func (x *more) isOrdinary() bool {
 	return x == nil || len(x.others) == 0 && x.rolled.live == 0 && len(x.excluded) == 0 && x.wanted == nil && x.conflicts == 0
 }

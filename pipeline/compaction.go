@@ -78,19 +78,19 @@ func (w *Worker) compactInterval(now Instant) time.Duration {
 	return w.o.CompactInterval
 }
 
-// compacts tells that a compaction takes memory.
+// compacts reports whether a compaction takes memory.
 func (w *Worker) compacts() bool {
 	c := w.term.segments.compaction
 	return c != nil && len(c.writes) > 0
 }
 
-// compacting tells that something has begun that is to be finished or rolled back before the partition is handed over.
+// compacting reports whether something has begun that is to be finished or rolled back before the partition is handed over.
 func (w *Worker) compacting(now Instant) bool {
 	s := &w.term.segments
 	return w.o.Segments && (s.compaction != nil || !s.read && s.quiet > 0 || w.nextUnfinished(now) >= 0)
 }
 
-// crowdedSegments tells that compaction comes before the flush, since too many measurements are in segments.
+// crowdedSegments reports whether compaction comes before the flush, since too many measurements are in segments.
 func (w *Worker) crowdedSegments(now Instant) bool {
 	return w.term.segments.waiting(now) >= 2*w.o.SegmentMeasurements
 }

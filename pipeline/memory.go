@@ -70,11 +70,11 @@ func (w *Worker) shrink(m Moment) {
 	}
 }
 
-// over tells that the partition must flush early: its memory is above its target, or that of the process above the limit,
+// over reports whether the partition must flush early: its memory is above its target, or that of the process above the limit,
 // when a partition that holds little does it for its own sake, because it may not fetch before.
 func (w *Worker) over(m Moment) bool { return m.Full || m.Target > 0 && w.Bytes() > m.Target }
 
-// crowded tells that memory forbids a fetch. A partition of which nothing waits may fetch all the same: its memory is not
+// crowded reports whether memory forbids a fetch. A partition of which nothing waits may fetch all the same: its memory is not
 // what a flush would free, so it would wait for ever.
 func (w *Worker) crowded(m Moment) bool {
 	if !w.over(m) {

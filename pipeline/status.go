@@ -96,7 +96,7 @@ func (s *Status) Lag() (records int64, known bool) {
 	return max(0, s.End-from), true
 }
 
-// Blocked tells that all was read up to an open transaction, and that there is more behind.
+// Blocked reports whether all was read up to an open transaction, and that there is more behind.
 func (s *Status) Blocked() bool {
 	return s.Running && s.Stopped == nil && s.Readable >= 0 && s.Position >= s.Readable && s.End > s.Readable
 }

@@ -33,7 +33,7 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	return w.advanceCompaction(m, actions)
 }
 
-// writing tells that a call is under way beside which no other may be, but for look-ups.
+// writing reports whether a call is under way beside which no other may be, but for look-ups.
 func (w *Worker) writing() bool { return w.flush != nil && w.flush.acting != nil || w.busy.compact }
 
 // mayFetch reports whether the next fetch may start. It may not while too much waits already: the stream just pauses.

@@ -20,7 +20,7 @@ func (l *lease) Held() bool {
 	return held
 }
 
-// lapsed tells that what may have been sent under it must not arrive any more.
+// lapsed reports whether what may have been sent under it must not arrive any more.
 func (l *lease) lapsed() bool { return l.used.Load() && !l.Generation.Held() }
 
 // runningTerm is one term of a worker, as the goroutines around it see it.
@@ -49,7 +49,7 @@ func (t *runningTerm) follow(gen *lease) {
 
 func (t *runningTerm) held() bool { return t.gen.Load().Held() }
 
-// over tells that nothing can be handed over any more: the lease has ended, and no commit renews it.
+// over reports whether nothing can be handed over any more: the lease has ended, and no commit renews it.
 func (t *runningTerm) over() bool { return t.leaving.Load() && !t.held() }
 
 // handOver asks for the hand-over, once; last: the process ends.

@@ -26,7 +26,7 @@ func wholeChoice(meta bson.RawValue) choice {
 	return choice{metas: []bson.RawValue{meta}, none: meta.Type == bson.TypeNull}
 }
 
-// nothing tells that no series is selected.
+// nothing reports whether no series is selected.
 func (c *choice) nothing() bool { return !c.all && !c.none && c.bound == nil && len(c.metas) == 0 }
 
 // takes reports whether the series of a meta is selected.

@@ -108,7 +108,7 @@ func (s *Series) inBuckets(ctx context.Context, p *plan) (list []group, err erro
 	return list, nil
 }
 
-// lists tells that the series are to be listed.
+// lists reports whether the series are to be listed.
 func (s *Series) lists(p *plan) bool { return s.options.MetaField != "" && p.whole == nil }
 
 // listing is the pipeline that lists them. It lists too many: a bucket that is not shown yet has what segments have. To leave that out

@@ -88,7 +88,7 @@ func (m *merge) advance() (bucket bson.Raw, err error) {
 	return h.bucket, err
 }
 
-// certain tells that the measurement at the top comes before all of buckets that begin there or later (newest first: there or
+// certain reports whether the measurement at the top comes before all of buckets that begin there or later (newest first: there or
 // earlier).
 func (m *merge) certain(begins int64) bool {
 	if len(m.heap) == 0 {

@@ -116,7 +116,7 @@ func (m *member) terminate(ctx context.Context) {
 	}
 }
 
-// couldNotStart tells that a process ended because its servers were out of reach at its start, which is no fault.
+// couldNotStart reports whether a process ended because its servers were out of reach at its start, which is no fault.
 func couldNotStart(code int, log string) bool {
 	return code == 1 && !strings.Contains(log, "a generation begins")
 }

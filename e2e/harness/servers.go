@@ -152,7 +152,7 @@ func (s *Servers) DropDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// Slow tells that the MongoDB scans a collection for most filters, so that a test must keep it small.
+// Slow reports whether the MongoDB scans a collection for most filters, so that a test must keep it small.
 func (s *Servers) Slow() bool { return s.slow }
 
 // String names the servers.

@@ -89,7 +89,7 @@ func (a *Amount) Add(b Amount) {
 	a.Measurements += b.Measurements
 }
 
-// IsZero tells that it is nothing.
+// IsZero reports whether it is nothing.
 func (a Amount) IsZero() bool { return a == Amount{} }
 
 // SelectedSeries is a series of a Selection, and what it holds of it in open and in closed buckets.

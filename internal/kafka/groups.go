@@ -122,7 +122,7 @@ type Committed struct {
 	Err error
 }
 
-// Consumed tells that a consumer committed the offset, up to which it had read; else a tool has set it.
+// Consumed reports whether a consumer committed the offset, up to which it had read; else a tool has set it.
 func (c *Committed) Consumed() bool { return c.Epoch >= 0 }
 
 // Committed is what a group has committed for partitions, in their order. An answer's Err says which could not be read.

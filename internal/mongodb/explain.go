@@ -82,7 +82,7 @@ func loginCut(err *auth.Error) bool {
 	return brokenOff(err)
 }
 
-// brokenOff tells that a connection ended, or was silent for too long.
+// brokenOff reports whether a connection ended, or was silent for too long.
 func brokenOff(err error) bool {
 	network := net.Error(nil)
 	return errors.As(err, &network) || hungUp(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)

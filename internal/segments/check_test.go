@@ -92,7 +92,7 @@ func (w *world) unfinished(position, now, began int) bool {
 	return false
 }
 
-// finished tells that nothing more is to be done.
+// finished reports whether nothing more is to be done.
 func (w *world) finished() bool {
 	s := w.db.majority()
 	if w.committed < w.end || w.db.major < w.db.last() {

@@ -56,7 +56,7 @@ func (c *consumer) pause(ticks int) {
 
 func (c *consumer) clock() int { return c.w.now + c.skew }
 
-// over tells that nothing can be sent any more.
+// over reports whether nothing can be sent any more.
 func (c *consumer) over() bool {
 	last := c.leased
 	if !c.w.with(underLease) {

@@ -33,7 +33,7 @@ func (c Curve) Draw(dir string, measured []Measured) (string, error) {
 		panel("How many a second", rate, func(p Point) float64 { return p.Rate }))
 }
 
-// wide tells that costs differ so much that a logarithmic axis shows them better.
+// wide reports whether costs differ so much that a logarithmic axis shows them better.
 func (c Curve) wide(measured []Measured) bool {
 	least, most := 0.0, 0.0
 	for i, row := range measured {

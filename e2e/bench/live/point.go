@@ -42,7 +42,7 @@ type Result struct {
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// Behind tells that the process that stores, or the producer, did not keep up with the rate.
+// Behind reports whether the process that stores, or the producer, did not keep up with the rate.
 func (r Result) Behind() bool { return r.Stored < 0.9*r.Total() || r.Produced < 0.9*r.Total() }
 
 // Parts of the time of a case. In the first the process starts, and finds no bucket of any series; in the second its work is measured,

@@ -50,7 +50,7 @@ func (p *Plot) Add(name string, at int64, value float64) {
 // AddNotNumber counts a value that is no number.
 func (p *Plot) AddNotNumber() { p.notNumbers++ }
 
-// Empty tells that there is nothing to draw.
+// Empty reports whether there is nothing to draw.
 func (p *Plot) Empty() bool { return len(p.series) == 0 }
 
 func (s *series) add(at int64, value float64) {
