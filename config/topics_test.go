@@ -55,7 +55,7 @@ func TestTopicsInThePlaceOfPatterns(t *testing.T) {
 		t.Errorf("%v of %v, %v", c.Kafka.Topics, settings.Kafka.Topics, err)
 	}
 	_, err = settings.WithTopics([]string{"s1", "s1.buckets"})
-	if wrong := (*Error)(nil); !errors.As(err, &wrong) || !strings.Contains(err.Error(), `would both use the collection "s1.buckets"`) {
+	if _, ok := errors.AsType[*Error](err); !ok || !strings.Contains(err.Error(), `would both use the collection "s1.buckets"`) {
 		t.Error(err)
 	}
 }

@@ -20,7 +20,7 @@ func (s *stream) command(more []string, args ...string) (code int, stdout, stder
 	var out, errs bytes.Buffer
 	run.Stdout, run.Stderr = &out, &errs
 	err := run.Run()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		s.t.Fatal(err)
 	}
 	return run.ProcessState.ExitCode(), out.String(), errs.String()

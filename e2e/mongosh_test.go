@@ -161,7 +161,7 @@ func runStatement(t *testing.T, db *mongo.Database, text string, count int) {
 	}
 	found, err := s.run(within(t, 30*time.Second), db)
 	const notImplemented, invalidOperator = 238, 168
-	if refused := (mongo.CommandError{}); errors.As(err, &refused) && (refused.Code == notImplemented ||
+	if refused, ok := errors.AsType[mongo.CommandError](err); ok && (refused.Code == notImplemented ||
 		refused.Code == invalidOperator && strings.Contains(refused.Message, "$dateTrunc")) { // MongoDB has it from 5.0 on
 		t.Skip("this server does not know it: ", err)
 	}

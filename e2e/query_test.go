@@ -68,7 +68,7 @@ func (s *stream) query(args ...string) (code int, stdout, stderr string) {
 	s.t.Helper()
 	run, out, errs := s.queryProcess(within(s.t, 30*time.Second), args...)
 	err := run.Run()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		s.t.Fatal(err)
 	}
 	return run.ProcessState.ExitCode(), out.String(), errs.String()

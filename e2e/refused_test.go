@@ -332,7 +332,7 @@ func (s *stream) needValidators() {
 	database := client.Database(s.database)
 	validator := bson.D{{Key: "control.max.note", Value: bson.D{{Key: "$ne", Value: refusedBy(121)}}}, {Key: "control.min.note", Value: bson.D{{Key: "$ne", Value: refusedBy(121)}}}}
 	if err := database.CreateCollection(ctx, s.topic+".buckets", options.CreateCollection().SetValidator(validator)); err != nil {
-		if refused := (mongo.CommandError{}); errors.As(err, &refused) && refused.HasErrorCode(238) {
+		if refused, ok := errors.AsType[mongo.CommandError](err); ok && refused.HasErrorCode(238) {
 			s.t.Skip("the MongoDB has no validators") // NotImplemented
 		}
 		s.t.Fatal(err)

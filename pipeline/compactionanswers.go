@@ -68,7 +68,7 @@ func (w *Worker) frozenRead(m Moment, e FrozenRead) {
 	o.Source = w.source
 	o.Source.TopicID = c.TopicID
 	buckets, err := bucketer.Compact(o, bucketer.Compaction{ID: c.ID, VisibleFrom: c.VisibleFrom}, documents)
-	if damaged := (*bucketer.SegmentError)(nil); errors.As(err, &damaged) {
+	if damaged, ok := errors.AsType[*bucketer.SegmentError](err); ok {
 		w.log.Error("segment cannot be compacted: something else has edited it; it stays as it is and is shown", "segment", damaged.ID.Hex(), "err", damaged.Err)
 		s.leave(damaged.ID, m.Now+damagedRetry)
 		w.rollBack(m, becauseDamaged)

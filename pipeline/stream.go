@@ -162,7 +162,7 @@ func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 		return
 	}
 	bad := measurement.DecodeError{Reason: measurement.InternalError, Detail: err.Error()}
-	if reason := (*measurement.DecodeError)(nil); errors.As(err, &reason) {
+	if reason, ok := errors.AsType[*measurement.DecodeError](err); ok {
 		bad = *reason
 	}
 	bad.Part = record.WholeRecord

@@ -81,7 +81,7 @@ func (g greeting) hasMajority() bool {
 func greet(ctx context.Context, db *mongo.Database) (g greeting, err error) {
 	admin, anyone := db.Client().Database("admin"), options.RunCmd().SetReadPreference(readpref.PrimaryPreferred())
 	err = admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, anyone).Decode(&g)
-	if refused := (mongo.CommandError{}); errors.As(err, &refused) { // the older name
+	if _, ok := errors.AsType[mongo.CommandError](err); ok { // the older name
 		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}, anyone).Decode(&g)
 	}
 	return g, err
@@ -100,7 +100,7 @@ func (s *server) now(ctx context.Context) (time.Time, error) {
 func (s *server) find(ctx context.Context, r request) (documents, error) {
 	hinted := r.hint != nil && !s.noHint.Load()
 	answer, err := s.query(ctx, r, hinted)
-	if refused := (mongo.CommandError{}); hinted && errors.As(err, &refused) && !transient(err) { // the index may not be there
+	if _, ok := errors.AsType[mongo.CommandError](err); hinted && ok && !transient(err) { // the index may not be there
 		if answer, again := s.query(ctx, r, false); again == nil {
 			s.noHint.Store(true)
 			return answer, nil

@@ -237,7 +237,7 @@ func (t *totaling) advance(s *stream) error {
 		if err == nil || !s.more {
 			return nil
 		}
-		if bucket := (*BucketError)(nil); !errors.As(err, &bucket) {
+		if _, ok := errors.AsType[*BucketError](err); !ok {
 			return err
 		}
 		if !t.yield(Window{}, err) {

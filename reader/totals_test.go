@@ -320,7 +320,7 @@ func TestTotalsRefuseWhatCannotBeAsked(t *testing.T) {
 		"cannot be a field":      {Every: Step{Days: 1}, Query: Query{Fields: []string{"$x"}}},
 	} {
 		_, err := lines(s.Totals(t.Context(), q))
-		if wrong := (*QueryError)(nil); !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
+		if _, ok := errors.AsType[*QueryError](err); !ok || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", q, err, want)
 		}
 	}

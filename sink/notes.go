@@ -56,7 +56,7 @@ func (n Notes) find(
 			return damaged
 		}
 		err = mongodb.Failure("reading the notes of edits", err)
-		if outage := (*mongodb.OutageError)(nil); !errors.As(err, &outage) || tries == scanTries {
+		if _, ok := errors.AsType[*mongodb.OutageError](err); !ok || tries == scanTries {
 			return err
 		}
 		if err := pauseScan(ctx); err != nil {

@@ -96,7 +96,7 @@ func (s *scan) run(ctx context.Context, use func(bson.Raw) error) error {
 		if progress {
 			tries, s.batch = 1, smallBatch
 		}
-		if outage := (*mongodb.OutageError)(nil); !errors.As(err, &outage) || tries == scanTries {
+		if _, ok := errors.AsType[*mongodb.OutageError](err); !ok || tries == scanTries {
 			return err
 		}
 		if err := pauseScan(ctx); err != nil {

@@ -86,7 +86,7 @@ func TestScanGoesOnWhereItWas(t *testing.T) {
 func TestScanGivesUpWhereItGetsNoFurther(t *testing.T) {
 	u := &unsteady{after: 1, stubborn: true, documents: listings(int64(5), int64(7), int64(9))}
 	came, err := scanned(t, u)
-	if outage := (*mongodb.OutageError)(nil); !errors.As(err, &outage) || len(came) != 1 {
+	if _, ok := errors.AsType[*mongodb.OutageError](err); !ok || len(came) != 1 {
 		t.Errorf("%d buckets came, %v", len(came), err)
 	}
 	if n := len(u.batches); n != scanTries {

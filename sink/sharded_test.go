@@ -201,7 +201,7 @@ func TestAFenceReachesEveryShard(t *testing.T) {
 			})
 			asked := len(f.Sent("find"))
 			_, err := p.Resolve(t.Context(), []*bucketer.Write{insertOf("a", run(0, 1)...)})
-			if outage := (*mongodb.OutageError)(nil); errors.As(err, &outage) != (c.fences > 0) || (len(f.Sent("find")) == asked) != (c.fences > 0) {
+			if _, ok := errors.AsType[*mongodb.OutageError](err); ok != (c.fences > 0) || (len(f.Sent("find")) == asked) != (c.fences > 0) {
 				t.Errorf("with a fence that a majority does not have: %v", err)
 			}
 		})

@@ -42,7 +42,7 @@ func FuzzListed(f *testing.F) {
 	f.Fuzz(func(t *testing.T, document []byte) {
 		set := timeseries.NewPositionSet(0, 100)
 		err := p.readListed(document, set.AddEncoded)
-		if damaged := (*record.StopError)(nil); err != nil && !errors.As(err, &damaged) {
+		if _, ok := errors.AsType[*record.StopError](err); err != nil && !ok {
 			t.Errorf("%v", err)
 		}
 		if string(document) == string(whole) && (err != nil || set.Len() != 3) {

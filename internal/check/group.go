@@ -84,7 +84,7 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 // start says what run would do with a partition, and returns how many offsets it would then be behind.
 func (l *look) start(subject string, place record.Partition, f claim.Facts) (lag int64) {
 	start, err := f.Start()
-	if stop := (*record.StopError)(nil); errors.As(err, &stop) {
+	if stop, ok := errors.AsType[*record.StopError](err); ok {
 		l.Wrong(subject, "", "run would stop %s (%s): %s", place, stop.Reason, stop.Detail)
 		return 0
 	}

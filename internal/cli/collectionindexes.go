@@ -145,7 +145,7 @@ func (p *Program) changeIndex(series []string, index, doing, done string, change
 	found := false
 	for _, name := range series {
 		changed, err := change(name)
-		if missing := (*collection.NoIndexError)(nil); errors.As(err, &missing) {
+		if _, ok := errors.AsType[*collection.NoIndexError](err); ok {
 			none = fmt.Errorf("%s the index of %s: %w", doing, name, err)
 		} else if err != nil {
 			return errors.Join(p.show(changes.All, changes.print), fmt.Errorf("%s the index of %s: %w", doing, name, seriesError(name, err)))

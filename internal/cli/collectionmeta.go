@@ -105,7 +105,7 @@ func queryFlag(flag, text string) (bson.Raw, error) {
 
 // translated is what a translation to buckets returned; its refusals are of what the flags say.
 func translated(series string, err error) error {
-	if refusal := (*timeseries.Error)(nil); errors.As(err, &refusal) {
+	if _, ok := errors.AsType[*timeseries.Error](err); ok {
 		return usageError{fmt.Errorf("%s: %w", series, err)}
 	}
 	return err
@@ -154,7 +154,7 @@ func carryOut(ctx context.Context, e edit) error {
 func through(ctx context.Context, try func() (progress bool, err error)) error {
 	for tries := 1; ; tries++ {
 		progress, err := try()
-		if outage := (*mongodb.OutageError)(nil); !errors.As(err, &outage) || ctx.Err() != nil {
+		if _, ok := errors.AsType[*mongodb.OutageError](err); !ok || ctx.Err() != nil {
 			return err
 		}
 		if progress {

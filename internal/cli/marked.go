@@ -41,7 +41,7 @@ func markedValue(value []byte, format measurement.Format, path string) string {
 		return hexDump(value)
 	}
 	at := len(value)
-	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at = max(0, int(syntax.Offset)-1)
 	}
 	return withCarets(value, span{at, at + 1})

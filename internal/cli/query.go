@@ -211,7 +211,7 @@ func (p *Program) query(ctx context.Context, q *query) error {
 			}
 			q.From, q.To, q.Limit = q.times.from, q.times.to, q.limit
 			err = newQuerying(p, from, q).run(ctx)
-			if wrong := (*reader.QueryError)(nil); errors.As(err, &wrong) {
+			if _, ok := errors.AsType[*reader.QueryError](err); ok {
 				return usageError{err}
 			}
 			return err

@@ -22,14 +22,14 @@ func usageHint(cmd *cobra.Command) string {
 
 // flagError explains a wrong flag, and names the flag or the word that is near.
 func flagError(cmd *cobra.Command, err error) error {
-	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := words.Near(unknown.GetSpecifiedName(), names); near != "" {
 			err = fmt.Errorf("%w: did you mean --%s?", err, near)
 		}
 	}
-	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		cause := invalid.Unwrap()
 		if errors.Is(cause, strconv.ErrSyntax) || errors.Is(cause, strconv.ErrRange) {
 			cause = errors.New("must be a whole number")

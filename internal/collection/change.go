@@ -155,7 +155,7 @@ func (c OptionsChange) locked(ctx context.Context, do func(held context.Context)
 	}
 	defer lock.cancel()
 	err = do(held)
-	if out := (*mongodb.OutageError)(nil); held.Err() == nil && !errors.As(err, &out) {
+	if _, ok := errors.AsType[*mongodb.OutageError](err); held.Err() == nil && !ok {
 		lock.release(ctx)
 	} // else something that was sent may yet be executed: the next change waits for as long as that can be
 	return err

@@ -28,7 +28,7 @@ func TestSetGranularityOnlyGrows(t *testing.T) {
 		{timeseries.Hours, false, timeseries.Hours, 3},
 	} {
 		_, _, err := collection.Of(e.Database, "events").SetBucketing(t.Context(), timeseries.Options{Granularity: step.to})
-		if refused := (*timeseries.Error)(nil); errors.As(err, &refused) != step.refused || err != nil && !step.refused {
+		if _, ok := errors.AsType[*timeseries.Error](err); ok != step.refused || err != nil && !step.refused {
 			t.Errorf("to %s: %v", step.to, err)
 		}
 		have, version, err := collection.Of(e.Database, "events").Definition(t.Context())

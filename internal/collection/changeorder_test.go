@@ -168,7 +168,7 @@ func TestChangeOrder(t *testing.T) {
 				t.Errorf("%s, cut at %d: expiry %d and view %d do not cover %+v", name, cut, k.expiry, k.span, now)
 			}
 			// What has no answer may yet be executed: the lock is kept until it cannot be.
-			if out := (*mongodb.OutageError)(nil); k.released == errors.As(err, &out) {
+			if _, ok := errors.AsType[*mongodb.OutageError](err); k.released == ok {
 				t.Errorf("%s, cut at %d: the lock is released: %v, after %v", name, cut, k.released, err)
 			}
 			k.failAt = 0

@@ -238,7 +238,7 @@ func TestIndexDefinitionsAtOnce(t *testing.T) {
 				create = collection.Of(e.Database, "events").CreateIndexForMeta
 			}
 			_, _, err := create(t.Context(), userIndex(t, `{"meta.a": 1, "time": 1}`, ""))
-			if conflict := (*collection.IndexConflictError)(nil); err != nil && !errors.Is(err, collection.ErrChangedMeanwhile) && !errors.As(err, &conflict) {
+			if _, ok := errors.AsType[*collection.IndexConflictError](err); err != nil && !errors.Is(err, collection.ErrChangedMeanwhile) && !ok {
 				t.Error(err)
 			}
 		})

@@ -81,7 +81,7 @@ func (t TimeSeries) HideIndex(ctx context.Context, name string, hidden bool) (bo
 	}
 	change := bson.D{{Key: "name", Value: name}, {Key: "hidden", Value: hidden}}
 	err = s.db.Translate(s.driver().RunCommand(ctx, bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: change}}).Err())
-	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
+	if c, ok := errors.AsType[*mongodb.CommandError](err); ok && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
 		return false, fmt.Errorf("this MongoDB cannot hide indexes: it can only drop them")
 	}
 	if err != nil {

@@ -196,11 +196,11 @@ func (s *series) refuseMixedField(ctx context.Context, field string) error {
 	}
 	search := func(bucket bson.Raw) error { return mixedIn(bucket, field) }
 	err := s.ports.Buckets.Find(ctx, query, search)
-	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && !mongodb.Passes(c.Code) {
+	if c, ok := errors.AsType[*mongodb.CommandError](err); ok && !mongodb.Passes(c.Code) {
 		query.Filter = mongodb.Document(bson.D{isBucket}) // a server that cannot compare the kinds sends all values
 		err = s.ports.Buckets.Find(ctx, query, search)
 	}
-	if mixed := (*mixedKindsError)(nil); errors.As(err, &mixed) {
+	if _, ok := errors.AsType[*mixedKindsError](err); ok {
 		return err
 	}
 	return mongodb.Failure("looking at the kinds of values in buckets", err)

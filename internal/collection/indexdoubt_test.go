@@ -93,7 +93,7 @@ func TestRefusedIndexesAreExplained(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if refused := (*mongodb.RefusedError)(nil); !errors.As(err, &refused) || refused.Code != c.code {
+		if refused, ok := errors.AsType[*mongodb.RefusedError](err); !ok || refused.Code != c.code {
 			t.Errorf("%s: the code is lost in %v", name, err)
 		}
 	}

@@ -90,7 +90,7 @@ func (s *series) segmentIndexes() []bson.D {
 func (s *series) createSegmentIndexes(ctx context.Context) error {
 	for _, keys := range s.segmentIndexes() {
 		err := s.createIndex(ctx, keys, options.Index().SetPartialFilterExpression(bson.D{isSegment()}))
-		if refused := (*mongodb.RefusedError)(nil); errors.As(err, &refused) && refused.Code == mongodb.CodeParallelArrays {
+		if refused, ok := errors.AsType[*mongodb.RefusedError](err); ok && refused.Code == mongodb.CodeParallelArrays {
 			s.db.Log().Warn("an index is missing: queries read all segments, some of which have arrays in a path of META_INDEXES", "collection", s.namespace(), "err", err)
 			continue
 		}

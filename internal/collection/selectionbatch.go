@@ -144,7 +144,7 @@ func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
 		}
 		return nil, err
 	}
-	if refused := (*mongodb.CommandError)(nil); errors.As(err, &refused) {
+	if _, ok := errors.AsType[*mongodb.CommandError](err); ok {
 		_, _ = e.account(ctx) // some of them may have been edited; else they stay unsure
 	} else {
 		e.most = max(minEdited, e.most/4)

@@ -287,7 +287,7 @@ func TestAnAnswerThatDoesNotComeIsSaidInPlainWords(t *testing.T) {
 			"some time": bounded(t, 100*time.Millisecond), "no time": mongodbtest.NewHurried(t.Context(), time.Microsecond), "none at all": mongodbtest.NewHurried(t.Context(), -time.Second),
 		} {
 			err := command(ctx)
-			if out := (*mongodb.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "MongoDB did not answer ") {
+			if _, ok := errors.AsType[*mongodb.OutageError](err); !ok || !strings.Contains(err.Error(), "MongoDB did not answer ") {
 				t.Errorf("%s, %s left: %v", name, left, err)
 			}
 			for _, noise := range []string{"deadline", "timeout", "message header", "server-side", "round-trip"} {
@@ -326,7 +326,7 @@ func TestSetupMeetsAnElection(t *testing.T) {
 		f.Answer("createIndexes", func(bson.Raw) bson.D { return bson.D{} })
 		f.Answer(during, mongodbtest.Failing(10107, "not primary"))
 		_, err := collection.Of(mongodbtest.Open(t, f), "events").Setup(t.Context(), timeseries.Options{TimeField: "time", MetaField: "meta"}, collection.Settings{})
-		if out := (*mongodb.OutageError)(nil); !errors.As(err, &out) {
+		if _, ok := errors.AsType[*mongodb.OutageError](err); !ok {
 			t.Errorf("%s: %v, want an outage", during, err)
 		}
 	}

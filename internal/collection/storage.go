@@ -40,7 +40,7 @@ func (s *series) createBuckets(ctx context.Context) error {
 		case unknown != nil:
 			return unknown
 		}
-		if c := (*mongodb.CommandError)(nil); errors.As(refused, &c) && c.Code == mongodb.CodeNamespaceExists {
+		if c, ok := errors.AsType[*mongodb.CommandError](refused); ok && c.Code == mongodb.CodeNamespaceExists {
 			return nil // another consumer was quicker
 		}
 		why = refused

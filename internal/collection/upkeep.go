@@ -91,7 +91,7 @@ func (s *series) SetExpiry(ctx context.Context, seconds int32) error {
 		return mongodb.Failure(doing, s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)))
 	}
 	err = s.modifyExpiry(ctx, name, int64(seconds))
-	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
+	if c, ok := errors.AsType[*mongodb.CommandError](err); ok && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
 		if err = s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)); err == nil {
 			return s.createExpiry(ctx, seconds)
 		}
@@ -154,7 +154,7 @@ func (s *series) SetViewSpan(ctx context.Context, seconds int32) error {
 func (s *series) modifyExpiry(ctx context.Context, index string, seconds int64) error {
 	change := bson.D{{Key: "name", Value: index}, {Key: "expireAfterSeconds", Value: seconds}}
 	err := s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: change})
-	if c := (*mongodb.CommandError)(nil); errors.As(err, &c) && c.Code == mongodb.CodeIndexNotFound {
+	if c, ok := errors.AsType[*mongodb.CommandError](err); ok && c.Code == mongodb.CodeIndexNotFound {
 		return fmt.Errorf("the index %s may still be being built: repeat this when `waterwheel collection indexes` does not say so any more: %w", index, err)
 	}
 	return err

@@ -215,7 +215,7 @@ func databaseWait(c config.Config) wait {
 
 // outage marks what of MongoDB's errors may pass by itself.
 func outage(err error) error {
-	if out := (*mongodb.OutageError)(nil); errors.As(err, &out) {
+	if _, ok := errors.AsType[*mongodb.OutageError](err); ok {
 		return &notYetError{err}
 	}
 	return err
@@ -230,7 +230,7 @@ func (n *Connections) setUp(ctx context.Context, c config.Config, p *Patience) e
 	for _, topic := range c.Kafka.Topics {
 		err := p.wait(ctx, w, func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
 		failed = append(failed, err)
-		if away := (*mongodb.OutageError)(nil); ctx.Err() != nil || errors.As(err, &away) {
+		if _, ok := errors.AsType[*mongodb.OutageError](err); ctx.Err() != nil || ok {
 			break
 		}
 	}

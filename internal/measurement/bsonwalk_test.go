@@ -53,7 +53,7 @@ func (w *twoWays) decode(t testing.TB, r record.Record) {
 // decodedText is all that a decoder answered, to the byte.
 func decodedText(results []Result, err error) string {
 	var text strings.Builder
-	if refused := (*DecodeError)(nil); errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*DecodeError](err); ok {
 		fmt.Fprintf(&text, "%#v", *refused)
 	} else if err != nil {
 		fmt.Fprintf(&text, "%T", err)

@@ -93,7 +93,7 @@ func TestMessageIndexesChooseTheMessage(t *testing.T) {
 				got = strings.ReplaceAll(document(t, results[0].Measurement.Elements).String(), " ", "")
 				got = strings.NewReplacer(`{"$numberInt":"7"}`, "7").Replace(got)
 			}
-			if wrong := (*DecodeError)(nil); !strings.Contains(got, test.want) || errors.As(err, &wrong) && wrong.Reason != NotProtobuf {
+			if wrong, ok := errors.AsType[*DecodeError](err); !strings.Contains(got, test.want) || ok && wrong.Reason != NotProtobuf {
 				t.Errorf("%x with %q: %s, want %s", test.indexes, test.message, got, test.want)
 			}
 		}

@@ -49,7 +49,7 @@ func TestWhatTheDriverHadNoTimeForWasNotSent(t *testing.T) {
 		f, buckets := onBuckets(t, nil)
 		before := len(f.Sent("insert"))
 		_, err := buckets.Insert(ctx, documentsOf(2))
-		if not := (*mongodb.NotSentError)(nil); !errors.As(err, &not) || !errors.Is(err, claim.ErrNoTurn) {
+		if _, ok := errors.AsType[*mongodb.NotSentError](err); !ok || !errors.Is(err, claim.ErrNoTurn) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if n := len(f.Sent("insert")) - before; n != 0 {
@@ -71,7 +71,7 @@ func TestACallThatIsSplitIsUnknownWhenTheTimeIsOverInTheMiddle(t *testing.T) {
 	if n := len(f.Sent("insert")) - before; n != 1 {
 		t.Fatalf("%d commands were sent: %v", n, err)
 	}
-	if not := (*mongodb.NotSentError)(nil); err == nil || errors.As(err, &not) {
+	if _, ok := errors.AsType[*mongodb.NotSentError](err); err == nil || ok {
 		t.Errorf("a call of which the first command was executed is said to be not sent: %v", err)
 	}
 }
@@ -84,7 +84,7 @@ func TestWhatWasSentAndNotAnsweredInItsTimeIsUnknown(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := buckets.Insert(ctx, documentsOf(1))
-	if not := (*mongodb.NotSentError)(nil); err == nil || errors.As(err, &not) {
+	if _, ok := errors.AsType[*mongodb.NotSentError](err); err == nil || ok {
 		t.Errorf("what was sent is said to be not sent: %v", err)
 	}
 	if len(f.Sent("insert")) == 0 {

@@ -227,7 +227,7 @@ type greeting struct {
 func (d *Database) hello(ctx context.Context) (g greeting, err error) {
 	admin := d.client.Database("admin")
 	err = admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&g)
-	if c := (mongo.CommandError{}); errors.As(err, &c) && c.Code != 0 { // the older name
+	if c, ok := errors.AsType[mongo.CommandError](err); ok && c.Code != 0 { // the older name
 		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&g)
 	}
 	return g, err

@@ -115,7 +115,7 @@ func (d *dialer) failures() (text string, tlsFailed bool) {
 	var lines []string
 	for _, address := range slices.Sorted(maps.Keys(d.failed)) {
 		err := d.failed[address]
-		if e := (*dialError)(nil); errors.As(err, &e) && e.TLS {
+		if e, ok := errors.AsType[*dialError](err); ok && e.TLS {
 			tlsFailed = true
 		}
 		lines = append(lines, err.Error())

@@ -76,13 +76,13 @@ func (e *NotSentError) Unwrap() error { return e.Err }
 // Failure turns the error of a Collection into one the caller acts on: ErrLapsed, *RefusedError or *OutageError. None, and a
 // *record.StopError, stay what they are.
 func Failure(doing string, err error) error {
-	if stop := (*record.StopError)(nil); err == nil || errors.As(err, &stop) {
+	if _, ok := errors.AsType[*record.StopError](err); err == nil || ok {
 		return err
 	}
 	if errors.Is(err, claim.ErrLapsed) {
 		return fmt.Errorf("%s: %w", doing, claim.ErrLapsed)
 	}
-	if c := (*CommandError)(nil); errors.As(err, &c) && (ClassOf(c.Code) == refused || ClassOf(c.Code).BlamesDocument()) {
+	if c, ok := errors.AsType[*CommandError](err); ok && (ClassOf(c.Code) == refused || ClassOf(c.Code).BlamesDocument()) {
 		return &RefusedError{Doing: doing, Code: c.Code, Message: c.Message}
 	}
 	return &OutageError{Doing: doing, Err: err}

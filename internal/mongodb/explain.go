@@ -76,7 +76,7 @@ func (d *Database) away(format string, args ...any) error {
 
 // loginCut tells a login that no answer came to, or that a server has no time for just now, from one that was refused.
 func loginCut(err *auth.Error) bool {
-	if answer := (driver.Error{}); errors.As(err, &answer) && answer.Code != 0 {
+	if answer, ok := errors.AsType[driver.Error](err); ok && answer.Code != 0 {
 		return ClassOf(answer.Code) != refused
 	}
 	return brokenOff(err)

@@ -86,7 +86,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 					t.Errorf("%q is not in: %v", want, err)
 				}
 			}
-			if out := (*mongodb.OutageError)(nil); errors.As(err, &out) != c.passes {
+			if _, ok := errors.AsType[*mongodb.OutageError](err); ok != c.passes {
 				t.Errorf("it is said to pass by itself: %v, want %v: %v", !c.passes, c.passes, err)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
@@ -124,7 +124,7 @@ func TestOpenTellsSilenceFromARefusal(t *testing.T) {
 						t.Errorf("%q is not in: %v", want, err)
 					}
 				}
-				if out := (*mongodb.OutageError)(nil); !errors.As(err, &out) {
+				if _, ok := errors.AsType[*mongodb.OutageError](err); !ok {
 					t.Errorf("it is said not to pass by itself: %v", err)
 				}
 				if strings.Contains(err.Error(), "not as a primary") || strings.Contains(err.Error(), "s3cret") {
@@ -196,7 +196,7 @@ func TestOpenDuringAnElection(t *testing.T) {
 			_, err := mongodb.Open(t.Context(), mongodb.Options{
 				URI: "mongodb://" + at + "/db?replicaSet=rs&serverSelectionTimeoutMS=300", Database: "db", WriteTimeout: time.Second,
 			})
-			if out := (*mongodb.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "not as a primary") {
+			if _, ok := errors.AsType[*mongodb.OutageError](err); !ok || !strings.Contains(err.Error(), "not as a primary") {
 				t.Errorf("%v, want an outage for want of a primary", err)
 			}
 		})
@@ -207,7 +207,7 @@ func TestOpenDuringAnElection(t *testing.T) {
 func TestOpenIsSilentInTLS(t *testing.T) {
 	uri := "mongodb://" + acceptor(t, func(net.Conn) {}) + "/db?tls=true&directConnection=true&serverSelectionTimeoutMS=600&connectTimeoutMS=200"
 	_, err := mongodb.Open(t.Context(), mongodb.Options{URI: uri, Database: "db", WriteTimeout: time.Second})
-	if out := (*mongodb.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "tls=true") {
+	if _, ok := errors.AsType[*mongodb.OutageError](err); !ok || !strings.Contains(err.Error(), "tls=true") {
 		t.Errorf("%v, want an outage that speaks of TLS", err)
 	}
 }

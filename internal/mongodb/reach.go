@@ -52,7 +52,7 @@ func (e *silentError) Unwrap() error { return e.err }
 
 // Within gives the error of something that had so much time these words, if an answer did not come in that time.
 func Within(limit time.Duration, err error) error {
-	if silent := (*silentError)(nil); errors.As(err, &silent) {
+	if _, ok := errors.AsType[*silentError](err); ok {
 		return &silentError{limit, err}
 	}
 	return err

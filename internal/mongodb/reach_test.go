@@ -37,7 +37,7 @@ func TestUnreachedNamesAddressAndCause(t *testing.T) {
 		if !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "wait duration") {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
-		if notSent := (*NotSentError)(nil); !errors.As(err, &notSent) {
+		if _, ok := errors.AsType[*NotSentError](err); !ok {
 			t.Errorf("%s: it is not known any more that nothing was sent", name)
 		}
 	}

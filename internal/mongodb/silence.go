@@ -53,7 +53,7 @@ func (d *Database) answered(ctx context.Context, read func(context.Context) erro
 	limited, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err := d.Translate(read(limited))
-	if silent := (*silentError)(nil); errors.As(err, &silent) && ctx.Err() == nil {
+	if _, ok := errors.AsType[*silentError](err); ok && ctx.Err() == nil {
 		d.silence.gaveUp(most)
 	}
 	return Within(most, err)

@@ -54,7 +54,7 @@ func TestAReadWhoseAnswerIsLostIsGivenUp(t *testing.T) {
 		case want.within != "" && (err == nil || !strings.Contains(err.Error(), "MongoDB did not answer within "+want.within)):
 			t.Errorf("%v, want that it did not answer within %s", err, want.within)
 		}
-		if not := (*mongodb.NotSentError)(nil); errors.As(err, &not) {
+		if _, ok := errors.AsType[*mongodb.NotSentError](err); ok {
 			t.Errorf("%v is said to not have been sent", err)
 		}
 	}

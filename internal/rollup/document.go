@@ -169,7 +169,7 @@ func Decode(raw bson.Raw, o timeseries.Options) (d Document, err error) {
 		d.Rows = append(d.Rows, Stored{Time: m.Time, Fields: bytes.Clone(m.Fields)})
 	}
 	err = u.Err()
-	if m := (*timeseries.Mismatch)(nil); errors.As(u.Mismatch(), &m) && (m.Count != int64(m.Times) || m.Lost != "") { // it lists no positions
+	if m, ok := errors.AsType[*timeseries.Mismatch](u.Mismatch()); ok && (m.Count != int64(m.Times) || m.Lost != "") { // it lists no positions
 		err = m
 	}
 	if err != nil {

@@ -145,7 +145,7 @@ func (c *Client) assemble(ctx context.Context, a answer) (measurement.Schema, er
 	if err == nil {
 		s, err = w.schema(ctx)
 	}
-	if bad := (*badError)(nil); errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*badError](err); ok {
 		return measurement.Schema{Reason: measurement.BadSchema, Detail: bad.Error()}, nil
 	}
 	return s, err

@@ -160,7 +160,7 @@ func (v *View) ping(ctx context.Context) {
 	case before == nil:
 		before = &outage{since: time.Now()}
 	}
-	if out := (*mongodb.OutageError)(nil); errors.As(err, &out) {
+	if out, ok := errors.AsType[*mongodb.OutageError](err); ok {
 		err = out.Err // that it is asked for a sign of life is said by the sentence
 	}
 	v.database.Store(&outage{since: before.since, err: err})

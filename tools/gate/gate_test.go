@@ -63,7 +63,7 @@ func run(t *testing.T, environment ...string) (code int, out, calls string) {
 		"PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "KAFKA_JARS="+filepath.Join(dir, "jars"), "TMPDIR="+filepath.Join(dir, "tmp"))...)
 	command.WaitDelay = 10 * time.Second
 	output, err := command.CombinedOutput()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		t.Fatal(err)
 	}
 	called, err := os.ReadFile(filepath.Join(dir, "calls"))

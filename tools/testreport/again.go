@@ -55,7 +55,7 @@ func runAlone(ctx context.Context, dir string, command []string, t test) (output
 		b.WriteString(e.Output)
 		passed = passed || e.Action == "pass" && e.Package == t.pkg && e.Test == t.name
 	}
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		fmt.Fprintf(&b, "running the test again: %v\n", err)
 	}
 	return b.String(), passed && err == nil

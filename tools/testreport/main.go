@@ -66,7 +66,7 @@ func runAll(ctx context.Context, r *report, dir string, command, packages []stri
 
 // unexpected is how go test ended, unless the report tells why.
 func (r *report) unexpected(end error) error {
-	if exit := (*exec.ExitError)(nil); errors.As(end, &exit) && exit.ExitCode() == 1 && (r.failed > 0 || r.broken) {
+	if exit, ok := errors.AsType[*exec.ExitError](end); ok && exit.ExitCode() == 1 && (r.failed > 0 || r.broken) {
 		return nil
 	}
 	if end != nil {

@@ -36,7 +36,7 @@ func primary(ctx context.Context, uri string) (string, error) {
 	var hello struct{ Primary string }
 	admin := client.Database("admin")
 	err = admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
-	if refused := (mongo.CommandError{}); errors.As(err, &refused) {
+	if _, ok := errors.AsType[mongo.CommandError](err); ok {
 		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&hello) // which all servers know
 	}
 	if err != nil {

@@ -102,7 +102,7 @@ func store(ctx context.Context, uri string, database *mongo.Database, l Load) (*
 	own := options.TimeSeries().SetTimeField(timeField).SetMetaField(timeseries.FieldMeta).SetGranularity("seconds")
 	err = database.CreateCollection(ctx, nativeName, options.CreateCollection().SetTimeSeriesOptions(own))
 	s.native = err == nil
-	if refused := (mongo.CommandError{}); err != nil && !errors.As(err, &refused) {
+	if _, ok := errors.AsType[mongo.CommandError](err); err != nil && !ok {
 		return nil, fmt.Errorf("making a time series of the server's own: %w", err)
 	}
 	if s.native { // as MongoDB 6.3 and later make it by themselves

@@ -81,7 +81,7 @@ func exitCode(err error) int {
 		return exitDone
 	}
 	fmt.Fprintf(os.Stderr, "bench: %v\n", err)
-	if incomplete := (*bench.IncompleteError)(nil); errors.As(err, &incomplete) {
+	if _, ok := errors.AsType[*bench.IncompleteError](err); ok {
 		return exitFound
 	}
 	return exitFailed

@@ -227,7 +227,7 @@ func (c *Chunks) Disturb(ctx context.Context, pause time.Duration) (moved int, r
 
 // kind is what kind of error an error is: its message may name one chunk of thousands.
 func kind(err error) string {
-	if refused := (mongo.CommandError{}); errors.As(err, &refused) && refused.Name != "" {
+	if refused, ok := errors.AsType[mongo.CommandError](err); ok && refused.Name != "" {
 		return refused.Name
 	}
 	if mongo.IsNetworkError(err) {
