@@ -323,7 +323,7 @@ func TestStoppedRedriveSendsNothingMore(t *testing.T) {
 	r.isOnce(t, n)
 }
 
-// What a crash between producing a parcel and committing it leaves is found by the same command, and holds up all others.
+// What a crash between producing a batch and committing it leaves is found by the same command, and holds up all others.
 func TestCrashBetweenProduceAndCommit(t *testing.T) {
 	const n, driven = 400, 100
 	r := newRedriving(t)

@@ -11,15 +11,15 @@ import (
 	"waterwheel/internal/record"
 )
 
-// lookUp marks the letters of a begun parcel that have arrived. It compares what was written since the parcel began with all
+// lookUp marks the letters of a begun batch that have arrived. It compares what was written since the batch began with all
 // of its letters, also with those that are known to be there: of letters that are equal, an arrival that an earlier look has
 // counted would otherwise pass for one that never left. Only those that were refused are none of them. Letters of one
 // partition arrive in their order.
-func (d *driver) lookUp(ctx context.Context, b *parcel) error {
+func (d *driver) lookUp(ctx context.Context, b *batch) error {
 	if !d.o.DryRun && !kafka.Sleep(ctx, arrivalTime) {
 		return context.Cause(ctx)
 	}
-	arrived, err := d.arrived(ctx, b.intent.ends)
+	arrived, err := d.arrived(ctx, b.marker.ends)
 	if err != nil {
 		return err
 	}

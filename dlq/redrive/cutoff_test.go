@@ -39,7 +39,7 @@ func TestCrashAnywhereIsHealed(t *testing.T) {
 				})
 				if !crashed {
 					if failAt < 15 {
-						t.Fatalf("only %d effects: the letters did not go in several parcels", failAt)
+						t.Fatalf("only %d effects: the letters did not go in several batches", failAt)
 					}
 					break
 				}
@@ -61,7 +61,7 @@ func TestNoTryAfterTheGroupIsLost(t *testing.T) {
 }
 
 // Letters that are deleted after a run was killed in the middle of them hold up no other selection: neither all, nor those of
-// its parcel and of the next.
+// its batch and of the next.
 func TestDeletedLettersLeaveNothingUnfinished(t *testing.T) {
 	for _, first := range []int64{22, 15, 5} {
 		synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestDeletedLettersLeaveNothingUnfinished(t *testing.T) {
 			w.failAt, w.first = 0, first
 			other := func(o *Options) { o.Selection.MaxAttempts++ }
 			if _, err := w.run(t, other); !errors.As(err, new(*UnfinishedError)) {
-				t.Fatalf("the intent is not seen: %v", err)
+				t.Fatalf("the marker is not seen: %v", err)
 			}
 			if _, err := w.run(t, func(o *Options) { o.DryRun = true }); err != nil {
 				t.Fatal(err)
@@ -219,8 +219,8 @@ func TestInterruptedRunGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	errAsked := errors.New("asked to stop")
 	report, err := w.runUntil(ctx, t, w, func(o *Options) { o.Report = func(Report) { cancel(errAsked) } })
-	if !errors.Is(err, errAsked) || report.Driven+report.Doubles != parcelLetters {
-		t.Fatalf("%d driven, %v; want one parcel", report.Driven, err)
+	if !errors.Is(err, errAsked) || report.Driven+report.Doubles != batchLetters {
+		t.Fatalf("%d driven, %v; want one batch", report.Driven, err)
 	}
 	if c := w.commits[""][dead]; c.Metadata != "" || c.Offset == 0 {
 		t.Errorf("committed %+v", c)

@@ -1,6 +1,6 @@
 // Package redrive brings the records of dead letters back to the topics they come from, each once: also after a crash, and also
 // when several selections took some of them. A run is the only member of its selection's consumer group, whose offsets in the
-// dead-letter topics are its progress. Before letters go back it commits where the logs end that they go to (the intent): a run
+// dead-letter topics are its progress. Before letters go back it commits where the logs end that they go to (the write-ahead marker): a run
 // that finds such a commit looks there for what has arrived.
 //
 //	run.go        Run, One: the whole of a re-drive, and one letter alone
@@ -9,13 +9,13 @@
 //	groups.go     the groups of all selections, what they have committed, who is a member
 //	member.go     being the only member
 //	redrive.go    the driver: letters driven before, partition by partition
-//	take.go       which letters go into a parcel
-//	parcel.go     parcel: letters that go back under one commit
-//	sift.go       letters that are of no record stay
+//	take.go       which letters go into a batch
+//	batch.go     batch: letters that go back under one commit
+//	filter.go     letters that are of no record stay
 //	original.go   the records that letters say they come from
-//	drive.go      sending a parcel: intent, requests, commit
-//	intent.go     the metadata of a commit before a parcel
-//	arrived.go    what of a begun parcel has arrived
+//	drive.go      sending a batch: marker, requests, commit
+//	marker.go     the metadata of a commit before a batch
+//	arrived.go    what of a begun batch has arrived
 //	returned.go   the record that a letter goes back as
 //	target.go     writing to the topics, and what they refuse
 package redrive

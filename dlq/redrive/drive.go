@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// produceTries is how often a parcel is tried before the re-drive gives up.
+	// produceTries is how often a batch is tried before the re-drive gives up.
 	produceTries = 5
 	// produceRoom is the time one try, or a commit, may take after the caller's context has ended.
 	produceRoom = time.Minute
 )
 
-// drive sends the parcel's letters and begins the next parcel. It does not stop in the middle when ctx ends.
-func (d *driver) drive(ctx context.Context, b *parcel) error {
+// drive sends the batch's letters and begins the next batch. It does not stop in the middle when ctx ends.
+func (d *driver) drive(ctx context.Context, b *batch) error {
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), produceTries*(arrivalTime+produceRoom))
 	defer cancel()
-	if err := d.sift(sending, b); err != nil {
+	if err := d.filter(sending, b); err != nil {
 		return err
 	}
-	if b.intent != nil {
+	if b.marker != nil {
 		if err := d.lookUp(sending, b); err != nil {
 			return err
 		}
@@ -37,12 +37,12 @@ func (d *driver) drive(ctx context.Context, b *parcel) error {
 		}
 	}
 	d.count(due)
-	if b.intent != nil && b.start < b.next && !d.o.DryRun {
+	if b.marker != nil && b.start < b.next && !d.o.DryRun {
 		if err := d.commit(sending, b.from, b.next, nil); err != nil {
 			return err
 		}
 	}
-	*b = parcel{from: b.from, start: b.next, next: b.next, targets: map[record.Partition]bool{}}
+	*b = batch{from: b.from, start: b.next, next: b.next, targets: map[record.Partition]bool{}}
 	if d.o.Report != nil {
 		d.o.Report(d.report)
 	}
@@ -67,18 +67,18 @@ func (d *driver) count(due []*item) {
 	}
 }
 
-// send brings all letters of the parcel back. Before each try it commits what it is about to do, which also reports whether
+// send brings all letters of the batch back. Before each try it commits what it is about to do, which also reports whether
 // the group is still this run's; after a failure it looks which letters have arrived. The end of ctx ends only the trying
 // again.
-func (d *driver) send(ctx, sending context.Context, b *parcel) error {
-	if b.intent == nil {
+func (d *driver) send(ctx, sending context.Context, b *batch) error {
+	if b.marker == nil {
 		var err error
-		if b.intent, err = d.plan(sending, b); err != nil {
+		if b.marker, err = d.plan(sending, b); err != nil {
 			return err
 		}
 	}
 	for try := 1; ; try++ {
-		if err := d.commit(sending, b.from, b.start, b.intent); err != nil {
+		if err := d.commit(sending, b.from, b.start, b.marker); err != nil {
 			return err
 		}
 		err := d.produce(sending, b)
@@ -95,25 +95,25 @@ func (d *driver) send(ctx, sending context.Context, b *parcel) error {
 }
 
 // plan notes where the logs end that the letters go to.
-func (d *driver) plan(ctx context.Context, b *parcel) (*intent, error) {
-	i := &intent{until: b.next, ends: map[record.Partition]int64{}}
+func (d *driver) plan(ctx context.Context, b *batch) (*marker, error) {
+	m := &marker{until: b.next, ends: map[record.Partition]int64{}}
 	for _, one := range b.waiting() {
 		to := one.Letter.Partition
-		if _, known := i.ends[to]; known {
+		if _, known := m.ends[to]; known {
 			continue
 		}
 		_, end, err := d.log.Bounds(ctx, to)
 		if err != nil {
 			return nil, fmt.Errorf("looking for the end of %s, where letters go back to: %w", to, err)
 		}
-		i.ends[to] = end
+		m.ends[to] = end
 	}
-	return i, nil
+	return m, nil
 }
 
-// produce sends the parcel's waiting letters partition by partition. One that its topic refuses stays and holds up no other:
+// produce sends the batch's waiting letters partition by partition. One that its topic refuses stays and holds up no other:
 // the offset committed then says nothing of it, so that it does not hold up other selections either.
-func (d *driver) produce(ctx context.Context, b *parcel) error {
+func (d *driver) produce(ctx context.Context, b *batch) error {
 	for due := b.waiting(); len(due) > 0; due = b.waiting() {
 		to := due[0].Letter.Partition
 		due = slices.DeleteFunc(due, func(one *item) bool { return one.Letter.Partition != to })
@@ -141,8 +141,8 @@ func (d *driver) produce(ctx context.Context, b *parcel) error {
 }
 
 // leave commits what is done when a partition is left, unless a former run's letters still wait.
-func (d *driver) leave(ctx context.Context, b *parcel) error {
-	if d.o.DryRun || b.intent != nil || b.start == d.own.committed[b.from].Offset {
+func (d *driver) leave(ctx context.Context, b *batch) error {
+	if d.o.DryRun || b.marker != nil || b.start == d.own.committed[b.from].Offset {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), produceRoom)
@@ -151,18 +151,18 @@ func (d *driver) leave(ctx context.Context, b *parcel) error {
 }
 
 // forget commits the end of a partition that has no more letters, where a former run was cut off: those that it was about have
-// been deleted since, and its intent would hold up all other selections for ever.
-func (d *driver) forget(ctx context.Context, b *parcel) error {
-	if d.o.DryRun || b.intent == nil {
+// been deleted since, and its marker would hold up all other selections for ever.
+func (d *driver) forget(ctx context.Context, b *batch) error {
+	if d.o.DryRun || b.marker == nil {
 		return nil
 	}
 	return d.commit(ctx, b.from, b.next, nil)
 }
 
-func (d *driver) commit(ctx context.Context, from record.Partition, offset int64, i *intent) error {
+func (d *driver) commit(ctx context.Context, from record.Partition, offset int64, m *marker) error {
 	metadata := ""
-	if i != nil {
-		metadata = i.String()
+	if m != nil {
+		metadata = m.String()
 	}
 	if err := d.progress.Commit(ctx, record.Commit{Place: record.Place{Partition: from, Offset: offset}, Metadata: metadata}); err != nil {
 		return fmt.Errorf("committing offset %d of %s: %w", offset, from, err)

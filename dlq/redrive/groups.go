@@ -42,7 +42,7 @@ type past struct {
 // isCutOff reports whether the last run ended, in some partition, without knowing what of its letters has arrived.
 func (p past) isCutOff() bool {
 	for _, c := range p.committed {
-		if strings.HasPrefix(c.Metadata, intentMark) {
+		if strings.HasPrefix(c.Metadata, markerPrefix) {
 			return true
 		}
 	}

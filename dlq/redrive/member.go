@@ -17,7 +17,7 @@ import (
 const (
 	// longestSession is the longest session of a re-drive's member: a run after a kill waits for its end.
 	longestSession = 10 * time.Second
-	// leaveTime is the time to finish a parcel and to leave the group.
+	// leaveTime is the time to finish a batch and to leave the group.
 	leaveTime = 20 * time.Second
 	// lookPause is the time between two looks whether other re-drives have ended.
 	lookPause = 250 * time.Millisecond
@@ -59,7 +59,7 @@ func (m *member) commit(ctx context.Context) error {
 }
 
 // hold makes sure that the group is still this run's, before a request that brings letters back: a process that was stopped
-// goes on in the middle of a parcel, which another run may have finished meanwhile. When the lease has lapsed, the parcel's
+// goes on in the middle of a batch, which another run may have finished meanwhile. When the lease has lapsed, the batch's
 // commit is made again: no other run has been a member if it is taken.
 func (m *member) hold(ctx context.Context) error {
 	if m.held() {

@@ -33,7 +33,7 @@ type Options struct {
 	// Again tells, in a dry run, the reason for which a record would become a letter again. Empty means that none is known. Nil means that nobody
 	// is asked.
 	Again func(*dlq.Found) string
-	// Report is told the counts after each parcel. Nil means that nobody is.
+	// Report is told the counts after each batch. Nil means that nobody is.
 	Report func(Report)
 	// CutOff is told that the last run was cut off, and how long it takes to look which of its letters have arrived. Nil
 	// means that nobody is.

@@ -70,7 +70,7 @@ func (d *driver) learn(ctx context.Context, spans []dlq.Span) error {
 		part.End = 0
 		for i, p := range pasts {
 			c := p.committed[s.Partition]
-			begun, err := parseIntent(c.Metadata)
+			begun, err := parseMarker(c.Metadata)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.Partition, err)
 			}

@@ -169,7 +169,7 @@ func TestForeignTopicStopsRatherThanBeingPassed(t *testing.T) {
 	}
 }
 
-func TestIntentFitsIntoACommit(t *testing.T) {
+func TestMarkerFitsIntoACommit(t *testing.T) {
 	const most = 4096 // offset.metadata.max.bytes
 	w := newWorld()
 	topic := strings.Repeat("t", longestTopic-3)
@@ -197,17 +197,17 @@ func (f progressFunc) Commit(_ context.Context, c record.Commit) error {
 	return nil
 }
 
-func TestIntentAndSelectionComeBackAsTheyWere(t *testing.T) {
-	i := &intent{until: 1 << 60, ends: map[record.Partition]int64{{Topic: "a", Number: 0}: 7, {Topic: "b.c_d-e", Number: 12}: 0}}
-	got, err := parseIntent(i.String())
-	if err != nil || got.until != i.until || !maps.Equal(got.ends, i.ends) {
-		t.Errorf("%q came back as %+v, %v", i, got, err)
+func TestMarkerAndSelectionComeBackAsTheyWere(t *testing.T) {
+	m := &marker{until: 1 << 60, ends: map[record.Partition]int64{{Topic: "a", Number: 0}: 7, {Topic: "b.c_d-e", Number: 12}: 0}}
+	got, err := parseMarker(m.String())
+	if err != nil || got.until != m.until || !maps.Equal(got.ends, m.ends) {
+		t.Errorf("%q came back as %+v, %v", m, got, err)
 	}
-	if got, err := parseIntent(""); got != nil || err != nil {
+	if got, err := parseMarker(""); got != nil || err != nil {
 		t.Errorf("no metadata is %+v, %v", got, err)
 	}
 	for _, text := range []string{"redrive", "redrive until=x", "redrive until=1 a=2", "redrive until=1 a/x=2", "redrive until=1 a/1"} {
-		if _, err := parseIntent(text); err == nil {
+		if _, err := parseMarker(text); err == nil {
 			t.Errorf("%q was taken", text)
 		}
 	}

@@ -32,7 +32,7 @@ func (w *world) isOnceButRefused(t *testing.T, n int) {
 	}
 }
 
-// A letter that its topic refuses stays alone: all others go back, of its own parcel and of later ones, and neither the same
+// A letter that its topic refuses stays alone: all others go back, of its own batch and of later ones, and neither the same
 // selection nor another finds anything unfinished.
 func TestRefusedLetterHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -32,7 +32,7 @@ func mayBeReturned(headers []record.Header) bool {
 type fingerprint [16]byte
 
 // fingerprintOf leaves the timestamp out: the broker may have set its own; and the letter's place, which former versions did not
-// write: a parcel that such a one began is still recognised.
+// write: a batch that such a one began is still recognised.
 func fingerprintOf(key, value []byte, headers []record.Header) (f fingerprint) {
 	hash := sha256.New()
 	add := func(b []byte) {

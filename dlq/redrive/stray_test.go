@@ -118,7 +118,7 @@ func TestStraysDoNotCountForTheLimit(t *testing.T) {
 func TestOriginalsAreReadInPasses(t *testing.T) {
 	w := filled(1200)
 	if _, err := w.run(t, func(o *Options) { o.DryRun = true }); err != nil || w.reads > 3*4 {
-		t.Errorf("%d reads for three parcels of four partitions, %v", w.reads, err)
+		t.Errorf("%d reads for three batches of four partitions, %v", w.reads, err)
 	}
 	w = newWorld()
 	for _, offset := range []int64{0, 10, 5000, 5001, 20_000} {

@@ -13,17 +13,17 @@ import (
 )
 
 // drivePartition drives the letters of one partition, from where the group's commit says. A run that another ended in the
-// middle of a parcel begins with that parcel.
+// middle of a batch begins with that batch.
 func (d *driver) drivePartition(ctx context.Context, s dlq.Span) error {
 	own := d.own.committed[s.Partition]
 	if own.Offset > s.End {
 		return fmt.Errorf("the group has committed offset %d of %s, which ends at %d: was the topic made anew? Delete the group, or reset it with kafka-consumer-groups.sh",
 			own.Offset, s.Partition, s.End)
 	}
-	b := &parcel{from: s.Partition, start: d.from(s), targets: map[record.Partition]bool{}}
+	b := &batch{from: s.Partition, start: d.from(s), targets: map[record.Partition]bool{}}
 	b.next = b.start
 	var err error
-	if b.intent, err = parseIntent(own.Metadata); err != nil {
+	if b.marker, err = parseMarker(own.Metadata); err != nil {
 		return fmt.Errorf("%s: %w", s.Partition, err)
 	}
 	if b.next >= s.End {
@@ -56,9 +56,9 @@ func (d *driver) drivePartition(ctx context.Context, s dlq.Span) error {
 	return interrupted
 }
 
-// take puts a letter into the parcel, or leaves it, and drives the parcel when it is full.
-func (d *driver) take(ctx context.Context, b *parcel, f *dlq.Found) error {
-	if b.intent != nil && f.Offset >= b.intent.until || b.isFull(d.o.Rate) {
+// take puts a letter into the batch, or leaves it, and drives the batch when it is full.
+func (d *driver) take(ctx context.Context, b *batch, f *dlq.Found) error {
+	if b.marker != nil && f.Offset >= b.marker.until || b.isFull(d.o.Rate) {
 		if err := d.drive(ctx, b); err != nil {
 			return err
 		}
@@ -85,8 +85,8 @@ func (d *driver) take(ctx context.Context, b *parcel, f *dlq.Found) error {
 	return nil
 }
 
-// judge reports whether a letter goes into the parcel, and counts why not. Whether it is of the record that it names is looked at
-// for many at once, when the parcel is full.
+// judge reports whether a letter goes into the batch, and counts why not. Whether it is of the record that it names is looked at
+// for many at once, when the batch is full.
 func (d *driver) judge(f *dlq.Found) (bool, error) {
 	l, s := &f.Letter, &d.o.Selection
 	switch {
@@ -110,12 +110,12 @@ func (d *driver) judge(f *dlq.Found) (bool, error) {
 	return false, nil
 }
 
-// hasEnough sifts the parcel before it says that the limit is reached: what stays does not count.
-func (d *driver) hasEnough(ctx context.Context, b *parcel) (bool, error) {
+// hasEnough filters the batch before it says that the limit is reached: what stays does not count.
+func (d *driver) hasEnough(ctx context.Context, b *batch) (bool, error) {
 	if !d.isEnough(b) {
 		return false, nil
 	}
-	if err := d.sift(ctx, b); err != nil {
+	if err := d.filter(ctx, b); err != nil {
 		return false, err
 	}
 	return d.isEnough(b), nil
@@ -123,6 +123,6 @@ func (d *driver) hasEnough(ctx context.Context, b *parcel) (bool, error) {
 
 // isEnough reports whether the limit is reached. A letter that is refused counts: a topic that takes nothing would otherwise be
 // offered everything.
-func (d *driver) isEnough(b *parcel) bool {
-	return d.o.Limit > 0 && b.intent == nil && d.report.Driven+d.report.Refused+int64(len(b.letters)) >= d.o.Limit
+func (d *driver) isEnough(b *batch) bool {
+	return d.o.Limit > 0 && b.marker == nil && d.report.Driven+d.report.Refused+int64(len(b.letters)) >= d.o.Limit
 }

@@ -26,7 +26,7 @@ type world struct {
 	failAt  int                          // fail from this effect on. Zero means never.
 	late    bool                         // the first one that fails has its effect all the same
 	lasts   bool                         // all that follow fail too: the process is gone
-	rate    int                          // makes parcels of so many letters. Zero means the usual.
+	rate    int                          // makes batches of so many letters. Zero means the usual.
 	half    bool                         // a request to produce that fails has written its first half
 	refuses func(*kafka.Message) bool    // Nil means that every record is taken.
 	first   int64                        // the first offset of the dead-letter topic that is still there

@@ -8,10 +8,10 @@ import (
 	"waterwheel/dlq"
 )
 
-// sift takes out of the parcel the letters that are of no record, and letters of a record that has another letter already. Only
+// filter takes out of the batch the letters that are of no record, and letters of a record that has another letter already. Only
 // here is a letter's position taken: one that stays must not hide another.
-func (d *driver) sift(ctx context.Context, b *parcel) error {
-	fresh := b.letters[b.sifted:]
+func (d *driver) filter(ctx context.Context, b *batch) error {
+	fresh := b.letters[b.checked:]
 	if err := d.originals.check(ctx, fresh); err != nil {
 		return err
 	}
@@ -26,8 +26,8 @@ func (d *driver) sift(ctx context.Context, b *parcel) error {
 		}
 		return true
 	})
-	b.sifted += len(kept)
-	b.letters = b.letters[:b.sifted]
+	b.checked += len(kept)
+	b.letters = b.letters[:b.checked]
 	return nil
 }
 

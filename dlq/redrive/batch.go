@@ -6,23 +6,23 @@ import (
 	"waterwheel/internal/record"
 )
 
-// parcelLetters and parcelBytes bound the letters that go back under one commit.
+// batchLetters and batchBytes bound the letters that go back under one commit.
 const (
-	parcelLetters = 500
-	parcelBytes   = 1 << 20
+	batchLetters = 500
+	batchBytes   = 1 << 20
 )
 
-// parcel is letters that go back under one commit.
-type parcel struct {
+// batch is letters that go back under one commit.
+type batch struct {
 	from    record.Partition // of a dead-letter topic
 	start   int64            // everything before it is done
 	next    int64            // everything before it is done or in letters
 	letters []item
-	sifted  int // so many of letters, from the first on, are of records that are or were there
+	checked int // so many of letters, from the first on, are of records that are or were there
 	bytes   int
-	intent  *intent // committed already: a former run has begun with these letters
+	marker  *marker // committed already: a former run has begun with these letters
 	targets map[record.Partition]bool
-	noted   int // bytes of the intent
+	noted   int // bytes of the marker
 }
 
 // item is a letter on its way back.
@@ -36,31 +36,31 @@ type item struct {
 	refused bool          // its topic does not take it: it stays
 }
 
-func (b *parcel) add(f *dlq.Found, again string) {
+func (b *batch) add(f *dlq.Found, again string) {
 	one := item{Found: f.Clone(), again: again}
 	one.message = returned(&one.Found)
 	b.letters = append(b.letters, one)
 	b.bytes += one.message.Size()
 	if to := f.Letter.Partition; !b.targets[to] {
 		b.targets[to] = true
-		b.noted += intentBytes(len(to.Topic))
+		b.noted += markerBytes(len(to.Topic))
 	}
 }
 
-// isFull leaves a parcel that was begun before as it was cut then.
-func (b *parcel) isFull(rate int) bool {
-	if b.intent != nil {
+// isFull leaves a batch that was begun before as it was cut then.
+func (b *batch) isFull(rate int) bool {
+	if b.marker != nil {
 		return false
 	}
-	most := parcelLetters
+	most := batchLetters
 	if rate > 0 {
 		most = min(most, rate)
 	}
-	return len(b.letters) >= most || b.bytes >= parcelBytes || b.noted+intentBytes(longestTopic) > maxIntent
+	return len(b.letters) >= most || b.bytes >= batchBytes || b.noted+markerBytes(longestTopic) > maxMarker
 }
 
 // waiting are the letters that are still to go back, in order.
-func (b *parcel) waiting() []*item {
+func (b *batch) waiting() []*item {
 	var waiting []*item
 	for i := range b.letters {
 		if one := &b.letters[i]; !one.done && !one.refused {
