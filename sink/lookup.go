@@ -3,7 +3,6 @@ package sink
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 
@@ -114,7 +113,7 @@ func (p *Partition) findBatch(ctx context.Context, b batch, s *search) error {
 		query.Hint = mongodb.Document(p.store.Options.SeriesIndex())
 	}
 	found, err := p.shortlist(ctx, query, b, s)
-	if c, ok := errors.AsType[*mongodb.CommandError](err); query.Hint != nil && ok && c.Code == mongodb.CodeBadValue {
+	if query.Hint != nil && mongodb.HasCode(err, mongodb.CodeBadValue) {
 		query.Hint = nil
 		if found, err = p.shortlist(ctx, query, b, s); err == nil && !p.store.unhinted.Swap(true) {
 			p.store.Logger.Warn("the index for looking up buckets is missing: queries are slow until the consumer is restarted",

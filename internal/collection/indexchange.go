@@ -2,7 +2,6 @@ package collection
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,7 +80,7 @@ func (t TimeSeries) HideIndex(ctx context.Context, name string, hidden bool) (bo
 	}
 	change := bson.D{{Key: "name", Value: name}, {Key: "hidden", Value: hidden}}
 	err = s.db.Translate(s.driver().RunCommand(ctx, bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: change}}).Err())
-	if c, ok := errors.AsType[*mongodb.CommandError](err); ok && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
+	if mongodb.HasCode(err, mongodb.CodeCommandNotFound, mongodb.CodeNotImplemented) {
 		return false, fmt.Errorf("this MongoDB cannot hide indexes: it can only drop them")
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package collection
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -59,7 +58,7 @@ func expiryFor(wanted, present timeseries.Options, spec bson.Raw, kept map[strin
 func (s *series) setIndexExpiry(ctx context.Context, spec bson.Raw, seconds int64) error {
 	name, _ := spec.Lookup("name").StringValueOK()
 	err := s.modifyExpiry(ctx, name, seconds)
-	if c, ok := errors.AsType[*mongodb.CommandError](err); ok && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
+	if mongodb.HasCode(err, mongodb.CodeCommandNotFound, mongodb.CodeNotImplemented) {
 		if err := s.dropByName(ctx, name); err != nil {
 			return err
 		}

@@ -135,17 +135,16 @@ func (s *series) createIndexes(ctx context.Context) error {
 func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexOptionsBuilder) error {
 	_, err := s.buckets().Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys, Options: o})
 	err = s.db.Translate(err)
-	var command *mongodb.CommandError
 	switch {
 	case err == nil:
 	case mongodb.LacksRight(err):
 		return s.unlessThere(ctx, keys, mongodb.Failure("creating indexes", err))
-	case errors.As(err, &command) && command.Code == mongodb.CodeNotImplemented && slices.Equal(keys, expiryIndex(s.options)):
+	case mongodb.HasCode(err, mongodb.CodeNotImplemented) && slices.Equal(keys, expiryIndex(s.options)):
 		s.db.Log().Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `waterwheel collection expire` deletes them",
 			"collection", s.namespace())
-	case errors.As(err, &command) && command.Code == mongodb.CodeNotImplemented && isOfSegments(keys):
+	case mongodb.HasCode(err, mongodb.CodeNotImplemented) && isOfSegments(keys):
 		s.db.Log().Info("this MongoDB has no partial indexes: segments are looked for among all buckets", "collection", s.namespace())
-	case errors.As(err, &command) && (command.Code == mongodb.CodeIndexOptionsConflict || command.Code == mongodb.CodeIndexKeySpecsConflict):
+	case mongodb.HasCode(err, mongodb.CodeIndexOptionsConflict, mongodb.CodeIndexKeySpecsConflict):
 		return fmt.Errorf("an index on %v exists with other options: drop it: %w", keys, err)
 	default:
 		return mongodb.Failure("creating indexes", err)

@@ -40,7 +40,7 @@ func (s *series) createBuckets(ctx context.Context) error {
 		case unknown != nil:
 			return unknown
 		}
-		if c, ok := errors.AsType[*mongodb.CommandError](refused); ok && c.Code == mongodb.CodeNamespaceExists {
+		if mongodb.HasCode(refused, mongodb.CodeNamespaceExists) {
 			return nil // another consumer was quicker
 		}
 		why = refused

@@ -2,7 +2,6 @@ package collection
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -33,7 +32,7 @@ func widen(ctx context.Context, u Upkeep, o timeseries.Options) error {
 	if err != nil {
 		return err
 	}
-	if want := o.TTLSeconds(); expiry != 0 && (want == 0 || want > expiry) {
+	if want := o.TTLSeconds(); deletesEarly(expiry, want) {
 		if err := u.SetExpiry(ctx, want); err != nil {
 			return err
 		}
@@ -44,6 +43,9 @@ func widen(ctx context.Context, u Upkeep, o timeseries.Options) error {
 	}
 	return u.SetViewSpan(ctx, o.MaxSpanSeconds)
 }
+
+// deletesEarly reports whether an expiry deletes buckets that another one would still keep, both in seconds. Zero means never.
+func deletesEarly(expiry, want int32) bool { return expiry != 0 && (want == 0 || want > expiry) }
 
 // tighten lets buckets be deleted as early as the options say.
 func tighten(ctx context.Context, u Upkeep, o timeseries.Options) error {
@@ -65,7 +67,7 @@ func Covers(ctx context.Context, u Upkeep, o timeseries.Options) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if want := o.TTLSeconds(); expiry != 0 && (want == 0 || want > expiry) {
+	if deletesEarly(expiry, o.TTLSeconds()) {
 		return false, nil
 	}
 	span, err := u.ViewSpan(ctx)
@@ -91,7 +93,7 @@ func (s *series) SetExpiry(ctx context.Context, seconds int32) error {
 		return mongodb.Failure(doing, s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)))
 	}
 	err = s.modifyExpiry(ctx, name, int64(seconds))
-	if c, ok := errors.AsType[*mongodb.CommandError](err); ok && (c.Code == mongodb.CodeCommandNotFound || c.Code == mongodb.CodeNotImplemented) {
+	if mongodb.HasCode(err, mongodb.CodeCommandNotFound, mongodb.CodeNotImplemented) {
 		if err = s.db.Translate(s.buckets().Indexes().DropOne(ctx, name)); err == nil {
 			return s.createExpiry(ctx, seconds)
 		}
@@ -154,7 +156,7 @@ func (s *series) SetViewSpan(ctx context.Context, seconds int32) error {
 func (s *series) modifyExpiry(ctx context.Context, index string, seconds int64) error {
 	change := bson.D{{Key: "name", Value: index}, {Key: "expireAfterSeconds", Value: seconds}}
 	err := s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: change})
-	if c, ok := errors.AsType[*mongodb.CommandError](err); ok && c.Code == mongodb.CodeIndexNotFound {
+	if mongodb.HasCode(err, mongodb.CodeIndexNotFound) {
 		return fmt.Errorf("the index %s may still be being built: repeat this when `waterwheel collection indexes` does not say so any more: %w", index, err)
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"waterwheel/internal/claim"
@@ -42,8 +43,7 @@ func (e *RefusedError) Is(target error) bool {
 // LacksRight reports whether MongoDB refuses something because the user lacks a right. That says nothing about what the server
 // can do, and it ends when an operator grants the right.
 func LacksRight(err error) bool {
-	command := (*CommandError)(nil)
-	return errors.Is(err, claim.ErrUnauthorized) || errors.As(err, &command) && command.Code == codeUnauthorized
+	return errors.Is(err, claim.ErrUnauthorized) || HasCode(err, codeUnauthorized)
 }
 
 // CommandError is a server's answer that refuses a command as a whole. A Collection returns it as it came.
@@ -54,6 +54,12 @@ type CommandError struct {
 
 // Error is the server's message and code.
 func (e *CommandError) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
+
+// HasCode reports whether an error is a server's answer with one of these codes.
+func HasCode(err error, codes ...int32) bool {
+	c, ok := errors.AsType[*CommandError](err)
+	return ok && slices.Contains(codes, c.Code)
+}
 
 // NotSentError tells that a command was not sent, or not to its end: it was not executed and never will be. Any other
 // error of a Collection but *CommandError leaves open what happened. These are all the causes:
