@@ -56,6 +56,8 @@ type work struct {
 	now  func() time.Time // of this process
 	// linger is noteLinger.
 	linger time.Duration
+	// most is mostHours.
+	most int
 	// size is how many series are read at a time, by how many measurements the last had.
 	size int
 

@@ -164,7 +164,7 @@ func (k *Keeper) pass(ctx context.Context, p *Partition) {
 		return
 	}
 	if err == nil {
-		err = w.pass(ctx, p, mostHours)
+		err = w.pass(ctx, p)
 		k.o.Metrics.frozen.Add(float64(w.frozen))
 	}
 	switch {
@@ -221,7 +221,7 @@ func (k *Keeper) work(ctx context.Context, r *sink.Rollups, t *turn) (*work, err
 
 func newWork(r *sink.Rollups, state sink.RollupState, m *Metrics) *work {
 	return &work{
-		rollups: r, state: state, metrics: m, now: time.Now, linger: noteLinger, size: firstSeries,
+		rollups: r, state: state, metrics: m, now: time.Now, linger: noteLinger, most: mostHours, size: firstSeries,
 		rest: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	}
 }

@@ -308,7 +308,8 @@ func (w *world) pass(p *part) {
 	w.begin("pass", func(ctx context.Context, _ *actor) {
 		of := of
 		if w, err := w.work(ctx); err == nil {
-			outer.unlessCrashed(w.pass(ctx, &of, most)) // it is tried again
+			w.most = most
+			outer.unlessCrashed(w.pass(ctx, &of)) // it is tried again
 		}
 	})
 }

@@ -200,29 +200,29 @@ func (n *nesting) read(ctx context.Context, level rollup.Level, from, to int64) 
 func (c *Command) Nest(ctx context.Context, nested *Nested, told func(months int)) (months int, err error) {
 	w := *c.w
 	w.nested = nested
-	for part, parts := uint64(0), uint64(1); part < parts; part++ {
-		t := newTouched(mostHours, part, parts)
-		full := false
+	err = w.inParts(func(t *touched) (fits bool, err error) {
+		fits = true
 		for _, level := range w.state.Levels {
 			err := w.rollups.Periods(ctx, w.state.Options, level.Name, func(meta bson.RawValue, from int64) {
 				begin, _ := rollup.Month(from)
-				full = full || !t.add(meta, begin)
+				fits = fits && t.add(meta, begin)
 			})
 			if err != nil {
-				return months, err
+				return true, err
 			}
 		}
-		if full { // more than may be held: those that were done are done once more
-			part, parts, months = ^uint64(0), parts*4, 0
-			continue
+		if !fits {
+			months = 0
+			return false, nil
 		}
 		for _, m := range monthsOf(t.runs()) {
 			if err := w.nest(ctx, []monthOfSeries{m}); err != nil {
-				return months, err
+				return true, err
 			}
 			months++
 			told(months)
 		}
-	}
-	return months, nil
+		return true, nil
+	})
+	return months, err
 }

@@ -63,7 +63,7 @@ func (w *world) run(t *testing.T, p *Partition) *work {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := of.pass(t.Context(), p, mostHours); err != nil {
+	if err := of.pass(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	return of
@@ -77,7 +77,7 @@ func TestCommandsOfAPassComeInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.mem.commands = nil
-	if err := of.pass(t.Context(), p, mostHours); err != nil {
+	if err := of.pass(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -161,7 +161,7 @@ func TestEqualRowsAreWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := of.positions(t.Context(), p.Source, 0, p.Done, mostHours); err != nil {
+	if err := of.positions(t.Context(), p.Source, 0, p.Done); err != nil {
 		t.Fatal(err)
 	}
 	for _, level := range []string{"1m", "1h", "1d"} {

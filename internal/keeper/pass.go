@@ -28,7 +28,7 @@ type Partition struct {
 const mostHours = 1 << 20
 
 // pass brings the rollups of a partition up to what is done now.
-func (w *work) pass(ctx context.Context, p *Partition, mostHours int) error {
+func (w *work) pass(ctx context.Context, p *Partition) error {
 	now, err := w.rollups.Clock(ctx)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (w *work) pass(ctx context.Context, p *Partition, mostHours int) error {
 		if former {
 			to = math.MaxInt64 // nobody stores under a former topic id any more
 		}
-		if err := w.positions(ctx, timeseries.Source{TopicID: mark.Topic(), Partition: p.Source.Partition}, mark.Below, to, mostHours); err != nil {
+		if err := w.positions(ctx, timeseries.Source{TopicID: mark.Topic(), Partition: p.Source.Partition}, mark.Below, to); err != nil {
 			return err
 		}
 		if former {
@@ -63,40 +63,45 @@ func (w *work) pass(ctx context.Context, p *Partition, mostHours int) error {
 }
 
 // positions computes the hours in which a source has measurements with offsets in [from, to).
-func (w *work) positions(ctx context.Context, source timeseries.Source, from, to int64, mostHours int) error {
+func (w *work) positions(ctx context.Context, source timeseries.Source, from, to int64) error {
 	if from >= to {
 		return nil
 	}
-	for part, parts := uint64(0), uint64(1); part < parts; part++ {
-		t, err := w.scan(ctx, source, from, to, newTouched(mostHours, part, parts))
-		if err != nil {
-			return err
-		}
-		if t == nil { // more than may be held: those that were done are done once more
-			parts *= 4
-			part = ^uint64(0)
-			continue
+	return w.inParts(func(t *touched) (fits bool, err error) {
+		if fits, err = w.scan(ctx, source, from, to, t); err != nil || !fits {
+			return fits, err
 		}
 		runs := t.runs()
 		if err := w.compute(ctx, runs, t); err != nil {
-			return err
+			return true, err
 		}
 		if err := w.days(ctx, runs); err != nil {
-			return err
+			return true, err
 		}
-		if err := w.nest(ctx, monthsOf(runs)); err != nil { // before the watermark moves, so that it is done again after a crash
+		return true, w.nest(ctx, monthsOf(runs)) // before the watermark moves, so that it is done again after a crash
+	})
+}
+
+// inParts does something for all series at once, or for parts of them one after the other where fewer parts do not fit: they touch more
+// than may be held. What was done of fewer parts is done once more.
+func (w *work) inParts(do func(t *touched) (fits bool, err error)) error {
+	for parts := uint64(1); ; parts *= 4 {
+		fits, err := true, error(nil)
+		for part := uint64(0); part < parts && fits && err == nil; part++ {
+			fits, err = do(newTouched(w.most, part, parts))
+		}
+		if fits || err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
-// scan finds the touched hours; nil means that there are more than may be held.
-func (w *work) scan(ctx context.Context, source timeseries.Source, from, to int64, t *touched) (*touched, error) {
+// scan finds the touched hours. False means that there are more than may be held.
+func (w *work) scan(ctx context.Context, source timeseries.Source, from, to int64, t *touched) (fits bool, err error) {
 	began := w.now()
 	u := timeseries.NewUnpacker(w.state.Options)
 	full := false
-	err := w.rollups.Listed(ctx, w.state.Options, source, from, to, func(d bson.Raw) error {
+	err = w.rollups.Listed(ctx, w.state.Options, source, from, to, func(d bson.Raw) error {
 		fits, err := t.scan(u, d, from, to)
 		if err != nil {
 			return &DamagedError{ID: d.Lookup(timeseries.FieldID).String(), Err: err}
@@ -107,12 +112,12 @@ func (w *work) scan(ctx context.Context, source timeseries.Source, from, to int6
 		return nil
 	})
 	if full {
-		return nil, nil
+		return false, nil
 	}
 	if err != nil {
-		return nil, err
+		return true, err
 	}
-	return t, w.rest(ctx, w.now().Sub(began))
+	return true, w.rest(ctx, w.now().Sub(began))
 }
 
 // compute computes the rows of runs of hours.
