@@ -19,7 +19,7 @@ type Options struct {
 	// DeltaMax is for how many measurements a stored bucket still gets an update; beyond it they open a new bucket.
 	// Zero means no limit.
 	DeltaMax int32
-	// SetsInTextOrder: the database carries the paths of a $set out in the order of their text, not of the numbers in
+	// SetsInTextOrder means that the database carries the paths of a $set out in the order of their text, not of the numbers in
 	// them, so that "10" would come before "9" in a column. No update then holds indexes of different lengths.
 	SetsInTextOrder bool
 	// FlushWrites is how many writes a flush has at most, or a fourth of those that wait if that is more. It bounds what

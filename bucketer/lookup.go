@@ -16,7 +16,7 @@ type Lookup struct {
 	Size int32
 	// ID, when not zero, names the archived bucket wanted.
 	ID bson.ObjectID
-	// Ahead: the look-up is for a measurement that waits behind that of the one before it, and will probably ask for this.
+	// Ahead means that the look-up is for a measurement that waits behind that of the one before it, and will probably ask for this.
 	// It may be left without an answer.
 	Ahead bool
 }

@@ -29,7 +29,7 @@ type survey struct {
 	fields  int32 // elements of the measurement
 	match   match
 	nested  bool // something within an object or array is new
-	// unordered: the fields come in another order than the columns, so that one could stand twice.
+	// unordered means that the fields come in another order than the columns, so that one could stand twice.
 	unordered bool
 }
 

@@ -36,9 +36,9 @@ type Write struct {
 	Offsets []byte
 	// First is the smallest offset among the positions it adds.
 	First int64
-	// Closes: the write sets control.closed.
+	// Closes means that the write sets control.closed.
 	Closes bool
-	// Segment: it inserts a segment, with measurements of the series from Low to High in the order of Options.SegmentOrder.
+	// Segment means that it inserts a segment, with measurements of the series from Low to High in the order of Options.SegmentOrder.
 	Segment   bool
 	Low, High string
 }
@@ -57,20 +57,20 @@ type Result uint8
 
 // The results. Each step on a write's way says which of them it may give.
 const (
-	// Applied: the write is in the bucket, and durable.
+	// Applied means that the write is in the bucket, and durable.
 	Applied Result = iota
-	// AppliedForget: the same, but meta or closed of the bucket differ from ours: it is forgotten.
+	// AppliedForget means the same, but meta or closed of the bucket differ from ours: it is forgotten.
 	AppliedForget
-	// NotApplied: the bucket is as it was before the write, which may still be executed until its grace has passed.
+	// NotApplied means that the bucket is as it was before the write, which may still be executed until its grace has passed.
 	NotApplied
-	// NotExecuted: it was not executed and never will be.
+	// NotExecuted means that it was not executed and never will be.
 	NotExecuted
-	// Conflicted: the bucket is neither what it was before the write nor what the write makes of it. Once its grace has passed
+	// Conflicted means that the bucket is neither what it was before the write nor what the write makes of it. Once its grace has passed
 	// the write never will be executed.
 	Conflicted
-	// Refused: MongoDB will not have the write for its content. It was not executed and never will be.
+	// Refused means that MongoDB will not have the write for its content. It was not executed and never will be.
 	Refused
-	// Unknown: anything may have happened, or may still happen.
+	// Unknown means that anything may have happened, or may still happen.
 	Unknown
 )
 

@@ -10,7 +10,7 @@ import (
 // Memory where nothing says how much there is.
 const unknownMemory = 1 << 30
 
-// noLimit: cgroup v1 writes "no limit" as a number about this large.
+// noLimit is about as large as the number that cgroup v1 writes for "no limit".
 const noLimit = 1 << 60
 
 // MemoryRoom is how much more than MEMORY_LIMIT the process may take, at any load: what Go's limit does not count, such as the

@@ -9,9 +9,9 @@ import (
 
 // The stages of a letter, in Kafka Connect's words.
 const (
-	// stageDecode: the record could not be decoded.
+	// stageDecode means that the record could not be decoded.
 	stageDecode = "VALUE_CONVERTER"
-	// stageWrite: MongoDB refused the measurement.
+	// stageWrite means that MongoDB refused the measurement.
 	stageWrite = "TASK_PUT"
 )
 

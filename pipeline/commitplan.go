@@ -28,8 +28,8 @@ func (p *commitPlan) begin(now Instant) { p.renewed = now - p.renewal }
 // candidate is a worker whose partition may be committed.
 type candidate struct {
 	*executor
-	// theirs: it is being handed over, and may have another owner already when its release was executed and not answered. What was
-	// answered is not sent again: it would set that owner's commit back, and renews nothing.
+	// theirs means that it is being handed over, and may have another owner already when its release was executed and not answered. What
+	// was answered is not sent again: it would set that owner's commit back, and renews nothing.
 	theirs bool
 }
 

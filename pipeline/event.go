@@ -13,7 +13,7 @@ import (
 // Moment is what a Worker may know of the world beside the event.
 type Moment struct {
 	Now Instant
-	// Held: the lease of the partition holds, claims and writes may be sent.
+	// Held means that the lease of the partition holds, claims and writes may be sent.
 	Held bool
 	// Renewed is the send time of the newest commit known to be accepted while we owned the partition. Zero means none.
 	Renewed Instant
@@ -21,7 +21,7 @@ type Moment struct {
 	// bound now. Full: it is over it.
 	Target int64
 	Full   bool
-	// Compacting: another partition of the process compacts segments, which takes memory.
+	// Compacting means that another partition of the process compacts segments, which takes memory.
 	Compacting bool
 }
 
@@ -33,19 +33,19 @@ type (
 	// Assigned begins a term: the partition was given to this process.
 	Assigned struct {
 		TopicID [16]byte
-		// Beside: another program was in the group since this process is. What this one has not committed, that one has, after
+		// Beside means that another program was in the group since this process is. What this one has not committed, that one has, after
 		// it had read up to it.
 		Beside bool
 		// From, when not nil, counts in the place of what the group has committed.
 		From *claim.Committed
-		// Consecutive: the partition was ours in the generation just before, too.
+		// Consecutive means that the partition was ours in the generation just before, too.
 		Consecutive bool
 	}
-	// Ticked: some time passed.
+	// Ticked means that some time passed.
 	Ticked struct{}
 	// ClaimRead answers ReadClaim; Of is the server that failed. Committed is what the group had committed after the document
-	// was read, also when the topic turns out to be gone. FirstPartitions is how many partitions the topic had when the collection first saw it under its present id, 0
-	// when it knows the topic under another id only.
+	// was read, also when the topic turns out to be gone. FirstPartitions is how many partitions the topic had when the collection first
+	// saw it under its present id, 0 when it knows the topic under another id only.
 	ClaimRead struct {
 		Seen            claim.Document
 		Committed       claim.Committed
@@ -132,7 +132,7 @@ type (
 		SentAt Instant
 		Err    error
 	}
-	// Revoked: hand the partition over. The answer is the action HandedOver.
+	// Revoked asks to hand the partition over. The answer is the action HandedOver.
 	Revoked struct{ Shutdown bool }
 	// SegmentsRead answers ReadSegments.
 	SegmentsRead struct {
@@ -159,7 +159,7 @@ type (
 	// Abandoned ends the term at once. Actions that were under way have been cancelled and have returned; their events
 	// do not come any more.
 	Abandoned struct{}
-	// CollectionChanged: the options of the collection are others from now on.
+	// CollectionChanged means that the options of the collection are others from now on.
 	CollectionChanged struct{ Options timeseries.Options }
 	// Dropped tells that the partition belongs to another process now, so its state in memory is of no use.
 	Dropped struct{}

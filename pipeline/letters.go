@@ -16,7 +16,7 @@ type letterBuffer struct {
 	sending, waiting []record.Letter
 	// bytes is what the letters refer to: messages, values, and their records' keys and headers, once for each record.
 	bytes int64
-	// refused: the dead-letter topic refuses one of them, and an operator must act.
+	// refused means that the dead-letter topic refuses one of them, and an operator must act.
 	refused bool
 }
 

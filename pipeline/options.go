@@ -23,8 +23,8 @@ const (
 	DefaultSend = 4 << 20
 	// DefaultFlushWrites is more than dense flushes have. So many small inserts take some 50 MiB until they are answered.
 	DefaultFlushWrites = 1 << 16
-	// DefaultDenseFrom: an update costs MongoDB 300 µs and more whatever it carries, a measurement that goes through a segment
-	// some five.
+	// DefaultDenseFrom follows from what they cost: an update takes MongoDB 300 µs and more whatever it carries, a measurement that goes
+	// through a segment some five.
 	DefaultDenseFrom = 64
 	// DefaultCompactDelay is longer than the takeover of a partition whose owner died in the middle of a compaction.
 	DefaultCompactDelay = 4 * time.Minute
@@ -53,7 +53,7 @@ type Options struct {
 	OutOfRange claim.OutOfRange
 	// SchemaUnknownWait is how long the registry is asked for a schema that it says it does not have. Zero means the default.
 	SchemaUnknownWait time.Duration
-	// StopOnBad: there is no dead-letter topic, a bad record stops the partition.
+	// StopOnBad means that there is no dead-letter topic, a bad record stops the partition.
 	StopOnBad bool
 	// FlushInterval bounds how long a measurement waits for its write, FlushBytes and FlushCount how much may wait.
 	FlushInterval time.Duration
@@ -74,7 +74,7 @@ type Options struct {
 	// Send is how much, as weigh has it, the first SendWrites may carry; those after it as much as the database manages in a
 	// quarter of the write timeout. One write is always sent. Zero means DefaultSend.
 	Send int64
-	// Segments: the collection may have segments, which are compacted. Bucketing.DenseFrom says whether new ones are written.
+	// Segments means that the collection may have segments, which are compacted. Bucketing.DenseFrom says whether new ones are written.
 	Segments bool
 	// CompactInterval is how long measurements stay in segments, about.
 	CompactInterval time.Duration
@@ -85,7 +85,7 @@ type Options struct {
 	// CompactBytes bounds the segments of one compaction. SegmentMeasurements is from how many measurements in segments on they are
 	// compacted at once. Zero means the defaults.
 	CompactBytes, SegmentMeasurements int64
-	// Warm: a catalog outlives a hand-over if nobody was in between.
+	// Warm means that a catalog outlives a hand-over if nobody was in between.
 	Warm bool
 	// NewToken makes a random token; Random feeds the jitter of retries.
 	NewToken func() claim.Token

@@ -23,7 +23,8 @@ type Status struct {
 	Paused string
 	// Claim is the claim under which the partition is written. Zero means that there is none.
 	Claim claim.Token
-	// Between: there is no term, the group joins. Running: records are read, or were until the partition stopped. Since is when the term began.
+	// Between means that there is no term, the group joins. Running means that records are read, or were until the partition stopped.
+	// Since is when the term began.
 	Between, Running bool
 	Since            Instant
 	// Position is the next offset to read, Committed the group's offset, Undurable that of the first record that is not
@@ -40,7 +41,7 @@ type Status struct {
 	UndurableTime, Newest int64
 	// ReadTo is the offset after the last record read since the assignment. Zero means that none was. It outlives what was read.
 	ReadTo int64
-	// Unreleased: the last term ended and its claim stands, so that the next owner waits.
+	// Unreleased means that the last term ended and its claim stands, so that the next owner waits.
 	Unreleased bool
 	// PendingFor is how long the oldest pending measurement has waited.
 	PendingFor time.Duration

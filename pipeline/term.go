@@ -43,7 +43,7 @@ type term struct {
 	resolved  bool
 	lost      []claim.Lost // the noted offsets of records that retention deleted
 	beyond    int64        // by how much the offset to go on at was beyond the log's end. Zero means that it was not, or that was told.
-	// quiesced: no former owner can have committed anything since the document was read; at the latest at quiesces.
+	// quiesced means that no former owner can have committed anything since the document was read; at the latest at quiesces.
 	quiesced bool
 	quiesces Instant
 	until    Instant

@@ -24,7 +24,7 @@ type server struct {
 	options    *mongo.Collection
 	// sharded reports that the server is a router of a sharded cluster.
 	sharded bool
-	// noHint: the server refused the hint once and answered without it.
+	// noHint means that the server refused the hint once and answered without it.
 	noHint atomic.Bool
 }
 
@@ -72,7 +72,8 @@ type greeting struct {
 // isRouter is the message of a router of a sharded cluster.
 const isRouter = "isdbgrid"
 
-// hasMajority reports whether the server orders reads after writes. One that does not answer is asked with majority, and says what is wrong then.
+// hasMajority reports whether the server orders reads after writes. One that does not answer is asked with majority, and says what is
+// wrong then.
 func (g greeting) hasMajority() bool {
 	return g.SessionMinutes != nil && (g.SetName != "" || g.Message == isRouter)
 }

@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// ErrNotSetUp: there is no time series of this name in the database.
+// ErrNotSetUp means that there is no time series of this name in the database.
 var ErrNotSetUp = errors.New("no such time series: is the name of the collection right, and the database? " +
 	"`waterwheel init` makes one, and so does the consumer when it starts")
 

@@ -14,7 +14,7 @@ import (
 // maxExplained bounds the series whose reading Explain looks at.
 const maxExplained = 100
 
-// ErrNoExplain: the server does not tell what a query costs.
+// ErrNoExplain means that the server does not tell what a query costs.
 var ErrNoExplain = errors.New("this server does not explain queries with what they examined (explain with executionStats)")
 
 // Plan tells what Find costs the server for a query.

@@ -56,14 +56,14 @@ type following struct {
 	sources map[timeseries.Source]*followed // their Topic is empty
 	begun   bool                            // the measurements stored before are known
 	looked  time.Time
-	// progressed: something has come from the server to its end since the last failure.
+	// progressed means that something has come from the server to its end since the last failure.
 	progressed bool
 }
 
 // followed is what was seen of one source.
 type followed struct {
 	source timeseries.Source
-	// mark: everything that lists no larger offset has been shown.
+	// mark means that everything that lists no larger offset has been shown.
 	mark int64
 	// seen are the largest offsets seen, each when the source had been active for so long.
 	seen   []passage
@@ -123,7 +123,8 @@ func (f *following) look(ctx context.Context) error {
 	return nil
 }
 
-// discover finds sources that are not followed yet, and how the time series is now. Of those that are there at first it notes how far they are.
+// discover finds sources that are not followed yet, and how the time series is now. Of those that are there at first it notes how far
+// they are.
 func (f *following) discover(ctx context.Context) error {
 	if err := f.series.present(ctx, f.plan); err != nil {
 		return err

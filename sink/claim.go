@@ -176,7 +176,7 @@ func (p *Partition) write(ctx context.Context, doing string, send func(context.C
 	return done, mongodb.Failure(doing, mongodb.Within(p.store.WriteTimeout, err))
 }
 
-// errTopicLags: a majority does not have the topic's document yet, though it exists.
+// errTopicLags means that a majority does not have the topic's document yet, though it exists.
 var errTopicLags = errors.New("another consumer has just noted the topic")
 
 // FirstPartitions notes how many partitions the topic has now, at its first sight, and returns how many it had then: those

@@ -44,7 +44,7 @@ type Store struct {
 	StoreOptions
 	// collection is the definition of now: Ready has that of the beginning.
 	collection atomic.Pointer[timeseries.Options]
-	// unhinted: the index named by the hint was found missing.
+	// unhinted means that the index named by the hint was found missing.
 	unhinted atomic.Bool
 }
 

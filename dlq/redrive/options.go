@@ -30,8 +30,8 @@ type Options struct {
 	Rate int
 	// DryRun counts, and neither sends nor commits anything.
 	DryRun bool
-	// Again tells, in a dry run, the reason for which a record would become a letter again. Empty means that none is known. Nil means that nobody
-	// is asked.
+	// Again tells, in a dry run, the reason for which a record would become a letter again. Empty means that none is known. Nil means
+	// that nobody is asked.
 	Again func(*dlq.Found) string
 	// Report is told the counts after each batch. Nil means that nobody is.
 	Report func(Report)
@@ -62,7 +62,7 @@ type Refusal struct {
 	Err error
 }
 
-// UnfinishedError: a re-drive of another selection was cut off, and which of its letters have gone back is not looked up
+// UnfinishedError means that a re-drive of another selection was cut off, and which of its letters have gone back is not looked up
 // yet. It must be run again first.
 type UnfinishedError struct{ Selection Selection }
 

@@ -8,16 +8,17 @@ import (
 
 // Errors of requests that only the owner of a partition may send.
 var (
-	// ErrOtherOwner: the partition document does not show our claim (any more): another owner has the partition (E7).
+	// ErrOtherOwner means that the partition document does not show our claim (any more): another owner has the partition (E7).
 	ErrOtherOwner = errors.New("another consumer has claimed the partition")
-	// ErrLapsed: the lease did not hold when something was about to be sent. It was not executed and never will be.
+	// ErrLapsed means that the lease did not hold when something was about to be sent. It was not executed and never will be.
 	ErrLapsed = errors.New("the lease has lapsed")
 	// ErrNoTurn is why a write was not executed whose turn did not come while there was time to send it: those before it took
 	// all of it. It tells of no failure.
 	ErrNoTurn = errors.New("the time for sending was over before its turn came")
-	// ErrUnauthorized: the server refuses an operation because the user lacks a right. Nothing of it was executed, or ever will be.
+	// ErrUnauthorized means that the server refuses an operation because the user lacks a right. Nothing of it was executed, or ever will
+	// be.
 	ErrUnauthorized = errors.New("a right is missing")
-	// ErrRefused: MongoDB refuses a request for what it is, and will do so again.
+	// ErrRefused means that MongoDB refuses a request for what it is, and will do so again.
 	ErrRefused = errors.New("MongoDB refuses the request")
 )
 

@@ -64,11 +64,11 @@ const (
 	OfAnotherProgram
 	// AsItIs means an operator's reset, a mirror's copy and the like. The pipeline begins there.
 	AsItIs
-	// OtherCollection: a pipeline committed it that writes another collection. Two pipelines must not share a group.
+	// OtherCollection means that a pipeline committed it that writes another collection. Two pipelines must not share a group.
 	OtherCollection
-	// OtherTopic: it is of a topic of this name that was deleted since.
+	// OtherTopic means that it is of a topic of this name that was deleted since.
 	OtherTopic
-	// Ours: this pipeline has stored everything before it.
+	// Ours means that this pipeline has stored everything before it.
 	Ours
 )
 

@@ -236,7 +236,7 @@ type metaUpdate struct {
 	Unchanged collection.Amount `json:"unchanged"`
 	// ClosedLeft is in closed buckets, which are left alone.
 	ClosedLeft collection.Amount `json:"closedLeft"`
-	// Repeats: a second run would change again what the first has changed.
+	// Repeats means that a second run would change again what the first has changed.
 	Repeats bool               `json:"changesAgain"`
 	Edited  *collection.Edited `json:"edited,omitempty"`
 }

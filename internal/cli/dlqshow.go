@@ -21,7 +21,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// errNoLetter: nothing stands at the place asked for.
+// errNoLetter means that nothing stands at the place asked for.
 var errNoLetter = errors.New("no such letter")
 
 func (p *Program) dlqShowCommand() *cobra.Command {

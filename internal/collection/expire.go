@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// ErrNeverExpires: the collection keeps measurements for ever.
+// ErrNeverExpires means that the collection keeps measurements for ever.
 var ErrNeverExpires = errors.New("the collection keeps measurements for ever")
 
 // ErrKeptLonger ends the deletion of expired measurements: the collection keeps them longer now.

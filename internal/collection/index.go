@@ -16,7 +16,8 @@ import (
 // IndexKind says whose an index on buckets is.
 type IndexKind string
 
-// The kinds of indexes. All but the indexes of users, of the view, of bounds and foreign ones are needed: they can be neither dropped nor hidden.
+// The kinds of indexes. All but the indexes of users, of the view, of bounds and foreign ones are needed: they can be neither dropped nor
+// hidden.
 const (
 	IndexOfID       IndexKind = "_id"
 	IndexOfSeries   IndexKind = "series"   // for looking buckets up again, and for reading a series
@@ -235,7 +236,7 @@ func without(d bson.Raw, names ...string) bson.Raw {
 	return mongodb.Document(rest)
 }
 
-// errNotTold: the server answers, and not to what was asked.
+// errNotTold means that the server answers, and not to what was asked.
 var errNotTold = errors.New("this MongoDB does not tell")
 
 // addSizes asks the server how large each index is.

@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// NoIndexError: there is no index of a name.
+// NoIndexError means that there is no index of a name.
 type NoIndexError struct {
 	Name string
 	Have []string // the names of those that can be dropped and hidden
@@ -25,7 +25,7 @@ func (e *NoIndexError) Error() string {
 	return fmt.Sprintf("there is no index %q: there are %s", e.Name, strings.Join(e.Have, ", "))
 }
 
-// neededIndexError: an index is needed, and may be neither dropped nor hidden.
+// neededIndexError means that an index is needed, and may be neither dropped nor hidden.
 type neededIndexError struct{ Name, Why string }
 
 // Error says what it is needed for.

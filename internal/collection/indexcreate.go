@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// indexConflictError: the index cannot be made beside one that exists.
+// indexConflictError means that the index cannot be made beside one that exists.
 type indexConflictError struct {
 	Name string // of the index that exists
 	Why  string
@@ -109,7 +109,7 @@ func nameIn(index timeseries.Index) string {
 	return name
 }
 
-// ErrInterruptedBuild: the context ended while MongoDB was building an index.
+// ErrInterruptedBuild means that the context ended while MongoDB was building an index.
 var ErrInterruptedBuild = errors.New("MongoDB may go on building the index: list the indexes to see it, and drop it to end that")
 
 // buildIndex makes the index on buckets that serves a user's, and looks at what was made.
@@ -169,8 +169,8 @@ func ignoredOptions(want, made bson.Raw) (ignored []string) {
 // refuseMixed refuses an index on a measurement field while a bucket holds values of several kinds in it, as MongoDB's own time
 // series do. An index has a bucket's smallest and largest value, and a query compares with values of one kind: a bucket whose
 // largest value is a text is not found by a number, though it may hold numbers that are asked for. Consumers put values of
-// another kind into another bucket, so that only buckets written by others are refused. Segments, in which series of several kinds lie beside
-// one another, are left out: nobody looks for them by such an index.
+// another kind into another bucket, so that only buckets written by others are refused. Segments, in which series of several kinds lie
+// beside one another, are left out: nobody looks for them by such an index.
 func (s *series) refuseMixed(ctx context.Context, keys bson.Raw) error {
 	elements, err := keys.Elements()
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *series) refuseMixedField(ctx context.Context, field string) error {
 	return mongodb.Failure("looking at the kinds of values in buckets", err)
 }
 
-// mixedKindsError: a bucket holds values of several kinds in a field that an index is to be on.
+// mixedKindsError means that a bucket holds values of several kinds in a field that an index is to be on.
 type mixedKindsError struct {
 	Field string
 	ID    bson.RawValue // of the bucket

@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// mismatchError: the collection is defined otherwise than this consumer's settings say.
+// mismatchError means that the collection is defined otherwise than this consumer's settings say.
 type mismatchError struct {
 	Namespace   string
 	Differences []string // one sentence a setting
@@ -26,7 +26,7 @@ func (e *mismatchError) Error() string {
 		e.Namespace, strings.Join(e.Differences, "; "))
 }
 
-// ErrNotSetUp: the collections of the time series do not exist, or lack an index.
+// ErrNotSetUp means that the collections of the time series do not exist, or lack an index.
 var ErrNotSetUp = errors.New("the collection is not set up: run `waterwheel init`, or let `waterwheel run` do it")
 
 // ReadDefinition reads how a time series is defined, from its options collection. ErrNotSetUp: there is no such time series.

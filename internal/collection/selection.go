@@ -119,7 +119,7 @@ func (s *Selection) Series(ctx context.Context, progress func(buckets int64)) ([
 	return list.all, nil
 }
 
-// errTooManySeries: more than the memory of a Selection takes.
+// errTooManySeries means that there are more series than the memory of a Selection takes.
 var errTooManySeries = errors.New("run once for each of several narrower filters")
 
 // seriesList is a list of series that is being made.

@@ -60,8 +60,8 @@ type Ports struct {
 	Partitions       mongodb.Collection
 	// Session begins a causally consistent session. Nil means that the server has none.
 	Session func() (mongodb.Session, error)
-	// FenceShards orders what is read next after every write of a bucket executed before, on all shards. Nil means that a write of a partition
-	// document does so.
+	// FenceShards orders what is read next after every write of a bucket executed before, on all shards. Nil means that a write of a
+	// partition document does so.
 	FenceShards func(ctx context.Context) error
 	// Clock asks for the server's time.
 	Clock func(ctx context.Context) (time.Time, error)
@@ -89,14 +89,14 @@ type Ready struct {
 	Namespace string
 	// Options are the normalised options of the time series.
 	Options timeseries.Options
-	// Segments: what arrives for slow series is written into segments. HasSegments: there may be some, which are compacted in any
-	// case.
+	// Segments means that what arrives for slow series is written into segments. HasSegments means that there may be some, which are
+	// compacted in any case.
 	Segments, HasSegments bool
 	// Rollups reports that the time series has rollups: a claim begins a watermark.
 	Rollups bool
-	// BSONSize: a query can ask for a document's size.
+	// BSONSize means that a query can ask for a document's size.
 	BSONSize bool
-	// SetsInTextOrder: new fields of one $set are made in the order of their names' text, "10" before "9". MongoDB has
+	// SetsInTextOrder means that new fields of one $set are made in the order of their names' text, "10" before "9". MongoDB has
 	// ordered numeric names by number since 5.0.
 	SetsInTextOrder bool
 }
@@ -107,12 +107,12 @@ type series struct {
 	settings Settings
 	options  timeseries.Options
 	ports    Ports
-	// segments: the definition says that it has segments; shown: its view shows what is to be shown of them; blind: its view knows
-	// nothing of them; filling: new ones are written.
+	// segments means that the definition says that it has segments. shown means that its view shows what is to be shown of them. blind
+	// means that its view knows nothing of them. filling means that new ones are written.
 	segments, shown, blind, filling bool
 	// view is the kind of the view that was arranged. Empty means that none was.
 	view ViewKind
-	// textOrder: Ready.SetsInTextOrder.
+	// textOrder is Ready.SetsInTextOrder.
 	textOrder bool
 	// rollupOf is the time series of which this one is to hold totals. Empty means that it is to hold measurements.
 	rollupOf string

@@ -30,7 +30,7 @@ type Patience struct {
 	// set that.
 	until time.Time
 	Bound string
-	// Opening: servers that did not answer yet are waited for too. Otherwise only set-up that an election interrupts.
+	// Opening means that servers that did not answer yet are waited for too. Otherwise only set-up that an election interrupts.
 	Opening bool
 	// Show is told of each try that failed or has no answer yet, of and at which server and since when. A nil why says that the wait is
 	// over.

@@ -49,7 +49,7 @@ type work struct {
 	metrics *Metrics
 	// nested is where nested documents are kept. Nil means that there are none.
 	nested *Nested
-	// free: rows may shrink (a note says so, or --replace). purges: rows of frozen hours go as well.
+	// free means that rows may shrink (a note says so, or --replace). purges means that rows of frozen hours go as well.
 	free, purges bool
 	// rest is called after each step with the time that it took.
 	rest func(ctx context.Context, worked time.Duration) error

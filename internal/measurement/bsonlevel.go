@@ -38,7 +38,7 @@ type bsonName struct {
 	rising bool      // the next one is greater
 	visit  uint32    // of its level, when it was seen last
 	node   *node     // of the paths that lead there. Nil means that none does.
-	// reserved: a stored measurement has its time or meta under this name.
+	// reserved means that a stored measurement has its time or meta under this name.
 	reserved bool
 	inside   bsonInside
 }

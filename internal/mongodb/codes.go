@@ -6,17 +6,17 @@ import "slices"
 type Class uint8
 
 const (
-	// passing: it may have been executed, or may be later, and the cause passes by itself. It is the class of every code
+	// passing means that it may have been executed, or may be later, and the cause passes by itself. It is the class of every code
 	// that has no row below: an unknown code is never taken for a refusal.
 	passing Class = iota
-	// NotPrimary: the server is no primary, and looked at none of the command's documents. It may be sent again.
+	// NotPrimary means that the server is no primary, and looked at none of the command's documents. It may be sent again.
 	NotPrimary
-	// badContent: this document will never be taken. Alone in its bucket, a measurement becomes a letter.
+	// badContent means that this document will never be taken. Alone in its bucket, a measurement becomes a letter.
 	badContent
-	// TooLarge: the bucket grew over what a document may hold. Taken apart like a bad one, its measurements find room in
+	// TooLarge means that the bucket grew over what a document may hold. Taken apart like a bad one, its measurements find room in
 	// other buckets; only one too large by itself becomes a letter.
 	TooLarge
-	// refused: it will be refused until an operator changes a privilege, a setting or the server, whatever the document holds.
+	// refused means that it will be refused until an operator changes a privilege, a setting or the server, whatever the document holds.
 	// An outage: nothing becomes a letter.
 	refused
 )

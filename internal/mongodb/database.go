@@ -63,7 +63,7 @@ type Database struct {
 	server  Server
 	log     *slog.Logger
 	silence silence
-	// splits: a server takes less in one command than our calls have, so that the driver may split them.
+	// splits means that a server takes less in one command than our calls have, so that the driver may split them.
 	splits atomic.Bool
 	// moves counts the writes that change shard keys.
 	moves atomic.Int64
@@ -210,9 +210,9 @@ func (d *Database) Close(ctx context.Context) error {
 type Server struct {
 	// Version is for people: whether it can do something is found out by trying.
 	Version string
-	// Sessions: reads can be ordered after writes (a replica set or a sharded cluster, with sessions).
+	// Sessions means that reads can be ordered after writes (a replica set or a sharded cluster, with sessions).
 	Sessions bool
-	// Sharded: it is a mongos.
+	// Sharded means that it is a mongos.
 	Sharded bool
 }
 

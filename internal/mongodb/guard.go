@@ -94,7 +94,7 @@ func commandOf(body []byte) (command, collection string, ok bool) {
 type guardedConn struct {
 	net.Conn // TLS, or raw itself
 	raw      *leasedConn
-	// unanswered: a guarded message was sent and no byte has come back since.
+	// unanswered means that a guarded message was sent and no byte has come back since.
 	unanswered atomic.Bool
 }
 

@@ -156,7 +156,7 @@ const (
 	heardAnswer  hearing = "an answer"
 	heardNothing hearing = "nothing"
 	heardEnd     hearing = "the end of the connection"
-	// heardEither: the driver gives up the check of a server when another connection to it breaks, by its end or for want of an
+	// heardEither means that the driver gives up the check of a server when another connection to it breaks, by its end or for want of an
 	// answer (topology.Server.ProcessHandshakeError), and keeps only that it gave it up.
 	heardEither hearing = "nothing, or the end of the connection"
 )

@@ -4,9 +4,9 @@ import "errors"
 
 // Errors of reading a log that its reader acts on.
 var (
-	// ErrOutOfRange: the offset is outside the log.
+	// ErrOutOfRange means that the offset is outside the log.
 	ErrOutOfRange = errors.New("the offset is outside the log")
-	// ErrTopicGone: the topic id is not known (any more).
+	// ErrTopicGone means that the topic id is not known (any more).
 	ErrTopicGone = errors.New("the topic id is unknown")
 )
 

@@ -17,7 +17,7 @@ type Letter struct {
 	Key, Value, Headers []byte
 	// Reason is one of measurement.Reason's closed set, Message one sentence.
 	Reason, Message string
-	// RefusedByDatabase: MongoDB refused the measurement; else the record could not be decoded.
+	// RefusedByDatabase means that MongoDB refused the measurement; else the record could not be decoded.
 	RefusedByDatabase bool
 	// Cut, when not empty, says what of the record the letter lacks. Such a letter cannot be driven back.
 	Cut string

@@ -56,7 +56,7 @@ type Batch struct {
 	// End is the end of the log, as far as it may be read. High is the log's end, which is beyond that while a transaction is open;
 	// less than End: not known.
 	End, High int64
-	// More: the broker's answer brought more than this piece, which is at hand.
+	// More means that the broker's answer brought more than this piece, which is at hand.
 	More bool
 	// Bytes is the memory that the batch holds until its release, Left what stays at hand after it.
 	Bytes, Left int64

@@ -17,7 +17,7 @@ type listing struct {
 	positions []timeseries.Position
 	// smallest and largest are the bounds of positions' offsets, if there are any.
 	smallest, largest int64
-	// segment: it is a segment, else a bucket.
+	// segment means that it is a segment, else a bucket.
 	segment bool
 	// compaction is the compaction that made the bucket, or that froze the segment. Zero means that none did.
 	compaction claim.Token

@@ -87,8 +87,8 @@ type Options struct {
 	Width, Height int
 	// Location is where the times are told. Nil means UTC.
 	Location *time.Location
-	// Color: series are told apart by colours, else by their characters.
+	// Color means that series are told apart by colours, else by their characters.
 	Color bool
-	// ASCII: no other characters.
+	// ASCII means that only its characters are drawn.
 	ASCII bool
 }

@@ -11,7 +11,7 @@ import (
 // Output keeps the first error of a writer, so that those who print need not ask after each line. Nothing is written after it.
 type Output struct {
 	Writer io.Writer
-	// Terminal: a person reads it on one.
+	// Terminal means that a person reads it on one.
 	Terminal bool
 	Err      error
 	begun    atomic.Bool

@@ -20,7 +20,7 @@ type Assigned struct {
 	// TopicID is the topic's id as the group's leader saw it when it made the assignment: zero when the topic was not
 	// there. It may have been created again since.
 	TopicID [16]byte
-	// Beside: another program was in the group since this member is. While a group has members Kafka takes no offsets from
+	// Beside means that another program was in the group since this member is. While a group has members Kafka takes no offsets from
 	// tools: what this program has not committed, the other one has, with an epoch or without.
 	Beside bool
 }
@@ -31,7 +31,7 @@ type Generation struct {
 	MemberID string
 	// Partitions are sorted by topic and number.
 	Partitions []Assigned
-	// Follows: this member was in the generation just before, too, and knows what it was assigned there: nobody else can have
+	// Follows means that this member was in the generation just before, too, and knows what it was assigned there: nobody else can have
 	// been assigned what it had then and has now.
 	Follows     bool
 	lease       *lease

@@ -61,7 +61,7 @@ type Options struct {
 	RebalanceTimeout time.Duration
 	// Lease is how long one answered commit entitles to write.
 	Lease time.Duration
-	// Eager: the handler lets go of everything before each generation that follows.
+	// Eager means that the handler lets go of everything before each generation that follows.
 	Eager bool
 	// Shutdown is the time from the end of Run's context to its return. HandOver is the part of it that is kept for the handler's last
 	// Revoke, if there is so much: until then the handler works on, while the group joins to give its partitions to others.
@@ -205,8 +205,8 @@ func (g *Group) shutdownEnd() time.Duration {
 	return g.leaveBy
 }
 
-// fatal is err if no retry will help and a person must act, else nil. A full group (GROUP_MAX_SIZE_REACHED) is not fatal: another member may
-// leave it.
+// fatal is err if no retry will help and a person must act, else nil. A full group (GROUP_MAX_SIZE_REACHED) is not fatal: another member
+// may leave it.
 func fatal(err error) error {
 	if kafka.Classify(err) == kafka.StopProgram || errors.Is(err, kafkago.GroupAuthorizationFailed) {
 		return err

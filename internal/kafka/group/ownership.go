@@ -22,11 +22,11 @@ const (
 // Marks stand among the topics, as names that no topic can have, so that versions of this program that do not know them take no
 // notice.
 const (
-	// cooperativeMark: of a member, that it can go on with what it owns while the group joins; of an assignment, that all can.
+	// cooperativeMark means of a member that it can go on with what it owns while the group joins, and of an assignment that all can.
 	cooperativeMark = ":cooperative"
-	// holdingMark: this member does so.
+	// holdingMark means that this member does so now.
 	holdingMark = ":holding"
-	// leavingMark: this member is about to leave, and takes nothing if others can.
+	// leavingMark means that this member is about to leave, and takes nothing if others can.
 	leavingMark = ":leaving"
 )
 

@@ -65,7 +65,7 @@ type Request[A any] struct {
 	Memory func(size int) []byte
 	// Unknown stands for the answer of a broker that does not know the request, which is not sent then. Nil means that all brokers know it.
 	Unknown *A
-	// unknown: the broker does not know it.
+	// unknown means that the broker does not know it.
 	unknown bool
 }
 
