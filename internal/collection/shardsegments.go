@@ -3,7 +3,9 @@ package collection
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -12,7 +14,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// spreading gives each shard an equal part of the metas of segments, where the key is ranged: a cluster begins with one chunk, and splits
+// spreading gives each shard, or each of a zone, an equal part of the metas of segments, where the key is ranged: a cluster begins with one chunk, and splits
 // and moves it much later than segments are deleted. A hashed key spreads them by itself.
 type spreading struct {
 	t       TimeSeries
@@ -24,7 +26,7 @@ func (t TimeSeries) spreading(o timeseries.Options, have Sharding) spreading {
 	return spreading{t, o, have.chunks}
 }
 
-// isUneven reports whether segments of a time series with a ranged key do not lie on all shards.
+// isUneven reports whether segments of a time series with a ranged key do not lie on all shards that are to have some.
 func (t TimeSeries) isUneven(ctx context.Context, have Sharding) (bool, error) {
 	definition, err := ReadDefinition(ctx, t.Ports().Options)
 	switch {
@@ -44,21 +46,44 @@ type chunk struct {
 	Shard string   `bson:"shard"`
 }
 
-// done reports whether all shards have chunks of segments only.
+// done reports whether all shards that are to have segments have some. A chunk may have more than segments: MongoDB 7.0 merges neighbours on
+// one shard by itself.
 func (s spreading) done(ctx context.Context) (bool, error) {
 	shards, err := s.shards(ctx)
 	if err != nil || len(shards) < 2 {
 		return true, err
 	}
-	borders := s.borders(len(shards))
-	chunks, err := s.between(ctx, borders[0], borders[len(shards)])
+	var chunks []chunk
+	err = s.all(ctx, "chunks", append(slices.Clone(s.chunks), s.overlapping()...), &chunks)
 	return !slices.ContainsFunc(shards, func(shard string) bool {
 		return !slices.ContainsFunc(chunks, func(c chunk) bool { return c.Shard == shard })
 	}), err
 }
 
-// carryOut splits chunks at the borders of the parts, and moves each to its shard. Repeated, it does what is missing.
+// While the balancer moves a chunk of a shard, MongoDB refuses to move another one.
+const (
+	moveTries = 60
+	moveRetry = 2 * time.Second
+)
+
+// carryOut spreads segments. While the balancer moves chunks it waits, and then goes by the chunks there are.
 func (s spreading) carryOut(ctx context.Context) error {
+	for try := 1; ; try++ {
+		err := s.spread(ctx)
+		switch {
+		case !mongodb.HasCode(err, mongodb.CodeLockBusy, mongodb.CodeConflictingOperation):
+			return err
+		case try == moveTries:
+			return fmt.Errorf("%w: the balancer is moving chunks, repeat the command when it is at rest", err)
+		}
+		if err := sleep(ctx, moveRetry); err != nil {
+			return err
+		}
+	}
+}
+
+// spread splits chunks at the borders of the parts, and moves each to its shard. Repeated, it does what is missing.
+func (s spreading) spread(ctx context.Context) error {
 	shards, err := s.shards(ctx)
 	if err != nil || len(shards) < 2 {
 		return err
@@ -100,18 +125,51 @@ func (s spreading) borders(parts int) []bson.D {
 	return append(all, key(timeseries.SegmentMeta(timeseries.SegmentRoutes-1), bson.MaxKey{}))
 }
 
-// shards are the names of the shards that take chunks.
+// overlapping is the condition that a chunk, or the range of a zone, has keys of segments.
+func (s spreading) overlapping() bson.D {
+	ends := s.borders(1)
+	return bson.D{{Key: "min", Value: bson.D{{Key: "$lt", Value: ends[1]}}}, {Key: "max", Value: bson.D{{Key: "$gt", Value: ends[0]}}}}
+}
+
+// shards are the names of the shards that are to have segments: of those that take chunks all, or those of the zone that has all segments.
+// Where zones take some segments only, none is named: their shards are the choice of whoever made the zones.
 func (s spreading) shards(ctx context.Context) ([]string, error) {
+	var zones []zone
+	if err := s.all(ctx, "tags", append(bson.D{{Key: "ns", Value: s.t.bucketsNamespace()}}, s.overlapping()...), &zones); err != nil {
+		return nil, err
+	}
+	filter := bson.D{{Key: "draining", Value: bson.D{{Key: "$ne", Value: true}}}}
+	if len(zones) > 0 {
+		if !zones[0].covers(s.borders(1)) {
+			return nil, nil
+		}
+		filter = append(filter, bson.E{Key: "tags", Value: zones[0].Tag})
+	}
 	var shards []struct {
 		Name string `bson:"_id"`
 	}
-	err := s.all(ctx, "shards", bson.D{{Key: "draining", Value: bson.D{{Key: "$ne", Value: true}}}}, &shards)
+	err := s.all(ctx, "shards", filter, &shards)
 	names := make([]string, len(shards))
 	for i := range shards {
 		names[i] = shards[i].Name
 	}
 	slices.Sort(names)
 	return names, err
+}
+
+// zone is a part of the keys that some shards have for themselves.
+type zone struct {
+	Min bson.Raw `bson:"min"`
+	Max bson.Raw `bson:"max"`
+	Tag string   `bson:"tag"`
+}
+
+// covers reports whether all keys from the first border to the last lie in the zone.
+func (z zone) covers(borders []bson.D) bool {
+	compare := func(a, b bson.Raw) int {
+		return timeseries.Compare(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: a}, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: b})
+	}
+	return compare(z.Min, mongodb.Document(borders[0])) <= 0 && compare(mongodb.Document(borders[len(borders)-1]), z.Max) <= 0
 }
 
 // between are the chunks that begin at one key or behind it, and before another.

@@ -27,6 +27,9 @@ type chunked struct {
 	chunks []chunkOf
 	moved  int
 	until  int // The command of this number fails, counted down. Zero means that none does.
+	zones  []chunkOf
+	zoned  []string // the shards of the zones
+	busy   int      // So many moves meet the balancer.
 }
 
 // onChunks opens a database on a cluster of shards. Its time series may have segments.
@@ -41,12 +44,20 @@ func onChunks(t *testing.T, shards ...string) (*chunked, *mongodb.Database) {
 		switch command.Index(0).Value().StringValue() {
 		case "shards":
 			all := []any{}
+			_, inZone := command.Lookup("filter", "tags").StringValueOK()
 			for _, name := range f.shards {
-				all = append(all, bson.D{{Key: "_id", Value: name}})
+				if !inZone || slices.Contains(f.zoned, name) {
+					all = append(all, bson.D{{Key: "_id", Value: name}})
+				}
 			}
 			return mongodbtest.CursorOf(all...)
 		case "chunks":
-			return mongodbtest.CursorOf(f.found(command.Lookup("filter", "min").Document())...)
+			return mongodbtest.CursorOf(found(f.chunks, command.Lookup("filter").Document())...)
+		case "tags":
+			if ns := command.Lookup("filter", "ns").StringValue(); ns != "db.events.buckets" {
+				t.Errorf("the zones of %s are read", ns)
+			}
+			return mongodbtest.CursorOf(found(f.zones, command.Lookup("filter").Document())...)
 		}
 		return find(command)
 	})
@@ -56,7 +67,13 @@ func onChunks(t *testing.T, shards ...string) (*chunked, *mongodb.Database) {
 		return shard(command)
 	})
 	c.Answer("split", func(command bson.Raw) bson.D { return f.changed(f.split(command.Lookup("middle").Document())) })
-	c.Answer("moveChunk", func(command bson.Raw) bson.D { return f.changed(f.move(command)) })
+	c.Answer("moveChunk", func(command bson.Raw) bson.D {
+		if f.busy > 0 {
+			f.busy--
+			return mongodbtest.Failing(117, "this shard is currently donating a chunk")(nil)
+		}
+		return f.changed(f.move(command))
+	})
 	return f, d
 }
 
@@ -69,18 +86,21 @@ func compareKeys(a, b bson.Raw) int {
 	return timeseries.Compare(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: a}, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: b})
 }
 
-// found are the chunks whose minimum meets a condition.
-func (f *chunked) found(condition bson.Raw) (all []any) {
-	for _, c := range f.chunks {
+// found are the chunks, or zones, whose minimum and maximum meet conditions.
+func found(chunks []chunkOf, filter bson.Raw) (all []any) {
+	for _, c := range chunks {
 		meets := true
-		for _, operator := range [...]string{"$eq", "$gte", "$lt"} {
-			if bound, ok := condition.Lookup(operator).DocumentOK(); ok {
-				order := compareKeys(c.min, bound)
-				meets = meets && map[string]bool{"$eq": order == 0, "$gte": order >= 0, "$lt": order < 0}[operator]
+		for name, bound := range map[string]bson.Raw{"min": c.min, "max": c.max} {
+			condition, _ := filter.Lookup(name).DocumentOK()
+			for _, operator := range [...]string{"$eq", "$gte", "$gt", "$lt"} {
+				if other, ok := condition.Lookup(operator).DocumentOK(); ok {
+					order := compareKeys(bound, other)
+					meets = meets && map[string]bool{"$eq": order == 0, "$gte": order >= 0, "$gt": order > 0, "$lt": order < 0}[operator]
+				}
 			}
 		}
 		if meets {
-			all = append(all, bson.D{{Key: "min", Value: c.min}, {Key: "max", Value: c.max}, {Key: "shard", Value: c.shard}})
+			all = append(all, bson.D{{Key: "min", Value: c.min}, {Key: "max", Value: c.max}, {Key: "shard", Value: c.shard}, {Key: "tag", Value: c.shard}})
 		}
 	}
 	return all
@@ -186,6 +206,63 @@ func TestARangedKeySpreadsSegments(t *testing.T) {
 		}
 		if _, state, err := events.Shardable(t.Context(), false); err != nil || state != collection.Sharded {
 			t.Errorf("with a new shard: %v, %v", state, err)
+		}
+	}
+}
+
+// TestMergedChunksAreEven: MongoDB 7.0 merges a chunk of segments with its neighbour on the same shard. The shard has its segments all the same.
+func TestMergedChunksAreEven(t *testing.T) {
+	f, d := onChunks(t, "s0", "s1")
+	events := collection.Of(d, "events")
+	if err := events.Shard(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if f.chunks[0].shard != "s0" || f.chunks[1].shard != "s0" {
+		t.Fatalf("%v", f.chunks)
+	}
+	f.chunks = slices.Replace(f.chunks, 0, 2, chunkOf{f.chunks[0].min, f.chunks[1].max, "s0"})
+	if s, err := events.Sharding(t.Context()); err != nil || s.Uneven {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestTheBalancerIsWaitedFor: MongoDB moves one chunk of a shard at a time.
+func TestTheBalancerIsWaitedFor(t *testing.T) {
+	f, d := onChunks(t, "s0", "s1")
+	f.busy = 1
+	if err := collection.Of(d, "events").Shard(t.Context(), false); err != nil || f.moved != 1 {
+		t.Errorf("%d chunks moved: %v", f.moved, err)
+	}
+}
+
+// TestZonesHaveTheSegments: in a zone of all segments each of its shards gets a part, and where zones divide them nothing is moved.
+func TestZonesHaveTheSegments(t *testing.T) {
+	zone := func(min, max any) chunkOf {
+		return chunkOf{
+			marshal(bson.D{{Key: "meta", Value: min}, {Key: "control.min.time", Value: bson.MinKey{}}}),
+			marshal(bson.D{{Key: "meta", Value: max}, {Key: "control.min.time", Value: bson.MaxKey{}}}), "zone",
+		}
+	}
+	least, most := timeseries.SegmentMeta(0), timeseries.SegmentMeta(timeseries.SegmentRoutes-1)
+	for name, c := range map[string]struct {
+		zone  chunkOf
+		zoned []string
+		moved int
+		on    []any // the shards of the first and the last segment
+	}{
+		"of one shard":        {zone(least, most), []string{"s0"}, 0, []any{"s0", "s0"}},
+		"of two shards":       {zone(bson.MinKey{}, bson.MaxKey{}), []string{"s0", "s2"}, 1, []any{"s0", "s2"}},
+		"of some segments":    {zone(least, timeseries.SegmentMeta(9)), []string{"s0", "s2"}, 0, []any{"s0", "s0"}},
+		"of a site elsewhere": {zone(bson.D{{Key: "site", Value: "eu"}}, bson.D{{Key: "site", Value: "ev"}}), []string{"s0"}, 2, []any{"s0", "s2"}},
+	} {
+		f, d := onChunks(t, "s0", "s1", "s2")
+		f.zones, f.zoned = []chunkOf{c.zone}, c.zoned
+		events := collection.Of(d, "events")
+		if err := events.Shard(t.Context(), false); err != nil || f.moved != c.moved || f.shardOf(least) != c.on[0] || f.shardOf(most) != c.on[1] {
+			t.Errorf("%s: %d chunks moved: %v, %v", name, f.moved, f.chunks, err)
+		}
+		if s, err := events.Sharding(t.Context()); err != nil || s.Uneven {
+			t.Errorf("%s: %+v, %v", name, s, err)
 		}
 	}
 }

@@ -134,12 +134,14 @@ const (
 	CodeBadValue              = 2
 	codeUnauthorized          = 13
 	CodeIndexNotFound         = 27
+	CodeLockBusy              = 46
 	CodeNamespaceExists       = 48
 	CodeCommandNotFound       = 59
 	CodeShardKeyNotFound      = 61
 	CodeCannotCreateIndex     = 67
 	CodeIndexOptionsConflict  = 85
 	CodeIndexKeySpecsConflict = 86
+	CodeConflictingOperation  = 117
 	CodeParallelArrays        = 171
 	CodeNotImplemented        = 238
 	CodeObjectTooLarge        = 10334
