@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// refusing makes a stand's database refuse every bucket of one series, as an index on the meta does. Segments have no meta.
+// refusing makes a stand's database refuse every bucket of one series, as an index on the meta does. The meta of a segment is of no series.
 func (s *segmentStand) refusing(meta string) {
 	refused := func(writes []*bucketer.Write) []bucketer.Sent {
 		sent := s.store(writes)
