@@ -18,7 +18,7 @@ import (
 
 // segmentMeta is the meta of a segment.
 func segmentMeta(id bson.ObjectID) bson.Binary {
-	return bson.Binary{Subtype: bson.TypeBinaryUserDefined, Data: append([]byte("segment"), id[10]&0x0f, id[11])}
+	return bson.Binary{Subtype: bson.TypeBinaryGeneric, Data: append([]byte("segment"), id[10]&0x0f, id[11])}
 }
 
 // storedPart is a bucket or a segment of readings, with more of what control says of it.

@@ -55,7 +55,7 @@ func (b *bucket) compactionFaults() []string {
 	}
 	if s != nil {
 		subtype, data, _ := b.Meta.BinaryOK()
-		if want := "segment" + string([]byte{b.ID[10] & 0x0f, b.ID[11]}); subtype != bson.TypeBinaryUserDefined || string(data) != want {
+		if want := "segment" + string([]byte{b.ID[10] & 0x0f, b.ID[11]}); subtype != bson.TypeBinaryGeneric || string(data) != want {
 			wrong("it is a segment of the meta %s", b.Meta)
 		}
 	}

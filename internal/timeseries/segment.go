@@ -8,8 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// SegmentMetaOf is the meta of a segment: BinData of a subtype for users, a prefix and the last bits of the _id. No series has such a meta. A
-// sharded cluster places a document by its meta: so segments are spread over the shards, and the key of each follows from its _id.
+// SegmentMetaOf is the meta of a segment: BinData with a word and the last bits of the _id. No series has such a meta
+// (measurement.BadMeta). A sharded cluster places a document by its meta: so segments are spread over the shards, and the key of each
+// follows from its _id. The subtype is the common one, since not all servers keep others.
 func SegmentMetaOf(id bson.ObjectID) bson.RawValue {
 	return SegmentMeta(int(binary.BigEndian.Uint16(id[len(id)-routeBytes:])) % SegmentRoutes)
 }
@@ -24,7 +25,7 @@ const (
 // SegmentMeta is one of the metas of segments, from 0 to SegmentRoutes - 1 in their order.
 func SegmentMeta(route int) bson.RawValue {
 	const size = len(segmentPrefix) + routeBytes
-	value := append([]byte{byte(size), 0, 0, 0, bson.TypeBinaryUserDefined}, segmentPrefix...)
+	value := append([]byte{byte(size), 0, 0, 0, bson.TypeBinaryGeneric}, segmentPrefix...)
 	return bson.RawValue{Type: bson.TypeBinary, Value: binary.BigEndian.AppendUint16(value, uint16(route))}
 }
 

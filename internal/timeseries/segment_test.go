@@ -75,7 +75,7 @@ func TestSegmentMeta(t *testing.T) {
 		id[10], id[11] = end[0], end[1]
 		meta := SegmentMetaOf(id)
 		subtype, data := meta.Binary()
-		if want := "segment" + string([]byte{end[0] & 0x0f, end[1]}); subtype != 0x80 || string(data) != want || !IsSegmentMeta(meta) || meta.Validate() != nil {
+		if want := "segment" + string([]byte{end[0] & 0x0f, end[1]}); subtype != bson.TypeBinaryGeneric || string(data) != want || !IsSegmentMeta(meta) || meta.Validate() != nil {
 			t.Errorf("of %v it is %v", id, meta)
 		}
 		if Compare(least, meta) > 0 || Compare(meta, most) > 0 {
@@ -83,7 +83,7 @@ func TestSegmentMeta(t *testing.T) {
 		}
 	}
 	other := SegmentMeta(5)
-	other.Value[4] = bson.TypeBinaryGeneric
+	other.Value[4] = bson.TypeBinaryUserDefined
 	for _, meta := range []bson.RawValue{{}, other, {Type: bson.TypeString, Value: least.Value}, {Type: bson.TypeBinary, Value: least.Value[:len(least.Value)-1]}} {
 		if IsSegmentMeta(meta) {
 			t.Errorf("%v is taken for the meta of a segment", meta)
