@@ -14,8 +14,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// spreading gives each shard, or each of a zone, an equal part of the metas of segments, where the key is ranged: a cluster begins with one chunk, and splits
-// and moves it much later than segments are deleted. A hashed key spreads them by itself.
+// spreading gives each shard, or each of a zone, an equal part of the metas of segments, where the key is ranged: a cluster begins with
+// one chunk, and splits and moves it much later than segments are deleted. A hashed key spreads them by itself.
 type spreading struct {
 	t       TimeSeries
 	options timeseries.Options
