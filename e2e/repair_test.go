@@ -68,7 +68,13 @@ func (s *stream) copyOne(ctx context.Context, documents *mongo.Collection, filte
 	if err := documents.FindOne(ctx, filter).Decode(&document); err != nil {
 		return 0, err
 	}
-	document[0].Value = bson.NewObjectID()
+	before, id := document[0].Value.(bson.ObjectID), bson.NewObjectID()
+	document[0].Value = id
+	for i := range document {
+		if meta, ok := document[i].Value.(bson.Binary); ok && document[i].Key == "meta" && meta.Equal(segmentMeta(before)) {
+			document[i].Value = segmentMeta(id)
+		}
+	}
 	raw, err := bson.Marshal(document)
 	if err == nil {
 		_, err = documents.InsertOne(ctx, bson.Raw(raw))

@@ -10,6 +10,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
 )
 
 // segments are what the partition has in segments, as far as the term knows.
@@ -54,7 +55,7 @@ func (w *Worker) noteSegments(m Moment, f *flush) {
 	for i, cut := range f.cut.Writes {
 		if r := f.outcomes[i].Result; cut.Segment && (r == bucketer.Applied || r == bucketer.AppliedForget) {
 			segment := claim.Segment{
-				ID: cut.ID, TopicID: w.source.TopicID, Min: cut.MinTime, Low: cut.Low, High: cut.High, Count: cut.Added, Bytes: int64(len(cut.Document)),
+				ID: cut.ID, Meta: timeseries.SegmentMetaOf(cut.ID), TopicID: w.source.TopicID, Min: cut.MinTime, Low: cut.Low, High: cut.High, Count: cut.Added, Bytes: int64(len(cut.Document)),
 			}
 			s.open, s.due = append(s.open, openSegment{segment, m.Now}), 0
 		}

@@ -32,7 +32,7 @@ var defects = []defect{
 	{"the first commit that was wanted, for ever", "perform.go", "old == nil || *old != want", "old == nil", 20},
 	{
 		"the ports of before a restart", "perform.go", "{ x.log, x.store = x.ports.Open(a.Source) }",
-		"{\n\tif x.store == nil {\n\t\th.log, x.store = x.ports.Open(a.Source)\n\t}\n}", 1000,
+		"{\n\tif x.store == nil {\n\t\tx.log, x.store = x.ports.Open(a.Source)\n\t}\n}", 1000,
 	},
 	{"a claim without an answer taken as won", "perform.go", "return Claimed{won, err}", "return Claimed{won || err != nil, nil}", 50},
 	{"D of another window", "perform.go", "x.store.Stored(ctx, a.Start, a.End)", "x.store.Stored(ctx, a.Start+1, a.End)", 50},

@@ -16,6 +16,7 @@ import (
 // clock.
 func (p *Partition) Segments(ctx context.Context) (claim.Segments, error) {
 	return p.segments(ctx, "reading which segments there are", mongodb.Document(bson.D{
+		{Key: timeseries.FieldMeta, Value: 1},
 		{Key: timeseries.MinPath(p.store.Options.TimeField), Value: 1},
 		{Key: timeseries.PathSegment, Value: 1},
 		{Key: timeseries.PathCount, Value: 1},
@@ -61,6 +62,7 @@ func (p *Partition) segments(ctx context.Context, doing string, projection bson.
 func (p *Partition) parseSegment(d bson.Raw) claim.Segment {
 	var s claim.Segment
 	s.ID, _ = d.Lookup(timeseries.FieldID).ObjectIDOK()
+	s.Meta = timeseries.Clone(d.Lookup(timeseries.FieldMeta))
 	control, _ := d.Lookup(timeseries.FieldControl).DocumentOK()
 	number := func(path ...string) int64 {
 		n, _ := control.Lookup(path...).AsInt64OK()
@@ -109,7 +111,7 @@ func (p *Partition) ChangeSegments(ctx context.Context, c *claim.Compaction, cha
 func (p *Partition) segmentKey(s *claim.Segment) bson.D {
 	return bson.D{
 		{Key: timeseries.FieldID, Value: s.ID},
-		{Key: timeseries.FieldMeta, Value: timeseries.SegmentMetaOf(s.ID)},
+		timeseries.HasMeta(s.Meta),
 		{Key: timeseries.MinPath(p.store.Options.TimeField), Value: bson.DateTime(s.Min)},
 	}
 }

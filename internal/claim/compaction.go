@@ -11,8 +11,9 @@ import (
 type Segment struct {
 	ID      bson.ObjectID
 	TopicID [16]byte
-	// Min is control.min.<time>, in milliseconds since 1970. With the lack of a meta it is the segment's shard key.
-	Min int64
+	// Meta is that of the document, of no series. Min is control.min.<time>, in milliseconds since 1970. Both are the segment's shard key.
+	Meta bson.RawValue
+	Min  int64
 	// Low and High bound where its series lie, as bytes compare.
 	Low, High string
 	// Count is how many measurements it has, Bytes how large it is.
