@@ -26,12 +26,18 @@ func sampleSegment(t *testing.T) bson.D {
 	t.Helper()
 	d := sampleBucket(t)
 	meta := d[2].Value
-	d = append(d[:2:2], d[3:]...)
+	d = withOwnMeta(d)
 	d = set(d, []string{"data", "meta"}, bson.D{{Key: "0", Value: meta}, {Key: "1", Value: meta}, {Key: "2", Value: "s-17"}})
 	d = set(d, []string{"control", "min", "meta"}, "s-17")
 	d = set(d, []string{"control", "max", "meta"}, meta)
 	d = set(d, []string{"control", "closed"}, true)
 	return set(d, []string{"control", "segment"}, bson.D{{Key: "owner", Value: "0/0"}})
+}
+
+// withOwnMeta gives a segment the meta of its _id.
+func withOwnMeta(d bson.D) bson.D {
+	id := d[0].Value.(bson.ObjectID)
+	return set(d, []string{"meta"}, bson.Binary{Data: append([]byte("segment"), id[10]&0x0f, id[11])})
 }
 
 // judgeSegment is judge with the last reading of another series.
@@ -60,7 +66,7 @@ func TestAcceptsASegment(t *testing.T) {
 		"with its measurements":  sampleSegment(t),
 		"that is frozen":         set(sampleSegment(t), []string{"control", "segment", "compaction"}, uuid(1)),
 		"of a compaction":        ended,
-		"that begins before all": set(set(sampleSegment(t), []string{"control", "min", "time"}, bson.DateTime(opened-60_000)), []string{"_id"}, bson.NewObjectIDFromTimestamp(time.UnixMilli(opened-60_000))),
+		"that begins before all": withOwnMeta(set(set(sampleSegment(t), []string{"control", "min", "time"}, bson.DateTime(opened-60_000)), []string{"_id"}, bson.NewObjectIDFromTimestamp(time.UnixMilli(opened-60_000)))),
 	} {
 		if report := judgeSegment(t, true, d); report.Err() != nil || report.Stored != 3 || report.Segments != 1 || report.Buckets != 0 {
 			t.Errorf("a segment %s: %v, %v", name, report, report.Err())
@@ -91,7 +97,7 @@ func TestNoticesWhatIsWrongWithASegment(t *testing.T) {
 		"control.min.time":             {bson.DateTime(opened + 60_000), "_id has time"},
 		"control.min.time.":            {bson.DateTime(opened + 1), "control.min"},
 		"control.segment":              {nil, "is of series"},
-		"meta":                         {"x", "with a meta"},
+		"meta":                         {"x", "a segment of the meta \"x\""},
 		"data.meta.2":                  {"s-18", "is of series"},
 		"data.meta.1":                  {nil, "is of series"},
 		"data.v.1":                     {2.0, "v is"},
