@@ -16,8 +16,8 @@ type Lookup struct {
 	Size int32
 	// ID, when not zero, names the archived bucket wanted.
 	ID bson.ObjectID
-	// Ahead means that the look-up is for a measurement that waits behind that of the one before it, and will probably ask for this.
-	// It may be left without an answer.
+	// Ahead means that the measurement waits behind another one, and will probably ask for this bucket later. The look-up may be left
+	// without an answer.
 	Ahead bool
 }
 

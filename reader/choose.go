@@ -80,11 +80,7 @@ func (s *Series) choosesNone(ctx context.Context, p *plan, segments bson.D) (fou
 		bson.D{{Key: "$project", Value: bson.D{{Key: timeseries.FieldID, Value: 1}}}},
 		bson.D{{Key: "$match", Value: p.meta}},
 	})
-	err = each(ctx, answer, err, func(bson.Raw) error {
-		found = true
-		return nil
-	})
-	if !refuses(err) {
+	if found, err = isAny(ctx, answer, err); !refuses(err) {
 		return found, err
 	}
 	there, err := atPlace(p.meta, timeseries.Path(timeseries.FieldMeta, "none")) // which a segment does not have
@@ -106,6 +102,11 @@ func both(a, b bson.D) bson.D { return bson.D{{Key: "$and", Value: bson.A{a, b}}
 // isThere reports whether anything is found.
 func (s *Series) isThere(ctx context.Context, r request) (found bool, err error) {
 	answer, err := s.port.find(ctx, r)
+	return isAny(ctx, answer, err)
+}
+
+// isAny reports whether an answer has a document.
+func isAny(ctx context.Context, answer documents, err error) (found bool, _ error) {
 	err = each(ctx, answer, err, func(bson.Raw) error {
 		found = true
 		return nil

@@ -82,7 +82,7 @@ func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rule
 // shardRollups shards levels by the key of the time series, whose options are base. A user that may not read how the time series is sharded
 // is none to shard anything.
 func (t TimeSeries) shardRollups(ctx context.Context, levels rollup.Levels, base timeseries.Options) error {
-	as, err := t.Sharding(ctx)
+	as, err := t.sharding(ctx)
 	if mongodb.LacksRight(err) || err == nil && as.Key == nil {
 		return nil
 	}

@@ -61,8 +61,17 @@ func ShardKey(o timeseries.Options, byHash bool) bson.D {
 	return key
 }
 
-// Sharding asks how the buckets of the time series are sharded.
+// Sharding asks how the buckets of the time series are sharded, and where its segments lie.
 func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
+	s, err := t.sharding(ctx)
+	if err == nil && s.Key != nil {
+		s.Uneven, err = t.isUneven(ctx, s)
+	}
+	return s, err
+}
+
+// sharding asks the same, but not where segments lie.
+func (t TimeSeries) sharding(ctx context.Context) (Sharding, error) {
 	s := Sharding{Router: t.db.Server().Sharded, Chunks: []ShardChunks{}}
 	if !s.Router {
 		return s, nil
@@ -92,11 +101,7 @@ func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
 	if err == nil {
 		err = cursor.All(ctx, &s.Chunks)
 	}
-	if err != nil {
-		return s, mongodb.Failure(doing, t.db.Translate(err))
-	}
-	s.Uneven, err = t.isUneven(ctx, s)
-	return s, err
+	return s, mongodb.Failure(doing, t.db.Translate(err))
 }
 
 // bucketsNamespace is the name of the collection of buckets, with that of the database.
@@ -197,7 +202,7 @@ func (t TimeSeries) Shard(ctx context.Context, byHash bool) error {
 	if err != nil || state == Sharded {
 		return err
 	}
-	have, err := t.Sharding(ctx)
+	have, err := t.sharding(ctx)
 	if err != nil {
 		return err
 	}
@@ -215,8 +220,8 @@ func (t TimeSeries) shard(ctx context.Context, o timeseries.Options, byHash bool
 	admin := t.driver().Client().Database("admin")
 	// Since 6.0 every database may be sharded.
 	if err := admin.RunCommand(ctx, bson.D{{Key: "enableSharding", Value: t.db.Name()}}).Err(); err != nil {
-		if refused := (*mongodb.CommandError)(nil); !errors.As(t.db.Translate(err), &refused) || refused.Code != mongodb.CodeCommandNotFound {
-			return mongodb.Failure("allowing the database to be sharded", t.db.Translate(err))
+		if err = t.db.Translate(err); !mongodb.HasCode(err, mongodb.CodeCommandNotFound) {
+			return mongodb.Failure("allowing the database to be sharded", err)
 		}
 	}
 	err := admin.RunCommand(ctx, bson.D{{Key: "shardCollection", Value: t.bucketsNamespace()}, {Key: "key", Value: key}}).Err()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
@@ -53,8 +52,7 @@ func (s spreading) done(ctx context.Context) (bool, error) {
 	if err != nil || len(shards) < 2 {
 		return true, err
 	}
-	var chunks []chunk
-	err = s.all(ctx, "chunks", append(slices.Clone(s.chunks), s.overlapping()...), &chunks)
+	chunks, err := s.having(ctx, s.overlapping()...)
 	return !slices.ContainsFunc(shards, func(shard string) bool {
 		return !slices.ContainsFunc(chunks, func(c chunk) bool { return c.Shard == shard })
 	}), err
@@ -95,7 +93,7 @@ func (s spreading) spread(ctx context.Context) error {
 		}
 	}
 	for i, shard := range shards {
-		chunks, err := s.between(ctx, borders[i], borders[i+1])
+		chunks, err := s.having(ctx, bson.E{Key: "min", Value: bson.D{{Key: "$gte", Value: borders[i]}, {Key: "$lt", Value: borders[i+1]}}})
 		if err != nil {
 			return err
 		}
@@ -172,15 +170,15 @@ func (z zone) covers(borders []bson.D) bool {
 	return compare(z.Min, mongodb.Document(borders[0])) <= 0 && compare(mongodb.Document(borders[len(borders)-1]), z.Max) <= 0
 }
 
-// between are the chunks that begin at one key or behind it, and before another.
-func (s spreading) between(ctx context.Context, from, to bson.D) (chunks []chunk, err error) {
-	return chunks, s.all(ctx, "chunks", append(slices.Clone(s.chunks), bson.E{Key: "min", Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: to}}}), &chunks)
+// having are the chunks that meet conditions.
+func (s spreading) having(ctx context.Context, conditions ...bson.E) (chunks []chunk, err error) {
+	err = s.all(ctx, "chunks", append(slices.Clone(s.chunks), conditions...), &chunks)
+	return chunks, err
 }
 
 // split lets a chunk begin at a key.
 func (s spreading) split(ctx context.Context, at bson.D) error {
-	var there []chunk
-	err := s.all(ctx, "chunks", append(slices.Clone(s.chunks), bson.E{Key: "min", Value: bson.D{{Key: "$eq", Value: at}}}), &there)
+	there, err := s.having(ctx, bson.E{Key: "min", Value: bson.D{{Key: "$eq", Value: at}}})
 	if err != nil || len(there) > 0 {
 		return err
 	}
@@ -189,7 +187,6 @@ func (s spreading) split(ctx context.Context, at bson.D) error {
 
 // all reads what the cluster knows of itself.
 func (s spreading) all(ctx context.Context, of string, filter bson.D, into any) error {
-	var cursor *mongo.Cursor
 	cursor, err := s.t.config(of).Find(ctx, filter)
 	if err == nil {
 		err = cursor.All(ctx, into)

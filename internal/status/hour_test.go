@@ -82,8 +82,8 @@ func TestAnHourHasGaps(t *testing.T) {
 	}
 }
 
-// TestTheFirstMinuteCountsWholly: what is stored before the first sample is in the chart and in the first sentence, and no more than
-// was stored is.
+// TestTheFirstMinuteCountsWholly: the chart and the first sentence count the measurements stored before the first sample, and no
+// others.
 func TestTheFirstMinuteCountsWholly(t *testing.T) {
 	const first = 600
 	h := newHour(time.Second, noon)
