@@ -28,7 +28,7 @@ type logLooker interface {
 	Committed(ctx context.Context, of record.Partition) (int64, error)
 	// Timestamp is that of the first record from an offset on, 0 when there is none.
 	Timestamp(ctx context.Context, of record.Partition, topicID [16]byte, offset int64) (int64, error)
-	// OpenTransaction returns the transaction beyond which the partition cannot be read. Nil means that there is none, or that the user may not ask.
+	// OpenTransaction returns the transaction beyond which the partition cannot be read. Nil means that none is open.
 	OpenTransaction(ctx context.Context, of record.Partition) (*record.Transaction, error)
 }
 
