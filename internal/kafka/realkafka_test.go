@@ -79,16 +79,17 @@ func realClient(t *testing.T, brokers []string, topic string) (*Client, [16]byte
 	return client, topicID(t, client, topic)
 }
 
-// topicID waits until the cluster knows the topic and its leader.
+// topicID waits until the topic's leader answers. The metadata names a leader before that broker knows that it leads.
 func topicID(t *testing.T, client *Client, topic string) [16]byte {
 	t.Helper()
 	var last error
 	for range 100 {
 		topics, err := client.Topics(t.Context(), topic)
 		if err == nil && topics[0].Err == nil && len(topics[0].Partitions) == 1 && topics[0].Partitions[0].Err == nil {
-			return topics[0].ID
-		}
-		if last = err; err == nil {
+			if _, _, last = client.Bounds(t.Context(), partition(topic, 0)); last == nil {
+				return topics[0].ID
+			}
+		} else if last = err; err == nil {
 			last = topics[0].Err
 		}
 		time.Sleep(50 * time.Millisecond)
