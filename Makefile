@@ -35,8 +35,8 @@ demo: ## show it at work on this machine, with embedded servers (DEMOFLAGS=-h ex
 	@cd e2e && go run ./cmd/demo/launch $(if $(CONSUMER),-consumer $(abspath $(CONSUMER))) $(DEMOFLAGS)
 
 .PHONY: test
-test: ## run the tests of the program's packages, with the race detector, then those of the tools
-	go test -race -shuffle=on -timeout=20m -json $(TESTFLAGS) ./... | (cd tools && go run ./testreport)
+test: ## run the tests of the program's packages, with the race detector, then those of the tools; what fails runs again
+	cd tools && go run ./testreport -in .. go test -race -shuffle=on -timeout=20m -json $(TESTFLAGS)
 	cd tools && go test -count=1 -timeout=5m ./...
 
 .PHONY: ci

@@ -1,12 +1,11 @@
 // Command testreport prints what a person wants to see of the output of "go test -json": each package's line, the output of
 // what failed, and why tests were skipped. It exits with 1 if anything failed, or if nothing was run.
 //
-//	go test -json ./... | testreport                            reads it
-//	testreport -in DIR -of './...' go test -count=1 -json       runs this on these packages, in the folder DIR
+//	testreport -in DIR -of './...' go test -count=1 -json
 //
-// Run by itself, each failed test is run once more, alone. What passes then does not count as failed and is named as flaky,
-// with both outputs. Never forgiven are: a verdict about data that is lost or doubled, a panic, a data race, a package that
-// did not come to its end, and more failures than a machine's mood explains.
+// It runs this on these packages, in the folder DIR, and each failed test once more, alone. What passes then does not count as
+// failed and is named as flaky, with both outputs. Never forgiven are: a verdict about data that is lost or doubled, a panic, a
+// data race, a package that did not come to its end, and more failures than a machine's mood explains.
 package main
 
 import (
@@ -27,12 +26,11 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	r := newReport(os.Stdout)
-	var err error
-	if command := flag.Args(); len(command) > 0 {
-		err = runAll(ctx, r, *dir, command, strings.Fields(*packages))
-	} else {
-		err = r.read(os.Stdin)
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "testreport: name the command that tests: testreport -in DIR -of './...' go test -json")
+		os.Exit(2)
 	}
+	err := runAll(ctx, r, *dir, flag.Args(), strings.Fields(*packages))
 	r.close()
 	stop()
 	if err != nil {
