@@ -201,7 +201,9 @@ type expireFlags struct {
 }
 
 // moment is --before. Zero means that it is not given.
-func (f *expireFlags) moment() (time.Time, error) { return parseWhen("--before", f.before, time.Now()) }
+func (f *expireFlags) moment() (time.Time, error) {
+	return parseWhen("--before", f.before, time.Now(), time.UTC)
+}
 
 func (p *Program) expireCommand() *cobra.Command {
 	var f expireFlags

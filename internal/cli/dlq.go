@@ -50,10 +50,10 @@ func (f *letterFilter) read(c config.Config) error {
 	if err = knownTopics(c, f.Topics...); err != nil {
 		return err
 	}
-	if f.From, err = parseWhen("--from", f.from, now); err != nil {
+	if f.From, err = parseWhen("--from", f.from, now, time.UTC); err != nil {
 		return err
 	}
-	f.To, err = parseWhen("--to", f.to, now)
+	f.To, err = parseWhen("--to", f.to, now, time.UTC)
 	return err
 }
 

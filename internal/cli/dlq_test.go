@@ -74,13 +74,16 @@ func TestTimesOfFlags(t *testing.T) {
 		"": {}, "-2h": now.Add(-2 * time.Hour), "2026-02-01": time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
 		"now": now, "-7d": now.Add(-168 * time.Hour), "2026-02-01 10:00 +0200": time.Date(2026, 2, 1, 8, 0, 0, 0, time.UTC),
 		"2026-02-01T10:00:00+02:00": time.Date(2026, 2, 1, 8, 0, 0, 0, time.UTC),
+		"2026-02-01T10:00:00":       time.Date(2026, 2, 1, 10, 0, 0, 0, time.UTC),
+		"2026-02-01 10:00":          time.Date(2026, 2, 1, 10, 0, 0, 0, time.UTC),
+		"2026-02-01 10:00:00.250":   time.Date(2026, 2, 1, 10, 0, 0, 250_000_000, time.UTC),
 	} {
-		if got, err := parseWhen("--from", text, now); err != nil || !got.Equal(want) {
+		if got, err := parseWhen("--from", text, now, time.UTC); err != nil || !got.Equal(want) {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"yesterday", "7d", "2026-02-01T10:00:00"} {
-		if _, err := parseWhen("--from", text, now); err == nil || !strings.Contains(err.Error(), whenExamples) {
+	for _, text := range []string{"yesterday", "7d", "10:00", "2026-02-30", "2026-02-01 25:00"} {
+		if _, err := parseWhen("--from", text, now, time.UTC); err == nil || !strings.Contains(err.Error(), whenExamples) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -83,12 +83,16 @@ func knownTopics(c config.Config, topics ...string) error {
 
 // What the help says of a flag that parseWhen reads, and what an error says.
 const (
-	whenForms    = "RFC 3339, a date, now, or a distance from now as -2h or -7d"
-	whenExamples = "a time as 2026-01-31T12:00:00Z, a date as 2026-01-31, now, or a distance from now as -2h or -7d"
+	whenForms    = "RFC 3339, a date with or without a time of day, now, or a distance from now as -2h or -7d"
+	whenExamples = `a time as 2026-01-31T12:00:00Z, "2026-01-31 12:00" or 2026-01-31, now, or a distance from now as -2h or -7d`
 )
 
-// parseWhen reads a time from a flag: RFC 3339, a date, now, or a distance from now; zero when it is empty.
-func parseWhen(flag, text string, now time.Time) (time.Time, error) {
+// zoneless are the forms of a time of a flag that name no zone.
+var zoneless = []string{time.DateOnly, "2006-01-02 15:04", time.DateTime, "2006-01-02T15:04", "2006-01-02T15:04:05"}
+
+// parseWhen reads a time from a flag: RFC 3339, a date, now, or a distance from now; zero when it is empty. A time without a zone is
+// of zone.
+func parseWhen(flag, text string, now time.Time, zone *time.Location) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -97,6 +101,11 @@ func parseWhen(flag, text string, now time.Time) (time.Time, error) {
 	}
 	if d, ok := words.ParseSpan(text); ok && isRelative(text) {
 		return now.Add(d).UTC().Truncate(time.Millisecond), nil
+	}
+	for _, layout := range zoneless {
+		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
+			return t.UTC(), nil
+		}
 	}
 	if t, ok := measurement.ParseTime(text); ok {
 		return t.UTC(), nil

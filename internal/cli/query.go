@@ -96,7 +96,7 @@ func (p *Program) queryCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.from, "from", "", "first time: "+whenForms)
+	f.StringVar(&flags.from, "from", "", "first time: "+whenForms+"; without a zone it is UTC, or that of --local and --zone")
 	f.StringVar(&flags.to, "to", "", "end of the time, not included; written as --from")
 	f.StringVar(&flags.last, "last", "", "only so long before --to, or before now: 90s, 1h30m, 7d")
 	f.Int64Var(&flags.limit, "limit", 0, "so many measurements at most; 0: all")
@@ -135,8 +135,14 @@ type query struct {
 // query reads the flags.
 func (f queryFlags) query(words queryWords, now time.Time) (*query, error) {
 	q := &query{queryFlags: f, words: words, location: time.UTC}
-	var err error
-	if q.times, err = parseRange("--", f.from, f.to, f.last, now); err != nil {
+	if f.local {
+		q.location = time.Local //nolint:gosmopolitan // asked for
+	}
+	err := q.readTotals()
+	if err != nil {
+		return nil, err
+	}
+	if q.times, err = parseRange("--", f.from, f.to, f.last, now, q.location); err != nil {
 		return nil, err
 	}
 	if f.filter != "" {
@@ -144,10 +150,7 @@ func (f queryFlags) query(words queryWords, now time.Time) (*query, error) {
 			return nil, usageError{fmt.Errorf("--filter is not an object of Extended JSON: %w; write it as '{\"meta.sensor\": \"s-17\"}', within single quotes", err)}
 		}
 	}
-	if f.local {
-		q.location = time.Local //nolint:gosmopolitan // asked for
-	}
-	return q, q.readTotals()
+	return q, nil
 }
 
 // check refuses flags that do not go together.
@@ -267,12 +270,12 @@ func noSuchSeries(ctx context.Context, database *mongodb.Database, name string) 
 type timeRange struct{ from, to time.Time }
 
 // parseRange reads the flags --from, --to and --last, or parameters with these names, before which nothing stands: last counts back
-// from to, or from now.
-func parseRange(before, from, to, last string, now time.Time) (r timeRange, err error) {
-	if r.from, err = parseWhen(before+"from", from, now); err != nil {
+// from to, or from now. Times that name no zone are of zone.
+func parseRange(before, from, to, last string, now time.Time, zone *time.Location) (r timeRange, err error) {
+	if r.from, err = parseWhen(before+"from", from, now, zone); err != nil {
 		return r, err
 	}
-	if r.to, err = parseWhen(before+"to", to, now); err != nil {
+	if r.to, err = parseWhen(before+"to", to, now, zone); err != nil {
 		return r, err
 	}
 	if last != "" {

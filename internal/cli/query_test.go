@@ -89,7 +89,7 @@ func TestQueryTimes(t *testing.T) {
 		{"", "", "1h", " from 2026-03-08T11:00:00Z to 2026-03-08T12:00:00Z"},
 		{"", "2026-03-02", "1d", " from 2026-03-01T00:00:00Z to 2026-03-02T00:00:00Z"},
 	} {
-		got, err := parseRange("--", c.from, c.to, c.last, now)
+		got, err := parseRange("--", c.from, c.to, c.last, now, time.UTC)
 		if err != nil || got.String() != c.want {
 			t.Errorf("%v: %q %v, want %q", c, got, err, c.want)
 		}
@@ -105,8 +105,22 @@ func TestQueryTimes(t *testing.T) {
 		"begins only at":       {"now", "-1h", ""},
 		"--from is \"-1e9d\"":  {"-1e9d", "", ""},
 	} {
-		if _, err := parseRange("--", c[0], c[1], c[2], now); !errors.As(err, &usageError{}) || !strings.Contains(err.Error(), want) {
+		if _, err := parseRange("--", c[0], c[1], c[2], now, time.UTC); !errors.As(err, &usageError{}) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", c, err, want)
+		}
+	}
+}
+
+// TestQueryTimesAreOfTheZoneOfTheWindows: a day of --zone begins at its midnight, and so does --from.
+func TestQueryTimesAreOfTheZoneOfTheWindows(t *testing.T) {
+	now := time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
+	for want, f := range map[string]queryFlags{
+		" from 2026-03-01T00:00:00Z to 2026-03-01T17:00:00Z": {from: "2026-03-01", to: "2026-03-01 17:00"},
+		" from 2026-03-01T05:00:00Z to 2026-03-01T17:00:00Z": {from: "2026-03-01", to: "2026-03-01T17:00:00Z", every: "1d", zone: "America/New_York"},
+		" from 2026-07-01T04:00:00Z to 2026-07-01T05:30:00Z": {from: "2026-07-01", to: "2026-07-01 01:30", every: "1h", zone: "America/New_York"},
+	} {
+		if q, err := f.query(queryWords{}, now); err != nil || q.times.String() != want {
+			t.Errorf("%+v: %v, %v, want %q", f, q, err, want)
 		}
 	}
 }

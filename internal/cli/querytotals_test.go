@@ -42,7 +42,7 @@ func TestQueryTotals(t *testing.T) {
 	}
 	want := reader.TotalsQuery{
 		Query: reader.Query{
-			Meta: bson.D{{Key: "meta.sensor", Value: bson.D{{Key: "$eq", Value: "s-17"}}}}, From: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
+			Meta: bson.D{{Key: "meta.sensor", Value: bson.D{{Key: "$eq", Value: "s-17"}}}}, From: time.Date(2026, 2, 28, 23, 0, 0, 0, time.UTC),
 			Fields: []string{"celsius", "wind.speed"}, Limit: 9,
 		},
 		Every: reader.Step{Days: 1}, Aggregations: []reader.Aggregation{reader.Mean, reader.Max, reader.Count}, Exact: true,

@@ -28,11 +28,11 @@ func (f *rollupFlags) flags(cmd *cobra.Command) {
 
 // span reads the range of the flags, for a time series. False means that it has no measurements, and none was asked for.
 func (f *rollupFlags) span(ctx context.Context, series string, o timeseries.Options, command *keeper.Command) (r keeper.Range, ok bool, err error) {
-	from, err := parseWhen("--from", f.from, time.Now())
+	from, err := parseWhen("--from", f.from, time.Now(), time.UTC)
 	if err != nil {
 		return r, false, err
 	}
-	to, err := parseWhen("--to", f.to, time.Now())
+	to, err := parseWhen("--to", f.to, time.Now(), time.UTC)
 	if err != nil {
 		return r, false, err
 	}

@@ -133,6 +133,6 @@ func serveFilter(o timeseries.Options, conditions []string, filter string) (bson
 
 // serveTimes are the bounds of a request as query has them.
 func serveTimes(from, to, last string, now time.Time) (begin, end time.Time, err error) {
-	r, err := parseRange("", from, to, last, now)
+	r, err := parseRange("", from, to, last, now, time.UTC)
 	return r.from, r.to, err
 }

@@ -132,7 +132,7 @@ func parseLimit(flag, text string, now time.Time) (verify.Limit, error) {
 		}
 		return verify.Limit{Offset: &n, Name: flag}, nil
 	}
-	at, err := parseWhen(flag, text, now)
+	at, err := parseWhen(flag, text, now, time.UTC)
 	if err != nil {
 		err = usageError{fmt.Errorf("%s is %q: an offset, %s", flag, text, whenExamples)}
 	}
