@@ -32,7 +32,7 @@ func (l *look) mongoDB(ctx context.Context) {
 
 func (l *look) series(ctx context.Context, topic Topic) {
 	subject := "time series " + topic.Series
-	_, err := collection.Of(l.Database, topic.Series).Check(ctx, topic.Bucketing.Collection)
+	ready, err := collection.Of(l.Database, topic.Series).Check(ctx, topic.Bucketing.Collection)
 	switch {
 	case errors.Is(err, collection.ErrNotSetUp):
 		l.Note(subject, "%v", err)
@@ -40,6 +40,9 @@ func (l *look) series(ctx context.Context, topic Topic) {
 		l.Failed(subject, err)
 	default:
 		l.OK(subject, "collections, definition and indexes are there, in the database %s", l.Database.Name())
+		for _, i := range ready.Ignored {
+			l.Warn(subject, i.Advice, "%s ignored: %s here, %s in the collection", i.Setting, i.Value, i.Holds)
+		}
 		l.storage(ctx, subject, topic.Series)
 		l.sharding(ctx, subject, topic)
 		l.view(ctx, subject, topic.Series)

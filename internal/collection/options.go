@@ -12,6 +12,7 @@ import (
 
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
+	"waterwheel/internal/words"
 )
 
 // mismatchError means that the collection is defined otherwise than this consumer's settings say.
@@ -71,19 +72,54 @@ func (s *series) adopt(d timeseries.Definition) error {
 		return compareOptions(s.namespace(), s.options, have)
 	}
 	if grown.MaxSpanSeconds != s.options.MaxSpanSeconds || grown.Granularity != s.options.Granularity {
-		s.db.Log().Warn("MONGODB_GRANULARITY and MONGODB_BUCKET_MAX_SPAN ignored: the bucketing of the collection was raised since; set them to agree",
-			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds, "setting", time.Duration(s.options.MaxSpanSeconds)*time.Second)
+		s.ignored = append(s.ignored, Ignored{
+			Setting: "MONGODB_GRANULARITY and MONGODB_BUCKET_MAX_SPAN", Value: bucketing(s.options), Holds: bucketing(grown),
+			Advice: "the bucketing of the collection was raised since: set them to agree",
+		})
 	}
 	if grown.ExpireAfterSeconds != s.options.ExpireAfterSeconds {
 		setting := "MONGODB_EXPIRE_AFTER"
 		if s.rollupOf != "" {
 			setting = "the expiry of this level in ROLLUP_LEVELS"
 		}
-		s.db.Log().Warn(setting+" ignored: the collection's expiry differs; `waterwheel collection set-expiry` changes it",
-			"collection", s.namespace(), "expires_after", lifetime(grown), "setting", lifetime(s.options))
+		s.ignored = append(s.ignored, Ignored{
+			Setting: setting, Value: expiry(s.options), Holds: expiry(grown),
+			Advice: "set it to agree, or change the collection's by `waterwheel collection set-expiry`",
+		})
 	}
 	s.options, s.segments = grown, d.Segments
 	return nil
+}
+
+// Ignored is a setting which does not hold, since the collection exists and holds another value.
+type Ignored struct {
+	Setting, Value string
+	// Holds is the collection's value, and Advice how the two come to agree.
+	Holds, Advice string
+}
+
+// warnIgnored logs the settings that do not hold.
+func (s *series) warnIgnored() {
+	for _, i := range s.ignored {
+		s.db.Log().Warn(i.Setting+" ignored: the collection has another value; "+i.Advice, "collection", s.namespace(), "holds", i.Holds, "setting", i.Value)
+	}
+}
+
+// expiry is after what time measurements are deleted, as a person sets it.
+func expiry(o timeseries.Options) string {
+	if o.ExpireAfterSeconds == 0 {
+		return "never"
+	}
+	return words.Span(lifetime(o))
+}
+
+// bucketing is the span of buckets as a person sets it.
+func bucketing(o timeseries.Options) string {
+	span := words.Span(time.Duration(o.MaxSpanSeconds) * time.Second)
+	if o.Granularity == "" {
+		return span
+	}
+	return span + " (" + string(o.Granularity) + ")"
 }
 
 // lifetime is after what time measurements are deleted. Zero means never.

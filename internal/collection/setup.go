@@ -31,6 +31,7 @@ func (t TimeSeries) Setup(ctx context.Context, o timeseries.Options, as Settings
 		}
 		s.decideSegments()
 		s.textOrder = s.setsInTextOrder(ctx)
+		s.warnIgnored()
 		return nil
 	})
 }
@@ -124,6 +125,7 @@ func (t TimeSeries) prepare(ctx context.Context, o timeseries.Options, as Settin
 	return Ready{
 		Ports: s.ports, Namespace: s.namespace() + timeseries.BucketsSuffix, Options: s.options, Segments: s.filling, HasSegments: s.segments,
 		Rollups: len(rollups.Levels) > 0, BSONSize: s.measuresDocuments(ctx), SetsInTextOrder: s.textOrder,
+		Ignored: s.ignored,
 	}, nil
 }
 

@@ -99,6 +99,8 @@ type Ready struct {
 	// SetsInTextOrder means that new fields of one $set are made in the order of their names' text, "10" before "9". MongoDB has
 	// ordered numeric names by number since 5.0.
 	SetsInTextOrder bool
+	// Ignored are the settings that do not hold.
+	Ignored []Ignored
 }
 
 // series is a time series that is set up, or looked at.
@@ -114,6 +116,8 @@ type series struct {
 	view ViewKind
 	// textOrder is Ready.SetsInTextOrder.
 	textOrder bool
+	// ignored is Ready.Ignored.
+	ignored []Ignored
 	// rollupOf is the time series of which this one is to hold totals. Empty means that it is to hold measurements.
 	rollupOf string
 }
