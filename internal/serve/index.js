@@ -76,6 +76,8 @@ function draw(rows, field) {
   if (all.length === 0) return 0;
   let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
   for (const [x, y] of all) { x0 = Math.min(x0, x); x1 = Math.max(x1, x); y0 = Math.min(y0, y); y1 = Math.max(y1, y); }
+  // The axis ends now: data that stopped coming leaves a gap at the right.
+  x1 = Math.max(x1, Date.now());
   if (x1 === x0) x1++;
   if (y1 === y0) { y0--; y1++; }
   const px = (x) => left + (x - x0) / (x1 - x0) * (right - left), py = (y) => bottom - (y - y0) / (y1 - y0) * (bottom - top_);
