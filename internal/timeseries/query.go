@@ -44,9 +44,12 @@ func (o Options) bucketQuery(query bson.Raw, reading bool, depth int) (bson.Raw,
 // bucketPath replaces the meta field at the start of a path; where says what the path stands in.
 func (o Options) bucketPath(where, path string) (string, error) {
 	name, rest := first(path)
-	if o.MetaField == "" || name != o.MetaField {
-		return "", refuse(codeInvalidOptions, "%s: %s is not part of the meta %q, the only field that can be used here",
-			where, path, o.MetaField)
+	if o.MetaField == "" {
+		return "", refuse(codeInvalidOptions, "%s: %s cannot be used here: only the meta can, and this time series has none", where, path)
+	}
+	if name != o.MetaField {
+		return "", refuse(codeInvalidOptions, "%s: %s is not part of the meta %q, the only field that can be used here; a part of it is written as %q",
+			where, path, o.MetaField, o.MetaField+"."+path)
 	}
 	return FieldMeta + rest, nil
 }
