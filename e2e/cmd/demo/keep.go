@@ -30,6 +30,8 @@ var lookAround = []string{
 
 // keep lets measuring and storing go on until the context ends, and says where everything is.
 func (s *stage) keep(ctx context.Context) error {
+	// A pass each second over hours that fill up is more than the embedded database does for long.
+	s.settings = s.settings.With("ROLLUP_INTERVAL", "30s", "ROLLUP_SHARE", "0.1")
 	if err := s.startConsumer(ctx); err != nil {
 		return err
 	}
