@@ -13,7 +13,8 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// maxEmptyItems bounds the items of arrays in an event that take no bytes: a few bytes announce any number of them.
+// maxEmptyItems bounds the items of arrays in an event that take no bytes. Without it a few bytes could announce any number of
+// items.
 const maxEmptyItems = 65_536
 
 // avroReader reads Avro by the schema that wrote it, and appends BSON.
@@ -22,15 +23,15 @@ type avroReader struct {
 	at   int
 	out  []byte
 
-	limit      int // of the bytes in out
-	emptyItems int // that may still come
+	limit      int // largest size of out in bytes
+	emptyItems int // how many items without bytes may still come
 	dotted     bool
 	decimals   Decimals
 
-	// Of values that go straight into a measurement:
+	// For values that go straight into a measurement:
 	dropNulls bool     // fields that are null are left out
-	isOdd     bool     // a name in a map is one that the rules of names must judge
-	keys      [][]byte // the names of the map that was read last
+	isOdd     bool     // a map has a name that the rules of names must judge
+	keys      [][]byte // the names of the open maps, to find duplicates
 }
 
 // begin begins a record's value.
@@ -52,7 +53,7 @@ func (r *avroReader) event(root *avroType) (isNull bool, err *DecodeError) {
 	return kind == bson.TypeNull, nil
 }
 
-// value appends the next value, and returns its type in BSON. Depth is its own when it is an object or array.
+// value appends the next value and returns its BSON type. An object or array has the given depth.
 func (r *avroReader) value(t *avroType, depth int) (bson.Type, *DecodeError) {
 	switch t.kind {
 	case avroNull:
@@ -105,7 +106,7 @@ func (r *avroReader) value(t *avroType, depth int) (bson.Type, *DecodeError) {
 	return avroTypes[t.kind], nil
 }
 
-// large appends a value of the kinds that are less frequent, or hold others.
+// large appends a value of the less frequent kinds, or of a kind that holds other values.
 func (r *avroReader) large(t *avroType, depth int) (bson.Type, *DecodeError) {
 	switch t.kind {
 	case avroRecord:
@@ -140,7 +141,7 @@ func (r *avroReader) large(t *avroType, depth int) (bson.Type, *DecodeError) {
 	return bson.TypeBinary, nil
 }
 
-// date is an integer, or the milliseconds of a time that a logical type counts, cut off towards the past.
+// date returns an integer as it is. It converts a time of a logical type to milliseconds, rounded down.
 func (t *avroType) date(value int64) int64 {
 	switch t.kind {
 	case avroMicros:
@@ -151,10 +152,10 @@ func (t *avroType) date(value int64) int64 {
 	return value
 }
 
-// dayMillis are the milliseconds of a day.
+// dayMillis is the number of milliseconds in a day.
 const dayMillis = 24 * 60 * 60 * 1000
 
-// long reads an integer of 64 bits: zigzag, seven bits a byte, at most ten bytes.
+// long reads a zigzag integer of 64 bits, with seven bits per byte and at most ten bytes.
 func (r *avroReader) long() (int64, bool) {
 	if r.at < len(r.text) && r.text[r.at] < 0x80 {
 		bits := uint64(r.text[r.at])
@@ -169,7 +170,7 @@ func (r *avroReader) long() (int64, bool) {
 	return int64(bits>>1) ^ -int64(bits&1), true
 }
 
-// int reads an integer of 32 bits, at most five bytes.
+// int reads a zigzag integer of 32 bits, with at most five bytes.
 func (r *avroReader) int() (int32, bool) {
 	bits, n := binary.Uvarint(r.text[r.at:])
 	if n <= 0 || n > binary.MaxVarintLen32 || bits > math.MaxUint32 {
@@ -179,7 +180,7 @@ func (r *avroReader) int() (int32, bool) {
 	return int32(uint32(bits)>>1) ^ -int32(bits&1), true
 }
 
-// bytes reads what a type has as bytes, which stay where they are.
+// bytes reads the bytes of a value of a bytes or fixed kind, without copying them.
 func (r *avroReader) bytes(t *avroType) ([]byte, bool) {
 	size := int64(t.size)
 	if t.kind == avroBytes || t.kind == avroDecimal {
@@ -191,7 +192,7 @@ func (r *avroReader) bytes(t *avroType) ([]byte, bool) {
 	return r.cut(size)
 }
 
-// cut cuts bytes off.
+// cut reads size bytes without copying them. False means that fewer bytes are left.
 func (r *avroReader) cut(size int64) ([]byte, bool) {
 	if size < 0 || size > int64(len(r.text)-r.at) {
 		return nil, false
@@ -215,14 +216,14 @@ func (r *avroReader) string() *DecodeError {
 	return nil
 }
 
-// cutText reads a text, which stays where it is. False means that none is there.
+// cutText reads a text without copying it. False means that there is no valid text.
 func (r *avroReader) cutText() ([]byte, bool) {
 	size, ok := r.long()
 	text, there := r.cut(size)
 	return text, ok && there && (isShortASCII(text) || utf8.Valid(text))
 }
 
-// appendText appends an element with a text. The capacity of its header is a multiple of eight.
+// appendText appends an element with a text. The header's capacity must be a multiple of eight.
 func appendText(out, header, text []byte) []byte {
 	at, n := len(out), len(header)
 	if cap(out)-at < n+len(text)+16 {
@@ -272,7 +273,7 @@ func (r *avroReader) record(t *avroType, depth int) *DecodeError {
 	return r.grown()
 }
 
-// grown refuses what becomes too large: types that take no bytes become endlessly many.
+// grown refuses an event that becomes too large as BSON. Types that take no bytes can repeat without end.
 func (r *avroReader) grown() *DecodeError {
 	if len(r.out) > r.limit {
 		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, %d times EVENT_MAX_BYTES: split it", r.limit, maxGrowth)
@@ -380,7 +381,8 @@ func (r *avroReader) block(isEmpty bool) (int64, *DecodeError) {
 	if !ok || n == math.MinInt64 {
 		return 0, r.wrong("the number of items in an array or map")
 	}
-	if n < 0 { // Its size in bytes follows, for those who skip it.
+	// A negative count is followed by the block's size in bytes, which lets a reader skip the block.
+	if n < 0 {
 		if size, ok := r.long(); !ok || size < 0 || size > int64(len(r.text)-r.at) {
 			return 0, r.wrong("the size of a block in an array or map")
 		}
@@ -399,7 +401,7 @@ func (r *avroReader) block(isEmpty bool) (int64, *DecodeError) {
 	return n, nil
 }
 
-// wrong is the error of a value that is not what the schema says.
+// wrong is the error of a value that does not match the schema. what names the expected value.
 func (r *avroReader) wrong(what string) *DecodeError {
 	return newError(NotAvro, "", "%s is expected at byte %d of %d, and something else stands there: is the value cut, or written by another schema?",
 		what, r.at, len(r.text))

@@ -11,33 +11,33 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// avroPlan makes measurements of events of one schema in one pass, without their documents: what becomes of each field of the
-// schema is known before the first event. What it does not take, wrong or unusual, is for avroReader and shape, which say what is
-// wrong.
+// avroPlan makes measurements of the events of one schema in one pass, without making their documents. The plan decides before
+// the first event what becomes of each field of the schema. It leaves wrong and unusual events to avroReader and shape, which
+// report what is wrong.
 type avroPlan struct {
 	plan
 	top   avroStep
-	spans [mostMembers][2]int // of the texts of a part of the event's meta, in the record
+	spans [mostMembers][2]int // where the texts of a part of the event's meta lie in the record
 }
 
-// avroStep is what becomes of a value at a place of the events.
+// avroStep says what becomes of the value at one place of the events.
 type avroStep struct {
 	*avroType
-	header   []byte // of a field
+	header   []byte // header of the field's BSON element
 	use      use
-	part     int        // of meta: which part; of time: its rank
-	steps    []avroStep // of the fields of a record that paths lead into
-	room     int        // that these fields take as numbers
-	branches []avroStep // of a union with such a record
+	part     int        // index of the part of meta, or the rank of the time's path
+	steps    []avroStep // for the fields of a record into which paths lead
+	room     int        // the bytes that these fields take at most, if they are numbers
+	branches []avroStep // for the branches of a union into which paths lead
 	isPlain  bool       // a field that no path leads into
-	isNormal bool       // of meta: values are in their normal form as they are written
-	order    []int      // of meta: the fields of a record of texts, by their names
+	isNormal bool       // for meta: values are encoded in their normal form
+	order    []int      // for meta: the indexes of the fields of a record of texts, in the order of their names
 	atTop    bool
 	isFields bool // the members of the object are stored
-	isRoot   bool // an object must be found here, or on the way to it
+	isRoot   bool // the value must be an object, because the root or the stored object lies here or below
 }
 
-// newAvroPlan makes the plan of a decoder. Nil means that its options store events otherwise.
+// newAvroPlan makes the plan of a decoder. Nil means that no plan fits the options and the schema.
 func newAvroPlan(d *Decoder, root *avroType) *avroPlan {
 	if !d.takesPlans() {
 		return nil
@@ -51,7 +51,7 @@ func newAvroPlan(d *Decoder, root *avroType) *avroPlan {
 	return p
 }
 
-// avroStep plans for a value at a place. False means that its values are unknown before the events.
+// avroStep plans for the value at a place. False means that the schema alone does not tell what becomes of the value.
 func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok bool) {
 	s = avroStep{avroType: t, header: p.header, use: p.use, part: p.part, atTop: p.atTop, isFields: p.node != nil && p.node.isStored}
 	s.isRoot = p.node != nil && (p.node.onRoot || p.node.isRoot || p.node.isStored)
@@ -97,11 +97,11 @@ func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok boo
 	return s, t.kind != avroMap
 }
 
-// isNormal reports whether values of a type are written in the normal form of meta: fields in the order of their names, and no
-// maps, whose names are not known before.
+// isNormal reports whether the values of a type are encoded in the normal form of meta. Records need their fields in the order of
+// their names. Maps are never normal, because their names are not known in advance.
 func (t *avroType) isNormal(known map[*avroType]bool) bool {
 	if normal, found := known[t]; found {
-		return normal // A record in itself is taken for none.
+		return normal // a record that contains itself counts as not normal
 	}
 	known[t] = false
 	normal := true
@@ -121,7 +121,7 @@ func (t *avroType) isNormal(known map[*avroType]bool) bool {
 	return normal
 }
 
-// readAvroQuickly makes the result of the record's event. False means nothing but that someone else must read it.
+// readAvroQuickly makes the result of the record's event. False means only that the slower reader must read the event.
 func (d *Decoder) readAvroQuickly() bool {
 	p := &d.avroPlan.plan
 	m := d.beginPlanned(p)
@@ -132,7 +132,8 @@ func (d *Decoder) readAvroQuickly() bool {
 func (d *Decoder) measureAvro(m *Measurement) bool {
 	p, r := d.avroPlan, &d.avro
 	r.begin(d.text, d.options.MaxBytes)
-	r.limit /= 2 // Values that are dropped count otherwise than in a document, so what comes near the limit is for that to judge.
+	// Dropped values count differently here than in a document, so an event near the limit is left to avroReader.
+	r.limit /= 2
 	p.begin(d, p.top.isFields)
 	return d.avroValue(&p.top, 1) && r.at == len(r.text) && !r.isOdd && d.planned(&p.plan, r.out, m)
 }
@@ -178,8 +179,8 @@ func (d *Decoder) avroValue(s *avroStep, depth int) bool {
 	return true
 }
 
-// avroNumbers appends fields that are usual numbers, and returns how many there are until another value comes. The fields take no
-// more room than is given.
+// avroNumbers appends the leading fields that are usual numbers, and returns how many they are. The fields take at most room
+// bytes.
 func (d *Decoder) avroNumbers(steps []avroStep, room int) (done int) {
 	r := &d.avro
 	text, at, end := r.text, r.at, len(r.out)
@@ -192,7 +193,8 @@ fields:
 		if !s.isPlain || at >= len(text) {
 			break
 		}
-		if t.kind == avroUnion { // with a branch of one byte, which is the number of a branch twice
+		// The branch takes one byte, which is twice the number of the branch.
+		if t.kind == avroUnion {
 			branch := int(text[at])
 			if branch&1 != 0 || branch >= 2*len(t.branches) || branch >= 0x80 {
 				break
@@ -259,7 +261,7 @@ func (d *Decoder) avroField(s *avroStep, depth int) bool {
 	return true
 }
 
-// avroObject reads a record that paths lead into.
+// avroObject reads a record into which paths lead.
 func (d *Decoder) avroObject(s *avroStep, depth int) bool {
 	p, r, start := d.avroPlan, &d.avro, len(d.avro.out)
 	taken, isField := p.taken, s.use == asField
@@ -281,7 +283,7 @@ func (d *Decoder) avroObject(s *avroStep, depth int) bool {
 	}
 	r.out = rawbson.EndDocument(r.out, start+len(s.header))
 	if p.taken > taken && len(r.out)-start == len(s.header)+rawbson.Empty {
-		r.out = r.out[:start] // it held what was taken out and nothing else
+		r.out = r.out[:start] // it held nothing but values that were taken out
 	} else if s.atTop {
 		p.topCount++
 	}

@@ -27,7 +27,7 @@ func (d *Decoder) decodeAvro() *DecodeError {
 	return d.document(event, d.avro.dotted)
 }
 
-// avroEvent is the event of a value as a document. It is nil for null.
+// avroEvent returns the event of a value as a document. Nil means that the value is null.
 func (d *Decoder) avroEvent(r *avroReader, text []byte) ([]byte, *DecodeError) {
 	r.begin(text, d.options.MaxBytes)
 	isNull, err := r.event(d.avroRoot)
@@ -37,7 +37,7 @@ func (d *Decoder) avroEvent(r *avroReader, text []byte) ([]byte, *DecodeError) {
 	return r.out, nil
 }
 
-// notAvro explains a value that is not of the schema. The error is the reader's.
+// notAvro explains why a value is not of the schema. err is the reader's error.
 func (d *Decoder) notAvro(err *DecodeError) *DecodeError {
 	switch text := d.text; {
 	case err.Reason != NotAvro && err.Reason != BadUTF8:
@@ -61,7 +61,7 @@ func (d *Decoder) readsBehindFrame(text []byte) bool {
 	return err == nil
 }
 
-// avroEvents are the events of a value, for those who look for settings.
+// avroEvents returns the events of a value, for Events.
 func (d *Decoder) avroEvents(r *record.Record, text []byte) (events [][]byte) {
 	if d.schemas != nil {
 		d.record, d.value = *r, text

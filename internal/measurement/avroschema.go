@@ -15,13 +15,13 @@ import (
 const (
 	// MaxSchemaBytes bounds the text of a schema.
 	MaxSchemaBytes = 1 << 20
-	// MaxReferences bounds the schemas that one refers to.
+	// MaxReferences bounds the schemas to which one schema refers.
 	MaxReferences = 100
-	// maxSchemaNodes bounds the types in a schema, references counted each time.
+	// maxSchemaNodes bounds the types in a schema. Each reference counts.
 	maxSchemaNodes = 10_000
 )
 
-// avroKind is how a value is encoded, and what it becomes in BSON.
+// avroKind says how a value is encoded and what it becomes in BSON.
 type avroKind uint8
 
 // The kinds of types.
@@ -47,14 +47,14 @@ const (
 	avroMicros       // a long that counts microseconds
 	avroNanos        // a long that counts nanoseconds
 	avroDecimal      // a number in bytes, with the scale of the type
-	avroFixedDecimal // the same in a fixed
+	avroFixedDecimal // a decimal in a fixed
 	avroKinds        // how many kinds there are
 )
 
 // uuidBytes is how long a UUID is.
 const uuidBytes = 16
 
-// avroTypes are the types of BSON by kind. Unions have that of their branch.
+// avroTypes maps kinds to BSON types. A value of a union has the type of its branch.
 var avroTypes = [avroKinds]bson.Type{
 	avroNull: bson.TypeNull, avroBoolean: bson.TypeBoolean, avroInt: bson.TypeInt32, avroLong: bson.TypeInt64, avroFloat: bson.TypeDouble,
 	avroDouble: bson.TypeDouble, avroString: bson.TypeString, avroBytes: bson.TypeBinary, avroFixed: bson.TypeBinary, avroUUID: bson.TypeBinary,
@@ -63,30 +63,30 @@ var avroTypes = [avroKinds]bson.Type{
 	avroDecimal: bson.TypeDecimal128, avroFixedDecimal: bson.TypeDecimal128,
 }
 
-// avroType is a compiled type. Types that name themselves point to themselves.
+// avroType is a compiled type. A recursive type points to itself.
 type avroType struct {
 	kind     avroKind
-	size     int // of a fixed
-	scale    int // of a decimal
+	size     int // size of a fixed in bytes
+	scale    int // scale of a decimal
 	fields   []avroField
-	items    *avroType   // of an array or map
-	branches []*avroType // of a union
-	symbols  [][]byte    // of an enum, each the value of a BSON string
-	name     string      // of a record, enum or fixed
+	items    *avroType   // type of the items of an array or map
+	branches []*avroType // types of the branches of a union
+	symbols  [][]byte    // symbols of an enum, each as the value of a BSON string
+	name     string      // name of a record, enum or fixed
 	isEmpty  bool        // values take no bytes
 	isJudged bool        // isEmpty is known
 }
 
 // avroField is a field of a record.
 type avroField struct {
-	header []byte // of a BSON element, with the type of its values where all have one
+	header []byte // header of the BSON element, with the type if all values have the same
 	*avroType
 }
 
 func (f *avroField) name() []byte { return f.header[1 : len(f.header)-1] }
 
-// avroLogical are the logical types that change what a value becomes, by the type that has them. The second word is the name of
-// Kafka Connect's or Debezium's type of the same meaning, which their converters write beside the type.
+// avroLogical maps a type and its logical type to the kind of its values. It also knows the names of Kafka Connect's and
+// Debezium's types of the same meaning, which their converters write beside the type.
 var avroLogical = map[string]avroKind{
 	"int date": avroDays, "int org.apache.kafka.connect.data.Date": avroDays, "int io.debezium.time.Date": avroDays,
 
@@ -98,7 +98,7 @@ var avroLogical = map[string]avroKind{
 	"bytes decimal": avroDecimal, "fixed decimal": avroFixedDecimal, "fixed uuid": avroUUID,
 }
 
-// avroPlain are the types without a logical type.
+// avroPlain maps types without a logical type to kinds.
 var avroPlain = map[string]avroKind{
 	"null": avroNull, "boolean": avroBoolean, "int": avroInt, "long": avroLong, "float": avroFloat, "double": avroDouble, "string": avroString,
 	"bytes": avroBytes, "fixed": avroFixed, "enum": avroEnum, "record": avroRecord, "error": avroRecord, "array": avroArray, "map": avroMap, "union": avroUnion,
@@ -110,7 +110,7 @@ func CheckSchema(text string) error {
 	return err
 }
 
-// errNoRecord is the error of a schema whose values are no events.
+// errNoRecord is the error of a schema whose values are not events.
 var errNoRecord = errors.New("the schema is no record: an event is an object, so have its producer send records")
 
 // compileAvro compiles a schema of events. These are objects, so the schema is a record, or a union of records.
@@ -122,7 +122,7 @@ func compileAvro(text string) (*avroType, error) {
 	return root, err
 }
 
-// compileAvroType compiles a schema, and before it those that it refers to.
+// compileAvroType compiles a schema. It compiles the schemas to which it refers first.
 func compileAvroType(text string, references ...string) (root *avroType, err error) {
 	size := len(text)
 	for _, reference := range references {
@@ -148,7 +148,7 @@ func compileAvroType(text string, references ...string) (root *avroType, err err
 	return root, nil
 }
 
-// isEvent reports whether all values of a type are objects, null apart, which is a tombstone.
+// isEvent reports whether all values of a type are objects. Null is allowed too, as a tombstone.
 func (t *avroType) isEvent() bool {
 	if t.kind != avroUnion {
 		return t.kind == avroRecord || t.kind == avroMap
@@ -165,7 +165,7 @@ func (t *avroType) isEvent() bool {
 	return records > 0
 }
 
-// judge sets isEmpty. A record in itself takes endlessly many bytes.
+// judge sets isEmpty. A record that contains itself is not empty.
 func (t *avroType) judge() bool {
 	if t.isJudged {
 		return t.isEmpty
@@ -189,7 +189,7 @@ type avroCompiler struct {
 	nodes int
 }
 
-// compile compiles a node, which stands in a namespace.
+// compile compiles a node. Names without a namespace belong to the given one.
 func (c *avroCompiler) compile(n *avro.SchemaNode, namespace string, depth int) (*avroType, error) {
 	if c.nodes++; c.nodes > maxSchemaNodes {
 		return nil, fmt.Errorf("the schema has more than %d types", maxSchemaNodes)
@@ -219,7 +219,7 @@ func (c *avroCompiler) compile(n *avro.SchemaNode, namespace string, depth int) 
 	return t, c.inside(t, n, namespace, depth)
 }
 
-// inside compiles what a type is made of.
+// inside compiles the parts of a type.
 func (c *avroCompiler) inside(t *avroType, n *avro.SchemaNode, namespace string, depth int) (err error) {
 	switch t.kind {
 	case avroRecord:
@@ -251,7 +251,7 @@ func (c *avroCompiler) inside(t *avroType, n *avro.SchemaNode, namespace string,
 	return err
 }
 
-// reference is the type of a name, which was compiled before.
+// reference returns the type of a name, which must have been compiled before.
 func (c *avroCompiler) reference(name, namespace string) (*avroType, error) {
 	if !strings.ContainsRune(name, '.') {
 		if t := c.named[fullName(namespace, name)]; t != nil {

@@ -7,54 +7,54 @@ import (
 )
 
 const (
-	// maxKnownNames bounds the names, and objects with names, that a walker knows. Events with more go the longer way.
+	// maxKnownNames bounds the names and levels that a walker knows. The walker does not take events with more names.
 	maxKnownNames = 1024
 	// maxKnownBytes is how long a known name may be.
 	maxKnownBytes = 128
-	// fewKnown is up to how many names of a level are compared one by one.
+	// fewKnown is the largest number of names of a level that are compared one by one.
 	fewKnown = 16
-	// patience is how many events with unknown names go the longer way before all names are forgotten and learned anew.
+	// patience is how many events with unknown names may come before the walker forgets all names and learns anew.
 	patience = 4096
 )
 
-// bsonLevel are the names that were seen in the object at one place of the events. What may be said of a name once and for all
-// is said when it is learned: that it may be stored, and where the paths lead.
+// bsonLevel holds the names that were seen in the object at one place of the events. Learning a name decides once whether it may
+// be stored, and where the paths lead.
 type bsonLevel struct {
-	paths   []node // that lead from here
-	outside bool   // of what is stored: names are free
-	top     bool   // of what is stored
+	paths   []node // paths that lead on from here
+	outside bool   // the object lies outside of the stored object, so any name is allowed
+	top     bool   // the object is the stored object
 	before  bsonName
-	few     []*bsonName          // its names, while they are
+	few     []*bsonName          // its names, while they are few
 	index   map[string]*bsonName // its names, once they are many
-	visit   uint32               // counts the objects
+	visit   uint32               // number of objects that were walked
 }
 
 // bsonName is a known name.
 type bsonName struct {
 	text   []byte    // with its NUL, as it stands in an element
-	word   uint64    // its first eight bytes, or those before a zero
-	mask   uint64    // of the bits of word that are of the name
-	next   *bsonName // that followed the last time. Nil means that none has.
-	rising bool      // the next one is greater
-	visit  uint32    // of its level, when it was seen last
-	node   *node     // of the paths that lead there. Nil means that none does.
+	word   uint64    // the first eight bytes of text, or text with zeros behind it
+	mask   uint64    // selects the bytes of word that belong to text
+	next   *bsonName // the name that followed it last. Nil means that none has followed.
+	rising bool      // next is greater than this name
+	visit  uint32    // visit of the level in which the name was seen last
+	node   *node     // node of the paths that lead to this name. Nil means that none does.
 	// reserved means that a stored measurement has its time or meta under this name.
 	reserved bool
 	inside   bsonInside
 }
 
-// bsonInside are the levels of what is inside a value. They are made when they are needed.
+// bsonInside holds the levels inside a value. They are made on demand.
 type bsonInside struct {
-	object *bsonLevel  // its names
-	array  *bsonInside // what is inside its elements
+	object *bsonLevel  // the names of the value, if it is an object
+	array  *bsonInside // the levels inside its elements, if it is an array
 }
 
 // bsonNames are all levels of a decoder's events.
 type bsonNames struct {
 	options *Options
 	event   *bsonLevel
-	count   int // of names and levels
-	unknown int // events that had more, since there are so many
+	count   int // number of names and levels
+	unknown int // events with unknown names since count reached maxKnownNames
 }
 
 // forget drops all names.
@@ -72,14 +72,15 @@ func newBSONLevel(at *node, outside bool) *bsonLevel {
 	return l
 }
 
-// is reports whether an element has this name, whose first eight bytes were loaded already.
+// is reports whether an element has this name. word holds the first eight bytes of the element's name.
 func (n *bsonName) is(word uint64, document []byte, at, limit int) bool {
 	const loaded = 8
 	end := at + len(n.text)
 	return word&n.mask == n.word && end <= limit && (end <= at+loaded || string(document[at+loaded:end]) == string(n.text[loaded:]))
 }
 
-// name returns the name at an index, of an element that follows another. Nil means that it is not known, and cannot be.
+// name returns the name that stands at an index, in an element that follows the name before. Nil means that the name is unknown
+// and cannot be learned.
 func (n *bsonNames) name(l *bsonLevel, before *bsonName, document []byte, at, limit int) *bsonName {
 	if at+8 > len(document) {
 		return n.find(l, before, document[at:limit])
@@ -96,14 +97,14 @@ func (n *bsonNames) name(l *bsonLevel, before *bsonName, document []byte, at, li
 	return n.find(l, before, document[at:limit])
 }
 
-// follow remembers that a name came behind another.
+// follow remembers name as the successor of before.
 func (l *bsonLevel) follow(before, name *bsonName) *bsonName {
 	before.next = name
 	before.rising = before == &l.before || bytes.Compare(before.text, name.text) < 0
 	return name
 }
 
-// find is name for a list that begins behind the kind of its first element.
+// find returns the name at the start of a list, which starts behind the type byte of its first element.
 func (n *bsonNames) find(l *bsonLevel, before *bsonName, list []byte) *bsonName {
 	end := bytes.IndexByte(list, 0)
 	if end < 0 {
@@ -118,7 +119,7 @@ func (n *bsonNames) find(l *bsonLevel, before *bsonName, list []byte) *bsonName 
 	return nil
 }
 
-// known returns a name that is known, without its NUL.
+// known returns the known name of a text without its NUL. Nil means that the name is not known.
 func (l *bsonLevel) known(text []byte) *bsonName {
 	if l.index != nil {
 		return l.index[string(text)]
@@ -131,7 +132,7 @@ func (l *bsonLevel) known(text []byte) *bsonName {
 	return nil
 }
 
-// learn adds a name, with its NUL, to a level; nil if the name cannot be cached.
+// learn adds a name, with its NUL, to a level. Nil means that the name cannot be cached.
 func (n *bsonNames) learn(l *bsonLevel, text []byte) *bsonName {
 	name := text[:len(text)-1]
 	if n.count >= maxKnownNames {
@@ -179,7 +180,7 @@ func (l *bsonLevel) add(name *bsonName) {
 	l.index[string(name.text[:len(name.text)-1])] = name
 }
 
-// level returns the level of the objects inside a value to which the node leads.
+// level returns the level of the objects inside a value. The paths' node at leads to the value.
 func (n *bsonNames) level(in *bsonInside, at *node, outside bool) *bsonLevel {
 	if in.object == nil {
 		n.count++
@@ -188,7 +189,7 @@ func (n *bsonNames) level(in *bsonInside, at *node, outside bool) *bsonLevel {
 	return in.object
 }
 
-// elements returns what is inside the elements of an array.
+// elements returns the levels inside the elements of an array.
 func (n *bsonNames) elements(in *bsonInside) *bsonInside {
 	if in.array == nil {
 		n.count++

@@ -14,18 +14,18 @@ type bsonMember struct {
 	from, to int // in the document
 }
 
-// mostMembers is how many members are brought into order one by one.
+// mostMembers is the largest number of members that arrange sorts.
 const mostMembers = 16
 
-// meta walks a value that meta is made of, and finds its normal form where that is easy: it is the value itself, or its
-// members in another order.
+// meta walks a value that meta is made of. It finds the value's normal form if that is the value itself, or its members in
+// another order.
 func (w *bsonWalker) meta(name *bsonName, kind bson.Type, value, limit, depth int) (end int) {
 	w.sorted, w.odd, w.normal = true, false, nil
 	switch kind {
 	case bson.TypeEmbeddedDocument:
 		end = w.metaObject(w.names.level(&name.inside, nil, false), value, limit, depth+1)
 	case bson.TypeTimestamp:
-		return value + 8 // it may be the one that names no series
+		return value + 8 // it may be the timestamp (0, 0), which names no series
 	default:
 		end = w.value(&name.inside, kind, value, limit, depth)
 	}
@@ -69,7 +69,7 @@ func (w *bsonWalker) metaObject(l *bsonLevel, start, limit, depth int) int {
 	return end + 1
 }
 
-// arrange makes the normal form of an object of its members: only they are not in order.
+// arrange makes the normal form of an object by sorting its members. Only their order is wrong.
 func (w *bsonWalker) arrange() {
 	members := w.members
 	for i := range members {

@@ -11,10 +11,10 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// maxWalked is how deep the events are that a bsonWalker takes.
+// maxWalked bounds how deep an event may be nested to be taken by a bsonWalker.
 const maxWalked = 24
 
-// value walks a value that is kept, or taken for what it is. The caller looks whether its end is beyond the limit.
+// value walks a value that is kept or taken out. Its end may lie beyond the limit, which the caller must check.
 func (w *bsonWalker) value(in *bsonInside, kind bson.Type, at, limit, depth int) (end int) {
 	switch kind {
 	case bson.TypeDouble, bson.TypeInt64, bson.TypeDateTime, bson.TypeTimestamp:
@@ -59,8 +59,8 @@ func (w *bsonWalker) text(at, limit int) int {
 	return end
 }
 
-// isText reports whether bytes that follow on four others are UTF-8. Most texts are ASCII and short: eight bytes are looked at
-// at once, and of a text that has fewer those before it are shifted out.
+// isText reports whether bytes are UTF-8. At least four other bytes precede them. Most texts are short ASCII, so it examines
+// eight bytes at once. For a shorter text it shifts out the bytes before the text.
 func (w *bsonWalker) isText(from, to int) bool {
 	const high = 0x8080808080808080
 	text := w.document[from:to]
@@ -75,7 +75,7 @@ func (w *bsonWalker) isText(from, to int) bool {
 	return seen&high == 0 || utf8.Valid(w.document[from:to])
 }
 
-// object walks an object out of which nothing is taken.
+// object walks an object from which nothing is taken out.
 func (w *bsonWalker) object(l *bsonLevel, start, limit, depth int) int {
 	end := w.open(l, start, limit, depth)
 	if end < 0 {
@@ -118,7 +118,7 @@ func (w *bsonWalker) array(in *bsonInside, start, limit, depth int) int {
 	return end + 1
 }
 
-// skip walks a value that is not kept, or of a rare type, by the rules of BSON alone.
+// skip walks a value that is not kept, or that has a rare type. It applies only the rules of BSON.
 func (w *bsonWalker) skip(kind bson.Type, at, limit, depth int) int {
 	if at > limit {
 		return -1

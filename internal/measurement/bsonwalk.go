@@ -6,31 +6,30 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// bsonWalker makes a measurement of a BSON document in one walk, which proves it, takes time and meta out and copies the rest.
-// It knows the names of former events, and in which order they came: a name that is the expected one is compared and nothing
-// else. Whatever it does not take, wrong or only rare, is for bsonChecker and shape, which alone say what is wrong.
+// bsonWalker makes a measurement of a BSON document in one walk, which validates it, takes time and meta out and copies the rest.
+// It knows the names of former events and their order, so an expected name costs one comparison. It leaves wrong and rare events
+// to bsonChecker and shape, which report what is wrong.
 //
-// Its methods take and return indexes of the document; -1 is one that it does not take.
+// Its methods take and return indexes of the document. The index -1 means that the walker does not take the document.
 type bsonWalker struct {
 	d     *Decoder
 	names bsonNames
-	rest  int // events that it leaves to the others
-	lost  int // events that it did not take, one after the other
+	rest  int // how many of the next events it leaves to the slower path
+	lost  int // how many consecutive events it did not take
 
-	// Of the event being walked:
+	// The state of the event being walked:
 	document []byte
-	start    int    // of the measurement's elements in the decoder's out
-	run      int    // where in the document what is to be copied begins
-	elements []byte // of the measurement, once it was walked
-	sorted   bool   // the names of the objects rise, in what is being taken
-	odd      bool   // it holds a type that is rare, and perhaps cannot name a series
-	normal   []byte // the normal form of meta, or of the part of it that was taken last. Nil means that it is not known.
+	start    int    // start of the measurement's elements in the decoder's out
+	run      int    // start of the document's bytes that are to be copied next
+	elements []byte // elements of the measurement, after the walk
+	sorted   bool   // the names of all objects in the current value rise
+	odd      bool   // the current value holds a rare type, which perhaps cannot name a series
+	normal   []byte // the normal form of meta, or of the part of it that was taken last. Nil means that the form is not known.
 	members  []bsonMember
-	arranged []byte // members in another order
+	arranged []byte // a buffer for sorted members
 }
 
-// mostLost is after how many events that it does not take, one after the other, a walker rests no longer than before: for
-// less than two to the power of it.
+// mostLost bounds lost, and with it the rest of a bsonWalker or a plan. After a failure they rest for 2^lost-1 events.
 const mostLost = 8
 
 func newBSONWalker(d *Decoder) *bsonWalker {
@@ -39,8 +38,8 @@ func newBSONWalker(d *Decoder) *bsonWalker {
 	return w
 }
 
-// decode makes a measurement of the record. False means that it is not for this walker. An event that is not taken costs the walk in
-// vain, so the walker rests the longer the more of them come.
+// decode makes a measurement of the record. False means that the walker does not take the record. Such a walk costs time in vain,
+// so the walker rests longer the more consecutive events it does not take.
 func (w *bsonWalker) decode(document []byte, m *Measurement) bool {
 	if w.rest > 0 {
 		w.rest--
@@ -63,7 +62,7 @@ func (w *bsonWalker) decode(document []byte, m *Measurement) bool {
 // walk goes through the event.
 func (w *bsonWalker) walk(document []byte) bool {
 	d := w.d
-	d.beginEvent(d.options.DottedNames == Reject) // nothing with a dot is taken otherwise
+	d.beginEvent(d.options.DottedNames == Reject) // with Nest, the walker takes no name that holds a dot
 	w.document = document
 	event := &d.paths.event
 	if event.isRoot {
@@ -99,7 +98,7 @@ func (w *bsonWalker) measure(m *Measurement) bool {
 	return err == nil
 }
 
-// stored walks the object that is stored.
+// stored walks the stored object.
 func (w *bsonWalker) stored(l *bsonLevel, start, limit, depth int) int {
 	d := w.d
 	d.foundStored = true
@@ -108,7 +107,8 @@ func (w *bsonWalker) stored(l *bsonLevel, start, limit, depth int) int {
 	if end < 0 {
 		return -1
 	}
-	if len(d.out) == w.start { // one run, or nothing: it can stay where it is
+	// The elements are one run of the document, or none, and need no copy.
+	if len(d.out) == w.start {
 		w.elements = w.document[w.run : end-1 : end-1]
 		return end
 	}
@@ -117,7 +117,7 @@ func (w *bsonWalker) stored(l *bsonLevel, start, limit, depth int) int {
 	return end
 }
 
-// flush copies what is to be copied before an index.
+// flush copies the pending bytes before an index.
 func (w *bsonWalker) flush(to int) {
 	w.d.out = append(w.d.out, w.document[w.run:to]...)
 }
@@ -132,7 +132,7 @@ func (w *bsonWalker) open(l *bsonLevel, start, limit, depth int) (end int) {
 	return start + n - 1
 }
 
-// copy walks an object of which paths take something out.
+// copy walks an object from which paths take something out.
 func (w *bsonWalker) copy(l *bsonLevel, start, limit, depth int) int {
 	end := w.open(l, start, limit, depth)
 	if end < 0 {
@@ -177,8 +177,8 @@ func (w *bsonWalker) copy(l *bsonLevel, start, limit, depth int) int {
 	return end + 1
 }
 
-// reduce copies an object that paths lead into, the header of its element first. It may hold what is taken out and nothing
-// else: then it is not kept.
+// reduce copies an object into which paths lead, after the header of its element. It drops an object that held nothing but values
+// that were taken out.
 func (w *bsonWalker) reduce(name *bsonName, at, value, limit, depth int) (end int, emptied bool) {
 	d := w.d
 	w.flush(value)
@@ -198,7 +198,7 @@ func (w *bsonWalker) reduce(name *bsonName, at, value, limit, depth int) (end in
 	return end, emptied
 }
 
-// take notes a value that a path leads to.
+// take keeps a value to which a path leads.
 func (w *bsonWalker) take(name *bsonName, kind bson.Type, value, limit, depth int) (end int) {
 	switch name.node.role {
 	case isDropped:
@@ -215,7 +215,7 @@ func (w *bsonWalker) take(name *bsonName, kind bson.Type, value, limit, depth in
 	return end
 }
 
-// search walks an object outside of what is stored.
+// search walks an object outside of the stored object.
 func (w *bsonWalker) search(l *bsonLevel, start, limit, depth int) int {
 	end := w.open(l, start, limit, depth)
 	if end < 0 {
@@ -243,7 +243,7 @@ func (w *bsonWalker) search(l *bsonLevel, start, limit, depth int) int {
 	return end + 1
 }
 
-// enter goes on in a value that a path leads to, or through.
+// enter continues in a value to which a path leads, or through which it leads.
 func (w *bsonWalker) enter(name *bsonName, kind bson.Type, value, limit, depth int) (end int) {
 	at := name.node
 	switch {

@@ -25,7 +25,7 @@ func isSnappy(value []byte) bool {
 	if beginsWith("\xff\x06\x00\x00sNaPpY")(value) || beginsWith("\x82SNAPPY\x00")(value) {
 		return true
 	}
-	// A block is its length without compression, and then literals and copies; the first must be a literal.
+	// A block begins with its decompressed length. Literals and copies follow, and the first of them must be a literal.
 	length, n := binary.Uvarint(value)
 	if n <= 0 || n >= len(value) || value[n]&3 != 0 || isJSONStart(value) {
 		return false
@@ -44,8 +44,8 @@ func isSnappy(value []byte) bool {
 	return literal <= length && literal <= uint64(len(value)-begin) && isJSONStart(value[begin:])
 }
 
-// isLineProtocol reports whether the first line of a value is a point of InfluxDB's line protocol: a measurement with its tags,
-// fields, and perhaps a time.
+// isLineProtocol reports whether the first line of a value is a point of InfluxDB's line protocol. A point is a measurement with
+// its tags, its fields, and perhaps a time.
 func isLineProtocol(value []byte) bool {
 	line, _, _ := bytes.Cut(value, []byte{'\n'})
 	line = bytes.TrimSuffix(line, []byte{'\r'})
@@ -58,7 +58,7 @@ func isLineProtocol(value []byte) bool {
 	return bytes.IndexByte([]byte(`0123456789-."tTfF`), first[0]) >= 0 && isDigits(bytes.TrimPrefix(time, []byte{'-'}))
 }
 
-// IsLines reports whether a value is a record of lines, by its first one.
+// IsLines reports whether the first line of a value is a point of the line protocol.
 func IsLines(value []byte) bool {
 	value = bytes.TrimPrefix(value, []byte(byteOrderMark))
 	var l lineReader
@@ -148,7 +148,7 @@ func notJSONHere(text []byte, at int) (what, wayOut string) {
 	return "", ""
 }
 
-// wordAround is the word or number in which a place lies, or which ends there.
+// wordAround returns the word or number that contains an index or ends there.
 func wordAround(text []byte, at int) string {
 	start, end := at, at
 	for start > 0 && isWordByte(text[start-1]) {
@@ -175,7 +175,7 @@ func nameColon(text []byte) bool {
 	return firstByte(bytes.TrimLeftFunc(text, func(c rune) bool { return c < 0x80 && isWordByte(byte(c)) })) == ':'
 }
 
-// firstByte is the first byte of a text behind white space. It is 0 if nothing follows.
+// firstByte returns the first byte of a text behind white space. It is 0 if nothing follows.
 func firstByte(text []byte) byte {
 	if text = bytes.TrimLeft(text, " \t\r\n"); len(text) > 0 {
 		return text[0]
@@ -183,7 +183,7 @@ func firstByte(text []byte) byte {
 	return 0
 }
 
-// lastByte is the last byte of a text before white space. It is 0 if nothing precedes.
+// lastByte returns the last byte of a text before white space. It is 0 if nothing precedes.
 func lastByte(text []byte) byte {
 	if text = bytes.TrimRight(text, " \t\r\n"); len(text) > 0 {
 		return text[len(text)-1]

@@ -11,13 +11,13 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// bsonChecker proves that bytes are BSON, so that everything after it can walk them without checking again. Names may
-// still be any that BSON can hold.
+// bsonChecker proves that bytes are BSON, so that later code can walk them without checks. It accepts every name that BSON can
+// hold.
 type bsonChecker struct {
 	dotted bool // a name with a dot was seen
 }
 
-// check reports what keeps the bytes from being one BSON document.
+// check returns why the bytes are not one BSON document. Nil means that they are.
 func (c *bsonChecker) check(document []byte) *DecodeError {
 	c.dotted = false
 	err := c.document(document, 1)
@@ -88,7 +88,7 @@ func (c *bsonChecker) value(kind bson.Type, b []byte, depth int) (size int, err 
 	return n, c.content(kind, b[:n], depth)
 }
 
-// content checks what is inside a value of the right size.
+// content checks the content of a value of the right size.
 func (c *bsonChecker) content(kind bson.Type, value []byte, depth int) *DecodeError {
 	switch kind {
 	case bson.TypeEmbeddedDocument, bson.TypeArray:
@@ -120,7 +120,7 @@ func malformed(format string, args ...any) *DecodeError {
 	return newError(NotBSON, "", "%s: is EVENT_FORMAT right, and the record whole?", fmt.Sprintf(format, args...))
 }
 
-// isBinary looks at the second length that the old subtype has.
+// isBinary checks the second length, which values of the old subtype have.
 func isBinary(value []byte) bool {
 	return value[4] != binaryOld || len(value) >= 9 && int(binary.LittleEndian.Uint32(value[5:])) == len(value)-9
 }

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// SettingError is what is wrong with a setting of events; its text goes on behind the setting.
+// SettingError says what is wrong with a setting of events. Text continues a sentence that begins with the setting.
 type SettingError struct{ Setting, Value, Text string }
 
-// Error is the setting, its value and what is wrong with it.
+// Error returns the setting, its value and what is wrong with it.
 func (e *SettingError) Error() string { return e.Setting + "=" + e.Value + ": " + e.Text }
 
 // setPath is a path as it was set.
-type setPath struct{ setting, text, path string } // path from the event's top
+type setPath struct{ setting, text, path string } // path begins at the event's top
 
 func (s setPath) String() string { return s.setting + "=" + s.text }
 
@@ -22,8 +22,8 @@ func (s setPath) wrong(format string, args ...any) *SettingError {
 	return &SettingError{s.setting, s.text, fmt.Sprintf(format, args...)}
 }
 
-// CheckPaths tells what keeps the paths of the options from being taken out of an event together, one error a setting at
-// most. Nil means nothing.
+// CheckPaths returns why the paths of the options cannot be taken out of one event, with at most one error per setting. Nil means
+// that they can.
 func (o Options) CheckPaths() (wrong []*SettingError) {
 	o.MetaFrom = cmp.Or(o.MetaFrom, MetaFromValue)
 	told := map[string]bool{}
@@ -51,7 +51,7 @@ func (o Options) CheckPaths() (wrong []*SettingError) {
 	return wrong
 }
 
-// checkWritten looks at each path alone.
+// checkWritten checks each path by itself.
 func (o *Options) checkWritten() (wrong []*SettingError) {
 	written := func(setting, text, path string) {
 		if o.Root != "" && path != "" {
@@ -124,10 +124,10 @@ const (
 	settingRename = "EVENT_RENAME"
 )
 
-// ofRecord are the settings whose paths may lead to the record's key or headers.
+// ofRecord holds the settings whose paths may lead to the record's key or headers.
 var ofRecord = map[string]bool{settingTime: true, settingMeta: true, settingMetas: true}
 
-// severalPaths says of settings that take one path what someone wants who gives more.
+// severalPaths says, for settings with one path, what to do about several.
 var severalPaths = map[string]string{
 	settingTime:   "for events that have their time at one path or another, write | between them, as ts|timestamp",
 	settingMeta:   "for a meta of several fields set EVENT_META_FIELDS instead",
@@ -135,7 +135,7 @@ var severalPaths = map[string]string{
 	settingFields: "it names the object that holds the fields; EVENT_DROP leaves some of them out",
 }
 
-// leaves are the paths to what is taken out of an event.
+// leaves returns the paths to the values that are taken out of an event.
 func (o *Options) leaves() (list []setPath) {
 	for _, path := range o.times() {
 		if !isOfRecord(path) {
@@ -159,7 +159,8 @@ func (o *Options) leaves() (list []setPath) {
 	return list
 }
 
-// checkPlace refuses a path to something that holds what is to be stored, and one that drops what is not.
+// checkPlace refuses a path to an object that holds the stored object. It also refuses to drop a field outside of the stored
+// object.
 func (o *Options) checkPlace(leaf *setPath) *SettingError {
 	stored := setPath{settingRoot, o.Root, o.Root}
 	if o.Fields != "" {
@@ -176,7 +177,7 @@ func (o *Options) checkPlace(leaf *setPath) *SettingError {
 	return nil
 }
 
-// overlap refuses two paths of which one leads to the other.
+// overlap refuses two equal paths, and a path that leads through the other.
 func overlap(a, b setPath) *SettingError {
 	switch {
 	case a.path == b.path && a.setting != b.setting:
@@ -191,7 +192,7 @@ func overlap(a, b setPath) *SettingError {
 	return nil
 }
 
-// checkNames looks at what the parts of meta are called.
+// checkNames checks the names of the parts of meta.
 func (o *Options) checkNames() (wrong []*SettingError) {
 	if len(o.MetaFields) == 0 {
 		return nil
@@ -212,8 +213,8 @@ func (o *Options) checkNames() (wrong []*SettingError) {
 	return wrong
 }
 
-// CheckPath tells why a dotted path leads to no field. Nil means that it may. The empty path names none. The error goes on behind the
-// path.
+// CheckPath returns why a dotted path leads to no field. Nil means that it may lead to one, or that the path is empty. The
+// error's text continues a sentence that begins with the path.
 func CheckPath(path string) error {
 	if path == "" {
 		return nil

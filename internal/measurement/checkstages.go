@@ -2,7 +2,7 @@ package measurement
 
 import "strings"
 
-// writtenStages gives out each path of the stages, to be looked at alone.
+// writtenStages calls written with each path of the stages, to check the path by itself.
 func (o *Options) writtenStages(written func(setting, text, path string)) {
 	for _, path := range o.Parse {
 		written(settingParse, path, orNowhere(path))
@@ -29,7 +29,7 @@ func (o *Options) writtenStages(written func(setting, text, path string)) {
 	}
 }
 
-// orNowhere makes of an empty path one that is refused.
+// orNowhere replaces an empty path by a path that is refused.
 func orNowhere(path string) string {
 	if path == "" {
 		return "."
@@ -37,7 +37,7 @@ func orNowhere(path string) string {
 	return path
 }
 
-// checkStages tells what keeps the stages from doing what they are told, one error a setting at most.
+// checkStages returns why the stages cannot do what they are told, with at most one error per setting.
 func (o *Options) checkStages() (wrong []*SettingError) {
 	for _, text := range o.Skip {
 		if _, err := parseCondition(text); err != nil {
@@ -59,7 +59,8 @@ func (o *Options) checkStages() (wrong []*SettingError) {
 	return append(wrong, o.checkRenames()...)
 }
 
-// checkLists refuses lists in lists, and a root in a list, which has its place in each element instead.
+// checkLists refuses lists in lists. It also refuses a root whose path leads through a list, because a root begins at the top of
+// each element.
 func (o *Options) checkLists() (wrong []*SettingError) {
 	for i, text := range o.List {
 		list := setPath{settingList, text, o.absolute(text)}
@@ -79,7 +80,7 @@ func (o *Options) checkLists() (wrong []*SettingError) {
 	return wrong
 }
 
-// checkRenames refuses paths of which one leads to the other: a field is renamed, or named by another, once.
+// checkRenames refuses two equal paths, and a path that leads through the other. A field gets a new name only once.
 func (o *Options) checkRenames() (wrong []*SettingError) {
 	var list []setPath
 	for _, text := range o.Rename {

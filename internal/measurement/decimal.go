@@ -10,26 +10,26 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Decimals is what becomes of numbers with decimal digits.
+// Decimals says what becomes of numbers with decimal digits.
 type Decimals string
 
-// What becomes of them.
+// The ways to treat decimals.
 const (
 	AsDecimals Decimals = "decimal128" // Decimal128, exactly
 	AsDoubles  Decimals = "double"     // the nearest double, to calculate with
 )
 
 const (
-	// maxDigits are the digits of a Decimal128.
+	// maxDigits is the number of digits of a Decimal128.
 	maxDigits = 34
-	// maxNumberBytes is how many bytes of a decimal's number are looked at: 34 digits take 15, and zeros behind them may follow.
+	// maxNumberBytes bounds the bytes of a decimal's number. 34 digits take 15 bytes, and zeros may follow the digits.
 	maxNumberBytes = 1024
 	// minDecimalExponent and maxDecimalExponent are the smallest and the largest exponent of a Decimal128.
 	minDecimalExponent, maxDecimalExponent = -6176, 6111
 )
 
-// append appends a number of bytes in two's complement, the greatest first, divided by ten to the power of the scale. The value
-// is judged, and not the precision that the schema declares: Kafka Connect declares 64 for all.
+// append appends a number in two's complement, most significant byte first, divided by ten to the power of scale. It judges the
+// value and not the precision that the schema declares, because Kafka Connect declares 64 for all.
 func (as Decimals) append(dst, number []byte, scale int) ([]byte, bson.Type, *DecodeError) {
 	for len(number) > 1 && (number[0] == 0 && number[1] < 0x80 || number[0] == 0xff && number[1] >= 0x80) {
 		number = number[1:]
@@ -56,10 +56,10 @@ func fitsDecimal(high, low uint64, scale int) bool {
 	return (high < mostHigh || high == mostHigh && low <= mostLow) && -scale >= minDecimalExponent && -scale <= maxDecimalExponent
 }
 
-// mostHigh and mostLow are the largest number of 34 digits.
+// mostHigh and mostLow are the upper and lower 64 bits of the largest number of 34 digits.
 const mostHigh, mostLow = 0x0001ed09bead87c0, 0x378d8e63ffffffff
 
-// magnitude is a number of up to 16 bytes without its sign.
+// magnitude returns the absolute value of a number of up to 16 bytes, and whether the number is negative.
 func magnitude(number []byte) (high, low uint64, negative bool) {
 	negative = len(number) > 0 && number[0] >= 0x80
 	if negative {
@@ -76,7 +76,7 @@ func magnitude(number []byte) (high, low uint64, negative bool) {
 	return high, low, negative
 }
 
-// appendLong is append for any number. One of more than 34 digits has 34 only where zeros stand behind them.
+// appendLong is append for a number of any length. A number of more than 34 digits fits only if zeros follow the first 34.
 func (as Decimals) appendLong(dst, bytes []byte, scale int) ([]byte, bson.Type, *DecodeError) {
 	number := new(big.Int).SetBytes(bytes)
 	negative := len(bytes) > 0 && bytes[0] >= 0x80
@@ -90,7 +90,7 @@ func (as Decimals) appendLong(dst, bytes []byte, scale int) ([]byte, bson.Type, 
 		}
 		return appendDouble(dst, signed(value, negative)), bson.TypeDouble, nil
 	}
-	if number.Sign() == 0 { // the exponent is the nearest that a Decimal128 has
+	if number.Sign() == 0 { // zero gets the nearest exponent that a Decimal128 has
 		return appendDecimal(dst, 0, 0, false, min(max(scale, -maxDecimalExponent), -minDecimalExponent)), bson.TypeDecimal128, nil
 	}
 	ten, whole, rest := big.NewInt(10), new(big.Int), new(big.Int)
@@ -113,7 +113,7 @@ func (as Decimals) appendLong(dst, bytes []byte, scale int) ([]byte, bson.Type, 
 	}
 }
 
-// signed is a number without a sign, or its opposite.
+// signed returns value, or its opposite if negative is set.
 func signed(value float64, negative bool) float64 {
 	if negative {
 		return -value
@@ -121,7 +121,7 @@ func signed(value float64, negative bool) float64 {
 	return value
 }
 
-// appendDecimal appends a Decimal128: the number of 113 bits with sign and exponent above it.
+// appendDecimal appends a Decimal128, that is, a number of 113 bits with the sign and the exponent above it.
 func appendDecimal(dst []byte, high, low uint64, negative bool, scale int) []byte {
 	high |= uint64(-scale-minDecimalExponent) << 49
 	if negative {

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// maxDepth bounds how deep an event may be nested; the event itself is the first level. MongoDB stops at 200, a
+	// maxDepth bounds how deep an event may be nested. The event itself is the first level. MongoDB allows 200 levels, and a
 	// bucket adds three.
 	maxDepth = 100
-	// maxBadParts is how many elements of one record may be bad, each for itself. Their errors, and what is made of them with
-	// the record's key and headers, would otherwise take many thousand times the record's own bytes.
+	// maxBadParts bounds the elements of one record that may be bad by themselves. Their errors, and the dead letters with the
+	// record's key and headers, would otherwise take many thousand times the record's own bytes.
 	maxBadParts = 100
 	// keptBytes is how much of a large record's buffers is kept for the next records.
 	keptBytes = 4 << 20
@@ -29,24 +29,24 @@ type Decoder struct {
 	paths   paths
 	json    *jsonReader
 	bson    bsonChecker
-	walker  *bsonWalker // of formats whose events are BSON
+	walker  *bsonWalker // for formats whose events are BSON
 	lines   lineReader
 	otlp    otlpReader
 	avro    avroReader
 	// avroRoot is the type of events in Avro.
 	avroRoot *avroType
-	// schemas are those of a registry that the decoder was told. Nil means that all events have one schema.
+	// schemas holds the registry's schemas that the decoder was told. Nil means that all events have one schema.
 	schemas map[SchemaID]*knownSchema
-	need    *NeedSchemaError // of the record
-	frame   []byte           // the last frame of an event whose schema was chosen. It is empty where there is none.
-	// avroPlan is nil where events in Avro are stored otherwise than it does, and so is protoPlan.
+	need    *NeedSchemaError // the schema that the record needs and the decoder does not know
+	frame   []byte           // the frame of the last event whose schema was chosen. Empty means that there is none.
+	// avroPlan and protoPlan are nil if no plan fits the options and the schema.
 	avroPlan  *avroPlan
 	proto     protoReader
 	protoRoot *protoMember // the message of events in Protobuf
 	protoPlan *protoPlan
 	// quickPoints means that readPointQuickly may be tried.
 	quickPoints bool
-	// quickLines is nil where lines are stored otherwise than it does.
+	// quickLines is nil if the options do not allow reading lines quickly.
 	quickLines *quickLines
 	nester     nester
 	stages     *stages
@@ -59,46 +59,46 @@ type Decoder struct {
 	out      []byte // elements and meta of the results
 	parts    int    // events of the record, stored or not
 	badParts int    // results that are errors
-	// tombstones are the events that are null, or at whose time nothing was recorded.
+	// tombstones counts the events that are null and the data points without a recorded value.
 	tombstones int
 	skipped    int // events that EVENT_SKIP leaves out
-	letters    int // bytes of the errors' values that were made, not cut out of the record
+	letters    int // bytes of the errors' values that are not cut out of the record
 
-	// Of the record being decoded:
+	// The state of the record being decoded:
 	record record.Record
-	value  []byte // of the record, without its compression
-	// unfolded is how many bytes were made of the record's value.
+	value  []byte // value of the record, decompressed
+	// unfolded is the decompressed size of the record's value in bytes.
 	unfolded int
 	wrap     wrapping
-	text     []byte // what the wrapping is around
+	text     []byte // the content of the wrapping
 	keyText  []byte // a BSON string
 	keyMeta  bson.RawValue
 
-	recordMeta []rawbson.Element // parts of meta from the record's key and headers, in their normal form; kind 0: it has none
-	recordTime rawbson.Element   // from a header; kind 0: none
-	recordRank int               // of its path
+	recordMeta []rawbson.Element // parts of meta from the record's key and headers, in their normal form. Kind 0 means absent.
+	recordTime rawbson.Element   // time in a header. Kind 0 means none.
+	recordRank int               // rank of the path of recordTime
 
-	// Of the event being decoded:
-	names       [][]byte          // of the objects that are open, for the search of duplicates
-	fields      []rawbson.Element // of the objects of meta that are open, for sorting
-	foundTime   rawbson.Element   // kind 0: not seen
-	timeRank    int               // of the path that led to it
-	foundMeta   []rawbson.Element // by the parts of meta; kind 0: not seen
-	foundRoot   []byte            // the document that paths are relative to. Nil means that it was not seen.
-	foundStored bool              // what is stored was seen, where it is not the event itself
-	nullRoot    bool              // the root is null: there is no measurement
+	// The state of the event being decoded:
+	names       [][]byte          // names in the open objects, to find duplicates
+	fields      []rawbson.Element // fields of the open objects of meta, to sort them
+	foundTime   rawbson.Element   // Kind 0 means not seen.
+	timeRank    int               // rank of the path that led to foundTime
+	foundMeta   []rawbson.Element // values of the parts of meta. Kind 0 means not seen.
+	foundRoot   []byte            // the document to which paths are relative. Nil means that it was not seen.
+	foundStored bool              // the stored object was seen, if it is not the event itself
+	nullRoot    bool              // the root is null, so there is no measurement
 	dotted      bool              // a name may hold a dot
-	taken       int               // how often something was taken out
-	topCount    int               // fields at the top level, without what was taken out
+	taken       int               // how many values were taken out
+	topCount    int               // number of fields at the top level, without those taken out
 }
 
-// Result is what became of one element of a record: a measurement, or an error when Err is not nil.
+// Result is the outcome of one element of a record. It is an error if Err is not nil, and else a measurement.
 type Result struct {
 	Measurement Measurement
 	Err         *DecodeError
 }
 
-// New makes a Decoder, or says what is wrong with the options.
+// New makes a Decoder. The error says what is wrong with the options.
 func New(options Options) (*Decoder, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -139,17 +139,17 @@ func New(options Options) (*Decoder, error) {
 	return d, nil
 }
 
-// Skipped is how many events of the record that was decoded last were left out as EVENT_SKIP says, or had an empty list.
+// Skipped returns how many events of the last decoded record were left out, because EVENT_SKIP says so or their list is empty.
 func (d *Decoder) Skipped() int { return d.skipped }
 
-// Tombstones is how many events of the record that was decoded last say that there is nothing: a null value or root, or a data
-// point at whose time nothing was recorded.
+// Tombstones returns how many events of the last decoded record hold nothing. Such an event has a null value or root, or is a
+// data point without a recorded value.
 func (d *Decoder) Tombstones() int { return d.tombstones }
 
-// Decode returns the measurements of a record: one for an object, one for each element of an array or of a list that is taken
-// apart, none for a tombstone, for an object whose root is null and for what is skipped. The error, a *DecodeError, is of
-// the record as a whole; or it is a *NeedSchemaError. The results and all they refer to are valid until the next Decode; so long the
-// record's bytes must not change.
+// Decode returns the measurements of a record. An object gives one measurement, and so does each element of an array or of a list
+// that is taken apart. A tombstone, an object whose root is null and a skipped event give none. The error concerns the whole
+// record. It is a *DecodeError or a *NeedSchemaError. The results and all they refer to are valid until the next Decode, and the
+// record's bytes must not change until then.
 func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	if r.Value == nil {
 		d.skipped, d.unfolded, d.tombstones = 0, 0, 1
@@ -164,7 +164,7 @@ func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	return d.results, nil
 }
 
-// reset drops what belongs to the record before.
+// reset drops the state of the previous record.
 func (d *Decoder) reset(r record.Record) {
 	if d.bufferBytes() > keptBytes {
 		d.out, d.results, d.names, d.fields = nil, nil, nil, nil
@@ -181,7 +181,7 @@ func (d *Decoder) reset(r record.Record) {
 	d.parts, d.badParts, d.skipped, d.tombstones, d.letters = 0, 0, 0, 0, 0
 }
 
-// bufferBytes is what the buffers that a large record makes large take, nearly.
+// bufferBytes estimates the size of the buffers that a large record enlarges.
 func (d *Decoder) bufferBytes() int {
 	const resultBytes, viewBytes = 112, 56
 	n := cap(d.inflater.out) + cap(d.lines.out) + cap(d.avro.out) + d.proto.bufferBytes() + d.otlp.bufferBytes() + cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
@@ -192,7 +192,7 @@ func (d *Decoder) bufferBytes() int {
 	return n
 }
 
-// decode fills the results. Its error is of the whole record.
+// decode fills the results. Its error concerns the whole record.
 func (d *Decoder) decode() *DecodeError {
 	if n := d.record.Cut; n > 0 {
 		return newError(TooLarge, "", "the record has %d bytes, more than are read of one: only its beginning is here (EVENT_MAX_BYTES = %d)", n, d.options.MaxBytes)
@@ -241,8 +241,8 @@ func (d *Decoder) decode() *DecodeError {
 	}
 }
 
-// takesNothing reports whether a value of no bytes may be an event: in Protobuf it is one of nothing but zeros. Behind a registry's
-// frame it has bytes, unless a header of the record stands for the frame.
+// takesNothing reports whether a value of no bytes may be an event. In Protobuf it is a message whose fields are all zero. Behind
+// a registry's frame there are bytes, unless a header of the record replaces the frame.
 func (d *Decoder) takesNothing() bool {
 	return d.options.Format == Protobuf && (d.schemas == nil || lastHeader(d.record.Headers, schemaHeader) != nil)
 }
@@ -312,7 +312,7 @@ func (d *Decoder) decodeObject() *DecodeError {
 	return d.single(d.json.out, d.json.dotted)
 }
 
-// document makes the results of a record with one document that a reader made: by the walker, if it takes the document.
+// document makes the results of a record with one document that a reader made. The walker makes them if it takes the document.
 func (d *Decoder) document(document []byte, dotted bool) *DecodeError {
 	var m Measurement
 	if d.walker != nil && d.walker.decode(document, &m) {
@@ -322,7 +322,7 @@ func (d *Decoder) document(document []byte, dotted bool) *DecodeError {
 	return d.single(document, dotted)
 }
 
-// single makes the results of a record with one document: those of its lists, or of its only event.
+// single makes the results of a record with one document. They are the elements of its lists, or its only event.
 func (d *Decoder) single(document []byte, dotted bool) *DecodeError {
 	if d.stages.active {
 		if err := d.stages.open(document, dotted); err != nil {

@@ -14,12 +14,13 @@ import (
 // maxDetailBytes bounds how much of a record a message may repeat.
 const maxDetailBytes = 256
 
-// newError makes an error of a whole record; who decodes an element of an array sets Part and Value.
+// newError makes an error of a whole record. The caller sets Part and Value if the error concerns an element of an array.
 func newError(reason Reason, path, format string, args ...any) *DecodeError {
 	return &DecodeError{Reason: reason, Path: shownPath(path), Detail: fmt.Sprintf(format, args...), Part: record.WholeRecord}
 }
 
-// within puts the name of what the error lies in before its path: a walk over an event does so on its way back.
+// within puts a name before the error's path. A walk over an event calls it on its way back, with the name of each value around
+// the error.
 func (e *DecodeError) within(name string) *DecodeError {
 	path := clip(name)
 	if e.Path != "" {
@@ -51,12 +52,12 @@ func clip[Text ~[]byte | ~string](text Text) string {
 	return string(text[:end]) + "…"
 }
 
-// quoteText quotes a text, cut, so that a message is one line of valid UTF-8 whatever the text holds.
+// quoteText quotes and cuts a text. A message with the result is one line of valid UTF-8, even if the text is not.
 func quoteText[Text ~[]byte | ~string](text Text) string {
 	return clip(strconv.Quote(clip(text)))
 }
 
-// quoteValue shows a BSON value as relaxed Extended JSON, which has numbers as they are, cut.
+// quoteValue shows a BSON value as relaxed Extended JSON, which writes numbers plainly, and cuts it.
 func quoteValue(kind bson.Type, value []byte) string {
 	const tooLargeToShow = 4 << 10
 	if len(value) > tooLargeToShow {

@@ -12,22 +12,22 @@ import (
 type editKind uint8
 
 const (
-	editWithin editKind = iota // on the way to others
+	editWithin editKind = iota // the path only leads on to others
 	editParse                  // a text that holds JSON becomes what it holds
-	editTake                   // it is taken out
-	editName                   // it gets another name
+	editTake                   // the value is taken out
+	editName                   // the field gets another name
 )
 
-// edit is a name of the tree that a stage's paths make.
+// edit is a node of the tree that the paths of the stages make.
 type edit struct {
 	name     []byte
 	children []edit
 	kind     editKind
-	index    int    // of what is taken out: which
-	to       []byte // the other name
+	index    int    // for editTake: index of the value in found
+	to       []byte // for editName: the other name
 }
 
-// growEdit returns the edit of a path, made if it is not there. Pointers to edits are good until the next growEdit.
+// growEdit returns the edit of a path, and adds it if it is missing. Pointers to edits are valid until the next growEdit.
 func growEdit(at *[]edit, path string) (leaf *edit) {
 	for name := range strings.SplitSeq(path, ".") {
 		if leaf = editOf(*at, []byte(name)); leaf == nil {
@@ -39,7 +39,7 @@ func growEdit(at *[]edit, path string) (leaf *edit) {
 	return leaf
 }
 
-// editOf is the edit of a name. Nil means that no path leads there.
+// editOf returns the edit of a name. Nil means that no path leads there.
 func editOf(edits []edit, name []byte) *edit {
 	for i := range edits {
 		if string(edits[i].name) == string(name) {
@@ -49,7 +49,7 @@ func editOf(edits []edit, name []byte) *edit {
 	return nil
 }
 
-// apply appends the elements of a list to dst, edited. What is taken out goes to found.
+// apply appends the edited elements of a list to dst. Elements that are taken out go to found.
 func (s *stages) apply(dst, list []byte, edits []edit) (out []byte, err *DecodeError) {
 	for len(list) > 0 {
 		var e rawbson.Element
@@ -89,7 +89,7 @@ func (s *stages) edit(dst []byte, e rawbson.Element, at *edit) ([]byte, *DecodeE
 	return s.appendWithin(dst, e, at)
 }
 
-// appendWithin appends an element in which paths may lead on.
+// appendWithin appends an element into which paths may lead.
 func (s *stages) appendWithin(dst []byte, e rawbson.Element, at *edit) ([]byte, *DecodeError) {
 	if e.Kind != bson.TypeEmbeddedDocument || len(at.children) == 0 {
 		if e.Kind == bson.TypeArray && at.leadsToList() {
@@ -106,12 +106,12 @@ func (s *stages) appendWithin(dst []byte, e rawbson.Element, at *edit) ([]byte, 
 	}
 	dst = rawbson.EndDocument(dst, document)
 	if s.taken > taken && len(dst)-document == rawbson.Empty {
-		dst = dst[:start] // it held what was taken out and nothing else
+		dst = dst[:start] // it held nothing but values that were taken out
 	}
 	return dst, nil
 }
 
-// leadsToList reports whether lists are taken out below.
+// leadsToList reports whether an edit below this one takes a list out.
 func (at *edit) leadsToList() bool {
 	for i := range at.children {
 		if at.children[i].kind == editTake || at.children[i].leadsToList() {
@@ -129,7 +129,7 @@ func appendListOf(dst, name []byte, e *rawbson.Element) []byte {
 	return rawbson.EndDocument(append(dst, e.Value...), start)
 }
 
-// lookUp is the element that names lead to in a document.
+// lookUp returns the element to which names lead in a document.
 func lookUp(document []byte, names []string) (e rawbson.Element, found bool) {
 	for i, name := range names {
 		if e, found = elementOf(document, name); !found || i < len(names)-1 && e.Kind != bson.TypeEmbeddedDocument {

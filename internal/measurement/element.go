@@ -6,9 +6,9 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Element returns one of several events of a record as a value of its own, in the record's compression and frame if it has
-// them: the bytes as they stand in it, which may alias the record's value, or of a list that is taken apart the document with this element
-// alone. It is false when the record is one event, or has no such part.
+// Element returns one of several events of a record as a value of its own, in the record's compression and frame if it has them.
+// The event's bytes stand as they do in the record, and may alias the record's value. For a list that is taken apart, the value
+// is the document with this element alone. Element returns false if the record is one event or has no such part.
 func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
 	if part < 0 {
 		return nil, false
@@ -44,7 +44,7 @@ type partFinder struct {
 	*Decoder
 	tokens jsonTokens
 	wrap   wrapping
-	left   int // parts before the one in question
+	left   int // number of parts before the wanted one
 	value  []byte
 	found  bool
 }
@@ -79,7 +79,7 @@ func (f *partFinder) find() ([]byte, bool) {
 	return nil, false
 }
 
-// look reports whether the part is the text, or in it. Several: the record has other texts.
+// look reports whether the part is the text or lies in it. several means that the record has other texts.
 func (f *partFinder) look(text []byte, several bool) bool {
 	n, isList := 1, false
 	if f.stages.active && text[0] == '{' {
@@ -99,7 +99,7 @@ func (f *partFinder) look(text []byte, several bool) bool {
 	return true
 }
 
-// open opens a document, and tells how many events it has, and whether they are elements of lists.
+// open opens a document. It returns how many events the document has, and whether they are elements of lists.
 func (f *partFinder) open(text []byte) (n int, isList bool) {
 	j := newJSONReader(f.options.Format == ExtJSON)
 	j.begin(text)
@@ -112,8 +112,8 @@ func (f *partFinder) open(text []byte) (n int, isList bool) {
 	return f.stages.events(), !f.stages.whole
 }
 
-// Events returns the events of a record as the stages make them of it, each a BSON document, for those who look for settings.
-// What cannot be read is left out.
+// Events returns the events of a record as the stages make them, each as a BSON document. Commands show them, or propose settings
+// from them. Events that cannot be read are left out.
 func (d *Decoder) Events(r record.Record) (events [][]byte) {
 	_, text, err := d.unwrap(r.Value)
 	if err != nil {

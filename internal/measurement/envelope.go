@@ -6,7 +6,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// walk goes through an event once: it takes out what the paths lead to, and copies what is stored.
+// walk goes through an event once. It takes out the values to which the paths lead, and copies the stored object.
 func (d *Decoder) walk(event []byte) *DecodeError {
 	top := &d.paths.event
 	if top.isRoot {
@@ -27,7 +27,7 @@ func (d *Decoder) walk(event []byte) *DecodeError {
 	return nil
 }
 
-// search looks in an object outside of what is stored for what the paths lead to. The rest of it is neither stored nor checked.
+// search looks for the paths' values in an object outside of the stored object. It neither stores nor checks the other fields.
 func (d *Decoder) search(list []byte, at *node) *DecodeError {
 	names := len(d.names)
 	for len(list) > 0 {
@@ -47,7 +47,7 @@ func (d *Decoder) search(list []byte, at *node) *DecodeError {
 	return d.checkDuplicates(names)
 }
 
-// enter goes on in a value that paths lead through, outside of what is stored.
+// enter continues in a value through which paths lead, outside of the stored object.
 func (d *Decoder) enter(e rawbson.Element, at *node) *DecodeError {
 	if e.Kind != bson.TypeEmbeddedDocument {
 		if d.nullRoot = d.nullRoot || at.onRoot && e.Kind == bson.TypeNull; d.nullRoot || !at.isRoot && !at.isStored {
@@ -69,7 +69,7 @@ func (d *Decoder) enter(e rawbson.Element, at *node) *DecodeError {
 	return d.copyObject(rawbson.Content(e.Value), 1, at)
 }
 
-// noObjectAt is the error of a value that should be the root, or what is stored.
+// noObjectAt is the error of a value that is no object and should be the root or the stored object.
 func noObjectAt(e rawbson.Element, setting string) *DecodeError {
 	wayOut := "send an object there, or correct the setting"
 	switch {

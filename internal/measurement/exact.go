@@ -11,14 +11,14 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// Nanoseconds that 64 bits hold are those of the years 1678 to 2261.
+// firstExact and lastExact bound the milliseconds whose nanoseconds fit into 64 bits. These are in the years 1678 to 2261.
 const (
 	firstExact = math.MinInt64/1_000_000 + 1
 	lastExact  = math.MaxInt64/1_000_000 - 1
 )
 
-// CheckExact tells why a field cannot have the exact time of measurements whose time and meta have these names. Nil means that it can. The
-// error goes on behind the field.
+// CheckExact returns why a field cannot hold the exact time of measurements. storedTime and storedMeta are the stored names of
+// time and meta. Nil means that it can. The error's text continues a sentence that begins with the field.
 func CheckExact(name, storedTime, storedMeta string) error {
 	switch {
 	case name == "":
@@ -31,7 +31,7 @@ func CheckExact(name, storedTime, storedMeta string) error {
 	return nil
 }
 
-// below is the nanoseconds of an integer of units that a whole millisecond leaves.
+// below returns the nanoseconds by which an integer of units exceeds a whole millisecond.
 func (u *unit) below(value int64) int64 {
 	if u.perMilli <= 1 {
 		return 0
@@ -43,7 +43,7 @@ func (u *unit) below(value int64) int64 {
 	return rest * (1_000_000 / u.perMilli)
 }
 
-// belowOfFloat is that of a number with a fraction, which is taken to the nearest microsecond as by millisOfFloat.
+// belowOfFloat is below for a number with a fraction. It rounds to the nearest microsecond, as millisOfFloat does.
 func (u *unit) belowOfFloat(value float64) int64 {
 	micros := value * 1e6
 	if u.perMilli != 0 {
@@ -52,8 +52,8 @@ func (u *unit) belowOfFloat(value float64) int64 {
 	return microseconds.below(int64(math.Round(micros)))
 }
 
-// belowText is the nanoseconds below the millisecond of a text in a form of ISO 8601, whose only point or comma stands before
-// the fraction of a second.
+// belowText returns the nanoseconds below the millisecond of a text in a form of ISO 8601. The text's only point or comma stands
+// before the fraction of a second.
 func belowText(text []byte) int64 {
 	i := bytes.LastIndexAny(text, ".,")
 	if i < 0 {
@@ -62,7 +62,7 @@ func belowText(text []byte) int64 {
 	return digitsFrom(text[i+1:], 3, 6)
 }
 
-// belowFraction is the nanoseconds below the millisecond of the digits behind the point of a number of units.
+// belowFraction returns the nanoseconds below the millisecond. fraction holds the digits behind the point of a number of units.
 func (u *unit) belowFraction(fraction []byte) int64 {
 	switch u {
 	case seconds:
@@ -75,7 +75,7 @@ func (u *unit) belowFraction(fraction []byte) int64 {
 	return 0
 }
 
-// digitsFrom is the number that n digits write from an index on, with zeros where there are none.
+// digitsFrom reads n digits from an index on as a number. Missing digits count as zeros.
 func digitsFrom(text []byte, from, n int) (value int64) {
 	ended := false
 	for i := from; i < from+n; i++ {
@@ -88,7 +88,8 @@ func digitsFrom(text []byte, from, n int) (value int64) {
 	return value
 }
 
-// appendExact appends the field of EVENT_TIME_EXACT: the time in nanoseconds since 1970. False: 64 bits do not hold it.
+// appendExact appends the field of EVENT_TIME_EXACT with the time in nanoseconds since 1970. False means that 64 bits do not hold
+// the time.
 func (o *Options) appendExact(dst []byte, millis, below int64) ([]byte, bool) {
 	if millis < firstExact || millis > lastExact {
 		return dst, false

@@ -8,8 +8,8 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// unwrap appends the value that an object stands for in Extended JSON, relaxed or canonical, and returns its kind; kind
-// 0 when it stands for none. What the object holds was unwrapped before. The error has no path.
+// unwrap appends the value for which an object stands in Extended JSON, relaxed or canonical, and returns its kind. Kind 0 means
+// that it stands for none. The object's content was unwrapped before. The error has no path.
 func unwrap(dst, document []byte) (bson.Type, []byte, *DecodeError) {
 	a, b, ok := oneOrTwo(document)
 	if !ok {
@@ -43,7 +43,8 @@ func wrapperReason(name []byte) Reason {
 	return NotJSON
 }
 
-// oneOrTwo returns the fields of an object that has one or two, sorted by name; the second may be zero.
+// oneOrTwo returns the fields of an object with one or two fields, sorted by name. The second is zero if there is only one. False
+// means that the object has another number of fields.
 func oneOrTwo(document []byte) (a, b rawbson.Element, ok bool) {
 	list := rawbson.Content(document)
 	if len(list) == 0 {
@@ -58,7 +59,7 @@ func oneOrTwo(document []byte) (a, b rawbson.Element, ok bool) {
 	return a, b, len(list) == 0
 }
 
-// unwrapFields is unwrap of an object with the fields a and perhaps b. Not ok: they are malformed.
+// unwrapFields is unwrap for an object with the field a and perhaps b. It returns false if they are malformed.
 func unwrapFields(dst []byte, a, b rawbson.Element) (kind bson.Type, out []byte, ok bool) {
 	if b.Kind != 0 {
 		switch [2]string{string(a.Name), string(b.Name)} {
@@ -104,7 +105,8 @@ func isOne(e rawbson.Element) bool {
 	return e.Kind == bson.TypeInt32 && integerOf(e.Kind, e.Value) == 1
 }
 
-// appendPair appends what make makes of the two fields, of these names in this order, of the object that e holds.
+// appendPair appends a value of the object that e holds. The object has two fields with the given names, in this order, and make
+// makes the value of them.
 func appendPair(dst []byte, e rawbson.Element, names [2]string, make func(dst []byte, a, b rawbson.Element) (bson.Type, []byte, bool)) (bson.Type, []byte, bool) {
 	if e.Kind != bson.TypeEmbeddedDocument {
 		return 0, dst, false
@@ -124,7 +126,7 @@ func appendDate(dst []byte, e rawbson.Element) (bson.Type, []byte, bool) {
 		millis, ok = parseRFC3339(rawbson.Text(e.Value))
 	case bson.TypeInt32, bson.TypeInt64:
 		millis, ok = integerOf(e.Kind, e.Value), true
-	case bson.TypeEmbeddedDocument: // in plain JSON nothing was unwrapped
+	case bson.TypeEmbeddedDocument: // in plain JSON no object was unwrapped before
 		kind, value, err := unwrap(nil, e.Value)
 		if ok = err == nil && kind == bson.TypeInt64; ok {
 			millis = integerOf(kind, value)

@@ -14,11 +14,11 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// The functions of this file append the value of one type that Extended JSON writes down in strings. Not ok: the
-// strings are malformed, and what was appended is worth nothing.
+// The functions of this file append a value of a type that Extended JSON writes in strings. They return false if the strings are
+// malformed. The appended bytes are then invalid.
 
 const (
-	binaryOld  = 0x02 // holds its length once more
+	binaryOld  = 0x02 // repeats its length in the value
 	binaryUUID = 0x04
 )
 
@@ -26,7 +26,8 @@ const (
 const canonicalNaN = 0x7FF8 << 48
 
 func appendWrittenNumber(dst []byte, e rawbson.Element) (bson.Type, []byte, bool) {
-	const longest = 256 // more is no number of these types
+	// A longer text is no number of these types.
+	const longest = 256
 	if e.Kind != bson.TypeString || len(e.Value) > longest {
 		return 0, dst, false
 	}
@@ -48,7 +49,7 @@ func appendWrittenNumber(dst []byte, e rawbson.Element) (bson.Type, []byte, bool
 	return bson.TypeDecimal128, binary.LittleEndian.AppendUint64(dst, high), err == nil
 }
 
-// parseWrittenInteger also reads what strconv reads beyond the numbers of JSON: +1, 007 and -0.
+// parseWrittenInteger also reads integers that JSON does not allow and strconv does: +1, 007 and -0.
 func parseWrittenInteger(text []byte) (int64, bool) {
 	if n, ok := parseDecimal(text).integer(); ok {
 		return n, true
@@ -102,7 +103,7 @@ func appendUUID(dst []byte, e rawbson.Element) (bson.Type, []byte, bool) {
 	return bson.TypeBinary, append(dst, uuid...), err == nil && len(uuid) == 16
 }
 
-// appendBinary takes base64 and the subtype in hexadecimal.
+// appendBinary reads base64 and the subtype in hexadecimal.
 func appendBinary(dst []byte, content, subtype rawbson.Element) (bson.Type, []byte, bool) {
 	if content.Kind != bson.TypeString || subtype.Kind != bson.TypeString {
 		return 0, dst, false
@@ -125,7 +126,7 @@ func appendBinary(dst []byte, content, subtype rawbson.Element) (bson.Type, []by
 	return bson.TypeBinary, append(dst, data[:n]...), err == nil
 }
 
-// appendRegex sorts the options, as BSON has them.
+// appendRegex sorts the options, as BSON requires.
 func appendRegex(dst []byte, options, pattern rawbson.Element) (bson.Type, []byte, bool) {
 	if pattern.Kind != bson.TypeString || options.Kind != bson.TypeString {
 		return 0, dst, false

@@ -11,15 +11,16 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// What a message about a missing field says of those that are there: so many names of so many bytes, of the first fields
-// only, for an event may have hundreds of thousands.
+// An error about a missing field names some fields that are present. These constants bound the number of names, their bytes, and
+// the fields that are examined, because an event may have hundreds of thousands of fields.
 const (
 	maxNamed      = 5
 	maxNamedBytes = 64
 	maxLookedAt   = 200
 )
 
-// lookAround names the fields of an event that may be meant where another is missing, else its first ones.
+// lookAround finds names of an event's fields for an error about a missing field. It names the fields that may be meant, or else
+// the first fields.
 type lookAround struct {
 	seems  func(e rawbson.Element) bool
 	left   int
@@ -27,7 +28,7 @@ type lookAround struct {
 	others []string
 }
 
-// walk looks at the fields of an event, and at those of its objects where levels are left.
+// walk examines the fields of an event, and the fields of its objects as long as levels are left.
 func (l *lookAround) walk(list []byte, prefix string, levels int) {
 	for len(list) > 0 && l.left > 0 && len(l.likely) < maxNamed {
 		var e rawbson.Element
@@ -48,7 +49,7 @@ func (l *lookAround) walk(list []byte, prefix string, levels int) {
 	}
 }
 
-// isNameable reports whether a path can lead to a field of this name, and a message show it.
+// isNameable reports whether a path can lead to a field of this name and a message can show it.
 func isNameable(name []byte) bool {
 	if CheckPath(string(name)) != nil || len(name) == 0 || !utf8.Valid(name) {
 		return false
@@ -56,8 +57,8 @@ func isNameable(name []byte) bool {
 	return strings.IndexFunc(string(name), func(c rune) bool { return !unicode.IsPrint(c) || c == '.' || c == ',' }) < 0
 }
 
-// missing is the detail of an error about a field that is not in the event: what is, and which setting names it. What begins
-// the sentence, as "the event has no such field", instead ends it.
+// missing is the detail of an error about a missing field. It names the fields that are present, and the setting to change. what
+// begins the sentence, as "the event has no such field" does, and instead ends it.
 func (d *Decoder) missing(levels int, what, setting, instead string, seems func(e rawbson.Element) bool) string {
 	l := lookAround{seems: seems, left: maxLookedAt}
 	l.walk(rawbson.Content(d.foundRoot), "", levels)
@@ -74,7 +75,7 @@ func (d *Decoder) missing(levels int, what, setting, instead string, seems func(
 	return what + ": send it, or set " + setting + " to its path, " + instead
 }
 
-// noField begins the sentence about a field that is missing.
+// noField returns the start of the sentence about a missing field.
 func (d *Decoder) noField(path string) string {
 	if array := d.arrayOn(path); array != "" {
 		return array + " is an array, into which no path leads, and which EVENT_LIST takes apart"
@@ -82,8 +83,8 @@ func (d *Decoder) noField(path string) string {
 	return "the event has no such field"
 }
 
-// arrayOn is the path of the array that keeps a path, also one with an index in brackets, from leading on. It is empty if no
-// array does.
+// arrayOn returns the path of the array that keeps a path from leading on. The path may have an index in brackets. The result is
+// empty if there is no such array.
 func (d *Decoder) arrayOn(path string) string {
 	if d.paths.root != "" {
 		var within bool
@@ -119,7 +120,7 @@ func elementOf(document []byte, name string) (e rawbson.Element, found bool) {
 	return e, false
 }
 
-// missingTime names the fields whose values are times that would be accepted.
+// missingTime is the error of an event without a time. It names the fields that hold acceptable times.
 func (d *Decoder) missingTime() *DecodeError {
 	path, what := d.paths.times[0], "the event has none of "+d.options.TimeField
 	if len(d.paths.times) == 1 && isOfRecord(path) {
@@ -139,7 +140,8 @@ func (d *Decoder) seemsTime(e rawbson.Element) bool {
 	return false
 }
 
-// missingMeta names the fields whose values may name a series: texts, integers and objects that are no times.
+// missingMeta is the error of an event without a meta. It names the fields that may name a series, that is, texts, integers and
+// objects that are no times.
 func (d *Decoder) missingMeta() *DecodeError {
 	path, what, setting := d.paths.meta[0].path, d.noField(d.paths.meta[0].path), settingMeta
 	if d.paths.meta[0].source != fromEvent {

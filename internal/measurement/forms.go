@@ -8,23 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// Form is what a record's value is that cannot be read as its format. All forms are in one list: what a dead letter says of a value,
-// a check says of many.
+// Form describes a record's value that cannot be read as its format. Dead letters and the check command share one list of forms.
 type Form struct {
-	// says goes on behind "the value".
+	// says continues a sentence that begins with "the value".
 	says string
-	// WayOut is what to do.
+	// WayOut says what to do.
 	WayOut string
 	is     func(value []byte) bool
 	who    formUse
 }
 
-// formUse says who names a form.
+// formUse says who uses a form: dead letters and checks, or checks only.
 type formUse uint8
 
 const (
 	byAll formUse = iota
-	// byCheck means that a dead letter says more of such a value: the place, or the frame's id.
+	// byCheck means that a dead letter has a better detail for such a value, as the place or the frame's id.
 	byCheck
 )
 
@@ -40,7 +39,7 @@ var (
 	singlePattern = regexp.MustCompile(`^\s*\{\s*('|[a-zA-Z_]\w*\s*:)`)
 )
 
-// forms are the encodings that a value is recognised by, the most particular first. The last takes everything.
+// forms are the encodings by which a value is recognised, the most specific first. The last one matches every value.
 var forms = []Form{
 	{"is UTF-16 text, and JSON is UTF-8", "have the producer write UTF-8", isUTF16, byAll},
 	{"is JSON with zero bytes behind it", "send no zero byte behind the JSON: a C program may count the end of its string", isTerminated, byCheck},
@@ -69,28 +68,28 @@ var forms = []Form{
 	{"is bytes, and neither JSON nor BSON", "send JSON, Avro with its schema in EVENT_SCHEMA_FILE, Protobuf with its descriptors in EVENT_PROTOBUF_FILE, or both with SCHEMA_REGISTRY_URL: MessagePack and CBOR are not read", func([]byte) bool { return true }, byCheck},
 }
 
-// FormOf is what a value is that is neither JSON nor BSON as it stands. Every value has a form.
+// FormOf returns the form of a value that is neither JSON nor BSON as it stands. Every value has a form.
 func FormOf(value []byte) *Form {
 	for i := range forms {
 		if forms[i].is(value) {
 			return &forms[i]
 		}
 	}
-	return nil // Never, since the last form takes everything.
+	return nil // cannot happen, because the last form matches every value
 }
 
-// Many is what many values of the form are, behind "the records".
+// Many describes several values of the form. It continues a sentence that begins with "the records".
 func (f *Form) Many() string {
 	verb, rest, _ := strings.Cut(f.says, " ")
 	return map[string]string{"is": "are", "begins": "begin", "holds": "hold"}[verb] + " " + rest
 }
 
-// Trim is what is left of a value without marks around its JSON.
+// Trim returns a value without a byte order mark before its JSON and zero bytes behind it.
 func Trim(value []byte) []byte {
 	return bytes.TrimRight(bytes.TrimPrefix(value, []byte(byteOrderMark)), "\x00")
 }
 
-// formOf names the encoding of a value in a dead letter, with the way out. It is empty if no encoding is recognised that says more than
+// formOf names the encoding of a value for a dead letter, with the way out. It is empty if no recognised encoding says more than
 // the place where the value ceases to be readable.
 func formOf(value []byte) string {
 	for _, f := range forms {
@@ -105,7 +104,7 @@ func beginsWith(magic string) func([]byte) bool {
 	return func(value []byte) bool { return bytes.HasPrefix(value, []byte(magic)) }
 }
 
-// isTerminated reports whether a value is JSON and zero bytes.
+// isTerminated reports whether a value is JSON with zero bytes behind it.
 func isTerminated(value []byte) bool {
 	return bytes.HasSuffix(value, []byte{0}) && json.Valid(bytes.TrimRight(value, "\x00"))
 }
@@ -116,7 +115,7 @@ func isEncodedTwice(value []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(value), []byte{'"'}) && json.Unmarshal(value, &text) == nil && isJSONStart([]byte(text)) && json.Valid([]byte(text))
 }
 
-// isJSONAndMore reports whether a value is a JSON object or array, and something behind it.
+// isJSONAndMore reports whether something follows a JSON object or array in a value.
 func isJSONAndMore(value []byte) bool {
 	var text json.RawMessage
 	decoder := json.NewDecoder(bytes.NewReader(value))

@@ -6,14 +6,14 @@ import (
 	"waterwheel/internal/words"
 )
 
-// frameBytes is how long the frame of a schema registry is: a zero byte and the schema's id.
+// frameBytes is the size of a schema registry's frame, which is a zero byte and the schema's id.
 const frameBytes = 5
 
-// hasFrame reports whether a value begins as with a schema registry's frame.
+// hasFrame reports whether a value begins with what may be a schema registry's frame.
 func hasFrame(value []byte) bool { return len(value) >= frameBytes && value[0] == 0 }
 
-// cutFrame parts a value into the frame that the options announce, empty where it is not there, and the rest without the byte
-// order mark that some write before it.
+// cutFrame splits a value into its frame and the rest. The frame is empty if the options announce none or the value has none. The
+// rest has no byte order mark, which some producers write before it.
 func (d *Decoder) cutFrame(value []byte) (frame, text []byte) {
 	if d.options.Framing != NoFraming && hasFrame(value) {
 		frame, value = value[:frameBytes], value[frameBytes:]
@@ -21,7 +21,7 @@ func (d *Decoder) cutFrame(value []byte) (frame, text []byte) {
 	return frame, bytes.TrimPrefix(value, []byte(byteOrderMark))
 }
 
-// checkFrame refuses a record without the frame that is announced, and one with a frame that is not.
+// checkFrame refuses a record that lacks the announced frame, and a record with a frame that is not announced.
 func (d *Decoder) checkFrame() *DecodeError {
 	announced := d.options.Framing == Confluent
 	if len(d.wrap.frame) > 0 || !announced && (len(d.text) == 0 || d.text[0] != 0) {
@@ -44,7 +44,7 @@ func (d *Decoder) checkFrame() *DecodeError {
 		framedOther, quoteText(d.text))
 }
 
-// framedOther ends a sentence about a frame before something else than JSON.
+// framedOther ends a sentence about a frame that something else than JSON follows.
 const framedOther = "if it is Avro or Protobuf, set EVENT_FORMAT=avro or =protobuf and SCHEMA_REGISTRY_URL, else send JSON"
 
 // longIDs ends a sentence about a frame with a longer id.
@@ -55,7 +55,7 @@ func hasLongFrame(value []byte) bool {
 	return hasFrame(value) && len(value) > 2*frameBytes-1 && isJSONStart(value[2*frameBytes-1:])
 }
 
-// notJSON explains a value that does not begin as JSON. The error is the reader's.
+// notJSON explains why a value does not begin as JSON. err is the reader's error.
 func (d *Decoder) notJSON(err *DecodeError) *DecodeError {
 	what := "the value "
 	if len(d.wrap.frame) > 0 {

@@ -6,8 +6,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Guard, deferred, turns a panic into the error that the record's letter has: a record that makes the program fail, by a bug,
-// is a letter and no reason to end. panicked, unless it is nil, is told the cause.
+// Guard, when deferred, turns a panic into the error of the record's dead letter. A record that triggers a bug must not end the
+// program. Guard calls panicked with the cause, unless panicked is nil.
 func Guard(err *error, panicked func(cause any)) {
 	cause := recover()
 	if cause == nil {
@@ -19,7 +19,7 @@ func Guard(err *error, panicked func(cause any)) {
 	*err = &DecodeError{Reason: InternalError, Detail: fmt.Sprintf("the program failed on it: %v", cause), Part: record.WholeRecord}
 }
 
-// TryDecode is Decode; a panic becomes the record's error.
+// TryDecode is Decode, but turns a panic into the record's error.
 func (d *Decoder) TryDecode(r record.Record) (results []Result, err error) {
 	defer Guard(&err, nil)
 	return d.Decode(r)

@@ -15,7 +15,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// Compression is how a producer compresses each value by itself, before Kafka's own compression of record batches.
+// Compression is how a producer compresses each value, independently of Kafka's compression of record batches.
 type Compression string
 
 // The compressions.
@@ -24,7 +24,7 @@ const (
 	Gzip            Compression = "gzip"
 	Zlib            Compression = "zlib"
 	Zstd            Compression = "zstd"
-	AutoCompression Compression = "auto" // the compression that the first bytes of a value show, else none
+	AutoCompression Compression = "auto" // the compression that a value's first bytes show, or none
 )
 
 // compressions lists all compressions.
@@ -35,9 +35,9 @@ func compressions() []Compression {
 const (
 	gzipMagic = "\x1f\x8b"
 	zstdMagic = "\x28\xb5\x2f\xfd"
-	// zstdBlock is the most that a block of zstd unfolds to.
+	// zstdBlock is the largest size of a zstd block after decompression, in bytes.
 	zstdBlock = 128 << 10
-	// smallestBuffer is how much room is made for a small value.
+	// smallestBuffer is the smallest size of a buffer in bytes.
 	smallestBuffer = 4 << 10
 )
 
@@ -46,7 +46,7 @@ var (
 	errTrailing      = errors.New("bytes follow the end of the stream")
 )
 
-// compressionOf is the compression that the first bytes of a value show. Neither JSON nor BSON begins with any of them.
+// compressionOf returns the compression that the first bytes of a value show. Neither JSON nor BSON begins with such bytes.
 func compressionOf(value []byte) Compression {
 	switch {
 	case bytes.HasPrefix(value, []byte(gzipMagic)):
@@ -59,8 +59,8 @@ func compressionOf(value []byte) Compression {
 	return NoCompression
 }
 
-// isZlib reports whether a value has the header of a zlib stream. The header has two bytes, so a text and a BSON document that
-// begin with these are told apart by the rest.
+// isZlib reports whether a value has the header of a zlib stream. The header has only two bytes, so isZlib also excludes texts
+// and BSON documents.
 func isZlib(value []byte) bool {
 	const (
 		deflate    = 0x08 // with any window up to 32 KiB
@@ -72,7 +72,7 @@ func isZlib(value []byte) bool {
 	return !utf8.Valid(value) && rawbson.DocumentSize(value) != len(value)
 }
 
-// Inflater decompresses values of records. It keeps its buffers: a result is valid until the next call.
+// Inflater decompresses values of records. It reuses its buffers, so a result is valid until the next call.
 type Inflater struct {
 	limit  int
 	source bytes.Reader
@@ -82,11 +82,11 @@ type Inflater struct {
 	out    []byte
 }
 
-// NewInflater returns an Inflater that makes no more than limit bytes of a value.
+// NewInflater returns an Inflater that produces at most limit bytes of a value.
 func NewInflater(limit int) *Inflater { return &Inflater{limit: limit} }
 
-// Text returns what a value unfolds to, and the compression that its first bytes show. A value that cannot be unfolded is
-// returned as it is.
+// Text returns the decompressed value, and the compression that its first bytes show. If the value cannot be decompressed, Text
+// returns it unchanged.
 func (f *Inflater) Text(value []byte) ([]byte, Compression) {
 	c := compressionOf(value)
 	if c == NoCompression {
@@ -133,7 +133,7 @@ func (f *Inflater) openZlib() (err error) {
 	return f.zlib.(zlib.Resetter).Reset(&f.source, nil)
 }
 
-// readAll reads to the end, or to the first byte over the limit.
+// readAll reads to the end, or to the first byte beyond the limit.
 func (f *Inflater) readAll(r io.Reader) ([]byte, error) {
 	f.out = f.out[:0]
 	for {
@@ -153,9 +153,9 @@ func (f *Inflater) readAll(r io.Reader) ([]byte, error) {
 	}
 }
 
-// fromZstd unfolds a value whole. A limit of the decoder would bound the window as well, which may be larger than all that
-// the value unfolds to: so the room in the buffer is the limit. Many producers do not write how much it will be, so the room
-// begins small, and doubles while the decoder comes near its end.
+// fromZstd decompresses a whole value. The capacity of the buffer is its limit, because a limit of the decoder would also bound
+// the window. The window may be larger than the decompressed value. Many producers do not write the decompressed size, so the
+// capacity starts small and doubles when the decoder comes near its end.
 func (f *Inflater) fromZstd(value []byte) ([]byte, error) {
 	if f.zstd == nil {
 		var err error
@@ -177,7 +177,8 @@ func (f *Inflater) fromZstd(value []byte) ([]byte, error) {
 		switch {
 		case err == nil:
 			return out, nil
-		case !errors.Is(err, zstd.ErrDecoderSizeExceeded) && room-len(out) > zstdBlock: // The next block has room, so its bytes are damaged.
+		// The next block fits into the buffer, so its bytes are damaged.
+		case !errors.Is(err, zstd.ErrDecoderSizeExceeded) && room-len(out) > zstdBlock:
 			return nil, err
 		case room == f.limit:
 			return nil, fmt.Errorf("%w, or is damaged: %w", errUnfoldsTooFar, err)
@@ -189,7 +190,7 @@ func (f *Inflater) fromZstd(value []byte) ([]byte, error) {
 // drop drops the buffer.
 func (f *Inflater) drop() { f.out = nil }
 
-// inflate is the record's value as its format reads it: without the compression that the options announce.
+// inflate returns the record's value without the compression that the options announce.
 func (d *Decoder) inflate(value []byte) ([]byte, *DecodeError) {
 	c := d.compression(value)
 	d.unfolded = len(value)
@@ -215,7 +216,7 @@ func (d *Decoder) inflate(value []byte) ([]byte, *DecodeError) {
 	return text, nil
 }
 
-// compression is that by which a value is to be decompressed.
+// compression returns the compression by which a value is to be decompressed.
 func (d *Decoder) compression(value []byte) Compression {
 	if d.options.Compression == AutoCompression {
 		return compressionOf(value)
@@ -223,7 +224,8 @@ func (d *Decoder) compression(value []byte) Compression {
 	return d.options.Compression
 }
 
-// notCompressed is the error of a value that is not compressed as the options say.
+// notCompressed is the error of a value that is not compressed as the options say. shown is the compression that its first bytes
+// show.
 func (d *Decoder) notCompressed(value []byte, shown Compression) *DecodeError {
 	c := d.options.Compression
 	switch form := formOf(value); {
@@ -237,12 +239,12 @@ func (d *Decoder) notCompressed(value []byte, shown Compression) *DecodeError {
 	return newError(BadCompression, "", "%s is not compressed by %s, as EVENT_COMPRESSION says: have its producer compress it, or set EVENT_COMPRESSION=auto if only some values are compressed", quoteText(value), c)
 }
 
-// ValueBytes is how many bytes the value of the record that was decoded last has without its compression: those that were
-// made of it, where it unfolds to too many.
+// ValueBytes returns the decompressed size of the last decoded record's value in bytes. For a value beyond the limit it returns
+// MaxBytes.
 func (d *Decoder) ValueBytes() int { return d.unfolded }
 
-// Text is a value without the compression that the options announce, and that compression; or the value itself where it has none
-// that can be undone. It is valid until the next call of the decoder.
+// Text returns a value without the compression that the options announce, and this compression. If the value cannot be
+// decompressed, Text returns it unchanged. The result is valid until the next call of the decoder.
 func (d *Decoder) Text(value []byte) ([]byte, Compression) {
 	if text, err := d.inflate(value); err == nil {
 		return text, d.compression(value)

@@ -18,17 +18,17 @@ import (
 //
 //	name,tag=a,tag=b field=1,field="text" 1700000000000000000
 //
-// An event is what Telegraf writes of the same line as JSON: {name, tags, fields, timestamp}. Its timestamp is the line's, in
-// nanoseconds, or the date of the record where the line has none. A field of a line has a type, which the event keeps: 1 is
-// a double, 1i an integer.
+// An event equals the JSON that Telegraf writes for the same line: {name, tags, fields, timestamp}. Its timestamp is the line's,
+// in nanoseconds, or the date of the record if the line has none. The event keeps the types of the line's fields: 1 is a double,
+// 1i an integer.
 type lineReader struct {
 	text  []byte
-	at    int    // where the next line begins
-	start int    // of the line that was read last
+	at    int    // start of the next line
+	start int    // start of the line that was read last
 	out   []byte // the events of the record, one after the other
 
-	// Of the line being read:
-	i      int   // how far it is read
+	// The state of the line being read:
+	i      int   // index of the next byte
 	seen   uint8 // classes of the bytes of its names
 	dotted bool  // a name has a dot
 }
@@ -48,7 +48,7 @@ var lineClasses = [256]uint8{
 // begin starts reading a text.
 func (l *lineReader) begin(text []byte) { l.text, l.at, l.out = text, 0, l.out[:0] }
 
-// more goes to the next line behind blank ones and comments. False: there is none.
+// more moves to the next line that is neither blank nor a comment. False means that there is none.
 func (l *lineReader) more() bool {
 	for l.at < len(l.text) {
 		switch l.text[l.at] {
@@ -63,7 +63,7 @@ func (l *lineReader) more() bool {
 	return false
 }
 
-// endOfLine is the index behind the next line end.
+// endOfLine returns the index behind the next line end.
 func (l *lineReader) endOfLine(i int) int {
 	if n := bytes.IndexByte(l.text[i:], '\n'); n >= 0 {
 		return i + n + 1
@@ -71,11 +71,11 @@ func (l *lineReader) endOfLine(i int) int {
 	return len(l.text)
 }
 
-// line is the line that was read last, without its end.
+// line returns the line that was read last, without its end.
 func (l *lineReader) line() []byte { return bytes.TrimRight(l.text[l.start:l.at], "\r\n") }
 
-// read reads the line that more has gone to. The event is valid until the next begin. After an error the next line begins behind
-// the next line end.
+// read reads the line to which more has moved. The event is valid until the next begin. After an error the reader continues
+// behind the next line end.
 func (l *lineReader) read(timestamp int64) (event []byte, err *DecodeError) {
 	l.start, l.i, l.seen = l.at, l.at, 0
 	start := len(l.out)
@@ -136,18 +136,19 @@ func (l *lineReader) event(timestamp int64) *DecodeError {
 	return nil
 }
 
-// string appends a text up to a byte of a class, behind the four bytes of its length, and returns how long it is.
+// string appends a text up to a byte of a class, and returns the text's length. It also sets the four bytes of the length before
+// the text.
 func (l *lineReader) string(ends uint8) int {
 	start, seen := len(l.out), l.seen
 	l.name(ends)
-	l.seen = seen // The dot of a value means nothing.
+	l.seen = seen // A dot in a value has no meaning.
 	n := len(l.out) - start
 	l.out = append(l.out, 0)
 	binary.LittleEndian.PutUint32(l.out[start-4:], uint32(n+1))
 	return n
 }
 
-// name appends a text up to a byte of a class, without the backslashes that escape.
+// name appends a text up to a byte of a class, and removes the backslashes of escapes.
 func (l *lineReader) name(ends uint8) {
 	text, i := l.text, l.i
 	for {
@@ -161,7 +162,7 @@ func (l *lineReader) name(ends uint8) {
 		if l.i = i; i == len(text) || text[i] != '\\' {
 			return
 		}
-		// A backslash that escapes nothing means itself.
+		// A backslash that escapes nothing stands for itself.
 		if i++; i < len(text) && (text[i] == ',' || text[i] == ' ' || text[i] == '=' && ends == endsKey) {
 			l.out = append(l.out, text[i])
 			i++
@@ -191,7 +192,7 @@ func (l *lineReader) tags() *DecodeError {
 	return nil
 }
 
-// key appends the name of a tag or field, as that of a text, and goes behind its equals sign.
+// key appends the name of a tag or field as the name of a string element, and moves behind the equals sign.
 func (l *lineReader) key(what string) *DecodeError {
 	l.out = append(l.out, byte(bson.TypeString))
 	start := len(l.out)
@@ -204,10 +205,10 @@ func (l *lineReader) key(what string) *DecodeError {
 	return nil
 }
 
-// is reports whether a byte stands next.
+// is reports whether c is the next byte.
 func (l *lineReader) is(c byte) bool { return l.i < len(l.text) && l.text[l.i] == c }
 
-// blank goes over blanks, and reports whether there are any.
+// blank skips blanks, and reports whether there are any.
 func (l *lineReader) blank() bool {
 	start := l.i
 	for l.is(' ') || l.is('\t') || l.is('\f') || l.is('\v') {
@@ -216,7 +217,7 @@ func (l *lineReader) blank() bool {
 	return l.i > start
 }
 
-// fields appends the fields, with commas between them.
+// fields appends the fields, which are separated by commas.
 func (l *lineReader) fields() *DecodeError {
 	for {
 		at := len(l.out)
@@ -271,7 +272,7 @@ func (l *lineReader) value() (bson.Type, *DecodeError) {
 	return kind, nil
 }
 
-// quoted appends a text in quotes. Lines may end in it.
+// quoted appends a text in quotes, which may contain line ends.
 func (l *lineReader) quoted() *DecodeError {
 	start := len(l.out)
 	l.out = append(l.out, 0, 0, 0, 0)
@@ -296,7 +297,7 @@ func (l *lineReader) quoted() *DecodeError {
 	return nil
 }
 
-// word appends a value that is a word, or a number that is unusual.
+// word appends a value that is a word or an unusual number.
 func (l *lineReader) word() (bson.Type, *DecodeError) {
 	start := l.i
 	end := start
@@ -318,7 +319,7 @@ func (l *lineReader) word() (bson.Type, *DecodeError) {
 	}
 }
 
-// number appends a number. An unsigned one that 64 bits with a sign do not hold is a double, as in JSON.
+// number appends a number. An unsigned number beyond 63 bits becomes a double, as in JSON.
 func (l *lineReader) number(word []byte) (bson.Type, *DecodeError) {
 	last := len(word) - 1
 	if bytes.ContainsFunc(word[:last], func(c rune) bool { return c-'0' > 9 && !strings.ContainsRune("+-.eE", c) || c < 0 }) {
@@ -366,7 +367,7 @@ func (l *lineReader) appendInteger(value int64) bson.Type {
 	return bson.TypeInt64
 }
 
-// time reads the time of the line, kind 0 if it has none, and goes behind the end of the line.
+// time reads the time of the line and moves behind the line's end. Kind 0 means that the line has no time.
 func (l *lineReader) time() (kind bson.Type, nanos int64, err *DecodeError) {
 	blank := l.blank()
 	start := l.i
@@ -404,7 +405,7 @@ func (l *lineReader) time() (kind bson.Type, nanos int64, err *DecodeError) {
 	return bson.TypeInt64, int64(value), nil
 }
 
-// wrong is the error of a line that ceases to be one where it is being read.
+// wrong is the error of a line that is malformed at the next byte.
 func (l *lineReader) wrong(what string) *DecodeError {
 	if l.i >= len(l.text) {
 		return newError(NotInflux, "", "%s, and the record ends at byte %d: is it cut?", what, len(l.text))

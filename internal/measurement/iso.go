@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// parseISO returns the milliseconds since 1970 of a time in one of the forms of ISO 8601 that RFC 3339 leaves out: without
+// parseISO returns the milliseconds since 1970 of a time in a form of ISO 8601 that RFC 3339 leaves out. The forms are: without
 // hyphens and colons (20260301T120000Z), without seconds (12:00Z), with a comma before the fraction (12:00:00,5Z), with a blank
-// before the offset (12:00:00 +0200), and with a short offset (+0200, +02). Each says one moment only; a text without an offset
-// does not, and is refused.
+// before the offset (12:00:00 +0200), and with a short offset (+0200, +02). It refuses a text without an offset, because such a
+// text does not name one moment.
 func parseISO(text []byte) (millis int64, ok bool) {
 	day, rest, ok := cutDate(text)
 	if !ok || len(rest) == 0 || rest[0] != 'T' && rest[0] != 't' && rest[0] != ' ' {
@@ -25,7 +25,7 @@ func parseISO(text []byte) (millis int64, ok bool) {
 	return day + clock - offset, ok
 }
 
-// cutDate reads the date that a text begins with, in milliseconds since 1970.
+// cutDate reads the date at the start of a text, in milliseconds since 1970.
 func cutDate(text []byte) (millis int64, rest []byte, ok bool) {
 	const basic, extended = len("20060102"), len("2006-01-02")
 	var year, month, day int
@@ -43,9 +43,9 @@ func cutDate(text []byte) (millis int64, rest []byte, ok bool) {
 	return int64(days(year, month, day)) * 24 * time.Hour.Milliseconds(), rest, true
 }
 
-// cutClock reads the time of a day that a text begins with, in milliseconds since midnight.
+// cutClock reads the time of day at the start of a text, in milliseconds since midnight.
 func cutClock(text []byte) (millis int64, rest []byte, ok bool) {
-	colon := 0 // how long what stands between two numbers is
+	colon := 0 // length of the separator between two numbers
 	if len(text) > 2 && text[2] == ':' {
 		colon = 1
 	}
@@ -69,8 +69,8 @@ func cutClock(text []byte) (millis int64, rest []byte, ok bool) {
 	return millis + int64((hour*60+minute)*60+second)*1000, rest, true
 }
 
-// ParseTime reads a time of a setting or a flag: every form that RFC 3339 and parseISO have, and a date alone, which is its
-// first moment in UTC.
+// ParseTime reads a time of a setting or a flag. It accepts every form of RFC 3339 and parseISO, and a date alone, which means
+// its first moment in UTC.
 func ParseTime(text string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -83,8 +83,8 @@ func ParseTime(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// layoutWithoutSeparators is the Go layout of a date in digits alone, with or without hours, minutes and seconds. It is empty if
-// the digits are no date.
+// layoutWithoutSeparators returns the Go layout of a date in digits alone, with or without hours, minutes and seconds. It is
+// empty if the digits are no date.
 func layoutWithoutSeparators(number []byte) string {
 	const longest = "20060102150405"
 	n := len(number)
@@ -98,7 +98,7 @@ func layoutWithoutSeparators(number []byte) string {
 	return layout
 }
 
-// lacksZone reports whether a text is a time but for its zone.
+// lacksZone reports whether a text is a time that lacks only its zone.
 func lacksZone(text []byte) bool {
 	_, ok := parseTime(append(bytes.Clone(text), 'Z'), true)
 	return ok

@@ -10,16 +10,16 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// jsonReader turns JSON text into BSON documents: syntax, numbers, UTF-8 and depth are checked here, names only as far
-// as BSON must be able to hold them.
+// jsonReader turns JSON text into BSON documents. It checks syntax, numbers, UTF-8 and depth. It checks names only as far as BSON
+// must be able to hold them.
 //
-// Its methods stop at the first problem. When the text is not broken by it, skip goes on behind the event.
+// Its methods stop at the first problem. If the problem does not break the text, skip moves behind the event.
 type jsonReader struct {
 	jsonTokens
 	extended bool
 
 	out     []byte // the BSON written
-	wrapped []byte // the value last taken out of Extended JSON's notation
+	wrapped []byte // the last value that was unwrapped from Extended JSON
 	dotted  bool   // a name with a dot was seen
 }
 
@@ -30,8 +30,8 @@ func newJSONReader(extended bool) *jsonReader {
 // clear forgets the BSON written so far.
 func (j *jsonReader) clear() { j.out, j.dotted = j.out[:0], false }
 
-// object appends the next value, an object, as a document. Depth is its own: 1 for an event. It reports whether a name
-// of it begins with a dollar sign.
+// object appends the next value, an object, as a document. depth is the object's own depth, which is 1 for an event. It reports
+// whether one of the object's names begins with a dollar sign.
 func (j *jsonReader) object(depth int) (dollar bool, err *DecodeError) {
 	if err := j.descend(depth); err != nil {
 		return false, err
@@ -56,7 +56,7 @@ func (j *jsonReader) object(depth int) (dollar bool, err *DecodeError) {
 	return dollar, j.token()
 }
 
-// array appends the next value, an array, as an array.
+// array appends the next value, which is an array.
 func (j *jsonReader) array(depth int) *DecodeError {
 	if err := j.descend(depth); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (j *jsonReader) array(depth int) *DecodeError {
 	return j.token()
 }
 
-// descend reads the bracket that begins an object or an array.
+// descend reads the bracket at the start of an object or an array.
 func (j *jsonReader) descend(depth int) *DecodeError {
 	if err := j.token(); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (j *jsonReader) stringValue(raw []byte) *DecodeError {
 	return nil
 }
 
-// unquote appends what a JSON string means, and reports whether there is a dot in it.
+// unquote appends the text of a JSON string, and reports whether it holds a dot.
 func (j *jsonReader) unquote(raw []byte) (dotted bool, err *DecodeError) {
 	text := raw[1 : len(raw)-1]
 	plain, dotted := scan(text)
@@ -189,8 +189,8 @@ func (j *jsonReader) unquote(raw []byte) (dotted bool, err *DecodeError) {
 	return bytes.IndexByte(out[start:], '.') >= 0, nil
 }
 
-// scan reports whether the inside of a JSON string is ASCII without escapes, and so means itself, and whether a dot was
-// seen. Most are plain and short: a loop is quicker than two searches.
+// scan reports whether the inside of a JSON string is plain, that is, ASCII without escapes. It also reports whether it has seen
+// a dot. Most strings are plain and short, so a loop is quicker than two searches.
 func scan(text []byte) (plain, dotted bool) {
 	for _, c := range text {
 		if c == '\\' || c >= utf8.RuneSelf {

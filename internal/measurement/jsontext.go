@@ -12,16 +12,15 @@ import (
 	"waterwheel/internal/words"
 )
 
-// jsonTokens cuts JSON text into tokens. It is the only user of jsontext, and checks the syntax alone: names are
-// compared and text is checked by who reads the tokens, so that a bad element of an array does not take the others with
-// it.
+// jsonTokens cuts JSON text into tokens. It is the only user of jsontext, and checks only the syntax. The readers of the tokens
+// compare names and check text, so that a bad element of an array does not spoil the others.
 type jsonTokens struct {
 	decoder jsontext.Decoder
 	source  bytes.Buffer
 	options []jsontext.Options
 	text    []byte
-	event   int  // the depth at which events stand: 0, and 1 in an array
-	broken  bool // the text is not JSON: there is no going on
+	event   int  // the depth of events: 0, or 1 in an array
+	broken  bool // the text is not JSON, and cannot be read further
 }
 
 func newJSONTokens() jsonTokens {
@@ -35,10 +34,11 @@ func (j *jsonTokens) begin(text []byte) {
 	j.decoder.Reset(&j.source, j.options...)
 }
 
-// next is the first byte of the next token, '0' for every number; 0 at the end of the text and where it is not JSON.
+// next returns the first byte of the next token, and '0' for every number. It returns 0 at the end of the text, and if the text
+// is not JSON.
 func (j *jsonTokens) next() byte { return byte(j.decoder.PeekKind()) }
 
-// offset is where the last token read ends.
+// offset returns the end of the token that was read last.
 func (j *jsonTokens) offset() int { return int(j.decoder.InputOffset()) }
 
 // enter reads the bracket that begins an array of events.
@@ -47,13 +47,13 @@ func (j *jsonTokens) enter() *DecodeError {
 	return j.token()
 }
 
-// leave reads the bracket that ends it.
+// leave reads the bracket that ends an array of events.
 func (j *jsonTokens) leave() *DecodeError {
 	j.event = 0
 	return j.token()
 }
 
-// more reports whether another object or array follows the value at the top that was read last.
+// more reports whether another object or array follows the top-level value that was read last.
 func (j *jsonTokens) more() bool { return !j.broken && isJSONStart(j.decoder.UnreadBuffer()) }
 
 func (j *jsonTokens) token() *DecodeError {
@@ -63,7 +63,7 @@ func (j *jsonTokens) token() *DecodeError {
 	return nil
 }
 
-// end reports what stands behind the value, if anything does.
+// end returns an error if something stands behind the value.
 func (j *jsonTokens) end() *DecodeError {
 	rest := bytes.TrimLeft(j.decoder.UnreadBuffer(), " \t\r\n")
 	if len(rest) == 0 {
@@ -78,7 +78,7 @@ func (j *jsonTokens) end() *DecodeError {
 	return newError(NotJSON, "", "a record holds objects and arrays alone, here %s follows at byte %d: leave it out", quoteText(rest), at)
 }
 
-// skip reads on behind the event that was begun.
+// skip reads the rest of an event that was begun.
 func (j *jsonTokens) skip() *DecodeError {
 	for j.decoder.StackDepth() > j.event {
 		if err := j.token(); err != nil {
@@ -88,7 +88,7 @@ func (j *jsonTokens) skip() *DecodeError {
 	return nil
 }
 
-// skipValue reads over the next value.
+// skipValue skips the next value.
 func (j *jsonTokens) skipValue() *DecodeError {
 	if err := j.decoder.SkipValue(); err != nil {
 		return j.syntaxError(err)
@@ -96,7 +96,7 @@ func (j *jsonTokens) skipValue() *DecodeError {
 	return nil
 }
 
-// raw reads the next value, as it stands in the text.
+// raw returns the next value as it stands in the text.
 func (j *jsonTokens) raw() ([]byte, *DecodeError) {
 	value, err := j.decoder.ReadValue()
 	if err != nil {
@@ -105,16 +105,16 @@ func (j *jsonTokens) raw() ([]byte, *DecodeError) {
 	return value, nil
 }
 
-// appendUnquoted appends what a JSON string means. False: it is not UTF-8.
+// appendUnquoted appends the text of a JSON string. False means that it is not UTF-8.
 func appendUnquoted(dst, quoted []byte) ([]byte, bool) {
 	dst, err := jsontext.AppendUnquote(dst, quoted)
 	return dst, err == nil
 }
 
-// path leads to the value read last, from the event it belongs to.
+// path returns the path from the event to the value that was read last.
 func (j *jsonTokens) path() string { return dottedPath(j.decoder.StackPointer(), j.event) }
 
-// dottedPath turns a JSON pointer without its first names into a dotted path.
+// dottedPath turns a JSON pointer into a dotted path, and leaves out its first names.
 func dottedPath(pointer jsontext.Pointer, without int) string {
 	names := slices.Collect(pointer.Tokens())
 	return strings.Join(names[min(without, len(names)):], ".")
@@ -136,7 +136,7 @@ func (j *jsonTokens) syntaxError(err error) *DecodeError {
 	}
 	if what, wayOut := notJSONHere(j.text, at); what != "" {
 		for at > 0 && isWordByte(j.text[at]) && isWordByte(j.text[at-1]) {
-			at-- // a parser stops within the word
+			at-- // the parser stops within the word
 		}
 		return newError(NotJSON, path, "%s, at byte %d, before %s: %s", what, at, quoteText(j.text[at:]), wayOut)
 	}

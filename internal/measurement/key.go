@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// readKey makes meta of the record's key: parsed when it is a JSON object, or framed, else as text.
+// readKey makes meta of the record's key. It parses a key that is a JSON object or has a frame, and takes any other as text.
 func (d *Decoder) readKey() *DecodeError {
 	const path = "key"
 	key := d.record.Key
@@ -27,7 +27,7 @@ func (d *Decoder) readKey() *DecodeError {
 	return nil
 }
 
-// parseKey reads the key: its error is of a JSON object, a text or a framed value that could not be stored.
+// parseKey reads the key. Its error concerns a JSON object, a text or a framed value that cannot be stored.
 func (d *Decoder) parseKey(key []byte) (value rawbson.Element, err *DecodeError) {
 	if d.schemas != nil && (hasFrame(key) || lastHeader(d.record.Headers, keySchemaHeader) != nil) {
 		return d.schemaKey(key)
@@ -44,8 +44,8 @@ func (d *Decoder) parseKey(key []byte) (value rawbson.Element, err *DecodeError)
 	return value, err
 }
 
-// framedKey reads a key that begins as with a schema registry's frame. The id in it changes with the schema and names no series,
-// so it is taken off like that of a value. Behind it is any JSON value: a text is in quotes there.
+// framedKey reads a key that begins as with a schema registry's frame. The schema's id changes with the schema and names no
+// series, so framedKey cuts it off. Behind the frame stands any JSON value, and a text is in quotes.
 func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError) {
 	if d.options.Framing == NoFraming {
 		wayOut := "have its producer write the key as text"
@@ -66,14 +66,14 @@ func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError
 	return value, err
 }
 
-// jsonKey reads a key that is one JSON value. The reader is broken where it is not, and the error then of no use.
+// jsonKey reads a key that is one JSON value. If the key is not JSON, the reader is broken and the error is of no use.
 func (d *Decoder) jsonKey(text []byte) (value rawbson.Element, err *DecodeError) {
 	j := d.json
 	j.begin(text)
 	j.clear()
 	value.Kind, err = j.value(0)
 	if !j.broken && j.skip() == nil {
-		_ = j.end() // only whether it is JSON matters
+		_ = j.end() // checks only whether the key is JSON
 	}
 	value.Value = j.out
 	if err == nil {
@@ -82,7 +82,7 @@ func (d *Decoder) jsonKey(text []byte) (value rawbson.Element, err *DecodeError)
 	return value, err
 }
 
-// nestKey makes dotted names of a key objects, if names are nested.
+// nestKey turns dotted names of a key into objects, if names are nested.
 func (d *Decoder) nestKey(value rawbson.Element, dotted bool) (rawbson.Element, *DecodeError) {
 	var err *DecodeError
 	if d.dotted = dotted; dotted && d.options.DottedNames == Nest && value.Kind == bson.TypeEmbeddedDocument {
@@ -100,8 +100,8 @@ func (d *Decoder) textKey(key []byte) (value rawbson.Element, err *DecodeError) 
 	return rawbson.Element{Kind: bson.TypeString, Value: d.keyText}, nil
 }
 
-// schemaKey reads a key by its schema, which may be of another language than that of the value. It may be any value: a text, a number
-// or an object.
+// schemaKey reads a key by its schema, which may be in another language than the value's schema. The key may be any value: a
+// text, a number or an object.
 func (d *Decoder) schemaKey(key []byte) (value rawbson.Element, err *DecodeError) {
 	f, err := d.frameOf(keySchemaHeader, key)
 	if err != nil {

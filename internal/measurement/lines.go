@@ -53,7 +53,8 @@ func (d *Decoder) onlyLine(event []byte, err *DecodeError) *DecodeError {
 	return d.document(event, d.lines.dotted)
 }
 
-// decodeLine decodes the event of one of several lines, or adds the error of reading it. Its own error is of the whole record.
+// decodeLine decodes the event of one of several lines, or adds the error of reading it. The returned error concerns the whole
+// record.
 func (d *Decoder) decodeLine(event, line []byte, err *DecodeError) *DecodeError {
 	if d.isTooBad() {
 		d.parts++
@@ -67,7 +68,7 @@ func (d *Decoder) decodeLine(event, line []byte, err *DecodeError) *DecodeError 
 	return d.decodeDocument(event, d.lines.dotted, err, line)
 }
 
-// notInflux explains a record of one line that is none. The error is the reader's.
+// notInflux explains why a record of one line is not line protocol. err is the reader's error.
 func (d *Decoder) notInflux(err *DecodeError) *DecodeError {
 	switch form := d.formOf(d.text); {
 	case err.Reason != NotInflux:
@@ -80,12 +81,12 @@ func (d *Decoder) notInflux(err *DecodeError) *DecodeError {
 	return err
 }
 
-// lineOf is one of several lines of a text. False means that there is only one, or no such one.
+// lineOf returns one of several lines of a text. False means that the text has only one line, or no such line.
 func (d *Decoder) lineOf(text []byte, part int) ([]byte, bool) {
 	var l lineReader
 	l.begin(text)
 	for i := 0; l.more(); i++ {
-		_, _ = l.read(0) // Where a line ends does not depend on what is wrong with it.
+		_, _ = l.read(0) // The end of a line does not depend on the line's errors.
 		if i == part {
 			line := l.line()
 			return line, i > 0 || l.more()
@@ -95,7 +96,7 @@ func (d *Decoder) lineOf(text []byte, part int) ([]byte, bool) {
 	return nil, false
 }
 
-// linesOf are the events of a text's lines, without those that cannot be read.
+// linesOf returns the events of a text's lines. It leaves out the lines that cannot be read.
 func (d *Decoder) linesOf(text []byte, r *record.Record) (events [][]byte) {
 	var l lineReader
 	l.begin(text)

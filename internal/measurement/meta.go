@@ -11,10 +11,10 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// maxMetaBytes bounds a normalised meta: it stands in every bucket, in an index, and in every update's filter.
+// maxMetaBytes bounds a meta in its normal form, because it stands in every bucket, in an index, and in every update's filter.
 const maxMetaBytes = 8 << 10
 
-// metaOf returns the normalised meta of the event that was walked.
+// metaOf returns the meta of the event that was walked, in its normal form.
 func (d *Decoder) metaOf() (bson.RawValue, *DecodeError) {
 	switch d.options.MetaFrom {
 	case MetaFromNone:
@@ -36,7 +36,7 @@ func (d *Decoder) metaOf() (bson.RawValue, *DecodeError) {
 	return meta, nil
 }
 
-// joinMeta makes an object of the parts of meta that the event has, which are in the order of their names.
+// joinMeta makes an object of the parts of meta that the event has. The parts are in the order of their names.
 func (d *Decoder) joinMeta() (bson.RawValue, *DecodeError) {
 	start := len(d.out)
 	d.out = append(d.out, 0, 0, 0, 0)
@@ -66,7 +66,8 @@ func metaTooLarge(what string, size int) *DecodeError {
 		"keep in it only what names the series", what, size, maxMetaBytes)
 }
 
-// normalize appends a meta value with the fields of all its objects sorted by their names' bytes, and returns it.
+// normalize appends the normal form of a meta value and returns it. The fields of all its objects are sorted by the bytes of
+// their names.
 func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *DecodeError) {
 	if kind == bson.TypeTimestamp && bytes.Equal(value, make([]byte, 8)) {
 		return bson.RawValue{}, newError(BadMeta, "", "the timestamp (0, 0) cannot name a series: MongoDB stores the present time instead")

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// fewNames is up to how many names each is compared with each.
+// fewNames is the largest number of names that are compared pairwise.
 const fewNames = 16
 
-// checkName refuses names that an update of a bucket could not address.
+// checkName refuses names that an update of a bucket cannot address.
 func (d *Decoder) checkName(name []byte) *DecodeError {
 	if len(name) > 0 && name[0] != '$' && !d.dotted {
 		return nil
@@ -18,7 +18,7 @@ func (d *Decoder) checkName(name []byte) *DecodeError {
 	return d.checkOddName(name)
 }
 
-// checkOddName is checkName where a look at the first byte does not do.
+// checkOddName is the slow path of checkName.
 func (d *Decoder) checkOddName(name []byte) *DecodeError {
 	switch {
 	case len(name) == 0:
@@ -41,7 +41,8 @@ func (d *Decoder) checkOddName(name []byte) *DecodeError {
 // dollarName begins the sentence about a name with a dollar sign.
 const dollarName = "names must not begin with a dollar sign"
 
-// withWayOut adds to an error about a field that is to be stored that it can be left out, where a path leads there.
+// withWayOut adds a way out to an error about a stored field, which is to leave the field out with EVENT_DROP. It does so only if
+// a path can lead to the field.
 func (d *Decoder) withWayOut(err *DecodeError) *DecodeError {
 	if err == nil || err.Reason != BadFieldName || !strings.HasPrefix(err.Detail, dollarName) {
 		return err
@@ -62,18 +63,19 @@ func (d *Decoder) dropPath(path string) string {
 	}
 	for name := range strings.SplitSeq(path, ".") {
 		if _, err := strconv.Atoi(name); err == nil || !isNameable([]byte(name)) || strings.Contains(name, "'") {
-			return "" // a number may be the index in an array
+			// A number may be an index of an array.
+			return ""
 		}
 	}
 	return path
 }
 
-// isReserved reports whether a stored measurement has something else under a name.
+// isReserved reports whether a stored measurement has its time, meta or exact time under a name.
 func (o *Options) isReserved(name []byte) bool {
 	return len(name) > 0 && (string(name) == o.StoredTime || string(name) == o.StoredMeta || string(name) == o.TimeExact)
 }
 
-// reservedName is the error of a field that has the name of the stored time or meta.
+// reservedName is the error of a field with the name of the stored time, meta or exact time.
 func (d *Decoder) reservedName(name string) *DecodeError {
 	what, setting := "time", "MONGODB_TIME_FIELD"
 	switch name {
@@ -91,7 +93,8 @@ func (d *Decoder) reservedName(name string) *DecodeError {
 		what, drop, setting)
 }
 
-// checkDuplicates refuses an object with two fields of one name. Its names are those from first on; they are taken off.
+// checkDuplicates refuses an object with two fields of one name. The object's names begin at the index first of d.names, and
+// checkDuplicates removes them.
 func (d *Decoder) checkDuplicates(first int) *DecodeError {
 	names := d.names[first:]
 	d.names = d.names[:first]
@@ -106,7 +109,7 @@ func duplicateField(path string) *DecodeError {
 		"rename or drop the others")
 }
 
-// findDuplicate returns a name that comes twice. It may change the order of the names.
+// findDuplicate returns a name that occurs twice. It may change the order of the names.
 func findDuplicate(names [][]byte) (name []byte, found bool) {
 	if len(names) <= fewNames {
 		return findDuplicateOfFew(names)
@@ -120,11 +123,11 @@ func findDuplicate(names [][]byte) (name []byte, found bool) {
 	return nil, false
 }
 
-// findDuplicateOfFew compares a name with those before it only when one of them has the same length and ends, nearly.
+// findDuplicateOfFew compares a name with the names before it only if one of them has about the same length and ends.
 func findDuplicateOfFew(names [][]byte) (name []byte, found bool) {
 	var seen uint64
 	for i, name := range names {
-		n := len(name) // not 0: checkName has refused that
+		n := len(name) // not 0, because checkName refuses empty names
 		bit := uint64(1) << ((n ^ int(name[0])<<1 ^ int(name[n-1])<<2) & 63)
 		if seen&bit != 0 && slices.ContainsFunc(names[:i], func(other []byte) bool { return bytes.Equal(name, other) }) {
 			return name, true

@@ -11,17 +11,17 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// nester rewrites events with dotted names: {"a.b": 1, "a.c": 2} becomes {a: {b: 1, c: 2}}, at every depth. Fields keep
-// the order in which their first names come. Whatever gives one path two values is refused.
+// nester rewrites events with dotted names at every depth: {"a.b": 1, "a.c": 2} becomes {a: {b: 1, c: 2}}. Fields keep the order
+// in which their first names come. The nester refuses an event that gives one path two values.
 type nester struct {
 	out     []byte
-	entries []entry // of the objects that are open
-	groups  []group // of the objects that are open
+	entries []entry // entries of the open objects
+	groups  []group // groups of the open objects
 }
 
 // entry is a value and the names that lead to it from the object being written.
 type entry struct {
-	rawbson.Element // of a dotted name
+	rawbson.Element // The name may be dotted.
 	order           int
 }
 
@@ -30,7 +30,7 @@ type group struct {
 	first, last int // indexes of entries, last excluded
 }
 
-// cutPath returns the first name of a dotted one and the rest; the rest is nil when there is no dot.
+// cutPath returns the first name of a dotted path and the rest. The rest is nil if the path has no dot.
 func cutPath(path []byte) (name, rest []byte) {
 	if i := bytes.IndexByte(path, '.'); i >= 0 {
 		return path[:i], path[i+1:]
@@ -38,7 +38,7 @@ func cutPath(path []byte) (name, rest []byte) {
 	return path, nil
 }
 
-// nest returns the event without dotted names; it is valid until the next call.
+// nest returns the event without dotted names. The result is valid until the next call.
 func (n *nester) nest(event []byte) ([]byte, *DecodeError) {
 	n.out, n.entries, n.groups = n.out[:0], n.entries[:0], n.groups[:0]
 	if err := n.value(bson.TypeEmbeddedDocument, event, 1); err != nil {
@@ -47,7 +47,7 @@ func (n *nester) nest(event []byte) ([]byte, *DecodeError) {
 	return n.out, nil
 }
 
-// value appends a value. Depth is its own when it is an object or array.
+// value appends a value. An object or array has the given depth.
 func (n *nester) value(kind bson.Type, value []byte, depth int) *DecodeError {
 	switch kind {
 	case bson.TypeEmbeddedDocument:
@@ -88,7 +88,7 @@ func (n *nester) explode(document []byte) {
 	}
 }
 
-// object appends an object made of the entries from first on, and takes them off.
+// object appends an object made of the entries from first on, and removes these entries.
 func (n *nester) object(first, depth int) *DecodeError {
 	if depth > maxDepth {
 		return tooDeep("")
@@ -108,7 +108,7 @@ func (n *nester) object(first, depth int) *DecodeError {
 	return nil
 }
 
-// group brings the entries from first on together by their first name, groups in the order of their first entries.
+// group sorts the entries from first on into groups by their first name. Groups are in the order of their first entries.
 func (n *nester) group(first int) {
 	entries, firstGroup := n.entries[first:], len(n.groups)
 	slices.SortFunc(entries, func(a, b entry) int {
@@ -131,7 +131,8 @@ func (n *nester) group(first int) {
 	})
 }
 
-// field appends the field that a group makes in an object of the given depth: its name, and the rest of its first path.
+// field appends the field that a group makes in an object of the given depth. name is its name, and rest is the rest of its first
+// path.
 func (n *nester) field(g group, name, rest []byte, depth int) *DecodeError {
 	if e := n.entries[g.first]; rest == nil && g.last-g.first == 1 {
 		n.out = rawbson.AppendHeader(n.out, e.Kind, name)
@@ -145,7 +146,7 @@ func (n *nester) field(g group, name, rest []byte, depth int) *DecodeError {
 	return n.object(first, depth+1)
 }
 
-// merge adds to the entries what a group holds below its name. False: its values do not go together.
+// merge adds the values of a group below its name to the entries. False means that two of its values have one path.
 func (n *nester) merge(g group) bool {
 	undotted := 0
 	for i := g.first; i < g.last; i++ {

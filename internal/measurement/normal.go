@@ -2,9 +2,9 @@ package measurement
 
 import "go.mongodb.org/mongo-driver/v2/bson"
 
-// NormalMeta returns a meta as a record would bring it into a bucket: the fields of all its objects sorted by their names'
-// bytes. Without it (Type 0) it is returned as it is: that is a series as well. The error says why it cannot name a series;
-// it is a *DecodeError with a path inside of meta. The value must be valid BSON.
+// NormalMeta returns a meta in its normal form, as a record brings it into a bucket. In this form the fields of all objects are
+// sorted by the bytes of their names. An absent meta (Type 0) is a series as well, and is returned as it is. The error is a
+// *DecodeError that says why meta cannot name a series, with a path inside of meta. The value must be valid BSON.
 func NormalMeta(meta bson.RawValue) (bson.RawValue, error) {
 	if meta.Type == 0 {
 		return meta, nil

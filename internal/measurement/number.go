@@ -8,8 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// appendNumber appends the value of a JSON number as mongosh would store it: an integer as int32 if it fits, else as
-// int64; beyond that, or with a fraction or an exponent, and minus zero, as a double. False: no finite double.
+// appendNumber appends a JSON number as mongosh would store it. An integer becomes an int32 if it fits, else an int64. A larger
+// integer, minus zero, and a number with a fraction or an exponent become a double. False means that no finite double holds the
+// number.
 func appendNumber(dst, text []byte) (bson.Type, []byte, bool) {
 	d := parseDecimal(text)
 	if n, ok := d.integer(); ok {
@@ -31,9 +32,9 @@ func appendNumber(dst, text []byte) (bson.Type, []byte, bool) {
 // decimal is a number of at most 19 digits without an exponent.
 type decimal struct {
 	negative   bool
-	digits     uint64 // without the point
+	digits     uint64 // all digits, without the point
 	fraction   int    // digits behind the point
-	isDecimal  bool   // false: the text is another number, or none
+	isDecimal  bool   // False means that the text is another number, or none.
 	isFraction bool   // there was a point
 }
 
@@ -41,7 +42,7 @@ func parseDecimal(text []byte) (d decimal) {
 	if d.negative = len(text) > 0 && text[0] == '-'; d.negative {
 		text = text[1:]
 	}
-	const longest = 19 // 64 bits hold all of them
+	const longest = 19 // 64 bits hold any number of 19 digits
 	for i, c := range text {
 		switch {
 		case c >= '0' && c <= '9' && i < longest:
@@ -56,7 +57,7 @@ func parseDecimal(text []byte) (d decimal) {
 	return d
 }
 
-// integer returns the number if it is one that 64 bits hold. Minus zero is none.
+// integer returns the number if it is an integer that 64 bits hold. Minus zero is not.
 func (d decimal) integer() (int64, bool) {
 	switch {
 	case !d.isDecimal || d.isFraction:
@@ -67,8 +68,8 @@ func (d decimal) integer() (int64, bool) {
 	return int64(d.digits), d.digits <= math.MaxInt64
 }
 
-// float returns the number if a double holds its digits and the power of ten to divide them by exactly: one division
-// then rounds right. This is most numbers, several times as quick as strconv.
+// float returns the number if a double holds both its digits and its power of ten exactly. One division then rounds correctly.
+// This covers most numbers and is several times as quick as strconv.
 func (d decimal) float() (float64, bool) {
 	if !d.isDecimal || d.digits > 1<<53 || d.fraction >= len(powersOfTen) {
 		return 0, false
@@ -80,7 +81,7 @@ func (d decimal) float() (float64, bool) {
 	return f, true
 }
 
-// powersOfTen are those that a double holds exactly.
+// powersOfTen are the powers of ten that a double holds exactly.
 var powersOfTen = [...]float64{
 	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 }

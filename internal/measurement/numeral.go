@@ -15,15 +15,15 @@ type Numbers string
 
 // The ways to write numbers.
 const (
-	NumbersInJSON Numbers = "json" // as JSON does; texts stay texts
-	NumbersInText Numbers = "text" // also in texts, in fields
+	NumbersInJSON Numbers = "json" // as in JSON. A text stays a text.
+	NumbersInText Numbers = "text" // as in JSON, and in fields also as texts
 )
 
-// commaNumber finds a number with a comma in it, be it the decimal mark or one between thousands.
+// commaNumber matches a number with a comma, as the decimal mark or between thousands.
 var commaNumber = regexp.MustCompile(`^[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+$|^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$`)
 
-// appendNumeral appends the number that a text writes. Kind 0: the text writes none, and stays a text. Blanks around it and a plus
-// do not count; zeros before it make it a text, for 007 is a name.
+// appendNumeral appends the number that a text writes. Kind 0 means that the text writes no number and stays a text. Blanks
+// around the number and a plus sign are ignored. A text with leading zeros stays a text, because 007 is a name.
 func appendNumeral(dst, text []byte) (kind bson.Type, out []byte) {
 	if text = bytes.TrimSpace(text); len(text) == 0 {
 		return 0, dst
@@ -50,7 +50,7 @@ func appendNumeral(dst, text []byte) (kind bson.Type, out []byte) {
 	return kind, out
 }
 
-// isNumber reports whether a text is a number as JSON writes them.
+// isNumber reports whether a text is a number in JSON's notation.
 func isNumber(text []byte) bool {
 	text = bytes.TrimPrefix(text, []byte{'-'})
 	whole := countDigits(text)
@@ -80,7 +80,7 @@ func countDigits(text []byte) (n int) {
 	return n
 }
 
-// mayBeNumeral is false of texts that are no numbers by their first byte, and so need not be looked at.
+// mayBeNumeral reports whether a text may be a number, judged by its first byte.
 func mayBeNumeral(text []byte) bool {
 	if len(text) == 0 {
 		return false
@@ -89,11 +89,11 @@ func mayBeNumeral(text []byte) bool {
 	case '+', '-', ' ', '\t', '\n', '\r', '\v', '\f', 'N', 'n', 'I', 'i':
 		return true
 	default:
-		return c-'0' <= 9 || c >= 0x80 // a blank may be beyond ASCII
+		return c-'0' <= 9 || c >= 0x80 // a blank may be a character beyond ASCII
 	}
 }
 
-// copyText copies a field that is a text, as a number if it writes one and the settings say so.
+// copyText copies a text field. It writes a number instead if the text is a number and the settings ask for numbers.
 func (d *Decoder) copyText(e rawbson.Element) *DecodeError {
 	text := rawbson.Text(e.Value)
 	at := len(d.out)

@@ -14,11 +14,11 @@ type Format string
 // The formats.
 const (
 	JSON    Format = "json"    // one object, or an array of objects
-	ExtJSON Format = "extjson" // the same with MongoDB's Extended JSON, relaxed or canonical
+	ExtJSON Format = "extjson" // the same in MongoDB's Extended JSON, relaxed or canonical
 	BSON    Format = "bson"    // one document
 	Influx  Format = "influx"  // lines of InfluxDB's line protocol
 
-	OTLP     Format = "otlp"      // a request of OpenTelemetry's protocol with metrics, in protobuf
+	OTLP     Format = "otlp"      // a request of OpenTelemetry's protocol with metrics, in Protobuf
 	OTLPJSON Format = "otlp_json" // the same in JSON
 
 	Avro     Format = "avro"     // one record in Avro's binary encoding
@@ -31,18 +31,18 @@ type MetaSource string
 // The sources of meta.
 const (
 	MetaFromValue MetaSource = "value" // the event's MetaField
-	MetaFromKey   MetaSource = "key"   // the record's key: parsed when it is a JSON object, else as text
+	MetaFromKey   MetaSource = "key"   // the record's key, parsed if it is a JSON object, else as text
 	MetaFromNone  MetaSource = "none"  // the collection has a single series
 )
 
-// Framing is what stands before the event in a record's value.
+// Framing says what stands before the event in a record's value.
 type Framing string
 
 // The framings.
 const (
 	NoFraming Framing = "none"      // the value is the event
 	Confluent Framing = "confluent" // a zero byte and the four bytes of a schema's id
-	AutoFrame Framing = "auto"      // confluent where a value begins with a zero byte, else none
+	AutoFrame Framing = "auto"      // confluent if a value begins with a zero byte, else none
 )
 
 // DottedNames says what becomes of field names with dots.
@@ -51,7 +51,7 @@ type DottedNames string
 // The ways to treat dotted names.
 const (
 	Nest   DottedNames = "nest"   // a.b becomes b in the object a
-	Reject DottedNames = "reject" // bad_field_name
+	Reject DottedNames = "reject" // the record is refused with bad_field_name
 )
 
 // Nulls says what becomes of fields that are null.
@@ -60,87 +60,92 @@ type Nulls string
 // The ways to treat nulls.
 const (
 	KeepNulls Nulls = "keep" // they are stored
-	DropNulls Nulls = "drop" // they are left out; elements of arrays, and parts of meta, stay
+	DropNulls Nulls = "drop" // they are left out, except elements of arrays and parts of meta
 )
 
-// maxMaxBytes keeps the BSON of a record, at most eight times its JSON, below the 2 GiB that BSON can count.
+// maxMaxBytes keeps the BSON of a record below 2 GiB, the largest size in BSON. The BSON takes at most eight times the bytes of
+// its JSON.
 const maxMaxBytes = 128 << 20
 
 // Options say how records are read. The zero value of a field means its default.
 type Options struct {
-	// Format of the records' values; default JSON.
+	// Format is the encoding of the records' values. The default is JSON.
 	Format Format
-	// TimeField is the dotted path to the measurement's time in the event. Empty means that the record's timestamp is its time. Several
-	// paths are divided by |, and the first counts that is there. One may be a header of the record, "header:name".
+	// TimeField is the dotted path to the measurement's time in the event. Empty means that the record's timestamp is its time.
+	// Several paths are separated by "|", and the first path with a value counts. One of them may name a header of the record, as
+	// "header:name".
 	TimeField string
 	// TimeFormat is auto (default), rfc3339, unix, unix_ms, unix_us, unix_ns or a Go layout.
 	TimeFormat string
-	// TimeZone is the name of the zone of texts that do not say theirs. Empty means that the format auto refuses them, and a layout reads
-	// UTC.
+	// TimeZone is the name of the zone of texts that do not name theirs. Empty means that the format auto refuses such texts, and
+	// that a layout reads them as UTC.
 	TimeZone string
-	// TimeExact is the name of a field that gets the time in nanoseconds since 1970. Empty means that none does.
+	// TimeExact is the name of a field that gets the time in nanoseconds since 1970. Empty means that no field does.
 	TimeExact string
-	// TimeMin and TimeMax bound the accepted times, both included; default: 1990, and a day after the record's timestamp.
+	// TimeMin and TimeMax bound the accepted times, both included. The defaults are 1990, and a day after the record's timestamp.
 	TimeMin, TimeMax Bound
-	// MetaField is the dotted path to the series' identity in the event, or "key:", "key:path" or "header:name" for what the
-	// record's key or a header has; used when MetaFrom is MetaFromValue.
+	// MetaField is the dotted path to the series' identity in the event. It is "key:", "key:path" or "header:name" if the
+	// identity is in the record's key or a header. It is used only with MetaFromValue.
 	MetaField string
-	// MetaFrom is the source of meta; default MetaFromValue.
+	// MetaFrom is the source of meta. The default is MetaFromValue.
 	MetaFrom MetaSource
-	// MetaFields are the parts of an object that is the series' identity, instead of MetaField: "name=path", or a path, whose
-	// last name the part gets. Parts that an event does not have are absent; one must be there.
+	// MetaFields are the parts of an object that is the series' identity. They replace MetaField. Each is "name=path", or a path
+	// whose last name becomes the part's name. An event may lack some of the parts, but not all.
 	MetaFields []string
-	// Root is the dotted path to the object that is the event, in an envelope. Empty means that the record's whole object is it. The other
-	// paths are relative to it, but for those that begin with a slash: these begin at the envelope's top. A record whose root is
-	// null is skipped like a tombstone.
+	// Root is the dotted path to the event's object in an envelope. Empty means that the record's whole object is the event. The
+	// other paths are relative to the root, but a path that begins with a slash begins at the envelope's top. A record whose root
+	// is null is skipped like a tombstone.
 	Root string
-	// Fields is the dotted path to the object whose members become the measurement's fields. Empty means that all that is neither time nor
-	// meta does.
+	// Fields is the dotted path to the object whose members become the measurement's fields. Empty means that all fields but time
+	// and meta do.
 	Fields string
-	// Drop are dotted paths of fields that are left out.
+	// Drop are the dotted paths of fields that are left out.
 	Drop []string
-	// Parse are the dotted paths to texts that hold JSON, or JSON in base64; the text becomes what it holds.
+	// Parse are the dotted paths to texts that hold JSON, or JSON in base64. Each text is replaced by its content.
 	Parse []string
-	// List are the dotted paths to lists of objects. Each object is an event of its own, which inherits what is beside the lists.
+	// List are the dotted paths to lists of objects. Each object is an event of its own, which inherits the fields outside of the
+	// lists.
 	List []string
-	// Skip are conditions: "path", "!path", "path=text" or "path!=text". An event that meets one is skipped.
+	// Skip are conditions: "path", "!path", "path=text" or "path!=text". An event that meets one of them is skipped.
 	Skip []string
-	// FieldName is the dotted path to the name of the event's value, FieldValue that to the value; several are divided by |, and
-	// the first that is there counts. Both or neither.
+	// FieldName is the dotted path to the name of the event's value, and FieldValue is the path to the value. Several paths in
+	// FieldValue are separated by "|", and the first path with a value counts. Either both are set or neither is.
 	FieldName, FieldValue string
-	// Rename are new names of fields, "path=name". The paths of time, meta, fields and what is dropped have the new names.
+	// Rename are new names of fields, each as "path=name". The other paths of time, meta, fields and dropped fields use the new
+	// names.
 	Rename []string
-	// Numbers says how numbers in fields are written; default NumbersInJSON.
+	// Numbers says how numbers in fields are written. The default is NumbersInJSON.
 	Numbers Numbers
-	// Nulls says what becomes of fields that are null; default KeepNulls.
+	// Nulls says what becomes of fields that are null. The default is KeepNulls.
 	Nulls Nulls
-	// Schema is the Avro schema that events are written by, as JSON. Empty: each record names its own, which the decoder is told by
-	// Learn; Framing is then Confluent.
+	// Schema is the Avro schema of all events, as JSON. Empty means that each record names its own schema, which Learn tells the
+	// decoder. Framing is then Confluent.
 	Schema string
-	// Descriptors are the set of descriptors that has the message of events in Protobuf, as protoc writes it. Empty: each record names
-	// its schema and its message, as in Avro.
+	// Descriptors is the set of descriptors with the message of events in Protobuf, as protoc writes it. Empty means that each
+	// record names its schema and its message, as in Avro.
 	Descriptors string
-	// Message is the full name of the message of events in Protobuf. Where records name theirs it may be empty, which means any.
+	// Message is the full name of the message of events in Protobuf. It may be empty if records name their message, and then
+	// accepts any message.
 	Message string
-	// Ask, where it is set, is asked for schemas that the decoder was not told, and may take its time. Nil means that a record whose
-	// schema is not known is a *NeedSchemaError.
+	// Ask returns a schema that the decoder was not told. It may block. If Ask is nil, a record with an unknown schema is a
+	// *NeedSchemaError.
 	Ask func(SchemaID) (Schema, error)
-	// Decimals says what becomes of Avro's decimals; default AsDecimals.
+	// Decimals says what becomes of the decimals of Avro and Protobuf. The default is AsDecimals.
 	Decimals Decimals
-	// Compression of the records' values; default NoCompression.
+	// Compression is the compression of the records' values. The default is NoCompression.
 	Compression Compression
-	// Framing of the records' values; default NoFraming.
+	// Framing is the framing of the records' values. The default is NoFraming.
 	Framing Framing
-	// DottedNames says what becomes of field names with dots; default Nest.
+	// DottedNames says what becomes of field names with dots. The default is Nest.
 	DottedNames DottedNames
-	// MaxBytes bounds a record's value, with its compression and without; default 1 MiB.
+	// MaxBytes bounds a record's value, both compressed and decompressed. The default is 1 MiB.
 	MaxBytes int
-	// StoredTime and StoredMeta are the names that time and meta have in the stored measurement; no other field of an
-	// event may have them. Empty: not checked.
+	// StoredTime and StoredMeta are the names of time and meta in the stored measurement. No other field of an event may have
+	// these names. Empty means that the name is not checked.
 	StoredTime, StoredMeta string
 }
 
-// withDefaults returns the options with every default filled in, or what is wrong with them.
+// withDefaults returns the options with every default filled in. The error says what is wrong with them.
 func (o Options) withDefaults() (Options, error) {
 	o.Format = cmp.Or(o.Format, JSON)
 	o.TimeFormat = cmp.Or(o.TimeFormat, formatAuto)
@@ -208,13 +213,13 @@ func (o Options) validate() error {
 // formats lists all formats.
 func formats() []Format { return []Format{JSON, ExtJSON, BSON, Influx, OTLP, OTLPJSON, Avro, Protobuf} }
 
-// hasBSON reports whether the events of a format are BSON before the rules of paths, and not JSON.
+// hasBSON reports whether the reader of a format hands its events on as BSON documents, which a bsonWalker can take.
 func hasBSON(f Format) bool { return f != JSON && f != ExtJSON }
 
 // HasFrames reports whether a schema registry's frame may stand before events of a format.
 func HasFrames(f Format) bool { return f == JSON || f == ExtJSON || f == Avro || f == Protobuf }
 
-// NeedsRegistry reports whether each record names its schema, and maybe that of its key.
+// NeedsRegistry reports whether each record names the schema of its value, and perhaps of its key.
 func (o *Options) NeedsRegistry() bool {
 	return o.Format == Avro && o.Schema == "" || o.Format == Protobuf && o.Descriptors == ""
 }
@@ -222,7 +227,7 @@ func (o *Options) NeedsRegistry() bool {
 // HasLists reports whether events of a format may have lists of objects.
 func HasLists(f Format) bool { return f == JSON || f == ExtJSON || f == BSON }
 
-// validateSchema refuses what does not go together with the format, or only with one that has schemas.
+// validateSchema refuses options of schemas that do not fit the format or each other.
 func (o *Options) validateSchema() error {
 	switch {
 	case o.Decimals != AsDecimals && o.Decimals != AsDoubles:
@@ -237,7 +242,7 @@ func (o *Options) validateSchema() error {
 	return nil
 }
 
-// validateMeta refuses more or less than one source of meta.
+// validateMeta refuses options that name no source of meta, or more than one.
 func (o *Options) validateMeta() error {
 	switch {
 	case len(o.MetaFields) > 0 && o.MetaFrom != MetaFromValue:

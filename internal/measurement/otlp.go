@@ -13,18 +13,19 @@ import (
 //	{time, start, kind, name, unit, temporality, monotonic, resource: {…}, scope: {name, version, attributes}, attributes: {…}, value}
 //
 // In place of value, histograms have {count, sum, min, max, bounds, counts}, exponential ones {count, sum, min, max, scale,
-// zeroCount, zeroThreshold, positive: {offset, counts}, negative: {…}}, and summaries {count, sum, quantiles: [{q, value}]}. What a
-// request does not have, its event does not have, and texts that are empty are not there.
+// zeroCount, zeroThreshold, positive: {offset, counts}, negative: {…}}, and summaries {count, sum, quantiles: [{q, value}]}. An event
+// lacks what the request lacks, and has no empty texts.
 type otlpReader struct {
 	points  []otlpPoint
 	metrics []otlpMetric
-	parts   []byte // the elements of events that the points of a metric have in common
+	parts   []byte // the elements that the events of a metric have in common
 	metas   []byte // these elements in the normal form of meta
 	out     []byte // the events of the record, one after the other
-	request []byte // that came as JSON
+	request []byte // the request in Protobuf, if it came as JSON
 	dotted  bool   // a name has a dot
 
-	// nester nests dotted names, those that points have in common once for all of them. Nil means that names stay as they are.
+	// nester nests dotted names. It nests the names that points have in common once for all points. Nil means that names stay as
+	// they are.
 	nester *nester
 	common []byte
 }
@@ -35,16 +36,16 @@ type otlpPoint struct {
 	metric  int
 }
 
-// otlpMetric is a metric with what stands around it: the messages, for letters, and the elements of its events.
+// otlpMetric is a metric with its surroundings: the messages for dead letters, and the elements of its events.
 type otlpMetric struct {
 	resource, scope, metric, data []byte
-	field                         protowire.Number // of the data
-	start, end                    int              // in parts
-	metaStart, metaEnd            int              // in metas. Zero means that they are not made yet.
+	field                         protowire.Number // number of the field data in the metric
+	start, end                    int              // range of the metric's elements in parts
+	metaStart, metaEnd            int              // range of the metric's elements in metas. Zero means that they are not made yet.
 	dotted                        bool
 }
 
-// The fields of the protocol that are read, by the message that they are of.
+// The numbers of the fields of the protocol that are read. A comment names the message of a group.
 const (
 	otlpResourceMetrics protowire.Number = 1 // of a request
 
@@ -72,20 +73,20 @@ var (
 	otlpTemporalities = []string{1: "delta", 2: "cumulative"}
 )
 
-// protoField is a field of a message, with the value that its type has.
+// protoField is a field of a message with its value.
 type protoField struct {
 	number protowire.Number
 	kind   protowire.Type
-	value  uint64 // of a varint or a fixed number
+	value  uint64 // value of a varint or a fixed number
 	bytes  []byte
 }
 
-// is reports whether a field has a number and a type. One of another type is as unknown as one of another number.
+// is reports whether a field has a number and a type. A field of another type counts as unknown.
 func (f protoField) is(number protowire.Number, kind protowire.Type) bool {
 	return f.number == number && f.kind == kind
 }
 
-// cutField cuts the first field off a message; size 0: the message is damaged.
+// cut cuts the first field off a message and returns its size. Size 0 means that the message is damaged.
 func (f *protoField) cut(message []byte) (size int) {
 	if size = f.cutShort(message); size > 0 {
 		return size
@@ -112,7 +113,8 @@ func (f *protoField) cut(message []byte) (size int) {
 	return n + m
 }
 
-// cutShort is cut of a field whose tag, and whose varint or length, has one byte. Zero means that the field is not like that.
+// cutShort is cut for a field whose tag takes one byte, and whose varint or length does too. Zero means that the field is not of
+// this kind.
 func (f *protoField) cutShort(message []byte) int {
 	if len(message) < 2 || message[0] >= 0x80 || message[0] < 1<<3 {
 		return 0
@@ -133,7 +135,7 @@ func (f *protoField) cutShort(message []byte) int {
 	return 0
 }
 
-// eachField calls a function for each field of a message.
+// eachField calls each for every field of a message.
 func eachField(message []byte, each func(f protoField) *DecodeError) *DecodeError {
 	var f protoField
 	for rest := message; len(rest) > 0; {
@@ -149,7 +151,7 @@ func eachField(message []byte, each func(f protoField) *DecodeError) *DecodeErro
 	return nil
 }
 
-// lastOf is the last field of a number in a message, as bytes; nil if it has none.
+// lastOf returns the last field of a number in a message, as bytes. It returns nil if the message has no such field.
 func lastOf(message []byte, number protowire.Number) (value []byte, err *DecodeError) {
 	err = eachField(message, func(f protoField) *DecodeError {
 		if f.is(number, protowire.BytesType) {
@@ -160,7 +162,7 @@ func lastOf(message []byte, number protowire.Number) (value []byte, err *DecodeE
 	return value, err
 }
 
-// begin finds the data points of a request. Its error is of the whole request.
+// begin finds the data points of a request. Its error concerns the whole request.
 func (r *otlpReader) begin(request []byte) *DecodeError {
 	r.clear()
 	return eachField(request, func(f protoField) *DecodeError {
@@ -171,7 +173,7 @@ func (r *otlpReader) begin(request []byte) *DecodeError {
 	})
 }
 
-// clear forgets the request before.
+// clear forgets the previous request.
 func (r *otlpReader) clear() {
 	r.points, r.metrics, r.parts, r.metas, r.out = r.points[:0], r.metrics[:0], r.parts[:0], r.metas[:0], r.out[:0]
 }
@@ -203,7 +205,7 @@ func (r *otlpReader) scope(m otlpMetric, resource []byte) *DecodeError {
 	})
 }
 
-// metric finds the points of a metric, and appends what they have in common.
+// metric finds the points of a metric, and appends the elements that their events have in common.
 func (r *otlpReader) metric(m otlpMetric, resource, scope []byte) *DecodeError {
 	var name, unit []byte
 	err := eachField(m.metric, func(f protoField) *DecodeError {
@@ -214,7 +216,7 @@ func (r *otlpReader) metric(m otlpMetric, resource, scope []byte) *DecodeError {
 		case f.number == otlpUnit:
 			unit = f.bytes
 		case otlpKinds[f.number] != "":
-			m.data, m.field = f.bytes, f.number // of several the last counts
+			m.data, m.field = f.bytes, f.number // if there are several, the last one counts
 		}
 		return nil
 	})
@@ -269,7 +271,8 @@ func (r *otlpReader) metric(m otlpMetric, resource, scope []byte) *DecodeError {
 	return nil
 }
 
-// nestCommon nests the names of elements from a place on. Names that cannot be nested are left for each event to say.
+// nestCommon nests the names of the elements from start on. If they cannot be nested, it leaves the names to the events, which
+// report the error.
 func (r *otlpReader) nestCommon(e *otlpEvent, start int) {
 	r.common = rawbson.EndDocument(append(append(r.common[:0], 0, 0, 0, 0), e.out[start:]...), 0)
 	if nested, err := r.nester.nest(r.common); err == nil {
@@ -277,7 +280,7 @@ func (r *otlpReader) nestCommon(e *otlpEvent, start int) {
 	}
 }
 
-// event is the event of a point, valid until the next begin. Skip: nothing was recorded at its time.
+// event returns the event of a point. The event is valid until the next begin. skip means that the point has no recorded value.
 func (r *otlpReader) event(i int) (event []byte, skip bool, err *DecodeError) {
 	point := r.points[i]
 	m := &r.metrics[point.metric]
@@ -291,7 +294,7 @@ func (r *otlpReader) event(i int) (event []byte, skip bool, err *DecodeError) {
 	return r.out[start:len(r.out):len(r.out)], false, nil
 }
 
-// alone is the request with one of its points only: what a dead letter of that point holds. It is valid until the next one.
+// alone returns the request with only one of its points, which is the value of that point's dead letter.
 func (r *otlpReader) alone(i int) []byte {
 	point := r.points[i]
 	m := &r.metrics[point.metric]
@@ -302,13 +305,13 @@ func (r *otlpReader) alone(i int) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, otlpResourceMetrics, protowire.BytesType), resource)
 }
 
-// replacing is a message with one value of a field in place of all.
+// replacing returns a message in which one value replaces all values of a field.
 func replacing(message []byte, number protowire.Number, value []byte) (changed []byte) {
 	var f protoField
 	for rest := message; len(rest) > 0; {
 		size := f.cut(rest)
 		if size == 0 {
-			break // It has been read, so it is not damaged.
+			break // cannot happen, because the message was read before
 		}
 		if f.number != number {
 			changed = append(changed, rest[:size]...)
@@ -318,11 +321,11 @@ func replacing(message []byte, number protowire.Number, value []byte) (changed [
 	return protowire.AppendBytes(protowire.AppendTag(changed, number, protowire.BytesType), value)
 }
 
-// bufferBytes is what the buffers take that a large record makes large.
+// bufferBytes estimates the size of the buffers that a large record enlarges.
 func (r *otlpReader) bufferBytes() int {
 	const pointBytes, metricBytes = 32, 128
 	return pointBytes*cap(r.points) + metricBytes*cap(r.metrics) + cap(r.parts) + cap(r.metas) + cap(r.out) + cap(r.request) + cap(r.common)
 }
 
-// drop drops these buffers.
+// drop drops the buffers.
 func (r *otlpReader) drop() { *r = otlpReader{nester: r.nester} }

@@ -15,14 +15,14 @@ import (
 type otlpEvent struct {
 	out     []byte
 	dotted  bool   // a name has a dot
-	isEmpty bool   // nothing was recorded
+	isEmpty bool   // the point has no recorded value
 	isOdd   bool   // the attributes of the point are not in the normal form of meta
-	last    []byte // the name of the attribute before
+	last    []byte // the name of the previous attribute
 
-	nester *nester // of dotted names of attributes. Nil means that names stay as they are.
+	nester *nester // nests dotted names of attributes. Nil means that names stay as they are.
 }
 
-// text appends an element that is a text. An empty one is as if it were not there.
+// text appends an element that is a text. It leaves out an empty text.
 func (e *otlpEvent) text(name string, text []byte) *DecodeError {
 	if len(text) == 0 {
 		return nil
@@ -34,7 +34,7 @@ func (e *otlpEvent) text(name string, text []byte) *DecodeError {
 	return nil
 }
 
-// word appends an element that is a word of our own.
+// word appends an element with a word that the reader chooses.
 func (e *otlpEvent) word(name, text string) {
 	e.out = rawbson.AppendString(rawbson.AppendHeader(e.out, bson.TypeString, name), text)
 }
@@ -46,12 +46,12 @@ func (e *otlpEvent) flag(name string, value bool) {
 	}
 }
 
-// double appends an element of a double's bits.
+// double appends an element with a double, given as its bits.
 func (e *otlpEvent) double(name string, value uint64) {
 	e.out = binary.LittleEndian.AppendUint64(rawbson.AppendHeader(e.out, bson.TypeDouble, name), value)
 }
 
-// integer appends an element that is an integer, of the size that it has as JSON.
+// integer appends an element that is an integer, with the BSON type that the integer has in JSON.
 func (e *otlpEvent) integer(name string, value int64) {
 	start := len(e.out)
 	e.out = rawbson.AppendHeader(e.out, bson.TypeInt64, name)
@@ -67,7 +67,7 @@ func (e *otlpEvent) integerValue(value int64) bson.Type {
 	return bson.TypeInt64
 }
 
-// count appends an element that counts. One that 64 bits with a sign do not hold is a double, as in JSON.
+// count appends an element that is a count. A count beyond 63 bits becomes a double, as in JSON.
 func (e *otlpEvent) count(name string, value uint64) {
 	start := len(e.out)
 	e.out = rawbson.AppendHeader(e.out, bson.TypeDouble, name)
@@ -82,7 +82,7 @@ func (e *otlpEvent) countValue(value uint64) bson.Type {
 	return bson.TypeDouble
 }
 
-// open begins an object or array, and returns where it begins.
+// open begins an object or array, and returns the index of its start.
 func (e *otlpEvent) open(kind bson.Type, name string) (start int) {
 	e.out = rawbson.AppendHeader(e.out, kind, name)
 	e.out = append(e.out, 0, 0, 0, 0)
@@ -91,7 +91,7 @@ func (e *otlpEvent) open(kind bson.Type, name string) (start int) {
 
 func (e *otlpEvent) end(start int) { e.out = rawbson.EndDocument(e.out, start) }
 
-// endOrDrop ends an object, or takes it away with its header where nothing is in it.
+// endOrDrop ends an object, or removes it with its header if it is empty.
 func (e *otlpEvent) endOrDrop(start int, name string) {
 	if e.end(start); len(e.out)-start == rawbson.Empty {
 		e.out = e.out[:start-len(name)-2]
@@ -109,7 +109,7 @@ func (e *otlpEvent) resource(message []byte) *DecodeError {
 	return nil
 }
 
-// scope appends what names an instrumentation scope.
+// scope appends the name, the version and the attributes of an instrumentation scope.
 func (e *otlpEvent) scope(message []byte) *DecodeError {
 	const name, version, attributes = 1, 2, 3
 	start := e.open(bson.TypeEmbeddedDocument, "scope")
@@ -202,7 +202,7 @@ func (e *otlpEvent) name(key []byte) *DecodeError {
 	return nil
 }
 
-// anyValue appends the value of an attribute, which is null where it has none.
+// anyValue appends the value of an attribute. The value is null if the attribute has none.
 func (e *otlpEvent) anyValue(message []byte, depth int) (bson.Type, *DecodeError) {
 	const stringValue, boolValue, intValue, doubleValue, arrayValue, listValue, bytesValue = 1, 2, 3, 4, 5, 6, 7
 	var f, last protoField
@@ -275,7 +275,7 @@ func (e *otlpEvent) anyValues(message []byte, depth int) *DecodeError {
 	return err
 }
 
-// anyMembers appends an object.
+// anyMembers appends an object made of keys and values.
 func (e *otlpEvent) anyMembers(message []byte, depth int) *DecodeError {
 	if depth > maxDepth {
 		return tooDeep("")

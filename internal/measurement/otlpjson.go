@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// otlpType is how a field of the protocol is written in protobuf.
+// otlpType says how a field of the protocol is written in Protobuf.
 type otlpType uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	inText
 	inBytes // base64 in JSON
 	inDouble
-	inFixed  // of 64 bits; a text in JSON
+	inFixed  // a fixed number of 64 bits, a text in JSON
 	inVarint // integers, flags, and enumerations
 	inZigZag
 )
@@ -29,10 +29,10 @@ const (
 type otlpField struct {
 	number  protowire.Number
 	kind    otlpType
-	message string // the name of its type
+	message string // the name of the field's message type
 }
 
-// otlpMessages are the messages of requests with metrics, by the names that their fields have in JSON.
+// otlpMessages are the messages of requests with metrics. The fields are under the names that they have in JSON.
 var otlpMessages = map[string]map[string]otlpField{
 	"Request":         {"resourceMetrics": {otlpResourceMetrics, inMessage, "ResourceMetrics"}},
 	"ResourceMetrics": {"resource": {otlpResource, inMessage, "Resource"}, "scopeMetrics": {otlpScopeMetrics, inMessage, "ScopeMetrics"}},
@@ -81,7 +81,7 @@ var otlpMessages = map[string]map[string]otlpField{
 	"KeyValues": {"values": {1, inMessage, "KeyValue"}},
 }
 
-// appendOTLP appends a message that came as JSON as it is in protobuf. Fields that it does not know are left out.
+// appendOTLP appends a message that came as JSON in Protobuf's encoding. It leaves out unknown fields.
 func appendOTLP(dst, document []byte, message string, depth int) (out []byte, err *DecodeError) {
 	for list := rawbson.Content(document); len(list) > 0; {
 		var e rawbson.Element
@@ -155,7 +155,7 @@ func (f otlpField) append(dst []byte, e rawbson.Element, depth int) ([]byte, *De
 	return protowire.AppendVarint(protowire.AppendTag(dst, f.number, protowire.VarintType), value), nil
 }
 
-// doubleOf is a number, or a text that is one as protobuf writes them in JSON.
+// doubleOf returns a number, or the number that a text writes in the JSON form of Protobuf.
 func doubleOf(e rawbson.Element) (float64, bool) {
 	switch e.Kind {
 	case bson.TypeDouble:
@@ -169,7 +169,7 @@ func doubleOf(e rawbson.Element) (float64, bool) {
 	return 0, false
 }
 
-// wholeOf is the 64 bits of an integer, of a text that is one, of a flag, or of a name of an enumeration.
+// wholeOf returns the 64 bits of an integer, of an integer written as text, of a flag, or of a name in an enumeration.
 func wholeOf(e rawbson.Element) (uint64, bool) {
 	switch e.Kind {
 	case bson.TypeInt32, bson.TypeInt64:
@@ -193,10 +193,11 @@ func wholeOf(e rawbson.Element) (uint64, bool) {
 	return 0, false
 }
 
-// otlpLists are the lists that lead to the data points. The data of a metric stands between the last two.
+// otlpLists are the lists that lead to the data points. The empty name stands for the data of a metric.
 var otlpLists = []string{"resourceMetrics", "scopeMetrics", "metrics", "", "dataPoints"}
 
-// pickPoint is a document of a level with one of its data points only. False means that it has none so far behind.
+// pickPoint returns a document of a level with only one of its data points. left counts the points before the wanted one. False
+// means that the document has fewer points.
 func pickPoint(document []byte, level int, left *int) (out []byte, found bool) {
 	out = make([]byte, 4, len(document))
 	data := dataOf(document)
@@ -220,7 +221,7 @@ func pickPoint(document []byte, level int, left *int) (out []byte, found bool) {
 	return rawbson.EndDocument(out, 0), found
 }
 
-// pickElement is a list with the element that has the data point.
+// pickElement returns a list with only the element that has the data point.
 func pickElement(list []byte, level int, left *int) (out []byte, found bool) {
 	for elements := rawbson.Content(list); len(elements) > 0; {
 		var e rawbson.Element
@@ -244,7 +245,7 @@ func pickElement(list []byte, level int, left *int) (out []byte, found bool) {
 	return nil, false
 }
 
-// dataOf is the name of the last data that a metric has; of several only these are read.
+// dataOf returns the name of the last data of a metric. If a metric has several, only the last is read.
 func dataOf(document []byte) (name string) {
 	for list := rawbson.Content(document); len(list) > 0; {
 		var e rawbson.Element

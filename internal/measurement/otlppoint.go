@@ -10,8 +10,8 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// otlpLayout is the numbers of the fields of a data point, which differ by the kind of its metric. All kinds have the start at 2 and
-// the time at 3. Zero: points of the kind have no such field.
+// otlpLayout holds the numbers of the fields of a data point, which differ by the kind of its metric. All kinds have the start at
+// 2 and the time at 3. Zero means that points of the kind have no such field.
 type otlpLayout struct {
 	attributes, flags            protowire.Number
 	asDouble, asInt              protowire.Number
@@ -22,7 +22,7 @@ type otlpLayout struct {
 	sumIsOptional                bool
 }
 
-// otlpNothing is the flag of a point that says that nothing was recorded at its time.
+// otlpNothing is the flag of a point without a recorded value.
 const otlpNothing = 1
 
 const (
@@ -40,11 +40,11 @@ var (
 	}
 )
 
-// otlpValues are the values of a data point that are no lists.
+// otlpValues are the values of a data point, without its lists.
 type otlpValues struct {
 	start, time, flags          uint64
 	value                       uint64
-	valueKind                   bson.Type // 0: there is no value
+	valueKind                   bson.Type // Zero means that there is no value.
 	count, sum, min, max        uint64
 	hasSum, hasMin, hasMax      bool
 	scale, zeroCount, threshold uint64
@@ -52,7 +52,8 @@ type otlpValues struct {
 	hasPositive, hasNegative    bool
 }
 
-// point appends what a data point of a metric with data in this field has of its own: attributes, times, values.
+// point appends the elements that belong to one data point, that is, its attributes, times and values. field is the number of the
+// metric's data.
 func (e *otlpEvent) point(message []byte, field protowire.Number) *DecodeError {
 	l := otlpLayouts[field]
 	var v otlpValues
@@ -81,14 +82,14 @@ func (e *otlpEvent) point(message []byte, field protowire.Number) *DecodeError {
 	return e.values(message, l, &v)
 }
 
-// start appends the beginning of what was summed.
+// start appends the time from which the point's values are summed.
 func (e *otlpEvent) start(v *otlpValues) {
 	if v.start > 0 {
 		e.out = rawbson.AppendDate(e.out, "start", int64(v.start/1e6))
 	}
 }
 
-// scalars reads the values of a point that are no lists, and appends its attributes.
+// scalars reads the values of a point, without its lists, and appends its attributes.
 func (e *otlpEvent) scalars(message []byte, l *otlpLayout, v *otlpValues) *DecodeError {
 	var f protoField
 	for rest := message; len(rest) > 0; {
@@ -196,7 +197,7 @@ func (e *otlpEvent) buckets(message []byte, l *otlpLayout) *DecodeError {
 	return e.list("counts", message, l.counts, protowire.Fixed64Type, e.countValue)
 }
 
-// exponents appends the scale of an exponential histogram, and its buckets.
+// exponents appends the scale and the buckets of an exponential histogram.
 func (e *otlpEvent) exponents(v *otlpValues) *DecodeError {
 	e.integer("scale", int64(int32(protowire.DecodeZigZag(v.scale&math.MaxUint32))))
 	e.count("zeroCount", v.zeroCount)
@@ -230,7 +231,7 @@ func (e *otlpEvent) offsetBuckets(name string, message []byte) *DecodeError {
 	return err
 }
 
-// list appends the numbers of a field that is repeated, packed or not; nothing where there are none.
+// list appends the numbers of a repeated field, packed or not. It appends nothing if there are none.
 func (e *otlpEvent) list(name string, message []byte, number protowire.Number, kind protowire.Type, value func(uint64) bson.Type) *DecodeError {
 	start, n := e.open(bson.TypeArray, name), 0
 	element := func(number uint64) {

@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// decodeOTLP decodes a record with a request, in protobuf or in JSON.
+// decodeOTLP decodes a record with a request, in Protobuf or in JSON.
 func (d *Decoder) decodeOTLP() *DecodeError {
 	request, err := d.openOTLP(&d.otlp, d.json, d.text)
 	switch n := len(d.otlp.points); {
@@ -33,7 +33,7 @@ func (d *Decoder) decodeOTLP() *DecodeError {
 	return d.tooManyBad()
 }
 
-// openOTLP finds the data points of a request. What it returns is, in JSON, the request as a document.
+// openOTLP finds the data points of a request. For a request in JSON it also returns the request as a document.
 func (d *Decoder) openOTLP(r *otlpReader, j *jsonReader, text []byte) (document []byte, err *DecodeError) {
 	if d.options.Format == OTLP {
 		return nil, r.begin(text)
@@ -56,7 +56,7 @@ func (d *Decoder) openOTLP(r *otlpReader, j *jsonReader, text []byte) (document 
 	return j.out, r.begin(r.request)
 }
 
-// notOTLP explains a value that is no request. The error is the reader's.
+// notOTLP explains why a value is not a request. err is the reader's error.
 func (d *Decoder) notOTLP(err *DecodeError) *DecodeError {
 	switch form := d.formOf(d.text); {
 	case err.Reason != NotOTLP && err.Reason != NotJSON:
@@ -89,7 +89,7 @@ func (d *Decoder) decodeOnlyPoint() *DecodeError {
 	return d.document(event, d.otlp.dotted)
 }
 
-// decodePoint decodes one of several data points. Its error is of the whole record.
+// decodePoint decodes one of several data points. Its error concerns the whole record.
 func (d *Decoder) decodePoint(i int, request []byte) *DecodeError {
 	var m Measurement
 	if d.quickPoints && d.readPointQuickly(i, &m) {
@@ -98,7 +98,7 @@ func (d *Decoder) decodePoint(i int, request []byte) *DecodeError {
 	}
 	event, isEmpty, err := d.otlp.event(i)
 	if isEmpty {
-		d.parts++ // the points behind it have the positions that they have in the request
+		d.parts++ // later points keep their positions in the request
 		d.tombstones++
 		return nil
 	}
@@ -121,7 +121,7 @@ func (d *Decoder) decodePoint(i int, request []byte) *DecodeError {
 	return nil
 }
 
-// pointAlone is the request with one of its points only, as a value of a record.
+// pointAlone returns the request with only one of its points, as the value of a record.
 func (d *Decoder) pointAlone(r *otlpReader, i int, request []byte, w wrapping) ([]byte, *DecodeError) {
 	if d.options.Format == OTLP {
 		return d.wrapped(w, r.alone(i)), nil
@@ -135,7 +135,8 @@ func (d *Decoder) pointAlone(r *otlpReader, i int, request []byte, w wrapping) (
 	return d.wrapped(w, text), nil
 }
 
-// pointOf is the request of a record with one of several points only. False means that it has one only, or no such point.
+// pointOf returns the request of a record with only one of several points. False means that the record has only one point, or no
+// such point.
 func (d *Decoder) pointOf(text []byte, part int, w wrapping) ([]byte, bool) {
 	var r otlpReader
 	request, err := d.openOTLP(&r, newJSONReader(false), text)
@@ -146,7 +147,7 @@ func (d *Decoder) pointOf(text []byte, part int, w wrapping) ([]byte, bool) {
 	return value, err == nil
 }
 
-// pointsOf are the events of a request's points, without those that cannot be read.
+// pointsOf returns the events of a request's points. It leaves out the points that cannot be read.
 func (d *Decoder) pointsOf(text []byte) (events [][]byte) {
 	var r otlpReader
 	if _, err := d.openOTLP(&r, newJSONReader(false), text); err != nil {
@@ -160,7 +161,7 @@ func (d *Decoder) pointsOf(text []byte) (events [][]byte) {
 	return events
 }
 
-// IsRequest reports whether a value is a request of OpenTelemetry's protocol in protobuf, with data points.
+// IsRequest reports whether a value is a request of OpenTelemetry's protocol in Protobuf, with data points.
 func IsRequest(value []byte) bool {
 	const first = 0x0a // the tag of resourceMetrics
 	var r otlpReader

@@ -1,6 +1,6 @@
 package measurement
 
-// The names of the parts of lines as events.
+// The names of the parts of a line's event.
 const (
 	lineTime   = "timestamp"
 	lineFields = "fields"
@@ -11,7 +11,7 @@ var (
 	otlpMeta = []string{"kind", "name", "unit", "temporality", "monotonic", "resource", "scope", "attributes"}
 )
 
-// DefaultPaths are the paths that a format's events have by themselves; other formats have none.
+// DefaultPaths returns the paths that a format implies. False means that the format implies none.
 func DefaultPaths(f Format) (o Options, known bool) {
 	switch f {
 	case Influx:

@@ -9,8 +9,9 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// appendParsed appends what a text holds that EVENT_PARSE leads to: JSON, or JSON in base64, which no JSON can be confused
-// with. Other values stay as they are, so that a dead letter of one reading can be read again.
+// appendParsed appends the content of a text to which a path of EVENT_PARSE leads. The content is JSON, or JSON in base64. The
+// two cannot be confused. Other values stay as they are, so that a dead letter of an event that was already parsed can be read
+// again.
 func (s *stages) appendParsed(dst []byte, e rawbson.Element, at *edit) ([]byte, *DecodeError) {
 	var text []byte
 	switch e.Kind {
@@ -42,10 +43,10 @@ func (s *stages) appendParsed(dst []byte, e rawbson.Element, at *edit) ([]byte, 
 	if len(at.children) == 0 {
 		return rawbson.AppendElement(dst, kind, e.Name, j.out), nil
 	}
-	return s.appendWithin(dst, rawbson.Element{Kind: kind, Name: e.Name, Value: bytes.Clone(j.out)}, at) // other texts follow in the reader
+	return s.appendWithin(dst, rawbson.Element{Kind: kind, Name: e.Name, Value: bytes.Clone(j.out)}, at) // the reader is needed for other texts
 }
 
-// fromBase64 decodes base64, in its usual alphabet or in that of URLs, with or without padding.
+// fromBase64 decodes base64 in its usual or its URL alphabet, with or without padding.
 func fromBase64(text []byte) ([]byte, bool) {
 	text = bytes.TrimRight(bytes.TrimSpace(text), "=")
 	encoding := base64.RawStdEncoding

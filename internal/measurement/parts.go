@@ -8,12 +8,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// maxLetters bounds the values of errors of one record that are made, and not cut out of it: each repeats what is beside its
-// list.
+// maxLetters bounds the bytes that are made for the errors of one record, and not cut out of it. Each error repeats the fields
+// outside of its list.
 const maxLetters = 8 << 20
 
-// decodeTexts decodes a record of several events: the elements of an array, or several texts one after another. When too many
-// are bad the rest is only read as JSON.
+// decodeTexts decodes a record of several events. They are the elements of an array, or several texts one after another. If too
+// many events are bad, it only checks that the rest is JSON.
 func (d *Decoder) decodeTexts() *DecodeError {
 	d.json.begin(d.text)
 	for more := true; more; more = d.json.more() {
@@ -47,11 +47,11 @@ func (d *Decoder) decodeArray() *DecodeError {
 	return d.json.leave()
 }
 
-// isTooBad reports whether so many events of the record are bad that it is refused as a whole: none of it is stored, so that the
-// record can go back whole when it is repaired.
+// isTooBad reports whether the record is refused as a whole because too many of its events are bad. None of it is then stored, so
+// the whole record can be produced again after a repair.
 func (d *Decoder) isTooBad() bool { return d.badParts > maxBadParts || d.letters > maxLetters }
 
-// tooManyBad is the error of such a record.
+// tooManyBad is the error of a record that is refused as a whole.
 func (d *Decoder) tooManyBad() *DecodeError {
 	if !d.isTooBad() {
 		return nil
@@ -70,8 +70,8 @@ func (d *Decoder) tooManyBad() *DecodeError {
 	return nil
 }
 
-// decodePart decodes a part of the record: an element of an array, or one of several texts. Its error is of the whole record:
-// the text is not JSON, or too much.
+// decodePart decodes a part of the record, that is, an element of an array or one of several texts. Its error concerns the whole
+// record, because the text is not JSON or has too many parts.
 func (d *Decoder) decodePart() *DecodeError {
 	if d.parts == timeseries.MaxParts {
 		return newError(TooLarge, "", "the record has more than %d elements: send several records", timeseries.MaxParts)
@@ -94,8 +94,8 @@ func (d *Decoder) decodePart() *DecodeError {
 	return d.decodeDocument(d.json.out, d.json.dotted, err, text)
 }
 
-// decodeDocument decodes a document of several in the record, whose text in the record is given, or adds the error that it has
-// already. Its own error is of the whole record.
+// decodeDocument decodes one of the record's documents, or adds the error err that reading it gave. text is the document's text
+// in the record. The returned error concerns the whole record.
 func (d *Decoder) decodeDocument(document []byte, dotted bool, err *DecodeError, text []byte) *DecodeError {
 	if err == nil && d.stages.active {
 		if err = d.stages.open(document, dotted); err == nil {
@@ -129,7 +129,8 @@ func (d *Decoder) readPart() *DecodeError {
 	return err
 }
 
-// shapePart is shape of one of several events. A root that is null is an error there: only a whole record is skipped for it.
+// shapePart is shape for one of several events. It returns an error if the root is null, because only a whole record can be a
+// tombstone.
 func (d *Decoder) shapePart(event []byte, dotted bool, m *Measurement) *DecodeError {
 	if err := d.shape(event, dotted, m); err != nil || !d.nullRoot {
 		return err
@@ -150,7 +151,8 @@ func (d *Decoder) addPart(m Measurement, err *DecodeError) {
 	d.results = append(d.results, Result{Measurement: m, Err: err})
 }
 
-// decodeEvents decodes the events of the document that is open, whose text in the record is given where the record has others.
+// decodeEvents decodes the events of the open document. text is the document's text in the record, or nil if the record has no
+// other document.
 func (d *Decoder) decodeEvents(text []byte) *DecodeError {
 	s := d.stages
 	n := s.events()
@@ -175,13 +177,13 @@ func (d *Decoder) decodeEvents(text []byte) *DecodeError {
 	return d.tooManyBad()
 }
 
-// decodeEvent decodes one of these events. Its error is of the whole record.
+// decodeEvent decodes one event of the open document. Its error concerns the whole record.
 func (d *Decoder) decodeEvent(i int, text []byte) *DecodeError {
 	var m Measurement
 	written := len(d.out)
 	event, dotted, skip, err := d.stages.event(i)
 	if skip {
-		d.parts++ // the events behind it have the positions that they have without the setting
+		d.parts++ // later events keep the positions that they have without the setting
 		d.skipped++
 		return nil
 	}
@@ -205,7 +207,7 @@ func (d *Decoder) decodeEvent(i int, text []byte) *DecodeError {
 	return nil
 }
 
-// aloneIn is the document that is open with one element of its lists only, as a value of a record.
+// aloneIn returns the open document with only one element of its lists, as the value of a record.
 func (d *Decoder) aloneIn(w wrapping, i int) ([]byte, *DecodeError) {
 	document, err := d.stages.alone(i)
 	if err != nil {

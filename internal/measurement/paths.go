@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// role is what becomes of the value that a path leads to.
+// role says what becomes of the value to which a path leads.
 type role uint8
 
 // The roles.
 const (
-	through   role = iota // on the way to others
+	through   role = iota // the path only leads on to others
 	isTime                // the measurement's time
 	isMeta                // meta, or a part of it
 	isDropped             // left out
 )
 
-// node is a name of the tree that an event's paths make: one walk over the event looks for all of them.
+// node is a node of the tree that an event's paths make. One walk over the event finds the values of all paths.
 type node struct {
 	name     []byte
 	children []node
 	role     role
-	part     int  // of meta: its index in the parts; of time: its rank among the paths
-	onRoot   bool // the root, or on the way to it
-	isRoot   bool // what the paths are relative to
+	part     int  // for meta, the index of its part; for the time, the rank of its path
+	onRoot   bool // the root or an object on the way to it
+	isRoot   bool // the object to which the paths are relative
 	isStored bool // the object whose fields become the measurement's
 }
 
-// nodeOf is the node of a name. Nil means that no path leads there.
+// nodeOf returns the node of a name. Nil means that no path leads there.
 func nodeOf(nodes []node, name []byte) *node {
 	for i := range nodes {
 		// Names are not empty. Most differ in their length or their last byte.
@@ -39,7 +39,7 @@ func nodeOf(nodes []node, name []byte) *node {
 	return nil
 }
 
-// grow returns the node of a path below this one, made if it is not there. Pointers to nodes are good until the next grow.
+// grow returns the node of a path below this one, and adds it if it is missing. Pointers to nodes are valid until the next grow.
 func (n *node) grow(path string) *node {
 	for name := range strings.SplitSeq(path, ".") {
 		next := nodeOf(n.children, []byte(name))
@@ -52,27 +52,27 @@ func (n *node) grow(path string) *node {
 	return n
 }
 
-// paths are where the parts of a measurement lie in an event, all dotted and from the event's top.
+// paths say where the parts of a measurement lie in an event. All are dotted paths from the event's top.
 type paths struct {
 	event  node
-	times  []string // in the order in which they count. None means the record's timestamp.
-	root   string   // empty: the event itself
-	stored string   // of the object whose fields are stored. Empty means the event itself.
+	times  []string // in the order in which they count. Empty means the record's timestamp.
+	root   string   // Empty means the event itself.
+	stored string   // path of the object whose fields are stored. Empty means the event itself.
 	meta   []metaPart
-	joined bool // meta is an object of its parts, not the value of the only one
+	joined bool // meta is an object of its parts, not the value of its only part
 
-	ofRecord bool // some path leads to the record's key or headers
-	inHeader bool // one of the times does
+	ofRecord bool // at least one path leads to the record's key or headers
+	inHeader bool // at least one path to the time leads to a header
 }
 
-// metaPart is a value that meta is made of, under its name.
+// metaPart is a value of which meta is made, with its name.
 type metaPart struct {
 	name, text, path string
 	source           source
 	inRecord         string // the path or name in the record's key or headers
 }
 
-// newPaths compiles options that are valid.
+// newPaths compiles valid options.
 func newPaths(o *Options) paths {
 	p := paths{times: o.times(), root: o.Root, stored: o.Root, joined: len(o.MetaFields) > 0}
 	if o.Fields != "" {
@@ -105,7 +105,7 @@ func newPaths(o *Options) paths {
 	return p
 }
 
-// mark marks the root, what leads there, and what is stored.
+// mark marks the root, the objects that lead to it, and the stored object.
 func (p *paths) mark() {
 	root := &p.event
 	if p.root != "" {
@@ -122,7 +122,7 @@ func (p *paths) mark() {
 	stored.isStored = true
 }
 
-// absolute is a path from the event's top: paths are relative to the root, but for those that begin with a slash.
+// absolute returns a path from the event's top. Paths are relative to the root, unless they begin with a slash.
 func (o *Options) absolute(path string) string {
 	if o.Root == "" || path == "" || isOfRecord(path) {
 		return path
@@ -133,7 +133,7 @@ func (o *Options) absolute(path string) string {
 	return o.Root + "." + path
 }
 
-// times are the paths to the time, from the event's top, in the order in which they count.
+// times returns the paths to the time from the event's top, in the order in which they count.
 func (o *Options) times() (list []string) {
 	if o.TimeField == "" {
 		return nil
@@ -144,7 +144,7 @@ func (o *Options) times() (list []string) {
 	return list
 }
 
-// metaParts are what meta is made of, in the order of the options.
+// metaParts returns the parts of meta, in the order of the options.
 func (o *Options) metaParts() (parts []metaPart) {
 	if len(o.MetaFields) == 0 {
 		part := metaPart{text: o.MetaField, path: o.absolute(o.MetaField)}
@@ -160,7 +160,7 @@ func (o *Options) metaParts() (parts []metaPart) {
 	return parts
 }
 
-// splitPart reads a part of meta, "name=path", or a path, whose last name it gets.
+// splitPart reads a part of meta, which is "name=path", or a path whose last name becomes the part's name.
 func splitPart(text string) (name, path string) {
 	name, path, renamed := strings.Cut(text, "=")
 	if !renamed {
@@ -172,7 +172,7 @@ func splitPart(text string) (name, path string) {
 	return strings.TrimSpace(name), strings.TrimSpace(path)
 }
 
-// PartNames are the names that the parts of meta have in it, in the order of MetaFields.
+// PartNames returns the names of the parts of meta, in the order of MetaFields.
 func (o Options) PartNames() (names []string) {
 	for _, text := range o.MetaFields {
 		name, _ := splitPart(text)

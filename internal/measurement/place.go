@@ -6,58 +6,58 @@ import (
 )
 
 const (
-	// maxPlaces bounds how many names of events are remembered: some hundred bytes each.
+	// maxPlaces bounds the remembered names of events. Each takes some hundred bytes.
 	maxPlaces = 2048
-	// maxLiteral bounds a name that is remembered, and the text of a step.
+	// maxLiteral bounds the bytes of a remembered name, and of the text of a step.
 	maxLiteral = 256
-	// longMissed is how often a step must differ until the other is remembered.
+	// longMissed is how often a step must differ until the new step replaces it.
 	longMissed = 4
-	// fewChildren is up to how many names an object's are searched one by one.
+	// fewChildren is the largest number of an object's names that are searched one by one.
 	fewChildren = 12
-	// mostDotted bounds the objects that dotted names make in one: they are searched one by one, but only where a step is learned.
+	// mostDotted bounds the objects that dotted names make in one object. They are searched one by one, but only to learn a step.
 	mostDotted = 64
 )
 
-// use is what becomes of a value at a place.
+// use says what becomes of a value at a place.
 type use uint8
 
 const (
 	asField  use = iota // it is stored
 	asTime              // the measurement's time
 	asMeta              // meta, or a part of it
-	asMember            // in an object in meta
+	asMember            // it is in an object in meta
 	asDrop              // left out
-	asIgnore            // neither stored nor looked at, outside of what is stored
-	asWay               // an object that paths lead through, outside of what is stored
+	asIgnore            // it is outside of the stored object, and is neither stored nor checked
+	asWay               // an object outside of the stored object, through which paths lead
 )
 
-// place is where values of events stood: the names that lead there, and what the options make of a value there. All that
-// depends on names alone is decided when a place is met first.
+// place is a place in events where values stood. It holds the name there, and what the options make of a value there. Everything
+// that depends on names alone is decided once, when the place is first met.
 type place struct {
-	header   []byte // of a BSON element: a byte for the kind, the name, NUL; its capacity is a multiple of 8
-	node     *node  // of the paths. Nil means that none leads here.
+	header   []byte // header of a BSON element, that is, a byte for the type, the name, and NUL. Its capacity is a multiple of 8.
+	node     *node  // node of the paths. Nil means that no path leads here.
 	use      use
-	part     int  // of meta: which part; of time: its rank
+	part     int  // for meta, the index of its part; for the time, the rank of its path
 	fields   bool // the members of an object here are fields
 	atTop    bool // a field at the top level
-	reserved bool // a field whose name time or meta has in what is stored
-	depth    int  // of an object here, that of the event being 1
+	reserved bool // the field has the name of the stored time or meta
+	depth    int  // depth of an object here. An event has depth 1.
 
-	word, mask uint64 // the quoted name as it begins in a text, and which bits of it count
+	word, mask uint64 // the first bytes of the quoted name in a text, and the mask of the bits that count
 
 	children []*place
 	byName   map[string]*place // the children, once they are many
 	dotted   []*place          // objects that dotted names make: {"a.b": 1} has one for a
-	undotted *place            // of such an object, the place of the same name without dots
+	undotted *place            // for such an object, the place of the same name without dots
 
-	seen  uint64 // the event that has had a value here
-	first step   // from the brace that opens an object here
-	next  step   // from the end of a value here
+	seen  uint64 // the last event that had a value here
+	first step   // step from the brace that opens an object here
+	next  step   // step from the end of a value here
 }
 
 func (p *place) name() []byte { return p.header[1 : len(p.header)-1] }
 
-// child is the place of a name in the object here, nil when it was not met yet.
+// child returns the place of a name in the object here. Nil means that the name was not met yet.
 func (p *place) child(name []byte) *place {
 	if p.byName != nil {
 		return p.byName[string(name)]
@@ -65,7 +65,7 @@ func (p *place) child(name []byte) *place {
 	return placeNamed(p.children, name)
 }
 
-// placeNamed is the place of a name among a few.
+// placeNamed returns the place of a name among a few places. Nil means that there is none.
 func placeNamed(places []*place, name []byte) *place {
 	for _, p := range places {
 		if len(p.header) == len(name)+2 && string(p.header[1:len(name)+1]) == string(name) {
@@ -90,7 +90,7 @@ func (p *place) add(child *place) {
 	}
 }
 
-// newTop is the place of events.
+// newTop returns the place of events.
 func newTop(p *paths) *place {
 	top := &place{node: &p.event, use: asWay, fields: p.event.isStored, depth: 1}
 	top.first.opening = true
@@ -128,7 +128,7 @@ func (o *Options) newPlace(parent *place, name []byte) *place {
 	return p
 }
 
-// newHeader is the header of a place of this name.
+// newHeader returns the header of a place with this name.
 func newHeader(name []byte) []byte {
 	n := len(name) + 2
 	header := make([]byte, n, (n+7)&^7)
@@ -136,7 +136,8 @@ func newHeader(name []byte) []byte {
 	return header
 }
 
-// putHeader copies a header of newHeader, eight bytes at a time. It writes up to seven bytes too many, which the caller overwrites.
+// putHeader copies a header of newHeader, eight bytes at a time. It writes up to seven bytes too many, which the caller must
+// overwrite.
 func putHeader(dst, header []byte) {
 	whole := header[:cap(header)]
 	for j := 0; j+8 <= len(whole); j += 8 {
@@ -144,16 +145,16 @@ func putHeader(dst, header []byte) {
 	}
 }
 
-// holds reports whether an object at this place is gone through name by name.
+// holds reports whether the members of an object at this place are read one by one.
 func (p *place) holds() bool { return p.use == asField || p.use == asWay || p.inMeta() }
 
 // inMeta reports whether an object at this place is written to meta.
 func (p *place) inMeta() bool { return p.use == asMeta || p.use == asMember }
 
-// isUsualName reports whether a name could be addressed everywhere. Names with dots are for others to judge.
+// isUsualName reports whether a name can be addressed everywhere. It does not judge names with dots.
 func isUsualName(name []byte) bool { return len(name) > 0 && name[0] != '$' }
 
-// isFree reports whether the value of a name in the object here is not stored, so that the name may be any.
+// isFree reports whether the value of a name in the object here is not stored. Such a name may be anything.
 func (p *place) isFree(name []byte) bool {
 	if len(name) == 0 || p.node == nil || p.inMeta() {
 		return false
@@ -162,7 +163,8 @@ func (p *place) isFree(name []byte) bool {
 	return n != nil && n.role != through || !p.fields
 }
 
-// placeOf is the place of a name in the object at a place, nil when it is no usual name or too many were met.
+// placeOf returns the place of a name in the object at a place. Nil means that the name is unusual, or that too many places were
+// met.
 func (q *quick) placeOf(parent *place, name []byte) *place {
 	if p := parent.child(name); p != nil {
 		return p
@@ -175,7 +177,7 @@ func (q *quick) placeOf(parent *place, name []byte) *place {
 	return p
 }
 
-// dottedPlaceOf is placeOf of an object that dotted names make.
+// dottedPlaceOf is placeOf for an object that dotted names make.
 func (q *quick) dottedPlaceOf(parent *place, name []byte) *place {
 	if p := placeNamed(parent.dotted, name); p != nil {
 		return p

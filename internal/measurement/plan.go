@@ -9,17 +9,18 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// plan is what plans of formats with schemas have in common: they make a measurement of an event in one pass, without its document.
-// An event that a plan does not take was read in vain, so the plan rests the longer the more of them come, as a bsonWalker does.
+// plan is the common part of the plans of formats with schemas. A plan makes a measurement of an event in one pass, without its
+// document. Reading an event that the plan does not take is in vain. The plan then rests longer the more consecutive events it
+// does not take, as a bsonWalker does.
 type plan struct {
 	rest, lost int
 
-	// Of the event:
+	// The state of the current event:
 	metas    []byte     // the values of meta
-	parts    []metaSpan // A kind of zero means that the part was not seen.
+	parts    []metaSpan // Kind 0 means that the part was not seen.
 	when     reading
 	hasTime  bool
-	rank     int // of the path to the time that was found; -1 means that none was
+	rank     int // rank of the path that led to the time. -1 means that none was found.
 	isStored bool
 	taken    int
 	topCount int
@@ -27,13 +28,13 @@ type plan struct {
 
 func newPlan(d *Decoder) plan { return plan{parts: make([]metaSpan, len(d.paths.meta))} }
 
-// takesPlans reports whether the options store events as plans do.
+// takesPlans reports whether a plan supports the options.
 func (d *Decoder) takesPlans() bool {
 	o := &d.options
 	return !d.stages.active && !d.paths.inHeader && o.Numbers == NumbersInJSON && o.TimeExact == ""
 }
 
-// beginPlanned begins the result of a record with one event. It is nil while the plan rests.
+// beginPlanned begins the result of a record with one event. It returns nil while the plan rests.
 func (d *Decoder) beginPlanned(p *plan) *Measurement {
 	if p.rest > 0 {
 		p.rest--
@@ -45,7 +46,7 @@ func (d *Decoder) beginPlanned(p *plan) *Measurement {
 	return &result.Measurement
 }
 
-// endPlanned ends the result, and returns whether the plan has made it.
+// endPlanned ends the result. made says whether the plan has read the event, and endPlanned returns it.
 func (d *Decoder) endPlanned(p *plan, made bool) bool {
 	if made {
 		p.lost = 0
@@ -57,7 +58,7 @@ func (d *Decoder) endPlanned(p *plan, made bool) bool {
 	return false
 }
 
-// begin forgets the event before. isStored means that the members of the event itself are stored.
+// begin forgets the previous event. isStored means that the event itself is the stored object.
 func (p *plan) begin(d *Decoder, isStored bool) {
 	p.metas, p.hasTime, p.rank, p.isStored, p.taken, p.topCount = p.metas[:0], false, -1, isStored, 0, 0
 	clear(p.parts)
@@ -70,7 +71,7 @@ func (p *plan) begin(d *Decoder, isStored bool) {
 	}
 }
 
-// planned sets the measurement of an event that was read, whose elements are given.
+// planned sets the measurement of an event that was read. elements are its fields.
 func (d *Decoder) planned(p *plan, elements []byte, m *Measurement) bool {
 	if !p.isStored {
 		return false
@@ -86,7 +87,8 @@ func (d *Decoder) planned(p *plan, elements []byte, m *Measurement) bool {
 	return d.plannedMeta(p, &m.Meta)
 }
 
-// plannedTime reads a time, to which the path of a rank leads. Of several paths the first counts whose value is not null.
+// plannedTime reads a time. rank is the rank of the path that leads to it. If several paths lead to times, the first whose value
+// is not null counts.
 func (d *Decoder) plannedTime(p *plan, rank int, kind bson.Type, value []byte) bool {
 	p.taken++
 	if len(d.paths.times) > 1 && (kind == bson.TypeNull || p.rank >= 0 && p.rank < rank) {
@@ -99,7 +101,7 @@ func (d *Decoder) plannedTime(p *plan, rank int, kind bson.Type, value []byte) b
 	return p.hasTime
 }
 
-// plannedPart appends a part of meta in its normal form, which the value may have as it is.
+// plannedPart appends a part of meta in its normal form. isNormal says that the value is in this form already.
 func (d *Decoder) plannedPart(p *plan, part int, isNormal bool, kind bson.Type, value []byte) bool {
 	p.taken++
 	start := len(p.metas)

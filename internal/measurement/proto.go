@@ -10,45 +10,46 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// protoReader reads Protobuf by a compiled message, and appends BSON. Fields come in any order and more than once, so a message is
-// scanned first, which finds the values of each member, and written then, in the order of its members in the schema.
+// protoReader reads Protobuf by a compiled message, and appends BSON. Fields come in any order and more than once. It therefore
+// scans a message first to find the values of each member, and then writes the members in the order of the schema.
 type protoReader struct {
 	text []byte
 	out  []byte
 
-	slots   []protoSlot  // of the members of the messages that are open
-	spans   []protoSpan  // the values that are linked, of the same messages
-	entries []protoEntry // of the maps that are open
-	byKey   []protoEntry // of the map that was read last
-	digits  []byte       // names in maps that are numbers
+	slots   []protoSlot  // slots of the members of the open messages
+	spans   []protoSpan  // the linked values of the open messages
+	entries []protoEntry // entries of the open maps
+	byKey   []protoEntry // a buffer to sort a map's entries by name
+	digits  []byte       // names in maps that are written from numbers
 
-	limit    int // of the bytes in out
+	limit    int // largest size of out in bytes
 	dotted   bool
 	decimals Decimals
 
-	// Of values that go straight into a measurement:
+	// For values that go straight into a measurement:
 	dropNulls bool // fields that are null are left out
-	isOdd     bool // a name in a map is one that the rules of names must judge
+	isOdd     bool // a map has a name that the rules of names must judge
 	sorted    bool // members are written in the order of their names
 }
 
-// protoSlot is what a scan has found of a member.
+// protoSlot holds what a scan has found of a member.
 type protoSlot struct {
-	value       uint64 // of a scalar; of a text or bytes the place, as in protoSpan
-	first, last int32  // the values that are linked, by their indexes in spans plus one
+	value       uint64 // value of a scalar, or place of a text or bytes, as in protoSpan
+	first, last int32  // indexes plus one of the first and the last linked value in spans
 	isSet       bool
 }
 
-// protoSpan is a value of a list, or a piece of a message. The value of bytes is their place: the start, and the end in the lower half.
+// protoSpan is a value of a list, or a piece of a message. The value of bytes is their place, with the start in the upper half
+// and the end in the lower half.
 type protoSpan struct {
 	value    uint64
-	next     int32 // the index of the next plus one
-	isPacked bool  // a place with many values
+	next     int32 // index plus one of the next linked value
+	isPacked bool  // the place holds many values
 }
 
 func spanOf(start, end int) uint64 { return uint64(start)<<32 | uint64(end) }
 
-// at is the bytes of a place.
+// at returns the bytes of a place.
 func (r *protoReader) at(place uint64) []byte {
 	start, end := place>>32, uint64(uint32(place))
 	return r.text[start:end:end]
@@ -75,18 +76,19 @@ func (r *protoReader) reads(root *protoMember, text []byte, maxBytes int) bool {
 	return r.event(root) == nil
 }
 
-// bufferBytes is what the buffers of large records take, nearly.
+// bufferBytes estimates the size of the buffers that a large record enlarges.
 func (r *protoReader) bufferBytes() int {
 	const slotBytes, spanBytes, entryBytes = 24, 16, 40
 	return cap(r.out) + cap(r.digits) + slotBytes*cap(r.slots) + spanBytes*cap(r.spans) + entryBytes*(cap(r.entries)+cap(r.byKey))
 }
 
-// damaged is the error of a message that is cut, or is no message.
+// damaged is the error of a message that is cut or is not a message. left is the number of bytes that are left.
 func damaged(left int) *DecodeError {
 	return newError(NotProtobuf, "", "a message is damaged or cut %d bytes before its end: is it another message, or is something before it?", left)
 }
 
-// open scans a message, which may come in pieces, and returns where the slots of its members begin.
+// open scans a message, which may come in pieces, and returns the index of its first slot. first is the index plus one of the
+// first piece.
 func (r *protoReader) open(t *protoMessage, first int32, depth int) (base int, err *DecodeError) {
 	base = len(r.slots)
 	r.slots = append(r.slots, make([]protoSlot, len(t.members))...)
@@ -100,7 +102,7 @@ func (r *protoReader) open(t *protoMessage, first int32, depth int) (base int, e
 	return base, nil
 }
 
-// scan notes the values of members in a piece of a message.
+// scan finds the values of members in a piece of a message.
 func (r *protoReader) scan(t *protoMessage, base, at, end int, depth int) *DecodeError {
 	text := r.text[:end]
 	slots := r.slots[base : base+len(t.members)]
@@ -171,7 +173,7 @@ func (r *protoReader) scan(t *protoMessage, base, at, end int, depth int) *Decod
 		isPacked := false
 		if wire != m.wire {
 			if isPacked = m.isPackable && wire == protowire.BytesType; !isPacked {
-				continue // as unknown as a field of another number
+				continue // the field counts as unknown
 			}
 		}
 		if m.siblings != nil {
@@ -195,7 +197,7 @@ func (r *protoReader) scan(t *protoMessage, base, at, end int, depth int) *Decod
 	return nil
 }
 
-// replace forgets the other members of a oneof, after it has looked whether they are what their type says.
+// replace drops the other members of a oneof. It first checks that their values are valid.
 func (r *protoReader) replace(t *protoMessage, m *protoMember, base, depth int) *DecodeError {
 	for _, i := range m.siblings {
 		s := r.slots[base+i]
@@ -237,7 +239,8 @@ func (r *protoReader) object(t *protoMessage, first int32, depth int) *DecodeErr
 	return r.grown()
 }
 
-// grown refuses what becomes too large: fields that are not there have a zero, and numbers take less room than in BSON.
+// grown refuses an event that becomes too large as BSON. Absent fields are written as zeros, and numbers take less room in
+// Protobuf than in BSON.
 func (r *protoReader) grown() *DecodeError {
 	if len(r.out) > r.limit {
 		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, %d times EVENT_MAX_BYTES: split it", r.limit, maxGrowth)
@@ -245,7 +248,7 @@ func (r *protoReader) grown() *DecodeError {
 	return nil
 }
 
-// member appends a member of an object, from its slot. Depth is the object's.
+// member appends a member of an object from its slot. depth is the object's depth.
 func (r *protoReader) member(m *protoMember, slot, depth int) *DecodeError {
 	s := r.slots[slot]
 	if !s.isSet && m.hasPresence {
@@ -276,7 +279,7 @@ func (r *protoReader) member(m *protoMember, slot, depth int) *DecodeError {
 	return nil
 }
 
-// content appends all that a member has, and returns its type in BSON. Depth is its own when it is an object or array.
+// content appends all values of a member, and returns their BSON type. An object or array has the given depth.
 func (r *protoReader) content(m *protoMember, s protoSlot, depth int) (bson.Type, *DecodeError) {
 	switch {
 	case m.isMap:
@@ -287,7 +290,7 @@ func (r *protoReader) content(m *protoMember, s protoSlot, depth int) (bson.Type
 	return r.value(m, s, depth)
 }
 
-// only appends the value of the only field that is set. It is null where none is, and none has a zero.
+// only appends the value of the only field that is set. The value is null if no field is set and all fields have a presence.
 func (r *protoReader) only(t *protoMessage, first int32, depth int) (kind bson.Type, err *DecodeError) {
 	spans := len(r.spans)
 	base, err := r.open(t, first, depth)

@@ -10,28 +10,28 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxIndexes bounds the message indexes of a value, one for each level of messages in messages.
+// maxIndexes bounds the message indexes of a value. There is one index for each level of nested messages.
 const maxIndexes = maxDepth
 
 // protoMessages is a registry's schema in Protobuf. The message indexes of a value choose one of its messages.
 //
-// Serializers do not agree on how messages are counted. Confluent's in Java count those that the text of the schema has; others count
-// those of its descriptors, among which are messages that stand for the entries of maps, and groups. Both are tried: where they lead
-// to two messages, EVENT_PROTOBUF_MESSAGE says which is meant.
+// Serializers count messages in two ways. Confluent's Java serializer counts the messages in the schema's text. Others count the
+// messages in its descriptors, which include groups and the entries of maps. The reader tries both ways. If they lead to two
+// messages, EVENT_PROTOBUF_MESSAGE says which is meant.
 type protoMessages struct {
 	messages []*protoChoice // in the order of the descriptors
-	indexes  []int          // of the value
+	indexes  []int          // message indexes of the value that was read last
 }
 
-// protoChoice is a message that indexes may choose. It is compiled when it is chosen first.
+// protoChoice is a message that indexes may choose. It is compiled when it is first chosen.
 type protoChoice struct {
 	of         protoreflect.MessageDescriptor
 	inner      []*protoChoice
-	isHidden   bool         // the text does not have it as a message
-	root       *protoMember // nil before it is compiled, and where it is wrong
-	plan       *protoPlan   // of events
-	wrong      error        // why no value can be read. Nil means that values can.
-	isNone     error        // why values are no events. Nil means that they are, or that it is not known yet.
+	isHidden   bool         // the schema's text does not declare it as a message
+	root       *protoMember // nil before it is compiled, and if it is wrong
+	plan       *protoPlan   // the plan of its events
+	wrong      error        // why no value can be read. Nil means that values can be read.
+	isNone     error        // why values are no events. Nil means that they are events, or that this is not known yet.
 	isCompiled bool
 	isPlanned  bool
 }
@@ -45,7 +45,7 @@ func newProtoMessages(descriptors string) (*protoMessages, error) {
 	return &protoMessages{messages: choicesOf(file.Messages(), groupsOf(file.Extensions(), nil))}, nil
 }
 
-// choicesOf are the messages at one level, of which some are groups.
+// choicesOf returns the messages at one level. groups holds the names of groups among them.
 func choicesOf(list protoreflect.MessageDescriptors, groups map[protoreflect.FullName]bool) (choices []*protoChoice) {
 	for i := range list.Len() {
 		of := list.Get(i)
@@ -56,7 +56,7 @@ func choicesOf(list protoreflect.MessageDescriptors, groups map[protoreflect.Ful
 	return choices
 }
 
-// groupsOf are the names of the messages that fields and extensions declare as groups.
+// groupsOf returns the names of the messages that fields and extensions declare as groups.
 func groupsOf(extensions protoreflect.ExtensionDescriptors, fields protoreflect.FieldDescriptors) map[protoreflect.FullName]bool {
 	groups := map[protoreflect.FullName]bool{}
 	add := func(f protoreflect.FieldDescriptor) {
@@ -73,7 +73,8 @@ func groupsOf(extensions protoreflect.ExtensionDescriptors, fields protoreflect.
 	return groups
 }
 
-// findChoice is the message that indexes lead to, where those are counted that the text has, or all of them. It is nil if there is none.
+// findChoice returns the message to which indexes lead. asText means that only the messages of the schema's text are counted. Nil
+// means that there is no such message.
 func findChoice(list []*protoChoice, indexes []int, asText bool) (found *protoChoice) {
 	for _, index := range indexes {
 		found = nil
@@ -95,7 +96,8 @@ func findChoice(list []*protoChoice, indexes []int, asText bool) (found *protoCh
 	return found
 }
 
-// cut cuts the message indexes off a text: their number and the indexes, each as a zigzag varint. A zero stands for the indexes [0].
+// cut cuts the message indexes off a text. The text begins with their number and the indexes, each as a zigzag varint. A number
+// of zero stands for the indexes [0].
 func (f *protoMessages) cut(text []byte) (rest []byte, ok bool) {
 	count, n := binary.Varint(text)
 	if f.indexes = f.indexes[:0]; n <= 0 || count < 0 || count > maxIndexes {
@@ -115,7 +117,7 @@ func (f *protoMessages) cut(text []byte) (rest []byte, ok bool) {
 	return text, true
 }
 
-// choose is the message that the indexes lead to. Where they lead to two messages, the name decides.
+// choose returns the message to which the indexes lead. If they lead to two messages, the name decides.
 func (f *protoMessages) choose(name string) (*protoChoice, error) {
 	full := strings.TrimPrefix(name, ".")
 	inText, inAll := findChoice(f.messages, f.indexes, true), findChoice(f.messages, f.indexes, false)
@@ -142,7 +144,7 @@ func (f *protoMessages) choose(name string) (*protoChoice, error) {
 		"set EVENT_PROTOBUF_MESSAGE to the message that is meant", f.indexes, inText.of.FullName(), inAll.of.FullName())
 }
 
-// named names messages of the schema.
+// named returns the names of the schema's messages for an error.
 func (f *protoMessages) named() string {
 	var names []string
 	for _, c := range f.messages {
@@ -151,7 +153,7 @@ func (f *protoMessages) named() string {
 	return listNames(names)
 }
 
-// compile compiles a message when it is chosen first.
+// compile compiles a message when it is first chosen.
 func (c *protoChoice) compile() error {
 	if !c.isCompiled {
 		c.isCompiled = true
@@ -182,7 +184,7 @@ func (d *Decoder) chooseMessage(file *protoMessages, f schemaFrame) *DecodeError
 	return err
 }
 
-// choiceOf cuts the message indexes off what stands behind the schema's id, and is the message that they lead to.
+// choiceOf cuts the message indexes off the bytes behind the schema's id, and returns the message to which they lead.
 func (d *Decoder) choiceOf(file *protoMessages, f *schemaFrame, name string) (*protoChoice, *DecodeError) {
 	rest, ok := file.cut(f.rest)
 	if !ok {
@@ -196,7 +198,7 @@ func (d *Decoder) choiceOf(file *protoMessages, f *schemaFrame, name string) (*p
 	return c, nil
 }
 
-// listNames names messages in their order, as many as an error names.
+// listNames joins sorted names of messages, at most mostNamed of them.
 func listNames(names []string) string {
 	if slices.Sort(names); len(names) == 0 {
 		return "none"

@@ -9,27 +9,28 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// protoPlan makes measurements of events of one message in one pass, without their documents: what becomes of each field is known
-// before the first event. What it does not take, wrong or unusual, is for protoReader and shape, which say what is wrong.
+// protoPlan makes measurements of the events of one message in one pass, without making their documents. The plan decides before
+// the first event what becomes of each field. It leaves wrong and unusual events to protoReader and shape, which report what is
+// wrong.
 type protoPlan struct {
 	plan
 	top protoStep
 }
 
-// protoStep is what becomes of a member at a place of the events.
+// protoStep says what becomes of a member at one place of the events.
 type protoStep struct {
 	*protoMember
 	use      use
-	part     int         // of meta: which part; of time: its rank
-	steps    []protoStep // of the members of a message that paths lead into
+	part     int         // for meta, the index of its part; for the time, the rank of its path
+	steps    []protoStep // for the members of a message into which paths lead
 	isPlain  bool        // a field that no path leads into
-	isNormal bool        // of meta: values are in their normal form as they are written
+	isNormal bool        // for meta: values can be written in their normal form
 	atTop    bool
 	isFields bool // the members of the object are stored
-	isRoot   bool // an object must be found here, or on the way to it
+	isRoot   bool // the value must be an object, because the root or the stored object lies here or below
 }
 
-// newProtoPlan makes the plan of a decoder. Nil means that its options store events otherwise.
+// newProtoPlan makes the plan of a decoder. Nil means that no plan fits the options and the message.
 func newProtoPlan(d *Decoder, root *protoMember) *protoPlan {
 	if !d.takesPlans() {
 		return nil
@@ -43,7 +44,7 @@ func newProtoPlan(d *Decoder, root *protoMember) *protoPlan {
 	return p
 }
 
-// protoStep plans for a member at a place. False means that its values are unknown before the events.
+// protoStep plans for a member at a place. False means that the message alone does not tell what becomes of its values.
 func (o *Options) protoStep(p *place, m *protoMember, depth int) (s protoStep, ok bool) {
 	s = protoStep{protoMember: m, use: p.use, part: p.part, atTop: p.atTop, isFields: p.node != nil && p.node.isStored}
 	s.isRoot = p.node != nil && (p.node.onRoot || p.node.isRoot || p.node.isStored)
@@ -72,7 +73,7 @@ func (o *Options) protoStep(p *place, m *protoMember, depth int) (s protoStep, o
 	return s, true
 }
 
-// readProtoQuickly makes the result of the record's event. False means nothing but that someone else must read it.
+// readProtoQuickly makes the result of the record's event. False means only that the slower reader must read the event.
 func (d *Decoder) readProtoQuickly() bool {
 	p := &d.protoPlan.plan
 	m := d.beginPlanned(p)
@@ -83,12 +84,13 @@ func (d *Decoder) readProtoQuickly() bool {
 func (d *Decoder) measureProto(m *Measurement) bool {
 	p, r := d.protoPlan, &d.proto
 	r.begin(d.text, d.options.MaxBytes)
-	r.limit /= 2 // Values that are dropped count otherwise than in a document, so what comes near the limit is for that to judge.
+	// Dropped values count differently here than in a document, so an event near the limit is left to protoReader.
+	r.limit /= 2
 	p.begin(d, p.top.isFields)
 	return d.protoSteps(&p.top, 1, 1) && !r.isOdd && d.planned(&p.plan, r.out, m)
 }
 
-// protoSteps reads a message that paths lead into. Its first piece has an index plus one in spans.
+// protoSteps reads a message into which paths lead. first is the index plus one of its first piece in spans.
 func (d *Decoder) protoSteps(s *protoStep, first int32, depth int) bool {
 	p, r := &d.protoPlan.plan, &d.proto
 	p.isStored = p.isStored || s.isFields
@@ -124,7 +126,7 @@ func (d *Decoder) protoSteps(s *protoStep, first int32, depth int) bool {
 	return len(r.out) <= r.limit
 }
 
-// protoNumbers appends fields that are numbers, and returns how many steps there are until another value comes.
+// protoNumbers handles the leading steps that are numbers, appends their fields, and returns how many steps these are.
 func (d *Decoder) protoNumbers(steps []protoStep, base int) (done int) {
 	r := &d.proto
 	slots := r.slots[base : base+len(steps)]
@@ -158,18 +160,18 @@ func (d *Decoder) protoNumbers(steps []protoStep, base int) (done int) {
 	return done
 }
 
-// protoValue reads a member that paths lead into, or to.
+// protoValue reads a member into which or to which paths lead.
 func (d *Decoder) protoValue(s *protoStep, slot, depth int) bool {
 	p, r := &d.protoPlan.plan, &d.proto
 	found := r.slots[slot]
 	if !found.isSet && s.hasPresence {
-		return !s.isRoot // a root that is missing is for others to name
+		return !s.isRoot // protoReader reports a missing root
 	}
 	switch {
 	case s.steps != nil:
 		return d.protoObject(s, found.first, depth+1)
 	case s.isRoot && s.use == asWay:
-		return false // no object is there, and an error, or a tombstone
+		return false // the root is not an object, which is an error or a tombstone
 	case s.use == asMeta:
 		return d.protoPart(s, found, depth)
 	}
@@ -196,7 +198,7 @@ func (d *Decoder) protoValue(s *protoStep, slot, depth int) bool {
 	return true
 }
 
-// protoObject reads a message that paths lead into, as a field or outside of what is stored.
+// protoObject reads a message into which paths lead, either as a field or outside of the stored object.
 func (d *Decoder) protoObject(s *protoStep, first int32, depth int) bool {
 	p, r := &d.protoPlan.plan, &d.proto
 	if s.use != asField {
@@ -210,14 +212,14 @@ func (d *Decoder) protoObject(s *protoStep, first int32, depth int) bool {
 	}
 	r.out = rawbson.EndDocument(r.out, start+len(s.header))
 	if p.taken > taken && len(r.out)-start == len(s.header)+rawbson.Empty {
-		r.out = r.out[:start] // it held what was taken out and nothing else
+		r.out = r.out[:start] // it held nothing but values that were taken out
 	} else if s.atTop {
 		p.topCount++
 	}
 	return true
 }
 
-// protoPart appends a part of meta. Where its type allows it, it is written into meta at once, in its normal form.
+// protoPart appends a part of meta. If its type allows it, it writes the part's normal form directly into meta.
 func (d *Decoder) protoPart(s *protoStep, found protoSlot, depth int) bool {
 	p, r := &d.protoPlan.plan, &d.proto
 	if !s.isNormal {

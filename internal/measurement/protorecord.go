@@ -23,7 +23,7 @@ func (d *Decoder) decodeProto() *DecodeError {
 	return d.document(d.proto.out, d.proto.dotted)
 }
 
-// notProto explains a value that is not of the message. The error is the reader's.
+// notProto explains why a value is not of the message. err is the reader's error.
 func (d *Decoder) notProto(err *DecodeError) *DecodeError {
 	text := d.text
 	size, n := binary.Uvarint(text)
@@ -40,7 +40,7 @@ func (d *Decoder) notProto(err *DecodeError) *DecodeError {
 	return err
 }
 
-// protoEvents are the events of a value, for those who look for settings.
+// protoEvents returns the events of a value, for Events.
 func (d *Decoder) protoEvents(r *record.Record, text []byte) (events [][]byte) {
 	if d.schemas != nil {
 		d.record, d.value = *r, text

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// MaxDescriptorBytes bounds a set of descriptors, which may hold many more messages than that of the events.
+	// MaxDescriptorBytes bounds a set of descriptors, which may hold many more messages than the events need.
 	MaxDescriptorBytes = 16 << 20
-	// nearNumbers is up to which number fields, and symbols of enums, are found by an index.
+	// nearNumbers bounds the numbers of fields and of symbols that are found by an index. Higher numbers are found in a map.
 	nearNumbers = 256
 	// mostNamed bounds the messages that an error names.
 	mostNamed = 5
 )
 
-// protoKind is what a value of a field becomes in BSON.
+// protoKind says what a value of a field becomes in BSON.
 type protoKind uint8
 
-// The kinds of values. Those before protoEnum are numbers.
+// The kinds of values. The kinds before protoEnum are numbers.
 const (
 	protoInt32 protoKind = iota
 	protoSint32
@@ -45,16 +45,16 @@ const (
 	protoString
 	protoBytes
 	protoObject    // a message
-	protoOnly      // a message that stands for the value of its only field that is set
-	protoTimestamp // messages of seconds and nanoseconds
+	protoOnly      // a message that stands for the value of its only set field
+	protoTimestamp // a message of seconds and nanoseconds
 	protoDuration
-	protoDecimal // the message of Confluent: a number of bytes, and its scale
+	protoDecimal // Confluent's message of a number in bytes and its scale
 )
 
 // isMessage reports whether values of a kind are messages.
 func (k protoKind) isMessage() bool { return k >= protoObject }
 
-// protoScalars are the kinds of the scalar types, and how they are written.
+// protoScalars are the kinds of the scalar types, and their wire types.
 var protoScalars = map[protoreflect.Kind]struct {
 	kind protoKind
 	wire protowire.Type
@@ -69,11 +69,11 @@ var protoScalars = map[protoreflect.Kind]struct {
 	protoreflect.StringKind: {protoString, protowire.BytesType}, protoreflect.BytesKind: {protoBytes, protowire.BytesType},
 }
 
-// protoMessage is a compiled message. Messages that hold themselves point to themselves.
+// protoMessage is a compiled message. A recursive message points to itself.
 type protoMessage struct {
 	members  []protoMember
-	near     []int16        // which member a number has, plus one
-	far      map[uint64]int // the same of higher numbers
+	near     []int16        // index of a number's member plus one, by the number
+	far      map[uint64]int // index of the member, for higher numbers
 	sorted   []int          // the members in the order of their names
 	isNormal bool           // values can be written in the normal form of meta
 	name     string         // the full one
@@ -81,30 +81,30 @@ type protoMessage struct {
 
 // protoMember is a field of a message.
 type protoMember struct {
-	header      []byte // of a BSON element
+	header      []byte // header of the BSON element
 	kind        protoKind
 	wire        protowire.Type
 	isList      bool
 	isMap       bool // a list of messages, each with a name and a value
 	isPackable  bool
 	isNumber    bool          // a number, neither in a list nor in a map
-	size        int           // of a number whose bits are the same in BSON; zero means that it has others
-	isLinked    bool          // values are linked with each other: a list, a map, or a message, which may come in pieces
-	hasPresence bool          // it is absent where it is not set, and else has its zero
-	siblings    []int         // the other members of a oneof
-	message     *protoMessage // of a message, or of what a map consists of
+	size        int           // size in bytes of a number whose bits are the same in BSON. Zero means that the bits differ.
+	isLinked    bool          // several values may be linked, because it is a list, a map, or a message in pieces
+	hasPresence bool          // an unset field is absent. Otherwise it has its zero value.
+	siblings    []int         // indexes of the other members of a oneof
+	message     *protoMessage // type of a message, or of the entries of a map
 	enum        *protoSymbols
 }
 
 func (m *protoMember) name() []byte { return m.header[1 : len(m.header)-1] }
 
-// protoSymbols are the symbols of an enum by their numbers, each the value of a BSON string.
+// protoSymbols holds the symbols of an enum by their numbers, each as the value of a BSON string.
 type protoSymbols struct {
 	near [][]byte
 	far  map[int32][]byte
 }
 
-// of is the symbol of a number. It is nil if there is none.
+// of returns the symbol of a number, or nil if there is none.
 func (s *protoSymbols) of(number int32) []byte {
 	if number >= 0 && int(number) < len(s.near) {
 		return s.near[number]
@@ -112,7 +112,7 @@ func (s *protoSymbols) of(number int32) []byte {
 	return s.far[number]
 }
 
-// member is the index of the member with a number. It is -1 if there is none.
+// member returns the index of the member with a number, or -1 if there is none.
 func (t *protoMessage) member(number uint64) int {
 	if number < uint64(len(t.near)) {
 		return int(t.near[number]) - 1
@@ -123,13 +123,13 @@ func (t *protoMessage) member(number uint64) int {
 	return -1
 }
 
-// CheckMessage explains why events cannot be read as a message of a set of descriptors. Nil means that they can.
+// CheckMessage returns why events cannot be read as a message of a set of descriptors. Nil means that they can.
 func CheckMessage(descriptors, message string) error {
 	_, err := compileProto(descriptors, message)
 	return err
 }
 
-// compileProto compiles a message of a set of descriptors, as protoc and buf write it.
+// compileProto compiles a message of a set of descriptors that protoc or buf wrote.
 func compileProto(descriptors, message string) (*protoMember, error) {
 	files, _, err := readDescriptors(descriptors)
 	if err != nil {
@@ -150,7 +150,7 @@ func compileProto(descriptors, message string) (*protoMember, error) {
 	return root, err
 }
 
-// readDescriptors reads a set of descriptors. The last file imports the others, where one tool wrote the set.
+// readDescriptors reads a set of descriptors. The last file is the file that imports the others, if one tool wrote the set.
 func readDescriptors(descriptors string) (files *protoregistry.Files, last protoreflect.FileDescriptor, err error) {
 	if len(descriptors) > MaxDescriptorBytes {
 		return nil, nil, fmt.Errorf("the set has %d bytes, more than %d", len(descriptors), MaxDescriptorBytes)
@@ -168,7 +168,7 @@ func readDescriptors(descriptors string) (files *protoregistry.Files, last proto
 	return files, last, nil
 }
 
-// compileMessage compiles a message, and those in it.
+// compileMessage compiles a message and the messages in it.
 func compileMessage(of protoreflect.MessageDescriptor) (*protoMember, error) {
 	c := protoCompiler{messages: map[protoreflect.FullName]*protoMessage{}, enums: map[protoreflect.FullName]*protoSymbols{}}
 	root := &protoMember{isLinked: true}
@@ -186,17 +186,17 @@ func (m *protoMember) isEvent() bool {
 	return m.kind == protoObject || m.kind == protoOnly && m.message.members[0].isMap
 }
 
-// noEvent is the error of a message whose values are no events.
+// noEvent is the error of a message whose values are not events.
 func noEvent(of protoreflect.MessageDescriptor) error {
 	return fmt.Errorf("%s is stored as a single value, and an event is an object: name the message around it", quoteText(of.FullName()))
 }
 
-// cleanProto is the text of an error of the library, in which blanks differ from build to build.
+// cleanProto returns the text of an error of the protobuf library. The library varies the blanks from build to build.
 func cleanProto(err error) string {
 	return clip(strings.Join(strings.Fields(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto:")), " "))
 }
 
-// namedMessages names messages of a set, those of Google's own files apart.
+// namedMessages returns the names of a set's messages for an error, without the messages of Google's own files.
 func namedMessages(files *protoregistry.Files) string {
 	var names []string
 	files.RangeFiles(func(file protoreflect.FileDescriptor) bool {
@@ -211,7 +211,7 @@ func namedMessages(files *protoregistry.Files) string {
 	return listNames(names)
 }
 
-// protoCompiler compiles the messages that one consists of.
+// protoCompiler compiles a message and the messages in it.
 type protoCompiler struct {
 	messages map[protoreflect.FullName]*protoMessage
 	enums    map[protoreflect.FullName]*protoSymbols
@@ -257,7 +257,7 @@ func (c *protoCompiler) message(of protoreflect.MessageDescriptor) (*protoMessag
 	return t, nil
 }
 
-// member compiles what a field holds.
+// member compiles the type of a field.
 func (c *protoCompiler) member(m *protoMember, field protoreflect.FieldDescriptor) error {
 	if scalar, is := protoScalars[field.Kind()]; is {
 		m.kind, m.wire = scalar.kind, scalar.wire
@@ -282,14 +282,14 @@ func (c *protoCompiler) member(m *protoMember, field protoreflect.FieldDescripto
 	return c.inside(m, field.Message())
 }
 
-// inside compiles the message that values of a member are.
+// inside compiles the message type of a member.
 func (c *protoCompiler) inside(m *protoMember, of protoreflect.MessageDescriptor) (err error) {
 	m.kind = protoKindOf(of)
 	m.message, err = c.message(of)
 	return err
 }
 
-// symbols compiles an enum. Of several symbols with one number the first counts.
+// symbols compiles an enum. If several symbols have one number, the first counts.
 func (c *protoCompiler) symbols(of protoreflect.EnumDescriptor) *protoSymbols {
 	if s := c.enums[of.FullName()]; s != nil {
 		return s
@@ -313,8 +313,8 @@ func (c *protoCompiler) symbols(of protoreflect.EnumDescriptor) *protoSymbols {
 	return s
 }
 
-// protoKindOf is what values of a message become. Google's own messages and Confluent's Decimal are told by their names, and must have
-// their fields, too.
+// protoKindOf returns what values of a message become. It recognises Google's own messages and Confluent's Decimal by their names
+// and their fields.
 func protoKindOf(of protoreflect.MessageDescriptor) protoKind {
 	name, own := strings.CutPrefix(string(of.FullName()), "google.protobuf.")
 	fields := of.Fields()
@@ -355,7 +355,7 @@ func protoKindOf(of protoreflect.MessageDescriptor) protoKind {
 	return protoObject
 }
 
-// The fields of Confluent's Decimal, by their places: the number, the precision, which is not looked at, and the scale.
+// The indexes of the number and the scale among the fields of Confluent's Decimal. The precision between them is ignored.
 const decimalNumber, decimalScale = 0, 2
 
 // isDecimal reports whether a message has the fields of Confluent's Decimal.
@@ -366,8 +366,8 @@ func isDecimal(fields protoreflect.FieldDescriptors) bool {
 	return !fields.Get(decimalNumber).IsList() && !fields.Get(decimalScale).IsList()
 }
 
-// isValue reports whether a message is one of several values. What it holds must be an object or an array in BSON, whose depth is
-// bounded, so it holds no Value itself.
+// isValue reports whether a message is a oneof of several values. It must not hold a Value directly. A nested value must be in an
+// object or an array, whose depth is bounded in BSON.
 func isValue(of protoreflect.MessageDescriptor) bool {
 	oneof := of.Oneofs()
 	if oneof.Len() != 1 || oneof.Get(0).Fields().Len() != of.Fields().Len() {
@@ -381,11 +381,11 @@ func isValue(of protoreflect.MessageDescriptor) bool {
 	return true
 }
 
-// judge reports whether values are written in the normal form of meta where members are written in the order of their names: no map
-// is in them, whose names are not known before.
+// judge reports whether values of a message that are written in the order of their names are in the normal form of meta. They
+// must hold no map, because its names are not known in advance.
 func (t *protoMessage) judge(known map[*protoMessage]bool) bool {
 	if normal, found := known[t]; found {
-		return normal // A message in itself is taken for none.
+		return normal // a message that contains itself counts as not normal
 	}
 	known[t] = false
 	normal := !slices.ContainsFunc(t.members, func(m protoMember) bool { return m.isMap || m.message != nil && !m.message.judge(known) })

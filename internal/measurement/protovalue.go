@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// value appends a value by itself, and returns its type in BSON. Depth is its own when it is an object or array.
+// value appends a single value, and returns its BSON type. An object or array has the given depth.
 func (r *protoReader) value(m *protoMember, s protoSlot, depth int) (bson.Type, *DecodeError) {
 	switch m.kind {
 	case protoEnum:
@@ -59,7 +59,7 @@ func (r *protoReader) value(m *protoMember, s protoSlot, depth int) (bson.Type, 
 	return kind, nil
 }
 
-// number is what a number becomes: its type, its bits, and how many bytes it has.
+// number returns the BSON type, the bits, and the size in bytes of a number.
 func (m *protoMember) number(value uint64) (kind bson.Type, bits uint64, size int) {
 	switch m.kind {
 	case protoInt32:
@@ -87,7 +87,7 @@ func (m *protoMember) number(value uint64) (kind bson.Type, bits uint64, size in
 	return bson.TypeInt64, value, 8
 }
 
-// appendBits appends an element with a number. The capacity of its header is a multiple of eight.
+// appendBits appends an element with a number. The header's capacity must be a multiple of eight.
 func appendBits(out, header []byte, kind bson.Type, bits uint64, size int) []byte {
 	at, n := len(out), len(header)
 	if cap(out)-at < n+16 {
@@ -117,7 +117,7 @@ func (r *protoReader) time(t *protoMessage, first int32, depth int) (seconds int
 	return seconds, nanos, nil
 }
 
-// usualTime reads seconds and nanoseconds that stand in this order, once each.
+// usualTime reads seconds and nanoseconds that stand in this order, each at most once.
 func usualTime(text []byte) (seconds int64, nanos int32, ok bool) {
 	const first, second = 1 << 3, 2 << 3 // tags of varints
 	if len(text) == 0 || text[0] != first {
@@ -134,13 +134,13 @@ func usualTime(text []byte) (seconds int64, nanos int32, ok bool) {
 	return int64(whole), int32(below), text[0] == second && n > 0 && 1+n == len(text)
 }
 
-// The years 1 to 9999, which a Timestamp may have.
+// firstTimestamp and lastTimestamp bound a Timestamp in seconds since 1970. They cover the years 1 to 9999.
 const (
 	firstTimestamp = -62_135_596_800
 	lastTimestamp  = 253_402_300_799
 )
 
-// timestamp reads a Timestamp as milliseconds, cut off towards the past.
+// timestamp reads a Timestamp in milliseconds, rounded down.
 func (r *protoReader) timestamp(t *protoMessage, first int32, depth int) (millis int64, err *DecodeError) {
 	seconds, nanos, err := r.time(t, first, depth)
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *protoReader) timestamp(t *protoMessage, first int32, depth int) (millis
 	return seconds*1000 + int64(nanos)/1e6, nil
 }
 
-// decimal appends a message of a number and its scale.
+// decimal appends the value of a message with a number and its scale.
 func (r *protoReader) decimal(t *protoMessage, first int32, depth int) (kind bson.Type, err *DecodeError) {
 	spans := len(r.spans)
 	base, err := r.open(t, first, depth)
@@ -165,7 +165,7 @@ func (r *protoReader) decimal(t *protoMessage, first int32, depth int) (kind bso
 	return kind, err
 }
 
-// list appends a list as an array. Its numbers may stand one by one, or many together.
+// list appends a list as an array. Its numbers may stand alone or packed.
 func (r *protoReader) list(m *protoMember, first int32, depth int) *DecodeError {
 	if depth > maxDepth {
 		return tooDeep("")
@@ -193,7 +193,7 @@ func (r *protoReader) list(m *protoMember, first int32, depth int) *DecodeError 
 	return nil
 }
 
-// alone is the index plus one of a span with a message alone, which is no piece of another.
+// alone adds a span of a whole message, and returns its index plus one.
 func (r *protoReader) alone(place uint64) int32 {
 	r.spans = append(r.spans, protoSpan{value: place})
 	return int32(len(r.spans))
@@ -217,7 +217,7 @@ func (r *protoReader) item(m *protoMember, s protoSlot, i *int, depth int) *Deco
 	return nil
 }
 
-// packed appends numbers that stand together.
+// packed appends the numbers of a packed list.
 func (r *protoReader) packed(m *protoMember, place uint64, i *int, depth int) *DecodeError {
 	for text := r.at(place); len(text) > 0; {
 		var value uint64
@@ -243,13 +243,13 @@ func (r *protoReader) packed(m *protoMember, place uint64, i *int, depth int) *D
 	return nil
 }
 
-// protoEntry is an entry of a map: its name, where its element begins in out, and its place in the map.
+// protoEntry is an entry of a map, with its name, the start of its element in out, and its place in the map.
 type protoEntry struct {
 	key          []byte
 	start, index int
 }
 
-// entriesOf appends a map as an object. Of several entries with one name the last counts.
+// entriesOf appends a map as an object. If several entries have one name, the last counts.
 func (r *protoReader) entriesOf(t *protoMessage, first int32, depth int) *DecodeError {
 	if depth > maxDepth {
 		return tooDeep("")
@@ -299,7 +299,7 @@ func (r *protoReader) entry(t *protoMessage, place uint64, depth int) *DecodeErr
 	return nil
 }
 
-// key is the name of an entry.
+// key returns the name of an entry.
 func (r *protoReader) key(m *protoMember, value uint64) ([]byte, *DecodeError) {
 	if m.kind != protoString {
 		at := len(r.digits)
@@ -328,7 +328,7 @@ func (r *protoReader) key(m *protoMember, value uint64) ([]byte, *DecodeError) {
 	return key, nil
 }
 
-// leaveLast leaves out entries of the map that was opened at an index and ends now, whose name comes again.
+// leaveLast removes entries whose name comes again in a later entry. The map's entries begin at the index opened.
 func (r *protoReader) leaveLast(opened int) {
 	r.byKey = append(r.byKey[:0], r.entries[opened:]...)
 	slices.SortFunc(r.byKey, func(a, b protoEntry) int {

@@ -10,14 +10,15 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// quick turns the JSON text of an event into a measurement in one pass, without tokens in between. It knows events as most
-// are: whatever else comes it leaves to the reader of jsonreader.go, which is slower and knows all, errors included.
+// quick turns the JSON text of an event into a measurement in one pass, without tokens in between. It reads only usual events. It
+// leaves all others, including wrong ones, to the slower reader in jsonreader.go.
 //
-// Events of one source have the same names in the same order, or nearly. So it remembers for each place of a value the step
-// to the next: the text between, with braces, quoted names, colons, commas and white space, and what that text does. Where
-// the text is the same again, one comparison does for all rules about names; where not, the step is read and remembered.
+// Events of one source have nearly always the same names in the same order. For each place of a value, quick therefore remembers
+// the step to the next value. A step holds the text between the values, with its braces, quoted names, colons, commas and white
+// space, and the effect of that text. If the text is the same again, one comparison replaces all checks of names. Otherwise quick
+// reads the step and remembers it.
 type quick struct {
-	off      bool // everything is left to the other reader: for tests
+	off      bool // the slower reader reads everything
 	options  *Options
 	paths    *paths
 	time     *timeParser
@@ -25,39 +26,39 @@ type quick struct {
 	extended bool
 	numbers  bool // texts may be numbers
 	noNulls  bool // fields that are null are left out
-	timed    bool // some path leads to the time
-	ranked   bool // several paths do
+	timed    bool // at least one path leads to the time
+	ranked   bool // several paths lead to the time
 	exact    bool // the time is kept in nanoseconds as well
 	given    bool // parts of meta come from the record itself
 
 	top     *place
-	places  int    // remembered
-	full    bool   // one more was met than may be remembered
-	missed  int    // records in a row that were not known
-	records int    // since the places were forgotten
-	event   uint64 // counts events, so that what an earlier one has seen need not be wiped off
+	places  int    // number of remembered places
+	full    bool   // more places were met than may be remembered
+	missed  int    // number of consecutive records that quick could not read
+	records int    // number of records since the places were last forgotten
+	event   uint64 // counts events, so that marks of earlier events need not be cleared
 
-	// Of the record:
+	// The state of the current record:
 	text  []byte
 	metas []byte     // the values of meta of all its events
-	own   []metaSpan // the parts of meta that come from the record itself; kind 0: from its events
+	own   []metaSpan // the parts of meta that come from the record itself. Kind 0 means that the part comes from the events.
 
-	// Of the event:
-	out      []byte // the fields, behind those of events before
+	// The state of the current event:
+	out      []byte // the fields, behind the fields of earlier events
 	open     []opened
-	names    [][]byte // of objects in arrays and in meta that are open
-	unquoted []byte   // a name that was written with escapes
-	starts   []int    // of the members of objects in meta that are open, in metas
+	names    [][]byte // names of open objects in arrays and in meta
+	unquoted []byte   // buffer for a name with escapes
+	starts   []int    // where the members of open objects in meta begin in metas
 	spare    []byte
 	members  []member
 	parts    []metaSpan
 	when     reading
 	hasTime  bool
-	rank     int  // of the path to the time that was found. -1 means that none was.
+	rank     int  // rank of the path that led to the time. -1 means that none was found.
 	isStored bool // the object with the fields was seen
 	isDotted bool // a dotted name was seen
-	isOpaque bool // an object was skipped, whose names were not compared
-	taken    int  // how often something was taken out
+	isOpaque bool // an object was skipped without comparing its names
+	taken    int  // how many values were taken out
 	topCount int  // fields at the top level
 }
 
@@ -70,7 +71,7 @@ func newQuick(d *Decoder) quick {
 	}
 }
 
-// read reads the event that begins at i, and returns where it ends. What it makes of it is in the fields of the event.
+// read reads the event that begins at i, and returns its end. The fields of q hold the result.
 func (q *quick) read(i int) int {
 	text := q.text
 	if i >= len(text) || text[i] != '{' {
@@ -112,7 +113,7 @@ func (q *quick) read(i int) int {
 	}
 }
 
-// clear forgets the event before.
+// clear forgets the previous event.
 func (q *quick) clear() {
 	q.event++
 	q.open = append(q.open[:0], opened{place: q.top, start: -1})
@@ -126,7 +127,7 @@ func (q *quick) clear() {
 	q.rank, q.hasTime, q.isStored, q.isDotted, q.isOpaque, q.taken, q.topCount = -1, false, q.top.fields, false, false, 0, 0
 }
 
-// field appends a field that is no object.
+// field appends a field that is not an object.
 func (q *quick) field(p *place, i int) int {
 	if !q.kept(p) {
 		return unknown
@@ -161,7 +162,7 @@ func (q *quick) field(p *place, i int) int {
 	return end
 }
 
-// longField appends a field of more than eight bytes, or of fewer than four.
+// longField appends a field whose value has more than eight bytes, or fewer than four.
 func (q *quick) longField(p *place, i int) int {
 	at := len(q.out)
 	out, kind, end := q.appendValue(append(q.out, p.header...), i, p.depth, false)
@@ -176,7 +177,7 @@ func (q *quick) longField(p *place, i int) int {
 	return end
 }
 
-// other reads a value that is no field.
+// other reads a value that is not a field.
 func (q *quick) other(p *place, i int) int {
 	switch p.use {
 	case asTime:
@@ -196,7 +197,7 @@ func (q *quick) other(p *place, i int) int {
 		q.taken++
 	case asWay:
 		if n := p.node; n.onRoot || n.isRoot || n.isStored {
-			return unknown // something must be found behind it
+			return unknown // the root or the stored object must lie here or below
 		}
 	}
 	return q.skip(i, p.depth)
@@ -231,7 +232,7 @@ func (q *quick) readTime(p *place, i int) int {
 	return end
 }
 
-// textField appends a field that is a text, or the number that it writes.
+// textField appends a text field, or the number that the text writes.
 func (q *quick) textField(p *place, i int) int {
 	end, how := scanString(q.text, i+1)
 	if end < 0 || how != plain {

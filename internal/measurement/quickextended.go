@@ -7,13 +7,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The quick reader takes what Extended JSON has for numbers, dates and object ids. Other values that are written as objects
-// come rarely.
+// The quick reader reads numbers, dates and object ids in Extended JSON. Other values that are written as objects are rare.
 
-// longestWritten bounds the text of a number that is written as a string. The other reader takes some that are longer.
+// longestWritten bounds the text of a number that is written as a string. The slower reader reads some longer numbers.
 const longestWritten = 64
 
-// wraps reports whether the object at i stands for a value in Extended JSON, or may.
+// wraps reports whether the object at i stands, or may stand, for a value in Extended JSON.
 func (q *quick) wraps(i int) bool {
 	if !q.extended {
 		return false
@@ -22,7 +21,7 @@ func (q *quick) wraps(i int) bool {
 	return i+1 < len(q.text) && q.text[i] == '"' && q.text[i+1] == '$'
 }
 
-// appendWrapped appends the value that the object at i stands for. Depth is the object's.
+// appendWrapped appends the value for which the object at i stands. depth is the object's depth.
 func (q *quick) appendWrapped(out []byte, i, depth int) ([]byte, bson.Type, int) {
 	value, kind, end := q.wrappedNumber(i, depth)
 	switch {
@@ -100,7 +99,7 @@ func (q *quick) appendWrappedText(out []byte, i, depth int) ([]byte, bson.Type, 
 	return out, 0, unknown
 }
 
-// wrapper reads the brace and the name that the object at i begins with, up to the value.
+// wrapper reads the brace and the name at the start of the object at i, up to the value.
 func (q *quick) wrapper(i, depth int) (name []byte, next int) {
 	if !q.wraps(i) || depth > maxDepth {
 		return nil, unknown
@@ -131,7 +130,7 @@ func (q *quick) wrappedText(i int) (text []byte, end int) {
 	return q.text[i+1 : end], end + 1
 }
 
-// wrappedDate reads the value of $date: a text, or milliseconds.
+// wrappedDate reads the value of $date, which is a text or milliseconds.
 func (q *quick) wrappedDate(i, depth int) (millis int64, end int) {
 	var value uint64
 	var kind bson.Type

@@ -10,31 +10,31 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// quickLines makes measurements of lines without their events, where meta is the name with the tags, and the fields are stored. It
-// remembers the names of tags and fields, and which name came behind which: all that the rules say of a name is known when it
-// comes again. Lines that it does not take, wrong or unusual, are for lineReader and shape, which say what is wrong.
+// quickLines makes measurements of lines without making their events. The meta must be the name with the tags, and the fields
+// must be stored. It remembers the names of tags and fields and their order, so that a known name needs no check. It leaves wrong
+// and unusual lines to lineReader and shape, which report what is wrong.
 type quickLines struct {
 	tags, fields lineNames
-	line         uint64 // counts lines, so that what an earlier one has seen need not be wiped off
+	line         uint64 // counts lines, so that marks of earlier lines need not be cleared
 }
 
-// lineNames are the names of tags, or those of fields.
+// lineNames are the names of tags or of fields.
 type lineNames struct {
 	first  lineName // stands before the first name of a line
 	byName map[string]*lineName
 }
 
-// lineName is a name that came before.
+// lineName is a known name.
 type lineName struct {
 	text   []byte // the name and its equals sign, as in lines
-	header []byte // of a BSON element
-	usual  bool   // it is stored as it is
-	rises  bool   // the next name is behind this one in the order of bytes
+	header []byte // header of the BSON element
+	usual  bool   // the name is stored as it is
+	rises  bool   // the next name is greater in the order of bytes
 	next   *lineName
-	seen   uint64 // the line that it was seen in last
+	seen   uint64 // the last line that has the name
 }
 
-// newQuickLines makes the reader for a decoder. Nil means that its options store lines otherwise.
+// newQuickLines makes the reader for a decoder. Nil means that the options do not allow reading lines quickly.
 func newQuickLines(d *Decoder) *quickLines {
 	o := &d.options
 	if o.Format != Influx || d.stages.active || o.TimeField != lineTime || !slices.Equal(o.MetaFields, lineMeta) || o.Fields != lineFields ||
@@ -51,8 +51,8 @@ func (q *quickLines) forget() {
 	q.tags, q.fields = lineNames{byName: map[string]*lineName{}}, lineNames{byName: map[string]*lineName{}}
 }
 
-// readLineQuickly makes the measurement of the line that the reader stands at, and goes behind it. False: the reader stands where it
-// stood.
+// readLineQuickly makes the measurement of the reader's next line, and moves behind the line. False means that the reader has not
+// moved.
 func (d *Decoder) readLineQuickly(m *Measurement) bool {
 	l, q := &d.lines, d.quickLines
 	l.start, l.i, l.seen = l.at, l.at, 0
@@ -124,7 +124,7 @@ func (d *Decoder) quickTags() bool {
 	return l.blank()
 }
 
-// quickFields appends the fields, and returns how many there are. Zero means that something is not taken.
+// quickFields appends the fields, and returns their number. Zero means that the line has an unusual or wrong field.
 func (d *Decoder) quickFields() (n int) {
 	l, q := &d.lines, d.quickLines
 	for name := &q.fields.first; ; l.i++ {
@@ -145,7 +145,7 @@ func (d *Decoder) quickFields() (n int) {
 	}
 }
 
-// nameOf reads a name and its equals sign. Nil means that the name is not stored as it is.
+// nameOf reads a name and its equals sign. Nil means that the name cannot be stored as it is.
 func (d *Decoder) nameOf(names *lineNames, before *lineName) *lineName {
 	l := &d.lines
 	name := before.next
@@ -171,7 +171,7 @@ func (d *Decoder) nameOf(names *lineNames, before *lineName) *lineName {
 	return name
 }
 
-// newLineName remembers a name.
+// newLineName makes the entry of a name.
 func (d *Decoder) newLineName(text []byte, isField bool) *lineName {
 	name := text[:len(text)-1]
 	usual := isUsualName(name) && utf8.Valid(name) && !(isField && d.options.isReserved(name))

@@ -6,15 +6,15 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// opened is an object that is open.
+// opened is an open object.
 type opened struct {
 	place *place
-	start int // of its element, in out or in metas; negative: it has none
-	taken int // before it
-	first int // of its members in names and starts, in meta
+	start int // start of its element in out or in metas. Negative means that it has no element.
+	taken int // the value of taken when it was opened
+	first int // for an object in meta, the index of its first member in names and starts
 }
 
-// metaSpan is a value of meta, in metas; kind 0: not seen.
+// metaSpan is the place of a value of meta in metas. Kind 0 means that the value was not seen.
 type metaSpan struct {
 	kind       bson.Type
 	start, end int
@@ -63,7 +63,7 @@ func (q *quick) end() bool {
 	document := o.start + len(o.place.header)
 	q.out = rawbson.EndDocument(q.out, document)
 	if q.taken > o.taken && len(q.out)-document == rawbson.Empty {
-		q.out = q.out[:o.start] // it held what was taken out and nothing else
+		q.out = q.out[:o.start] // it held nothing but values that were taken out
 		return true
 	}
 	return q.kept(o.place)
@@ -90,7 +90,7 @@ func (q *quick) beginMember(p *place, kind bson.Type) {
 	q.metas[at] = byte(kind)
 }
 
-// kept counts a field.
+// kept counts a field. False means that the field has the name of the stored time or meta.
 func (q *quick) kept(p *place) bool {
 	if p.atTop {
 		q.topCount++

@@ -10,12 +10,12 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// otlpFields are the names of fields that data points have beside what identifies their stream.
+// otlpFields are the names of a data point's fields that do not identify its stream.
 var otlpFields = []string{
 	"start", "value", "count", "sum", "min", "max", "bounds", "counts", "scale", "zeroCount", "zeroThreshold", "positive", "negative", "quantiles",
 }
 
-// takesPointsQuickly reports whether data points are stored by the paths that they have by themselves, and no stage changes them.
+// takesPointsQuickly reports whether data points are stored by the format's default paths, and no stage changes them.
 func (d *Decoder) takesPointsQuickly() bool {
 	o := &d.options
 	return (o.Format == OTLP || o.Format == OTLPJSON) && !d.stages.active && o.TimeField == "time" && slices.Equal(o.MetaFields, otlpMeta) && o.Fields == "" &&
@@ -23,8 +23,8 @@ func (d *Decoder) takesPointsQuickly() bool {
 		!slices.ContainsFunc(otlpFields, func(name string) bool { return o.isReserved([]byte(name)) })
 }
 
-// readPointQuickly makes the measurement of a data point without its event: what the points of a metric have in common in meta is
-// made once for all. False: the point is for its event to judge.
+// readPointQuickly makes the measurement of a data point without making its event. It makes the common part of meta once for all
+// points of a metric. False means only that the point's event must be read.
 func (d *Decoder) readPointQuickly(i int, m *Measurement) bool {
 	r := &d.otlp
 	metric := &r.metrics[r.points[i].metric]
@@ -63,7 +63,7 @@ func (d *Decoder) measurePoint(e *otlpEvent, start int, message []byte, metric *
 	return ok && d.options.side(when.millis, d.record.Timestamp) == 0
 }
 
-// normalizeAttributes puts attributes whose names are not in order, or unusual, into their normal form.
+// normalizeAttributes brings attributes into their normal form if their names are unusual or not in order.
 func (d *Decoder) normalizeAttributes(e *otlpEvent, start int) bool {
 	document := e.out[start:]
 	if e.dotted {
@@ -85,7 +85,8 @@ func (d *Decoder) normalizeAttributes(e *otlpEvent, start int) bool {
 	return err == nil
 }
 
-// hasCommonMeta reports whether it is known what the points of a metric have in common in meta, in its normal form.
+// hasCommonMeta reports whether the common part of meta of a metric's points is available in its normal form. It makes this part
+// if necessary.
 func (d *Decoder) hasCommonMeta(metric *otlpMetric) bool {
 	r := &d.otlp
 	if metric.metaEnd > 0 || metric.dotted {
@@ -97,7 +98,8 @@ func (d *Decoder) hasCommonMeta(metric *otlpMetric) bool {
 	normal, err := d.normalize(bson.TypeEmbeddedDocument, r.common)
 	d.out = d.out[:written]
 	if err != nil {
-		metric.dotted = true // each event says what is wrong
+		// The events' readers report the error.
+		metric.dotted = true
 		return false
 	}
 	metric.metaStart = len(r.metas)
@@ -106,7 +108,7 @@ func (d *Decoder) hasCommonMeta(metric *otlpMetric) bool {
 	return true
 }
 
-// isOrdinary reports whether a name is in its place behind another in the normal form of meta, and is one that it takes as it is.
+// isOrdinary reports whether an attribute's name stays as it is, and comes after the name before it, in the normal form of meta.
 func isOrdinary(name, before []byte) bool {
 	return isUsualName(name) && bytes.Compare(before, name) < 0
 }

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// manyUnknown is how many records in a row may be not known until most are not tried any more.
+	// manyUnknown is the number of consecutive unknown records after which the quick reader tries only some of them.
 	manyUnknown = 16
-	// retried is one of how many records is tried then.
+	// retried means that the quick reader then tries one of this many records.
 	retried = 16
-	// relearned is after how many records, all places being taken, they are forgotten.
+	// relearned is the number of records after which all places are forgotten, if there is no room for more.
 	relearned = 1 << 16
 )
 
-// decodeQuickly fills the results with the measurements of the record's text, or leaves them as they were: false means
-// nothing but that someone else must read it.
+// decodeQuickly fills the results with the measurements of the record's text. False means only that the slower reader must read
+// the record. The results are then unchanged.
 func (d *Decoder) decodeQuickly() bool {
 	q := &d.quick
 	if q.off || !q.worthwhile() {
@@ -40,7 +40,7 @@ func (d *Decoder) decodeQuickly() bool {
 	return false
 }
 
-// give notes the parts of meta that come from the record itself.
+// give copies the parts of meta that come from the record itself.
 func (q *quick) give(parts []rawbson.Element) {
 	for i, e := range parts {
 		start := len(q.metas)
@@ -49,7 +49,7 @@ func (q *quick) give(parts []rawbson.Element) {
 	}
 }
 
-// worthwhile reports whether to try a record.
+// worthwhile reports whether to try the next record.
 func (q *quick) worthwhile() bool {
 	if q.records++; q.full && q.records >= relearned {
 		q.top, q.places, q.full, q.records = newTop(q.paths), 0, false, 0
@@ -93,7 +93,7 @@ func (d *Decoder) readTextsQuickly(i int) bool {
 	return skipSpace(d.text, i) == len(d.text)
 }
 
-// readEventQuickly appends the result of the event at i, and returns where it ends.
+// readEventQuickly appends the result of the event at i, and returns the end of the event.
 func (d *Decoder) readEventQuickly(i int, part int32) int {
 	q := &d.quick
 	start := len(q.out)
@@ -152,7 +152,7 @@ func (d *Decoder) quickMeta(meta *bson.RawValue) bool {
 	return part.kind != 0 && part.end-part.start <= maxMetaBytes
 }
 
-// joinMeta makes an object of the parts of meta, which are in the order of their names; kind 0: there is none.
+// joinMeta makes an object of the parts of meta, which are in the order of their names. Kind 0 means that the event has no part.
 func (q *quick) joinMeta() metaSpan {
 	start := len(q.metas)
 	out := append(q.metas, 0, 0, 0, 0)
@@ -170,12 +170,12 @@ func (q *quick) joinMeta() metaSpan {
 	return metaSpan{bson.TypeEmbeddedDocument, start, end}
 }
 
-// drop drops the buffers that a large record makes large.
+// drop drops the buffers that a large record enlarges.
 func (q *quick) drop() {
 	q.text, q.out, q.metas, q.names, q.starts, q.spare, q.members = nil, nil, nil, nil, nil, nil, nil
 }
 
-// bufferBytes is what they take, nearly, without what is the Decoder's.
+// bufferBytes estimates the size of these buffers, without the buffers that the Decoder owns.
 func (q *quick) bufferBytes() int {
 	const nameBytes, memberBytes = 24 + 8, 24 + 24
 	return cap(q.metas) + cap(q.spare) + nameBytes*cap(q.names) + memberBytes*cap(q.members)

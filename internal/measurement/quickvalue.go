@@ -10,13 +10,13 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// appendValue appends the value at i and returns its kind. Depth is its own when it is an object or array. Normal: the
-// members of objects are sorted by name, as in meta.
+// appendValue appends the value at i and returns its kind. An object or array has the given depth. normal means that the members
+// of objects are sorted by name, as in meta.
 func (q *quick) appendValue(out []byte, i, depth int, normal bool) ([]byte, bson.Type, int) {
 	switch c := q.text[i]; {
 	case c == '"':
 		if q.numbers && !normal {
-			return out, bson.TypeString, unknown // rare: a text in an array
+			return out, bson.TypeString, unknown // a rare case, a text in an array
 		}
 		out, i = q.appendString(out, i)
 		return out, bson.TypeString, i
@@ -86,8 +86,8 @@ func (q *quick) appendArray(out []byte, i, depth int, normal bool) ([]byte, int)
 	return out, unknown
 }
 
-// separator reads what follows a member: a comma, and there is more, or the bracket that closes. The index is that of the
-// next value or name, or of what follows the bracket; unknown and no more when it is neither.
+// separator reads what follows a member. A comma means that more members follow, and next is the index of the next value or name.
+// The closing bracket means that no more follow, and next is the index behind it. For anything else it returns false and unknown.
 func (q *quick) separator(i int, closing byte) (more bool, next int) {
 	if i = skipSpace(q.text, i); i == len(q.text) {
 		return false, unknown
@@ -125,7 +125,7 @@ func (q *quick) appendObject(out []byte, i, depth int, normal bool) ([]byte, int
 			return out, unknown
 		}
 		if out[at] = byte(kind); kind == bson.TypeNull && q.noNulls && !normal {
-			return out, unknown // rare: a null in an object in an array
+			return out, unknown // a rare case, a null in an object in an array
 		}
 		more, next := q.separator(i, '}')
 		if i = next; more {
@@ -139,7 +139,7 @@ func (q *quick) appendObject(out []byte, i, depth int, normal bool) ([]byte, int
 	return out, unknown
 }
 
-// name reads the name at i and its colon, up to the value, of which there is a byte at least.
+// name reads the name at i and its colon. It returns the index of the value, which has at least one byte.
 func (q *quick) name(i int) (name []byte, next int) {
 	text := q.text
 	if text[i] != '"' {
@@ -159,15 +159,16 @@ func (q *quick) name(i int) (name []byte, next int) {
 	return name, i
 }
 
-// takeMembers looks at the members, from first on, of an object at the end of out, and takes them off: false when a name comes
-// twice. For a normal form it brings them into the order of their names.
+// takeMembers checks the members of an object at the end of out, and removes them from names and starts. The members begin at the
+// index first. False means that a name occurs twice. For a normal form it sorts the members by name.
 func (q *quick) takeMembers(out []byte, first int, normal bool) bool {
 	names, starts := q.names[first:], q.starts[first:]
 	q.names, q.starts = q.names[:first], q.starts[:first]
 	switch {
 	case ascend(names):
 		return true
-	case normal && len(names) == 2: // most are no more
+	// Most objects have at most two members.
+	case normal && len(names) == 2:
 		q.spare = append(q.spare[:0], out[starts[0]:starts[1]]...)
 		copy(out[starts[0]+copy(out[starts[0]:], out[starts[1]:]):], q.spare)
 		return string(names[0]) != string(names[1])
@@ -178,7 +179,7 @@ func (q *quick) takeMembers(out []byte, first int, normal bool) bool {
 	return !found
 }
 
-// ascend reports whether each name is greater than the one before.
+// ascend reports whether each name is greater than the name before it.
 func ascend(names [][]byte) bool {
 	for i := 1; i < len(names); i++ {
 		if bytes.Compare(names[i-1], names[i]) >= 0 {
@@ -188,10 +189,10 @@ func ascend(names [][]byte) bool {
 	return true
 }
 
-// member is one of an object that is being sorted.
+// member is a member of an object that is being sorted.
 type member struct{ name, element []byte }
 
-// sort sorts the members that begin at the starts and reach to the end of out.
+// sort sorts the members at the end of out. starts holds where they begin. False means that a name occurs twice.
 func (q *quick) sort(out []byte, names [][]byte, starts []int) bool {
 	begin, end := starts[0], len(out)
 	q.spare = append(q.spare[:0], out[begin:]...)
@@ -216,7 +217,7 @@ func (q *quick) sort(out []byte, names [][]byte, starts []int) bool {
 	return true
 }
 
-// sortFew puts each before those that are greater.
+// sortFew sorts a few members by insertion.
 func sortFew(members []member) {
 	for i := 1; i < len(members); i++ {
 		for j := i; j > 0 && string(members[j].name) < string(members[j-1].name); j-- {
@@ -225,7 +226,7 @@ func sortFew(members []member) {
 	}
 }
 
-// skip reads over the value at i, which need only be JSON that BSON could hold.
+// skip skips the value at i. The value must only be JSON that BSON can hold.
 func (q *quick) skip(i, depth int) int {
 	switch c := q.text[i]; {
 	case c == '"':
@@ -249,7 +250,7 @@ func (q *quick) skip(i, depth int) int {
 	return end
 }
 
-// skipMembers reads over an array or an object.
+// skipMembers skips an array or an object.
 func (q *quick) skipMembers(i, depth int, closing byte) int {
 	if depth > maxDepth {
 		return unknown

@@ -2,8 +2,8 @@ package measurement
 
 import "fmt"
 
-// Reason says why a record or an element of it cannot be stored. The set is closed: every reason is a label of a metric,
-// an entry of the runbook, and a test.
+// Reason says why a record or an element of it cannot be stored. The set of reasons is closed. Every reason is a label of a
+// metric, an entry of the runbook, and a test.
 type Reason string
 
 // The reasons.
@@ -51,15 +51,16 @@ type DecodeError struct {
 	Reason Reason
 	// Path leads to the field in question, dotted ("meta.host", "readings.3.x"). Empty means the whole event.
 	Path string
-	// Detail is the rest of the sentence: the value (cut), the bound, the way out. No record content beyond that value.
+	// Detail is the rest of the error's sentence: the value (cut), the bound, and what to do. It repeats nothing else of the
+	// record.
 	Detail string
-	// Part is the index of the element in an array record, record.WholeRecord for everything else.
+	// Part is the index of the element in an array record, and record.WholeRecord for all other errors.
 	Part int32
-	// Value is the failing element's bytes when Part is not record.WholeRecord; valid until the next Decode.
+	// Value holds the failing element's bytes if Part is not record.WholeRecord. It is valid until the next Decode.
 	Value []byte
 }
 
-// Error is one sentence with path and value.
+// Error returns one sentence with the path and the value.
 func (e *DecodeError) Error() string {
 	if e.Path == "" {
 		return fmt.Sprintf("%s: %s", e.Reason, e.Detail)

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// parseRFC3339 returns the milliseconds since 1970 of an RFC 3339 time, digits below a millisecond cut off. The time
-// package does the same slower, and allocates for a zone other than UTC.
+// parseRFC3339 returns the milliseconds since 1970 of an RFC 3339 time, and cuts off further digits. The time package does the
+// same more slowly, and allocates for a zone other than UTC.
 func parseRFC3339(text []byte) (millis int64, ok bool) { return parseUsual(text, false) }
 
-// parseTime also takes the other forms of ISO 8601, if it shall.
+// parseTime reads a time of RFC 3339. iso means that it also reads the other forms of ISO 8601.
 func parseTime(text []byte, iso bool) (millis int64, ok bool) {
 	if millis, ok = parseUsual(text, iso); !ok && iso {
 		millis, ok = parseISO(text)
@@ -17,7 +17,7 @@ func parseTime(text []byte, iso bool) (millis int64, ok bool) {
 	return millis, ok
 }
 
-// parseUsual is parseTime for the texts that most times are: those of RFC 3339, also with a comma and a short offset.
+// parseUsual is parseTime for the most usual texts. These are in RFC 3339, also with a comma and a short offset if iso is set.
 func parseUsual(text []byte, iso bool) (millis int64, ok bool) {
 	const shortest = len("2006-01-02T15:04:05Z")
 	if len(text) < shortest || text[4] != '-' || text[7] != '-' || text[13] != ':' || text[16] != ':' {
@@ -47,10 +47,10 @@ func parseUsual(text []byte, iso bool) (millis int64, ok bool) {
 // areDigits reports whether all are digits.
 func areDigits(a, b, c, d byte) bool { return max(a-'0', b-'0', c-'0', d-'0') <= 9 }
 
-// pair is the number that two digits write.
+// pair returns the number that two digits write.
 func pair(text []byte) int { return int(text[0]-'0')*10 + int(text[1]-'0') }
 
-// daysOf is how many days a month has.
+// daysOf returns the number of days of a month.
 func daysOf(year, month int) int {
 	const long = 1<<1 | 1<<3 | 1<<5 | 1<<7 | 1<<8 | 1<<10 | 1<<12
 	switch {
@@ -62,7 +62,8 @@ func daysOf(year, month int) int {
 	return 28
 }
 
-// days are the days from 1970 to a date, of a year from 0 on. The years begin with March, so that a leap day is the last.
+// days returns the days from 1970 to a date. The year is not negative. The computation begins years in March, so that a leap day
+// is the last day of a year.
 func days(year, month, day int) int {
 	const fourCenturies, to1970 = 146097, 719468
 	year += 400 // no year is negative in the divisions
@@ -73,7 +74,7 @@ func days(year, month, day int) int {
 	return year*365 + year/4 - year/100 + year/400 + dayOfYear - to1970 - fourCenturies
 }
 
-// digits returns the number that the text writes, -1 when it holds anything but digits.
+// digits returns the number that a text writes, or -1 if the text holds anything but digits.
 func digits(text []byte) int {
 	n := 0
 	for _, c := range text {
@@ -87,8 +88,8 @@ func digits(text []byte) int {
 
 func isDigits(text []byte) bool { return len(bytes.TrimLeft(text, "0123456789")) == 0 }
 
-// cutFraction returns the milliseconds of a fraction of a second, if there is one, and what follows it. A comma may stand before
-// it, where that is allowed.
+// cutFraction returns the milliseconds of a fraction of a second, if there is one, and the rest of the text. comma means that a
+// comma may replace the point.
 func cutFraction(text []byte, comma bool) (millis int64, rest []byte, ok bool) {
 	if text[0] != '.' && !(comma && text[0] == ',') {
 		return 0, text, true
@@ -102,7 +103,7 @@ func cutFraction(text []byte, comma bool) (millis int64, rest []byte, ok bool) {
 	return millis, text[n:], n > 0
 }
 
-// parseOffset returns the milliseconds by which a zone is ahead of UTC.
+// parseOffset returns the milliseconds by which a zone is ahead of UTC. short allows the forms +0100 and +01.
 func parseOffset(text []byte, short bool) (millis int64, ok bool) {
 	if len(text) == 1 && (text[0] == 'Z' || text[0] == 'z') {
 		return 0, true

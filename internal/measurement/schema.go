@@ -9,27 +9,27 @@ import (
 	"strconv"
 )
 
-// Headers of a record that name the schema of its value and of its key, which then have no frame.
+// Headers of a record that name the schemas of its value and of its key. A value or key whose schema a header names has no frame.
 const (
 	schemaHeader    = "__value_schema_id"
 	keySchemaHeader = "__key_schema_id"
 )
 
 const (
-	// guidBytes is how long a schema's GUID is.
+	// guidBytes is the length of a schema's GUID in bytes.
 	guidBytes = 16
 	// maxKnownSchemas bounds the compiled schemas that a decoder keeps.
 	maxKnownSchemas = 1000
 )
 
-// SchemaID names a schema of a registry: a number, or a GUID where IsGUID is set.
+// SchemaID names a schema of a registry by a number, or by a GUID if IsGUID is set.
 type SchemaID struct {
 	Number uint32
 	GUID   [guidBytes]byte
 	IsGUID bool
 }
 
-// String is the number in decimal, or the GUID as registries write it.
+// String returns the number in decimal, or the GUID as registries write it.
 func (id SchemaID) String() string {
 	if !id.IsGUID {
 		return strconv.FormatUint(uint64(id.Number), 10)
@@ -41,7 +41,7 @@ func (id SchemaID) String() string {
 // NeedSchemaError is the error of a record whose schema the decoder does not know. After Learn the record can be decoded again.
 type NeedSchemaError struct {
 	ID SchemaID
-	// Cause is the error of Ask. Nil means that it was not asked.
+	// Cause is the error of Ask. Nil means that Ask was not called.
 	Cause error
 }
 
@@ -53,36 +53,38 @@ func (e *NeedSchemaError) Error() string {
 	return "the schema " + e.ID.String() + " is not known yet"
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *NeedSchemaError) Unwrap() error { return e.Cause }
 
 // Schema is what a registry has under an id.
 type Schema struct {
 	// Format is Avro, Protobuf, or JSON for a JSON Schema. Empty means Avro.
 	Format Format
-	// Text is an Avro schema as JSON; or the descriptors of a schema in Protobuf, a set whose last file is the schema's own.
+	// Text is an Avro schema as JSON, or the descriptors of a Protobuf schema. The last file in the set of descriptors is the
+	// schema's own.
 	Text string
-	// References are the Avro schemas whose types it names, each behind those that it refers to itself.
+	// References are the Avro schemas whose types the schema uses. Each follows the schemas to which it refers itself.
 	References []string
-	// Reason, where it is set, is why records of the schema cannot be read, and Detail explains it. Text is empty then.
+	// Reason says why records of the schema cannot be read, and Detail explains it. Empty means that they can be read. Text is
+	// empty if Reason is set.
 	Reason Reason
 	Detail string
 }
 
-// knownSchema is a schema that the decoder knows. What is needed of it is compiled once.
+// knownSchema is a schema that the decoder knows, compiled.
 type knownSchema struct {
 	format Format
-	wrong  *DecodeError   // of each value and key. Nil means that it can be used.
-	avro   *avroType      // of a schema in Avro
-	plan   *avroPlan      // of its events
-	isNone *DecodeError   // why it is no schema of events. Nil means that it is one.
-	proto  *protoMessages // of a schema in Protobuf
+	wrong  *DecodeError   // the error of every value and key of the schema. Nil means that the schema can be used.
+	avro   *avroType      // the type of an Avro schema
+	plan   *avroPlan      // the plan of its events
+	isNone *DecodeError   // why its values are no events. Nil means that they are.
+	proto  *protoMessages // the messages of a Protobuf schema
 }
 
-// Learn tells the decoder a schema. Those that it was told before are forgotten once they are too many.
+// Learn tells the decoder a schema. When the decoder knows too many schemas, it forgets all earlier ones.
 func (d *Decoder) Learn(id SchemaID, s Schema) { d.learn(id, s) }
 
-// learn is Learn, and returns the schema.
+// learn is Learn, and returns the compiled schema.
 func (d *Decoder) learn(id SchemaID, s Schema) *knownSchema {
 	known := &knownSchema{format: cmp.Or(s.Format, Avro)}
 	bad := func(format string, args ...any) *DecodeError {
@@ -115,19 +117,19 @@ func (d *Decoder) learn(id SchemaID, s Schema) *knownSchema {
 	return known
 }
 
-// languages and wayOutOf have the languages of schemas, and the settings that read events of such schemas.
+// languages and wayOutOf hold the languages of schemas, and the settings that read events of such schemas.
 var (
 	languages = map[Format]string{Avro: "Avro", Protobuf: "Protobuf", JSON: "JSON Schema"}
 	wayOutOf  = map[Format]string{Avro: "EVENT_FORMAT=avro", Protobuf: "EVENT_FORMAT=protobuf", JSON: "EVENT_FORMAT=json and EVENT_FRAMING=confluent"}
 )
 
-// Forget makes the decoder ask for a schema again.
+// Forget makes the decoder forget a schema, so that it asks for the schema again.
 func (d *Decoder) Forget(id SchemaID) {
 	delete(d.schemas, id)
 	d.frame = d.frame[:0]
 }
 
-// known is the schema of an id. It sets what is needed where the schema is not known.
+// known returns the schema of an id, and asks for it if necessary. It sets d.need if the schema is still unknown.
 func (d *Decoder) known(id SchemaID) (*knownSchema, *DecodeError) {
 	known := d.schemas[id]
 	var cause error
@@ -144,7 +146,7 @@ func (d *Decoder) known(id SchemaID) (*knownSchema, *DecodeError) {
 	return known, again(known.wrong)
 }
 
-// again is an error of many records as that of one, which may get a path. It is nil for nil.
+// again copies an error that many records share, so that the error of one record can get a path. It returns nil for nil.
 func again(err *DecodeError) *DecodeError {
 	if err == nil {
 		return nil
@@ -153,8 +155,8 @@ func again(err *DecodeError) *DecodeError {
 	return &one
 }
 
-// chooseSchema chooses the schema of the record by its header or frame, and leaves the event in the text. Most records have the frame of
-// the record before, and with it the schema that is chosen already.
+// chooseSchema chooses the record's schema by its header or frame, and leaves the event in d.text. Most records have the frame of
+// the previous record, whose schema is already chosen.
 func (d *Decoder) chooseSchema() *DecodeError {
 	if len(d.frame) > 0 && bytes.HasPrefix(d.value, d.frame) && lastHeader(d.record.Headers, schemaHeader) == nil {
 		d.text = d.value[len(d.frame):]
@@ -168,7 +170,8 @@ func (d *Decoder) chooseSchema() *DecodeError {
 	return err
 }
 
-// chooseNamed chooses the schema that the record names, and returns the header that names it, if it is one.
+// chooseNamed chooses the schema that the record names, and returns the header that names it. The header is empty if a frame
+// names it.
 func (d *Decoder) chooseNamed() (header string, err *DecodeError) {
 	f, err := d.frameOf(schemaHeader, d.value)
 	if err != nil {
@@ -189,15 +192,15 @@ func (d *Decoder) chooseNamed() (header string, err *DecodeError) {
 	return f.header, err
 }
 
-// schemaFrame is which schema a value or key has, by a header or by the frame before it.
+// schemaFrame says which schema a value or key has, by a header or by the frame before it.
 type schemaFrame struct {
 	id     SchemaID
-	header string // Empty means that it is a frame.
-	rest   []byte // behind the id: in the header or in the value
-	value  []byte // the whole, with its frame
+	header string // Empty means that a frame names the schema.
+	rest   []byte // the bytes behind the id, in the header or in the value
+	value  []byte // the whole value, with its frame
 }
 
-// frameOf reads which schema a value or key has. The last header of the name counts, else the frame.
+// frameOf reads which schema a value or key has. The last header of the given name counts. Without one, the frame counts.
 func (d *Decoder) frameOf(header string, value []byte) (f schemaFrame, err *DecodeError) {
 	if named := lastHeader(d.record.Headers, header); named != nil {
 		f = schemaFrame{header: header, value: value}
@@ -220,7 +223,8 @@ func (d *Decoder) frameOf(header string, value []byte) (f schemaFrame, err *Deco
 	return schemaFrame{id: SchemaID{Number: binary.BigEndian.Uint32(value[1:])}, rest: value[frameBytes:], value: value}, nil
 }
 
-// end is what the frame is before: the rest of the value. Of a header nothing may be left, and the value is whole.
+// end returns the bytes behind the frame. If a header names the schema, nothing may follow the id in it, and end returns the
+// whole value.
 func (f *schemaFrame) end(reason Reason) ([]byte, *DecodeError) {
 	switch {
 	case f.header == "":
@@ -231,7 +235,7 @@ func (f *schemaFrame) end(reason Reason) ([]byte, *DecodeError) {
 	return f.value, nil
 }
 
-// notRead is the reason of a value that is not what the format says.
+// notRead is the reason for a value that is not in the format.
 func (d *Decoder) notRead() Reason {
 	if d.options.Format == Protobuf {
 		return NotProtobuf

@@ -8,15 +8,15 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// maxStoredBytes bounds the document of a bucket that holds a single measurement: MongoDB's limit less a reserve for
-// _id, control and meta. Such a bucket holds the measurement three times: as data, minimum and maximum.
+// maxStoredBytes bounds the document of a bucket that holds a single measurement. It is MongoDB's limit minus a reserve for _id,
+// control and meta. Such a bucket holds the measurement three times: as data, minimum and maximum.
 const maxStoredBytes = 16<<20 - 64<<10
 
-// columnBytes is what a field takes in the data of a bucket beyond its element: an object with the index "0".
+// columnBytes is what a field takes in the data of a bucket in addition to its element, that is, an object with the index "0".
 const columnBytes = 8
 
-// shape makes a measurement of an event, a valid BSON document: it takes time and meta out, checks and copies the rest. When
-// the root turns out to be null there is none.
+// shape makes a measurement of an event, which is a valid BSON document. It takes time and meta out, and checks and copies the
+// rest. If the root is null, there is no measurement.
 func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError {
 	d.beginEvent(dotted)
 	if dotted && d.options.DottedNames == Nest {
@@ -52,7 +52,7 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 	return nil
 }
 
-// beginEvent drops what belongs to the event before.
+// beginEvent drops the state of the previous event.
 func (d *Decoder) beginEvent(dotted bool) {
 	d.dotted = dotted
 	d.names, d.fields = d.names[:0], d.fields[:0]
@@ -65,11 +65,11 @@ func (d *Decoder) beginEvent(dotted bool) {
 	}
 }
 
-// fitsDocument reports whether a bucket can hold so many fields of so many bytes.
+// fitsDocument reports whether a bucket can hold a measurement with this size of its fields in bytes and this number of fields.
 func fitsDocument(size, fields int) bool { return 3*size+columnBytes*fields <= maxStoredBytes }
 
-// copyObject copies the elements of an object, checked, without what the paths that lead from here (nil: none does) take out.
-// Depth is the object's: 1 for the one that is stored.
+// copyObject checks and copies the elements of an object, without the values that paths take out. at is the node of the paths
+// here. Nil means that no path leads on from here. depth is the object's depth, which is 1 for the stored object.
 func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
 	if depth > maxDepth {
 		return tooDeep("")
@@ -84,7 +84,7 @@ func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
 		whole := list
 		list = e.Cut(list)
 		next := nodeOf(paths, e.Name)
-		if next == nil { // others are looked at once it is known that they are kept
+		if next == nil { // other names are checked once it is known that their field is kept
 			if err := d.checkName(e.Name); err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
 	return d.checkDuplicates(names)
 }
 
-// take notes a value that a path leads to.
+// take keeps a value to which a path leads.
 func (d *Decoder) take(e rawbson.Element, leaf *node) {
 	switch leaf.role {
 	case isTime:
@@ -130,7 +130,8 @@ func (d *Decoder) take(e rawbson.Element, leaf *node) {
 	d.taken++
 }
 
-// takeTime notes another value that a path to the time leads to. Of several paths the first counts whose value is not null.
+// takeTime keeps another value to which a path to the time leads. If there are several paths, the first whose value is not null
+// counts.
 func (d *Decoder) takeTime(e rawbson.Element, rank int) {
 	if kind := d.foundTime.Kind; len(d.paths.times) == 1 || e.Kind != bson.TypeNull && (kind == bson.TypeNull || rank <= d.timeRank) {
 		d.foundTime, d.timeRank = e, rank
@@ -154,7 +155,7 @@ func (d *Decoder) copyNested(e rawbson.Element, depth int, at *node) *DecodeErro
 		return err.within(string(e.Name))
 	}
 	if emptied := d.taken > taken && len(d.out)-start == len(e.Name)+2+rawbson.Empty; emptied {
-		d.out = d.out[:start] // it held what was taken out and nothing else
+		d.out = d.out[:start] // it held nothing but values that were taken out
 		return nil
 	}
 	if at != nil {
@@ -178,7 +179,7 @@ func (d *Decoder) copyContent(e rawbson.Element, depth int, at *node) (err *Deco
 	return err
 }
 
-// copyArray copies the elements of an array, which it names by their index whatever their names were.
+// copyArray copies the elements of an array. It names them by their indexes and ignores their former names.
 func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
 	if depth > maxDepth {
 		return tooDeep("")
@@ -203,7 +204,7 @@ func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
 	return nil
 }
 
-// kept counts a field that was copied. At the top level none may have the name of time or meta.
+// kept counts a field that was copied. A field at the top level must not have the name of the stored time, meta or exact time.
 func (d *Decoder) kept(name []byte, depth int) *DecodeError {
 	if depth > 1 {
 		return nil

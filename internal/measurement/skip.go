@@ -13,13 +13,14 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// condition is one of EVENT_SKIP: "path" is met by an event that has a value there, "!path" by one without, "path=text" by one
-// whose value is that text, number or truth value, "path!=text" by all others. Null is no value.
+// condition is a condition of EVENT_SKIP. An event meets "path" if it has a value there, and "!path" if it has none. It meets
+// "path=text" if its value is that text, number or truth value. It meets "path!=text" if it does not meet "path=text". Null is no
+// value.
 type condition struct {
 	path     string
 	names    []string
 	text     string
-	compares bool // the value with a text
+	compares bool // compares the value with text
 	negated  bool
 }
 
@@ -39,8 +40,8 @@ func parseCondition(text string) (c condition, err error) {
 	return c, nil
 }
 
-// isOn reports whether a condition looks at one of the lists, or at what holds it. Such a condition must see the document before
-// it is taken apart.
+// isOn reports whether a condition examines one of the lists, or an object around a list. Such a condition must see the document
+// before its lists are taken apart.
 func (c *condition) isOn(lists []listPath) bool {
 	path := strings.Join(c.names, ".")
 	return slices.ContainsFunc(lists, func(l listPath) bool { return isPathPrefix(path, l.path) })
@@ -58,7 +59,7 @@ func (s *stages) meets(conditions []condition, event []byte) bool {
 	})
 }
 
-// isWritten reports whether a value is what a text says.
+// isWritten reports whether a text writes a value.
 func isWritten(e rawbson.Element, text string) bool {
 	switch e.Kind {
 	case bson.TypeString:

@@ -10,13 +10,13 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// source is where a path of time or meta begins.
+// source says where a path of time or meta begins.
 type source uint8
 
 const (
 	fromEvent  source = iota
 	fromKey           // "key:" is the record's key, "key:device" a member of a key that is a JSON object
-	fromHeader        // "header:topic" is the record's last header of that name
+	fromHeader        // "header:topic" is the record's last header with that name
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 	headerPrefix = "header:"
 )
 
-// splitSource is where a path begins, and the rest of it.
+// splitSource returns where a path begins, and the rest of the path.
 func splitSource(path string) (source, string) {
 	if rest, ok := strings.CutPrefix(path, keyPrefix); ok {
 		return fromKey, rest
@@ -35,13 +35,13 @@ func splitSource(path string) (source, string) {
 	return fromEvent, path
 }
 
-// isOfRecord tells paths to the record's key and headers from those into the event.
+// isOfRecord reports whether a path leads to the record's key or headers, and not into the event.
 func isOfRecord(path string) bool {
 	s, _ := splitSource(path)
 	return s != fromEvent
 }
 
-// checkSource tells why a path to the record's key or headers leads nowhere.
+// checkSource returns why a path to the record's key or headers leads nowhere.
 func checkSource(path string) error {
 	switch s, rest := splitSource(path); {
 	case s == fromHeader && rest == "":
@@ -52,7 +52,7 @@ func checkSource(path string) error {
 	return nil
 }
 
-// readSources reads what the paths lead to in the record itself, before its events.
+// readSources reads the values to which paths lead in the record itself, before its events are read.
 func (d *Decoder) readSources() *DecodeError {
 	clear(d.recordMeta)
 	for i, part := range d.paths.meta {
@@ -85,7 +85,7 @@ func (d *Decoder) readSources() *DecodeError {
 	return nil
 }
 
-// readSource is a value of the record: kind 0 if it has none. It is good until the next one is read.
+// readSource returns a value of the record. Kind 0 means that the record lacks it. The value is valid until the next one is read.
 func (d *Decoder) readSource(s source, name string) (e rawbson.Element, err *DecodeError) {
 	if s == fromHeader {
 		value := lastHeader(d.record.Headers, name)
@@ -107,7 +107,7 @@ func (d *Decoder) readSource(s source, name string) (e rawbson.Element, err *Dec
 	return e, nil
 }
 
-// lastHeader is the value of the last header of a name, nil without one. The headers are as Kafka encodes them.
+// lastHeader returns the value of the last header of a name, or nil if there is none. The headers are encoded as in Kafka.
 func lastHeader(raw []byte, name string) (value []byte) {
 	count, rest, ok := cutVarint(raw)
 	for ; ok && count > 0; count-- {
@@ -122,7 +122,7 @@ func lastHeader(raw []byte, name string) (value []byte) {
 	return value
 }
 
-// cutBytes cuts bytes off that have their length before them; nil where that is negative.
+// cutBytes cuts bytes off, which follow their length. It returns nil if the length is negative.
 func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 	n, rest, ok := cutVarint(raw)
 	if !ok || n > int64(len(rest)) {
@@ -134,7 +134,7 @@ func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 	return rest[:n:n], rest[n:], true
 }
 
-// cutVarint cuts a number off as Kafka's records have them: zigzag, seven bits a byte.
+// cutVarint cuts a number off, encoded as in Kafka's records, that is, as zigzag with seven bits per byte.
 func cutVarint(raw []byte) (n int64, rest []byte, ok bool) {
 	var bits uint64
 	for i, c := range raw {
@@ -149,7 +149,7 @@ func cutVarint(raw []byte) (n int64, rest []byte, ok bool) {
 	return 0, nil, false
 }
 
-// sourceName is the name that a part of meta gets from a path to the record's key or headers.
+// sourceName returns the name that a part of meta gets from a path to the record's key or headers.
 func sourceName(path string) string {
 	switch s, rest := splitSource(path); {
 	case s == fromHeader:

@@ -11,32 +11,32 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// maxGrowth bounds the events of one document, with all that they inherit, to so many times EVENT_MAX_BYTES.
+// maxGrowth bounds the size of the events of one document, with all that they inherit, to this multiple of EVENT_MAX_BYTES.
 const maxGrowth = 8
 
-// stages turn one document of a record into its events, before the rules for time, meta and fields. They run in this order:
-// names with dots are nested, texts that hold JSON are parsed, lists are taken apart, events are skipped, values are named by
-// another field, fields are renamed. A stage takes and gives BSON, so every format can have all of them.
+// stages turn one document of a record into its events, before the rules for time, meta and fields apply. They run in this order:
+// nest dotted names, parse texts that hold JSON, take lists apart, skip events, name values by another field, rename fields. Each
+// stage takes and returns BSON, so every format can use all of them.
 //
-// The order of the events follows from the document and the settings alone: an event has the same position each time.
+// The order of the events depends only on the document and the settings, so an event has the same position each time.
 type stages struct {
 	options *Options
-	active  bool // some stage is set
+	active  bool // at least one stage is set
 
 	parse  []edit
 	lists  []edit
 	listed []listPath
-	root   []string // of the object that gets the members of a list's elements
+	root   []string // path of the object that gets the members of a list's elements
 	before []condition
 	skip   []condition
 	tall   tall
 	rename []edit
 
-	reader *jsonReader // of texts in the document
-	nester nester      // of the document
-	inner  nester      // of one event
+	reader *jsonReader // reads the texts in the document
+	nester nester      // for the document
+	inner  nester      // for one event
 
-	// Of the document that is open:
+	// The state of the document that is open:
 	document []byte // nested and parsed
 	dotted   bool   // a name in it may have a dot
 	envelope []byte // the document without its lists
@@ -60,7 +60,7 @@ type listElement struct {
 	list, index int
 }
 
-// newStages compiles options that are valid.
+// newStages compiles valid options.
 func newStages(o *Options) *stages {
 	s := &stages{options: o, reader: newJSONReader(o.Format == ExtJSON)}
 	for _, path := range o.Parse {
@@ -94,7 +94,8 @@ func newStages(o *Options) *stages {
 	return s
 }
 
-// open nests and parses a document, and takes its lists apart. The document stays as it is until the next one is opened.
+// open nests and parses a document, and takes its lists apart. The caller must not change the document until the next one is
+// opened.
 func (s *stages) open(document []byte, dotted bool) *DecodeError {
 	s.elements, s.skipped, s.whole = s.elements[:0], false, false
 	var err *DecodeError
@@ -145,7 +146,7 @@ func (s *stages) prepare(document []byte, dotted bool, n *nester, buffer *[]byte
 	return document, dotted, nil
 }
 
-// isNullRoot reports whether the root is null, or something on the way to it: such a document is skipped like a tombstone.
+// isNullRoot reports whether the root or an object on the way to it is null. Such a document is skipped like a tombstone.
 func (s *stages) isNullRoot() bool {
 	if s.options.Root == "" {
 		return false
@@ -199,7 +200,7 @@ func (s *stages) unnest() *DecodeError {
 	return nil
 }
 
-// events is the number of events in the document that is open.
+// events returns the number of events in the open document.
 func (s *stages) events() int {
 	switch {
 	case s.skipped:
@@ -210,7 +211,8 @@ func (s *stages) events() int {
 	return len(s.elements)
 }
 
-// event is one event of the document that is open, until the next is asked for. Skip: the event is neither stored nor an error.
+// event returns one event of the open document. The event is valid until the next call. skip means that the event is neither
+// stored nor an error.
 func (s *stages) event(i int) (event []byte, dotted, skip bool, err *DecodeError) {
 	event, dotted = s.document, s.dotted
 	if !s.whole {
@@ -252,7 +254,8 @@ func (s *stages) noObject(element *listElement) *DecodeError {
 	return newError(NotObject, path, "%s is no object: each element of EVENT_LIST=%s is an object with the names of its values", quoteValue(element.Kind, element.Value), s.listed[element.list].text)
 }
 
-// merge is an element of a list with what it inherits: the members of the envelope that it does not have itself, before its own.
+// merge returns an element of a list with the members that it inherits. These are the members of the envelope that it lacks, and
+// they stand before its own.
 func (s *stages) merge(element []byte) []byte {
 	s.members = s.members[:0]
 	for list := rawbson.Content(element); len(list) > 0; {
@@ -268,7 +271,7 @@ func (s *stages) merge(element []byte) []byte {
 	return s.merged
 }
 
-// mergeInto appends the members of the envelope, and the element's to those of the object that the names lead to.
+// mergeInto appends the members of the envelope. It appends the element's members to the object to which names lead.
 func (s *stages) mergeInto(dst, list []byte, names []string, element []byte) []byte {
 	merged := false
 	for len(list) > 0 {
@@ -286,7 +289,7 @@ func (s *stages) mergeInto(dst, list []byte, names []string, element []byte) []b
 	switch {
 	case len(names) == 0:
 		dst = append(dst, rawbson.Content(element)...)
-	case !merged: // the object held nothing but the list
+	case !merged: // the object held only the list
 		dst = s.mergeBelow(dst, nil, names, element)
 	}
 	return dst
@@ -299,7 +302,7 @@ func (s *stages) mergeBelow(dst, list []byte, names []string, element []byte) []
 	return rawbson.EndDocument(dst, start)
 }
 
-// isMember reports whether the element that is being merged has a name.
+// isMember reports whether the element that is being merged has a field of a name.
 func (s *stages) isMember(name []byte) bool {
 	if len(s.members) > fewNames {
 		_, found := slices.BinarySearchFunc(s.members, name, slices.Compare)
@@ -308,7 +311,7 @@ func (s *stages) isMember(name []byte) bool {
 	return slices.ContainsFunc(s.members, func(other []byte) bool { return string(other) == string(name) })
 }
 
-// alone is the document that is open with one of its elements only: what a dead letter of that element holds.
+// alone returns the open document with only one of its elements, as the element's dead letter holds it.
 func (s *stages) alone(i int) (document []byte, err *DecodeError) {
 	if s.whole {
 		return s.document, nil
@@ -322,14 +325,14 @@ func (s *stages) alone(i int) (document []byte, err *DecodeError) {
 	return rawbson.EndDocument(document, 0), nil
 }
 
-// bufferBytes is what the buffers take that a large record makes large, nearly.
+// bufferBytes estimates the size of the buffers that a large record enlarges.
 func (s *stages) bufferBytes() int {
 	const elementBytes, nameBytes = 72, 24
 	return cap(s.parsed) + cap(s.outside) + cap(s.merged) + cap(s.parsedEvent) + cap(s.named) + cap(s.renamed) + cap(s.reader.out) +
 		cap(s.nester.out) + cap(s.inner.out) + elementBytes*cap(s.elements) + nameBytes*cap(s.members)
 }
 
-// drop drops these buffers.
+// drop drops the buffers that a large record enlarges.
 func (s *stages) drop() {
 	s.parsed, s.outside, s.merged, s.parsedEvent, s.named, s.renamed, s.elements, s.members = nil, nil, nil, nil, nil, nil, nil, nil
 	s.reader.out, s.reader.wrapped, s.nester, s.inner = nil, nil, nester{}, nester{}

@@ -5,19 +5,19 @@ import (
 	"encoding/binary"
 )
 
-// step is the way from one value to the next as it was last gone: the text between them and what it does.
+// step is the way from one value to the next, as it was last read. It holds the text between them and the effect of the text.
 type step struct {
-	literal []byte // empty: not known
+	literal []byte // Empty means that the step is not known.
 	moves   []move
-	place   *place // of the next value. Nil means that the event ends.
-	opening bool   // it begins behind the brace of an object
-	missed  int    // how often in a row another way was gone
+	place   *place // the place of the next value. Nil means that the event ends.
+	opening bool   // the step begins behind the brace of an object
+	missed  int    // how often in a row the text has differed
 }
 
-// move is a beginning of an object, or the end of the innermost one when begin is nil.
+// move begins an object. If begin is nil, it ends the innermost object.
 type move struct{ begin *place }
 
-// matches reports whether a text begins with the literal.
+// matches reports whether a text begins with the step's literal.
 func (s *step) matches(text []byte) bool {
 	literal := s.literal
 	n := len(literal)
@@ -27,7 +27,7 @@ func (s *step) matches(text []byte) bool {
 	if n < 8 {
 		return n > 0 && string(text[:n]) == string(literal)
 	}
-	// The last eight bytes may have been compared in part before: literals are short.
+	// The last eight bytes may overlap the bytes compared before, which costs little.
 	for j := 0; j < n-8; j += 8 {
 		if binary.LittleEndian.Uint64(text[j:]) != binary.LittleEndian.Uint64(literal[j:]) {
 			return false
@@ -36,7 +36,7 @@ func (s *step) matches(text []byte) bool {
 	return binary.LittleEndian.Uint64(text[n-8:]) == binary.LittleEndian.Uint64(literal[n-8:])
 }
 
-// take goes a step, and returns the place of the next value. Nil means that the event ends.
+// take makes a step, and returns the place of the next value. Nil means that the event ends.
 func (q *quick) take(s *step, i int) (*place, int) {
 	if !s.matches(q.text[i:]) {
 		return q.turn(s, i)
@@ -50,8 +50,8 @@ func (q *quick) take(s *step, i int) (*place, int) {
 	return s.place, i + len(s.literal)
 }
 
-// turn goes a step that differs from the one before. Names may come in any order: only when it has differed for some times
-// it is remembered.
+// turn makes a step whose text differs from the remembered one. Names may come in any order, so turn remembers the new text only
+// after it has differed several times.
 func (q *quick) turn(s *step, i int) (*place, int) {
 	if s.missed++; s.missed < longMissed {
 		if p, next := q.sibling(s, i); next >= 0 {
@@ -63,8 +63,8 @@ func (q *quick) turn(s *step, i int) (*place, int) {
 	return s.place, i
 }
 
-// sibling goes on with another name that the innermost object is known to have, or ends the event, where nothing but that is
-// to be done.
+// sibling continues with another known name of the innermost object, or ends the event. It returns unknown if the text does
+// anything else.
 func (q *quick) sibling(s *step, i int) (*place, int) {
 	text, object := q.text, q.open[len(q.open)-1].place
 	if i >= len(text) || object.undotted != nil {
@@ -107,7 +107,7 @@ func (q *quick) make(m move) bool {
 	return q.end()
 }
 
-// learn reads from the end of a value, or the beginning of an object, to the next value, and remembers the way.
+// learn reads from the end of a value or the start of an object to the next value, and remembers the step.
 func (q *quick) learn(s *step, i int) int {
 	text, start, opening := q.text, i, s.opening
 	s.literal, s.moves, s.place = s.literal[:0], s.moves[:0], nil
@@ -152,7 +152,7 @@ func (q *quick) learn(s *step, i int) int {
 	return i
 }
 
-// learnName reads a name and its colon, up to the value.
+// learnName reads a name and its colon. It returns the index of the value.
 func (q *quick) learnName(s *step, i int) (*place, int) {
 	text := q.text
 	if i == len(text) || text[i] != '"' {
@@ -178,8 +178,8 @@ func (q *quick) learnName(s *step, i int) (*place, int) {
 	return p, i
 }
 
-// unquotedName is what a name with escapes means. Nil means that it is none, or one that cannot be written without. Some write every
-// character so that is not ASCII.
+// unquotedName returns the meaning of a name with escapes. Nil means that the name is malformed, or needs escapes. Some producers
+// escape every character beyond ASCII.
 func (q *quick) unquotedName(quoted []byte) []byte {
 	if len(quoted) > maxLiteral {
 		return nil
@@ -192,7 +192,7 @@ func (q *quick) unquotedName(quoted []byte) []byte {
 	return name
 }
 
-// find is the place of a name in the innermost object that is open, and opens what its dots say.
+// find returns the place of a name in the innermost open object. For a dotted name it opens the objects that the dots make.
 func (q *quick) find(s *step, name []byte) *place {
 	base := len(q.open) - 1
 	for q.open[base].place.undotted != nil {
@@ -225,7 +225,7 @@ func (q *quick) find(s *step, name []byte) *place {
 	}
 }
 
-// leave ends the innermost object of the text, with what dotted names have opened in it.
+// leave ends the innermost object of the text, and the objects that dotted names have opened in it.
 func (q *quick) leave(s *step) bool {
 	for {
 		dotted := q.open[len(q.open)-1].place.undotted != nil
@@ -238,12 +238,14 @@ func (q *quick) leave(s *step) bool {
 	}
 }
 
-// maxMoves are more than a step whose text is remembered has: each is a byte of it at least, or ends what dotted names opened.
+// maxMoves bounds the moves of a step that is remembered. Each move takes at least one byte of its text, or ends an object that
+// dotted names have opened.
 const maxMoves = maxLiteral + maxDepth
 
 // move makes a move and remembers it.
 func (q *quick) move(s *step, begin *place) bool {
-	if len(s.moves) < maxMoves { // there may be as many as the text has braces
+	// A text may have as many moves as it has braces.
+	if len(s.moves) < maxMoves {
 		s.moves = append(s.moves, move{begin})
 	}
 	return q.make(move{begin})

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// directives are what strftime has in a pattern, and what stands for it in a Go layout.
+// directives maps strftime's directives to their counterparts in a Go layout.
 var directives = map[string]string{
 	"Y": "2006", "y": "06", "m": "01", "-m": "1", "d": "02", "-d": "2", "e": "_2", "j": "002",
 	"H": "15", "-H": "15", "I": "03", "-I": "3", "M": "04", "-M": "4", "S": "05", "-S": "5", "p": "PM",
@@ -16,14 +16,15 @@ var directives = map[string]string{
 	"z": "Z0700", ":z": "Z07:00", "%": "%", "f": fractionLayout, "L": fractionLayout, "N": fractionLayout,
 }
 
-// fractionLayout is a fraction of a second in a Go layout, without the point or comma before it. A text may have fewer digits,
-// and none.
+// fractionLayout is a fraction of a second in a Go layout, without the point or comma before it. A text may have fewer digits, or
+// none.
 const fractionLayout = "999999999"
 
-// isStrftime reports whether a time format is a pattern of strftime, and no Go layout.
+// isStrftime reports whether a time format is a pattern of strftime and not a Go layout.
 func isStrftime(format string) bool { return strings.Contains(format, "%") }
 
-// goLayout translates a pattern of strftime, as %Y-%m-%d %H:%M:%S. The error goes on behind the pattern.
+// goLayout translates a pattern of strftime, as %Y-%m-%d %H:%M:%S. The error's text continues a sentence that begins with the
+// pattern.
 func goLayout(pattern string) (string, error) {
 	var layout strings.Builder
 	for rest := pattern; rest != ""; {
@@ -48,12 +49,12 @@ func goLayout(pattern string) (string, error) {
 	return layout.String(), nil
 }
 
-// cutDirective takes the directive off that a text behind a percent sign begins with, and reports whether it is known.
+// cutDirective cuts a directive off a text that follows a percent sign, and reports whether the directive is known.
 func cutDirective(text *string) (directive string, known bool) {
 	rest := *text
 	n := min(1, len(rest))
 	if n == 1 && (rest[0] == '-' || rest[0] == ':' || isDigits([]byte(rest[:1]))) {
-		n = min(2, len(rest)) // a flag, or how many digits a fraction has
+		n = min(2, len(rest)) // a flag, or the number of digits of a fraction
 	}
 	directive, *text = rest[:n], rest[n:]
 	if n == 2 && isDigits([]byte(directive[:1])) && directives[directive[1:]] == fractionLayout {
@@ -75,7 +76,7 @@ func unknownDirective(directive string) error {
 	return fmt.Errorf("a pattern with %%%s, which is not known: %%Y %%m %%d %%j %%b %%a %%H %%I %%p %%M %%S %%f %%z %%F %%T are", directive)
 }
 
-// isLiteral reports whether a text means itself in a Go layout.
+// isLiteral reports whether a text stands for itself in a Go layout.
 func isLiteral(text string) bool {
 	for _, t := range []time.Time{
 		time.Date(2023, 11, 22, 13, 14, 25, 678_901_234, time.UTC),

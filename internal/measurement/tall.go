@@ -13,16 +13,16 @@ import (
 
 // tall is the stage for events that name their value in a field: {"name": "temp", "value": 21} becomes {"temp": 21}.
 type tall struct {
-	path   string   // to the name
-	name   []string // nil: not set
+	path   string   // path to the name
+	name   []string // Nil means that the stage is not set.
 	values []tallValue
 }
 
-// tallValue is a place where the value may be.
+// tallValue is a path at which the value may be.
 type tallValue struct {
 	names []string
-	edits []edit // take the name out, and name the value
-	leaf  *edit  // of the value
+	edits []edit // take the name out, and give the value its name
+	leaf  *edit  // the edit of the value
 }
 
 func newTall(o *Options) (t tall) {
@@ -42,8 +42,8 @@ func newTall(o *Options) (t tall) {
 	return t
 }
 
-// nameValue gives the value of an event the name that another field has for it, and takes that field out. The value stays where it
-// was.
+// nameValue renames the value of an event to the name that another field holds, and takes that field out. The value stays at its
+// place.
 func (s *stages) nameValue(event []byte) (out []byte, dotted bool, err *DecodeError) {
 	t := &s.tall
 	named, found := lookUp(event, t.name)
@@ -81,7 +81,7 @@ func splitRename(text string) (from, to string) {
 	return strings.TrimSpace(from), strings.TrimSpace(to)
 }
 
-// checkRename tells what is wrong with a part of EVENT_RENAME.
+// checkRename returns why a part of EVENT_RENAME is wrong.
 func checkRename(text string) error {
 	switch from, to := splitRename(text); {
 	case from == "" || to == "":

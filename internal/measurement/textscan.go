@@ -10,13 +10,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The functions of this file read one thing of JSON text each, from index i on. They say only what is surely right: a
-// negative index means "not known", be it wrong or merely unusual.
+// Each function of this file reads one token of JSON text, from index i on. A negative index means "not known", because the text
+// is wrong or only unusual.
 
-// unknown is the index after something that is not known here.
+// unknown is the index behind a text that is not known here.
 const unknown = -1
 
-// skipSpace is the index of the first byte that is no white space, len(text) when there is none.
+// skipSpace returns the index of the first byte that is not white space, or len(text) if there is none.
 func skipSpace(text []byte, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t') {
 		i++
@@ -24,21 +24,21 @@ func skipSpace(text []byte, i int) int {
 	return i
 }
 
-// writing is how a JSON string is written.
+// writing says how a JSON string is written.
 type writing uint8
 
 const (
-	plain   writing = iota // it means itself, and is UTF-8
-	escaped                // there are escapes in it, of which nothing was checked
+	plain   writing = iota // it stands for itself, and is UTF-8
+	escaped                // it holds escapes, and was not checked
 )
 
-// scanString finds the quote that ends the string whose inside begins at i.
+// scanString returns the index of the quote that ends a string. The string's content begins at i.
 func scanString(text []byte, i int) (end int, how writing) {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	start := i
 	for ; i+8 <= len(text); i += 8 {
-		// A high bit for each byte that is a quote, a backslash, a control character or not ASCII; above the first it may be
-		// set wrongly.
+		// found gets a high bit for each byte that is a quote, a backslash, a control character or not ASCII. Bits above the
+		// first may be wrong.
 		w := binary.LittleEndian.Uint64(text[i:])
 		quotes, slashes := w^(ones*'"'), w^(ones*'\\')
 		found := (quotes - ones) &^ quotes
@@ -62,7 +62,7 @@ func scanString(text []byte, i int) (end int, how writing) {
 	return unknown, plain
 }
 
-// scanUnusual is scanString from the first byte on that is an escape or not ASCII.
+// scanUnusual is scanString from the first byte that is an escape or not ASCII.
 func scanUnusual(text []byte, start, i int) (end int, how writing) {
 	for ; i < len(text); i++ {
 		switch c := text[i]; {
@@ -81,7 +81,7 @@ func scanUnusual(text []byte, start, i int) (end int, how writing) {
 	return unknown, plain
 }
 
-// scanNumber reads a number as appendNumber does: an int32, an int64 or the bits of a double.
+// scanNumber reads a number as appendNumber does, as an int32, an int64 or the bits of a double.
 func scanNumber(text []byte, i int) (value uint64, kind bson.Type, end int) {
 	if len(text)-i >= shortBytes {
 		if value, kind, end = scanShort(text[i:]); end > 0 {
@@ -89,7 +89,7 @@ func scanNumber(text []byte, i int) (value uint64, kind bson.Type, end int) {
 		}
 		return scanLong(text, i)
 	}
-	var last [shortBytes]byte // the end of the text, and zeros
+	var last [shortBytes]byte // the end of the text, followed by zeros
 	copy(last[:], text[i:])
 	if value, kind, end = scanShort(last[:]); end > 0 && i+end < len(text) {
 		return value, kind, i + end
@@ -124,11 +124,11 @@ func scanLong(text []byte, i int) (value uint64, kind bson.Type, end int) {
 	return convertInteger(text[start:i], value, digits, negative, i)
 }
 
-// shortBytes are a sign, eight bytes, a point and eight bytes.
+// shortBytes is the size of a sign, eight bytes, a point and eight bytes.
 const shortBytes = 18
 
-// scanShort is scanNumber, from the text's beginning, for at most seven digits before and as many behind the point: without
-// loops, whose ends a processor guesses wrong. There must be shortBytes.
+// scanShort is scanNumber from the text's start, for at most seven digits before and behind the point. It has no loops, whose
+// ends a processor would predict wrongly. The text must have at least shortBytes bytes.
 func scanShort(text []byte) (value uint64, kind bson.Type, end int) {
 	text = text[:shortBytes]
 	i := 0
@@ -148,7 +148,7 @@ func scanShort(text []byte) (value uint64, kind bson.Type, end int) {
 			return 0, 0, unknown
 		}
 		power := powersOfTen[n]
-		f := (float64(value)*power + float64(fraction)) / power // 14 digits: exact but for the division
+		f := (float64(value)*power + float64(fraction)) / power // 14 digits, so only the division rounds
 		if negative {
 			f = -f
 		}
@@ -162,12 +162,12 @@ func scanShort(text []byte) (value uint64, kind bson.Type, end int) {
 	return value, bson.TypeInt32, i
 }
 
-// scanDigits reads the digits that eight bytes of text begin with: the number they write and how many there are.
+// scanDigits reads the digits at the start of eight bytes of text. It returns the number that they write, and how many they are.
 func scanDigits(w uint64) (value uint64, n int) {
 	const ones = 0x0101010101010101
 	w ^= ones * '0'
 	n = bits.TrailingZeros64((w+ones*(128-10)|w)&(ones<<7)) / 8
-	// Zeros come before the digits, and the first digit into the lowest byte; then pairs, fours and eights are joined.
+	// The shift puts zeros before the digits, and the first digit into the lowest byte. Then pairs, fours and eights are joined.
 	w <<= uint(64 - 8*n)
 	w = w*10 + w>>8
 	const pairs = 0x000000FF000000FF
@@ -175,9 +175,9 @@ func scanDigits(w uint64) (value uint64, n int) {
 	return w >> 32, n
 }
 
-// convertInteger converts what is no small integer.
+// convertInteger converts an integer that is not small.
 func convertInteger(text []byte, value uint64, digits int, negative bool, end int) (uint64, bson.Type, int) {
-	const longest = 19 // digits that 64 bits hold
+	const longest = 19 // 64 bits hold any number of 19 digits
 	switch {
 	case digits > longest || value == 0:
 	case !negative && value <= math.MaxInt64:
@@ -190,7 +190,7 @@ func convertInteger(text []byte, value uint64, digits int, negative bool, end in
 	return convertDouble(text, end)
 }
 
-// scanFraction goes on behind the integer part of a number, which has a fraction, an exponent or both.
+// scanFraction continues behind the integer part of a number with a fraction, an exponent or both.
 func scanFraction(text []byte, start, i int, value uint64, digits int, negative bool) (uint64, bson.Type, int) {
 	power := 0
 	if text[i] == '.' {
@@ -210,7 +210,7 @@ func scanFraction(text []byte, start, i int, value uint64, digits int, negative 
 		}
 		power, i = power+exponent, end
 	}
-	// A double holds the digits and the power of ten exactly: one operation then rounds right.
+	// A double holds the digits and the power of ten exactly, so one operation rounds correctly.
 	const longest = 19
 	if digits > longest || value > 1<<53 || power <= -len(powersOfTen) || power >= len(powersOfTen) {
 		return convertDouble(text[start:i], i)
@@ -227,7 +227,7 @@ func scanFraction(text []byte, start, i int, value uint64, digits int, negative 
 	return math.Float64bits(f), bson.TypeDouble, i
 }
 
-// scanExponent reads the exponent behind its letter. One that is large anyway may come out smaller.
+// scanExponent reads the exponent behind its letter. A huge exponent may come out smaller.
 func scanExponent(text []byte, i int) (exponent, end int) {
 	negative := i < len(text) && text[i] == '-'
 	if negative || i < len(text) && text[i] == '+' {

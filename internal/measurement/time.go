@@ -15,28 +15,28 @@ import (
 	"waterwheel/internal/words"
 )
 
-// formatAuto is the time format that is the default.
+// formatAuto is the default time format.
 const formatAuto = "auto"
 
-// The names of time formats; any other is a Go layout, or a pattern of strftime.
+// formatNames are the names of time formats. Any other format is a Go layout or a pattern of strftime.
 var formatNames = []string{formatAuto, "rfc3339", "unix", "unix_ms", "unix_us", "unix_ns"}
 
-// timeParser reads a measurement's time. It accepts BSON dates always, and what its fields say.
+// timeParser reads a measurement's time. It accepts BSON dates always, and other values as its fields say.
 type timeParser struct {
 	format string
-	auto   bool   // ISO 8601, and numbers of a unit guessed from their size
-	unit   *unit  // numbers of this unit. Nil means none.
-	layout string // text of this Go layout
-	colon  string // a second Go layout for the same texts with a colon in the offset; empty if the first has no offset
+	auto   bool   // read ISO 8601, and numbers whose unit is guessed from their size
+	unit   *unit  // read numbers of this unit. Nil means that there is none.
+	layout string // read texts of this Go layout
+	colon  string // a second Go layout for the same texts with a colon in the offset. Empty means that the first has no offset.
 
-	zone      *time.Location // of texts that do not say theirs. Nil means that such texts are refused, and of a layout read as UTC.
-	exact     bool           // what is below a millisecond is kept
-	below     int64          // nanoseconds of the last time that a millisecond does not hold, where the parser is exact
-	timestamp int64          // of the record
-	text      []byte         // a text with a zone behind it
+	zone      *time.Location // the zone of texts that do not name theirs. Nil means that such texts are refused, or read as UTC by a layout.
+	exact     bool           // keep the nanoseconds below the millisecond
+	below     int64          // nanoseconds of the last time below its millisecond, if exact is set
+	timestamp int64          // timestamp of the record
+	text      []byte         // buffer for a text to which a zone is added
 }
 
-// parserOf makes the parser of options that are valid.
+// parserOf makes the parser of valid options.
 func parserOf(o *Options) timeParser {
 	p := newTimeParser(o.TimeFormat)
 	p.exact = o.TimeExact != ""
@@ -46,7 +46,7 @@ func parserOf(o *Options) timeParser {
 	return p
 }
 
-// newTimeParser makes the parser of a format that CheckTimeFormat takes.
+// newTimeParser makes the parser of a format that CheckTimeFormat accepts.
 func newTimeParser(format string) timeParser {
 	p := timeParser{format: format}
 	switch words.Plain(format) {
@@ -66,7 +66,7 @@ func newTimeParser(format string) timeParser {
 	}
 	if isStrftime(p.layout) {
 		p.layout, _ = goLayout(format)
-		if strings.Contains(p.layout, directives["z"]) { // strftime's readers take both
+		if strings.Contains(p.layout, directives["z"]) { // strftime's readers accept both forms of the offset
 			p.colon = strings.ReplaceAll(p.layout, directives["z"], directives[":z"])
 		}
 	}
@@ -75,8 +75,9 @@ func newTimeParser(format string) timeParser {
 
 var errAbbreviatedZone = errors.New("a layout with an abbreviated zone, which says no offset: use -07:00, in strftime %z, or leave it out for UTC")
 
-// CheckTimeFormat tells why times cannot be read in this format. Nil means that they can. A layout must write a time down to its day,
-// and without zone abbreviations, which mean nothing without a place. The error goes on behind the format.
+// CheckTimeFormat returns why times cannot be read in a format. Nil means that they can. A layout must write a time at least to
+// its day. It must not have zone abbreviations, which are ambiguous. The error's text continues a sentence that begins with the
+// format.
 func CheckTimeFormat(format string) error {
 	p := newTimeParser(format)
 	if isStrftime(format) {
@@ -88,7 +89,7 @@ func CheckTimeFormat(format string) error {
 		return nil
 	}
 	for _, sample := range []time.Time{
-		time.Date(2023, 11, 22, 13, 14, 15, 0, time.UTC), time.Date(2024, 2, 7, 23, 5, 6, 0, time.UTC), // of two digits and of one
+		time.Date(2023, 11, 22, 13, 14, 15, 0, time.UTC), time.Date(2024, 2, 7, 23, 5, 6, 0, time.UTC), // of two digits and of one digit
 	} {
 		parsed, err := time.ParseInLocation(p.layout, sample.Format(p.layout), time.UTC)
 		if err != nil || parsed.Format(time.DateOnly) != sample.Format(time.DateOnly) {
@@ -105,12 +106,12 @@ func CheckTimeFormat(format string) error {
 	return nil
 }
 
-// reading is a time as it was read: for a hint it keeps the number and the unit that it came from.
+// reading is a time that was read. It keeps the number and the unit from which the time came, for a hint in an error.
 type reading struct {
 	millis int64
 	value  int64
 	unit   *unit
-	isText bool // and no number
+	isText bool // the value was not a number
 	isDate bool // a BSON date, or a record's timestamp
 }
 
@@ -142,7 +143,7 @@ func (p *timeParser) parse(kind bson.Type, value []byte) (reading, *DecodeError)
 	return reading{}, newError(BadTime, "", "%s is no time in the format %s: %s", quoteValue(kind, value), p.format, p.advice(kind, value))
 }
 
-// readingOf is a time that came as no number: as if it were one of milliseconds.
+// readingOf returns the reading of a time that did not come as a number. The reading has the unit milliseconds.
 func readingOf(millis int64) reading {
 	return reading{millis: millis, value: millis, unit: milliseconds, isDate: true}
 }
@@ -155,7 +156,7 @@ func integerOf(kind bson.Type, value []byte) int64 {
 	return int64(binary.LittleEndian.Uint64(value))
 }
 
-// unitFor returns the unit of a number of this size, false when the format has no numbers.
+// unitFor returns the unit of a number of this size. False means that the format has no numbers.
 func (p *timeParser) unitFor(size uint64) (*unit, bool) {
 	if p.auto {
 		return unitOf(size), true
@@ -163,7 +164,7 @@ func (p *timeParser) unitFor(size uint64) (*unit, bool) {
 	return p.unit, p.unit != nil
 }
 
-// parseInteger reads a number of units, or the digits of a layout that has nothing else, as 20060102.
+// parseInteger reads a number of units. With a layout it reads the number's digits, as those of 20060102.
 func (p *timeParser) parseInteger(value int64) (reading, bool) {
 	if p.layout != "" {
 		return p.parseText(strconv.AppendInt(nil, value, 10))
@@ -183,7 +184,7 @@ func (p *timeParser) parseInteger(value int64) (reading, bool) {
 	return reading{millis: millis, value: value, unit: u}, ok
 }
 
-// parseScalar reads a number, of which it gets the bits.
+// parseScalar reads a number that is given as its bits.
 func (p *timeParser) parseScalar(kind bson.Type, bits uint64) (reading, bool) {
 	switch kind {
 	case bson.TypeInt32:
@@ -194,7 +195,7 @@ func (p *timeParser) parseScalar(kind bson.Type, bits uint64) (reading, bool) {
 	return p.parseFloat(math.Float64frombits(bits))
 }
 
-// parseFloat is parseInteger of a number that may have a fraction.
+// parseFloat is parseInteger for a number that may have a fraction.
 func (p *timeParser) parseFloat(value float64) (reading, bool) {
 	if p.layout != "" {
 		return p.parseText(strconv.AppendFloat(nil, value, 'f', -1, 64))
@@ -254,7 +255,7 @@ func (p *timeParser) parseLayout(text []byte) (reading, bool) {
 	return textReading(millis), true
 }
 
-// parseLocal reads a text in a form of ISO 8601 without its zone, in the format auto.
+// parseLocal reads a text in a form of ISO 8601 without its zone. It applies only to the format auto.
 func (p *timeParser) parseLocal(text []byte) (millis int64, ok bool) {
 	if !p.auto {
 		return 0, false
@@ -270,16 +271,15 @@ func textReading(millis int64) reading {
 	return reading{millis: millis, value: millis, unit: milliseconds, isText: true}
 }
 
-// tellsUnit reports whether a text can be nothing but a number of some unit since 1970: its size says which in the years
-// 2001 to 2286, where seconds have 10 digits, and each finer unit three more. Of any other length it may be a date without
-// separators.
+// tellsUnit reports whether a text can only be a number of a unit since 1970. In the years 2001 to 2286 seconds have 10 digits,
+// and each finer unit has three more. A text of any other length may be a date without separators.
 func tellsUnit(text []byte) bool {
 	whole, _, _ := bytes.Cut(text, []byte{'.'})
 	n := len(whole)
 	return (n == 10 || n == 13 || n == 16 || n == 19) && whole[0] != '0' && isDigits(whole)
 }
 
-// parseNumber reads a number that was sent as a text, exactly.
+// parseNumber reads a number that was sent as a text, without rounding.
 func (p *timeParser) parseNumber(text []byte) (reading, bool) {
 	whole, fraction, isFraction := bytes.Cut(text, []byte{'.'})
 	value, ok := parseDecimal(whole).integer()
@@ -297,7 +297,7 @@ func (p *timeParser) parseNumber(text []byte) (reading, bool) {
 	return r, ok
 }
 
-// advice says how to have a value read that was refused.
+// advice says how to make a refused value readable.
 func (p *timeParser) advice(kind bson.Type, value []byte) string {
 	const general = "send a time in this format, or set EVENT_TIME_FORMAT to its format"
 	if kind != bson.TypeString {
@@ -345,7 +345,7 @@ func (d *Decoder) timeOf() (millis int64, err *DecodeError) {
 	return r.millis, d.options.checkWindow(d.timePath(), r, timestamp)
 }
 
-// timePath leads to the time that was found. Empty means that it is the record's timestamp.
+// timePath returns the path to the time that was found. Empty means the record's timestamp.
 func (d *Decoder) timePath() string {
 	if len(d.paths.times) == 0 {
 		return ""

@@ -5,7 +5,7 @@ import "math"
 // unit is a unit of times counted from 1970.
 type unit struct {
 	name string
-	// perMilli units make a millisecond; 0 for seconds, of which one makes a thousand.
+	// perMilli is the number of units in a millisecond. Zero stands for seconds.
 	perMilli int64
 }
 
@@ -19,7 +19,7 @@ var (
 	units = [...]*unit{seconds, milliseconds, microseconds, nanoseconds}
 )
 
-// unitOf guesses the unit of a number without its sign from its size: each is right for the years 1973 to 5138.
+// unitOf guesses the unit of a number's absolute value from its size. Every guess is right for the years 1973 to 5138.
 func unitOf(size uint64) *unit {
 	switch {
 	case size < 1e11:
@@ -32,7 +32,7 @@ func unitOf(size uint64) *unit {
 	return nanoseconds
 }
 
-// millis converts an integer, cutting off what is below a millisecond (toward the past). False: beyond 64 bits.
+// millis converts an integer to milliseconds, rounded down. False means that 64 bits do not hold the result.
 func (u *unit) millis(value int64) (int64, bool) {
 	if u.perMilli == 0 {
 		return value * 1e3, value <= math.MaxInt64/1000 && value >= math.MinInt64/1000
@@ -44,8 +44,8 @@ func (u *unit) millis(value int64) (int64, bool) {
 	return millis, true
 }
 
-// millisOfFloat converts a number with a fraction. It is taken to the nearest microsecond first, which a double of our
-// time in seconds still tells exactly, so that 1700000000.123 is not a millisecond early.
+// millisOfFloat converts a number with a fraction. It first rounds to the nearest microsecond, which a double holds exactly for
+// present times in seconds. Otherwise 1700000000.123 would be a millisecond early.
 func (u *unit) millisOfFloat(value float64) (int64, bool) {
 	micros := value * 1e6
 	if u.perMilli != 0 {

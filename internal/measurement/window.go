@@ -10,18 +10,18 @@ import (
 	"waterwheel/internal/words"
 )
 
-// No setting makes a time acceptable outside the years 0 to 9999: further ones have no RFC 3339 text, and most who read
-// buckets cannot show them.
+// firstMillis and lastMillis bound the times that settings can accept. They cover the years 0 to 9999. Other times have no RFC
+// 3339 text, and most readers of buckets cannot show them.
 const (
 	firstMillis = -62_167_219_200_000
 	lastMillis  = 253_402_300_799_999
 )
 
-// noTimestamp is the timestamp of a record that has none.
+// noTimestamp is the timestamp of a record without one.
 const noTimestamp = -1
 
-// Bound is an end of the window of accepted times: a time, or a distance from the record's timestamp, so that a replay
-// decides the same. The zero value means the default of its option.
+// Bound is a bound of the accepted times. It is a time, or a distance from the record's timestamp, which gives a replay the same
+// result. The zero value means the default of its option.
 type Bound struct {
 	kind   boundKind
 	millis int64
@@ -35,16 +35,16 @@ const (
 	relative
 )
 
-// At is the bound at a time in milliseconds since 1970.
+// At returns the bound at a time in milliseconds since 1970.
 func At(millis int64) Bound { return Bound{kind: absolute, millis: millis} }
 
-// FromRecord is the bound at a distance from the record's timestamp, before it when negative. It does not bind a record
-// without a timestamp.
+// FromRecord returns the bound at a distance from the record's timestamp. A negative distance lies before it. The bound does not
+// apply to a record without a timestamp.
 func FromRecord(distance time.Duration) Bound {
 	return Bound{kind: relative, millis: distance.Milliseconds()}
 }
 
-// UnmarshalText reads a time as ParseTime does, or a length of time with a sign ("+24h", "-30d").
+// UnmarshalText reads a time as ParseTime does, or a signed distance such as "+24h" or "-30d".
 func (b *Bound) UnmarshalText(text []byte) error {
 	if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
 		distance, ok := words.ParseSpan(string(text))
@@ -62,7 +62,7 @@ func (b *Bound) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is what UnmarshalText reads.
+// String returns a text that UnmarshalText reads.
 func (b Bound) String() string {
 	switch b.kind {
 	case absolute:
@@ -77,10 +77,10 @@ func (b Bound) String() string {
 	return ""
 }
 
-// Excludes reports whether no time is between two bounds of the same kind, b the lower one.
+// Excludes reports whether no time lies between two bounds of the same kind. b is the lower bound.
 func (b Bound) Excludes(upper Bound) bool { return b.kind == upper.kind && b.millis >= upper.millis }
 
-// describe says which bound it is for a record.
+// describe describes the bound for a record.
 func (b Bound) describe(timestamp int64) string {
 	if b.kind == relative {
 		if timestamp != withinYears(timestamp) {
@@ -91,8 +91,8 @@ func (b Bound) describe(timestamp int64) string {
 	return b.String()
 }
 
-// of returns the bound for a record; false when it does not bind it. A timestamp in a wrong unit must not make its own
-// wrong time acceptable, so none counts as outside the years.
+// of returns the bound for a record. False means that the bound does not apply. It moves a timestamp outside the years 0 to 9999
+// to the nearest of these years. Otherwise a timestamp in a wrong unit would make its own wrong time acceptable.
 func (b Bound) of(timestamp int64) (int64, bool) {
 	if b.kind == relative {
 		return withinYears(timestamp) + b.millis, timestamp != noTimestamp
@@ -102,7 +102,7 @@ func (b Bound) of(timestamp int64) (int64, bool) {
 
 func withinYears(millis int64) int64 { return min(max(millis, firstMillis), lastMillis) }
 
-// side reports on which side of the window a time is: -1 before, 0 in it, 1 after.
+// side returns the side of the window on which a time lies: -1 before, 0 inside, 1 after.
 func (o *Options) side(millis, timestamp int64) int {
 	if low, binds := o.TimeMin.of(timestamp); millis < firstMillis || binds && millis < low {
 		return -1
@@ -113,7 +113,7 @@ func (o *Options) side(millis, timestamp int64) int {
 	return 0
 }
 
-// checkWindow refuses a time, to which the path leads, outside the window.
+// checkWindow refuses a time outside the window. path leads to the time.
 func (o *Options) checkWindow(path string, r reading, timestamp int64) *DecodeError {
 	if o.side(r.millis, timestamp) == 0 {
 		return nil
@@ -131,8 +131,8 @@ func (o *Options) checkWindow(path string, r reading, timestamp int64) *DecodeEr
 	return newError(TimeOutOfRange, path, "%s is %s: %s", formatMillis(r.millis), bound, advice)
 }
 
-// hint names the unit in which the value would be a time inside the window, or the layout. A text has none: only its source can have
-// taken seconds for milliseconds, for what is wrong the other way has more than four digits of a year.
+// hint says in which unit or layout the value would be a time inside the window. For a text it only considers a source that took
+// seconds for milliseconds. The opposite mistake gives a year of more than four digits.
 func (o *Options) hint(r reading, timestamp int64) string {
 	if layout := o.layoutOf(r, timestamp); layout != "" {
 		return fmt.Sprintf("%d seems to be a date in digits without separators and was read as %s: set EVENT_TIME_FORMAT=%s, or send an RFC 3339 time",
@@ -153,7 +153,7 @@ func (o *Options) hint(r reading, timestamp int64) string {
 	return ""
 }
 
-// layoutOf is the Go layout of a number whose digits are a date inside the window. It is empty for any other number.
+// layoutOf returns the Go layout of a number whose digits are a date inside the window. It is empty for any other number.
 func (o *Options) layoutOf(r reading, timestamp int64) string {
 	if r.isText || r.isDate || r.value < 0 {
 		return ""
@@ -169,7 +169,7 @@ func (o *Options) layoutOf(r reading, timestamp int64) string {
 	return layout
 }
 
-// formatMillis writes a time as RFC 3339, or as a number where the year has more than four digits.
+// formatMillis writes a time in RFC 3339, or as a number if the year has more than four digits.
 func formatMillis(millis int64) string {
 	t := time.UnixMilli(millis).UTC()
 	if year := t.Year(); year < 0 || year > 9999 {

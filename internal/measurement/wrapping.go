@@ -9,13 +9,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// wrapping is what stands around the events of a record's value.
+// wrapping is the compression and the frame around the events of a record's value.
 type wrapping struct {
-	compression Compression // the outermost
-	frame       []byte      // of a schema registry. Empty means none.
+	compression Compression // the outermost layer
+	frame       []byte      // the frame of a schema registry. Empty means none.
 }
 
-// unwrap takes the wrapping off a value that can be read without its keys and headers.
+// unwrap removes the wrapping of a value that can be read without its key and headers.
 func (d *Decoder) unwrap(value []byte) (w wrapping, text []byte, err *DecodeError) {
 	w.compression = d.compression(value)
 	if text, err = d.inflate(value); err != nil {
@@ -31,8 +31,8 @@ func (d *Decoder) unwrap(value []byte) (w wrapping, text []byte, err *DecodeErro
 	return w, text, nil
 }
 
-// wrapped is an element of a record as a value of its own, in the record's wrapping, so that it can go back to the record's
-// topic.
+// wrapped returns an element of a record as a value of its own. It has the record's wrapping, so that it can be produced to the
+// record's topic again.
 func (d *Decoder) wrapped(w wrapping, element []byte) []byte {
 	if element == nil {
 		return nil
@@ -43,8 +43,7 @@ func (d *Decoder) wrapped(w wrapping, element []byte) []byte {
 	return d.deflater.deflate(w.compression, element)
 }
 
-// formOf names the encoding of what the wrapping is around, as the function of this name does. A compression inside of the
-// wrapping is not undone.
+// formOf is the function formOf for the content of the wrapping. It does not undo a second compression inside of the wrapping.
 func (d *Decoder) formOf(text []byte) string {
 	inside := len(d.wrap.frame) > 0 || d.wrap.compression != NoCompression
 	if c := compressionOf(text); inside && c != NoCompression {
@@ -53,7 +52,8 @@ func (d *Decoder) formOf(text []byte) string {
 	return formOf(text)
 }
 
-// deflater compresses elements of one record. Its encoders are large, and few records have letters of their elements.
+// deflater compresses elements of one record. Its encoders are large, and few records have dead letters of single elements, so it
+// makes them on demand.
 type deflater struct {
 	gzip *gzip.Writer
 	zlib *zlib.Writer

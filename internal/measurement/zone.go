@@ -7,11 +7,12 @@ import (
 	"waterwheel/internal/words"
 )
 
-// local is the moment of a time on the clocks of the zone, which is given in milliseconds since 1970 as if it were UTC.
+// local returns the moment at which the clocks of the zone show a time. wall is this time in milliseconds since 1970, as if it
+// were UTC.
 //
-// Where clocks are put back, an hour comes twice: it is the moment nearer to the record's timestamp, and without a timestamp the
-// earlier one. Where clocks are put forward, an hour does not come: its times are read as if the clocks had not been changed
-// yet.
+// When clocks are put back, an hour comes twice. local then chooses the moment nearer to the record's timestamp, and the earlier
+// moment without a timestamp. When clocks are put forward, an hour is missing. local then reads its times as if the clocks had
+// not changed yet.
 func (p *timeParser) local(wall int64) int64 {
 	const day = int64(24 * time.Hour / time.Millisecond)
 	before, after := p.offset(wall-day), p.offset(wall+day)
@@ -33,19 +34,20 @@ func (p *timeParser) local(wall int64) int64 {
 
 func distance(a, b int64) int64 { return max(a-b, b-a) }
 
-// offset is by how many milliseconds the clocks of the zone are ahead of UTC at a moment.
+// offset returns the milliseconds by which the clocks of the zone are ahead of UTC at a moment.
 func (p *timeParser) offset(millis int64) int64 {
 	_, seconds := time.UnixMilli(millis).In(p.zone).Zone()
 	return int64(seconds) * 1000
 }
 
-// hasOffset reports whether the texts of a Go layout say their offset from UTC.
+// hasOffset reports whether texts of a Go layout state their offset from UTC.
 func hasOffset(layout string) bool {
 	at := time.Date(2024, 2, 7, 23, 5, 6, 0, time.FixedZone("", 3600))
 	return at.Format(layout) != time.Date(2024, 2, 7, 23, 5, 6, 0, time.UTC).Format(layout)
 }
 
-// CheckTimeZone tells why times cannot be read in a zone. Nil means that they can. The error goes on behind the zone.
+// CheckTimeZone returns why times cannot be read in a zone. Nil means that they can. The error's text continues a sentence that
+// begins with the zone.
 func CheckTimeZone(zone, format string) error {
 	if zone == "" {
 		return nil
