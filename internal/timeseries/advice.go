@@ -7,29 +7,31 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// IDIndexName is the name of the index on _id. It narrows by time for who bounds the _id as well, as MongoDB's own stage for
-// unpacking does: a bucket's _id begins with its minimum time.
+// IDIndexName is the name of the index on _id. It narrows by time if a query bounds the _id too, as MongoDB's own unpacking stage
+// does. A bucket's _id begins with its minimum time.
 const IDIndexName = "_id_"
 
 // Advice says how the indexes of buckets serve a filter on measurements.
 type Advice struct {
-	// Index is the name of the index that narrows by most. Empty means that every bucket is read.
+	// Index is the name of the index that narrows most. Empty means that every bucket is read.
 	Index string
-	// Narrows are the paths of the filter by which that index narrows what is read, in the measurements' terms.
+	// Narrows are the paths of the filter by which that index narrows what is read. They are paths of measurements.
 	Narrows []string
-	// Misses are the paths on the meta and the time by which it does not, though an index could.
+	// Misses are the paths on the meta and the time by which the index does not narrow, although an index could.
 	Misses []string
-	// Fields are the paths on other measurement fields: only what else is asked for narrows by them.
+	// Fields are the paths on other measurement fields. The index does not narrow by them.
 	Fields []string
 	// Wide are the parts of the filter by which no index narrows: $or, $expr, $ne, …
 	Wide []string
-	// Keys are those of an index on measurements that would narrow by all of Narrows and Misses. Nil means that there is one.
+	// Keys are the keys of an index on measurements that would narrow by all of Narrows and Misses. Nil means that Misses is
+	// empty.
 	Keys bson.Raw
 }
 
-// Advise judges by the definitions alone which of the indexes on buckets serves a filter on measurements, and which index on
-// measurements would serve it better. Leave the index on _id out where nobody bounds the _id. Hidden indexes serve nothing, and partial
-// ones only a filter that repeats their expression. The error, of a filter that is none, is an *Error.
+// Advise chooses the index on buckets that best serves a filter on measurements, and proposes an index on measurements that would
+// serve it better. It uses only the definitions. The caller must leave out the index on _id if no query bounds the _id. Hidden
+// indexes serve no filter. A partial index serves only a filter that repeats its expression. The error is an *Error, and means
+// that the filter is malformed.
 func (o Options) Advise(filter bson.Raw, indexes []Index) (Advice, error) {
 	var c conditions
 	if err := c.readFilter(filter, 0); err != nil {
@@ -37,7 +39,7 @@ func (o Options) Advise(filter bson.Raw, indexes []Index) (Advice, error) {
 	}
 	a := Advice{Wide: c.wide}
 	for _, index := range indexes {
-		// The more an index narrows by the better, and the meta is worth more than the time.
+		// An index is better the more paths it narrows by. The meta is worth more than the time.
 		paths := o.narrowing(c, filter, index)
 		if len(paths) > len(a.Narrows) || len(paths) == len(a.Narrows) && len(paths) > 0 && a.Narrows[0] == o.TimeField {
 			a.Index, a.Narrows = indexNameOf(index), paths
@@ -58,7 +60,7 @@ func (o Options) Advise(filter bson.Raw, indexes []Index) (Advice, error) {
 	return a, nil
 }
 
-// narrowing are the filter's paths that bound the keys of an index, from its first key on without a gap.
+// narrowing returns the filter's paths that bound the keys of an index, from its first key on without a gap.
 func (o Options) narrowing(c conditions, filter bson.Raw, index Index) (paths []string) {
 	if isTrue(index.Options.Lookup("hidden")) || !implied(filter, index.Options) {
 		return nil
@@ -94,7 +96,8 @@ func (o Options) narrowing(c conditions, filter bson.Raw, index Index) (paths []
 	return paths
 }
 
-// narrowingWild is what a wildcard index on the paths below one narrows by: a single path.
+// narrowingWild returns the path by which a wildcard index narrows, which is a single path. The index covers the paths below the
+// given one.
 func (o Options) narrowingWild(c conditions, below string) []string {
 	_, rest := first(below)
 	for _, one := range c.all {
@@ -105,7 +108,8 @@ func (o Options) narrowingWild(c conditions, below string) []string {
 	return nil
 }
 
-// implied reports whether all that a partial index holds is what a filter repeats word by word, on buckets or on measurements.
+// implied reports whether a filter repeats the expression of a partial index word by word, on buckets or on measurements. It is
+// true for an index that is not partial.
 func implied(filter, options bson.Raw) bool {
 	partial, ok := options.Lookup("partialFilterExpression").DocumentOK()
 	if !ok {
@@ -127,9 +131,9 @@ func implied(filter, options bson.Raw) bool {
 	return true
 }
 
-// helpful are the keys of an index on measurements that narrows by all conditions on the meta and the time: what is equal
-// first, then what is within bounds, and the time last. The time descends, so that the index on buckets begins with the maximum
-// there: MongoDB's stage for unpacking bounds that from below, but the minimum only in its later versions.
+// helpful returns the keys of an index on measurements that narrows by all conditions on the meta and the time. Keys with
+// equality come first, then keys with bounds, and the time comes last. The time descends, so that the index on buckets begins
+// with the maximum time. MongoDB's unpacking stage bounds the maximum from below, but bounds the minimum only in later versions.
 func (o Options) helpful(c conditions) bson.Raw {
 	b := newBuilder()
 	for _, point := range []bool{true, false} {
@@ -149,7 +153,7 @@ func (o Options) OfMeta(path string) bool {
 	return o.MetaField != "" && name == o.MetaField
 }
 
-// indexNameOf is the name that an index has, or gets.
+// indexNameOf returns the name of an index, or the name that it gets by default.
 func indexNameOf(index Index) string {
 	if name, ok := index.Options.Lookup("name").StringValueOK(); ok {
 		return name

@@ -6,7 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// open reads everything of a bucket but its columns' values, with the checks of MongoDB's stage in their order.
+// open reads everything of a bucket except the values of its columns. It makes the checks of MongoDB's stage in their order.
 func (u *Unpacker) open(bucket bson.Raw) error {
 	var top cursor
 	var parts struct{ control, data bson.RawValue }
@@ -38,14 +38,15 @@ func (u *Unpacker) open(bucket bson.Raw) error {
 	if !u.segment {
 		return u.checkMeta()
 	}
-	u.meta = bson.RawValue{} // That of a segment is of no series.
+	// The meta of a segment names no series.
+	u.meta = bson.RawValue{}
 	if u.options.MetaField != "" {
 		u.takeMetas()
 	}
 	return nil
 }
 
-// takeMetas takes the column of a segment's metas out of the others.
+// takeMetas moves the column of a segment's metas out of the other columns.
 func (u *Unpacker) takeMetas() {
 	for i := range u.columns {
 		if string(u.columns[i].name) == u.options.MetaField {
@@ -133,7 +134,7 @@ func (u *Unpacker) openControl(value bson.RawValue) error {
 	return u.openOffsets(offsets)
 }
 
-// openSource reads control.source; offsets is its array of offsets, nil when there is none.
+// openSource reads control.source. It returns the array of offsets, or nil if there is none.
 func (u *Unpacker) openSource(source bson.RawValue) (offsets []byte, err error) {
 	topic := u.source.Topic
 	u.source = Source{}
@@ -145,7 +146,7 @@ func (u *Unpacker) openSource(source bson.RawValue) (offsets []byte, err error) 
 		switch string(fields.key) {
 		case FieldTopic:
 			if fields.kind == bson.TypeString {
-				if t := text(fields.body); string(t) != topic { // else the string of the bucket before
+				if t := text(fields.body); string(t) != topic { // otherwise the string of the previous bucket is reused
 					topic = string(t)
 				}
 				u.source.Topic = topic
@@ -170,7 +171,7 @@ func (u *Unpacker) openSource(source bson.RawValue) (offsets []byte, err error) 
 	return offsets, nil
 }
 
-// openOffsets decodes the positions; a list that cannot be decoded does not keep the measurements from being read.
+// openOffsets decodes the positions. A list that cannot be decoded does not keep the measurements from being read.
 func (u *Unpacker) openOffsets(array []byte) error {
 	if array == nil {
 		return nil

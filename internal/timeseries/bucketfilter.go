@@ -7,9 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// BucketFilter translates a filter on measurements to one that finds every bucket with a measurement that it finds, and others
-// as well: what it says of the meta is translated as BucketQuery does, what it says of the time by the times that a bucket holds, and
-// what it says of other fields is left out. The error is an *Error.
+// BucketFilter translates a filter on measurements to a filter on buckets. The filter on buckets finds every bucket with a
+// matching measurement, and perhaps others. It translates conditions on the meta as BucketQuery does. Conditions on the time
+// become bounds of the times that a bucket holds. Conditions on other fields are left out. The error is an *Error.
 func (o Options) BucketFilter(filter bson.Raw) (bson.Raw, error) {
 	clauses := clauseList{newBuilder(), 0}
 	if err := o.addClauses(&clauses, filter, 0); err != nil {
@@ -77,7 +77,7 @@ func (o Options) addClauses(l *clauseList, filter bson.Raw, depth int) error {
 	return nil
 }
 
-// addTimes adds what a condition on the time says of the buckets' times; what is no bound says nothing.
+// addTimes adds the bounds of the buckets' times for a condition on the time. It ignores an operator that is no bound.
 func (o Options) addTimes(l *clauseList, v bson.RawValue) {
 	operators, isDocument := v.DocumentOK()
 	if !isDocument {
@@ -100,7 +100,7 @@ func (o Options) addTimes(l *clauseList, v bson.RawValue) {
 	}
 }
 
-// addTime adds one bound: a bucket whose measurements may be later than v begins less than the span before it, too.
+// addTime adds one bound. A bucket with a measurement at or after v begins later than v minus the span.
 func (o Options) addTime(l *clauseList, operator string, v bson.RawValue) {
 	low, high := MinPath(o.TimeField), MaxPath(o.TimeField)
 	if operator == "$lt" || operator == "$lte" {

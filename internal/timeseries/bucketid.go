@@ -7,14 +7,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// extendedRange is set in the timestamp of the _id of a bucket whose seconds do not fit 31 bits, as MongoDB does since
-// 8.1: such an _id does not sort by time, and says so.
+// extendedRange is a flag in the timestamp of a bucket's _id. It means that the bucket's seconds do not fit 31 bits, as in
+// MongoDB since 8.1. Such an _id does not sort by time.
 const extendedRange uint32 = 1 << 31
 
-// BucketID derives the _id of a bucket: 4 bytes of seconds of minTime (control.min.<time>, milliseconds), big-endian,
-// then the first 8 bytes of a SHA-256 over the position of the measurement that opened the bucket. Two writers that open
-// a bucket for the same measurement therefore collide. attempt is 0, and one more each time a conflict makes the same
-// position open a bucket again.
+// BucketID derives the _id of a bucket. The first 4 bytes are the seconds of minTime, big-endian. minTime is control.min.<time>
+// in milliseconds. The other bytes are the first 8 bytes of a SHA-256 over the position of the measurement that opened the
+// bucket. Two writers that open a bucket for the same measurement therefore collide. attempt starts at 0, and grows by one each
+// time a conflict makes the same position open a bucket again.
 func BucketID(src Source, opened Position, attempt int32, minTime int64) bson.ObjectID {
 	var key [36]byte
 	copy(key[:16], src.TopicID[:])
@@ -26,20 +26,20 @@ func BucketID(src Source, opened Position, attempt int32, minTime int64) bson.Ob
 	return BucketIDOf(minTime, sum[:8])
 }
 
-// BucketIDOf makes the _id of a bucket of its minimum time (control.min.<time>, milliseconds) and eight more bytes.
+// BucketIDOf makes the _id of a bucket from its minimum time (control.min.<time>, milliseconds) and eight more bytes.
 func BucketIDOf(minTime int64, rest []byte) (id bson.ObjectID) {
 	binary.BigEndian.PutUint32(id[:4], idSeconds(minTime))
 	copy(id[4:], rest)
 	return id
 }
 
-// IDFits reports whether the _id of a bucket has the seconds of its minimum time (milliseconds): readers that look for a
-// range of times go by either.
+// IDFits reports whether the _id of a bucket has the seconds of its minimum time (milliseconds). Readers of a range of times rely
+// on either.
 func IDFits(id bson.ObjectID, minTime int64) bool {
 	return binary.BigEndian.Uint32(id[:4]) == idSeconds(minTime)
 }
 
-// idSeconds is the timestamp of a bucket's _id for a minimum time in milliseconds.
+// idSeconds returns the timestamp of a bucket's _id for a minimum time in milliseconds.
 func idSeconds(minTime int64) uint32 {
 	seconds := floorTo(minTime, 1000) / 1000
 	if seconds < 0 || seconds > 1<<31-1 {

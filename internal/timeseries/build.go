@@ -18,7 +18,7 @@ func (b *builder) add(name string, v bson.RawValue) {
 
 func (b *builder) document() bson.Raw { return rawbson.EndDocument(b.bytes, 0) }
 
-// rewrite builds a document from another, element by element; what begins the sentence about a malformed one.
+// rewrite builds a document from another, element by element. what begins the sentence about a malformed document.
 func rewrite(document bson.Raw, what string, add func(b *builder, name string, v bson.RawValue) error) (bson.Raw, error) {
 	b := newBuilder()
 	var from cursor

@@ -9,11 +9,11 @@ import (
 // ErrPositions is wrapped by every error about encoded positions.
 var ErrPositions = errors.New("malformed positions")
 
-// AppendPositions appends the encoding of positions, in the order given, as one element of control.source.offsets: for
-// each an unsigned varint of zigzag(offset − previous offset) << 1, the first counting from 0, whose low bit tells that
+// AppendPositions appends the encoding of positions, in the given order, as one element of control.source.offsets. Each position
+// is an unsigned varint of zigzag(offset − previous offset) << 1. The first offset counts from 0. The varint's low bit says that
 // the part follows as one more varint. A part of 0 is left out, so a list has exactly one encoding.
 //
-// Offsets are at least 0 and parts below MaxParts; anything else would not be decoded again.
+// Offsets must be at least 0 and parts below MaxParts. DecodePositions refuses other positions.
 func AppendPositions(dst []byte, ps []Position) []byte {
 	var previous int64
 	for _, p := range ps {
@@ -53,7 +53,7 @@ func DecodePositions(dst []Position, b []byte) ([]Position, error) {
 	return dst, nil
 }
 
-// CountPositions is the number of positions encoded in b, with the checks of DecodePositions.
+// CountPositions returns the number of positions encoded in b. It makes the checks of DecodePositions.
 func CountPositions(b []byte) (int, error) {
 	count := 0
 	var p Position
@@ -67,8 +67,8 @@ func CountPositions(b []byte) (int, error) {
 	return count, nil
 }
 
-// decode replaces the previous position by the one encoded at the start of b, which is not empty, and returns the
-// number of bytes it took.
+// decode reads the position at the start of b, which is not empty, into p. p must hold the previous position. decode returns the
+// number of bytes read.
 func (p *Position) decode(b []byte) (int, error) {
 	n := 1
 	zigzag := uint64(b[0]>>1) & 0x3f
@@ -80,7 +80,7 @@ func (p *Position) decode(b []byte) (int, error) {
 		zigzag |= high << 6
 		n += m
 	}
-	// A sum beyond int64 wraps to a negative offset: the previous one is not negative.
+	// A sum beyond int64 wraps to a negative offset, because the previous offset is not negative.
 	offset := p.Offset + (int64(zigzag>>1) ^ -int64(zigzag&1))
 	if offset < 0 {
 		return 0, fmt.Errorf("%w: an offset below 0", ErrPositions)
@@ -97,7 +97,7 @@ func (p *Position) decode(b []byte) (int, error) {
 	return n + m, nil
 }
 
-// uvarint reads a varint in its shortest form; a length of 0 tells that there is none.
+// uvarint reads a varint in its shortest form. A length of 0 means that there is none.
 func uvarint(b []byte) (v uint64, n int) {
 	v, n = binary.Uvarint(b)
 	if n <= 0 || b[n-1] == 0 && n > 1 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Suffixes that make the names of a time series' collections out of its own, which is that of a view.
+// Suffixes that make the names of a time series' collections from its own name, which is the name of a view.
 const (
 	BucketsSuffix    = ".buckets"
 	PartitionsSuffix = ".partitions"
@@ -16,20 +16,20 @@ const (
 // Lengths of names that MongoDB allows, in bytes.
 const (
 	maxDatabaseName = 63
-	// MaxNamespace is that of a database, a dot and a collection.
+	// MaxNamespace is the length of a database's name, a dot and a collection's name.
 	MaxNamespace = 255
-	// MaxShardedNamespace is the same on a sharded cluster.
+	// MaxShardedNamespace is MaxNamespace on a sharded cluster.
 	MaxShardedNamespace = 235
 )
 
-// Collections are the names that belong to a time series: its own, and those of its collections. Those of two time series
-// of one database must not overlap.
+// Collections returns the names that belong to a time series, that is, its own name and the names of its collections. The names
+// of two time series in one database must not overlap.
 func Collections(series string) []string {
 	return []string{series, series + BucketsSuffix, series + PartitionsSuffix, series + OptionsSuffix}
 }
 
-// CheckDatabaseName tells why MongoDB, on whatever system it runs, would not have a database of this name. Nil means that it would.
-// The error goes on behind the name.
+// CheckDatabaseName returns why MongoDB refuses a database of this name on one of its operating systems. Nil means that MongoDB
+// accepts the name. The error's text continues a sentence that begins with the name.
 func CheckDatabaseName(name string) error {
 	i := strings.IndexAny(name, "/\\. \"$*<>:|?\x00")
 	switch {
@@ -45,8 +45,8 @@ func CheckDatabaseName(name string) error {
 	return nil
 }
 
-// CheckSeriesName tells why MongoDB would not have a time series of this name in a database, where a namespace has at most
-// so many bytes. Nil means that it would. The error goes on behind the name.
+// CheckSeriesName returns why MongoDB refuses a time series of this name in a database. limit is the largest length of a
+// namespace in bytes. Nil means that MongoDB accepts the name. The error's text continues a sentence that begins with the name.
 func CheckSeriesName(database, name string, limit int) error {
 	longest := len(database) + len(".") + len(name) + len(PartitionsSuffix)
 	switch {

@@ -10,7 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// maxCompareDepth is the nesting down to which values are compared as values, beyond what MongoDB stores (200).
+// maxCompareDepth is the depth down to which nested values are compared as values. It exceeds the depth that MongoDB stores
+// (200).
 const maxCompareDepth = 250
 
 // CanonicalType is the rank of a BSON type in MongoDB's sort order. Types of the same rank, all numbers for example,
@@ -54,10 +55,10 @@ func CanonicalType(t bson.Type) int {
 	}
 }
 
-// Compare orders two BSON values as MongoDB does without a collation: by canonical type, then by value. Numbers compare
-// exactly across their types; NaN is below every number and equals itself. Field names count in objects, not in arrays.
-// The result is -1, 0 or 1; 0 does not mean that the bytes are equal. It allocates only to compare a double with a
-// decimal. Malformed values have some order, too.
+// Compare orders two BSON values as MongoDB does without a collation: by canonical type, then by value. Numbers compare exactly
+// across their types. NaN is below every number and equals itself. Field names count in objects, not in arrays. The result is -1,
+// 0 or 1. A result of 0 does not mean that the bytes are equal. Compare allocates only to compare a double with a decimal.
+// Malformed values have some order, too.
 func Compare(a, b bson.RawValue) int {
 	if a.Type == b.Type {
 		return compareSame(a.Type, a.Value, b.Value, 0)
@@ -88,7 +89,7 @@ func compareSame(t bson.Type, a, b []byte, depth int) int {
 	switch t {
 	case bson.TypeDouble:
 		if len(a) == 8 && len(b) == 8 {
-			// cmp.Compare has NaN below everything, equal to itself, and -0 equal to 0, as MongoDB does.
+			// cmp.Compare orders NaN below everything and equal to itself, and -0 equal to 0, as MongoDB does.
 			return cmp.Compare(math.Float64frombits(word(a)), math.Float64frombits(word(b)))
 		}
 	case bson.TypeInt64, bson.TypeDateTime:
@@ -108,7 +109,7 @@ func compareSame(t bson.Type, a, b []byte, depth int) int {
 	case bson.TypeString, bson.TypeSymbol, bson.TypeJavaScript:
 		return bytes.Compare(text(a), text(b))
 	case bson.TypeBinary, bson.TypeDBPointer:
-		// Length first; a binary's subtype stands before its bytes.
+		// The length counts first. A binary's subtype stands before its bytes.
 		return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b))
 	case bson.TypeEmbeddedDocument:
 		return compareDocuments(a, b, true, depth+1)
@@ -117,13 +118,13 @@ func compareSame(t bson.Type, a, b []byte, depth int) int {
 	case bson.TypeCodeWithScope:
 		return compareScoped(a, b, depth+1)
 	}
-	// ObjectID, boolean and regex (two C strings) sort by their bytes; the rest has none.
+	// ObjectID, boolean and regex (two C strings) sort by their bytes. Values of other types have no bytes.
 	return bytes.Compare(a, b)
 }
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// text is the content of a BSON string without its length and its final NUL.
+// text returns the content of a BSON string without its length and its final NUL.
 func text(b []byte) []byte {
 	if len(b) < 5 {
 		return nil
@@ -131,7 +132,8 @@ func text(b []byte) []byte {
 	return b[4 : len(b)-1]
 }
 
-// compareDocuments compares element by element: type, name when names count, value; what ends first is less.
+// compareDocuments compares two documents element by element: by type, by name if names is set, and by value. The document that
+// ends first is less.
 func compareDocuments(a, b []byte, names bool, depth int) int {
 	if depth > maxCompareDepth {
 		return bytes.Compare(a, b)
@@ -169,7 +171,7 @@ func (c *cursor) compare(d *cursor, names bool, depth int) int {
 	return compareValues(c.value(), d.value(), depth)
 }
 
-// compareScoped compares two values of code with scope: the code as a string, then the scope as an object.
+// compareScoped compares two values of code with scope. The code is compared as a string, then the scope as an object.
 func compareScoped(a, b []byte, depth int) int {
 	codeA, scopeA, okA := bsoncore.ReadString(a[min(4, len(a)):])
 	codeB, scopeB, okB := bsoncore.ReadString(b[min(4, len(b)):])

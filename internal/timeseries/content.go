@@ -7,17 +7,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// Content is what the control of a bucket must say of its columns, made of the columns alone.
+// Content is the part of a bucket's control that follows from its columns alone.
 type Content struct {
 	// Earliest and Latest bound the times, in milliseconds since 1970.
 	Earliest, Latest int64
 	// Size is control.size, of a bucket that was never looked up again.
 	Size int32
 
-	lower, upper extreme // of the fields, as objects, without the time
+	lower, upper extreme // minimum and maximum of the fields, as objects without the time
 }
 
-// ContentOf makes the Content of columns (the object data of a bucket that can be unpacked).
+// ContentOf makes the Content of columns. data is the object data of a bucket that can be unpacked.
 func (o Options) ContentOf(data bson.Raw) Content {
 	c := Content{Earliest: math.MaxInt64, Latest: math.MinInt64}
 	size := 0
@@ -29,8 +29,8 @@ func (o Options) ContentOf(data bson.Raw) Content {
 	return c
 }
 
-// include takes a column in, and returns the bytes that it accounts for: its own, and one copy of its first value in each of min
-// and max. The index 0 counts as none.
+// include adds a column, and returns the bytes that it accounts for. These are its own bytes, and one copy of its first value in
+// each of min and max. The index 0 counts no bytes.
 func (c *Content) include(name, values []byte, timeField string) int {
 	const header = 12 // an empty object under the column's name
 	size := header + len(name)
@@ -59,7 +59,7 @@ func (c *Content) include(name, values []byte, timeField string) int {
 	return size
 }
 
-// Min is control.min: the time that the bucket has there, and the fields.
+// Min returns control.min, which holds the fields' minimums and the time that the bucket has there.
 func (c *Content) Min(timeField string, least bson.RawValue) bson.Raw {
 	b := newBuilder()
 	b.add(timeField, least)
@@ -67,7 +67,7 @@ func (c *Content) Min(timeField string, least bson.RawValue) bson.Raw {
 	return b.document()
 }
 
-// Max is control.max.
+// Max returns control.max.
 func (c *Content) Max(timeField string) bson.Raw {
 	b := newBuilder()
 	b.add(timeField, bson.RawValue{Type: bson.TypeDateTime, Value: bsoncore.AppendDateTime(nil, c.Latest)})

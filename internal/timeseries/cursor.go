@@ -21,7 +21,7 @@ type cursor struct {
 	err  error  // errMalformed when the walk ended early
 }
 
-// open starts a walk over the bytes of a document. One with a wrong length is malformed, and has no elements.
+// open starts a walk over the bytes of a document. A document with a wrong length is malformed, and has no elements.
 func (c *cursor) open(document []byte) {
 	*c = cursor{}
 	length, _, ok := bsoncore.ReadLength(document)
@@ -32,14 +32,14 @@ func (c *cursor) open(document []byte) {
 	c.rest = document[4 : length-1]
 }
 
-// next reads the next element; false at the end of the document, or of what can be read of it.
+// next reads the next element. False means the end of the document, or of its readable part.
 func (c *cursor) next() bool {
 	rest := c.rest
 	if len(rest) == 0 {
 		return false
 	}
 	end := 1
-	for end < len(rest) && rest[end] != 0 { // names are short: quicker than bytes.IndexByte
+	for end < len(rest) && rest[end] != 0 { // names are short, so this is quicker than bytes.IndexByte
 		end++
 	}
 	if end == len(rest) {
@@ -59,10 +59,10 @@ func (c *cursor) fail() bool {
 	return false
 }
 
-// value is the current element's value.
+// value returns the current element's value.
 func (c *cursor) value() bson.RawValue { return bson.RawValue{Type: c.kind, Value: c.body} }
 
-// integer is the current element as an integer; false when it is none.
+// integer returns the current element as an integer. False means that it is not an integer.
 func (c *cursor) integer() (int64, bool) {
 	if c.kind != bson.TypeInt32 && c.kind != bson.TypeInt64 {
 		return 0, false

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// Ranks of decimals: only finite ones have a coefficient.
+// Ranks of decimals. Only finite decimals have a coefficient.
 const (
 	rankNaN int8 = iota - 2
 	rankMinusInfinity
@@ -15,7 +15,7 @@ const (
 	rankInfinity
 )
 
-// decimal is a decoded Decimal128: ±coefficient × 10^exponent, the coefficient below 10^34.
+// decimal is a decoded Decimal128, that is, ±coefficient × 10^exponent with a coefficient below 10^34.
 type decimal struct {
 	rank     int8
 	negative bool
@@ -23,8 +23,8 @@ type decimal struct {
 	exponent int
 }
 
-// readDecimal decodes the 16 bytes of a Decimal128 (IEEE 754, binary integer coefficient). Coefficients out of range
-// count as zero, as the standard says, and so does anything of another length.
+// readDecimal decodes the 16 bytes of a Decimal128 (IEEE 754, binary integer coefficient). A coefficient out of range counts as
+// zero, as the standard says. Bytes of another length count as zero, too.
 func readDecimal(b []byte) decimal {
 	if len(b) != 16 {
 		return decimal{}
@@ -49,7 +49,7 @@ func readDecimal(b []byte) decimal {
 	return d
 }
 
-// integerDecimal is an integer as a decimal, exactly.
+// integerDecimal returns an integer as a decimal, exactly.
 func integerDecimal(i int64) decimal {
 	d := decimal{negative: i < 0, lo: uint64(i)}
 	if i < 0 {
@@ -81,8 +81,8 @@ func (d decimal) compare(e decimal) int {
 	return sign * d.compareMagnitude(e)
 }
 
-// compareMagnitude compares the absolute values of two decimals that are not zero. The one of the larger leading power
-// of ten is larger; at the same one, aligning the exponents keeps the coefficients below 10^34.
+// compareMagnitude compares the absolute values of two decimals that are not zero. The decimal with the larger leading power of
+// ten is larger. If these powers are equal, aligning the exponents keeps the coefficients below 10^34.
 func (d decimal) compareMagnitude(e decimal) int {
 	if c := cmp.Compare(d.leading(), e.leading()); c != 0 {
 		return c
@@ -95,7 +95,7 @@ func (d decimal) compareMagnitude(e decimal) int {
 	return cmp.Or(cmp.Compare(d.hi, e.hi), cmp.Compare(d.lo, e.lo))
 }
 
-// leading is the power of ten just above the value: digits of the coefficient plus exponent.
+// leading returns the power of ten just above the value, that is, the digits of the coefficient plus the exponent.
 func (d decimal) leading() int {
 	digits := 1
 	for digits < len(powers)-1 && !less(d.hi, d.lo, powers[digits]) {
@@ -104,7 +104,7 @@ func (d decimal) leading() int {
 	return digits + d.exponent
 }
 
-// times is the coefficient multiplied by 10^n, which must leave it below 10^34.
+// times returns the coefficient multiplied by 10^n. The product must stay below 10^34.
 func (d decimal) times(n int) (hi, lo uint64) {
 	power := powers[n]
 	hi, lo = bits.Mul64(d.lo, power[1])
@@ -142,8 +142,8 @@ func infinite(f float64) int8 {
 	return rankInfinity
 }
 
-// compareBig compares the absolute value of the decimal with a positive finite double as integers, after multiplying
-// both by the denominators.
+// compareBig compares the absolute value of the decimal with a positive finite double. It multiplies both by their denominators,
+// and compares integers.
 func (d decimal) compareBig(f float64) int {
 	fraction, exponent := math.Frexp(f)
 	double := big.NewInt(int64(math.Ldexp(fraction, 53)))
@@ -169,7 +169,7 @@ func less(hi, lo uint64, than [2]uint64) bool {
 	return hi < than[0] || hi == than[0] && lo < than[1]
 }
 
-// powers holds 10^0 to 10^34 as high and low words; it is never changed.
+// powers holds 10^0 to 10^34 as high and low words. It never changes.
 var powers = func() (table [35][2]uint64) {
 	table[0] = [2]uint64{0, 1}
 	for i := 1; i < len(table); i++ {

@@ -14,9 +14,10 @@ type Definition struct {
 	ID      string `bson:"_id"`
 	Version int32  `bson:"version"`
 	Options `bson:",inline"`
-	// Segments means that the collection may hold segments. That is never taken back.
+	// Segments means that the collection may hold segments. It is never unset.
 	Segments bool `bson:"segments,omitempty"`
-	// RollupOf names the time series of which this one holds totals. Nothing else is stored in it. Empty means that it holds measurements.
+	// RollupOf is the name of the time series whose totals this one holds. Such a series holds nothing else. Empty means that it
+	// holds measurements.
 	RollupOf string `bson:"rollupOf,omitempty"`
 }
 

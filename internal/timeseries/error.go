@@ -2,7 +2,7 @@ package timeseries
 
 import "fmt"
 
-// Codes of MongoDB that the rules of this package answer with.
+// Error codes of MongoDB that the rules of this package return.
 const (
 	codeBadValue             int32 = 2
 	codeIllegalOperation     int32 = 20
@@ -12,15 +12,15 @@ const (
 	codeOutOfRange           int32 = 51024 // a field of a command below or above its bounds
 )
 
-// Error is a refusal with the code that MongoDB's own time series collections answer in the same case.
+// Error is a refusal with the code that MongoDB's own time series collections return in the same case.
 type Error struct {
-	// Code is MongoDB's error code, 0 for a case that its server cannot meet.
+	// Code is MongoDB's error code. Zero means that MongoDB's server has no such case.
 	Code int32
-	// Message names the field, its value and the way out.
+	// Message names the field, its value and what to do.
 	Message string
 }
 
-// Error is the message, followed by the code's name.
+// Error returns the message, followed by the code's name.
 func (e *Error) Error() string {
 	if e.Code == 0 {
 		return e.Message
@@ -28,7 +28,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%s)", e.Message, e.CodeName())
 }
 
-// CodeName is MongoDB's name of the code: "InvalidOptions", or "Location5346510" for a code without a name of its own.
+// CodeName returns MongoDB's name of the code, as "InvalidOptions". For a code without a name it returns a text such as
+// "Location5346510".
 func (e *Error) CodeName() string {
 	switch e.Code {
 	case codeBadValue:

@@ -9,9 +9,9 @@ import (
 // exprOperator is the operator of a query that compares by an aggregation expression.
 const exprOperator = "$expr"
 
-// bucketExpression translates an aggregation expression on the meta of measurements to one on buckets: "$sensor.site" becomes
-// "$meta.site" where the meta field is sensor. A path to another field is refused, and so is an operator or a variable that
-// reads the whole document, which a bucket has in another form.
+// bucketExpression translates an aggregation expression on the meta of measurements to an expression on buckets. If the meta
+// field is sensor, "$sensor.site" becomes "$meta.site". It refuses a path to another field. It also refuses an operator or a
+// variable that reads the whole document, because a bucket has another form.
 func (o Options) bucketExpression(v bson.RawValue, depth int) (bson.RawValue, error) {
 	if depth > maxQueryDepth {
 		return v, refuse(codeBadValue, "the query nests deeper than %d levels", maxQueryDepth)
@@ -40,7 +40,7 @@ func (o Options) bucketExpression(v bson.RawValue, depth int) (bson.RawValue, er
 	return bson.RawValue{Type: v.Type, Value: translated}, err
 }
 
-// bucketOperand translates a string of an expression: a path, a variable, or a text.
+// bucketOperand translates a string of an expression, which is a path, a variable, or a text.
 func (o Options) bucketOperand(v bson.RawValue) (bson.RawValue, error) {
 	text, ok := v.StringValueOK()
 	path, isPath := strings.CutPrefix(text, "$")

@@ -6,14 +6,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// extreme is the minimum or maximum of a field, as MongoDB keeps it in a bucket: objects field by field, arrays position by
-// position, everything else by value. Nothing was included in the zero value.
+// extreme is the minimum or maximum of a field, as MongoDB keeps it in a bucket. Objects are compared field by field, arrays
+// position by position, and other values as a whole. The zero value has included nothing.
 type extreme struct {
-	value   bson.RawValue // Type 0: none yet
-	members []member      // of an object, in the order of their first sight
+	value   bson.RawValue // Type 0 means that nothing was included.
+	members []member      // fields of an object, in the order in which they first came
 	places  map[string]int
 	last    int        // the place of the member that was found last
-	items   []*extreme // of an array
+	items   []*extreme // items of an array
 }
 
 // member is a field of an object.
@@ -22,10 +22,10 @@ type member struct {
 	*extreme
 }
 
-// include widens the extreme by a value, which it keeps: downwards for a side of -1, upwards for +1. On a tie the former value
-// stays; one of another kind that wins replaces everything.
+// include widens the extreme by a value, and keeps the value. A side of -1 widens downwards, and +1 upwards. On a tie the former
+// value stays. If a value of another type wins, it replaces everything.
 func (x *extreme) include(v bson.RawValue, side int) {
-	entered := v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray // what is in it is compared, not the whole
+	entered := v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray // such values are compared member by member, not as a whole
 	switch {
 	case x.value.Type == v.Type && entered:
 	case x.value.Type == v.Type:
@@ -55,8 +55,8 @@ func (x *extreme) include(v bson.RawValue, side int) {
 	}
 }
 
-// member is the extreme of an object's field, a new one if need be. Objects mostly have the same fields in the same order: the place
-// behind the last one is tried first.
+// member returns the extreme of an object's field, and adds it if it is missing. Objects mostly have the same fields in the same
+// order, so it first tries the place behind the last one.
 func (x *extreme) member(name []byte) *extreme {
 	at := x.last + 1
 	if at >= len(x.members) {
@@ -79,7 +79,7 @@ func (x *extreme) member(name []byte) *extreme {
 	return x.members[at].extreme
 }
 
-// Value is the extreme as a value; Type 0: nothing was included.
+// Value returns the extreme as a value. Type 0 means that nothing was included.
 func (x *extreme) Value() bson.RawValue {
 	if x.value.Type != bson.TypeEmbeddedDocument && x.value.Type != bson.TypeArray {
 		return x.value

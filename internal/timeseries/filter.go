@@ -7,20 +7,21 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// condition is what a filter says of one path of measurements.
+// condition is what a filter requires of one path of measurements.
 type condition struct {
 	path  string
-	point bool // equal to one or several values; else within bounds
+	point bool // the path equals one of some values. Otherwise it lies within bounds.
 }
 
-// conditions are what a filter on measurements says of paths, as far as an index can narrow what is read.
+// conditions are what a filter on measurements requires of paths, as far as an index can narrow what is read.
 type conditions struct {
 	all []condition
 	// wide are the paths and operators by which no index narrows: $or, $ne, $exists, …
 	wide []string
 }
 
-// readFilter takes a filter apart. The clauses of $and count as its own; those of $or and $nor do not.
+// readFilter reads the conditions of a filter. The clauses of $and count as the filter's own, but the clauses of $or and $nor do
+// not.
 func (c *conditions) readFilter(filter bson.Raw, depth int) error {
 	if depth > maxQueryDepth {
 		return refuse(codeBadValue, "the filter nests deeper than %d levels", maxQueryDepth)
@@ -63,7 +64,7 @@ func (c *conditions) readClauses(v bson.RawValue, depth int) error {
 	return nil
 }
 
-// read notes what is said of a path: a value to be equal to, or operators.
+// read adds the condition on a path, which is a value to be equal to, or an object of operators.
 func (c *conditions) read(path string, v bson.RawValue) {
 	if v.Type == bson.TypeRegex {
 		c.add(condition{path: path})
@@ -88,13 +89,13 @@ func (c *conditions) read(path string, v bson.RawValue) {
 	}
 }
 
-// hasOperators tells an object of operators from one to be equal to.
+// hasOperators reports whether an object holds operators. Otherwise it is a value to be equal to.
 func hasOperators(d bson.Raw) bool {
 	e, err := bsoncore.Document(d).IndexErr(0)
 	return err == nil && len(e.Key()) > 0 && e.Key()[0] == '$'
 }
 
-// add notes a condition once a path; equality is the stronger one.
+// add adds a condition, one per path. Equality is stronger than bounds.
 func (c *conditions) add(one condition) {
 	i := slices.IndexFunc(c.all, func(have condition) bool { return have.path == one.path })
 	if i < 0 {
@@ -110,7 +111,7 @@ func (c *conditions) addWide(what string) {
 	}
 }
 
-// of is the condition on a path.
+// of returns the condition on a path. False means that there is none.
 func (c *conditions) of(path string) (condition, bool) {
 	i := slices.IndexFunc(c.all, func(have condition) bool { return have.path == path })
 	if i < 0 {

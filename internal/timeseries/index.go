@@ -14,11 +14,10 @@ type Index struct {
 	Options bson.Raw
 }
 
-// BucketIndex translates the index a user wants on measurements to the one on buckets that serves the same queries. An
-// index without a name gets that of the user's keys. The time and other measurement fields are indexed by a bucket's
-// minimum and maximum, in the order that suits the direction; a partial filter may name the meta only; a TTL index, on
-// the time alone and with a partial filter, expires a bucket when its last possible measurement has. The error is an
-// *Error.
+// BucketIndex translates an index on measurements to the index on buckets that serves the same queries. An index without a name
+// gets the default name of the user's keys. The time and other measurement fields are indexed by a bucket's minimum and maximum,
+// in the order that suits the direction. A partial filter may name only the meta. A TTL index must be on the time alone, and have
+// a partial filter. It expires a bucket when its last possible measurement expires. The error is an *Error.
 func (o Options) BucketIndex(user Index) (Index, error) {
 	keys, err := o.bucketKeys(user.Keys)
 	if err != nil {
@@ -36,8 +35,8 @@ func (o Options) BucketIndex(user Index) (Index, error) {
 	return Index{Keys: keys, Options: options.document(user.Keys)}, nil
 }
 
-// BucketShardKey translates a shard key on measurements: the time becomes the bucket's minimum time alone, which never
-// changes. Other measurement fields cannot shard. The error is an *Error.
+// BucketShardKey translates a shard key on measurements. The time becomes the bucket's minimum time alone, which never changes. A
+// shard key cannot have other measurement fields. The error is an *Error.
 func (o Options) BucketShardKey(keys bson.Raw) (bson.Raw, error) {
 	return o.eachKey(keys, func(b *builder, path string, v bson.RawValue) error {
 		name, rest := first(path)

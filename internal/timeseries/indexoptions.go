@@ -8,12 +8,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// indexOptions are the options of an index that the rules of time series say something about, and the rest.
+// indexOptions are the options of an index. The rules of time series concern all of them but rest.
 type indexOptions struct {
 	name    bson.RawValue
 	expire  bson.RawValue
 	partial bson.Raw
-	rest    *builder // to be passed on as they are
+	rest    *builder // options that are passed on unchanged
 }
 
 // readIndexOptions checks a user's options and translates them.
@@ -77,7 +77,7 @@ func (o Options) readIndexOption(found *indexOptions, keys bson.Raw, name string
 	return nil
 }
 
-// bucketExpiry adds the span to a TTL index's seconds: a bucket is old when the last time it may hold is.
+// bucketExpiry adds the span to a TTL index's seconds, because a bucket expires when the last time that it may hold expires.
 func (o Options) bucketExpiry(v bson.RawValue) (bson.RawValue, error) {
 	seconds, ok := v.AsInt64OK()
 	if limit := maxIndexSeconds - o.Span()/1000; !ok || seconds < 0 || seconds > limit {
@@ -104,7 +104,7 @@ func (o Options) checkTTL(keys, partial bson.Raw) error {
 	return nil
 }
 
-// mayBeSparse reports whether an index has no key on a field beside the time and the meta.
+// mayBeSparse reports whether all keys of an index are on the time or the meta.
 func (o Options) mayBeSparse(keys bson.Raw) bool {
 	var key cursor
 	for key.open(keys); key.next(); {
@@ -115,7 +115,7 @@ func (o Options) mayBeSparse(keys bson.Raw) bool {
 	return true
 }
 
-// document is the options of the index on buckets; it is made once.
+// document returns the options of the index on buckets. It can be called only once.
 func (i indexOptions) document(keys bson.Raw) bson.Raw {
 	if i.name.Type == 0 {
 		i.name = stringValue(indexName(keys))
@@ -130,7 +130,7 @@ func (i indexOptions) document(keys bson.Raw) bson.Raw {
 	return i.rest.document()
 }
 
-// indexName is the name MongoDB gives an index by default: "host_1_time_-1".
+// indexName returns the name that MongoDB gives an index by default, as "host_1_time_-1".
 func indexName(keys bson.Raw) string {
 	var parts []string
 	var key cursor
@@ -145,7 +145,7 @@ func indexName(keys bson.Raw) string {
 	return strings.Join(parts, "_")
 }
 
-// isTrue is how MongoDB reads a flag: true, or a number that is not 0.
+// isTrue reads a flag as MongoDB does. The flag is set if it is true or a number other than 0.
 func isTrue(v bson.RawValue) bool {
 	flag, ok := v.BooleanOK()
 	if !ok {

@@ -2,18 +2,18 @@ package timeseries
 
 import "fmt"
 
-// Mismatch says how many measurements a bucket has by each of its accounts, which should agree.
+// Mismatch holds the number of measurements by each account of a bucket. The accounts should agree.
 type Mismatch struct { //nolint:errname // the bucket has a mismatch, which is an error only to some
 	// Times is the number of values in the time column.
 	Times int
-	// Count is control.count, -1 when it is absent.
+	// Count is control.count, or -1 if it is absent.
 	Count int64
 	// Positions is the number of positions that control.source.offsets lists.
 	Positions int
-	// Malformed is why the positions could not all be decoded, nil when they could. It wraps ErrPositions.
+	// Malformed is why not all positions could be decoded. Nil means that all could. It wraps ErrPositions.
 	Malformed error
-	// Lost is the path of the first value that belongs to no measurement, because its column's indexes are not in step
-	// with those of the time column. Empty means that every value belongs to one.
+	// Lost is the path of the first value that belongs to no measurement, because its column's indexes do not match the time
+	// column's indexes. Empty means that every value belongs to a measurement.
 	Lost string
 }
 

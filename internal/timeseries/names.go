@@ -2,10 +2,10 @@ package timeseries
 
 import "strings"
 
-// Version is the control.version of every bucket written here: columns are plain objects, nothing is compressed.
+// Version is the control.version of every bucket that this program writes. Columns are plain objects, and nothing is compressed.
 const Version int32 = 1
 
-// Names of the fields of a bucket. Those of min, max and data are the measurements' own.
+// Names of the fields of a bucket. The fields of min, max and data have the measurements' names.
 const (
 	FieldID           = "_id"
 	FieldControl      = "control"
@@ -22,12 +22,12 @@ const (
 	FieldFirst        = "first"        // in control.source
 	FieldLast         = "last"         // in control.source
 	FieldOffsets      = "offsets"      // in control.source
-	FieldSegment      = "segment"      // in control, of a segment only
+	FieldSegment      = "segment"      // in control, only in segments
 	FieldOwner        = "owner"        // in control.segment
-	FieldLow          = "low"          // in control.segment, where the first of its series lies
-	FieldHigh         = "high"         // in control.segment, where the last of its series lies
-	FieldVisibleUntil = "visibleUntil" // in control.segment, once it has ended
-	FieldCompaction   = "compaction"   // in control.segment, the id of the compaction that froze it; in control, of a bucket that a compaction made
+	FieldLow          = "low"          // in control.segment, the place of its first series in the order of series
+	FieldHigh         = "high"         // in control.segment, the place of its last series in this order
+	FieldVisibleUntil = "visibleUntil" // in control.segment, after the segment has ended
+	FieldCompaction   = "compaction"   // in control.segment, the id of the compaction that froze it. In control, the compaction that made the bucket.
 	FieldVisibleFrom  = "visibleFrom"  // in control.compaction
 	FieldCompactionID = "id"           // in control.compaction
 	FieldMeta         = "meta"
@@ -68,7 +68,7 @@ func DataPath(field string) string { return Path(FieldData, field) }
 // Path joins field names to a dotted path.
 func Path(names ...string) string { return strings.Join(names, ".") }
 
-// first cuts a dotted path behind its first name; the rest keeps its leading dot and is empty for a plain name.
+// first splits a dotted path behind its first name. The rest keeps its leading dot. It is empty for a plain name.
 func first(path string) (name, rest string) {
 	if i := strings.IndexByte(path, '.'); i >= 0 {
 		return path[:i], path[i:]

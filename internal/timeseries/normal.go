@@ -9,12 +9,12 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// maxNormalDepth bounds the nesting of a value that is brought into normal form; what is deeper stays as it is. No meta is
-// stored that nests deeper.
+// maxNormalDepth bounds the nesting of a value that is brought into normal form. Deeper values stay as they are. No stored meta
+// nests deeper.
 const maxNormalDepth = 200
 
-// NormalMeta is a value with the fields of all its objects sorted by the bytes of their names, at every depth, as metas are
-// stored. A value without objects, a sorted and a malformed one come back as they are.
+// NormalMeta returns a value in the form in which metas are stored. In this form the fields of all objects are sorted by the
+// bytes of their names, at every depth. It does not change a value without objects, a sorted value, or a malformed value.
 func NormalMeta(v bson.RawValue) bson.RawValue {
 	if !rawbson.IsNested(v.Type) {
 		return v

@@ -32,8 +32,8 @@ func compareToDecimal(t bson.Type, b []byte, d decimal) int {
 	return integerDecimal(readInteger(b)).compare(d)
 }
 
-// compareInteger compares an integer with a double. Converting a large integer would round it; so a double beyond the
-// integers is decided by its range, and any other is cut to its integral part and, when that is equal, by the rest.
+// compareInteger compares an integer with a double. Converting a large integer would round it. The range decides if the double
+// lies beyond the integers. Otherwise the double's integral part decides, and on a tie the rest of the double.
 func compareInteger(i int64, f float64) int {
 	switch {
 	case i > -1<<53 && i < 1<<53:
@@ -47,7 +47,7 @@ func compareInteger(i int64, f float64) int {
 	return cmp.Or(cmp.Compare(i, int64(whole)), cmp.Compare(whole, f))
 }
 
-// readInteger reads an int32 or an int64, by its length; anything else counts as 0.
+// readInteger reads an int32 or an int64, by its length. A value of another length counts as 0.
 func readInteger(b []byte) int64 {
 	switch len(b) {
 	case 4:
@@ -59,7 +59,7 @@ func readInteger(b []byte) int64 {
 	}
 }
 
-// readDouble reads a double; anything of another length counts as 0.
+// readDouble reads a double. A value of another length counts as 0.
 func readDouble(b []byte) float64 {
 	if len(b) != 8 {
 		return 0

@@ -2,7 +2,7 @@ package timeseries
 
 import "strings"
 
-// Granularity names one of the three standard pairs of span and rounding; empty for custom bucketing.
+// Granularity names one of the three standard pairs of span and rounding. Empty means custom bucketing.
 type Granularity string
 
 // The granularities of MongoDB.
@@ -12,10 +12,10 @@ const (
 	Hours   Granularity = "hours"   // span 30 d, rounding 24 h
 )
 
-// MaxBucketingSeconds bounds span and rounding of custom bucketing: a year.
+// MaxBucketingSeconds bounds span and rounding of custom bucketing to a year.
 const MaxBucketingSeconds = 31536000
 
-// maxIndexSeconds bounds what a TTL index takes for its expireAfterSeconds.
+// maxIndexSeconds is the largest expireAfterSeconds of a TTL index.
 const maxIndexSeconds = 1<<31 - 1
 
 // Options define one time series collection. The zero value of a field means its default, as Normalize fills it in. In
@@ -25,18 +25,18 @@ type Options struct {
 	TimeField string `bson:"timeField"`
 	// MetaField is the name of the measurements' identity. Empty means that the collection has a single series.
 	MetaField string `bson:"metaField,omitempty"`
-	// Granularity sets span and rounding; empty together with MaxSpanSeconds and RoundingSeconds set: custom bucketing.
+	// Granularity sets span and rounding. Empty means custom bucketing if MaxSpanSeconds and RoundingSeconds are set.
 	Granularity Granularity `bson:"granularity,omitempty"`
-	// MaxSpanSeconds bounds a bucket: it takes times in [min, min + span).
+	// MaxSpanSeconds bounds a bucket, which takes times in [min, min + span).
 	MaxSpanSeconds int32 `bson:"bucketMaxSpanSeconds"`
-	// RoundingSeconds is what a bucket's minimum time is rounded down to. It is set for custom bucketing only, and 0
-	// beside a granularity, which implies it: use Round.
+	// RoundingSeconds is the unit to which a bucket's minimum time is rounded down. It is set only for custom bucketing. With a
+	// granularity, which implies the rounding, it is 0. Callers use Round.
 	RoundingSeconds int32 `bson:"bucketRoundingSeconds,omitempty"`
-	// ExpireAfterSeconds deletes measurements older than this. Zero means never.
+	// ExpireAfterSeconds is the age in seconds at which measurements are deleted. Zero means never.
 	ExpireAfterSeconds int64 `bson:"expireAfterSeconds,omitempty"`
 }
 
-// bucketing returns span and rounding of a granularity in seconds; 0 for an unknown one.
+// bucketing returns span and rounding of a granularity in seconds. They are 0 for an unknown granularity.
 func (g Granularity) bucketing() (span, rounding int32) {
 	switch g {
 	case Seconds:
@@ -50,8 +50,8 @@ func (g Granularity) bucketing() (span, rounding int32) {
 	}
 }
 
-// Normalize checks the options by the rules of MongoDB's create command and returns them with the defaults filled in:
-// granularity seconds unless bucketing is custom, and the span that belongs to a granularity. Normalising twice changes
+// Normalize checks the options by the rules of MongoDB's create command and returns them with the defaults filled in. The
+// granularity is seconds unless bucketing is custom, and the span follows from the granularity. Normalising twice changes
 // nothing. The error is an *Error.
 func (o Options) Normalize() (Options, error) {
 	if err := o.checkFields(); err != nil {
@@ -126,7 +126,7 @@ func (o Options) checkBucketing() error {
 	return nil
 }
 
-// checkSeconds checks the range of an option that is 0 when not set.
+// checkSeconds checks the range of an option. Zero means that the option is not set.
 func checkSeconds(option string, seconds int32) error {
 	if seconds < 0 || seconds > MaxBucketingSeconds {
 		return refuse(codeOutOfRange, "%s is %d: give 1 to %d", option, seconds, MaxBucketingSeconds)
@@ -134,7 +134,7 @@ func checkSeconds(option string, seconds int32) error {
 	return nil
 }
 
-// bucketing returns span and rounding in seconds, of options normalised or not; never 0, so that a granularity that
+// bucketing returns span and rounding in seconds, of options normalised or not. They are never 0, because a granularity that
 // Normalize would refuse counts as the default.
 func (o Options) bucketing() (span, rounding int32) {
 	if o.MaxSpanSeconds > 0 && o.RoundingSeconds > 0 {
@@ -146,9 +146,9 @@ func (o Options) bucketing() (span, rounding int32) {
 	return Seconds.bucketing()
 }
 
-// Change applies the collMod command: o with the bucketing and the expiry of to. Empty fields and unset bucketing of to
-// mean no change; ExpireAfterSeconds is always taken. Neither span nor rounding may shrink, so that an existing bucket
-// still fits the new rules. Both options need not be normalised, the answer is; the error is an *Error.
+// Change applies the collMod command. It returns o with the bucketing and the expiry of to. Empty fields and unset bucketing of
+// to mean no change, but ExpireAfterSeconds always applies. Neither span nor rounding may shrink, so that an existing bucket
+// still fits the new rules. The given options need not be normalised, but the result is. The error is an *Error.
 func (o Options) Change(to Options) (Options, error) {
 	o, err := o.Normalize()
 	if err != nil {
@@ -178,14 +178,14 @@ func (o Options) Change(to Options) (Options, error) {
 	return to, nil
 }
 
-// Span is how long after its minimum time a bucket takes measurements, in milliseconds: times in [min, min + Span()).
+// Span returns how long a bucket takes measurements, in milliseconds. It takes times in [min, min + Span()).
 func (o Options) Span() int64 {
 	span, _ := o.bucketing()
 	return int64(span) * 1000
 }
 
-// TTLSeconds is the expireAfterSeconds of the TTL index on control.min.<time>: the collection's plus the span, so that
-// no measurement goes before its time. 0 means that there is no such index.
+// TTLSeconds returns the expireAfterSeconds of the TTL index on control.min.<time>. It is the collection's value plus the span,
+// so that no measurement is deleted before its time. Zero means that there is no such index.
 func (o Options) TTLSeconds() int32 {
 	if o.ExpireAfterSeconds == 0 {
 		return 0
@@ -193,15 +193,15 @@ func (o Options) TTLSeconds() int32 {
 	return int32(o.ExpireAfterSeconds + o.Span()/1000)
 }
 
-// Round is the minimum time, in milliseconds, of a bucket that a measurement of this time (milliseconds since 1970, or
-// before it when negative) opens: rounded down, never toward zero. The smallest times, which cannot be rounded down any
-// further, give the smallest int64.
+// Round returns the minimum time of a bucket that a measurement of this time opens. Both times are milliseconds since 1970, and
+// negative before it. Round rounds down, never toward zero. The smallest times cannot be rounded down any further, and give the
+// smallest int64.
 func (o Options) Round(ms int64) int64 {
 	_, rounding := o.bucketing()
 	return floorTo(ms, int64(rounding)*1000)
 }
 
-// floorTo is the largest multiple of unit that is not above v, or the smallest int64 where that has no room.
+// floorTo returns the largest multiple of unit that is not above v. It returns the smallest int64 if that multiple does not fit.
 func floorTo(v, unit int64) int64 {
 	rest := v % unit
 	if rest < 0 {

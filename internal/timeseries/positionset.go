@@ -11,21 +11,21 @@ import (
 // maxWindow bounds the offsets of a PositionSet, so that an offset counted from its start fits 32 bits.
 const maxWindow = 1 << 32
 
-// PositionSet is the set of stored positions in a window of offsets: the D of E2. Part 0, of which most positions are,
-// takes one bit an offset at worst.
+// PositionSet is the set of stored positions in a window of offsets, which is the D of E2. Most positions have part 0, and take
+// at most one bit per offset.
 type PositionSet struct {
 	start, end int64
-	max        int64             // largest offset held, start-1 for none
+	max        int64             // largest offset in the set, or start-1 for an empty set
 	whole      *roaring.Bitmap   // offset − start of the positions of part 0
-	parts      *roaring64.Bitmap // (offset − start) << 20 | part of the others
+	parts      *roaring64.Bitmap // (offset − start) << 20 | part of the other positions
 
-	added      int64 // positions put in since size was measured
-	containers int64 // when size was measured
+	added      int64 // positions added since size was measured
+	containers int64 // number of containers when size was measured
 	size       int64
 }
 
-// NewPositionSet makes an empty set for the offsets in [start, end), at most 2^32 of them: what lies outside is not put
-// in, so the window must hold every offset that will be asked for (E2).
+// NewPositionSet makes an empty set for the offsets in [start, end), at most 2^32 of them. It ignores positions outside of this
+// window, so the window must hold every offset that will be asked for (E2).
 func NewPositionSet(start, end int64) *PositionSet {
 	if start < 0 || end < start || end-start > maxWindow {
 		panic(fmt.Sprintf("E2: offsets [%d, %d) are no window of stored positions", start, end))
@@ -33,10 +33,10 @@ func NewPositionSet(start, end int64) *PositionSet {
 	return &PositionSet{start: start, end: end, max: start - 1, whole: roaring.New(), parts: roaring64.New()}
 }
 
-// Window is the range of offsets, [start, end), that the set answers for.
+// Window returns the range of offsets, [start, end), for which the set answers.
 func (s *PositionSet) Window() (start, end int64) { return s.start, s.end }
 
-// Add puts a position in, unless it lies outside the window.
+// Add adds a position, unless it lies outside the window.
 func (s *PositionSet) Add(p Position) {
 	if p.Offset < s.start || p.Offset >= s.end {
 		return
@@ -50,9 +50,8 @@ func (s *PositionSet) Add(p Position) {
 	s.parts.Add(s.key(p))
 }
 
-// AddEncoded puts in the positions of one element of control.source.offsets. It returns how many the element lists,
-// those outside the window included. An element that cannot be decoded adds nothing and gives the error of
-// CountPositions.
+// AddEncoded adds the positions of one element of control.source.offsets. It returns how many positions the element lists,
+// including those outside the window. An element that cannot be decoded adds nothing and gives the error of CountPositions.
 func (s *PositionSet) AddEncoded(b []byte) (n int, err error) {
 	if n, err = CountPositions(b); err != nil {
 		return 0, err
@@ -69,8 +68,7 @@ func (s *PositionSet) AddEncoded(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Shrink makes the window smaller: it ends at end from now on, and what lies beyond is taken out. An end that is not
-// within the window changes nothing.
+// Shrink moves the end of the window down to end, and removes the positions beyond it. An end outside the window changes nothing.
 func (s *PositionSet) Shrink(end int64) {
 	if end < s.start || end >= s.end {
 		return
@@ -87,7 +85,7 @@ func (s *PositionSet) Shrink(end int64) {
 	s.measure()
 }
 
-// Contains reports whether a position is stored; false outside the window.
+// Contains reports whether a position is stored. It is false outside the window.
 func (s *PositionSet) Contains(p Position) bool {
 	if p.Offset > s.max || p.Offset < s.start {
 		return false // the case of nearly every record once D is passed
@@ -98,22 +96,23 @@ func (s *PositionSet) Contains(p Position) bool {
 	return s.parts.Contains(s.key(p))
 }
 
-// Max is the largest offset in the set; false for an empty one. Beyond it the set is of no more use.
+// Max returns the largest offset in the set. False means that the set is empty. The set is of no use for larger offsets.
 func (s *PositionSet) Max() (offset int64, ok bool) { return s.max, s.max >= s.start }
 
-// Len is the number of positions in the set.
+// Len returns the number of positions in the set.
 func (s *PositionSet) Len() int {
 	return int(s.whole.GetCardinality() + s.parts.GetCardinality())
 }
 
-// Costs of the containers that a bitmap consists of, in bytes, as the heap has them.
+// Costs of the containers of a bitmap on the heap, in bytes.
 const (
-	containerBytes = 64  // a container of 2^16 values: its object, and its place in the bitmap's lists
-	branchBytes    = 100 // the same for each bitmap of 2^32 values in a 64-bit one
+	containerBytes = 64  // the object of a container of 2^16 values, and its place in the bitmap's lists
+	branchBytes    = 100 // the same for each bitmap of 2^32 values in a 64-bit bitmap
 )
 
-// Bytes is about the memory the set takes, rather too much than too little. It may be asked for after every Add: the
-// containers are only looked at again when more positions than containers have come, until then each counts as one.
+// Bytes estimates the memory of the set in bytes, rather too high than too low. It is cheap enough to call after every Add. It
+// measures the containers only after more positions than containers were added. Until then each added position counts as a
+// container.
 func (s *PositionSet) Bytes() int64 {
 	if s.added > s.containers {
 		s.measure()

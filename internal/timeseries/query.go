@@ -7,13 +7,13 @@ import (
 // maxQueryDepth bounds the nesting of $and, $or and $nor, as MongoDB's own parser does.
 const maxQueryDepth = 100
 
-// BucketQuery translates a query on the meta of measurements to one on buckets: the first name of each path, which must
-// be the meta field, becomes "meta". $and, $or and $nor are followed, $jsonSchema is renamed inside, $comment is kept;
-// any other top-level operator, and any other field, is refused with an *Error. An empty query stays empty. It is for what
-// MongoDB's own time series take to select series for an update, a delete or a partial index.
+// BucketQuery translates a query on the meta of measurements to a query on buckets. The first name of each path must be the meta
+// field, and becomes "meta". BucketQuery follows $and, $or and $nor, renames the meta field inside $jsonSchema, and keeps
+// $comment. It refuses other top-level operators and other fields with an *Error. An empty query stays empty. MongoDB's own time
+// series take such queries to select series for an update, a delete or a partial index.
 func (o Options) BucketQuery(query bson.Raw) (bson.Raw, error) { return o.bucketQuery(query, false, 0) }
 
-// ReadQuery is BucketQuery for reading, which takes $expr as well.
+// ReadQuery is BucketQuery for reading. It takes $expr as well.
 func (o Options) ReadQuery(query bson.Raw) (bson.Raw, error) { return o.bucketQuery(query, true, 0) }
 
 func (o Options) bucketQuery(query bson.Raw, reading bool, depth int) (bson.Raw, error) {
@@ -41,7 +41,7 @@ func (o Options) bucketQuery(query bson.Raw, reading bool, depth int) (bson.Raw,
 	})
 }
 
-// bucketPath replaces the meta field at the start of a path; where says what the path stands in.
+// bucketPath replaces the meta field at the start of a path. where says in what the path stands.
 func (o Options) bucketPath(where, path string) (string, error) {
 	name, rest := first(path)
 	if o.MetaField == "" {

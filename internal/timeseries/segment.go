@@ -8,9 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// SegmentMetaOf is the meta of a segment: BinData with a word and the last bits of the _id. No series has such a meta
-// (measurement.BadMeta). A sharded cluster places a document by its meta: so segments are spread over the shards, and the key of each
-// follows from its _id. The subtype is the common one, since not all servers keep others.
+// SegmentMetaOf returns the meta of a segment, which is BinData with a word and the last bits of the _id. No series has such a
+// meta (measurement.BadMeta). A sharded cluster places a document by its meta. This meta spreads segments over the shards, and
+// makes the shard key of a segment follow from its _id. The subtype is the generic one, because not all servers keep others.
 func SegmentMetaOf(id bson.ObjectID) bson.RawValue {
 	return SegmentMeta(int(binary.BigEndian.Uint16(id[len(id)-routeBytes:])) % SegmentRoutes)
 }
@@ -18,11 +18,11 @@ func SegmentMetaOf(id bson.ObjectID) bson.RawValue {
 const (
 	segmentPrefix = "segment"
 	routeBytes    = 2
-	// SegmentRoutes is how many metas segments have.
+	// SegmentRoutes is the number of different metas of segments.
 	SegmentRoutes = 1 << 12
 )
 
-// SegmentMeta is one of the metas of segments, from 0 to SegmentRoutes - 1 in their order.
+// SegmentMeta returns one of the metas of segments. route is 0 to SegmentRoutes - 1, in the order of the metas.
 func SegmentMeta(route int) bson.RawValue {
 	const size = len(segmentPrefix) + routeBytes
 	value := append([]byte{byte(size), 0, 0, 0, bson.TypeBinaryGeneric}, segmentPrefix...)
@@ -36,11 +36,11 @@ func IsSegmentMeta(v bson.RawValue) bool {
 	return v.Type == bson.TypeBinary && len(v.Value) == len(prefix)+routeBytes && bytes.HasPrefix(v.Value, prefix)
 }
 
-// IsSegment is the condition that a document is a segment, by the field with which the index of segments begins.
+// IsSegment returns the condition that a document is a segment. It uses the first field of the index of segments.
 func IsSegment() bson.E { return bson.E{Key: PathOwner, Value: bson.D{{Key: "$gte", Value: ""}}} }
 
-// BucketsShown are the conditions on a document that is a bucket, of one series, and is shown at a moment: one that was made of
-// segments is not shown before they end.
+// BucketsShown returns the conditions that a document is a bucket of one series and is shown at a moment. A bucket that was made
+// of segments is not shown before these end.
 func BucketsShown(now time.Time) bson.D {
 	return bson.D{
 		IsAbsent(PathOwner),
@@ -48,7 +48,7 @@ func BucketsShown(now time.Time) bson.D {
 	}
 }
 
-// SegmentsShown are the conditions on a document that is a segment and is shown at a moment.
+// SegmentsShown returns the conditions that a document is a segment and is shown at a moment.
 func SegmentsShown(now time.Time) bson.D {
 	return bson.D{
 		IsSegment(),

@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// Codes that MongoDB's unpacking stage answers with.
+// Error codes that MongoDB's unpacking stage returns.
 const (
 	codeDataEmpty      int32 = 5346509
 	codeBucketEmpty    int32 = 5346510
@@ -27,11 +27,12 @@ const Unlisted int64 = -1
 // Unpacked is one measurement of a stored bucket. Its bytes belong to the Unpacker and the bucket, and are valid until
 // the Unpacker's next call.
 type Unpacked struct {
-	// Position is where the measurement came from; its offset is Unlisted when the bucket does not say.
+	// Position is where the measurement came from. Its offset is Unlisted if the bucket lists no position for the measurement.
 	Position Position
 	// Time is the measurement's time in milliseconds since 1970.
 	Time int64
-	// Meta is the identity of its series, which is the bucket's or, in a segment, its own; Type 0: absent.
+	// Meta is the identity of the measurement's series. It is the bucket's meta or, in a segment, the measurement's own. Type 0
+	// means absent.
 	Meta bson.RawValue
 	// Elements are the other fields as BSON elements one after the other, in the order of the bucket's columns.
 	Elements []byte
@@ -39,8 +40,8 @@ type Unpacked struct {
 	Fields bson.Raw
 }
 
-// Unpacker turns stored buckets into their measurements, by the rule of MongoDB's own stage: a column's current value
-// belongs to the current measurement if their indexes have the same name. It is made for reuse:
+// Unpacker turns stored buckets into their measurements, by the rule of MongoDB's own stage. A column's current value belongs to
+// the current measurement if their indexes have the same name. An Unpacker is made for reuse:
 //
 //	if err := u.Reset(bucket); err != nil { … }
 //	for u.Next(&m) { … }
@@ -52,7 +53,7 @@ type Unpacker struct {
 
 	meta    bson.RawValue
 	time    cursor
-	metas   column // of a segment
+	metas   column // metas of a segment
 	columns []column
 	segment bool
 	state   Mismatch // what was found so far
@@ -62,7 +63,7 @@ type Unpacker struct {
 	err     error
 }
 
-// column is one field's values; waiting tells that the cursor stands on a value not yet given out.
+// column holds one field's values. waiting means that Next has not returned the cursor's current value yet.
 type column struct {
 	name    []byte
 	values  cursor
@@ -72,8 +73,8 @@ type column struct {
 // NewUnpacker makes an Unpacker for buckets of a collection.
 func NewUnpacker(o Options) *Unpacker { return &Unpacker{options: o} }
 
-// Reset begins with a bucket, which must stay unchanged until the last measurement is read. A bucket that MongoDB would
-// not unpack gives an *Error with its code, one of broken BSON an *Error without.
+// Reset starts with a bucket, which must stay unchanged until its last measurement is read. A bucket that MongoDB would not
+// unpack gives an *Error with MongoDB's code. Broken BSON gives an *Error without a code.
 func (u *Unpacker) Reset(bucket bson.Raw) error {
 	*u = Unpacker{
 		options: u.options, columns: u.columns[:0], listed: u.listed[:0], buffer: u.buffer[:0], source: Source{Topic: u.source.Topic},
@@ -82,7 +83,7 @@ func (u *Unpacker) Reset(bucket bson.Raw) error {
 	return u.err
 }
 
-// Next puts the next measurement into m; false after the last one, or when Err is set.
+// Next puts the next measurement into m. False means that the last one was read, or that Err is set.
 func (u *Unpacker) Next(m *Unpacked) bool {
 	if u.err != nil {
 		return false
@@ -113,24 +114,24 @@ func (u *Unpacker) Next(m *Unpacked) bool {
 	return true
 }
 
-// IsSegment reports whether the document is a segment: each measurement has a meta of its own then.
+// IsSegment reports whether the document is a segment, in which each measurement has a meta of its own.
 func (u *Unpacker) IsSegment() bool { return u.segment }
 
-// Meta is the bucket's identity. Type 0 means that it has none, or that the document is a segment.
+// Meta returns the bucket's identity. Type 0 means that it has none, or that the document is a segment.
 func (u *Unpacker) Meta() bson.RawValue { return u.meta }
 
-// Source is the partition that the bucket's measurements come from; zero where the bucket does not say. Its text belongs to
-// the caller.
+// Source returns the partition from which the bucket's measurements come. It is zero if the bucket does not say. Its text belongs
+// to the caller.
 func (u *Unpacker) Source() Source { return u.source }
 
-// InOrder reports whether the measurements that Next has not given out yet are in the order of their times, and of their
-// positions where times are equal. It reads the time column only.
+// InOrder reports whether the measurements that Next has not returned yet are in the order of their times. Those with equal times
+// must be in the order of their positions. InOrder reads only the time column.
 func (u *Unpacker) InOrder() bool {
 	times, at := u.time, u.state.Times
 	last, position := int64(math.MinInt64), Position{Offset: Unlisted, Part: -1}
 	for ; times.next(); at++ {
 		if times.kind != bson.TypeDateTime {
-			return true // Next says so
+			return true // Next reports the error
 		}
 		p := Position{Offset: Unlisted}
 		if at < len(u.listed) {
@@ -157,7 +158,7 @@ func (c *column) take(dst, index []byte) []byte {
 	return dst
 }
 
-// takeValue is the column's current value if its index is the given one, and moves on; else Type 0.
+// takeValue returns the column's current value if its index is the given one, and moves on. Otherwise it returns Type 0.
 func (c *column) takeValue(index []byte) bson.RawValue {
 	if !c.waiting || string(c.values.key) != string(index) {
 		return bson.RawValue{}
@@ -167,12 +168,12 @@ func (c *column) takeValue(index []byte) bson.RawValue {
 	return v
 }
 
-// Err is what ended the measurements early; nil after the last one.
+// Err returns the error that ended the measurements early. It is nil after the last measurement.
 func (u *Unpacker) Err() error { return u.err }
 
-// Mismatch tells, after Next returned false, that the bucket contradicts itself: control.count or the positions of
-// control.source.offsets do not match the time column, or a column has values that belong to no measurement. Nil: it
-// agrees. Otherwise the error is a *Mismatch, valid until Reset: something else edited the bucket, or made it.
+// Mismatch returns, after Next has returned false, how the bucket contradicts itself. Either control.count or
+// control.source.offsets does not match the time column, or a column has values that belong to no measurement. Another program
+// edited or made the bucket. The error is a *Mismatch, valid until Reset. Nil means that the bucket agrees with itself.
 func (u *Unpacker) Mismatch() error {
 	if u.err != nil || u.state.agrees() {
 		return nil //nolint:nilerr // Err tells that one
@@ -180,7 +181,7 @@ func (u *Unpacker) Mismatch() error {
 	return &u.state
 }
 
-// finish looks at what is left in the columns once the times have ended.
+// finish checks the rest of the columns after the last time.
 func (u *Unpacker) finish() {
 	if u.time.err != nil {
 		u.err = refuse(0, "%s is %v", DataPath(u.options.TimeField), u.time.err)

@@ -2,24 +2,24 @@ package timeseries
 
 import "go.mongodb.org/mongo-driver/v2/bson"
 
-// MetaUpdate is an update of the meta of many measurements, which are those of whole buckets.
+// MetaUpdate is an update of the meta of many measurements, which changes whole buckets.
 type MetaUpdate struct {
 	Query bson.Raw
 	// Update must be an object of operators.
 	Update bson.RawValue
-	// Multi must be set: single measurements have no meta of their own. Upsert must not.
+	// Multi must be set, because single measurements have no meta of their own. Upsert must not be set.
 	Multi, Upsert bool
 }
 
 // MetaDelete deletes the measurements of the series that a query on the meta selects.
 type MetaDelete struct {
 	Query bson.Raw
-	// Multi must be set: single measurements cannot be selected by their meta.
+	// Multi must be set, because single measurements cannot be selected by their meta.
 	Multi bool
 }
 
-// BucketUpdate translates an update of the meta to the query and the update of the buckets. The written meta is whatever
-// the operators make of it: who sends the update brings it into its normal form again. The error is an *Error.
+// BucketUpdate translates an update of the meta to a query and an update of buckets. The operators determine the written meta, so
+// the caller must bring it into its normal form again. The error is an *Error.
 func (o Options) BucketUpdate(u MetaUpdate) (query, update bson.Raw, err error) {
 	switch {
 	case o.MetaField == "":

@@ -6,8 +6,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// UserIndex is the way back of BucketIndex: the index on measurements that becomes this one on buckets. False: none does.
-// Options of buckets are those of a createIndexes specification, without key.
+// UserIndex reverses BucketIndex. It returns the index on measurements that becomes this index on buckets. False means that there
+// is none. Options of buckets are those of a createIndexes specification, without key.
 func (o Options) UserIndex(buckets Index) (Index, bool) {
 	keys, ok := o.userKeys(buckets)
 	if !ok {
@@ -18,7 +18,7 @@ func (o Options) UserIndex(buckets Index) (Index, bool) {
 		return Index{}, false
 	}
 	user := Index{Keys: keys, Options: options}
-	// The rules are applied forwards once more, so that what looks like an index of a user and is none is not taken for one.
+	// Translating the result again rejects an index that only looks like a user's.
 	there, err := o.BucketIndex(user)
 	if err != nil || Compare(objectValue(there.Keys), objectValue(buckets.Keys)) != 0 {
 		return Index{}, false
@@ -26,7 +26,8 @@ func (o Options) UserIndex(buckets Index) (Index, bool) {
 	return user, true
 }
 
-// userKeys takes the bucket's keys back to the measurement's. Of the two that stand for one field the second is passed over.
+// userKeys translates the bucket's keys back to the measurements' keys. It skips the second of the two keys that stand for one
+// field.
 func (o Options) userKeys(buckets Index) (bson.Raw, bool) {
 	b := newBuilder()
 	var key cursor
@@ -52,7 +53,7 @@ func (o Options) userKeys(buckets Index) (bson.Raw, bool) {
 	return b.document(), key.err == nil
 }
 
-// rangeField is the measurement's field whose minimum or maximum a path is.
+// rangeField returns the measurement field whose minimum or maximum a path names. False means that the path names neither.
 func rangeField(path string) (string, bool) {
 	if field, ok := strings.CutPrefix(path, MinPath("")); ok {
 		return field, true
@@ -92,7 +93,7 @@ func (o Options) userOptions(options bson.Raw) (bson.Raw, bool) {
 	return b.document(), option.err == nil
 }
 
-// userQuery is the way back of BucketQuery, of the operators that a partial filter may have.
+// userQuery reverses BucketQuery for the operators that a partial filter may have.
 func (o Options) userQuery(query bson.Raw, depth int) (bson.Raw, bool) {
 	b := newBuilder()
 	var part cursor

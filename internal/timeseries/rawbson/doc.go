@@ -1,7 +1,7 @@
-// Package rawbson reads and appends BSON in place: elements one after the other, as a document has them between its length
-// and its end. It copies nothing and allocates nothing but what is appended.
+// Package rawbson reads and appends BSON in place, as elements one after the other. A document has its elements in this form between
+// its length and its end. The package copies and allocates only the bytes that it appends.
 //
-//	element.go  Element, Read; Cut and All for what was read before
-//	size.go     how long a value is, by its type
+//	element.go  Element, Read; Cut and All for elements that are known to be well-formed
+//	size.go     the size of a value, by its type
 //	append.go   appending headers, elements, documents
 package rawbson

@@ -7,14 +7,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Element is one BSON element in place: name and value point into the bytes it was read from.
+// Element is one BSON element in place. Name and value point into the bytes from which it was read.
 type Element struct {
 	Kind  bson.Type
 	Name  []byte // without its NUL
 	Value []byte
 }
 
-// Read cuts the first element off a list. False means that it is malformed. The contents of objects and arrays are not looked at.
+// Read cuts the first element off a list. False means that it is malformed. Read does not check the contents of objects and
+// arrays.
 func Read(list []byte) (e Element, rest []byte, ok bool) {
 	if len(list) < 2 {
 		return Element{}, nil, false
@@ -31,10 +32,10 @@ func Read(list []byte) (e Element, rest []byte, ok bool) {
 	return Element{Kind: bson.Type(list[0]), Name: list[1 : end+1], Value: value[:size]}, value[size:], true
 }
 
-// Cut makes e the first element of a list of elements that are known to be well-formed, and returns the rest.
+// Cut sets e to the first element of a list, and returns the rest. The list must be well-formed.
 func (e *Element) Cut(list []byte) (rest []byte) {
 	end := 1
-	for list[end] != 0 { // names are short: quicker than bytes.IndexByte
+	for list[end] != 0 { // names are short, so this is quicker than bytes.IndexByte
 		end++
 	}
 	e.Kind, e.Name = bson.Type(list[0]), list[1:end]
@@ -44,7 +45,7 @@ func (e *Element) Cut(list []byte) (rest []byte) {
 	return list[n:]
 }
 
-// All yields the elements of a list that are known to be well-formed.
+// All yields the elements of a list. The list must be well-formed.
 func All(list []byte) iter.Seq[Element] {
 	return func(yield func(Element) bool) {
 		for rest := list; len(rest) > 0; {
@@ -56,13 +57,13 @@ func All(list []byte) iter.Seq[Element] {
 	}
 }
 
-// Content is the list of a document's elements: what stands between its length and its end.
+// Content returns the list of a document's elements, that is, the bytes between its length and its end.
 func Content(document []byte) []byte { return document[4 : len(document)-1] }
 
-// Text is the text of a string value.
+// Text returns the text of a string value.
 func Text(value []byte) []byte { return value[4 : len(value)-1] }
 
-// IsNested tells objects and arrays from plain values.
+// IsNested reports whether a type is an object or an array.
 func IsNested(kind bson.Type) bool {
 	return kind == bson.TypeEmbeddedDocument || kind == bson.TypeArray
 }

@@ -10,7 +10,7 @@ import (
 // Empty is the size of a document without elements.
 const Empty = 5
 
-// fixed holds the sizes of values by type byte, -1 where a value tells itself, or the type is unknown.
+// fixed holds the sizes of values by type byte. The size is -1 if the value states its size, or if the type is unknown.
 var fixed = func() (table [256]int8) {
 	for kind := range table {
 		table[kind] = -1
@@ -30,8 +30,8 @@ var fixed = func() (table [256]int8) {
 	return table
 }()
 
-// Size is the size of the value of this type at the start of b, or a number outside 0 to len(b) for a malformed one. The
-// contents of objects, arrays and texts are not looked at.
+// Size returns the size of the value of this type at the start of b. For a malformed value it returns a number outside 0 to
+// len(b). It does not check the contents of objects, arrays and texts.
 func Size(kind bson.Type, b []byte) int {
 	if size := fixed[kind]; size >= 0 {
 		return int(size)
@@ -39,10 +39,10 @@ func Size(kind bson.Type, b []byte) int {
 	return ownSize(kind, b)
 }
 
-// IsFixed tells types all values of which have the same size.
+// IsFixed reports whether all values of a type have the same size.
 func IsFixed(kind bson.Type) bool { return fixed[kind] >= 0 }
 
-// ownSize is Size for the types whose values tell how long they are.
+// ownSize is Size for the types whose values state their size.
 func ownSize(kind bson.Type, b []byte) int {
 	switch kind {
 	case bson.TypeString, bson.TypeSymbol, bson.TypeJavaScript:
@@ -81,7 +81,7 @@ func scopedSize(b []byte) int {
 	return n
 }
 
-// stringSize is the size of a BSON string: its length, its bytes and its NUL.
+// stringSize returns the size of a BSON string with its length, its bytes and its NUL. It returns -1 for a malformed string.
 func stringSize(b []byte) int {
 	n := length(b)
 	if n < 1 || n > len(b)-4 || b[4+n-1] != 0 {
@@ -90,7 +90,7 @@ func stringSize(b []byte) int {
 	return 4 + n
 }
 
-// DocumentSize is the size of the document at the start of b, -1 when it does not end there.
+// DocumentSize returns the size of the document at the start of b, or -1 if the document does not end there.
 func DocumentSize(b []byte) int {
 	n := length(b)
 	if n < Empty || n > len(b) || b[n-1] != 0 {
@@ -99,7 +99,7 @@ func DocumentSize(b []byte) int {
 	return n
 }
 
-// length is the int32 at the start of b, -1 when there is none or it is negative.
+// length returns the int32 at the start of b, or -1 if there is none or it is negative.
 func length(b []byte) int {
 	if len(b) < 4 {
 		return -1
