@@ -27,10 +27,11 @@ const (
 	Last  Aggregation = "last"
 )
 
-// aggregations are all of them, by name.
+// aggregations are the names of all aggregations.
 var aggregations = []string{string(Mean), string(Max), string(Min), string(Sum), string(Count), string(First), string(Last)}
 
-// Check explains why a text is not an aggregation; nil means that it is one. The error goes on behind the name of the setting.
+// Check returns why a text is not an aggregation. Nil means that it is one. The error's text continues a sentence that begins
+// with the setting's name.
 func (a Aggregation) Check() error {
 	if slices.Contains(aggregations, string(a)) {
 		return nil
@@ -38,7 +39,8 @@ func (a Aggregation) Check() error {
 	return fmt.Errorf("has %q, which is not an aggregation: give some of %s%s", string(a), strings.Join(aggregations, ", "), words.DidYouMean(string(a), aggregations))
 }
 
-// ParseAggregations reads names with commas between them. The error goes on behind the name of the setting.
+// ParseAggregations reads names that are separated by commas. The error's text continues a sentence that begins with the
+// setting's name.
 func ParseAggregations(text string) (list []Aggregation, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		a := Aggregation(strings.TrimSpace(name))
@@ -53,8 +55,8 @@ func ParseAggregations(text string) (list []Aggregation, err error) {
 	return list, nil
 }
 
-// AppendAggregations appends a document of the fields, each an object with some figures of its total: {celsius: {mean: 21.4, max: 24}}.
-// With Count, the count of measurements comes first, by the name of its column.
+// AppendAggregations appends a document of the fields. Each is an object with some figures of its total: {celsius: {mean: 21.4,
+// max: 24}}. With Count, the document begins with the count of measurements, under the name of its column.
 func (w *Row) AppendAggregations(dst []byte, list []Aggregation) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
@@ -65,8 +67,9 @@ func (w *Row) AppendAggregations(dst []byte, list []Aggregation) []byte {
 	return rawbson.EndDocument(dst, start)
 }
 
-// appendFields appends elements, and no document around them: the count, then the fields, but for some names. Each field has its total as
-// it is stored, of one aggregation that figure as its value, and of several an object of them.
+// appendFields appends the count and the fields as elements, without a document around them. It leaves out the names in except.
+// The list decides the form of a field. Without aggregations it is the total as it is stored. With one aggregation it is that
+// figure, and with several an object of them.
 func (w *Row) appendFields(dst []byte, list []Aggregation, except []string) []byte {
 	if !slices.Contains(except, w.rules.CountField()) {
 		dst = w.appendCount(dst)
@@ -103,8 +106,8 @@ func appendFigures(list []Aggregation) func(dst []byte, name string, t *Total) [
 	}
 }
 
-// appendAggregation appends one figure as an element of a document. It appends nothing where the figure is unknown: a total that holds
-// a Decimal128 has neither sum nor mean.
+// appendAggregation appends one figure as an element of a document. It appends nothing if the figure is unknown. A total that
+// holds a Decimal128 has neither sum nor mean.
 func (t *Total) appendAggregation(dst []byte, name string, a Aggregation) []byte {
 	var n Number
 	switch a {

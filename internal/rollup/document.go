@@ -16,24 +16,25 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// MostRows is how many rows a document has at most, unless update-meta gave it more: the minutes of an hour.
+// MostRows is the largest number of rows in a document, that is, the minutes of an hour. After update-meta a document may have
+// more.
 const MostRows = 60
 
 // FieldRevision is the field of control that counts how often a document was replaced, from 1.
 const FieldRevision = "rev"
 
-// PathRevision is its dotted path.
+// PathRevision is the dotted path of FieldRevision.
 const PathRevision = timeseries.FieldControl + "." + FieldRevision
 
-// Stored is one row as it is stored: the Document of a Row.
+// Stored is a row in its stored form. Fields equals Row.Document.
 type Stored struct {
-	// Time is the beginning of the window, in milliseconds since 1970.
+	// Time is the start of the window, in milliseconds since 1970.
 	Time int64
-	// Fields has the count and the totals.
+	// Fields holds the count and the totals.
 	Fields bson.Raw
 }
 
-// Count is the number of measurements of the row, by the name of the column.
+// Count returns the number of measurements of the row. column is the name of the column with the count.
 func (s Stored) Count(column string) int64 {
 	n, _ := s.Fields.Lookup(column).AsInt64OK()
 	return n
@@ -41,20 +42,21 @@ func (s Stored) Count(column string) int64 {
 
 // Document holds the rows of one series and one period.
 type Document struct {
-	// ID is the _id: derived from level, series and period, unless the document belonged to another meta before.
+	// ID is the _id. It is derived from level, series and period, unless the document belonged to another meta before.
 	ID bson.ObjectID
-	// Meta is the identity of the series; Type 0 means that it has none.
+	// Meta is the identity of the series. Type 0 means that it has none.
 	Meta bson.RawValue
-	// From is the beginning of the period, in milliseconds since 1970.
+	// From is the start of the period, in milliseconds since 1970.
 	From int64
-	// Revision counts the replacements. A document is replaced only if it has the revision that was read before its sources.
+	// Revision counts the replacements. A document is replaced only if it still has the revision that was read before its
+	// sources.
 	Revision int64
-	// Rows are in the order of their times. Several may have the same time after update-meta: readers fold them.
+	// Rows are in the order of their times. After update-meta several may have the same time, and readers fold them.
 	Rows []Stored
 }
 
-// ID derives the _id of the document with the rows of a series in the period that begins at a time: two processes that insert the same
-// document collide. It begins with the seconds of the period, as the _id of every bucket does.
+// ID derives the _id of the document with the rows of a series in a period. from is the start of the period. Two processes that
+// insert the same document therefore collide. The _id begins with the seconds of the period, as the _id of every bucket does.
 func (l Level) ID(meta bson.RawValue, from int64) bson.ObjectID {
 	key := append([]byte("rollup\x00"+l.Name+"\x00"), byte(meta.Type))
 	key = binary.BigEndian.AppendUint64(append(key, meta.Value...), uint64(from))
@@ -62,15 +64,15 @@ func (l Level) ID(meta bson.RawValue, from int64) bson.ObjectID {
 	return timeseries.BucketIDOf(from, sum[:8])
 }
 
-// Replace puts rows into the document in the place of all rows whose windows begin in [from, to).
+// Replace replaces all rows whose windows begin in [from, to).
 func (d *Document) Replace(from, to int64, rows []Stored) {
 	kept := slices.DeleteFunc(d.Rows, func(s Stored) bool { return s.Time >= from && s.Time < to })
 	d.Rows = append(kept, rows...)
 	slices.SortStableFunc(d.Rows, func(a, b Stored) int { return cmp.Compare(a.Time, b.Time) })
 }
 
-// Contents are control and data of the document as it is stored: a bucket that is closed, without a source, with a revision. A document
-// without rows keeps its time column, empty: it holds the place of its revision.
+// Contents returns control and data of the document as it is stored. The stored document is a closed bucket without a source and
+// with a revision. A document without rows keeps its time column, empty, because the document holds its revision.
 func (d *Document) Contents(o timeseries.Options) (control, data bson.Raw) {
 	data = d.data(o)
 	content := o.ContentOf(data)
@@ -91,7 +93,7 @@ func (d *Document) Contents(o timeseries.Options) (control, data bson.Raw) {
 	return rawbson.EndDocument(control, 0), data
 }
 
-// Encode is the whole document as it is stored.
+// Encode returns the whole document as it is stored.
 func (d *Document) Encode(o timeseries.Options) bson.Raw {
 	control, data := d.Contents(o)
 	dst := append([]byte{0, 0, 0, 0}, byte(bson.TypeObjectID))
@@ -114,16 +116,16 @@ type column struct {
 	list []byte
 }
 
-// data makes the columns of the rows: the time first, then fields in the order in which rows have them.
+// data makes the columns of the rows. The time comes first, then the fields in the order in which rows have them.
 func (d *Document) data(o timeseries.Options) bson.Raw {
-	const header = 1 + 2 + 1 // of an item below 100
+	const header = 1 + 2 + 1 // of an item with an index below 100
 	times := &column{name: o.TimeField, list: make([]byte, 0, len(d.Rows)*(header+8))}
 	columns, size := []*column{times}, 0
 	at := map[string]*column{}
 	for i, row := range d.Rows {
 		index := strconv.Itoa(i)
 		times.list = rawbson.AppendDate(times.list, index, row.Time)
-		place := 1 // of the column, if the rows have the same fields in the same order
+		place := 1 // index of the column, if the rows have the same fields in the same order
 		for e := range rawbson.All(rawbson.Content(row.Fields)) {
 			var c *column
 			if place < len(columns) && columns[place].name == string(e.Name) {
@@ -153,7 +155,7 @@ func (d *Document) data(o timeseries.Options) bson.Raw {
 	return rawbson.EndDocument(dst, 0)
 }
 
-// Decode reads a stored document by the rule by which all buckets are read. It keeps no bytes of the document.
+// Decode reads a stored document as all buckets are read. It keeps no bytes of the document.
 func Decode(raw bson.Raw, o timeseries.Options) (d Document, err error) {
 	u := timeseries.NewUnpacker(o)
 	if err := u.Reset(raw); err != nil {
@@ -169,7 +171,8 @@ func Decode(raw bson.Raw, o timeseries.Options) (d Document, err error) {
 		d.Rows = append(d.Rows, Stored{Time: m.Time, Fields: bytes.Clone(m.Fields)})
 	}
 	err = u.Err()
-	if m, ok := errors.AsType[*timeseries.Mismatch](u.Mismatch()); ok && (m.Count != int64(m.Times) || m.Lost != "") { // it lists no positions
+	// The document lists no positions, so that difference is no error.
+	if m, ok := errors.AsType[*timeseries.Mismatch](u.Mismatch()); ok && (m.Count != int64(m.Times) || m.Lost != "") {
 		err = m
 	}
 	if err != nil {

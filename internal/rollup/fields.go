@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// Fields are patterns of the fields that have totals: dotted paths, in which * stands for any text. Empty means all fields.
+// Fields are patterns of the fields that have totals. Each is a dotted path, in which * stands for any text. Empty means all
+// fields.
 type Fields []string
 
-// CheckPattern explains why a pattern could match no field; nil means that it could. The error goes on behind the pattern.
+// CheckPattern returns why a pattern can match no field. Nil means that it can match one. The error's text continues a sentence
+// that begins with the pattern.
 func CheckPattern(pattern string) error {
 	switch names := strings.Split(pattern, "."); {
 	case pattern == "":
@@ -22,13 +24,13 @@ func CheckPattern(pattern string) error {
 	return nil
 }
 
-// Match reports whether a field, by its dotted path, has totals.
+// Match reports whether the field at a dotted path has totals.
 func (fs Fields) Match(path string) bool {
 	return len(fs) == 0 || slices.ContainsFunc(fs, func(pattern string) bool { return matches(pattern, path) })
 }
 
-// matches compares a text with a pattern. After each * it takes the first place where the piece behind it fits, which is enough,
-// since a later * takes up what is left.
+// matches compares a text with a pattern. After each * it takes the first place where the next piece fits. This is enough,
+// because a later * matches the rest.
 func matches(pattern, text string) bool {
 	pieces := strings.Split(pattern, "*")
 	head, tail := pieces[0], pieces[len(pieces)-1]

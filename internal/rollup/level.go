@@ -10,19 +10,19 @@ import (
 	"waterwheel/internal/words"
 )
 
-// Level is one width of windows that totals are kept of.
+// Level is a width of windows for which totals are kept.
 type Level struct {
 	// Name is 1m, 1h or 1d.
 	Name string
 	// Step is the width of a window. Windows begin at multiples of it since 1970, in UTC.
 	Step time.Duration
-	// Expire is how long rows are kept. Zero means for ever.
+	// Expire is how long rows are kept. Zero means forever.
 	Expire time.Duration
 
 	period period
 }
 
-// period is the time of which one document holds the rows.
+// period is the time whose rows one document holds.
 type period uint8
 
 const (
@@ -45,14 +45,14 @@ const (
 	Day    = "1d"
 )
 
-// known are the levels there are, from the finest to the coarsest, without an expiry.
+// known are all levels, from the finest to the coarsest, without an expiry.
 var known = []Level{
 	{Name: Minute, Step: time.Minute, period: hourly},
 	{Name: Hour, Step: time.Hour, period: daily},
 	{Name: Day, Step: 24 * time.Hour, period: monthly},
 }
 
-// LevelOf returns the level of a name, without an expiry; false means that no level has this name.
+// LevelOf returns the level of a name, without an expiry. False means that no level has this name.
 func LevelOf(name string) (Level, bool) {
 	for _, l := range known {
 		if l.Name == name {
@@ -65,8 +65,8 @@ func LevelOf(name string) (Level, bool) {
 // Levels are the levels of a time series, from the finest to the coarsest. Empty means that it has no rollups.
 type Levels []Level
 
-// ParseLevels reads levels with their expiries, such as 1m:2160h,1h:17520h,1d. An empty text has none. The error goes on behind the
-// name of the setting.
+// ParseLevels reads levels with their expiries, such as 1m:2160h,1h:17520h,1d. An empty text gives no levels. The error's text
+// continues a sentence that begins with the setting's name.
 func ParseLevels(text string) (Levels, error) {
 	var levels Levels
 	if strings.TrimSpace(text) == "" {
@@ -103,7 +103,7 @@ func ParseLevels(text string) (Levels, error) {
 	return levels, nil
 }
 
-// maxExpiry bounds an expiry by what a TTL index takes.
+// maxExpiry bounds an expiry to the largest one that a TTL index accepts.
 const maxExpiry = (1<<31 - 1 - longestMonth) * time.Second
 
 func parseExpiry(text string) (time.Duration, error) {
@@ -121,8 +121,8 @@ func parseExpiry(text string) (time.Duration, error) {
 
 func writeHours(d time.Duration) string { return fmt.Sprintf("%dh", d/time.Hour) }
 
-// checkExpiries refuses an expiry of hours that is shorter than a month where days are folded from them: a document of a month would
-// lose the hours of its first days before it is whole.
+// checkExpiries refuses a short expiry of hours if days are folded from them. The hours must be kept for two months. Otherwise
+// the document of a month would lose the hours of its first days before it is whole.
 func (ls Levels) checkExpiries() error {
 	hour, hasHours := ls.level(Hour)
 	if least := 2 * longestMonth * time.Second; hasHours && ls.Has(Day) && hour.Expire != 0 && hour.Expire < least {
@@ -131,7 +131,7 @@ func (ls Levels) checkExpiries() error {
 	return nil
 }
 
-// Has reports whether a level is among them.
+// Has reports whether the levels include a level.
 func (ls Levels) Has(name string) bool {
 	_, ok := ls.level(name)
 	return ok
@@ -146,7 +146,7 @@ func (ls Levels) level(name string) (Level, bool) {
 	return Level{}, false
 }
 
-// String writes the levels as ParseLevels reads them.
+// String returns the levels in the form that ParseLevels reads.
 func (ls Levels) String() string {
 	var parts []string
 	for _, l := range ls {
@@ -159,10 +159,11 @@ func (ls Levels) String() string {
 	return strings.Join(parts, ",")
 }
 
-// SeriesName is the name of the time series that holds the rows of this level of a time series.
+// SeriesName returns the name of the time series that holds the rows of this level.
 func (l Level) SeriesName(of string) string { return of + "_" + l.Name }
 
-// Options define the time series of this level: the names of time and meta are those of the measurements, and a bucket spans a period.
+// Options returns the options of the time series of this level. Time and meta have the names that they have in the measurements,
+// and a bucket spans a period.
 func (l Level) Options(of timeseries.Options) timeseries.Options {
 	span := l.spanSeconds()
 	return timeseries.Options{
@@ -171,7 +172,7 @@ func (l Level) Options(of timeseries.Options) timeseries.Options {
 	}
 }
 
-// spanSeconds is the length of the longest period.
+// spanSeconds returns the length of the longest period.
 func (l Level) spanSeconds() int32 {
 	switch l.period {
 	case hourly:
@@ -183,13 +184,13 @@ func (l Level) spanSeconds() int32 {
 	}
 }
 
-// Window is the beginning of the window that holds a time. Both are in milliseconds since 1970.
+// Window returns the start of the window that holds a time. Both are in milliseconds since 1970.
 func (l Level) Window(ms int64) int64 { return floorTo(ms, l.Step.Milliseconds()) }
 
-// WindowEnd is the end of the window that holds a time: the beginning of the next window.
+// WindowEnd returns the end of the window that holds a time, that is, the start of the next window.
 func (l Level) WindowEnd(ms int64) int64 { return l.Window(ms) + l.Step.Milliseconds() }
 
-// Period is the time of the document that holds a time's row, from its beginning to its end, which is not part of it.
+// Period returns the start and the end of the document that holds a time's row. The end is not part of it.
 func (l Level) Period(ms int64) (from, to int64) {
 	switch l.period {
 	case hourly:
@@ -205,7 +206,7 @@ func (l Level) Period(ms int64) (from, to int64) {
 	}
 }
 
-// floorTo is the largest multiple of a unit that is not above v.
+// floorTo returns the largest multiple of a unit that is not above v.
 func floorTo(v, unit int64) int64 {
 	rest := v % unit
 	if rest < 0 {

@@ -12,42 +12,44 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// Fields of a nested document: one for each series and month, {date, <meta>, days: [{date, <totals>, hours: [{date, <totals>, minutes:
-// [{date, <totals>}]}]}]}.
+// Fields of a nested document. There is one document for each series and month: {date, <meta>, days: [{date, <totals>, hours:
+// [{date, <totals>, minutes: [{date, <totals>}]}]}]}.
 const (
 	FieldDate    = "date"
 	FieldDays    = "days"
 	FieldHours   = "hours"
 	FieldMinutes = "minutes"
-	// FieldCut is true in the document of a month whose days are documents of their own.
+	// FieldCut is true in the document of a month whose days are separate documents.
 	FieldCut = "cut"
 )
 
-// NestedLimit bounds a nested document, in bytes. MongoDB takes 16 MB, and a document becomes larger on its way there.
+// NestedLimit bounds a nested document, in bytes. MongoDB accepts 16 MB, and sending a document adds bytes to it.
 const NestedLimit = 15 << 20
 
-// ofDocument are the fields of a nested document that are not the meta's.
+// ofDocument are the fields of a nested document that do not belong to the meta.
 var ofDocument = []string{timeseries.FieldID, FieldDate, FieldDays, FieldRevision, FieldCut}
 
 // ofNode are the fields of a day, an hour or a minute that are not totals.
 var ofNode = []string{FieldDate, FieldHours, FieldMinutes}
 
-// NestedForm says how nested documents are made.
+// NestedForm says how to make nested documents.
 type NestedForm struct {
-	// Series is the name of the time series, and MetaField what it calls the meta.
+	// Series is the name of the time series. MetaField is the name of the meta in its measurements.
 	Series, MetaField string
-	// Aggregations are the figures of each field: of one its value, of several an object of them. Nil means the total as it is stored.
+	// Aggregations are the figures of each field. One figure is the field's value, and several are an object. Nil means the total
+	// as it is stored.
 	Aggregations []Aggregation
-	// Rules are those of each level, by its name.
+	// Rules are the rules of each level, by the level's name.
 	Rules map[string]*Rules
-	// Limit bounds a document in bytes; the usual one is NestedLimit.
+	// Limit bounds a document in bytes. It is usually NestedLimit.
 	Limit int
 }
 
-// NestedRows are rows of one series by the names of their levels, in the order of time.
+// NestedRows holds rows of one series by the names of their levels, in the order of time.
 type NestedRows map[string][]Stored
 
-// ID is the _id of the document of a series and a month, or of a day if the month is cut. It begins with the seconds of that time.
+// ID returns the _id of the document of a series and a month, or of a day if the month is cut. The _id begins with the seconds of
+// that time.
 func (f *NestedForm) ID(meta bson.RawValue, from int64, isDay bool) bson.ObjectID {
 	key := append([]byte("nested\x00"+f.Series+"\x00"), byte(meta.Type))
 	key = binary.BigEndian.AppendUint64(append(key, meta.Value...), uint64(from))
@@ -62,15 +64,15 @@ func (f *NestedForm) ID(meta bson.RawValue, from int64, isDay bool) bson.ObjectI
 type NestedDocument struct {
 	ID   bson.ObjectID
 	Meta bson.RawValue
-	// Date is the beginning of the month, or of the day, in milliseconds since 1970.
+	// Date is the start of the month or the day, in milliseconds since 1970.
 	Date int64
-	// Revision counts the replacements. Cut reports that the days are documents of their own.
+	// Revision counts the replacements. Cut means that the days are separate documents.
 	Revision int64
 	Cut      bool
 }
 
-// Encode makes the document with its days. The fields of an object as meta are those of the document, unless one has a name that the
-// document needs: the meta is then kept whole, under its own name.
+// Encode makes the document with its days. If the meta is an object, its fields become fields of the document. But if one of them
+// has a name that the document needs, the whole meta is kept under its own name.
 func (f *NestedForm) Encode(d NestedDocument, days []bson.Raw) bson.Raw {
 	dst := append([]byte{0, 0, 0, 0}, byte(bson.TypeObjectID))
 	dst = append(append(dst, timeseries.FieldID+"\x00"...), d.ID[:]...)
@@ -114,9 +116,9 @@ func appendNodes(dst []byte, name string, nodes []bson.Raw) []byte {
 	return rawbson.EndDocument(dst, start)
 }
 
-// Day makes the day that begins at a time. Nil means that it has no rows. Totals of a day, an hour and a minute are the row of their own
-// level, and folds of what is below where that level has none. A day that is larger than a document may be comes without its minutes, and
-// if that is not enough without its hours.
+// Day makes the day that begins at a time. Nil means that it has no rows. The totals of a day, an hour and a minute come from the
+// row of their own level. A day or an hour without such a row folds the rows below it. A day that exceeds the limit comes without
+// its minutes, and if it still exceeds the limit, without its hours.
 func (f *NestedForm) Day(from int64, rows NestedRows) bson.Raw {
 	var day bson.Raw
 	for depth := 2; depth >= 0; depth-- {
@@ -127,7 +129,7 @@ func (f *NestedForm) Day(from int64, rows NestedRows) bson.Raw {
 	return day
 }
 
-// part is a node while it is made: its totals, and what is below.
+// part is a node under construction, with its totals and the nodes below it.
 type part struct {
 	row      *Row
 	children []bson.Raw
@@ -176,7 +178,7 @@ func (f *NestedForm) hour(from int64, rows NestedRows, minutes bool) (hour part)
 	return hour
 }
 
-// fold makes one row of rows of a level. Nil means that there is none.
+// fold makes one row of several rows of a level. Nil means that there are none.
 func (f *NestedForm) fold(level string, from int64, rows []Stored) *Row {
 	rules := f.Rules[level]
 	if len(rows) == 0 || rules == nil {
@@ -189,7 +191,7 @@ func (f *NestedForm) fold(level string, from int64, rows []Stored) *Row {
 	return row
 }
 
-// node encodes a day, an hour or a minute, with what is below it under a name.
+// node encodes a day, an hour or a minute. name is the field of the nodes below it.
 func (f *NestedForm) node(p *part, name string, nested bool) bson.Raw {
 	dst := rawbson.AppendDate([]byte{0, 0, 0, 0}, FieldDate, p.row.Time)
 	dst = p.row.appendFields(dst, f.Aggregations, ofNode)
@@ -199,7 +201,7 @@ func (f *NestedForm) node(p *part, name string, nested bool) bson.Raw {
 	return rawbson.EndDocument(dst, 0)
 }
 
-// within are the rows, which are in order, whose windows begin in [from, to).
+// within returns the rows whose windows begin in [from, to). The rows must be in order.
 func within(rows []Stored, from, to int64) []Stored {
 	at := func(ms int64) int {
 		i, _ := slices.BinarySearchFunc(rows, ms, func(s Stored, ms int64) int {
@@ -216,5 +218,5 @@ func within(rows []Stored, from, to int64) []Stored {
 	return rows[at(from):at(to)]
 }
 
-// Month is the calendar month in UTC that holds a time, from its beginning to its end, which is not part of it.
+// Month returns the start and the end of the calendar month in UTC that holds a time. The end is not part of the month.
 func Month(ms int64) (from, to int64) { return Level{Step: 24 * time.Hour, period: monthly}.Period(ms) }

@@ -9,16 +9,16 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Number is a BSON number with bytes of its own. The zero Number is none.
+// Number is a BSON number with its own bytes. The zero Number is no number.
 type Number struct {
 	kind  bson.Type
 	bytes [16]byte
 }
 
-// decimalNaN are the bits of the high half of a Decimal128 that tell a NaN, quiet or signalling.
+// decimalNaN are the bits in the high half of a Decimal128 that mark a NaN, quiet or signalling.
 const decimalNaN = 0x7c
 
-// numberOf returns a value as a number; false means that it is not one, or that it is a NaN.
+// numberOf returns a value as a number. False means that the value is not a number, or is a NaN.
 func numberOf(v bson.RawValue) (n Number, ok bool) {
 	switch {
 	case v.Type == bson.TypeInt32 && len(v.Value) == 4, v.Type == bson.TypeInt64 && len(v.Value) == 8:
@@ -54,7 +54,7 @@ func doubleNumber(f float64) Number {
 // IsZero reports whether there is no number.
 func (n Number) IsZero() bool { return n.kind == 0 }
 
-// Value is the number as a BSON value; Type 0 means that there is none.
+// Value returns the number as a BSON value. Type 0 means that there is no number.
 func (n Number) Value() bson.RawValue {
 	if n.kind == 0 {
 		return bson.RawValue{}
@@ -62,7 +62,7 @@ func (n Number) Value() bson.RawValue {
 	return bson.RawValue{Type: n.kind, Value: n.content()}
 }
 
-// content is the number as BSON has it behind type and name.
+// content returns the bytes of the number in BSON, without type and name.
 func (n *Number) content() []byte {
 	switch n.kind {
 	case bson.TypeInt32:
@@ -74,7 +74,7 @@ func (n *Number) content() []byte {
 	}
 }
 
-// float is the number as a double, rounded where that has no room for it; false means that there is none, or that it is a Decimal128.
+// float returns the number as a double, rounded if necessary. False means that there is no number, or that it is a Decimal128.
 func (n Number) float() (float64, bool) {
 	switch n.kind {
 	case bson.TypeInt32, bson.TypeInt64:
@@ -97,7 +97,7 @@ func (n Number) double() float64 { return math.Float64frombits(binary.LittleEndi
 
 // compare orders numbers by value, across their types.
 func (n *Number) compare(o *Number) int {
-	if n.kind == o.kind { // without an allocation
+	if n.kind == o.kind { // avoids an allocation
 		switch n.kind {
 		case bson.TypeDouble:
 			a, b := n.double(), o.double()
@@ -122,14 +122,14 @@ func (n *Number) compare(o *Number) int {
 	return timeseries.Compare(n.Value(), o.Value())
 }
 
-// sum adds numbers: as an int64 as long as that is exact, then as a double whose rounding errors are carried along (Neumaier's
-// summation). The result depends on the order in which numbers come.
+// sum adds numbers. The sum is an int64 as long as that is exact. Then it becomes a double that carries its rounding errors along
+// (Neumaier's summation). The result depends on the order of the numbers.
 type sum struct {
 	whole    int64
 	double   float64
-	rounded  float64 // what double lacks
+	rounded  float64 // the sum of the rounding errors of double
 	isDouble bool
-	unknown  bool // A Decimal128 was added, which has no sum.
+	unknown  bool // A Decimal128 was added, and its sum is not computed.
 }
 
 func (s *sum) add(n Number) {
@@ -151,7 +151,7 @@ func (s *sum) addWhole(i int64) {
 		return
 	}
 	total := s.whole + i
-	if (total < s.whole) != (i < 0) { // an int64 has no room for it
+	if (total < s.whole) != (i < 0) { // the sum does not fit an int64
 		s.becomeDouble()
 		s.addExactly(i)
 		return
@@ -166,7 +166,7 @@ func (s *sum) becomeDouble() {
 	}
 }
 
-// addExactly adds an integer as two doubles, each of which has room for its half.
+// addExactly adds an integer as two doubles, each of which holds its half exactly.
 func (s *sum) addExactly(i int64) {
 	const low = 1<<32 - 1
 	s.addDouble(float64(i &^ low))
@@ -185,7 +185,7 @@ func (s *sum) addDouble(f float64) {
 	s.double = total
 }
 
-// number is the sum; none where it is unknown.
+// number returns the sum. It returns no number if the sum is unknown.
 func (s *sum) number() Number {
 	switch {
 	case s.unknown:

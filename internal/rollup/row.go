@@ -13,7 +13,7 @@ import (
 // DefaultCount is the name of the column with the count of measurements, unless the setting names another.
 const DefaultCount = "count"
 
-// Rules say how rows are made.
+// Rules say how to make rows.
 type Rules struct {
 	// Count names the column with the count of a window's measurements. A field of measurements with this name has no totals. Empty
 	// means DefaultCount.
@@ -22,7 +22,7 @@ type Rules struct {
 	Fields Fields
 }
 
-// CountField is the name of the column with the count.
+// CountField returns the name of the column with the count.
 func (r *Rules) CountField() string {
 	if r.Count == "" {
 		return DefaultCount
@@ -30,10 +30,10 @@ func (r *Rules) CountField() string {
 	return r.Count
 }
 
-// Row is one window of one series: the measurements that were added to it, and the rows that were folded into it. It keeps no bytes
-// of what it was given. Its method Fields yields the totals; Document has them as they are stored.
+// Row is one window of one series. It holds the measurements that were added to it, and the rows that were folded into it, but
+// keeps no bytes of them. Fields yields the totals, and Document returns them in their stored form.
 type Row struct {
-	// Time is the beginning of the window, in milliseconds since 1970.
+	// Time is the start of the window, in milliseconds since 1970.
 	Time int64
 	// Count is the number of measurements.
 	Count int64
@@ -42,20 +42,20 @@ type Row struct {
 	root  node
 }
 
-// node is what a window knows at one path: the total of numbers there, and the members of objects there.
+// node holds what a window knows of one path: the total of its numbers, and the members of its objects.
 type node struct {
 	name    string
 	above   *node // nil in the root
-	chosen  int8  // whether the field has totals: 0 unknown, 1 yes, -1 no
+	chosen  int8  // whether the field has totals. 0 means unknown, 1 yes, -1 no.
 	total   Total
 	members []*node
-	last    int // the place of the member that was found last
+	last    int // index of the member that was found last
 }
 
 // NewRow returns the empty row of a window.
 func (r *Rules) NewRow(time int64) *Row { return &Row{Time: time, rules: r} }
 
-// Reset makes the row the empty one of another window. Fields that it has met keep their places.
+// Reset empties the row for another window. The fields that it knows keep their places.
 func (w *Row) Reset(time int64) {
 	w.Time, w.Count = time, 0
 	w.root.reset()
@@ -68,25 +68,25 @@ func (n *node) reset() {
 	}
 }
 
-// Add adds a measurement: its fields without time and meta. Measurements come in the order of their times, and of their positions
-// where times are equal. Arrays are not entered. Of a field that is a number in some measurements and an object in others, the totals
-// of the object's fields are kept.
+// Add adds a measurement, given as its fields without time and meta. Measurements must come in the order of their times, and of
+// their positions if the times are equal. Add ignores arrays. If a field is a number in some measurements and an object in
+// others, the row keeps the totals of the object's fields.
 func (w *Row) Add(fields bson.Raw) {
 	w.Count++
 	w.add(&w.root, fields, 0, false)
 }
 
-// fold adds a row of a finer level, or another row of the same window: its fields as they are stored, with the count.
+// Fold adds a row of a finer level, or another row of the same window. fields are the row's stored fields, with the count.
 func (w *Row) Fold(fields bson.Raw) {
 	n, _ := fields.Lookup(w.rules.CountField()).AsInt64OK()
 	w.Count += n
 	w.add(&w.root, fields, 0, true)
 }
 
-// maxDepth bounds how deep objects are entered: as deep as MongoDB stores them.
+// maxDepth bounds the depth of nested objects. It is the depth that MongoDB stores.
 const maxDepth = 200
 
-// add adds the fields of an object to a node; stored means that they are totals.
+// add adds the fields of an object to a node. stored means that the fields are totals.
 func (w *Row) add(into *node, object bson.Raw, depth int, stored bool) {
 	if len(object) < rawbson.Empty || depth > maxDepth {
 		return
@@ -137,7 +137,7 @@ func (w *Row) chooses(m *node) bool {
 	return m.chosen > 0
 }
 
-// path is the dotted path of a field.
+// path returns the dotted path of a field.
 func (n *node) path() string {
 	if n.above == nil || n.above.above == nil {
 		return n.name
@@ -145,8 +145,8 @@ func (n *node) path() string {
 	return n.above.path() + "." + n.name
 }
 
-// member is the node of a name, a new one if need be. Measurements of a series mostly have the same fields in the same order: the
-// place behind the last one is tried first.
+// member returns the node of a name, and adds it if it is missing. Measurements of a series mostly have the same fields in the
+// same order, so it first tries the place behind the last one.
 func (n *node) member(name []byte) *node {
 	at := n.last
 	for range n.members {
@@ -164,7 +164,7 @@ func (n *node) member(name []byte) *node {
 	return m
 }
 
-// hasMembers reports whether objects at this path had any numbers.
+// hasMembers reports whether objects at this path had numbers.
 func (n *node) hasMembers() bool {
 	for _, m := range n.members {
 		if m.total.N > 0 || m.hasMembers() {
@@ -174,7 +174,7 @@ func (n *node) hasMembers() bool {
 	return false
 }
 
-// Fields yields the totals by the dotted paths of their fields, in the order in which fields were first met.
+// Fields yields the totals by the dotted paths of their fields, in the order in which the fields first came.
 func (w *Row) Fields() iter.Seq2[string, *Total] {
 	return func(yield func(string, *Total) bool) { w.root.each("", yield) }
 }
@@ -195,7 +195,7 @@ func (n *node) each(prefix string, yield func(string, *Total) bool) bool {
 	return true
 }
 
-// Document is the row without its time: the count, then each field with its total.
+// Document returns the row without its time. The count comes first, then each field with its total.
 func (w *Row) Document() bson.Raw { return w.AppendDocument(nil) }
 
 // AppendDocument appends the Document to dst.
@@ -207,7 +207,7 @@ func (w *Row) AppendDocument(dst []byte) []byte {
 	return rawbson.EndDocument(dst, start)
 }
 
-// appendMembers appends the fields below a node, each total as a function appends it as an element.
+// appendMembers appends the fields below a node. It calls total to append each total as an element.
 func (n *node) appendMembers(dst []byte, total func(dst []byte, name string, t *Total) []byte) []byte {
 	for _, m := range n.members {
 		switch {
@@ -222,7 +222,7 @@ func (n *node) appendMembers(dst []byte, total func(dst []byte, name string, t *
 	return dst
 }
 
-// Same reports whether two lists of rows of one window hold the same: the same count, and the same totals of the same fields.
+// Same reports whether two lists of rows of one window have the same count, and the same totals of the same fields.
 func (r *Rules) Same(a, b []Stored) bool {
 	if (len(a) == 0) != (len(b) == 0) {
 		return false
@@ -250,7 +250,7 @@ func (r *Rules) fold(rows []Stored) *Row {
 	return all
 }
 
-// bitsOf is the double of its eight bytes.
+// bitsOf returns the double of eight bytes.
 func bitsOf(value []byte) float64 {
 	if len(value) != 8 {
 		return 0

@@ -7,11 +7,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// DefinitionID is the _id of the document of <name>.options that lists the rollups of a time series. It is absent where there never
-// were any.
+// DefinitionID is the _id of the document of <name>.options that lists the rollups of a time series. The document is absent if
+// the time series never had rollups.
 const DefinitionID = "rollups"
 
-// Definition is that document.
+// Definition is the document that lists the rollups of a time series.
 type Definition struct {
 	ID     string         `bson:"_id"`
 	Levels []DefinedLevel `bson:"levels"`
@@ -25,18 +25,18 @@ type DefinedLevel struct {
 	Count string `bson:"count"`
 	// Fields are the patterns of the fields that have totals. Empty means all fields.
 	Fields []string `bson:"fields,omitempty"`
-	// Since says from when on the level is whole: windows that begin before it may lack rows. Nil means that it is whole from the
-	// beginning.
+	// Since is the time from which the level is complete. Windows that begin before it may lack rows. Nil means that the level is
+	// complete from its first measurement.
 	Since *time.Time `bson:"since,omitempty"`
 }
 
-// Level is the level itself, without an expiry, which stands in the options of its own time series.
+// Level returns the level without its expiry, which is in the options of the level's own time series.
 func (d DefinedLevel) Level() (Level, bool) { return LevelOf(d.Name) }
 
-// Rules say how the rows of the level are made.
+// Rules returns how to make the rows of the level.
 func (d DefinedLevel) Rules() *Rules { return &Rules{Count: d.Count, Fields: d.Fields} }
 
-// Level returns a level of the definition; false means that there is none of this name.
+// Level returns a level of the definition. False means that the definition has no level of this name.
 func (d Definition) Level(name string) (DefinedLevel, bool) {
 	for _, l := range d.Levels {
 		if l.Name == name {
@@ -46,7 +46,7 @@ func (d Definition) Level(name string) (DefinedLevel, bool) {
 	return DefinedLevel{}, false
 }
 
-// ReadDefinition reads the stored document; nil is a time series without rollups.
+// ReadDefinition reads the stored document. A nil document means a time series without rollups.
 func ReadDefinition(document bson.Raw) (d Definition, err error) {
 	if document == nil {
 		return d, nil
@@ -65,28 +65,28 @@ func ReadDefinition(document bson.Raw) (d Definition, err error) {
 // FieldWatermarks is the field of a partition document that lists the watermarks of the partition.
 const FieldWatermarks = "rollup"
 
-// Watermark says how far the rollups of a partition are, under one topic id.
+// Watermark says how far the rollups of a partition are complete, for one topic id.
 type Watermark struct {
 	TopicID bson.Binary `bson:"topicId"`
-	// Below is the first offset that may not be in rows yet: every measurement below it that is shown is in its rows.
+	// Below is the first offset that may not be in rows yet. The rows include every shown measurement below it.
 	Below int64 `bson:"below"`
-	// At is MongoDB's time when that was so, less what the consumer was behind the end of the log: measurements that were sent before
-	// it are in rows. Nil means that no pass has ended yet.
+	// At is MongoDB's time when Below was reached, minus the consumer's lag. The rows include the measurements that were sent
+	// before At. Nil means that no pass has ended yet.
 	At *time.Time `bson:"at,omitempty"`
 }
 
-// Topic is the id of the topic.
+// Topic returns the id of the topic.
 func (w Watermark) Topic() (id [16]byte) {
 	copy(id[:], w.TopicID.Data)
 	return id
 }
 
-// NewWatermark returns the watermark of a partition of which nothing is in rows yet.
+// NewWatermark returns the watermark of a partition without any rows.
 func NewWatermark(topicID [16]byte, below int64) Watermark {
 	return Watermark{TopicID: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: topicID[:]}, Below: below}
 }
 
-// Watermarks reads those of a partition document. What is damaged is left out: its rows are made again.
+// Watermarks reads the watermarks of a partition document. It leaves out damaged ones, whose rows are made again.
 func Watermarks(partition bson.Raw) (list []Watermark) {
 	array, ok := partition.Lookup(FieldWatermarks).ArrayOK()
 	if !ok {
@@ -102,8 +102,8 @@ func Watermarks(partition bson.Raw) (list []Watermark) {
 	return list
 }
 
-// Lowered are the watermarks after a claim of a partition: that of its topic is not above the offset from which the owner reads. All of
-// what the owner may store is then at or above it.
+// Lowered returns the watermarks after a claim of a partition. The topic's watermark is at most start, the offset from which the
+// owner reads. Everything that the owner may store is then at or above the watermark.
 func Lowered(list []Watermark, topicID [16]byte, start int64) []Watermark {
 	lowered := make([]Watermark, 0, len(list)+1)
 	found := false

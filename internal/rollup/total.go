@@ -16,19 +16,20 @@ const (
 	FieldLast  = "last"
 )
 
-// total is what a window knows of one field: how many numbers it had, and which. The zero Total has none.
+// Total is what a window knows of one field, that is, the number of its numbers and some of them. The zero Total has no numbers.
 //
-// A NaN is left out of all of it. A Decimal128 has no sum, and so has a total that holds one.
+// A Total ignores NaN. A Decimal128 has no sum, so neither has a Total that includes one.
 type Total struct {
 	// N is the number of numbers.
 	N int64
-	// Min, Max, First and Last are numbers as they were stored. Of equal ones the first stays.
+	// Min, Max, First and Last are numbers as they were stored. Min and Max keep the first of equal numbers.
 	Min, Max, First, Last Number
 
 	sum sum
 }
 
-// Sum is the sum of the numbers, an int64 while that is exact and else a double; it is none where a Decimal128 was among them.
+// Sum returns the sum of the numbers. It is an int64 as long as that is exact, and else a double. There is no sum if a Decimal128
+// was added.
 func (t *Total) Sum() Number {
 	if t.N == 0 {
 		return Number{}
@@ -36,7 +37,7 @@ func (t *Total) Sum() Number {
 	return t.sum.number()
 }
 
-// mean is the sum divided by the count; false means that there is no sum.
+// mean returns the sum divided by the count. False means that there is no sum.
 func (t *Total) mean() (float64, bool) {
 	sum, ok := t.Sum().float()
 	if !ok {
@@ -45,7 +46,7 @@ func (t *Total) mean() (float64, bool) {
 	return sum / float64(t.N), true
 }
 
-// Add adds a value, of measurements in their order. A value that is not a number adds nothing.
+// Add adds a value. Values must come in the order of their measurements. A value that is not a number adds nothing.
 func (t *Total) Add(v bson.RawValue) {
 	if n, ok := numberOf(v); ok {
 		t.add(&n)
@@ -58,7 +59,7 @@ func (t *Total) add(n *Number) {
 	t.N++
 }
 
-// fold adds what another total holds, of windows in their order.
+// fold adds the content of another total. Totals must come in the order of their windows.
 func (t *Total) fold(o *Total) {
 	if o.N == 0 {
 		return
@@ -82,10 +83,10 @@ func (t *Total) include(least, most, first, last *Number) {
 	t.Last = *last
 }
 
-// memberNames are the names of the numbers of a total, in the order in which they are stored.
+// memberNames are the names of a total's numbers, in the order in which they are stored.
 var memberNames = [...]string{FieldN, FieldSum, FieldMin, FieldMax, FieldFirst, FieldLast}
 
-// members are the numbers of a total, in the order of memberNames.
+// members returns the numbers of a total, in the order of memberNames.
 func (t *Total) members() [len(memberNames)]Number {
 	return [...]Number{int64Number(t.N), t.Sum(), t.Min, t.Max, t.First, t.Last}
 }
@@ -104,13 +105,13 @@ func (t *Total) appendElement(dst []byte, name string) []byte {
 	return rawbson.EndDocument(dst, start)
 }
 
-// parseTotal reads a stored total. False means that the document is not a total, but an object that holds the totals of its fields:
-// the member n of a total is a number, and that of an object is one more object.
+// parseTotal reads a stored total. False means that the document is an object with the totals of its fields. The two differ in
+// the member n, which is a number in a total and an object in such an object.
 func parseTotal(document bson.Raw) (t Total, ok bool) {
 	if document.Validate() != nil {
 		return t, false
 	}
-	t.sum.unknown = true // until there is one
+	t.sum.unknown = true // until a sum is read
 	for e := range rawbson.All(rawbson.Content(document)) {
 		n, isNumber := numberOf(bson.RawValue{Type: e.Kind, Value: e.Value})
 		switch string(e.Name) {
@@ -120,7 +121,7 @@ func parseTotal(document bson.Raw) (t Total, ok bool) {
 			}
 			t.N = n.integer()
 		case FieldSum:
-			if !isNumber && e.Kind == bson.TypeDouble { // a NaN: of infinities of both signs
+			if !isNumber && e.Kind == bson.TypeDouble { // a NaN, the sum of infinities of both signs
 				n = doubleNumber(bitsOf(e.Value))
 			}
 			if n.kind != 0 {
