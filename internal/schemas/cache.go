@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// maxCached and maxCachedBytes bound the schemas that are kept.
+	// maxCached and maxCachedBytes bound the cached schemas.
 	maxCached      = 10_000
 	maxCachedBytes = 64 << 20
 )
 
-// cache keeps schemas by their ids, and which topics had any.
+// cache keeps schemas by their ids, and the topics for which a schema was found.
 type cache struct {
 	mu      sync.Mutex
 	schemas map[measurement.SchemaID]measurement.Schema
@@ -24,7 +24,7 @@ func newCache() *cache {
 	return &cache{schemas: map[measurement.SchemaID]measurement.Schema{}, topics: map[string]bool{}}
 }
 
-// find returns a schema that is kept.
+// find returns a cached schema.
 func (c *cache) find(topic string, id measurement.SchemaID) (measurement.Schema, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,15 +35,15 @@ func (c *cache) find(topic string, id measurement.SchemaID) (measurement.Schema,
 	return s, found
 }
 
-// knows reports whether some schema of a topic was found.
+// knows reports whether a schema of a topic was found before.
 func (c *cache) knows(topic string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.topics[topic]
 }
 
-// keep keeps a schema, and returns how many it keeps. Those that were kept before are dropped where there is no room: they are asked for
-// again.
+// keep caches a schema, and returns the number of cached schemas. If there is no room, it drops all schemas cached before. The
+// client then requests them again.
 func (c *cache) keep(topic string, id measurement.SchemaID, s measurement.Schema) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// DefaultTimeout bounds one question with all its requests.
+	// DefaultTimeout bounds one question, including all its requests.
 	DefaultTimeout = 5 * time.Second
-	// maxAnswerBytes bounds the answer to one request: a schema of the longest kind, escaped as JSON.
+	// maxAnswerBytes bounds the answer to one request. It has room for the longest schema, escaped as JSON.
 	maxAnswerBytes = 4 << 20
-	// shownBytes is how much of a strange answer an error shows.
+	// shownBytes is how many bytes of an unexpected answer an error shows.
 	shownBytes = 200
 )
 
@@ -34,39 +34,39 @@ const (
 	codeNoSchema  = 40403
 )
 
-// Options set a Client up.
+// Options configure a Client.
 type Options struct {
-	// URLs are the servers of the registry. The next is asked when a server does not answer.
+	// URLs are the servers of the registry. If one does not answer, the client asks the next.
 	URLs []string
-	// Username and Password, or Token, authenticate.
+	// Username and Password, or Token, authenticate the client.
 	Username, Password, Token string
-	// Client makes the requests; nil means http.DefaultClient.
+	// Client makes the requests. Nil means http.DefaultClient.
 	Client *http.Client
 	// Timeout bounds one question. Zero means DefaultTimeout.
 	Timeout time.Duration
-	// Metrics count the requests. Nil means that nobody does.
+	// Metrics count the requests. Nil means that they are not counted.
 	Metrics *Metrics
 }
 
 // Client asks a registry. Its methods are safe for concurrent use.
 type Client struct {
 	o     Options
-	first atomic.Int64 // of the URLs, the one that answered last
+	first atomic.Int64 // index of the URL that answered last
 	cache *cache
-	// compiling is held while a schema is compiled, since that may take much memory.
+	// compiling is held while a schema is compiled, because a compilation may take much memory.
 	compiling sync.Mutex
 }
 
-// Answer is what a registry says of an id.
+// Answer is what a registry says about an id.
 type Answer struct {
 	Schema measurement.Schema
 	// Unknown means that the registry has no schema of this id.
 	Unknown bool
-	// KnowsTopic means that the registry gave this client another schema of the topic before.
+	// KnowsTopic means that the registry has given this client a schema of the topic before.
 	KnowsTopic bool
 }
 
-// New returns a client. It asks nothing yet.
+// New returns a client. It makes no request.
 func New(o Options) *Client {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
@@ -77,8 +77,8 @@ func New(o Options) *Client {
 	return &Client{o: o, cache: newCache()}
 }
 
-// Schema returns what the registry has under an id that a record of the topic names. An error is an outage: the registry did not
-// answer the question, and may answer it later.
+// Schema returns what the registry has under an id. A record of the topic names the id. An error is an outage. The registry did
+// not answer the question, and may answer it later.
 func (c *Client) Schema(ctx context.Context, topic string, id measurement.SchemaID) (Answer, error) {
 	if s, found := c.cache.find(topic, id); found {
 		return Answer{Schema: s, KnowsTopic: true}, nil
@@ -108,7 +108,7 @@ func (c *Client) Schema(ctx context.Context, topic string, id measurement.Schema
 	return Answer{Schema: s, KnowsTopic: true}, nil
 }
 
-// answer is what the registry sends: a schema, or an error with its code.
+// answer is an answer of the registry. It holds a schema, or an error with its code.
 type answer struct {
 	Schema     string      `json:"schema"`
 	Type       string      `json:"schemaType"`
@@ -120,25 +120,26 @@ type answer struct {
 	tooLong bool
 }
 
-// reference names a schema that another one refers to.
+// reference names a schema to which another one refers.
 type reference struct {
-	Name    string `json:"name"` // in Protobuf: the path that is imported
+	Name    string `json:"name"` // in Protobuf, the path that is imported
 	Subject string `json:"subject"`
 	Version int    `json:"version"`
 }
 
-// The types of schemas that a registry names. Avro is not named.
+// The types of schemas that a registry names. Registries omit the type of Avro schemas.
 const (
 	typeAvro     = "AVRO"
 	typeProtobuf = "PROTOBUF"
 	typeJSON     = "JSON"
 )
 
-// assemble makes the schema of an answer, with those that it refers to. Its reason says why it cannot be one of records.
+// assemble makes the schema of an answer, with the schemas to which it refers. The schema's Reason says why records cannot be
+// read by it.
 func (c *Client) assemble(ctx context.Context, a answer) (measurement.Schema, error) {
 	w := walk{client: c, of: cmp.Or(a.Type, typeAvro), seen: map[reference]bool{}, left: measurement.MaxSchemaBytes}
 	if w.of == typeJSON {
-		return measurement.Schema{Format: measurement.JSON}, nil // nothing is decoded by it
+		return measurement.Schema{Format: measurement.JSON}, nil // decoders do not need its text
 	}
 	err := w.take(ctx, a, reference{}, 0)
 	var s measurement.Schema
@@ -151,21 +152,21 @@ func (c *Client) assemble(ctx context.Context, a answer) (measurement.Schema, er
 	return s, err
 }
 
-// badError is why a schema cannot be one of records.
+// badError says why records cannot be read by a schema.
 type badError struct{ text string }
 
 func (e *badError) Error() string { return e.text }
 
-// walk collects a schema and its references, each behind those that it refers to itself.
+// walk collects a schema and its references. Each schema follows the schemas to which it refers.
 type walk struct {
 	client *Client
-	of     string // the type of all of them
+	of     string // the type of all these schemas
 	seen   map[reference]bool
 	texts  []source
-	left   int // bytes
+	left   int // bytes that they may still take
 }
 
-// source is the text of a schema, and what refers to it. Of the schema itself it is empty.
+// source is the text of a schema, and the reference to it. The reference is empty for the schema itself.
 type source struct {
 	reference
 	text string
@@ -186,7 +187,7 @@ func (w *walk) take(ctx context.Context, a answer, as reference, depth int) erro
 	for _, r := range a.References {
 		one := r
 		if w.of == typeAvro {
-			one.Name = "" // types have their own names
+			one.Name = "" // Avro's types have their own names
 		}
 		if w.seen[one] {
 			continue
@@ -213,7 +214,7 @@ func (w *walk) take(ctx context.Context, a answer, as reference, depth int) erro
 	return nil
 }
 
-// schema is what was collected, as decoders take it.
+// schema returns the collected schemas in the form that decoders take.
 func (w *walk) schema(ctx context.Context) (measurement.Schema, error) {
 	last := len(w.texts) - 1
 	if w.of == typeProtobuf {
@@ -229,8 +230,8 @@ func (w *walk) schema(ctx context.Context) (measurement.Schema, error) {
 	return s, nil
 }
 
-// get asks the servers one after the other, the one that answered last first. Each has its share of the time that is left, so that one
-// that does not answer leaves some to the next.
+// get asks the servers one after the other, and begins with the server that answered last. Each server gets a share of the
+// remaining time, so that a server that does not answer leaves time for the next.
 func (c *Client) get(ctx context.Context, path string) (answer, error) {
 	var failed []error
 	first := int(c.first.Load())
@@ -249,7 +250,7 @@ func (c *Client) get(ctx context.Context, path string) (answer, error) {
 	return answer{}, errors.Join(failed...)
 }
 
-// getWithin makes one request in one of so many equal shares of the time that is left.
+// getWithin makes one request. It divides the remaining time into equal shares and uses one of them.
 func (c *Client) getWithin(ctx context.Context, shares int, base, path string) (answer, error) {
 	if deadline, bounded := ctx.Deadline(); bounded {
 		var cancel context.CancelFunc
@@ -259,7 +260,7 @@ func (c *Client) getWithin(ctx context.Context, shares int, base, path string) (
 	return c.getFrom(ctx, base, path)
 }
 
-// getFrom makes one request. An answer that is none of the registry's is an error: a proxy may have sent it.
+// getFrom makes one request. An answer that does not come from a registry is an error, because a proxy may have sent it.
 func (c *Client) getFrom(ctx context.Context, base, path string) (a answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+path, http.NoBody)
 	if err != nil {
@@ -298,7 +299,7 @@ func (c *Client) getFrom(ctx context.Context, base, path string) (a answer, err 
 	return a, nil
 }
 
-// wayOut ends the sentence about a status.
+// wayOut returns the end of a sentence about a status.
 func wayOut(status int) string {
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
 		return ": set SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD, or SCHEMA_REGISTRY_TOKEN, of a user that may read schemas"

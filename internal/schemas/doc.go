@@ -1,7 +1,8 @@
-// Package schemas reads schemas from a registry that speaks Confluent's protocol, and keeps them: an id never changes its meaning.
+// Package schemas reads schemas from a registry that speaks Confluent's protocol. It caches them, because an id never changes its
+// meaning.
 //
-//	client.go   requests, and what their answers mean; one schema with those that it refers to; protobuf.go: those in Protobuf, compiled;
-//	            imports.go: files that they import without a reference
-//	cache.go    what is kept
-//	metrics.go what is counted
+//	client.go   requests and their answers, a schema with its references; protobuf.go: compilation of schemas in Protobuf;
+//	            imports.go: files that such schemas import without a reference
+//	cache.go    the cached schemas
+//	metrics.go  the metrics
 package schemas

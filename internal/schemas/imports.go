@@ -1,8 +1,8 @@
 package schemas
 
-// wellKnown are the files that Confluent's serializers know by themselves, by the names that imports have: schemas are registered
-// without references to them. Those of google/protobuf come with the compiler. Options are left out of schemas, so the files of options
-// hold their messages alone.
+// wellKnown are the files that Confluent's serializers include, by the names that imports use. Schemas are registered without
+// references to them. The compiler has the files of google/protobuf. Options are left out of schemas, so files that define
+// options contain only their messages here.
 var wellKnown = map[string]string{
 	"confluent/meta.proto": `syntax = "proto3"; package confluent;
 		message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }`,

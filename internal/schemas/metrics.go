@@ -2,13 +2,13 @@ package schemas
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics count what a registry is asked.
+// Metrics count the requests to a registry.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	cached   prometheus.Gauge
 }
 
-// What became of a request.
+// The results of a request.
 const (
 	found    = "found"
 	notFound = "not_found"
@@ -47,7 +47,7 @@ func (m *Metrics) asked(a answer, err error) {
 	m.requests.WithLabelValues(result).Inc()
 }
 
-// keeps shows how many schemas are kept.
+// keeps sets the number of cached schemas. A nil Metrics does nothing.
 func (m *Metrics) keeps(n int) {
 	if m != nil {
 		m.cached.Set(float64(n))

@@ -22,19 +22,21 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// maxStatements bounds the statements of a schema in Protobuf and its references, since a compiler needs thousands of bytes for each.
+// maxStatements bounds the statements of a schema in Protobuf and its references, because a compiler needs thousands of bytes for
+// each.
 const maxStatements = 30_000
 
-// deepestFile bounds how deep messages are nested in a serialized file. The compiler takes 32 levels in a text.
+// deepestFile bounds the nesting of messages in a serialized file. In a text the compiler accepts 32 levels.
 const deepestFile = 40
 
-// compile compiles a schema in Protobuf to a set of descriptors, whose last file it is. It imports the sources by their names, and the
-// files that come with Protobuf or with Confluent's serializers: nothing is read from disk.
+// compile compiles a schema in Protobuf to a set of descriptors, in which it is the last file. It imports the sources by their
+// names, and the files that come with Protobuf or with Confluent's serializers. It reads nothing from disk.
 //
-// Options that the language does not have itself are left out, and so are services: neither changes what bytes mean, and the files that
-// define such options often differ from those that the author had.
+// It leaves out services, and options that are not part of the language. Neither changes the meaning of bytes. The files that
+// define such options often differ from the author's files.
 //
-// The time that a question to the registry may take does not end a compilation: it asks nobody, and maxStatements bounds it.
+// The timeout of a question to the registry does not end a compilation. A compilation makes no requests, and maxStatements bounds
+// it.
 func compile(ctx context.Context, text string, imports []source) (string, error) {
 	c := protoCompiler{of: map[string]source{}, main: "schema.proto"}
 	statements := countStatements(text)
@@ -67,7 +69,7 @@ func compile(ctx context.Context, text string, imports []source) (string, error)
 	return string(descriptors), nil
 }
 
-// countStatements is how many statements a text has at most. Of a serialized file one in eight characters counts.
+// countStatements returns an upper bound of the statements in a text. In a serialized file it counts every eighth character.
 func countStatements(text string) int {
 	if serialized(text) != nil {
 		return len(text) / 8
@@ -75,7 +77,7 @@ func countStatements(text string) int {
 	return strings.Count(text, ";") + strings.Count(text, "{") + strings.Count(text, ",")
 }
 
-// collect adds a file to a set, behind those that it imports.
+// collect adds a file to a set, after the files that it imports.
 func collect(set *descriptorpb.FileDescriptorSet, known map[string]bool, file protoreflect.FileDescriptor) {
 	if known[file.Path()] {
 		return
@@ -87,13 +89,13 @@ func collect(set *descriptorpb.FileDescriptorSet, known map[string]bool, file pr
 	set.File = append(set.File, protodesc.ToFileDescriptorProto(file))
 }
 
-// protoCompiler has the files of one compilation.
+// protoCompiler holds the files of one compilation.
 type protoCompiler struct {
 	main string            // the name of the schema itself
-	of   map[string]source // by the name that imports have
+	of   map[string]source // the files by the names that imports use
 
 	mu     sync.Mutex
-	broken error // of the first file that could not be parsed, since the error of its import has not the place in the file
+	broken error // the error of the first file that could not be parsed. The error of its import lacks the place in the file.
 }
 
 // FindFileByPath implements protocompile.Resolver.
@@ -119,8 +121,8 @@ func (c *protoCompiler) FindFileByPath(path string) (protocompile.SearchResult, 
 	return protocompile.SearchResult{ParseResult: parsed}, nil
 }
 
-// serialized is a file whose descriptor is written in base64, as Confluent's clients for Python and others register schemas. Most
-// registries make a text of it. Nil means that it is something else.
+// serialized decodes a file whose descriptor is written in base64. Confluent's clients for Python and others register schemas in
+// this form, which most registries convert to text. Nil means that the text has another form.
 func serialized(text string) *descriptorpb.FileDescriptorProto {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -133,7 +135,7 @@ func serialized(text string) *descriptorpb.FileDescriptorProto {
 	return &file
 }
 
-// nameInJSON gives fields a name in JSON, which the compiler wants and serialized files lack. Nothing reads it.
+// nameInJSON gives fields a name in JSON. The compiler requires it and serialized files lack it. Nothing reads it.
 func nameInJSON(fields []*descriptorpb.FieldDescriptorProto, messages []*descriptorpb.DescriptorProto) {
 	for _, f := range fields {
 		f.JsonName = f.Name
@@ -159,14 +161,14 @@ func parse(path, text string) (parser.Result, error) {
 	return parsed, nil
 }
 
-// missingError is the error of a file that is imported and not there.
+// missingError is the error of an import whose file is missing.
 type missingError struct{ path string }
 
 func (e *missingError) Error() string {
 	return fmt.Sprintf("it imports %q, which is neither a reference of it nor a file that comes with Protobuf: register the schema with a reference to each import", clip(e.path))
 }
 
-// dropOptions drops options whose names are extensions, in all that a message holds.
+// dropOptions drops options whose names are extensions, from a message and everything in it.
 func dropOptions(m protoreflect.Message) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
@@ -201,7 +203,7 @@ func isExtended(option *descriptorpb.UninterpretedOption) bool {
 	return false
 }
 
-// explain says what is wrong with a schema, and in which line of which reference.
+// explain says what is wrong with a schema, with the line and the reference.
 func (c *protoCompiler) explain(err error) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +219,7 @@ func (c *protoCompiler) explain(err error) string {
 	return fmt.Sprintf("it cannot be compiled: %s: %s", c.place(at.GetPosition()), clip(strings.ReplaceAll(at.Unwrap().Error(), c.main, "the schema")))
 }
 
-// place is a line of the schema or of a reference.
+// place describes a line of the schema or of a reference.
 func (c *protoCompiler) place(at ast.SourcePos) string {
 	of := c.of[at.Filename]
 	switch {
