@@ -3,28 +3,27 @@ package kafka
 import "sync"
 
 const (
-	// answerRest is what an answer may have beside the record batches that were asked for: its fields, and some aborted
-	// transactions.
+	// answerRest bounds the part of an answer that is not record batches: its fields, and some aborted transactions.
 	answerRest = 8 << 10
-	// keptAnswer bounds the memory of one answer that is used again.
+	// keptAnswer is the largest answer whose memory is used again.
 	keptAnswer = 4<<20 + answerRest
 )
 
-// answerMemory is what large answers of fetches are read into, one after the other, whichever partition they are of: memory of
-// that size is cleared each time it is allocated. Unused memory belongs to the garbage collector, so partitions at rest
-// hold nothing. Safe for concurrent use.
+// answerMemory reuses the buffers of large fetch answers, for all partitions. Without it, each answer allocates a large buffer,
+// which Go clears. Unused buffers belong to the garbage collector, so partitions at rest hold nothing. It is safe for concurrent
+// use.
 //
-// It is taken when the head of an answer has come, and given back in one place only: when the Log that got the answer has
-// dropped it, and all batches of it are released (recordbatch.Set.Free). So what was lent to a request that failed, or that
-// nobody waited for to the end, is never lent again: a goroutine may still be reading into it. A batch that is never released
-// keeps its answer. And nobody else may keep a record's bytes beyond its release, for what was compressed is overwritten then
-// as well: letters, what a redrive carries and what check keeps are copies.
+// A fetch takes a buffer when the head of its answer has come. Only the Log that got the answer gives it back, when the Log has
+// dropped the answer and all its batches are released (recordbatch.Set.Free). The buffer of a request that failed or was
+// abandoned is therefore never lent again, because a goroutine may still read into it. A batch that is never released keeps its
+// buffer. Nothing may keep a record's bytes after the release, because unfolded bytes are overwritten then too. Letters,
+// re-drives and the check command therefore keep copies.
 type answerMemory struct {
-	size int       // of each, in bytes. Zero means that nothing is lent.
+	size int       // size of each buffer in bytes. Zero means that nothing is lent.
 	pool sync.Pool // of *[]byte
 }
 
-// newAnswerMemory is for fetches of so many bytes at most.
+// newAnswerMemory returns the memory for fetches of at most fetchBytes.
 func newAnswerMemory(fetchBytes int) *answerMemory {
 	size := fetchBytes + answerRest
 	if size > keptAnswer {
@@ -33,8 +32,8 @@ func newAnswerMemory(fetchBytes int) *answerMemory {
 	return &answerMemory{size: size}
 }
 
-// lend gives memory for an answer of so many bytes. Nil means that it is to get its own. A small answer does, so that it holds no more
-// than twice what it is.
+// lend returns a buffer for an answer of that size. Nil means that the answer allocates its own. Small answers allocate their
+// own, so that no answer holds more than twice its size.
 func (m *answerMemory) lend(bytes int) []byte {
 	if bytes > m.size || bytes <= m.size/2 {
 		return nil
@@ -45,7 +44,7 @@ func (m *answerMemory) lend(bytes int) []byte {
 	return make([]byte, m.size)
 }
 
-// takeBack takes the memory of an answer that nothing reads any more. That which was not lent is left alone.
+// takeBack takes the buffer of an answer that nothing reads any more. It ignores memory that was not lent.
 func (m *answerMemory) takeBack(b []byte) {
 	if m.size > 0 && cap(b) == m.size {
 		m.pool.Put(&b)

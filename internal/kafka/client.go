@@ -17,14 +17,15 @@ import (
 	"waterwheel/internal/record"
 )
 
-// AnswerTimeout is added to what a request may wait at the broker: kafka-go waits for ever without a deadline.
+// AnswerTimeout plus the time that a request may wait at the broker is the request's deadline. Without one, kafka-go waits for
+// ever.
 const AnswerTimeout = 5 * time.Second
 
-// firstTries is how often the first request is tried: it goes to any broker, and one may be starting or hanging up. What
-// cannot be reached then ends the start.
+// firstTries bounds the attempts of the first request. It may reach a broker that is starting or hanging up. When all attempts
+// fail, Open fails.
 const firstTries = 5
 
-// Client asks one Kafka cluster. All its methods may be called at the same time.
+// Client asks one Kafka cluster. It is safe for concurrent use.
 type Client struct {
 	options   Options
 	address   net.Addr // all bootstrap brokers
@@ -35,12 +36,12 @@ type Client struct {
 	memory    *recordbatch.Memory
 	answers   *answerMemory
 	resting   *resting
-	young     sync.Map // topics by name, of which logs begin at their first record
+	young     sync.Map // names of topics whose logs begin at their first record
 }
 
-// Open connects to the cluster. It refuses brokers before Kafka 3.1, on which a topic deleted and created again would be
-// read on unnoticed. Its error is for a person and names the setting that is wrong; Classify reports whether trying
-// again can help (Retry: nobody was reached).
+// Open connects to the cluster. It refuses brokers before Kafka 3.1, because those cannot tell a topic from another that was
+// created later under its name. Its error is for a person and names the wrong setting. If Classify returns Retry for it, no broker
+// was reached, and another attempt can help.
 func Open(ctx context.Context, options Options, registerer prometheus.Registerer) (*Client, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -81,13 +82,13 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 // ClusterID is the id the cluster was formatted with.
 func (c *Client) ClusterID() string { return c.clusterID }
 
-// Close closes the connections once their requests are answered. Batches stay valid.
+// Close closes each connection when its requests are answered. Batches stay valid.
 func (c *Client) Close() {
 	c.resting.stop()
 	c.transport.Load().CloseIdleConnections()
 }
 
-// Route makes the client route requests for these topics, in the place of Options.Topics. Requests under way are not disturbed.
+// Route makes the client route requests for these topics instead of Options.Topics. It does not disturb requests under way.
 func (c *Client) Route(topics []string) {
 	c.transport.Swap(c.connector.transport(topics)).CloseIdleConnections()
 }
@@ -95,7 +96,7 @@ func (c *Client) Route(topics []string) {
 // BeginAtFirst makes logs of a topic begin at their first record, whatever Options.Start says.
 func (c *Client) BeginAtFirst(topic string) { c.young.Store(topic, true) }
 
-// start is where the logs of a topic begin of which nothing is committed.
+// start returns where a topic's logs begin when nothing is committed.
 func (c *Client) start(topic string) Start {
 	if _, young := c.young.Load(topic); young {
 		return Start{}
@@ -111,7 +112,7 @@ func (c *Client) RoundTrip(ctx context.Context, request kafkago.Request) (kafkag
 
 // Asker sends requests, as a Client does.
 type Asker interface {
-	// RoundTrip sends a request and returns its answer. It ends with ctx, and only then where nothing answers.
+	// RoundTrip sends a request and returns its answer. When no answer comes, it returns only at the end of ctx.
 	RoundTrip(ctx context.Context, request kafkago.Request) (kafkago.Response, error)
 }
 
@@ -128,14 +129,14 @@ func Ask[A kafkago.Response](ctx context.Context, to Asker, of record.Partition,
 	return answer, nil
 }
 
-// ask is Ask for at most the time an answer may take, and what the request waits at the broker.
+// ask is Ask with a deadline of wait plus AnswerTimeout.
 func ask[A kafkago.Response](ctx context.Context, c *Client, of record.Partition, wait time.Duration, request kafkago.Request) (A, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+AnswerTimeout)
 	defer cancel()
 	return Ask[A](ctx, c, of, request)
 }
 
-// own is ask for a request of our own.
+// own is ask for a request of package wire.
 func own[A any](ctx context.Context, c *Client, of record.Partition, wait time.Duration, request kafkago.Request) (value A, err error) {
 	answer, err := ask[*wire.Answer[A]](ctx, c, of, wait, request)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is the time on a clock that only goes forward and does not stand still while the machine is suspended. Its zero is
-// arbitrary; only differences within one process mean anything. One call is one system call (about 100 ns).
+// Now is the time of a clock that only goes forward and also counts while the machine is suspended. Its zero is arbitrary, so
+// only differences within one process have a meaning. One call is one system call (about 100 ns).
 func Now() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

@@ -2,22 +2,22 @@ package kafka
 
 import kafkago "github.com/segmentio/kafka-go"
 
-// answer is what one of Kafka's codes means.
+// answer is the meaning of one of Kafka's error codes.
 type answer struct {
 	class Class
-	// advice is what a person can do about it, empty where it passes by itself.
+	// advice tells a person what to do. Empty means that the error passes by itself.
 	advice string
 }
 
-// answers are the codes after which there is something else to do than to ask again. Their meaning is that of the table of
-// error codes in Kafka's protocol guide (https://kafka.apache.org/protocol#protocol_error_codes); what a broker really answers,
-// and when, was tried on one. A code without a row is retried, as the guide's column "retriable" says of outages of brokers,
-// leaders, coordinators, replicas and disks: an unknown code is one too, and never a reason to lose anything.
+// answers holds the codes that need another reaction than a retry. Their meaning is that of Kafka's protocol guide
+// (https://kafka.apache.org/protocol#protocol_error_codes). Experiments with a broker showed which codes it really returns, and
+// when. A code without a row is retried, as the guide's column "retriable" says of outages of brokers, leaders, coordinators,
+// replicas and disks. An unknown code is retried too, and is never a reason to lose anything.
 var answers = map[kafkago.Error]answer{
 	kafkago.OffsetOutOfRange: {OutOfRange, "KAFKA_OUT_OF_RANGE says where to go on"},
 	kafkago.InvalidMessage:   {StopIfPersists, "if it persists, the broker's copy of the log is damaged"}, // CORRUPT_MESSAGE
 
-	// Retriable after the guide; but a topic that is not there may have been deleted, and created again.
+	// The guide calls this code retriable. But the topic may have been deleted, or deleted and created again.
 	kafkago.UnknownTopicOrPartition: {LookAtMetadata, "create the topic or correct KAFKA_TOPICS"},
 	kafkago.UnknownTopicID:          {LookAtMetadata, ""},
 	kafkago.InconsistentTopicID:     {LookAtMetadata, ""},
@@ -53,7 +53,7 @@ var answers = map[kafkago.Error]answer{
 	kafkago.UnsupportedVersion: {StopProgram, "the broker in KAFKA_BROKERS is too old: Kafka 3.1 or later is needed"},
 }
 
-// answerOf is the row of a code.
+// answerOf returns the row of a code.
 func answerOf(code kafkago.Error) answer {
 	if a, known := answers[code]; known {
 		return a

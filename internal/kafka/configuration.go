@@ -8,16 +8,16 @@ import (
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 )
 
-// Configuration is what the cluster says of a topic beside its partitions.
+// Configuration is a topic's configuration and its least replication.
 type Configuration struct {
-	// Values are the topic's configuration by name, the broker's defaults included.
+	// Values holds the configuration by name, including the broker's defaults.
 	Values map[string]string
-	// Replicas and InSync are the fewest that one of its partitions has.
+	// Replicas and InSync are the lowest numbers among the topic's partitions.
 	Replicas, InSync int
 }
 
-// Configuration asks for a topic's configuration. An error may be the user's lack of a privilege that reading records does
-// not need (DESCRIBE_CONFIGS).
+// Configuration asks for a topic's configuration. This needs the right DESCRIBE_CONFIGS, which reading records does not need. A
+// user without it gets an error.
 func (c *Client) Configuration(ctx context.Context, topic string) (answer Configuration, err error) {
 	of := wholeTopic(topic)
 	response, err := ask[*describeconfigs.Response](ctx, c, of, 0, &describeconfigs.Request{

@@ -10,7 +10,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// membersOfConsumerGroup describes a group whose assignments the broker makes (KIP-848): to DescribeGroups it does not exist.
+// membersOfConsumerGroup describes a group whose broker makes the assignments (KIP-848). DescribeGroups does not find such
+// groups.
 func (c *Client) membersOfConsumerGroup(ctx context.Context, group string) ([]Member, error) {
 	answer, err := own[consumerGroupAnswer](ctx, c, record.Partition{}, 0, newConsumerGroupRequest(group))
 	if err != nil || answer.code == int16(kafkago.GroupIdNotFound) {
@@ -19,7 +20,7 @@ func (c *Client) membersOfConsumerGroup(ctx context.Context, group string) ([]Me
 	return answer.members, CodeError(wire.ConsumerGroupDescribe, record.Partition{}, answer.code)
 }
 
-// newConsumerGroupRequest is ConsumerGroupDescribe v0. A broker that does not have it knows no such groups.
+// newConsumerGroupRequest makes a ConsumerGroupDescribe v0 request. A broker that does not know the request has no such groups.
 func newConsumerGroupRequest(group string) *wire.GroupRequest[consumerGroupAnswer] {
 	body := wire.AppendCompactString(wire.AppendCompactLen(nil, 1), group)
 	const authorizedOperations, tags = 0, 0
@@ -63,7 +64,7 @@ func readMember(r *wire.Reader) Member {
 		r.CompactBytes() // topic
 	}
 	r.CompactBytes() // topics as a regular expression
-	for range 2 {    // the assignment, and the one it is on the way to
+	for range 2 {    // the current assignment and the target assignment
 		for range r.Times(r.CompactLen()) {
 			r.UUID()
 			r.CompactBytes() // topic

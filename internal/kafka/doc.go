@@ -1,33 +1,33 @@
-// Package kafka asks a Kafka cluster: which topics, partitions and groups there are, and which records are in their logs.
+// Package kafka reads topics, partitions, groups and records of a Kafka cluster, and writes records.
 //
-// Routing to leaders and coordinators is kafka-go's Transport, over connections of the package wire: they are encrypted and
-// logged in when kafka-go gets them, and hand an answer on only when what it announces has come. Where kafka-go's own
-// requests are too old or hide what the broker answered, this package sends its own through that Transport. Its readers are
-// not used at all: they give out transaction markers and aborted records, and check no checksum.
+// kafka-go's Transport routes requests to leaders and coordinators. Its connections come from package wire, encrypted and logged
+// in. They pass an answer on only when all announced bytes have come. Where kafka-go's own requests are too old or hide the
+// broker's answer, this package sends its own requests through that Transport. It does not use kafka-go's readers, because these
+// return transaction markers and aborted records and check no checksum.
 //
-// A Client is safe for concurrent use. What an error means is decided in one place, Classify.
+// A Client is safe for concurrent use. Classify alone decides what an error means.
 //
 //	client.go         Client: opens, closes, sends one request
-//	options.go        its settings
-//	log.go            Log: one partition under one topic id, read piece by piece; errors as who reads it acts on them
-//	fetch.go          the request behind it
-//	rest.go           partitions that have nothing new wait together
-//	answers.go        the memory that its answers are read into, again and again
-//	scan.go           Scanner: reads topics from one offset to another, patiently
-//	offsets.go        where a log begins and ends, and which offset is of a time
+//	options.go        settings of a Client
+//	log.go            Log: reads one partition under one topic id, piece by piece, with errors for the partition's reader
+//	fetch.go          the fetch request of a Log
+//	rest.go           partitions without new records wait together
+//	answers.go        reusable memory for answers of fetches
+//	scan.go           Scanner: reads topics from one offset to another, with retries
+//	offsets.go        where a log begins and ends, and the offset of a time
 //	transactions.go   the transaction that a partition waits for
 //	metadata.go       topics and their partitions
-//	configuration.go  what a topic is configured to
+//	configuration.go  a topic's configuration
 //	rights.go         what this user may do, and whether a topic could be created
-//	groups.go         consumer groups: their members, and what they have committed
-//	consumergroup.go  members of groups whose assignments the broker makes
-//	codes.go          Kafka's error codes: what to do about each, and the advice
+//	groups.go         consumer groups: their members, and their committed offsets
+//	consumergroup.go  members of groups whose broker makes the assignments
+//	codes.go          Kafka's error codes: how to react to each, and the advice
 //	errors.go         Error, and Classify
 //	writer.go         writing records, one request at a time
 //	retry.go          waiting between attempts
 //	probe.go          the first connection, and which setting is wrong when it fails
 //	reach.go          whether any broker can be reached
 //	security.go       how connections are protected; tlsfiles.go their files, login.go their logins, oauth.go tokens for these
-//	metrics.go        what fetching counts
+//	metrics.go        counters of failed fetches
 //	clock_*.go        a clock that does not stand still while the machine is suspended
 package kafka

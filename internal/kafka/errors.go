@@ -14,48 +14,48 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Class says what to do about an error of Kafka.
+// Class is the reaction to an error of Kafka.
 type Class int
 
 const (
 	// None is the class of nil.
 	None Class = iota
-	// Retry in place after 50–500 ms with jitter, and count. Network errors and time-outs are of this class.
+	// Retry means try again in place after 100 to 500 ms with jitter, and count. Network errors and timeouts have this class.
 	Retry
-	// KeepCommit means the commit may or may not have happened: send the same or a later one at the next tick.
+	// KeepCommit means that the commit may or may not have happened. Send it or a later one at the next tick.
 	KeepCommit
-	// GenerationOver ends the lease: write nothing more under this generation and join again.
+	// GenerationOver means that the lease has ended. Write nothing more under this generation and join again.
 	GenerationOver
-	// LookAtMetadata means the topic may have been deleted, or deleted and created again: the same id means retry,
-	// no topic wait, another id a new start.
+	// LookAtMetadata means that the topic may have been deleted, or deleted and created again. If the metadata show the same id,
+	// retry. If they show no topic, wait. If they show another id, start anew.
 	LookAtMetadata
-	// OutOfRange means the offset is before the log's start or beyond its end: ask Bounds and apply the policy.
+	// OutOfRange means that the offset is before the log's start or beyond its end. Ask Bounds and apply the policy.
 	OutOfRange
-	// StopIfPersists is retried a few times, for a copy may be damaged on its way, and then stops the partition.
+	// StopIfPersists means retry a few times, because a copy may have been damaged on its way, and then stop the partition.
 	StopIfPersists
-	// StopPartition stops the partition with an alarm; others go on.
+	// StopPartition means stop the partition with an alarm. Other partitions go on.
 	StopPartition
-	// StopProgram means a setting is wrong: the error's text names it.
+	// StopProgram means that a setting is wrong. The error's text names it.
 	StopProgram
 )
 
-// ErrGenerationOver is what a commit meets after its generation has ended in this process: nothing was sent.
+// ErrGenerationOver is the error of a commit whose generation has ended in this process. Nothing was sent.
 var ErrGenerationOver = errors.New("the generation is over")
 
-// Error is a request to Kafka that did not go well. errors.As finds the kafkago.Error inside when it was the broker's answer.
+// Error is a failed request to Kafka. When the broker answered with a code, errors.As finds the kafkago.Error inside.
 type Error struct {
 	// API is the request's name in Kafka's protocol.
 	API string
-	// Of is the partition that the answer concerns. Its number is negative for all of the topic. Zero means that it concerns none.
+	// Of is the partition that the error concerns. A negative number means the whole topic. Zero means no partition.
 	Of record.Partition
-	// Err is the broker's code as a kafkago.Error, or why there is no answer.
+	// Err is the broker's code as a kafkago.Error, or the reason why there is no answer.
 	Err error
 }
 
-// Error says what was asked of what, what was answered, and what to do where a person has to.
+// Error names the request, the partition and the answer, and the advice if there is one.
 func (e *Error) Error() string {
 	if errors.Is(e.Err, errNoBroker) {
-		return e.Err.Error() // whatever was asked
+		return e.Err.Error() // the reason is the same for every request
 	}
 	what := e.API
 	switch {
@@ -77,16 +77,16 @@ func (e *Error) Error() string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// settingError is something that cannot work with the settings as they are.
+// settingError is an error that the present settings cannot avoid.
 type settingError struct{ error }
 
 // Unwrap gives the cause.
 func (e *settingError) Unwrap() error { return e.error }
 
-// Mistake makes an error that Classify takes for one of the settings, or of rights: trying again does not help.
+// Mistake marks err as an error of the settings or of rights. Classify then returns StopProgram, because a retry does not help.
 func Mistake(err error) error { return &settingError{err} }
 
-// CodeError makes an error of a code in an answer, nil for 0.
+// CodeError makes an error from a code in an answer. It is nil for code 0.
 func CodeError(api protocol.ApiKey, of record.Partition, code int16) error {
 	if code == 0 {
 		return nil
@@ -94,16 +94,16 @@ func CodeError(api protocol.ApiKey, of record.Partition, code int16) error {
 	return NoAnswer(api, of, kafkago.Error(code))
 }
 
-// NoAnswer makes an error of a request without an answer.
+// NoAnswer makes an error for a request that got no usable answer.
 func NoAnswer(api protocol.ApiKey, of record.Partition, err error) error {
 	return &Error{API: wire.Name(api), Of: of, Err: err}
 }
 
-// wholeTopic is what an Error is of that concerns all of a topic.
+// wholeTopic is the Of of an Error that concerns a whole topic.
 func wholeTopic(name string) record.Partition { return record.Partition{Topic: name, Number: -1} }
 
-// Classify says what to do about an error of this package or of kafka-go. Whatever is not known to be otherwise is an
-// outage: retried, counted, and never a reason to lose anything.
+// Classify decides how to react to an error of this package or of kafka-go. An unknown error counts as an outage: it is retried
+// and counted, and never a reason to lose anything.
 func Classify(err error) Class {
 	if err == nil {
 		return None

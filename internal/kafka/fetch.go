@@ -15,26 +15,27 @@ import (
 	"waterwheel/internal/record"
 )
 
-// maxThrottle bounds how long one answer of a broker makes a fetch wait.
+// maxThrottle bounds how long a fetch waits because of one throttled answer.
 const maxThrottle = 30 * time.Second
 
-// fetchRequest is a place in a partition to read from. There need not be a record at its offset.
+// fetchRequest is a fetch from an offset of a partition. There need not be a record at the offset.
 type fetchRequest struct {
 	record.Place
-	topicID   [16]byte // says which topic of that name is meant
-	maxBytes  int32    // the most the broker shall send
+	topicID   [16]byte // tells topics apart that had the same name
+	maxBytes  int32    // the most bytes the broker shall send
 	wait      time.Duration
 	isolation Isolation
-	resting   bool                  // the fetch before brought nothing
-	memory    func(size int) []byte // lends what the answer is read into. Nil means that nothing is lent.
+	resting   bool                  // the last fetch brought nothing
+	memory    func(size int) []byte // lends the buffer for the answer. Nil means that nothing is lent.
 }
 
-// fetchAnswer is what a broker sent.
+// fetchAnswer is the broker's answer to a fetch.
 type fetchAnswer struct {
 	code int16
-	// throttled is, when not 0, how long a broker whose quota is used up wants to be left alone; it has not read anything.
+	// throttled is how long the broker wants no fetch, because a quota is used up. It then read nothing. Zero means no
+	// throttling.
 	throttled time.Duration
-	memory    []byte // that the answer holds
+	memory    []byte // the buffer of the answer
 
 	highWatermark, lastStable int64
 
@@ -42,10 +43,10 @@ type fetchAnswer struct {
 	records []byte // record batches
 }
 
-// fetch asks the partition's leader, waiting when there is nothing new. While the quota is used up a broker answers with
-// nothing, and says for how long: then it is asked again.
+// fetch asks the partition's leader, which waits until there is something new. While the quota is used up, the broker answers
+// with nothing and a time to wait. fetch then asks again after that time.
 //
-// A partition at rest waits with others, until there is something new for it.
+// A partition at rest waits together with others until it has something new.
 func (c *Client) fetch(ctx context.Context, f *fetchRequest) (*fetchAnswer, error) {
 	if f.resting {
 		if a, err := c.resting.wait(ctx, f); a != nil || err != nil {
@@ -72,7 +73,7 @@ func (f *fetchRequest) request() *wire.RoutedRequest[*fetchAnswer] {
 	}
 }
 
-// leader is the partition's, as the transport knows it.
+// leader returns the partition's leader as the transport knows it.
 func (f *fetchRequest) leader(cluster protocol.Cluster) (protocol.Broker, error) {
 	topic := kafkafetch.RequestTopic{Topic: f.Topic, Partitions: []kafkafetch.RequestPartition{{Partition: f.Number}}}
 	return (&kafkafetch.Request{Topics: []kafkafetch.RequestTopic{topic}}).Broker(cluster)
@@ -81,8 +82,8 @@ func (f *fetchRequest) leader(cluster protocol.Cluster) (protocol.Broker, error)
 // noTags ends a part of a request that has no tagged fields.
 const noTags = 0
 
-// fetchBody is Fetch v13 of partitions that are read with one isolation, without a fetch session. kafka-go's own ends at v11, which
-// addresses topics by name and so reads on in another topic of the same name.
+// fetchBody encodes a Fetch v13 request without a fetch session. All its partitions are read with the same isolation. kafka-go's
+// own request ends at v11. That version addresses topics by name, so it reads on in another topic of the same name.
 func fetchBody(of []*fetchRequest, wait time.Duration, maxBytes int32) []byte {
 	var topics [][16]byte
 	in := map[[16]byte][]*fetchRequest{}
@@ -114,7 +115,7 @@ func fetchBody(of []*fetchRequest, wait time.Duration, maxBytes int32) []byte {
 	return append(b, noTags)
 }
 
-// partition is the partition in a request.
+// partition appends the partition to a request.
 func (f *fetchRequest) partition(b []byte, maxBytes int32) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(f.Number))
 	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // leader epoch -1: not known
@@ -125,10 +126,10 @@ func (f *fetchRequest) partition(b []byte, maxBytes int32) []byte {
 	return append(b, noTags)
 }
 
-// errOtherPartition is an answer that holds something that was not asked for.
+// errOtherPartition is an answer about another partition than the request.
 var errOtherPartition = errors.New("the answer is not about the partition that was asked for")
 
-// read takes the answer apart, which must be about the one partition that was asked for.
+// read decodes the answer, which must be about the one partition of the request.
 func (f *fetchRequest) read(r *wire.Reader) *fetchAnswer {
 	a := &fetchAnswer{memory: r.Memory()}
 	throttle := time.Duration(r.Int32()) * time.Millisecond
@@ -151,7 +152,7 @@ func (f *fetchRequest) read(r *wire.Reader) *fetchAnswer {
 	return a
 }
 
-// readPartition reads what follows the number of the partition.
+// readPartition reads the fields after the partition's number.
 func (a *fetchAnswer) readPartition(r *wire.Reader) {
 	a.code = r.Int16()
 	a.highWatermark, a.lastStable = r.Int64(), r.Int64()
@@ -165,7 +166,7 @@ func (a *fetchAnswer) readPartition(r *wire.Reader) {
 	r.Tags()
 }
 
-// end is the end of what may be read, as an answer says.
+// end returns the end of the readable log, as the answer says.
 func (f *fetchRequest) end(a *fetchAnswer) int64 {
 	if f.isolation == ReadCommitted {
 		return a.lastStable

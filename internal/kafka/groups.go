@@ -18,7 +18,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Groups lists the consumer groups whose names begin with a prefix, as far as this user may see them, sorted.
+// Groups lists the consumer groups whose names begin with a prefix, sorted. It lists only groups that this user may see.
 func (c *Client) Groups(ctx context.Context, prefix string) ([]string, error) {
 	answer, err := ask[*listgroups.Response](ctx, c, record.Partition{}, 0, &listGroups{})
 	if err != nil {
@@ -34,8 +34,8 @@ func (c *Client) Groups(ctx context.Context, prefix string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// listGroups asks every broker for the groups that it coordinates. A broker that cannot tell fails the whole answer:
-// kafka-go's own message leaves its groups out.
+// listGroups asks every broker for the groups that it coordinates. An error of one broker fails the whole answer. kafka-go's own
+// request would leave the groups of that broker out.
 type listGroups struct{ listgroups.Request }
 
 // Split implements protocol.Splitter.
@@ -66,7 +66,8 @@ type Member struct {
 	ID       string
 	ClientID string
 	Host     string
-	// Subscription is what the member has joined with: nothing while it joins, and in a group whose assignments the broker makes.
+	// Subscription is the member's metadata from joining. It is empty while the member joins, and in a group whose broker makes
+	// the assignments.
 	Subscription []byte
 }
 
@@ -75,7 +76,7 @@ func (m Member) String() string {
 	return fmt.Sprintf("client id %q at %s (member %s)", m.ClientID, strings.TrimPrefix(m.Host, "/"), m.ID)
 }
 
-// Members describes the members of a group, of whatever protocol; none for a group that does not exist.
+// Members describes the members of a group of either protocol. A group that does not exist has none.
 func (c *Client) Members(ctx context.Context, group string) ([]Member, error) {
 	g, err := c.describeGroup(ctx, group)
 	if errors.Is(err, kafkago.GroupIdNotFound) || err == nil && g.GroupState == "Dead" {
@@ -88,7 +89,7 @@ func (c *Client) Members(ctx context.Context, group string) ([]Member, error) {
 	return list, err
 }
 
-// GroupRights are what this user may do with a group.
+// GroupRights returns what this user may do with a group.
 func (c *Client) GroupRights(ctx context.Context, group string) (Rights, error) {
 	g, err := c.describeGroup(ctx, group)
 	if errors.Is(err, kafkago.GroupIdNotFound) {
@@ -111,21 +112,21 @@ func (c *Client) describeGroup(ctx context.Context, group string) (g describegro
 
 // Committed is an offset that a group has committed.
 type Committed struct {
-	// Place is the partition with the offset, -1 when there is none.
+	// Place is the partition with the offset. An offset of -1 means that none is committed.
 	record.Place
 	// Metadata is the text that was committed with it.
 	Metadata string
-	// Epoch is the leader epoch that was committed with it: consumers commit that of the last record they read, tools that
-	// set offsets, and this program, commit none, which is -1.
+	// Epoch is the leader epoch that was committed with the offset. Consumers commit the epoch of the last record they read.
+	// Tools that set offsets, and this program, commit none, which is -1.
 	Epoch int32
-	// Err is why the commit could not be read, for this partition alone: not authorised. The offset says nothing then.
+	// Err is why the commit of this partition could not be read, such as a missing right. The offset has no meaning then.
 	Err error
 }
 
-// Consumed reports whether a consumer committed the offset, up to which it had read; else a tool has set it.
+// Consumed reports whether a consumer committed the offset after reading up to it. If not, a tool or this program set it.
 func (c *Committed) Consumed() bool { return c.Epoch >= 0 }
 
-// Committed is what a group has committed for partitions, in their order. An answer's Err says which could not be read.
+// Committed returns a group's commits for partitions, in their order. The Err of a Committed says that it could not be read.
 func (c *Client) Committed(ctx context.Context, group string, partitions []record.Partition) ([]Committed, error) {
 	if len(partitions) == 0 {
 		return nil, nil
@@ -149,11 +150,11 @@ func (c *Client) Committed(ctx context.Context, group string, partitions []recor
 	return committed, nil
 }
 
-// ErrNotAnswered is an answer in which a partition that was asked about is missing.
+// ErrNotAnswered means that the answer leaves out a requested partition.
 var ErrNotAnswered = errors.New("not in the answer")
 
-// offsetFetchRequest is OffsetFetch v7 with "require stable": an offset that a transaction is about to commit is waited
-// for (UNSTABLE_OFFSET_COMMIT) rather than passed over. kafka-go's own stops before it.
+// offsetFetchRequest makes an OffsetFetch v7 request with "require stable". While a transaction is about to commit an offset, the
+// broker answers UNSTABLE_OFFSET_COMMIT instead of the older offset. kafka-go's own request ends at an earlier version.
 func offsetFetchRequest(group string, partitions []record.Partition) *wire.GroupRequest[offsetFetchAnswer] {
 	byTopic := map[string][]int32{}
 	for _, p := range partitions {
@@ -175,7 +176,7 @@ func offsetFetchRequest(group string, partitions []record.Partition) *wire.Group
 	}}
 }
 
-// offsetFetchAnswer is the committed offsets; code is the group's, the codes of partitions are in their Err.
+// offsetFetchAnswer holds the committed offsets. code is the group's. Each Committed has its own Err.
 type offsetFetchAnswer struct {
 	code      int16
 	committed []Committed

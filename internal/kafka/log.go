@@ -10,44 +10,44 @@ import (
 	"waterwheel/internal/record"
 )
 
-// damagedTries is how often a record batch may come damaged before its partition stops: a copy may be damaged on its way.
+// damagedTries is how many damaged pieces in a row stop a partition. A retry helps when a copy was damaged on its way.
 const damagedTries = 3
 
-// Log is a partition under one topic id. What a broker sent is kept as it came, compressed, until all of it was given out: so
-// a fetch takes a bounded amount of memory, whatever its records unfold to. It is not for concurrent use, and a batch is valid
+// Log reads a partition under one topic id. It keeps the broker's answer compressed until all of it is given out. A fetch
+// therefore takes a bounded amount of memory, whatever its records unfold to. A Log is not for concurrent use. A batch is valid
 // until its release.
 //
-// Errors of its exported methods are record.ErrOutOfRange, record.ErrTopicGone, a *record.StopError where trying again does
-// not help, or an outage.
+// Exported methods return record.ErrOutOfRange, record.ErrTopicGone, a *record.StopError when a retry does not help, or else an
+// outage.
 type Log struct {
 	client *Client
 	record.Partition
 	topicID   [16]byte
 	isolation Isolation
 
-	held    int64               // bytes of the answer
+	held    int64               // bytes of the answer's lent buffer
 	quiet   bool                // the last answer brought nothing
-	end     int64               // of what may be read, as the answer says
-	high    int64               // of the log
-	reader  *recordbatch.Reader // of the answer. Nil means that nothing is held.
-	damaged int                 // pieces in a row that came damaged
+	end     int64               // of the readable log, as the answer says
+	high    int64               // high watermark
+	reader  *recordbatch.Reader // of the answer. Nil means that no answer is held.
+	damaged int                 // damaged pieces in a row
 }
 
-// Log returns a partition's. The topic must be one that the client routes requests for.
+// Log returns the Log of a partition. The client must route requests for its topic.
 func (c *Client) Log(of record.Partition, topicID [16]byte) *Log {
 	return &Log{client: c, Partition: of, topicID: topicID, isolation: c.options.Isolation}
 }
 
-// Await sees to it that what follows offset is at hand, or that nothing came in time (FetchWait), and returns how many bytes
-// it holds. What an earlier answer brought is not asked for again, from any of its offsets on. most bounds what the broker
-// sends, as far as its first record batch does.
+// Await waits until records from offset on are at hand, or until FetchWait is over. It returns the bytes that the Log holds. An
+// earlier answer that still holds the offset is used without another request. most bounds the bytes of the answer, but the first
+// record batch always comes whole.
 func (l *Log) Await(ctx context.Context, offset, most int64) (int64, error) {
 	err := l.await(ctx, offset, most)
 	return l.left(), l.classified(err)
 }
 
-// Take gives out the next piece of what Await has got, from the same offset on. An error is the first thing that is left
-// when it is returned, at that offset; the next Await asks the broker again.
+// Take returns the next piece of the answer, from the offset that was given to Await. An error means that the first thing left in
+// the answer, at that offset, cannot be read. After an error the next Await asks the broker again.
 func (l *Log) Take(offset int64, bytes int) (record.Batch, error) {
 	batch, err := l.take(offset, recordbatch.PieceOf(bytes))
 	if err != nil {
@@ -57,8 +57,8 @@ func (l *Log) Take(offset int64, bytes int) (record.Batch, error) {
 	return batch, nil
 }
 
-// Bounds asks for both ends of the log, and where Options.Start points to between them. They go by the topic's name: look at
-// its id again before acting on them.
+// Bounds asks for both ends of the log, and for the offset between them at which Options.Start points. The requests use the
+// topic's name, so compare its id again before acting on the answer.
 func (l *Log) Bounds(ctx context.Context) (b record.Bounds, err error) {
 	defer func() { err = l.classified(err) }()
 	if b.First, b.End, err = l.client.Bounds(ctx, l.Partition); err != nil {
@@ -78,7 +78,7 @@ func (l *Log) Bounds(ctx context.Context) (b record.Bounds, err error) {
 	return b, err
 }
 
-// Partitions is how many partitions the topic has.
+// Partitions returns the topic's number of partitions.
 func (l *Log) Partitions(ctx context.Context) (int32, error) {
 	topics, err := l.client.Topics(ctx, l.Topic)
 	if err == nil {
@@ -93,8 +93,8 @@ func (l *Log) Partitions(ctx context.Context) (int32, error) {
 	return int32(len(topics[0].Partitions)), nil
 }
 
-// Timestamp is the timestamp of the first record from an offset on, of an open or aborted transaction too; 0 when there is none. It is fetched,
-// as little as a broker sends and as a record batch unfolds to.
+// Timestamp returns the timestamp of the first record from an offset on, even if its transaction is open or aborted. It is 0 when
+// there is none. It fetches as little as the broker sends and decodes as little as possible.
 func (l *Log) Timestamp(ctx context.Context, offset int64) (int64, error) {
 	isolation := l.isolation
 	l.isolation = ReadUncommitted
@@ -114,8 +114,7 @@ func (l *Log) Timestamp(ctx context.Context, offset int64) (int64, error) {
 	return timestamp, nil
 }
 
-// drop forgets what is at hand. The answer's memory goes to the next fetch of any partition once what was given out of it is
-// released as well.
+// drop forgets the answer at hand. The answer's buffer is free for other fetches once all its batches are released too.
 func (l *Log) drop() {
 	if l.reader != nil {
 		l.reader.Close()
@@ -123,7 +122,7 @@ func (l *Log) drop() {
 	l.reader, l.held = nil, 0
 }
 
-// await is Await, with errors to Classify.
+// await is Await with errors for Classify.
 func (l *Log) await(ctx context.Context, offset, most int64) error {
 	if l.reader != nil && l.reader.Has(offset) {
 		return nil
@@ -139,7 +138,8 @@ func (l *Log) await(ctx context.Context, offset, most int64) error {
 	}
 	answer, err := l.client.fetch(ctx, request)
 	if err != nil {
-		l.quiet = false // alone until it is well again: brokers answer at once, for all that wait, where a partition has an error
+		// Fetch alone until this passes. A partition with an error makes a broker answer at once, for all partitions that wait together.
+		l.quiet = false
 		if ctx.Err() == nil {
 			l.client.metrics.count(l.Partition, err)
 		}
@@ -153,7 +153,7 @@ func (l *Log) await(ctx context.Context, offset, most int64) error {
 	return nil
 }
 
-// take is Take, with errors to Classify.
+// take is Take with errors for Classify.
 func (l *Log) take(offset int64, most recordbatch.Piece) (record.Batch, error) {
 	if l.reader == nil {
 		panic("kafka: Take without Await")
@@ -168,7 +168,7 @@ func (l *Log) take(offset int64, most recordbatch.Piece) (record.Batch, error) {
 	return batch, nil
 }
 
-// left is the memory in bytes that is held between two pieces.
+// left is the memory in bytes that the Log holds between two pieces.
 func (l *Log) left() int64 {
 	if l.reader == nil {
 		return 0
@@ -176,7 +176,7 @@ func (l *Log) left() int64 {
 	return l.held + l.reader.Kept()
 }
 
-// classified turns an error into what who reads a partition acts on.
+// classified turns an error into one that the reader of a partition acts on.
 func (l *Log) classified(err error) error {
 	switch Classify(err) {
 	case OutOfRange:

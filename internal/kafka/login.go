@@ -19,11 +19,12 @@ import (
 )
 
 const (
-	saslHandshakeVersion    = 1 // the first after which the proofs are requests of Kafka's protocol
-	saslAuthenticateVersion = 1 // the first that says how long a session lasts
-	// leastRenewal is the least time between two logins on one connection: Kafka ends a connection that logs in twice within a second.
+	saslHandshakeVersion    = 1 // the first version whose login messages are requests of Kafka's protocol
+	saslAuthenticateVersion = 1 // the first version that tells how long a session lasts
+	// leastRenewal is the least time between two logins on one connection. Kafka ends a connection that logs in twice within a
+	// second.
 	leastRenewal = 1100 * time.Millisecond
-	// maxIterations bounds the work that a broker may ask for: SCRAM hashes a password so often. Kafka allows 16,384.
+	// maxIterations bounds the rounds of hashing that a broker may ask of SCRAM. Kafka allows 16,384.
 	maxIterations = 1 << 20
 )
 
@@ -31,11 +32,11 @@ const (
 type session struct {
 	mechanism sasl.Mechanism
 	user      string // for messages
-	// renewAt is when the login is to be proved again. Zero means that it lasts.
+	// renewAt is when the connection must log in again. Zero means never.
 	renewAt time.Time
 }
 
-// prove logs in. The context only names the broker to mechanisms that ask for it.
+// prove logs in. ctx only tells the broker's name to mechanisms that need it.
 func (s *session) prove(ctx context.Context, rw io.ReadWriter) error {
 	if err := s.converse(ctx, rw); err != nil {
 		return fmt.Errorf("logging in as %q by %s: %w", s.user, s.mechanism.Name(), err)
@@ -105,7 +106,7 @@ func (s *session) authenticate(rw io.ReadWriter, proof []byte) ([]byte, error) {
 		return nil, err
 	}
 	r := wire.NewReader(answer)
-	code, _ := kafkago.Error(r.Int16()), r.ShortString() // its message says no more than the code
+	code, _ := kafkago.Error(r.Int16()), r.ShortString() // its message adds nothing to the code
 	challenge := r.LongBytes()
 	lifetime := time.Duration(r.Int64()) * time.Millisecond
 	if r.Err() != nil {
@@ -114,14 +115,14 @@ func (s *session) authenticate(rw io.ReadWriter, proof []byte) ([]byte, error) {
 	if code != 0 {
 		return nil, code
 	}
-	if lifetime > 0 { // somewhat before its end, and not all connections at once
+	if lifetime > 0 { // log in again before the end, and not all connections at once
 		s.renewAt = time.Now().Add(max(leastRenewal, lifetime/100*80+rand.N(lifetime/100*10+1)))
 	}
 	return challenge, nil
 }
 
-// renew proves the login again when its time comes: a broker with connections.max.reauth.ms ends a connection at the first
-// request after that time.
+// renew logs in again when its time has come. A broker with connections.max.reauth.ms ends a connection at the first request
+// after that time.
 func (s *session) renew(conn net.Conn) error {
 	if s.renewAt.IsZero() || time.Now().Before(s.renewAt) {
 		return nil
@@ -130,7 +131,7 @@ func (s *session) renew(conn net.Conn) error {
 	return s.prove(context.Background(), conn)
 }
 
-// bearable refuses a challenge of SCRAM that asks for work without end.
+// bearable refuses a SCRAM challenge with too many rounds of hashing.
 func bearable(challenge []byte) error {
 	for attribute := range strings.SplitSeq(string(challenge), ",") {
 		text, ok := strings.CutPrefix(attribute, "i=")

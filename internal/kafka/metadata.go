@@ -17,31 +17,31 @@ import (
 // Topic is what the cluster knows of a topic.
 type Topic struct {
 	Name string
-	// ID is the topic's id: created again under the same name it has another.
+	// ID is the topic's id. A topic that is created again under the same name has another id.
 	ID [16]byte
 	// Partitions are in the order of their ids.
 	Partitions []Partition
 	// Internal is one of Kafka's own topics.
 	Internal bool
-	// Rights are what this user may do with it.
+	// Rights are what this user may do with the topic.
 	Rights Rights
-	// Err is why the rest is empty: no such topic, not authorised, not a name. Classify it.
+	// Err is why the other fields are empty, such as no such topic, not authorised or not a valid name. Classify it.
 	Err error
 }
 
 // Partition is what the cluster knows of a partition.
 type Partition struct {
 	ID int32
-	// Leader is the broker that serves it, -1 when there is none at the moment.
+	// Leader is the broker that serves the partition. It is -1 while there is none.
 	Leader int32
-	// Replicas are how many brokers shall have it, InSync how many do.
+	// Replicas is how many brokers should have the partition. InSync is how many do.
 	Replicas, InSync int
-	// Err is the broker's remark on it, such as that its leader is not there.
+	// Err is the broker's code for the partition, such as a missing leader.
 	Err error
 }
 
-// Topics asks the cluster about topics by name and answers in the same order. A topic that is not there has its Err set;
-// none is created by asking.
+// Topics asks the cluster about topics by name and answers in the same order. A missing topic has its Err set. Asking creates no
+// topic.
 func (c *Client) Topics(ctx context.Context, names ...string) ([]Topic, error) {
 	answer, err := c.metadata(ctx, names)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Client) AllTopics(ctx context.Context) ([]Topic, error) {
 	return answer.topics, err
 }
 
-// Missing lists those of the topics that do not exist. One whose leader is missing exists.
+// Missing lists the topics that do not exist. A topic without a leader exists.
 func (c *Client) Missing(ctx context.Context, names ...string) (missing []string, err error) {
 	topics, err := Answer(ctx, func() ([]Topic, error) { return c.Topics(ctx, names...) })
 	if err != nil {
@@ -85,25 +85,25 @@ func (c *Client) metadata(ctx context.Context, names []string) (metadataAnswer, 
 	return own[metadataAnswer](ctx, c, record.Partition{}, 0, metadataRequest(names))
 }
 
-// metadataRequest is Metadata v12, whose answer has topic ids; kafka-go's own stops before them. No names ask about the cluster
-// alone.
+// metadataRequest makes a Metadata v12 request, whose answer has topic ids. kafka-go's own request ends at an earlier version.
+// Without names it asks about the cluster alone.
 func metadataRequest(names []string) *wire.Request[metadataAnswer] {
 	b := wire.AppendCompactLen(nil, len(names))
 	for _, name := range names {
-		b = append(b, make([]byte, 16)...) // no id: asked by name
+		b = append(b, make([]byte, 16)...) // no id, because the request is by name
 		b = wire.AppendCompactString(b, name)
 		b = append(b, 0) // tags
 	}
 	return requestMetadata(b)
 }
 
-// requestMetadata is the request that asks about encoded topics.
+// requestMetadata makes a request about topics that are already encoded.
 func requestMetadata(topics []byte) *wire.Request[metadataAnswer] {
 	const createTopics, rights, tags = 0, 1, 0
 	return &wire.Request[metadataAnswer]{API: protocol.Metadata, Body: append(topics, createTopics, rights, tags), Read: readMetadata}
 }
 
-// metadataAnswer is what of the answer is of use here; brokers' addresses are the transport's affair.
+// metadataAnswer holds the fields that this package needs. The transport itself keeps the brokers' addresses.
 type metadataAnswer struct {
 	clusterID string
 	topics    []Topic
@@ -148,12 +148,12 @@ func readPartition(r *wire.Reader, topic string) Partition {
 	p.Err = CodeError(protocol.Metadata, record.Partition{Topic: topic, Number: p.ID}, code)
 	r.Int32() // leader epoch
 	p.Replicas, p.InSync = readReplicas(r), readReplicas(r)
-	readReplicas(r) // those that are offline
+	readReplicas(r) // offline replicas
 	r.Tags()
 	return p
 }
 
-// readReplicas is how many ids of brokers are listed.
+// readReplicas reads a list of broker ids and returns its length.
 func readReplicas(r *wire.Reader) int {
 	n := max(0, r.CompactLen())
 	r.Take(4 * n)

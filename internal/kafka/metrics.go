@@ -14,22 +14,22 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Metrics is what a client counts: what goes wrong while fetching.
+// Metrics counts failed fetches.
 type Metrics struct {
 	errors *prometheus.CounterVec
 }
 
-// The labels of errors that are no code of Kafka.
+// The labels of errors that are no Kafka code.
 const (
 	codeNetwork    = "network"
 	codeTimeout    = "timeout"
-	codeNoLeader   = "no_leader" // not known, not there, or not elected at the moment
+	codeNoLeader   = "no_leader" // the leader is not known or not elected at the moment
 	codeCorrupt    = "corrupt"
 	codeUnreadable = "unreadable"
-	codeOther      = "other" // any code of Kafka that a fetch is not known to answer
+	codeOther      = "other" // a Kafka code that is not in fetchCodes
 )
 
-// fetchCodes are Kafka's codes that a fetch may be answered with, by the names that Kafka's protocol guide gives them.
+// fetchCodes holds the error codes of fetches, with their names of Kafka's protocol guide.
 var fetchCodes = map[kafkago.Error]string{
 	kafkago.Unknown:                     "UNKNOWN_SERVER_ERROR",
 	kafkago.OffsetOutOfRange:            "OFFSET_OUT_OF_RANGE",
@@ -53,7 +53,7 @@ var fetchCodes = map[kafkago.Error]string{
 	kafkago.InconsistentTopicID:         "INCONSISTENT_TOPIC_ID",
 }
 
-// NewMetrics registers them.
+// NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return &Metrics{errors: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "waterwheel_fetch_errors_total",
@@ -61,7 +61,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	}, []string{"topic", "partition", "code"})}
 }
 
-// count adds a failed fetch of a partition, and nothing for nil.
+// count adds a failed fetch of a partition. It does nothing when err is nil.
 func (m *Metrics) count(of record.Partition, err error) {
 	if err != nil {
 		m.errors.WithLabelValues(of.Topic, strconv.Itoa(int(of.Number)), fetchErrorLabel(err)).Inc()

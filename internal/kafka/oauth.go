@@ -21,49 +21,49 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 )
 
-// OAuth is where the tokens of SASL OAUTHBEARER (RFC 7628) come from: an endpoint that gives them to a client with its secret
-// (client credentials, RFC 6749 section 4.4), or a file that something else keeps current.
+// OAuth is the source of tokens for SASL OAUTHBEARER (RFC 7628). Tokens come from an endpoint for a client with a secret (client
+// credentials, RFC 6749 section 4.4), or from a file that another program keeps current.
 type OAuth struct {
 	TokenURL               string
 	ClientID, ClientSecret string
-	// Scopes are the scopes of the token, Parameters are sent to the endpoint beside, as audience.
+	// Scopes are the scopes of the token. Parameters are further parameters for the endpoint, such as audience.
 	Scopes     []string
 	Parameters map[string]string
-	// CAFile holds the PEM certificates that the endpoint's is checked against; empty means the system's. It is read at the start.
+	// CAFile holds the PEM certificates that verify the endpoint. Empty means the system's. It is read at the start.
 	CAFile string
-	// TokenFile holds a token in place of the endpoint. It is read for each login.
+	// TokenFile holds a token and replaces the endpoint. It is read for each login.
 	TokenFile string
-	// Extensions go to the broker with the token (KIP-342), as logicalCluster.
+	// Extensions go to the broker with the token (KIP-342), such as logicalCluster.
 	Extensions map[string]string
 }
 
 // oauthBearer is the name of the mechanism.
 const oauthBearer = "OAUTHBEARER"
 
-// tokenTimeout bounds asking for a token: less than opening a connection may take.
+// tokenTimeout bounds asking for a token. It is less than the time for opening a connection.
 const tokenTimeout = 4 * time.Second
 
-// leastLeft is how long a token must last at least to be used for another login: a broker ends a login with its token.
+// leastLeft is how long a token must still last to serve another login. A broker ends a login with its token.
 const leastLeft = 30 * time.Second
 
-// maxTokenFile bounds a file with a token. Kafka takes 512 KiB for a login.
+// maxTokenFile bounds the bytes of a token file. Kafka takes 512 KiB for a login.
 const maxTokenFile = 256 << 10
 
 var (
-	// errTokenAway is an endpoint that gives no token now.
+	// errTokenAway means that the token's source gives no token now.
 	errTokenAway = errors.New("no token now")
-	// errTokenRefused is an endpoint that gives this client no token.
+	// errTokenRefused means that the endpoint refuses this client.
 	errTokenRefused = errors.New("no token for this client")
 )
 
-// extensionName and extensionValue are those of RFC 7628; Kafka refuses others.
+// extensionName and extensionValue follow RFC 7628. Kafka refuses others.
 var (
 	extensionName  = regexp.MustCompile(`^[A-Za-z]+$`)
 	extensionValue = regexp.MustCompile(`^[\x21-\x7E \t\r\n]+$`)
 )
 
-// bearer is the mechanism. Its connections share a token until that is about to end: when a fifth of its time
-// is left, or half a minute.
+// bearer is the mechanism. All connections share one token. A new one is fetched when a fifth of its time is left, or half a
+// minute if that is earlier.
 type bearer struct {
 	OAuth
 	client *http.Client
@@ -71,7 +71,7 @@ type bearer struct {
 
 	mu    sync.Mutex
 	token *oauth2.Token
-	fetch time.Time // from when on another one is asked for
+	fetch time.Time // when to ask for the next token
 }
 
 func (o *OAuth) mechanism() (*bearer, error) {
@@ -96,7 +96,7 @@ func (o *OAuth) mechanism() (*bearer, error) {
 // Name implements sasl.Mechanism.
 func (b *bearer) Name() string { return oauthBearer }
 
-// Start implements sasl.Mechanism: the token goes with the first message.
+// Start implements sasl.Mechanism. The first message carries the token.
 func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	token, err := b.current(ctx)
 	if err != nil {
@@ -112,8 +112,8 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 // bearing is a login under way.
 type bearing struct{ *bearer }
 
-// Next implements sasl.StateMachine. A broker that takes the token says nothing; another one says why in JSON, and ends the login. The
-// token is not used again then: the next login asks for another one.
+// Next implements sasl.StateMachine. A broker that accepts the token answers nothing. Otherwise it sends the reason as JSON and
+// ends the login. Next then forgets the token, so that the next login asks for a new one.
 func (b bearing) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
 	if len(challenge) == 0 {
 		return true, nil, nil
@@ -128,7 +128,7 @@ func (b *bearer) forget() {
 	b.token = nil
 }
 
-// current is a token that lasts for a while.
+// current returns a token that lasts for a while.
 func (b *bearer) current(ctx context.Context) (string, error) {
 	if b.TokenFile != "" {
 		return readToken(b.TokenFile)
@@ -159,7 +159,7 @@ func (b *bearer) current(ctx context.Context) (string, error) {
 	return token.AccessToken, nil
 }
 
-// explain says what an answer of the endpoint means, without anything secret.
+// explain turns an error of the endpoint into a message without secrets.
 func (b *bearer) explain(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || answer.Response == nil {
@@ -190,7 +190,7 @@ func readToken(file string) (string, error) {
 	return string(token), nil
 }
 
-// usable reports whether a token may stand in a login.
+// usable reports whether a token may be sent in a login.
 func usable(token string) bool {
 	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7F })
 }

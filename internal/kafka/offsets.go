@@ -10,9 +10,9 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Bounds are the first offset that the partition still has and the one after its last, as far as the client's isolation
-// lets it read: with ReadCommitted the end is before the first open transaction, else it is the high watermark. They
-// go by the topic's name: look at its id again before acting on them.
+// Bounds returns the first offset that the partition still has, and the offset after the last that may be read. With
+// ReadCommitted the end is before the first open transaction, else it is the high watermark. The requests use the topic's name,
+// so compare its id again before acting on the answer.
 func (c *Client) Bounds(ctx context.Context, of record.Partition) (first, end int64, err error) {
 	if first, err = c.listOffset(ctx, of, kafkago.FirstOffset, c.options.Isolation); err != nil {
 		return 0, 0, err
@@ -23,14 +23,15 @@ func (c *Client) Bounds(ctx context.Context, of record.Partition) (first, end in
 	return first, end, nil
 }
 
-// HighWatermark is the offset after the partition's last record, whoever may read that.
+// HighWatermark returns the offset after the partition's last replicated record, whatever the isolation.
 func (c *Client) HighWatermark(ctx context.Context, of record.Partition) (int64, error) {
 	return c.listOffset(ctx, of, kafkago.LastOffset, ReadUncommitted)
 }
 
-// OffsetAt is the first offset whose record has this time (milliseconds since 1970) or a later one, the end when none has.
+// OffsetAt returns the first offset whose record has this time or a later one, in milliseconds since 1970. When there is none, it
+// returns the end.
 func (c *Client) OffsetAt(ctx context.Context, of record.Partition, time int64) (int64, error) {
-	// The end is asked first: a record that arrives between the two questions must not be passed over.
+	// OffsetAt asks for the end first, so that it does not skip a record that arrives between the two requests.
 	end, err := c.listOffset(ctx, of, kafkago.LastOffset, c.options.Isolation)
 	if err != nil {
 		return 0, err
@@ -45,8 +46,8 @@ func (c *Client) OffsetAt(ctx context.Context, of record.Partition, time int64) 
 	return offset, nil
 }
 
-// listOffset asks the partition's leader one question. kafka-go's message splits and merges questions, and loses errors
-// when it merges; with a single one it passes the answer through.
+// listOffset asks the partition's leader one question. kafka-go's request splits and merges questions and loses errors when it
+// merges. It passes a single answer through.
 func (c *Client) listOffset(ctx context.Context, of record.Partition, time int64, isolation Isolation) (int64, error) {
 	request := &listoffsets.Request{
 		ReplicaID:      -1,

@@ -15,13 +15,13 @@ import (
 type Isolation int8
 
 const (
-	// ReadUncommitted reads every record as soon as it is replicated, those of aborted transactions too.
+	// ReadUncommitted reads every record as soon as it is replicated, including those of aborted transactions.
 	ReadUncommitted Isolation = 0
 	// ReadCommitted reads up to the first open transaction and leaves out aborted ones.
 	ReadCommitted Isolation = 1
 )
 
-// Start is where a partition begins of which nothing is committed. The zero value is the first record that is still there.
+// Start is where a partition begins when nothing is committed. The zero value means the first record that still exists.
 type Start struct {
 	// Latest begins at the end of the log.
 	Latest bool
@@ -31,27 +31,28 @@ type Start struct {
 
 // Options are the settings of a Client.
 type Options struct {
-	// Brokers are the bootstrap addresses, host:port. Metadata is always asked of these: they must stay valid.
+	// Brokers are the bootstrap addresses, host:port. All metadata requests go to them, so they must stay valid.
 	Brokers []string
-	// Topics are the names the client routes requests for, until Route names others. A topic that is not listed cannot be fetched.
+	// Topics are the names that the client routes requests for, until Route replaces them. Other topics cannot be fetched.
 	Topics []string
-	// Security is the zero value for plaintext without authentication.
+	// Security protects the connections. Its zero value means plaintext without authentication.
 	Security Security
-	// FetchBytes is the most the broker shall send for one fetch; its first record batch comes whole even when it is larger.
+	// FetchBytes is the most bytes the broker shall send for one fetch. The first record batch comes whole even when it is
+	// larger.
 	FetchBytes int32
 	// FetchWait is how long the broker waits for the first new record.
 	FetchWait time.Duration
-	// Isolation is ReadUncommitted when zero.
+	// Isolation is the isolation of reads. Zero means ReadUncommitted.
 	Isolation Isolation
-	// Start is where logs begin of which nothing is committed.
+	// Start is where logs begin when nothing is committed.
 	Start Start
-	// Decoding bounds what is made of fetched record batches.
+	// Decoding bounds the decoding of record batches.
 	Decoding recordbatch.Options
-	// Logger takes the few life-cycle lines of this package, nil for none.
+	// Logger takes the few life-cycle lines of this package. Nil means no logging.
 	Logger *slog.Logger
 }
 
-// validate refuses what could never work, all problems at once.
+// validate refuses impossible settings and reports all problems at once.
 func (o Options) validate() error {
 	var problems []error
 	if len(o.Brokers) == 0 {

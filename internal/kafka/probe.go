@@ -20,23 +20,24 @@ import (
 )
 
 var (
-	// errUnreachable is a broker of which nothing is known: another one may answer.
+	// errUnreachable means that the broker cannot be reached. Another one may answer.
 	errUnreachable = errors.New("cannot be reached")
-	// errNoAnswer is a broker that hangs up on the very first request, which any Kafka answers to anybody.
+	// errNoAnswer means that a broker hangs up on the very first request. Any Kafka broker answers that request to any client.
 	errNoAnswer = errors.New("no answer to the first request")
-	// errLoginCut is a broker that hangs up instead of answering a proof. Some refuse a password so; any may be ending.
+	// errLoginCut means that a broker hangs up instead of answering a login. Some brokers refuse a password this way. Any broker
+	// may be stopping.
 	errLoginCut = errors.New("no answer to the login")
-	// errNoLogin is a broker that hangs up on the first request for which one must be logged in.
+	// errNoLogin means that a broker hangs up on the first request that needs a login.
 	errNoLogin = errors.New("not logged in")
-	// errController is a listener of a KRaft controller: it knows other requests than a broker.
+	// errController means that the address is a listener of a KRaft controller, which knows other requests than a broker.
 	errController = errors.New("a KRaft controller, not a broker")
-	// errHandshake is a TLS handshake that failed, at whichever side.
+	// errHandshake means that a TLS handshake failed, on either side.
 	errHandshake = errors.New("TLS handshake")
 )
 
-// probe connects to the first bootstrap broker that answers, the way every later connection is made. It finds out which
-// setting is wrong where a broker answers otherwise than expected. A broker that hangs up before it has answered anything
-// blames no setting: it may be starting, or be a proxy in front of a broker that is down.
+// probe connects to the first bootstrap broker that answers, as every later connection does. When a broker answers in an
+// unexpected way, probe finds out which setting is wrong. A broker that hangs up before any answer blames no setting. It may be
+// starting, or be a proxy in front of a broker that is down.
 func (c *connector) probe(ctx context.Context, brokers []string) error {
 	var away reach
 	var mute []error
@@ -74,7 +75,7 @@ func (c *connector) probeBroker(ctx context.Context, broker string) error {
 	return nil
 }
 
-// ask asks for the versions, which any Kafka tells anybody, and for the cluster, which it tells those only who may know.
+// ask requests the versions, which any broker tells any client, and the cluster metadata, which may need a login.
 func (c *connector) ask(conn net.Conn) error {
 	if err := checkVersions(conn); err != nil {
 		return err
@@ -86,7 +87,7 @@ func (c *connector) ask(conn net.Conn) error {
 	return err
 }
 
-// brokerRegistration is the request by which a broker reports to a controller. No broker answers it.
+// brokerRegistration is the request by which a broker reports to a controller. Controllers answer it, brokers do not.
 const brokerRegistration protocol.ApiKey = 62
 
 // checkVersions asks which requests the broker knows.
@@ -118,7 +119,7 @@ func checkVersions(rw io.ReadWriter) error {
 	return nil
 }
 
-// explain turns what a connection died of into the setting to look at.
+// explain turns the error of a connection into advice about a setting.
 func (c *connector) explain(ctx context.Context, broker string, err error) error {
 	code, coded := errors.AsType[kafkago.Error](err)
 	switch {
@@ -166,7 +167,7 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 	return fmt.Errorf("%s %s: %w", broker, says, err)
 }
 
-// explainHandshake is about a handshake of TLS that failed.
+// explainHandshake explains why a TLS handshake failed.
 func explainHandshake(err error) string {
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	_, unknownAuthority := errors.AsType[x509.UnknownAuthorityError](err)
@@ -191,7 +192,7 @@ func explainHandshake(err error) string {
 	return "cannot agree on TLS with this client: look at the broker's ssl.enabled.protocols and ssl.cipher.suites, and at KAFKA_TLS_…"
 }
 
-// withSASL is what KAFKA_SECURITY should be when SASL is missing.
+// withSASL returns the value of KAFKA_SECURITY that adds SASL.
 func (c *connector) withSASL() string {
 	if c.tls != nil {
 		return "sasl_tls"
@@ -199,13 +200,13 @@ func (c *connector) withSASL() string {
 	return "sasl_plaintext"
 }
 
-// alerted tells an alert of TLS: the other side says what it does not like.
+// alerted reports whether the error is a TLS alert of the other side.
 func alerted(err error) bool {
 	operation, ok := errors.AsType[*net.OpError](err)
 	return ok && operation.Op == "remote error"
 }
 
-// hungUp says whether the broker ended the connection instead of answering.
+// hungUp reports whether the broker ended the connection instead of answering.
 func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -10,17 +10,17 @@ import (
 	"sync"
 )
 
-// errNoBroker is the state in which no connection to any bootstrap broker comes about. What kafka-go says of it depends on what it
-// knew of the cluster last: that a partition has no leader, or that one of the brokers refuses connections.
+// errNoBroker means that no bootstrap broker can be connected to. kafka-go's own error depends on its last metadata. It may say
+// that a partition has no leader, or that one broker refuses connections.
 var errNoBroker = errors.New("no broker of KAFKA_BROKERS can be reached")
 
 // reach remembers why the last connection to each bootstrap broker failed. It is safe for concurrent use.
 type reach struct {
 	mu     sync.Mutex
-	failed map[string]error // by address; a broker that was connected to since is not in it
+	failed map[string]error // by address, without brokers whose last connection succeeded
 }
 
-// note keeps what became of a connection to an address.
+// note keeps the outcome of a connection to an address.
 func (r *reach) note(address string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,8 +34,8 @@ func (r *reach) note(address string, err error) {
 	r.failed[address] = err
 }
 
-// none is an errNoBroker with the cause for each of the brokers, nil if the last connection to one of them came about, or none was
-// tried.
+// none returns an errNoBroker with the cause for each broker. It is nil if the last connection to one of them succeeded or none
+// was tried.
 func (r *reach) none(brokers []string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *reach) none(brokers []string) error {
 	return fmt.Errorf("%w (%s)", errNoBroker, strings.Join(slices.Compact(causes), "; "))
 }
 
-// causeOf is what an error about a broker says beside that the broker cannot be reached.
+// causeOf returns the cause in an error about a broker, without the words that the broker cannot be reached.
 func causeOf(broker string, err error) string {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" && errors.Is(err, errUnreachable) && !errors.Is(err, errTokenAway) && !dial.Timeout() {
 		if _, unknown := errors.AsType[*net.DNSError](err); !unknown {
@@ -67,7 +67,7 @@ func causeOf(broker string, err error) string {
 	return strings.TrimPrefix(text, errUnreachable.Error()+": ")
 }
 
-// unanswered is an error of a request, or that no broker can be reached, if that is the reason.
+// unanswered returns the errNoBroker that explains the error of a request, or else the error itself.
 func (c *connector) unanswered(err error) error {
 	if Classify(err) != Retry || errors.Is(err, context.Canceled) {
 		return err

@@ -12,30 +12,31 @@ import (
 	"waterwheel/internal/record"
 )
 
-// restGathering is how long partitions at rest are gathered for one request, at most.
+// restGathering is the longest time to gather partitions at rest for one request.
 const restGathering = 20 * time.Millisecond
 
-// resting lets partitions whose logs have nothing new wait for records together. Each fetch takes a connection while it waits at the
-// broker, so partitions that wait alone take as many connections, and each two requests a second. Together they take one of each
-// broker, which says of each partition where its log ends. A partition that has new records fetches them by a request of its own.
-// Safe for concurrent use.
+// resting lets partitions without new records wait together. Each fetch holds a connection while it waits at the broker.
+// Partitions that wait alone therefore hold one connection each, and send two requests a second each. Together they need one
+// connection to each broker. Its answer says where each log ends. A partition that has new records fetches them by its own
+// request. resting is safe for concurrent use.
 type resting struct {
 	client *Client
 	ctx    context.Context // ends with the client
 	stop   context.CancelFunc
 
 	mu      sync.Mutex
-	waiting []*rest   // that are in no request yet: the first of them lets one be sent
-	until   time.Time // when the requests under way end. All end together, so that the next cycle has one request to each broker again.
+	waiting []*rest   // partitions that are in no request yet. The first of them starts the timer of send.
+	until   time.Time // common end of the requests under way, so that the next cycle again has one request to each broker
 }
 
 // rest is a partition that waits.
 type rest struct {
 	*fetchRequest
-	answered chan restOutcome // takes a single answer
+	answered chan restOutcome // receives one answer
 }
 
-// restOutcome is what became of the request. Neither an answer nor an error means that it is not known whether there is something new.
+// restOutcome is the outcome of the request for one partition. If both fields are nil, it is unknown whether there is something
+// new.
 type restOutcome struct {
 	*fetchAnswer
 	err error
@@ -47,10 +48,11 @@ func newResting(c *Client) *resting {
 	return r
 }
 
-// wait waits until the log has something from the offset on, or the time of the request is nearly over. It returns an answer without
-// records. Nil means that a request of the partition's own has to find out. An error is one that such a request would have met as well.
+// wait waits until the log has something from the offset on, or until the time of the request is nearly over. In the latter case
+// it returns an answer without records. If both results are nil, the partition must fetch by its own request. An error is one
+// that its own request would meet too.
 //
-// What is new for one partition ends the request of all. The others go on to wait here: whoever reads them has nothing to do.
+// News for one partition ends the request of all. The others continue to wait here, because their readers have nothing to do.
 func (r *resting) wait(ctx context.Context, f *fetchRequest) (*fetchAnswer, error) {
 	for until := time.Now().Add(f.wait - f.wait/8); ; {
 		a, err := r.once(ctx, f)
@@ -63,7 +65,7 @@ func (r *resting) wait(ctx context.Context, f *fetchRequest) (*fetchAnswer, erro
 	}
 }
 
-// once waits for one request. Nil means that its answer does not say where the log ends.
+// once waits for one request. A nil answer does not say where the log ends.
 func (r *resting) once(ctx context.Context, f *fetchRequest) (*fetchAnswer, error) {
 	one := &rest{f, make(chan restOutcome, 1)}
 	r.mu.Lock()
@@ -82,7 +84,7 @@ func (r *resting) once(ctx context.Context, f *fetchRequest) (*fetchAnswer, erro
 	}
 }
 
-// send asks for all that have been gathered.
+// send sends requests for all gathered partitions.
 func (r *resting) send() {
 	r.mu.Lock()
 	all := r.waiting
@@ -97,8 +99,8 @@ func (r *resting) send() {
 	r.ask(all, wait)
 }
 
-// ask sends one request to the leader of the first partition, for all that it leads, and for as little as a broker sends: the first
-// record batch of one partition. The others are asked for meanwhile.
+// ask sends one request to the leader of the first partition, for all partitions of that leader. It asks for the least that a
+// broker sends, the first record batch of one partition. Partitions of other leaders get their own requests at the same time.
 func (r *resting) ask(all []*rest, wait time.Duration) {
 	const least = 1
 	asked := all
@@ -123,7 +125,7 @@ func (r *resting) ask(all []*rest, wait time.Duration) {
 	}
 	var answers map[restKey]*fetchAnswer
 	err := r.ctx.Err()
-	if err == nil { // else a closed client would open connections again, which nothing closes
+	if err == nil { // a closed client must not open connections, which nothing would close
 		answers, err = own[map[restKey]*fetchAnswer](r.ctx, r.client, record.Partition{}, wait, request)
 		err = errors.Unwrap(err) // each partition's error names that partition
 	}
@@ -138,7 +140,7 @@ type restKey struct {
 	partition int32
 }
 
-// readRest reads where the logs end. A partition that the broker has something else to say of is left out.
+// readRest reads where the logs end. It leaves out partitions with an error code.
 func readRest(r *wire.Reader) map[restKey]*fetchAnswer {
 	r.Int32() // throttled
 	if r.Int16() != 0 {

@@ -9,14 +9,14 @@ import (
 const (
 	retryMin = 100 * time.Millisecond
 	retryMax = 500 * time.Millisecond
-	// patience is how often Patiently asks: some six seconds.
+	// patience is the number of attempts of Patiently, which take some six seconds.
 	patience = 20
 )
 
-// Pause waits between two attempts, with jitter, and reports whether ctx is still alive.
+// Pause waits between two attempts, with jitter. It reports whether ctx is still alive.
 func Pause(ctx context.Context) bool { return Sleep(ctx, retryMin+rand.N(retryMax-retryMin)) }
 
-// Sleep waits, not at all for a time that is not positive, and reports whether ctx is still alive.
+// Sleep waits for d and reports whether ctx is still alive. It does not wait if d is not positive.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -28,13 +28,13 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Patiently asks again while an answer may still come: what brokers and coordinators are slow about at times. The error is
-// that of the last attempt, or why ctx is done.
+// Patiently repeats a question while a retry may help, because brokers and coordinators are slow at times. Its error is that of
+// the last attempt, or the cause of ctx.
 func Patiently(ctx context.Context, question func() error) error {
 	return patiently(ctx, patience, question)
 }
 
-// Answer is that to a question which is asked Patiently.
+// Answer is Patiently for a question with an answer.
 func Answer[A any](ctx context.Context, question func() (A, error)) (answer A, err error) {
 	err = Patiently(ctx, func() error {
 		answer, err = question()
@@ -55,7 +55,7 @@ func patiently(ctx context.Context, tries int, question func() error) error {
 	}
 }
 
-// passes tells of an error whether asking again may help.
+// passes reports whether a retry may help.
 func passes(err error) bool {
 	class := Classify(err)
 	return class == Retry || class == KeepCommit || class == StopIfPersists

@@ -14,18 +14,18 @@ import (
 // Operation is what an ACL of Kafka allows, by its number in the protocol.
 type Operation int
 
-// The operations that matter here.
+// The operations that this program needs.
 const (
 	Read     Operation = 3
 	Write    Operation = 4
 	describe Operation = 8
 )
 
-// Rights are the operations that a user may do on a topic or a group, as a broker tells them.
+// Rights is the set of operations that a user may do on a topic or a group, as a broker tells it.
 type Rights int32
 
-// Allow says whether the operation is allowed. A broker that tells nothing is taken to allow all: who may be told of a
-// resource at all may describe it.
+// Allow reports whether the operation is allowed. If the rights lack DESCRIBE, the broker told nothing, and Allow returns true. A
+// user who may see the rights of a resource may always describe it.
 func (r Rights) Allow(o Operation) bool {
 	untold := r < 0 || r&(1<<describe) == 0
 	return untold || r&(1<<o) != 0
@@ -34,11 +34,11 @@ func (r Rights) Allow(o Operation) bool {
 // createTimeout is less than AnswerTimeout.
 const createTimeout = 4 * time.Second
 
-// byDefault, as a number of partitions or replicas, leaves it to the broker.
+// byDefault, as a number of partitions or replicas, means the broker's default.
 const byDefault = -1
 
-// TryCreate has a broker look whether a topic could be created, and creates nothing. 0 partitions or replicas mean the
-// broker's defaults. It is CreateTopics v6: kafka-go, after its own, waits for the topic to appear.
+// TryCreate asks a broker whether a topic could be created, and creates nothing. Zero partitions or replicas mean the broker's
+// defaults. It sends its own CreateTopics v6, because kafka-go waits for the topic to appear.
 func (c *Client) TryCreate(ctx context.Context, topic string, partitions, replicas int) error {
 	b := wire.AppendCompactString(wire.AppendCompactLen(nil, 1), topic)
 	b = binary.BigEndian.AppendUint32(b, uint32(cmp.Or(partitions, byDefault)))

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// scanBytes is what one fetch of a scan brings, scanWait how long the broker waits for it.
+	// scanBytes is the size of a fetch in bytes. scanWait is how long the broker waits for records.
 	scanBytes = 4 << 20
-	scanFew   = 64 << 10 // where one record is wanted
+	scanFew   = 64 << 10 // about the size of a fetch for one record
 	scanWait  = 100 * time.Millisecond
 )
 
-// ErrStop, returned by what Scan calls for each record, ends the reading without an error.
+// ErrStop, returned by the callback of Scan, ends the scan without an error.
 var ErrStop = errors.New("enough is read")
 
-// Scanner reads topics without being a member of a group, patiently. It reads a topic under the id that it has last seen.
-// Its methods are not for concurrent use, but for its Client's.
+// Scanner reads topics with retries and without being a member of a group. It reads a topic under the id that it saw last. Its
+// own methods are not safe for concurrent use, those of its Client are.
 type Scanner struct {
 	*Client
 	ids map[string][16]byte
@@ -39,7 +39,7 @@ func OpenScanner(ctx context.Context, o Options) (*Scanner, error) {
 	return &Scanner{client, map[string][16]byte{}}, nil
 }
 
-// Topic is what the cluster knows of a topic.
+// Topic returns the metadata of a topic.
 func (s *Scanner) Topic(ctx context.Context, name string) (Topic, error) {
 	topic, err := Answer(ctx, func() (Topic, error) {
 		answers, err := s.Topics(ctx, name)
@@ -55,7 +55,7 @@ func (s *Scanner) Topic(ctx context.Context, name string) (Topic, error) {
 	return topic, nil
 }
 
-// TopicID is the id of a topic. A topic that is created again has another.
+// TopicID returns the id of a topic. A topic that is created again has another id.
 func (s *Scanner) TopicID(ctx context.Context, name string) ([16]byte, error) {
 	if _, known := s.ids[name]; !known {
 		if _, err := s.Topic(ctx, name); err != nil {
@@ -65,7 +65,7 @@ func (s *Scanner) TopicID(ctx context.Context, name string) ([16]byte, error) {
 	return s.ids[name], nil
 }
 
-// Bounds are the first offset that is still there and the one after the last.
+// Bounds returns the first offset that still exists, and the offset after the last.
 func (s *Scanner) Bounds(ctx context.Context, of record.Partition) (first, end int64, err error) {
 	err = Patiently(ctx, func() error {
 		first, end, err = s.Client.Bounds(ctx, of)
@@ -74,7 +74,7 @@ func (s *Scanner) Bounds(ctx context.Context, of record.Partition) (first, end i
 	return first, end, err
 }
 
-// Committed is what a group has committed for partitions, in their order. One that cannot be read is an error.
+// Committed returns a group's commits for partitions, in their order. A commit that cannot be read is an error.
 func (s *Scanner) Committed(ctx context.Context, group string, partitions []record.Partition) (committed []Committed, err error) {
 	err = Patiently(ctx, func() error {
 		committed, err = s.Client.Committed(ctx, group, partitions)
@@ -86,10 +86,9 @@ func (s *Scanner) Committed(ctx context.Context, group string, partitions []reco
 	return committed, err
 }
 
-// Scan calls each for the records from an offset to before another, in order, whose bytes are valid during the call; those
-// that could not be read and are skipped are left out. An error of each ends the scan and is returned as it is, but for
-// ErrStop. first is where the log went on behind the last records that were deleted before they were read: from, when none
-// were.
+// Scan calls each for the records from offset from to before offset to, in order. A record's bytes are valid during the call.
+// Scan leaves out unreadable records. An error of each ends the scan, and Scan returns it as it is, except ErrStop. Records may
+// be deleted before Scan reads them. first is then the offset where the log went on, otherwise it is from.
 func (s *Scanner) Scan(ctx context.Context, of record.Partition, from, to int64, each func(*record.Record) error) (first int64, err error) {
 	id, err := s.TopicID(ctx, of.Topic)
 	if err != nil {
@@ -130,7 +129,8 @@ func (s *Scanner) Scan(ctx context.Context, of record.Partition, from, to int64,
 	return first, nil
 }
 
-// scanned is the next piece of a log, of about as much as is asked for: a few records are looked up in a log of any size.
+// scanned returns the next piece of a log. A short range fetches little, so that a few records are cheap to read in a log of any
+// size.
 func (l *Log) scanned(ctx context.Context, from, to int64) (record.Batch, error) {
 	most := min(scanFew+min(to-from, scanBytes)*(scanFew/64), scanBytes)
 	return Answer(ctx, func() (record.Batch, error) {
@@ -141,7 +141,7 @@ func (l *Log) scanned(ctx context.Context, from, to int64) (record.Batch, error)
 	})
 }
 
-// behind is where a log goes on whose records at an offset have been deleted while it was read.
+// behind returns where a log goes on when the records at an offset were deleted during the scan.
 func (s *Scanner) behind(ctx context.Context, of record.Partition, offset int64) (int64, error) {
 	first, end, err := s.Bounds(ctx, of)
 	if err != nil {
@@ -159,7 +159,7 @@ func giveOut(batch record.Batch, to int64, each func(*record.Record) error) erro
 		switch {
 		case r.Offset >= to:
 			return nil
-		case r.Unreadable != "": // it is to be passed over
+		case r.Unreadable != "": // skipped
 		default:
 			if err := each(r); err != nil {
 				return err

@@ -27,17 +27,17 @@ type Security struct {
 	SASL *SASL
 }
 
-// SASL is a user and how to prove to be it.
+// SASL is a user and its credentials.
 type SASL struct {
 	// Mechanism is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
 	Mechanism string
 	Username  string
 	Password  string
-	// OAuth has the tokens of OAUTHBEARER, in place of Username and Password.
+	// OAuth is the source of tokens for OAUTHBEARER. It replaces Username and Password.
 	OAuth *OAuth
 }
 
-// user is who logs in, for messages.
+// user names the user in messages.
 func (s *SASL) user() string {
 	if s.Mechanism == oauthBearer && s.OAuth != nil {
 		return cmp.Or(s.OAuth.ClientID, s.OAuth.TokenFile)
@@ -45,7 +45,7 @@ func (s *SASL) user() string {
 	return s.Username
 }
 
-// mechanism is nil without authentication.
+// mechanism returns the mechanism. It is nil without authentication.
 func (s *SASL) mechanism() (sasl.Mechanism, error) {
 	if s == nil {
 		return nil, nil
@@ -76,16 +76,16 @@ func scramMechanism(algorithm scram.Algorithm, s *SASL) (sasl.Mechanism, error) 
 	return mechanism, nil
 }
 
-// connector opens connections for kafka-go's Transport, logged in already. TLS and SASL are done here and not there,
-// because kafka-go takes one fixed configuration of TLS, cannot say why a handshake failed, and decodes without bounds.
+// connector opens connections for kafka-go's Transport that are already logged in. It does TLS and SASL itself, because kafka-go
+// takes one fixed TLS configuration, cannot say why a handshake failed, and decodes without bounds.
 type connector struct {
 	sasl sasl.Mechanism // nil without authentication
-	user string         // who it logs in as
+	user string         // names the user in messages
 	tls  *tlsFiles      // nil without TLS
-	// bootstrap are the addresses of the settings. Empty means unknown here. All others are told by the cluster.
+	// bootstrap holds the addresses of the settings. Empty means not known. The cluster tells all other addresses.
 	bootstrap []string
 	reach     reach
-	timeout   time.Duration // of opening one connection: TCP, TLS and authentication
+	timeout   time.Duration // for opening one connection, including TCP, TLS and authentication
 }
 
 func (s Security) connector(logger *slog.Logger) (*connector, error) {
@@ -105,7 +105,7 @@ func (s Security) connector(logger *slog.Logger) (*connector, error) {
 	return c, nil
 }
 
-// dial opens a connection that is encrypted and logged in as far as the settings say. Its signature is kafka-go's.
+// dial opens a connection, encrypted and logged in as the settings say. Its signature is kafka-go's.
 func (c *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	opened, err := c.open(ctx, network, address)
 	if err == nil {
@@ -122,7 +122,7 @@ func (c *connector) dial(ctx context.Context, network, address string) (net.Conn
 	return nil, err
 }
 
-// open is dial, with errors that explain explains.
+// open is dial without explained errors.
 func (c *connector) open(ctx context.Context, network, address string) (*wire.Conn, error) {
 	var dialer net.Dialer
 	raw, err := dialer.DialContext(ctx, network, address)

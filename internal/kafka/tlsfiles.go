@@ -14,18 +14,18 @@ import (
 // TLS names the files of an encrypted connection. They are read again for each new connection, so that certificates
 // can be replaced while the program runs.
 type TLS struct {
-	// CAFile holds the PEM certificates the brokers' are checked against; empty means the system's.
+	// CAFile holds the PEM certificates that verify the brokers. Empty means the system's.
 	CAFile string
-	// CertFile and KeyFile hold this client's own certificate and key in PEM; both empty means none.
+	// CertFile and KeyFile hold this client's certificate and key in PEM. Both empty means none.
 	CertFile, KeyFile string
-	// ServerName is the name the brokers' certificates must have; empty means the host each was dialled by.
+	// ServerName is the name that the brokers' certificates must have. Empty means the dialled host.
 	ServerName string
-	// Insecure takes any certificate: the connection is encrypted, but with whom is not known.
+	// Insecure accepts any certificate. The connection is encrypted, but the other side is not verified.
 	Insecure bool
 }
 
-// tlsFiles keeps the last configuration that could be read: while files are being replaced they may be missing, half
-// written, or a certificate and the key of another.
+// tlsFiles keeps the last configuration that could be read. While files are being replaced they may be missing, half written, or
+// a certificate with the key of another.
 type tlsFiles struct {
 	settings TLS
 	logger   *slog.Logger
@@ -42,7 +42,7 @@ func newTLSFiles(settings TLS, logger *slog.Logger) (*tlsFiles, error) {
 	return &tlsFiles{settings: settings, logger: logger, last: config}, nil
 }
 
-// config is for one connection to the address.
+// config returns the configuration for one connection to the address.
 func (f *tlsFiles) config(address string) *tls.Config {
 	config := f.newest().Clone()
 	if config.ServerName == "" {
@@ -65,7 +65,7 @@ func (f *tlsFiles) newest() *tls.Config {
 	return config
 }
 
-// read makes a configuration of what the files hold now.
+// read makes a configuration from the present files.
 func (t TLS) read() (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -91,7 +91,7 @@ func (t TLS) read() (*tls.Config, error) {
 	return config, nil
 }
 
-// Authorities reads the certificates of the authorities that a setting names the file of, in PEM.
+// Authorities reads the PEM certificates of a file. setting is the name of the setting that names the file.
 func Authorities(setting, file string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"waterwheel/internal/record"
 )
 
-// OpenTransaction returns the open transaction beyond which a partition cannot be read. Nil means that none is open. Its ID and Since are not
-// known where the brokers do not tell this user, which takes DESCRIBE on the transactional id. A broker that does not know these
-// requests answers UnsupportedVersion.
+// OpenTransaction returns the first open transaction, beyond which the partition cannot be read. Nil means that none is open. ID
+// and Since are unknown without the right DESCRIBE on the transactional id. A broker that does not know these requests answers
+// UnsupportedVersion.
 func (c *Client) OpenTransaction(ctx context.Context, of record.Partition) (*record.Transaction, error) {
 	producers, err := own[producersAnswer](ctx, c, of, 0, producersRequest(of))
 	if err == nil {
@@ -37,7 +37,7 @@ func (c *Client) OpenTransaction(ctx context.Context, of record.Partition) (*rec
 	return &open, nil
 }
 
-// transactionalID asks one broker after the other for the transactional id of a producer. Empty means that none tells.
+// transactionalID asks one broker after the other for a producer's transactional id. Empty means that no broker tells it.
 func (c *Client) transactionalID(ctx context.Context, producer int64) string {
 	for i, brokers := 0, 1; i < brokers && ctx.Err() == nil; i++ {
 		route := func(cluster protocol.Cluster) (protocol.Broker, error) {
@@ -58,13 +58,13 @@ func (c *Client) transactionalID(ctx context.Context, producer int64) string {
 // unsupported is the code of a broker that does not know a request.
 const unsupported = int16(kafkago.UnsupportedVersion)
 
-// producersAnswer is who has a transaction open in a partition.
+// producersAnswer holds the open transactions of a partition.
 type producersAnswer struct {
 	code int16
 	open []record.Transaction
 }
 
-// producersRequest is DescribeProducers v0 about one partition. Its leader knows.
+// producersRequest makes a DescribeProducers v0 request about one partition. It goes to the leader.
 func producersRequest(of record.Partition) *wire.RoutedRequest[producersAnswer] {
 	body := wire.AppendCompactString(wire.AppendCompactLen(nil, 1), of.Topic)
 	body = binary.BigEndian.AppendUint32(wire.AppendCompactLen(body, 1), uint32(of.Number))
@@ -93,7 +93,7 @@ func readProducers(r *wire.Reader) (a producersAnswer) {
 				r.Int32() // epoch of the coordinator
 				t.First = r.Int64()
 				r.Tags()
-				if t.First >= 0 { // else it has no transaction open
+				if t.First >= 0 { // negative means no open transaction
 					a.open = append(a.open, t)
 				}
 			}
@@ -105,9 +105,9 @@ func readProducers(r *wire.Reader) (a producersAnswer) {
 	return a
 }
 
-// listRequest is ListTransactions v0 for one producer. Each coordinator of transactions knows its own.
+// listRequest makes a ListTransactions v0 request for one producer. Each transaction coordinator knows only its own transactions.
 func listRequest(producer int64, route func(protocol.Cluster) (protocol.Broker, error)) *wire.RoutedRequest[map[int64]string] {
-	body := wire.AppendCompactLen(nil, 0) // whatever their state
+	body := wire.AppendCompactLen(nil, 0) // no filter by state
 	body = binary.BigEndian.AppendUint64(wire.AppendCompactLen(body, 1), uint64(producer))
 	const tags = 0
 	return &wire.RoutedRequest[map[int64]string]{
@@ -118,7 +118,7 @@ func listRequest(producer int64, route func(protocol.Cluster) (protocol.Broker, 
 	}
 }
 
-// readTransactionalIDs reads them by producer. A broker that has none, or may not tell, lists none.
+// readTransactionalIDs reads transactional ids by producer. A broker that has none, or may not tell, lists none.
 func readTransactionalIDs(r *wire.Reader) map[int64]string {
 	ids := map[int64]string{}
 	r.Int32() // throttle time
@@ -136,13 +136,13 @@ func readTransactionalIDs(r *wire.Reader) map[int64]string {
 	return ids
 }
 
-// describedTransaction is since when a transaction is open, in milliseconds since 1970.
+// describedTransaction holds the start time of a transaction, in milliseconds since 1970.
 type describedTransaction struct {
 	code  int16
 	began int64
 }
 
-// describeRequest is DescribeTransactions v0 about one.
+// describeRequest makes a DescribeTransactions v0 request about one transaction.
 func describeRequest(id string) *wire.TransactionRequest[describedTransaction] {
 	body := wire.AppendCompactString(wire.AppendCompactLen(nil, 1), id)
 	const tags = 0

@@ -19,18 +19,19 @@ import (
 const (
 	// requestBytes bounds one request of several messages, well under the broker's default of 1 MiB.
 	requestBytes = 512 << 10
-	// messageOverhead bounds what Kafka's record format adds to a message, headerOverhead what it adds to a header.
+	// messageOverhead bounds the bytes that Kafka's record format adds to a message. headerOverhead bounds those that it adds to
+	// a header.
 	messageOverhead, headerOverhead = 40, 10
-	// latestTimestamp is the last time, in milliseconds, that kafka-go writes as it is (it counts nanoseconds in an int64,
-	// and takes 0 for the current time).
+	// latestTimestamp is the last time, in milliseconds, that kafka-go writes unchanged. kafka-go counts nanoseconds in an int64
+	// and replaces 0 by the current time.
 	latestTimestamp = math.MaxInt64 / 1_000_000
 )
 
-// Message is a record to be written.
+// Message is a record to write.
 type Message struct {
-	// Timestamp is in milliseconds since 1970; one that Kafka cannot keep becomes the present time.
+	// Timestamp is in milliseconds since 1970. A time that Kafka cannot keep becomes the present time.
 	Timestamp int64
-	// Key and Value are written as null where they are nil.
+	// Key and Value are written as null when nil.
 	Key, Value []byte
 	Headers    []record.Header
 }
@@ -44,7 +45,7 @@ func (m *Message) Size() int {
 	return n
 }
 
-// Fitting is how many of the items, from the first on, go into one request; of a size beyond it, the first alone.
+// Fitting returns how many of the first items fit into one request. A single item beyond the limit goes alone.
 func Fitting[T any](items []T, size func(*T) int) int {
 	bytes := 0
 	for n := range items {
@@ -55,18 +56,18 @@ func Fitting[T any](items []T, size func(*T) int) int {
 	return len(items)
 }
 
-// Writer writes to topics. Its methods may be called from several goroutines at once, except that Close comes last.
+// Writer writes to topics. Its methods are safe for concurrent use, but Close comes last.
 //
-// It does not use kafka-go's Writer: that merges the messages of all callers into batches of its own, so that one message
-// the broker refuses fails those of others; it goes on writing after its context has ended; and closing it while it writes
-// can hang.
+// It does not use kafka-go's Writer, for three reasons. kafka-go's Writer merges the messages of all callers into its own
+// batches, so one refused message fails those of other callers. It goes on writing after its context has ended. And closing it
+// during a write can hang.
 type Writer struct {
 	connector *connector
 	address   net.Addr // all bootstrap brokers
 	client    atomic.Pointer[kafkago.Client]
 }
 
-// Writer makes a writer to topics, over connections of its own: a transport knows no leader of other topics than those that it
+// Writer makes a writer to topics, with its own connections. A kafka-go transport knows only the leaders of the topics that it
 // was made for.
 func (c *Client) Writer(topics ...string) *Writer {
 	w := &Writer{connector: c.connector, address: c.address}
@@ -74,7 +75,7 @@ func (c *Client) Writer(topics ...string) *Writer {
 	return w
 }
 
-// Route makes the writer one to these topics. Writes under way are not disturbed.
+// Route makes the writer write to these topics. It does not disturb writes under way.
 func (w *Writer) Route(topics ...string) {
 	former := w.client.Swap(&kafkago.Client{Addr: w.address, Transport: w.connector.transport(topics), Timeout: AnswerTimeout})
 	closeIdle(former)
@@ -92,12 +93,12 @@ func closeIdle(c *kafkago.Client) {
 	}
 }
 
-// Write writes messages to a partition in one request, which is one record batch, and waits until all in-sync replicas have
-// them. The messages' bytes are not kept.
+// Write writes messages to a partition in one request and one record batch. It waits until all in-sync replicas have them. It
+// keeps no bytes of the messages.
 func (w *Writer) Write(ctx context.Context, to record.Partition, messages ...Message) error {
 	records := make([]kafkago.Record, len(messages))
 	for i := range messages {
-		// A request abandoned at its context's end may still be encoded: it shares no bytes.
+		// A request abandoned at the end of its context may still be encoded later, so it shares no bytes.
 		m := &messages[i]
 		records[i] = kafkago.Record{
 			Time: time.UnixMilli(m.Timestamp), Key: kafkago.NewBytes(bytes.Clone(m.Key)), Value: kafkago.NewBytes(bytes.Clone(m.Value)),
@@ -120,7 +121,7 @@ func (w *Writer) Write(ctx context.Context, to record.Partition, messages ...Mes
 	return response.Error
 }
 
-// Partitions is how many partitions a topic has, as the connections know it from a moment ago.
+// Partitions returns the topic's number of partitions. It may be a moment old.
 func (w *Writer) Partitions(ctx context.Context, topic string) (int, error) {
 	metadata, err := w.client.Load().Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
@@ -134,16 +135,16 @@ func (w *Writer) Partitions(ctx context.Context, topic string) (int, error) {
 	return 0, kafkago.UnknownTopicOrPartition
 }
 
-// NewTopic is a topic to be made.
+// NewTopic is a topic to create.
 type NewTopic struct {
 	Name string
-	// Partitions and Replication are those of the broker's configuration where they are 0.
+	// Partitions and Replication are the broker's defaults when 0.
 	Partitions, Replication int
 	// Configuration are settings of the topic.
 	Configuration map[string]string
 }
 
-// Create makes topics, but for those that are there, and waits until this writer knows of them.
+// Create creates the topics that do not exist yet, and waits until this writer knows them.
 func (w *Writer) Create(ctx context.Context, topics ...NewTopic) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*AnswerTimeout)
 	defer cancel()

@@ -13,24 +13,24 @@ import (
 	"waterwheel/internal/record"
 )
 
-// coordinator is a group's coordinator as one member of the group meets it. Each call is one request, ends with its
-// context, and is never repeated inside; calls may overlap. Errors are *Error: a kafkago.Error inside is the coordinator's
-// answer, anything else means that there was none.
+// coordinator is a group's coordinator as one member sees it. Each call sends one request, ends with its context and never
+// retries. Calls may overlap. Errors are *kafka.Error. A kafkago.Error inside is the coordinator's answer. Any other cause means
+// that there was no answer.
 type coordinator interface {
-	// Join asks to be in the next generation and returns when it begins. A joined with a MemberID also comes with
-	// MEMBER_ID_REQUIRED.
+	// Join asks for membership in the next generation and returns when that begins. The error MEMBER_ID_REQUIRED comes with a
+	// joined that holds the MemberID.
 	Join(ctx context.Context, memberID string, subscription []byte) (joined, error)
-	// Sync hands in the leader's assignments (nil from others) and returns the assignment of this member.
+	// Sync hands in the leader's assignments and returns the assignment of this member. Other members pass nil.
 	Sync(ctx context.Context, m membership, assignments map[string][]byte) ([]byte, error)
 	// Heartbeat keeps the session.
 	Heartbeat(ctx context.Context, m membership) error
 	// Leave ends the membership.
 	Leave(ctx context.Context, memberID string) error
-	// Commit commits offsets. It returns one result for each, in their order, or an error when none was answered.
+	// Commit commits offsets. It returns one result for each, in their order, or an error when there was no answer.
 	Commit(ctx context.Context, m membership, commits []record.Commit) ([]error, error)
 }
 
-// membership is under which name and in which generation a member speaks.
+// membership identifies a member in one generation.
 type membership struct {
 	generation int32
 	member     string
@@ -40,16 +40,16 @@ type membership struct {
 type joined struct {
 	membership
 	leader  bool
-	members []groupMember // all of the generation, for the leader only
+	members []groupMember // all members of the generation, only for the leader
 }
 
-// groupMember is another member as its leader sees it.
+// groupMember is a member as the leader sees it.
 type groupMember struct {
 	id           string
 	subscription []byte
 }
 
-// kafkaCoordinator is a coordinator at the other end of a transport, which finds out who it is before each request.
+// kafkaCoordinator is the coordinator of a Kafka cluster. The transport finds its broker before each request.
 type kafkaCoordinator struct {
 	kafka.Asker
 	options *Options
@@ -57,10 +57,10 @@ type kafkaCoordinator struct {
 
 var _ coordinator = (*kafkaCoordinator)(nil)
 
-// none is what requests about a group are of.
+// none is the partition in errors of requests about a group.
 var none record.Partition
 
-// Join implements coordinator with JoinGroup, by kafka-go's message: v7 with today's brokers.
+// Join implements coordinator with kafka-go's JoinGroup, which is v7 with present brokers.
 func (k *kafkaCoordinator) Join(ctx context.Context, memberID string, subscription []byte) (joined, error) {
 	answer, err := kafka.Ask[*joingroup.Response](ctx, k, none, &joingroup.Request{
 		GroupID:            k.options.GroupID,
@@ -84,7 +84,7 @@ func (k *kafkaCoordinator) Join(ctx context.Context, memberID string, subscripti
 	return j, kafka.CodeError(protocol.JoinGroup, none, answer.ErrorCode)
 }
 
-// Sync implements coordinator with SyncGroup, by kafka-go's message: v5 with today's brokers.
+// Sync implements coordinator with kafka-go's SyncGroup, which is v5 with present brokers.
 func (k *kafkaCoordinator) Sync(ctx context.Context, m membership, assignments map[string][]byte) ([]byte, error) {
 	request := &syncgroup.Request{
 		GroupID:         k.options.GroupID,
@@ -104,8 +104,8 @@ func (k *kafkaCoordinator) Sync(ctx context.Context, m membership, assignments m
 	return answer.Assignments, kafka.CodeError(protocol.SyncGroup, none, answer.ErrorCode)
 }
 
-// Commit implements coordinator. Not by kafka-go's client: it commits leader epoch 0, by which Kafka's own consumers, if
-// they ever take the group over, would see the log truncated.
+// Commit implements coordinator. It does not use kafka-go's client, which commits leader epoch 0. If Kafka's own consumers ever
+// took over the group, epoch 0 would tell them that the log was truncated.
 func (k *kafkaCoordinator) Commit(ctx context.Context, m membership, commits []record.Commit) ([]error, error) {
 	request := &offsetcommit.Request{
 		GroupID:         k.options.GroupID,
@@ -132,7 +132,7 @@ func (k *kafkaCoordinator) Commit(ctx context.Context, m membership, commits []r
 	return commitResults(commits, answer), nil
 }
 
-// commitResults brings the answer into the order of the commits.
+// commitResults puts the results into the order of the commits.
 func commitResults(commits []record.Commit, answer *offsetcommit.Response) []error {
 	codes := map[record.Partition]int16{}
 	for _, topic := range answer.Topics {

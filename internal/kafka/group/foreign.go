@@ -14,17 +14,17 @@ import (
 	"waterwheel/internal/record"
 )
 
-// ForeignError is a group in which another program is a member: what that commits is not stored, so nothing is read
-// beside it.
+// ForeignError means that another program is a member of the group. Records whose offsets the other program commits would never
+// be stored, so this member reads nothing.
 type ForeignError struct {
 	Group string
-	// Others are the members that are not of this program, as far as they are known.
+	// Others are the known members that do not belong to this program.
 	Others []kafka.Member
-	// Err is what shows it.
+	// Err is the evidence of the other program.
 	Err error
 }
 
-// Error names the other members and the way out.
+// Error names the other members and the remedy.
 func (e *ForeignError) Error() string {
 	others := "who it is could not be found out"
 	if len(e.Others) > 0 {
@@ -38,10 +38,10 @@ func (e *ForeignError) Error() string {
 		"end it or give it another group id (or this consumer, by KAFKA_GROUP_ID): %v", e.Group, others, e.Err)
 }
 
-// Unwrap gives what shows it.
+// Unwrap returns the evidence.
 func (e *ForeignError) Unwrap() error { return e.Err }
 
-// named is err with the members of another program, if it is what such members cause.
+// named returns err as a ForeignError if members of another program cause it.
 func (g *Group) named(ctx context.Context, err error) error {
 	if !errors.Is(err, kafkago.InconsistentGroupProtocol) {
 		return err
@@ -50,8 +50,8 @@ func (g *Group) named(ctx context.Context, err error) error {
 	return e
 }
 
-// foreign says that cause shows another program in the group, and which members those are. An error tells that the
-// coordinator could not be asked for them.
+// foreign makes a ForeignError from its evidence and finds the members. The error means that the coordinator did not tell all
+// members.
 func (g *Group) foreign(ctx context.Context, cause error) (*ForeignError, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(kafka.AnswerTimeout, g.options.SessionTimeout/3))
 	defer cancel()
@@ -65,8 +65,8 @@ func (g *Group) foreign(ctx context.Context, cause error) (*ForeignError, error)
 	return e, err
 }
 
-// identify looks who the members of another program are, as long as the assignment is refused, and tells whenever there is
-// news.
+// identify finds the members of another program while the assignment is refused. It sends a new ForeignError whenever they
+// change.
 func (g *Group) identify(ctx context.Context, p *period, strangers chan<- *ForeignError) {
 	if p.refused == nil {
 		return
@@ -91,8 +91,8 @@ func (g *Group) identify(ctx context.Context, p *period, strangers chan<- *Forei
 	}
 }
 
-// IsOurs reports whether a member is a consumer of this program, by its subscription. Without one, while it joins or in a group
-// whose assignments the broker makes, the client id must do.
+// IsOurs reports whether a member is a consumer of this program, by its subscription. A joining member has no subscription, nor
+// has a member whose broker makes the assignments. Then the client id decides.
 func IsOurs(m kafka.Member) bool {
 	if len(m.Subscription) == 0 {
 		return m.ClientID == wire.ClientID
@@ -101,11 +101,11 @@ func IsOurs(m kafka.Member) bool {
 	return err == nil
 }
 
-// errNotOurs is an assignment that was not made by a leader of this program from its members' claims.
+// errNotOurs means that no leader of this program made the assignment.
 var errNotOurs = errors.New("the assignment was not made by a consumer of this program")
 
-// readAssignment takes an assignment apart. A leader of this program says from which topics it made it, and each partition
-// is one of theirs; a broker that assigns by itself says nothing.
+// readAssignment decodes an assignment. A leader of this program tells from which topics it made the assignment, and each
+// partition must belong to one of them. A broker that assigns by itself tells no topics.
 func readAssignment(assignment []byte) (owned []record.Partition, shapes map[string]topicShape, cooperative bool, err error) {
 	owned, userData, err := decodeAssignment(assignment)
 	if err == nil {
@@ -122,7 +122,7 @@ func readAssignment(assignment []byte) (owned []record.Partition, shapes map[str
 	return owned, shapes, cooperative, nil
 }
 
-// decodeClaim is the claim in a member's subscription; an error when no consumer of this program made it.
+// decodeClaim decodes the claim in a member's subscription. It fails when no consumer of this program made it.
 func decodeClaim(subscription []byte) (topics []string, claim ownership, err error) {
 	topics, userData, err := decodeSubscription(subscription)
 	if err == nil {

@@ -17,55 +17,58 @@ import (
 // Assigned is a partition that this member owns in a generation.
 type Assigned struct {
 	record.Partition
-	// TopicID is the topic's id as the group's leader saw it when it made the assignment: zero when the topic was not
-	// there. It may have been created again since.
+	// TopicID is the topic's id when the group's leader made the assignment. Zero means that the topic did not exist. The topic
+	// may have been created again since.
 	TopicID [16]byte
-	// Beside means that another program was in the group since this member is. While a group has members Kafka takes no offsets from
-	// tools: what this program has not committed, the other one has, with an epoch or without.
+	// Beside means that another program was a member of the group while this process had its present member id. Kafka takes no
+	// offsets from tools while a group has members. So an offset that this program did not commit comes from the other program,
+	// with or without a leader epoch.
 	Beside bool
 }
 
-// Generation is one period of the group in which the assignment stands. Its fields never change.
+// Generation is a period of the group with one assignment. Its exported fields never change.
 type Generation struct {
 	ID       int32
 	MemberID string
 	// Partitions are sorted by topic and number.
 	Partitions []Assigned
-	// Follows means that this member was in the generation just before, too, and knows what it was assigned there: nobody else can have
-	// been assigned what it had then and has now.
+	// Follows means that this member was also in the generation just before and knows its assignment there. Nobody else can then
+	// have owned, in between, a partition that this member had then and has now.
 	Follows     bool
 	lease       *lease
-	joining     atomic.Bool // the next generation has been asked for: that this one is over is no news
+	joining     atomic.Bool // JoinGroup for the next generation was sent, so ILLEGAL_GENERATION does not end this one
 	coordinator coordinator
 	now         func() time.Duration
 	timeout     time.Duration // of one commit
 	metrics     *metrics
-	turn        chan struct{} // holds one token: commits go out one after the other
+	turn        chan struct{} // holds one token, so that commits are sent one after the other
 	over        chan struct{} // closed by end
 	once        sync.Once
-	cause       error // why it is over; read after over is closed
+	cause       error // why the generation is over; read it after over is closed
 }
 
-// Held reports whether anything may be written on the strength of this generation. It is safe for concurrent use, and cheap. When
-// another generation has followed, the rest of the lease still counts for partitions that are being handed over.
+// Held reports whether this generation may write. It is cheap and safe for concurrent use. After the next generation has begun,
+// the rest of the lease still counts for partitions that are being handed over.
 func (g *Generation) Held() bool { return g.lease.Held() }
 
-// Renewed is when the last commit was sent that renewed the lease; a moment before the generation, if none was.
+// Renewed is the send time of the commit that last renewed the lease. If none did, it is a moment before the generation.
 func (g *Generation) Renewed() time.Duration { return g.lease.renewed() }
 
-// Commit commits offsets in one request and returns a result for each, nil where the coordinator answered 0; kafka.Classify says
-// what to do about another. An error instead means that nothing is known of any of them, or, if it is kafka.ErrGenerationOver,
-// that nothing was sent.
+// Commit commits offsets in one request and returns one result for each. A nil result means that the coordinator answered 0.
+// kafka.Classify says what to do about the others. The error kafka.ErrGenerationOver means that nothing was sent. After any other
+// error the outcome of all commits is unknown.
 //
-// An answer renews the lease (see there) if it takes at least one partition's offset and says for none that the generation is over
-// (endsGeneration). A commit is appended once for all its partitions, so one that is taken proves as much as many; other codes, such
-// as UNKNOWN_TOPIC_OR_PARTITION for a deleted topic or REBALANCE_IN_PROGRESS throughout a rebalance, prove nothing. If it says so for
-// any of them, the lease and the generation end; unless the next generation has been asked for and it only says that this one is
-// over: then it counts as not taken. A commit during a rebalance is taken until the next generation begins.
+// An answer counts for the lease if it accepts at least one partition's offset and no code in it ends the generation
+// (endsGeneration). The coordinator appends all partitions of a commit at once, so one accepted offset proves as much as many.
+// Other codes prove nothing. Examples are UNKNOWN_TOPIC_OR_PARTITION for a deleted topic, and REBALANCE_IN_PROGRESS during a
+// rebalance. A code that ends the generation ends the lease too. The exception is ILLEGAL_GENERATION after this member has asked
+// for the next generation: the commit then counts as not accepted. The coordinator accepts commits during a rebalance until the
+// next generation begins.
 //
-// A commit that is taken while the lease is not held is sent once more, and the second answer counts: it takes two to have a lease.
+// If the lease is not held after an accepted commit, Commit sends it once more and returns the second answer. A lease needs two
+// accepted commits.
 //
-// Calls may overlap: they are sent one after the other, so that an older offset does not follow a newer one.
+// Calls may overlap. Commit sends them one after the other, so that an older offset does not follow a newer one.
 func (g *Generation) Commit(ctx context.Context, commits []record.Commit) ([]error, error) {
 	if len(commits) == 0 {
 		return nil, nil
@@ -78,7 +81,7 @@ func (g *Generation) Commit(ctx context.Context, commits []record.Commit) ([]err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if g.isOver() { // while the turn was waited for
+	if g.isOver() { // the generation may have ended while Commit waited for the turn
 		return nil, kafka.ErrGenerationOver
 	}
 	results, err := g.commitOnce(ctx, commits)
@@ -88,7 +91,7 @@ func (g *Generation) Commit(ctx context.Context, commits []record.Commit) ([]err
 	return results, err
 }
 
-// commitOnce sends one request, and draws the consequences of its answer.
+// commitOnce sends one request and applies its answer to the lease and the generation.
 func (g *Generation) commitOnce(ctx context.Context, commits []record.Commit) ([]error, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
@@ -113,7 +116,7 @@ func (g *Generation) isOver() bool {
 	}
 }
 
-// end ends the generation and its lease for good. The first cause stands.
+// end ends the generation and its lease for good. Only the first cause counts.
 func (g *Generation) end(cause error) {
 	g.once.Do(func() {
 		g.lease.finish()
@@ -122,7 +125,7 @@ func (g *Generation) end(cause error) {
 	})
 }
 
-// supersede ends the commits of a generation that another one follows. Its lease runs out by itself.
+// supersede ends the commits of a generation when the next one has begun. Its lease runs out by itself.
 func (g *Generation) supersede() {
 	g.once.Do(func() {
 		g.cause = kafka.ErrGenerationOver
@@ -130,14 +133,14 @@ func (g *Generation) supersede() {
 	})
 }
 
-// close ends the generation after all its senders have returned, and waits for a commit still on its way: nothing is sent
-// under it any more.
+// close ends the generation after all its senders have returned, and waits for a commit that is still under way. After it,
+// nothing is sent under this generation.
 func (g *Generation) close() {
 	g.end(kafka.ErrGenerationOver)
-	<-g.turn // and never back
+	<-g.turn // the token never comes back
 }
 
-// endingAnswer is the one among the answers to a commit that ends the generation, nil if none does.
+// endingAnswer returns the first answer to a commit that ends the generation. It is nil if none does.
 func endingAnswer(results []error, err error) error {
 	if endsGeneration(err) {
 		return err

@@ -18,61 +18,62 @@ import (
 const (
 	// watchInterval is the time between two looks at the topics' ids and numbers of partitions.
 	watchInterval = 10 * time.Second
-	// leaveReserve is the most that a shutdown keeps of its time for leaving the group.
+	// leaveReserve is the most time that a shutdown reserves for leaving the group.
 	leaveReserve = time.Second
 )
 
-// Handler is who works on the partitions. After a generation's Assigned one call follows about it: Assigned of the next one,
-// Revoke or Lost. Calls do not overlap.
+// Handler works on the partitions. After the Assigned of a generation exactly one further call ends it: Assigned of the next
+// generation, Revoke or Lost. Calls do not overlap.
 type Handler interface {
-	// Assigned says that a generation has begun, with or without partitions, in the place of the one before if that was not
-	// revoked or lost. What the handler had in both, it keeps, if g.Follows. What it has no more, it hands over to whom it was
-	// assigned to, as long as the former generation's lease holds; commits for it go through g. It returns at once.
+	// Assigned says that a generation has begun, with or without partitions. It replaces the previous generation, unless that was
+	// revoked or lost. If g.Follows, the handler keeps the partitions that it had in both. It hands the others over to their new
+	// owners while the previous generation's lease holds, and commits for them through g. Assigned returns at once.
 	Assigned(g *Generation)
-	// Revoke says that the generation is about to end: stop fetching, flush, commit, release. It returns when all of that
-	// is done and every sender has returned, or when ctx is done: then it must abandon what is left. ctx ends half a
-	// rebalance timeout after the last sign that no rebalance was under way, at the end of a shutdown's time, or when the
-	// coordinator says that the generation is over already.
+	// Revoke says that the generation is about to end. The handler stops fetching, flushes, commits and releases. Revoke returns
+	// when that is done and every sender has returned. When ctx is done, it must abandon the rest. ctx ends half a rebalance
+	// timeout after the last sign that no rebalance was under way, at the end of a shutdown's time, or when the coordinator says
+	// that the generation is already over.
 	Revoke(ctx context.Context, g *Generation)
 	// Lost says that the generation is over without a chance to flush. It returns after every sender has stopped.
 	Lost(g *Generation)
 }
 
-// cluster is what a group asks beside its coordinator; a kafka.Client. Calls may overlap.
+// cluster answers a group's questions that do not go to its coordinator. kafka.Client implements it. Calls may overlap.
 type cluster interface {
-	// Topics answers in the order of names; a topic that is not there has its Err set.
+	// Topics answers in the order of names. A missing topic has its Err set.
 	Topics(ctx context.Context, names ...string) ([]kafka.Topic, error)
 	// Members describes the members of a group.
 	Members(ctx context.Context, group string) ([]kafka.Member, error)
 }
 
-// Options are the settings of a member. All but InstanceID, ErrorAfter and Logger are needed.
+// Options are the settings of a member. InstanceID, ErrorAfter and Logger are optional.
 type Options struct {
-	// GroupID is the consumer group, Topics what it reads until Subscribe says otherwise.
+	// GroupID is the consumer group. Topics are read until Subscribe replaces them.
 	GroupID string
 	Topics  []string
-	// InstanceID switches static membership on when it is not empty.
+	// InstanceID makes the membership static. Empty means a dynamic member.
 	InstanceID string
-	// SessionTimeout is how long the coordinator waits for a member's next sign of life.
+	// SessionTimeout is how long the coordinator waits for a member's next heartbeat.
 	SessionTimeout time.Duration
 	// HeartbeatInterval is the time between two heartbeats.
 	HeartbeatInterval time.Duration
 	// RebalanceTimeout is how long a rebalance waits for a member to join.
 	RebalanceTimeout time.Duration
-	// Lease is how long one answered commit entitles to write.
+	// Lease is how long one proven commit allows writes.
 	Lease time.Duration
-	// Eager means that the handler lets go of everything before each generation that follows.
+	// Eager means that the handler releases everything before each following generation.
 	Eager bool
-	// Shutdown is the time from the end of Run's context to its return. HandOver is the part of it that is kept for the handler's last
-	// Revoke, if there is so much: until then the handler works on, while the group joins to give its partitions to others.
+	// Shutdown is the time from the end of Run's context to the return of Run. HandOver is the part of it that is reserved for
+	// the handler's last Revoke, if that much is left. Until then the handler works on, while the group rejoins to give its
+	// partitions to others.
 	Shutdown, HandOver time.Duration
-	// ErrorAfter is how long a trouble lasts before the lines about it are errors and no warnings. Zero means that they never are.
+	// ErrorAfter is how long a trouble lasts before its log lines become errors instead of warnings. Zero means never.
 	ErrorAfter time.Duration
-	// Logger takes the life-cycle lines, nil for none.
+	// Logger takes the life-cycle lines. Nil means no logging.
 	Logger *slog.Logger
 }
 
-// State is where a member stands.
+// State is the state of a membership.
 type State string
 
 // The states of a member.
@@ -80,26 +81,26 @@ const (
 	Joining     State = "joining"     // asking for, or waiting for, the next generation
 	Syncing     State = "syncing"     // waiting for the leader's assignment
 	Stable      State = "stable"      // in a generation
-	Rebalancing State = "rebalancing" // ending one: flushing and committing
-	Leaving     State = "leaving"     // after the last one
+	Rebalancing State = "rebalancing" // ending a generation, that is, flushing and committing
+	Leaving     State = "leaving"     // leaving the group after the last generation
 	Left        State = "left"
 )
 
 // Status is a snapshot of the membership.
 type Status struct {
 	State State
-	// Since is when the state began; Syncing is a part of Joining here.
+	// Since is when the state began. Syncing counts as a part of Joining.
 	Since time.Duration
-	// MemberID is the id the coordinator gave; empty before it did.
+	// MemberID is the id that the coordinator gave. It is empty before.
 	MemberID string
-	// Generation is the last one that the handler was told of, and works in. Nil means that there is none.
+	// Generation is the generation that the handler works in. Nil means none.
 	Generation *Generation
-	// Refused is why nothing is taken of the generation's assignment, nil where it is taken.
+	// Refused is why the member takes nothing of the assignment. Nil means that it takes the assignment.
 	Refused error
 }
 
-// Group is one member of a consumer group. The goroutine in Run owns its state; what the others do (heartbeats, looking at
-// the topics, the handler's Revoke) they do on a generation that does not change, and it waits for each of them.
+// Group is one member of a consumer group. The goroutine in Run owns its state and waits for the other goroutines, which send
+// heartbeats, watch the topics or run the handler's Revoke. Those only use a generation, which does not change.
 type Group struct {
 	surroundings
 	options Options
@@ -111,13 +112,15 @@ type Group struct {
 
 	// owned by Run
 	memberID string
-	beside   string        // the id under which this member was last in the group beside another program; none is given twice
-	owned    ownership     // what this member claims when it joins
-	former   membership    // of the last generation
-	known    *lease        // its lease; nil before the first generation
-	leases   []*lease      // of generations that another one has followed, as long as they may hold
-	refused  error         // why nothing is taken of the present assignment
-	ignoring bool          // the last assignment held partitions of topics that are not read
+	// beside is the member id of the last refused assignment, when another program was in the group. Coordinators give no id
+	// twice.
+	beside   string
+	owned    ownership     // the claim of this member when it joins
+	former   membership    // membership in the last generation
+	known    *lease        // lease of the last generation; nil before the first
+	leases   []*lease      // leases of older generations that may still hold
+	refused  error         // why nothing of the present assignment is taken
+	ignoring bool          // the last assignment had partitions of topics that this member does not read
 	outage   outage        // of the coordinator
 	leaveBy  time.Duration // when Run must return; 0 before the shutdown has begun
 }
@@ -127,7 +130,7 @@ func New(client *kafka.Client, o Options, handler Handler, registerer prometheus
 	return newGroup(o, handler, surroundings{&kafkaCoordinator{client, &o}, client, kafka.Now}, registerer)
 }
 
-// surroundings is what a group meets outside.
+// surroundings are the dependencies of a group.
 type surroundings struct {
 	coordinator coordinator
 	cluster     cluster
@@ -152,17 +155,17 @@ func newGroup(o Options, handler Handler, s surroundings, registerer prometheus.
 	return g
 }
 
-// Subscribe changes which topics this member reads. It joins the next generation with them within moments: what stays with it goes on
-// being read meanwhile.
+// Subscribe changes the topics that this member reads. If a new one has partitions, the member asks for a rebalance within
+// watchInterval. It goes on reading the partitions that stay.
 func (g *Group) Subscribe(topics []string) {
 	topics = slices.Clone(topics)
 	g.topics.Store(&topics)
 }
 
-// subscribed are the topics that this member reads.
+// subscribed returns the topics that this member reads.
 func (g *Group) subscribed() []string { return *g.topics.Load() }
 
-// Status is where the member stands at this moment.
+// Status returns a snapshot of the membership.
 func (g *Group) Status() Status { return *g.status.Load() }
 
 func (g *Group) setStatus(state State, generation *Generation) {
@@ -173,9 +176,9 @@ func (g *Group) setStatus(state State, generation *Generation) {
 	g.status.Store(next)
 }
 
-// Run is the membership: it joins and rejoins until ctx is done, then lets the handler finish, leaves the group (unless the
-// membership is static) and returns nil. Any other return is an error that a person must act on; its text names the
-// setting. An unreachable coordinator is not: the member goes on, and its lease lapses by itself.
+// Run joins and rejoins the group until ctx is done. Then it lets the handler finish, leaves the group unless the membership is
+// static, and returns nil. An error needs a person, and its text names the setting. An unreachable coordinator is no error: the
+// member goes on, and its lease lapses by itself.
 func (g *Group) Run(ctx context.Context) error {
 	defer g.setStatus(Left, nil)
 	for {
@@ -197,7 +200,7 @@ func (g *Group) Run(ctx context.Context) error {
 	}
 }
 
-// shutdownEnd is when Run must return, on the group's clock. The first call starts the time.
+// shutdownEnd returns when Run must return, on the group's clock. The first call starts the shutdown's time.
 func (g *Group) shutdownEnd() time.Duration {
 	if g.leaveBy == 0 {
 		g.leaveBy = g.now() + g.options.Shutdown
@@ -205,8 +208,8 @@ func (g *Group) shutdownEnd() time.Duration {
 	return g.leaveBy
 }
 
-// fatal is err if no retry will help and a person must act, else nil. A full group (GROUP_MAX_SIZE_REACHED) is not fatal: another member
-// may leave it.
+// fatal returns err if no retry can help and a person must act, else nil. A full group (GROUP_MAX_SIZE_REACHED) is not fatal,
+// because another member may leave it.
 func fatal(err error) error {
 	if kafka.Classify(err) == kafka.StopProgram || errors.Is(err, kafkago.GroupAuthorizationFailed) {
 		return err
@@ -214,12 +217,12 @@ func fatal(err error) error {
 	return nil
 }
 
-// leaveTime is what a shutdown keeps of its time for leaving the group.
+// leaveTime is the time that a shutdown reserves for leaving the group.
 func (g *Group) leaveTime() time.Duration { return min(leaveReserve, g.options.Shutdown/10) }
 
-// leave tells the coordinator that this member is gone, until it is confirmed or the time is up (leaveTime is always
-// granted), so that the others need not wait for the session to end. A static member stays: its partitions wait for its
-// next incarnation.
+// leave tells the coordinator that this member is gone, so that the others need not wait for the end of its session. It retries
+// until the coordinator confirms or the shutdown's time is up, but always has leaveTime. A static member does not leave. Its
+// partitions wait for its next process.
 func (g *Group) leave(ctx context.Context) {
 	if g.memberID == "" || g.options.InstanceID != "" {
 		return

@@ -13,8 +13,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// enter joins the group until that succeeds or cannot: then its error is ctx's or fatal, or, from a period in which the handler
-// goes on meanwhile, says that the coordinator does not know this member any more.
+// enter joins the group and retries until that succeeds. Its error is ctx's or fatal. While the handler goes on in the period
+// from, enter also returns the error UNKNOWN_MEMBER_ID.
 func (g *Group) enter(ctx context.Context, from *period) (*period, error) {
 	asked := g.now()
 	g.owned.holding = from != nil
@@ -32,13 +32,13 @@ func (g *Group) enter(ctx context.Context, from *period) (*period, error) {
 		case errors.Is(err, kafkago.UnknownMemberId) && from != nil:
 			return nil, err
 		case errors.Is(err, kafkago.UnknownMemberId):
-			// The coordinator has given this member up. Only now is its id forgotten: a coordinator that died or moved
-			// still knows it, and a new id would leave a ghost behind for a whole session.
+			// The coordinator has given this member up. No other error drops the member id. A coordinator that died or moved still
+			// knows it, so a new id would leave a dead member behind for a whole session.
 			g.memberID = ""
 		case errors.Is(err, kafkago.RebalanceInProgress):
-			// Usual when members start together.
+			// This is usual when members start together.
 		case try <= unreadyTries && unready(err):
-			// Usual of a coordinator that is new in office, in a fresh cluster or after its predecessor's end.
+			// This is usual for a new coordinator, in a fresh cluster or after its predecessor's end.
 		default:
 			g.outage.trouble("joining the group is not possible yet", err)
 		}
@@ -49,16 +49,16 @@ func (g *Group) enter(ctx context.Context, from *period) (*period, error) {
 	}
 }
 
-// unreadyTries is how often a coordinator's answer that it is not ready is no trouble yet: some one and a half seconds.
+// unreadyTries is how many unready answers of a coordinator are not logged yet. They take some one and a half seconds.
 const unreadyTries = 5
 
-// unready reports whether an error is such an answer: the broker is not the coordinator any more or not yet, or loads.
+// unready reports whether the broker is not, or not yet, the coordinator, or is still loading.
 func unready(err error) bool {
 	return errors.Is(err, kafkago.NotCoordinatorForGroup) || errors.Is(err, kafkago.GroupLoadInProgress) ||
 		errors.Is(err, kafkago.GroupCoordinatorNotAvailable)
 }
 
-// attempt goes once through JoinGroup and SyncGroup; tries are counted from 1. With its error it names the request that failed.
+// attempt sends JoinGroup and SyncGroup once. try counts from 1. With an error it returns the name of the failed request.
 func (g *Group) attempt(ctx context.Context, from *period, try int) (*period, string, error) {
 	g.setStatus(Joining, from.present())
 	j, err := g.join(ctx)
@@ -79,7 +79,7 @@ func (g *Group) attempt(ctx context.Context, from *period, try int) (*period, st
 	return g.newPeriod(j.membership, sent, assignment, from, from != nil && try == 1), requestSync, nil
 }
 
-// join asks for the next generation and waits until it begins.
+// join asks for the next generation and waits until that begins.
 func (g *Group) join(ctx context.Context) (joined, error) {
 	subscription := encodeSubscription(g.subscribed(), encodeOwnership(g.owned))
 	j, err := g.joinOnce(ctx, subscription)
@@ -99,7 +99,7 @@ func (g *Group) joinOnce(ctx context.Context, subscription []byte) (joined, erro
 	return g.coordinator.Join(ctx, g.memberID, subscription)
 }
 
-// assign is the leader's work: who gets what, encoded, by member.
+// assign makes the leader's assignments, encoded, by member.
 func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][]byte, error) {
 	var claimants []claimant
 	var names []string
@@ -107,7 +107,7 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 	for _, m := range members {
 		topics, claim, err := decodeClaim(m.subscription)
 		if err != nil {
-			// What it would commit is not stored: it gets nothing, and the others go on.
+			// Records that the member commits would never be stored. So it gets nothing, and the others go on.
 			g.log.Error("a member of the group belongs to another program: it gets no partitions", "member", m.id, "err", err)
 		}
 		claimants = append(claimants, claimant{m.id, topics, claim})
@@ -128,7 +128,7 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 	return assignments, nil
 }
 
-// dismiss takes members that are about to leave out of the distribution, as long as another is left.
+// dismiss gives no partitions to members that are about to leave, if another member remains.
 func dismiss(claimants []claimant) {
 	if slices.ContainsFunc(claimants, func(c claimant) bool { return len(c.subscribed) > 0 && !c.claim.leaving }) {
 		for i := range claimants {
@@ -139,8 +139,8 @@ func dismiss(claimants []claimant) {
 	}
 }
 
-// lookUntilSeen looks until that succeeds: the others wait for the assignment, and to join again would make them begin
-// anew. Its error is ctx's.
+// lookUntilSeen looks at the topics until that succeeds, because all members wait for the assignment and joining again would
+// start over. Its error is ctx's.
 func (g *Group) lookUntilSeen(ctx context.Context, names []string) (partitions []record.Partition, shapes map[string]topicShape, err error) {
 	err = g.persist(ctx, requestTopics, &g.outage, "the topics' partitions are not known yet", func() (err error) {
 		partitions, shapes, err = g.look(ctx, names)
@@ -149,7 +149,7 @@ func (g *Group) lookUntilSeen(ctx context.Context, names []string) (partitions [
 	return partitions, shapes, err
 }
 
-// look asks which partitions there are. A topic that is not there has the zero shape.
+// look asks for the partitions of topics. A missing topic has the zero shape.
 func (g *Group) look(ctx context.Context, names []string) ([]record.Partition, map[string]topicShape, error) {
 	ctx, cancel := context.WithTimeout(ctx, kafka.AnswerTimeout)
 	defer cancel()
@@ -168,9 +168,8 @@ func (g *Group) look(ctx context.Context, names []string) ([]record.Partition, m
 	return partitions, shapes, nil
 }
 
-// sync hands the assignments in and waits for this member's own. An answer that got lost, or a coordinator on the move, is
-// asked again in the same generation; anything else is for a new attempt to join. With the assignment comes the send time
-// of the request that was answered.
+// sync hands in the assignments and waits for this member's own. It repeats the request in the same generation when the answer is
+// lost or the coordinator moves. Other errors need a new attempt to join. sent is the send time of the answered request.
 func (g *Group) sync(ctx context.Context, m membership, assignments map[string][]byte) (assignment []byte, sent time.Duration, err error) {
 	var refused error
 	err = g.persist(ctx, requestSync, &g.outage, "no assignment from the coordinator", func() (err error) {

@@ -8,22 +8,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// leaseEnded is the end of a lease that can never be held again.
+// leaseEnded is the end of a lease that can never hold again.
 const leaseEnded = -1
 
-// noneTaken stands for the send time of a commit before the first one is taken.
+// noneTaken is the send time of the last accepted commit before there is one.
 const noneTaken = -1
 
-// lease says whether writes may be sent. There is one for each generation, and it ends one lease length after the *send
-// time* of the last OffsetCommit but one that was answered 0 in that generation (or, if that is followed, Generation.Follows, in the
-// one before). Such an answer means that the commit was appended by all in-sync replicas, so that no later generation existed when
-// it was sent; but a coordinator that was deposed may, in the moment in which it learns that, answer what was still pending with 0
-// although it was lost (KAFKA-20634). It takes nothing new then: the next commit, sent after that answer and taken too, proves
-// that the answer was true. Before there are two, the lease is what was left of the one before, if that is followed, else it is not
-// held. Heartbeats renew nothing, and neither does a SyncGroup: one that is sent again may be answered from the coordinator's memory.
+// lease says whether writes may be sent. Each generation has one. It ends one lease length after the *send time* of the second
+// newest accepted commit of this generation. If the generation follows the one before (Generation.Follows), commits of that one
+// count too. An accepted commit is an OffsetCommit with the answer 0.
 //
-// A lease that lapsed is held again after the next two such answers; one that was ended, by an answer that ends
-// the generation (endsGeneration) or with the generation itself, never is.
+// The answer 0 means that all in-sync replicas have appended the commit. So no later generation existed when it was sent. But a
+// coordinator that just learns that it is deposed may answer pending commits with 0, although they are lost (KAFKA-20634). After
+// that it accepts nothing new. So the next accepted commit, sent after that answer, proves that the answer was true. Before there
+// are two accepted commits, the lease is the rest of the previous generation's lease. If the generation does not follow that one,
+// the lease is not held. Heartbeats do not renew it. Neither does a SyncGroup, because a coordinator may answer a repeated one
+// from memory.
+//
+// A lapsed lease holds again after the next two accepted commits. A lease that was ended never holds again. An answer that ends
+// the generation (endsGeneration) ends it, and so does the end of the generation.
 //
 // It is safe for concurrent use. Held takes no lock.
 type lease struct {
@@ -32,23 +35,23 @@ type lease struct {
 	end    atomic.Int64 // on the clock of now, or leaseEnded
 
 	mu        sync.Mutex    // orders taken, finish and account
-	last      time.Duration // send time of the last commit that was taken, noneTaken before
-	began     time.Duration // when the generation did
-	proven    bool          // a commit sent since then is proven to be taken
+	last      time.Duration // send time of the last accepted commit, or noneTaken
+	began     time.Duration // when the generation began
+	proven    bool          // a later accepted commit proves a commit of this generation
 	accounted time.Duration
 	lapsed    prometheus.Counter
 }
 
-// newLease returns the lease of a generation that began at a moment, which holds until end. The time in which it is not held, from
-// the moment accounted until it is ended, is added to lapsed, in seconds, unless that is nil.
+// newLease returns the lease of a generation that began at began. It holds until end. While it is not held, from accounted on,
+// lapsed counts the seconds until the lease is ended. A nil lapsed counts nothing.
 func newLease(now func() time.Duration, length, began, end, accounted time.Duration, lapsed prometheus.Counter) *lease {
 	l := &lease{now: now, length: length, last: noneTaken, began: began, accounted: accounted, lapsed: lapsed}
 	l.end.Store(int64(end))
 	return l
 }
 
-// successor is the lease of the generation that follows at a moment: it begins with what is left of this one, with nothing where
-// this one was ended.
+// successor returns the lease of a generation that begins at a moment and follows this one. It takes over the rest of this lease,
+// or nothing if this lease was ended.
 func (l *lease) successor(at time.Duration, lapsed prometheus.Counter) *lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +64,7 @@ func (l *lease) successor(at time.Duration, lapsed prometheus.Counter) *lease {
 	return next
 }
 
-// renewed is when the last commit was sent that is proven to be taken.
+// renewed is the send time of the newest commit that is proven to be accepted.
 func (l *lease) renewed() time.Duration { return time.Duration(l.end.Load()) - l.length }
 
 // Held reports whether the lease holds at this moment. It reads the clock once; ask immediately before sending.
@@ -70,8 +73,8 @@ func (l *lease) Held() bool {
 	return end != leaseEnded && l.now() < time.Duration(end)
 }
 
-// exists reports whether a commit proves that the group has this generation. One that a coordinator has begun which is cut off may
-// be lost, and the group have another one of that number.
+// exists reports whether a commit proves that the group has this generation. A generation of a coordinator that is cut off may be
+// lost, and the group may have another generation with its number.
 func (l *lease) exists() bool {
 	if l == nil {
 		return false
@@ -81,8 +84,8 @@ func (l *lease) exists() bool {
 	return l.proven
 }
 
-// taken notes an answer 0 to a commit sent at sent, after all answers noted before had arrived, and renews the lease by the commit
-// before, which it proves.
+// taken notes an answer 0 to a commit sent at sent. That commit must be sent after all answers noted before have arrived. It
+// proves the commit before. taken renews the lease by the send time of that earlier commit.
 func (l *lease) taken(sent time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,8 +108,7 @@ func (l *lease) finish() {
 	l.end.Store(leaseEnded)
 }
 
-// account adds the time since the last call in which the lease was not held to the counter, so that the counter moves
-// during a long lapse too.
+// account adds the time without a lease since the last call to the counter, so that the counter also moves during a long lapse.
 func (l *lease) account() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,21 +13,22 @@ import (
 	"waterwheel/internal/record"
 )
 
-// period is one generation while this member lives in it. It belongs to Run's goroutine.
+// period is a generation during this member's life in it. It belongs to Run's goroutine.
 type period struct {
 	*Generation
 	owned       []record.Partition
-	shapes      map[string]topicShape // what the assignment was made from; nil when the leader did not say
-	joined      time.Duration         // how long it took to join
-	answered    time.Duration         // send time of the last heartbeat, or the SyncGroup, answered 0
+	shapes      map[string]topicShape // the topics that the assignment was made from; nil when the leader did not say
+	joined      time.Duration         // how long joining took
+	answered    time.Duration         // send time of the last heartbeat, or of the SyncGroup, that was answered with 0
 	cooperative bool                  // all members can go on while the group joins
-	mixed       bool                  // we did, and not all of them can
-	refused     error                 // why nothing is taken of the assignment, nil where it is taken
-	unread      string                // a topic that was assigned and is not read: the others must learn that. Empty means none.
-	beats       chan beat
+	mixed       bool                  // this member went on while it joined, but not all members can
+	refused     error                 // why nothing of the assignment is taken; nil when it is taken
+	// unread is an assigned topic that this member does not read. Other members must learn of it. Empty means none.
+	unread string
+	beats  chan beat
 }
 
-// present is the generation of a period, if there is one.
+// present returns the generation of a period. It is nil for a nil period.
 func (p *period) present() *Generation {
 	if p == nil {
 		return nil
@@ -35,15 +36,15 @@ func (p *period) present() *Generation {
 	return p.Generation
 }
 
-// beat is one heartbeat's outcome.
+// beat is the outcome of one heartbeat.
 type beat struct {
 	sent time.Duration
 	err  error
 }
 
-// newPeriod begins a generation with the answer to a SyncGroup sent at sent, in the place of another one, or from outside the
-// group (nil); direct: nothing was lost on the way. An assignment that no leader of this program made is an assignment of nothing:
-// the member stays, so that it learns when the group is its own again.
+// newPeriod begins a generation with the answer to a SyncGroup that was sent at sent. from is the period before, or nil if this
+// member was outside the group. direct says that the member went on and its first attempt to join succeeded. If no leader of this
+// program made the assignment, the member takes nothing of it. It stays in the group, to learn when the other program has left.
 func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, from *period, direct bool) *period {
 	p := &period{answered: sent, beats: make(chan beat)}
 	p.owned, p.shapes, p.cooperative, p.refused = readAssignment(assignment)
@@ -59,7 +60,7 @@ func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, f
 	follows := g.follows(m, direct)
 	lapsed := g.metrics.lapsed
 	if len(p.owned) == 0 {
-		lapsed = nil // nothing to commit: such a lease lapses as a matter of course
+		lapsed = nil // nothing to commit, so such a lease always lapses
 	}
 	lease := newLease(g.now, g.options.Lease, sent, sent, sent+g.options.Lease, lapsed)
 	if from != nil && follows {
@@ -85,15 +86,15 @@ func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, f
 	return p
 }
 
-// follows reports whether a generation comes right after the last one of this member, or is the same. Generations are numbered
-// without gaps, so nobody else can have been assigned in between what this member had in the last one and has now.
+// follows reports whether a generation is this member's last one or the next after it. Generations are numbered without gaps. So
+// no other member can have owned, in between, a partition that this member had in the last one and has now.
 //
-// The last generation may not be the group's: a coordinator that is cut off may complete a join that its successor knows nothing
-// of, and the group may then have another generation of that number. On three brokers of 4.3.0 the SyncGroup of such a join was
-// answered with an error 20 times out of 20, but nothing here rests on that. Either commits prove the last generation
-// (lease.exists). Or this member went on, and the first JoinGroup that it sent was answered with the next number: it was in no other
-// generation in between, because a coordinator forgets members that do not join. It keeps static members, so for those only
-// commits count.
+// But the last generation may not be the group's. A coordinator that is cut off may complete a join that its successor does not
+// know, and the group may then have another generation with that number. On three brokers of 4.3.0 the SyncGroup of such a join
+// was answered with an error 20 times out of 20, but follows does not rely on that. It needs one of two proofs. Either commits
+// prove the last generation (lease.exists). Or this member went on, and the first JoinGroup that it sent was answered with the
+// next number. Then it was in no other generation in between, because a coordinator forgets members that do not join. It keeps
+// static members, so for those only commits count.
 func (g *Group) follows(m membership, direct bool) bool {
 	if g.former.member != m.member {
 		return false
@@ -107,9 +108,9 @@ func (g *Group) follows(m membership, direct bool) bool {
 	return false
 }
 
-// ignoreUnread takes partitions of topics that this member does not read out of an assignment. A static member that comes
-// back with fewer topics is given its former assignment: it asks for a rebalance once, so that members that still read
-// those topics get them.
+// ignoreUnread removes partitions of topics that this member does not read from the assignment. A static member that returns with
+// fewer topics gets its former assignment. It then asks for a rebalance once, so that members that still read those topics get
+// their partitions.
 func (g *Group) ignoreUnread(p *period) {
 	all := len(p.owned)
 	unread := ""
@@ -128,8 +129,8 @@ func (g *Group) ignoreUnread(p *period) {
 	g.ignoring = unread != ""
 }
 
-// live is the life of one generation, until the next one takes its place, which it returns, or this member is in none. Its error
-// is fatal.
+// live runs one generation. It returns the next generation if that replaces this one, or nil if this member is in none any more.
+// Its error is fatal.
 func (g *Group) live(ctx context.Context, p *period) (*period, error) {
 	g.metrics.began(g.now(), len(p.owned))
 	g.log.Info("a generation begins", "member", p.MemberID, "generation", p.ID, "partitions", len(p.Partitions), "follows", p.Follows, "joining_took", p.joined.Round(time.Millisecond))
@@ -172,8 +173,8 @@ func (g *Group) live(ctx context.Context, p *period) (*period, error) {
 	return nil, nil
 }
 
-// announces reports whether a shutdown is to be announced: then what this member has is assigned to others while it still works,
-// and none of it waits until they have heard that it left. A static member keeps what it has for its next incarnation.
+// announces reports whether to announce a shutdown to the group. Then others get this member's partitions while it still works,
+// and no partition waits until the others learn that it left. A static member keeps its partitions for its next process.
 func (g *Group) announces(p *period) bool {
 	if g.options.InstanceID != "" || len(p.owned) == 0 || g.owned.leaving {
 		return false
@@ -182,9 +183,10 @@ func (g *Group) announces(p *period) bool {
 	return true
 }
 
-// stable waits until something ends the generation, and says what.
+// stable waits until something ends the generation and returns the kind of the end.
 func (g *Group) stable(ctx context.Context, p *period) (kind string) {
-	if p.mixed { // members of former versions wait long for partitions that are handed over in the generation itself
+	// Members of former versions wait long for partitions that are handed over within the generation.
+	if p.mixed {
 		return kindRebalance
 	}
 	var senders sync.WaitGroup
@@ -199,7 +201,7 @@ func (g *Group) stable(ctx context.Context, p *period) (kind string) {
 		select {
 		case <-ctx.Done():
 			return kindShutdown
-		case <-p.over: // an answer to a commit said so
+		case <-p.over: // an answer to a commit ended the generation
 			return kindLost
 		case topic := <-changed:
 			g.log.Info("a topic has changed, or is not read here: asking for a rebalance", "topic", topic)
@@ -217,8 +219,8 @@ func (g *Group) stable(ctx context.Context, p *period) (kind string) {
 	}
 }
 
-// heard draws the consequences of a heartbeat: how the generation ends, or nothing. A heartbeat renews no lease: a
-// coordinator cut off from the others may go on answering from memory.
+// heard handles the outcome of a heartbeat. It returns the kind of the generation's end, or nothing. A heartbeat renews no lease,
+// because a coordinator that is cut off may still answer from memory.
 func (g *Group) heard(p *period, b beat) (kind string) {
 	switch {
 	case b.err == nil:

@@ -10,12 +10,12 @@ import (
 	"waterwheel/internal/kafka/wire"
 )
 
-// Heartbeat implements coordinator with Heartbeat v3. kafka-go's own goes to any broker, and hides the answer's code.
+// Heartbeat implements coordinator with Heartbeat v3. kafka-go's own request goes to any broker and hides the answer's code.
 func (k *kafkaCoordinator) Heartbeat(ctx context.Context, m membership) error {
 	return k.ask(ctx, protocol.Heartbeat, m.generation, m.member, (*wire.Reader).Int16)
 }
 
-// Leave implements coordinator with LeaveGroup v3. kafka-go's own hides the answer's code.
+// Leave implements coordinator with LeaveGroup v3. kafka-go's own request hides the answer's code.
 func (k *kafkaCoordinator) Leave(ctx context.Context, memberID string) error {
 	const members = 1
 	return k.ask(ctx, protocol.LeaveGroup, members, memberID, func(r *wire.Reader) int16 {
@@ -31,7 +31,7 @@ func (k *kafkaCoordinator) Leave(ctx context.Context, memberID string) error {
 	})
 }
 
-// ask sends a request of the group's id, a number, and the member. code reads what alone of the answer matters, after the
+// ask sends a request that consists of the group's id, a number and the member. code reads the error code, which follows the
 // throttle time.
 func (k *kafkaCoordinator) ask(ctx context.Context, api protocol.ApiKey, number int32, memberID string, code func(*wire.Reader) int16) error {
 	body := wire.AppendShortString(nil, k.options.GroupID)

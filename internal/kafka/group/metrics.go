@@ -29,15 +29,15 @@ const (
 	requestLeave     = "leave"
 )
 
-// The outcomes of commits_total, one a request.
+// The outcomes of commits_total, one for each request.
 const (
 	outcomeCommitted  = "committed"
-	outcomeRefused    = "refused"    // for one partition at least
-	outcomeUnanswered = "unanswered" // it may have been executed
+	outcomeRefused    = "refused"    // for at least one partition
+	outcomeUnanswered = "unanswered" // the commit may have been executed
 	outcomeOver       = "generation_over"
 )
 
-// metrics is what the membership counts.
+// metrics are the metrics of the membership.
 type metrics struct {
 	rebalances *prometheus.CounterVec
 	commits    *prometheus.CounterVec
@@ -46,10 +46,10 @@ type metrics struct {
 	retries    *prometheus.CounterVec
 	refused    prometheus.Counter
 	ignored    *prometheus.CounterVec
-	since      atomic.Int64 // when the generation began, in nanoseconds on the clock of now; negative: there is none
+	since      atomic.Int64 // when the generation began, in nanoseconds on the clock of now; negative while there is none
 }
 
-// newMetrics registers them. Each counter exists at zero from the start, but for those of partitions.
+// newMetrics registers the metrics. Counters exist at zero from the start, except those of partitions.
 func newMetrics(registerer prometheus.Registerer, now func() time.Duration) *metrics {
 	factory := promauto.With(registerer)
 	counter := func(name, help string) prometheus.Counter {
@@ -106,7 +106,7 @@ func (m *metrics) countCommit(results []error, err error) {
 	m.commits.WithLabelValues(outcome).Inc()
 }
 
-// ignore counts a partition that is left alone.
+// ignore counts an assigned partition that this member does not read.
 func (m *metrics) ignore(p record.Partition) {
 	m.ignored.WithLabelValues(p.Topic, strconv.Itoa(int(p.Number))).Inc()
 }

@@ -11,12 +11,12 @@ import (
 // repeatInterval is the least time between two log lines about the same trouble.
 const repeatInterval = 10 * time.Second
 
-// outage logs a trouble that repeats itself: its beginning, then at most once in repeatInterval with a count, and its end. It belongs to
+// outage logs a repeated trouble: its beginning, then at most one line in repeatInterval with a count, and its end. It belongs to
 // one goroutine.
 type outage struct {
 	log     *slog.Logger
 	now     func() time.Duration
-	serious time.Duration // from when on its lines are errors. Zero means never.
+	serious time.Duration // after how long the lines become errors. Zero means never.
 	since   time.Duration
 	logged  time.Duration
 	count   int
@@ -44,7 +44,7 @@ func (o *outage) over(what string) {
 	o.count = 0
 }
 
-// persist asks until that succeeds or ctx is done, which is then its error. It counts and tells what does not succeed.
+// persist repeats a question until it succeeds or ctx is done. Its error is ctx's. It counts and logs failures.
 func (g *Group) persist(ctx context.Context, request string, o *outage, trouble string, question func() error) error {
 	for {
 		err := question()

@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// noGeneration is the generation of a member that has not been assigned anything yet.
+	// noGeneration is the generation of a member without any assignment yet.
 	noGeneration = -1
-	// userDataVersion is the first byte of all that this file encodes, and by which consumers of this program know each
-	// other: what has another version is refused, as another program's.
+	// userDataVersion is the first byte of all that this file encodes. Consumers of this program know each other by it. They
+	// refuse another version as another program's.
 	userDataVersion = 1
 )
 
-// Marks stand among the topics, as names that no topic can have, so that versions of this program that do not know them take no
-// notice.
+// Marks stand among the topics, as names that no topic can have. Versions of this program that do not know a mark ignore it.
 const (
-	// cooperativeMark means of a member that it can go on with what it owns while the group joins, and of an assignment that all can.
+	// cooperativeMark means that a member can go on with its partitions while the group joins. In an assignment it means that all
+	// members can.
 	cooperativeMark = ":cooperative"
-	// holdingMark means that this member does so now.
+	// holdingMark means that this member goes on now.
 	holdingMark = ":holding"
-	// leavingMark means that this member is about to leave, and takes nothing if others can.
+	// leavingMark means that this member is about to leave. It gets nothing if others can take its partitions.
 	leavingMark = ":leaving"
 )
 
-// ownership is what a member was last assigned and in which generation: the user data of its subscription, by which the
-// leader leaves partitions where they are.
+// ownership is a member's last assignment with its generation. It is the user data of the member's subscription. The leader uses
+// it to leave partitions where they are.
 type ownership struct {
 	generation int32
 	partitions []record.Partition
@@ -39,13 +39,14 @@ type ownership struct {
 	cooperative, holding, leaving bool
 }
 
-// marks are the marks of an ownership.
+// marks returns the fields of the marks by name.
 func (o *ownership) marks() map[string]*bool {
 	return map[string]*bool{cooperativeMark: &o.cooperative, holdingMark: &o.holding, leavingMark: &o.leaving}
 }
 
-// encodeOwnership encodes o: version, generation (32 bits), then, sorted, each topic's name and partitions, and marks. The same
-// ownership always gives the same bytes: a changed byte on rejoining would make the coordinator rebalance a stable group.
+// encodeOwnership encodes o as version, generation (32 bits), and then, sorted, each topic's name with its partitions, and the
+// marks. The same ownership always gives the same bytes, because a changed byte would make the coordinator rebalance a stable
+// group.
 func encodeOwnership(o ownership) []byte {
 	b := []byte{userDataVersion}
 	b = binary.BigEndian.AppendUint32(b, uint32(o.generation))
@@ -70,7 +71,7 @@ func encodeOwnership(o ownership) []byte {
 	return b
 }
 
-// decodeOwnership decodes what encodeOwnership made. The bytes come from other members: nothing in them is trusted.
+// decodeOwnership decodes the bytes of encodeOwnership. They come from other members, so it trusts nothing in them.
 func decodeOwnership(b []byte) (ownership, error) {
 	r := wire.NewReader(b)
 	checkUserDataVersion(r)
@@ -87,15 +88,15 @@ func decodeOwnership(b []byte) (ownership, error) {
 	return o, r.Wrong("a member's claim")
 }
 
-// topicShape is what an assignment was made from: the topic's identity and its number of partitions. A member that sees
-// another shape asks for a rebalance.
+// topicShape is a topic's id and number of partitions when the assignment was made. A member that sees another shape asks for a
+// rebalance.
 type topicShape struct {
 	id         [16]byte
 	partitions int32
 }
 
-// encodeShapes encodes the shapes as the user data of an assignment: version, then, sorted, each topic's name, id (16
-// bytes) and number of partitions.
+// encodeShapes encodes the shapes as the user data of an assignment: version, and then, sorted, each topic's name, id (16 bytes)
+// and number of partitions.
 func encodeShapes(shapes map[string]topicShape, cooperative bool) []byte {
 	b := []byte{userDataVersion}
 	if cooperative {
@@ -111,7 +112,7 @@ func encodeShapes(shapes map[string]topicShape, cooperative bool) []byte {
 	return b
 }
 
-// decodeShapes decodes what encodeShapes made, in the hands of another member.
+// decodeShapes decodes the bytes of encodeShapes, which come from another member.
 func decodeShapes(b []byte) (shapes map[string]topicShape, cooperative bool, err error) {
 	r := wire.NewReader(b)
 	checkUserDataVersion(r)
@@ -131,7 +132,7 @@ func checkUserDataVersion(r *wire.Reader) {
 	}
 }
 
-// readCount reads a number of partitions, or the number of one.
+// readCount reads a number of partitions or a partition's number.
 func readCount(r *wire.Reader) int32 {
 	v := r.Uvarint()
 	if v > math.MaxInt32 {

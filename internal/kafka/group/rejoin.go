@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// leastPatience is the part of its time for which a shutdown waits at least for a generation that is about to begin.
+// leastPatience divides the time of a shutdown. The quotient is the least time to wait for a generation that is about to begin.
 const leastPatience = 4
 
-// rejoinPatience is how long a shutdown waits for a generation that is about to begin. In that one others have the partitions, and
-// take them over as each is released. A member that died holds it up until its session is over, and nobody else may read the partitions
-// before, released or not: so they are worked on for as long as there will be time to hand them over.
+// rejoinPatience returns how long a shutdown waits for a generation that is about to begin. In that generation other members own
+// the partitions and take each over when it is released. A dead member delays the generation until its session is over. Nobody
+// else may read the partitions before then, released or not. So this member works on them as long as enough time is left to hand
+// them over.
 func (g *Group) rejoinPatience() time.Duration {
 	left := g.revokeEnd() - g.now()
 	return max(left-g.options.HandOver, left/leastPatience)
 }
 
-// rejoin joins the next generation while the handler goes on under the present one: until the coordinator has all members'
-// requests it takes commits of the present one, and an answer renews the lease as ever. From then on it refuses them, and what
-// is left of the lease holds. It returns the next period, or how the present one ends instead.
+// rejoin joins the next generation while the handler goes on under the present one. Until all members have sent JoinGroup, the
+// coordinator accepts commits of the present generation, and they renew the lease. After that it refuses them, and only the rest
+// of the lease holds. rejoin returns the next period, or else the kind of the present generation's end.
 func (g *Group) rejoin(ctx context.Context, p *period) (next *period, kind string) {
 	p.joining.Store(true)
 	joining, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -46,7 +47,7 @@ func (g *Group) rejoin(ctx context.Context, p *period) (next *period, kind strin
 			}
 			p.end(o.err)
 			return nil, kindLost
-		case <-p.over: // an answer to a commit said so
+		case <-p.over: // an answer to a commit ended the generation
 			cancel()
 			<-entered
 			return nil, kindLost
@@ -55,7 +56,7 @@ func (g *Group) rejoin(ctx context.Context, p *period) (next *period, kind strin
 			patience = time.After(g.rejoinPatience())
 		case <-patience:
 			patience = nil
-			p.joining.Store(false) // it is not followed any more
+			p.joining.Store(false) // no generation follows this one any more
 			cancel()
 		case <-accounting.C:
 			p.lease.account()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// revoke lets the handler finish, and returns when it has. Heartbeats go on meanwhile: they keep the session, and their
-// answers shorten the time that is left.
+// revoke lets the handler finish and returns when it has. Heartbeats go on meanwhile. They keep the session, and their answers
+// may shorten the remaining time.
 func (g *Group) revoke(ctx context.Context, p *period, leaving bool) {
 	g.setStatus(Rebalancing, p.Generation)
 	var beating sync.WaitGroup
@@ -21,7 +21,7 @@ func (g *Group) revoke(ctx context.Context, p *period, leaving bool) {
 	}
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), end-g.now())
 	defer cancel()
-	timer := time.AfterFunc(end-g.now(), cancel) // for an end that comes closer
+	timer := time.AfterFunc(end-g.now(), cancel) // for an end that moves closer
 	defer timer.Stop()
 	shorten := func(to time.Duration) {
 		if to < end {
@@ -43,7 +43,7 @@ func (g *Group) revoke(ctx context.Context, p *period, leaving bool) {
 		case <-shutdown:
 			shutdown = nil
 			shorten(g.revokeEnd())
-		case <-over: // whatever is still to be flushed can no more be committed
+		case <-over: // no more can be committed
 			over = nil
 			cancel()
 		case b := <-p.beats:
@@ -55,13 +55,13 @@ func (g *Group) revoke(ctx context.Context, p *period, leaving bool) {
 	}
 }
 
-// rebalanceEnd is when a flush must be over although a rebalance is under way: it may have begun right after the last
-// heartbeat answered 0, and the other half of its time is for joining.
+// rebalanceEnd returns when a flush must end because of a rebalance. The rebalance may have begun right after the last heartbeat
+// with the answer 0. Half of the rebalance timeout is for the flush, the other half for joining.
 func (g *Group) rebalanceEnd(p *period) time.Duration {
 	return p.answered + g.options.RebalanceTimeout/2
 }
 
-// revokeEnd is when a flush must be over although this process stops.
+// revokeEnd returns when a flush must end because this process stops.
 func (g *Group) revokeEnd() time.Duration {
 	return g.shutdownEnd() - g.leaveTime()
 }

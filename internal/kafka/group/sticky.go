@@ -7,21 +7,22 @@ import (
 	"waterwheel/internal/record"
 )
 
-// stickyProtocol is the name members of a group must share. `kafka-consumer-groups.sh --describe --state` shows it.
+// stickyProtocol is the name of the assignment protocol, which all members share. `kafka-consumer-groups.sh --describe --state`
+// shows it.
 const stickyProtocol = "waterwheel-sticky"
 
-// claimant is a member with what it claims.
+// claimant is a member with its claim.
 type claimant struct {
 	id         string
 	subscribed []string // topics
 	claim      ownership
 }
 
-// sticky assigns a group's partitions: every partition of every subscribed topic to exactly one member, each member's number
-// within one of every other's (over all topics together, among members with the same topics), and with as few partitions moved
-// as that allows. Unless all members can hand over what they go on with while the group joins (cooperative), those that do so
-// keep what they have, and the next generation is to make numbers equal. Where two members claim the same partition, the claim of the newer generation wins. The result is by member
-// and topic, sorted. It depends on nothing but the arguments, and not on their order.
+// sticky assigns every partition of every subscribed topic to exactly one member. Among members with the same topics, the total
+// numbers of partitions differ by at most one. It moves as few partitions as that allows. If cooperative is false, members that
+// go on while the group joins (claim.holding) keep all they have. The next generation then makes the numbers equal. Where two
+// members claim the same partition, the claim of the newer generation wins. The result is sorted, by member and topic. It depends
+// only on the arguments, and not on their order.
 func sticky(members []claimant, partitions []record.Partition, cooperative bool) map[string]map[string][]int32 {
 	partitions = slices.Compact(slices.SortedFunc(slices.Values(partitions), record.Partition.Compare))
 	a := newAssignment(members, partitions)
@@ -48,14 +49,14 @@ func sticky(members []claimant, partitions []record.Partition, cooperative bool)
 	return a.result()
 }
 
-// share is what one member gets. Topics go by their places in the order of their names: they may be thousands, and each move of a
-// partition looks at all of them.
+// share is the partitions of one member. Topics are numbered in the order of their names, because they may be thousands and each
+// move of a partition looks at all of them.
 type share struct {
 	claimant
-	reads []bool    // by topic: whether it subscribes to it
+	reads []bool    // by topic: whether the member subscribes to it
 	held  [][]int32 // by topic: sorted partition numbers
 	load  int       // over all topics
-	keeps bool      // nothing is taken from it
+	keeps bool      // no partition is taken from it
 }
 
 func (s *share) add(topic int, partition int32) {
@@ -64,7 +65,7 @@ func (s *share) add(topic int, partition int32) {
 	s.load++
 }
 
-// dropLast takes the highest partition of a topic away.
+// dropLast removes the highest partition of a topic.
 func (s *share) dropLast(topic int) (partition int32) {
 	list := s.held[topic]
 	last := len(list) - 1
@@ -73,15 +74,15 @@ func (s *share) dropLast(topic int) (partition int32) {
 	return list[last]
 }
 
-// assignment is an assignment in the making.
+// assignment is an assignment under construction.
 type assignment struct {
 	topics []string       // sorted
-	number map[string]int // their places
-	shares []*share       // of the members, sorted by their ids
+	number map[string]int // index of each topic in topics
+	shares []*share       // of all members, sorted by their ids
 	byLoad []*share       // the same, sorted by their loads before the last move
 }
 
-// newAssignment is one of sorted partitions that nobody has yet.
+// newAssignment returns an assignment in which no partition has an owner. partitions are sorted.
 func newAssignment(members []claimant, partitions []record.Partition) *assignment {
 	a := &assignment{number: map[string]int{}}
 	for _, p := range partitions {
@@ -104,8 +105,8 @@ func newAssignment(members []claimant, partitions []record.Partition) *assignmen
 	return a
 }
 
-// claims gives each claimed partition to the member whose claim is of the newest generation; among equals, which no
-// coordinator makes, to the one with the smallest id.
+// claims gives each claimed partition to the member whose claim has the newest generation. Among equal claims, which no
+// coordinator causes, the smallest id wins.
 func (a *assignment) claims() map[record.Partition]*share {
 	owners := map[record.Partition]*share{}
 	for _, m := range a.shares {
@@ -118,8 +119,8 @@ func (a *assignment) claims() map[record.Partition]*share {
 	return owners
 }
 
-// leastLoaded is the subscriber of a topic with the fewest partitions; among these, the fewest of the topic itself, so that
-// a topic's load spreads; nil when nobody subscribes to it.
+// leastLoaded returns the subscriber of a topic with the fewest partitions. Among equals it is the one with the fewest partitions
+// of that topic, so that a topic's load spreads. It is nil when no member subscribes to the topic.
 func (a *assignment) leastLoaded(topic int) *share {
 	var least *share
 	for _, m := range a.shares {
@@ -133,8 +134,8 @@ func (a *assignment) leastLoaded(topic int) *share {
 	return least
 }
 
-// moveOne moves one partition from the most loaded member to the least loaded one that may have it, and reports whether
-// any move made loads more equal. Each move is needed: as long as loads differ by two, a member holds too many.
+// moveOne moves one partition from the most loaded member to the least loaded one that may have it. It reports whether such a
+// move was possible. It moves only between loads that differ by at least two, so every move is necessary.
 func (a *assignment) moveOne() bool {
 	slices.SortFunc(a.byLoad, func(x, y *share) int { return cmp.Or(cmp.Compare(x.load, y.load), cmp.Compare(x.id, y.id)) })
 	byLoad := a.byLoad
@@ -152,8 +153,8 @@ func (a *assignment) moveOne() bool {
 	return false
 }
 
-// movable chooses the topic of which a partition goes from one member to the other: the one most unequally held; among
-// these, the first by name.
+// movable chooses the topic of the partition that moves: the topic that the two members hold most unequally, or the first of
+// these by name.
 func movable(from, to *share) (best int, found bool) {
 	most := 0
 	for topic, held := range from.held {

@@ -9,9 +9,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// This file is the encoding inside JoinGroup and SyncGroup that Kafka calls the consumer protocol; brokers and Kafka's
-// own tools read it too. It is version 0: later versions announce owned partitions without their generation, which the
-// user data holds.
+// This file encodes the consumer protocol, that is, the content of JoinGroup and SyncGroup that brokers and Kafka's own tools
+// read too. It uses version 0. Later versions announce owned partitions without their generation, which the user data holds here.
 
 const (
 	protocolType            = "consumer"
@@ -28,7 +27,7 @@ func encodeSubscription(topics []string, userData []byte) []byte {
 	return wire.AppendLongBytes(b, userData)
 }
 
-// decodeSubscription decodes a subscription of any version; what later versions add is ignored. userData aliases b.
+// decodeSubscription decodes a subscription of any version and ignores the additions of later ones. userData aliases b.
 func decodeSubscription(b []byte) (topics []string, userData []byte, err error) {
 	r := wire.NewReader(b)
 	r.Int16() // version
@@ -53,8 +52,8 @@ func encodeAssignment(assigned map[string][]int32, userData []byte) []byte {
 	return wire.AppendLongBytes(b, userData)
 }
 
-// decodeAssignment decodes an assignment of any version, its partitions sorted. userData aliases b. No bytes at all mean
-// that the leader assigned nothing to this member.
+// decodeAssignment decodes an assignment of any version and sorts its partitions. userData aliases b. An empty b means that the
+// leader assigned nothing to this member.
 func decodeAssignment(b []byte) (partitions []record.Partition, userData []byte, err error) {
 	if len(b) == 0 {
 		return nil, nil, nil

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// watch looks at the topics every watchInterval and reports one that grew, appeared or was created again since the
-// assignment was made, or that is assigned here and not read. Every member watches, not the leader alone: a static leader that restarted is not told
-// that it leads. An error ends nothing; a topic that cannot be seen has not changed.
+// watch looks at the topics every watchInterval. It reports a topic that grew, appeared or was created again since the
+// assignment, or that is assigned here but not read. Every member watches, not only the leader, because a restarted static leader
+// does not learn that it leads. Errors are ignored, and a topic that cannot be seen counts as unchanged.
 func (g *Group) watch(ctx context.Context, p *period, changed chan<- string) {
 	if p.refused != nil {
 		return
@@ -43,8 +43,8 @@ func (g *Group) watch(ctx context.Context, p *period, changed chan<- string) {
 	}
 }
 
-// hasChanged reports whether a rebalance would make a difference. A topic that shrank or vanished is none: its partitions
-// wait for it to come back.
+// hasChanged reports whether a rebalance would make a difference. It is false for a topic that shrank or vanished, whose
+// partitions wait for it to come back.
 func hasChanged(was, seen topicShape) bool {
 	return seen.partitions > was.partitions || seen.partitions > 0 && seen.id != was.id
 }

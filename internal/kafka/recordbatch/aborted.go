@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Aborted says that the producer's transactional batches from first up to its next abort marker do not count.
+// Aborted is an aborted transaction. The producer's transactional batches from offset First up to its next abort marker do not
+// count.
 type Aborted struct {
 	Producer, First int64
 }
@@ -16,13 +17,13 @@ type abortedTransactions struct {
 	active []int64   // producers inside an aborted transaction; hardly ever more than a few
 }
 
-// newAbortedTransactions takes the list of a fetch answer, which brokers order by abort marker and not by first offset.
+// newAbortedTransactions takes the list of a fetch answer. Brokers order it by abort marker, not by first offset.
 func newAbortedTransactions(list []Aborted) abortedTransactions {
 	slices.SortFunc(list, func(a, b Aborted) int { return cmp.Compare(a.First, b.First) })
 	return abortedTransactions{coming: list}
 }
 
-// covers moves to a batch and says whether it belongs to an aborted transaction.
+// covers advances to a batch and reports whether the batch belongs to an aborted transaction.
 func (a *abortedTransactions) covers(h batchHeader, last int64) bool {
 	for len(a.coming) > 0 && a.coming[0].First <= last {
 		if producer := a.coming[0].Producer; !slices.Contains(a.active, producer) {
@@ -33,7 +34,7 @@ func (a *abortedTransactions) covers(h batchHeader, last int64) bool {
 	return h.attributes&attributeTransactional != 0 && slices.Contains(a.active, h.producer)
 }
 
-// end is the producer's abort marker.
+// end handles the abort marker of a producer.
 func (a *abortedTransactions) end(producer int64) {
 	if i := slices.Index(a.active, producer); i >= 0 {
 		a.active = slices.Delete(a.active, i, i+1)

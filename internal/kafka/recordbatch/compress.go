@@ -22,24 +22,24 @@ const (
 	codecZstd   = 4
 )
 
-// errTooLarge means that a record batch did not unfold within the limit of its decoder. A batch that is unfolded whole is then
+// errTooLarge means that a record batch did not unfold within the limit of its decoder. If it was unfolded whole, it is then
 // unfolded piece by piece. The text names the limits of the streams, which are final.
 var errTooLarge = fmt.Errorf("%w: it unfolds to more than %d MiB, or to more than %d MiB and refers back farther than that",
 	ErrUnreadable, maxBatchBytes>>20, maxWindow>>20)
 
-// codecs are the decompressors of one user at a time, made when first needed.
+// codecs are decompressors for one user at a time. Each is made when first needed.
 type codecs struct {
 	limit  int // bytes that a record batch may unfold to, or that a stream may refer back
 	source bytes.Reader
 	gzip   *gzip.Reader
 	lz4    *lz4.Reader
-	zstd   *zstd.Decoder // unfolds whole, to scratch
+	zstd   *zstd.Decoder // unfolds whole batches into scratch
 	stream *zstd.Decoder // unfolds piece by piece
-	// scratch is where zstd unfolds to.
+	// scratch is the buffer of zstd.
 	scratch []byte
 }
 
-// decompress appends what the source unfolds to.
+// decompress appends the unfolded source to dst.
 func (c *codecs) decompress(dst []byte, codec int16, source []byte) ([]byte, error) {
 	var err error
 	switch codec {
@@ -75,7 +75,7 @@ func (c *codecs) open(codec int16, payload []byte) (io.Reader, error) {
 	return nil, fmt.Errorf("%w: compression %d is not known", ErrUnreadable, codec)
 }
 
-// decompressing says what an error of decompression means for the record batch.
+// decompressing turns an error of decompression into one about the record batch.
 func decompressing(codec int16, err error) error {
 	switch {
 	case errors.Is(err, ErrUnreadable), errors.Is(err, ErrCorrupt):
@@ -104,15 +104,15 @@ func (c *codecs) lz4Reader() io.Reader {
 func (c *codecs) fromZstd(dst, source []byte) ([]byte, error) {
 	plain, err := c.wholeZstd(source)
 	if err != nil {
-		// A decoder that lacks room may report anything, damage too. Only a stream has all the room it needs, so only the error
-		// of a stream means damage.
+		// A decoder without room may report any error, even damage. Only a stream has all the room that it needs, so only its
+		// errors mean damage.
 		return dst, errTooLarge
 	}
 	return append(slices.Grow(dst, len(plain)), plain...), nil
 }
 
-// wholeZstd unfolds to scratch, after an error as many whole blocks as it can. Producers in Java do not say how much it will be,
-// and a limit of the decoder's would be one of the window as well: so the room in scratch is the limit.
+// wholeZstd unfolds into scratch. After an error it returns as many whole blocks as it could unfold. Java producers do not
+// announce the unfolded size, and the decoder's own limit would also limit the window. So the capacity of scratch is the limit.
 func (c *codecs) wholeZstd(source []byte) ([]byte, error) {
 	if c.zstd == nil {
 		var err error
@@ -125,11 +125,11 @@ func (c *codecs) wholeZstd(source []byte) ([]byte, error) {
 	return c.zstd.DecodeAll(source, c.scratch)
 }
 
-// zstdBlock is the most that a block of zstd unfolds to.
+// zstdBlock is the largest size of an unfolded zstd block.
 const zstdBlock = 128 << 10
 
-// zstdReader unfolds piece by piece. A payload with a window of more than the limit is unfolded whole, because the window may be
-// larger than all that it unfolds to. Only one of the two decoders is kept: each takes as much memory as the limit.
+// zstdReader unfolds piece by piece. If the window is larger than the limit, it unfolds the whole payload, because the window may
+// be larger than all the unfolded data. It keeps only one of the two decoders, because each takes as much memory as the limit.
 func (c *codecs) zstdReader(payload []byte) (io.Reader, error) {
 	var header zstd.Header
 	if header.Decode(payload) == nil && header.WindowSize > uint64(c.limit) {
@@ -152,7 +152,7 @@ func (c *codecs) zstdReader(payload []byte) (io.Reader, error) {
 	return c.stream, c.stream.Reset(&c.source)
 }
 
-// readAll appends what the reader gives.
+// readAll appends all bytes of r to dst.
 func (c *codecs) readAll(dst []byte, r io.Reader, compressed int) ([]byte, error) {
 	dst = slices.Grow(dst, min(4*compressed, c.limit)+1)
 	for {
@@ -172,8 +172,8 @@ func (c *codecs) readAll(dst []byte, r io.Reader, compressed int) ([]byte, error
 	}
 }
 
-// xerialMagic begins the framing that Java's producers put around snappy blocks: two versions follow it, then blocks
-// with their lengths. Other producers write one bare block.
+// xerialMagic begins the framing of Java producers around snappy blocks. Two versions follow it, and then blocks with their
+// lengths. Other producers write one bare block.
 var xerialMagic = []byte("\x82SNAPPY\x00")
 
 const xerialHeaderBytes = 16
@@ -192,7 +192,7 @@ func (c *codecs) fromSnappy(dst, source []byte) ([]byte, error) {
 	return dst, err
 }
 
-// framed is what follows the framing's header.
+// framed returns what follows the framing's header.
 func framed(source []byte) ([]byte, error) {
 	if len(source) < xerialHeaderBytes {
 		return nil, fmt.Errorf("a header of %d bytes", len(source))
@@ -209,7 +209,7 @@ func nextBlock(source []byte) (block, rest []byte, err error) {
 	return source[4:end], source[end:], nil
 }
 
-// appendBlock appends what one snappy block unfolds to.
+// appendBlock appends one unfolded snappy block to dst.
 func appendBlock(dst, block []byte, limit int) ([]byte, error) {
 	size, err := s2.DecodedLen(block)
 	if err != nil {
@@ -227,11 +227,11 @@ func appendBlock(dst, block []byte, limit int) ([]byte, error) {
 	return dst[:have+len(plain)], nil
 }
 
-// blocks gives out what the blocks of a snappy payload unfold to, one after the other.
+// blocks reads the unfolded blocks of a snappy payload, one after the other.
 type blocks struct {
-	framed []byte // blocks that were not begun
-	plain  []byte // what the last one unfolds to
-	rest   []byte // of plain
+	framed []byte // blocks that are not unfolded yet
+	plain  []byte // the last unfolded block
+	rest   []byte // unread bytes of plain
 	limit  int
 }
 

@@ -9,16 +9,16 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Bounds of the kept part of a record that is too long to be unfolded whole: so much of its key and of its value, and its headers if
-// they have no more.
+// keptKey, keptValue and keptHeaders bound what is kept of a record that is too long to be unfolded whole. Key and value are cut
+// to these sizes. Headers beyond their size are dropped.
 const (
 	keptKey     = 64 << 10
 	keptValue   = 512 << 10
 	keptHeaders = 64 << 10
 )
 
-// cut gives out the beginning of a record that is too long to be unfolded whole, and passes over the rest. size is
-// what the record has after its length, which takes the first from bytes that are not read yet.
+// cut gives out the beginning of a record that is too long to be unfolded whole, and skips the rest. size is the record's length
+// without its length field. The record begins at index from of the unread bytes.
 func (d *decoder) cut(p *piece, size int64, from int) error {
 	o := d.open
 	before, unfolded := slices.Clone(o.plain), o.unfolded
@@ -32,7 +32,7 @@ func (d *decoder) cut(p *piece, size int64, from int) error {
 	if err == nil {
 		err = d.place(&r, o.plain)
 	}
-	if err != nil { // it must be found again
+	if err != nil { // the record must be found again
 		d.unfolders.forget(o)
 		o.plain, o.chunk, o.unfolded, o.whole = before, nil, unfolded, false
 		return err
@@ -46,7 +46,7 @@ func (d *decoder) cut(p *piece, size int64, from int) error {
 	return nil
 }
 
-// longRecord reads the fields of a record that comes piece by piece.
+// longRecord reads the fields of a record piece by piece.
 type longRecord struct {
 	d    *decoder
 	left int64 // bytes of the record that are not read yet
@@ -74,7 +74,7 @@ func (l *longRecord) read() record.Record {
 	return r
 }
 
-// field reads the beginning of a byte string with its length before it; nil for null, which is any negative one.
+// field reads the beginning of a byte string with a length before it. It is nil for null, which is any negative length.
 func (l *longRecord) field(most int) []byte {
 	size := l.number(varint)
 	if size < 0 {
@@ -87,7 +87,7 @@ func (l *longRecord) field(most int) []byte {
 	return l.bytes(size, most)
 }
 
-// number reads one in the form that parse knows.
+// number reads a number in the form that parse decodes.
 func (l *longRecord) number(parse func([]byte, int) (int64, int)) int64 {
 	var encoded []byte
 	for len(encoded) < 10 {
@@ -106,7 +106,7 @@ func (l *longRecord) number(parse func([]byte, int) (int64, int)) int64 {
 	return 0
 }
 
-// bytes passes over n bytes and returns a copy of the first of them, at most most.
+// bytes skips n bytes and returns a copy of at most the first most of them.
 func (l *longRecord) bytes(n int64, most int) []byte {
 	if l.err == nil && (n < 0 || n > l.left) {
 		l.fail(l.d.open.malformed())
@@ -123,7 +123,7 @@ func (l *longRecord) bytes(n int64, most int) []byte {
 	return kept
 }
 
-// piece is what is at hand of the record, at least a byte unless there is an error.
+// piece returns the unread bytes at hand. It is at least one byte unless there is an error.
 func (l *longRecord) piece() []byte {
 	o := l.d.open
 	if len(o.plain) > 0 {

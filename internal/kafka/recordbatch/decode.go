@@ -10,12 +10,12 @@ import (
 	"waterwheel/internal/record"
 )
 
-// A record batch of format 2, the only one Kafka 4 writes, begins with these fields, big-endian, at these offsets.
+// A record batch of format 2, which is the only format of Kafka 4, begins with these fields, big-endian, at these offsets.
 const (
 	batchBaseOffset  = 0  // int64
-	batchLength      = 8  // int32, of what follows it
+	batchLength      = 8  // int32, of the bytes that follow it
 	batchMagic       = 16 // int8, after the int32 of the leader's epoch
-	batchChecksum    = 17 // uint32, CRC-32C of what follows it
+	batchChecksum    = 17 // uint32, CRC-32C of the bytes that follow it
 	batchAttributes  = 21 // int16
 	batchLastDelta   = 23 // int32, last offset - base offset, kept when compaction removes the last record
 	batchBaseTime    = 27 // int64
@@ -26,8 +26,8 @@ const (
 	batchLengthField = batchLength + 4
 )
 
-// The bits of a batch's attributes. Bit 0x40 says that the base time is a deletion horizon; record times are relative
-// to it all the same.
+// The bits of a batch's attributes. Bit 0x40 says that the base time is a deletion horizon. Record times are relative to it all
+// the same.
 const (
 	attributeCodec         = 0x07
 	attributeLogAppendTime = 0x08
@@ -43,19 +43,19 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// decoder takes the record batches of one set apart, piece by piece. Every size and count in them is checked before it is
-// believed. After an error it stands where it stood before.
+// decoder decodes the record batches of one set piece by piece. It checks every size and count in them before it uses them. After
+// an error it stands where it stood before.
 type decoder struct {
 	*Memory
-	set     []byte // record batches that have not been begun
+	set     []byte // record batches that are not begun yet
 	next    int64  // the first offset still wanted
-	first   int64  // the one it began with
+	first   int64  // the first offset that the decoder was asked for
 	aborted abortedTransactions
 	open    *openBatch // the record batch that is being given out. Nil means none.
 }
 
-// piece fills a piece with what comes next. On an error the records before what is wrong are there, and it is returned by
-// the next call. The last record batch may be cut off by the size that was asked for: it is left for the next fetch.
+// piece fills a piece with the next records. On an error the piece has the records before the bad place, and the next call
+// returns the error. The fetch size may cut off the last record batch, which is left for the next fetch.
 func (d *decoder) piece(p *piece, most Piece) error {
 	from := d.next
 	err := d.fill(p, most)
@@ -71,7 +71,7 @@ func (d *decoder) fill(p *piece, most Piece) error {
 			if began, err := d.begin(p); err != nil || !began {
 				return err
 			}
-			continue // it may have nothing to give out
+			continue // the batch may have no records to give out
 		}
 		done, err := d.records(p, most)
 		if err != nil {
@@ -86,7 +86,7 @@ func (d *decoder) fill(p *piece, most Piece) error {
 	return nil
 }
 
-// begin goes to the next record batch. False means that there is none left that is whole.
+// begin goes to the next record batch. False means that no complete one is left.
 func (d *decoder) begin(p *piece) (bool, error) {
 	if !d.more() {
 		if len(d.set) > 0 && d.next == d.first {
@@ -105,7 +105,7 @@ func (d *decoder) begin(p *piece) (bool, error) {
 	return true, nil
 }
 
-// more reports whether there is anything left to give out, or an error to return.
+// more reports whether anything is left to give out, or an error to return.
 func (d *decoder) more() bool {
 	if d.open != nil {
 		return true
@@ -117,7 +117,7 @@ func (d *decoder) more() bool {
 	return err != nil || size <= len(d.set)
 }
 
-// kept is the memory in bytes that is held between two pieces, beside the set.
+// kept is the memory in bytes that is held between two pieces, without the set.
 func (d *decoder) kept() int64 {
 	if d.open == nil || d.open.codec() == 0 {
 		return 0
@@ -133,7 +133,7 @@ func (d *decoder) close() {
 	}
 }
 
-// extent is the size of the next record batch. Older formats have the magic byte in the same place.
+// extent returns the size of the next record batch. Older formats have the magic byte in the same place.
 func (d *decoder) extent() (int, error) {
 	switch magic := d.set[batchMagic]; {
 	case magic < 2:
@@ -149,7 +149,7 @@ func (d *decoder) extent() (int, error) {
 	return batchLengthField + length, nil
 }
 
-// recordBatch opens one whole record batch, or moves past it.
+// recordBatch opens one complete record batch, or moves past it.
 func (d *decoder) recordBatch(p *piece, raw []byte) error {
 	if sum, want := crc32.Checksum(raw[batchAttributes:], castagnoli), binary.BigEndian.Uint32(raw[batchChecksum:]); sum != want {
 		return fmt.Errorf("%w at offset %d: its checksum is %08x and says %08x", ErrCorrupt, d.next, sum, want)
@@ -162,7 +162,7 @@ func (d *decoder) recordBatch(p *piece, raw []byte) error {
 	aborted := d.aborted.covers(h, last)
 	var err error
 	switch {
-	case h.count == 0: // compaction has emptied it, be it a marker
+	case h.count == 0: // compaction has emptied the batch, which may be a marker
 	case h.attributes&attributeControl != 0:
 		err = d.marker(h, raw[batchRecords:])
 	case aborted || last < d.next:
@@ -178,7 +178,7 @@ func (d *decoder) recordBatch(p *piece, raw []byte) error {
 	return nil
 }
 
-// openBatch begins with a record batch, and unfolds it if it fits into one piece.
+// openBatch opens a record batch and unfolds it if it fits into one piece.
 func (d *decoder) openBatch(p *piece, h batchHeader, raw []byte) (*openBatch, error) {
 	payload := raw[batchRecords:]
 	o := &openBatch{header: h, last: h.base + int64(h.lastDelta), delta: -1, raw: raw, packed: payload}
@@ -192,7 +192,7 @@ func (d *decoder) openBatch(p *piece, h batchHeader, raw []byte) (*openBatch, er
 		case err == nil:
 			o.plain, o.whole, o.inPiece = *plain, true, p
 		case errors.Is(err, errTooLarge):
-			p.used-- // it is unfolded piece by piece
+			p.used-- // the batch is unfolded piece by piece
 		default:
 			return nil, err
 		}
@@ -213,7 +213,7 @@ func (d *decoder) unfold(buffer []byte, codec int16, payload []byte) ([]byte, er
 	return c.decompress(buffer[:0], codec, payload)
 }
 
-// marker ends a transaction. An abort ends the skipping of its producer's batches too.
+// marker ends a transaction. An abort marker also ends the skipping of its producer's batches.
 func (d *decoder) marker(h batchHeader, payload []byte) error {
 	if codec := h.attributes & attributeCodec; codec != 0 {
 		var err error
@@ -236,7 +236,7 @@ func (d *decoder) marker(h batchHeader, payload []byte) error {
 	return nil
 }
 
-// batchHeader is what of a batch's first fields is of use here.
+// batchHeader holds the needed header fields of a batch.
 type batchHeader struct {
 	base       int64
 	attributes int16
@@ -259,7 +259,7 @@ func parseBatchHeader(b []byte) batchHeader {
 	}
 }
 
-// time is a record's: the broker's stamp for the whole batch, or the producer's as a difference to the base.
+// time returns a record's time: the broker's timestamp of the whole batch, or the producer's as a difference to the base.
 func (h *batchHeader) time(delta int64) int64 {
 	if h.attributes&attributeLogAppendTime != 0 {
 		return h.maxTime

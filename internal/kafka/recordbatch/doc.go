@@ -1,15 +1,15 @@
-// Package recordbatch takes the record batches of Kafka's log apart, piece by piece and within bounds of memory, as a broker
-// has sent them: compressed, with what transactions have aborted, and possibly damaged.
+// Package recordbatch decodes the record batches of Kafka's log as a broker sends them. They are compressed, may hold records of
+// aborted transactions, and may be damaged. It decodes piece by piece and within bounds of memory.
 //
-//	reader.go     Reader: gives out the records of one answer; Memory: what all readers of a process share
+//	reader.go     Reader: gives out the records of one answer; Memory: shared by all readers of a process
 //	decode.go     from one record batch to the next: headers, checksums, markers
 //	openbatch.go  the records of one record batch
 //	record.go     one record, and its headers
 //	cutrecord.go  a record that is too long to be unfolded whole
 //	compress.go   the codecs
-//	unfold.go     the streams by which a large record batch is unfolded piece by piece
-//	piece.go      the buffers of what is given out
+//	unfold.go     streams that unfold a large record batch piece by piece
+//	piece.go      the buffers of records that are given out
 //	loan.go       when nothing reads the bytes of an answer any more
-//	aborted.go    which transactions do not count
+//	aborted.go    aborted transactions
 //	skip.go       record batches that cannot be read
 package recordbatch

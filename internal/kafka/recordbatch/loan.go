@@ -2,22 +2,22 @@ package recordbatch
 
 import "sync/atomic"
 
-// loan counts who may still read the bytes of a set: its reader, and each piece that it gave out, for uncompressed records are
-// not copied. Pieces are released on another goroutine than the reader is closed on, and in any order. A nil loan is of a set
-// that nobody wants back.
+// loan counts the readers of a set's bytes: its Reader, and each piece that it gave out, because uncompressed records are not
+// copied. Pieces are released in any order, and on another goroutine than that of the Reader. A nil loan belongs to a set without
+// Free.
 //
-// Whatever else looks into the set does so through its reader, and ends with it:
-//   - openBatch (raw, packed, plain) and decoder.set are dropped by Reader.Close, and by Take after an error;
-//   - an unfolder may keep its place in a payload after that, but reads it only for the openBatch that owns it, and close has
-//     made it forget that one; codecs of the pool begin with a payload of their own;
-//   - what is unfolded lies in buffers of the piece, and what a long record is cut to is a copy;
-//   - the one record of a skipped record batch is a copy, and an error of Take has no bytes of it, only its text.
+// Everything else that reads the set does so through its Reader and ends with it:
+//   - Reader.Close drops openBatch (raw, packed, plain) and decoder.set. So does Take after an error.
+//   - An unfolder may keep its place in a payload longer, but reads it only for the openBatch that owns it. close makes the
+//     unfolder forget that openBatch. Codecs of the pool begin with a new payload.
+//   - Unfolded bytes lie in buffers of the piece, and the kept parts of a long record are copies.
+//   - The single record of a skipped record batch is a copy. An error of Take holds text and none of the bytes.
 type loan struct {
 	users atomic.Int32
 	free  func()
 }
 
-// newLoan is the reader's own.
+// newLoan returns a loan with one user, the reader.
 func newLoan(free func()) *loan {
 	if free == nil {
 		return nil
@@ -27,7 +27,7 @@ func newLoan(free func()) *loan {
 	return l
 }
 
-// joined is the loan with one user more.
+// joined adds a user.
 func (l *loan) joined() *loan {
 	if l != nil {
 		l.users.Add(1)
@@ -35,7 +35,7 @@ func (l *loan) joined() *loan {
 	return l
 }
 
-// leave is one user less.
+// leave removes a user. The last one calls free.
 func (l *loan) leave() {
 	if l != nil && l.users.Add(-1) == 0 {
 		l.free()

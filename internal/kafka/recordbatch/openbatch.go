@@ -13,23 +13,23 @@ import (
 // openBatch is a record batch that is being given out.
 type openBatch struct {
 	header batchHeader
-	last   int64  // its last offset
-	raw    []byte // all of it as it came
-	packed []byte // its records
-	plain  []byte // the unfolded bytes of them that are not read yet
+	last   int64  // last offset of the batch
+	raw    []byte // the whole batch as it came
+	packed []byte // its records as they came
+	plain  []byte // unfolded bytes of the records that are not read yet
 	whole  bool   // plain is all that is left
-	read   int32  // records that were read
-	delta  int64  // of the last of them, by which it differs from the base offset. -1 means none.
+	read   int32  // number of records that were read
+	delta  int64  // difference of the last read record's offset to the base offset. -1 means none.
 
-	inPiece  *piece // plain lies in the last buffer of this piece. Nil means that it does not.
-	unfolded int64  // bytes of packed that were unfolded, when it does not fit into one piece
-	chunk    []byte // the buffer of this piece that they go to
-	clean    int    // records of the piece before the first that may alias chunk
+	inPiece  *piece // the piece whose last buffer holds plain. Nil means that no piece does.
+	unfolded int64  // number of unfolded bytes of packed, when the batch does not fit into one piece
+	chunk    []byte // the buffer of the present piece for these bytes
+	clean    int    // number of records in the piece that cannot alias chunk
 }
 
 func (o *openBatch) codec() int16 { return o.header.attributes & attributeCodec }
 
-// records gives out records from Next on until the piece is full. True means that the record batch was read to its end.
+// records gives out records from offset d.next on until the piece is full. True means that the record batch was read to its end.
 func (d *decoder) records(p *piece, most Piece) (done bool, err error) {
 	o := d.open
 	o.chunk = nil
@@ -56,7 +56,7 @@ func (d *decoder) records(p *piece, most Piece) (done bool, err error) {
 	return true, nil
 }
 
-// give appends one record, unless it is before the first that is wanted. The last one is given only if nothing follows.
+// give appends one record, unless its offset is before d.next. The last record is given out only if no bytes follow it.
 func (d *decoder) give(p *piece, body, rest []byte) error {
 	o := d.open
 	p.records = append(p.records, record.Record{})
@@ -77,8 +77,8 @@ func (d *decoder) give(p *piece, body, rest []byte) error {
 	return nil
 }
 
-// place makes a record's differences to its record batch offset and time. Only the last record may have the last offset, or
-// an error after it would never be asked for again.
+// place turns a record's differences into an offset and a time. Only the last record may have the last offset. Otherwise an error
+// after that offset would be skipped, because nothing asks for the offset again.
 func (d *decoder) place(r *record.Record, rest []byte) error {
 	o := d.open
 	last := o.read+1 == o.header.count
@@ -101,7 +101,7 @@ func (o *openBatch) malformed() error {
 	return fmt.Errorf("%w: record %d of %d is malformed", ErrCorrupt, o.read+1, o.header.count)
 }
 
-// ends fails when something follows the last record.
+// ends fails when bytes follow the last record.
 func (d *decoder) ends(rest []byte) error {
 	o := d.open
 	if len(rest) == 0 && !o.whole {
@@ -111,7 +111,7 @@ func (d *decoder) ends(rest []byte) error {
 		}
 		if rest = make([]byte, n); n > 0 {
 			o.unfolded -= int64(n)
-			d.unfolders.forget(o) // Bytes read in vain must be read again.
+			d.unfolders.forget(o) // the next read must read these bytes again
 		}
 	}
 	if len(rest) > 0 {
@@ -120,12 +120,12 @@ func (d *decoder) ends(rest []byte) error {
 	return nil
 }
 
-// refill unfolds more of the record batch, behind what of it is not read yet. size and from are those of the next record,
-// as far as they are known. True means that there is no room left in this piece.
+// refill unfolds more of the record batch, behind the unread bytes. size is the next record's length, and from is where the
+// record starts, as far as they are known. True means that this piece has no room left.
 func (d *decoder) refill(p *piece, most Piece, size int64, from int) (full bool, err error) {
 	o := d.open
 	none := size < 0 || size > maxBatchBytes
-	if from < 0 { // it is not there as a whole, or no number however much follows
+	if from < 0 { // the length is incomplete, or no number
 		none = len(o.plain) >= binary.MaxVarintLen32
 	}
 	if o.whole || none {
@@ -136,10 +136,10 @@ func (d *decoder) refill(p *piece, most Piece, size int64, from int) (full bool,
 	}
 	if len(o.chunk) == cap(o.chunk) {
 		switch {
-		case len(p.records) > o.clean: // they lie in it
+		case len(p.records) > o.clean: // the records lie in the buffer
 			return true, nil
 		case len(o.plain) < cap(o.chunk):
-			o.chunk = o.chunk[:copy(o.chunk, o.plain)] // the buffer is used again from its beginning
+			o.chunk = o.chunk[:copy(o.chunk, o.plain)] // use the buffer again from its beginning
 			o.plain = o.chunk
 		case from+int(size) > d.options.RecordBytes:
 			return false, d.cut(p, size, from)
@@ -157,10 +157,10 @@ func (d *decoder) refill(p *piece, most Piece, size int64, from int) (full bool,
 	return false, err
 }
 
-// minChunk is the least that is unfolded at a time.
+// minChunk is the least that is unfolded at a time, in bytes.
 const minChunk = 16 << 10
 
-// newChunk takes another buffer for what is unfolded, which begins with what is not read yet.
+// newChunk takes another buffer for unfolded bytes. It begins with the unread bytes.
 func (d *decoder) newChunk(p *piece, size int) {
 	o := d.open
 	buffer := p.nextPlain()
@@ -169,7 +169,7 @@ func (d *decoder) newChunk(p *piece, size int) {
 	o.plain = o.chunk
 }
 
-// leave takes what is not read yet out of the piece.
+// leave moves the unread bytes out of the piece.
 func (o *openBatch) leave(p *piece) {
 	switch {
 	case o.chunk != nil:

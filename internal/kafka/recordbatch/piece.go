@@ -7,15 +7,15 @@ import (
 	"waterwheel/internal/record"
 )
 
-// piece is the memory of what is given out at a time. Its records alias its buffers, or the set.
+// piece is the memory of the records that are given out at a time. They alias its buffers, or the set.
 type piece struct {
 	records  []record.Record
 	bytes    int      // of the records
-	plain    [][]byte // the decompressed buffers, the first used of them in use
+	plain    [][]byte // the decompressed buffers, of which the first used are in use
 	used     int
 	loan     *loan // of the set that the records may alias. Nil means none.
 	home     *sync.Pool
-	released func() // release, made once
+	released func() // p.release, made once
 }
 
 func newPiece(home *sync.Pool) *piece {
@@ -24,10 +24,10 @@ func newPiece(home *sync.Pool) *piece {
 	return p
 }
 
-// keepBytes is the size up to which a released piece waits for the next use.
+// keepBytes is the largest size of a released piece that is kept for the next use.
 const keepBytes = 4 << 20
 
-// size is the memory in bytes that the piece holds until it is released, beside the set.
+// size is the memory in bytes that the piece holds until its release, without the set.
 func (p *piece) size() int64 {
 	size := int64(cap(p.records)) * int64(unsafe.Sizeof(record.Record{}))
 	for _, plain := range p.plain {
@@ -36,7 +36,7 @@ func (p *piece) size() int64 {
 	return size
 }
 
-// release gives the memory back for another piece.
+// release returns the memory for another piece.
 func (p *piece) release() {
 	set := p.loan
 	p.loan = nil
@@ -52,7 +52,7 @@ func (p *piece) reset() {
 	p.records, p.bytes, p.used = p.records[:0], 0, 0
 }
 
-// nextPlain gives the buffer for what is decompressed next.
+// nextPlain returns the next buffer for decompressed bytes.
 func (p *piece) nextPlain() *[]byte {
 	if p.used == len(p.plain) {
 		p.plain = append(p.plain, nil)
@@ -61,7 +61,7 @@ func (p *piece) nextPlain() *[]byte {
 	return &p.plain[p.used-1]
 }
 
-// keepPlain leaves the buffer that was given last to whoever goes on reading it: the next piece gets another one.
+// keepPlain leaves the last buffer to its reader, so that the next piece gets another one.
 func (p *piece) keepPlain() {
 	p.used--
 	p.plain[p.used] = nil

@@ -9,23 +9,24 @@ import (
 )
 
 var (
-	// ErrCorrupt is a record batch whose checksum or structure is wrong.
+	// ErrCorrupt means that the checksum or the structure of a record batch is wrong.
 	ErrCorrupt = errors.New("corrupt record batch")
-	// ErrUnreadable is a record batch that will never be readable here: of an old format, an unknown codec, or too large.
+	// ErrUnreadable means that this program can never read a record batch. Its format is old, its codec unknown, or it is too
+	// large.
 	ErrUnreadable = errors.New("unreadable record batch")
 )
 
-// Options are what all readers of a process have in common.
+// Options are common to all readers of a process.
 type Options struct {
-	// PieceBytes is how much is unfolded at a time, of records that take so much on the average that there are no more than a
-	// 128th of it. RecordBytes is the longest record that is unfolded whole; of a longer one the beginning of key and value is
-	// given out (record.Record.Cut).
+	// PieceBytes bounds how much is unfolded at a time, for records of 128 bytes or more on average. PieceOf bounds the number of
+	// smaller ones. RecordBytes is the longest record that is unfolded whole. Of longer records the Reader gives out only the
+	// beginning of key and value (record.Record.Cut).
 	PieceBytes, RecordBytes int
-	// SkipCorrupt are the places of record batches that are passed over if they cannot be read.
+	// SkipCorrupt holds the places of record batches that are skipped if they cannot be read.
 	SkipCorrupt []record.Place
 }
 
-// Memory is what the readers of a process share. It is safe for concurrent use; a Reader is not.
+// Memory is shared by the readers of a process. It is safe for concurrent use. A Reader is not.
 type Memory struct {
 	options   Options
 	pieces    sync.Pool // of *piece
@@ -33,7 +34,7 @@ type Memory struct {
 	unfolders *unfolders
 }
 
-// NewMemory holds nothing yet.
+// NewMemory returns a Memory without any buffers yet.
 func NewMemory(o Options) *Memory {
 	m := &Memory{options: o, unfolders: newUnfolders()}
 	m.pieces.New = func() any { return newPiece(&m.pieces) }
@@ -41,45 +42,45 @@ func NewMemory(o Options) *Memory {
 	return m
 }
 
-// Set is what a broker sent of a partition.
+// Set is the broker's answer for one partition.
 type Set struct {
 	record.Partition
-	// Bytes are record batches one after the other, of which the last may be cut off.
+	// Bytes are consecutive record batches. The last one may be cut off.
 	Bytes []byte
-	// From is the offset that was asked for, End the high watermark.
+	// From is the requested offset. End is the high watermark.
 	From, End int64
 	Aborted   []Aborted
-	// Free, where it is not nil, is called once when nothing reads Bytes any more: the reader is closed, and every batch that it
-	// gave out was released. It is called by whoever is the last of them, and never when one batch is not released.
+	// Free, if not nil, is called once when nothing reads Bytes any more, that is, when the reader is closed and every batch that
+	// it gave out is released. The last of them calls it. If one batch is never released, Free is never called.
 	Free func()
 }
 
-// Piece bounds what a Reader gives out at a time. Both may be exceeded: by one record, or by a record batch that unfolds to
-// no more than Options.PieceBytes.
+// Piece bounds what a Reader gives out at a time. One record may exceed both bounds, and so may a record batch that unfolds to at
+// most Options.PieceBytes.
 type Piece struct{ Bytes, Records int }
 
-// recordBytes is how small the records of a piece are on the average before it is bounded by their number.
+// recordBytes is the average record size in bytes below which the number of records bounds a piece.
 const recordBytes = 128
 
-// PieceOf is a piece of about so many bytes.
+// PieceOf returns a piece of about that size.
 func PieceOf(bytes int) Piece { return Piece{bytes, max(bytes/recordBytes, 1)} }
 
-// Reader gives a set out piece by piece, and again from any of its offsets on.
+// Reader gives out a set piece by piece. It can begin again at any of the set's offsets.
 type Reader struct {
 	set     Set
 	memory  *Memory
 	decoder decoder
-	loan    *loan // of the set's bytes. Nil means closed.
+	loan    *loan // of the set's bytes. Nil means that the Reader is closed.
 }
 
-// NewReader reads a set. Its bytes are the reader's, and those of the records it gives out, until Set.Free is called.
+// NewReader returns a reader of a set. The reader and its records use the set's bytes until Set.Free is called.
 func (m *Memory) NewReader(s Set) *Reader {
 	r := &Reader{set: s, memory: m, loan: newLoan(s.Free)}
 	r.rewind(s.From)
 	return r
 }
 
-// Has reports whether what follows an offset is in the set.
+// Has reports whether the set has something to give out at an offset.
 func (r *Reader) Has(offset int64) bool {
 	switch {
 	case offset < r.set.From || offset > r.decoder.next:
@@ -90,8 +91,8 @@ func (r *Reader) Has(offset int64) bool {
 	return true
 }
 
-// Take gives out the next piece from an offset on. An error is the first thing that is left when it is returned, at that
-// offset; nothing is left behind it, or behind a record batch that was skipped: the broker must be asked again.
+// Take gives out the next piece from an offset on. An error means that the first thing left, at that offset, cannot be read.
+// After an error or a skipped record batch the Reader is empty, and the broker must be asked again.
 func (r *Reader) Take(offset int64, most Piece) (record.Batch, error) {
 	if offset != r.decoder.next {
 		r.rewind(offset)
@@ -110,7 +111,7 @@ func (r *Reader) Take(offset int64, most Piece) (record.Batch, error) {
 	return record.Batch{}, err
 }
 
-// Close frees what is held between two pieces. Nothing can be taken any more.
+// Close frees what is held between two pieces. After it nothing can be taken.
 func (r *Reader) Close() {
 	r.decoder.close()
 	r.set, r.decoder.set = Set{From: math.MaxInt64}, nil
@@ -118,10 +119,10 @@ func (r *Reader) Close() {
 	r.loan = nil
 }
 
-// Kept is the memory in bytes that is held between two pieces, beside the set.
+// Kept is the memory in bytes that is held between two pieces, without the set.
 func (r *Reader) Kept() int64 { return r.decoder.kept() }
 
-// rewind begins the set anew, to give out what it has from an offset on.
+// rewind starts the set again, to give out records from an offset on.
 func (r *Reader) rewind(offset int64) {
 	r.decoder.close()
 	r.decoder = decoder{Memory: r.memory, set: r.set.Bytes, next: offset, first: offset, aborted: newAbortedTransactions(r.set.Aborted)}

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// minRecordBytes is the least a record takes: seven fields of one byte.
+	// minRecordBytes is the least size of a record: seven fields of one byte.
 	minRecordBytes = 7
-	// minHeaderBytes is the least a header takes: two lengths.
+	// minHeaderBytes is the least size of a header: two lengths.
 	minHeaderBytes = 2
 )
 
-// ParseHeaders reads a record's headers. Values alias raw.
+// ParseHeaders decodes a record's headers. Their values alias raw.
 func ParseHeaders(raw []byte) ([]record.Header, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -26,8 +26,8 @@ func ParseHeaders(raw []byte) ([]record.Header, error) {
 	return parsed, nil
 }
 
-// headers reads the headers at a place, with their number before them, gives each out, and returns how many there are and
-// the place after the last, -1 when they are none.
+// headers decodes the headers at an index, which begin with their number, and calls each for every one. It returns their number
+// and the index after the last. The index is -1 when the bytes are no headers.
 func headers(b []byte, at int, each func(key, value []byte)) (count, end int) {
 	announced, at := varint(b, at)
 	if at < 0 || announced < 0 || announced > int64((len(b)-at)/minHeaderBytes) {
@@ -48,10 +48,10 @@ func headers(b []byte, at int, each func(key, value []byte)) (count, end int) {
 	return int(announced), at
 }
 
-// parseRecord reads a record after its length, as Java's client does: what that takes for a record is one here, and what it
-// refuses is none. Offset and Timestamp are left as the differences to the batch's own.
+// parseRecord decodes a record after its length, with the same strictness as Java's client. Offset and Timestamp remain
+// differences to those of the batch.
 func parseRecord(r *record.Record, body []byte) bool {
-	at := 1 // attributes: none is defined
+	at := 1 // attributes, of which none is defined
 	r.Timestamp, at = varlong(body, at)
 	r.Offset, at = varint(body, at)
 	r.Key, at = field(body, at)
@@ -66,8 +66,8 @@ func parseRecord(r *record.Record, body []byte) bool {
 	return end == len(body)
 }
 
-// field reads a byte string with its length before it, any negative one for null, and returns where the next field begins,
-// -1 when there is no such field.
+// field reads a byte string with a length before it and returns the index of the next field. Any negative length means null. The
+// index is -1 when there is no such field.
 func field(b []byte, at int) ([]byte, int) {
 	size, at := varint(b, at)
 	switch {
@@ -81,8 +81,8 @@ func field(b []byte, at int) ([]byte, int) {
 	}
 }
 
-// varint reads a zigzag varint of 32 bits at a place and returns the place after it, -1 when there is none. Bits beyond the
-// 32 are left out. Lengths and differences mostly take one byte.
+// varint reads a zigzag varint of 32 bits at an index and returns the index after it. The index is -1 when there is none. Bits
+// beyond the 32 are dropped. Lengths and differences mostly take one byte.
 func varint(b []byte, at int) (int64, int) {
 	if uint(at) < uint(len(b)) && b[at] < 0x80 {
 		return int64(b[at]>>1) ^ -int64(b[at]&1), at + 1
@@ -100,7 +100,7 @@ func varlong(b []byte, at int) (int64, int) {
 	return int64(v>>1) ^ -int64(v&1), at
 }
 
-// unsigned reads the groups of seven bits that a number of so many bits may take.
+// unsigned reads the groups of seven bits of a number with at most so many bits.
 func unsigned(b []byte, at int, bits uint) (v uint64, next int) {
 	if at < 0 {
 		return 0, -1

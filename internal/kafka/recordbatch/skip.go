@@ -9,21 +9,22 @@ import (
 	"waterwheel/internal/record"
 )
 
-// unreadable is a record batch, or what is left of one, that cannot be read.
+// unreadable is an error about a record batch, or the rest of one, that cannot be read.
 type unreadable struct {
-	offset int64  // the first offset of it that is wanted: where it is the same whoever comes to it
-	next   int64  // the first one after it
+	offset int64  // the first offset of the batch, or the next wanted one if that is later
+	next   int64  // the first offset after the batch
 	raw    []byte // the record batch as it came
 	err    error
 }
 
-// Error says why it cannot be read.
+// Error says why the batch cannot be read.
 func (u *unreadable) Error() string { return u.err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (u *unreadable) Unwrap() error { return u.err }
 
-// unreadable says of an error what of the log it is about. raw is the record batch, as far as its end is known.
+// unreadable adds to an error which part of the log it is about. raw is the record batch, or the rest of the set if its end is
+// unknown.
 func (d *decoder) unreadable(raw []byte, err error) error {
 	u := &unreadable{offset: d.next, next: d.next + 1, raw: raw, err: err}
 	if len(raw) >= batchRecords {
@@ -35,10 +36,10 @@ func (d *decoder) unreadable(raw []byte, err error) error {
 	return u
 }
 
-// skip makes of a record batch that cannot be read one record that says so, if it may be skipped. Otherwise the error says how
-// it may be.
+// skip replaces a record batch that cannot be read by one record that says so, if SkipCorrupt allows it. Otherwise the error says
+// how to allow it.
 func (r *Reader) skip(from int64, u *unreadable) (record.Batch, error) {
-	if r.set.End < u.next { // its own word for where it ends is wrong as well
+	if r.set.End < u.next { // the end that the batch announces is wrong as well
 		u.offset, u.next = from, from+1
 	}
 	place := record.Place{Partition: r.set.Partition, Offset: u.offset}
@@ -46,7 +47,7 @@ func (r *Reader) skip(from int64, u *unreadable) (record.Batch, error) {
 		return record.Batch{}, fmt.Errorf("%w; to skip it (offsets %d to %d), as one letter with its bytes, set KAFKA_SKIP_CORRUPT=%s",
 			u.err, u.offset, u.next-1, place)
 	}
-	value := bytes.Clone(u.raw) // the set goes
+	value := bytes.Clone(u.raw) // the set is given back
 	why := fmt.Sprintf("offsets %d to %d: %v", u.offset, u.next-1, u.err)
 	return record.Batch{Records: []record.Record{{Offset: u.offset, Value: value, Unreadable: why}}, Next: u.next, Bytes: int64(cap(value))}, nil
 }

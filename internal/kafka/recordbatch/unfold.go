@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// openStreams is how many record batches of a process are unfolded piece by piece at the same time. Each may need a window
-// of maxWindow bytes: so the decoder that was not read for the longest time is taken away when another is needed, and begun
-// anew when its turn comes.
+// openStreams is how many record batches of a process are unfolded piece by piece at the same time. Each may need a window of
+// maxWindow bytes. When another batch needs a decoder, the least recently read one is taken from its batch. That batch starts
+// again when its turn comes.
 const openStreams = 2
 
-// maxWindow bounds how far back a record batch may refer that unfolds to more than that: the window of zstd at every level below
-// the "ultra" ones, and a whole block of snappy.
+// maxWindow bounds how far back a record batch may refer if it unfolds to more than that. It covers the window of zstd at every
+// level below the "ultra" ones, and a whole block of snappy.
 const maxWindow = 8 << 20
 
-// unfolders are the streams of a process. Safe for concurrent use.
+// unfolders are the streams of a process. They are safe for concurrent use.
 type unfolders struct {
 	mu    sync.Mutex
 	freed sync.Cond
@@ -23,12 +23,12 @@ type unfolders struct {
 	turns int64
 }
 
-// unfolder is one of them.
+// unfolder is one of the streams.
 type unfolder struct {
 	owner   *openBatch // Nil means none.
 	busy    bool
-	turn    int64 // when it was read last
-	at      int64 // bytes that were read
+	turn    int64 // when it was last read
+	at      int64 // number of bytes that were read
 	codecs  codecs
 	content io.Reader
 }
@@ -42,8 +42,8 @@ func newUnfolders() *unfolders {
 	return u
 }
 
-// read unfolds the next bytes of a record batch. io.EOF says that there are no more after those returned; without an error
-// dst is full.
+// read unfolds the next bytes of a record batch. io.EOF means that no more bytes follow the returned ones. Without an error dst
+// is full.
 func (u *unfolders) read(o *openBatch, dst []byte) (int, error) {
 	s := u.take(o)
 	defer u.give(s)
@@ -67,7 +67,7 @@ func (u *unfolders) read(o *openBatch, dst []byte) (int, error) {
 	return n, err
 }
 
-// take waits for a stream: the record batch's own if it still has one.
+// take waits for a stream. It prefers the stream that the record batch still owns.
 func (u *unfolders) take(o *openBatch) *unfolder {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -114,7 +114,7 @@ func (u *unfolders) forget(o *openBatch) {
 	}
 }
 
-// begin opens a record batch and passes over what was read of it before.
+// begin opens a record batch and skips what was read of it before.
 func (s *unfolder) begin(o *openBatch) (err error) {
 	s.at = 0
 	if s.content, err = s.codecs.open(o.codec(), o.packed); err != nil {

@@ -12,41 +12,41 @@ import (
 )
 
 const (
-	// MaxResponseBytes bounds what a broker's length field can make this process read. Kafka's own brokers refuse
-	// record batches of 100 MiB and more unless told otherwise.
+	// MaxResponseBytes bounds how many bytes a broker's length field can make this process read. Kafka's own brokers refuse
+	// record batches of 100 MiB and more by default.
 	MaxResponseBytes = 256 << 20
-	// maxAnswerBytes is the same for answers that bring no records.
+	// maxAnswerBytes bounds answers without records in the same way.
 	maxAnswerBytes = 16 << 20
-	// readStep bounds what is allocated ahead of the bytes that really arrive.
+	// readStep bounds what is allocated ahead of the bytes that have arrived.
 	readStep = 4 << 20
 )
 
 var (
-	// ErrMalformed is an answer that is not what the protocol says.
+	// ErrMalformed means that an answer breaks the protocol.
 	ErrMalformed = errors.New("malformed answer")
-	// errTLSAlert is what a listener with TLS answers to who speaks without.
+	// errTLSAlert means that a listener with TLS answered a client without TLS.
 	errTLSAlert = errors.New("answered in TLS")
 )
 
-// answerHead is the size and the correlation id that each answer begins with.
+// answerHead is the length of an answer's size and correlation id.
 const answerHead = 8
 
 // ClientID names this program in the brokers' logs and quotas.
 const ClientID = "waterwheel"
 
-// Call is one request: what the protocol's header says of it, and its encoded body.
+// Call is one request: the fields of its header, and its encoded body.
 type Call struct {
 	API      protocol.ApiKey
 	Version  int16
-	Flexible bool // the request header is v2 and the response header v1, both with tags
+	Flexible bool // the request header is v2 and the response header v1. Both have tags.
 	Body     []byte
-	// Memory, where it is not nil, lends memory to read an answer of so many bytes into; with less capacity than that, nil
-	// included, it is not used. It is lost when the exchange fails: the lent buffer belongs to the owner of the answer.
+	// Memory lends a buffer for an answer of that size. A buffer with less capacity is not used. Nil means no lending. If the
+	// exchange fails, the buffer is lost, because it belongs to the owner of the answer.
 	Memory func(size int) []byte
 }
 
-// Exchange sends the call and returns its answer after the correlation id: the header's tags if the call is flexible,
-// then the body. It is the caller's.
+// Exchange sends the call and returns its answer after the correlation id. If the call is flexible, the answer begins with the
+// header's tags, and the body follows. The caller owns the answer.
 func Exchange(rw io.ReadWriter, c Call) ([]byte, error) {
 	correlation := rand.Int32()
 	if _, err := rw.Write(c.encode(correlation)); err != nil {
@@ -70,7 +70,7 @@ func Exchange(rw io.ReadWriter, c Call) ([]byte, error) {
 	return readInto(rw, size, lent)
 }
 
-// answerSize is how many bytes come after an answer's head.
+// answerSize returns how many bytes follow an answer's head.
 func answerSize(api protocol.ApiKey, head [answerHead]byte) (int, error) {
 	const alert, version = 0x15, 0x03
 	if head[0] == alert && head[1] == version {
@@ -87,7 +87,7 @@ func answerSize(api protocol.ApiKey, head [answerHead]byte) (int, error) {
 	return size, nil
 }
 
-// encode is the whole request: size, header, body.
+// encode encodes the whole request: size, header, body.
 func (c Call) encode(correlation int32) []byte {
 	b := make([]byte, 4, 32+len(ClientID)+len(c.Body))
 	b = binary.BigEndian.AppendUint16(b, uint16(c.API))
@@ -103,8 +103,8 @@ func (c Call) encode(correlation int32) []byte {
 	return b
 }
 
-// readInto reads size bytes: into lent if that has room for them, else into a buffer that grows with what arrives and not with
-// what was announced.
+// readInto reads size bytes. It uses lent if that is large enough. Otherwise its buffer grows with the bytes that arrive, and not
+// with the announced size.
 func readInto(r io.Reader, size int, lent []byte) ([]byte, error) {
 	if size <= cap(lent) {
 		_, err := io.ReadFull(r, lent[:size])
@@ -121,7 +121,7 @@ func readInto(r io.Reader, size int, lent []byte) ([]byte, error) {
 	return buffer, nil
 }
 
-// noEOF names a connection that ended inside an answer.
+// noEOF turns io.EOF inside an answer into io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

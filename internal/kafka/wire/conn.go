@@ -12,25 +12,26 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// Conn is a connection to a broker, between kafka-go and the network. It knows where requests and answers begin and end,
-// and does at this one place what kafka-go does not: an answer whose fields announce more than came is refused before it
-// is decoded, and a login is renewed between two requests before the broker ends it.
+// Conn is a connection to a broker, between kafka-go and the network. It knows where requests and answers begin and end, and adds
+// two things that kafka-go lacks. It refuses an answer whose fields announce more than came, before kafka-go decodes it. And it
+// renews a login between two requests, before the broker ends it.
 //
-// One request is under way at a time, and one goroutine at a time uses it; kafka-go keeps it so. Anything may close it.
+// Only one request is under way at a time, and only one goroutine uses the connection at a time. kafka-go guarantees both. Any
+// goroutine may close it.
 type Conn struct {
 	net.Conn
-	// Renew, where it is not nil, is called between two requests: it may prove a login again.
+	// Renew may log in again. It is called between two requests. Nil means no renewal.
 	Renew func(net.Conn) error
 
 	api     protocol.ApiKey // the request under way
 	version int16
-	unsent  int    // bytes of it that are not written yet
-	awaited bool   // nothing of its answer has come
-	checked []byte // of the answer: to be given out
-	passing int    // bytes of the answer to be given out as they come
+	unsent  int    // bytes of the request that are not written yet
+	awaited bool   // nothing of the answer has come
+	checked []byte // bytes of the answer that are checked and not returned yet
+	passing int    // bytes of the answer that are returned unchecked as they come
 }
 
-// requestHead is the size, api, version and correlation id that each request begins with.
+// requestHead is the length of a request's size, api, version and correlation id.
 const requestHead = 12
 
 var errOutOfStep = errors.New("requests and answers are out of step")
@@ -50,7 +51,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// begin takes note of a request of which b is the first piece.
+// begin starts a request. b is its first piece.
 func (c *Conn) begin(b []byte) error {
 	if len(b) < requestHead || c.awaited || len(c.checked) > 0 || c.passing > 0 {
 		return errOutOfStep
@@ -87,8 +88,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// next reads the head of an answer. The rest of one that this package reads itself is given out as it comes, for its
-// readers trust no length; what kafka-go is to decode is read whole and checked.
+// next reads the head of an answer. If this module decodes the answer, the rest is returned as it comes, because Reader trusts no
+// length. If kafka-go decodes it, next reads and checks it as a whole.
 func (c *Conn) next() error {
 	if !c.awaited {
 		return fmt.Errorf("%w: nothing was asked", errOutOfStep)
@@ -117,7 +118,7 @@ func (c *Conn) next() error {
 	return nil
 }
 
-// Within calls f on a connection that ends with the context, and leaves it without a deadline.
+// Within calls f and closes the connection if ctx ends meanwhile. After success the connection has no deadline.
 func Within(ctx context.Context, on net.Conn, f func() error) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := on.SetDeadline(deadline); err != nil {

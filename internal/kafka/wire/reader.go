@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// Reader takes an answer apart, field by field. The first field that is not there is its error, and all later ones are
-// zero, so that callers check once at the end. What it returns aliases the answer.
+// Reader decodes an answer, field by field. The first missing field sets its error, and all later fields are zero, so callers
+// check the error once at the end. Returned bytes alias the answer.
 type Reader struct {
 	whole, rest []byte
 	err         error
 }
 
-// NewReader reads b.
+// NewReader returns a Reader of b.
 func NewReader(b []byte) *Reader { return &Reader{whole: b, rest: b} }
 
-// Err is what was wrong first.
+// Err is the first error.
 func (r *Reader) Err() error { return r.err }
 
-// Wrong is what was wrong first when something was read. Nil means nothing.
+// Wrong is the first error, with the name of the decoded thing. Nil means that there is none.
 func (r *Reader) Wrong(reading string) error {
 	if r.err != nil {
 		return fmt.Errorf("reading %s: %w", reading, r.err)
@@ -29,7 +29,7 @@ func (r *Reader) Wrong(reading string) error {
 // More reports whether anything is left.
 func (r *Reader) More() bool { return len(r.rest) > 0 }
 
-// Memory is the memory of the answer, all of it.
+// Memory is the whole answer.
 func (r *Reader) Memory() []byte { return r.whole }
 
 // Fail keeps the first error and makes everything after it empty.
@@ -40,7 +40,7 @@ func (r *Reader) Fail(err error) {
 	r.rest = nil
 }
 
-// Times is a loop over so many elements, as long as nothing is wrong.
+// Times is a loop over n elements that ends at the first error.
 func (r *Reader) Times(n int) func(yield func() bool) {
 	return func(yield func() bool) {
 		for ; n > 0 && r.err == nil && yield(); n-- {
@@ -59,7 +59,7 @@ func (r *Reader) Take(n int) []byte {
 	return b
 }
 
-// Int16 is the next two bytes.
+// Int16 reads two bytes.
 func (r *Reader) Int16() int16 {
 	if b := r.Take(2); b != nil {
 		return int16(binary.BigEndian.Uint16(b))
@@ -67,7 +67,7 @@ func (r *Reader) Int16() int16 {
 	return 0
 }
 
-// Int32 is the next four bytes.
+// Int32 reads four bytes.
 func (r *Reader) Int32() int32 {
 	if b := r.Take(4); b != nil {
 		return int32(binary.BigEndian.Uint32(b))
@@ -75,7 +75,7 @@ func (r *Reader) Int32() int32 {
 	return 0
 }
 
-// Int64 is the next eight bytes.
+// Int64 reads eight bytes.
 func (r *Reader) Int64() int64 {
 	if b := r.Take(8); b != nil {
 		return int64(binary.BigEndian.Uint64(b))
@@ -83,13 +83,13 @@ func (r *Reader) Int64() int64 {
 	return 0
 }
 
-// UUID is an id of a topic.
+// UUID reads a topic id.
 func (r *Reader) UUID() (id [16]byte) {
 	copy(id[:], r.Take(len(id)))
 	return id
 }
 
-// Uvarint is a number of variable length.
+// Uvarint reads an unsigned number of variable length.
 func (r *Reader) Uvarint() uint64 {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 {
@@ -100,14 +100,14 @@ func (r *Reader) Uvarint() uint64 {
 	return v
 }
 
-// ShortLen and LongLen are the lengths of strings, and of byte strings and arrays, where they are not compact; negative for
-// null.
+// ShortLen reads the length of a string that is not compact. It is negative for null.
 func (r *Reader) ShortLen() int { return int(r.Int16()) }
 
-// LongLen is the length of a byte string or an array that is not compact.
+// LongLen reads the length of a byte string or an array that is not compact. It is negative for null.
 func (r *Reader) LongLen() int { return int(r.Int32()) }
 
-// CompactLen is the length of a compact string, byte string or array, -1 for null. No element takes less than a byte.
+// CompactLen reads the length of a compact string, byte string or array. It is -1 for null. A length beyond the remaining bytes
+// is an error, because each element takes at least one byte.
 func (r *Reader) CompactLen() int {
 	n := r.Uvarint()
 	if n > uint64(len(r.rest))+1 {
@@ -117,16 +117,16 @@ func (r *Reader) CompactLen() int {
 	return int(n) - 1
 }
 
-// ShortString is a string with a length of 16 bits, empty for null.
+// ShortString reads a string with a length of 16 bits. It is empty for null.
 func (r *Reader) ShortString() string { return string(r.Take(max(0, r.ShortLen()))) }
 
-// LongBytes are bytes with a length of 32 bits, nil for null.
+// LongBytes reads bytes with a length of 32 bits. It is nil for null.
 func (r *Reader) LongBytes() []byte { return r.bytes(r.LongLen()) }
 
-// CompactBytes are bytes with a compact length, nil for null.
+// CompactBytes reads bytes with a compact length. It is nil for null.
 func (r *Reader) CompactBytes() []byte { return r.bytes(r.CompactLen()) }
 
-// CompactString is a string with a compact length, empty for null.
+// CompactString reads a string with a compact length. It is empty for null.
 func (r *Reader) CompactString() string { return string(r.CompactBytes()) }
 
 func (r *Reader) bytes(n int) []byte {
@@ -136,7 +136,7 @@ func (r *Reader) bytes(n int) []byte {
 	return r.Take(n)
 }
 
-// Tags passes over the tagged fields at the end of a flexible structure.
+// Tags skips the tagged fields at the end of a flexible structure.
 func (r *Reader) Tags() {
 	for n := r.Uvarint(); n > 0 && r.err == nil; n-- {
 		r.Uvarint() // the tag
@@ -145,7 +145,7 @@ func (r *Reader) Tags() {
 	}
 }
 
-// AppendCompactString appends a string as flexible requests have them.
+// AppendCompactString appends a string of a flexible request.
 func AppendCompactString(b []byte, s string) []byte {
 	return append(AppendCompactLen(b, len(s)), s...)
 }

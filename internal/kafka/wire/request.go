@@ -7,7 +7,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// These are APIs that kafka-go has no names for.
+// The APIs that kafka-go has no names for.
 const (
 	DescribeProducers     protocol.ApiKey = 61
 	DescribeTransactions  protocol.ApiKey = 65
@@ -20,33 +20,33 @@ var names = map[protocol.ApiKey]string{
 	ConsumerGroupDescribe: "ConsumerGroupDescribe",
 }
 
-// own are the requests whose answers this module reads itself. Those that are flexible have tags in their headers.
+// own holds the requests whose answers this module decodes itself. Headers of flexible requests have tags.
 var own = map[protocol.ApiKey]struct {
 	version  int16
 	flexible bool
 }{
 	protocol.CreateTopics: {6, true},
-	protocol.Fetch:        {13, true}, // the first to address a topic by its id; Kafka 3.1
-	protocol.Metadata:     {12, true}, // the first with topic ids
+	protocol.Fetch:        {13, true}, // the first version that addresses a topic by its id; Kafka 3.1
+	protocol.Metadata:     {12, true}, // the first version with topic ids
 	protocol.Heartbeat:    {3, false},
 	protocol.LeaveGroup:   {3, false},
-	protocol.OffsetFetch:  {7, true}, // the first that can wait for pending transactional commits
+	protocol.OffsetFetch:  {7, true}, // the first version that can wait for pending transactional commits
 	DescribeProducers:     {0, true},
 	DescribeTransactions:  {0, true},
 	ListTransactions:      {0, true},
 	ConsumerGroupDescribe: {0, true},
 }
 
-// Version is the version of our own request of an API.
+// Version returns the version of this module's request for an API.
 func Version(api protocol.ApiKey) int16 { return own[api].version }
 
-// isOwn tells the requests whose answers this module reads itself.
+// isOwn reports whether this module decodes the answers to a request itself.
 func isOwn(api protocol.ApiKey, version int16) bool {
 	o, ok := own[api]
 	return ok && o.version == version
 }
 
-// Name is an API's name in Kafka's protocol guide.
+// Name returns an API's name in Kafka's protocol guide.
 func Name(api protocol.ApiKey) string {
 	if name, ok := names[api]; ok {
 		return name
@@ -54,23 +54,24 @@ func Name(api protocol.ApiKey) string {
 	return api.String()
 }
 
-// Request is a request of our own, to any broker. kafka-go's Transport sends it.
+// Request is a request of this module to any broker. kafka-go's Transport sends it.
 type Request[A any] struct {
 	API  protocol.ApiKey
 	Body []byte
-	// Read takes the answer apart. What it returns may alias the answer, which is nobody else's: the caller may have given
-	// up and gone while this is still reading.
+	// Read decodes the answer. Its result may alias the answer, which has no other user. Read may still run when the caller has
+	// already given up.
 	Read func(*Reader) A
 	// Memory is Call.Memory.
 	Memory func(size int) []byte
-	// Unknown stands for the answer of a broker that does not know the request, which is not sent then. Nil means that all brokers know it.
+	// Unknown is the answer when the broker does not know the request, which is then not sent. Nil means that all brokers know
+	// it.
 	Unknown *A
-	// unknown means that the broker does not know it.
+	// unknown means that the broker does not know the request.
 	unknown bool
 }
 
-// Answer is the answer to a Request. An error code is part of it and no error of the exchange: after one of those kafka-go
-// drops the connection.
+// Answer is the answer to a Request. Error codes are a part of it. If they were errors of the exchange, kafka-go would drop the
+// connection.
 type Answer[A any] struct {
 	API   protocol.ApiKey
 	Value A
@@ -141,7 +142,7 @@ func (m *Request[A]) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	return &Answer[A]{API: m.API, Value: value}, nil
 }
 
-// Parse reads an answer as Exchange returns it.
+// Parse decodes an answer of Exchange.
 func (m *Request[A]) Parse(answer []byte) (value A, err error) {
 	o := own[m.API]
 	r := NewReader(answer)

@@ -22,12 +22,12 @@ import (
 	"github.com/segmentio/kafka-go/protocol/syncgroup"
 )
 
-// maxDecodedBytes bounds the memory that one answer takes once kafka-go has decoded it. Elements of a few bytes on the
-// wire may take fifty there.
+// maxDecodedBytes bounds the memory of one answer after kafka-go has decoded it. An element of a few bytes on the wire may take
+// fifty bytes in memory.
 const maxDecodedBytes = 64 << 20
 
-// decoded are the answers that kafka-go decodes. It allocates what their arrays and strings announce, before it looks
-// whether so much has come.
+// decoded holds the answers that kafka-go decodes. It allocates what their arrays and strings announce before it checks that so
+// many bytes came.
 var decoded = map[protocol.ApiKey]any{
 	protocol.ApiVersions:     apiversions.Response{},
 	protocol.CreateTopics:    createtopics.Response{},
@@ -43,23 +43,23 @@ var decoded = map[protocol.ApiKey]any{
 	protocol.SyncGroup:       syncgroup.Response{},
 }
 
-// shape walks over one value of an answer the way that kafka-go decodes it, and makes nothing.
+// shape walks over one value of an answer as kafka-go decodes it, without building the value.
 type shape func(*meter)
 
-// meter reads an answer and adds up what it takes when it is decoded.
+// meter reads an answer and adds up the memory of its decoded form.
 type meter struct {
 	Reader
 	room int
 }
 
-// spend takes the memory of n values of a size.
+// spend adds the memory of n values of a size.
 func (m *meter) spend(n, size int) {
 	if m.room -= n * size; m.room < 0 {
 		m.Fail(fmt.Errorf("%w: it takes more than %d MiB", ErrMalformed, maxDecodedBytes>>20))
 	}
 }
 
-// check refuses an answer that announces more than it holds, or takes too much memory.
+// check refuses an answer that announces more than it holds, or whose decoded form takes too much memory.
 func (s shape) check(answer []byte) error {
 	m := meter{Reader: Reader{rest: answer}, room: maxDecodedBytes}
 	s(&m)
@@ -73,7 +73,7 @@ type versioned struct {
 
 var shapes sync.Map // versioned → shape
 
-// shapeOf is the shape of an answer after its correlation id, nil when kafka-go does not know that version.
+// shapeOf returns the shape of an answer after its correlation id. It is nil when kafka-go does not know that version.
 func shapeOf(api protocol.ApiKey, version int16) shape {
 	if s, ok := shapes.Load(versioned{api, version}); ok {
 		return s.(shape)
@@ -109,7 +109,7 @@ func versionOf(t reflect.Type, version int16) (flexible, known bool) {
 	return flexible, known
 }
 
-// valueShape is the shape of a value of a Go type. In flexible versions kafka-go takes all lengths for compact.
+// valueShape returns the shape of a value of a Go type. In flexible versions kafka-go reads all lengths as compact.
 func valueShape(t reflect.Type, version int16, flexible bool) shape {
 	switch t.Kind() {
 	case reflect.Bool, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Float64:
@@ -127,7 +127,7 @@ func valueShape(t reflect.Type, version int16, flexible bool) shape {
 	panic("wire: an answer of kafka-go has a field of type " + t.String())
 }
 
-// length reads a length, compact or as plain reads it; negative for null.
+// length reads a length, compact or with plain. It is negative for null.
 func (m *meter) length(flexible bool, plain func(*Reader) int) int {
 	if flexible {
 		return m.CompactLen()
@@ -135,7 +135,7 @@ func (m *meter) length(flexible bool, plain func(*Reader) int) int {
 	return plain(&m.Reader)
 }
 
-// text passes over n bytes, of which kafka-go makes a copy, or two.
+// text skips n bytes, of which kafka-go makes one or two copies.
 func (m *meter) text(n int) {
 	if n > 0 {
 		m.Take(n)
@@ -147,7 +147,7 @@ func arrayShape(t reflect.Type, version int16, flexible bool) shape {
 	element := valueShape(t, version, flexible)
 	return func(m *meter) {
 		n := m.length(flexible, (*Reader).LongLen)
-		if n > len(m.rest) { // no element takes less than a byte
+		if n > len(m.rest) { // each element takes at least one byte
 			m.Fail(fmt.Errorf("%w: %d elements announced, %d bytes are left", ErrMalformed, n, len(m.rest)))
 		}
 		for m.spend(max(n, 0), int(t.Size())); n > 0 && m.err == nil; n-- {
@@ -176,10 +176,10 @@ func structShape(t reflect.Type, version int16, flexible bool) shape {
 	}
 }
 
-// fieldTag is one of the alternatives in the tag of a field of kafka-go's messages.
+// fieldTag is one alternative in the struct tag of a field of kafka-go's messages.
 type fieldTag struct {
 	min, max int16
-	tagged   bool // a mark of flexible versions, no field
+	tagged   bool // marks flexible versions, and is no field
 }
 
 func tagsOf(f reflect.StructField) []fieldTag {
