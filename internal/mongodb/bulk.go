@@ -16,42 +16,41 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 )
 
-// Bounds of one bulk call. The driver makes one command of it as long as servers take as much in one (Database.splits).
+// Bounds of one bulk call. The driver makes one command of it if servers take that much in one command (Database.splits).
 //
-// The driver copies what a command holds four times, in part into memory that grows with the command and is kept for others only
-// until garbage is collected. Sending a byte in commands of 1 MiB takes half of the memory and the processor time that it
-// takes in commands of 8 MiB (BenchmarkSend). Smaller ones save little more, and each takes the way to a majority.
+// The driver copies a command's contents four times. Some copies go into memory that grows with the command and is kept for other
+// commands only until the next garbage collection. In commands of 1 MiB a byte takes half of the memory and processor time that
+// it takes in commands of 8 MiB (BenchmarkSend). Smaller commands save little more, and each waits for a majority.
 const (
 	MaxCallBytes  = 1 << 20
 	MaxCallWrites = 1000
 	WriteOverhead = 64 // bytes of a command around one write, at most
 )
 
-// smallWrite is the mean size of writes up to which a bulk call is put together here. For each document of its own bulk calls
-// the driver makes an encoder, reads the _id by reflection and copies the document on a buffer of its own, which takes longer
-// than all that is done with a small document otherwise. For large ones that is little beside copying, and a command of ours
-// is copied once more: a quarter to a half more processor time, whatever Go type the encoder is given, since all it writes goes
-// through two buffers of its own.
+// smallWrite is the mean size of writes up to which this package builds a bulk call itself. For each document the driver makes an
+// encoder, reads the _id by reflection and copies the document on its own buffer. For small documents this takes longer than all
+// other work. For large ones it is little beside the copying, and the driver copies a command of ours once more. That costs a
+// quarter to a half more processor time, whatever Go type the encoder gets, because everything it writes passes two buffers.
 //
-// A driver.Operation that is given our bytes, on connections without a compressor, makes half of the copies and takes 40 % of the
-// time. But it needs the client's deployment and sessions, which mongo.Client does not give away: they and the login would have
-// to be made here, from packages under x/ that the driver promises nothing of.
+// A driver.Operation with our bytes, on connections without a compressor, makes half of the copies and takes 40 % of the time.
+// But it needs the client's deployment and sessions, which mongo.Client does not expose. This package would have to make them and
+// the login from packages under x/, whose API the driver does not promise.
 const smallWrite = 4 << 10
 
-// isSmall reports whether a bulk call of n writes of these bytes is put together here. The driver sends single writes: among
-// them are documents of almost the largest size. It also sends calls that a server takes in several commands only.
+// isSmall reports whether this package builds a bulk call of n writes with these bytes itself. The driver sends single writes,
+// which may be almost of the largest size. It also sends calls that a server takes only in several commands.
 func (d *Database) isSmall(n, bytes int) bool {
 	return n > 1 && n <= MaxCallWrites && bytes <= n*smallWrite && bytes <= MaxCallBytes && !d.splits.Load()
 }
 
-// commands is the memory of commands, which the driver has copied when its call returns.
+// commands are buffers of commands. The driver has copied a command when its call returns.
 var commands = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxPooledCommand is the largest memory of a command that is kept.
+// maxPooledCommand is the capacity of the largest buffer that is kept.
 const maxPooledCommand = MaxCallBytes + MaxCallWrites*WriteOverhead + 1<<10
 
-// bulk sends one command of many writes: name and the collection, and under list what element appends of each. It is what the
-// driver's own bulk call would send: not ordered, to the primary, once, with our write concern.
+// bulk sends one command with many writes. The command is name with the collection, and its array list has the elements that
+// element appends. It equals the driver's own bulk call: not ordered, to the primary, sent once, with our write concern.
 func (d driverCollection) bulk(ctx context.Context, name, list string, n int, element func(dst []byte, i int) []byte) (Reply, error) {
 	memory := commands.Get().(*[]byte)
 	start, dst := bsoncore.AppendDocumentStart((*memory)[:0])
@@ -62,7 +61,7 @@ func (d driverCollection) bulk(ctx context.Context, name, list string, n int, el
 		dst = strconv.AppendInt(dst, int64(i), 10)
 		dst = element(append(dst, 0), i)
 	}
-	dst, _ = bsoncore.AppendArrayEnd(dst, array) // these fail for lengths only that cannot be here
+	dst, _ = bsoncore.AppendArrayEnd(dst, array) // fails only for lengths that cannot occur here
 	dst = bsoncore.AppendBooleanElement(dst, "ordered", false)
 	concern, dst := bsoncore.AppendDocumentElementStart(dst, "writeConcern")
 	dst = bsoncore.AppendStringElement(dst, "w", "majority")
@@ -77,7 +76,7 @@ func (d driverCollection) bulk(ctx context.Context, name, list string, n int, el
 	return d.d.answerOf(answer, err)
 }
 
-// answerOf takes the answer to a bulk command apart. Only per-document errors leave the others' results in sight.
+// answerOf decodes the answer to a bulk command. Only errors of single documents keep the results of the others.
 func (d *Database) answerOf(answer bson.Raw, err error) (Reply, error) {
 	failed := mongo.WriteException{Raw: answer}
 	if err != nil && !errors.As(err, &failed) {
@@ -95,7 +94,7 @@ func (d *Database) answerOf(answer bson.Raw, err error) (Reply, error) {
 	return reply, nil
 }
 
-// unconfirmed is the error of a write concern that was not met. Nil means that it was.
+// unconfirmed returns the error of a write concern that was not met. Nil means that it was met.
 func unconfirmed(e *mongo.WriteConcernError) error {
 	if e == nil {
 		return nil
@@ -103,7 +102,7 @@ func unconfirmed(e *mongo.WriteConcernError) error {
 	return fmt.Errorf("write concern: %w", &CommandError{Code: int32(e.Code), Message: e.Message})
 }
 
-// appendUpdate appends an element of the updates of an update command, without its type and key.
+// appendUpdate appends an element of an update command's updates, without its type and key.
 func appendUpdate(dst []byte, u Update) []byte {
 	start, dst := bsoncore.AppendDocumentStart(dst)
 	dst = bsoncore.AppendDocumentElement(dst, "q", bsoncore.Document(u.Filter))
@@ -112,22 +111,23 @@ func appendUpdate(dst []byte, u Update) []byte {
 	return dst
 }
 
-// outOfTime tells the errors of the driver about a command that it did not begin to send, because its time was over. They
-// come from x/mongo/driver/operation.go, version 2.9.3, each before the call of roundTrip, which hands over the first byte:
+// outOfTime reports whether the driver did not begin to send a command because its time was over. These errors come from
+// x/mongo/driver/operation.go, version 2.9.3. Each is returned before the call of roundTrip, which hands over the first byte:
 //
-//   - Operation.calculateMaxTimeMS, and Operation.Execute right before roundTrip, where less time is left than the way to
-//     the server and back takes at least: ErrDeadlineWouldBeExceeded;
-//   - Operation.Execute in the same place, where the context is over: the context's error as it is. Whatever goes wrong
-//     from roundTrip on is wrapped by Operation.networkError.
+//   - Operation.calculateMaxTimeMS, and Operation.Execute right before roundTrip, return ErrDeadlineWouldBeExceeded. Less time is
+//     left than the least round trip to the server takes.
+//   - Operation.Execute returns the context's error unchanged in the same place when the context is over. From roundTrip on
+//     Operation.networkError wraps every error.
 //
-// They could come after bytes were sent in two ways only. A second attempt: retryWrites and adaptive retries are off, and
-// after a renewed login (code 391) the first attempt was refused. Or a second command of one call: see splits.
+// Only two cases could return them after bytes were sent. The first is a second attempt. But retryWrites and adaptive retries are
+// off, and after a renewed login (code 391) the server has refused the first attempt. The second is a second command of one call,
+// see splits.
 func outOfTime(err error) bool {
 	return errors.Is(err, driver.ErrDeadlineWouldBeExceeded) ||
 		err == context.DeadlineExceeded || err == context.Canceled //nolint:errorlint // a wrapped one may come from later
 }
 
-// bulkError is portError for a bulk call. What had no time left was not sent, if one call is one command.
+// bulkError is Translate for a bulk call. If one call is one command, a call without time left was not sent.
 func (d *Database) bulkError(err error) error {
 	if outOfTime(err) && !d.splits.Load() {
 		return &NotSentError{fmt.Errorf("%w: %w", claim.ErrNoTurn, d.reached(err))}
@@ -135,11 +135,11 @@ func (d *Database) bulkError(err error) error {
 	return d.Translate(err)
 }
 
-// commandRoom is how many bytes a command may have beside its writes: session, cluster time, names.
+// commandRoom is how many bytes a command may have besides its writes, for session, cluster time and names.
 const commandRoom = 1 << 20
 
-// limitsMonitor notes when a server of the database takes less in one command than our calls have: then the driver
-// makes several commands of one call, and the time may be over after the first.
+// limitsMonitor notes when a server takes less in one command than our calls have. The driver then makes several commands of one
+// call, and the time may be over after the first.
 func (d *Database) limitsMonitor() *event.ServerMonitor {
 	return &event.ServerMonitor{ServerDescriptionChanged: func(e *event.ServerDescriptionChangedEvent) {
 		s := &e.NewDescription

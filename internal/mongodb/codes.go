@@ -2,22 +2,22 @@ package mongodb
 
 import "slices"
 
-// Class says what one of MongoDB's codes tells of the request that it answers.
+// Class says what one of MongoDB's codes means for the request.
 type Class uint8
 
 const (
-	// passing means that it may have been executed, or may be later, and the cause passes by itself. It is the class of every code
-	// that has no row below: an unknown code is never taken for a refusal.
+	// passing means that the request may have been executed, or may be later, and that the cause passes by itself. Every code
+	// without a row below has this class, so an unknown code never counts as a refusal.
 	passing Class = iota
-	// NotPrimary means that the server is no primary, and looked at none of the command's documents. It may be sent again.
+	// NotPrimary means that the server is no primary and looked at none of the documents. The command may be sent again.
 	NotPrimary
-	// badContent means that this document will never be taken. Alone in its bucket, a measurement becomes a letter.
+	// badContent means that MongoDB will never accept this document. A measurement alone in its bucket becomes a letter.
 	badContent
-	// TooLarge means that the bucket grew over what a document may hold. Taken apart like a bad one, its measurements find room in
-	// other buckets; only one too large by itself becomes a letter.
+	// TooLarge means that the bucket grew over the document limit. It is split like a bad one, and its measurements go to other
+	// buckets. Only a measurement that is too large by itself becomes a letter.
 	TooLarge
-	// refused means that it will be refused until an operator changes a privilege, a setting or the server, whatever the document holds.
-	// An outage: nothing becomes a letter.
+	// refused means that MongoDB refuses the request, whatever the document holds, until an operator changes a privilege, a
+	// setting or the server. It is an outage, and nothing becomes a letter.
 	refused
 )
 
@@ -28,12 +28,12 @@ type answer struct {
 	class Class
 }
 
-// answers are the codes that something is known of. Names and numbers, where nothing else is said, are those of
-// src/mongo/base/error_codes.yml in MongoDB's sources, which also reports whether a code is an interruption, a shutdown, a
-// stale route or an overload: those leave open what was executed. Which codes blame a document was tried on a server.
+// answers holds the codes with a known meaning. Names and numbers come from src/mongo/base/error_codes.yml in MongoDB's sources
+// unless noted. That file also marks interruptions, shutdowns, stale routes and overloads. After those it is unknown what was
+// executed. Tests on a server showed which codes blame a document.
 var answers = []answer{
-	// Not looked at: error_codes.yml, and "not primary" in the specification of server discovery and monitoring. 189, 11602
-	// and 13436 are of that family too, but may come after the work began.
+	// The server looked at no document. These codes are from error_codes.yml, and from "not primary" in the specification of
+	// server discovery and monitoring. 189, 11602 and 13436 belong to the same family, but may come after the work began.
 	{10058, "LegacyNotPrimary", NotPrimary},
 	{10107, "NotWritablePrimary", NotPrimary},
 	{13435, "NotPrimaryNoSecondaryOk", NotPrimary},
@@ -47,7 +47,7 @@ var answers = []answer{
 	{57, "DottedFieldName", badContent},
 	{121, "DocumentValidationFailure", badContent}, // "only for the document validator on collections"
 
-	// An index of the collection's users cannot take the document: the list of such errors in
+	// An index of the collection's users cannot take the document. These codes are from the list of such errors in
 	// src/mongo/db/index/index_access_method.cpp.
 	{171, "CannotIndexParallelArrays", badContent},
 	{201, "CannotBuildIndexKeys", badContent},
@@ -67,17 +67,18 @@ var answers = []answer{
 	{17262, "a language is not supported", badContent},
 	{17280, "KeyTooLong", badContent},
 
-	{10334, "BSONObjectTooLarge", TooLarge}, // of an insert, and of newer servers an update
+	{10334, "BSONObjectTooLarge", TooLarge}, // for an insert, and on newer servers for an update
 	{17419, "the document after the update is too large", TooLarge},
 	{17420, "the document after the upsert is too large", TooLarge}, // both by number in src/mongo/db/exec/update_stage.cpp
 
 	{13, "Unauthorized", refused},
 	{18, "AuthenticationFailed", refused},
 	{20, "IllegalOperation", refused},
-	{40, "ConflictingUpdateOperators", refused}, // no data makes our updates so
+	{40, "ConflictingUpdateOperators", refused}, // our updates never cause it, whatever the data
 	{59, "CommandNotFound", refused},
-	{61, "ShardKeyNotFound", refused}, // sharded by something else than meta and time; or the meta is an array: withoutShardKey
-	{66, "ImmutableField", refused},   // the same, of an update
+	// The collection is sharded by something else than meta and time, or the meta is an array (withoutShardKey).
+	{61, "ShardKeyNotFound", refused},
+	{66, "ImmutableField", refused}, // the same for an update
 	{67, "CannotCreateIndex", refused},
 	{72, "InvalidOptions", refused},
 	{73, "InvalidNamespace", refused},
@@ -87,7 +88,7 @@ var answers = []answer{
 	{166, "CommandNotSupportedOnView", refused},
 	{238, "NotImplemented", refused},
 	{371, "UserWritesBlocked", refused}, // setUserWriteBlockMode
-	// By number in src/mongo/db/exec/update_stage.cpp.
+	// This code is from src/mongo/db/exec/update_stage.cpp.
 	{31025, "a change of the shard key without the whole key in the filter", refused},
 	{40415, "IDLUnknownField", refused}, // a field of the command
 
@@ -119,7 +120,7 @@ var answers = []answer{
 	{449, "RateLimitExceeded", passing},
 	{462, "IngressRequestRateLimitExceeded", passing},
 	{9001, "SocketException", passing},
-	{11000, "DuplicateKey", passing}, // it was executed before, by us or by another owner
+	{11000, "DuplicateKey", passing}, // the insert was executed before, by us or by another owner
 	{11600, "InterruptedAtShutdown", passing},
 	{11601, "Interrupted", passing},
 	{11602, "InterruptedDueToReplStateChange", passing},
@@ -129,7 +130,7 @@ var answers = []answer{
 	{16500, "TooManyRequests", passing}, // Azure Cosmos DB's throttling: "Error codes" of its documentation
 }
 
-// Codes that something is done about beside classifying them. The driver gives CodeObjectTooLarge itself, without asking.
+// Codes that need more than their class. The driver returns CodeObjectTooLarge itself, without asking a server.
 const (
 	CodeBadValue              = 2
 	codeUnauthorized          = 13
@@ -148,7 +149,7 @@ const (
 	CodeDuplicateKey          = 11000
 )
 
-// answerOf is the row of a code; one without a row passes.
+// answerOf returns the row of a code. A code without a row is passing.
 func answerOf(code int32) answer {
 	if i := slices.IndexFunc(answers, func(a answer) bool { return a.code == code }); i >= 0 {
 		return answers[i]
@@ -156,13 +157,14 @@ func answerOf(code int32) answer {
 	return answer{code: code, name: "no code that is known here"}
 }
 
-// ClassOf is the class of a code.
+// ClassOf returns the class of a code.
 func ClassOf(code int32) Class { return answerOf(code).class }
 
-// BlamesDocument reports whether the class refuses a document, or the bucket it would become.
+// BlamesDocument reports whether the class refuses a document, or the bucket of that document.
 func (c Class) BlamesDocument() bool { return c == badContent || c == TooLarge }
 
-// Passes reports whether a code is known to be of a cause that passes by itself: it says nothing about what the server can do.
+// Passes reports whether a code is known to have a cause that passes by itself. Such a code says nothing about the server's
+// abilities.
 func Passes(code int32) bool {
 	i := slices.IndexFunc(answers, func(a answer) bool { return a.code == code })
 	return i >= 0 && (answers[i].class == passing || answers[i].class == NotPrimary)

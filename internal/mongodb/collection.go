@@ -7,26 +7,26 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Collection is a MongoDB collection as the partition protocol uses it. Each call is one command, sent at most once, with
-// write concern majority and journal, or read from the primary what a majority has. Calls may overlap. Slices passed in
-// are only read, and not kept after the return.
+// Collection is a MongoDB collection as the partition protocol uses it. Each call is one command, sent at most once. Writes have
+// the write concern majority with journal. Reads go to the primary and see what a majority has. Calls may overlap. Slices that
+// are passed in are only read, and not kept after the return.
 //
-// An error is a *CommandError (the server refused the command as a whole), a *NotSentError (it was never executed and
-// never will be), or anything else: then it is unknown what happened.
+// A *CommandError means that the server refused the command as a whole. A *NotSentError means that the command was never executed
+// and never will be. After any other error the outcome is unknown.
 type Collection interface {
 	// Insert inserts the documents, in any order, each on its own.
 	Insert(ctx context.Context, documents []bson.Raw) (Reply, error)
 	// Update applies the updates, in any order, each to at most one document.
 	Update(ctx context.Context, updates []Update) (Reply, error)
-	// Find calls each for every document found, in no particular order; the document is valid during that call. An error
-	// of each ends the query and is returned as it is.
+	// Find calls each for every found document, in no particular order. The document is valid during that call. An error of each
+	// ends the query, and Find returns it as it is.
 	Find(ctx context.Context, q Query, each func(document bson.Raw) error) error
 }
 
-// Editable is a Collection of which documents can be deleted, too.
+// Editable is a Collection that can also delete documents.
 type Editable interface {
 	Collection
-	// Delete deletes for each filter at most one document, in any order. N of the reply is how many these were.
+	// Delete deletes at most one document for each filter, in any order. N of the reply is the number of deleted documents.
 	Delete(ctx context.Context, filters []bson.Raw) (Reply, error)
 }
 
@@ -36,14 +36,14 @@ type Update struct {
 	Update bson.Raw // update operators
 }
 
-// Query is what to find. A nil field is left out.
+// Query is a query of Find. A nil field is left out.
 type Query struct {
 	Filter     bson.Raw
 	Projection bson.Raw
 	Hint       bson.Raw // the key of the index to use
 	Limit      int64    // Zero means all.
 	Sort       bson.Raw // Nil means any order.
-	Batch      int32    // how many the server may put into one answer. Zero means as many as it likes.
+	Batch      int32    // most documents in one answer. Zero means that the server decides.
 }
 
 // Reply is the answer to a write command that was executed.
@@ -52,25 +52,25 @@ type Reply struct {
 	N int
 	// Errors tells which documents or updates were not executed, and why.
 	Errors []WriteError
-	// Unconfirmed is not nil when the write concern was not met: all that was executed may yet be rolled back.
+	// Unconfirmed is not nil when the write concern was not met. Everything that was executed may then still be rolled back.
 	Unconfirmed error
 }
 
 // WriteError is the server's answer to one document or update of a command.
 type WriteError struct {
-	Index   int // in the command
+	Index   int // of the document or update in the command
 	Code    int32
 	Message string
 }
 
-// Session orders reads after writes: a Find with its context sees every write that was acknowledged with it. It is used
-// by one goroutine at a time.
+// Session orders reads after writes. A Find with its context sees every write that was acknowledged with it. Only one goroutine
+// uses it at a time.
 type Session interface {
 	Context(parent context.Context) context.Context
 	End()
 }
 
-// First is the first document found. Nil means none.
+// First returns the first found document. Nil means none.
 func First(ctx context.Context, c Collection, q Query) (found bson.Raw, err error) {
 	q.Limit = 1
 	err = c.Find(ctx, q, func(d bson.Raw) error {
@@ -80,8 +80,8 @@ func First(ctx context.Context, c Collection, q Query) (found bson.Raw, err erro
 	return found, err
 }
 
-// Changed tells of the answer to a write of one document whether it was executed and is durable. It was not where the
-// document to change is not there, or the one to insert is there already.
+// Changed reports whether a write of one document was executed and is durable. It was not executed if the document to change does
+// not exist, or the document to insert already exists.
 func Changed(reply Reply, err error) (bool, error) {
 	switch {
 	case err != nil:
@@ -96,7 +96,7 @@ func Changed(reply Reply, err error) (bool, error) {
 	return reply.N == 1, nil
 }
 
-// Executed is how many documents a write command found; an error unless all of that is durable.
+// Executed returns how many documents a write command found. It fails unless all of them are durable.
 func Executed(reply Reply, err error) (int64, error) {
 	switch {
 	case err != nil:
@@ -107,7 +107,7 @@ func Executed(reply Reply, err error) (int64, error) {
 	return int64(reply.N), reply.Unconfirmed
 }
 
-// Document encodes a document made of the program's own values, which always have an encoding.
+// Document encodes a document of the program's own values, whose encoding cannot fail.
 func Document(d bson.D) bson.Raw {
 	raw, err := bson.Marshal(d)
 	if err != nil {
@@ -116,8 +116,8 @@ func Document(d bson.D) bson.Raw {
 	return raw
 }
 
-// WithID is the filter that finds a document by its _id.
+// WithID returns the filter for a document's _id.
 func WithID(id any) bson.Raw { return Document(bson.D{{Key: "_id", Value: id}}) }
 
-// Set is the update that sets fields.
+// Set returns the update that sets fields.
 func Set(fields bson.D) bson.Raw { return Document(bson.D{{Key: "$set", Value: fields}}) }

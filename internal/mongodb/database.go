@@ -22,38 +22,37 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// appName is how connections are named in MongoDB's log, unless the URI says otherwise.
+// appName names the connections in MongoDB's log, unless the URI sets a name.
 const appName = "waterwheel"
 
-// defaultSelection is how long to look for a server, unless the URI says otherwise.
+// defaultSelection is how long to look for a server, unless the URI sets a time.
 const defaultSelection = 10 * time.Second
 
-// defaultConnect is how long a connection may take to come about, with its handshake, and the check of a server, unless the URI says
-// otherwise. A pool makes two connections at a time: each answer lost in a handshake keeps one of them from the writes that wait.
+// defaultConnect bounds opening a connection with its handshake, and the check of a server, unless the URI sets a time. A pool
+// opens two connections at a time, so each answer lost in a handshake keeps one of them from waiting writes.
 const defaultConnect = 10 * time.Second
 
 // Options say where MongoDB is and how to write to it.
 type Options struct {
-	// URI is MONGODB_URI. Its write concern, read concern, read preference, retryWrites, timeoutMS and
-	// compressors are not used.
+	// URI is MONGODB_URI. Its write concern, read concern, read preference, retryWrites, timeoutMS and compressors are ignored.
 	URI string
-	// Database is the database's name. Empty means the URI's.
+	// Database is the database's name.
 	Database string
 	// WriteTimeout bounds one write from its sending to its answer. Required.
 	WriteTimeout time.Duration
-	// AnswerTimeout bounds how long a read of a Collection waits for one answer at first. Each answer that does not come in time doubles
-	// it, to an hour at most. Zero means that a read takes as long as it takes.
+	// AnswerTimeout bounds how long a read of a Collection waits for one answer at first. Each answer that does not come in time
+	// doubles the bound, up to an hour. Zero means no bound.
 	AnswerTimeout time.Duration
-	// Lease reports whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil
-	// means always, for programs that write no buckets.
+	// Lease reports whether bucket writes and claims may be sent now. It is called often and from many goroutines. Nil means
+	// always, for programs that write no buckets.
 	Lease func() bool
-	// Logger takes the few lines about what the server cannot do. Nil means slog.Default().
+	// Logger takes the few lines about missing abilities of the server. Nil means slog.Default().
 	Logger *slog.Logger
-	// Stopped is called for a command that was stopped inside the connection because the lease had lapsed. Nil means that nobody counts.
+	// Stopped is called for each command that the connection stopped because the lease had lapsed. Nil means no call.
 	Stopped func()
 }
 
-// Database is a MongoDB database, connected to. It is safe for concurrent use.
+// Database is a connected MongoDB database. It is safe for concurrent use.
 type Database struct {
 	o       Options
 	hosts   string // as the URI names them
@@ -63,18 +62,18 @@ type Database struct {
 	server  Server
 	log     *slog.Logger
 	silence silence
-	// splits means that a server takes less in one command than our calls have, so that the driver may split them.
+	// splits means that a server takes less in one command than our calls have, so the driver may split them.
 	splits atomic.Bool
 	// moves counts the writes that change shard keys.
 	moves atomic.Int64
 }
 
-// closeTimeout bounds closing the connections to a server that did not answer as it should.
+// closeTimeout bounds closing the connections when the server did not answer as expected.
 const closeTimeout = time.Second
 
-// Open connects, and finds out what kind of server answers. The errors say what to do about an address nobody answers at,
-// a wrong password, TLS on one side only, a URI or a database name that cannot be. An *OutageError may pass by itself: nobody
-// answers, no server is the primary, or its name is not known.
+// Open connects and finds out the kind of server. Its errors say what to do about an address without an answer, a wrong password,
+// TLS on only one side, or an invalid URI or database name. An *OutageError may pass by itself, because no server answers, none
+// is the primary, or DNS does not know the name.
 func Open(ctx context.Context, o Options) (*Database, error) {
 	co, err := clientOptions(o.URI)
 	if err != nil {
@@ -99,8 +98,8 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 	return d, nil
 }
 
-// clientOptions are the URI's, except for what the protocol needs: a write is sent once and acknowledged by a majority, and a read
-// sees what a majority has.
+// clientOptions returns the URI's options with those that the protocol needs. A write is sent once and acknowledged by a
+// majority. A read sees what a majority has.
 func clientOptions(uri string) (*options.ClientOptions, error) {
 	co := options.Client().ApplyURI(uri)
 	if err := co.Validate(); err != nil {
@@ -119,13 +118,13 @@ func clientOptions(uri string) (*options.ClientOptions, error) {
 	co.SetWriteConcern(&writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: new(true)})
 	co.SetRetryWrites(false)
 	co.SetMaxAdaptiveRetries(0)
-	co.ReadConcern = nil // chosen by what the server can do
+	co.ReadConcern = nil // Database.greet chooses it
 	co.Timeout = nil     // every write has its own deadline, and long reads may take their time
 	co.Compressors = nil // the guard reads the messages
 	return co, nil
 }
 
-// newDialer takes TLS out of the driver's options: the dialer does it.
+// newDialer takes TLS out of the driver's options, because the dialer does it.
 func newDialer(co *options.ClientOptions, o Options) *dialer {
 	d := &dialer{
 		tls:         co.TLSConfig,
@@ -145,11 +144,11 @@ func newDialer(co *options.ClientOptions, o Options) *dialer {
 	return d
 }
 
-// greet learns about the server and chooses the read concern it understands.
+// greet learns about the server and chooses a read concern that it understands.
 func (d *Database) greet(ctx context.Context) error {
 	server, err := d.probe(ctx)
 	if cleared := driver.RetryablePoolError(nil); errors.As(err, &cleared) {
-		// The driver's own first connection failed meanwhile, which says less about why than one that is asked for.
+		// The driver's own first connection failed meanwhile. A second attempt says more about the cause.
 		server, err = d.probe(ctx)
 	}
 	if err != nil {
@@ -166,23 +165,23 @@ func (d *Database) greet(ctx context.Context) error {
 	return nil
 }
 
-// Server is what was found out about the server.
+// Server returns what was found out about the server.
 func (d *Database) Server() Server { return d.server }
 
 // Name is the database's name.
 func (d *Database) Name() string { return d.o.Database }
 
-// WriteTimeout is that of the Options.
+// WriteTimeout is Options.WriteTimeout.
 func (d *Database) WriteTimeout() time.Duration { return d.o.WriteTimeout }
 
-// Log takes the few lines about what the server cannot do.
+// Log returns the logger for lines about missing abilities of the server.
 func (d *Database) Log() *slog.Logger { return d.log }
 
-// Driver is the database for readers, and for commands that no Collection has. A majority has seen the documents read there, where the
-// server can tell. Its errors go through Translate or Explain.
+// Driver returns the database for readers, and for commands that no Collection has. Documents read there are known to a majority,
+// if the server supports that. Pass its errors to Translate or Explain.
 func (d *Database) Driver() *mongo.Database { return d.db }
 
-// Explain gives an error of a reader the address and the cause, where there was nobody to ask, and names a missing right.
+// Explain adds the address and the cause to a reader's error when no server could be asked. It also names a missing right.
 func (d *Database) Explain(err error) error {
 	if answer := d.Translate(err); LacksRight(answer) {
 		return Failure("reading measurements", answer)
@@ -190,7 +189,7 @@ func (d *Database) Explain(err error) error {
 	return d.reached(err)
 }
 
-// Ping asks the primary for a sign of life.
+// Ping asks the primary for an answer.
 func (d *Database) Ping(ctx context.Context) error {
 	if err := d.client.Ping(ctx, readpref.Primary()); err != nil {
 		return &OutageError{Doing: "asking MongoDB for a sign of life", Err: d.reached(err)}
@@ -206,17 +205,17 @@ func (d *Database) Close(ctx context.Context) error {
 	return nil
 }
 
-// Server is what a server says of itself.
+// Server is a server's description of itself.
 type Server struct {
-	// Version is for people: whether it can do something is found out by trying.
+	// Version is for people only. Whether the server can do something is found out by trying.
 	Version string
 	// Sessions means that reads can be ordered after writes (a replica set or a sharded cluster, with sessions).
 	Sessions bool
-	// Sharded means that it is a mongos.
+	// Sharded means that the server is a mongos.
 	Sharded bool
 }
 
-// greeting is what a server answers to hello.
+// greeting is a server's answer to hello.
 type greeting struct {
 	SetName        string    `bson:"setName"`
 	Message        string    `bson:"msg"`
@@ -233,7 +232,7 @@ func (d *Database) hello(ctx context.Context) (g greeting, err error) {
 	return g, err
 }
 
-// Clock is the server's time at some moment between the call and its return.
+// Clock returns the server's time at some moment between the call and its return.
 func (d *Database) Clock(ctx context.Context) (time.Time, error) {
 	g, err := d.hello(ctx)
 	if err == nil && g.LocalTime.IsZero() {
@@ -248,7 +247,7 @@ func (d *Database) probe(ctx context.Context) (Server, error) {
 	if err != nil {
 		return Server{}, err
 	}
-	// Some servers have no buildInfo, or guard it: the version is of no importance.
+	// Some servers have no buildInfo, or restrict it. The version is not important.
 	var build struct {
 		Version string `bson:"version"`
 	}

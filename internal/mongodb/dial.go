@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/ocsp"
 )
 
-// dialer makes the driver's connections. It does TLS itself, so that the guard on top sees plain messages.
+// dialer makes the driver's connections. It does TLS itself, so that the guard above it sees plain messages.
 type dialer struct {
 	tls         *tls.Config         // Nil means no TLS.
 	revocation  *ocsp.VerifyOptions // Nil means that revocation is not checked.
@@ -26,10 +26,10 @@ type dialer struct {
 	failed map[string]error // last failure by address, until a connection succeeds; for messages only
 }
 
-// dialError is a connection that did not come about. Nothing was sent on it.
+// dialError is a failed attempt to open a connection. Nothing was sent on it.
 type dialError struct {
 	Address string
-	TLS     bool // it failed in the TLS handshake
+	TLS     bool // the TLS handshake failed
 	Err     error
 }
 
@@ -39,13 +39,13 @@ func (e *dialError) Error() string { return fmt.Sprintf("%s: %v", e.Address, e.E
 // Unwrap returns the cause.
 func (e *dialError) Unwrap() error { return e.Err }
 
-// timedOut reports whether nothing came back in time.
+// timedOut reports whether no answer came in time.
 func (e *dialError) timedOut() bool {
 	timeout := net.Error(nil)
 	return errors.Is(e, context.DeadlineExceeded) || errors.As(e.Err, &timeout) && timeout.Timeout()
 }
 
-// DialContext connects, shakes hands and wraps the connection in the guard.
+// DialContext opens a connection, does the TLS handshake and wraps the connection in the guard.
 func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := d.dial(ctx, network, address)
 	d.mu.Lock()
@@ -65,7 +65,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, &dialError{Address: address, Err: err}
 	}
 	if tcp, ok := raw.(*net.TCPConn); ok {
-		// Bytes of an abandoned write must not be delivered late: a close discards what the kernel still holds.
+		// Bytes of an abandoned write must not be delivered late, so a close discards what the kernel still holds.
 		if err := tcp.SetLinger(0); err != nil {
 			raw.Close()
 			return nil, &dialError{Address: address, Err: err}
@@ -107,8 +107,8 @@ func hostOf(address string) string {
 	return address
 }
 
-// failures lists the last failure of each address that cannot be connected to, sorted, and whether TLS was the reason of
-// one of them.
+// failures lists the last failure of each address that cannot be connected to, sorted. It also reports whether TLS caused one of
+// them.
 func (d *dialer) failures() (text string, tlsFailed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,17 +123,17 @@ func (d *dialer) failures() (text string, tlsFailed bool) {
 	return strings.Join(lines, "; "), tlsFailed
 }
 
-// silent reports whether every failed TLS handshake failed for want of an answer.
+// silent reports whether every failed TLS handshake failed because no answer came.
 func (d *dialer) silent() bool {
 	return !d.anyFailed(func(e *dialError) bool { return e.TLS && !e.timedOut() })
 }
 
-// unanswered reports whether every failed TLS handshake failed because the server hung up, or for want of an answer.
+// unanswered reports whether every failed TLS handshake failed because the server hung up or no answer came.
 func (d *dialer) unanswered() bool {
 	return !d.anyFailed(func(e *dialError) bool { return e.TLS && !e.timedOut() && !hungUp(e.Err) })
 }
 
-// unknown is a host name that could not be resolved, empty for none.
+// unknown returns a host name that could not be resolved. Empty means none.
 func (d *dialer) unknown() (name string) {
 	d.anyFailed(func(e *dialError) bool {
 		asked, ok := errors.AsType[*net.DNSError](e.Err)
@@ -145,7 +145,7 @@ func (d *dialer) unknown() (name string) {
 	return name
 }
 
-// anyFailed reports whether one of the last failures is like that.
+// anyFailed reports whether like is true for one of the last failures.
 func (d *dialer) anyFailed(like func(*dialError) bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,13 +15,13 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// driverCollection is a Collection of a real server.
+// driverCollection is a Collection on a real server.
 type driverCollection struct {
 	c *mongo.Collection
 	d *Database
 }
 
-// Collection is a collection of the database.
+// Collection returns a collection of the database.
 func (d *Database) Collection(name string) Editable { return d.collection(name) }
 
 func (d *Database) collection(name string) driverCollection {
@@ -72,7 +72,7 @@ func (d driverCollection) Delete(ctx context.Context, filters []bson.Raw) (Reply
 	return d.d.replyOf(int(result.DeletedCount), err)
 }
 
-// replyOf takes a bulk call's result apart. Only per-document errors leave the others' results in sight.
+// replyOf decodes a bulk call's result. Only errors of single documents keep the results of the others.
 func (d *Database) replyOf(n int, err error) (Reply, error) {
 	if err == nil {
 		return Reply{N: n}, nil
@@ -89,8 +89,8 @@ func (d *Database) replyOf(n int, err error) (Reply, error) {
 	return reply, nil
 }
 
-// Find implements Collection. It may take as long as the server works on it, unless Options.AnswerTimeout is set: that the server is
-// gone is found out by the driver's monitor and by TCP, which end the call.
+// Find implements Collection. It may take as long as the server works on it, unless Options.AnswerTimeout is set. The driver's
+// monitor and TCP notice when the server is gone, and end the call.
 func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw) error) error {
 	o := options.Find().SetLimit(q.Limit)
 	if q.Projection != nil {
@@ -116,7 +116,7 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.d.o.WriteTimeout)
 		defer cancel()
-		_ = cursor.Close(ctx) // a cursor that stays open is closed by the server
+		_ = cursor.Close(ctx) // the server closes a cursor that stays open
 	}()
 	for more := true; ; {
 		if cursor.RemainingBatchLength() > 0 {
@@ -136,13 +136,13 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 	}
 }
 
-// portError translates the driver's errors into those of a Collection. What it says to have not been sent is a closed
-// list: anything that is not certain stays as it is, unknown.
+// portError translates the driver's errors into those of a Collection. A closed list names the errors after which nothing was
+// sent. All other errors leave the outcome unknown.
 func portError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, claim.ErrLapsed): // by the connection, before the command's last byte
+	case errors.Is(err, claim.ErrLapsed): // from the connection, before the command's last byte
 		return &NotSentError{claim.ErrLapsed}
 	case neverSent(err):
 		return &NotSentError{err}
@@ -159,8 +159,9 @@ func portError(err error) error {
 	return &CommandError{Code: c.Code, Message: c.Message}
 }
 
-// neverSent tells errors from before a connection was there to send on: no server to choose, the pool's queue or the pool
-// closed, a refused or failed connection. They cannot come from a second attempt, since the driver makes one only.
+// neverSent reports whether an error came before there was a connection to send on. No server was chosen, the pool is closed or
+// its queue timed out, or a connection was refused or failed. The error cannot come from a second attempt, because the driver
+// makes only one.
 func neverSent(err error) bool {
 	var (
 		dialing   *dialError
@@ -171,17 +172,17 @@ func neverSent(err error) bool {
 	return errors.As(err, &dialing) || errors.As(err, &selection) || errors.As(err, &queue) || errors.As(err, &pool)
 }
 
-// FenceShards orders what is read next after every write executed before on any shard that has a part of a collection. It is an update
-// that finds no document: without the shard key mongos sends it to every shard. A shard acknowledges it when a majority has all that
-// the shard wrote before, and its time is part of the session from then on. A consumer has the right to update, not always the right to
-// delete.
+// FenceShards orders later reads after every earlier write, on all shards with a part of a collection. It is an update that finds
+// no document. Because it lacks the shard key, mongos sends it to every shard. A shard acknowledges it when a majority has
+// everything that the shard wrote before. From then on the session includes the time of the update. It is an update because a
+// consumer always has the right to update, but not always to delete.
 func (d *Database) FenceShards(ctx context.Context, collection string) error {
 	_, err := d.db.Collection(collection).UpdateMany(ctx, bson.D{{Key: timeseries.FieldID, Value: "fence"}}, bson.D{{Key: "$unset", Value: bson.D{{Key: "fence", Value: ""}}}})
 	return d.Translate(err)
 }
 
-// MoveKeys applies updates of a collection that change shard keys, each in a command of its own, and as a retryable write: mongos refuses
-// others. A document that belongs to another shard then is moved by mongos in a transaction.
+// MoveKeys applies updates that change shard keys. Each is a command of its own and a retryable write, because mongos refuses
+// others. If a document then belongs to another shard, mongos moves it in a transaction.
 func (d *Database) MoveKeys(ctx context.Context, collection string, updates []Update) (reply Reply, err error) {
 	session, err := d.client.StartSession(options.Session().SetCausalConsistency(false))
 	if err != nil {
@@ -194,7 +195,7 @@ func (d *Database) MoveKeys(ctx context.Context, collection string, updates []Up
 			{Key: "update", Value: collection},
 			{Key: "updates", Value: bson.A{bson.Raw(appendUpdate(nil, u))}},
 			{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}, {Key: "j", Value: true}}},
-			// A session of the server may have been used before: the number of a write must be larger than all before it.
+			// The session of the server may have been used before. A write's number must be larger than all earlier ones.
 			{Key: "txnNumber", Value: d.moves.Add(1)},
 		}).Raw()
 		one, err := d.answerOf(answer, err)
@@ -211,7 +212,7 @@ func (d *Database) MoveKeys(ctx context.Context, collection string, updates []Up
 	return reply, nil
 }
 
-// driverSession is a causally consistent Session of a real server.
+// driverSession is a causally consistent Session on a real server.
 type driverSession struct{ s *mongo.Session }
 
 // Context implements Session.

@@ -11,19 +11,19 @@ import (
 	"waterwheel/internal/record"
 )
 
-// OutageError is a failure that may pass by itself: no answer, no primary, an overloaded server.
+// OutageError is a failure that may pass by itself, such as no answer, no primary or an overloaded server.
 type OutageError struct {
 	Doing string // a gerund: "reading the claim"
 	Err   error
 }
 
-// Error says what was being done and what came in between.
+// Error says what was being done, and the cause.
 func (e *OutageError) Error() string { return fmt.Sprintf("%s: %v", e.Doing, e.Err) }
 
 // Unwrap returns the cause.
 func (e *OutageError) Unwrap() error { return e.Err }
 
-// RefusedError is a failure that will not pass by itself: MongoDB refuses the request for what it is.
+// RefusedError is a failure that does not pass by itself, because MongoDB refuses the request.
 type RefusedError struct {
 	Doing   string
 	Code    int32
@@ -35,52 +35,52 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s: MongoDB refuses it with code %d, %s: %s", e.Doing, e.Code, answerOf(e.Code).name, e.Message)
 }
 
-// Is makes it claim.ErrRefused, and a missing right claim.ErrUnauthorized as well.
+// Is makes the error match claim.ErrRefused. A missing right also matches claim.ErrUnauthorized.
 func (e *RefusedError) Is(target error) bool {
 	return target == claim.ErrRefused || target == claim.ErrUnauthorized && e.Code == codeUnauthorized
 }
 
-// LacksRight reports whether MongoDB refuses something because the user lacks a right. That says nothing about what the server
-// can do, and it ends when an operator grants the right.
+// LacksRight reports whether MongoDB refuses a request because the user lacks a right. Such a refusal says nothing about the
+// server's abilities, and ends when an operator grants the right.
 func LacksRight(err error) bool {
 	return errors.Is(err, claim.ErrUnauthorized) || HasCode(err, codeUnauthorized)
 }
 
-// CommandError is a server's answer that refuses a command as a whole. A Collection returns it as it came.
+// CommandError is a server's answer that refuses a command as a whole. A Collection returns it unchanged.
 type CommandError struct {
 	Code    int32
 	Message string
 }
 
-// Error is the server's message and code.
+// Error returns the server's message and code.
 func (e *CommandError) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
 
-// HasCode reports whether an error is a server's answer with one of these codes.
+// HasCode reports whether an error is a CommandError with one of these codes.
 func HasCode(err error, codes ...int32) bool {
 	c, ok := errors.AsType[*CommandError](err)
 	return ok && slices.Contains(codes, c.Code)
 }
 
-// NotSentError tells that a command was not sent, or not to its end: it was not executed and never will be. Any other
-// error of a Collection but *CommandError leaves open what happened. These are all the causes:
+// NotSentError means that a command was not sent, or not to its end. It was not executed and never will be. Any other error of a
+// Collection except *CommandError leaves the outcome unknown. These are all the causes:
 //
 //   - There was no connection to send on: no server was selected, the pool is closed or its queue timed out, or connecting failed.
 //   - The lease did not hold (claim.ErrLapsed), before the command or within it. The connection is closed then, and a server never
 //     executes part of a message.
-//   - Its turn did not come (turns, claim.ErrNoTurn). It was not handed to the driver, or only within a command that
-//     was refused as a whole for another write's content. If a server had executed part of that all the same, _id and count
-//     find it when the write is sent again.
-//   - The driver had no time left to begin to send (outOfTime).
+//   - Its turn did not come (turns, claim.ErrNoTurn). It was not handed to the driver, or only within a command that was refused
+//     as a whole for another write's content. If a server still executed part of that command, _id and count find that part when
+//     the write is sent again.
+//   - The driver had no time left to begin sending (outOfTime).
 type NotSentError struct{ Err error }
 
-// Error is the cause.
+// Error returns the text of the cause.
 func (e *NotSentError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *NotSentError) Unwrap() error { return e.Err }
 
-// Failure turns the error of a Collection into one the caller acts on: ErrLapsed, *RefusedError or *OutageError. None, and a
-// *record.StopError, stay what they are.
+// Failure turns the error of a Collection into one that the caller acts on: claim.ErrLapsed, *RefusedError or *OutageError. It
+// returns nil and a *record.StopError unchanged.
 func Failure(doing string, err error) error {
 	if _, ok := errors.AsType[*record.StopError](err); err == nil || ok {
 		return err
@@ -94,14 +94,14 @@ func Failure(doing string, err error) error {
 	return &OutageError{Doing: doing, Err: err}
 }
 
-// Built-in roles of MongoDB's.
+// MongoDB's built-in roles.
 const (
 	roleRead      = "read"
 	roleReadWrite = "readWrite"
 	roleDBAdmin   = "dbAdmin"
 )
 
-// rights are the rights that MongoDB's commands need: the name of the action, and the smallest built-in role that has it.
+// rights holds the right that each command needs: the action's name, and the smallest built-in role that has it.
 var rights = map[string]struct{ action, role string }{
 	"find": {"find", roleRead}, "aggregate": {"find", roleRead}, "count": {"find", roleRead},
 	"listCollections": {"listCollections", roleRead}, "listIndexes": {"listIndexes", roleRead}, "collStats": {"collStats", roleRead},
@@ -110,19 +110,19 @@ var rights = map[string]struct{ action, role string }{
 	"createIndexes": {"createIndex", roleReadWrite}, "dropIndexes": {"dropIndex", roleReadWrite}, "collMod": {"collMod", roleDBAdmin},
 }
 
-// RightOf is the right that a command needs: MongoDB's name of the action, and the smallest built-in role that has it.
+// RightOf returns the right that a command needs: MongoDB's name of the action, and the smallest built-in role that has it.
 func RightOf(command string) (action, role string) {
 	return rights[command].action, rights[command].role
 }
 
-// indexStats is the stage of an aggregation that needs a right of its own.
+// indexStats is an aggregation stage that needs a right of its own.
 const indexStats = "$indexStats"
 
-// refusedCommand finds, in MongoDB's words about a missing right, the database, the command and the collection.
+// refusedCommand finds the database, the command and the collection in MongoDB's message about a missing right.
 var refusedCommand = regexp.MustCompile(`^not authorized on (\S+) to execute command \{ (\w+): (?:"([^"]*)")?`)
 
-// missingRight says which right is missing, in place of MongoDB's words, which quote the whole command. What it does not know it leaves
-// as it is.
+// missingRight replaces MongoDB's message about a missing right, which quotes the whole command. It returns an unknown message
+// unchanged.
 func missingRight(message string) string {
 	found := refusedCommand.FindStringSubmatch(message)
 	if found == nil {

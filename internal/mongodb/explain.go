@@ -17,14 +17,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
 
-// connecting is what Open does.
+// connecting is the Doing of Open's errors.
 const connecting = "connecting to MongoDB"
 
-// silentTLS is for servers that say nothing to a client that speaks TLS.
+// silentTLS is the message about servers that answer nothing to a TLS client.
 const silentTLS = "MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, " +
 	"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?"
 
-// explain says what to do about a server that could not be greeted. It is an *OutageError if that may pass by itself.
+// explain says what to do when the greeting of the server fails. It returns an *OutageError if that may pass by itself.
 func (d *Database) explain(err error) error {
 	hosts, tlsFailed := d.dialer.failures()
 	var (
@@ -69,12 +69,13 @@ func (d *Database) explain(err error) error {
 	return fmt.Errorf("greeting MongoDB: %s", text)
 }
 
-// away is an outage in words.
+// away makes an OutageError of connecting.
 func (d *Database) away(format string, args ...any) error {
 	return &OutageError{Doing: connecting, Err: fmt.Errorf(format, args...)}
 }
 
-// loginCut tells a login that no answer came to, or that a server has no time for just now, from one that was refused.
+// loginCut reports whether a login got no answer, or met a server without time for it. False means that the server refused the
+// login.
 func loginCut(err *auth.Error) bool {
 	if answer, ok := errors.AsType[driver.Error](err); ok && answer.Code != 0 {
 		return ClassOf(answer.Code) != refused
@@ -82,7 +83,7 @@ func loginCut(err *auth.Error) bool {
 	return brokenOff(err)
 }
 
-// brokenOff reports whether a connection ended, or was silent for too long.
+// brokenOff reports whether a connection ended or was silent for too long.
 func brokenOff(err error) bool {
 	network := net.Error(nil)
 	return errors.As(err, &network) || hungUp(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
@@ -93,7 +94,7 @@ func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unchosen says what to do where servers can be connected to and none was chosen.
+// unchosen says what to do when connections to servers open but no server was chosen.
 func (d *Database) unchosen(t description.Topology) error {
 	states := serverStates(t)
 	switch heard := heardFrom(t); {
@@ -111,16 +112,16 @@ func (d *Database) unchosen(t description.Topology) error {
 	}
 	const noPrimary = "MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, and its " +
 		"replicaSet name in MONGODB_URI right; or does the server require TLS (tls=true)?"
-	if len(t.Servers) == 0 { // the driver forgets those of another replica set than the URI names
+	if len(t.Servers) == 0 { // the driver drops servers of a replica set other than the URI's
 		return fmt.Errorf(noPrimary, states)
 	}
 	return d.away(noPrimary, states)
 }
 
-// unreadableURI is about a URI that the driver does not take. Of the URI nothing is quoted, for any part of it may be of a
-// password; only a name that DNS does not know is told.
+// unreadableURI explains a URI that the driver refuses. It quotes nothing of the URI, because any part may belong to a password.
+// It only tells a name that DNS does not know.
 func unreadableURI(err error, uri string) error {
-	text, _, _ := strings.Cut(redact(err.Error(), uri), `"`) // from there on it quotes
+	text, _, _ := strings.Cut(redact(err.Error(), uri), `"`) // the driver quotes the URI after this character
 	text = strings.TrimRight(text, " :")
 	if unknown, ok := errors.AsType[*net.DNSError](err); ok && !strings.Contains(unknown.Name, "@") { // it may be known later
 		return &OutageError{Doing: connecting, Err: fmt.Errorf("DNS does not know %s: is the name in MONGODB_URI written right, is the server "+
@@ -130,7 +131,7 @@ func unreadableURI(err error, uri string) error {
 		"user and password written %%40 %%3A %%2F %%3F %%23 %%25", text)
 }
 
-// redact takes the user and the password of a URI out of a text about it.
+// redact removes the user and the password of a URI from a text.
 func redact(text, uri string) string {
 	_, rest, _ := strings.Cut(uri, "://")
 	end := strings.LastIndexByte(rest, '@')
@@ -140,7 +141,7 @@ func redact(text, uri string) string {
 	credentials := rest[:end]
 	text = strings.ReplaceAll(text, credentials, "***")
 	_, password, _ := strings.Cut(credentials, ":")
-	plain, _ := url.QueryUnescape(password) // empty where that is not escaped as it should be
+	plain, _ := url.QueryUnescape(password) // empty if the password is not escaped correctly
 	for _, secret := range []string{password, plain} {
 		if secret != "" {
 			text = strings.ReplaceAll(text, secret, "***")

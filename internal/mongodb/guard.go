@@ -13,22 +13,22 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// The two operations of the wire protocol that the driver sends: OP_MSG carries every command; OP_QUERY only the very
+// The two operations of the wire protocol that the driver sends. OP_MSG carries every command. OP_QUERY carries only the very
 // first greeting of a connection.
 const (
 	opQuery = 2004
 	opMsg   = 2013
 )
 
-// guard stops bucket writes and claims on their last step, before they are handed to the kernel (E7).
+// guard stops bucket writes and claims at the last step before the kernel (E7).
 type guard struct {
-	// lease reports whether they may be sent now. Nil means always.
+	// lease reports whether such writes may be sent now. Nil means always.
 	lease func() bool
-	// stopped is called when one was stopped; may be nil.
+	// stopped is called when a write was stopped. It may be nil.
 	stopped func()
 }
 
-// held asks the lease, and reports a no.
+// held asks the lease. It calls stopped if the lease does not hold.
 func (g guard) held() bool {
 	if g.lease == nil || g.lease() {
 		return true
@@ -39,8 +39,8 @@ func (g guard) held() bool {
 	return false
 }
 
-// guarded reports whether a wire message writes buckets or partition documents. What cannot be read as a message counts as
-// one: only reads, greetings and writes of the options document pass.
+// guarded reports whether a wire message writes buckets or partition documents. A message that cannot be read counts as such a
+// write. Only reads, greetings and writes of the options document are not guarded.
 func guarded(message []byte) bool {
 	const header = 16
 	if len(message) < header || int(binary.LittleEndian.Uint32(message)) != len(message) {
@@ -57,11 +57,11 @@ func guarded(message []byte) bool {
 	}
 }
 
-// writes are the commands that write.
+// writes holds the commands that write.
 var writes = []string{"insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite"}
 
-// commandOf reads the first element of the command in the body of an OP_MSG: its name, and its value when that is a
-// string.
+// commandOf reads the first element of the command in the body of an OP_MSG. It returns the element's name, and its value if that
+// is a string.
 func commandOf(body []byte) (command, collection string, ok bool) {
 	const (
 		preamble   = 4 + 1 + 4 // flags, kind of the section, length of the document
@@ -89,8 +89,8 @@ func commandOf(body []byte) (command, collection string, ok bool) {
 	return command, string(rest[4 : 4+length-1]), true
 }
 
-// guardedConn is a connection of the driver under a guard: it tells which messages are guarded. The driver writes each
-// message in one call of Write.
+// guardedConn is a driver's connection under a guard. It knows which messages are guarded, because the driver writes each message
+// in one call of Write.
 type guardedConn struct {
 	net.Conn // TLS, or raw itself
 	raw      *leasedConn
@@ -98,8 +98,8 @@ type guardedConn struct {
 	unanswered atomic.Bool
 }
 
-// Write sends a message. One that is guarded goes out only while the lease holds. When it lapses, or anything else stops
-// the message, the connection is closed: an incomplete message is never executed. ErrLapsed is of that kind.
+// Write sends a message. A guarded message is sent only while the lease holds. If the lease lapses (claim.ErrLapsed) or anything
+// else stops the message, Write closes the connection. A server never executes an incomplete message.
 func (c *guardedConn) Write(message []byte) (int, error) {
 	if !guarded(message) {
 		return c.Conn.Write(message)
@@ -114,8 +114,8 @@ func (c *guardedConn) Write(message []byte) (int, error) {
 	return n, err
 }
 
-// Read reads an answer. When none comes to a guarded message, the connection is closed with what the kernel may still
-// hold of it: the driver would keep it and wait for the answer later.
+// Read reads an answer. If a guarded message gets no answer, Read closes the connection together with the bytes that the kernel
+// still holds. Otherwise the driver would keep the connection and wait for the answer later.
 func (c *guardedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
@@ -127,8 +127,8 @@ func (c *guardedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection, without the farewell of TLS when a guarded message is unanswered: the kernel would have to
-// deliver that message first.
+// Close closes the connection. If a guarded message is unanswered, it skips the TLS close message, before which the kernel would
+// have to deliver the guarded message.
 func (c *guardedConn) Close() error {
 	if c.unanswered.Load() {
 		return c.raw.Close()
@@ -136,30 +136,30 @@ func (c *guardedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// leasedConn is the connection that the kernel has, below TLS where there is TLS: what TLS has made of a message is
-// stopped like the message itself.
+// leasedConn is the kernel's connection below TLS, if there is TLS. It stops the TLS records of a message like the message
+// itself.
 type leasedConn struct {
 	net.Conn
 	guard    guard
 	guarding atomic.Bool // the bytes written now belong to a guarded message
 }
 
-// Write sends bytes, those of a guarded message piece by piece, with a look at the lease before each. A process may be
-// stopped whenever it waits for room in the kernel, and go on when the lease is long over and another consumer has the
-// partition: the rest must not follow then.
+// Write sends bytes. It sends a guarded message in pieces and asks the lease before each. A process may be stopped while it waits
+// for room in the kernel. It may continue long after the lease is over, when another consumer has the partition. The rest must
+// not be sent then.
 func (c *leasedConn) Write(b []byte) (int, error) {
 	if !c.guarding.Load() {
 		return c.Conn.Write(b)
 	}
 	n, err := writePieces(c.Conn, b, c.guard.held)
 	if errors.Is(err, claim.ErrLapsed) {
-		c.Conn.Close() // at once: the kernel drops what it has of the message
+		c.Conn.Close() // at once, so that the kernel drops what it has of the message
 	}
 	return n, err
 }
 
-// pieceBytes is how many bytes of a guarded message are handed to the kernel at most after one look at the lease.
+// pieceBytes is the most bytes of a guarded message that go to the kernel after one look at the lease.
 const pieceBytes = 64 << 10
 
-// piece is what to hand over next of bytes of which some were sent.
+// piece returns the next piece of b when sent bytes were sent.
 func piece(b []byte, sent int) []byte { return b[sent:min(sent+pieceBytes, len(b))] }

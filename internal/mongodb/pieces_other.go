@@ -8,8 +8,8 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// writePieces writes to a connection, asking before every piece whether it may; ErrLapsed when not. A piece that the
-// kernel took a part of goes on without another look: there is no system call here to ask before.
+// writePieces writes to a connection and asks before every piece whether it may. If not, it returns claim.ErrLapsed. When the
+// kernel takes only a part of a piece, the rest follows without another look, because net.Conn makes the system calls itself.
 func writePieces(conn net.Conn, b []byte, held func() bool) (sent int, err error) {
 	for sent < len(b) {
 		if !held() {

@@ -11,8 +11,8 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// writePieces writes to a connection, asking before every single system call whether it may; ErrLapsed when not. A
-// connection's own Write would go on by itself when the kernel has room again, however long that took.
+// writePieces writes to a connection and asks before every system call whether it may. If not, it returns claim.ErrLapsed. The
+// connection's own Write would continue when the kernel has room again, however late.
 func writePieces(conn net.Conn, b []byte, held func() bool) (sent int, err error) {
 	raw, err := conn.(syscall.Conn).SyscallConn() // every connection of the dialer has one
 	if err != nil {
@@ -28,7 +28,7 @@ func writePieces(conn net.Conn, b []byte, held func() bool) (sent int, err error
 			n, err := syscall.Write(int(fd), piece(b, sent))
 			switch {
 			case err == syscall.EAGAIN:
-				return false // the callback is called again when there is room
+				return false // the runtime calls again when there is room
 			case err == syscall.EINTR:
 			case err != nil:
 				failed = &net.OpError{

@@ -17,26 +17,26 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
 
-// unreachedError is the driver's error about a command that found no server, or no connection to it, in words that name the
-// address and the cause.
+// unreachedError is the driver's error about a command that found no server, or no connection to it. Its text names the address
+// and the cause.
 type unreachedError struct {
 	text string
 	err  error
 }
 
-// Error is the text.
+// Error returns the text.
 func (e *unreachedError) Error() string { return e.text }
 
-// Unwrap returns the driver's error, which tells that nothing was sent.
+// Unwrap returns the driver's error, which shows that nothing was sent.
 func (e *unreachedError) Unwrap() error { return e.err }
 
-// silentError is the driver's error about an answer that did not come in time, or that could not come in what was left of it.
+// silentError is the driver's error about an answer that did not come in time, or could not come in the remaining time.
 type silentError struct {
-	within time.Duration // the time that was allowed. Zero means that it is not known here.
+	within time.Duration // the time limit. Zero means that it is not known here.
 	err    error
 }
 
-// Error says how long MongoDB had.
+// Error says how long the limit was.
 func (e *silentError) Error() string {
 	switch {
 	case e.within == 0:
@@ -50,7 +50,7 @@ func (e *silentError) Error() string {
 // Unwrap returns the driver's error.
 func (e *silentError) Unwrap() error { return e.err }
 
-// Within gives the error of something that had so much time these words, if an answer did not come in that time.
+// Within adds the time limit to an error about an answer that did not come in time. It returns other errors unchanged.
 func Within(limit time.Duration, err error) error {
 	if _, ok := errors.AsType[*silentError](err); ok {
 		return &silentError{limit, err}
@@ -58,18 +58,19 @@ func Within(limit time.Duration, err error) error {
 	return err
 }
 
-// timedOut reports whether the driver gave a command up for its time.
+// timedOut reports whether the driver gave up a command because its time was over.
 func timedOut(err error) bool {
 	timeout := net.Error(nil)
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrDeadlineWouldBeExceeded) ||
 		errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// Translate makes an error of the driver the error of a Collection, with the address and the cause where there was nobody to send to.
+// Translate turns an error of the driver into one of a Collection. If no server could be reached, it names the address and the
+// cause.
 func (d *Database) Translate(err error) error { return portError(d.reached(err)) }
 
-// reached gives errors from before there was a connection their text, and those about an answer that did not come; others stay as
-// they are.
+// reached rewrites errors from before there was a connection, and errors about an answer that did not come. It returns others
+// unchanged.
 func (d *Database) reached(err error) error {
 	var (
 		selection topology.ServerSelectionError
@@ -90,10 +91,10 @@ func (d *Database) reached(err error) error {
 	return err
 }
 
-// poolUse finds, in the driver's text, how many connections there are and how many there may be.
+// poolUse finds the number and the limit of connections in the driver's text.
 var poolUse = regexp.MustCompile(`total connections: (\d+), maxPoolSize: (\d+)`)
 
-// noConnection says why a command got no connection in its time.
+// noConnection says why a command got no connection in time.
 func (d *Database) noConnection(err topology.WaitQueueTimeoutError) string {
 	if errors.Is(err, context.Canceled) {
 		return "there was no connection to MongoDB at " + d.hosts + " yet"
@@ -111,7 +112,7 @@ func (d *Database) noConnection(err topology.WaitQueueTimeoutError) string {
 	return "MongoDB at " + d.hosts + " does not answer: a connection opens, but nothing comes back in time"
 }
 
-// serverStates says of each server why it was not chosen.
+// serverStates says why each server was not chosen.
 func serverStates(t description.Topology) string {
 	if len(t.Servers) == 0 {
 		return "no server is known"
@@ -130,7 +131,7 @@ func serverStates(t description.Topology) string {
 	return strings.Join(states, "; ")
 }
 
-// cause is what went wrong with a connection, without whom it was with and what it was for.
+// cause returns what went wrong with a connection, without its address and purpose.
 func cause(err error) string {
 	var (
 		operation *net.OpError
@@ -149,19 +150,20 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// hearing is what came back from a server that can be connected to.
+// hearing is the kind of answer from a server that accepts connections.
 type hearing string
 
 const (
 	heardAnswer  hearing = "an answer"
 	heardNothing hearing = "nothing"
 	heardEnd     hearing = "the end of the connection"
-	// heardEither means that the driver gives up the check of a server when another connection to it breaks, by its end or for want of an
-	// answer (topology.Server.ProcessHandshakeError), and keeps only that it gave it up.
+	// heardEither means nothing or the end of the connection. The driver gives up the check of a server when another connection
+	// to the server breaks, by its end or without an answer (topology.Server.ProcessHandshakeError). It does not keep which of
+	// the two it was.
 	heardEither hearing = "nothing, or the end of the connection"
 )
 
-// heardFrom tells what came back from servers none of which could be chosen.
+// heardFrom combines the answers of servers of which none could be chosen.
 func heardFrom(t description.Topology) hearing {
 	var all hearing
 	for _, s := range t.Servers {

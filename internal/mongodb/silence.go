@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// longestSilence is how long an answer to a read is awaited at most.
+	// longestSilence is the longest time to wait for an answer to a read.
 	longestSilence = time.Hour
-	// forgetSilence is how long after the last lost answer the first time counts again. It is longer than any answer is awaited.
+	// forgetSilence is how long after the last lost answer the first time limit applies again. It is longer than any wait for an
+	// answer.
 	forgetSilence = 3 * time.Hour
 )
 
-// silence is how long a read waits for one answer of a server. A long read may take its time, but an answer may also be lost where the
-// connection lives on: by a proxy, or by a server that forgets it. Nothing would end such a read, so it is given up, and each one that
-// is given up lets those after it wait twice as long: a read that takes long is done at last. Safe for concurrent use.
+// silence is how long a read waits for one answer of a server. A read may take long, but its answer may also be lost while the
+// connection lives on, in a proxy or in a server that forgets it. Nothing else would end such a read. So the read is given up
+// after a while. Each such read doubles the time of later reads, so a long read succeeds at last. It is safe for concurrent use.
 type silence struct {
 	first time.Duration // Zero means that no read is given up.
 
@@ -25,7 +26,7 @@ type silence struct {
 	last time.Time // when a read was given up
 }
 
-// most is how long an answer to a read that begins now is awaited. Zero means for as long as it takes.
+// most is how long a read that begins now waits for an answer. Zero means no limit.
 func (s *silence) most() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +36,7 @@ func (s *silence) most() time.Duration {
 	return s.wait
 }
 
-// gaveUp notes that an answer did not come in that time. Reads that wait at the same time count once.
+// gaveUp notes that an answer did not come within after. Reads that wait at the same time count once.
 func (s *silence) gaveUp(after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +45,7 @@ func (s *silence) gaveUp(after time.Duration) {
 	}
 }
 
-// answered lets a read wait for one answer, and gives its error the words of this package.
+// answered runs a read that waits for one answer, with the time limit. It translates the read's error.
 func (d *Database) answered(ctx context.Context, read func(context.Context) error) error {
 	most := d.silence.most()
 	if until, bounded := ctx.Deadline(); most == 0 || bounded && time.Until(until) < most {

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unsentBytes is from how many bytes on that the kernel holds and could not send yet it takes no more. It goes on sending
-// what it has while the process is stopped. A fast connection is kept busy by this much.
+// unsentBytes is the limit of unsent bytes in the kernel. Above it the kernel takes no more. The kernel goes on sending what it
+// has while the process is stopped. This much keeps a fast connection busy.
 const unsentBytes = 128 << 10
 
-// controlSocket sets TCP_USER_TIMEOUT: bytes that the other side does not acknowledge in this time end the connection. And
-// TCP_NOTSENT_LOWAT, so that most of a large message on a slow connection waits here, under the guard.
+// controlSocket sets TCP_USER_TIMEOUT, so that bytes without acknowledgement in this time end the connection. It also sets
+// TCP_NOTSENT_LOWAT, so that most of a large message on a slow connection waits in this process, under the guard.
 func controlSocket(timeout time.Duration) func(network, address string, c syscall.RawConn) error {
 	return func(network, _ string, c syscall.RawConn) error {
 		if !strings.HasPrefix(network, "tcp") {
@@ -23,7 +23,7 @@ func controlSocket(timeout time.Duration) func(network, address string, c syscal
 		var failed error
 		err := c.Control(func(fd uintptr) {
 			set := func(option, value int) error { return unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, option, value) }
-			_ = set(unix.TCP_NOTSENT_LOWAT, unsentBytes) // without it there is only more that cannot be called back
+			_ = set(unix.TCP_NOTSENT_LOWAT, unsentBytes) // without it only more bytes are out of reach
 			if timeout > 0 {
 				failed = set(unix.TCP_USER_TIMEOUT, int(timeout.Milliseconds()))
 			}

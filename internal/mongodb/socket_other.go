@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// controlSocket does nothing here: only Linux can limit how long sent bytes may go unacknowledged.
+// controlSocket does nothing here, because only Linux can limit how long sent bytes may stay unacknowledged.
 func controlSocket(time.Duration) func(network, address string, c syscall.RawConn) error { return nil }

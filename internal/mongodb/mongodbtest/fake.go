@@ -1,5 +1,5 @@
-// Package mongodbtest is for tests of the packages that use MongoDB: fake.go has a server of the wire protocol that answers by script,
-// real.go a database of its own on a real server.
+// Package mongodbtest helps to test packages that use MongoDB. fake.go has a server of the wire protocol that answers by script.
+// real.go makes a test database on a real server.
 package mongodbtest
 
 import (
@@ -18,26 +18,26 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// Fake is a server of the wire protocol that answers by script, for what no server at hand does: a replica set's
+// Fake is a server of the wire protocol that answers by script. It does what no available server does on demand: a replica set's
 // sessions, elections, refused logins, lost answers.
 type Fake struct {
 	net.Listener
 	Mu       sync.Mutex
-	Answers  map[string]func(command bson.Raw) bson.D // by command; nil answer: the connection is cut
-	Commands []bson.Raw                               // all but greetings and pings, in order
+	Answers  map[string]func(command bson.Raw) bson.D // by command. A nil answer cuts the connection.
+	Commands []bson.Raw                               // all but greetings, in order
 	conns    []net.Conn
 	serving  sync.WaitGroup
 }
 
-// ReplicaSet are the fields of hello of a primary with sessions.
+// ReplicaSet holds the hello fields of a primary with sessions.
 var ReplicaSet = bson.D{
 	{Key: "setName", Value: "rs"}, {Key: "logicalSessionTimeoutMinutes", Value: int32(30)},
 }
 
-// Router are the fields of hello of a router of a sharded cluster.
+// Router holds the hello fields of a router of a sharded cluster.
 var Router = bson.D{{Key: "msg", Value: "isdbgrid"}, {Key: "logicalSessionTimeoutMinutes", Value: int32(30)}}
 
-// NewFake starts a server whose hello has these fields beside those that every server has.
+// NewFake starts a server whose hello has these fields in addition to the common ones.
 func NewFake(t *testing.T, hello bson.D) *Fake {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -90,14 +90,14 @@ func (f *Fake) accept() {
 	}
 }
 
-// Answer sets what a command is answered; ok: 1 is added unless it has an ok.
+// Answer sets the answer to a command. The server adds ok: 1 unless the answer has an ok.
 func (f *Fake) Answer(command string, with func(command bson.Raw) bson.D) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	f.Answers[command] = with
 }
 
-// Sent are the commands of this name so far.
+// Sent returns the commands of this name so far.
 func (f *Fake) Sent(name string) []bson.Raw {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
@@ -110,13 +110,13 @@ func (f *Fake) Sent(name string) []bson.Raw {
 	return all
 }
 
-// Last is the command of this name that was sent last.
+// Last returns the last command of this name.
 func (f *Fake) Last(name string) bson.Raw {
 	all := f.Sent(name)
 	return all[len(all)-1]
 }
 
-// NameOf is the name of a command.
+// NameOf returns the name of a command.
 func NameOf(command bson.Raw) string {
 	first, err := command.IndexErr(0)
 	if err != nil {
@@ -148,7 +148,7 @@ func (f *Fake) serve(conn net.Conn) {
 	}
 }
 
-// commandIn reads the command of a message; documents sent beside it are put into the command.
+// commandIn reads the command of a message. It puts documents that were sent beside the command into it.
 func commandIn(body []byte, query bool) bson.Raw {
 	if query { // flags, "admin.$cmd", skip, limit
 		return body[4+11+8:]
@@ -181,7 +181,7 @@ func commandIn(body []byte, query bool) bson.Raw {
 	return mongodb.Document(append(fields, bson.E{Key: string(sequence[:end]), Value: documents}))
 }
 
-// reply is the answer to a command; nil to cut the connection.
+// reply returns the answer to a command. Nil cuts the connection.
 func (f *Fake) reply(command bson.Raw) bson.Raw {
 	name := NameOf(command)
 	f.Mu.Lock()
@@ -225,7 +225,7 @@ func encodeReply(to []byte, document bson.Raw, query bool) []byte {
 // EmptyCursor answers a query that finds nothing.
 func EmptyCursor(bson.Raw) bson.D { return CursorOf() }
 
-// CursorOf answers a query.
+// CursorOf answers a query with documents.
 func CursorOf(documents ...any) bson.D {
 	return bson.D{{Key: "cursor", Value: bson.D{
 		{Key: "id", Value: int64(0)}, {Key: "ns", Value: "db.c"}, {Key: "firstBatch", Value: append(bson.A{}, documents...)},

@@ -17,17 +17,17 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// Real is a database of its own on a real server, which is dropped after the test.
+// Real is a test's own database on a real server. It is dropped after the test.
 type Real struct {
 	*mongodb.Database
-	Raw  *mongo.Database // beside the product
+	Raw  *mongo.Database // for access beside the product
 	Said *strings.Builder
 }
 
-// databases counts those of this process.
+// databases counts the databases of this process.
 var databases atomic.Int32
 
-// URI is the real server's. Without one the test is skipped.
+// URI returns the URI of the real server. Without one it skips the test.
 func URI(t testing.TB) string {
 	t.Helper()
 	uri := os.Getenv("E2E_MONGODB_URI")
@@ -50,7 +50,7 @@ func Connect(t testing.TB) *Real {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A write that no majority has confirmed need not be in what the product reads.
+	// What the product reads may lack a write that no majority has confirmed.
 	majority := &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: new(true)}
 	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(majority))
 	if err != nil {
