@@ -11,17 +11,18 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// ErrChangedMeanwhile tells that another process changed the options of the collection at the same time. Nothing was written.
+// ErrChangedMeanwhile means that another process changed the collection's options at the same time. Nothing was written.
 var ErrChangedMeanwhile = errors.New("another process changed the collection's options at the same time: look at them and try again")
 
-// Definition reads how the time series is defined now, and the version of that. ErrNotSetUp: there is no such time series.
+// Definition reads the present definition of the time series and its version. It returns ErrNotSetUp if there is no such time
+// series.
 func (t TimeSeries) Definition(ctx context.Context) (timeseries.Options, int32, error) {
 	have, err := ReadDefinition(ctx, t.Ports().Options)
 	return have.Options, have.Version, err
 }
 
-// SetBucketing changes the bucketing of the time series: to a granularity, or to a custom span and rounding. Neither may become
-// smaller (*timeseries.Error otherwise). It returns the definitions before and after. Stored buckets stay as they are.
+// SetBucketing changes the bucketing of the time series to a granularity, or to a custom span and rounding. Neither may become
+// smaller, else it returns a *timeseries.Error. It returns the definitions before and after. Stored buckets stay as they are.
 func (t TimeSeries) SetBucketing(ctx context.Context, to timeseries.Options) (before, after timeseries.Options, err error) {
 	return t.change(ctx, func(o timeseries.Options) (timeseries.Options, error) {
 		to.TimeField, to.MetaField, to.ExpireAfterSeconds = o.TimeField, o.MetaField, o.ExpireAfterSeconds
@@ -74,8 +75,8 @@ func (t TimeSeries) change(ctx context.Context, by func(timeseries.Options) (tim
 	return before, after, err
 }
 
-// mayShorten tries the right that a shorter expiry needs once the definition has it: a definition is not changed by a user who may not
-// change the index.
+// mayShorten tries the right that a shorter expiry needs after the definition is written. A user without it must not change the
+// definition.
 func (s *series) mayShorten(ctx context.Context, before, after timeseries.Options) error {
 	if after.ExpireAfterSeconds == 0 || after.TTLSeconds() >= before.TTLSeconds() {
 		return nil
@@ -98,33 +99,34 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// OptionsChange changes the options of a time series while consumers write and the server expires and shows buckets, in the one
-// order in which nothing is deleted early and nothing hidden:
-//
-//  1. The lock: one change at a time, as a command of another one that comes late would undo this one's.
-//  2. Expiry and view become right for the old options and the new ones (widen): both only ever give more here.
-//  3. The definition is written, if it is still of the version that was read: also the same one, since what was read may be
-//     what a majority had a while ago. From now on consumers may follow it.
-//  4. Both are made right once more: a consumer that was just starting, by the old options, may have changed them after 2. One
-//     that does after 3 finds the definition changed, and makes them right itself.
-//  5. The expiry becomes as short as the new options say (tighten). Nothing that was deleted before 3 was due by the old
+// OptionsChange changes the options of a time series while consumers write and the server expires and shows buckets. Only this
+// order deletes nothing early and hides nothing:
+//  1. It takes the lock. Only one change runs at a time, because a late command of another change would undo this one's.
+//  2. It makes expiry and view right for both the old and the new options (widen). Here both only become wider.
+//  3. It writes the definition if that still has the version that was read. It writes even an equal definition, because the read
+//     may have returned what a majority had a while ago. From now on consumers may follow the new definition.
+//  4. It makes both right once more. A consumer that was starting by the old options may have changed them after step 2. One that
+//     changes them after step 3 finds the definition changed, and makes them right itself.
+//  5. It makes the expiry as short as the new options say (tighten). Nothing that was deleted between steps 2 and 3 was due by
+//     the old options only.
 //     options only.
 //
-// A change that is cut off leaves, at any step, an expiry and a view that are right for the definition; repeating it
-// finishes it. A consumer follows a definition only when expiry and view cover it (Covers).
+// A change that is cut off at any step leaves an expiry and a view that are right for the definition. Repeating the change
+// completes it. A consumer follows a definition only when expiry and view cover it (Covers).
 type OptionsChange struct {
 	Options mongodb.Collection // of the time series
 	Upkeep  Upkeep
-	// Others makes what else goes by the span right for the new options: the expiring indexes of users. Nil means that there is nothing.
+	// Others adapts what else depends on the span to the new options, that is, the expiring indexes of users. Nil means that
+	// there is nothing.
 	Others func(ctx context.Context, after timeseries.Options) error
-	// WriteTimeout bounds a write from sending to the answer, and how long it may be executed after that.
+	// WriteTimeout bounds a write from sending to the answer. A write may be executed for as long again after that.
 	WriteTimeout time.Duration
 	// Sleep waits for so long, or until the context ends.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Run changes the options by a function of them. It returns the definitions before and after; the same when nothing changed.
-// A *timeseries.Error of the function is returned as it is.
+// Run changes the options by a function of them. It returns the definitions before and after, which are equal when nothing
+// changed. It returns a *timeseries.Error of the function as it is.
 func (c OptionsChange) Run(ctx context.Context, change func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
 	err = c.locked(ctx, func(held context.Context) (err error) {
 		before, after, err = c.run(held, change)
@@ -133,8 +135,8 @@ func (c OptionsChange) Run(ctx context.Context, change func(timeseries.Options) 
 	return before, after, err
 }
 
-// noteSegments notes in the definition that the time series may hold segments, for good. A change of options writes the view in
-// the form that the definition asks for, under the same lock: none that began before can undo the form that comes after.
+// noteSegments notes in the definition, for good, that the time series may hold segments. It holds the lock, under which changes
+// of options write the view in the form of the definition. So no earlier change can undo the new form.
 func (c OptionsChange) noteSegments(ctx context.Context) error {
 	return c.locked(ctx, func(held context.Context) error {
 		d, err := ReadDefinition(held, c.Options)
@@ -147,7 +149,7 @@ func (c OptionsChange) noteSegments(ctx context.Context) error {
 	})
 }
 
-// locked does something that holds the lock, and ends with it.
+// locked calls do while it holds the lock, and no longer.
 func (c OptionsChange) locked(ctx context.Context, do func(held context.Context) error) error {
 	lock, held, err := c.lock(ctx)
 	if err != nil {
@@ -157,7 +159,7 @@ func (c OptionsChange) locked(ctx context.Context, do func(held context.Context)
 	err = do(held)
 	if _, ok := errors.AsType[*mongodb.OutageError](err); held.Err() == nil && !ok {
 		lock.release(ctx)
-	} // else something that was sent may yet be executed: the next change waits for as long as that can be
+	} // otherwise a sent command may still be executed, and the next change waits for that long
 	return err
 }
 
@@ -191,7 +193,7 @@ func (c OptionsChange) run(ctx context.Context, change func(timeseries.Options) 
 	return before, after, tighten(ctx, c.Upkeep, after)
 }
 
-// longest are the later options with the longer of both expiries.
+// longest returns the later options with the longer of both expiries.
 func longest(before, after timeseries.Options) timeseries.Options {
 	if before.ExpireAfterSeconds == 0 || after.ExpireAfterSeconds == 0 {
 		after.ExpireAfterSeconds = 0
@@ -201,7 +203,7 @@ func longest(before, after timeseries.Options) timeseries.Options {
 	return after
 }
 
-// write writes the next definition, if it is still of a version.
+// write writes the next definition if the present one still has that version.
 func (c OptionsChange) write(ctx context.Context, next timeseries.Definition, version int32) error {
 	set, unset := bson.D{{Key: "version", Value: next.Version}, {Key: "bucketMaxSpanSeconds", Value: next.MaxSpanSeconds}}, bson.D{}
 	optional := func(name string, value any, present bool) {

@@ -10,28 +10,28 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// lockID is the _id of the lock of a time series' options, beside them: {token: of who holds it, "" when nobody does; waitMs: how
-// long to wait for it at most}.
+// lockID is the _id of the lock of a time series' options, in the options collection. Its fields are token, the holder's or ""
+// when nobody holds it, and waitMs, how long others wait for it at most.
 const lockID = "change"
 
-// A change takes holdTimes of the write timeout at most, and what it sent is executed within lateTimes more. So long is waited
-// for one that does not end, before its lock is taken: its process is dead.
+// A change takes at most holdTimes of the write timeout, and what it sent is executed within lateTimes more. Others wait that
+// long for a change that does not end. Then they take its lock, because its process is dead.
 const (
 	holdTimes = 3
 	lateTimes = 2
 )
 
-// lockTries bounds how many others are waited for.
+// lockTries bounds how many other holders lock waits for.
 const lockTries = 5
 
 // lock is the right to change a time series' options.
 type lock struct {
 	c      OptionsChange
 	token  string
-	cancel context.CancelFunc // of the context that ends with it
+	cancel context.CancelFunc // ends the context that ends with the lock
 }
 
-// lock takes the lock. The context that it returns ends when the lock does.
+// lock takes the lock. The returned context ends with the lock.
 func (c OptionsChange) lock(ctx context.Context) (lock, context.Context, error) {
 	l, from := lock{c: c, token: rand.Text()}, ""
 	for range lockTries {
@@ -52,7 +52,7 @@ func (c OptionsChange) lock(ctx context.Context) (lock, context.Context, error) 
 	return l, ctx, ErrChangedMeanwhile
 }
 
-// waited waits until nobody holds the lock, or one that is dead, whose token it returns.
+// waited waits until nobody holds the lock, or until its holder counts as dead. It returns the dead holder's token.
 func (l lock) waited(ctx context.Context) (string, error) {
 	seen, most, err := l.holder(ctx)
 	pause := l.c.WriteTimeout / 10
@@ -71,7 +71,7 @@ func (l lock) waited(ctx context.Context) (string, error) {
 	return seen, err
 }
 
-// take takes the lock from who holds it. An empty text means that nobody holds it.
+// take takes the lock from the holder with a token. An empty token means that nobody holds the lock.
 func (l lock) take(ctx context.Context, from string) (bool, error) {
 	won, err := mongodb.Changed(l.c.Options.Update(ctx, []mongodb.Update{{
 		Filter: mongodb.Document(bson.D{{Key: "_id", Value: lockID}, {Key: "token", Value: from}}),
@@ -83,12 +83,12 @@ func (l lock) take(ctx context.Context, from string) (bool, error) {
 	return mongodb.Changed(l.c.Options.Insert(ctx, []bson.Raw{mongodb.Document(append(bson.D{{Key: "_id", Value: lockID}}, l.held()...))}))
 }
 
-// held are the fields of the lock while it is held. Whoever waits may have another write timeout.
+// held returns the fields of the held lock. Those who wait may have another write timeout, so the lock says how long to wait.
 func (l lock) held() bson.D {
 	return bson.D{{Key: "token", Value: l.token}, {Key: "waitMs", Value: ((holdTimes + lateTimes) * l.c.WriteTimeout).Milliseconds()}}
 }
 
-// holder is who holds the lock, and how long to wait for it at most. An empty text means that nobody does.
+// holder returns the holder's token and how long to wait for it at most. An empty token means that nobody holds the lock.
 func (l lock) holder(ctx context.Context) (string, time.Duration, error) {
 	d, err := mongodb.First(ctx, l.c.Options, mongodb.Query{Filter: mongodb.WithID(lockID)})
 	token, _ := d.Lookup("token").StringValueOK()
@@ -96,7 +96,8 @@ func (l lock) holder(ctx context.Context) (string, time.Duration, error) {
 	return token, time.Duration(wait) * time.Millisecond, err
 }
 
-// release gives the lock back, when nothing of the change is on its way any more. One that stays is waited for by the next.
+// release gives the lock back when nothing of the change is under way any more. If that fails, the next change waits for the
+// lock.
 func (l lock) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.c.WriteTimeout)
 	defer cancel()

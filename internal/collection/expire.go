@@ -15,16 +15,16 @@ import (
 // ErrNeverExpires means that the collection keeps measurements for ever.
 var ErrNeverExpires = errors.New("the collection keeps measurements for ever")
 
-// ErrKeptLonger ends the deletion of expired measurements: the collection keeps them longer now.
+// ErrKeptLonger ends the deletion of expired measurements because the collection keeps them longer now.
 var ErrKeptLonger = errors.New("the collection keeps measurements longer now than when this began, because its expiry was changed: run the command again")
 
-// Expired selects the buckets that hold nothing but measurements from before a moment, by the rule of the index that expires
-// them: a bucket goes when all that it may hold is older. A zero moment stands for the collection's expiry ago, by MongoDB's
-// clock; then a deletion ends with ErrKeptLonger when the collection is to keep measurements longer meanwhile. It returns the moment.
-// ErrNotSetUp and ErrNeverExpires say that there is nothing to go by.
+// Expired selects the buckets that hold only measurements from before a moment, by the rule of the expiry index: a bucket is due
+// when everything that it may hold is older. A zero moment means MongoDB's present time minus the collection's expiry. The
+// deletion then ends with ErrKeptLonger when the collection's expiry becomes longer meanwhile. Expired returns the moment. It
+// returns ErrNotSetUp if there is no time series, and ErrNeverExpires if a zero moment meets no expiry.
 //
-// A segment goes by the same rule, as a whole: it holds the times of one span from its minimum, too. A compaction that finds it gone
-// goes on with the others; what it made of the segment is older than the moment as well.
+// The same rule applies to a segment as a whole, because it too holds the times of one span from its minimum. A compaction that
+// finds a segment gone continues with the others. The buckets that it made of that segment are older than the moment as well.
 func (t TimeSeries) Expired(ctx context.Context, before time.Time) (*Selection, time.Time, error) {
 	o, _, err := t.Definition(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (t TimeSeries) Expired(ctx context.Context, before time.Time) (*Selection, 
 	}
 	s := t.documents(SelectionOptions{Query: mongodb.Document(olderThan(o, before)), TimeField: o.TimeField, Closed: true})
 	if byExpiry {
-		s.unnoted = true // `verify` tells by the time what has expired
+		s.unnoted = true // `verify` recognises expired measurements by their time
 		s.due = func(ctx context.Context) error {
 			now, _, err := t.Definition(ctx)
 			if err == nil && (now.ExpireAfterSeconds == 0 || now.ExpireAfterSeconds > o.ExpireAfterSeconds) {
@@ -57,7 +57,7 @@ func (t TimeSeries) Expired(ctx context.Context, before time.Time) (*Selection, 
 	return s, before, nil
 }
 
-// olderThan is the query for the buckets that hold nothing but measurements from before a moment.
+// olderThan returns the query for the buckets that hold only measurements from before a moment.
 func olderThan(o timeseries.Options, before time.Time) bson.D {
 	return bson.D{
 		{Key: timeseries.MinPath(o.TimeField), Value: bson.D{{Key: "$lte", Value: bson.DateTime(before.UnixMilli() - o.Span())}}},
@@ -65,7 +65,7 @@ func olderThan(o timeseries.Options, before time.Time) bson.D {
 	}
 }
 
-// ExpiredBy selects the buckets that a TTL index on measurements would delete at once. An *timeseries.Error says what is wrong
+// ExpiredBy selects the buckets that a TTL index on measurements would delete at once. A *timeseries.Error says what is wrong
 // with the index.
 func (t TimeSeries) ExpiredBy(ctx context.Context, user timeseries.Index) (*Selection, error) {
 	o, _, err := t.Definition(ctx)
@@ -87,7 +87,7 @@ func (t TimeSeries) ExpiredBy(ctx context.Context, user timeseries.Index) (*Sele
 	return t.documents(SelectionOptions{Query: mongodb.Document(query), TimeField: o.TimeField, Closed: true}), nil
 }
 
-// Amount counts what is selected, and calls progress with the number of buckets looked at.
+// Amount counts the selected buckets and calls progress with the number counted so far.
 func (s *Selection) Amount(ctx context.Context, progress func(buckets int64)) (total Amount, err error) {
 	err = s.buckets.Find(ctx, mongodb.Query{Filter: s.Query, Projection: s.fields()}, func(d bson.Raw) error {
 		total.Add(s.read(d).amount())

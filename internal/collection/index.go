@@ -13,39 +13,40 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// IndexKind says whose an index on buckets is.
+// IndexKind says what an index on buckets is for.
 type IndexKind string
 
-// The kinds of indexes. All but the indexes of users, of the view, of bounds and foreign ones are needed: they can be neither dropped nor
-// hidden.
+// The kinds of indexes. Indexes of users, of the view, of bounds and foreign ones may be dropped and hidden. The others are
+// needed.
 const (
 	IndexOfID       IndexKind = "_id"
-	IndexOfSeries   IndexKind = "series"   // for looking buckets up again, and for reading a series
-	IndexOfView     IndexKind = "view"     // for the last part of a series in the view; init and run make it again
+	IndexOfSeries   IndexKind = "series"   // for finding buckets again, and for reading a series
+	IndexOfView     IndexKind = "view"     // for the newest part of a series in the view; init and run make it again
 	IndexOfSources  IndexKind = "source"   // for the stored positions of a partition
 	IndexOfSegments IndexKind = "segments" // for reading segments
-	IndexOfBounds   IndexKind = "bounds"   // for reading those segments that may have a series; init and run make it again
-	IndexOfExpiry   IndexKind = "expiry"   // deletes measurements older than the collection keeps
-	IndexOfUser     IndexKind = "user"     // of measurements
-	IndexForeign    IndexKind = "foreign"  // of buckets: no index on measurements becomes this one
+	IndexOfBounds   IndexKind = "bounds"   // for reading the segments that may have a series; init and run make it again
+	IndexOfExpiry   IndexKind = "expiry"   // deletes measurements that are older than the collection keeps
+	IndexOfUser     IndexKind = "user"     // on measurements
+	IndexForeign    IndexKind = "foreign"  // on buckets, with no equivalent on measurements
 )
 
 // Index is an index of a time series.
 type Index struct {
 	Name string
 	Kind IndexKind
-	// Buckets is how MongoDB has it, User how it is on measurements; the latter without keys where that cannot be said. An
-	// index of users has its options there: partialFilterExpression and expireAfterSeconds in terms of measurements.
+	// Buckets is the index as MongoDB has it. User is the index on measurements, without keys if there is no equivalent. An index
+	// of users has its partialFilterExpression and expireAfterSeconds in User in terms of measurements.
 	Buckets, User timeseries.Index
-	// Kept tells that the user's own definition is kept beside the index; else User was worked out from Buckets.
+	// Kept means that the user's own definition is kept beside the index. Otherwise User is derived from Buckets.
 	Kept bool
-	// Asked tells that it was made for META_INDEXES.
+	// Asked means that the index was made for META_INDEXES.
 	Asked            bool
 	Hidden, Building bool
-	// Bytes and Uses are its size and how often it was used since the time of Since. -1 means that the server does not tell.
+	// Bytes is the index's size and Uses is how often it was used since Since. -1 means that the server does not tell.
 	Bytes, Uses int64
 	Since       time.Time
-	// Doubts say of an index that a command has just made why it may not do what its user expects, or what else it does.
+	// Doubts say about a new index why it may not do what its user expects, or what else it does. Only a command that makes an
+	// index sets it.
 	Doubts []string
 }
 
@@ -70,13 +71,14 @@ func (i Index) needed() (why string, needed bool) {
 type IndexList struct {
 	Options timeseries.Options
 	Indexes []Index
-	// Gone are the names of kept definitions whose index is not there any more.
+	// Gone holds the names of kept definitions whose index does not exist any more.
 	Gone []string
 	// NoSizes and NoUses say why the server does not tell sizes and uses. Nil means that it does.
 	NoSizes, NoUses error
 }
 
-// Definitions are the indexes as on buckets, for timeseries.Options.Advise; with that on _id for who bounds the _id as well.
+// Definitions returns the indexes on buckets that are not being built, for timeseries.Options.Advise. withID includes the index
+// on _id, for queries that bound the _id too.
 func (l IndexList) Definitions(withID bool) []timeseries.Index {
 	var all []timeseries.Index
 	for _, i := range l.Indexes {
@@ -87,7 +89,7 @@ func (l IndexList) Definitions(withID bool) []timeseries.Index {
 	return all
 }
 
-// find is the index of a name.
+// find returns the index of a name.
 func (l IndexList) find(name string) (Index, bool) {
 	for _, i := range l.Indexes {
 		if i.Name == name {
@@ -97,7 +99,7 @@ func (l IndexList) find(name string) (Index, bool) {
 	return Index{}, false
 }
 
-// Indexes lists the indexes of the time series in the terms of its measurements. ErrNotSetUp: there is no such time series.
+// Indexes lists the indexes of the time series in terms of measurements. It returns ErrNotSetUp if there is no such time series.
 func (t TimeSeries) Indexes(ctx context.Context) (IndexList, error) {
 	s := t.series()
 	list, err := s.listIndexes(ctx)
@@ -108,7 +110,7 @@ func (t TimeSeries) Indexes(ctx context.Context) (IndexList, error) {
 	return list, err
 }
 
-// PlainIndexes is Indexes without what only statistics tell: sizes, uses, and whether an index is being built.
+// PlainIndexes is Indexes without statistics: sizes, uses, and whether an index is being built.
 func (t TimeSeries) PlainIndexes(ctx context.Context) (IndexList, error) {
 	return t.series().listIndexes(ctx)
 }
@@ -137,7 +139,7 @@ func (s *series) listIndexes(ctx context.Context) (list IndexList, err error) {
 	return list, nil
 }
 
-// rawIndexes are the specifications of the buckets' indexes with all their options.
+// rawIndexes returns the specifications of the buckets' indexes with all options.
 func (s *series) rawIndexes(ctx context.Context) (specs []bson.Raw, err error) {
 	cursor, err := s.buckets().Indexes().List(ctx)
 	if err == nil {
@@ -146,7 +148,7 @@ func (s *series) rawIndexes(ctx context.Context) (specs []bson.Raw, err error) {
 	return specs, mongodb.Failure("listing indexes", s.db.Translate(err))
 }
 
-// indexOf says what an index is, with the definitions that are kept by name.
+// indexOf finds out what an index is, with the kept definitions by name.
 func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
 	keys, _ := spec.Lookup("key").DocumentOK()
 	name, _ := spec.Lookup("name").StringValueOK()
@@ -181,7 +183,7 @@ func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
 	return index
 }
 
-// isBoundsIndex reports whether an index is the boundsIndex of a part of the meta, of segments alone.
+// isBoundsIndex reports whether an index is the boundsIndex of a part of the meta, over segments only.
 func (s *series) isBoundsIndex(spec bson.Raw) bool {
 	partial, _ := spec.Lookup("partialFilterExpression").DocumentOK()
 	first, err := keyIn(spec).IndexErr(0)
@@ -192,8 +194,8 @@ func (s *series) isBoundsIndex(spec bson.Raw) bool {
 	return ok && strings.HasPrefix(path, s.options.MetaField+".") && sameKeys(keyIn(spec), boundsIndex(path))
 }
 
-// expiryNow is the index that deletes measurements older than the collection keeps, and its seconds. One with a partial filter is a
-// user's, and deletes of some series only.
+// expiryNow returns the name and the seconds of the index that deletes measurements older than the collection keeps. An index
+// with a partial filter is a user's, and deletes only some series.
 func (s *series) expiryNow(ctx context.Context) (name string, seconds int64, found bool, err error) {
 	specs, err := s.rawIndexes(ctx)
 	if err != nil {
@@ -208,12 +210,12 @@ func (s *series) expiryNow(ctx context.Context) (name string, seconds int64, fou
 	return "", 0, false, nil
 }
 
-// viewKeys are the keys of the index of the view in the terms of measurements.
+// viewKeys returns the keys of the view's index in terms of measurements.
 func (s *series) viewKeys() bson.Raw {
 	return mongodb.Document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: -1}})
 }
 
-// seriesKeys are the keys of the index of series in the terms of measurements.
+// seriesKeys returns the keys of the index of series in terms of measurements.
 func (s *series) seriesKeys() bson.Raw {
 	if s.options.MetaField == "" {
 		return mongodb.Document(bson.D{{Key: s.options.TimeField, Value: 1}})
@@ -221,7 +223,7 @@ func (s *series) seriesKeys() bson.Raw {
 	return mongodb.Document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: 1}})
 }
 
-// without is a document without some of its fields.
+// without returns a document without some of its fields.
 func without(d bson.Raw, names ...string) bson.Raw {
 	elements, err := d.Elements()
 	if err != nil {
@@ -236,7 +238,7 @@ func without(d bson.Raw, names ...string) bson.Raw {
 	return mongodb.Document(rest)
 }
 
-// errNotTold means that the server answers, and not to what was asked.
+// errNotTold means that the server's answer lacks the requested values.
 var errNotTold = errors.New("this MongoDB does not tell")
 
 // addSizes asks the server how large each index is.
@@ -258,7 +260,8 @@ func (s *series) addSizes(ctx context.Context, list *IndexList) {
 	}
 }
 
-// addUses asks the server how often each index was used: since it started, and of a sharded cluster by all shards together.
+// addUses asks the server how often each index was used since the server started. On a sharded cluster the shards' numbers are
+// added.
 func (s *series) addUses(ctx context.Context, list *IndexList) {
 	var stats []struct {
 		Name     string `bson:"name"`

@@ -11,13 +11,13 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// NoIndexError means that there is no index of a name.
+// NoIndexError means that there is no index with this name.
 type NoIndexError struct {
 	Name string
-	Have []string // the names of those that can be dropped and hidden
+	Have []string // names of the indexes that can be dropped and hidden
 }
 
-// Error names the indexes that there are.
+// Error names the existing indexes.
 func (e *NoIndexError) Error() string {
 	if len(e.Have) == 0 {
 		return fmt.Sprintf("there is no index %q, nor any other than those that waterwheel needs", e.Name)
@@ -25,16 +25,16 @@ func (e *NoIndexError) Error() string {
 	return fmt.Sprintf("there is no index %q: there are %s", e.Name, strings.Join(e.Have, ", "))
 }
 
-// neededIndexError means that an index is needed, and may be neither dropped nor hidden.
+// neededIndexError means that an index is needed and may be neither dropped nor hidden.
 type neededIndexError struct{ Name, Why string }
 
-// Error says what it is needed for.
+// Error says what the index is needed for.
 func (e *neededIndexError) Error() string {
 	return fmt.Sprintf("the index %q is needed: %s. It can be neither dropped nor hidden", e.Name, e.Why)
 }
 
-// DroppableIndex is the index that DropIndex would drop. Nil means that only a kept definition is left of it. The errors are those of
-// DropIndex.
+// DroppableIndex returns the index that DropIndex would drop. Nil means that only a kept definition is left. Its errors are those
+// of DropIndex.
 func (t TimeSeries) DroppableIndex(ctx context.Context, name string) (*Index, error) {
 	list, err := t.Indexes(ctx)
 	if err != nil || slices.Contains(list.Gone, name) {
@@ -47,8 +47,8 @@ func (t TimeSeries) DroppableIndex(ctx context.Context, name string) (*Index, er
 	return &index, nil
 }
 
-// DropIndex drops an index and the definition that is kept beside it; a kept definition without index alone, too. A
-// *NoIndexError tells that there is neither, another error that it must stay.
+// DropIndex drops an index and its kept definition, or a kept definition whose index is gone. A *NoIndexError means that there is
+// neither. Another error may mean that the index must stay.
 func (t TimeSeries) DropIndex(ctx context.Context, name string) error {
 	s := t.series()
 	list, err := s.listIndexes(ctx)
@@ -66,8 +66,8 @@ func (t TimeSeries) DropIndex(ctx context.Context, name string) error {
 	return s.forget(ctx, definitionPrefix+name)
 }
 
-// HideIndex hides an index from the query planner, which shows what dropping it would cost, or shows it again. False means that it was
-// so already. The errors are those of DropIndex, and one that says that the server cannot.
+// HideIndex hides an index from the query planner, or shows it again. Hiding shows what dropping would cost. False means that
+// nothing had to change. Its errors are those of DropIndex, and an error if the server cannot hide indexes.
 func (t TimeSeries) HideIndex(ctx context.Context, name string, hidden bool) (bool, error) {
 	s := t.series()
 	list, err := s.listIndexes(ctx)
@@ -95,7 +95,7 @@ func (t TimeSeries) HideIndex(ctx context.Context, name string, hidden bool) (bo
 	return true, nil
 }
 
-// changeable is an index that may be dropped and hidden.
+// changeable returns an index that may be dropped and hidden.
 func (l IndexList) changeable(name string) (Index, error) {
 	index, found := l.find(name)
 	if !found {

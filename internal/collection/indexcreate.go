@@ -13,21 +13,22 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// indexConflictError means that the index cannot be made beside one that exists.
+// indexConflictError means that an existing index prevents the new one.
 type indexConflictError struct {
-	Name string // of the index that exists
+	Name string // of the existing index
 	Why  string
 }
 
-// Error names both indexes and the way out.
+// Error names the existing index and the remedy.
 func (e *indexConflictError) Error() string {
 	return fmt.Sprintf("an index %q exists already %s", e.Name, e.Why)
 }
 
-// CreateIndex makes an index on measurements: that on buckets which serves the same queries, with the user's definition kept
-// beside it. False means that it was there already. A *timeseries.Error says what time series refuse, another error what is in
-// the way, ErrNotSetUp that there is no such time series. It takes as long as MongoDB builds the index, which may go on after
-// the context has ended. Of what MongoDB made it is read back that no option was ignored; an index of which one was is dropped.
+// CreateIndex makes an index on measurements. It makes the index on buckets that serves the same queries, and keeps the user's
+// definition beside it. False means that the index already existed. A *timeseries.Error says what time series refuse. ErrNotSetUp
+// means that there is no such time series. Other errors say what prevents the index. The call takes as long as MongoDB builds the
+// index, and the build may go on after ctx has ended. CreateIndex reads the new index back and drops it if MongoDB ignored an
+// option.
 func (t TimeSeries) CreateIndex(ctx context.Context, user timeseries.Index) (Index, bool, error) {
 	return t.createIndex(ctx, user, byCommand)
 }
@@ -83,7 +84,7 @@ func (t TimeSeries) createIndex(ctx context.Context, user timeseries.Index, by i
 	return index, !found, nil
 }
 
-// beside finds the index that serves as the wanted one already, or what is in its way.
+// beside finds the existing index that already serves as the wanted one, or the conflict with one.
 func (l IndexList) beside(want timeseries.Index) (there Index, found bool, err error) {
 	name := nameIn(want)
 	for _, i := range l.Indexes {
@@ -103,7 +104,7 @@ func (l IndexList) beside(want timeseries.Index) (there Index, found bool, err e
 	return Index{}, false, nil
 }
 
-// nameIn is the name of an index as BucketIndex has made it.
+// nameIn returns the name of an index that BucketIndex made.
 func nameIn(index timeseries.Index) string {
 	name, _ := index.Options.Lookup("name").StringValueOK()
 	return name
@@ -112,7 +113,7 @@ func nameIn(index timeseries.Index) string {
 // ErrInterruptedBuild means that the context ended while MongoDB was building an index.
 var ErrInterruptedBuild = errors.New("MongoDB may go on building the index: list the indexes to see it, and drop it to end that")
 
-// buildIndex makes the index on buckets that serves a user's, and looks at what was made.
+// buildIndex makes the index on buckets that serves a user's, and checks what MongoDB made.
 func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) error {
 	const doing = "creating the index"
 	spec := bson.D{{Key: "key", Value: index.Keys}}
@@ -156,7 +157,7 @@ func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) e
 	return nil
 }
 
-// ignoredOptions are the options that change what an index does, and that the index made does not have.
+// ignoredOptions returns the options that change what an index does and that the made index lacks.
 func ignoredOptions(want, made bson.Raw) (ignored []string) {
 	for _, option := range []string{"hidden", "sparse", "partialFilterExpression", "expireAfterSeconds"} {
 		if _, err := want.LookupErr(option); err == nil && !sameOption(want, made, option) {
@@ -167,10 +168,10 @@ func ignoredOptions(want, made bson.Raw) (ignored []string) {
 }
 
 // refuseMixed refuses an index on a measurement field while a bucket holds values of several kinds in it, as MongoDB's own time
-// series do. An index has a bucket's smallest and largest value, and a query compares with values of one kind: a bucket whose
-// largest value is a text is not found by a number, though it may hold numbers that are asked for. Consumers put values of
-// another kind into another bucket, so that only buckets written by others are refused. Segments, in which series of several kinds lie
-// beside one another, are left out: nobody looks for them by such an index.
+// series do. An index holds a bucket's smallest and largest value, and a query compares with values of one kind. A query by a
+// number misses a bucket whose largest value is a text, although the bucket may hold matching numbers. Consumers put values of
+// another kind into another bucket, so only buckets of other writers are refused. Segments hold series of several kinds, but are
+// not checked, because no query finds them by such an index.
 func (s *series) refuseMixed(ctx context.Context, keys bson.Raw) error {
 	elements, err := keys.Elements()
 	if err != nil {
@@ -206,19 +207,19 @@ func (s *series) refuseMixedField(ctx context.Context, field string) error {
 	return mongodb.Failure("looking at the kinds of values in buckets", err)
 }
 
-// mixedKindsError means that a bucket holds values of several kinds in a field that an index is to be on.
+// mixedKindsError means that a bucket holds values of several kinds in a field to be indexed.
 type mixedKindsError struct {
 	Field string
 	ID    bson.RawValue // of the bucket
 }
 
-// Error names the bucket and the way out.
+// Error names the bucket and the remedy.
 func (e *mixedKindsError) Error() string {
 	return fmt.Sprintf("%s cannot be indexed: the bucket %v holds values of several kinds in it, so that a query by the index would "+
 		"miss some. No consumer writes such a bucket: correct it, or take it out of the collection", e.Field, e.ID)
 }
 
-// mixedIn tells by an error whether the smallest and the largest value of a field in a bucket are of different kinds.
+// mixedIn returns an error if the smallest and the largest value of a field in a bucket are of different kinds.
 func mixedIn(bucket bson.Raw, field string) error {
 	path := func(of string) []string {
 		return append([]string{timeseries.FieldControl, of}, strings.Split(field, ".")...)

@@ -13,21 +13,21 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// definitionPrefix begins the _id of a kept definition, in the options collection; the index's name follows.
+// definitionPrefix begins the _id of a kept definition in the options collection. The index's name follows.
 const definitionPrefix = "index/"
 
 // indexOrigin says what an index was made for.
 type indexOrigin string
 
-// The origins of indexes of users.
+// The origins of users' indexes.
 const (
 	byCommand     indexOrigin = "create-index"
 	byMetaIndexes indexOrigin = "META_INDEXES"
 )
 
-// indexDefinition is the document that keeps a user's own words beside an index: MongoDB refuses to keep them in it. Keys and
-// options are Extended JSON, since not every server takes names with dots and dollars. It is a note and no more: one that does not
-// describe the index of its name counts as none.
+// indexDefinition is the document that keeps a user's own definition beside an index, because MongoDB cannot keep it in the
+// index. Keys and options are Extended JSON, because not every server takes names with dots and dollars. It is only a note: a
+// document that does not describe the index of its name is ignored.
 type indexDefinition struct {
 	ID      string      `bson:"_id"`
 	Version int32       `bson:"version"`
@@ -56,7 +56,7 @@ func newIndexDefinition(name string, user timeseries.Index, by indexOrigin) (ind
 	return d, nil
 }
 
-// readIndexDefinition reads a document; what cannot be read describes no index.
+// readIndexDefinition reads a document. A document that cannot be read describes no index.
 func readIndexDefinition(raw bson.Raw) (d indexDefinition) {
 	d.damaged = bson.Unmarshal(raw, &d) != nil ||
 		bson.UnmarshalExtJSON([]byte(d.Keys), false, &d.user.Keys) != nil ||
@@ -65,7 +65,7 @@ func readIndexDefinition(raw bson.Raw) (d indexDefinition) {
 	return d
 }
 
-// describes reports whether an index on buckets is the index that the definition makes.
+// describes reports whether the definition makes this index on buckets.
 func (d indexDefinition) describes(o timeseries.Options, have timeseries.Index) bool {
 	want, err := o.BucketIndex(d.user)
 	if err != nil || d.damaged || !equal(want.Keys, have.Keys) {
@@ -79,7 +79,7 @@ func (d indexDefinition) describes(o timeseries.Options, have timeseries.Index) 
 	return true
 }
 
-// sameOption compares an option of two indexes: by value, and absent like false.
+// sameOption compares an option of two indexes by value. An absent option equals false.
 func sameOption(want, have bson.Raw, option string) bool {
 	wanted, had := want.Lookup(option), have.Lookup(option)
 	if wanted.Type == 0 || had.Type == 0 {
@@ -90,16 +90,16 @@ func sameOption(want, have bson.Raw, option string) bool {
 	return timeseries.Compare(wanted, had) == 0
 }
 
-// equal compares documents by value, in the order of their fields.
+// equal compares documents by value and order of fields.
 func equal(a, b bson.Raw) bool {
 	object := func(d bson.Raw) bson.RawValue { return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: d} }
 	return timeseries.Compare(object(a), object(b)) == 0
 }
 
-// keptIndexes are the definitions that are kept, by the name of their index.
+// keptIndexes returns the kept definitions by the name of their index.
 func (s *series) keptIndexes(ctx context.Context) (map[string]indexDefinition, error) {
 	kept := map[string]indexDefinition{}
-	const behind = "index0" // what begins with the prefix is before it
+	const behind = "index0" // sorts after all ids with the prefix
 	between := bson.D{{Key: "$gte", Value: definitionPrefix}, {Key: "$lt", Value: behind}}
 	err := s.ports.Options.Find(ctx, mongodb.Query{Filter: mongodb.Document(bson.D{{Key: "_id", Value: between}})}, func(raw bson.Raw) error {
 		d := readIndexDefinition(raw)
@@ -111,11 +111,11 @@ func (s *series) keptIndexes(ctx context.Context) (map[string]indexDefinition, e
 
 func namesOf(kept map[string]indexDefinition) []string { return slices.Sorted(maps.Keys(kept)) }
 
-// keepTries bounds how often a definition is written anew because another writer was quicker.
+// keepTries bounds how often keep writes a definition because another writer was quicker.
 const keepTries = 5
 
-// keep writes a definition over whatever is kept under its name: the index of that name is the one just made. Whoever was
-// quicker is read first, so that each of two commands at once ends, and one of their definitions stays.
+// keep writes a definition over any other under its name, because the index of that name was just made. It reads the definition
+// of a quicker writer first. So two commands at once both end, and one of their definitions stays.
 func (s *series) keep(ctx context.Context, d indexDefinition) error {
 	const doing = "keeping the definition of the index"
 	ctx, cancel := context.WithTimeout(ctx, s.db.WriteTimeout())
@@ -153,7 +153,7 @@ func (s *series) insertDefinition(ctx context.Context, d indexDefinition) (bool,
 	return mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{raw}))
 }
 
-// replaceDefinition writes one definition over another, if that is still the definition that was read.
+// replaceDefinition replaces a definition if it has not changed since it was read.
 func (s *series) replaceDefinition(ctx context.Context, have, d indexDefinition) (bool, error) {
 	filter := bson.D{{Key: "_id", Value: d.ID}}
 	if !have.damaged {

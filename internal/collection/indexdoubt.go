@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// doubts says of an index just made why it may not do what its user expects, or what else it does.
+// doubts says why a new index may not do what its user expects, or what else it does.
 func (s *series) doubts(ctx context.Context, user timeseries.Index) (all []string) {
 	if _, err := user.Options.LookupErr("expireAfterSeconds"); err == nil {
 		if doubt := s.expiryDoubt(ctx); doubt != "" {
@@ -32,8 +32,8 @@ func (s *series) doubts(ctx context.Context, user timeseries.Index) (all []strin
 	return append(append(all, s.fieldDoubts(ctx, paths)...), s.refusalDoubts(elements)...)
 }
 
-// expiryDoubt reports whether the server may keep a TTL index and delete nothing by it. One that deletes counts its rounds, but a
-// cluster's router has none to count; a server that does not say how it is gives no reason to doubt.
+// expiryDoubt returns a doubt if the server may keep a TTL index without deleting anything. A server that deletes counts its
+// rounds. A cluster's router has no rounds to count. A server that does not report its status gives no reason to doubt.
 func (s *series) expiryDoubt(ctx context.Context) string {
 	status, err := s.driver().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Raw()
 	_, counting := status.Lookup("metrics", "ttl").DocumentOK()
@@ -43,7 +43,7 @@ func (s *series) expiryDoubt(ctx context.Context) string {
 	return "this MongoDB counts no rounds of deleting by age (serverStatus has no metrics.ttl): see whether it deletes anything"
 }
 
-// fieldDoubts names the paths that no measurement of a sample has. Where no sample can be had there is nothing to say.
+// fieldDoubts names the paths that no measurement of a sample has. Without a sample it says nothing.
 func (s *series) fieldDoubts(ctx context.Context, paths []string) (all []string) {
 	looked := paths
 	for _, path := range paths {
@@ -66,7 +66,8 @@ func (s *series) fieldDoubts(ctx context.Context, paths []string) (all []string)
 	return all
 }
 
-// namesake is the path that may have been meant: for a field a path in the meta, and for a part of the meta a path beside it.
+// namesake returns the path that the user may have meant. For a field it is a path in the meta, and for a part of the meta a path
+// beside it.
 func (s *series) namesake(path string) string {
 	switch {
 	case s.options.MetaField == "":
@@ -77,8 +78,8 @@ func (s *series) namesake(path string) string {
 	return s.options.MetaField + "." + path
 }
 
-// refusalDoubts says which measurements MongoDB refuses while an index exists. A field beside the meta is indexed by two keys, its
-// smallest and its largest value, and MongoDB takes an array in one key of an index only.
+// refusalDoubts says which measurements MongoDB refuses while an index exists. A field beside the meta has two keys in the index,
+// its smallest and its largest value. MongoDB takes an array in only one key of an index.
 func (s *series) refusalDoubts(keys []bson.RawElement) (all []string) {
 	refused := func(what string, paths []string, word string) {
 		if len(paths) > 0 {
@@ -107,7 +108,8 @@ func (s *series) refusalDoubts(keys []bson.RawElement) (all []string) {
 	return all
 }
 
-// whyUnbuilt says in the words of measurements why MongoDB refused to make an index. Empty means that there is nothing to add to its message.
+// whyUnbuilt explains in terms of measurements why MongoDB refused to make an index. Empty means that there is nothing to add to
+// MongoDB's message.
 func (s *series) whyUnbuilt(user timeseries.Index, err error) string {
 	refused := (*mongodb.CommandError)(nil)
 	elements, malformed := user.Keys.Elements()
@@ -140,9 +142,9 @@ func (s *series) whyUnbuilt(user timeseries.Index, err error) string {
 // sampledDocuments is how many buckets and segments SampleFields looks at.
 const sampledDocuments = 200
 
-// FieldSample reports which paths the newest measurements have.
+// FieldSample holds the paths of the newest measurements.
 type FieldSample struct {
-	// Documents is how many buckets and segments were looked at. Zero means that none is stored.
+	// Documents is the number of sampled buckets and segments. Zero means that none is stored.
 	Documents int
 
 	found map[string]bool
@@ -161,7 +163,7 @@ func (t TimeSeries) SampleFields(ctx context.Context, o timeseries.Options, path
 		Limit:      sampledDocuments,
 	}, func(d bson.Raw) error {
 		sample.Documents++
-		bounds, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldMax).DocumentOK() // of segments with the meta
+		bounds, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldMax).DocumentOK() // for segments including the meta
 		for _, path := range paths {
 			sample.found[path] = sample.found[path] || hasPath(bounds, path) || o.OfMeta(path) && hasPath(d, timeseries.FieldMeta+path[len(o.MetaField):])
 		}
@@ -170,7 +172,8 @@ func (t TimeSeries) SampleFields(ctx context.Context, o timeseries.Options, path
 	return sample, mongodb.Failure("looking at the newest buckets", err)
 }
 
-// hasPath reports whether a document has a dotted path. What stands in an array is not looked for: it may be there.
+// hasPath reports whether a document has a dotted path. It returns true at an array, whose elements may have the rest of the
+// path.
 func hasPath(d bson.Raw, path string) bool {
 	name, rest, deeper := strings.Cut(path, ".")
 	v, err := d.LookupErr(name)

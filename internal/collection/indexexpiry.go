@@ -10,8 +10,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// adjustUserExpiries lets the buckets that TTL indexes of users delete live as long as the span of these options, no smaller than the
-// present one, demands: an index that was made for a smaller span would delete a bucket before its last measurement is old enough.
+// adjustUserExpiries adapts the TTL indexes of users to the span of these options, which is no smaller than the present span. An
+// index for a smaller span would delete a bucket before its last measurement is old enough.
 func (s *series) adjustUserExpiries(ctx context.Context, o timeseries.Options) error {
 	have, err := ReadDefinition(ctx, s.ports.Options)
 	if err != nil {
@@ -39,9 +39,9 @@ func (s *series) adjustUserExpiries(ctx context.Context, o timeseries.Options) e
 	return nil
 }
 
-// expiryFor is the age, in seconds, at which a user wants measurements deleted by an index: by the words that are kept if they are
-// those of the index, made for the present options or, where a change was cut off, for the wanted ones. Of others only the
-// bucket's seconds are known, which the smaller span is taken to be in: that is never too early.
+// expiryFor returns the age, in seconds, at which a user's index deletes measurements. It is the user's value if the kept
+// definition describes the index with the present options. The same holds for the wanted options, after a change that was cut
+// off. Otherwise it is the index's seconds minus the present span. That is the smaller span, so nothing is deleted too early.
 func expiryFor(wanted, present timeseries.Options, spec bson.Raw, kept map[string]indexDefinition) int64 {
 	name, _ := spec.Lookup("name").StringValueOK()
 	keys, _ := spec.Lookup("key").DocumentOK()
@@ -54,7 +54,8 @@ func expiryFor(wanted, present timeseries.Options, spec bson.Raw, kept map[strin
 	return seconds - present.Span()/1000
 }
 
-// setIndexExpiry changes after how many seconds an index deletes buckets; a server that cannot change it makes the index anew.
+// setIndexExpiry changes the seconds after which an index deletes buckets. On a server that cannot change them it makes the index
+// again.
 func (s *series) setIndexExpiry(ctx context.Context, spec bson.Raw, seconds int64) error {
 	name, _ := spec.Lookup("name").StringValueOK()
 	err := s.modifyExpiry(ctx, name, seconds)
@@ -73,8 +74,8 @@ func (s *series) setIndexExpiry(ctx context.Context, spec bson.Raw, seconds int6
 	return mongodb.Failure("changing the expiry of the index "+name, err)
 }
 
-// alignExpiry makes a TTL index that was just made right for the options as they are now: they may have been changed while MongoDB
-// was building it. A change that comes later finds it.
+// alignExpiry adapts a new TTL index to the present options, which may have changed while MongoDB built the index. A later change
+// finds the index.
 func (s *series) alignExpiry(ctx context.Context, name string, user timeseries.Index) error {
 	change := OptionsChange{Options: s.ports.Options, WriteTimeout: s.db.WriteTimeout(), Sleep: sleep}
 	lock, ctx, err := change.lock(ctx)

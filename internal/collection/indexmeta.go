@@ -11,8 +11,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// CompareMetaIndexes compares the paths of META_INDEXES with the indexes that there are: missing are the paths on the meta that no index
-// serves, and unasked the names of indexes that were made for a path which is not asked for any more.
+// CompareMetaIndexes compares the paths of META_INDEXES with the existing indexes. missing are the paths without an index that
+// serves them. unasked are the names of indexes that were made for a path which is not in META_INDEXES any more.
 func (l IndexList) CompareMetaIndexes(paths []string) (missing, unasked []string) {
 	asked := map[string]bool{}
 	for _, path := range paths {
@@ -34,23 +34,23 @@ func (l IndexList) CompareMetaIndexes(paths []string) (missing, unasked []string
 	return missing, unasked
 }
 
-// serves reports whether queries can use an index that is on a path.
+// serves reports whether queries for a path can use an index.
 func (l IndexList) serves(i Index, path string) bool { return !i.Hidden && l.isOn(i, path) }
 
-// isOn reports whether an index is on a path and then the time, in whatever direction, of all measurements.
+// isOn reports whether an index of all measurements is on a path and then the time, in any direction.
 func (l IndexList) isOn(i Index, path string) bool {
 	_, partial := i.Buckets.Options.Lookup("partialFilterExpression").DocumentOK()
 	return !partial && i.Kind == IndexOfUser && sameKeys(i.User.Keys, metaPathKeys(path, l.Options.TimeField))
 }
 
-// metaPathKeys are the keys of the index on measurements that META_INDEXES makes for a path. The time descends for the same reason
-// as in viewIndex.
+// metaPathKeys returns the keys of the index on measurements that META_INDEXES makes for a path. The time descends for the same
+// reason as in viewIndex.
 func metaPathKeys(path, timeField string) bson.D {
 	return bson.D{{Key: path, Value: int32(1)}, {Key: timeField, Value: int32(-1)}}
 }
 
-// MissingMetaIndexes are the paths of META_INDEXES that no index is on. One that is hidden counts: an operator tries how it goes
-// without it.
+// MissingMetaIndexes returns the paths of META_INDEXES without an index. A hidden index counts, because an operator hides it to
+// see the effect of its absence.
 func (t TimeSeries) MissingMetaIndexes(ctx context.Context, paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -65,7 +65,7 @@ func (t TimeSeries) MissingMetaIndexes(ctx context.Context, paths []string) ([]s
 	}), nil
 }
 
-// CreateMetaIndex makes the index of a path of META_INDEXES: on that path and the time. Several consumers may do it at once.
+// CreateMetaIndex makes the index for a path of META_INDEXES, on that path and the time. Several consumers may do it at once.
 func (t TimeSeries) CreateMetaIndex(ctx context.Context, path string) (Index, bool, error) {
 	have, err := ReadDefinition(ctx, t.Ports().Options)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// indexes are the keys of those of the buckets that every time series has: for reopening and reading a series; for what is
-// stored of a partition.
+// indexes returns the keys of the indexes that every time series has. One is for reopening buckets and reading a series, the
+// other for the stored positions of a partition.
 func (s *series) indexes() []bson.D {
 	if s.rollupOf != "" { // its documents have no source
 		return []bson.D{s.options.SeriesIndex()}
@@ -25,10 +25,10 @@ func (s *series) indexes() []bson.D {
 	return []bson.D{s.options.SeriesIndex(), timeseries.SourceIndex()}
 }
 
-// viewIndex finds the last part of a series for a query on the view. MongoDB's stage for unpacking turns a lower bound of the
-// time into one of control.max.<time>, and only in its later versions into one of control.min.<time> as well: an index that
-// begins with the minimum lets the others read the whole history of the series. Readers and consumers go by metaIndex all the
-// same: the maximum changes with every write to a bucket, and a scan in its order may meet a bucket twice, or never.
+// viewIndex finds the newest part of a series for a query on the view. MongoDB's stage for unpacking turns a lower bound of the
+// time into a bound of control.max.<time>. Only later versions also make one of control.min.<time>. In older versions a query by
+// an index that begins with the minimum would read the whole history of the series. Readers and consumers use the index of series
+// all the same. The maximum changes with every write to a bucket, so a scan in its order may meet a bucket twice, or never.
 func viewIndex(o timeseries.Options) bson.D {
 	return bson.D{
 		{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: -1}, {Key: timeseries.MinPath(o.TimeField), Value: -1},
@@ -39,13 +39,13 @@ func expiryIndex(o timeseries.Options) bson.D {
 	return bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}}
 }
 
-// segmentIndex finds segments among the buckets, by owner and time. It is partial: no bucket is in it.
+// segmentIndex finds segments among the buckets, by owner and time. It is partial and holds no bucket.
 func segmentIndex(o timeseries.Options) bson.D {
 	return bson.D{{Key: timeseries.PathOwner, Value: 1}, {Key: timeseries.MinPath(o.TimeField), Value: 1}}
 }
 
-// createViewIndex makes the index of the view where one is made of MongoDB's own stage: the documented stages use none. A single
-// series needs none either, since the _id begins with the time.
+// createViewIndex makes the index of a view with MongoDB's own stage. The documented stages use no index. A single series needs
+// none either, because the _id begins with the time.
 func (s *series) createViewIndex(ctx context.Context) error {
 	if s.view != ViewInternal || s.options.MetaField == "" {
 		return nil
@@ -53,7 +53,7 @@ func (s *series) createViewIndex(ctx context.Context) error {
 	return s.createNeeded(ctx, viewIndex(s.options))
 }
 
-// createNeeded makes an index of all buckets, unless there is one under whatever name.
+// createNeeded makes an index of all buckets, unless there is one under any name.
 func (s *series) createNeeded(ctx context.Context, keys bson.D) error {
 	err := s.createIndex(ctx, keys, options.Index())
 	if err == nil {
@@ -66,18 +66,18 @@ func (s *series) createNeeded(ctx context.Context, keys bson.D) error {
 	return err
 }
 
-// boundsIndex finds the segments that may have a value at a path of the meta, in whatever series. It is partial as segmentIndex. The
-// segments of several flushes mostly have the same bounds, so that a query passes over all of them at once.
+// boundsIndex finds the segments that may have a value at a path of the meta, in any series. It is partial like segmentIndex.
+// Segments of several flushes mostly have the same bounds, so a query skips all of them at once.
 func boundsIndex(path string) bson.D {
 	return bson.D{{Key: timeseries.MaxPath(path), Value: 1}, {Key: timeseries.MinPath(path), Value: 1}}
 }
 
-// isOfSegments reports whether keys are those of an index of segments.
+// isOfSegments reports whether the keys are those of an index of segments.
 func isOfSegments(keys bson.D) bool {
 	return keys[0].Key == timeseries.PathOwner || strings.HasPrefix(keys[0].Key, timeseries.MaxPath(""))
 }
 
-// segmentIndexes are the keys of the indexes of segments.
+// segmentIndexes returns the keys of the indexes of segments.
 func (s *series) segmentIndexes() []bson.D {
 	all := []bson.D{segmentIndex(s.options)}
 	for _, path := range s.settings.MetaPaths {
@@ -101,7 +101,7 @@ func (s *series) createSegmentIndexes(ctx context.Context) error {
 	return nil
 }
 
-// withoutIndex goes on without an index that the user may not create, and says what follows.
+// withoutIndex continues without an index that the user may not create, and logs the consequence.
 func (s *series) withoutIndex(consequence string, err error) error {
 	if !mongodb.LacksRight(err) {
 		return err
@@ -110,8 +110,8 @@ func (s *series) withoutIndex(consequence string, err error) error {
 	return nil
 }
 
-// createIndexes makes the indexes. An expiry that keeps buckets longer than the options say is left alone: an operator may be
-// about to change them.
+// createIndexes makes the indexes. It leaves alone an expiry that keeps buckets longer than the options say, because an operator
+// may be about to change the options.
 func (s *series) createIndexes(ctx context.Context) error {
 	for _, keys := range s.indexes() {
 		if err := s.createNeeded(ctx, keys); err != nil {
@@ -152,7 +152,7 @@ func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexO
 	return nil
 }
 
-// unlessThere is the error of an index that the user may not create. Nil means that the index is there already.
+// unlessThere returns the error about an index that the user may not create. Nil means that the index already exists.
 func (s *series) unlessThere(ctx context.Context, keys bson.D, refused error) error {
 	specs, err := s.rawIndexes(ctx)
 	if err != nil || hasIndex(specs, keys) {
@@ -168,7 +168,7 @@ func hasIndex(specs []bson.Raw, keys bson.D) bool {
 	})
 }
 
-// checkIndexes tells by ErrNotSetUp whether one is missing.
+// checkIndexes returns ErrNotSetUp if an index is missing.
 func (s *series) checkIndexes(ctx context.Context) error {
 	specs, err := s.rawIndexes(ctx)
 	if err != nil {
@@ -182,19 +182,19 @@ func (s *series) checkIndexes(ctx context.Context) error {
 	return nil
 }
 
-// ofAll reports whether an index has these keys, of all buckets.
+// ofAll reports whether an index over all buckets has these keys.
 func ofAll(spec bson.Raw, keys bson.D) bool {
 	_, partial := spec.Lookup("partialFilterExpression").DocumentOK()
 	return sameKeys(keyIn(spec), keys) && !partial
 }
 
-// keyIn is what the key of an index is.
+// keyIn returns the keys of an index.
 func keyIn(spec bson.Raw) bson.Raw {
 	key, _ := spec.Lookup("key").DocumentOK()
 	return key
 }
 
-// servesAs reports whether an index has these keys in these directions, of all buckets, and deletes none.
+// servesAs reports whether an index over all buckets has these keys in these directions, and deletes nothing.
 func servesAs(spec bson.Raw, keys bson.D) bool {
 	have, _ := spec.Lookup("key").DocumentOK()
 	_, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()
@@ -202,11 +202,11 @@ func servesAs(spec bson.Raw, keys bson.D) bool {
 	return ofAll(spec, keys) && equal(have, mongodb.Document(keys)) && !expires && !collated
 }
 
-// sameKeys compares the fields of index keys; all directions are the same here.
+// sameKeys compares the fields of index keys, and ignores directions.
 func sameKeys(have bson.Raw, want bson.D) bool {
 	elements, err := have.Elements()
 	return err == nil && slices.EqualFunc(elements, want, func(h bson.RawElement, w bson.E) bool { return h.Key() == w.Key })
 }
 
-// isSegment is the condition of the index of segments.
+// isSegment is the condition of indexes of segments.
 func isSegment() bson.E { return timeseries.IsPresent(timeseries.PathOwner) }

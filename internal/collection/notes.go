@@ -14,27 +14,28 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// NoteKind says what the commands of an operator have done to the measurements of a note. It begins the note's _id.
+// NoteKind says what an operator's commands did to the measurements of a note. It begins the note's _id.
 type NoteKind string
 
-// The kinds of notes. Without a kind nothing is noted.
+// The kinds of notes. An edit without a kind writes no notes.
 const (
 	NotedDeleted NoteKind = "deleted"
 	NotedChanged NoteKind = "changed" // their meta
 )
 
-// maxNoted bounds the positions of one note: the document stays far below the size that MongoDB allows.
+// maxNoted bounds the positions of one note, so that the document stays far below MongoDB's size limit.
 const maxNoted = 1 << 17
 
-// notes collects the positions of the documents that an edit is about to change or delete, for each source partition.
+// notes collects the positions in documents that an edit is about to change or delete, for each source partition.
 //
-// A note is a document of the options collection that lists positions in the same fields as a bucket. An edit writes the notes
-// of a batch first, and waits until a majority has them. Then it changes or deletes the documents, each only as long as it holds
-// the positions that were read. So every measurement that an edit has deleted is noted, whatever becomes of the command. A
-// position that is noted as deleted and stored all the same is stored: the command ended between the two writes.
+// A note is a document of the options collection that lists positions in the same fields as a bucket. An edit first writes the
+// notes of a batch and waits until a majority has them. Then it changes or deletes the documents, each only if it still holds the
+// positions that were read. So every measurement that an edit has deleted is noted, even if the command fails. If the command
+// ended between the two writes, a position is noted as deleted and still stored. Such a position counts as stored.
 //
-// Deleted positions are part of the stored positions (E2): records that are read again do not bring them back. An owner reads
-// the notes after the buckets: a position that a delete takes out of a bucket before it is read there is noted by then.
+// Deleted positions are part of the stored positions (E2), so reading the records again does not bring them back. An owner reads
+// the notes after the buckets. If a delete takes a position out of a bucket before the owner reads the bucket, the position is
+// already noted.
 type notes struct {
 	kind NoteKind
 	of   map[timeseries.Source][]timeseries.Position
@@ -44,8 +45,8 @@ func newNotes(kind NoteKind) *notes {
 	return &notes{kind: kind, of: map[timeseries.Source][]timeseries.Position{}}
 }
 
-// addListed notes all positions that a bucket or segment lists. A document without a source has none, and nothing can be
-// noted of one whose lists cannot be decoded: `verify` reports it as damaged.
+// addListed notes all positions that a bucket or segment lists. A document without a source has none. If its lists cannot be
+// decoded, nothing is noted, and `verify` reports the document as damaged.
 func (n *notes) addListed(document bson.Raw) {
 	array, ok := document.Lookup(timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets).ArrayOK()
 	if !ok {
@@ -95,14 +96,14 @@ func (n *notes) write(ctx context.Context, c mongodb.Collection) error {
 		return err
 	}
 	for _, e := range reply.Errors {
-		if e.Code != mongodb.CodeDuplicateKey { // else it is noted already
+		if e.Code != mongodb.CodeDuplicateKey { // otherwise the same note already exists
 			return &mongodb.CommandError{Code: e.Code, Message: e.Message}
 		}
 	}
 	return reply.Unconfirmed
 }
 
-// note is the note of sorted positions. Its _id follows from what it lists: an edit that is tried again makes the same note.
+// note makes the note of sorted positions. Its _id depends on the listed positions, so a repeated edit makes the same note.
 func note(kind NoteKind, source timeseries.Source, positions []timeseries.Position) bson.Raw {
 	encoded := timeseries.AppendPositions(nil, positions)
 	first, last := positions[0].Offset, positions[len(positions)-1].Offset
@@ -123,12 +124,12 @@ func note(kind NoteKind, source timeseries.Source, positions []timeseries.Positi
 	})
 }
 
-// notesOf begins the _id of every note of a kind about a source partition.
+// notesOf returns the beginning of the _id of all notes of a kind about a source partition.
 func notesOf(kind NoteKind, source timeseries.Source) string {
 	return fmt.Sprintf("%s/%x/%d/", kind, source.TopicID, source.Partition)
 }
 
-// noteOffset writes an offset so that text sorts as offsets do.
+// noteOffset formats an offset so that text sorts as offsets do.
 func noteOffset(offset int64) string { return fmt.Sprintf("%019d", offset) }
 
 // NoteQuery finds the notes of a kind that may list offsets from first to last.

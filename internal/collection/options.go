@@ -15,10 +15,10 @@ import (
 	"waterwheel/internal/words"
 )
 
-// mismatchError means that the collection is defined otherwise than this consumer's settings say.
+// mismatchError means that the collection's definition differs from this consumer's settings.
 type mismatchError struct {
 	Namespace   string
-	Differences []string // one sentence a setting
+	Differences []string // one sentence for each setting
 }
 
 // Error lists every differing setting.
@@ -30,7 +30,8 @@ func (e *mismatchError) Error() string {
 // ErrNotSetUp means that the collections of the time series do not exist, or lack an index.
 var ErrNotSetUp = errors.New("the collection is not set up: run `waterwheel init`, or let `waterwheel run` do it")
 
-// ReadDefinition reads how a time series is defined, from its options collection. ErrNotSetUp: there is no such time series.
+// ReadDefinition reads the definition of a time series from its options collection. It returns ErrNotSetUp if there is no such
+// time series.
 func ReadDefinition(ctx context.Context, c mongodb.Collection) (d timeseries.Definition, err error) {
 	const doing = "reading the collection's options"
 	raw, err := mongodb.First(ctx, c, mongodb.Query{Filter: mongodb.WithID(timeseries.DefinitionID)})
@@ -46,7 +47,7 @@ func ReadDefinition(ctx context.Context, c mongodb.Collection) (d timeseries.Def
 	return d, nil
 }
 
-// define writes the definition unless there is one, which then holds if it fits what is wanted.
+// define writes the definition unless there is one. An existing definition is adopted if it fits the wanted options.
 func (s *series) define(ctx context.Context) error {
 	d, err := ReadDefinition(ctx, s.ports.Options)
 	if errors.Is(err, ErrNotSetUp) {
@@ -60,8 +61,8 @@ func (s *series) define(ctx context.Context) error {
 	return s.adopt(d)
 }
 
-// adopt takes the options of the collection if they are the wanted ones, or were made from them since by raising the
-// bucketing, or by changing the expiry: otherwise no consumer could be started again before its settings were changed as well.
+// adopt takes over the options of the collection if they equal the wanted ones, or if only the bucketing was raised or the expiry
+// changed since. Without this no consumer could start again before its settings were changed too.
 func (s *series) adopt(d timeseries.Definition) error {
 	have := d.Options
 	if d.RollupOf != s.rollupOf {
@@ -91,21 +92,21 @@ func (s *series) adopt(d timeseries.Definition) error {
 	return nil
 }
 
-// Ignored is a setting which does not hold, since the collection exists and holds another value.
+// Ignored is a setting without effect, because the existing collection has another value.
 type Ignored struct {
 	Setting, Value string
-	// Holds is the collection's value, and Advice how the two come to agree.
+	// Holds is the collection's value. Advice says how to make both agree.
 	Holds, Advice string
 }
 
-// warnIgnored logs the settings that do not hold.
+// warnIgnored logs the ignored settings.
 func (s *series) warnIgnored() {
 	for _, i := range s.ignored {
 		s.db.Log().Warn(i.Setting+" ignored: the collection has another value; "+i.Advice, "collection", s.namespace(), "holds", i.Holds, "setting", i.Value)
 	}
 }
 
-// expiry is after what time measurements are deleted, as a person sets it.
+// expiry formats the age at which measurements are deleted, as a person sets it.
 func expiry(o timeseries.Options) string {
 	if o.ExpireAfterSeconds == 0 {
 		return "never"
@@ -113,7 +114,7 @@ func expiry(o timeseries.Options) string {
 	return words.Span(lifetime(o))
 }
 
-// bucketing is the span of buckets as a person sets it.
+// bucketing formats the span of buckets as a person sets it.
 func bucketing(o timeseries.Options) string {
 	span := words.Span(time.Duration(o.MaxSpanSeconds) * time.Second)
 	if o.Granularity == "" {
@@ -122,12 +123,12 @@ func bucketing(o timeseries.Options) string {
 	return span + " (" + string(o.Granularity) + ")"
 }
 
-// lifetime is after what time measurements are deleted. Zero means never.
+// lifetime returns the age at which measurements are deleted. Zero means never.
 func lifetime(o timeseries.Options) time.Duration {
 	return time.Duration(o.ExpireAfterSeconds) * time.Second
 }
 
-// insertDefinition returns the definition that then exists: another consumer may have been quicker.
+// insertDefinition inserts the definition and returns the existing one if another consumer was quicker.
 func insertDefinition(ctx context.Context, c mongodb.Collection, d timeseries.Definition) (timeseries.Definition, error) {
 	const doing = "writing the collection's options"
 	raw, err := bson.Marshal(d)
@@ -156,10 +157,10 @@ func compareOptions(namespace string, want, have timeseries.Options) error {
 	return &mismatchError{Namespace: namespace, Differences: differences}
 }
 
-// setting is a setting of the program as it is written.
+// setting is a setting of the program in its written form.
 type setting struct{ name, value string }
 
-// settingsOf are the settings that make a collection of these options. A granularity implies span and rounding, which may
+// settingsOf returns the settings that make a collection with these options. A granularity implies span and rounding, which may
 // not be set beside it.
 func settingsOf(o timeseries.Options) []setting {
 	if o.Granularity != "" {
@@ -175,7 +176,7 @@ func settingsOf(o timeseries.Options) []setting {
 		if seconds == 0 {
 			return setting{name, "not set"}
 		}
-		return setting{name, fmt.Sprintf("%dh%dm%ds", seconds/3600, seconds/60%60, seconds%60)} // a Duration ends after 292 years
+		return setting{name, fmt.Sprintf("%dh%dm%ds", seconds/3600, seconds/60%60, seconds%60)} // a time.Duration ends after 292 years
 	}
 	return []setting{
 		text("MONGODB_TIME_FIELD", o.TimeField),

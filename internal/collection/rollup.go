@@ -13,14 +13,15 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// rollupError says that a collection holds totals where measurements were to be stored, or the other way round.
+// rollupError means that a collection holds totals where measurements are to be stored, or the other way round.
 type rollupError struct {
 	Namespace string
-	// RollupOf and Wanted name the time series of which it holds totals, and was to hold them. Empty means measurements.
+	// RollupOf names the time series whose totals the collection holds, Wanted the one whose totals it should hold. Empty means
+	// measurements.
 	RollupOf, Wanted string
 }
 
-// Error says what the collection is, and what to do.
+// Error says what the collection holds, and the remedy.
 func (e *rollupError) Error() string {
 	switch {
 	case e.Wanted == "":
@@ -33,7 +34,7 @@ func (e *rollupError) Error() string {
 	}
 }
 
-// ReadRollups reads which rollups a time series has.
+// ReadRollups reads the definition of a time series' rollups.
 func ReadRollups(ctx context.Context, c mongodb.Collection) (rollup.Definition, error) {
 	const doing = "reading which rollups there are"
 	raw, err := mongodb.First(ctx, c, mongodb.Query{Filter: mongodb.WithID(rollup.DefinitionID)})
@@ -47,7 +48,7 @@ func ReadRollups(ctx context.Context, c mongodb.Collection) (rollup.Definition, 
 	return d, nil
 }
 
-// LevelNames are the names of the time series that hold the rollups of the time series.
+// LevelNames returns the names of the time series that hold the rollups of this one.
 func (t TimeSeries) LevelNames(ctx context.Context) (names []string, err error) {
 	have, err := ReadRollups(ctx, t.Ports().Options)
 	for _, l := range have.Levels {
@@ -58,8 +59,8 @@ func (t TimeSeries) LevelNames(ctx context.Context) (names []string, err error) 
 	return names, err
 }
 
-// SetupRollups makes the collections of the rollups of the time series, which is set up, as far as they are missing, and notes in its
-// options which levels it has.
+// SetupRollups makes the missing collections of the rollups of a time series that is set up. It notes the levels in the options
+// of the time series.
 func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rules rollup.Rules, as Settings) error {
 	base, err := ReadDefinition(ctx, t.Ports().Options)
 	if err != nil {
@@ -79,8 +80,8 @@ func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rule
 	return nil
 }
 
-// shardRollups shards levels by the key of the time series, whose options are base. A user that may not read how the time series is sharded
-// is none to shard anything.
+// shardRollups shards levels by the key of the time series, whose options are base. It does nothing if the time series is not
+// sharded, or if the user may not read how, because such a user cannot shard anything.
 func (t TimeSeries) shardRollups(ctx context.Context, levels rollup.Levels, base timeseries.Options) error {
 	as, err := t.sharding(ctx)
 	if mongodb.LacksRight(err) || err == nil && as.Key == nil {
@@ -91,7 +92,7 @@ func (t TimeSeries) shardRollups(ctx context.Context, levels rollup.Levels, base
 	}
 	byHash := equalKeys(as.Key, ShardKey(base, true))
 	if !byHash && !equalKeys(as.Key, ShardKey(base, false)) {
-		return nil // a key that no command here made
+		return nil // another tool made this key
 	}
 	for _, level := range levels {
 		name := level.SeriesName(t.name)
@@ -120,11 +121,11 @@ func (t TimeSeries) setupLevel(ctx context.Context, level rollup.Level, of times
 	return err
 }
 
-// noteTries is how often the note of the levels is written when others write it at the same time.
+// noteTries bounds how often the note of the levels is written because others write it at the same time.
 const noteTries = 5
 
-// noteLevels notes which levels a time series has. A level that was there keeps the time since when it is whole, unless it gets fields
-// that its former rows may lack.
+// noteLevels notes which levels a time series has. An existing level keeps the time from which it is complete, unless it gets
+// fields that its earlier rows may lack.
 func (t TimeSeries) noteLevels(ctx context.Context, levels rollup.Levels, rules rollup.Rules) error {
 	s := t.series()
 	for range noteTries {
@@ -146,7 +147,7 @@ func (t TimeSeries) noteLevels(ctx context.Context, levels rollup.Levels, rules 
 	return ErrChangedMeanwhile
 }
 
-// withLevel adds a level to a list of levels, or gives it other rules there.
+// withLevel adds a level to a list, or changes the rules of a level in the list.
 func (s *series) withLevel(ctx context.Context, list []rollup.DefinedLevel, level rollup.Level, rules rollup.Rules) ([]rollup.DefinedLevel, error) {
 	wanted := rollup.DefinedLevel{Name: level.Name, Count: rules.CountField(), Fields: rules.Fields}
 	at := slices.IndexFunc(list, func(l rollup.DefinedLevel) bool { return l.Name == level.Name })
@@ -178,10 +179,11 @@ func (s *series) withLevel(ctx context.Context, list []rollup.DefinedLevel, leve
 	return list, nil
 }
 
-// rollupMargin is how long consumers may go on that know nothing of a new level, while they are started again one after the other.
+// rollupMargin is how long consumers may still run that do not know a new level, while they are restarted one after the other.
 const rollupMargin = time.Hour
 
-// wholeSince is since when a level is whole that begins now; nil means from the beginning, because nothing is stored yet.
+// wholeSince returns from when on a level that begins now is complete. Nil means from the beginning, because nothing is stored
+// yet.
 func (s *series) wholeSince(ctx context.Context) (*time.Time, error) {
 	stored, err := mongodb.First(ctx, s.ports.Buckets, mongodb.Query{Filter: mongodb.Document(bson.D{}), Projection: mongodb.Document(bson.D{{Key: "_id", Value: 1}})})
 	if err != nil || stored == nil {
@@ -192,7 +194,7 @@ func (s *series) wholeSince(ctx context.Context) (*time.Time, error) {
 	return &since, err
 }
 
-// replaceRollups writes which rollups there are, if that is still as it was read; false means that it is not.
+// replaceRollups writes the definition of the rollups if it is still as it was read. False means that it is not.
 func (s *series) replaceRollups(ctx context.Context, have, next rollup.Definition) (bool, error) {
 	if have.ID != "" && string(encodedLevels(have)) == string(encodedLevels(next)) {
 		return true, nil
@@ -216,15 +218,15 @@ func (s *series) replaceRollups(ctx context.Context, have, next rollup.Definitio
 	return done, mongodb.Failure("noting which rollups there are", err)
 }
 
-// fieldLevels are the levels in the document of rollup.DefinitionID.
+// fieldLevels is the field of the levels in the document of rollup.DefinitionID.
 const fieldLevels = "levels"
 
 func encodedLevels(d rollup.Definition) bson.Raw {
 	return mongodb.Document(bson.D{{Key: fieldLevels, Value: d.Levels}})
 }
 
-// DropRollup takes a level away from the time series: first out of the note of its levels, so that no keeper stores rows any more, and
-// then its collections. False means that the time series does not have the level.
+// DropRollup removes a level from the time series. It first removes the level from the definition, so that no keeper stores rows
+// any more, and then drops its collections. False means that the time series does not have the level.
 func (t TimeSeries) DropRollup(ctx context.Context, level string) (bool, error) {
 	s := t.series()
 	have, err := ReadRollups(ctx, s.ports.Options)
@@ -250,8 +252,8 @@ func (t TimeSeries) DropRollup(ctx context.Context, level string) (bool, error) 
 	return true, nil
 }
 
-// WholeSince notes that the levels of the time series are whole from a time on, if they were not from an earlier one. The zero time means from the
-// beginning.
+// WholeSince notes from when on the levels of the time series are complete, if that is earlier than noted before. The zero time
+// means from the beginning.
 func (t TimeSeries) WholeSince(ctx context.Context, since time.Time) error {
 	s := t.series()
 	for range noteTries {
@@ -276,7 +278,7 @@ func (t TimeSeries) WholeSince(ctx context.Context, since time.Time) error {
 	return ErrChangedMeanwhile
 }
 
-// Nested returns the collection of a name for nested documents of totals. It refuses the names of collections that time series have.
+// Nested returns the collection for nested documents of totals. It refuses the names of collections of time series.
 func Nested(ctx context.Context, db *mongodb.Database, name string) (mongodb.Collection, error) {
 	if err := timeseries.CheckSeriesName(db.Name(), name, timeseries.MaxNamespace); err != nil {
 		return nil, fmt.Errorf("the collection %q %w", name, err)

@@ -10,17 +10,17 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// Segments says whether what arrives for slow series is written into segments first.
+// Segments says whether measurements of slow series are written into segments first.
 type Segments string
 
-// The choices. Segments that are there are shown and compacted with any of them.
+// The choices. Existing segments are shown and compacted with each of them.
 const (
 	SegmentsOff  Segments = "off"
-	SegmentsAuto Segments = "auto" // in a time series that has no bucket yet, where a view can show them
+	SegmentsAuto Segments = "auto" // for a time series without buckets yet, if a view can show segments
 	SegmentsOn   Segments = "on"   // always
 )
 
-// beginsSegments reports whether the time series is to become one that has segments.
+// beginsSegments reports whether this set-up begins segments in the time series.
 func (s *series) beginsSegments(ctx context.Context) (bool, error) {
 	if s.segments || s.settings.Segments == SegmentsOff || s.rollupOf != "" {
 		return false, nil
@@ -38,9 +38,9 @@ func (s *series) beginsSegments(ctx context.Context) (bool, error) {
 	return why == nil, nil
 }
 
-// beginSegments makes the time series one that has segments: it makes the view that shows them, and then notes them in the definition,
-// for good. What a missing right does not let it make leaves the definition as it was. The index comes before
-// it, the first segment after it.
+// beginSegments begins segments in the time series. It makes the view that shows them, and then notes them in the definition, for
+// good. If a right is missing for the view, the definition stays as it was. The indexes of segments are made before
+// beginSegments, the first segment after it.
 func (s *series) beginSegments(ctx context.Context) error {
 	if err := s.arrangeView(ctx); mongodb.LacksRight(err) {
 		return fmt.Errorf("segments cannot begin without a view that shows them: %w; %s, or SEGMENTS=off", err, viewRights)
@@ -53,7 +53,7 @@ func (s *series) beginSegments(ctx context.Context) error {
 		return noted
 	}
 	if err := s.define(ctx); err != nil || s.segments {
-		return err // others that start note it as well
+		return err // other starting consumers note it as well
 	}
 	return noted
 }
@@ -63,9 +63,9 @@ var (
 	errBegun  = errors.New("it has buckets and never had segments; SEGMENTS=on gives it them")
 )
 
-// declinesSegments tells why a time series does without segments unless they are asked for by name. Nil means that it does not. An
-// existing time series is left as it is: segments are for good, and there may be consumers and readers that do not know them. The
-// second error tells that it is not known now.
+// declinesSegments says why a time series has no segments unless SEGMENTS=on asks for them. Nil means that it may have segments.
+// It declines them for an existing time series, because segments are for good and some consumers and readers may not know them.
+// unknown means that the answer is not known now.
 func (s *series) declinesSegments(ctx context.Context) (why, unknown error) {
 	if why, unknown := s.hasBegun(ctx); why != nil || unknown != nil {
 		return why, unknown
@@ -77,11 +77,11 @@ func (s *series) declinesSegments(ctx context.Context) (why, unknown error) {
 	return why, unknown
 }
 
-// postponedID is the _id of a note beside the options: segments were to begin before there was any bucket, and a right was missing.
-// They may begin later. What a user may not do today decides nothing for good.
+// postponedID is the _id of a note in the options collection. It says that segments were to begin before the first bucket, but a
+// right was missing. They may begin later, because a missing right decides nothing for good.
 const postponedID = "segments"
 
-// postponeSegments goes on without segments until a later start has the rights that they need.
+// postponeSegments continues without segments until a later start has the rights for them.
 func (s *series) postponeSegments(ctx context.Context, refused error) error {
 	if _, err := mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{mongodb.WithID(postponedID)})); err != nil {
 		return mongodb.Failure("noting that segments may begin later", err)
@@ -91,7 +91,7 @@ func (s *series) postponeSegments(ctx context.Context, refused error) error {
 	return nil
 }
 
-// hasBegun tells by an error whether there are buckets already, and segments were not only postponed.
+// hasBegun returns an error in why if there are buckets already and segments were not just postponed.
 func (s *series) hasBegun(ctx context.Context) (why, unknown error) {
 	has := func(c mongodb.Collection, filter bson.Raw) bool {
 		found, err := mongodb.First(ctx, c, mongodb.Query{Filter: filter, Projection: mongodb.Document(bson.D{{Key: "_id", Value: 1}})})
@@ -106,7 +106,8 @@ func (s *series) hasBegun(ctx context.Context) (why, unknown error) {
 	return why, unknown
 }
 
-// hidesSegments tells why no view that may be made shows segments. Nil means that one does. The second error tells that it is not known now.
+// hidesSegments says why no possible view shows segments. Nil means that one does. The second error means that the answer is not
+// known now.
 func (s *series) hidesSegments(ctx context.Context) (why, unknown error) {
 	if s.settings.View == ViewNone {
 		return errNoView, nil
@@ -121,8 +122,8 @@ func (s *series) hidesSegments(ctx context.Context) (why, unknown error) {
 	return why, err
 }
 
-// decideSegments says whether new segments are written, once it is known whether the view shows them. Where a view shows them wrongly,
-// none are.
+// decideSegments decides whether to write new segments, after the view was arranged. It writes none if the view shows them
+// wrongly.
 func (s *series) decideSegments() {
 	s.filling = s.segments && s.settings.Segments != SegmentsOff && !s.blind && (s.shown || s.settings.Segments == SegmentsOn)
 	switch {

@@ -13,46 +13,46 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Bounds of what a Selection holds in memory and puts into one command.
+// Bounds of a Selection's memory and of its commands.
 const (
-	maxSelectedBytes = 512 << 20 // of metas, and the kept data of each
-	seriesOverhead   = 160       // of a series beside its meta, at most
-	maxChanged       = 64        // buckets, each by an update of its own: a short command disturbs others little
+	maxSelectedBytes = 512 << 20 // of metas, each with its kept data
+	seriesOverhead   = 160       // of a series without its meta, at most
+	maxChanged       = 64        // buckets, each with its own update; short commands disturb other clients little
 	maxDeleted       = 1000
-	minEdited        = 4 // buckets: so low goes the bound when answers do not come
+	minEdited        = 4 // buckets; the least size of a batch after answers did not come
 	maxEditedBytes   = 4 << 20
 )
 
-// Selection is the buckets of a time series that a query on buckets finds, to be edited as whole documents beside the
-// consumers that write them. Those meet the conditions of their updates (E5), and find out what happened.
+// Selection is the buckets of a time series that a query on buckets finds. It edits them as whole documents while consumers write
+// them. The conditions of the consumers' updates (E5) fail then, and the consumers find out what happened.
 //
-// Each method is one attempt: after an *OutageError it can be made again.
+// Each method is one attempt. After an *OutageError it may be called again.
 type Selection struct {
 	SelectionOptions
 	buckets, options mongodb.Editable
-	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil means that nothing is asked.
-	unnoted          bool                            // The deleted measurements have expired: they need no notes.
+	due              func(ctx context.Context) error // called before each batch; its error ends the edit. Nil means no call.
+	unnoted          bool                            // the deleted measurements have expired, so they need no notes
 }
 
-// SelectionOptions say what a Selection finds, and how it is edited.
+// SelectionOptions say what a Selection finds and how it edits.
 type SelectionOptions struct {
-	// Query is one on buckets.
+	// Query is a query on buckets.
 	Query bson.Raw
-	// TimeField is the field of the time series. The smallest time of a bucket is part of its shard key.
+	// TimeField is the time field of the time series. A bucket's smallest time is a part of its shard key.
 	TimeField string
-	// Closed buckets are edited too. Without it the edits leave them alone, except those that were made of segments: these are
-	// closed from the first moment, so nobody has had a chance to edit them before.
+	// Closed includes closed buckets in edits. Without it, edits leave them alone, except buckets that were made of segments.
+	// Those are closed from the beginning, so no edit could have changed them earlier.
 	Closed bool
-	// BucketsOnly leaves segments alone. Without it they are documents like others.
+	// BucketsOnly leaves segments alone. Without it they are edited like buckets.
 	BucketsOnly bool
 	// Timeout bounds a write.
 	Timeout time.Duration
-	// Move applies updates that change the shard key. Nil stands for Update of the buckets.
+	// Move applies updates that change the shard key. Nil means Update of the buckets.
 	Move func(ctx context.Context, updates []mongodb.Update) (mongodb.Reply, error)
 }
 
-// NewSelection makes a Selection. Options is the options collection: it takes the notes of what is edited, and scratch documents
-// that are deleted again.
+// NewSelection makes a Selection. options is the options collection. It takes the notes of edits, and scratch documents that are
+// deleted again.
 func NewSelection(buckets, options mongodb.Editable, o SelectionOptions) *Selection {
 	if o.Move == nil {
 		o.Move = buckets.Update
@@ -60,13 +60,13 @@ func NewSelection(buckets, options mongodb.Editable, o SelectionOptions) *Select
 	return &Selection{SelectionOptions: o, buckets: buckets, options: options}
 }
 
-// Select is the Selection of a query on the buckets of the time series, which timeseries.Options translates. Segments are left alone:
-// sink.Contents.Compact waits until the present segments are in buckets.
+// Select returns the Selection of a query on the buckets of the time series, as timeseries.Options translates it. It leaves
+// segments alone. sink.Contents.Compact waits until the present segments are in buckets.
 func (t TimeSeries) Select(timeField string, query bson.Raw, closed bool) *Selection {
 	return t.documents(SelectionOptions{Query: query, TimeField: timeField, Closed: closed, BucketsOnly: true})
 }
 
-// documents is the Selection of whole documents, buckets or segments.
+// documents returns a Selection of whole documents, which are buckets or segments.
 func (t TimeSeries) documents(o SelectionOptions) *Selection {
 	ports := t.Ports()
 	if o.Timeout = t.db.WriteTimeout(); t.db.Server().Sharded {
@@ -89,17 +89,17 @@ func (a *Amount) Add(b Amount) {
 	a.Measurements += b.Measurements
 }
 
-// IsZero reports whether it is nothing.
+// IsZero reports whether the amount is zero.
 func (a Amount) IsZero() bool { return a == Amount{} }
 
-// SelectedSeries is a series of a Selection, and what it holds of it in open and in closed buckets.
+// SelectedSeries is a series of a Selection, with its amounts in open and in closed buckets.
 type SelectedSeries struct {
 	Meta         bson.RawValue // Type 0 means none.
 	Open, Closed Amount        // buckets that were made of segments count as open
 }
 
-// Series lists the series of the selection in the order of MongoDB's sort, and calls progress with the number of buckets
-// looked at. Two metas that only compare equal, such as 1 and 1.0, are two series.
+// Series lists the series of the selection in MongoDB's sort order, and calls progress with the number of buckets read so far.
+// Two metas that only compare equal, such as 1 and 1.0, are two series.
 func (s *Selection) Series(ctx context.Context, progress func(buckets int64)) ([]SelectedSeries, error) {
 	list := seriesList{index: map[string]int{}}
 	var looked int64
@@ -119,17 +119,17 @@ func (s *Selection) Series(ctx context.Context, progress func(buckets int64)) ([
 	return list.all, nil
 }
 
-// errTooManySeries means that there are more series than the memory of a Selection takes.
+// errTooManySeries means that the series do not fit into the memory of a Selection.
 var errTooManySeries = errors.New("run once for each of several narrower filters")
 
-// seriesList is a list of series that is being made.
+// seriesList is a list of series under construction.
 type seriesList struct {
 	all   []SelectedSeries
-	index map[string]int // in all, by series
+	index map[string]int // index in all, by series
 	held  int            // bytes
 }
 
-// add adds an amount of a series.
+// add adds an amount to a series.
 func (l *seriesList) add(meta bson.RawValue, amount Amount, closed bool) error {
 	i, known := l.index[timeseries.Key(meta)]
 	if !known {
@@ -150,7 +150,7 @@ func (l *seriesList) add(meta bson.RawValue, amount Amount, closed bool) error {
 	return nil
 }
 
-// Holds reports whether the time series, selected or not, has a bucket with exactly this meta.
+// Holds reports whether the time series has a bucket with exactly this meta, whether selected or not.
 func (s *Selection) Holds(ctx context.Context, meta bson.RawValue) (bool, error) {
 	wanted, found := timeseries.Key(meta), false
 	filter := append(bson.D{timeseries.HasMeta(meta)}, s.notSegments()...)
@@ -170,18 +170,18 @@ func (s *Selection) Holds(ctx context.Context, meta bson.RawValue) (bool, error)
 // errEnough ends a query whose answer is known.
 var errEnough = errors.New("enough was read")
 
-// edited is what an edit reads of a bucket.
+// edited holds the fields of a bucket that an edit reads.
 type edited struct {
 	id      bson.RawValue
 	meta    bson.RawValue // Type 0 means none.
 	min     bson.RawValue // its smallest time. Type 0 means none.
 	count   int64
 	counted bson.RawValue // control.count as the document has it
-	closed  bool          // and not made of segments
-	listed  bson.Raw      // the document as it was read, for its notes. Nil means that nothing is noted.
+	closed  bool          // closed, and not made of segments
+	listed  bson.Raw      // the document as read, for its notes. Nil means that nothing is noted.
 }
 
-// fields is the projection of what read reads, and of more.
+// fields returns the projection for read, with more fields.
 func (s *Selection) fields(more ...bson.E) bson.Raw {
 	return mongodb.Document(append(bson.D{
 		{Key: timeseries.FieldMeta, Value: 1},
@@ -192,7 +192,7 @@ func (s *Selection) fields(more ...bson.E) bson.Raw {
 	}, more...))
 }
 
-// read reads a bucket of whatever origin; its values are those of the document.
+// read reads a bucket of any origin. Its values alias the document.
 func (s *Selection) read(d bson.Raw) edited {
 	b := edited{id: d.Lookup(timeseries.FieldID), meta: d.Lookup(timeseries.FieldMeta)}
 	b.min = d.Lookup(timeseries.FieldControl, timeseries.FieldMin, s.TimeField)
@@ -205,7 +205,7 @@ func (s *Selection) read(d bson.Raw) edited {
 
 func (b edited) series() string { return timeseries.Key(b.meta) }
 
-// key is the bucket's _id, as bytes.
+// key returns the bucket's _id as a map key.
 func (b edited) key() string { return timeseries.Key(b.id) }
 
 func (b edited) amount() Amount { return Amount{Buckets: 1, Measurements: b.count} }
@@ -215,13 +215,13 @@ func (b edited) cloned() edited {
 	return b
 }
 
-// asRead is the filter that finds the bucket by its _id and shard key, as long as it has the measurements with which it was read: every
-// write that adds measurements makes its count larger.
+// asRead returns the filter that finds the bucket by its _id and shard key while it still has the count that was read. Every
+// write that adds measurements increases the count.
 func (s *Selection) asRead(b edited) bson.D {
 	return append(timeseries.FullKey(b.id, b.meta, s.TimeField, b.min), timeseries.IsAsRead(timeseries.PathCount, b.counted))
 }
 
-// bucketQuery is the query for the buckets of the selection.
+// bucketQuery returns the query for the buckets of the selection.
 func (s *Selection) bucketQuery() bson.Raw {
 	if !s.BucketsOnly {
 		return s.Query
@@ -229,7 +229,7 @@ func (s *Selection) bucketQuery() bson.Raw {
 	return mongodb.Document(bson.D{{Key: "$and", Value: bson.A{s.Query, s.notSegments()}}})
 }
 
-// notSegments is the condition that a document is a bucket, if segments are something else.
+// notSegments returns the condition that a document is a bucket. It is empty if segments are included.
 func (s *Selection) notSegments() bson.D {
 	if !s.BucketsOnly {
 		return nil
@@ -237,7 +237,7 @@ func (s *Selection) notSegments() bson.D {
 	return bson.D{timeseries.IsAbsent(timeseries.PathOwner)}
 }
 
-// editable is the query for the buckets that an edit may change.
+// editable returns the query for the buckets that an edit may change.
 func (s *Selection) editable() bson.Raw {
 	if s.Closed {
 		return s.bucketQuery()
@@ -245,7 +245,7 @@ func (s *Selection) editable() bson.Raw {
 	return mongodb.Document(bson.D{{Key: "$and", Value: bson.A{s.bucketQuery(), bson.D{s.open()}}}})
 }
 
-// open is the condition that a bucket is not closed, or was made of segments.
+// open returns the condition that a bucket is not closed or was made of segments.
 func (s *Selection) open() bson.E {
 	return bson.E{Key: "$or", Value: bson.A{
 		bson.D{{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}}},
@@ -253,7 +253,7 @@ func (s *Selection) open() bson.E {
 	}}
 }
 
-// among is the query for buckets by their _id.
+// among returns the condition for buckets by their _id.
 func among(buckets []edited) bson.E {
 	ids := make(bson.A, len(buckets))
 	for i, b := range buckets {

@@ -13,47 +13,46 @@ import (
 // maxBucketTries bounds how often a bucket is edited that gets measurements between reading and writing.
 const maxBucketTries = 8
 
-// Edited is how far an edit is.
+// Edited is the progress of an edit.
 type Edited struct {
-	// Done are buckets that were edited, with the measurements they had when they were read last.
+	// Done are the edited buckets, with the measurements that they had when they were last read.
 	Done Amount `json:"done"`
-	// Missed are buckets that others closed, edited or deleted between reading and writing, or wrote to again and again. They are
-	// left alone.
+	// Missed counts buckets that others closed, edited or deleted between reading and writing, or kept writing to. They are left
+	// alone.
 	Missed int64 `json:"missed"`
-	// Appeared are buckets of series that were not there when the edit was planned. They are left alone.
+	// Appeared counts buckets of series that did not exist when the edit was planned. They are left alone.
 	Appeared int64 `json:"appeared"`
-	// Unsure are buckets of which no answer told whether they were edited.
+	// Unsure counts buckets without an answer that tells whether they were edited.
 	Unsure int64 `json:"unsure"`
 }
 
-// editing is one edit of a selection. It sends bounded batches, and keeps account of what each has done.
+// editing is one edit of a selection. It sends bounded batches and counts what each has done.
 type editing struct {
 	s        *Selection
 	edited   Edited
 	progress func(Edited)
-	open     []edited // of the next batch
-	bytes    int      // that they take
+	open     []edited // buckets of the next batch
+	bytes    int      // size of these buckets in bytes
 	most     int      // buckets in a batch
-	unsure   []edited // sent, and not known to be edited
+	unsure   []edited // buckets that were sent and are not known to be edited
 	kind     NoteKind // of the notes that are written before an edit is sent
 
-	// send edits the buckets that still have the measurements with which they were read, and returns how many it found.
+	// send edits the buckets that still have the measurements that were read. It returns how many it found.
 	send func(ctx context.Context, buckets []edited) (int64, error)
-	// isDone reports whether a bucket was edited, by what it is now. Nil means that it is gone.
+	// isDone reports whether a bucket was edited, by its present state. Nil means that it is gone.
 	isDone func(before edited, now *edited) bool
 }
 
-// Edited is how far it is.
+// Edited returns the progress.
 func (e *editing) Edited() Edited { return e.edited }
 
-// Resolve finds out about the buckets that are Unsure, when Run is not called again. A write whose answer did not come may be
-// executed later all the same.
+// Resolve finds out about the Unsure buckets when Run is not called again. A write without an answer may still be executed later.
 func (e *editing) Resolve(ctx context.Context) error {
 	_, err := e.account(ctx)
 	return mongodb.Failure("reading buckets back", err)
 }
 
-// fields is the projection of what an edit reads of a bucket.
+// fields returns the projection of the fields that an edit reads of a bucket.
 func (e *editing) fields() bson.Raw {
 	if e.kind == "" {
 		return e.s.fields()
@@ -61,7 +60,7 @@ func (e *editing) fields() bson.Raw {
 	return e.s.fields(bson.E{Key: timeseries.PathSource, Value: 1})
 }
 
-// read reads a bucket, with what is to be noted of it.
+// read reads a bucket, with its document if notes are needed.
 func (e *editing) read(d bson.Raw) edited {
 	b := e.s.read(d)
 	if e.kind != "" {
@@ -70,9 +69,9 @@ func (e *editing) read(d bson.Raw) edited {
 	return b
 }
 
-// pass reads the buckets that may be edited, once, and edits those that are wanted.
+// pass reads the buckets that may be edited once, and edits the wanted ones.
 func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bool) error {
-	if _, err := e.account(ctx); err != nil { // those that an earlier pass left and did not edit come again
+	if _, err := e.account(ctx); err != nil { // those that an earlier pass sent and did not edit come again
 		return mongodb.Failure(doing, err)
 	}
 	e.open, e.bytes = e.open[:0], 0
@@ -96,7 +95,7 @@ func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bo
 	return mongodb.Failure(doing, err)
 }
 
-// flush edits the open buckets. Those that got measurements meanwhile are edited again, as they are now.
+// flush edits the open buckets. It edits buckets that got measurements meanwhile again, in their present state.
 func (e *editing) flush(ctx context.Context) error {
 	for try := 1; len(e.open) > 0; try++ {
 		if e.s.due != nil {
@@ -119,7 +118,7 @@ func (e *editing) flush(ctx context.Context) error {
 	return nil
 }
 
-// batch notes and edits the open buckets, and returns those that got measurements between reading and writing.
+// batch notes and edits the open buckets. It returns those that got measurements between reading and writing.
 func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
 	open := e.open
 	e.open = nil
@@ -145,7 +144,7 @@ func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
 		return nil, err
 	}
 	if _, ok := errors.AsType[*mongodb.CommandError](err); ok {
-		_, _ = e.account(ctx) // some of them may have been edited; else they stay unsure
+		_, _ = e.account(ctx) // some of them may have been edited; the others stay unsure
 	} else {
 		e.most = max(minEdited, e.most/4)
 	}
@@ -153,7 +152,7 @@ func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
 	return nil, err
 }
 
-// note notes what a batch is about to change or delete, before anything of it is sent.
+// note writes the notes of a batch before any edit of it is sent.
 func (e *editing) note(ctx context.Context, open []edited) error {
 	n := newNotes(e.kind)
 	for _, b := range open {
@@ -164,13 +163,13 @@ func (e *editing) note(ctx context.Context, open []edited) error {
 	return n.write(limited, e.s.options)
 }
 
-// left is a bucket that was not edited, and what it is now. Nil means that it is gone.
+// left is a bucket that was not edited, with its present state. Nil means that it is gone.
 type left struct {
 	before edited
 	now    *edited
 }
 
-// retried are the buckets that are the same but for measurements that they got meanwhile. The others count as missed.
+// retried returns the buckets that only got more measurements meanwhile. The others count as missed.
 func (e *editing) retried(all []left) (grown []edited) {
 	for _, one := range all {
 		if one.now != nil && one.now.count > one.before.count && one.now.series() == one.before.series() && (e.s.Closed || !one.now.closed) {
@@ -182,7 +181,7 @@ func (e *editing) retried(all []left) (grown []edited) {
 	return grown
 }
 
-// account reads those buckets that are not known to be edited, and returns those that were not.
+// account reads the unsure buckets and returns those that were not edited.
 func (e *editing) account(ctx context.Context) (unedited []left, err error) {
 	if len(e.unsure) == 0 {
 		return nil, nil

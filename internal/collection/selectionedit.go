@@ -9,25 +9,25 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// MetaChange is what becomes of the buckets of one series.
+// MetaChange is the meta of a series before and after a change.
 type MetaChange struct{ Before, After bson.RawValue } // Type 0 means none.
 
-// Change gives the buckets of series other metas, each bucket once. A bucket has either meta all the while, and its other
+// Change gives the buckets of series other metas, each bucket once. At any time a bucket has one of the two metas. Its other
 // fields stay as they are.
 type Change struct {
 	editing
-	after map[string]target // by the series before
-	// moved is from which series each bucket was moved, where buckets may be moved to a series that is changed as well.
+	after map[string]target // by the meta before
+	// moved holds the former series of each moved bucket. It is used if a bucket may move to a series that also changes.
 	moved map[string]string
 }
 
-// target is what a series becomes; not set: it stays as it is.
+// target is the new meta of a series. If set is false, the series stays as it is.
 type target struct {
 	meta bson.RawValue
 	set  bool
 }
 
-// Change makes the Change of a selection: all its series, as Series lists them, and those that change.
+// Change makes the Change of a selection. all are all its series, as Series lists them. changes are those that change.
 func (s *Selection) Change(all []SelectedSeries, changes []MetaChange, progress func(Edited)) *Change {
 	c := &Change{editing: editing{s: s, progress: progress, most: maxChanged, kind: NotedChanged}, after: make(map[string]target, len(all)+len(changes))}
 	c.send, c.isDone = c.update, c.isMoved
@@ -49,8 +49,7 @@ func (s *Selection) Change(all []SelectedSeries, changes []MetaChange, progress 
 	return c
 }
 
-// Run changes the buckets that were not changed yet. After an *OutageError it can be called again; none is
-// changed twice.
+// Run changes the buckets that were not changed yet. After an *OutageError it may be called again. It changes no bucket twice.
 func (c *Change) Run(ctx context.Context) error {
 	c.edited.Appeared = 0
 	return c.pass(ctx, "changing metas", c.isWanted)
@@ -64,17 +63,18 @@ func (c *Change) isWanted(b edited) bool {
 		return false
 	}
 	if from, moved := c.moved[b.key()]; moved && from != series {
-		return false // it has arrived
+		return false // the bucket was moved before
 	}
 	return to.set
 }
 
-// update sends one update for each bucket, under the condition that it still has its meta and its measurements.
+// update sends one update for each bucket, on the condition that the bucket still has its meta and its measurements.
 func (c *Change) update(ctx context.Context, buckets []edited) (int64, error) {
 	updates := make([]mongodb.Update, len(buckets))
 	for i, b := range buckets {
 		filter := c.s.asRead(b)
-		if b.meta.Type == 0 { // mongos takes a change of the shard key only from a filter that gives each of its fields a value
+		// mongos takes a change of the shard key only with a filter that gives each field of the key a value.
+		if b.meta.Type == 0 {
 			filter[1].Value = bson.D{{Key: "$eq", Value: nil}, {Key: "$exists", Value: false}}
 		}
 		if !c.s.Closed {
@@ -92,7 +92,7 @@ func (c *Change) isMoved(before edited, now *edited) bool {
 	return now != nil && now.series() == timeseries.Key(c.after[before.series()].meta)
 }
 
-// setsMeta is the update that gives a bucket a meta, or takes it away.
+// setsMeta returns the update that gives a bucket a meta, or removes it.
 func setsMeta(meta bson.RawValue) bson.Raw {
 	if meta.Type == 0 {
 		return mongodb.Document(bson.D{{Key: "$unset", Value: bson.D{{Key: timeseries.FieldMeta, Value: ""}}}})
@@ -113,12 +113,12 @@ func (s *Selection) Delete(progress func(Edited)) *Deletion {
 	return d
 }
 
-// Run deletes the buckets. After an *OutageError it can be called again.
+// Run deletes the buckets. After an *OutageError it may be called again.
 func (d *Deletion) Run(ctx context.Context) error {
 	return d.pass(ctx, "deleting buckets", func(edited) bool { return true })
 }
 
-// delete deletes buckets, each as long as it has the measurements with which it was read: then the selection still finds it.
+// delete deletes each bucket that still has the measurements that were read. Then the selection still includes it.
 func (d *Deletion) delete(ctx context.Context, buckets []edited) (int64, error) {
 	filters := make([]bson.Raw, len(buckets))
 	for i, b := range buckets {

@@ -12,23 +12,23 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Bounds of the documents on which an update is tried at a time.
+// Bounds of the scratch documents of one step.
 const (
 	maxTried      = 64
 	maxTriedBytes = 1 << 20
 	tryTimeout    = 30 * time.Second // of one step
 )
 
-// Tried is what an update makes of a meta.
+// Tried is the result of an update on a meta.
 type Tried struct {
 	Meta bson.RawValue // Type 0 means none.
-	// Err is why MongoDB does not apply the update to it.
+	// Err is why MongoDB does not apply the update to this meta.
 	Err error
 }
 
-// Try lets MongoDB apply an update of buckets to metas, where the query of the selection finds them, so that what operators
-// do is what its server says. It works on scratch documents, which it deletes again; the documents of a call that is cut off stay, and
-// do no harm. The answers come in the order of the metas, which are as the server made them: not normalised.
+// Try lets MongoDB apply an update of buckets to metas if the query of the selection finds them, so that the server defines what
+// operators do. It works on scratch documents and deletes them again. Documents of a call that is cut off stay, and do no harm.
+// The results are in the order of the metas. Their metas are as the server made them, not normalised.
 func (s *Selection) Try(ctx context.Context, update bson.Raw, metas []bson.RawValue, progress func(done int)) ([]Tried, error) {
 	all := make([]Tried, 0, len(metas))
 	for len(all) < len(metas) {
@@ -44,7 +44,7 @@ func (s *Selection) Try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 	return all, nil
 }
 
-// chunkOf is how many of the metas go into scratch documents at a time: most at most.
+// chunkOf returns how many of the metas go into scratch documents at a time, at most most.
 func chunkOf(metas []bson.RawValue, most int) int {
 	bytes, n := 0, 0
 	for n < len(metas) && n < most && (n == 0 || bytes+len(metas[n].Value) <= maxTriedBytes) {
@@ -90,25 +90,25 @@ func (s *Selection) try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 	return tried, err
 }
 
-// scratchMetas are documents with metas, where buckets have theirs.
+// scratchMetas are scratch documents with metas in the field where buckets have theirs.
 type scratchMetas struct {
 	ids bson.A
 	at  map[string]int // by _id
 }
 
-// index is which of the metas a document had.
+// index returns the index of the meta that a document had.
 func (s *scratchMetas) index(d bson.Raw) (int, bool) {
 	id, _ := d.Lookup(timeseries.FieldID).StringValueOK()
 	i, ok := s.at[id]
 	return i, ok
 }
 
-// every is the condition that finds all of them.
+// every returns the condition that finds all of them.
 func (s *scratchMetas) every() bson.E {
 	return bson.E{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: s.ids}}}
 }
 
-// onScratch makes scratch documents of metas, and deletes them after their use.
+// onScratch makes scratch documents with metas, and deletes them after use.
 func (s *Selection) onScratch(
 	ctx context.Context, metas []bson.RawValue, use func(ctx context.Context, scratch *scratchMetas) error,
 ) error {

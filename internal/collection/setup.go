@@ -12,9 +12,9 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Setup makes the collections of the time series as far as they are missing: the options document, the buckets, compressed by zstd
-// where the server lets a collection choose, their indexes, the view. Several consumers may do it at once. The error names each setting
-// in which the time series exists with other options.
+// Setup makes the missing collections of the time series: the options document, the buckets, their indexes and the view. The
+// buckets are compressed by zstd if the server lets a collection choose. Several consumers may do it at once. If the time series
+// exists with other options, the error names each differing setting.
 func (t TimeSeries) Setup(ctx context.Context, o timeseries.Options, as Settings) (Ready, error) {
 	return t.prepare(ctx, o, as, func(s *series) error {
 		if err := s.refuseForeign(ctx); err != nil {
@@ -36,10 +36,10 @@ func (t TimeSeries) Setup(ctx context.Context, o timeseries.Options, as Settings
 	})
 }
 
-// createReading makes the indexes and the view, again when the options were changed meanwhile: a view of a smaller span does
-// not show all that buckets of a larger one hold, and nothing may expire that is to be kept now. Segments begin here: they are noted
-// for good only when all that they need is there, and then it is looked at again, since another consumer may have made the view
-// as it was before.
+// createReading makes the indexes and the view. It makes them again when the options were changed meanwhile. A view of a smaller
+// span does not show everything in buckets of a larger one, and nothing may expire that is to be kept now. createReading also
+// begins segments. It notes them for good only when all that they need exists. Then it checks once more, because another consumer
+// may have made the view without segments.
 func (s *series) createReading(ctx context.Context) error {
 	begins, err := s.beginsSegments(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *series) createReading(ctx context.Context) error {
 		if err := s.createIndexes(ctx); err != nil {
 			return err
 		}
-		if segments && !indexed { // before the view, which looks for segments by it
+		if segments && !indexed { // before the view, which finds segments by the index
 			if err := s.createSegmentIndexes(ctx); err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ func (s *series) createReading(ctx context.Context) error {
 	}
 }
 
-// Check is Setup without making anything: ErrNotSetUp tells that something is missing, and that nothing foreign has the name.
+// Check is Setup without making anything. ErrNotSetUp means that something is missing, and that nothing foreign has the name.
 func (t TimeSeries) Check(ctx context.Context, o timeseries.Options) (Ready, error) {
 	return t.prepare(ctx, o, Settings{}, func(s *series) error {
 		have, err := ReadDefinition(ctx, s.ports.Options)
@@ -129,9 +129,9 @@ func (t TimeSeries) prepare(ctx context.Context, o timeseries.Options, as Settin
 	}, nil
 }
 
-// setsInTextOrder reports whether the server makes the new fields of one $set in the order of their names' text: tried on a
-// scratch document beside the options, which is deleted again: the right to delete is tried first, so that nothing stays. A server on
-// which that cannot be tried is taken to order numeric names by number, as MongoDB has done since 5.0.
+// setsInTextOrder reports whether the server makes new fields of one $set in the text order of their names. It tries this on a
+// scratch document in the options collection, and deletes the document again. It tries the right to delete first, so that no
+// document stays. If it cannot try, it assumes that the server orders numeric names by number, as MongoDB does since 5.0.
 func (s *series) setsInTextOrder(ctx context.Context) bool {
 	scratch := s.driver().Collection(s.name + timeseries.OptionsSuffix)
 	id := bson.D{{Key: "_id", Value: "probe-" + rand.Text()}}
@@ -141,7 +141,7 @@ func (s *series) setsInTextOrder(ctx context.Context) bool {
 	if _, err := scratch.InsertOne(ctx, append(id, bson.E{Key: "column", Value: bson.D{}})); err != nil {
 		return false
 	}
-	defer func() { _, _ = scratch.DeleteOne(context.WithoutCancel(ctx), id) }() // one that stays does no harm
+	defer func() { _, _ = scratch.DeleteOne(context.WithoutCancel(ctx), id) }() // a document that stays does no harm
 	set := bson.D{{Key: "$set", Value: bson.D{{Key: "column.9", Value: 1}, {Key: "column.10", Value: 1}}}}
 	if _, err := scratch.UpdateOne(ctx, id, set); err != nil {
 		return false
@@ -155,7 +155,7 @@ func (s *series) setsInTextOrder(ctx context.Context) bool {
 	return true
 }
 
-// measuresDocuments reports whether a query can ask for the size of a document: tried on the options document, whose size
+// measuresDocuments reports whether a query can ask for the size of a document. It tries this on the options document, whose size
 // is known.
 func (s *series) measuresDocuments(ctx context.Context) bool {
 	query := mongodb.Query{Filter: mongodb.WithID(timeseries.DefinitionID)}

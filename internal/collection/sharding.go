@@ -14,15 +14,15 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Sharding is how the buckets of a time series are spread over the shards of a cluster.
+// Sharding says how the buckets of a time series are spread over the shards of a cluster.
 type Sharding struct {
-	// Router reports whether the server is a router of a sharded cluster. Without one, nothing else is set.
+	// Router means that the server is a router of a sharded cluster. Without one, no other field is set.
 	Router bool
 	// Key is the shard key. Nil means that the collection is not sharded.
 	Key bson.Raw
-	// Chunks are the chunks by shard, in the order of the names.
+	// Chunks counts the chunks of each shard, in the order of the names.
 	Chunks []ShardChunks
-	// Uneven reports whether segments do not lie on all shards: Shard spreads them.
+	// Uneven means that segments do not lie on all shards. Shard spreads them.
 	Uneven bool
 
 	chunks bson.D // filter of the chunks of the collection
@@ -34,7 +34,7 @@ type ShardChunks struct {
 	Chunks int64  `bson:"n" json:"chunks"`
 }
 
-// Unnamed are the fields of the shard key that updates and deletes of buckets do not name.
+// Unnamed returns the fields of the shard key that updates and deletes of buckets do not name.
 func (s Sharding) Unnamed(timeField string) (fields []string) {
 	elements, _ := s.Key.Elements()
 	for _, e := range elements {
@@ -51,8 +51,8 @@ func (s Sharding) Unnamed(timeField string) (fields []string) {
 // hashed is the kind of an index, or of a field of a shard key, that spreads the values.
 const hashed = "hashed"
 
-// ShardKey is the key by which the buckets of a time series are sharded: a write of a bucket names all of it, and it never changes,
-// unless a command changes the meta.
+// ShardKey returns the shard key of the buckets of a time series. Each write of a bucket names the whole key. The key of a bucket
+// never changes, unless a command changes the meta.
 func ShardKey(o timeseries.Options, byHash bool) bson.D {
 	key := o.SeriesIndex()
 	if byHash {
@@ -61,7 +61,7 @@ func ShardKey(o timeseries.Options, byHash bool) bson.D {
 	return key
 }
 
-// Sharding asks how the buckets of the time series are sharded, and where its segments lie.
+// Sharding finds out how the buckets of the time series are sharded, and where its segments lie.
 func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
 	s, err := t.sharding(ctx)
 	if err == nil && s.Key != nil {
@@ -70,7 +70,7 @@ func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
 	return s, err
 }
 
-// sharding asks the same, but not where segments lie.
+// sharding is Sharding without the place of segments.
 func (t TimeSeries) sharding(ctx context.Context) (Sharding, error) {
 	s := Sharding{Router: t.db.Server().Sharded, Chunks: []ShardChunks{}}
 	if !s.Router {
@@ -89,7 +89,7 @@ func (t TimeSeries) sharding(ctx context.Context) (Sharding, error) {
 	}
 	s.Key, _ = found.Lookup("key").DocumentOK()
 	of := bson.A{bson.D{{Key: "ns", Value: t.bucketsNamespace()}}}
-	if id := found.Lookup("uuid"); id.Type != 0 { // since 5.0 chunks name it instead
+	if id := found.Lookup("uuid"); id.Type != 0 { // since 5.0 chunks have the uuid instead of the namespace
 		of = append(of, bson.D{{Key: "uuid", Value: id}})
 	}
 	s.chunks = bson.D{{Key: "$or", Value: of}}
@@ -104,24 +104,24 @@ func (t TimeSeries) sharding(ctx context.Context) (Sharding, error) {
 	return s, mongodb.Failure(doing, t.db.Translate(err))
 }
 
-// bucketsNamespace is the name of the collection of buckets, with that of the database.
+// bucketsNamespace returns the names of the database and of the collection of buckets.
 func (t TimeSeries) bucketsNamespace() string {
 	return t.db.Name() + "." + t.name + timeseries.BucketsSuffix
 }
 
-// config is a collection of the database in which a cluster keeps what it knows of itself.
+// config returns a collection of the database in which a cluster keeps its own metadata.
 func (t TimeSeries) config(name string) *mongo.Collection {
 	return t.driver().Client().Database("config").Collection(name)
 }
 
-// Reasons why a time series is not sharded as it was asked.
+// Reasons why a time series cannot be sharded as asked.
 var (
 	ErrNoRouter   = errors.New("MONGODB_URI leads to no router (mongos) of a sharded cluster: name the routers there")
 	ErrSingle     = errors.New("the time series has no meta: all of it is one series, and a shard key on the meta spreads nothing")
 	ErrArrayMetas = errors.New("a shard key takes no array")
 )
 
-// otherKeyError tells that a collection is sharded by another key. MongoDB 5.0 and later can change it (reshardCollection).
+// otherKeyError means that a collection is sharded by another key. MongoDB 5.0 and later can change it (reshardCollection).
 type otherKeyError struct{ Key bson.Raw }
 
 // Error names the key.
@@ -129,17 +129,17 @@ func (e *otherKeyError) Error() string {
 	return fmt.Sprintf("it is sharded already, by %v: MongoDB changes the key of a collection by reshardCollection, from 5.0 on", e.Key)
 }
 
-// ShardState is what is to be done until a time series is sharded.
+// ShardState is how far the sharding of a time series is.
 type ShardState int
 
 // The states.
 const (
 	NotSharded     ShardState = iota
-	SegmentsUneven            // It is sharded, and segments do not lie on all shards.
+	SegmentsUneven            // it is sharded, and segments do not lie on all shards
 	Sharded
 )
 
-// Shardable looks whether the time series can be sharded by ShardKey, and changes nothing.
+// Shardable finds out whether the time series can be sharded by ShardKey, and changes nothing.
 func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Options, state ShardState, err error) {
 	if !t.db.Server().Sharded {
 		return o, state, ErrNoRouter
@@ -164,7 +164,7 @@ func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Op
 	return o, Sharded, nil
 }
 
-// equalKeys compares index keys, whose directions may be of any type of number.
+// equalKeys compares index keys. Their directions may have any type of number.
 func equalKeys(have bson.Raw, want bson.D) bool {
 	elements, err := have.Elements()
 	return err == nil && slices.EqualFunc(elements, want, func(h bson.RawElement, w bson.E) bool {
@@ -177,7 +177,7 @@ func equalKeys(have bson.Raw, want bson.D) bool {
 	})
 }
 
-// refuseArrays names a bucket whose meta is an array. Segments take no such meta.
+// refuseArrays returns an error that names a bucket whose meta is an array. Segments hold no such metas.
 func (s *series) refuseArrays(ctx context.Context) error {
 	found, err := mongodb.First(ctx, s.ports.Buckets, mongodb.Query{
 		Filter:     mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$type", Value: "array"}}}}),
@@ -190,8 +190,9 @@ func (s *series) refuseArrays(ctx context.Context) error {
 		found.Lookup(timeseries.FieldID), found.Lookup(timeseries.FieldMeta), ErrArrayMetas)
 }
 
-// Shard shards the buckets of the time series by ShardKey, through a router: it makes the index of the key, allows the database to be
-// sharded, shards the collection, and spreads its segments. Repeated, it does what is missing. Consumers may run meanwhile.
+// Shard shards the buckets of the time series by ShardKey, through a router. It makes the index of the key, allows the database
+// to be sharded, shards the collection, and spreads its segments. A repeated call does what is missing. Consumers may run
+// meanwhile.
 func (t TimeSeries) Shard(ctx context.Context, byHash bool) error {
 	o, state, err := t.Shardable(ctx, byHash)
 	if err == nil && state == NotSharded {
@@ -209,7 +210,7 @@ func (t TimeSeries) Shard(ctx context.Context, byHash bool) error {
 	return t.spreading(o, have).carryOut(ctx)
 }
 
-// shard shards the collection, as it begins: in one chunk, or if the key is hashed in some on each shard.
+// shard shards the collection. It begins with one chunk, or with some on each shard if the key is hashed.
 func (t TimeSeries) shard(ctx context.Context, o timeseries.Options, byHash bool) error {
 	s := t.series()
 	s.options = o
@@ -218,7 +219,7 @@ func (t TimeSeries) shard(ctx context.Context, o timeseries.Options, byHash bool
 		return mongodb.Failure("making the index of the shard key", t.db.Translate(err))
 	}
 	admin := t.driver().Client().Database("admin")
-	// Since 6.0 every database may be sharded.
+	// Databases need it only before 6.0.
 	if err := admin.RunCommand(ctx, bson.D{{Key: "enableSharding", Value: t.db.Name()}}).Err(); err != nil {
 		if err = t.db.Translate(err); !mongodb.HasCode(err, mongodb.CodeCommandNotFound) {
 			return mongodb.Failure("allowing the database to be sharded", err)

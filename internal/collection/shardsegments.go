@@ -13,8 +13,9 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// spreading gives each shard, or each of a zone, an equal part of the metas of segments, where the key is ranged: a cluster begins with
-// one chunk, and splits and moves it much later than segments are deleted. A hashed key spreads them by itself.
+// spreading gives each shard, or each shard of a zone, an equal part of the metas of segments, if the key is ranged. A cluster
+// begins with one chunk. It would split and move this chunk much later than segments are deleted. A hashed key spreads segments
+// by itself.
 type spreading struct {
 	t       TimeSeries
 	options timeseries.Options
@@ -25,7 +26,7 @@ func (t TimeSeries) spreading(o timeseries.Options, have Sharding) spreading {
 	return spreading{t, o, have.chunks}
 }
 
-// isUneven reports whether segments of a time series with a ranged key do not lie on all shards that are to have some.
+// isUneven reports whether, with a ranged key, some shard that should have segments has none.
 func (t TimeSeries) isUneven(ctx context.Context, have Sharding) (bool, error) {
 	definition, err := ReadDefinition(ctx, t.Ports().Options)
 	switch {
@@ -38,15 +39,15 @@ func (t TimeSeries) isUneven(ctx context.Context, have Sharding) (bool, error) {
 	return !even && err == nil, err
 }
 
-// chunk is a part of a sharded collection, from one key on and before another.
+// chunk is a part of a sharded collection, from Min on and before Max.
 type chunk struct {
 	Min   bson.Raw `bson:"min"`
 	Max   bson.Raw `bson:"max"`
 	Shard string   `bson:"shard"`
 }
 
-// done reports whether all shards that are to have segments have some. A chunk may have more than segments: MongoDB 7.0 merges neighbours on
-// one shard by itself.
+// done reports whether all shards that should have segments have some. A chunk may hold more than segments, because MongoDB 7.0
+// merges neighbours on one shard by itself.
 func (s spreading) done(ctx context.Context) (bool, error) {
 	shards, err := s.shards(ctx)
 	if err != nil || len(shards) < 2 {
@@ -58,13 +59,13 @@ func (s spreading) done(ctx context.Context) (bool, error) {
 	}), err
 }
 
-// While the balancer moves a chunk of a shard, MongoDB refuses to move another one.
+// The balancer may be moving a chunk of a shard. MongoDB then refuses to move another one.
 const (
 	moveTries = 60
 	moveRetry = 2 * time.Second
 )
 
-// carryOut spreads segments. While the balancer moves chunks it waits, and then goes by the chunks there are.
+// carryOut spreads segments. While the balancer moves chunks it waits, and then continues with the present chunks.
 func (s spreading) carryOut(ctx context.Context) error {
 	for try := 1; ; try++ {
 		err := s.spread(ctx)
@@ -80,7 +81,7 @@ func (s spreading) carryOut(ctx context.Context) error {
 	}
 }
 
-// spread splits chunks at the borders of the parts, and moves each to its shard. Repeated, it does what is missing.
+// spread splits chunks at the borders of the parts and moves each to its shard. A repeated call does what is missing.
 func (s spreading) spread(ctx context.Context) error {
 	shards, err := s.shards(ctx)
 	if err != nil || len(shards) < 2 {
@@ -111,7 +112,7 @@ func (s spreading) spread(ctx context.Context) error {
 	return nil
 }
 
-// borders are where the parts of segments begin, and where the last one ends.
+// borders returns where the parts of segments begin, and where the last one ends.
 func (s spreading) borders(parts int) []bson.D {
 	key := func(meta bson.RawValue, least any) bson.D {
 		return bson.D{{Key: timeseries.FieldMeta, Value: meta}, {Key: timeseries.MinPath(s.options.TimeField), Value: least}}
@@ -123,14 +124,15 @@ func (s spreading) borders(parts int) []bson.D {
 	return append(all, key(timeseries.SegmentMeta(timeseries.SegmentRoutes-1), bson.MaxKey{}))
 }
 
-// overlapping is the condition that a chunk, or the range of a zone, has keys of segments.
+// overlapping returns the condition that a chunk, or the range of a zone, has keys of segments.
 func (s spreading) overlapping() bson.D {
 	ends := s.borders(1)
 	return bson.D{{Key: "min", Value: bson.D{{Key: "$lt", Value: ends[1]}}}, {Key: "max", Value: bson.D{{Key: "$gt", Value: ends[0]}}}}
 }
 
-// shards are the names of the shards that are to have segments: of those that take chunks all, or those of the zone that has all segments.
-// Where zones take some segments only, none is named: their shards are the choice of whoever made the zones.
+// shards returns the names of the shards that should have segments. These are all shards that take chunks, or those of the zone
+// that has all segments. If zones cover only some segments, it returns none, because the operator who made the zones has chosen
+// their shards.
 func (s spreading) shards(ctx context.Context) ([]string, error) {
 	var zones []zone
 	if err := s.all(ctx, "tags", append(bson.D{{Key: "ns", Value: s.t.bucketsNamespace()}}, s.overlapping()...), &zones); err != nil {
@@ -155,7 +157,7 @@ func (s spreading) shards(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// zone is a part of the keys that some shards have for themselves.
+// zone is a range of keys that is reserved for some shards.
 type zone struct {
 	Min bson.Raw `bson:"min"`
 	Max bson.Raw `bson:"max"`
@@ -170,13 +172,13 @@ func (z zone) covers(borders []bson.D) bool {
 	return compare(z.Min, mongodb.Document(borders[0])) <= 0 && compare(mongodb.Document(borders[len(borders)-1]), z.Max) <= 0
 }
 
-// having are the chunks that meet conditions.
+// having returns the chunks that meet conditions.
 func (s spreading) having(ctx context.Context, conditions ...bson.E) (chunks []chunk, err error) {
 	err = s.all(ctx, "chunks", append(slices.Clone(s.chunks), conditions...), &chunks)
 	return chunks, err
 }
 
-// split lets a chunk begin at a key.
+// split splits a chunk so that one begins at this key.
 func (s spreading) split(ctx context.Context, at bson.D) error {
 	there, err := s.having(ctx, bson.E{Key: "min", Value: bson.D{{Key: "$eq", Value: at}}})
 	if err != nil || len(there) > 0 {
@@ -185,7 +187,7 @@ func (s spreading) split(ctx context.Context, at bson.D) error {
 	return s.command(ctx, "splitting the chunk of segments", bson.D{{Key: "split", Value: s.t.bucketsNamespace()}, {Key: "middle", Value: at}})
 }
 
-// all reads what the cluster knows of itself.
+// all reads the cluster's own metadata.
 func (s spreading) all(ctx context.Context, of string, filter bson.D, into any) error {
 	cursor, err := s.t.config(of).Find(ctx, filter)
 	if err == nil {

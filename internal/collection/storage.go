@@ -14,14 +14,14 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// BlockCompressor is how WiredTiger compresses the buckets where it can be chosen: MongoDB's own time-series collections are made
-// with it, whatever the server's default is (SERVER-57426). Buckets repeat their field names and indexes, which it finds and
-// snappy, the default of other collections, does not.
+// BlockCompressor is WiredTiger's compressor for buckets, if a collection can choose. MongoDB makes its own time-series
+// collections with it, whatever the server's default is (SERVER-57426). Buckets repeat their field names and indexes. zstd finds
+// these repetitions, and snappy, the default of other collections, does not.
 const BlockCompressor = "zstd"
 
-// createBuckets makes the collection of the buckets unless it is there: one that is there stays as it is. A server may refuse the
-// compressor, or creating collections at all, or leave the option out: the buckets are then compressed as its default is, and the
-// first index makes the collection.
+// createBuckets makes the collection of the buckets if it does not exist. An existing one stays as it is. A server may refuse the
+// compressor, refuse creating collections at all, or ignore the option. The buckets are then compressed by the server's default,
+// and the first index makes the collection.
 func (s *series) createBuckets(ctx context.Context) error {
 	have, err := s.existing(ctx, s.buckets().Name())
 	if err != nil || have.kind != "" {
@@ -52,11 +52,11 @@ func (s *series) createBuckets(ctx context.Context) error {
 	return nil
 }
 
-// creation finds the compressor in WiredTiger's words for a table.
+// creation finds the compressor in WiredTiger's description of a table.
 var creation = regexp.MustCompile(`(?:^|,)block_compressor=([a-z0-9]*)`)
 
-// compressorOf is WiredTiger's compressor of a collection, by the statistics of the collection; the statistics of a sharded cluster may name
-// several. Empty means that the server does not tell.
+// compressorOf returns WiredTiger's compressor from the statistics of a collection. On a sharded cluster it may return several.
+// Empty means that the server does not tell.
 func compressorOf(stats bson.Raw) string {
 	var found []string
 	add := func(stats bson.Raw) {
@@ -82,18 +82,18 @@ func compressorOf(stats bson.Raw) string {
 	return strings.Join(slices.Compact(found), ", ")
 }
 
-// Size is what the server tells of the buckets and segments of a time series.
+// Size is the server's statistics about the buckets and segments of a time series.
 type Size struct {
 	Documents    int64 `json:"documents"`    // buckets and segments
 	Bytes        int64 `json:"bytes"`        // of all documents, uncompressed
 	StorageBytes int64 `json:"storageBytes"` // on disk
 	IndexBytes   int64 `json:"indexBytes"`
-	// Compressor is WiredTiger's of the buckets: "zstd", "snappy", "zlib", "none", on a sharded cluster perhaps several. Empty means that the
-	// server does not tell.
+	// Compressor is WiredTiger's compressor of the buckets: "zstd", "snappy", "zlib", "none", or several on a sharded cluster.
+	// Empty means that the server does not tell.
 	Compressor string `json:"compressor,omitempty"`
 }
 
-// Size asks the server how large the buckets of the time series are; it does not look at them.
+// Size asks the server how large the buckets of the time series are. It reads no bucket.
 func (t TimeSeries) Size(ctx context.Context) (Size, error) {
 	raw, err := t.driver().RunCommand(ctx, bson.D{{Key: "collStats", Value: t.name + timeseries.BucketsSuffix}}).Raw()
 	if err != nil {

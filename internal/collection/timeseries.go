@@ -14,16 +14,16 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// TimeSeries is a time series of a database, by its name: the handle of all that is done with its collections. They need not exist.
+// TimeSeries is the handle of a time series in a database, by its name. Its collections need not exist.
 type TimeSeries struct {
 	db   *mongodb.Database
 	name string
 }
 
-// Of is the time series of a name.
+// Of returns the time series of a name.
 func Of(db *mongodb.Database, name string) TimeSeries { return TimeSeries{db, name} }
 
-// Names lists the names of the time series that have been set up in a database, in their order.
+// Names lists the time series that have been set up in a database, sorted.
 func Names(ctx context.Context, db *mongodb.Database) ([]string, error) {
 	have, err := db.Driver().ListCollectionNames(ctx, bson.D{})
 	if err != nil {
@@ -39,13 +39,13 @@ func Names(ctx context.Context, db *mongodb.Database) ([]string, error) {
 	return names, nil
 }
 
-// Settings say how a time series is set up, beside its options.
+// Settings say how to set up a time series, beside its options.
 type Settings struct {
-	// View is the kind of view that is made of measurements. Empty means ViewAuto.
+	// View is the wanted kind of view. Empty means ViewAuto.
 	View ViewKind
-	// Segments says whether the time series becomes one that has segments. Empty means SegmentsOff.
+	// Segments says whether to begin segments in the time series. Empty means SegmentsOff.
 	Segments Segments
-	// MetaPaths are the parts of the meta that queries ask for, as meta.sensor. What segments have of them is indexed.
+	// MetaPaths are the parts of the meta that queries filter by, such as meta.sensor. Their bounds in segments are indexed.
 	MetaPaths []string
 }
 
@@ -54,14 +54,14 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// Ports are the collections of a time series, and how to order reads after writes.
+// Ports are the collections of a time series, with what orders reads after writes.
 type Ports struct {
 	Buckets, Options mongodb.Editable
 	Partitions       mongodb.Collection
 	// Session begins a causally consistent session. Nil means that the server has none.
 	Session func() (mongodb.Session, error)
-	// FenceShards orders what is read next after every write of a bucket executed before, on all shards. Nil means that a write of a
-	// partition document does so.
+	// FenceShards orders later reads after every earlier write of a bucket, on all shards. Nil means that a write of a partition
+	// document does so.
 	FenceShards func(ctx context.Context) error
 	// Clock asks for the server's time.
 	Clock func(ctx context.Context) (time.Time, error)
@@ -89,42 +89,42 @@ type Ready struct {
 	Namespace string
 	// Options are the normalised options of the time series.
 	Options timeseries.Options
-	// Segments means that what arrives for slow series is written into segments. HasSegments means that there may be some, which are
-	// compacted in any case.
+	// Segments means that measurements of slow series are written into segments. HasSegments means that segments may exist. They
+	// are compacted in any case.
 	Segments, HasSegments bool
-	// Rollups reports that the time series has rollups: a claim begins a watermark.
+	// Rollups means that the time series has rollups, so a claim begins a watermark.
 	Rollups bool
 	// BSONSize means that a query can ask for a document's size.
 	BSONSize bool
-	// SetsInTextOrder means that new fields of one $set are made in the order of their names' text, "10" before "9". MongoDB has
-	// ordered numeric names by number since 5.0.
+	// SetsInTextOrder means that the server makes new fields of one $set in the text order of their names, "10" before "9".
+	// MongoDB orders numeric names by number since 5.0.
 	SetsInTextOrder bool
-	// Ignored are the settings that do not hold.
+	// Ignored are the settings without effect.
 	Ignored []Ignored
 }
 
-// series is a time series that is set up, or looked at.
+// series is a time series during a set-up or an inspection.
 type series struct {
 	TimeSeries
 	settings Settings
 	options  timeseries.Options
 	ports    Ports
-	// segments means that the definition says that it has segments. shown means that its view shows what is to be shown of them. blind
-	// means that its view knows nothing of them. filling means that new ones are written.
+	// segments means that the definition notes segments. shown means that the view shows segments. blind means that the view does
+	// not know them, so it shows measurements twice. filling means that new segments are written.
 	segments, shown, blind, filling bool
-	// view is the kind of the view that was arranged. Empty means that none was.
+	// view is the kind of the arranged view. Empty means that none was arranged.
 	view ViewKind
 	// textOrder is Ready.SetsInTextOrder.
 	textOrder bool
 	// ignored is Ready.Ignored.
 	ignored []Ignored
-	// rollupOf is the time series of which this one is to hold totals. Empty means that it is to hold measurements.
+	// rollupOf is the time series whose totals this one should hold. Empty means that it should hold measurements.
 	rollupOf string
 }
 
 func (t TimeSeries) series() *series { return &series{TimeSeries: t, ports: t.Ports()} }
 
-// driver is the database for what no port does.
+// driver returns the database for commands that no port has.
 func (t TimeSeries) driver() *mongo.Database { return t.db.Driver() }
 
 func (s *series) namespace() string { return s.db.Name() + "." + s.name }

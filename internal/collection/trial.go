@@ -13,32 +13,32 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Right is a right of MongoDB's that a running consumer needs, or may need.
+// Right is a right of MongoDB that a running consumer needs or may need.
 type Right struct {
-	Action    string // MongoDB's name of it, such as createIndex
+	Action    string // MongoDB's name of the action, such as createIndex
 	Role      string // the smallest built-in role that has it
-	Namespace string // the collection; or the database, for a right on all of it
-	For       string // what it is needed for: a gerund
-	// Due tells that a consumer needs it as things are; otherwise it may need the right some day.
+	Namespace string // the collection, or the database for a right on all of it
+	For       string // what the right is needed for, as a gerund
+	// Due means that a consumer needs the right in the present state. Otherwise it may need the right later.
 	Due bool
-	// Instead says what else would do. Empty means nothing.
+	// Instead says what would replace the right. Empty means nothing.
 	Instead string
 }
 
-// Trial is what came of trying the rights of a user.
+// Trial is the result of trying a user's rights.
 type Trial struct {
-	Tried   int // operations
+	Tried   int // number of operations
 	Missing []Right
-	// Slowest is how long the slowest operation took. Among them are writes that a majority has to confirm.
+	// Slowest is how long the slowest operation took. Some of the operations are writes that a majority must confirm.
 	Slowest time.Duration
 }
 
-// Trial tries the rights that a consumer needs on the time series, by operations that change nothing: they find nothing, or MongoDB
-// refuses them for what they are once it has looked at the rights. The options are those of a time series that is not set up yet.
-// The error tells that it is not known now.
+// Trial tries the rights that a consumer needs on the time series, by operations that change nothing. They find nothing, or
+// MongoDB refuses them for other reasons after it has checked the rights. o are the options for a time series that is not set up
+// yet. The error means that the answer is not known now.
 //
-// Without a login there are no rights to try but to read: such a server lets everybody do everything, or nothing at all. So the
-// imitations of MongoDB that have no logins are spared operations that they would carry out.
+// Without a login there is little to try, because such a server allows everybody everything, or nothing at all. Trial then leaves
+// out inserts, deletes, and commands for indexes and views. Imitations of MongoDB without logins would carry them out.
 func (t TimeSeries) Trial(ctx context.Context, o timeseries.Options, as Settings) (Trial, error) {
 	o, err := o.Normalize()
 	if err != nil {
@@ -58,8 +58,8 @@ func (t TimeSeries) Trial(ctx context.Context, o timeseries.Options, as Settings
 type trial struct {
 	*series
 	Trial
-	own     bson.Raw // the filter of a document that is not there
-	login   bool     // a user has logged in
+	own     bson.Raw // filter of a document that does not exist
+	login   bool     // a user is logged in
 	granted []granted
 	there   []string // the names of all collections
 	defined bool     // the time series is set up
@@ -67,14 +67,14 @@ type trial struct {
 	err     error
 }
 
-// right is the right that a command on a collection of the time series needs.
+// right returns the right that a command on a collection of the time series needs.
 func (t *trial) right(command, suffix, what string) Right {
 	action, role := mongodb.RightOf(command)
 	return Right{Action: action, Role: role, Namespace: t.namespace() + suffix, For: what, Due: true}
 }
 
-// has reports whether the user has the right that an operation needs. MongoDB may answer the operation otherwise, once it has looked at
-// the rights, where refused says so.
+// has reports whether the user has the right that an operation needs. refused says that MongoDB may refuse the operation for
+// another reason, after it has checked the rights.
 func (t *trial) has(ctx context.Context, refused bool, operation func(context.Context) error) bool {
 	if t.err != nil {
 		return false
@@ -105,21 +105,21 @@ func (t *trial) needs(ctx context.Context, r Right, refused bool, operation func
 	return has
 }
 
-// lacks notes a right as missing, unless that is not known.
+// lacks notes a right as missing, unless an earlier error makes the answer unknown.
 func (t *trial) lacks(r Right) {
 	if t.err == nil {
 		t.Missing = append(t.Missing, r)
 	}
 }
 
-// command is an operation that is a command.
+// command returns an operation that runs a command.
 func (t *trial) command(name, collection string, fields ...bson.E) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return t.driver().RunCommand(ctx, append(bson.D{{Key: name, Value: collection}}, fields...)).Err()
 	}
 }
 
-// collections looks which collections there are, and whether a user has logged in.
+// collections finds out which collections exist, and whether a user is logged in.
 func (t *trial) collections(ctx context.Context) {
 	list := t.right("listCollections", "", "looking which collections there are")
 	list.Namespace = t.db.Name()
@@ -138,7 +138,7 @@ func (t *trial) collections(ctx context.Context) {
 	t.login, t.granted = err == nil && len(status.Login.Users) > 0, status.Login.Privileges
 }
 
-// granted are actions that the server lists as those of the user.
+// granted holds actions that the server lists as allowed to the user.
 type granted struct {
 	Resource struct {
 		DB         string `bson:"db"`
@@ -147,8 +147,8 @@ type granted struct {
 	Actions []string `bson:"actions"`
 }
 
-// mayDrop reports whether the user may drop the view. It is tried on a name that nothing has, and looked for in the list: a role may
-// name the view alone.
+// mayDrop reports whether the user may drop the view. It looks in the list of granted actions, because a role may allow only the
+// view. Otherwise it tries to drop a name that does not exist.
 func (t *trial) mayDrop(ctx context.Context) bool {
 	const action = "dropCollection"
 	listed := func(g granted) bool {
@@ -157,7 +157,7 @@ func (t *trial) mayDrop(ctx context.Context) bool {
 	return slices.ContainsFunc(t.granted, listed) || t.has(ctx, true, t.command("drop", "waterwheel.trial-"+rand.Text()[:8]))
 }
 
-// reading tries reading, and reads how the time series is defined.
+// reading tries reading, and reads the definition of the time series.
 func (t *trial) reading(ctx context.Context) {
 	find := func(c mongodb.Collection) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -186,15 +186,15 @@ func (t *trial) reading(ctx context.Context) {
 	}
 }
 
-// writing tries writes of documents. Where nobody has logged in, only what exists is updated: not every server leaves a collection
-// unmade that an update finds missing.
+// writing tries writes of documents. Without a login it updates only collections that exist, because some servers create a
+// missing collection on an update.
 func (t *trial) writing(ctx context.Context) {
 	const claims, storing = "claiming partitions", "storing measurements"
 	for _, c := range []struct {
 		port     mongodb.Collection
 		suffix   string
 		what     string
-		updating bool // An update is due.
+		updating bool // the update is due
 	}{
 		{t.ports.Options, timeseries.OptionsSuffix, "defining the collection, noting its topics, and changing its options", !t.defined || t.begins},
 		{t.ports.Partitions, timeseries.PartitionsSuffix, claims, true},
@@ -224,7 +224,7 @@ func (t *trial) writing(ctx context.Context) {
 	}
 }
 
-// indexing tries what is done with indexes.
+// indexing tries the operations on indexes.
 func (t *trial) indexing(ctx context.Context) {
 	var specs []bson.Raw
 	t.needs(ctx, t.right("listIndexes", timeseries.BucketsSuffix, "looking at the indexes"), false, func(ctx context.Context) (err error) {
@@ -248,7 +248,7 @@ func (t *trial) indexing(ctx context.Context) {
 	t.keeping(ctx, specs)
 }
 
-// keeping tries what is done where buckets expire earlier than the options say.
+// keeping tries the operations for buckets that expire earlier than the options say.
 func (t *trial) keeping(ctx context.Context, specs []bson.Raw) {
 	const what = "letting measurements expire no earlier than the options say"
 	for _, spec := range specs {
@@ -267,7 +267,7 @@ func (t *trial) keeping(ctx context.Context, specs []bson.Raw) {
 	}
 }
 
-// viewing tries what the next start does with the view, if it does anything.
+// viewing tries what the next start would do with the view.
 func (t *trial) viewing(ctx context.Context) {
 	if !t.login || t.err != nil {
 		return

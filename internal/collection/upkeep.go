@@ -12,21 +12,21 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Upkeep is what the server does with the buckets of a time series by itself: it deletes them by an index, and narrows what
-// is read through the view. Both go by the collection's options, and must be changed together with them.
+// Upkeep is what the server does with the buckets of a time series by itself. It deletes them by an index, and narrows queries on
+// the view. Both depend on the collection's options and must change together with them.
 type Upkeep interface {
-	// Expiry is after how many seconds from its minimum time a bucket is deleted. Zero means never.
+	// Expiry returns after how many seconds from its minimum time a bucket is deleted. Zero means never.
 	Expiry(ctx context.Context) (int32, error)
-	// SetExpiry changes that. A server that deletes nothing by itself takes it, and does nothing.
+	// SetExpiry changes the expiry. It does nothing on a server that deletes nothing by itself.
 	SetExpiry(ctx context.Context, seconds int32) error
-	// ViewSpan is how many seconds behind a bucket's minimum time the view looks for its measurements. Zero means everywhere.
+	// ViewSpan returns how many seconds behind a bucket's minimum time the view looks for measurements. Zero means everywhere.
 	ViewSpan(ctx context.Context) (int32, error)
-	// SetViewSpan changes that, where it is not 0.
+	// SetViewSpan changes the span of the view, unless that is 0.
 	SetViewSpan(ctx context.Context, seconds int32) error
 }
 
-// widen makes expiry and view right for buckets of these options and of all that were before: it never lets a bucket be
-// deleted earlier, or less be seen, than now.
+// widen makes expiry and view right for buckets of these options and of all earlier ones. It never makes a bucket expire earlier,
+// or the view show less, than now.
 func widen(ctx context.Context, u Upkeep, o timeseries.Options) error {
 	expiry, err := u.Expiry(ctx)
 	if err != nil {
@@ -44,10 +44,10 @@ func widen(ctx context.Context, u Upkeep, o timeseries.Options) error {
 	return u.SetViewSpan(ctx, o.MaxSpanSeconds)
 }
 
-// deletesEarly reports whether an expiry deletes buckets that another one would still keep, both in seconds. Zero means never.
+// deletesEarly reports whether an expiry deletes buckets that the wanted one would still keep, both in seconds. Zero means never.
 func deletesEarly(expiry, want int32) bool { return expiry != 0 && (want == 0 || want > expiry) }
 
-// tighten lets buckets be deleted as early as the options say.
+// tighten makes buckets expire as early as the options say.
 func tighten(ctx context.Context, u Upkeep, o timeseries.Options) error {
 	want := o.TTLSeconds()
 	if want == 0 {
@@ -60,8 +60,8 @@ func tighten(ctx context.Context, u Upkeep, o timeseries.Options) error {
 	return u.SetExpiry(ctx, want)
 }
 
-// Covers reports whether expiry and view are right for buckets of these options: else a consumer that wrote such buckets would
-// let them be deleted early, or hide them.
+// Covers reports whether expiry and view are right for buckets of these options. If they are not, a consumer must not write such
+// buckets, because they would be deleted early or hidden.
 func Covers(ctx context.Context, u Upkeep, o timeseries.Options) (bool, error) {
 	expiry, err := u.Expiry(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *series) SetExpiry(ctx context.Context, seconds int32) error {
 	return mongodb.Failure(doing, err)
 }
 
-// createExpiry makes the index, where the server has such indexes.
+// createExpiry makes the expiry index if the server has such indexes.
 func (s *series) createExpiry(ctx context.Context, seconds int32) error {
 	if seconds == 0 {
 		return nil
@@ -118,7 +118,8 @@ func (s *series) ViewSpan(ctx context.Context) (int32, error) {
 	return s.viewSpan(have), nil
 }
 
-// viewSpan is the span of an existing view, in whichever of its parts it is smaller. Zero means that it looks everywhere, or is none.
+// viewSpan returns the span of an existing view, the smaller one of its parts. Zero means that it looks everywhere, or is no view
+// of the buckets.
 func (s *series) viewSpan(have existing) int32 {
 	if !s.isView(have) {
 		return 0
@@ -127,7 +128,7 @@ func (s *series) viewSpan(have existing) int32 {
 	for _, stage := range ownStages(have.pipeline) {
 		own, _ := stage.DocumentOK()
 		seconds, _ := own.Lookup("bucketMaxSpanSeconds").AsInt64OK()
-		span := max(1, int32(seconds)) // one that does not say looks nearly nowhere
+		span := max(1, int32(seconds)) // a stage without a span looks nearly nowhere
 		if least == 0 || span < least {
 			least = span
 		}
@@ -135,8 +136,8 @@ func (s *series) viewSpan(have existing) int32 {
 	return least
 }
 
-// SetViewSpan implements Upkeep. It reads anew whether there are segments: a consumer may have begun them since the options were
-// read, and none does while a change holds the lock.
+// SetViewSpan implements Upkeep. It reads again whether there are segments, because a consumer may have begun them since the
+// options were read. None begins them while a change holds the lock.
 func (s *series) SetViewSpan(ctx context.Context, seconds int32) error {
 	definition, err := ReadDefinition(ctx, s.ports.Options)
 	if err != nil {
@@ -151,8 +152,8 @@ func (s *series) SetViewSpan(ctx context.Context, seconds int32) error {
 	return wider.updateView(ctx, have, ViewInternal)
 }
 
-// modifyExpiry changes after how many seconds an index deletes buckets. MongoDB lists an index that it is building, and does not
-// find it to change it.
+// modifyExpiry changes after how many seconds an index deletes buckets. MongoDB lists an index that it is still building, but
+// does not find it for the change.
 func (s *series) modifyExpiry(ctx context.Context, index string, seconds int64) error {
 	change := bson.D{{Key: "name", Value: index}, {Key: "expireAfterSeconds", Value: seconds}}
 	err := s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: change})
@@ -162,23 +163,23 @@ func (s *series) modifyExpiry(ctx context.Context, index string, seconds int64) 
 	return err
 }
 
-// modify sends a collMod, which no election undoes once it is acknowledged.
+// modify sends a collMod that no election undoes after its acknowledgement.
 func (s *series) modify(ctx context.Context, name string, what ...bson.E) error {
 	command := append(bson.D{{Key: "collMod", Value: name}}, what...)
 	return s.db.Translate(s.driver().RunCommand(ctx, append(command, bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})).Err())
 }
 
-// expiryOfNoIndex is what a collMod changes that only tries its right: no index has the name.
+// expiryOfNoIndex returns the change of a collMod that only tries its right. No index has this name.
 func expiryOfNoIndex(seconds int64) bson.E {
 	return bson.E{Key: "index", Value: bson.D{{Key: "name", Value: "waterwheel"}, {Key: "expireAfterSeconds", Value: seconds}}}
 }
 
-// listPause is how long to wait before MongoDB is asked again whether it lists an index.
+// listPause is the time before MongoDB is asked again whether it lists an index.
 const listPause = 100 * time.Millisecond
 
-// lastingUpkeep is the Upkeep of one change of options. MongoDB builds a first index on many buckets for longer than a change may
-// hold the lock, and a deadline would have it thrown away each time. So the build is only begun under the lock: as soon as the
-// index is listed, whoever changes the options next finds it. The rest is waited for afterwards, by wait.
+// lastingUpkeep is the Upkeep of one change of options. MongoDB may build a first index on many buckets for longer than a change
+// may hold the lock. A deadline would discard the build each time. So the change only begins the build under the lock. As soon as
+// MongoDB lists the index, the next change of options finds it. wait waits for the rest of the build afterwards.
 type lastingUpkeep struct {
 	*series
 	create func(seconds int32) error // without the deadline of the lock
@@ -202,7 +203,7 @@ func (u *lastingUpkeep) SetExpiry(ctx context.Context, seconds int32) error {
 			u.built = nil
 			return err
 		case <-ctx.Done():
-			return nil // wait tells
+			return nil // wait returns the error
 		case <-time.After(listPause):
 		}
 		if now, err := u.Expiry(ctx); err == nil && now != 0 {
@@ -211,7 +212,7 @@ func (u *lastingUpkeep) SetExpiry(ctx context.Context, seconds int32) error {
 	}
 }
 
-// wait waits until nothing is being built. It reports whether something was.
+// wait waits until nothing is being built. It reports whether something was being built.
 func (u *lastingUpkeep) wait(ctx context.Context) (bool, error) {
 	if u.built == nil {
 		return false, nil

@@ -13,24 +13,24 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// ViewKind says by which stages the view of a time series makes measurements of its buckets.
+// ViewKind says which stages of the view turn buckets into measurements.
 type ViewKind string
 
-// The kinds of views. ViewAuto is only ever asked for, ViewForeign only ever found.
+// The kinds of views. ViewAuto can only be wanted, ViewForeign can only be found.
 const (
-	ViewAuto     ViewKind = "auto"     // the first of internal and portable that works; one that exists and works is kept
-	ViewInternal ViewKind = "internal" // MongoDB's own stage, which is not documented and narrows filters to buckets
-	ViewPortable ViewKind = "portable" // documented stages alone
+	ViewAuto     ViewKind = "auto"     // the first of internal and portable that works; a working existing view is kept
+	ViewInternal ViewKind = "internal" // MongoDB's own undocumented stage, which narrows filters to buckets
+	ViewPortable ViewKind = "portable" // documented stages only
 	ViewNone     ViewKind = "none"     // no view
 	ViewForeign  ViewKind = "foreign"  // a pipeline on the buckets that this program did not write
 )
 
-// existing is what has a name; kind is empty for nothing.
+// existing is the present object with a name. An empty kind means that there is none.
 type existing struct {
 	kind     string // "collection", "view", "timeseries"
 	viewOn   string
 	pipeline bson.RawValue
-	engine   bson.RawValue // storageEngine: what the collection was made with; absent: nothing of its own
+	engine   bson.RawValue // storageEngine of the collection; absent if it was made without one
 }
 
 func (t TimeSeries) existing(ctx context.Context, name string) (existing, error) {
@@ -55,10 +55,10 @@ func (t TimeSeries) existing(ctx context.Context, name string) (existing, error)
 	return existing{}, mongodb.Failure("listing collections", t.db.Translate(err))
 }
 
-// isView reports whether it is a view of the buckets.
+// isView reports whether e is a view of the buckets.
 func (s *series) isView(e existing) bool { return e.kind == "view" && e.viewOn == s.buckets().Name() }
 
-// refuseForeign refuses a name that something else has already: its readers would not find the measurements there.
+// refuseForeign refuses a name that something else has already, because its readers would not find the measurements there.
 func (s *series) refuseForeign(ctx context.Context) error {
 	have, err := s.existing(ctx, s.name)
 	if err != nil {
@@ -76,13 +76,13 @@ func (s *series) refuseForeign(ctx context.Context) error {
 	return nil
 }
 
-// pipeline is the pipeline of a view of the kind, with the present options.
+// pipeline returns the pipeline of a view of the kind, with the present options.
 func (s *series) pipeline(kind ViewKind) bson.A {
 	return viewPipeline(kind, s.options, s.segments, s.buckets().Name())
 }
 
-// kindOf tells what a view of the buckets is made of, with segments or without. A portable one of other options, or of another
-// version of this program, is foreign: it is replaced like any other.
+// kindOf finds out the kind of a view of the buckets, with or without segments. A portable view of other options, or of another
+// version of this program, counts as foreign. It is replaced like any other.
 func (s *series) kindOf(e existing) ViewKind {
 	if ownStages(e.pipeline) != nil {
 		return ViewInternal
@@ -103,8 +103,8 @@ func samePipeline(e existing, want bson.A) (bool, error) {
 	return bytes.Equal(e.pipeline.Value, encoded), nil
 }
 
-// arrangeView makes the view of the measurements what Options.View asks for. Only starting consumers do it: running ones,
-// whose settings may differ, leave the kind alone.
+// arrangeView makes the view that Settings.View asks for. Only starting consumers do so. Running consumers may have other
+// settings and leave the kind alone.
 func (s *series) arrangeView(ctx context.Context) error {
 	have, err := s.existing(ctx, s.name)
 	s.view = ""
@@ -137,11 +137,11 @@ func (s *series) arrangeView(ctx context.Context) error {
 	return nil
 }
 
-// viewRights says who may make the view what it should be, and what to do without.
+// viewRights says which rights let a user arrange the view, and how to do without them.
 const viewRights = "grant the role dbAdmin, whose collMod changes a view, or readWrite, which drops a view and creates it anew; or set MONGODB_VIEW=none"
 
-// arrangeOptionalView is arrangeView where the time series can do without what it would change: a missing right is said, and the view
-// left as it is. A view that is asked for by name is not optional.
+// arrangeOptionalView is arrangeView for a time series that can do without the change. It logs a missing right and leaves the
+// view as it is. A view that the settings ask for by name is not optional.
 func (s *series) arrangeOptionalView(ctx context.Context) error {
 	err := s.arrangeView(ctx)
 	switch {
@@ -166,7 +166,8 @@ func (s *series) dropView(ctx context.Context, have existing) error {
 	return s.dropOurs(ctx, "MONGODB_VIEW=none")
 }
 
-// isBlind reports whether a view is one of ours that knows nothing of segments, where there may be some: it shows measurements twice.
+// isBlind reports whether e is a view of ours that does not know segments although there may be some. Such a view shows
+// measurements twice.
 func (s *series) isBlind(e existing) bool {
 	return s.segments && s.isView(e) && s.kindOf(e) != ViewForeign && !s.showsSegments(e)
 }
@@ -180,13 +181,14 @@ func (s *series) dropOurs(ctx context.Context, why string) error {
 	return nil
 }
 
-// chooseView is the first kind that works of those that may be; ViewNone, and why: none does.
+// chooseView returns the first candidate that works. If none works, it returns ViewNone and the reasons.
 func (s *series) chooseView(ctx context.Context, have existing) (ViewKind, error, error) {
 	var refusals []error
 	for _, kind := range s.candidates(have) {
 		refusal, err := s.tryView(ctx, kind, have)
 		if refusal != nil && s.isView(have) && s.kindOf(have) == kind {
-			refusal, err = s.tryView(ctx, kind, have) // It has worked: only a refusal that comes twice replaces it, and that for good.
+			// An existing view has worked before, so only a refusal that comes twice replaces it.
+			refusal, err = s.tryView(ctx, kind, have)
 		}
 		switch {
 		case err != nil:
@@ -199,8 +201,8 @@ func (s *series) chooseView(ctx context.Context, have existing) (ViewKind, error
 	return ViewNone, errors.Join(refusals...), nil
 }
 
-// candidates are the kinds that may be, the best first. What exists is the best as long as it works: a view does not change
-// from one start to the next because a probe happened to fail once.
+// candidates returns the possible kinds, the best first. An existing view comes first. Otherwise one failed probe could change
+// the view from one start to the next.
 func (s *series) candidates(have existing) []ViewKind {
 	switch {
 	case s.settings.View != ViewAuto:
@@ -211,7 +213,7 @@ func (s *series) candidates(have existing) []ViewKind {
 	return []ViewKind{ViewInternal, ViewPortable}
 }
 
-// makeView makes the view, or an existing one what it should be.
+// makeView makes the view, or updates an existing one.
 func (s *series) makeView(ctx context.Context, have existing, kind ViewKind) error {
 	if have.kind == "" {
 		made, err := s.createView(ctx, s.pipeline(kind))
@@ -225,8 +227,8 @@ func (s *series) makeView(ctx context.Context, have existing, kind ViewKind) err
 	return s.widest(have).updateView(ctx, have, kind)
 }
 
-// widest is the time series with all that an existing view shows: whoever raises the span widens the view first, and whoever begins
-// segments makes it show them first.
+// widest returns the time series with everything that an existing view shows. A process that raises the span widens the view
+// first. A process that begins segments first makes the view show them.
 func (s *series) widest(have existing) *series {
 	wide := *s
 	wide.options.MaxSpanSeconds = max(wide.options.MaxSpanSeconds, s.viewSpan(have))
@@ -244,7 +246,7 @@ func (s *series) createView(ctx context.Context, pipeline bson.A) (bool, error) 
 	return err == nil, mongodb.Failure("creating the view", err)
 }
 
-// updateView gives an older view the present pipeline.
+// updateView gives an existing view the present pipeline.
 func (s *series) updateView(ctx context.Context, have existing, kind ViewKind) error {
 	pipeline := s.pipeline(kind)
 	if same, err := samePipeline(have, pipeline); same || err != nil {
@@ -257,11 +259,11 @@ func (s *series) updateView(ctx context.Context, have existing, kind ViewKind) e
 	return err
 }
 
-// replaceTries bounds how often a view is dropped and created anew while other consumers do the same.
+// replaceTries bounds how often replaceView drops and creates the view while other consumers do the same.
 const replaceTries = 5
 
-// replaceView drops the view and creates it anew, for a user who may do that and not change it. Queries in between find nothing. The
-// right to create is tried on the name first, as long as it is taken: without it there would be no view.
+// replaceView drops the view and creates it again, for a user who may do that but not change it. Queries in between find nothing.
+// It first tries the right to create on the name that is still taken. Without that right there would be no view afterwards.
 func (s *series) replaceView(ctx context.Context, pipeline bson.A, unchanged error) error {
 	for range replaceTries {
 		made, err := s.createView(ctx, pipeline)
@@ -278,7 +280,7 @@ func (s *series) replaceView(ctx context.Context, pipeline bson.A, unchanged err
 	return unchanged
 }
 
-// orElse is the error of a second way to do something, after the first was refused: both of them where that was refused, too.
+// orElse returns the error of a second way after the first was refused. If the second was refused too, it returns both errors.
 func orElse(first, second error) error {
 	if mongodb.LacksRight(second) {
 		return fmt.Errorf("%w; %w", first, second)

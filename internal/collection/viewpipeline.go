@@ -8,11 +8,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// internalUnpack is the name of MongoDB's own stage. It is not documented: that a server knows it is tried, never assumed.
+// internalUnpack is the name of MongoDB's own stage. The stage is not documented, so the program always tries whether a server
+// knows it.
 const internalUnpack = "$_internalUnpackBucket"
 
-// internalPipeline makes measurements of buckets by MongoDB's own stage. The server narrows filters on time and meta to
-// buckets, by the span, which is why the span must never be smaller than that of a stored bucket.
+// internalPipeline turns buckets into measurements by MongoDB's own stage. The server narrows filters on time and meta to buckets
+// by the span. So the span must never be smaller than that of a stored bucket.
 func internalPipeline(o timeseries.Options) bson.A {
 	stage := bson.D{{Key: "timeField", Value: o.TimeField}}
 	if o.MetaField != "" {
@@ -23,22 +24,22 @@ func internalPipeline(o timeseries.Options) bson.A {
 	return bson.A{bson.D{{Key: internalUnpack, Value: stage}}}
 }
 
-// portablePipeline makes the same measurements by documented stages alone, for MongoDB from 5.0 on. Names of columns are
-// data here, and until 7.2 no expression takes a field whose name is computed. So each column becomes an array with one cell
-// a measurement: {k: the column's name, v: the value}, or null where the measurement lacks the field. The cells of a sparse
-// column fall into their places by being merged into a template of all indexes: that takes time in proportion to the cells,
-// where looking each index up among the column's would take its square. Then a measurement is the cells at its place.
+// portablePipeline makes the same measurements by documented stages only, for MongoDB 5.0 and later. It must compute the names of
+// columns, and before 7.2 no expression reads a field with a computed name. So each column becomes an array with one cell for
+// each measurement: {k: the column's name, v: the value}, or null where the measurement lacks the field. The cells of a sparse
+// column get their places by merging them into a template of all indexes. That takes time in proportion to the cells. Searching
+// the column for each index would take the square of that. A measurement is then the cells at its place.
 //
-// No stage keeps more than a bucket, and a $limit behind them ends early. Nothing of a filter behind $replaceWith is moved
-// before it: the server cannot know which fields that makes.
+// No stage keeps more than a bucket, and a $limit behind them ends early. The server moves no filter from behind $replaceWith to
+// before it, because it cannot know which fields that stage makes.
 func portablePipeline(o timeseries.Options) bson.A {
 	return portableStages(o, filtered(columnPairs(), "column", apply("$ne", "$$column.k", literal(o.TimeField))))
 }
 
-// columnPairs are the columns of a bucket as {k: name, v: values}.
+// columnPairs returns the columns of a bucket as {k: name, v: values}.
 func columnPairs() bson.D { return pairsOf("$" + timeseries.FieldData) }
 
-// portableStages are the stages of portablePipeline for some of the columns, in this order.
+// portableStages returns the stages of portablePipeline for some of the columns, in this order.
 func portableStages(o timeseries.Options, columns any) bson.A {
 	measurement := bson.D{{Key: o.TimeField, Value: "$times.v"}}
 	if o.MetaField != "" {
@@ -62,7 +63,7 @@ func portableStages(o timeseries.Options, columns any) bson.A {
 	}
 }
 
-// cells are the cells of $$column, in the places of $$template.
+// cells returns the cells of $$column in the places of $$template.
 func cells() bson.D {
 	cell := bson.D{{Key: "k", Value: "$$column.k"}, {Key: "v", Value: "$$value.v"}}
 	placed := mapped(pairsOf("$$column.v"), "value", bson.D{{Key: "k", Value: "$$value.k"}, {Key: "v", Value: cell}})
@@ -93,20 +94,21 @@ func filtered(array any, each string, condition any) bson.D {
 	return bson.D{{Key: "$filter", Value: bson.D{{Key: "input", Value: array}, {Key: "as", Value: each}, {Key: "cond", Value: condition}}}}
 }
 
-// The view of a time series with segments reads the collection twice: the segments that are shown now, and the buckets that are.
-// Both parts go by $$NOW, which is one moment for a whole query, on all servers of a cluster, in a view and in the pipeline of a
-// $unionWith too: so a measurement that is being compacted is in exactly one of them. Segments come first, since MongoDB reads the parts one
-// after the other: those that end after the query has begun are deleted some minutes later, and a query may take hours. What a
-// query filters and projects first MongoDB applies to both parts; all else comes behind them.
+// The view of a time series with segments reads the collection twice: for the segments that are shown now, and for the buckets
+// that are shown now. Both parts compare with $$NOW. That is one moment for a whole query, on all servers of a cluster, in a view
+// and also in the pipeline of a $unionWith. So a measurement that is being compacted is in exactly one part. MongoDB reads the
+// parts one after the other. Segments come first, because segments that end during the query are deleted some minutes later, and
+// a query may take hours. MongoDB applies the first filters and projections of a query to both parts. All other stages come
+// behind them.
 
-// The stages that the parts of such a view begin and end with.
+// The first and last stages of the parts of such a view.
 const (
 	stageMatch = "$match"
-	stageUnset = "$unset" // of a segment's own meta
+	stageUnset = "$unset" // removes a segment's own meta
 	stageUnion = "$unionWith"
 )
 
-// viewPipeline is the pipeline of a view on a collection, of a time series with segments or without.
+// viewPipeline returns the pipeline of a view on a collection, with or without segments.
 func viewPipeline(kind ViewKind, o timeseries.Options, segments bool, on string) bson.A {
 	if !segments {
 		return unpackingStages(kind, o)
@@ -114,8 +116,8 @@ func viewPipeline(kind ViewKind, o timeseries.Options, segments bool, on string)
 	return unionPipeline(kind, o, on, nil)
 }
 
-// unionPipeline is the pipeline of a time series with segments; in are stages that give the documents of both parts, none for all of the
-// collection.
+// unionPipeline returns the pipeline for a time series with segments. in are stages that select the documents of both parts.
+// Without any, both parts read the whole collection.
 func unionPipeline(kind ViewKind, o timeseries.Options, on string, in bson.A) bson.A {
 	part := func(shown bson.D, stages bson.A) bson.A {
 		return slices.Concat(in, bson.A{bson.D{{Key: stageMatch, Value: shown}}}, stages)
@@ -126,7 +128,7 @@ func unionPipeline(kind ViewKind, o timeseries.Options, on string, in bson.A) bs
 	}}})
 }
 
-// bucketsShownNow is timeseries.BucketsShown at $$NOW. In an expression a field that is absent is less than any date.
+// bucketsShownNow is timeseries.BucketsShown at $$NOW. In an expression an absent field is less than any date.
 func bucketsShownNow() bson.D {
 	return bson.D{
 		timeseries.IsAbsent(timeseries.PathOwner),
@@ -134,7 +136,7 @@ func bucketsShownNow() bson.D {
 	}
 }
 
-// segmentsShownNow is timeseries.SegmentsShown at $$NOW, of all series.
+// segmentsShownNow is timeseries.SegmentsShown at $$NOW, for all series.
 func segmentsShownNow() bson.D {
 	return bson.D{
 		timeseries.IsSegment(),
@@ -142,7 +144,7 @@ func segmentsShownNow() bson.D {
 	}
 }
 
-// unpackingStages make measurements of buckets.
+// unpackingStages returns the stages that turn buckets into measurements.
 func unpackingStages(kind ViewKind, o timeseries.Options) bson.A {
 	if kind == ViewInternal {
 		return internalPipeline(o)
@@ -150,9 +152,10 @@ func unpackingStages(kind ViewKind, o timeseries.Options) bson.A {
 	return portablePipeline(o)
 }
 
-// segmentStages make measurements of segments. The meta is a column there: MongoDB's own stage gives it out where it lies among the
-// columns, which is behind the time; the documented stages put it there. MongoDB's own stage refuses a document with a meta of its own,
-// unless it is told under which name to show it. MongoDB moves a filter on bounds before the stage that takes it away.
+// segmentStages returns the stages that turn segments into measurements. The meta is a column there. MongoDB's own stage returns
+// it in the order of the columns, which is behind the time. The documented stages put it there too. MongoDB's own stage refuses a
+// document with a meta of its own, unless the stage has a name for it. So the meta is removed before. MongoDB moves a filter on
+// bounds before the stage that removes it.
 func segmentStages(kind ViewKind, o timeseries.Options) bson.A {
 	meta := o.MetaField
 	o.MetaField = ""
@@ -167,8 +170,8 @@ func segmentStages(kind ViewKind, o timeseries.Options) bson.A {
 	return portableStages(o, apply("$concatArrays", metas, others))
 }
 
-// ownStages are the parameters of MongoDB's own stages in a view: one, or of a time series with segments two. None means that it is not
-// made of them.
+// ownStages returns the parameters of MongoDB's own stages in a view. There is one stage, or two for a time series with segments.
+// None means that the view is not made of them.
 func ownStages(pipeline bson.RawValue) []bson.RawValue {
 	stages := stagesOf(pipeline)
 	if len(stages) == 1 && stages[0].name == internalUnpack {
@@ -186,18 +189,18 @@ func ownStages(pipeline bson.RawValue) []bson.RawValue {
 	return []bson.RawValue{first[len(first)-1].value, second[len(second)-1].value}
 }
 
-// showsSegments reports whether a view of ours is that of a time series with segments.
+// showsSegments reports whether e is a view of ours for a time series with segments.
 func (s *series) showsSegments(e existing) bool {
 	stages := stagesOf(e.pipeline)
 	return s.isView(e) && s.kindOf(e) != ViewForeign && len(stages) > 0 && stages[len(stages)-1].name == stageUnion
 }
 
-// isUnion reports whether these are a part and another.
+// isUnion reports whether the stages are one part followed by a $unionWith.
 func isUnion(stages []viewStage) bool {
 	return len(stages) > 0 && stages[0].name == stageMatch && stages[len(stages)-1].name == stageUnion
 }
 
-// unpacks reports whether these are MongoDB's own stage for unpacking, behind stages of these names.
+// unpacks reports whether the stages are MongoDB's own stage behind stages of these names.
 func unpacks(stages []viewStage, before ...string) bool {
 	return slices.EqualFunc(stages, append(before, internalUnpack), func(s viewStage, name string) bool { return s.name == name })
 }

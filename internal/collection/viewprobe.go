@@ -17,10 +17,10 @@ import (
 	"waterwheel/internal/words"
 )
 
-// tryView tells by a refusal why the server does not make measurements by the stages of this kind as this program does. Nil means that it
-// does. A bucket with sparse columns is read through the stages, and with it, where the time series has segments, some that are
-// shown now and some that are not. They stand in the pipeline itself, so that nothing is written. The error tells that it is not
-// known now.
+// tryView returns a refusal if the server does not make the same measurements by the stages of this kind as this program. Nil
+// means that it does. It reads a bucket with sparse columns through the stages. If the time series has segments, it also reads
+// buckets and segments that are shown now and some that are not. The pipeline itself holds these documents, so nothing is
+// written. The error means that the answer is not known now.
 func (s *series) tryView(ctx context.Context, kind ViewKind, have existing) (refusal, err error) {
 	probes, err := s.probes(ctx)
 	if err != nil {
@@ -47,15 +47,16 @@ func (s *series) tryView(ctx context.Context, kind ViewKind, have existing) (ref
 	if err != nil {
 		return s.refusal("trying a view", err)
 	}
-	if len(probes) > 1 { // the order of documents, and of the view's parts, is nobody's
+	if len(probes) > 1 { // the order of documents and of the view's parts is undefined
 		slices.SortFunc(got, slices.Compare[bson.Raw])
 		slices.SortFunc(want, slices.Compare[bson.Raw])
 	}
 	return compareMeasurements(got, want), nil
 }
 
-// readProbes reads documents through the stages of a view: in place of the options document, of which there is one. Where there is
-// no view yet, they are read through a view made for it, since a server may know the stages and no views.
+// readProbes reads documents through the stages of a view. The pipeline puts them in place of the options document, of which
+// there is one. If there is no view yet, it reads them through a temporary view, because a server may know the stages and have no
+// views.
 func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind, have existing) ([]bson.Raw, error) {
 	const field = "probe"
 	in := bson.A{
@@ -72,12 +73,13 @@ func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind
 	if have.kind != "view" {
 		if all, err := s.throughView(ctx, scratch.Name(), pipeline); !mongodb.LacksRight(s.db.Translate(err)) {
 			return all, err
-		} // a server that knows rights has views: whether the user may make one, shows when it is made
+		} // a server with rights has views; making the real view shows whether the user may
 	}
 	return allOf(ctx)(scratch.Aggregate(ctx, pipeline))
 }
 
-// refusal sorts an error out: it tells something of the server, or nothing. A missing right tells nothing of the server.
+// refusal splits an error into a refusal, which tells something about the server, and an unknown error. A missing right tells
+// nothing about the server.
 func (s *series) refusal(doing string, err error) (refusal, unknown error) {
 	err = s.db.Translate(err)
 	if refused := (*mongodb.CommandError)(nil); errors.As(err, &refused) && !mongodb.Passes(refused.Code) && !mongodb.LacksRight(refused) {
@@ -86,17 +88,18 @@ func (s *series) refusal(doing string, err error) (refusal, unknown error) {
 	return nil, mongodb.Failure(doing, err)
 }
 
-// throughView reads all documents of a view that is made for it and dropped again. What may not be dropped is not made: the right to
-// drop is tried first.
+// throughView reads all documents of a temporary view and drops it again. It tries the right to drop first, so that no view
+// stays.
 func (s *series) throughView(ctx context.Context, on string, pipeline bson.A) ([]bson.Raw, error) {
-	view := s.driver().Collection("waterwheel.probe-" + rand.Text()[:8]) // short: the names of a time series may be as long as MongoDB allows
+	// The name is short, because the names of a time series may be as long as MongoDB allows.
+	view := s.driver().Collection("waterwheel.probe-" + rand.Text()[:8])
 	if err := view.Drop(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.driver().CreateView(ctx, view.Name(), on, pipeline); err != nil {
 		return nil, err
 	}
-	defer func() { _ = view.Drop(context.WithoutCancel(ctx)) }() // some servers make a collection of it
+	defer func() { _ = view.Drop(context.WithoutCancel(ctx)) }() // some servers make a collection instead of a view
 	return allOf(ctx)(view.Find(ctx, bson.D{}))
 }
 
@@ -110,7 +113,7 @@ func allOf(ctx context.Context) func(*mongo.Cursor, error) ([]bson.Raw, error) {
 	}
 }
 
-// unpacked are the measurements of a bucket as a view shows them: the time, the meta unless it is absent, the other fields.
+// unpacked returns the measurements of a bucket as a view shows them: the time, the meta unless it is absent, the other fields.
 func unpacked(o timeseries.Options, bucket bson.Raw) (all []bson.Raw, err error) {
 	u := timeseries.NewUnpacker(o)
 	if err := u.Reset(bucket); err != nil {
@@ -130,7 +133,7 @@ func unpacked(o timeseries.Options, bucket bson.Raw) (all []bson.Raw, err error)
 	return all, u.Err()
 }
 
-// compareMeasurements tells in what the server's measurements differ from the right ones; their order is the bucket's.
+// compareMeasurements says how the server's measurements differ from the right ones. Both are in the same order.
 func compareMeasurements(got, want []bson.Raw) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("it shows %s of %d", words.Count(len(got), "measurement"), len(want))
@@ -143,19 +146,19 @@ func compareMeasurements(got, want []bson.Raw) error {
 	return nil
 }
 
-// probeMargin is how far from now the moments are at which probes come and go: clocks need not agree to seconds.
+// probeMargin is the distance from now at which probes begin and end, because clocks may differ by seconds.
 const probeMargin = time.Hour
 
-// probe is a document with which views are tried. Its number is in its values, so that none passes for another.
+// probe is a document for trying views. Its number is in its values, so that no probe passes for another.
 type probe struct {
 	number  int
 	segment bool
-	from    time.Time // of a bucket: it is shown from then on. Zero means always.
-	until   time.Time // of a segment: it is shown until then. Zero means always.
-	hidden  bool      // it is not to be shown now
+	from    time.Time // a bucket is shown from then on. Zero means always.
+	until   time.Time // a segment is shown until then. Zero means always.
+	hidden  bool      // the document must not be shown now
 }
 
-// probes are a bucket, and for a time series with segments all that comes and goes.
+// probes returns a bucket, and for a time series with segments also documents that begin or end at some time.
 func (s *series) probes(ctx context.Context) ([]probe, error) {
 	if !s.segments {
 		return []probe{{}}, nil
@@ -175,8 +178,9 @@ func (s *series) probes(ctx context.Context) ([]probe, error) {
 	}, nil
 }
 
-// document is a bucket of twelve measurements with full and sparse columns, values of many types, and times that do not rise; or a
-// segment of them, of two series and some without meta. Its _id agrees with its time, as servers that narrow by it assume.
+// document makes a bucket of twelve measurements with full and sparse columns, values of many types, and times in no order. A
+// segment has the same measurements, of two series and some without meta. Its _id agrees with its time, because servers narrow by
+// it.
 func (p probe) document(o timeseries.Options) (bson.Raw, error) {
 	const count, begin = 12, int64(1_700_000_000_000)
 	start := o.Round(begin)
@@ -208,7 +212,7 @@ func (p probe) document(o timeseries.Options) (bson.Raw, error) {
 	return raw, nil
 }
 
-// columns are the columns of the times, of the metas where there are any, and of the other fields.
+// columns returns the columns of the times, of the metas if there are any, and of the other fields.
 func (p probe) columns(o timeseries.Options, count int, begin int64) (timeColumn bson.E, metaColumn, others bson.D) {
 	times, metas, full, sparse := bson.D{}, bson.D{}, bson.D{}, bson.D{}
 	for i := range count {
@@ -223,7 +227,7 @@ func (p probe) columns(o timeseries.Options, count int, begin int64) (timeColumn
 			sparse = append(sparse, bson.E{Key: key, Value: bson.D{{Key: "of", Value: bson.A{i, nil, "text"}}}})
 		}
 	}
-	name := func(wanted string) string { // beside the time and the meta
+	name := func(wanted string) string { // other than the time and the meta
 		for wanted == o.TimeField || wanted == o.MetaField {
 			wanted += "_"
 		}
@@ -239,7 +243,7 @@ func (p probe) columns(o timeseries.Options, count int, begin int64) (timeColumn
 	}
 }
 
-// control is what the document says of itself as a segment, or as made of segments.
+// control returns the control fields of a segment, or of a bucket that was made of segments.
 func (p probe) control() bson.D {
 	switch {
 	case p.segment:

@@ -7,14 +7,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// ViewState is which view a time series has.
+// ViewState is the present view of a time series.
 type ViewState struct {
 	Kind ViewKind `json:"kind"` // internal, portable, foreign or none
 	Why  string   `json:"why"`  // one clause, for people
 }
 
-// View tells which view of its measurements the time series has, and why that one; asked is the kind that the settings ask for. It
-// only reads. ErrNotSetUp: there is no such time series.
+// View returns the present view of the time series and the reason for it. asked is the kind that the settings ask for. View only
+// reads. It returns ErrNotSetUp if there is no such time series.
 func (t TimeSeries) View(ctx context.Context, asked ViewKind) (ViewState, error) {
 	s := t.series()
 	s.settings.View = asked
@@ -68,7 +68,7 @@ func (s *series) whyView(ctx context.Context, kind ViewKind) (string, error) {
 	return "this MongoDB has no views, or none was made: `waterwheel init` tries it and says", nil
 }
 
-// refusesStages tells why the server does not run the stages of this kind on the buckets. Nil means that it runs them.
+// refusesStages says why the server does not run the stages of this kind on the buckets. Nil means that it runs them.
 func (s *series) refusesStages(ctx context.Context, kind ViewKind) (refusal, unknown error) {
 	if _, err := allOf(ctx)(s.buckets().Aggregate(ctx, append(s.pipeline(kind), bson.D{{Key: "$limit", Value: 1}}))); err != nil {
 		return s.refusal("trying the stages of a view", err)
@@ -76,9 +76,9 @@ func (s *series) refusesStages(ctx context.Context, kind ViewKind) (refusal, unk
 	return nil, nil
 }
 
-// MendView makes a view that knows nothing of segments one that shows them, where there may be some, and reports whether it did. A
-// consumer of a former version does not start where there are segments; one that had read the definition before they began may
-// still have made the view as it was.
+// MendView replaces a view that does not know segments by one that shows them, if there may be some. It reports whether it did. A
+// consumer of a former version does not start if there are segments. But if it read the definition before they began, it may
+// still have made the old view afterwards.
 func (t TimeSeries) MendView(ctx context.Context) (bool, error) {
 	s := t.series()
 	mended := false
@@ -101,6 +101,6 @@ func (t TimeSeries) MendView(ctx context.Context) (bool, error) {
 		if err := s.makeView(ctx, have, s.kindOf(have)); err != nil {
 			return mended, err
 		}
-		mended = true // and once more, if the options were changed meanwhile
+		mended = true // check again, because the options may have changed meanwhile
 	}
 }
