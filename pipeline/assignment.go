@@ -2,15 +2,15 @@ package pipeline
 
 import "waterwheel/internal/record"
 
-// assignment is which partitions the group has given to this process, and what a new generation changes about that. The
-// simulation asks it, too.
+// assignment is the set of partitions that the group has given to this process. It decides what a new generation changes about
+// them. The simulation uses it, too.
 type assignment struct {
-	topics map[record.Partition][16]byte // of the last generation, with the ids of their topics
+	topics map[record.Partition][16]byte // of the last generation, with their topic ids
 }
 
-// follow takes the assignments of a generation, says of each whether it is consecutive, and returns for which of them the term
-// of the last generation goes on: those that nobody else can have had in between. Consecutive: this process was in the
-// generation just before, and knows what was assigned there.
+// follow takes the assignments of a new generation and marks each that is consecutive. It returns the partitions whose term
+// goes on, because no other process can have owned them in between. The argument consecutive means that this process was in the
+// generation just before, and knows what that generation assigned.
 func (r *assignment) follow(assignments []Assignment, consecutive bool) (stay map[record.Partition]bool) {
 	stay = map[record.Partition]bool{}
 	topics := make(map[record.Partition][16]byte, len(assignments))

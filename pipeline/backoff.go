@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Delays between attempts against a server that does not answer. The longest is short, so that writing goes on soon
-// after the server does.
+// Delays between attempts against a server that does not answer. The longest delay is short, so that writing resumes soon after
+// the server does.
 const (
 	shortestDelay = 50 * time.Millisecond
 	longestDelay  = time.Second
@@ -18,7 +18,7 @@ type backoff struct {
 	until    Instant
 }
 
-// fail postpones the next attempt: exponential, capped, jittered by half.
+// fail postpones the next attempt. The delay grows exponentially up to longestDelay, and the jitter shortens it by up to half.
 func (b *backoff) fail(now Instant, rnd *rand.Rand) {
 	delay := min(shortestDelay<<min(b.failures, 10), longestDelay)
 	b.failures++

@@ -6,10 +6,10 @@ import (
 	"waterwheel/bucketer"
 )
 
-// bucketCounter is one metric, summed over terms, and the statistic of the catalogs that it follows.
+// bucketCounter is one metric, summed over terms, and the catalog statistic that it follows.
 type bucketCounter struct {
 	vec    *prometheus.CounterVec
-	values []string // of its labels but topic and partition
+	values []string // of the labels other than topic and partition
 	of     func(*bucketer.Stats) int64
 }
 
@@ -67,7 +67,7 @@ func newBucketCounters(counter func(name, help string, labels ...string) *promet
 	}
 }
 
-// countBuckets adds what a catalog of the partition has done since before.
+// countBuckets adds what the partition's catalog has counted since the statistics before.
 func (m *partitionMetrics) countBuckets(before, now *bucketer.Stats) {
 	for _, c := range m.buckets {
 		if grown := c.of(now) - c.of(before); grown > 0 {

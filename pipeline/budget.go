@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// headroom is the part of the limit that is left free when partitions are told to shrink, so that they need not be told
-// again at once.
+// headroom is the fraction of the limit (1/headroom) that stays free when partitions are told to shrink. Without it they would
+// be told again at once.
 const headroom = 16
 
-// Budget bounds the memory of all partitions of the process together. While the sum is near the limit, each partition is
-// told the level that it must come down to: the one at which the sum fits when only the larger ones shrink. So the largest
-// give first, and a small partition is never slowed by a large one. One that could not come down to its level (its flush is
-// under way) counts as it is for the others' level: meanwhile they give what it cannot. Over the limit a partition
-// fetches only if it has nothing left to write.
+// Budget bounds the memory of all partitions of the process together. When the sum is near the limit, each partition gets a
+// target to shrink to. The target is the level at which the sum fits if only the larger partitions shrink to it. So the largest
+// give memory back first, and a small partition is never slowed by a large one. A partition that could not reach its target,
+// because its flush is under way, counts with its present size. The others give back its share meanwhile. While the sum exceeds
+// the limit, a partition fetches only if it has nothing left to write.
 //
-// What a fetch brings is unfolded in pieces, and each piece waits until there is room for what may become of it, in the order
-// in which they came. While there is none, a small one may be unfolded all the same, one at a time: so nobody waits for ever,
-// and the limit is exceeded by one small piece a partition at most. Safe for concurrent use.
+// A fetch brings records that are unfolded in pieces. Each piece waits, in order of arrival, until there is room for the memory
+// that it may take. Without such room, one small piece may be unfolded at a time. So no partition waits for ever, and each
+// partition exceeds the limit by at most one small piece. A Budget is safe for concurrent use.
 type Budget struct {
 	limit int64
 
@@ -26,21 +26,21 @@ type Budget struct {
 	used      map[*Worker]usage
 	total     int64
 	fetched   int64
-	asking    []*reservation // by age
-	granted   int            // reservations that were granted and are not given back yet
-	compactor *Worker        // who compacts segments. Nil means that nobody does.
+	asking    []*reservation // in order of arrival
+	granted   int            // reservations that were granted and not yet given back
+	compactor *Worker        // the partition that compacts segments. Nil means that none does.
 }
 
-// reservation is a partition that waits for room.
+// reservation is the request of a partition that waits for room.
 type reservation struct {
 	worker *Worker
-	ready  chan struct{} // closed when it is granted
+	ready  chan struct{} // closed when the request is granted
 	bytes  int           // of records
 }
 
-// The bytes of records that are unfolded at a time: at most largestPiece and pieceShare of the limit, at least
-// smallestPiece. Each becomes pieceFactor times as much at most, as long as records are not smaller than a hundred bytes: a
-// record with its series, its bucket, and its write.
+// Bounds of a piece, that is, of the bytes of records that are unfolded at a time. A piece is the limit divided by pieceShare,
+// but at least smallestPiece and at most largestPiece. A piece needs at most pieceFactor times its size, as long as records are
+// not smaller than a hundred bytes. This covers each record with its series, its bucket and its write.
 const (
 	largestPiece  = 1 << 20
 	smallestPiece = 16 << 10
@@ -56,16 +56,16 @@ func PieceBytes(limit int64) int {
 // usage is the memory of one partition, in bytes.
 type usage struct {
 	held    int64 // Worker.Bytes
-	fetched int64 // by a fetch, and not taken by the worker yet
+	fetched int64 // by a fetch, not yet taken by the worker by a look-up, not yet taken by the worker
 	found   int64 // by a look-up, likewise
-	room    int64 // reserved for what becomes of the piece that it is to take next
-	target  int64 // that it was told last. Zero means none.
-	firm    bool  // it could not come down to its target
+	room    int64 // reserved for what the next piece becomes
+	target  int64 // the last target. Zero means that there is none.
+	firm    bool  // the partition could not shrink to its target
 }
 
 func (u usage) sum() int64 { return u.held + u.coming() }
 
-// coming is what the worker does not have yet.
+// coming is the memory that the worker has not taken yet.
 func (u usage) coming() int64 { return u.fetched + u.found + u.room }
 
 // NewBudget returns a budget of limit bytes.
@@ -73,7 +73,7 @@ func NewBudget(limit int64) *Budget {
 	return &Budget{limit: limit, used: map[*Worker]usage{}}
 }
 
-// Use sets what a partition uses, after it heeded the target it was told last.
+// Use sets the memory of a partition after it has followed its last target.
 func (b *Budget) Use(w *Worker, bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,8 +82,8 @@ func (b *Budget) Use(w *Worker, bytes int64) {
 	b.set(w, u)
 }
 
-// Report sets what a partition uses, and returns its target, 0 while there is no need to shrink, and whether the limit is
-// exceeded.
+// Report sets the memory of a partition. It returns the partition's target, and whether the limit is exceeded. A target of zero
+// means that the partition need not shrink.
 func (b *Budget) Report(w *Worker, bytes int64) (target int64, full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,7 +97,7 @@ func (b *Budget) Report(w *Worker, bytes int64) (target int64, full bool) {
 	return u.target, b.total > b.limit
 }
 
-// Fetched sets what a fetch has brought for a partition, until the worker has taken it: then 0.
+// Fetched sets the bytes that a fetch has brought for a partition. It is called with zero once the worker has taken them.
 func (b *Budget) Fetched(w *Worker, bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +106,7 @@ func (b *Budget) Fetched(w *Worker, bytes int64) {
 	b.set(w, u)
 }
 
-// Found sets what a look-up has brought for a partition, until the worker has taken it: then 0.
+// Found sets the bytes that a look-up has brought for a partition. It is called with zero once the worker has taken them.
 func (b *Budget) Found(w *Worker, bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,14 +115,14 @@ func (b *Budget) Found(w *Worker, bytes int64) {
 	b.set(w, u)
 }
 
-// Share is how many bytes a fetch of one partition should bring at most: all of them together a quarter of the limit.
+// Share is how many bytes one fetch of a partition should bring at most. All partitions together get a quarter of the limit.
 func (b *Budget) Share() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return max(b.limit/4/int64(max(len(b.used), 1)), smallestPiece)
 }
 
-// Reserve waits for room to take the next piece in, and returns how many bytes of records it may have. Release gives it back.
+// Reserve waits for room for the next piece and returns how many bytes of records it may have. Release gives the room back.
 func (b *Budget) Reserve(ctx context.Context, w *Worker) (bytes int, err error) {
 	r := &reservation{worker: w, ready: make(chan struct{})}
 	b.mu.Lock()
@@ -141,8 +141,8 @@ func (b *Budget) Reserve(ctx context.Context, w *Worker) (bytes int, err error) 
 	return 0, context.Cause(ctx) // Release gives back memory that was granted meanwhile.
 }
 
-// Release sets what is left of a fetch after the worker has taken a piece of it, and gives back the room for that: Use has
-// told by now what became of it.
+// Release sets the bytes that are left of a fetch after the worker has taken a piece, and gives the room for that piece back.
+// Use has already reported the memory that the piece has become.
 func (b *Budget) Release(w *Worker, left int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +154,8 @@ func (b *Budget) Release(w *Worker, left int64) {
 	b.set(w, u)
 }
 
-// grant lets those unfold their pieces who have waited longest, as far as there is room, or else one of them a small one.
+// grant gives room to the reservations that have waited longest, as long as there is room. Without room it grants one small
+// piece.
 func (b *Budget) grant() {
 	for len(b.asking) > 0 {
 		r := b.asking[0]
@@ -184,7 +185,7 @@ func (b *Budget) Leave(w *Worker) {
 	b.set(w, usage{})
 }
 
-// set changes what a partition uses, after which there may be room for those who wait for it.
+// set changes the memory of a partition. Afterwards there may be room for waiting reservations.
 func (b *Budget) set(w *Worker, now usage) {
 	b.add(w, now)
 	b.grant()
@@ -199,7 +200,7 @@ func (b *Budget) add(w *Worker, now usage) {
 	}
 }
 
-// wanted is the room that the one who has waited longest waits for.
+// wanted is the room that the oldest reservation waits for. Zero means that none waits.
 func (b *Budget) wanted() int64 {
 	if len(b.asking) == 0 {
 		return 0
@@ -214,7 +215,7 @@ func (b *Budget) OthersCompact(w *Worker) bool {
 	return b.compactor != nil && b.compactor != w
 }
 
-// Compacts sets whether a partition compacts segments. Two may begin at the same moment; then one of them is known.
+// Compacts sets whether a partition compacts segments. If two partitions begin at the same moment, only the first is recorded.
 func (b *Budget) Compacts(w *Worker, compacts bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -226,14 +227,14 @@ func (b *Budget) Compacts(w *Worker, compacts bool) {
 	}
 }
 
-// Total is the sum of what was reported and fetched, in bytes.
+// Total is the sum of the reported and the fetched memory, in bytes.
 func (b *Budget) Total() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.total
 }
 
-// Fetching is the memory of what was fetched or found and not taken by its worker yet, and of what may become of it, in bytes.
+// Fetching is the memory of fetched and found data that no worker has taken yet, with the room reserved for it, in bytes.
 func (b *Budget) Fetching() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -243,13 +244,14 @@ func (b *Budget) Fetching() int64 {
 // Limit is the bound, in bytes.
 func (b *Budget) Limit() int64 { return b.limit }
 
-// level is the largest level to which the partitions above it must shrink for the sum to leave the headroom, at least 1.
-// Partitions that cannot are left out, but not the asking partition: it may be able to by now.
+// level returns the target to which larger partitions must shrink for the sum to leave the headroom. It is at least 1.
+// Partitions that could not reach their last target are left out. The asking partition is not, because it may be able to shrink
+// by now.
 func (b *Budget) level(asks *Worker) int64 {
 	sizes := make([]int64, 0, len(b.used))
 	left := b.limit - b.limit/headroom - b.wanted()
 	for w, u := range b.used {
-		left -= u.coming() // it goes by itself
+		left -= u.coming() // this memory goes without shrinking
 		if u.firm && w != asks {
 			left -= u.held
 			continue

@@ -11,11 +11,11 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// watchInterval is the time between two looks at the claim of a former owner, which may hand the partition over.
+// watchInterval is the time between two reads of a former owner's claim, which may be released meanwhile.
 const watchInterval = 200 * time.Millisecond
 
-// otherGroupPatience is how long a claim of another group is read again before it stops the partition: right after an
-// election, a read may not yet show a takeover.
+// otherGroupPatience is how long a claim of another group is read again before it stops the partition. Right after an election,
+// a read may not show a takeover yet.
 const otherGroupPatience = 15 * time.Second
 
 // assign begins a term.
@@ -38,7 +38,7 @@ func (w *Worker) assign(m Moment, a Assigned) []Action {
 	return []Action{Open{Source: source}}
 }
 
-// advanceClaim takes the next step: read the document, wait, prove the membership, claim, read D.
+// advanceClaim takes the next of these steps: read the document, wait, prove the membership, claim, read D.
 func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 	if w.busy.claim || !w.retry.claim.ready(m.Now) {
 		return actions
@@ -67,10 +67,10 @@ func (w *Worker) readClaim(m Moment, actions []Action) []Action {
 	return append(actions, ReadClaim{})
 }
 
-// wait waits for the former owner: until it releases its claim, or can do nothing more. Where to begin is read again when that
-// owner can commit nothing more, so that its last commits count. Until then nothing is committed here. A commit of the former owner
-// that the network holds back may still be executed later, and set the offset back until our next one: the records in between
-// are stored, and recognised if they are read again.
+// wait waits until the former owner releases its claim or can do nothing more. Once that owner can commit nothing more, the
+// start is read again, so that its last commits count. Until then this process commits nothing. The network may delay a commit
+// of the former owner, which then sets the offset back until our next commit. That is harmless, because the records in between
+// are stored, and are recognised if they are read again.
 func (w *Worker) wait(m Moment, actions []Action) []Action {
 	switch {
 	case !w.term.quiesced && m.Now >= w.term.quiesces:
@@ -85,7 +85,7 @@ func (w *Worker) wait(m Moment, actions []Action) []Action {
 	return w.passOn(m, actions)
 }
 
-// claimWatched begins anew when the claim has been released, or another one taken its place.
+// claimWatched reads the claim again when it was released or another claim has replaced it.
 func (w *Worker) claimWatched(m Moment, e ClaimWatched) {
 	w.busy.claim = false
 	if e.Err != nil {
@@ -114,7 +114,7 @@ func (w *Worker) windowEnd(start int64) int64 {
 	return start + w.o.Window
 }
 
-// claimRead decides what the partition document means: whose it is, where to start, how long to wait.
+// claimRead decides from the partition document who owns the partition, where to start and how long to wait.
 func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.busy.claim = false
 	if e.Err != nil {
@@ -136,7 +136,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 		return
 	}
 	w.found(e)
-	executed := w.term.sent != (claim.Token{}) && seen.Claim == w.term.sent // our claim, though nothing acknowledged it
+	executed := w.term.sent != (claim.Token{}) && seen.Claim == w.term.sent // our claim was executed, though its acknowledgement never came
 	if w.catalog != nil && seen.Claim != w.catalogClaim && !executed {
 		w.drop() // another process owned the partition in between
 	}
@@ -150,7 +150,8 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.signs.committed = w.term.committed.Offset
 	w.term.told = w.term.told && seen.Claim == w.term.seen.Claim
 	w.term.seen = seen
-	if executed { // not durable perhaps: claimed once more, until an acknowledgement says so
+	// The claim may not be durable yet. The worker claims again until MongoDB acknowledges it.
+	if executed {
 		w.phase, w.term.quiesced = claiming, true
 		return
 	}
@@ -176,13 +177,13 @@ func (w *Worker) otherGroup(m Moment, group string) {
 		w.retry.claim.fail(m.Now, w.o.Random)
 		return
 	}
-	r.since = 0 // the next assignment is as patient again
+	r.since = 0 // after the next assignment the patience begins anew
 	w.metrics.claim("refused")
 	w.stop(r.by)
 }
 
-// found notes what the group has committed. Where a term begins anew as if nothing were committed, a commit of its own since
-// then counts: it is what the claim that may be on its way says.
+// found notes what the group has committed. A restarted term may have to assume that nothing is committed (From.Offset is -1).
+// If this pipeline has committed since, that commit counts instead, because a claim on its way may carry that start.
 func (w *Worker) found(e ClaimRead) {
 	c := e.Committed
 	ours, ok := claim.ParseProvenance(c.Metadata)
@@ -197,13 +198,13 @@ func (w *Worker) found(e ClaimRead) {
 	w.term.committed, w.term.known = c, true
 }
 
-// resolve decides the start. False means that the partition stopped.
+// resolve decides the start. False means that the partition has stopped.
 func (w *Worker) resolve(e ClaimRead) bool {
 	s, err := claim.Facts{
 		Partition: w.o.Partition.Number, Pipeline: w.provenance(), Committed: w.term.committed, Document: e.Seen,
 		FirstPartitions: e.FirstPartitions, Bounds: e.Bounds, OutOfRange: w.o.OutOfRange,
 	}.Start()
-	if stop, ok := errors.AsType[*record.StopError](err); ok { // it always is one
+	if stop, ok := errors.AsType[*record.StopError](err); ok { // Start returns no other error
 		w.stop(stop)
 		return false
 	}
@@ -213,16 +214,18 @@ func (w *Worker) resolve(e ClaimRead) bool {
 			"offset", w.term.committed.Offset, "from", s.Offset)
 	}
 	if w.term.committed.Consumed && w.term.resolved && s.Offset > w.term.start.Offset {
-		return true // the document that the earlier start was read from is gone; what the other program read is stored nowhere
+		// The document that gave the earlier start is gone. That start stays, because records that the other program read are stored
+		// nowhere.
+		return true
 	}
-	if s.Beyond > 0 { // the commit that comes now hides it
+	if s.Beyond > 0 { // the next commit overwrites the offset that was beyond the end
 		w.term.beyond = s.Beyond
 	}
 	w.term.start, w.term.resolved = s, true
 	return true
 }
 
-// waitFor decides until when the owner that the document shows may commit, and when no write of it can be executed any more.
+// waitFor decides when the document's owner can commit nothing more, and when none of its writes can be executed any more.
 func (w *Worker) waitFor(now Instant, seen claim.Document) {
 	t := &w.term
 	t.noted, t.until, t.quiesced = seen.Waited, now, true
@@ -247,30 +250,32 @@ func (w *Worker) waitFor(now Instant, seen claim.Document) {
 	t.quiesced = t.asked >= t.quiesces
 }
 
-// proved claims after the commit that proves the membership: one sent before the wait was over does not.
+// proved goes on to the claim after the commit that proves the membership. A commit sent before the wait was over proves
+// nothing.
 func (w *Worker) proved(e Committed) {
 	if e.SentAt >= w.term.provedBy && e.Offset == w.term.start.Committed() {
 		w.phase = claiming
 	}
 }
 
-// claimAnswered goes on after a claim was sent.
+// claimAnswered handles the answer to a claim.
 func (w *Worker) claimAnswered(m Moment, e Claimed) {
 	w.busy.claim = false
 	if e.Err == nil && e.Won {
 		w.won(m)
 		return
 	}
-	w.phase = reading // and see what became of it
+	w.phase = reading // the document shows what became of the claim
 	if e.Err == nil {
-		w.term.quiesced = false // whoever has claimed it may have committed since
+		w.term.quiesced = false // the new owner may have committed since
 		w.metrics.claim("lost")
 	} else {
 		w.failed(m, &w.retry.claim, MongoDB, sendingTheClaim, e.Err)
 	}
 }
 
-// won begins the ownership: with the warm catalog, if nobody can have written in between, else with an empty one.
+// won begins the ownership. It keeps the catalog (warm) if nobody else can have written in between, and otherwise begins with
+// an empty one.
 func (w *Worker) won(m Moment) {
 	token := w.term.sent
 	w.past.mine, w.term.claimed = token, true

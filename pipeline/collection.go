@@ -6,15 +6,15 @@ import (
 	"waterwheel/internal/record"
 )
 
-// changeCollection takes changed options of the collection in.
+// changeCollection takes in changed options of the collection.
 func (w *Worker) changeCollection(e CollectionChanged) {
 	w.newOptions = &e.Options
 	w.followCollection()
 }
 
-// followCollection applies the newest options of the collection, once there is a catalog. Open
-// buckets keep their minimum times, the new span holds for them at once. Options that existing buckets do not fit (a smaller
-// span, another field) stop the partition until they are restored.
+// followCollection applies the newest options of the collection, once there is a catalog. Open buckets keep their minimum
+// times, and the new span holds for them at once. Options that do not fit existing buckets, such as a smaller span or another
+// time field, stop the partition until they are restored.
 func (w *Worker) followCollection() {
 	if w.newOptions == nil || w.phase != running {
 		return

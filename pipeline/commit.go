@@ -5,18 +5,19 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Want is the offset that should be committed now, with its metadata. False means that none may be.
+// Want returns the offset that should be committed now, with its metadata. False means that nothing may be committed.
 func (w *Worker) Want() (record.Commit, bool) {
 	offset, metadata := int64(-1), w.provenance().String()
 	switch {
 	case w.phase == idle:
-	case w.term.restart != nil: // nothing new; but only an answered commit renews the lease, which the flush needs
+	// There is no progress to commit. But only an answered commit renews the lease, which the flush needs.
+	case w.term.restart != nil:
 		offset = w.committed
 	case w.catalog != nil && w.term.claimed:
 		offset = w.committable()
-	case w.term.resolved && w.term.quiesced && w.halt == nil: // before D only the start itself (E6)
+	case w.term.resolved && w.term.quiesced && w.halt == nil: // before D is read, only the start itself may be committed (E6)
 		offset = w.term.start.Committed()
-		if w.term.committed.Consumed && !w.term.claimed { // the document it was decided by may be an old one
+		if w.term.committed.Consumed && !w.term.claimed { // the document that decided the start may be an old one
 			metadata = claim.ConsumedMetadata
 		}
 	}
@@ -31,8 +32,8 @@ func (w *Worker) provenance() claim.Provenance {
 	return claim.Provenance{ClusterID: w.o.ClusterID, TopicID: w.source.TopicID, Namespace: w.o.Namespace}
 }
 
-// commitAnswered takes the answer to a commit, which means something else in each phase: before the claim that the membership
-// holds, in the stream how far a term that follows may go on warm, and at the end that the claim may be released.
+// commitAnswered takes the answer to a commit. The answer proves the membership before the claim. In the stream it says up to
+// which offset a later term may go on warm. At the end of the term it allows the release.
 func (w *Worker) commitAnswered(m Moment, e Committed) {
 	if e.Err != nil {
 		if w.phase == proving || w.term.handing == committing {
@@ -51,7 +52,7 @@ func (w *Worker) commitAnswered(m Moment, e Committed) {
 	}
 }
 
-// committable is the offset up to which everything is durable or need not be (E6).
+// committable is the offset up to which everything is durable or need not be stored (E6).
 func (w *Worker) committable() int64 {
 	oldest, pending := w.catalog.Oldest()
 	offset := w.ledger.committable(oldest, pending)
@@ -64,14 +65,14 @@ func (w *Worker) committable() int64 {
 	return offset
 }
 
-// ledger knows which offset may be committed (E6): the smallest offset of which some part is not yet stored, skipped as
-// stored, or acknowledged by the dead-letter topic; with nothing open, the fetch position. Measurements are the
-// catalog's to count (Catalog.Oldest), letters are counted here.
+// ledger knows which offset may be committed (E6). It is the smallest offset with a part that is neither stored, nor skipped as
+// stored, nor acknowledged by the dead-letter topic. If there is none, it is the fetch position. The catalog counts
+// measurements (Catalog.Oldest), and the ledger counts letters.
 type ledger struct {
 	// next is the fetch position.
 	next int64
-	// letters are the offsets of letters not yet acknowledged, in the order they came up. Letters of records read again for
-	// a refused write are out of order, so the smallest is searched; there are few.
+	// letters are the offsets of letters that are not acknowledged yet, in the order in which the letters were made. Letters of
+	// records that are read again for a refused write are out of order, so committable searches for the smallest. There are few.
 	letters []int64
 }
 

@@ -6,12 +6,13 @@ import (
 	"waterwheel/internal/record"
 )
 
-// commitPlan decides which offsets are to be committed now, and what the answers mean: what has changed is due, at once what
-// a worker waits for, and when nothing changes everything again every fifth of the lease, because only answered commits
-// renew it, each the time of the one before. It has no clock and no I/O of its own.
+// commitPlan decides which offsets are to be committed now, and what the answers mean. A changed offset is due, and a commit
+// that a worker waits for is due at once. Without changes, every offset is due again each fifth of the lease, because only
+// answered commits renew the lease. An answered commit renews it from the send time of the commit before. A commitPlan
+// has no clock and no I/O of its own.
 type commitPlan struct {
 	renewal time.Duration
-	renewed Instant                            // when the last commit was sent that was answered
+	renewed Instant                            // send time of the newest commit that was answered
 	done    map[record.Partition]record.Commit // the answered commits
 	urgent  map[record.Partition]bool          // to be sent even if it was answered before
 }
@@ -22,18 +23,18 @@ func newCommitPlan(lease time.Duration, now Instant) *commitPlan {
 	}
 }
 
-// begin makes everything due: a generation has begun, and its lease is what was left of the last one's.
+// begin makes every offset due. A new generation has begun, with only the rest of the last generation's lease.
 func (p *commitPlan) begin(now Instant) { p.renewed = now - p.renewal }
 
 // candidate is a worker whose partition may be committed.
 type candidate struct {
 	*executor
-	// theirs means that it is being handed over, and may have another owner already when its release was executed and not answered. What
-	// was answered is not sent again: it would set that owner's commit back, and renews nothing.
+	// theirs means that the partition is being handed over. It may already have another owner if its release was executed but not
+	// answered. An answered commit is not sent again, because it would set that owner's commit back, and it renews nothing.
 	theirs bool
 }
 
-// commit sends what is due of what the workers want, and tells each, by its index, the answer.
+// commit sends the due commits of the workers, and tells each worker, by its index, the answer.
 func (p *commitPlan) commit(now Instant, workers []candidate, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
 	var wanted []record.Commit
 	index := map[record.Partition]int{}
@@ -63,7 +64,7 @@ func (p *commitPlan) commit(now Instant, workers []candidate, send func([]record
 // hurry makes a partition's next commit due, whatever was committed before.
 func (p *commitPlan) hurry(partition record.Partition) { p.urgent[partition] = true }
 
-// due returns the wanted commits that are to be sent now, one per partition.
+// due returns the wanted commits that must be sent now, one per partition.
 func (p *commitPlan) due(now Instant, wanted []record.Commit) []record.Commit {
 	renew := now-p.renewed >= p.renewal
 	var due []record.Commit
@@ -76,8 +77,9 @@ func (p *commitPlan) due(now Instant, wanted []record.Commit) []record.Commit {
 	return due
 }
 
-// answered takes the answers to the commits sent together at sentAt: errs are by commit, unless err says that nothing is known
-// of any. It returns what each worker is to hear. A commit that failed is urgent: its worker may wait for it.
+// answered takes the answers to the commits that were sent together at sentAt. The list errs has one error per commit. If err
+// is not nil, the outcome of every commit is unknown. It returns the event for each worker. A failed commit becomes urgent,
+// because its worker may wait for it.
 func (p *commitPlan) answered(sentAt Instant, sent []record.Commit, errs []error, err error) []Committed {
 	heard := make([]Committed, len(sent))
 	for i, c := range sent {

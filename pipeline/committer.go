@@ -8,8 +8,9 @@ import (
 	"waterwheel/internal/record"
 )
 
-// committer commits the offsets of this process, all partitions in one request, every commit interval and when a worker asks
-// for it; the plan says which. It outlives generations: each request is made in the newest one.
+// committer commits the offsets of this process, all partitions in one request. It does so every commit interval, and when a
+// worker asks for it. The plan says which offsets. A committer outlives generations, because each request is made in the newest
+// generation.
 type committer struct {
 	clock func() Instant
 	tick  time.Duration
@@ -18,7 +19,7 @@ type committer struct {
 	mu    sync.Mutex
 	gen   Generation
 	terms []*runningTerm
-	began bool // the generation is a new one
+	began bool // the generation is new
 	plan  *commitPlan
 }
 
@@ -27,7 +28,7 @@ func newCommitter(o ConsumerOptions) *committer {
 	return &committer{clock: o.Clock, tick: min(o.CommitInterval, plan.renewal), wake: make(chan struct{}, 1), plan: plan}
 }
 
-// follow makes it commit in a generation, for these terms.
+// follow makes the committer commit in a generation, for these terms.
 func (c *committer) follow(gen Generation, terms []*runningTerm) {
 	c.mu.Lock()
 	c.began = c.began || c.gen != gen
@@ -58,8 +59,8 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// commit sends what is due and tells each worker the answer. A partition that is being handed over is committed while its lease
-// holds: its next owner reads, after that, what was.
+// commit sends the due commits and tells each worker the answer. A partition that is being handed over is committed while its
+// lease holds, because its next owner reads the committed offset only after that.
 func (c *committer) commit(ctx context.Context) {
 	c.mu.Lock()
 	gen, began := c.gen, c.began

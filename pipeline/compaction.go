@@ -10,24 +10,27 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// compaction is one on its way: its segments are frozen and read, its buckets inserted, its segments ended; or it is rolled back.
+// compaction is a compaction under way. It freezes and reads its segments, inserts its buckets and ends its segments; or it is
+// rolled back.
 type compaction struct {
 	claim.Compaction
 	step   compactionStep
-	rest   []claim.Segment   // that the step has still to change
-	part   int               // how many of them are on their way
+	rest   []claim.Segment   // segments that the step has not changed yet
+	part   int               // how many of rest are under way
 	writes []*bucketer.Write // not sent yet, or not executed
 	acting []*bucketer.Write
-	shown  Instant    // when its buckets are
+	shown  Instant    // when queries begin to see its buckets
 	count  int        // of measurements
 	size   int64      // of its segments, in bytes
 	bytes  int64      // of its buckets
 	read   []bson.Raw // its segments as they were read, until its buckets are stored
 	begun  Instant
-	oldest Instant // since when its oldest segment is known
-	why    string  // it is rolled back, if it is
-	left   int     // its segments that are left, because MongoDB refuses a bucket of a series in them
-	twice  Instant // from then on queries may show its measurements twice. Zero means that they do not, or that the log says so already.
+	oldest Instant // when its oldest segment became known
+	why    string  // the reason of a roll-back, otherwise empty
+	left   int     // how many of its segments are left aside, because MongoDB refuses the bucket of one of their series
+	// twice is the moment from which queries may see its measurements twice. Zero means that they cannot, or that the log says so
+	// already.
+	twice Instant
 }
 
 // compactionStep is what a compaction needs next.
@@ -38,18 +41,18 @@ const (
 	readingFrozen
 	inserting
 	ending
-	deleting // of its buckets: it is rolled back
+	deleting // its buckets, because it is rolled back
 	unfreezing
 )
 
-// How long something is not tried again.
+// Delays before something is tried again.
 const (
-	refusedRetry = 10 * time.Minute // what the user has no right to, and segments with a series whose bucket MongoDB refuses
-	refusedPause = time.Minute      // a compaction, after one that MongoDB has refused
+	refusedRetry = 10 * time.Minute // what the user has no right to do, and segments with a series whose bucket MongoDB refuses
+	refusedPause = time.Minute      // the next compaction, after MongoDB has refused one
 	damagedRetry = time.Hour        // a segment that could not be compacted
 )
 
-// Why a compaction is rolled back, in logs and metrics.
+// Reasons for rolling a compaction back, in logs and metrics.
 const (
 	becauseUnknown = "unknown_outcome"
 	becauseLate    = "too_slow"
@@ -70,7 +73,8 @@ func (c *compaction) inSegments() (n int64) {
 	return n
 }
 
-// compactInterval is how long segments wait; nothing, where no new ones are written.
+// compactInterval is how long segments wait before they are compacted. It is zero if no new segments are written, or if segments
+// hold SegmentMeasurements or more.
 func (w *Worker) compactInterval(now Instant) time.Duration {
 	if w.o.Bucketing.DenseFrom == 0 || w.term.segments.waiting(now) >= w.o.SegmentMeasurements {
 		return 0
@@ -78,24 +82,24 @@ func (w *Worker) compactInterval(now Instant) time.Duration {
 	return w.o.CompactInterval
 }
 
-// compacts reports whether a compaction takes memory.
+// compacts reports whether a compaction holds encoded buckets in memory.
 func (w *Worker) compacts() bool {
 	c := w.term.segments.compaction
 	return c != nil && len(c.writes) > 0
 }
 
-// compacting reports whether something has begun that is to be finished or rolled back before the partition is handed over.
+// compacting reports whether a compaction must be finished or rolled back before the partition is handed over.
 func (w *Worker) compacting(now Instant) bool {
 	s := &w.term.segments
 	return w.o.Segments && (s.compaction != nil || !s.read && s.quiet > 0 || w.nextUnfinished(now) >= 0)
 }
 
-// crowdedSegments reports whether compaction comes before the flush, since too many measurements are in segments.
+// crowdedSegments reports whether compaction comes before the flush, because segments hold too many measurements.
 func (w *Worker) crowdedSegments(now Instant) bool {
 	return w.term.segments.waiting(now) >= 2*w.o.SegmentMeasurements
 }
 
-// advanceCompaction takes what is to be done about segments a step further.
+// advanceCompaction starts the next action about segments.
 func (w *Worker) advanceCompaction(m Moment, actions []Action) []Action {
 	s := &w.term.segments
 	w.warnOfDoubles(m)
@@ -109,7 +113,7 @@ func (w *Worker) advanceCompaction(m Moment, actions []Action) []Action {
 	return actions
 }
 
-// nextOfCompaction is the next action. What has begun goes on after a revocation; nothing new begins.
+// nextOfCompaction returns the next action. After a revocation a compaction that has begun goes on, but no new one begins.
 func (w *Worker) nextOfCompaction(m Moment) Action {
 	s := &w.term.segments
 	if s.compaction != nil {
@@ -148,7 +152,7 @@ func (w *Worker) nextOfCompaction(m Moment) Action {
 	return nil
 }
 
-// nextUnfinished is a compaction to be finished or rolled back now. -1 means that there is none.
+// nextUnfinished is the index of a compaction to finish or roll back now. -1 means that there is none.
 func (w *Worker) nextUnfinished(now Instant) int {
 	s := &w.term.segments
 	return slices.IndexFunc(s.unfinished, func(c *compaction) bool { return now >= s.postponed[c.ID] })
@@ -179,13 +183,13 @@ func (w *Worker) nextStep(m Moment, c *compaction) Action {
 	return ChangeSegments{&c.Compaction, claim.Unfreeze, c.nextPart(w.pace.bound)}
 }
 
-// compactLead is how much earlier than its buckets are shown all of them must be stored: so that clocks may differ, servers that are
-// read from may be behind, and what becomes of the ends is known by then, by the next owner if need be.
+// compactLead is how long before its buckets are shown a compaction must have stored all of them. The time covers clocks that
+// differ and secondaries that lag. It also lets this or the next owner find out whether the segments have ended.
 func (w *Worker) compactLead() time.Duration {
 	return min(max(w.o.CompactMargin+w.o.Grace, w.o.Wait), w.o.CompactDelay/2)
 }
 
-// next takes the writes to be sent now: together no heavier than the bound, and at least one.
+// next takes the writes to be sent now: at least one, and no more than the bound allows together.
 func (c *compaction) next(bound int64) []*bucketer.Write {
 	n := 0
 	for weight := int64(0); n < len(c.writes); n++ {
@@ -198,7 +202,7 @@ func (c *compaction) next(bound int64) []*bucketer.Write {
 	return sent
 }
 
-// nextPart takes the segments to be changed now: as many as writes of a flush, and at least one.
+// nextPart takes the segments to be changed now: at least one, and as many as a flush may send writes.
 func (c *compaction) nextPart(bound int64) []claim.Segment {
 	c.part = int(min(max(1, bound/writeWeight), int64(len(c.rest))))
 	return c.rest[:c.part]

@@ -11,13 +11,13 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// compactionAnswered notes that an action about segments is done; it is the flush's turn then.
+// compactionAnswered notes that the action about segments is done. The next turn is the flush's.
 func (w *Worker) compactionAnswered() *segments {
 	w.busy.compact, w.term.segments.turn = false, false
 	return &w.term.segments
 }
 
-// segmentsChanged goes on when all segments have the change.
+// segmentsChanged goes to the next step when all segments have the change.
 func (w *Worker) segmentsChanged(m Moment, e SegmentsChanged) {
 	s := w.compactionAnswered()
 	c := s.compaction
@@ -39,12 +39,12 @@ func (w *Worker) segmentsChanged(m Moment, e SegmentsChanged) {
 		c.step = readingFrozen
 	case ending:
 		w.finishCompaction(m)
-	default: // unfrozen: what there is, is read again, and waits for a while
+	default: // After unfreezing, the segments are read again and wait for a while.
 		s.compaction, s.read, s.quiet = nil, false, 0
 	}
 }
 
-// frozenRead makes buckets of the segments that are frozen. Segments that another process has deleted are forgotten.
+// frozenRead makes buckets of the frozen segments. It forgets segments that another process has deleted.
 func (w *Worker) frozenRead(m Moment, e FrozenRead) {
 	s := w.compactionAnswered()
 	if e.Err != nil {
@@ -78,7 +78,8 @@ func (w *Worker) frozenRead(m Moment, e FrozenRead) {
 	c.step, c.writes, c.count, c.bytes = inserting, buckets.Writes, buckets.Measurements, int64(buckets.Bytes)
 }
 
-// compactedInserted notes what became of buckets. Whatever is not certain makes all of the compaction be rolled back.
+// compactedInserted notes the outcomes of buckets. An unknown outcome leads to reading the segments again, a refusal to a
+// roll-back.
 func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
 	s := w.compactionAnswered()
 	c := s.compaction
@@ -114,8 +115,8 @@ func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
 	}
 }
 
-// compactedDeleted gives the segments free next. Where the user may not delete, the buckets are hidden, and the segments of this
-// compaction stay frozen until the user gets the right; the others go on.
+// compactedDeleted unfreezes the segments next. If the user may not delete, the buckets stay hidden. The segments of this
+// compaction then stay frozen until the user gets the right, and other segments go on.
 func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
 	s := w.compactionAnswered()
 	c := s.compaction
@@ -138,15 +139,15 @@ func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
 	}
 }
 
-// rollBack rolls back what is under way, of which every command was answered.
+// rollBack rolls back the compaction under way. All of its commands were answered.
 func (w *Worker) rollBack(m Moment, why string) {
 	c := w.term.segments.compaction
 	c.step, c.why, c.writes, c.rest, c.read = deleting, why, nil, nil, nil
 	w.rolledBack(m, c)
 }
 
-// rolledBack tells of a roll-back, and makes the next compactions smaller, unless it is known which segments were to blame. A segment
-// that is refused alone is left alone for a while.
+// rolledBack logs a roll-back. It makes the next compactions smaller, unless the segments at fault are known. A segment that is
+// refused alone is left aside for a while.
 func (w *Worker) rolledBack(m Moment, c *compaction) {
 	s := &w.term.segments
 	if c.why == becauseRefused && c.left == 0 {
@@ -155,16 +156,16 @@ func (w *Worker) rolledBack(m Moment, c *compaction) {
 		}
 	}
 	if c.why != becauseDamaged && c.left == 0 {
-		w.past.compactBytes = max(1, min(w.past.compactBytes, c.size)/2) // one segment is always taken
+		w.past.compactBytes = max(1, min(w.past.compactBytes, c.size)/2) // at least one segment is always taken
 	}
 	w.metrics.rolledBack(c.why)
 	w.log.Warn("compaction rolled back: its segments stay and are compacted later", "compaction", c.ID.String(), "why", c.why, "segments", len(c.Segments),
 		"measurements", c.inSegments(), "next_bytes", w.past.compactBytes)
 }
 
-// doubt waits after a command of which it is not known what became, and then reads what there is: if a segment has ended the
-// others end as well, else the compaction is rolled back. There is no release before (E4). What the user has no right to was not
-// executed.
+// doubt waits after a command with an unknown outcome, and then reads the segments again. If one has ended, the others end as
+// well; otherwise the compaction is rolled back. There is no release before (E4). A command that the user has no right to was
+// not executed, so it needs no wait.
 func (w *Worker) doubt(m Moment, err error) {
 	s := &w.term.segments
 	if !errors.Is(err, claim.ErrUnauthorized) {
@@ -187,7 +188,7 @@ func (w *Worker) doubt(m Moment, err error) {
 	w.compactionFailed(m, compactingSegments, err)
 }
 
-// compactionFailed postpones the next step, unless there is another owner.
+// compactionFailed postpones the next step. If another owner was found, the partition is claimed again instead.
 func (w *Worker) compactionFailed(m Moment, trying doing, err error) {
 	if errors.Is(err, claim.ErrOtherOwner) {
 		w.claimAgain()
@@ -196,12 +197,12 @@ func (w *Worker) compactionFailed(m Moment, trying doing, err error) {
 	w.failed(m, &w.term.segments.retry, MongoDB, trying, err)
 }
 
-// finishCompaction goes on after all segments of a compaction have ended.
+// finishCompaction ends a compaction after all of its segments have ended.
 func (w *Worker) finishCompaction(m Moment) {
 	s := &w.term.segments
 	c := s.compaction
 	s.compaction = nil
-	if c.shown == 0 { // by an owner before: the segments that had ended are not known here
+	if c.shown == 0 { // a former owner began it, so the segments that had ended before are not known here
 		s.read, s.quiet = false, 0
 	} else {
 		s.end(c.Segments, time.UnixMilli(c.VisibleFrom), m.Now+w.o.CompactDelay+w.o.SegmentRetention)
@@ -210,8 +211,8 @@ func (w *Worker) finishCompaction(m Moment) {
 	w.metrics.compacted(c.count, m.Now-c.begun)
 }
 
-// segmentsSwept goes on without deleting anything for a while where the user may not delete: what has ended is not shown, and nothing
-// waits for its end.
+// segmentsSwept goes on. If the user may not delete, it waits a while before it tries again. Ended segments are not shown, and
+// nothing depends on their deletion.
 func (w *Worker) segmentsSwept(m Moment, e SegmentsSwept) {
 	s := w.compactionAnswered()
 	switch {
@@ -228,7 +229,7 @@ func (w *Worker) segmentsSwept(m Moment, e SegmentsSwept) {
 	}
 }
 
-// warnOfDoubles says once of each compaction that its buckets may be shown while its segments have not all ended.
+// warnOfDoubles warns, once per compaction, that its buckets may be shown although some of its segments have not ended.
 func (w *Worker) warnOfDoubles(m Moment) {
 	s := &w.term.segments
 	warn := func(c *compaction) {
@@ -246,7 +247,7 @@ func (w *Worker) warnOfDoubles(m Moment) {
 	}
 }
 
-// tellUnfinished says what an end of the term leaves behind.
+// tellUnfinished logs the compaction that the end of the term leaves unfinished.
 func (w *Worker) tellUnfinished(now Instant) {
 	s := &w.term.segments
 	c := s.compaction

@@ -21,8 +21,8 @@ type ConsumerOptions struct {
 	Ports     Ports
 	Budget    *Budget
 	Clock     func() Instant
-	// CommitInterval is between two commits; Lease is how long one of them entitles to write; Between is how long the
-	// partitions are shown between two generations, when the next one does not come.
+	// CommitInterval is the time between two commits. Lease is how long one commit entitles to write. Between is how long the
+	// partitions are shown after a generation if the next one does not come.
 	CommitInterval, Lease, Between time.Duration
 	Metrics                        *Metrics
 }
@@ -33,25 +33,25 @@ type Assignment struct {
 	Assigned
 }
 
-// Consumer runs the workers of the partitions that the group assigns to this process. Its methods Assigned, Revoke and
-// Lost are called one after the other, by the goroutine that owns the membership; the others may be called at any time.
+// Consumer runs the workers of the partitions that the group assigns to this process. The goroutine that owns the membership
+// calls Assigned, Revoke and Lost, one after the other. The other methods may be called at any time.
 type Consumer struct {
 	o ConsumerOptions
 
 	mu         sync.Mutex // guards what follows
 	all        map[record.Partition]*runner
-	terms      map[record.Partition]*runningTerm // of the present generation, and those that are being handed over
-	next       map[record.Partition]Assigned     // terms that begin when the one before of their partition has ended
+	terms      map[record.Partition]*runningTerm // of the present generation, and those being handed over
+	next       map[record.Partition]Assigned     // terms that begin when the present term of their partition has ended
 	assignment assignment
-	gen        *lease // Nil means that this process is in none.
+	gen        *lease // Nil means that this process is in no generation.
 	ending     bool   // all terms are to end
 	ctx        context.Context
 	commits    *committer
 	stop       context.CancelFunc
 	wait       sync.WaitGroup // the committer's goroutine
-	shown      []*runner      // of the present generation, or after it of the last one
-	ended      Instant        // when the last generation did, 0 while there is one
-	// collections are the options that have changed, by topic.
+	shown      []*runner      // of the present generation; between generations, of the last one
+	ended      Instant        // when the last generation ended. Zero means that there is a generation now.
+	// collections are the changed options, by topic.
 	collections map[string]*timeseries.Options
 
 	leases atomic.Pointer[[]*lease] // of the terms. Nil means that this process is in no generation.
@@ -65,10 +65,10 @@ func NewConsumer(o ConsumerOptions) *Consumer {
 	}
 }
 
-// Assigned begins a generation, after one that was revoked or lost, or in the place of the present one, and returns. The
-// terms of partitions that stay go on. Terms of partitions that went elsewhere are handed over, as long as the lease of the
-// generation before holds; workers without a partition are dropped. Consecutive: it follows the generation that this process
-// was in last.
+// Assigned begins a generation and returns. It follows a generation that was revoked or lost, or it replaces the present one.
+// The terms of partitions that stay go on. Terms of other partitions are handed over while the lease of the former generation
+// holds. Workers without a partition drop what they hold. The argument consecutive means that the generation directly follows
+// the last one of this process.
 func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutive bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ func (c *Consumer) begin(partition record.Partition, a Assigned) {
 	}()
 }
 
-// handedOver takes a term that has ended out, and begins the next one of its partition, unless all are to end.
+// handedOver removes a term that has ended. It begins the next term of the partition, unless all terms are to end.
 func (c *Consumer) handedOver(partition record.Partition, t *runningTerm) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *Consumer) handedOver(partition record.Partition, t *runningTerm) {
 		return
 	}
 	delete(c.terms, partition)
-	if c.ending { // the shown partitions stay
+	if c.ending { // the shown partitions stay the same
 		c.share()
 		return
 	}
@@ -137,7 +137,7 @@ func (c *Consumer) handedOver(partition record.Partition, t *runningTerm) {
 	c.changed()
 }
 
-// changed tells others which terms there are.
+// changed updates the shown partitions, and tells the senders and the committer which terms there are.
 func (c *Consumer) changed() {
 	c.shown = nil
 	for _, t := range c.terms {
@@ -147,7 +147,7 @@ func (c *Consumer) changed() {
 	c.share()
 }
 
-// share tells what writes and what commits which terms there are.
+// share tells the senders and the committer which terms there are.
 func (c *Consumer) share() {
 	leases := []*lease{}
 	for _, t := range c.terms {
@@ -159,15 +159,15 @@ func (c *Consumer) share() {
 	c.commits.follow(c.gen, slices.Collect(maps.Values(c.terms)))
 }
 
-// Held reports whether what workers have sent, each under the lease of its own generation, may still arrive: the lease of none may have
-// lapsed, because the writes of one partition share connections with the others. While partitions are handed over that went
-// elsewhere, there are several.
+// Held reports whether the writes that workers have sent may still arrive. Each worker sends under the lease of its own
+// generation. No lease may have lapsed, because writes of different partitions share connections. There are several leases
+// while partitions that went elsewhere are handed over.
 func (c *Consumer) Held() bool {
 	leases := c.leases.Load()
 	return leases != nil && !slices.ContainsFunc(*leases, (*lease).lapsed)
 }
 
-// runner returns the runner of a partition, made when it is asked for the first time.
+// runner returns the runner of a partition, and makes it at the first call.
 func (c *Consumer) runner(key record.Partition) *runner {
 	r, ok := c.all[key]
 	if !ok {
@@ -181,8 +181,8 @@ func (c *Consumer) runner(key record.Partition) *runner {
 	return r
 }
 
-// dropOthers frees the memory of partitions that are not ours any more. Their workers stay: they remember which writes of
-// this process are unknown.
+// dropOthers frees the memory of partitions that this process no longer owns. Their workers stay, because they remember the
+// unknown writes of this process.
 func (c *Consumer) dropOthers() {
 	for key, r := range c.all {
 		if _, owned := c.assignment.topics[key]; !owned && c.terms[key] == nil {
@@ -192,8 +192,8 @@ func (c *Consumer) dropOthers() {
 	}
 }
 
-// Revoke hands all partitions over: flush, commit, release. It returns when that is done, or ctx is; then the rest is
-// abandoned. In both cases nothing is sent any more when it returns. Last means that the process ends.
+// Revoke hands all partitions over: flush, commit, release. It returns when that is done. When ctx ends, it abandons the rest
+// and returns. In both cases nothing is sent after it returns. The argument last means that the process ends.
 func (c *Consumer) Revoke(ctx context.Context, last bool) {
 	for _, t := range c.lastTerms() {
 		t.handOver(last)
@@ -207,7 +207,7 @@ func (c *Consumer) Revoke(ctx context.Context, last bool) {
 	c.Lost()
 }
 
-// lastTerms are those that there are, and no other begins after them.
+// lastTerms returns the present terms, and lets no other term begin after them.
 func (c *Consumer) lastTerms() []*runningTerm {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,7 +215,7 @@ func (c *Consumer) lastTerms() []*runningTerm {
 	return slices.Collect(maps.Values(c.terms))
 }
 
-// Lost ends the generation at once: actions under way are cancelled. It returns when nothing is sent any more.
+// Lost ends the generation at once and cancels the actions under way. It returns when nothing is sent any more.
 func (c *Consumer) Lost() {
 	terms := c.lastTerms()
 	c.stop()
@@ -232,8 +232,8 @@ func (c *Consumer) Lost() {
 	c.leases.Store(nil)
 }
 
-// SetCollection makes the workers of a topic follow changed options of its collection, also those between two terms. Each
-// worker applies them by itself; options that would make buckets smaller stop it.
+// SetCollection makes the workers of a topic follow changed options of its collection, including workers between two terms.
+// Each worker applies them by itself. Options that would make buckets smaller stop it.
 func (c *Consumer) SetCollection(topic string, o timeseries.Options) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,7 +245,7 @@ func (c *Consumer) SetCollection(topic string, o timeseries.Options) {
 	}
 }
 
-// AskCompaction lets the workers of a topic compact all segments that there are now.
+// AskCompaction makes the workers of a topic compact all present segments.
 func (c *Consumer) AskCompaction(topic string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,15 +256,16 @@ func (c *Consumer) AskCompaction(topic string) {
 	}
 }
 
-// askPatience bounds how long one partition is asked; its answer takes no time, but it may be between two terms.
+// askPatience bounds how long Metas waits for one partition. The answer takes no time, but the partition may be between two
+// terms.
 const askPatience = time.Second
 
-// Metas returns the identities of up to most of the series in memory, about equally many of each partition.
+// Metas returns the metas of up to most series in memory, about equally many of each partition.
 func (c *Consumer) Metas(most int) []bson.RawValue {
 	c.mu.Lock()
 	runners := slices.Clone(c.shown)
 	if c.ended > 0 {
-		runners = nil // nobody answers
+		runners = nil // no runner answers between generations
 	}
 	c.mu.Unlock()
 	var metas []bson.RawValue
@@ -280,8 +281,8 @@ func (c *Consumer) Metas(most int) []bson.RawValue {
 	return metas
 }
 
-// Statuses describes the partitions of the present generation, as of their last event. While the group joins the next one
-// it describes the partitions of the last: most of them come back.
+// Statuses describes the partitions of the present generation, as of their last event. While the group joins the next
+// generation, it describes the partitions of the last one, because most of them come back.
 func (c *Consumer) Statuses() []*Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()

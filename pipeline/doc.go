@@ -1,20 +1,20 @@
-// Package pipeline carries measurements from a Kafka partition into buckets and commits offsets when all they caused is
-// durable. It holds the protocol: when a partition may be claimed, what may be written, what a write's outcome means, and
+// Package pipeline carries measurements from a Kafka partition into buckets. It commits an offset when everything before that
+// offset is durable. It holds the protocol: when to claim a partition, what may be written, what a write's outcome means, and
 // which offset may be committed.
 //
-// A Worker owns one partition. It is a passive state machine: Handle takes an event and the moment it came, and returns
-// the actions to carry out. It has no goroutine, no clock and no I/O, so the same events give the same actions, always.
-// A runner feeds it and lets its actions be carried out; a Consumer holds the runners and commits for all of them together. A
-// term goes on from generation to generation as long as the partition is this process's in each of them. The simulation has
-// its own runners, but carries actions out, plans commits and decides which terms go on by the same code (perform.go,
-// commitplan.go, assignment.go). Kafka, MongoDB and the dead-letter topic are known only through the small interfaces of
-// ports.go.
+// A Worker owns one partition. It is a passive state machine: Handle takes an event and the moment at which it came, and
+// returns the actions to carry out. A Worker has no goroutine, no clock and no I/O, so the same events always give the same
+// actions. A runner feeds the events to a Worker and has its actions carried out. A Consumer holds the runners and commits for
+// all of them together. A term goes on from generation to generation as long as each generation assigns the partition to this
+// process. The simulation has its own runners. It shares the code that carries actions out, plans commits and decides which
+// terms go on (perform.go, commitplan.go, assignment.go). The package knows Kafka, MongoDB and the dead-letter topic only
+// through the small interfaces of ports.go.
 //
 // # Events and actions
 //
-// Handle gives an event to the function below; then advance starts whatever can be started by now, which is why an action
-// need not come from the function that made it possible. So it goes, in the order of a term; what failed is tried again
-// after a while, by Ticked:
+// Handle gives an event to the function below. Then advance starts whatever can start by now, so an action need not come from
+// the function that made it possible. The table follows the order of a term. A Ticked event starts the next attempt of whatever
+// has failed:
 //
 //	event             function          file                 actions that follow
 //	Assigned          assign            claiming.go          Open, ReadClaim

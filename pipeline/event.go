@@ -10,42 +10,42 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Moment is what a Worker may know of the world beside the event.
+// Moment is what a Worker may know of the world besides the event.
 type Moment struct {
 	Now Instant
-	// Held means that the lease of the partition holds, claims and writes may be sent.
+	// Held means that the lease of the partition holds, so claims and writes may be sent.
 	Held bool
 	// Renewed is the send time of the newest commit known to be accepted while we owned the partition. Zero means none.
 	Renewed Instant
-	// Target is how many bytes the worker may use while the process is near its memory budget or over it. Zero means no such
-	// bound now. Full: it is over it.
+	// Target is how many bytes the worker may use while the process is near or over its memory budget. Zero means no such bound.
+	// Full means that the process is over its budget.
 	Target int64
 	Full   bool
 	// Compacting means that another partition of the process compacts segments, which takes memory.
 	Compacting bool
 }
 
-// Event is something that happened to a partition. One that answers an action comes exactly once for it.
+// Event is something that happened to a partition. An event that answers an action comes exactly once for it.
 type Event interface{ event() }
 
 // The events.
 type (
-	// Assigned begins a term: the partition was given to this process.
+	// Assigned begins a term, because the group gave the partition to this process.
 	Assigned struct {
 		TopicID [16]byte
-		// Beside means that another program was in the group since this process is. What this one has not committed, that one has, after
-		// it had read up to it.
+		// Beside means that another program has been in the group since this process is. Offsets that this process has not committed
+		// are then commits of that program, which has read up to them.
 		Beside bool
-		// From, when not nil, counts in the place of what the group has committed.
+		// From, when not nil, replaces what the group has committed.
 		From *claim.Committed
-		// Consecutive means that the partition was ours in the generation just before, too.
+		// Consecutive means that this process also owned the partition in the generation just before.
 		Consecutive bool
 	}
-	// Ticked means that some time passed.
+	// Ticked means that some time has passed.
 	Ticked struct{}
-	// ClaimRead answers ReadClaim; Of is the server that failed. Committed is what the group had committed after the document
-	// was read, also when the topic turns out to be gone. FirstPartitions is how many partitions the topic had when the collection first
-	// saw it under its present id, 0 when it knows the topic under another id only.
+	// ClaimRead answers ReadClaim. Of is the server that failed. Committed is what the group had committed after the document was
+	// read. It is also set when the topic turns out to be gone. FirstPartitions is how many partitions the topic had when the
+	// collection first saw its present id. Zero means that the collection knows the topic only under another id.
 	ClaimRead struct {
 		Seen            claim.Document
 		Committed       claim.Committed
@@ -71,8 +71,8 @@ type (
 		Won bool
 		Err error
 	}
-	// StoredLoaded answers LoadStored. Newest, where it was asked for, bounds control.min.<time> of what is stored. Nil means that it is
-	// not known.
+	// StoredLoaded answers LoadStored. Newest, if it was asked for, is an upper bound of control.min.<time> of all stored buckets.
+	// Nil means that it is not known.
 	StoredLoaded struct {
 		Stored *timeseries.PositionSet
 		Newest *int64
@@ -93,9 +93,9 @@ type (
 		TopicID [16]byte
 		Err     error
 	}
-	// WritesSent answers SendWrites, by its writes.
+	// WritesSent answers SendWrites, in the order of its writes.
 	WritesSent struct{ Sent []bucketer.Sent }
-	// WritesResolved answers ResolveWrites, by its writes.
+	// WritesResolved answers ResolveWrites, in the order of its writes.
 	WritesResolved struct {
 		Found []bucketer.Result
 		Err   error
@@ -123,10 +123,10 @@ type (
 	}
 	// LettersProduced answers ProduceLetters.
 	LettersProduced struct {
-		Written int // letters, from the first on
+		Written int // how many letters, from the first on
 		Err     error
 	}
-	// Committed tells what became of a commit of this partition's offset.
+	// Committed tells the outcome of a commit of this partition's offset.
 	Committed struct {
 		Offset int64
 		SentAt Instant
@@ -146,22 +146,21 @@ type (
 		Segments claim.Segments
 		Err      error
 	}
-	// CompactedInserted answers InsertCompacted, by its writes.
+	// CompactedInserted answers InsertCompacted, in the order of its writes.
 	CompactedInserted struct{ Sent []bucketer.Sent }
 	// CompactedDeleted answers DeleteCompacted.
 	CompactedDeleted struct{ Err error }
 	// SegmentsSwept answers SweepSegments.
 	SegmentsSwept struct{ Err error }
-	// CompactionAsked tells that an operator's command waits until all present segments are compacted.
+	// CompactionAsked means that an operator's command waits until all present segments are compacted.
 	CompactionAsked struct{}
 	// Released answers SendRelease.
 	Released struct{ Err error }
-	// Abandoned ends the term at once. Actions that were under way have been cancelled and have returned; their events
-	// do not come any more.
+	// Abandoned ends the term at once. Actions under way were cancelled and have returned; their events do not come any more.
 	Abandoned struct{}
-	// CollectionChanged means that the options of the collection are others from now on.
+	// CollectionChanged means that the options of the collection have changed.
 	CollectionChanged struct{ Options timeseries.Options }
-	// Dropped tells that the partition belongs to another process now, so its state in memory is of no use.
+	// Dropped means that the partition belongs to another process now, so its state in memory is useless.
 	Dropped struct{}
 )
 
@@ -197,30 +196,32 @@ func (Abandoned) event()         {}
 func (CollectionChanged) event() {}
 func (Dropped) event()           {}
 
-// Action is something a Worker wants done. Each is carried out once, beside the others, and answered by its event.
+// Action is something that a Worker wants done. Each action is carried out once, concurrently with others, and answered by its
+// event.
 type Action interface{ action() }
 
 // The actions.
 type (
-	// Open makes the ports of the partition ready for this source, before any other action for it.
+	// Open makes the ports of the partition ready for this source. It precedes any other action for the source.
 	Open struct{ Source timeseries.Source }
-	// ReadClaim reads the partition document, then what the group has committed, and the log's bounds.
+	// ReadClaim reads the partition document, then the group's committed offset and the log's bounds.
 	ReadClaim struct{}
-	// WatchClaim reads the partition document alone.
+	// WatchClaim reads the partition document only.
 	WatchClaim struct{}
-	// NoteWaited writes into the partition document, if it still shows the claim, how long that was waited for.
+	// NoteWaited writes the time waited for the claim into the partition document, if the document still shows that claim.
 	NoteWaited struct {
 		Claim  claim.Token
 		Waited time.Duration
 	}
-	// NoteLost writes into the partition document, if it still shows our claim, what the log lost before it was read.
+	// NoteLost writes lost offsets into the partition document, if the document still shows our claim. The log lost them before
+	// they were read.
 	NoteLost struct{ Lost claim.Lost }
-	// SendClaim claims the partition, if its document still shows what was seen.
+	// SendClaim claims the partition, if its document still shows the claim seen.
 	SendClaim struct {
 		Seen  claim.Document
 		Claim claim.Claim
 	}
-	// LoadStored reads D for the offsets [Start, End), and of which time the newest bucket is, if the catalog is to know.
+	// LoadStored reads D for the offsets [Start, End), and the time of the newest bucket if Newest is set.
 	LoadStored struct {
 		Start, End int64
 		Newest     bool
@@ -264,11 +265,11 @@ type (
 		Segments []claim.Segment
 		Before   time.Time
 	}
-	// CommitNow asks for a commit of Worker.Want without waiting for the interval, even of an offset committed before.
+	// CommitNow asks for a commit of Worker.Want without waiting for the interval, even if the offset was committed before.
 	CommitNow struct{}
 	// SendRelease marks the claim as released.
 	SendRelease struct{}
-	// HandedOver answers Revoked: everything is flushed and committed, or nothing can be.
+	// HandedOver answers Revoked: everything is flushed and committed, or nothing more can be.
 	HandedOver struct{}
 )
 

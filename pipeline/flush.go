@@ -10,11 +10,11 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// notAppliedLimit is how many times in a row an update may turn out not to be applied before its condition counts as broken.
+// notAppliedLimit is how many times in a row an update may be found not applied before its condition counts as broken.
 const notAppliedLimit = 3
 
-// advanceFlush cuts a flush when it is time, and takes the present one a step further. The second flush of a partition
-// starts only when the first is resolved, which makes batches larger exactly when the database is slow.
+// advanceFlush cuts a flush when one is due, and starts the next action of the present one. A partition's second flush starts
+// only when the first is resolved, so batches grow exactly when the database is slow.
 func (w *Worker) advanceFlush(m Moment, actions []Action) []Action {
 	if w.flush == nil && !w.cut(m) {
 		return actions
@@ -23,7 +23,7 @@ func (w *Worker) advanceFlush(m Moment, actions []Action) []Action {
 	if w.writing() || w.busy.claim || !f.retry.ready(m.Now) || !m.Held { // E7: nothing is sent while the lease does not hold
 		return actions
 	}
-	if len(f.unknown) > 0 { // before anything else is done with these buckets (E4)
+	if len(f.unknown) > 0 { // these buckets get nothing else before that (E4)
 		f.acting = slices.Clone(f.unknown)
 		return append(actions, ResolveWrites{Writes: f.writes(f.acting)})
 	}
@@ -48,18 +48,18 @@ func (w *Worker) cut(m Moment) bool {
 	if pending == 0 {
 		w.pendingSince = 0
 		if _, some := w.catalog.Oldest(); !some {
-			w.lag.over = false // all of the lag was stored before: what comes next is no part of it
+			w.lag.over = false // All of the lag was stored before, so what comes next is not part of it.
 		}
 	} else if w.pendingSince == 0 {
 		w.pendingSince = m.Now
 	}
 	trigger := w.trigger(m, pending, bytes)
-	// Once the hand-over has begun the release may be on its way (E7): a series that has backed off until now is read again.
+	// After the hand-over has begun, the release may be under way (E7). A series that backs off until now is read again.
 	if trigger == "" || w.term.restart != nil || w.term.handing != notHanding {
 		return false
 	}
 	cut := w.catalog.Prepare(int64(m.Now))
-	if trigger != "rest" { // of what came since, nothing was cut
+	if trigger != "rest" { // a rest has nothing of what came since
 		w.pendingSince, w.lag.over = 0, false
 	}
 	if cut == nil || len(cut.Writes) == 0 {
@@ -88,7 +88,7 @@ func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 		return "count"
 	case w.over(m):
 		return "memory"
-	case w.lag.over && !w.busy.find: // what look-ups still bring goes with it
+	case w.lag.over && !w.busy.find: // the results of look-ups go into the same flush
 		return "caught_up"
 	case w.lag.behind && w.isDense(bytes):
 		return "dense"
@@ -98,20 +98,21 @@ func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 	return ""
 }
 
-// While the reading is behind, the database is not left idle until the interval is over, but asked to write only what makes
-// dense buckets: some eighty measurements of five numbers each, of so many series that a call is worth its while. Denser ones
-// cost it a little less each, and come by themselves where it is what all wait for: the next flush then finds more.
+// While the reading is behind, the database should not be idle until the interval is over. It gets only writes of dense
+// buckets, with on average some eighty measurements of five numbers each. There must be enough of them to make a call worth its
+// while. Denser buckets would cost the database a little less per measurement. They come by themselves where the database is
+// the bottleneck, because the next flush then finds more.
 const (
-	denseBucket = 8 << 10 // bytes of memory that wait for a bucket, on the average
-	densePart   = 16      // the part of FlushBytes that waits at least
+	denseBucket = 8 << 10 // average bytes of memory that wait for a bucket
+	densePart   = 16      // at least this fraction of FlushBytes waits
 )
 
-// isDense reports whether what waits makes dense buckets.
+// isDense reports whether the pending measurements make dense buckets.
 func (w *Worker) isDense(bytes int64) bool {
 	return bytes >= w.o.FlushBytes/densePart && bytes >= denseBucket*int64(w.catalog.Dirty())
 }
 
-// writesSent notes what one attempt told of each write.
+// writesSent notes the outcomes of one attempt, for each write.
 func (w *Worker) writesSent(m Moment, e WritesSent) {
 	f := w.flush
 	var failed, noTurn error
@@ -137,8 +138,8 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 		case bucketer.Unknown:
 			a.step, f.unknown = toResolve, append(f.unknown, i)
 			failed = s.Err
-			// This attempt may be executed until its grace has passed, even after another one was acknowledged (E4): then
-			// there is no release, and no claim of ours, before.
+			// This attempt may be executed until its grace has passed, even after another attempt was acknowledged (E4). Until then
+			// there is no release and no claim of ours.
 			w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.Grace)
 		default:
 			panic("pipeline: E4: no attempt to send a write ends as " + s.Result.String())
@@ -148,7 +149,7 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 	w.term.segments.turn = true
 	w.pace.took(m.Now-f.handed, given, answered)
 	if failed == nil && answered == 0 {
-		failed = noTurn // in all that time nobody had a turn: that is no queue
+		failed = noTurn // No write had a turn in all that time, so this is no queue.
 	}
 	if failed != nil {
 		w.flushFailed(m, writingBuckets, failed)
@@ -188,12 +189,12 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 		}
 	}
 	if sendAgain {
-		return // reads that work do not end the outage: a full disk or a lost privilege stops only writes
+		return // Reads that work do not end the outage, because a full disk or a lost privilege stops only writes.
 	}
 	w.finishFlush(m)
 }
 
-// positionsAsked ends a conflict: stored measurements are dropped, the rest goes back through the catalog.
+// positionsAsked ends a conflict. Measurements that are stored are dropped, and the others go back through the catalog.
 func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	f := w.flush
 	i := f.acting[0]
@@ -221,7 +222,7 @@ func (w *Worker) conclude(i int, outcome bucketer.Outcome) {
 	w.metrics.write(f.cut.Writes[i], outcome.Result, f.attempts[i].resolved)
 }
 
-// flushFailed postpones the next step of the flush, unless there is another owner.
+// flushFailed postpones the next step of the flush. If another owner was found, the partition is claimed again instead.
 func (w *Worker) flushFailed(m Moment, trying doing, err error) {
 	if errors.Is(err, claim.ErrOtherOwner) {
 		w.claimAgain()
@@ -241,14 +242,14 @@ func (w *Worker) finishFlush(m Moment) {
 	w.noteSegments(m, f)
 	w.rejected = append(w.rejected, w.catalog.Finish(f.cut, f.outcomes, int64(m.Now))...)
 	w.clearConflicted(f)
-	w.catalog.Release(f.cut) // every call about its writes has returned: a Collection keeps nothing of them
+	w.catalog.Release(f.cut) // Every call about these writes has returned, and a Collection keeps nothing of them.
 	w.countBuckets()
 	w.lastFlush = m.Now
 	w.metrics.flushSeconds.Observe((m.Now - f.started).Seconds())
 }
 
-// clearConflicted forgets the other buckets of each series that had a conflict, and what look-ups said of it: whoever
-// changed one bucket may have changed them all, and each would cost the grace to find out.
+// clearConflicted forgets the other buckets of each series that had a conflict, and the answers of look-ups for it. The other
+// writer may have changed all of these buckets, and each conflict costs the grace to find out.
 func (w *Worker) clearConflicted(f *flush) {
 	if !f.changed {
 		return

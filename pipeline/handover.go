@@ -11,8 +11,8 @@ func (w *Worker) revoke(e Revoked) {
 	w.term.revoked, w.term.shutdown = true, e.Shutdown
 }
 
-// advanceHandOver takes the last steps of a term that was revoked, once all that was read is stored and all letters are acknowledged:
-// the final commit, the release.
+// advanceHandOver takes the last steps of a revoked term: the final commit and the release. They begin once everything that was
+// read is stored and all letters are acknowledged.
 func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
 	if !w.term.revoked || !w.drained() || w.compacting(m.Now) || w.busy.claim || !w.retry.claim.ready(m.Now) {
 		return actions
@@ -39,7 +39,7 @@ func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
 	return actions
 }
 
-// withdraw ends a term in which nothing was written yet. If its claim is won already, it is released.
+// withdraw ends a term that has not written anything. If its claim is already won, the claim is released.
 func (w *Worker) withdraw(m Moment, actions []Action) []Action {
 	if !w.term.claimed || w.term.handing == released || m.Now <= w.past.unknownUntil {
 		return w.leave(actions)
@@ -55,8 +55,8 @@ func (w *Worker) withdraw(m Moment, actions []Action) []Action {
 	return append(actions, SendRelease{})
 }
 
-// drained reports whether nothing is left to be done. Measurements that are parked, or whose series backs off, or that wait
-// for letters in a partition that stopped, stay behind the commit and are read again; so do letters that the dead-letter
+// drained reports whether no work is left. Some measurements stay behind the commit and are read again. They are parked, or
+// their series backs off, or they wait for letters in a stopped partition. The same holds for letters that the dead-letter
 // topic refuses.
 func (w *Worker) drained() bool {
 	pending, _ := w.catalog.Pending()
@@ -64,7 +64,7 @@ func (w *Worker) drained() bool {
 		(len(w.rejected) == 0 || w.halt != nil)
 }
 
-// handOverCommitted releases the claim after the final commit.
+// handOverCommitted goes on to the release after the final commit.
 func (w *Worker) handOverCommitted(e Committed) {
 	if w.term.handing == committing && e.Offset == w.committable() {
 		w.term.handing = releasing
@@ -84,8 +84,8 @@ func (w *Worker) released(m Moment, e Released) {
 	w.term.handing = released
 }
 
-// handOver ends the term. The catalog stays, in case the next generation brings the partition back and nobody was in
-// between; one that is not all stored is of no use.
+// handOver ends the term. The catalog stays in case the next generation brings the partition back and no other process owned it
+// in between. A catalog with measurements that are not stored is dropped.
 func (w *Worker) handOver(actions []Action) []Action {
 	if w.catalog != nil {
 		if _, open := w.catalog.Oldest(); open || w.lookups != nil || w.letters.refused || w.term.foreign {

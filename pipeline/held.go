@@ -6,33 +6,33 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// held is what a worker has of the log: what it read and did not store yet, and what it knows of what is stored. It is
-// forgotten as a whole, and then read again.
+// held is what a worker knows of the log: what it has read and not stored yet, and what it knows to be stored. It is forgotten
+// as a whole, and then read again.
 type held struct {
 	catalog *bucketer.Catalog
 	// catalogClaim is the claim under which the catalog lives.
 	catalogClaim claim.Token
-	stored       *timeseries.PositionSet // D; nil when the position has passed it
-	window       int64                   // D was read for offsets below
+	stored       *timeseries.PositionSet // D. Nil means that the position has passed its last entry.
+	window       int64                   // D covers offsets below this
 	ledger       ledger
-	committed    int64 // the last offset known to be committed in a term of the catalog. -1 means none.
+	committed    int64 // the last committed offset known in a term of this catalog. -1 means none.
 	flush        *flush
 	letters      letterBuffer
-	lookups      []bucketer.Lookup // under way, or to be made again
-	// losing is what the log lost before it was read, and is not noted yet. Nil means nothing.
+	lookups      []bucketer.Lookup // under way, or to be repeated
+	// losing is what the log lost before it was read and that is not noted yet. Nil means nothing.
 	losing *claim.Lost
-	// needed is the schema that the next record names. Nil means that it is known.
+	// needed is the schema that the next record names and the decoder lacks. Nil means that none is missing.
 	needed *neededSchema
 	// rejected are measurements that MongoDB refused, whose records must be read again for their letters.
 	rejected     []bucketer.Rejected
 	pendingSince Instant        // when the oldest pending measurement came. Zero means none.
 	lag          lag            // of the reading
-	counted      bucketer.Stats // of the catalog, as far as the metrics have it
+	counted      bucketer.Stats // of the catalog, as already added to the metrics
 }
 
 var nothing = held{committed: -1}
 
-// drop forgets all of it. Sent writes that are not resolved stay in past.
+// drop forgets everything in held. The unresolved outcomes of sent writes stay in past.
 func (w *Worker) drop() {
 	w.countBuckets()
 	w.held = nothing
@@ -47,7 +47,7 @@ func (w *Worker) forget() {
 	w.giveUp(MongoDB, Kafka, DeadLetters, Registry)
 }
 
-// countBuckets brings the metrics up to what the catalog has done.
+// countBuckets adds what the catalog has counted since the last call to the metrics.
 func (w *Worker) countBuckets() {
 	if w.catalog != nil {
 		stats := w.catalog.Stats()

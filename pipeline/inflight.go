@@ -14,12 +14,12 @@ type step uint8
 
 const (
 	toSend    step = iota
-	toResolve      // its outcome is unknown: read back
-	toAsk          // a conflict: after the grace, ask which of its positions are stored
+	toResolve      // its outcome is unknown, so it is read back
+	toAsk          // it had a conflict: after the grace, ask which of its positions are stored
 	done
 )
 
-// attempt is the course of one write. A write is unknown from its sending until it is done (E4).
+// attempt is the state of one write. A write is unknown from its sending until it is done (E4).
 type attempt struct {
 	lastSent   Instant // when its last attempt was answered
 	notApplied int32
@@ -28,21 +28,21 @@ type attempt struct {
 	resolved   bool // its outcome came from a read-back
 }
 
-// flush is the writes cut by one Prepare, until each is applied or its measurements are back in the catalog. It knows
-// which are where, so that no event looks at all of them.
+// flush holds the writes cut by one Prepare, until each is applied or its measurements are back in the catalog. It keeps lists
+// of writes by state, so that no event looks at all of them.
 type flush struct {
 	cut      *bucketer.Flush
 	attempts []attempt
-	outcomes []bucketer.Outcome // of those that are done
-	left     int                // those that are not
-	fresh    int                // those from here on were not handed out yet
-	again    []int              // to be sent another time, or not sent when they were handed out
+	outcomes []bucketer.Outcome // of the writes that are done
+	left     int                // how many writes are not done
+	fresh    int                // index of the first write that was not handed out yet
+	again    []int              // to be sent again, or not sent when they were handed out
 	unknown  []int              // to be read back
-	asking   []int              // conflicts, that wait for their grace
+	asking   []int              // conflicts that wait for their grace
 	changed  bool               // a write ended as a conflict
-	// acting are the indexes of the writes that the action under way is about. Nil means that none is.
+	// acting are the indexes of the writes in the action under way. Nil means that there is none.
 	acting  []int
-	handed  Instant // since when
+	handed  Instant // when the action began
 	retry   backoff
 	started Instant
 }
@@ -57,7 +57,7 @@ func (f *flush) unresolved() bool {
 	return slices.ContainsFunc(f.attempts, func(a attempt) bool { return a.sent && a.step != done })
 }
 
-// isOpen reports whether a write to this document is not done.
+// isOpen reports whether a write to this document is not done yet.
 func (f *flush) isOpen(id bson.ObjectID) bool {
 	for i, w := range f.cut.Writes {
 		if w.ID == id {
@@ -67,18 +67,18 @@ func (f *flush) isOpen(id bson.ObjectID) bool {
 	return false
 }
 
-// unconfirmed counts the writes that were sent and whose outcome must be found out.
+// unconfirmed counts the writes that were sent and whose outcome is not known.
 func (f *flush) unconfirmed() int { return len(f.unknown) + len(f.asking) }
 
-// bytes is the memory of it, but for the writes themselves.
+// bytes is the memory of the flush without the writes themselves.
 func (f *flush) bytes() int64 {
 	indexes := cap(f.again) + cap(f.unknown) + cap(f.asking) + cap(f.acting)
 	return int64(cap(f.attempts))*int64(unsafe.Sizeof(attempt{})) + int64(cap(f.outcomes))*int64(unsafe.Sizeof(bucketer.Outcome{})) +
 		int64(indexes)*int64(unsafe.Sizeof(0))
 }
 
-// next takes the writes to be sent now, those first that were handed out before: so many that together they do not weigh
-// more than the bound, and at least one. Nil means that there are none.
+// next takes the writes to be sent now. Writes that were handed out before come first. It takes as many as weigh no more than
+// the bound together, and at least one. Nil means that there are none.
 func (f *flush) next(bound int64) []int {
 	var indexes []int
 	for weight := int64(0); ; {

@@ -6,20 +6,20 @@ import (
 	"waterwheel/internal/record"
 )
 
-// lag follows whether the reading is behind the log's end, by more than the last fetch brought. Records read while it was
-// behind are written as soon as the end is reached: nothing more comes that it could wait for.
+// lag follows whether the reading is behind the log's end by more than the last fetch brought. Records that were read while it
+// was behind are written as soon as it reaches the end, because there is nothing more to wait for.
 type lag struct {
 	behind bool
 	since  Instant
 	over   bool // the end was reached, and no flush was cut since
-	ended  bool // the end was reached at all: what came before was a backlog
+	ended  bool // the end was reached at least once; what came before that was a backlog
 }
 
-// shortLag is the part of the flush interval that a lag lasts at least before its end is a reason to flush, but for that of
-// the backlog: a stream whose fetches are full now and then is not written in bits.
+// shortLag is the least duration of a lag whose end is a reason to flush, as a fraction of the flush interval. Without it, a
+// stream whose fetches are full now and then would be written in small pieces. The lag of the backlog always counts.
 const shortLag = 8
 
-// took notes what was read of a fetch, the position being next.
+// took notes how far a fetched batch was read. The position is next now.
 func (l *lag) took(now Instant, b *record.Batch, next int64, interval time.Duration) {
 	switch {
 	case next >= b.End:

@@ -11,12 +11,13 @@ import (
 	"waterwheel/internal/record"
 )
 
-// letterBuffer holds the letters that are not acknowledged, in the order they came up: those under way, then those that wait.
+// letterBuffer holds the letters that are not acknowledged, in the order in which they were made: first those under way, then
+// those waiting.
 type letterBuffer struct {
 	sending, waiting []record.Letter
-	// bytes is what the letters refer to: messages, values, and their records' keys and headers, once for each record.
+	// bytes is the memory that the letters refer to: messages, values, and once per record its key and headers.
 	bytes int64
-	// refused means that the dead-letter topic refuses one of them, and an operator must act.
+	// refused means that the dead-letter topic refuses one of the letters, and an operator must act.
 	refused bool
 }
 
@@ -27,7 +28,7 @@ func (b *letterBuffer) size() int64 {
 
 func (b *letterBuffer) empty() bool { return len(b.sending) == 0 && len(b.waiting) == 0 }
 
-// put keeps a copy of a letter, and of its record's key and headers unless the letter before was of the same record.
+// put keeps a copy of a letter. It copies the record's key and headers, unless the letter before is of the same record.
 func (b *letterBuffer) put(l record.Letter) {
 	if n := len(b.waiting); n > 0 && b.waiting[n-1].Offset == l.Offset {
 		l.Key, l.Headers = b.waiting[n-1].Key, b.waiting[n-1].Headers
@@ -40,8 +41,7 @@ func (b *letterBuffer) put(l record.Letter) {
 	b.waiting = append(b.waiting, l)
 }
 
-// took forgets the first n letters of those under way, which were acknowledged. A record's key and headers go with the last
-// letter of it.
+// took forgets the first n letters under way, which were acknowledged. The key and headers of a record go with its last letter.
 func (b *letterBuffer) took(n int) {
 	for i := range b.sending[:n] {
 		l := &b.sending[i]
@@ -50,31 +50,31 @@ func (b *letterBuffer) took(n int) {
 			b.bytes -= int64(len(l.Key) + len(l.Headers))
 		}
 	}
-	b.sending = slices.Clone(b.sending[n:]) // the acknowledged ones go
+	b.sending = slices.Clone(b.sending[n:]) // the copy frees the acknowledged letters
 }
 
-// sharesRecord reports whether two letters that follow each other have their key and headers in common.
+// sharesRecord reports whether two consecutive letters share their key and headers.
 func sharesRecord(a, b *record.Letter) bool {
 	return unsafe.SliceData(a.Key) == unsafe.SliceData(b.Key) && unsafe.SliceData(a.Headers) == unsafe.SliceData(b.Headers)
 }
 
-// recall puts what was under way back before what waits: it counts as not sent.
+// recall puts the letters under way back before the waiting ones. They count as not sent.
 func (b *letterBuffer) recall() {
 	b.sending, b.waiting = nil, append(b.sending, b.waiting...)
 }
 
-// letterBufferFull reports whether too many letters are waiting for another to be made.
+// letterBufferFull reports whether too many letters wait for another one to be made.
 func (w *Worker) letterBufferFull() bool { return w.letters.size() >= w.o.LetterBuffer }
 
-// addLetter keeps a letter until it is acknowledged, and the commit at or before its offset.
+// addLetter keeps a letter until it is acknowledged. Until then no commit passes its offset.
 func (w *Worker) addLetter(l record.Letter) {
 	cut(&l, w.o.LongestLetter)
 	w.letters.put(l)
 	w.ledger.open(l.Offset)
 }
 
-// cut shortens a letter to its bound: headers go first, which take many times their size once they are read, then the key, then
-// the value's end.
+// cut shortens a letter to its bound. Headers go first, because they take many times their size once they are read. The key is
+// next, then the end of the value.
 func cut(l *record.Letter, longest int) {
 	if longest <= 0 {
 		return
@@ -99,7 +99,7 @@ func cut(l *record.Letter, longest int) {
 	}
 }
 
-// bad makes a letter of a record, or of one of its elements.
+// bad makes a letter of a record or of one of its elements. Without a dead-letter topic it stops the partition.
 func (w *Worker) bad(r *record.Record, e *measurement.DecodeError) {
 	if w.o.StopOnBad {
 		w.stopAt(r.Offset, e)
@@ -119,8 +119,8 @@ func (w *Worker) bad(r *record.Record, e *measurement.DecodeError) {
 	})
 }
 
-// skipUnreadable makes a letter of a record batch that cannot be read, if there is a dead-letter topic. An
-// operator asked for it to be skipped (KAFKA_SKIP_CORRUPT).
+// skipUnreadable makes a letter of a record batch that cannot be read, if there is a dead-letter topic. An operator asked to
+// skip such batches (KAFKA_SKIP_CORRUPT).
 func (w *Worker) skipUnreadable(r *record.Record) {
 	w.metrics.unreadable.WithLabelValues().Inc()
 	w.log.Warn("skipping a record batch that cannot be read", "offset", r.Offset, "err", r.Unreadable)
@@ -134,15 +134,15 @@ func (w *Worker) skipUnreadable(r *record.Record) {
 	})
 }
 
-// stopAt stops the partition at a record that should become a letter, when there is no dead-letter topic. The record is
-// not done, so the commit stays at it.
+// stopAt stops the partition at a record that should become a letter, because there is no dead-letter topic. The record is not
+// done, so the commit stays at it.
 func (w *Worker) stopAt(offset int64, why error) {
 	w.stop(&record.StopError{Reason: "bad_record", Detail: fmt.Sprintf(
 		"the record at offset %d cannot be stored (%v) and DLQ_TOPIC is empty: set DLQ_TOPIC, or skip the record, once "+
 			"everything before it is committed, by setting the group's offset to %d", offset, why, offset+1)})
 }
 
-// advanceLetters sends all letters that wait, one request at a time.
+// advanceLetters sends all waiting letters, one request at a time.
 func (w *Worker) advanceLetters(m Moment, actions []Action) []Action {
 	if w.busy.letters || w.letters.refused || len(w.letters.waiting) == 0 || !w.retry.letters.ready(m.Now) {
 		return actions
@@ -152,7 +152,7 @@ func (w *Worker) advanceLetters(m Moment, actions []Action) []Action {
 	return append(actions, ProduceLetters{Letters: w.letters.sending})
 }
 
-// lettersProduced forgets the acknowledged letters; the others are sent again.
+// lettersProduced forgets the acknowledged letters. The others are sent again.
 func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
 	w.busy.letters = false
 	if e.Err == nil {
@@ -171,7 +171,7 @@ func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
 	w.succeeded(&w.retry.letters, DeadLetters)
 }
 
-// acknowledge takes the first n letters out of those under way, and puts the others back before what waits.
+// acknowledge removes the first n letters under way, and puts the others back before the waiting ones.
 func (w *Worker) acknowledge(n int) {
 	for _, l := range w.letters.sending[:n] {
 		w.metrics.letter(l.Reason)
@@ -181,7 +181,7 @@ func (w *Worker) acknowledge(n int) {
 	w.letters.recall()
 }
 
-// place is where a record of the partition stands.
+// place is the place of a record of this partition.
 func (w *Worker) place(offset int64) record.Place {
 	return record.Place{Partition: w.o.Partition, Offset: offset}
 }

@@ -24,8 +24,8 @@ func (w *Worker) advanceLookups(m Moment, actions []Action) []Action {
 	return append(actions, FindBuckets{Lookups: w.lookups})
 }
 
-// mayFind reports whether the next look-up may start. A parked measurement takes more memory when it is answered: where that is
-// short, a flush comes first.
+// mayFind reports whether the next look-up may start. A parked measurement takes more memory once its look-up is answered. So
+// when memory is short, a flush comes first.
 func (w *Worker) mayFind(m Moment) bool {
 	if w.busy.find || w.term.revoked || !w.retry.find.ready(m.Now) {
 		return false
@@ -34,7 +34,7 @@ func (w *Worker) mayFind(m Moment) bool {
 	return pending == 0 && w.flush == nil || !w.over(m)
 }
 
-// bucketsFound gives the catalog the answers it asked for.
+// bucketsFound gives the answers to the catalog.
 func (w *Worker) bucketsFound(m Moment, e BucketsFound) {
 	w.busy.find = false
 	if e.Err != nil {
@@ -48,7 +48,7 @@ func (w *Worker) bucketsFound(m Moment, e BucketsFound) {
 	}
 }
 
-// unanswered are the look-ups that must be asked again. The answers come in their order.
+// unanswered returns the look-ups that must be asked again. The answers have the order of the look-ups.
 func unanswered(asked []bucketer.Lookup, answers []bucketer.Answer) []bucketer.Lookup {
 	var left []bucketer.Lookup
 	for i := range asked {
@@ -62,7 +62,7 @@ func unanswered(asked []bucketer.Lookup, answers []bucketer.Answer) []bucketer.L
 	return left
 }
 
-// answerBytes is the memory of answers. Several may have the same document.
+// answerBytes is the memory of answers. Several answers may share a document, which counts once.
 func answerBytes(answers []bucketer.Answer) int64 {
 	bytes := int64(cap(answers)) * int64(unsafe.Sizeof(bucketer.Answer{}))
 	known := map[*byte]struct{}{}

@@ -13,28 +13,28 @@ import (
 // lossShown is how long a loss is shown after it was noticed.
 const lossShown = time.Hour
 
-// mostLost bounds the ranges that one term notes. Beyond it the last one grows, over offsets that are stored, too.
+// mostLost bounds the ranges that one term notes. Beyond that the last range grows, even over offsets that are stored.
 const mostLost = 100
 
-// Loss is a place where the log did not have the offset at which a partition was to go on.
+// Loss is a range in which the log did not have the offset at which a partition was to go on.
 type Loss struct {
 	record.Partition
 	// At is when it was noticed.
 	At Instant
-	// From is the offset that was to be read next, To the one at which the reading went on.
+	// From is the offset that was to be read next, To the offset at which the reading went on.
 	From, To int64
-	// Policy is the KAFKA_OUT_OF_RANGE that chose To. It is empty where retention deleted the records from From to To.
+	// Policy is the KAFKA_OUT_OF_RANGE that chose To. It is empty if retention deleted the records from From to To.
 	Policy string
 }
 
-// Losses remembers where logs did not have an offset, also of partitions that went elsewhere. It is safe for concurrent use; nil
-// remembers nothing.
+// Losses remembers where logs lacked an offset, including those of partitions that went elsewhere. It is safe for concurrent
+// use. A nil *Losses remembers nothing.
 type Losses struct {
 	mu   sync.Mutex
 	list []Loss
 }
 
-// add remembers a loss. Several of a partition become one.
+// add remembers a loss. Recent losses of the same partition become one.
 func (l *Losses) add(loss Loss) {
 	if l == nil {
 		return
@@ -50,7 +50,7 @@ func (l *Losses) add(loss Loss) {
 	l.list = append(slices.DeleteFunc(l.list, same), loss)
 }
 
-// Recent are the losses of the last hour, in the order of their partitions.
+// Recent returns the losses of the last hour, in the order of their partitions.
 func (l *Losses) Recent(now Instant) []Loss {
 	if l == nil {
 		return nil
@@ -61,8 +61,9 @@ func (l *Losses) Recent(now Instant) []Loss {
 	return slices.SortedStableFunc(slices.Values(l.list), func(a, b Loss) int { return a.Partition.Compare(b.Partition) })
 }
 
-// lost tells that retention has deleted what was to be read next, up to an offset. It is noted in the partition document, and
-// nothing behind it is committed before: whoever goes on from the commit would not know of it.
+// lost reports that retention has deleted the records from the next offset up to another one. The loss is noted in the
+// partition document. No offset behind it is committed before that, because an owner that goes on from the commit would not
+// know of the loss.
 func (w *Worker) lost(m Moment, from, to int64) {
 	w.log.Warn("retention deleted records before they were read: those that were not stored before are lost",
 		"from", from, "log_start", to, "records", to-from)
@@ -74,14 +75,14 @@ func (w *Worker) lost(m Moment, from, to int64) {
 	w.losing.To = to
 }
 
-// elsewhere tells that KAFKA_OUT_OF_RANGE goes on at another offset than the next one to be read.
+// elsewhere reports that KAFKA_OUT_OF_RANGE continues at another offset than the next one to be read.
 func (w *Worker) elsewhere(m Moment, wanted, end, chosen int64) {
 	w.log.Warn("the next offset is beyond the end of the log: KAFKA_OUT_OF_RANGE="+string(w.o.OutOfRange)+" goes on at another one",
 		"offset", wanted, "log_end", end, "from", chosen)
 	w.o.Losses.add(Loss{Partition: w.o.Partition, At: m.Now, From: wanted, To: chosen, Policy: string(w.o.OutOfRange)})
 }
 
-// advanceLoss notes what was lost.
+// advanceLoss starts to note what was lost.
 func (w *Worker) advanceLoss(m Moment, actions []Action) []Action {
 	if w.losing == nil || w.busy.claim || w.writing() || !w.retry.claim.ready(m.Now) || !m.Held || w.term.restart != nil || w.term.handing != notHanding {
 		return actions
@@ -90,7 +91,7 @@ func (w *Worker) advanceLoss(m Moment, actions []Action) []Action {
 	return append(actions, NoteLost{Lost: w.noteOf(*w.losing)})
 }
 
-// noteOf is what is noted of a loss.
+// noteOf returns the range to note for a loss.
 func (w *Worker) noteOf(lost claim.Lost) claim.Lost {
 	if noted := w.term.lost; len(noted) >= mostLost {
 		lost.From = min(lost.From, noted[len(noted)-1].From)
@@ -98,7 +99,7 @@ func (w *Worker) noteOf(lost claim.Lost) claim.Lost {
 	return lost
 }
 
-// lostNoted lets the commits go on.
+// lostNoted lets commits pass a loss that was noted.
 func (w *Worker) lostNoted(m Moment, e LostNoted) {
 	w.busy.claim = false
 	switch {

@@ -6,10 +6,10 @@ import (
 	"waterwheel/bucketer"
 )
 
-// What a write takes when it is encoded, beside the measurements themselves: so much for itself, and for the names of its
-// fields so many times an average measurement, because an update names each of them up to three times by its path. All of it
-// is there twice while it is sent: as it was encoded, and in the driver's messages.
-// parkedBytes is what a measurement that waits for a look-up will take when it opens its bucket, and then for its write.
+// Estimates of memory. An encoded write takes encodedBytes for itself. The names of its fields take encodedNames times an
+// average measurement, because an update names each field up to three times by its path. While a write is sent, it is in memory
+// sentCopies times: as encoded, and in the driver's messages. A measurement that waits for a look-up will take parkedBytes when
+// it opens its bucket, and for its write.
 const (
 	encodedBytes = 512
 	encodedNames = 4
@@ -17,8 +17,8 @@ const (
 	parkedBytes  = 2048
 )
 
-// Bytes is the memory that the partition answers for: its catalog and what that has yet to take, D, letters, and what
-// keeps track of them. What a fetch has brought is not among it: the runner tells the budget.
+// Bytes is the memory that the partition accounts for: its catalog, the memory that it has yet to take, D, letters, and the
+// lists about them. It leaves out what a fetch has brought, because the runner tells the budget about that.
 func (w *Worker) Bytes() int64 {
 	bytes := w.letters.size() + w.ledgerBytes()
 	if w.catalog != nil {
@@ -36,9 +36,9 @@ func (w *Worker) Bytes() int64 {
 	return bytes
 }
 
-// yetToTake is about how much more memory will be taken without another fetch: by the buckets of what is parked, and by
-// the encoded writes of the next flush. It counts from the beginning, so that a flush, which is to free memory, does not
-// first exceed the budget.
+// yetToTake estimates how much more memory is taken without another fetch. The buckets of parked measurements and the encoded
+// writes of the next flush take it. It counts these from the beginning. Otherwise a flush, which is to free memory, would first
+// exceed the budget.
 func (w *Worker) yetToTake() int64 {
 	stats := w.catalog.Stats()
 	total := max(stats.ParkedSeries, int64(len(w.lookups))) * parkedBytes // each look-up may open a bucket
@@ -51,7 +51,7 @@ func (w *Worker) yetToTake() int64 {
 	return total
 }
 
-// ledgerBytes is the memory of what keeps track: of letters, of refused measurements, of look-ups, of writes in flight.
+// ledgerBytes is the memory of the lists that keep track of letters, refused measurements, look-ups and writes in flight.
 func (w *Worker) ledgerBytes() int64 {
 	bytes := int64(cap(w.ledger.letters))*8 +
 		int64(cap(w.rejected))*int64(unsafe.Sizeof(bucketer.Rejected{})) +
@@ -62,20 +62,20 @@ func (w *Worker) ledgerBytes() int64 {
 	return bytes
 }
 
-// shrink gives memory back while the process is over its budget: idle buckets are archived, then archived ones dropped.
-// What still exceeds the target is flushed early (trigger), and nothing is fetched meanwhile (crowded).
+// shrink gives memory back while the process is over its budget. It archives idle buckets, then drops archived ones. What still
+// exceeds the target is flushed early (trigger), and nothing is fetched meanwhile (crowded).
 func (w *Worker) shrink(m Moment) {
 	if m.Target > 0 && w.Bytes() > m.Target {
 		w.catalog.Expire(m.Target - (w.Bytes() - w.catalog.Bytes()))
 	}
 }
 
-// over reports whether the partition must flush early: its memory is above its target, or that of the process above the limit,
-// when a partition that holds little does it for its own sake, because it may not fetch before.
+// over reports whether the partition must flush early, because its memory is above its target or that of the process above the
+// limit. A small partition then flushes for its own sake, because it may not fetch before.
 func (w *Worker) over(m Moment) bool { return m.Full || m.Target > 0 && w.Bytes() > m.Target }
 
-// crowded reports whether memory forbids a fetch. A partition of which nothing waits may fetch all the same: its memory is not
-// what a flush would free, so it would wait for ever.
+// crowded reports whether memory forbids a fetch. A partition with nothing left to write may fetch all the same. A flush would
+// not free its memory, so it would wait for ever.
 func (w *Worker) crowded(m Moment) bool {
 	if !w.over(m) {
 		return false

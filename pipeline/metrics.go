@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Metrics counts what the workers of a process do, each for its partition. What they are like now is told by their Status.
+// Metrics counts what the workers of a process do, by partition. Status has their present state.
 type Metrics struct {
 	counters
 	series                                                       partitionSeries
@@ -18,18 +18,18 @@ type Metrics struct {
 	totals                                                       struct{ stored, recognised, letters, writes atomic.Int64 }
 }
 
-// counters are the counters of all partitions, with the labels topic and partition before their own; or those of one.
+// counters are the counters of all partitions, whose first labels are topic and partition; or those of one partition.
 type counters struct {
 	records, letters, skips, flushes, writes, claims, retries, compactions *prometheus.CounterVec
 	stored, expirations, abandons, unreadable, measurementsCompacted       *prometheus.CounterVec
 	buckets                                                                []bucketCounter
 }
 
-// Totals are what a process has done since its start: measurements stored, measurements recognised as stored before, letters written,
-// and the writes that carried the measurements.
+// Totals are counts since the start of the process: stored measurements, measurements recognised as stored before, letters
+// written, and the writes that carried the measurements.
 type Totals struct{ Stored, Recognised, Letters, Writes int64 }
 
-// Totals are what the metrics have counted so far.
+// Totals returns the present counts.
 func (m *Metrics) Totals() Totals {
 	t := &m.totals
 	return Totals{Stored: t.stored.Load(), Recognised: t.recognised.Load(), Letters: t.letters.Load(), Writes: t.writes.Load()}
@@ -67,7 +67,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// partitionMetrics are the metrics as a worker counts.
+// partitionMetrics are the metrics that one worker counts in.
 type partitionMetrics struct {
 	*Metrics
 	counters // of the partition
@@ -89,7 +89,7 @@ func (m *Metrics) of(p record.Partition) *partitionMetrics {
 	return of
 }
 
-// Assigned lets the counters of a partition begin at zero, unless they go on.
+// Assigned makes the counters of a partition begin at zero, unless they still exist.
 func (m *Metrics) Assigned(p record.Partition) {
 	m.series.keep(p)
 	of := m.of(p)
@@ -119,7 +119,7 @@ func (m *Metrics) Assigned(p record.Partition) {
 	}
 }
 
-// revoked takes the series of a partition away after a while.
+// revoked removes the series of a partition after a while.
 func (m *Metrics) revoked(p record.Partition) { m.series.leave(p) }
 
 func zero(vec *prometheus.CounterVec, values ...string) {
@@ -142,7 +142,7 @@ func (m *partitionMetrics) read(records int) { m.records.WithLabelValues().Add(f
 // replayed is the reason to skip a measurement that is stored already.
 const replayed = "replayed"
 
-// eventSkip is the reason to skip an event that EVENT_SKIP leaves out.
+// eventSkip is the reason to skip an event that EVENT_SKIP excludes.
 const eventSkip = "event_skip"
 
 func (m *partitionMetrics) skipped(reason string) {
@@ -197,12 +197,12 @@ func (m *partitionMetrics) retried(w *bucketer.Write) {
 	m.writes.WithLabelValues(kind(w), "retried").Inc()
 }
 
-// rolledBack counts a compaction of which nothing comes.
+// rolledBack counts a compaction that was rolled back.
 func (m *partitionMetrics) rolledBack(reason string) {
 	m.compactions.WithLabelValues("rolled_back", reason).Inc()
 }
 
-// compacted counts a compaction that is finished.
+// compacted counts a finished compaction.
 func (m *partitionMetrics) compacted(measurements int, took Instant) {
 	m.compactions.WithLabelValues("finished", "").Inc()
 	m.measurementsCompacted.WithLabelValues().Add(float64(measurements))

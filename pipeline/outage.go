@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Dependency is what a worker cannot do without.
+// Dependency is a server or topic that a worker depends on.
 type Dependency uint8
 
 // The dependencies.
@@ -20,15 +20,15 @@ const (
 	Dependencies // how many there are
 )
 
-// String is its label in metrics.
+// String is the label in metrics.
 func (s Dependency) String() string { return [...]string{"mongodb", "kafka", "dlq", "registry"}[s] }
 
-// Name is what people call it.
+// Name is the name in log lines and on the status page.
 func (s Dependency) Name() string {
 	return [...]string{"MongoDB", "Kafka", "the dead-letter topic", "the schema registry"}[s]
 }
 
-// doing is what an attempt is for.
+// doing is the purpose of an attempt.
 type doing uint8
 
 const (
@@ -51,7 +51,7 @@ const (
 	doings // how many there are
 )
 
-// String is what messages and metrics call it.
+// String is the name in messages and metrics.
 func (d doing) String() string {
 	return [...]string{
 		"reading the claim", "claiming the partition", "reading the stored positions", "releasing the claim", "writing buckets",
@@ -64,11 +64,11 @@ func (d doing) String() string {
 type Trouble struct {
 	// Since is when the first of the attempts in a row failed.
 	Since Instant
-	// Doing is what was being done, Cause the last error.
+	// Doing is what was attempted, Cause the last error.
 	Doing, Cause string
 }
 
-// String says both.
+// String gives Doing and Cause.
 func (t *Trouble) String() string { return t.Doing + ": " + t.Cause }
 
 // failed postpones the next attempt after one that failed.
@@ -83,17 +83,17 @@ func (w *Worker) succeeded(retry *backoff, of Dependency) {
 	w.answered(of)
 }
 
-// outage notes a failure that is retried, or stops the partition if that does not help.
+// outage notes a failure that is retried. It stops the partition if a retry does not help.
 func (w *Worker) outage(m Moment, of Dependency, trying doing, err error) {
 	if errors.Is(err, claim.ErrLapsed) {
-		return // the lease's own metric tells
+		return // the lease has its own metric
 	}
 	if stop, ok := errors.AsType[*record.StopError](err); ok {
 		w.stop(stop)
 		return
 	}
 	w.metrics.failed(trying)
-	// Whoever made the attempt may have said already what it was for.
+	// The error may already name the attempt.
 	cause := strings.TrimPrefix(err.Error(), trying.String()+": ")
 	trouble := Trouble{Since: m.Now, Doing: trying.String(), Cause: cause}
 	if before := w.troubles[of]; before != nil {
@@ -114,7 +114,7 @@ func (w *Worker) answered(of Dependency) {
 	}
 }
 
-// giveUp notes that these are not tried again, so that nobody will learn here whether they work.
+// giveUp notes that these dependencies are not tried again, so nothing here will tell whether they work.
 func (w *Worker) giveUp(servers ...Dependency) {
 	for _, of := range servers {
 		if w.troubles[of] != nil {

@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// endsApart is the least time between two lines that say that a dependency answers again, unless the outage was longer.
+// endsApart is the least time between two lines that say that a dependency answers again. A longer outage has its line in any
+// case.
 const endsApart = 10 * time.Second
 
-// ErrorAfter is how long an outage lasts before the lines about it are errors, of whatever server it is: an election, a broker that
-// restarts and a lost connection are over by then.
+// ErrorAfter is how long an outage lasts before its lines are errors, for every dependency. An election, a broker's restart and
+// a lost connection are over by then.
 const ErrorAfter = time.Minute
 
-// Outages writes the lines about dependencies that fail: one line for all who try the same one, with how many they are, and
-// one when it works again. How often a line may come is for the logger to bound. It is safe for concurrent use.
+// Outages logs failing dependencies. All callers that try the same one share a line, which says how many they are. One more
+// line says when the dependency works again. The logger bounds how often a line may come. Outages is safe for concurrent use.
 type Outages struct {
 	log   *slog.Logger
 	clock func() Instant
@@ -23,16 +24,16 @@ type Outages struct {
 	failing [Dependencies]failing
 }
 
-// failing is one dependency, as those see it who try it.
+// failing is the state of one dependency, as its callers see it.
 type failing struct {
-	open  bool // it was said that it fails, and not yet that it works
+	open  bool // the failure was logged, and its end was not yet
 	since Instant
-	by    map[string]bool // who tries it without success. True means a partition.
-	most  int             // how many partitions there were at most
-	ended Instant         // when the last end was written
+	by    map[string]bool // callers without success. True means a partition.
+	most  int             // the largest number of partitions
+	ended Instant         // when the last end was logged
 }
 
-// Prober stands for whoever tries a dependency and is not a partition.
+// Prober stands for any caller that is not a partition.
 const Prober = ""
 
 // NewOutages returns Outages without any.
@@ -40,7 +41,7 @@ func NewOutages(log *slog.Logger, clock func() Instant) *Outages {
 	return &Outages{log: log, clock: clock}
 }
 
-// Failed notes an attempt that failed and is repeated; by is the partition that made it, or Prober.
+// Failed notes a failed attempt that is repeated. The caller by is a partition or Prober.
 func (o *Outages) Failed(of Dependency, by string, t Trouble) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,7 +58,7 @@ func (o *Outages) Failed(of Dependency, by string, t Trouble) {
 	write(of.Name()+" is failing; retrying", "partitions", f.partitions(), "for", lasts.Round(time.Millisecond), "doing", t.Doing, "err", t.Cause)
 }
 
-// Answered notes that a caller whose attempts had failed got an answer. The outage is over with the last of these callers.
+// Answered notes that a caller whose attempts had failed got an answer. The outage ends with the last of these callers.
 func (o *Outages) Answered(of Dependency, by string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,14 +73,14 @@ func (o *Outages) Answered(of Dependency, by string) {
 	}
 }
 
-// GaveUp notes that a caller does not try any more. Another caller will find out whether the server works.
+// GaveUp notes that a caller stops trying. Other callers will find out whether the server works.
 func (o *Outages) GaveUp(of Dependency, by string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failing[of].over(by)
 }
 
-// over removes one of those who try it, and reports whether that ended the outage.
+// over removes a caller, and reports whether that ended the outage.
 func (f *failing) over(by string) bool {
 	delete(f.by, by)
 	if !f.open || len(f.by) > 0 {

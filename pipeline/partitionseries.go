@@ -10,25 +10,25 @@ import (
 	"waterwheel/internal/record"
 )
 
-// The labels of what is counted for a partition.
+// Labels of the counters of a partition.
 const (
 	labelTopic     = "topic"
 	labelPartition = "partition"
 )
 
-// seriesKept is how long the series of a partition stay when it has gone elsewhere: a counter that vanishes at once takes away
-// what it has counted since it was read last.
+// seriesKept is how long the series of a partition stay after it has gone elsewhere. If a counter vanished at once, the
+// increments since its last scrape would be lost.
 const seriesKept = 5 * time.Minute
 
-// partitionSeries are counters of partitions, as one Collector. It is safe for concurrent use.
+// partitionSeries are the counters of all partitions, as one Collector. It is safe for concurrent use.
 type partitionSeries struct {
 	vecs []*prometheus.CounterVec
 
 	mu   sync.Mutex
-	left map[record.Partition]time.Time // when those went that have gone elsewhere
+	left map[record.Partition]time.Time // when partitions went elsewhere
 }
 
-// counter makes a counter. All are made before the first use.
+// counter makes a counter. All counters are made before the first use.
 func (s *partitionSeries) counter(name, help string, labels ...string) *prometheus.CounterVec {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "waterwheel", Name: name, Help: help},
 		append([]string{labelTopic, labelPartition}, labels...))
@@ -36,15 +36,15 @@ func (s *partitionSeries) counter(name, help string, labels ...string) *promethe
 	return vec
 }
 
-// keep lets the series of a partition stay.
+// keep keeps the series of a partition.
 func (s *partitionSeries) keep(p record.Partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dropLeft() // series of long ago begin anew
+	s.dropLeft() // series that left long ago begin at zero
 	delete(s.left, p)
 }
 
-// leave lets the series of a partition go after seriesKept.
+// leave drops the series of a partition after seriesKept.
 func (s *partitionSeries) leave(p record.Partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

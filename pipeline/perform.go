@@ -7,22 +7,22 @@ import (
 	"waterwheel/internal/record"
 )
 
-// executor carries out what one worker wants done, one action a call. Calls may overlap as far as the ports allow. It also tells
-// the budget what the worker holds and will get, and the commit plan what it wants committed.
+// executor carries out the actions of one worker, one action per call. Calls may overlap as far as the ports allow. It also
+// tells the budget what the worker holds and will get, and the commit plan what the worker wants committed.
 type executor struct {
 	worker  *Worker
 	ports   Ports
 	letters Letters
 	budget  *Budget
-	log     Log // of the partition that was opened last, as store
+	log     Log // log and store are of the partition opened last
 	store   Store
 
 	want   atomic.Pointer[record.Commit] // Nil means that nothing may be committed.
 	urgent atomic.Bool                   // the next commit must not wait for a change of offset
 }
 
-// give hands an event to the worker and returns what it wants done. What it wants committed is known by then, so that a commit
-// that is asked for now finds it. Calls must not overlap.
+// give hands an event to the worker and returns the actions that follow. It records the wanted commit before it returns, so a
+// commit that is asked for now finds it. Calls must not overlap.
 func (x *executor) give(m Moment, e Event) []Action {
 	m.Target, m.Full = x.budget.Report(x.worker, x.worker.Bytes())
 	m.Compacting = x.budget.OthersCompact(x.worker)
@@ -45,7 +45,7 @@ func (x *executor) give(m Moment, e Event) []Action {
 	return actions
 }
 
-// leave ends a term of which nothing is under way any more: nobody takes the fetched records.
+// leave ends a term when nothing is under way any more. No worker takes the fetched records then.
 func (x *executor) leave() {
 	x.log, x.store = nil, nil
 	x.budget.Compacts(x.worker, false)
@@ -53,7 +53,7 @@ func (x *executor) leave() {
 	x.budget.Found(x.worker, 0)
 }
 
-// forget drops what the worker holds in memory. Only between terms.
+// forget drops what the worker holds in memory. It is called between terms only.
 func (x *executor) forget(now Instant) {
 	x.worker.Handle(Moment{Now: now}, Dropped{})
 	x.budget.Leave(x.worker)
@@ -63,7 +63,7 @@ func (x *executor) forget(now Instant) {
 // open makes the ports of the partition ready.
 func (x *executor) open(a Open) { x.log, x.store = x.ports.Open(a.Source) }
 
-// perform carries out an action that an event answers, and returns that.
+// perform carries out an action that an event answers, and returns that event.
 func (x *executor) perform(ctx context.Context, action Action) Event {
 	switch a := action.(type) {
 	case ReadClaim:
@@ -134,8 +134,8 @@ func (x *executor) perform(ctx context.Context, action Action) Event {
 	panic("pipeline: an action without a way to carry it out")
 }
 
-// readClaim asks MongoDB and Kafka in turn; an error counts as that of the server asked. A former owner commits before it
-// releases its claim: the committed offset is read after the document.
+// readClaim asks MongoDB and Kafka in turn. An error counts for the server that was asked. A former owner commits before it
+// releases its claim, so the committed offset is read after the document.
 func (x *executor) readClaim(ctx context.Context) ClaimRead {
 	seen, err := x.store.Read(ctx)
 	if err != nil {
@@ -157,7 +157,7 @@ func (x *executor) readClaim(ctx context.Context) ClaimRead {
 	return ClaimRead{Seen: seen, Committed: committed, FirstPartitions: first, Bounds: bounds, Of: Kafka, Err: err}
 }
 
-// newest asks of which time the newest bucket is. It saves look-ups and nothing depends on it: without an answer none is saved.
+// newest asks for the time of the newest bucket. The answer only saves look-ups, so an error is ignored.
 func (x *executor) newest(ctx context.Context) *int64 {
 	newest, err := x.store.Newest(ctx)
 	if err != nil {
@@ -166,7 +166,8 @@ func (x *executor) newest(ctx context.Context) *int64 {
 	return &newest
 }
 
-// fetch waits for records, and then for the memory to take them in; what it brought counts until the worker has taken it.
+// fetch waits for records, and then for room to take them in. The budget counts what the fetch has brought until the worker has
+// taken it.
 func (x *executor) fetch(ctx context.Context, offset int64) (record.Batch, error) {
 	held, err := x.log.Await(ctx, offset, x.budget.Share())
 	x.budget.Fetched(x.worker, held)

@@ -8,18 +8,19 @@ import (
 	"waterwheel/internal/record"
 )
 
-// A record that makes our own code panic, by a bug, must not wedge its partition: it becomes a letter like any other that
-// cannot be stored. Broken invariants of the protocol are not caught: they end the process.
+// A record that makes our own code panic, by a bug, must not block its partition. It becomes a letter like any other record
+// that cannot be stored. Broken invariants of the protocol are not caught, so they end the process.
 
-// decode decodes a record; a panic becomes the record's error. Unfolded is how many bytes its value has without compression.
+// decode decodes a record. A panic becomes the record's error. The result unfolded is the size of its value without
+// compression, in bytes.
 func (w *Worker) decode(r *record.Record) (results []measurement.Result, unfolded int, err error) {
 	defer measurement.Guard(&err, func(cause any) { w.notePoison(r, cause) })
 	results, err = w.o.Decoder.Decode(*r)
 	return results, w.o.Decoder.ValueBytes(), err
 }
 
-// tryInsert inserts a measurement. After a panic the catalog cannot be trusted: it is dropped, what it held is read
-// again, and this measurement is not tried a second time.
+// tryInsert inserts a measurement. After a panic the catalog cannot be trusted. It is dropped, what it held is read again, and
+// this measurement is not inserted a second time.
 func (w *Worker) tryInsert(r *record.Record, m *measurement.Measurement) (err error) {
 	if _, bad := w.poison[m.Position]; bad {
 		return internalError("storing it made the program fail before")

@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// question is what must be found out before fetching can go on.
+// question is what a worker must find out before it can go on fetching.
 type question uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	askTopic            // the topic id is unknown
 )
 
-// advanceQuestions asks what a failed fetch needs to know. It takes the place of a fetch.
+// advanceQuestions asks what a failed fetch needs to know. The question takes the place of a fetch.
 func (w *Worker) advanceQuestions(m Moment, actions []Action) []Action {
 	if w.question == askNothing || !w.mayRead() || w.busy.fetch || !w.retry.fetch.ready(m.Now) {
 		return actions
@@ -29,7 +29,7 @@ func (w *Worker) advanceQuestions(m Moment, actions []Action) []Action {
 	return append(actions, AskTopic{})
 }
 
-// boundsAsked goes on after the fetch position was found outside the log.
+// boundsAsked goes on after the fetch position turned out to be outside the log.
 func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 	w.busy.fetch = false
 	if e.Err != nil {
@@ -48,7 +48,7 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 		w.elsewhere(m, next, e.Bounds.End, e.Bounds.First)
 		w.restart(w.from(e.Bounds.First))
 	case w.o.OutOfRange == claim.LatestOutOfRange:
-		// Records that were read and not stored are read again: a restart drops them.
+		// Records that were read and not stored are read again, because a restart drops them.
 		from := min(w.committable(), e.Bounds.End)
 		w.elsewhere(m, next, e.Bounds.End, from)
 		w.restart(w.from(from))
@@ -59,7 +59,7 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 	}
 }
 
-// topicAsked goes on after a topic id became unknown: that alone proves nothing.
+// topicAsked goes on after the topic id became unknown, which alone proves nothing.
 func (w *Worker) topicAsked(m Moment, e TopicAsked) {
 	w.busy.fetch = false
 	w.retry.fetch.fail(m.Now, w.o.Random)

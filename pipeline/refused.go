@@ -10,8 +10,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// advanceRefused reads the record of a refused measurement again, for its letter. It takes the place of a fetch, and goes on
-// during a hand-over, which waits for the letter.
+// advanceRefused reads the record of a refused measurement again, for its letter. The read takes the place of a fetch. It also
+// happens during a hand-over, which waits for the letter.
 func (w *Worker) advanceRefused(m Moment, actions []Action) []Action {
 	if len(w.rejected) == 0 || w.halt != nil || w.term.restart != nil || w.busy.fetch || w.letterBufferFull() || !w.retry.fetch.ready(m.Now) {
 		return actions
@@ -30,19 +30,19 @@ func refusal(r *bucketer.Rejected) error {
 	return fmt.Errorf("MongoDB refused the measurement with code %d: %s", r.Code, r.Message)
 }
 
-// recordRead makes the letters of refused measurements from their record, read again.
+// recordRead makes the letters of refused measurements from their record, which was read again.
 func (w *Worker) recordRead(m Moment, e RecordRead) {
 	w.busy.fetch = false
 	if e.Batch.Release != nil {
 		defer e.Batch.Release()
 	}
 	if e.Err != nil && !errors.Is(e.Err, record.ErrOutOfRange) {
-		w.fetchFailed(m, e.Err) // it takes the place of a fetch, and finds out the same
+		w.fetchFailed(m, e.Err) // this read takes the place of a fetch, and leads to the same questions
 		return
 	}
 	offset := w.rejected[0].Position.Offset
 	if e.Err == nil && len(e.Batch.Records) == 0 && e.Batch.Next <= offset {
-		w.retry.fetch.fail(m.Now, w.o.Random) // nothing came, which does not tell that it is gone
+		w.retry.fetch.fail(m.Now, w.o.Random) // no record came, which does not prove that it is gone
 		return
 	}
 	var found *record.Record
@@ -55,8 +55,8 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 	}
 }
 
-// addRefused makes the letter of a refused measurement; its record is nil when the log does not have it any more. It returns
-// the bytes looked at.
+// addRefused makes the letter of a refused measurement. Its record is nil if the log no longer has it. addRefused returns the
+// work done, in bytes.
 func (w *Worker) addRefused(r *record.Record, rejected *bucketer.Rejected) (work int) {
 	letter := record.Letter{
 		Place: w.place(rejected.Position.Offset), TopicID: w.source.TopicID, Part: record.WholeRecord,

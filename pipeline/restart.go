@@ -2,29 +2,29 @@ package pipeline
 
 import "waterwheel/internal/claim"
 
-// A restart begins the term anew from another offset or under another topic id, as soon as no answer is awaited that
-// belongs to the present state: whenever the position moves to a smaller offset, everything in memory is about other
-// records. Until then nothing more is read or cut (mayRead, cut), only what was sent is resolved, and the commits renew the
-// lease that this takes (Want).
+// A restart begins the term anew from another offset or under another topic id. It waits until no answer is due that belongs to
+// the present state. Whenever the position moves to a smaller offset, everything in memory is about other records. Until the
+// restart nothing more is read or cut (mayRead, cut), and only sent writes are resolved. The commits renew the lease that this
+// takes (Want).
 
-// restart asks for the term to begin anew as a says.
+// restart asks for the term to begin anew with the assignment a.
 func (w *Worker) restart(a Assigned) {
-	a.Consecutive = true // nothing is known of another owner
+	a.Consecutive = true // no other owner is known
 	w.term.restart = &a
 }
 
-// from is an assignment of this partition as if offset had been committed by us.
+// from returns an assignment of this partition that assumes that we have committed offset.
 func (w *Worker) from(offset int64) Assigned {
 	return Assigned{TopicID: w.source.TopicID, From: &claim.Committed{Offset: offset, Metadata: w.provenance().String()}}
 }
 
-// again is the present assignment, from what the group has committed.
+// again returns the present assignment, which starts from what the group has committed.
 func (w *Worker) again() Assigned {
 	return Assigned{TopicID: w.source.TopicID, Beside: w.assigned.Beside}
 }
 
-// createdAgain is an assignment of the topic that took the place of ours. What was committed is of the former one, whoever
-// committed it: without that it would look like a topic that nobody has read, and KAFKA_START would decide.
+// createdAgain returns an assignment of the topic that replaced ours. Any committed offset belongs to the former topic, whoever
+// committed it. Without that offset the topic would look like one that nobody has read, and KAFKA_START would decide.
 func (w *Worker) createdAgain(topicID [16]byte) Assigned {
 	a := w.again()
 	a.TopicID = topicID
@@ -39,7 +39,7 @@ func (w *Worker) createdAgain(topicID [16]byte) Assigned {
 	return a
 }
 
-// claimAgain gives the flush up, because another owner was found: only a new claim tells whose the partition is (E7).
+// claimAgain gives the flush up, because another owner was found. Only a new claim tells who owns the partition (E7).
 func (w *Worker) claimAgain() {
 	w.log.Warn("another consumer has claimed the partition: claiming it again")
 	w.metrics.claim("lost")
@@ -47,7 +47,7 @@ func (w *Worker) claimAgain() {
 	w.restart(w.again())
 }
 
-// advanceRestart begins the term anew, if that was asked for and nothing is under way.
+// advanceRestart begins the term anew, if a restart was asked for and nothing is under way.
 func (w *Worker) advanceRestart(m Moment, actions []Action) []Action {
 	if w.term.restart == nil || !w.quiet() {
 		return actions

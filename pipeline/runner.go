@@ -12,25 +12,25 @@ import (
 // tickInterval is how often a worker looks at the clock. It bounds how late a flush or a retry may be.
 const tickInterval = 50 * time.Millisecond
 
-// runner feeds one worker and lets its actions be carried out, each in a goroutine of its own. The goroutine of run is the
-// only one that touches the worker.
+// runner feeds one worker and has its actions carried out, each in a goroutine of its own. Only the goroutine of run touches
+// the worker.
 type runner struct {
 	executor
 	clock func() Instant
-	kick  func() // asks for a commit soon
+	kick  func() // asks for an early commit
 
 	away   bool               // the last term ended because the partition went to another process
-	asks   chan func(*Worker) // questions of other goroutines, for as long as the process lives
+	asks   chan func(*Worker) // questions of other goroutines, as long as the process lives
 	acting sync.WaitGroup
 
 	status atomic.Pointer[Status]
 
-	collection atomic.Pointer[timeseries.Options] // as it was last changed. Nil means that it was not.
-	applied    *timeseries.Options                // the options that the worker was told
+	collection atomic.Pointer[timeseries.Options] // as last changed. Nil means that it has not changed.
+	applied    *timeseries.Options                // the options that the worker has been told
 	compact    atomic.Bool                        // an operator's command waits until all present segments are compacted
 }
 
-// run is one term: it returns when the partition was handed over, or ctx is done and everything under way has stopped.
+// run runs one term. It returns when the partition was handed over, or when ctx is done and everything under way has stopped.
 func (r *runner) run(ctx context.Context, t *runningTerm, first Assigned) {
 	defer close(t.ended)
 	ctx, cancel := context.WithCancel(ctx)
@@ -41,7 +41,7 @@ func (r *runner) run(ctx context.Context, t *runningTerm, first Assigned) {
 		r.away = t.leaving.Load()
 	}()
 	first.Consecutive = first.Consecutive && !r.away
-	fetching, stopFetching := context.WithCancel(ctx) // it ends first, when the partition is revoked
+	fetching, stopFetching := context.WithCancel(ctx) // a revocation ends it, before ctx
 	defer stopFetching()
 	handle := func(e Event) (handedOver bool) {
 		for _, action := range r.handle(t, e) {
@@ -89,13 +89,13 @@ func (r *runner) run(ctx context.Context, t *runningTerm, first Assigned) {
 	}
 }
 
-// forget drops what the worker holds in memory. Only between terms.
+// forget drops what the worker holds in memory. It is called between terms only.
 func (r *runner) forget() {
 	r.executor.forget(r.clock())
 	r.status.Store(nil)
 }
 
-// handle gives an event to the worker and publishes what others may see of it.
+// handle gives an event to the worker and publishes its status.
 func (r *runner) handle(t *runningTerm, e Event) []Action {
 	gen := t.gen.Load()
 	m := Moment{Now: r.clock(), Held: gen.Held(), Renewed: gen.Renewed()}
@@ -104,7 +104,7 @@ func (r *runner) handle(t *runningTerm, e Event) []Action {
 	return actions
 }
 
-// applyCollection tells the worker when the options of the collection have changed.
+// applyCollection tells the worker about changed options of the collection, and about a requested compaction.
 func (r *runner) applyCollection(t *runningTerm) {
 	if o := r.collection.Load(); o != r.applied {
 		r.applied = o

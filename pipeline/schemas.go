@@ -13,37 +13,38 @@ import (
 const (
 	// DefaultSchemaUnknownWait is how long a registry is asked for a schema that it says it does not have.
 	DefaultSchemaUnknownWait = 30 * time.Second
-	// badSchemaFor is how long an answer counts that makes letters.
+	// badSchemaFor is how long an answer that makes letters is remembered.
 	badSchemaFor = 10 * time.Minute
-	// mostBadSchemas bounds those answers.
+	// mostBadSchemas bounds the remembered answers.
 	mostBadSchemas = 1000
 )
 
 // Schemas is the registry in which producers write down the schemas of their records.
 type Schemas interface {
-	// Schema asks for a schema that a record of the topic names. An error is an outage; *record.StopError ends the partition's work.
+	// Schema asks for a schema that a record of the topic names. An error is an outage, but a *record.StopError stops the
+	// partition.
 	Schema(ctx context.Context, topic string, id measurement.SchemaID) (SchemaAnswer, error)
 }
 
-// SchemaAnswer is what a registry says of an id.
+// SchemaAnswer is a registry's answer about an id.
 type SchemaAnswer struct {
-	// Schema may be one by which no record can be read; it has a reason then.
+	// Schema may be one that can read no record. It has a reason then.
 	Schema measurement.Schema
-	// Unknown means that the registry has no schema of this id.
+	// Unknown means that the registry has no schema with this id.
 	Unknown bool
-	// KnowsTopic means that the registry gave this process another schema of the topic before.
+	// KnowsTopic means that the registry has given this process another schema of the topic before.
 	KnowsTopic bool
 }
 
-// neededSchema is the schema that the next record names, and that the decoder does not know.
+// neededSchema is the schema that the next record names and that the decoder does not know.
 type neededSchema struct {
 	id        measurement.SchemaID
-	from      Instant // when it was asked for first. Zero means that it was not.
-	isUnknown bool    // the registry said that it does not have it
-	since     Instant // when it said that first
+	from      Instant // when it was first asked for. Zero means not yet.
+	isUnknown bool    // the registry answered that it does not have the schema
+	since     Instant // when it first answered so
 }
 
-// advanceSchema asks for the schema that the next record names. Nothing is read before it is there.
+// advanceSchema asks for the schema that the next record names. No record is read before the answer.
 func (w *Worker) advanceSchema(m Moment, actions []Action) []Action {
 	if w.needed == nil || !w.mayRead() || w.busy.schema || !w.retry.schema.ready(m.Now) {
 		return actions
@@ -55,11 +56,11 @@ func (w *Worker) advanceSchema(m Moment, actions []Action) []Action {
 	return append(actions, FetchSchema{w.needed.id})
 }
 
-// schemaFetched goes on with the record that names the schema. While the registry does not answer, the partition waits.
+// schemaFetched goes on with the record that names the schema. The partition waits while the registry does not answer.
 func (w *Worker) schemaFetched(m Moment, e SchemaFetched) {
 	w.busy.schema = false
 	if w.needed == nil || w.needed.id != e.ID {
-		return // what was read is forgotten, and read again
+		return // the records were forgotten, and will be read again
 	}
 	switch {
 	case e.Err != nil:
@@ -77,8 +78,8 @@ func (w *Worker) schemaFetched(m Moment, e SchemaFetched) {
 	}
 }
 
-// schemaUnknown asks again for a while: a registry's servers do not know at once what was written down at one of them. A registry
-// that knew no schema of the topic so far may be the wrong one, which must not make letters of a whole topic.
+// schemaUnknown asks again for a while, because a registry's servers do not all learn of a new schema at once. A registry that
+// has known no schema of the topic so far may be the wrong one. It must not turn a whole topic into letters.
 func (w *Worker) schemaUnknown(m Moment, knowsTopic bool) {
 	if !w.needed.isUnknown {
 		w.needed.isUnknown, w.needed.since = true, m.Now
@@ -95,7 +96,7 @@ func (w *Worker) schemaUnknown(m Moment, knowsTopic bool) {
 	}
 }
 
-// judge tells the decoder a schema whose records become letters, and remembers to ask for it again.
+// judge gives the decoder a schema whose records become letters, and remembers to ask for it again.
 func (w *Worker) judge(m Moment, s measurement.Schema) {
 	if len(w.badSchemas) >= mostBadSchemas {
 		w.forgetBadSchemas(m.Now + badSchemaFor)
@@ -104,7 +105,7 @@ func (w *Worker) judge(m Moment, s measurement.Schema) {
 	w.learn(s)
 }
 
-// forgetBadSchemas makes the decoder ask again for the schemas whose records become letters only until now.
+// forgetBadSchemas makes the decoder ask again for bad schemas whose time is over.
 func (w *Worker) forgetBadSchemas(now Instant) {
 	for id, until := range w.badSchemas {
 		if now >= until {
@@ -114,7 +115,7 @@ func (w *Worker) forgetBadSchemas(now Instant) {
 	}
 }
 
-// learn tells the decoder the schema that the next record names.
+// learn gives the decoder the schema that the next record names.
 func (w *Worker) learn(s measurement.Schema) {
 	w.o.Decoder.Learn(w.needed.id, s)
 	w.needed = nil

@@ -13,24 +13,24 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// segments are what the partition has in segments, as far as the term knows.
+// segments is what the term knows about the partition's segments.
 type segments struct {
-	read       bool                      // what there is was read, and every doubt is out of the way
-	open       []openSegment             // no compaction has begun with them; the oldest first
-	ended      []endedSegments           // to be deleted, those first that ended first
-	unfinished []*compaction             // found begun, to be finished or rolled back
-	postponed  map[claim.Token]Instant   // roll-backs that the user has no right to, and when they are tried again
-	left       map[bson.ObjectID]Instant // segments that cannot be compacted, and when they are tried again
+	read       bool                      // the segments were read, and no command's outcome is in doubt
+	open       []openSegment             // in no compaction yet; the oldest first
+	ended      []endedSegments           // to be deleted; the first to end first
+	unfinished []*compaction             // found begun; to be finished or rolled back
+	postponed  map[claim.Token]Instant   // roll-backs that the user has no right to, and when to try them again
+	left       map[bson.ObjectID]Instant // segments that cannot be compacted, and when to try them again
 	compaction *compaction               // under way. Nil means that none is.
 	retry      backoff
-	turn       bool        // it comes before the flush
+	turn       bool        // compaction comes before the flush
 	since      Instant     // when the action under way began
 	asked      Instant     // when an operator's command asked for a compaction of all segments
-	due        Instant     // before that nothing is to be compacted. Zero means that it must be worked out.
+	due        Instant     // when to look for segments to compact. Zero means that this must be worked out.
 	quiet      Instant     // until then a command of a compaction may still be executed
-	doubted    *compaction // the compaction of that command. Nil means that what became of all is known.
-	resumes    Instant     // no compaction begins before, since MongoDB has refused one
-	sweepFrom  Instant     // when deleting is tried again that the user has no right to
+	doubted    *compaction // the compaction of that command. Nil means that no outcome is in doubt.
+	resumes    Instant     // no compaction begins before this, because MongoDB has refused one
+	sweepFrom  Instant     // when to try deletions again that the user has no right to
 }
 
 // openSegment is a segment that waits to be compacted.
@@ -39,7 +39,7 @@ type openSegment struct {
 	since Instant
 }
 
-// endedSegments are of no use any more once readers are through with them.
+// endedSegments are segments that ended at the same moment. They are deleted once no reader needs them any more.
 type endedSegments struct {
 	segments []claim.Segment
 	until    time.Time // by MongoDB's clock
@@ -49,7 +49,7 @@ type endedSegments struct {
 // maxCompacted bounds the segments of one compaction.
 const maxCompacted = 1000
 
-// noteSegments takes the segments of a flush that is done.
+// noteSegments notes the segments that a finished flush has written.
 func (w *Worker) noteSegments(m Moment, f *flush) {
 	s := &w.term.segments
 	for i, cut := range f.cut.Writes {
@@ -62,9 +62,9 @@ func (w *Worker) noteSegments(m Moment, f *flush) {
 	}
 }
 
-// segmentsRead takes all segments that there are. No command of a compaction can be executed any more when they are read, so they
-// tell which compactions are unfinished. What former owners have left is compacted soon: a partition that moves all the time would never
-// be compacted otherwise.
+// segmentsRead takes all present segments. No command of a compaction can be executed any more when they are read, so they tell
+// which compactions are unfinished. Segments of former owners are compacted soon. Otherwise a partition that often moves would
+// never be compacted.
 func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
 	s := w.compactionAnswered()
 	if e.Err != nil {
@@ -90,12 +90,12 @@ func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
 		}
 	}
 	for _, one := range e.Segments.All {
-		if w.flush != nil && w.flush.isOpen(one.ID) { // nothing is done with it while its write is unknown (E4)
+		if w.flush != nil && w.flush.isOpen(one.ID) { // its write is unknown, so nothing is done with it (E4)
 			continue
 		}
 		c := begun[one.Compaction]
 		switch {
-		case one.VisibleUntil != 0 && c != nil: // the proof that its buckets must stay
+		case one.VisibleUntil != 0 && c != nil: // this proves that its buckets must stay
 			c.step, c.VisibleFrom = ending, one.VisibleUntil
 			c.twice = max(1, m.Now+time.UnixMilli(one.VisibleUntil).Sub(e.Segments.Now))
 		case one.VisibleUntil != 0:
@@ -113,8 +113,8 @@ func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
 	s.doubted = nil
 }
 
-// foundCompaction is a compaction that has not ended its segments. Nothing says yet that one has ended, so it is to be rolled back.
-// When its buckets are shown is not known unless this owner has made them.
+// foundCompaction returns a compaction that has not ended its segments. Nothing proves yet that one has ended, so it is to be
+// rolled back. When its buckets are shown is unknown, unless this owner has made them.
 func (w *Worker) foundCompaction(m Moment, of *claim.Segment) *compaction {
 	c := &compaction{
 		Compaction: claim.Compaction{ID: of.Compaction, TopicID: of.TopicID},
@@ -123,21 +123,21 @@ func (w *Worker) foundCompaction(m Moment, of *claim.Segment) *compaction {
 	if before := w.term.segments.doubted; before != nil && before.ID == c.ID {
 		c.why, c.twice = before.why, before.twice
 	}
-	if _, hidden := w.term.segments.postponed[c.ID]; hidden { // for good, for want of the right to delete its buckets
+	if _, hidden := w.term.segments.postponed[c.ID]; hidden { // hidden for good, because the user may not delete its buckets
 		c.twice = 0
 	}
 	return c
 }
 
-// foundWait is how long segments wait that a claim or a roll-back has found, at most half of the interval.
+// foundWait is how long segments wait that were found by a claim or a roll-back. They wait for half of the interval at most.
 const foundWait = 15 * time.Second
 
-// foundSince is the age that such segments count as.
+// foundSince returns the time since which found segments count as waiting.
 func (w *Worker) foundSince(now Instant) Instant {
 	return now - w.o.CompactInterval + min(w.o.CompactInterval/2, foundWait)
 }
 
-// end notes segments that have ended, or will.
+// end notes segments that have ended or will end.
 func (s *segments) end(all []claim.Segment, until time.Time, due Instant) {
 	at := len(s.ended)
 	for at > 0 && s.ended[at-1].due > due {
@@ -150,7 +150,8 @@ func (s *segments) end(all []claim.Segment, until time.Time, due Instant) {
 	s.ended = slices.Insert(s.ended, at, endedSegments{all, until, due})
 }
 
-// status counts the segments that have not ended and their measurements, and tells how old the oldest is.
+// status counts the segments that have not ended, and their measurements. It also returns the age of the oldest of these
+// segments.
 func (s *segments) status(now Instant) (measurements int64, count int, age time.Duration) {
 	oldest := now
 	if len(s.open) > 0 {
@@ -164,7 +165,7 @@ func (s *segments) status(now Instant) (measurements int64, count int, age time.
 	return s.measurements(), count + len(s.open), now - oldest
 }
 
-// measurements counts what is in segments that have not ended.
+// measurements counts the measurements in segments that have not ended.
 func (s *segments) measurements() (n int64) {
 	for i := range s.open {
 		n += int64(s.open[i].Count)
@@ -178,8 +179,8 @@ func (s *segments) measurements() (n int64) {
 	return n
 }
 
-// waiting counts the measurements that compactions can put into buckets now: not those of segments that cannot be compacted, nor those of roll-backs
-// that the user has no right to.
+// waiting counts the measurements that compactions can put into buckets now. It leaves out segments that cannot be compacted,
+// and those of roll-backs that the user has no right to.
 func (s *segments) waiting(now Instant) (n int64) {
 	for i := range s.open {
 		if now >= s.left[s.open[i].ID] {
@@ -192,14 +193,15 @@ func (s *segments) waiting(now Instant) (n int64) {
 	return n
 }
 
-// toCompact are the segments to be compacted now. Nil means none. All that may have the same series are compacted together, so that the
-// buckets get all of a series: when the oldest of them has waited for the interval, or when they have become so many bytes. More than
-// that are compacted one after the other, the oldest first. Due segments of other series go with them as long as they fit.
+// toCompact returns the segments to be compacted now. Nil means none. All segments that may share series (a part) are compacted
+// together, so that each bucket gets all of its series. A part is due when its oldest segment has waited for the interval, or
+// when it has the given bytes. A part larger than most is compacted piece by piece, the oldest segments first. Due parts with
+// other series join while they fit.
 func (s *segments) toCompact(now Instant, interval time.Duration, bytes, most int64) []openSegment {
 	if len(s.open) == 0 || s.due != 0 && now < s.due {
 		return nil
 	}
-	s.due = now + interval // what comes meanwhile is due later
+	s.due = now + interval // later segments are due later
 	for _, again := range s.left {
 		if again > now {
 			s.due = min(s.due, again)
@@ -211,7 +213,7 @@ func (s *segments) toCompact(now Instant, interval time.Duration, bytes, most in
 			s.due = min(s.due, p.oldest+interval)
 			continue
 		}
-		s.due = 0 // there may be others
+		s.due = 0 // other parts may be due as well
 		if len(taken) > 0 && (p.topicID != taken[0].TopicID || p.bytes > most || len(taken)+len(p.members) > maxCompacted) {
 			break
 		}
@@ -226,16 +228,16 @@ func (s *segments) toCompact(now Instant, interval time.Duration, bytes, most in
 	return taken
 }
 
-// part is the segments of one topic that may have the same series.
+// part is a set of segments of one topic that may share series.
 type part struct {
-	members []int // of open
+	members []int // indexes in open
 	topicID [16]byte
 	high    string
 	bytes   int64
 	oldest  Instant
 }
 
-// parts divides what is open, but for segments that cannot be compacted, so that no segment of one part has series of another.
+// parts divides the open segments into parts that share no series. It leaves out segments that cannot be compacted.
 func (s *segments) parts(now Instant) []part {
 	var order []int
 	for i := range s.open {
@@ -260,7 +262,7 @@ func (s *segments) parts(now Instant) []part {
 	return all
 }
 
-// drop takes segments off the list of those that are open.
+// drop removes segments from the open ones.
 func (s *segments) drop(gone []claim.Segment) {
 	ids := make(map[bson.ObjectID]bool, len(gone))
 	for i := range gone {
@@ -270,14 +272,14 @@ func (s *segments) drop(gone []claim.Segment) {
 	s.due = 0
 }
 
-// askCompaction lets all segments that there are be compacted at once, also those that could not be compacted before. They are read
-// again: an operator may have put some back.
+// askCompaction makes all present segments due at once, even those that could not be compacted before. They are read again,
+// because an operator may have put some back.
 func (w *Worker) askCompaction(m Moment) {
 	s := &w.term.segments
 	s.asked, s.read, s.due, s.left = m.Now, false, 0, nil
 }
 
-// leave notes a segment that cannot be compacted before a moment.
+// leave notes that a segment cannot be compacted before a moment.
 func (s *segments) leave(id bson.ObjectID, until Instant) {
 	if s.left == nil {
 		s.left = map[bson.ObjectID]Instant{}

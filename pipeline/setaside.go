@@ -7,21 +7,21 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// refusals are the series of which MongoDB has refused buckets of a compaction.
+// refusals are the series whose buckets MongoDB has refused in a compaction.
 type refusals struct {
-	metas   []bson.RawValue // type 0 stands for the series without a meta
-	message string          // of the first
+	metas   []bson.RawValue // type 0 means the series without a meta
+	message string          // of the first refusal
 }
 
-// add notes that MongoDB refuses the bucket of a write.
+// add notes that MongoDB refuses the bucket that a write inserts.
 func (r *refusals) add(w *bucketer.Write, message string) {
-	meta, _ := w.Document.LookupErr(timeseries.FieldMeta) // the zero value where there is none
+	meta, _ := w.Document.LookupErr(timeseries.FieldMeta) // the zero value if there is none
 	if r.metas = append(r.metas, meta); len(r.metas) == 1 {
 		r.message = message
 	}
 }
 
-// first is the first meta as text.
+// first returns the first meta as text.
 func (r *refusals) first() string {
 	if r.metas[0].Type == 0 {
 		return "none"
@@ -29,8 +29,9 @@ func (r *refusals) first() string {
 	return r.metas[0].String()
 }
 
-// compactionRefused rolls back a compaction of which MongoDB refuses buckets. Their series are kept out of segments, so that what comes
-// next of them becomes a bucket or a dead letter. The segments that have these series are left, and all others are compacted.
+// compactionRefused rolls back a compaction with buckets that MongoDB refuses. Their series are kept out of segments, so that
+// new measurements of them become a bucket or a dead letter. Segments with these series are left aside, and all others are
+// compacted.
 func (w *Worker) compactionRefused(m Moment, c *compaction, refused *refusals) {
 	s := &w.term.segments
 	for _, meta := range refused.metas {

@@ -7,23 +7,23 @@ import (
 	"waterwheel/internal/record"
 )
 
-// signs are the shown state of a partition. They decide nothing, and outlive the state that the protocol forgets.
+// signs is the state of a partition that is shown. It decides nothing, and outlives the state that the protocol forgets.
 type signs struct {
 	assigned  Instant // when the term began
-	committed int64   // the group's offset. -1 means none, or not known.
+	committed int64   // the group's offset. -1 means none or unknown.
 	end       int64   // the log's end. -1 means unknown.
-	readable  int64   // how far it may be read: less than that while a transaction is open
-	endAt     Instant // when that was learnt
-	read      int64   // the offset after the last record read in this term. Zero means that none was.
-	newest    int64   // timestamp of the newest record that was read with the catalog, milliseconds
-	last      int64   // the timestamp of the last one
+	readable  int64   // how far the log may be read, which is less than end while a transaction is open
+	endAt     Instant // when end was learnt
+	read      int64   // the offset after the last record read in this term. Zero means none.
+	newest    int64   // timestamp in milliseconds of the newest record read since the catalog began
+	last      int64   // the timestamp of the last record read
 	ages      ages
 }
 
-// noSigns are the signs of a partition of which nothing is known.
+// noSigns are the signs of an unknown partition.
 var noSigns = signs{committed: -1, end: -1, readable: -1}
 
-// begin forgets what an earlier term saw; known tells that it saw the same log a moment ago.
+// begin forgets what an earlier term saw. The argument known means that this term has just seen the same log.
 func (s *signs) begin(now Instant, known bool) {
 	s.assigned, s.read = now, 0
 	if !known {
@@ -37,8 +37,8 @@ func (s *signs) took(r *record.Record) {
 	s.ages.read(r.Offset, r.Timestamp)
 }
 
-// timeOf is the timestamp of the first record that is not durable, 0 when it is not known. One that follows the last record
-// read in the log is taken to be as old as that.
+// timeOf returns the timestamp of the first record that is not durable. Zero means unknown. A record that directly follows the
+// last one read counts as old as that one.
 func (s *signs) timeOf(undurable int64) int64 {
 	s.ages.durable(undurable)
 	if len(s.ages.marks) > 0 && undurable >= s.ages.next && undurable < s.readable {
@@ -47,38 +47,38 @@ func (s *signs) timeOf(undurable int64) int64 {
 	return s.ages.of(undurable)
 }
 
-// sawEnd notes up to where the log may be read, and where it ends, if that is known to be further.
+// sawEnd notes how far the log may be read, and where it ends if that is known to be further.
 func (s *signs) sawEnd(now Instant, readable, high int64) {
 	s.readable, s.end, s.endAt = readable, max(readable, high), now
 }
 
-// pause is why nothing is fetched though there may be more: too much waits already.
+// pause is the reason why nothing is fetched although there may be more, because too much waits already.
 type pause uint8
 
 const (
 	notPaused  pause = iota
-	forFlush         // the next flush is full, and the present one not done
-	forLetters       // for the dead-letter topic
+	forFlush         // the next flush is full, and the present one is not done
+	forLetters       // waits for the dead-letter topic
 	forMemory        // the budget is used up
-	forSchema        // for the registry
+	forSchema        // waits for the registry
 )
 
-// String is what the status says, empty when nothing is paused.
+// String is the text for the status page. It is empty when nothing is paused.
 func (p pause) String() string {
 	return [...]string{"", "the next flush is full", "too many letters are waiting", "memory is full", "the schema of the next record is not known yet"}[p]
 }
 
-// Timestamps are kept of one record a second, and of fewer where that would be more than maxMarks.
+// ages keeps one timestamp per second, and fewer if that would be more than maxMarks.
 const (
 	markEvery = int64(time.Second / time.Millisecond)
 	maxMarks  = 1024
 )
 
-// ages tells, roughly and in little memory, how old the records are that were read and are not durable: a record counts as
-// old as the last mark at or before it.
+// ages tells, roughly and in little memory, how old records are that were read and are not durable. A record counts as old as
+// the last mark at or before it.
 type ages struct {
 	marks []mark
-	every int64 // least distance of two marks, milliseconds. Zero means markEvery.
+	every int64 // least distance of two marks, in milliseconds. Zero means markEvery.
 	next  int64 // the offset after the last record read
 }
 
@@ -109,7 +109,7 @@ func (a *ages) thin() {
 	a.marks = kept
 }
 
-// durable notes that all records before an offset are.
+// durable notes that all records before an offset are durable.
 func (a *ages) durable(offset int64) {
 	a.marks = slices.Delete(a.marks, 0, a.last(offset))
 	if len(a.marks) <= 1 {
@@ -117,7 +117,7 @@ func (a *ages) durable(offset int64) {
 	}
 }
 
-// of is the timestamp of a record that was read, 0 when it is not known.
+// of returns the timestamp of a record that was read. Zero means unknown.
 func (a *ages) of(offset int64) int64 {
 	if offset >= a.next || len(a.marks) == 0 || a.marks[0].offset > offset {
 		return 0
@@ -125,7 +125,7 @@ func (a *ages) of(offset int64) int64 {
 	return max(0, a.marks[a.last(offset)].timestamp)
 }
 
-// last is the index of the last mark at or before an offset, 0 if there is none.
+// last is the index of the last mark at or before an offset. Zero also means that there is none.
 func (a *ages) last(offset int64) int {
 	i := 0
 	for i+1 < len(a.marks) && a.marks[i+1].offset <= offset {

@@ -10,69 +10,73 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Status is what a partition looked like at one moment. It is immutable.
+// Status is the state of a partition at one moment. It is immutable.
 type Status struct {
 	record.Partition
 	TopicID [16]byte
-	// Phase is the word for where the term stands; Stopped, when not nil, why nothing more is read.
+	// Phase is the name of the term's phase. Stopped, when not nil, is why nothing more is read.
 	Phase   string
 	Stopped *record.StopError
-	// Refused says whose claim is in the way of ours; it is read again for a while before the partition stops.
+	// Refused, when not nil, tells which other group's claim blocks ours. The claim is read again for a while before the partition
+	// stops.
 	Refused *record.StopError
-	// Paused is why nothing is fetched though there may be more; empty when records are fetched.
+	// Paused is why nothing is fetched although there may be more. It is empty while records are fetched.
 	Paused string
 	// Claim is the claim under which the partition is written. Zero means that there is none.
 	Claim claim.Token
-	// Between means that there is no term, the group joins. Running means that records are read, or were until the partition stopped.
-	// Since is when the term began.
+	// Between means that there is no term because the group joins. Running means that records are read, or were until the
+	// partition stopped. Since is when the term began.
 	Between, Running bool
 	Since            Instant
-	// Position is the next offset to read, Committed the group's offset, Undurable that of the first record that is not
-	// durable: Position, when nothing that was read waits. -1 means unknown, or there is none.
+	// Position is the next offset to read and Committed the group's offset. Undurable is the first offset that is not durable. It
+	// is Position when no record that was read waits. -1 means unknown or none.
 	Position, Committed, Undurable int64
-	// End is the log's end, the high watermark, and EndAt when it was learnt. Readable is how far the log may be read: it is less
-	// than End while a transaction is open. -1 means unknown.
+	// End is the log's end (the high watermark), and EndAt is when it was learnt. Readable is how far the log may be read, which
+	// is less than End while a transaction is open. -1 means unknown.
 	End, Readable int64
 	EndAt         Instant
-	// Transaction is the open one that nothing can be read beyond. Nil means that it is not known.
+	// Transaction is the open transaction beyond which nothing can be read. Nil means that it is not known.
 	Transaction *record.Transaction
-	// UndurableTime and Newest are timestamps of records in milliseconds. Zero means unknown. UndurableTime is the timestamp of the record
-	// at Undurable, Newest of the newest one read.
+	// UndurableTime and Newest are timestamps of records, in milliseconds. Zero means unknown. UndurableTime is of the record at
+	// Undurable, and Newest of the newest record read.
 	UndurableTime, Newest int64
-	// ReadTo is the offset after the last record read since the assignment. Zero means that none was. It outlives what was read.
+	// ReadTo is the offset after the last record read since the assignment. Zero means none. It stays when the records are
+	// forgotten.
 	ReadTo int64
-	// Unreleased means that the last term ended and its claim stands, so that the next owner waits.
+	// Unreleased means that the last term ended without releasing its claim, so the next owner waits.
 	Unreleased bool
 	// PendingFor is how long the oldest pending measurement has waited.
 	PendingFor time.Duration
-	// Pending are the measurements waiting for the next flush, Flushing those in the present one.
+	// Pending counts the measurements that wait for the next flush, Flushing those in the present one.
 	Pending, Flushing int
-	// Unknown are writes that were sent and not answered.
+	// Unknown counts the writes that were sent and whose outcome is not known.
 	Unknown int
-	// InSegments are the measurements in segments that have not ended, OpenSegments those segments, and SegmentAge is how long the oldest
-	// of them has been known to be there. Zero means that there is none.
+	// InSegments counts the measurements in segments that have not ended, OpenSegments those segments. SegmentAge is how long the
+	// oldest of them has been known. Zero means that there is none.
 	InSegments   int64
 	OpenSegments int
 	SegmentAge   time.Duration
-	// Poisoned are records that made the program panic; each became a letter.
+	// Poisoned counts the records that made the program panic. Each became a letter.
 	Poisoned int
-	// SendBytes is how many bytes of writes one call to the database may carry at most, by how quickly it answered lately.
+	// SendBytes is how many bytes of writes one call to the database may carry. It follows from how quickly the database answered
+	// lately.
 	SendBytes int64
 	// LastFlush is when the last flush was resolved.
 	LastFlush Instant
-	// Troubles are the failures that are being retried, by dependency. Nil means that it works.
+	// Troubles are the failures that are being retried, by dependency. Nil means that the dependency works.
 	Troubles [Dependencies]*Trouble
-	// ClaimWait is how much of the wait for a former owner is left, unless that hands over before, and FormerOwner its host.
+	// ClaimWait is how much of the wait for a former owner is left, unless it releases before. FormerOwner is the host of that
+	// owner.
 	ClaimWait   time.Duration
 	FormerOwner string
 	// SchemaWait is how long the next record has waited for its schema.
 	SchemaWait time.Duration
-	// Memory by kind, in bytes; ReservedBytes is what will be taken without another fetch, by the next flush above all.
+	// Memory by kind, in bytes. ReservedBytes is the memory to be taken without another fetch, above all by the next flush.
 	BucketBytes, PendingBytes, StoredBytes, LetterBytes, LedgerBytes, ReservedBytes int64
 	Buckets                                                                         bucketer.Stats
 }
 
-// metas are identities of series in memory, see bucketer.Catalog.Metas.
+// metas returns the metas of up to most series in memory, see bucketer.Catalog.Metas.
 func (w *Worker) metas(most int) []bson.RawValue {
 	if w.catalog == nil {
 		return nil
@@ -80,12 +84,12 @@ func (w *Worker) metas(most int) []bson.RawValue {
 	return w.catalog.Metas(most)
 }
 
-// Bytes is the sum of the memory of all kinds.
+// Bytes is the memory of all kinds together.
 func (s *Status) Bytes() int64 {
 	return s.BucketBytes + s.PendingBytes + s.StoredBytes + s.LetterBytes + s.LedgerBytes + s.ReservedBytes
 }
 
-// Lag is how many records of the log are not committed. False means unknown.
+// Lag is the number of records in the log that are not committed. False means unknown.
 func (s *Status) Lag() (records int64, known bool) {
 	from := s.Committed
 	if from < 0 { // the group has no offset yet
@@ -97,13 +101,13 @@ func (s *Status) Lag() (records int64, known bool) {
 	return max(0, s.End-from), true
 }
 
-// Blocked reports whether all was read up to an open transaction, and that there is more behind.
+// Blocked reports whether the partition has read everything up to an open transaction, and more records lie behind it.
 func (s *Status) Blocked() bool {
 	return s.Running && s.Stopped == nil && s.Readable >= 0 && s.Position >= s.Readable && s.End > s.Readable
 }
 
-// Freshness is the age of the oldest record that is not durable, 0 when nothing that was read waits and nothing is left to
-// read. False means unknown.
+// Freshness is the age of the oldest record that is not durable. Zero means that nothing waits and nothing is left to read.
+// False means unknown.
 func (s *Status) Freshness(now time.Time) (age time.Duration, known bool) {
 	switch {
 	case s.Undurable >= 0 && s.UndurableTime > 0 && (s.Undurable < s.Position || s.Undurable < s.End):
@@ -159,7 +163,8 @@ func (w *Worker) Status(now Instant) *Status {
 	return s
 }
 
-// position is the next offset to read: before anything is read the start, and before that is decided the committed offset.
+// position returns the next offset to read. Before the claim that is the start, and before the start is decided the committed
+// offset.
 func (w *Worker) position() int64 {
 	switch {
 	case w.catalog != nil || w.term.claimed:

@@ -7,7 +7,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// recordWork is what a measurement, or a letter, takes beside its bytes, as so many bytes of JSON.
+// recordWork is the cost of a measurement or a letter besides its bytes. It is stated in bytes of JSON that take as long.
 const recordWork = 200
 
 // advanceStream starts the next fetch, look-up, letters and flush.
@@ -25,7 +25,7 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	}
 	actions = w.advanceLookups(m, actions)
 	actions = w.advanceLetters(m, actions)
-	if w.term.segments.turn || w.crowdedSegments(m.Now) { // in turns: neither keeps the other from going on
+	if w.term.segments.turn || w.crowdedSegments(m.Now) { // They take turns, so that neither keeps the other from going on.
 		actions = w.advanceCompaction(m, actions)
 		return w.advanceFlush(m, actions)
 	}
@@ -33,16 +33,16 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	return w.advanceCompaction(m, actions)
 }
 
-// writing reports whether a call is under way beside which no other may be, but for look-ups.
+// writing reports whether a call is under way that excludes every other call except look-ups.
 func (w *Worker) writing() bool { return w.flush != nil && w.flush.acting != nil || w.busy.compact }
 
-// mayFetch reports whether the next fetch may start. It may not while too much waits already: the stream just pauses.
+// mayFetch reports whether the next fetch may start. While too much waits already, the stream pauses.
 func (w *Worker) mayFetch(m Moment) bool {
 	w.paused = w.pause(m)
 	return w.paused == notPaused && w.mayRead() && w.ledger.next < w.window && !w.busy.fetch && w.retry.fetch.ready(m.Now)
 }
 
-// pause is why nothing is to be fetched though there may be more.
+// pause returns why nothing is fetched although there may be more.
 func (w *Worker) pause(m Moment) pause {
 	pending, bytes := w.catalog.Pending()
 	switch {
@@ -58,8 +58,8 @@ func (w *Worker) pause(m Moment) pause {
 	return notPaused
 }
 
-// fetched takes a batch in: each measurement is skipped as stored, inserted, or becomes a letter. The rest of a batch that is too much for one
-// call, or for the dead-letter buffer, is left: the next fetch begins with it.
+// fetched takes a batch in. Each measurement is skipped as stored, inserted, or becomes a letter. A batch may be too much for
+// one call or for the dead-letter buffer. Its rest is left, and the next fetch begins with it.
 func (w *Worker) fetched(m Moment, e Fetched) {
 	w.busy.fetch = false
 	if e.Batch.Release != nil {
@@ -87,16 +87,16 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 	}
 }
 
-// takeAll takes records in until one may not be taken now; the position then stands at that one.
+// takeAll takes records until one may not be taken now. The position then stays at that record.
 func (w *Worker) takeAll(records []record.Record) bool {
 	read, work := 0, 0
 	defer func() { w.metrics.read(read) }()
 	for i := range records {
 		r := &records[i]
 		if r.Offset < w.ledger.next {
-			continue // a batch may begin before the offset asked for
+			continue // a batch may begin before the requested offset
 		}
-		if r.Offset >= w.window || work >= w.o.Portion || w.letterBufferFull() { // or the next window of D comes first
+		if r.Offset >= w.window || work >= w.o.Portion || w.letterBufferFull() { // The next window of D may have to be read first.
 			w.ledger.next = r.Offset
 			return false
 		}
@@ -114,7 +114,7 @@ func (w *Worker) takeAll(records []record.Record) bool {
 	return true
 }
 
-// take decodes one record and inserts its measurements. It returns about how many bytes of JSON take as long.
+// take decodes one record and inserts its measurements. It returns its cost, as bytes of JSON that take about as long.
 func (w *Worker) take(r *record.Record) (work int) {
 	if r.Unreadable != "" {
 		w.skipUnreadable(r)

@@ -14,55 +14,57 @@ const (
 	idle     phase = iota // no term
 	finding               // asks for the topic's id
 	reading               // reads the partition document
-	waiting               // waits until nobody else's write can come any more
-	proving               // commits the start: a fresh proof of membership
+	waiting               // waits until no write of another owner can arrive any more
+	proving               // commits the start, as a fresh proof of membership
 	claiming              // sends the claim
 	loading               // reads D
 	running               // reads and writes
 	stopped               // cannot go on until an operator acts
 )
 
-// String is the phase's word on the status page.
+// String is the phase's name on the status page.
 func (p phase) String() string {
 	return [...]string{"idle", "finding topic", "reading claim", "waiting", "proving", "claiming", "loading", "running", "stopped"}[p]
 }
 
 // term is what belongs to one assignment.
 type term struct {
-	revoked  bool // it is to end in order
-	shutdown bool // that is the process' last hand-over
-	// restart, when set, begins the term anew as soon as nothing is under way.
+	revoked  bool // the term must end in order
+	shutdown bool // the process ends after this hand-over
+	// restart, when not nil, begins the term anew as soon as nothing is under way.
 	restart *Assigned
 
 	asked     Instant // when the partition document was read last
 	seen      claim.Document
-	committed claim.Committed // what the group had committed then
-	known     bool            // that was read
-	end       int64           // of the log then
+	committed claim.Committed // what the group had committed at that read
+	known     bool            // committed was read
+	end       int64           // of the log, at that read
 	start     claim.Start
 	resolved  bool
 	lost      []claim.Lost // the noted offsets of records that retention deleted
-	beyond    int64        // by how much the offset to go on at was beyond the log's end. Zero means that it was not, or that was told.
-	// quiesced means that no former owner can have committed anything since the document was read; at the latest at quiesces.
+	// beyond is by how much the committed offset was beyond the log's end. Zero means that it was not, or that this was logged.
+	beyond int64
+	// quiesced means that no former owner can have committed anything since the document was read. That holds from the instant
+	// quiesces at the latest.
 	quiesced bool
 	quiesces Instant
 	until    Instant
-	told     bool          // the wait for the claim seen was logged
+	told     bool          // the wait for the seen claim was logged
 	watch    Instant       // when to look at the claim again
-	noted    time.Duration // how long the claim seen was waited for, as far as that is written down
-	proving  bool          // a commit was asked for that proves the sight of it
-	provedBy Instant       // a commit sent after this is the proof
-	sent     claim.Token   // the claim sent and not answered
+	noted    time.Duration // how long the seen claim was waited for, as last written down
+	proving  bool          // a commit was asked for, to prove what was seen
+	provedBy Instant       // a commit sent at or after this instant is the proof
+	sent     claim.Token   // the claim that was sent last
 	claimed  bool          // the claim in the document is ours
 	foreign  bool          // the release found another claim there
 
 	segments segments // what the partition has in segments
 
 	handing handing
-	dry     bool // nothing more can be flushed in this term
+	dry     bool // this term can flush nothing more
 }
 
-// handing is how far the hand-over is.
+// handing is how far the hand-over has come.
 type handing uint8
 
 const (
@@ -72,13 +74,13 @@ const (
 	released
 )
 
-// mayRead reports whether the term reads on. It does not once it is revoked, stopped, or to begin anew; records already read are still
-// stored.
+// mayRead reports whether the term still reads. A term that is revoked, stopped or about to begin anew does not. Records that
+// were already read are still stored.
 func (w *Worker) mayRead() bool {
 	return !w.term.revoked && w.halt == nil && w.term.restart == nil
 }
 
-// stop ends the partition's work until an operator acts. The first reason stays: a later one comes again.
+// stop ends the partition's work until an operator acts. It keeps the first reason; a later reason will come up again.
 func (w *Worker) stop(err *record.StopError) {
 	if w.halt == nil || w.halt.Reason != err.Reason { // Records already read are still stored, and may meet the same error again and again.
 		w.log.Error("partition stopped", "reason", err.Reason, "err", err.Detail)
@@ -108,14 +110,14 @@ func (w *Worker) abandon(m Moment) {
 		w.metrics.abandons.WithLabelValues().Inc()
 	}
 	if w.flush != nil || len(w.lookups) > 0 || w.term.restart != nil {
-		w.drop() // cut or asked for, but never sent, or not to be trusted: the records are read again
+		w.drop() // The cut writes and look-ups were never sent, or the state cannot be trusted: the records are read again.
 	}
 	w.letters.recall()
 	w.past.unreleased = w.claimStands()
 	w.phase, w.term, w.busy = idle, term{}, busy{}
 }
 
-// claimStands reports whether the document shows a claim of ours that is not released, as far as is known.
+// claimStands reports whether, as far as is known, the document shows a claim of ours that is not released.
 func (w *Worker) claimStands() bool {
 	switch seen := w.term.seen; {
 	case w.term.claimed:

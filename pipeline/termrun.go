@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// lease is the lease of a generation, which binds once something may have been sent under it.
+// lease is the lease of a generation. It binds this process once something may have been sent under it.
 type lease struct {
 	Generation
-	used atomic.Bool // The lease was held when a sender asked for it.
+	used atomic.Bool // the lease held when a sender asked
 }
 
 // Held implements Generation.
@@ -20,15 +20,15 @@ func (l *lease) Held() bool {
 	return held
 }
 
-// lapsed reports whether what may have been sent under it must not arrive any more.
+// lapsed reports whether writes that may have been sent under the lease must not arrive any more.
 func (l *lease) lapsed() bool { return l.used.Load() && !l.Generation.Held() }
 
 // runningTerm is one term of a worker, as the goroutines around it see it.
 type runningTerm struct {
 	runner *runner
-	// gen is the generation whose lease counts: the newest one in which the partition is ours.
+	// gen is the generation whose lease counts, that is, the newest generation that assigned the partition to this process.
 	gen atomic.Pointer[lease]
-	// leaving tells that the partition belongs to another process by now, and is being handed over as long as the lease of gen holds.
+	// leaving means that the partition belongs to another process now. It is being handed over while the lease of gen holds.
 	leaving atomic.Bool
 	events  chan Event
 	revoke  chan bool // True means the last hand-over of the process.
@@ -41,7 +41,7 @@ func newRunningTerm(r *runner, gen *lease) *runningTerm {
 	return t
 }
 
-// follow lets the term go on in the next generation, under whose lease comes what may be on its way now.
+// follow lets the term go on in the next generation. Writes that are under way now count under its lease.
 func (t *runningTerm) follow(gen *lease) {
 	gen.used.Store(true)
 	t.gen.Store(gen)
@@ -49,10 +49,10 @@ func (t *runningTerm) follow(gen *lease) {
 
 func (t *runningTerm) held() bool { return t.gen.Load().Held() }
 
-// over reports whether nothing can be handed over any more: the lease has ended, and no commit renews it.
+// over reports whether nothing more can be handed over, because the lease has ended and no commit renews it.
 func (t *runningTerm) over() bool { return t.leaving.Load() && !t.held() }
 
-// handOver asks for the hand-over, once; last: the process ends.
+// handOver asks for the hand-over. Only the first call counts. The argument last means that the process ends.
 func (t *runningTerm) handOver(last bool) {
 	select {
 	case t.revoke <- last:
@@ -60,7 +60,7 @@ func (t *runningTerm) handOver(last bool) {
 	}
 }
 
-// post hands an event to the worker, if the term has not ended.
+// post gives an event to the worker, unless the term has ended.
 func (t *runningTerm) post(e Event) {
 	select {
 	case t.events <- e:
@@ -68,7 +68,7 @@ func (t *runningTerm) post(e Event) {
 	}
 }
 
-// answer posts the event of an action, unless the term is over.
+// answer posts the event of an action, unless the context has ended.
 func (t *runningTerm) answer(ctx context.Context, e Event) {
 	select {
 	case t.events <- e:

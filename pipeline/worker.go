@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Worker owns one partition, from its first assignment to this process on. See the package's documentation.
+// Worker owns one partition, from its first assignment to the end of this process. See the package's documentation.
 type Worker struct {
 	o   Options
 	log *slog.Logger
@@ -19,7 +19,7 @@ type Worker struct {
 	phase    phase
 	source   timeseries.Source
 	assigned Assigned
-	halt     *record.StopError // why the partition stopped: nothing more is read
+	halt     *record.StopError // why the partition stopped. Nothing more is read then.
 	busy     busy
 	retry    retries
 
@@ -28,21 +28,21 @@ type Worker struct {
 
 	held
 
-	// badSchemas are schemas whose records become letters, and until when they are not asked for again.
+	// badSchemas are schemas whose records become letters. The value is the time at which the registry is asked again.
 	badSchemas map[measurement.SchemaID]Instant
 
-	// poison are measurements whose insertion made the program panic; poisoned counts those and records that could not be
-	// decoded for the same reason.
+	// poison are measurements whose insertion made the program panic. poisoned counts them, and records whose decoding made it
+	// panic.
 	poison     map[timeseries.Position]struct{}
 	poisoned   int
 	pace       pace                // of writes
 	question   question            // what a failed fetch must find out first
-	newOptions *timeseries.Options // of the collection, not yet applied. Nil means that they have not changed.
+	newOptions *timeseries.Options // new options of the collection, not yet applied. Nil means none.
 
 	metrics *partitionMetrics
 
-	signs     signs                  // They are shown, and decide nothing.
-	paused    pause                  // why nothing is fetched
+	signs     signs                  // shown on the status page; they decide nothing
+	paused    pause                  // why no record is fetched
 	lastFlush Instant                // when the last flush was resolved
 	troubles  [Dependencies]*Trouble // the requests being retried
 }
@@ -54,7 +54,7 @@ type busy struct {
 	find    bool
 	letters bool
 	schema  bool // FetchSchema
-	compact bool // ReadSegments and all that compacts segments
+	compact bool // ReadSegments and every action of a compaction
 }
 
 // retries hold the back-off of each kind of action.
@@ -62,18 +62,18 @@ type retries struct{ claim, fetch, find, letters, schema backoff }
 
 // rival is the claim of another group on the partition.
 type rival struct {
-	by    *record.StopError // Nil means that there was none at the last look.
-	since Instant           // when it was seen first. Zero means that it was not seen since the partition stopped for it.
+	by    *record.StopError // Nil means that the last look showed none.
+	since Instant           // when it was seen first. Zero means that it has not been seen since the partition last stopped for it.
 }
 
-// past is what outlives terms and catalogs.
+// past is the state that outlives terms and catalogs.
 type past struct {
-	refused       rival         // of our claim
-	mine          claim.Token   // the last claim that we know we won
-	unknownUntil  Instant       // until then, own unknown writes may still be executed (E4)
-	observedClaim observedClaim // of another owner's claim
-	unreleased    bool          // the last term ended, and its claim stands
-	compactBytes  int64         // how large a compaction may be, by what the server has managed
+	refused       rival         // another group's claim, which keeps us from claiming
+	mine          claim.Token   // the last claim that we know to have won
+	unknownUntil  Instant       // until then, unknown writes of ours may still be executed (E4)
+	observedClaim observedClaim // another owner's claim
+	unreleased    bool          // the last term has ended, but its claim was not released
+	compactBytes  int64         // the bound of a compaction, by what the server has managed
 }
 
 // NewWorker returns a worker without a term.
@@ -104,7 +104,7 @@ func NewWorker(o Options) *Worker {
 	}
 }
 
-// Handle takes an event and returns what is to be done next. See the table in the package's documentation.
+// Handle takes an event and returns the actions that follow. See the table in the package's documentation.
 func (w *Worker) Handle(m Moment, e Event) []Action {
 	var actions []Action
 	switch e := e.(type) {
@@ -164,10 +164,10 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		w.abandon(m)
 	case CompactionAsked:
 		w.askCompaction(m)
-		return nil // what follows from it, the next event starts
+		return nil // the next event starts what follows
 	case CollectionChanged:
 		w.changeCollection(e)
-		return nil // what follows from it, the next event starts
+		return nil // the next event starts what follows
 	case Dropped:
 		w.forget()
 	}
