@@ -7,14 +7,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// aheadStride bounds how far Lookups looks ahead: so many measurements for each look-up it may still return.
+// aheadStride bounds how far Lookups looks ahead, in parked measurements per look-up that it may still return.
 const aheadStride = 64
 
-// Lookups returns up to max of the look-ups that were not handed out before, first asked first. Each waits for its
+// Lookups returns up to max look-ups that were not handed out before, in the order in which they were asked. Each waits for its
 // Answer in Load.
 //
-// Where there is room left, each is followed by those that the measurements parked behind it will ask for, as far as that
-// can be told: else a backfill, of which each measurement opens another bucket, would ask for one at a time.
+// If there is room left, each look-up is followed by look-ups ahead, for the measurements parked behind it, as far as they can
+// be told. A backfill may open another bucket with each measurement. Without looking ahead it would ask for one bucket at a
+// time.
 func (c *Catalog) Lookups(max int) []Lookup {
 	waiting := c.lookups.take(max)
 	if len(waiting) == 0 {
@@ -28,7 +29,7 @@ func (c *Catalog) Lookups(max int) []Lookup {
 	return out
 }
 
-// lookAhead appends up to room look-ups of the parked measurements behind the first.
+// lookAhead appends up to room look-ups for the measurements parked behind the first one.
 func (c *Catalog) lookAhead(out []Lookup, s *series, room int) []Lookup {
 	size, _ := c.options.Limits.Sizes(c.active())
 	f := forecast{catalog: c, series: s}
@@ -55,16 +56,16 @@ func (c *Catalog) lookAhead(out []Lookup, s *series, room int) []Lookup {
 	return out
 }
 
-// forecast tells what the measurements of a parked series will ask for, if no look-up finds a bucket and none becomes
-// full. Where it is wrong nothing happens but a look-up more, or one later.
+// forecast predicts the look-ups of a parked series' measurements. It assumes that no look-up finds a bucket and that none
+// becomes full. A wrong forecast only costs a look-up too many, or a later one.
 type forecast struct {
 	catalog  *Catalog
 	series   *series
-	open     int64   // minimum time of what will be the open bucket
-	minTimes []int64 // of the buckets that there will be, ascending
+	open     int64   // minimum time of the future open bucket
+	minTimes []int64 // of the future buckets, ascending
 }
 
-// place reports whether a measurement will ask, and for which archived bucket. Zero means any bucket.
+// place reports whether a measurement will ask, and for which archived bucket. A zero id means any bucket.
 func (f *forecast) place(time int64) (id bson.ObjectID, asks bool) {
 	c, s := f.catalog, f.series
 	first := len(f.minTimes) == 0
@@ -84,7 +85,7 @@ func (f *forecast) place(time int64) (id bson.ObjectID, asks bool) {
 	return id, backward || id != (bson.ObjectID{})
 }
 
-// covers reports whether one of the buckets will take a measurement of this time.
+// covers reports whether a future bucket will take a measurement of this time.
 func (f *forecast) covers(time int64) bool {
 	at := sort.Search(len(f.minTimes), func(i int) bool { return f.minTimes[i] > time })
 	return at > 0 && !spanExceeded(time, f.minTimes[at-1], f.catalog.span)

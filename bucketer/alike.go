@@ -8,14 +8,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// maxAlike is of how many measurements columns are made at a time: their indexes have at most five digits.
+// maxAlike bounds the measurements whose columns gatherAlike makes, so that their indexes have at most five digits.
 const maxAlike = 100_000
 
-// index is the index of a value with its end, as they stand in a column: the first byte is free for the type, the last
-// is how many bytes they are, with that of the type.
+// index is the text of a value's index with its terminating NUL, as it stands in a column. The lowest byte is left free for the
+// type. The highest byte is the length in bytes, including the type.
 type index uint64
 
-// loadIndexes makes the indexes below n, unless they are there.
+// loadIndexes makes the indexes below n that do not exist yet.
 func (e *encoder) loadIndexes(n int) {
 	for at := len(e.indexes); at < n; at++ {
 		made, size := uint64(0), uint64(2)
@@ -32,9 +32,9 @@ func (i index) appendHead(dst []byte, kind bson.Type) []byte {
 	return binary.LittleEndian.AppendUint64(dst, uint64(i)|uint64(kind))[:len(dst)+int(i>>56)]
 }
 
-// gatherAlike is gather for a new bucket whose measurements all have the layout of its shape, with all its fields: a
-// value then is as far behind its like in the measurement before as all others, and columns are made one after the other.
-// False means that they are not like that, and nothing is done.
+// gatherAlike is gather for a new bucket whose measurements all have the layout of its shape, with all its fields. Then the
+// values of a field lie at equal distances, so columns are made one after the other. False means that the measurements are not
+// alike, and nothing was done.
 func (e *encoder) gatherAlike(b *bucket) bool {
 	buf, n := b.pending.buf, int(b.pending.n)
 	layout := &b.shape.layout
@@ -69,7 +69,8 @@ func (e *encoder) gatherAlike(b *bucket) bool {
 	return true
 }
 
-// gatherDoubles makes the column of a field that is a double at each stride of buf, from offset. False means that there is a NaN.
+// gatherDoubles makes the column of a field that is a double at each stride of buf, from offset on. False means that there is a
+// NaN.
 func (e *encoder) gatherDoubles(at int, buf []byte, offset, stride int) bool {
 	column := slices.Grow(e.columns[at][:0], len(buf)/stride*(8+8)+8)
 	least := math.Float64frombits(binary.LittleEndian.Uint64(buf[offset:]))
@@ -94,7 +95,7 @@ func (e *encoder) gatherDoubles(at int, buf []byte, offset, stride int) bool {
 	return true
 }
 
-// gatherColumn makes the column of a field that is at start to end of each stride of buf.
+// gatherColumn makes the column of a field that lies between start and end of each stride of buf.
 func (e *encoder) gatherColumn(at int, kind bson.Type, buf []byte, start, end, stride int) {
 	column, x := e.columns[at][:0], &e.fields[at]
 	for n := range len(buf) / stride { // a null has no bytes, so start may be the end of buf

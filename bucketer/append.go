@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// The functions of this file append BSON to dst, more quickly than the driver's: elements by type, name, value.
+// The functions of this file append BSON to dst, faster than the driver does. An element is a type, a name and a value.
 
 func appendInt64(dst []byte, v int64) []byte { return binary.LittleEndian.AppendUint64(dst, uint64(v)) }
 
@@ -29,7 +29,7 @@ func appendNamed(dst []byte, v value, name string) []byte {
 	return appendData(rawbson.AppendHeader(dst, v.kind, name), v.data)
 }
 
-// appendData appends a value's bytes, those of most numbers and dates without a call.
+// appendData appends a value's bytes. Most numbers and dates need no call.
 func appendData(dst, data []byte) []byte {
 	if len(data) == 8 {
 		return binary.LittleEndian.AppendUint64(dst, binary.LittleEndian.Uint64(data))
@@ -43,7 +43,7 @@ func appendFields(dst, elements []byte) []byte {
 	return append(append(dst, elements...), 0)
 }
 
-// startDocument appends an object or array that endDocument ends; start is for it.
+// startDocument appends the start of an object or array. endDocument needs the returned start to end it.
 func startDocument(dst []byte, kind bson.Type, name string) (_ []byte, start int) {
 	dst = rawbson.AppendHeader(dst, kind, name)
 	return append(dst, 0, 0, 0, 0), len(dst)

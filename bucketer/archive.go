@@ -6,13 +6,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// archived is a stored bucket that is not in memory, but whose _id is known. The archived buckets of a series are a tree.
+// archived is a stored bucket that is not in memory and whose _id is known. The archived buckets of a series form a tree.
 type archived struct {
 	id      bson.ObjectID
-	earlier int32 // root of those with smaller minimum times, or none
+	earlier int32 // root of the buckets with smaller minimum times, or none
 	minTime int64
 	series  uint64 // hash of the series' key
-	later   int32  // root of those with larger minimum times
+	later   int32  // root of the buckets with larger minimum times, or none
 	gone    bool
 }
 
@@ -22,14 +22,14 @@ const (
 	placeSlot     = 16 // ObjectID, int32
 )
 
-// archiveIndex holds the archived buckets, in the order they were archived. Its series are known by a hash only: two
-// that share one may find each other's buckets, which their look-ups then refuse.
+// archiveIndex holds the archived buckets in the order in which they were archived. It knows their series by a hash only. Two
+// series with the same hash may find each other's buckets, which their look-ups then refuse.
 type archiveIndex struct {
 	entries []archived
 	live    int
-	roots   map[uint64]int32 // of the series' trees
+	roots   map[uint64]int32 // of the trees, by the hash of the series
 	places  map[bson.ObjectID]int32
-	peak    int // live entries the maps have held
+	peak    int // the most live entries so far, which bounds the maps' memory
 }
 
 func newArchiveIndex() archiveIndex {
@@ -40,7 +40,7 @@ func (a *archiveIndex) bytes() int64 {
 	return int64(cap(a.entries))*archivedBytes + mapBytes(a.peak, rootSlot) + mapBytes(a.peak, placeSlot)
 }
 
-// hashOf is FNV-1a, so that nothing depends on a process.
+// hashOf is FNV-1a, so that the hash is the same in every process.
 func hashOf(key string) uint64 {
 	hash := uint64(14695981039346656037)
 	for i := range len(key) {
@@ -49,8 +49,7 @@ func hashOf(key string) uint64 {
 	return hash
 }
 
-// find returns the series' bucket with the largest minimum time that is not after time, and that, if its window holds
-// that time.
+// find returns the series' bucket with the largest minimum time that is not after time, if its window holds that time.
 func (a *archiveIndex) find(key string, time, span int64) (id bson.ObjectID, minTime int64, ok bool) {
 	if a.live == 0 {
 		return id, 0, false
@@ -63,7 +62,7 @@ func (a *archiveIndex) find(key string, time, span int64) (id bson.ObjectID, min
 	return e.id, e.minTime, !spanExceeded(time, e.minTime, span)
 }
 
-// add archives a bucket; false when the series has one of the same minimum time, which stays.
+// add archives a bucket. False means that the series has an archived bucket of the same minimum time, which stays.
 func (a *archiveIndex) add(key string, id bson.ObjectID, minTime int64) bool {
 	hash := hashOf(key)
 	root := a.root(hash)
@@ -94,7 +93,7 @@ func (a *archiveIndex) setRoot(hash uint64, root int32) {
 	a.roots[hash] = root
 }
 
-// holdsForOther reports whether a bucket is archived for another series than the one with this key.
+// holdsForOther reports whether a bucket is archived for another series than that of the key.
 func (a *archiveIndex) holdsForOther(key string, id bson.ObjectID) bool {
 	at, ok := a.places[id]
 	return ok && a.entries[at].series != hashOf(key)
@@ -106,7 +105,7 @@ func (a *archiveIndex) holds(id bson.ObjectID) bool {
 	return ok
 }
 
-// remove forgets an archived bucket, if it is one.
+// remove forgets an archived bucket. It does nothing for any other bucket.
 func (a *archiveIndex) remove(id bson.ObjectID) {
 	if at, ok := a.places[id]; ok {
 		a.unlink(at)
@@ -124,7 +123,7 @@ func (a *archiveIndex) unlink(at int32) {
 	a.live--
 }
 
-// compact makes all anew without what is gone.
+// compact rebuilds the index without entries that are gone.
 func (a *archiveIndex) compact() {
 	moved := make([]int32, len(a.entries))
 	kept := make([]archived, 0, a.live)
@@ -153,8 +152,8 @@ func (a *archiveIndex) compact() {
 	*a = compacted
 }
 
-// dropOldest forgets about a quarter of the archived buckets, those archived first, and counts them among the unseen. It
-// returns how many.
+// dropOldest forgets about a quarter of the archived buckets, in the order in which they were archived, and counts them among
+// the unseen. It returns how many.
 func (a *archiveIndex) dropOldest(to *unseen) int {
 	dropped := min(a.live, a.live/4+1)
 	for at, left := 0, dropped; left > 0; at++ {
@@ -178,7 +177,8 @@ func (a *archiveIndex) dropAll(to *unseen) {
 	*a = newArchiveIndex()
 }
 
-// archiveBucket archives a stored bucket that the caller then drops. One that is full, or closed, cannot be reopened.
+// archiveBucket archives a stored bucket that the caller then drops. False means that a full or closed bucket cannot be
+// reopened, or that Reopen is off.
 func (c *Catalog) archiveBucket(b *bucket) bool {
 	if !c.options.Reopen || b.stored == 0 || b.is(isClosed) {
 		return false

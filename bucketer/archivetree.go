@@ -2,14 +2,14 @@ package bucketer
 
 import "encoding/binary"
 
-// The archived buckets of a series are a treap: a search tree by minimum time that is a heap by a number each has by
-// chance. So it is some twice as deep as it must be, in whatever order buckets are archived: a backfill may come newest
-// first. It takes no memory but the two indexes of an entry.
+// The archived buckets of a series form a treap. It is a search tree by minimum time, and also a heap by a random number of
+// each entry. Its depth is some twice the least one, in whatever order buckets are archived. A backfill may come newest first.
+// A treap takes no memory except two indexes per entry.
 
-// none is no entry.
+// none is the index of no entry.
 const none = int32(-1)
 
-// chance is the place in the heap: what an _id has behind its time is a part of a hash.
+// chance is the entry's number in the heap. The bytes of an _id behind its time are part of a hash.
 func (e *archived) chance() uint64 { return binary.BigEndian.Uint64(e.id[4:]) }
 
 // latest is the entry with the largest minimum time that is not after time.
@@ -44,7 +44,7 @@ func (a *archiveIndex) insert(root, at int32) int32 {
 	return root
 }
 
-// split parts a tree into the entries before a time and those after it.
+// split divides a tree into the entries before a time and the entries after it.
 func (a *archiveIndex) split(root int32, time int64) (before, after int32) {
 	if root == none {
 		return none, none
@@ -58,7 +58,7 @@ func (a *archiveIndex) split(root int32, time int64) (before, after int32) {
 	return before, root
 }
 
-// without takes an entry out of its tree and returns the root.
+// without removes an entry from its tree and returns the root.
 func (a *archiveIndex) without(root, at int32) int32 {
 	if root == at {
 		return a.join(a.entries[at].earlier, a.entries[at].later)
@@ -71,7 +71,7 @@ func (a *archiveIndex) without(root, at int32) int32 {
 	return root
 }
 
-// join makes one tree of two of which all entries of the second are after those of the first.
+// join makes one tree of two. All entries of the second are after those of the first.
 func (a *archiveIndex) join(before, after int32) int32 {
 	switch {
 	case before == none:

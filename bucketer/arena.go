@@ -2,7 +2,7 @@ package bucketer
 
 import "math/bits"
 
-// Blocks are of powers of two: small ones for a small flush, and larger ones as it grows.
+// Blocks have powers of two as sizes: small ones for a small flush, and larger ones as it grows.
 const (
 	minBlock = 4 << 10
 	maxBlock = 64 << 10
@@ -10,19 +10,19 @@ const (
 	maxSpare = 32 << 20
 )
 
-// listWrites is how many writes a list has.
+// listWrites is the capacity of a list of writes.
 const listWrites = 128
 
-// arena holds the writes of one flush and their bytes. Whoever sends them may do so as long as it likes: only what
+// arena holds the writes of one flush and their bytes. A sender may keep them as long as it likes, because only memory that
 // Release takes back is used again.
 type arena struct {
 	lists  [][]Write
-	blocks [][]byte // each as far as it is used
+	blocks [][]byte // the full blocks, each as long as it is used
 	block  []byte   // the block that is being filled
-	total  int64    // bytes of all but the latter
+	total  int64    // bytes of all except block
 }
 
-// write returns a new Write; left is how many there may still be, with this one.
+// write returns a new Write. The argument left is how many writes may still follow, including this one.
 func (a *arena) write(from *spare, left int) *Write {
 	last := len(a.lists) - 1
 	if last < 0 || len(a.lists[last]) == cap(a.lists[last]) {
@@ -36,7 +36,7 @@ func (a *arena) write(from *spare, left int) *Write {
 	return &list[len(list)-1]
 }
 
-// reserve makes room for n more bytes in the block that is filled.
+// reserve makes room for n more bytes in the current block.
 func (a *arena) reserve(from *spare, n int) {
 	if cap(a.block)-len(a.block) >= n {
 		return
@@ -49,7 +49,7 @@ func (a *arena) reserve(from *spare, n int) {
 	a.block = from.takeBlock(1 << bits.Len(uint(max(n, minBlock, min(maxBlock, int(a.total)))-1)))
 }
 
-// put returns a copy of b that is in the arena.
+// put returns a copy of b in the arena.
 func (a *arena) put(from *spare, b []byte) []byte {
 	if b == nil {
 		return nil
@@ -60,7 +60,7 @@ func (a *arena) put(from *spare, b []byte) []byte {
 	return a.block[start:len(a.block):len(a.block)]
 }
 
-// filled takes the block back that the caller has appended to. If it became another one, the old one stays as it is.
+// filled takes back the block that the caller has appended to. If appending moved it to new memory, that becomes the block.
 func (a *arena) filled(block []byte) {
 	if cap(block) != cap(a.block) {
 		a.total += int64(cap(a.block))
@@ -68,7 +68,7 @@ func (a *arena) filled(block []byte) {
 	a.block = block
 }
 
-// seal ends the block that is filled.
+// seal ends the current block.
 func (a *arena) seal() {
 	if a.block != nil {
 		a.blocks = append(a.blocks, a.block)
@@ -77,7 +77,7 @@ func (a *arena) seal() {
 	}
 }
 
-// spare is the memory of flushes that were released, for the next ones.
+// spare is the memory of released flushes, for later ones.
 type spare struct {
 	lists  [][]Write
 	blocks [5][][]byte // by size, from minBlock to maxBlock
@@ -113,11 +113,11 @@ func (s *spare) takeBlock(size int) []byte {
 	return make([]byte, 0, size)
 }
 
-// add takes the memory of a flush, as far as there is not enough already.
+// add takes the memory of a flush, up to maxSpare.
 func (s *spare) add(a *arena) {
 	for _, list := range a.lists {
 		if cap(list) == listWrites && s.total+listWrites*writeBytes <= maxSpare {
-			clear(list) // nothing of old bytes stays within reach
+			clear(list) // drops every reference to old bytes
 			s.lists = append(s.lists, list[:0])
 			s.total += listWrites * writeBytes
 		}

@@ -12,7 +12,8 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// side is which extreme is kept: the sign that the comparison of a newcomer with the kept value must have.
+// side selects the kept extreme. It is the sign of the comparison of a newcomer with the kept value if the newcomer is to
+// replace it.
 type side int
 
 const (
@@ -20,29 +21,29 @@ const (
 	upper side = +1
 )
 
-// maxMerged is how many bytes of merged values are built one behind the other.
+// maxMerged is how many bytes of merged values share one scratch buffer.
 const maxMerged = 256 << 10
 
-// value is a BSON value in place.
+// value is a BSON value that points into other memory.
 type value struct {
 	kind bson.Type
 	data []byte
 }
 
-// equals reports whether two values are the same bytes, which is more than comparing as equal.
+// equals reports whether two values have the same type and bytes. Values that compare as equal may differ in these.
 func (v value) equals(w value) bool { return v.kind == w.kind && bytes.Equal(v.data, w.data) }
 
 func (v value) raw() bson.RawValue { return bson.RawValue{Type: v.kind, Value: v.data} }
 
-// extremes are minimum and maximum of one field.
+// extremes are the minimum and the maximum of one field.
 type extremes struct {
 	lower, upper value
-	// known are the extremes that the bucket has, in place; kind 0 in a new field.
+	// knownLower and knownUpper are the extremes that the bucket has, in place. Kind 0 means a new field.
 	knownLower, knownUpper value
-	lowered, raised        bool // lower or upper may be another than the known one
+	lowered, raised        bool // lower or upper may differ from the known one
 }
 
-// include widens the extremes by a value. What it builds goes behind scratch, whose grown form it returns.
+// include widens the extremes by a value. It builds merged values at the end of scratch, and returns the grown scratch.
 func (x *extremes) include(v value, scratch []byte) []byte {
 	if x.lower.kind == 0 {
 		x.lower, x.upper, x.lowered, x.raised = v, v, true, true
@@ -62,7 +63,7 @@ func (x *extremes) include(v value, scratch []byte) []byte {
 	return scratch
 }
 
-// compareSame compares two values of the same plain type, doubles without a call.
+// compareSame compares two values of the same plain type. Doubles need no call.
 func compareSame(v, w value) int {
 	if v.kind == bson.TypeDouble {
 		a := math.Float64frombits(binary.LittleEndian.Uint64(v.data))
@@ -80,9 +81,9 @@ func compareSame(v, w value) int {
 	return timeseries.Compare(v.raw(), w.raw())
 }
 
-// merge returns the extreme of a kept value and a newcomer. Objects are merged field by field, arrays position by
-// position; of anything else the newcomer must be strictly beyond the kept value. Where neither can be taken as it is the
-// merged value is built behind scratch.
+// merge returns the extreme of a kept value and a newcomer. Objects are merged field by field, and arrays position by position.
+// Any other newcomer must be strictly beyond the kept value. If neither value is the extreme as a whole, merge builds the
+// result at the end of scratch.
 func (d side) merge(kept, v value, scratch []byte) (value, []byte) {
 	if kept.kind != v.kind || !rawbson.IsNested(v.kind) {
 		if d.isBeyond(v, kept) {
@@ -91,7 +92,7 @@ func (d side) merge(kept, v value, scratch []byte) (value, []byte) {
 		return kept, scratch
 	}
 	if len(scratch) > maxMerged {
-		scratch = nil // most of it are values that were merged again since
+		scratch = nil // most of these values were merged again since
 	}
 	start := len(scratch)
 	scratch, improved := d.build(scratch, kept, v)
@@ -101,7 +102,7 @@ func (d side) merge(kept, v value, scratch []byte) (value, []byte) {
 	return value{kind: v.kind, data: scratch[start:len(scratch):len(scratch)]}, scratch
 }
 
-// isBeyond reports whether a newcomer takes the place of a kept value.
+// isBeyond reports whether a newcomer replaces a kept value.
 func (d side) isBeyond(v, kept value) bool {
 	if v.kind == kept.kind {
 		return int(d)*compareSame(v, kept) > 0
@@ -109,8 +110,8 @@ func (d side) isBeyond(v, kept value) bool {
 	return int(d)*timeseries.Compare(v.raw(), kept.raw()) > 0
 }
 
-// build appends the merge of two values of the same nested kind: the members of the kept one, then what is new. Whether
-// that improved the kept value it says afterwards: to find it out first would be another walk, at each depth.
+// build appends the merge of two values of the same nested kind: the members of the kept one, then the new members. It reports
+// afterwards whether that improved the kept value. To find that out first would take another walk at each depth.
 func (d side) build(dst []byte, kept, v value) (_ []byte, improved bool) {
 	start, dst := bsoncore.AppendDocumentStart(dst)
 	newcomers := finder{kind: v.kind, rest: rawbson.Content(v.data)}

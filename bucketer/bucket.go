@@ -6,58 +6,58 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// action is what becomes of a bucket that is no longer the open one of its series, once nothing of it waits any more.
+// action is what happens to a bucket that is no longer an open one of its series, once nothing of it waits any more.
 type action uint8
 
 const (
-	stay      action = iota // it is the open one
-	softClose               // forget it: it may be reopened from the database
-	archive                 // remember its _id, to reopen it without a search
-	hardClose               // control.closed: true, then forget it
-	leave                   // forget it, and give it no measurement any more meanwhile
+	stay      action = iota // it is an open bucket
+	softClose               // forget it; it may be reopened from the database
+	archive                 // keep its _id, to reopen it without a search
+	hardClose               // set control.closed, then forget it
+	leave                   // forget it, and give it no more measurements before that
 )
 
-// bucket is one bucket in memory. Written measurements are not kept: only counts, bounds and shape.
+// bucket is one bucket in memory. It does not keep written measurements, but only counts, bounds and shape.
 type bucket struct {
-	// What each insertion reads and changes comes first: one line of the processor's cache.
+	// Each insertion reads and changes the fields up to flags. They come first, in one cache line of the processor.
 	pending      rows   // not yet in flight
-	shape        *shape // of all measurements, also those that wait
+	shape        *shape // of all measurements, including pending ones
 	minTime      int64  // control.min.<time>
-	stored       int32  // measurements stored or in flight: the base of the next write
-	size         int32  // accounted bytes, with those that wait
+	stored       int32  // measurements stored or in flight, on which the next write builds
+	size         int32  // accounted bytes, including pending measurements
 	action       action
 	flags        flags
 	id           bson.ObjectID
-	maxTime      int64 // control.max.<time> of what is stored or in flight
+	maxTime      int64 // control.max.<time> of the measurements stored or in flight
 	series       *series
 	newer, older *bucket // in the list of idle buckets
-	// bounds are control.min and control.max of what is stored or in flight, as two documents without the time; as one if
-	// they are the same.
+	// bounds are control.min and control.max of the measurements stored or in flight, as two documents without the time. Equal
+	// bounds are kept as one document.
 	bounds []byte
 }
 
 type flags uint16
 
 const (
-	inFlight  flags = 1 << iota // a write of it is on its way
+	inFlight  flags = 1 << iota // a write of it is under way
 	isDirty                     // it is in the catalog's list of buckets to write
 	isIdle                      // it is in the list of idle buckets
 	isClosed                    // a write has set control.closed
-	keptOpen                    // it was counted as kept open due to large measurements
-	isCleared                   // forget it when the write on its way is done
+	keptOpen                    // it was already counted as kept open due to large measurements
+	isCleared                   // it must be forgotten when the write under way is done
 	isRolled                    // it is in its series' list of buckets that have rolled over
 	isGone                      // the catalog has dropped it
-	isAlone                     // it gets writes of its own, of however few measurements
+	isAlone                     // it gets writes of its own, even for few measurements
 )
 
 func (b *bucket) is(f flags) bool { return b.flags&f != 0 }
 func (b *bucket) set(f flags)     { b.flags |= f }
 func (b *bucket) unset(f flags)   { b.flags &^= f }
 
-// count is the number of measurements with those that wait.
+// count is the number of measurements, including pending ones.
 func (b *bucket) count() int32 { return b.stored + b.pending.n }
 
-// hasOneBound reports whether control.min and control.max are the same but for the time, as they are of one measurement.
+// hasOneBound reports whether control.min and control.max are equal except for the time, as in a bucket of one measurement.
 func (b *bucket) hasOneBound() bool { return rawbson.DocumentSize(b.bounds) == len(b.bounds) }
 
 // splitBounds returns the elements of control.min and of control.max without the time, in place.
@@ -70,10 +70,10 @@ func (b *bucket) splitBounds() (lower, upper []byte) {
 	return lower, rawbson.Content(b.bounds[size:])
 }
 
-// mustClose reports whether a hard close has not been written yet.
+// mustClose reports whether the bucket needs a hard close that no write has made yet.
 func (b *bucket) mustClose() bool { return b.action == hardClose && !b.is(isClosed) }
 
-// isBusy reports whether something of the bucket has yet to be written, or is on its way.
+// isBusy reports whether something of the bucket is not written yet, or is under way.
 func (b *bucket) isBusy() bool { return b.pending.n > 0 || b.is(inFlight) || b.mustClose() }
 
 // spans reports whether a time is within the bucket's window.
@@ -81,12 +81,12 @@ func (b *bucket) spans(time, span int64) bool {
 	return time >= b.minTime && !spanExceeded(time, b.minTime, span)
 }
 
-// spanExceeded reports whether time is span or more after minTime, which it is not before.
+// spanExceeded reports whether time is span or more after minTime. The caller makes sure that time is not before minTime.
 func spanExceeded(time, minTime, span int64) bool {
 	return uint64(time)-uint64(minTime) >= uint64(span)
 }
 
-// idleList is the idle buckets, from the one used last to the one used least recently.
+// idleList is the list of idle buckets, from the most to the least recently used.
 type idleList struct{ newest, oldest *bucket }
 
 func (l *idleList) push(b *bucket) {

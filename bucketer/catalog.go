@@ -11,52 +11,53 @@ import (
 
 // Options define a catalog.
 type Options struct {
-	// Collection is as its Normalize returns it.
+	// Collection has the collection's options, as Normalize returns them.
 	Collection timeseries.Options
 	Limits     timeseries.Limits
 	// Source is the partition that all measurements come from.
 	Source timeseries.Source
-	// DeltaMax is for how many measurements a stored bucket still gets an update; beyond it they open a new bucket.
+	// DeltaMax is the largest number of measurements that one update adds to a stored bucket. More measurements open a new bucket.
 	// Zero means no limit.
 	DeltaMax int32
-	// SetsInTextOrder means that the database carries the paths of a $set out in the order of their text, not of the numbers in
-	// them, so that "10" would come before "9" in a column. No update then holds indexes of different lengths.
+	// SetsInTextOrder means that the database executes the paths of a $set in the order of their text, not of the numbers in them.
+	// Then "10" would come before "9" in a column, so no update has indexes of different lengths.
 	SetsInTextOrder bool
-	// FlushWrites is how many writes a flush has at most, or a fourth of those that wait if that is more. It bounds what
-	// encoded writes take. Zero means no limit.
+	// FlushWrites is the largest number of writes in a flush; but a fourth of the waiting writes is always allowed. It bounds the
+	// memory of encoded writes. Zero means no limit.
 	FlushWrites int
-	// DenseFrom is of how many measurements that wait for a bucket they get a write of their own. Fewer are written together
-	// with those of other series, in segments. Zero means that there are no segments.
+	// DenseFrom is the number of measurements from which a bucket gets a write of its own. Fewer measurements go into segments,
+	// together with those of other series. Zero means that there are no segments.
 	DenseFrom int32
-	// SegmentRows is how many measurements a segment of a large flush has at most; segments of smaller flushes have fewer. Zero means
-	// as many as a bucket.
+	// SegmentRows is the largest number of measurements in a segment. Segments of small flushes have fewer. Zero means as many as
+	// in a bucket.
 	SegmentRows int32
-	// SegmentOrder are the paths within the meta by whose values series are put into segments, so that each covers few values: the
-	// first path counts most. Series that agree in all of them, or all where there are none, go by their whole meta.
+	// SegmentOrder are paths within the meta. Series are ordered by their values, the first path first, so that each segment
+	// covers few values. Series with equal values, or all if there are no paths, are ordered by their whole meta.
 	SegmentOrder []string
 	// Owner is the _id of the partition document whose owner compacts the segments.
 	Owner string
-	// Compaction is put into every bucket, which is closed by its first write: the catalog serves to compact segments. Nil means that it
-	// does not.
+	// Compaction is written into every bucket, and each bucket is closed by its first write. The catalog then serves to compact
+	// segments. Nil means an ordinary catalog. Reopen means that stored buckets are looked for before new ones are opened
+	// (Lookups, Load). The catalog keeps an archive for that.
 	Compaction *Compaction
 	// Reopen looks for stored buckets before new ones are opened (Lookups, Load), and keeps an archive for that.
 	Reopen bool
 }
 
-// Catalog is the buckets of one partition: of which series, how full, what of them waits to be written. It has one
-// owner, who calls
+// Catalog holds the buckets of one partition: their series, how full they are, and the measurements that wait to be written. It
+// has one owner, who calls
 //
 //	Insert, for each measurement; Lookups and Load, when Reopen is set;
-//	Prepare, for what is to be written; Finish, when the outcome of each of these writes is known;
-//	Release, when nobody reads these writes any more, if the memory is to be used again.
+//	Prepare, for the next writes; Finish, when the outcome of each of these writes is known;
+//	Release, when these writes are not read any more, so that their memory can be used again.
 //
-// Between Prepare and Finish everything else may be called, except Prepare.
+// Between Prepare and Finish every method except Prepare may be called.
 type Catalog struct {
 	options  Options
 	span     int64 // milliseconds
-	time     int64 // accounted bytes of the column of the time, when it is new
+	time     int64 // accounted bytes of a new time column
 	series   table
-	buckets  map[bson.ObjectID]*bucket // all in memory: open, rolled over, in flight
+	buckets  map[bson.ObjectID]*bucket // all in memory: open, rolled over, or in flight
 	archive  archiveIndex
 	shapes   shapes
 	buffers  buffers
@@ -67,16 +68,16 @@ type Catalog struct {
 	lookups  parking
 	unseen   unseen
 	mostOpen int      // largest number of open buckets of a series
-	foreseen foreseen // only while Load places measurements
+	foreseen foreseen // used only while Load places measurements
 
 	dirty   []*bucket // buckets with something to write, in the order they were first touched
-	rest    int       // so many of them, the first, the last flush could not take
+	rest    int       // how many of them, from the first on, the last flush could not take
 	pending totals
 	flight  *flight
 	borders borders // of segments
 	keptOut keptOut // of segments
 
-	// attempts holds the positions that a conflict made to open a bucket again, and how often.
+	// attempts counts, by position, how often a conflict made the measurement open a bucket again.
 	attempts map[timeseries.Position]int32
 
 	memory memory
@@ -84,16 +85,16 @@ type Catalog struct {
 	key    []byte // scratch
 }
 
-// totals accounts for the measurements in the next Prepare.
+// totals accounts for the measurements of the next Prepare.
 type totals struct {
 	measurements int
 	bytes        int64
-	oldest       int64 // not above the smallest offset of them, exact after each Prepare; valid if there are any
+	oldest       int64 // at most their smallest offset, exact after each Prepare; valid if there are any
 }
 
 // New returns an empty catalog.
 func New(o Options) *Catalog {
-	o.Reopen = o.Reopen && o.DenseFrom == 0 // what comes late goes into segments
+	o.Reopen = o.Reopen && o.DenseFrom == 0 // late measurements go into segments
 	c := &Catalog{
 		options:  o,
 		series:   newTable(),
@@ -112,18 +113,18 @@ func New(o Options) *Catalog {
 	return c
 }
 
-// SetCollection applies changed options of the collection. A bucket keeps its minimum time; the new span holds for it
-// at once. The names of the fields do not change.
+// SetCollection applies changed options of the collection. A bucket keeps its minimum time, and the new span holds for it at
+// once. The names of the fields do not change.
 func (c *Catalog) SetCollection(o timeseries.Options) {
 	c.options.Collection = o
 	c.span = o.Span()
 	c.time = columnBytes(len(o.TimeField), 8)
 }
 
-// Insert takes a measurement, of which it keeps a copy. With Reopen it may have to ask the database first; the
-// measurement is then parked, and so are later ones of its series, until the answer is loaded.
+// Insert takes a measurement and keeps a copy of it. With Reopen it may have to ask the database first. Then it parks the
+// measurement, and later ones of the same series, until the answer is loaded.
 //
-// The error wraps ErrMalformed: the measurement does not come from a Decoder. Nothing has then changed.
+// An error wraps ErrMalformed and means that the measurement does not come from a Decoder. The catalog is unchanged then.
 func (c *Catalog) Insert(m *measurement.Measurement) error {
 	r := row{position: m.Position, time: m.Time, elements: m.Elements}
 	c.key = appendKey(c.key[:0], m.Meta)
@@ -148,7 +149,7 @@ func (c *Catalog) Insert(m *measurement.Measurement) error {
 	return nil
 }
 
-// put places a measurement that was validated before.
+// put places a measurement that was already validated.
 func (c *Catalog) put(s *series, r row) {
 	var v survey
 	if s.open != nil && !s.isParked() {
@@ -157,13 +158,13 @@ func (c *Catalog) put(s *series, r row) {
 	c.place(s, r, v, mayAsk)
 }
 
-// Pending returns how many measurements the next Prepare would find, and their bytes in memory. Parked ones and those
-// in flight are not among them; measurements of series that back off are.
+// Pending returns how many measurements the next Prepare would find, and their bytes in memory. It counts measurements of
+// series that back off, but neither parked ones nor those in flight.
 func (c *Catalog) Pending() (measurements int, bytes int64) {
 	return c.pending.measurements, c.pending.bytes
 }
 
-// Dirty returns how many buckets the next Prepare would write, about.
+// Dirty returns about how many buckets the next Prepare would write.
 func (c *Catalog) Dirty() int { return len(c.dirty) }
 
 // Oldest returns the smallest offset of a measurement that is pending, parked or in flight (E6).
@@ -192,7 +193,7 @@ func (c *Catalog) addSeries(key string) *series {
 	return s
 }
 
-// extra returns s.more, made when it is not there.
+// extra returns s.more, and makes it if necessary.
 func (c *Catalog) extra(s *series) *more {
 	if s.more == nil {
 		s.more = &more{}
@@ -201,8 +202,8 @@ func (c *Catalog) extra(s *series) *more {
 	return s.more
 }
 
-// retire forgets what a series no longer needs, and the series when nothing is left of it. Bounds that were only to hold
-// for an open bucket end with it.
+// retire forgets the extra state that a series no longer needs, and the series itself when nothing of it is left. Exclusions
+// that only hold for an open bucket end with it.
 func (c *Catalog) retire(s *series) {
 	empty := s.open == nil && (s.more == nil || s.more.rolled.live == 0 && s.more.wanted == nil)
 	if s.more != nil && (empty || s.more.isOrdinary()) {

@@ -12,9 +12,9 @@ type displaced struct {
 	series *series
 }
 
-// Clear forgets what is known of the series that match (nil means all), because something else has written to their buckets:
-// measurements that wait are placed anew, in the order of their offsets, and answers to look-ups under way do not count.
-// Writes in flight go on; their buckets are forgotten when they are done. The archive is forgotten whole.
+// Clear forgets the buckets of the matching series, because something else has written to them. A nil match means all series.
+// Pending measurements are placed anew, in the order of their offsets. Answers to look-ups under way do not count. Writes in
+// flight go on, and their buckets are forgotten when they are done. The whole archive is forgotten.
 func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
 	c.archive.dropAll(&c.unseen)
 	var out []displaced
@@ -43,7 +43,7 @@ func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
 	}
 }
 
-// clearSeries drops the buckets of a series, except those in flight, and returns what waited for them.
+// clearSeries drops the buckets of a series, except those in flight, and returns the measurements that waited for them.
 func (c *Catalog) clearSeries(s *series) []rows {
 	known := slices.Collect(s.opened)
 	if x := s.more; x != nil {

@@ -15,14 +15,14 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// Compaction is what a bucket that was made of segments says of that.
+// Compaction is the mark of a bucket that was made of segments.
 type Compaction struct {
 	ID          [16]byte // of the compaction, a UUID
 	VisibleFrom int64    // when queries see the bucket, in milliseconds since 1970
 }
 
-// attempt is the attempt number of the buckets' _ids. It is another one for each compaction, so that the buckets of one never stand
-// in the way of another's.
+// attempt is the attempt number in the buckets' _ids. It comes from the compaction's id, so the buckets of two compactions do not
+// collide.
 func (c *Compaction) attempt() int32 {
 	return int32(binary.BigEndian.Uint32(c.ID[:]) & math.MaxInt32)
 }
@@ -36,7 +36,7 @@ func (c *Compaction) append(dst []byte) []byte {
 	return rawbson.EndDocument(dst, start)
 }
 
-// SegmentError tells of a segment that cannot be compacted: something else has edited it.
+// SegmentError means that a segment cannot be compacted, because something else has edited it.
 type SegmentError struct {
 	ID  bson.ObjectID
 	Err error
@@ -45,12 +45,12 @@ type SegmentError struct {
 // Error names the segment.
 func (e *SegmentError) Error() string { return fmt.Sprintf("the segment %s: %v", e.ID.Hex(), e.Err) }
 
-// Unwrap returns the error in it.
+// Unwrap returns the cause.
 func (e *SegmentError) Unwrap() error { return e.Err }
 
-// Compact makes the buckets of what is in segments: an insert of each, all measurements of a series in the order of their times,
-// those of each combination of types in buckets of their own (compactedKinds). Of a position that several segments list one measurement is taken.
-// The flush is not to be finished: the buckets are no catalog's. The error is a *SegmentError.
+// Compact makes buckets of segments, with one insert for each bucket. A series' measurements go in by time, and each
+// combination of types gets buckets of its own (compactedKinds). If several segments list the same position, one measurement is
+// taken. The flush must not be finished, because its buckets belong to no catalog. The error is a *SegmentError.
 func Compact(o Options, by Compaction, segments []bson.Raw) (*Flush, error) {
 	var all []segmented
 	for _, segment := range segments {
@@ -80,13 +80,13 @@ func Compact(o Options, by Compaction, segments []bson.Raw) (*Flush, error) {
 	return flush, nil
 }
 
-// segmented is a measurement and the segment that it is in.
+// segmented is a measurement and its segment.
 type segmented struct {
 	measurement.Measurement
 	segment bson.Raw
 }
 
-// appendMeasurements unpacks a segment. The metas are those of the document.
+// appendMeasurements unpacks a segment. The metas point into the document.
 func appendMeasurements(all []segmented, o timeseries.Options, segment bson.Raw) ([]segmented, error) {
 	u := timeseries.NewUnpacker(o)
 	if err := u.Reset(segment); err != nil {

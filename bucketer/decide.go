@@ -2,7 +2,7 @@ package bucketer
 
 import "waterwheel/internal/timeseries"
 
-// reason is why a bucket stopped being the open one of its series.
+// reason is why a bucket is no longer an open one of its series.
 type reason uint8
 
 const (
@@ -16,10 +16,10 @@ const (
 	byReopening
 	byMemory
 	byDeltaCost
-	byLarge // not an end: it stays although it is too large
+	byLarge // no end: the bucket stays although it is too large
 )
 
-// digits is the length of an index as MongoDB accounts for it: the index 0 has none.
+// digits is the length of an index as MongoDB accounts for it. The index 0 counts as empty.
 func digits(index int32) int64 {
 	n := int64(0)
 	for ; index > 0; index /= 10 {
@@ -37,9 +37,9 @@ func (c *Catalog) added(count int32, v survey) int64 {
 	return size
 }
 
-// decide says what becomes of a bucket when a measurement comes that does not clash with it: stay, and it is inserted there
-// (byLarge: although it is too large); or the action that makes room for another bucket, with its reason. The order of the
-// checks is MongoDB's.
+// decide says what happens to a bucket when a measurement comes that does not clash with it. Stay means that the bucket takes
+// it, even if it becomes too large (byLarge). Another action makes room for another bucket. The order of the checks is
+// MongoDB's.
 func (c *Catalog) decide(b *bucket, time int64, v survey) (action, reason) {
 	switch {
 	case time < b.minTime:
@@ -52,8 +52,8 @@ func (c *Catalog) decide(b *bucket, time int64, v survey) (action, reason) {
 	return c.decideSize(b, v)
 }
 
-// decideSize closes a bucket that would become too large. One of few measurements may grow beyond that, for otherwise
-// large measurements would be alone in their buckets.
+// decideSize closes a bucket that would become too large. A bucket with few measurements may grow further. Otherwise each large
+// measurement would be alone in its bucket.
 func (c *Catalog) decideSize(b *bucket, v survey) (action, reason) {
 	limits := &c.options.Limits
 	effective, absolute := limits.Sizes(c.active())
@@ -75,5 +75,5 @@ func (c *Catalog) decideSize(b *bucket, v survey) (action, reason) {
 	return stay, byLarge
 }
 
-// active is the number of buckets that share the cache: open and archived ones.
+// active is the number of open and archived buckets, which share the cache.
 func (c *Catalog) active() int64 { return int64(len(c.buckets) + c.archive.live) }

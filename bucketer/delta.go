@@ -17,7 +17,7 @@ var (
 	dataPrefix = timeseries.DataPath("")
 )
 
-// update appends the operators of a later write, of what gather found: what changes in control, what is new in data.
+// update appends the operators of an update, from what gather found: changes in control, and new values in data.
 func (e *encoder) update(b *bucket, w *Write) {
 	start := len(e.out)
 	dst := append(e.out, 0, 0, 0, 0)
@@ -45,7 +45,7 @@ func (e *encoder) appendSourceOperators(dst []byte, w *Write) []byte {
 	return e.forms.ends.appendRange(rawbson.EndDocument(dst, push), e.first, e.last)
 }
 
-// appendBounds appends what changes in control.min and control.max.
+// appendBounds appends the changes of control.min and control.max.
 func (e *encoder) appendBounds(dst []byte, b *bucket) []byte {
 	if e.maxTime > b.maxTime {
 		dst = appendDateNamed(dst, e.maxPath, e.maxTime)
@@ -74,9 +74,9 @@ func (e *encoder) appendBoundChange(dst []byte, prefix, name string, known, now 
 	return e.appendChange(dst, known, now)
 }
 
-// appendChange appends the setting of what differs between a value the database has and the one it shall have; its path
-// is in e.path. Within objects only changed members are set. Arrays are set whole, and so are objects with names that a
-// path cannot address: a path into an array means another thing when the array is shorter than thought.
+// appendChange appends the setting of the difference between a value in the database and its new value. Its path is e.path.
+// Within objects only changed members are set. Arrays are set whole, because a path into an array means something else if the
+// array is shorter than thought. Objects with names that a path cannot address are set whole, too.
 func (e *encoder) appendChange(dst []byte, known, now value) []byte {
 	if known.equals(now) {
 		return dst
@@ -105,13 +105,13 @@ func isAddressable(object []byte) bool {
 	return true
 }
 
-// appendPlace appends the header of an element "data.<name>.<index>"; index ends with a NUL.
+// appendPlace appends the header of an element "data.<name>.<index>". The index ends with a NUL.
 func appendPlace(dst []byte, kind bson.Type, prefix, index []byte) []byte {
 	return append(append(append(dst, byte(kind)), prefix...), index...)
 }
 
-// loadPrefixes makes the prefixes of the places of a bucket's values, "data.<name>.", the time's first, unless the
-// bucket before had the same.
+// loadPrefixes makes the prefixes "data.<name>." of a bucket's values, that of the time first. It keeps them if the last bucket
+// had the same shape.
 func (e *encoder) loadPrefixes(s *shape) {
 	if e.shape == s && len(e.prefixEnds) == len(s.members)+2 {
 		return
@@ -129,7 +129,7 @@ func (e *encoder) addPrefix(name string) {
 	e.prefixEnds = append(e.prefixEnds, len(e.prefixes))
 }
 
-// prefix is the prefix of the time's column (-1) or of a field's, by the bucket's shape.
+// prefix returns the prefix of a field's column by its index in the shape. The index of the time is -1.
 func (e *encoder) prefix(at int) []byte { return e.prefixes[e.prefixEnds[at+1]:e.prefixEnds[at+2]] }
 
 // filter appends the condition of an update (E5).

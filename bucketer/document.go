@@ -13,7 +13,8 @@ import (
 // uuidSubtype is BSON's binary subtype of a UUID.
 const uuidSubtype = 4
 
-// insert appends the whole document of a bucket, of what gather found.
+// insert appends the whole document of a bucket, from what gather found. appendColumn appends one column of data with the given
+// elements.
 func (e *encoder) insert(b *bucket, w *Write) {
 	start := len(e.out)
 	dst := append(e.out, e.forms.head.bytes...)
@@ -45,8 +46,8 @@ func appendColumn(dst []byte, name string, elements []byte) []byte {
 	return rawbson.EndDocument(append(dst, elements...), start)
 }
 
-// appendOnly appends the columns of the only measurement. It reads the row, and not what was just made of it, for which
-// the processor would have to wait.
+// appendOnly appends the columns of the only measurement. It reads the row itself, because the processor would have to wait for
+// the bytes that were just made of it.
 func (e *encoder) appendOnly(dst []byte, s *shape) []byte {
 	dst = appendCell(dst, e.timeField, value{kind: bson.TypeDateTime, data: e.times})
 	rest := e.lower
@@ -66,7 +67,7 @@ func appendCell(dst []byte, name string, v value) []byte {
 	return append(appendData(append(dst, byte(v.kind), '0', 0), v.data), 0)
 }
 
-// fillControl fills the head of a document, which begins at start, and appends the rest of control.
+// fillControl fills the gaps in the head of a document, which begins at start, and appends the rest of control.
 func (e *encoder) fillControl(dst []byte, start int, b *bucket, w *Write) []byte {
 	head := &e.forms.head
 	copy(dst[start+head.gaps[0]:], b.id[:])

@@ -7,10 +7,10 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// maxDepth bounds the nesting of a measurement's fields; MongoDB stores 200 levels in all, of which a bucket takes some.
+// maxDepth bounds the nesting of a measurement's fields. MongoDB stores 200 levels in all, and a bucket takes some of them.
 const maxDepth = 180
 
-// readValue cuts the value off the first element of b, which is known to be whole and to have a name of this length.
+// readValue cuts the value off the first element of b. The element is known to be whole and to have a name of this length.
 func readValue(b []byte, name int) (value, []byte) {
 	kind, data := bson.Type(b[0]), b[name+2:]
 	size := rawbson.Size(kind, data)

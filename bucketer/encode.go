@@ -9,34 +9,35 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// encoder makes writes of buckets and what waits for them. All but arena is scratch, used again for each write.
+// encoder makes the writes of buckets from their pending measurements. Everything but arena is scratch that each write uses
+// again.
 type encoder struct {
 	timeField string
-	maxPath   string // of the time in control.max
+	maxPath   string // path of the time in control.max
 	source    timeseries.Source
 	forms     forms
 
 	fields       []extremes // by the bucket's shape
 	columns      [][]byte   // by the bucket's shape: elements of an insert's data
-	times        []byte     // elements of an insert's column of times; of the only measurement its time
-	places       []byte     // elements of an update's $set for data: each value by the path of its place
-	shape        *shape     // whose prefixes these are
+	times        []byte     // elements of an insert's column of times; for an only measurement just its time
+	places       []byte     // elements of an update's $set for data: each value under the path of its place
+	shape        *shape     // the shape that prefixes belong to
 	prefixes     []byte
 	prefixEnds   []int
 	positions    []timeseries.Position
 	indexes      []index
-	merged       []byte // extremes that no measurement has as a whole
-	bounds       []byte // the new ones, lower and upper
-	lower, upper []byte // their elements
+	merged       []byte // merged extremes, which are not the value of any one measurement
+	bounds       []byte // the new bounds, lower and upper
+	lower, upper []byte // the elements of the new bounds
 	path         []byte
-	out          []byte // where the write is made: in the arena, or in large
+	out          []byte // where the write is made: in the arena or in large
 	large        []byte
 
 	maxTime     int64
 	first, last int64 // smallest and largest offset
 
-	segment    *segment    // whose write is made. Nil means that it is of a bucket.
-	compaction *Compaction // put into every bucket. Nil means that there is none.
+	segment    *segment    // the segment whose write is made. Nil means that the write is a bucket's.
+	compaction *Compaction // written into every bucket. Nil means none.
 
 	arena arena
 }
@@ -58,14 +59,14 @@ func (e *encoder) bytes() int64 {
 	return int64(total)
 }
 
-// maxScratch is how many bytes of scratch are kept from one flush to the next.
+// maxScratch is how many bytes of scratch stay from one flush to the next.
 const maxScratch = 1 << 20
 
-// maxDirect is up to how many bytes a write is made where it stays. Larger ones are made in the scratch and copied, because
-// it is not known before how large they become.
+// maxDirect is the largest estimated size of a write that is made in the arena itself. Larger ones are made in scratch and
+// copied, because their final size is not known before.
 const maxDirect = 8 << 10
 
-// rest ends a flush and returns its memory. It leaves scratch that very large measurements have made to the garbage
+// rest ends a flush and returns its memory. Scratch that very large measurements have enlarged is left to the garbage
 // collector.
 func (e *encoder) rest() arena {
 	e.arena.seal()
@@ -77,11 +78,11 @@ func (e *encoder) rest() arena {
 	return made
 }
 
-// encode makes the write of a bucket: of the measurements that wait for it, and of the close. The bucket then holds the
-// new bounds. closes sets control.closed. left is how many writes there may still be, with this one.
+// encode makes the write of a bucket, with its pending measurements and its close. The bucket has the new bounds afterwards.
+// The argument closes sets control.closed. The argument left is how many writes may still follow, including this one.
 func (e *encoder) encode(c *Catalog, b *bucket, closes bool, left int) *Write {
 	w := e.arena.write(&c.spare, left)
-	need := 3*len(b.pending.buf) + 2*(len(b.bounds)+len(b.series.key)) + 1024 // hardly any is larger
+	need := 3*len(b.pending.buf) + 2*(len(b.bounds)+len(b.series.key)) + 1024 // hardly any write is larger
 	if need <= maxDirect {
 		e.arena.reserve(&c.spare, need)
 		e.out = e.arena.block
@@ -137,11 +138,11 @@ func (e *encoder) fill(c *Catalog, b *bucket, w *Write, closes bool) {
 	b.maxTime = e.maxTime
 }
 
-// made is what was appended since start.
+// made returns the bytes that were appended since start.
 func (e *encoder) made(start int) []byte { return e.out[start:len(e.out):len(e.out)] }
 
-// gather walks the rows that wait for a bucket: extremes, positions, and for an insert the columns, for an update the
-// places of the values.
+// gather walks the rows that wait for a bucket. It collects extremes and positions, and for an insert the columns, for an
+// update the places of the values.
 func (e *encoder) gather(b *bucket) {
 	if b.stored == 0 && b.pending.n == 1 {
 		e.gatherOnly(b)
@@ -170,8 +171,8 @@ func (e *encoder) gather(b *bucket) {
 	}
 }
 
-// gatherOnly is gather for the only measurement of a bucket: its fields are those of the shape, in the same order, and
-// are both bounds as they stand.
+// gatherOnly is gather for the only measurement of a bucket. Its fields are those of the shape, in the same order, and its
+// elements are both bounds.
 func (e *encoder) gatherOnly(b *bucket) {
 	r, _ := readRow(b.pending.buf)
 	e.positions, e.maxTime = e.positions[:0], b.maxTime
@@ -197,7 +198,7 @@ func (e *encoder) gatherFields(b *bucket, elements, index []byte) {
 	}
 }
 
-// note takes up position and time of a row.
+// note notes the position and the time of a row.
 func (e *encoder) note(r row, first bool) {
 	offset := r.position.Offset
 	if first {
@@ -208,7 +209,7 @@ func (e *encoder) note(r row, first bool) {
 	e.positions = append(e.positions, r.position)
 }
 
-// load prepares the scratch for the fields of a bucket and reads the bounds that it has.
+// load prepares the scratch for a bucket's fields and reads the present bounds.
 func (e *encoder) load(b *bucket) {
 	n := len(b.shape.members)
 	if cap(e.fields) < n {
@@ -235,8 +236,8 @@ func (e *encoder) load(b *bucket) {
 	clear(e.fields[at:])
 }
 
-// widenBounds writes the new bounds over those of the bucket, in place; false if they have become of another size, or are
-// no longer both the same.
+// widenBounds writes the new bounds over the bucket's bounds, in place. False means that a bound has another size now, or that
+// equal bounds have become different.
 func (e *encoder) widenBounds(b *bucket) bool {
 	same := b.hasOneBound()
 	for at := range e.fields {
@@ -251,7 +252,7 @@ func (e *encoder) widenBounds(b *bucket) bool {
 	return true
 }
 
-// replaces writes v over a kept value of the same type and size; false if it has not.
+// replaces writes v over a kept value of the same type and size. False means that type or size differ.
 func (v value) replaces(kept value) bool {
 	if v.kind != kept.kind || len(v.data) != len(kept.data) {
 		return false
@@ -260,7 +261,7 @@ func (v value) replaces(kept value) bool {
 	return true
 }
 
-// buildBounds makes the new bounds, as two documents without the time.
+// buildBounds builds the new bounds, as two documents without the time.
 func (e *encoder) buildBounds(b *bucket) {
 	dst := append(e.bounds[:0], 0, 0, 0, 0)
 	for at := range e.fields {

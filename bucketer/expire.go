@@ -2,9 +2,9 @@ package bucketer
 
 import "maps"
 
-// Expire frees memory until Bytes is at most target, or nothing is left that can be freed without a flush: buffers that
-// are not in use, then idle buckets, least recently used first, of which only the _id is kept, with the shapes that no
-// bucket has any more, then archived buckets, first archived first.
+// Expire frees memory until Bytes is at most target, or until nothing is left to free without a flush. It first frees unused
+// buffers. Then it drops idle buckets, least recently used first, and keeps only their _ids. It drops shapes that no bucket
+// uses, and at last archived buckets, in the order in which they were archived.
 func (c *Catalog) Expire(target int64) {
 	if c.Bytes() <= target {
 		return
@@ -43,7 +43,7 @@ func (c *Catalog) dropArchived() {
 	c.stats.BucketsClosedDueToMemoryThreshold += int64(c.archive.dropOldest(&c.unseen))
 }
 
-// shrink makes the maps anew that have become much emptier: a map never gives memory back by itself.
+// shrink rebuilds maps that have become much emptier, because a map never gives memory back by itself.
 func (c *Catalog) shrink() {
 	c.series.shrink()
 	if len(c.buckets) < c.memory.peakBuckets/2 {

@@ -8,23 +8,23 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// finder finds the members of an object by name, of an array by position, each once. It expects to be asked in their
-// order, or for names that are not there. Small objects it reads again for what comes out of order, others it spreads out.
+// finder finds the members of an object by name, or of an array by position, each once. It expects requests in the members'
+// order, or for names that are missing. After a request out of order it reads small objects again, and spreads large ones out.
 type finder struct {
 	kind  bson.Type
-	rest  []byte // elements, the first of which was not found yet
-	found uint64 // those of rest that were, by their bits
-	reads int    // how often rest was read for what is not its first element
+	rest  []byte // elements; the first one was not found yet
+	found uint64 // bits of the elements of rest that were found
+	reads int    // how often rest was read for a member other than its first element
 	spread
 }
 
-// Up to so many bytes, so many times, it is quicker to read elements again than to spread them out.
+// Below these limits reading elements again is quicker than spreading them out.
 const (
 	smallObject = 256
 	mostReads   = 32
 )
 
-// next returns the member for a name; in an array the next one, whatever the name.
+// next returns the member with a name. In an array it returns the next member, whatever the name.
 func (f *finder) next(name []byte) (rawbson.Element, bool) {
 	if f.members != nil {
 		return f.spread.find(name)
@@ -49,7 +49,8 @@ func (f *finder) next(name []byte) (rawbson.Element, bool) {
 	return f.search(after, name)
 }
 
-// search looks for a name behind the first element. What stands too far behind is not noted as found, but spread out.
+// search looks for a name behind the first element. A member beyond the bits of found is not noted there; the elements are
+// spread out.
 func (f *finder) search(after, name []byte) (rawbson.Element, bool) {
 	at := 1
 	for e := range rawbson.All(after) {
@@ -67,7 +68,7 @@ func (f *finder) search(after, name []byte) (rawbson.Element, bool) {
 	return rawbson.Element{}, false
 }
 
-// skip passes what was found already.
+// skip skips members that were already found.
 func (f *finder) skip() {
 	for ; f.found&1 == 1; f.found >>= 1 {
 		_, f.rest, _ = rawbson.Read(f.rest)

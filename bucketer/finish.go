@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Finish takes the outcomes of a flush, outcomes[i] for f.Writes[i], and returns the measurements that MongoDB refuses
-// for their content. Measurements of conflicted writes that are not stored are pending again, or parked.
+// Finish takes the outcomes of a flush, outcomes[i] for f.Writes[i]. It returns the measurements that MongoDB refuses for their
+// content. Measurements of conflicted writes that are not stored become pending or parked again.
 func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
 	if c.flight == nil || c.flight.Flush != f || len(outcomes) != len(f.Writes) {
 		panic("bucketer: E4: Finish with other outcomes than those of the flush in flight")
@@ -14,7 +14,7 @@ func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
 	done := c.flight
 	c.flight = nil
 	var rejected []Rejected
-	// First the stored measurements, so that the returned ones meet the buckets as they are then.
+	// Stored measurements come first, so that the returned ones meet the buckets as they are then.
 	for i := range outcomes {
 		if r := outcomes[i].Result; r == Applied || r == AppliedForget {
 			if f.Writes[i].Segment {
@@ -40,7 +40,7 @@ func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
 	return rejected
 }
 
-// applied goes on with a bucket whose write is stored.
+// applied goes on with a bucket after its write was applied.
 func (c *Catalog) applied(w *Write, done *sent, forget bool) {
 	b, s := done.bucket, done.bucket.series
 	c.stats.committed(w)
@@ -51,7 +51,7 @@ func (c *Catalog) applied(w *Write, done *sent, forget bool) {
 	if s.more != nil {
 		s.more.conflicts, s.more.notBefore = 0, 0
 		if w.Kind == Update && s.more.wanted != nil {
-			s.more.wanted.stale = true // what the database answers may be from before this write
+			s.more.wanted.stale = true // the database's answer may be older than this write
 		}
 	}
 	switch {
@@ -66,7 +66,7 @@ func (c *Catalog) applied(w *Write, done *sent, forget bool) {
 	c.retire(s)
 }
 
-// forgetAttempts drops the attempts of positions that are stored.
+// forgetAttempts drops the attempts of stored positions.
 func (c *Catalog) forgetAttempts(stored rows) {
 	if len(c.attempts) == 0 {
 		return
@@ -76,14 +76,14 @@ func (c *Catalog) forgetAttempts(stored rows) {
 	}
 }
 
-// forget drops a bucket that is not what the catalog thinks, and puts back what waits for it.
+// forget drops a bucket that differs from what the catalog knows, and places its pending measurements anew.
 func (c *Catalog) forget(b *bucket) {
 	waiting := c.abandon(b)
 	c.putBack(b.series, waiting)
 	c.retire(b.series)
 }
 
-// abandon drops a bucket whatever waits for it, which the caller then owns.
+// abandon drops a bucket and returns its pending measurements, which the caller then owns.
 func (c *Catalog) abandon(b *bucket) rows {
 	waiting := c.takePending(b)
 	b.action = leave
@@ -92,7 +92,7 @@ func (c *Catalog) abandon(b *bucket) rows {
 	return waiting
 }
 
-// putBack places measurements that were in a bucket before, in their order, and gives their memory back.
+// putBack places measurements that were in a bucket before, in their order, and releases their memory.
 func (c *Catalog) putBack(s *series, waiting rows) {
 	for r := range waiting.all {
 		c.put(s, r)
@@ -100,18 +100,19 @@ func (c *Catalog) putBack(s *series, waiting rows) {
 	c.buffers.release(waiting.buf)
 }
 
-// Bounds of how long a series backs off whose conflicts repeat. The first one may be chance.
+// Bounds of the back-off of a series with repeated conflicts. The first conflict may be chance, and causes no back-off.
 const (
 	firstBackoff = time.Second
 	maxBackoff   = time.Minute
 )
 
-// conflicted puts back what is not stored of a write that met another bucket than it was computed from.
+// conflicted puts back the measurements that are not stored, after a write found a bucket other than the one it was computed
+// from.
 func (c *Catalog) conflicted(done *sent, o *Outcome, now int64) {
 	c.stats.Conflicts++
 	b := done.bucket
 	s := b.series
-	opened := b.stored == done.rows.n // the write would have inserted the bucket
+	opened := b.stored == done.rows.n // the write was the bucket's insert
 	waiting := c.abandon(b)
 	x := c.extra(s)
 	x.conflicts++
@@ -128,15 +129,16 @@ func (c *Catalog) conflicted(done *sent, o *Outcome, now int64) {
 			}
 			c.put(s, r)
 		}
-		opened = false // by the first of them
+		opened = false // only the first measurement opened it
 	}
 	c.buffers.release(done.rows.buf)
 	c.putBack(s, waiting)
 	c.retire(s)
 }
 
-// refused finds the measurement to blame: each half of them gets a bucket of its own, until single ones are refused. An
-// update that would only make the bucket too large blames none: the bucket is closed, they open another.
+// refused searches for the measurement at fault. Each half of the measurements gets a bucket of its own, until single
+// measurements are refused. If an update would only make the bucket too large, no measurement is at fault. The bucket is
+// closed, and the measurements go into another one.
 func (c *Catalog) refused(w *Write, done *sent, o *Outcome, rejected []Rejected) []Rejected {
 	c.stats.Refusals++
 	b, s := done.bucket, done.bucket.series
@@ -168,7 +170,7 @@ func (c *Catalog) refused(w *Write, done *sent, o *Outcome, rejected []Rejected)
 	return rejected
 }
 
-// closeTooLarge closes a stored bucket that cannot take what was sent, and puts that into another one.
+// closeTooLarge closes a stored bucket that is too large for its update, and puts the measurements into another bucket.
 func (c *Catalog) closeTooLarge(w *Write, b *bucket, done *sent) {
 	s := b.series
 	b.unset(inFlight)
@@ -180,7 +182,7 @@ func (c *Catalog) closeTooLarge(w *Write, b *bucket, done *sent) {
 	switch {
 	case b.is(isCleared):
 		b.action = leave
-		c.drop(b) // it is not what the catalog thinks: not even the close is written
+		c.drop(b) // The bucket differs from what the catalog knows, so not even the close is written.
 	case b.action == stay:
 		c.rollOver(b, hardClose, bySize)
 		c.touch(b)
@@ -206,7 +208,7 @@ func (c *Catalog) bisect(s *series, rs rows, minTime int64) {
 	}
 }
 
-// isolate opens a bucket that takes these rows and no other. They have shared a bucket of this minimum time before.
+// isolate opens a bucket that takes only these rows. They shared a bucket of this minimum time before.
 func (c *Catalog) isolate(s *series, rs rows, minTime int64) {
 	first, _ := readRow(rs.buf)
 	b := c.newBucket(s, first, c.attempts[first.position], minTime)

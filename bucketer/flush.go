@@ -15,25 +15,25 @@ const (
 type flight struct {
 	*Flush
 	sent   []sent   // by the flush's writes
-	staged []staged // what goes into segments, while the flush is cut
-	oldest int64    // smallest offset in it
-	bytes  int64    // of its writes, and of the lists here
+	staged []staged // measurements on their way into segments, while the flush is cut
+	oldest int64    // the smallest offset in the flush
+	bytes  int64    // of its writes and of these lists
 }
 
-// sent is what one write is about.
+// sent is the bucket and the rows of one write.
 type sent struct {
-	bucket *bucket // of a segment: nil
-	rows   rows    // the measurements it adds, in case they have to be put back; of a segment with their metas
+	bucket *bucket // Nil means that the write is a segment's.
+	rows   rows    // the measurements that the write adds, in case they are put back; those of a segment include their metas
 }
 
-// Prepare cuts a flush: one write for each bucket of which something waits, in the order the buckets were first touched.
-// It is nil when there is nothing to write. now is a monotonic clock of the caller's, in nanoseconds: a series whose
-// writes met conflicts again and again is left out until its time has come.
+// Prepare cuts a flush, with one write for each bucket that has something to write. The writes have the order in which the
+// buckets were first touched. Prepare returns nil if there is nothing to write. The argument now is a monotonic clock of the
+// caller, in nanoseconds. A series with repeated conflicts is left out until its back-off is over.
 //
-// Of more writes than a flush may have it takes the first, and the next calls take the rest (Rest), before anything of
-// buckets that were touched since.
+// If there are more writes than a flush may have, Prepare takes the first ones. The next calls take the rest (Rest), before any
+// buckets that were touched later.
 //
-// There is at most one flush in flight.
+// At most one flush is in flight.
 func (c *Catalog) Prepare(now int64) *Flush {
 	if c.flight != nil {
 		panic("bucketer: E4: Prepare before the outcomes of the last flush were told")
@@ -59,11 +59,11 @@ func (c *Catalog) Prepare(now int64) *Flush {
 	return f.Flush
 }
 
-// Rest reports whether the last flush could not have all writes that were waited for, so that the next one is due at once.
+// Rest reports whether the last flush left writes behind, so that the next one is due at once.
 func (c *Catalog) Rest() bool { return c.rest > 0 }
 
-// FlushOf is how many writes the next flush has at most when something waits for so many buckets. A fourth of them it
-// always may have: each flush walks what it leaves.
+// FlushOf is the largest number of writes in the next flush when so many buckets wait. A fourth of them is always allowed,
+// because each flush walks all buckets that it leaves behind.
 func (o *Options) FlushOf(buckets int) int {
 	if o.FlushWrites == 0 {
 		return buckets
@@ -71,7 +71,7 @@ func (o *Options) FlushOf(buckets int) int {
 	return min(buckets, max(o.FlushWrites, (buckets+3)/4))
 }
 
-// cutMost cuts the writes of a flush, and leaves in this order the rest, the series touched since, and the series that back off.
+// cutMost cuts the writes of a flush. It leaves first the rest, then the series touched since, then the series that back off.
 func (c *Catalog) cutMost(f *flight, now int64) {
 	most := math.MaxInt
 	if c.options.FlushWrites > 0 {
@@ -79,12 +79,12 @@ func (c *Catalog) cutMost(f *flight, now int64) {
 	}
 	list := c.dirty
 	due, since := list[:c.rest], list[c.rest:]
-	c.dirty = nil // cut may touch others
+	c.dirty = nil // cut may touch other buckets
 	var left []*bucket
 	for f.taken() < most {
 		if len(due) == 0 {
 			if due, c.dirty = c.dirty, nil; len(due) == 0 && f.taken() == 0 {
-				due, since = since, nil // there was nothing left of the rest
+				due, since = since, nil // nothing of the rest was left
 			}
 			if len(due) == 0 {
 				break
@@ -104,16 +104,16 @@ func (c *Catalog) cutMost(f *flight, now int64) {
 	c.dirty = append(append(list[:0], rest...), left...)
 }
 
-// taken is of how many buckets it has what waits.
+// taken is the number of buckets whose measurements the flush has taken.
 func (f *flight) taken() int { return len(f.Writes) + len(f.staged) }
 
-// isLeftOut reports whether something waits for a bucket whose series backs off.
+// isLeftOut reports whether a bucket has something to write while its series backs off.
 func (c *Catalog) isLeftOut(b *bucket, now int64) bool {
 	return (b.pending.n > 0 || b.mustClose()) && b.series.more != nil && now < b.series.more.notBefore
 }
 
-// Release takes back the memory of a finished flush, for the next ones. Nothing of its Writes may be read afterwards, nor
-// by anybody else: not the writes, not what they point at. Who cannot say that leaves it to the garbage collector.
+// Release takes back the memory of a finished flush for later ones. Afterwards no caller may read the flush's Writes, or
+// anything that they point to. A caller that cannot ensure this leaves the flush to the garbage collector.
 func (c *Catalog) Release(f *Flush) {
 	if c.flight != nil && c.flight.Flush == f {
 		panic("bucketer: E4: Release before the outcomes of the flush were told")
@@ -122,7 +122,8 @@ func (c *Catalog) Release(f *Flush) {
 	*f = Flush{}
 }
 
-// cut adds the write of a bucket to the flush, if something waits for it. left is how many there may still be.
+// cut adds the write of a bucket to the flush, if there is something to write. The argument left is how many writes may still
+// follow.
 func (c *Catalog) cut(f *flight, b *bucket, left int) {
 	b.unset(isDirty)
 	if b.pending.n == 0 && !b.mustClose() || b.is(isGone) {
@@ -141,7 +142,7 @@ func (c *Catalog) cut(f *flight, b *bucket, left int) {
 		b.set(isClosed)
 	}
 	if len(w.Document) > maxDocument && w.Added > 1 {
-		c.refused(w, &one, &Outcome{TooLarge: true}, nil) // as MongoDB would
+		c.refused(w, &one, &Outcome{TooLarge: true}, nil) // as MongoDB would refuse it
 		return
 	}
 	f.add(w, one)
@@ -157,7 +158,8 @@ func (f *flight) add(w *Write, one sent) {
 	}
 }
 
-// countPending works out what is still pending after a flush was cut: the measurements of series that back off.
+// countPending finds the oldest measurement that is still pending after a flush was cut. Such measurements belong to the rest,
+// or to series that back off.
 func (c *Catalog) countPending() {
 	c.pending.oldest = math.MaxInt64
 	for _, b := range c.dirty {

@@ -10,25 +10,25 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// forms are the stretches of writes that are the same in all writes of a catalog, but for gaps of fixed size: appending
-// one and filling its gaps takes a fraction of what building it takes.
+// forms are the parts of writes that are equal in all writes of a catalog, except for gaps of fixed size. Appending a form and
+// filling its gaps takes a fraction of the time that building it takes.
 type forms struct {
-	head   form // of an insert, up to and with the time in control.min: the _id, that time
-	source form // control.source of an insert, up to the bytes of its offsets: their length, the first, the last
-	ends   form // of the operators of an update what follows its $push: the first, the last
-	series form // of a filter up to the meta's comparison: the _id
-	state  form // of a filter what follows that: control.min.<time>, control.count
+	head   form // of an insert, up to the time in control.min; gaps: the _id, that time
+	source form // control.source of an insert, up to the length of its offsets; gaps: the first and the last offset
+	ends   form // of an update's operators, the part after $push; gaps: the first and the last offset
+	series form // of a filter, up to the comparison of the meta; gap: the _id
+	state  form // of a filter, the part after that; gaps: control.min.<time>, control.count
 
-	control, min    int // where in head these begin
-	sourceStart     int // where in source it begins, behind its name
-	offsets, binary int // where in source the list of offsets and the length of its element begin
-	meta            int // where in series it begins
+	control, min    int // where these begin in head
+	sourceStart     int // where the document begins in source, behind its name
+	offsets, binary int // where the list of offsets and the length of its element begin in source
+	meta            int // where the meta's document begins in series
 }
 
-// form is bytes with gaps.
+// form is a byte sequence with gaps.
 type form struct {
 	bytes []byte
-	gaps  [2]int // where they begin
+	gaps  [2]int // where the gaps begin
 }
 
 func newForms(timeField string, source timeseries.Source) forms {
@@ -93,7 +93,7 @@ func (f *forms) buildFilter(timeField string) {
 	f.state.bytes = rawbson.EndDocument(bsoncore.AppendBooleanElement(dst, "$ne", true), closed)
 }
 
-// appendRange appends a form whose gaps are a first and a last offset.
+// appendRange appends a form whose two gaps are the first and the last offset.
 func (f *form) appendRange(dst []byte, first, last int64) []byte {
 	start := len(dst)
 	dst = append(dst, f.bytes...)

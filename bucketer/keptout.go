@@ -12,8 +12,8 @@ import (
 // maxKeptOut bounds the series that are kept out of segments.
 const maxKeptOut = 10_000
 
-// keptOut are series that are kept out of segments, by their keys: MongoDB has refused a bucket of theirs. An index or a validator on
-// the meta refuses a bucket, and takes the same measurements in a segment, whose meta is none of a series.
+// keptOut are the keys of series that are kept out of segments, because MongoDB has refused a bucket of theirs. An index or a
+// validator on the meta refuses a bucket, but accepts the same measurements in a segment, whose meta belongs to no series.
 type keptOut struct {
 	keys map[string]struct{}
 	text int64 // bytes of the keys
@@ -27,9 +27,9 @@ func (k *keptOut) bytes() int64 {
 	return k.text + mapBytes(len(k.keys), knownSlot)
 }
 
-// KeepOut keeps a series out of segments until MongoDB takes a bucket of it. Its measurements are written into buckets at once, so that
-// those that MongoDB refuses become dead letters. A meta of type 0 is that of the series without a meta. Beyond maxKeptOut series
-// nothing happens.
+// KeepOut keeps a series out of segments until MongoDB accepts a bucket of it. Its measurements are written into buckets at
+// once, so refused ones become dead letters. A meta of type 0 means the series without a meta. KeepOut does nothing beyond
+// maxKeptOut series.
 func (c *Catalog) KeepOut(meta bson.RawValue) {
 	k := &c.keptOut
 	key := appendKey(nil, meta)
@@ -49,7 +49,7 @@ func (k *keptOut) has(key string) bool {
 	return out
 }
 
-// accept lets a series into segments again, of which MongoDB has taken a bucket.
+// accept lets a series into segments again after MongoDB has accepted a bucket of it.
 func (k *keptOut) accept(key string) {
 	if !k.has(key) {
 		return
@@ -60,7 +60,8 @@ func (k *keptOut) accept(key string) {
 	}
 }
 
-// HoldsSeries reports whether a segment has measurements of one of these series. A meta of type 0 is that of the series without a meta.
+// HoldsSeries reports whether a segment has measurements of one of these series. A meta of type 0 means the series without a
+// meta.
 func HoldsSeries(o timeseries.Options, segment bson.Raw, metas []bson.RawValue) (bool, error) {
 	u := timeseries.NewUnpacker(o)
 	if err := u.Reset(segment); err != nil {

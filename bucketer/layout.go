@@ -8,25 +8,25 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// A layout is of up to so many words of eight bytes. One is learnt when so many measurements had no or another one, and
-// not for so many when such a measurement has none.
+// A layout has at most layoutWords words of eight bytes. It is learnt after layoutMisses measurements that did not fit. After a
+// measurement that has no layout, none is learnt for layoutPause measurements.
 const (
 	layoutWords  = 32
 	layoutMisses = 16
 	layoutPause  = 1000
 )
 
-// layout is what the measurements of a shape mostly look like: the same names and types in the same order, and so the
-// same bytes but for the values. One comparison then says what a survey would.
+// layout describes most measurements of a shape. They have the same names and types in the same order, so their bytes are equal
+// except for the values. One comparison then replaces a survey.
 type layout struct {
-	size   int // bytes of elements. Zero means that nothing is known.
+	size   int // bytes of elements. Zero means that no layout is known.
 	misses int
 	survey survey
 	bytes  [layoutWords]uint64
-	mask   [layoutWords]uint64 // the bytes that must be the same; the last word ends with the elements
+	mask   [layoutWords]uint64 // bits that must be equal; the last word ends with the elements
 }
 
-// fits reports whether elements are laid out like that.
+// fits reports whether elements have this layout.
 func (l *layout) fits(elements []byte) bool {
 	if len(elements) != l.size || l.size == 0 {
 		return false
@@ -42,8 +42,8 @@ func (l *layout) fits(elements []byte) bool {
 	return (last^l.bytes[at])&l.mask[at] == 0
 }
 
-// learn takes the layout of elements that were surveyed, fit and are in order, if they have one: values whose size is
-// known by their type, or texts, of which the size and the end must be the same.
+// learn learns the layout of elements that fit the shape and are in order. Elements have a layout if the type of each value
+// fixes its size. A text is allowed, too, but its size and its last byte must then be equal.
 func (l *layout) learn(elements []byte, v survey) {
 	l.misses++
 	if len(elements) < 8 || len(elements)/8 >= layoutWords || l.misses < layoutMisses {

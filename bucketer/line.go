@@ -2,16 +2,16 @@ package bucketer
 
 import "math"
 
-// line is the measurements of a series that wait for a look-up, in the order they are to be placed. One that has to ask
-// again goes back to the front, and the measurements behind it stay where they are: a batch in which each measurement asks is not
-// copied as a whole for each.
+// line holds the measurements of a series that wait for a look-up, in the order in which they will be placed. A measurement
+// that has to ask again goes back to the front, and those behind it stay where they are. So a batch in which each measurement
+// asks is not copied for each of them.
 type line struct {
 	front, came fifo
-	last        int64 // offset of the last in came
-	mixed       bool  // the offsets in came do not ascend
+	last        int64 // offset of the last measurement in came
+	mixed       bool  // the offsets in came are not ascending
 }
 
-// fifo is rows that are taken out at the front.
+// fifo holds rows that are taken out at the front.
 type fifo struct {
 	rows
 	gone int // bytes of rows that were taken
@@ -39,7 +39,7 @@ func (l *line) push(r row, from *buffers) {
 	f.push(r, from)
 }
 
-// next takes the first measurement out. False means that there is none. It stays readable until the next push or release.
+// next takes the first measurement out. False means that there is none. The row stays valid until the next push or release.
 func (l *line) next() (row, bool) {
 	switch {
 	case len(l.front.rest()) > 0:
@@ -67,13 +67,13 @@ func (l *line) oldest() (offset int64, ok bool) {
 	for r := range l.all {
 		offset, ok = min(offset, r.position.Offset), true
 		if !l.mixed && len(l.front.rest()) == 0 {
-			break // the others came later
+			break // later measurements have larger offsets
 		}
 	}
 	return offset, ok
 }
 
-// follow puts the rest of an older line, which it takes, behind this one, to which was only pushed.
+// follow puts the rest of an older line behind this one, and takes it over. This line must only have been pushed to.
 func (l *line) follow(older *line, from *buffers) {
 	front := l.came
 	for len(older.front.rest()) > 0 {

@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// What things take on the heap, in bytes.
+// Heap memory of the catalog's parts, in bytes.
 const (
 	bucketBytes = int64(unsafe.Sizeof(bucket{}))
 	seriesBytes = int64(unsafe.Sizeof(series{}))
@@ -27,16 +27,16 @@ const (
 	knownSlot  = int64(unsafe.Sizeof("")) + 8
 )
 
-// memory is the accounted bytes of what has no accounting of its own.
+// memory is the accounted bytes of parts without accounting of their own.
 type memory struct {
-	series  int64 // with their keys
-	buckets int64 // with their bounds and the shapes that are theirs alone
-	// A map never shrinks: so many entries it has held at most.
+	series  int64 // including their keys
+	buckets int64 // including their bounds and unshared shapes
+	// peakBuckets is the most entries that the map has held, because a map never shrinks.
 	peakBuckets int
 }
 
-// Bytes returns the memory of the catalog: pending, parked and sent measurements, open buckets, archived ones, and what
-// serves to find them.
+// Bytes returns the memory of the catalog: pending, parked and sent measurements, open and archived buckets, and the indexes
+// that find them.
 func (c *Catalog) Bytes() int64 {
 	total := c.buffers.total + c.memory.series + c.memory.buckets + c.shapes.total +
 		c.series.bytes() +
@@ -48,7 +48,7 @@ func (c *Catalog) Bytes() int64 {
 	return total
 }
 
-// classBytes is about what the heap takes for an object of n bytes: sizes there are in steps of an eighth.
+// classBytes is about the heap memory of an object of n bytes. The heap's sizes are in steps of an eighth.
 func classBytes(n int) int64 {
 	if n <= 128 {
 		return int64(n+15) &^ 15
@@ -57,8 +57,8 @@ func classBytes(n int) int64 {
 	return int64(n+step-1) &^ int64(step-1)
 }
 
-// A Go map is tables of at most 1024 slots in groups of 8, each with 8 bytes of control. A table is split when seven
-// eighths are taken; since hashes are even, all are split at about the same number of entries.
+// A Go map has tables of at most 1024 slots in groups of 8, each group with 8 bytes of control. A table splits when it is seven
+// eighths full. Hashes are even, so all tables split at about the same number of entries.
 const (
 	mapGroup = 8
 	mapTable = 1024
@@ -79,7 +79,7 @@ func mapBytes(n int, slot int64) int64 {
 // newBucket makes a bucket for its first measurement, which the caller then adds.
 func (c *Catalog) newBucket(s *series, r row, attempt int32, minTime int64) *bucket {
 	id := timeseries.BucketID(c.options.Source, r.position, attempt, minTime)
-	for c.buckets[id] != nil { // of the same position, whose write is not answered yet
+	for c.buckets[id] != nil { // Another bucket begins with this position, and its write is not answered yet.
 		attempt++
 		id = timeseries.BucketID(c.options.Source, r.position, attempt, minTime)
 	}
@@ -89,14 +89,14 @@ func (c *Catalog) newBucket(s *series, r row, attempt int32, minTime int64) *buc
 	return b
 }
 
-// keep takes a new bucket into the catalog.
+// keep adds a new bucket to the catalog.
 func (c *Catalog) keep(b *bucket) {
 	c.buckets[b.id] = b
 	c.memory.buckets += bucketBytes
 	c.memory.peakBuckets = max(c.memory.peakBuckets, len(c.buckets))
 }
 
-// growShape makes a bucket's shape that of what it holds and a measurement, which was surveyed and does not clash.
+// growShape extends a bucket's shape by a measurement that was surveyed and does not clash.
 func (c *Catalog) growShape(b *bucket, elements []byte, v survey) {
 	c.memory.buckets -= c.ownShapeBytes(b)
 	grown := c.shapes.grow(b.shape, elements, v)
@@ -106,7 +106,7 @@ func (c *Catalog) growShape(b *bucket, elements []byte, v survey) {
 	c.memory.buckets += c.ownShapeBytes(b)
 }
 
-// ownShapeBytes is the memory of a shape that only this bucket has.
+// ownShapeBytes is the memory of a bucket's shape if only this bucket has it.
 func (c *Catalog) ownShapeBytes(b *bucket) int64 {
 	if b.shape.shared {
 		return 0
@@ -114,7 +114,7 @@ func (c *Catalog) ownShapeBytes(b *bucket) int64 {
 	return b.shape.bytes
 }
 
-// setBounds keeps a copy of the bounds, two documents or one.
+// setBounds keeps a copy of the bounds, which are two documents or one.
 func (c *Catalog) setBounds(b *bucket, bounds []byte) {
 	size := len(bounds)
 	if cap(b.bounds) >= size && cap(b.bounds) <= 2*size+64 {
@@ -127,7 +127,7 @@ func (c *Catalog) setBounds(b *bucket, bounds []byte) {
 	c.memory.buckets += int64(cap(b.bounds))
 }
 
-// drop forgets a bucket of which nothing waits, without a word to the database. Its series may then be retired.
+// drop forgets a bucket that has nothing pending, without telling the database. Its series may then be retired.
 func (c *Catalog) drop(b *bucket) {
 	c.idle.remove(b)
 	c.memory.buckets -= bucketBytes + int64(cap(b.bounds)) + c.ownShapeBytes(b)

@@ -2,11 +2,11 @@ package bucketer
 
 import "unsafe"
 
-// wanted is the look-up a series waits for.
+// wanted is the look-up that a series waits for.
 type wanted struct {
 	lookup Lookup
 	handed bool  // Lookups has returned it
-	stale  bool  // what the answer says may have changed since: place the measurements anew
+	stale  bool  // the answer may be outdated; place the measurements anew
 	oldest int64 // smallest offset of the parked measurements
 }
 
@@ -15,7 +15,8 @@ const (
 	parkedBytes = int64(unsafe.Sizeof(parkedSince{}))
 )
 
-// parkedSince says that a series has a parked measurement of this offset, if it still waits for the same look-up.
+// parkedSince says that a series has a parked measurement with this offset. It counts only while the series waits for the same
+// look-up.
 type parkedSince struct {
 	offset int64
 	series *series
@@ -26,21 +27,21 @@ func (p parkedSince) holds() bool {
 	return p.series.more != nil && p.series.more.wanted == p.wanted && p.wanted.oldest == p.offset
 }
 
-// parking is all series that wait for a look-up.
+// parking knows all series that wait for a look-up.
 type parking struct {
 	series int
-	queue  []*series     // whose look-ups were not handed out yet, first asked first
-	heap   []parkedSince // a binary heap by offset, which also holds what is no longer true
+	queue  []*series     // series whose look-ups were not handed out yet, in the order of asking
+	heap   []parkedSince // a binary heap by offset, with some outdated entries
 }
 
-// bytes is the memory of all that, without the measurements.
+// bytes is the memory of the parking without the measurements.
 func (p *parking) bytes() int64 {
 	return int64(p.series)*wantedBytes + int64(cap(p.queue))*8 + int64(cap(p.heap))*parkedBytes
 }
 
-// askFor finds out whether there is a stored bucket for a measurement before its series opens another: an archived one of
-// its window, else, if a query is allowed, any. If there is something to ask, the measurement is placed when that is
-// answered: at once, if the answer is here already, else it is parked. False means that there is nothing to ask.
+// askFor looks for a stored bucket for a measurement before its series opens another one. It asks for an archived bucket of the
+// measurement's window, or else for any bucket if a query is allowed. The measurement is placed when the answer comes. If the
+// answer is already there, that is at once; otherwise the measurement is parked. False means that there is nothing to ask.
 func (c *Catalog) askFor(s *series, r row, query bool) bool {
 	if !c.options.Reopen {
 		return false
@@ -57,7 +58,7 @@ func (c *Catalog) askFor(s *series, r row, query bool) bool {
 	return true
 }
 
-// request places a measurement when a look-up is answered.
+// request places a measurement when its look-up is answered.
 func (c *Catalog) request(s *series, r row, lookup Lookup) {
 	if a := c.foreseen.take(s, &lookup); a != nil {
 		c.answer(s, r, a)
@@ -71,13 +72,13 @@ func (c *Catalog) request(s *series, r row, lookup Lookup) {
 	c.park(s, r)
 }
 
-// park adds a measurement to those of its series that wait.
+// park adds a measurement to the parked ones of its series.
 func (c *Catalog) park(s *series, r row) {
 	s.more.parked.push(r, &c.buffers)
 	c.lookups.lower(s, r.position.Offset)
 }
 
-// unpark takes the parked measurements out, which the caller then owns.
+// unpark takes the parked measurements out. The caller then owns them.
 func (c *Catalog) unpark(s *series) line {
 	waiting := s.more.parked
 	s.more.parked, s.more.wanted = line{}, nil
@@ -85,7 +86,7 @@ func (c *Catalog) unpark(s *series) line {
 	return waiting
 }
 
-// parkAgain takes back what unpark gave, behind what was parked since.
+// parkAgain takes back the rest of what unpark returned, behind measurements that were parked since.
 func (c *Catalog) parkAgain(s *series, rest *line) {
 	if oldest, ok := rest.oldest(); ok {
 		c.lookups.lower(s, oldest)
@@ -101,7 +102,7 @@ func (p *parking) lower(s *series, offset int64) {
 	}
 }
 
-// take returns up to max series whose look-ups were not handed out before, first asked first.
+// take returns up to max series whose look-ups were not handed out before, in the order of asking.
 func (p *parking) take(max int) []*series {
 	var first []*series
 	taken := 0
@@ -131,7 +132,7 @@ func (p *parking) note(s *series) {
 	p.up(len(p.heap) - 1)
 }
 
-// rebuild drops what is no longer true.
+// rebuild drops outdated entries.
 func (p *parking) rebuild() {
 	kept := p.heap[:0]
 	for _, entry := range p.heap {

@@ -6,8 +6,8 @@ const (
 	wasAsked = false
 )
 
-// place puts a measurement into the bucket it belongs to; v is its survey against the open bucket, if there is one.
-// In MongoDB's words: pass A, which finds a bucket without rolling one over for its time, then pass B.
+// place puts a measurement into the bucket that it belongs to. v is its survey against the open bucket, if there is one. It
+// follows MongoDB's pass A, which finds a bucket without rolling one over because of its time, and then pass B.
 func (c *Catalog) place(s *series, r row, v survey, ask bool) {
 	if s.isParked() {
 		c.park(s, r)
@@ -35,7 +35,7 @@ func (c *Catalog) place(s *series, r row, v survey, ask bool) {
 		if c.placeAlternate(s, r) {
 			return
 		}
-		// Never a query for what is newer than the open bucket: there can hardly be one.
+		// A measurement newer than the open bucket needs no query, because there can hardly be a bucket for it.
 		if ask && c.askFor(s, r, act == archive) {
 			return
 		}
@@ -66,13 +66,13 @@ func (c *Catalog) placeAlternate(s *series, r row) bool {
 	return true
 }
 
-// opening says why a bucket is opened.
+// opening is why a bucket is opened.
 type opening uint8
 
 const (
-	openedByMeta     opening = iota // the series had none
-	openedByRollover                // it takes the place of another
-	openedBeside                    // the open buckets have values of other types
+	openedByMeta     opening = iota // the series had no open bucket
+	openedByRollover                // it replaces another bucket
+	openedBeside                    // the open buckets hold values of other types
 )
 
 // openBucket opens a bucket for a measurement and makes it the open bucket of its series.
@@ -90,8 +90,8 @@ func (c *Catalog) openBucket(s *series, r row, why opening) {
 	c.add(b, r, c.shapes.empty.survey(r.elements), noReason)
 }
 
-// exceedsDelta reports whether a bucket that is stored would get an update for too many measurements with one more, or,
-// where that matters, one with indexes of different lengths.
+// exceedsDelta reports whether the update of a stored bucket would have too many measurements with one more. With
+// SetsInTextOrder it also reports whether the update would have indexes of different lengths.
 func (c *Catalog) exceedsDelta(b *bucket) bool {
 	if b.stored == 0 || b.pending.n == 0 {
 		return false
@@ -100,7 +100,7 @@ func (c *Catalog) exceedsDelta(b *bucket) bool {
 		c.options.SetsInTextOrder && digits(b.count()) > digits(b.stored)
 }
 
-// add puts a measurement into a bucket that takes it; why is what decide said.
+// add puts a measurement into a bucket that takes it. why is the reason that decide gave.
 func (c *Catalog) add(b *bucket, r row, v survey, why reason) {
 	if c.exceedsDelta(b) {
 		c.replace(b, r)
@@ -124,8 +124,8 @@ func (c *Catalog) add(b *bucket, r row, v survey, why reason) {
 	c.pending.bytes += int64(r.size())
 }
 
-// replace takes all measurements that wait for a stored bucket back and puts them, and r, into a new bucket: so many
-// paths of an update cost the database more than another document.
+// replace takes back all measurements that wait for a stored bucket and puts them, with r, into a new bucket. An update with so
+// many paths costs the database more than another document.
 func (c *Catalog) replace(b *bucket, r row) {
 	s := b.series
 	taken := c.takePending(b)
@@ -145,7 +145,7 @@ func (c *Catalog) replace(b *bucket, r row) {
 	c.buffers.release(taken.buf)
 }
 
-// takePending takes the measurements that wait for a bucket out of it. The caller owns them.
+// takePending takes the pending measurements out of a bucket. The caller owns them.
 func (c *Catalog) takePending(b *bucket) rows {
 	taken := b.pending
 	b.pending = rows{}
@@ -154,7 +154,7 @@ func (c *Catalog) takePending(b *bucket) rows {
 	return taken
 }
 
-// touch puts a bucket on the list of what is to be written.
+// touch puts a bucket on the list of buckets with something to write.
 func (c *Catalog) touch(b *bucket) {
 	if !b.is(isDirty) {
 		b.set(isDirty)
@@ -162,8 +162,8 @@ func (c *Catalog) touch(b *bucket) {
 	}
 }
 
-// rollOver makes a bucket no longer an open one of its series. What the action demands is done when nothing of the
-// bucket waits any more.
+// rollOver takes a bucket out of the open buckets of its series. The action is carried out once nothing of the bucket waits any
+// more.
 func (c *Catalog) rollOver(b *bucket, act action, why reason) {
 	s := b.series
 	if s.withdraw(b) && s.more != nil {
@@ -182,7 +182,7 @@ func (c *Catalog) rollOver(b *bucket, act action, why reason) {
 	}
 }
 
-// applyAction carries out the action of a bucket of which nothing waits.
+// applyAction carries out the action of a bucket that has nothing to write.
 func (c *Catalog) applyAction(b *bucket) {
 	if b.action == archive {
 		c.archiveBucket(b)

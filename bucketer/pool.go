@@ -2,25 +2,25 @@ package bucketer
 
 import "math/bits"
 
-// Bounds of at most maxPooledBounds bytes are used again, as far as no more than maxIdleBounds bytes wait for that.
+// Memory of bounds of at most maxPooledBounds bytes is used again. At most about maxIdleBounds bytes wait for that.
 const (
 	maxPooledBounds = 1 << 10
 	maxIdleBounds   = 4 << 20
 )
 
-// boundsPool hands out the memory of buckets' bounds and takes it back, in the heap's own sizes: a bucket's bounds mostly
-// are made once for one measurement, once more for several, and end with it.
+// boundsPool hands out the memory of buckets' bounds and takes it back, in the heap's own size classes. A bucket's bounds are
+// mostly made once for one measurement, made again for several, and freed with the bucket.
 type boundsPool struct {
 	free [boundsClasses][][]byte
-	idle int64 // bytes in free, with the list
+	idle int64 // bytes in free, including the lists
 }
 
 const (
 	boundsClasses = 8 + 3*8 // to 128 bytes in steps of 16, then 8 steps to each next power of two
-	idleBytes     = 24      // of an entry in free
+	idleBytes     = 24      // per entry in free
 )
 
-// boundsClass is the index in free of memory of this size, which is what classBytes returns.
+// boundsClass is the index in free of memory with a size that classBytes returns.
 func boundsClass(size int) int {
 	if size <= 128 {
 		return max(0, size/16-1)
@@ -47,7 +47,7 @@ func (p *boundsPool) take(n int) []byte {
 	return b
 }
 
-// release takes memory back that take has handed out. Its content must not be used any more.
+// release takes back memory that take has handed out. Its content must not be used any more.
 func (p *boundsPool) release(b []byte) {
 	size := cap(b)
 	if size == 0 || size > maxPooledBounds || p.idle > maxIdleBounds {
@@ -58,5 +58,5 @@ func (p *boundsPool) release(b []byte) {
 	p.idle += int64(size) + idleBytes
 }
 
-// trim leaves all memory that is not in use to the garbage collector.
+// trim leaves all unused memory to the garbage collector.
 func (p *boundsPool) trim() { *p = boundsPool{} }

@@ -11,8 +11,8 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// reopen makes a bucket in memory of the best candidate of an answer that a measurement does not clash with; nil if there
-// is none. clash reports whether there are candidates with which it does. Nothing is kept yet.
+// reopen makes a bucket in memory of the best candidate that a measurement does not clash with. It returns nil if there is
+// none. The result clash reports whether the measurement clashes with a candidate. The catalog does not keep the bucket yet.
 func (c *Catalog) reopen(s *series, r row, a *Answer) (b *bucket, clash bool) {
 	archived := a.Lookup.ID != (bson.ObjectID{})
 	candidates := c.candidates(s, r.time, a)
@@ -49,8 +49,8 @@ func (c *Catalog) reopen(s *series, r row, a *Answer) (b *bucket, clash bool) {
 	return nil, clash
 }
 
-// candidates returns the stored buckets of an answer that MongoDB's own query would find, best first: the one with the
-// largest minimum time, of several the one with the fewest measurements.
+// candidates returns the buckets of an answer that MongoDB's own query would find, best first. The best has the largest minimum
+// time, and among several such the fewest measurements.
 func (c *Catalog) candidates(s *series, time int64, a *Answer) []stored {
 	var found []stored
 	for _, candidate := range a.Candidates {
@@ -79,7 +79,7 @@ func (c *Catalog) candidates(s *series, time int64, a *Answer) []stored {
 	return found
 }
 
-// isEligible is the match of MongoDB's query: version, not closed, not full, the window; and our source.
+// isEligible is the condition of MongoDB's query (version, not closed, not full, the window), with our source.
 func (c *Catalog) isEligible(s *series, time int64, d *stored) bool {
 	source := &c.options.Source
 	return d.version == int64(timeseries.Version) && !d.closed &&
@@ -89,8 +89,8 @@ func (c *Catalog) isEligible(s *series, time int64, d *stored) bool {
 		!s.excludes(d.id)
 }
 
-// shapeOf makes the shape of a candidate; nil when the candidate is of another series, or is not what a catalog writes:
-// positions that do not add up, bounds that cannot be read or contradict each other.
+// shapeOf makes the shape of a candidate. It returns nil if the candidate is of another series or if no catalog writes such a
+// bucket. Then its positions do not add up, or its bounds are unreadable or contradict each other.
 func (c *Catalog) shapeOf(s *series, d *stored) *shape {
 	if string(d.key) != s.key || !d.countsPositions() {
 		return nil
@@ -112,7 +112,7 @@ func (c *Catalog) shapeOf(s *series, d *stored) *shape {
 	return shape
 }
 
-// rehydrate makes a bucket of a candidate of this shape; nil when a field has no maximum.
+// rehydrate makes a bucket of a candidate with this shape. It returns nil if a field has no maximum.
 func (c *Catalog) rehydrate(s *series, d *stored, shape *shape) *bucket {
 	lower, upper := appendFields(nil, d.lower), []byte{0, 0, 0, 0}
 	members := finder{kind: bson.TypeEmbeddedDocument, rest: d.upper}

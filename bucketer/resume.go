@@ -2,10 +2,10 @@ package bucketer
 
 import "go.mongodb.org/mongo-driver/v2/bson"
 
-// Load takes answers to look-ups: each series reopens a bucket or opens a new one, and its parked measurements go on, up
-// to one that asks for what was not looked up ahead. An answer nobody waits for is ignored.
+// Load takes answers to look-ups. Each series reopens a bucket or opens a new one. Its parked measurements go on, up to one
+// whose own look-up was not made ahead. An answer that no series waits for is ignored.
 //
-// The answers are forgotten afterwards: an answer ahead is as old as the answer that was asked for, and serves only
+// The answers are forgotten afterwards. An answer ahead is as old as the answer that was asked for, so it serves only
 // measurements that are placed now.
 func (c *Catalog) Load(answers []Answer) {
 	for len(answers) > 0 {
@@ -22,7 +22,7 @@ func (c *Catalog) Load(answers []Answer) {
 	}
 }
 
-// resume places the parked measurements of a series. The first answer is for the first of them, the others are for those
+// resume places the parked measurements of a series. The first answer is for the first measurement, the others are for those
 // behind it.
 func (c *Catalog) resume(s *series, answers []Answer) {
 	stale := s.more.wanted.stale
@@ -48,20 +48,20 @@ func (c *Catalog) resume(s *series, answers []Answer) {
 	c.retire(s)
 }
 
-// answer places the measurement that a look-up was for.
+// answer places the measurement whose look-up was answered.
 func (c *Catalog) answer(s *series, r row, a *Answer) {
 	b, clash := c.reopen(s, r, a)
 	archived := a.Lookup.ID != (bson.ObjectID{})
 	switch {
 	case b != nil:
 		c.replaceOpen(s, b, r.elements)
-	case archived && clash: // it stays archived
+	case archived && clash: // the bucket stays archived
 		size, _ := c.options.Limits.Sizes(c.active())
 		c.request(s, r, Lookup{Series: s.key, Time: r.time, Size: size})
 		return
 	case archived:
 		c.archive.remove(a.Lookup.ID)
-		c.unseen.add(r.time) // its minimum time is not later
+		c.unseen.add(r.time) // the bucket's minimum time is not later
 	}
 	var v survey
 	if s.open != nil {
@@ -70,7 +70,7 @@ func (c *Catalog) answer(s *series, r row, a *Answer) {
 	c.place(s, r, v, wasAsked)
 }
 
-// replaceOpen makes a reopened bucket the open one, in place of the bucket that a measurement would go to.
+// replaceOpen makes a reopened bucket the open one. It replaces the open bucket that the measurement fits, if there is one.
 func (c *Catalog) replaceOpen(s *series, b *bucket, elements []byte) {
 	if s.open != nil {
 		v := s.open.shape.survey(elements)
@@ -85,13 +85,13 @@ func (c *Catalog) replaceOpen(s *series, b *bucket, elements []byte) {
 	c.setOpen(s, b)
 }
 
-// foreseen are answers that have come before they were asked for, in the order in which they probably will be.
+// foreseen holds answers that came before they were asked for, in the probable order of asking.
 type foreseen struct {
 	series  *series
 	answers []Answer
 }
 
-// take returns the answer to a look-up. Nil means that it was not foreseen. Those before it are not needed any more.
+// take returns the answer to a look-up and drops the answers before it. Nil means that no answer was foreseen.
 func (f *foreseen) take(s *series, l *Lookup) *Answer {
 	if f.series != s {
 		return nil

@@ -5,20 +5,19 @@ import (
 	"sort"
 )
 
-// rolledChunk is how many buckets a chunk holds at most.
+// rolledChunk is the largest number of buckets in a chunk.
 const rolledChunk = 512
 
-// rolled are buckets of a series that are no longer open, but of which something is not written yet: by their minimum
-// times, of the same time the newest first. A late measurement finds its bucket without a look at them all. They are kept
-// in chunks, so that one goes in as fast at the front, where the buckets of a backfill go, as at the end. Buckets that are gone are taken
-// out many at a time.
+// rolled holds the buckets of a series that are no longer open and not completely written. They are sorted by minimum time, and
+// for equal times the newest comes first. So a late measurement finds its bucket without a look at all of them. Chunks make an
+// insertion as fast at the front, where the buckets of a backfill go, as at the end. Gone buckets are removed many at a time.
 type rolled struct {
 	chunks [][]*bucket // none is empty
-	all    int         // with those gone
+	all    int         // including gone ones
 	live   int
 }
 
-// add takes a bucket in.
+// add adds a bucket.
 func (l *rolled) add(b *bucket) {
 	l.all++
 	l.live++
@@ -48,7 +47,7 @@ func (l *rolled) add(b *bucket) {
 	l.chunks[n] = slices.Insert(chunk, at, b)
 }
 
-// before yields the buckets whose minimum times are not after a time, the latest first.
+// before yields the buckets with minimum times that are not after a time, the latest first.
 func (l *rolled) before(time int64) func(yield func(*bucket) bool) {
 	return func(yield func(*bucket) bool) {
 		n := sort.Search(len(l.chunks), func(i int) bool { return l.chunks[i][0].minTime > time }) - 1
@@ -64,7 +63,7 @@ func (l *rolled) before(time int64) func(yield func(*bucket) bool) {
 	}
 }
 
-// drop takes out a bucket that is gone.
+// drop accounts for a bucket that is gone, and removes the gone buckets when they are more than half.
 func (l *rolled) drop() {
 	if l.live--; l.live >= l.all/2 {
 		return

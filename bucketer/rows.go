@@ -11,19 +11,18 @@ import (
 // rowHeader is the size of a row before its elements: offset, time, part, length of the elements.
 const rowHeader = 8 + 8 + 4 + 4
 
-// row is one measurement as it waits in memory. Its elements point into the rows it was read from, or into the caller's
-// measurement.
+// row is one measurement in memory. Its elements point into the rows that it was read from, or into the caller's measurement.
 type row struct {
 	position timeseries.Position
 	time     int64
 	elements []byte
 }
 
-// size is what the row takes in rows.
+// size is the number of bytes of the row in rows.
 func (r row) size() int { return rowHeader + len(r.elements) }
 
-// rows are measurements one after the other in the order they came. A measurement is kept as it came until a flush makes
-// columns of it: so keeping it is one copy, and taking it back out of its bucket is none.
+// rows are measurements one after the other, in the order in which they came. A flush makes columns of them. Until then,
+// keeping a measurement takes one copy, and taking it back out of its bucket takes none.
 type rows struct {
 	buf []byte // from buffers
 	n   int32
@@ -66,7 +65,7 @@ func (rs rows) all(yield func(row) bool) {
 	}
 }
 
-// oldest is the smallest offset of the rows; without any it is the largest there is.
+// oldest is the smallest offset of the rows. Without rows it is math.MaxInt64.
 func (rs rows) oldest() int64 {
 	oldest := int64(math.MaxInt64)
 	for r := range rs.all {
@@ -75,13 +74,13 @@ func (rs rows) oldest() int64 {
 	return oldest
 }
 
-// Buffers are handed out in powers of two; larger ones than maxPooled are left to the garbage collector.
+// Buffers have powers of two as sizes. Buffers larger than maxPooled are left to the garbage collector.
 const (
 	minBuffer = 128
 	maxPooled = 64 << 10
 )
 
-// buffers hands out the memory of rows and takes it back, so that a catalog in its stride allocates none.
+// buffers hands out the memory of rows and takes it back, so that a warmed-up catalog allocates none.
 type buffers struct {
 	free  [10][][]byte // by class: 128 bytes to 64 KiB
 	idle  int64        // bytes in free

@@ -8,14 +8,14 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// indexed is the number of names from which on they are found by a map.
+// indexed is the number of names up to which a linear search finds them. More names get a map.
 const indexed = 16
 
-// schema is what a bucket knows of one object or array within its measurements: which canonical types its members have.
-// A member that was never seen may have any type. It belongs to one shape, with all within it.
+// schema holds the canonical types of the members of one object or array within a bucket's measurements. A member that was
+// never seen may have any type. A schema and the schemas within it belong to one shape.
 type schema struct {
 	members []member
-	index   map[string]int // of members, for more than indexed ones of an object
+	index   map[string]int // of members, for an object with more than indexed ones
 }
 
 // member is one field of an object or one position of an array.
@@ -25,17 +25,17 @@ type member struct {
 	sub  *schema
 }
 
-// match says how a value agrees with what is known.
+// match is how a value agrees with a schema.
 type match uint8
 
 const (
 	fits      match = iota // nothing new
-	grows                  // it has members that are new
+	grows                  // some of its members are new
 	clashes                // a member has another canonical type
-	malformed              // not BSON, or too deep
+	malformed              // not BSON, or nested too deeply
 )
 
-// find returns the index of the member with this name, -1 if there is none. hint is where it probably stands.
+// find returns the index of the member with this name, or -1. The argument hint is its probable index.
 func (s *schema) find(name []byte, hint int) int {
 	if hint < len(s.members) && s.members[hint].name == string(name) {
 		return hint
@@ -54,8 +54,8 @@ func (s *schema) find(name []byte, hint int) int {
 	return -1
 }
 
-// check compares the members of a nested value with what is known of them; a nil s means that nothing is known. It walks the whole
-// value, so that what passes it is well-formed.
+// check compares the members of a nested value with the schema. A nil schema knows no members. check walks the whole value, so
+// a value that passes is well-formed.
 func (s *schema) check(kind bson.Type, value []byte, depth int) match {
 	if depth > maxDepth {
 		return malformed
@@ -80,7 +80,7 @@ func (s *schema) check(kind bson.Type, value []byte, depth int) match {
 	return result
 }
 
-// locate finds a member of an object by its name, of an array by its position.
+// locate finds a member of an object by its name, and a member of an array by its position.
 func (s *schema) locate(kind bson.Type, name []byte, position int) int {
 	if kind == bson.TypeEmbeddedDocument {
 		return s.find(name, position)
@@ -108,8 +108,8 @@ func (s *schema) checkMember(at int, e rawbson.Element, depth int) match {
 	return result
 }
 
-// learn adds the members of a nested value, of which these are the elements and which has passed check. Where a value
-// contradicts itself (an object with a name twice) the first one counts. It returns how many bytes of memory that takes.
+// learn adds the members of a nested value, whose elements have passed check. If a value contradicts itself (an object with a
+// name twice), the first member counts. It returns how many bytes of memory that takes.
 func (s *schema) learn(kind bson.Type, elements []byte) int64 {
 	before, within, hint := s.ownBytes(), int64(0), 0
 	for e := range rawbson.All(elements) {
@@ -129,8 +129,7 @@ func (s *schema) learn(kind bson.Type, elements []byte) int64 {
 	return s.ownBytes() - before + within
 }
 
-// add appends a member; an index is made of an object when there are enough names. It returns the bytes of memory behind
-// the member.
+// add appends a member. An object with many names gets an index. It returns the bytes of memory behind the member.
 func (s *schema) add(kind bson.Type, e rawbson.Element) int64 {
 	m, bytes := member{rank: ranks[e.Kind]}, int64(0)
 	if rawbson.IsNested(e.Kind) {
@@ -153,7 +152,7 @@ func (s *schema) add(kind bson.Type, e rawbson.Element) int64 {
 	return bytes + classBytes(len(m.name))
 }
 
-// copied returns a copy, with all within it, and with room for more members.
+// copied returns a deep copy with room for more members.
 func (s *schema) copied(more int) schema {
 	members := append(make([]member, 0, len(s.members)+more), s.members...)
 	for at := range members {
@@ -165,7 +164,7 @@ func (s *schema) copied(more int) schema {
 	return schema{members: members, index: maps.Clone(s.index)}
 }
 
-// reindex makes the index anew. Of a name that stands twice it finds the first.
+// reindex rebuilds the index. For a duplicate name it finds the first member.
 func (s *schema) reindex() {
 	s.index = make(map[string]int, 2*len(s.members))
 	for at := len(s.members) - 1; at >= 0; at-- {
@@ -173,7 +172,7 @@ func (s *schema) reindex() {
 	}
 }
 
-// appendKey appends a form of the schema that no other schema has.
+// appendKey appends a text that is unique to this schema.
 func (s *schema) appendKey(dst []byte) []byte {
 	for i := range s.members {
 		m := &s.members[i]
@@ -186,7 +185,7 @@ func (s *schema) appendKey(dst []byte) []byte {
 	return dst
 }
 
-// bytes is the memory of the schema and of all within it.
+// bytes is the memory of the schema and of the schemas within it.
 func (s *schema) bytes() int64 {
 	total := s.ownBytes()
 	for i := range s.members {
@@ -198,7 +197,7 @@ func (s *schema) bytes() int64 {
 	return total
 }
 
-// ownBytes is the memory of the schema without names and what is within members.
+// ownBytes is the memory of the schema without names and without the schemas within it.
 func (s *schema) ownBytes() int64 {
 	total := schemaBytes + int64(cap(s.members))*memberBytes
 	if s.index != nil {

@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// segmentAttempt is added to the attempt number of a segment's _id: a bucket may begin with the same measurement later.
+	// segmentAttempt is added to the attempt number in a segment's _id, because a bucket may begin with the same measurement
+	// later.
 	segmentAttempt = 1 << 30
-	// openSegments is how many segments are filled at a time: measurements whose types or times do not go together may
-	// alternate.
+	// openSegments is how many segments are filled at the same time, because measurements with types or times that do not go
+	// together may alternate.
 	openSegments = 4
 )
 
 // staged are measurements of one series on their way into segments.
 type staged struct {
-	order []byte // where the series lies among the others
+	order []byte // the place of the series in the order of series
 	key   string
-	span  int64 // number of the span of time that the measurements are from, where the measurements of a flush are from several
+	span  int64 // number of the time span of the measurements, if a flush has several spans
 	rows  rows
 }
 
@@ -33,33 +34,34 @@ func (s *staged) compare(o *staged) int {
 	return cmp.Or(cmp.Compare(s.span, o.span), bytes.Compare(s.order, o.order), cmp.Compare(s.key, o.key))
 }
 
-// segment is a document of many series that is being made. Its bucket has no series, and is not in the catalog.
+// segment is a document of many series that is being made. Its bucket belongs to no series, and is not in the catalog.
 type segment struct {
 	bucket
-	low, high []byte // where the first and the last of its series lie
+	low, high []byte // places of its first and its last series
 	owner     string
-	first     timeseries.Position // of its measurements, in the order in which they came into it
-	earliest  int64               // time of its measurements
+	first     timeseries.Position // of the first measurement that came into it
+	earliest  int64               // the smallest time of its measurements
 }
 
-// noSeries is the series of a segment.
+// noSeries stands for the series of a segment.
 var noSeries = &series{}
 
-// isSparse reports whether what waits for a bucket goes into segments. A stored bucket that must be closed gets it with that.
+// isSparse reports whether the measurements that wait for a bucket go into segments. If a stored bucket must be closed, they go
+// into the write that closes it.
 func (c *Catalog) isSparse(b *bucket) bool {
 	return b.pending.n > 0 && b.pending.n < c.options.DenseFrom && !b.is(isAlone) && (b.stored == 0 || !b.mustClose()) &&
 		!c.keptOut.has(b.series.key) && !c.hasArray(b.series.key)
 }
 
-// stage takes what waits for a bucket into the flush's segments, and forgets the bucket: its fields and its size are not those
-// of what is stored of it any more.
+// stage moves the measurements that wait for a bucket into the flush's segments. It forgets the bucket, because its fields and
+// its size no longer match its stored document.
 func (c *Catalog) stage(f *flight, b *bucket) {
 	s := b.series
 	f.staged = append(f.staged, staged{key: s.key, rows: c.abandon(b)})
 	c.retire(s)
 }
 
-// cutSegments cuts the segments of a flush: from one span of time and then, since no segment has more, from the next.
+// cutSegments cuts the segments of a flush, one span of time after the other, because no segment has more than one span.
 func (c *Catalog) cutSegments(f *flight) {
 	if len(f.staged) == 0 {
 		return
@@ -95,12 +97,12 @@ func (c *Catalog) cutSegments(f *flight) {
 	f.staged = nil
 }
 
-// segmentRows is how many measurements a segment has at most.
+// segmentRows is the largest number of measurements in a segment.
 func (c *Catalog) segmentRows() int32 {
 	return min(cmp.Or(c.options.SegmentRows, math.MaxInt32), c.options.Limits.MaxCount)
 }
 
-// timesOf are the smallest and the largest time of measurements.
+// timesOf returns the smallest and the largest time of measurements.
 func timesOf(all []staged) (earliest, latest int64) {
 	earliest, latest = math.MaxInt64, math.MinInt64
 	for i := range all {
@@ -111,7 +113,7 @@ func timesOf(all []staged) (earliest, latest int64) {
 	return earliest, latest
 }
 
-// bySpan divides the measurements of each series by spans of time, as in a backfill.
+// bySpan divides the measurements of each series by spans of time. A backfill has several spans.
 func (c *Catalog) bySpan(all []staged) (divided []staged) {
 	for i := range all {
 		s := &all[i]
@@ -133,7 +135,7 @@ func (c *Catalog) bySpan(all []staged) (divided []staged) {
 	return divided
 }
 
-// cutPart cuts the segments of series that lie together: one, unless types or times do not go together.
+// cutPart cuts the segments of series that lie together. It cuts one segment, unless types or times do not go together.
 func (c *Catalog) cutPart(f *flight, part []staged) {
 	earliest, _ := timesOf(part)
 	p := filling{c: c, f: f, earliest: c.options.Collection.Round(earliest)}
@@ -148,7 +150,8 @@ func (c *Catalog) cutPart(f *flight, part []staged) {
 	}
 }
 
-// appendMeta appends a series' meta as the element that its measurements begin with in a segment; nothing for none.
+// appendMeta appends a series' meta as the element with which its measurements begin in a segment. It appends nothing for a
+// series without meta.
 func (c *Catalog) appendMeta(dst []byte, key string) []byte {
 	if key == "" {
 		return dst
@@ -156,13 +159,13 @@ func (c *Catalog) appendMeta(dst []byte, key string) []byte {
 	return append(rawbson.AppendHeader(dst, bson.Type(key[0]), c.options.Collection.MetaField), key[1:]...)
 }
 
-// filling is the making of segments.
+// filling is the state while segments are filled.
 type filling struct {
 	c        *Catalog
 	f        *flight
-	earliest int64 // time of all measurements, rounded: so all are within one span of a segment's minimum time
+	earliest int64 // smallest time of the part, rounded; it is the usual minimum time of the segments
 	open     []*segment
-	of       *staged // the series of the last measurement, and its meta as an element
+	of       *staged // the series of the last measurement; meta is its meta as an element
 	meta     []byte
 }
 
@@ -214,7 +217,8 @@ func (p *filling) endAll() {
 	p.open = nil
 }
 
-// segmentTakes reports whether a measurement may go into a segment: by the rules of buckets, but never beyond their size.
+// segmentTakes reports whether a measurement may go into a segment. The rules are those of buckets, but a segment never exceeds
+// their size.
 func (c *Catalog) segmentTakes(s *segment, time int64, v survey) bool {
 	limits := &c.options.Limits
 	return s.spans(time, c.span) && s.count() < c.segmentRows() && v.match != clashes &&
@@ -233,9 +237,9 @@ func (c *Catalog) extend(s *segment, r row, v survey, order []byte) {
 	s.high, s.earliest = order, min(s.earliest, r.time)
 }
 
-// cutSegment adds the write of a segment to the flush. The minimum time is the smallest time of its measurements, rounded: the
-// tighter it is, the more queries pass over the segment. A bucket takes it from the measurement that opens the bucket, because
-// later measurements are not known yet.
+// cutSegment adds the write of a segment to the flush. The minimum time is the rounded smallest time of its measurements,
+// because a tight one lets more queries skip the segment. A bucket takes its minimum time from the measurement that opens it,
+// because later measurements are not known yet.
 func (c *Catalog) cutSegment(f *flight, s *segment) {
 	s.minTime = c.options.Collection.Round(s.earliest)
 	s.id = timeseries.BucketID(c.options.Source, s.first, segmentAttempt+c.attempts[s.first], s.minTime)
@@ -263,8 +267,8 @@ func (c *Catalog) segmentApplied(w *Write, done *sent) {
 	c.buffers.release(done.rows.buf)
 }
 
-// unstage puts back what is not stored of a segment that met another document of its _id, or that MongoDB refused. Then each of
-// its series gets a write of its own: that finds out which measurement is to blame.
+// unstage puts back the measurements that are not stored, after a segment met another document with its _id, or after MongoDB
+// refused it. After a refusal each of its series gets writes of its own, which finds the measurement at fault.
 func (c *Catalog) unstage(done *sent, o *Outcome) {
 	switch o.Result {
 	case Conflicted:
@@ -299,7 +303,7 @@ func (c *Catalog) unstage(done *sent, o *Outcome) {
 	c.buffers.release(done.rows.buf)
 }
 
-// splitMeta takes the meta off the elements of a measurement in a segment, as the key of its series.
+// splitMeta takes the meta off the elements of a measurement in a segment, and returns it as the key of its series.
 func (c *Catalog) splitMeta(elements []byte) (key, rest []byte) {
 	field := c.options.Collection.MetaField
 	if e, rest, ok := rawbson.Read(elements); ok && field != "" && string(e.Name) == field {
@@ -308,7 +312,7 @@ func (c *Catalog) splitMeta(elements []byte) (key, rest []byte) {
 	return nil, elements
 }
 
-// setAlone keeps what waits for the buckets of a series out of segments, now. KeepOut does so for what comes later.
+// setAlone keeps the measurements that wait for a series' present buckets out of segments. KeepOut does so for later ones.
 func (s *series) setAlone() {
 	for b := range s.opened {
 		b.set(isAlone)

@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	// maxOrder is how many bytes of a series' place among others are compared. Series that agree in them lie together.
+	// maxOrder is how many bytes of a series' place are compared. Series that agree in them lie together.
 	maxOrder = 128
-	// A flush has about so many segments, as long as that makes segments of leastRows measurements at least, and of Options.SegmentRows at
-	// most: a query of one series reads one segment of each flush, and each costs the database much beside its measurements.
+	// segmentsOfFlush is about the number of segments of a flush. But segments have at least leastRows and at most
+	// Options.SegmentRows measurements. A query of one series reads one segment of each flush, and each segment costs the database
+	// much besides its measurements.
 	segmentsOfFlush = 50
 	leastRows       = 50
-	// idleFlushes is after how many flushes a border is forgotten that none of their segments ended at.
+	// idleFlushes is the number of flushes after which an unused border is forgotten.
 	idleFlushes = 32
 )
 
-// Classes of values in the order of series, as MongoDB orders types.
+// Classes of values in the order of series. Their order is MongoDB's order of types.
 const (
 	orderAbsent = iota
 	orderNumber
@@ -31,8 +32,8 @@ const (
 	orderOther
 )
 
-// appendOrder appends where a series lies among the others in segments: its values at the paths of Options.SegmentOrder, and then
-// all values of its meta. The bytes compare as MongoDB compares numbers and strings.
+// appendOrder appends the place of a series in the order of series. It appends the values at the paths of Options.SegmentOrder,
+// and then all values of the meta. The bytes compare as MongoDB compares numbers and strings.
 func (c *Catalog) appendOrder(dst []byte, key string) []byte {
 	start := len(dst)
 	if key != "" {
@@ -46,9 +47,9 @@ func (c *Catalog) appendOrder(dst []byte, key string) []byte {
 	return dst[:min(len(dst), start+maxOrder)]
 }
 
-// hasArray reports whether a meta is an array, or a path of Options.SegmentOrder leads to an array in it or through one. A segment would
-// take such a meta. But a shard key takes no array, so the collection could not be sharded, or the segment not be compacted. And
-// MongoDB cannot index the bounds of values at a path, since both would be arrays.
+// hasArray reports whether a meta is an array, or whether a path of Options.SegmentOrder leads to or through an array in it. A
+// segment could hold such a meta. But a shard key takes no array, so the collection could not be sharded, or the segment could
+// not be compacted. Nor can MongoDB index the bounds of values at a path if both are arrays.
 func (c *Catalog) hasArray(key string) bool {
 	if key == "" {
 		return false
@@ -69,7 +70,8 @@ func (c *Catalog) hasArray(key string) bool {
 	})
 }
 
-// valueAt is what stands at a dotted path of a value. An empty path is the value itself; kind 0 means that nothing stands there.
+// valueAt returns the value at a dotted path of a value. An empty path is the value itself. Kind 0 means that there is no
+// value.
 func valueAt(v value, path string) value {
 	for path != "" && v.kind == bson.TypeEmbeddedDocument {
 		var name string
@@ -89,7 +91,7 @@ func valueAt(v value, path string) value {
 	return v
 }
 
-// appendOrdered appends a value so that the bytes compare as values do; of objects and arrays their members.
+// appendOrdered appends a value so that the bytes compare as values do. Of objects and arrays it appends the members.
 func appendOrdered(dst []byte, v value) []byte {
 	switch {
 	case v.kind == 0:
@@ -116,38 +118,38 @@ func appendOrdered(dst []byte, v value) []byte {
 	return append(append(dst, orderOther, byte(v.kind)), v.data...)
 }
 
-// border is where one segment may end and the next begin: before the first series that lies there or behind it.
+// border is a place where one segment may end and the next may begin. It lies before the first series at or behind this place.
 type border struct {
 	at   string
-	used bool // by the flush that is being cut
-	idle int  // flushes in a row that did not use it
+	used bool // by the flush being cut
+	idle int  // consecutive flushes that did not use it
 }
 
-// borders are the places at which a partition's flushes are divided into segments. They stay from flush to flush as long as the
-// parts between them have about the right size. So the segments of one flush cover the same series as those of the next: few of them
-// have to be read for a series, and few have to be compacted together.
+// borders are the places at which a partition's flushes are divided into segments. They stay from flush to flush while the
+// parts between them have about the right size. So the segments of consecutive flushes cover the same series. Then a query of
+// one series reads few of them, and few have to be compacted together.
 type borders struct {
 	all   []border
-	added []border // by the flush that is being cut
-	usual int32    // measurements of a flush, lately
+	added []border // by the flush being cut
+	usual int32    // recent number of measurements in a flush
 }
 
-// most is how many measurements a segment of the next flush has at most, which has so many together. It follows larger flushes at
-// once, before they add borders that would be too many, and smaller ones slowly.
+// most returns the largest number of measurements in a segment of the next flush, which has total measurements. It follows
+// larger flushes at once, because otherwise they would add too many borders. It follows smaller flushes slowly.
 func (b *borders) most(total, limit int32) int32 {
 	b.usual = max(total, b.usual+(total-b.usual)/8)
 	return min(limit, max(leastRows, b.usual/segmentsOfFlush))
 }
 
-// divide divides staged series, which are in their order, into parts of at most so many measurements each, and returns where the
-// parts end. Neighbours that have half of that together stay in one part.
+// divide divides staged series, which are sorted, into parts with no more measurements than most, and returns the parts' ends.
+// Neighbours with at most half of that together stay in one part.
 func (b *borders) divide(list []staged, most int32) (ends []int) {
 	rows, next := int32(0), 0
 	for at, end := 0, 0; at < len(list); at = end {
 		for next < len(b.all) && b.all[next].at <= string(list[at].order) {
 			next++
 		}
-		n := int32(0) // up to the next border
+		n := int32(0) // measurements up to the next border
 		for ; end < len(list) && (next == len(b.all) || string(list[end].order) < b.all[next].at); end++ {
 			n += list[end].rows.n
 		}
@@ -162,8 +164,8 @@ func (b *borders) divide(list []staged, most int32) (ends []int) {
 	return append(ends, len(list))
 }
 
-// split divides what stands in a list from a place on into parts of about the same size, three fourths of the most or less, and
-// notes new borders between them. The last part may go on: its measurements are counted.
+// split divides the series of a list, from a place on, into parts of about the same size, which is at most three fourths of
+// most. It notes new borders between them. The last part may go on, so it returns the number of its measurements.
 func (b *borders) split(list []staged, from int, rows, most int32, ends []int) (_ []int, last int32) {
 	target := max(1, most*3/4)
 	target = (rows + (rows-1)/target) / ((rows-1)/target + 1)
@@ -178,7 +180,7 @@ func (b *borders) split(list []staged, from int, rows, most int32, ends []int) (
 	return ends, last
 }
 
-// flushed takes in the borders that a flush has added, and forgets those that none has used for a while.
+// flushed adds the borders that a flush has made, and forgets borders that no flush has used for a while.
 func (b *borders) flushed() {
 	for i := range b.all {
 		one := &b.all[i]

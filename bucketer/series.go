@@ -6,27 +6,27 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// series is one identity: what shares a normalised meta, byte by byte.
+// series is the set of measurements with the same normalised meta, compared byte by byte.
 type series struct {
-	key  string  // the meta's type byte and its bytes; empty for no meta
+	key  string  // the meta's type byte and its bytes; empty without a meta
 	open *bucket // the most recently used open bucket
 	more *more   // nil most of the time
 }
 
-// more is what a series has while something unusual goes on.
+// more is the state that only unusual situations of a series need.
 type more struct {
-	others   []*bucket // the other open buckets, of other combinations of types, the most recently used first
+	others   []*bucket // the other open buckets, which have other combinations of types, the most recently used first
 	rolled   rolled
-	excluded []bson.ObjectID // not to be reopened until an open bucket has rolled over
+	excluded []bson.ObjectID // not to be reopened before an open bucket has rolled over
 
-	parked line    // they wait for the answer to wanted
-	wanted *wanted // Nil means that nothing is asked.
+	parked line    // measurements that wait for the answer to wanted
+	wanted *wanted // Nil means that there is no question.
 
-	conflicts int   // in a row
-	notBefore int64 // the caller's clock: left out of Prepare until then
+	conflicts int   // consecutive ones
+	notBefore int64 // by the caller's clock: Prepare leaves the series out until then
 }
 
-// meta is the identity as a BSON value whose bytes are new.
+// meta returns the meta as a BSON value with bytes of its own.
 func (s *series) meta() bson.RawValue {
 	if len(s.key) == 0 {
 		return bson.RawValue{}
@@ -36,18 +36,18 @@ func (s *series) meta() bson.RawValue {
 
 func (s *series) isParked() bool { return s.more != nil && s.more.wanted != nil }
 
-// excludes reports whether a bucket is out of bounds for the series.
+// excludes reports whether the series must not reopen a bucket.
 func (s *series) excludes(id bson.ObjectID) bool {
 	return s.more != nil && slices.Contains(s.more.excluded, id)
 }
 
-// isOrdinary reports whether nothing unusual goes on.
+// isOrdinary reports whether the series needs none of this state.
 func (x *more) isOrdinary() bool {
 	return x == nil || len(x.others) == 0 && x.rolled.live == 0 && len(x.excluded) == 0 && x.wanted == nil && x.conflicts == 0
 }
 
-// alternate is a bucket that has rolled over by time but is not fully written: it still takes a measurement of its
-// window that does not clash with it. Of several it is the bucket with the largest minimum time, then the bucket that rolled over first.
+// alternate returns a bucket that has rolled over by time, is not completely written, and does not clash with a measurement of
+// its window. Among several it prefers the largest minimum time, and then the bucket that rolled over first.
 func (s *series) alternate(time, span int64, elements []byte) (*bucket, survey) {
 	if s.more == nil {
 		return nil, survey{}
@@ -72,7 +72,7 @@ func (x *more) roll(b *bucket) {
 	b.set(isRolled)
 }
 
-// unroll takes a bucket that is gone out of those that have rolled over, if it was one.
+// unroll accounts for a bucket that is gone, if it had rolled over.
 func (x *more) unroll(b *bucket) {
 	if b.is(isRolled) {
 		x.rolled.drop()

@@ -6,35 +6,34 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// sharedBytes is up to how much memory a shape is shared by all buckets that have the same fields: enough for some
-// hundred fields, at all depths.
+// sharedBytes is the largest memory of a shape that buckets share. It is enough for some hundred fields, at all depths.
 const sharedBytes = 64 << 10
 
-// shape is the fields of a bucket, in the order of its columns, with the known types of their values: a schema. Buckets
-// with the same fields share one shape, which then never changes. A very large shape belongs to one bucket and grows in
-// place, so that a stream whose every measurement has a new name, be it within an object, does not make a shape for each.
+// shape is the fields of a bucket, in the order of its columns, with the known types of their values (a schema). Buckets with
+// the same fields share one shape, which then never changes. A very large shape belongs to one bucket and grows in place.
+// Otherwise a stream with a new name in every measurement, perhaps within an object, would make a shape for each.
 type shape struct {
 	schema
 	shared bool
-	users  int32  // buckets of a shared one
-	next   *shape // what a measurement of plain new fields last made of this one
+	users  int32  // number of buckets with this shape, if it is shared
+	next   *shape // the shape that a measurement with new plain fields last made of this one
 	bytes  int64
 	layout layout
 }
 
-// survey is what one walk over a measurement's elements says about it and a bucket.
+// survey is the result of one walk over a measurement's elements, with regard to a bucket.
 type survey struct {
-	values  int64 // bytes the values add to the columns, without the digits of their indexes
-	columns int64 // bytes that columns new to the bucket add
+	values  int64 // bytes that the values add to the columns, without the digits of their indexes
+	columns int64 // bytes of columns that are new to the bucket
 	fields  int32 // elements of the measurement
 	match   match
-	nested  bool // something within an object or array is new
-	// unordered means that the fields come in another order than the columns, so that one could stand twice.
+	nested  bool // an object or array has something new
+	// unordered means that the fields do not have the order of the columns, so that a name may be there twice.
 	unordered bool
 }
 
-// field reads the first element of b: its kind is b[0], its name b[1:start-1], its value b[start:end]. at is the index of
-// its column, which is probably hint, or -1. end is -1 when the element is malformed.
+// field reads the first element of b. Its kind is b[0], its name b[1:start-1], its value b[start:end]. The result at is the
+// index of its column, or -1; hint is its probable value. An end of -1 means that the element is malformed.
 func (s *shape) field(b []byte, hint int) (at, start, end int) {
 	if hint < len(s.members) {
 		name := s.members[hint].name
@@ -66,7 +65,7 @@ func (s *shape) survey(elements []byte) survey {
 	return v
 }
 
-// surveyEach is survey, element by element.
+// surveyEach is survey without the layout, element by element.
 func (s *shape) surveyEach(elements []byte) survey {
 	var v survey
 	hint := 0
@@ -109,11 +108,11 @@ func (v *survey) checkNested(known *schema, kind bson.Type, data []byte) {
 	v.addMatch(m)
 }
 
-// columnBytes is what MongoDB accounts for a new column: an empty object under its name, and its value in control.min
-// and control.max.
+// columnBytes is MongoDB's accounted size of a new column: an empty object with its name, and its value in control.min and
+// control.max.
 func columnBytes(name, value int) int64 { return int64(12 + name + 2*(1+name+1+value)) }
 
-// isPlainGrowth reports whether s is from with exactly the plain fields added that elements have and from has not.
+// isPlainGrowth reports whether s is exactly the shape from, extended by the plain fields of elements that from lacks.
 func (s *shape) isPlainGrowth(from *shape, elements []byte) bool {
 	at, hint := len(from.members), 0
 	for e := range rawbson.All(elements) {

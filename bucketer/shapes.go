@@ -6,13 +6,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// shapes are the shapes that buckets share. One that no bucket has any more is kept for a while: the next bucket of its
-// series most likely has the same fields.
+// shapes are the shapes that buckets share. A shape without a bucket stays for a while, because the next bucket of a series
+// probably has the same fields.
 type shapes struct {
 	empty  *shape
 	known  map[string]*shape
 	total  int64 // bytes of the known ones
-	unused int64 // part of it, of those that no bucket has
+	unused int64 // the part of total without a bucket
 	key    []byte
 }
 
@@ -20,7 +20,7 @@ func newShapes() shapes {
 	return shapes{empty: &shape{shared: true}, known: map[string]*shape{}}
 }
 
-// grow returns the shape of a bucket of shape s that takes a measurement, which was surveyed and does not clash.
+// grow returns the shape of a bucket with shape s after it takes a measurement that was surveyed and does not clash.
 func (t *shapes) grow(s *shape, elements []byte, v survey) *shape {
 	if s.next != nil && !v.nested && s.next.isPlainGrowth(s, elements) {
 		return s.next
@@ -58,7 +58,7 @@ func (t *shapes) share(s *shape) *shape {
 	return s
 }
 
-// hold notes that a bucket has got a shape.
+// hold notes that a bucket has a shape from now on.
 func (t *shapes) hold(s *shape) {
 	if !s.shared || s == t.empty {
 		return
@@ -80,14 +80,14 @@ func (t *shapes) release(s *shape) {
 	}
 }
 
-// A sweep walks all known shapes, so it must free a part of them: more than half, and so many bytes, when shapes are
-// made; one in freedPart when memory is short.
+// A sweep walks all known shapes, so it must be worth its while. When shapes are made, it must free more than half of them, and
+// more than minSwept bytes. When memory is short, it must free more than one part in freedPart.
 const (
 	minSwept  = 1 << 20
 	freedPart = 8
 )
 
-// garbage is the bytes that a sweep frees, 0 when they are not worth one.
+// garbage is the number of bytes that a sweep would free. Zero also means that they are not worth one.
 func (t *shapes) garbage() int64 {
 	if t.unused <= t.total/freedPart {
 		return 0
@@ -95,7 +95,7 @@ func (t *shapes) garbage() int64 {
 	return t.unused
 }
 
-// sweep drops the shapes that no bucket has.
+// sweep drops the shapes without a bucket.
 func (t *shapes) sweep() {
 	t.empty.next = nil
 	before := len(t.known)

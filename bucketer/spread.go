@@ -6,15 +6,15 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// spread is the members of an object, to be found in any order, each once.
+// spread holds the members of an object, which can be found in any order, each once.
 type spread struct {
 	members []rawbson.Element
 	found   []bool
 	left    int
-	index   map[string]int // of the first member with a name, for more than indexed ones
+	index   map[string]int // of the first member with a name, if there are more than indexed members
 }
 
-// spreadOut spreads elements out but those that were found already, by their bits.
+// spreadOut spreads out the elements that were not found yet. A set bit of found marks an element that was found.
 func spreadOut(elements []byte, found uint64) spread {
 	var s spread
 	for e := range rawbson.All(elements) {

@@ -2,8 +2,8 @@ package bucketer
 
 import "go.mongodb.org/mongo-driver/v2/bson"
 
-// Stats counts what a catalog has done, under the names of MongoDB's own statistics of its bucket catalog (collStats,
-// serverStatus) where it has one. All but the last group only grow.
+// Stats counts what a catalog has done. The names are those of MongoDB's bucket catalog statistics (collStats, serverStatus),
+// where these exist. All fields except the last group only grow.
 type Stats struct {
 	BucketInserts                         int64 // first writes of buckets
 	BucketUpdates                         int64 // later writes with measurements
@@ -13,7 +13,7 @@ type Stats struct {
 	BucketsClosedDueToCachePressure       int64
 	BucketsClosedDueToSchemaChange        int64
 	BucketsClosedDueToTimeForward         int64
-	BucketsClosedDueToMemoryThreshold     int64 // idle ones that are not archived, archived ones that are dropped
+	BucketsClosedDueToMemoryThreshold     int64 // idle buckets that are not archived, and archived buckets that are dropped
 	BucketsClosedDueToReopening           int64
 	BucketsArchivedDueToTimeBackward      int64
 	BucketsArchivedDueToMemoryThreshold   int64
@@ -21,7 +21,7 @@ type Stats struct {
 	BucketsKeptOpenDueToLargeMeasurements int64
 	Commits                               int64 // writes with measurements that were applied
 	MeasurementsCommitted                 int64
-	BucketsFetched                        int64 // archived ones, found by _id
+	BucketsFetched                        int64 // archived buckets found by _id
 	BucketFetchesFailed                   int64
 	BucketsQueried                        int64 // found by series and time
 	BucketQueriesFailed                   int64
@@ -30,11 +30,11 @@ type Stats struct {
 	BucketDocumentsTooLargeInsert         int64
 	BucketDocumentsTooLargeUpdate         int64
 
-	BucketsOpened              int64 // all new ones
+	BucketsOpened              int64 // all new buckets
 	SegmentInserts             int64 // of segments
-	MeasurementsStaged         int64 // in them, part of MeasurementsCommitted
-	BucketsLeftDueToDeltaCost  int64 // stored ones that would have needed too costly an update
-	BucketsCleared             int64 // forgotten because something else writes the collection
+	MeasurementsStaged         int64 // in segments; part of MeasurementsCommitted
+	BucketsLeftDueToDeltaCost  int64 // stored buckets whose update would have been too costly
+	BucketsCleared             int64 // forgotten because something else writes to the collection
 	BucketsReopenedFromArchive int64 // part of BucketsReopened
 	Closes                     int64 // writes that did nothing but close
 	Conflicts                  int64 // writes in conflict
@@ -47,7 +47,7 @@ type Stats struct {
 	KeptBytes       int64 // Bytes
 }
 
-// Stats returns the statistics as they are now.
+// Stats returns the present statistics.
 func (c *Catalog) Stats() Stats {
 	s := c.stats
 	s.Series = int64(c.series.live)
@@ -104,8 +104,8 @@ func (s *Stats) committed(w *Write) {
 	s.MeasurementsCommitted += int64(w.Added)
 }
 
-// Metas returns the identities of up to most of the series in memory, any of them, in any order. The bytes are copies;
-// Type 0 means a series without meta.
+// Metas returns the metas of up to most series in memory, of any series and in any order. The bytes are copies. Type 0 means a
+// series without meta.
 func (c *Catalog) Metas(most int) []bson.RawValue {
 	metas := make([]bson.RawValue, 0, min(most, c.series.live))
 	for s := range c.series.all() {

@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// stored is what a candidate says, as far as it could be read.
+// stored is the content of a candidate, as far as it is readable.
 type stored struct {
 	id               bson.ObjectID
 	key              []byte // of its series
@@ -23,10 +23,10 @@ type stored struct {
 	offsets          bson.RawArray // of binaries
 }
 
-// readStored reads a candidate; false when it is not a bucket at all.
+// readStored reads a candidate. False means that it is not a bucket.
 func (c *Catalog) readStored(candidate Candidate) (d stored, ok bool) {
 	document := candidate.Document
-	if document.Validate() != nil { // the look-ups need that
+	if document.Validate() != nil { // Lookup needs a valid document
 		return d, false
 	}
 	control, _ := document.Lookup(timeseries.FieldControl).DocumentOK()
@@ -51,7 +51,7 @@ func (c *Catalog) readStored(candidate Candidate) (d stored, ok bool) {
 	return d, isID && isLower && isUpper
 }
 
-// readBound reads control.min or control.max: the time, and the elements beside it.
+// readBound reads control.min or control.max, and separates the time from the other elements.
 func (c *Catalog) readBound(control bson.Raw, name string) (fields []byte, time int64, ok bool) {
 	bound, _ := control.Lookup(name).DocumentOK()
 	elements, _ := bound.Elements()
@@ -65,7 +65,7 @@ func (c *Catalog) readBound(control bson.Raw, name string) (fields []byte, time 
 	return fields, time, ok
 }
 
-// countsPositions reports whether the positions are as many as the measurements.
+// countsPositions reports whether there are as many positions as measurements.
 func (d *stored) countsPositions() bool {
 	total := 0
 	elements, _ := d.offsets.Values()
@@ -80,8 +80,8 @@ func (d *stored) countsPositions() bool {
 	return total == int(d.count)
 }
 
-// integer is a value as a number, 0 when it is none or has a fraction. Other clients and people may write a bucket's
-// integers as another type.
+// integer returns a value as an integer. Zero also means that it is no number or has a fraction. Other clients and people may
+// write a bucket's integers with another type.
 func integer(v bson.RawValue) int64 {
 	if f, ok := v.DoubleOK(); ok && (f != math.Trunc(f) || math.Abs(f) >= 1<<53) {
 		return 0
@@ -90,5 +90,5 @@ func integer(v bson.RawValue) int64 {
 	return n
 }
 
-// clampInt32 brings a number that no bucket has near one that none has either.
+// clampInt32 limits a number to the range of int32. No bucket has numbers near these limits.
 func clampInt32(v int64) int32 { return int32(min(max(v, math.MinInt32), math.MaxInt32)) }

@@ -5,16 +5,16 @@ import (
 	"iter"
 )
 
-// table finds series by their keys. It is one list, in which a key is at the place its hash says or shortly behind: so a
-// look-up reads one place in memory beside the series itself. A map of strings reads two or three, and of hundreds of
-// thousands of series each is far away.
+// table finds series by their keys. It is one list, in which a key is at the place that its hash gives, or shortly behind it.
+// So a look-up reads one place in memory besides the series itself. A map of strings reads two or three, and with hundreds of
+// thousands of series each is a cache miss.
 type table struct {
 	seed  maphash.Seed
 	slots []slot // a power of two, at most three quarters of them taken
 	live  int
 }
 
-// slot is the place of a series; without one it is free.
+// slot is the place of a series. It is free if it has none.
 type slot struct {
 	hash   uint64
 	series *series
@@ -38,7 +38,7 @@ func (t *table) find(key []byte) *series {
 	}
 }
 
-// add takes a series in that is not there.
+// add adds a series that is not in the table.
 func (t *table) add(s *series) {
 	if t.live >= len(t.slots)/4*3 {
 		t.resize(2 * len(t.slots))
@@ -56,7 +56,8 @@ func (t *table) put(s slot) {
 	t.slots[at] = s
 }
 
-// remove takes a series out, if it is there. False means that it is not. Those behind it move up, so that no look-up ends too early.
+// remove removes a series. False means that it is not in the table. The series behind it move up, so that no look-up ends too
+// early.
 func (t *table) remove(s *series) bool {
 	mask := uint64(len(t.slots) - 1)
 	at := maphash.String(t.seed, s.key) & mask
@@ -68,7 +69,7 @@ func (t *table) remove(s *series) bool {
 	}
 	t.live--
 	for next := (at + 1) & mask; t.slots[next].series != nil; next = (next + 1) & mask {
-		// It may move to at unless its own place is behind that.
+		// The series may move to at unless its own place lies behind at.
 		if home := t.slots[next].hash & mask; (next-home)&mask >= (next-at)&mask {
 			t.slots[at] = t.slots[next]
 			at = next

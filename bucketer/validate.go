@@ -8,13 +8,13 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// ErrMalformed is wrapped by the errors about measurements that are not what a Decoder makes.
+// ErrMalformed is wrapped by errors about measurements that no Decoder makes.
 var ErrMalformed = errors.New("malformed measurement")
 
-// maxDocument is how many bytes of a document MongoDB takes.
+// maxDocument is MongoDB's limit for a document, in bytes.
 const maxDocument = 16 << 20
 
-// validate checks that elements are well-formed and have names that can be the names of columns, each once.
+// validate checks that elements are well-formed, and that their names can name columns and are unique.
 func (c *Catalog) validate(elements []byte) error {
 	count := 0
 	for rest := elements; len(rest) > 0; count++ {
@@ -36,7 +36,7 @@ func (c *Catalog) validate(elements []byte) error {
 	return nil
 }
 
-// isColumnName tells names that the path of an update can address as one field.
+// isColumnName reports whether the path of an update can address a name as one field.
 func isColumnName(name []byte) bool {
 	return len(name) > 0 && name[0] != '$' && bytes.IndexByte(name, '.') < 0
 }
