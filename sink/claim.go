@@ -16,8 +16,9 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Claim replaces exactly the claim seen by a new one. False means that it was no longer there, or another was quicker. After an
-// error it is unknown whether the claim was executed; Read tells by the token, and then it is ours.
+// Claim replaces exactly the seen claim by a new one. False means that the document no longer showed it, or that another
+// process was quicker. After an error it is unknown whether the claim was executed. Read tells by the token, and then the claim
+// is ours.
 func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.Claim) (bool, error) {
 	fields := bson.D{
 		{Key: "topicId", Value: timeseries.UUID(p.source.TopicID)},
@@ -47,14 +48,15 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 	return won, err
 }
 
-// NoteWaited writes down that the generation of another owner's claim has been over for at least a time, if the document
-// still shows that claim; else the error is ErrOtherOwner. Executed late, it says less than is true.
+// NoteWaited writes down for how long, at least, the generation of another owner's claim has been over. The document must still
+// show that claim. Otherwise the error is ErrOtherOwner. A late execution does no harm, because the note then says less than is
+// true.
 func (p *Partition) NoteWaited(ctx context.Context, theirs claim.Token, waited time.Duration) error {
 	return p.conditional(ctx, "noting how long a claim was waited for", theirs, bson.D{{Key: "waited", Value: timeOf(theirs, waited)}})
 }
 
-// NoteLost writes down what the log lost before it was read, if the document still shows our claim; else the error is
-// ErrOtherOwner. It is kept for each topic id, by the first offset: the same may be noted again, or with a larger end.
+// NoteLost writes down what the log lost before it was read, if the document still shows our claim. Otherwise the error is
+// ErrOtherOwner. The note is kept by topic id and first offset, so the same loss may be noted again, also with a larger end.
 func (p *Partition) NoteLost(ctx context.Context, lost claim.Lost) error {
 	if p.standing != holding {
 		return claim.ErrOtherOwner
@@ -63,10 +65,11 @@ func (p *Partition) NoteLost(ctx context.Context, lost claim.Lost) error {
 	return p.conditional(ctx, "noting lost records", p.token, bson.D{{Key: path, Value: lost.To}})
 }
 
-// fieldLost is what retention deleted before it was read, by topic id in hexadecimal digits and first offset.
+// fieldLost holds the offsets that retention deleted before they were read, by topic id in hexadecimal digits and by first
+// offset.
 const fieldLost = "lost"
 
-// Lost returns what was noted of a partition, in the order of the offsets. Several ranges may hold an offset.
+// Lost returns the noted losses of a partition, in the order of the offsets. Ranges may overlap.
 func (c Contents) Lost(ctx context.Context, clusterID string, source timeseries.Source) (lost []claim.Lost, err error) {
 	id := claim.DocumentID(clusterID, source.Topic, source.Partition)
 	err = c.ports.Partitions.Find(ctx, mongodb.Query{Filter: mongodb.WithID(id), Limit: 1}, func(raw bson.Raw) error {
@@ -92,13 +95,14 @@ func lostIn(d bson.Raw, topicID [16]byte) (lost []claim.Lost) {
 	return lost
 }
 
-// timeOf is a time that is about one claim: where another one stands in the document, it means nothing.
+// timeOf is a duration that belongs to one claim. It means nothing once the document shows another claim.
 func timeOf(of claim.Token, d time.Duration) bson.D {
 	return bson.D{{Key: "claim", Value: timeseries.UUID(of)}, {Key: "ms", Value: d.Milliseconds()}}
 }
 
-// Release marks our claim as released: the next owner need not wait. From the call on nothing is sent under this claim,
-// whatever the answer (E7); without one, Release may be called again. ErrOtherOwner: the claim was not ours any more.
+// Release marks our claim as released, so that the next owner need not wait. From the call on nothing is sent under this claim,
+// whatever the answer (E7). Without an answer Release may be called again. ErrOtherOwner means that the claim was no longer
+// ours.
 func (p *Partition) Release(ctx context.Context) error {
 	if p.standing != holding && p.standing != releasing {
 		return claim.ErrOtherOwner
@@ -111,7 +115,7 @@ func (p *Partition) Release(ctx context.Context) error {
 	return err
 }
 
-// fence proves that the claim is still ours, and orders what is read next after every write executed before.
+// fence proves that the claim is still ours, and orders later reads after every write that was executed before.
 func (p *Partition) fence(ctx context.Context) error {
 	if p.standing != holding {
 		return claim.ErrOtherOwner
@@ -126,8 +130,9 @@ func (p *Partition) fence(ctx context.Context) error {
 	return err
 }
 
-// fenceShards is the part of a fence that concerns shards other than that of the partition document. The cluster time of a write on
-// one shard does not order a read on another one whose clock is ahead: a write that was executed there before might not be seen.
+// fenceShards fences the shards that do not hold the partition document. The cluster time of a write on one shard does not
+// order a read on another shard with a faster clock. Without this fence the read might miss a write that was executed there
+// before.
 func (p *Partition) fenceShards(ctx context.Context) error {
 	if p.store.Ports.FenceShards == nil {
 		return nil
@@ -141,7 +146,7 @@ func (p *Partition) fenceShards(ctx context.Context) error {
 	return mongodb.Failure("fencing all shards", mongodb.Within(p.store.WriteTimeout, err))
 }
 
-// conditional sets fields of the partition document if it shows this claim of our group; else the error is ErrOtherOwner.
+// conditional sets fields of the partition document if it shows this claim of our group. Otherwise the error is ErrOtherOwner.
 func (p *Partition) conditional(ctx context.Context, doing string, shown claim.Token, fields bson.D) error {
 	done, err := p.write(ctx, doing, func(ctx context.Context, c mongodb.Collection) (mongodb.Reply, error) {
 		return c.Update(ctx, []mongodb.Update{replacing(p.id, p.group, shown, fields)})
@@ -152,7 +157,7 @@ func (p *Partition) conditional(ctx context.Context, doing string, shown claim.T
 	return err
 }
 
-// replacing is an update of a partition document on the condition that it shows a certain claim of a group.
+// replacing is an update of a partition document, on the condition that the document shows the given claim and group.
 func replacing(id, group string, shown claim.Token, fields bson.D) mongodb.Update {
 	return mongodb.Update{
 		Filter: mongodb.Document(bson.D{{Key: "_id", Value: id}, {Key: "group", Value: group}, {Key: "claim", Value: timeseries.UUID(shown)}}),
@@ -160,8 +165,8 @@ func replacing(id, group string, shown claim.Token, fields bson.D) mongodb.Updat
 	}
 }
 
-// write sends one write of the partition document in the session, if the lease holds, within the write timeout. It tells
-// whether it was executed.
+// write sends one write of the partition document in the session, if the lease holds, within the write timeout. It reports
+// whether the write was executed.
 func (p *Partition) write(ctx context.Context, doing string, send func(context.Context, mongodb.Collection) (mongodb.Reply, error)) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
@@ -176,15 +181,16 @@ func (p *Partition) write(ctx context.Context, doing string, send func(context.C
 	return done, mongodb.Failure(doing, mongodb.Within(p.store.WriteTimeout, err))
 }
 
-// errTopicLags means that a majority does not have the topic's document yet, though it exists.
+// errTopicLags means that the topic's document exists but a majority does not have it yet.
 var errTopicLags = errors.New("another consumer has just noted the topic")
 
-// FirstPartitions notes how many partitions the topic has now, at its first sight, and returns how many it had then: those
-// counted in it were there when the group began, others were added later. Zero means that the collection knows the topic under another id
-// only, so it was deleted and created again since.
+// FirstPartitions notes, when it first sees the topic, how many partitions the topic has. It returns the noted number.
+// Partitions below it existed when the group began, and the others were added later. Zero means that the collection knows the
+// topic only under another id. The topic was then deleted and created again.
 //
-// The document lies beside the options, where writes need no lease: until the start of a first partition is known, which
-// takes this number, nothing can be committed and so nothing renews one. It is only ever inserted, and may be late.
+// The document lies beside the options, where writes need no lease. Until the start of a first partition is known, which takes
+// this number, nothing can be committed, and so nothing renews a lease. The document is only ever inserted, so a late insert
+// does no harm.
 func (p *Partition) FirstPartitions(ctx context.Context, now int32) (int32, error) {
 	const doing = "noting the topic"
 	known, err := p.readTopic(ctx)
@@ -213,7 +219,7 @@ func (p *Partition) readTopic(ctx context.Context) (bson.Raw, error) {
 	return mongodb.First(ctx, p.store.Ports.Options, mongodb.Query{Filter: mongodb.WithID(p.topic)})
 }
 
-// partitionsIn is what the topic's document says, if it is about this topic.
+// partitionsIn returns the number in the topic's document. Zero means that the document is of another topic id.
 func (p *Partition) partitionsIn(d bson.Raw) int32 {
 	n, ok := d.Lookup("partitions").AsInt64OK()
 	if !ok || timeseries.UUIDIn(d, "topicId") != p.source.TopicID {

@@ -11,8 +11,8 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// classify tells what is known of each of the n writes of one command, inserts or updates alike, by closed lists: an answer
-// on none of them is Unknown.
+// classify tells the result of each of the n writes of one command, for inserts and updates alike. It goes by closed lists: any
+// answer that is on none of them is Unknown.
 func classify(n int, reply mongodb.Reply, err error) []bucketer.Sent {
 	if err != nil {
 		return slices.Repeat([]bucketer.Sent{classifyError(err)}, n)
@@ -38,8 +38,9 @@ func classify(n int, reply mongodb.Reply, err error) []bucketer.Sent {
 	return sent
 }
 
-// withoutShardKey is a refusal of an insert whose meta is an array: a shard key takes no array, so no shard ever takes the document.
-// MongoDB gives the same code to writes of a collection that is sharded by something else, which is no fault of the document.
+// withoutShardKey makes a refusal of a failed insert whose meta is an array. A shard key takes no array, so no shard ever
+// accepts the document. MongoDB gives the same code to writes into a collection that is sharded by something else, which is not
+// the document's fault.
 func withoutShardKey(w *bucketer.Write, s bucketer.Sent) bucketer.Sent {
 	if s.Code != mongodb.CodeShardKeyNotFound || w.Kind != bucketer.Insert || w.Meta.Type != bson.TypeArray {
 		return s
@@ -50,7 +51,7 @@ func withoutShardKey(w *bucketer.Write, s bucketer.Sent) bucketer.Sent {
 	}
 }
 
-// classifyError tells what is known of every write of a command that failed as a whole.
+// classifyError tells the result of every write of a command that failed as a whole.
 func classifyError(err error) bucketer.Sent {
 	var notSent *mongodb.NotSentError
 	var command *mongodb.CommandError
@@ -59,7 +60,8 @@ func classifyError(err error) bucketer.Sent {
 		return bucketer.Sent{Result: bucketer.NotExecuted, Err: err}
 	case command != nil:
 		s := classifyCode(command.Code, command.Message)
-		if s.Result == bucketer.Refused && command.Code != mongodb.CodeObjectTooLarge { // perhaps for something else in it than the document
+		// The cause may be something else in the command than the document.
+		if s.Result == bucketer.Refused && command.Code != mongodb.CodeObjectTooLarge {
 			s.Err = err
 		}
 		return s
@@ -77,8 +79,8 @@ func classifyCode(code int32, message string) bucketer.Sent {
 	return s
 }
 
-// refusedWhole tells a command that MongoDB refused as a whole for the content of some of its documents: it does not tell
-// of which.
+// refusedWhole reports whether MongoDB refused a whole command for the content of some of its documents. The answer does not
+// tell which.
 func refusedWhole(err error) bool {
 	var command *mongodb.CommandError
 	return errors.As(err, &command) && mongodb.ClassOf(command.Code).BlamesDocument()

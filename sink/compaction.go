@@ -12,8 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Segments reads what segments the partition has, without their measurements, causally after every write before, and MongoDB's
-// clock.
+// Segments reads the partition's segments without their measurements, causally after every write before, and MongoDB's clock.
 func (p *Partition) Segments(ctx context.Context) (claim.Segments, error) {
 	return p.segments(ctx, "reading which segments there are", mongodb.Document(bson.D{
 		{Key: timeseries.FieldMeta, Value: 1},
@@ -27,7 +26,7 @@ func (p *Partition) Segments(ctx context.Context) (claim.Segments, error) {
 	}))
 }
 
-// Frozen reads the segments of a compaction as a whole, causally after every write before, and then MongoDB's clock.
+// Frozen reads the whole segments of a compaction, causally after every write before, and then MongoDB's clock.
 func (p *Partition) Frozen(ctx context.Context, c *claim.Compaction) (claim.Segments, error) {
 	lowest := slices.MinFunc(c.Segments, func(a, b claim.Segment) int { return int(max(-1, min(1, a.Min-b.Min))) })
 	return p.segments(ctx, "reading frozen segments", nil, bson.E{Key: timeseries.PathSegmentCompaction, Value: timeseries.UUID(c.ID)},
@@ -58,7 +57,7 @@ func (p *Partition) segments(ctx context.Context, doing string, projection bson.
 	return found, err
 }
 
-// parseSegment reads what a document says of itself as a segment; a field of another type, as after an edit by hand, reads as zero.
+// parseSegment reads a document as a segment. A field of another type, as after an edit by hand, reads as zero.
 func (p *Partition) parseSegment(d bson.Raw) claim.Segment {
 	var s claim.Segment
 	s.ID, _ = d.Lookup(timeseries.FieldID).ObjectIDOK()
@@ -80,8 +79,8 @@ func (p *Partition) parseSegment(d bson.Raw) claim.Segment {
 	return s
 }
 
-// ChangeSegments makes one change to some segments of a compaction, each on its condition. A segment that the condition does not find
-// is left alone. After an error it is not known how far that came.
+// ChangeSegments makes one change to some segments of a compaction, each on its condition. A segment that does not meet the
+// condition is left alone. After an error it is unknown which segments were changed.
 func (p *Partition) ChangeSegments(ctx context.Context, c *claim.Compaction, change claim.SegmentChange, segments []claim.Segment) error {
 	if p.standing != holding {
 		return claim.ErrOtherOwner
@@ -116,7 +115,7 @@ func (p *Partition) segmentKey(s *claim.Segment) bson.D {
 	}
 }
 
-// updateEach carries updates of buckets or segments out, under the lease, within the write timeout.
+// updateEach carries out updates of buckets or segments, under the lease and within the write timeout.
 func (p *Partition) updateEach(ctx context.Context, updates []mongodb.Update) error {
 	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
@@ -141,9 +140,10 @@ func (p *Partition) updateEach(ctx context.Context, updates []mongodb.Update) er
 	return nil
 }
 
-// DeleteCompacted deletes the buckets of a compaction of which no segment has ended, until it finds none. Only then may its segments be
-// unfrozen. A bucket may list larger offsets than the segments that are left, since others may have expired meanwhile. A user who may not
-// delete hides the buckets for good: the error is ErrUnauthorized then, and an owner with the right finishes.
+// DeleteCompacted deletes the buckets of a compaction of which no segment has ended, until it finds none. Only then may the
+// segments be unfrozen. It searches without an upper offset, because a bucket may list larger offsets than the remaining
+// segments. Others may have expired meanwhile. If the user may not delete, it hides the buckets for good. The error is then
+// ErrUnauthorized, and an owner with the right finishes.
 func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) error {
 	const doing = "deleting the buckets of a compaction"
 	if err := p.fence(ctx); err != nil {
@@ -186,7 +186,7 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 	}
 }
 
-// delete deletes for each filter at most one document, under the lease, within the write timeout.
+// delete deletes at most one document for each filter, under the lease and within the write timeout.
 func (p *Partition) delete(ctx context.Context, filters []bson.Raw) error {
 	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
@@ -220,8 +220,8 @@ func (p *Partition) Sweep(ctx context.Context, segments []claim.Segment, before 
 	return nil
 }
 
-// unfinished are the compactions that have frozen segments, and of which no segment has ended. They may be rolled back: their
-// segments hold the measurements, and their buckets do not.
+// unfinished returns the compactions that have frozen segments and of which no segment has ended. They may be rolled back, so
+// their measurements count in their segments and not in their buckets.
 func unfinished(ctx context.Context, buckets mongodb.Collection) (map[claim.Token]bool, error) {
 	all := map[claim.Token]bool{}
 	read := func(use func(claim.Token), conditions ...bson.E) error {
@@ -248,7 +248,7 @@ func unfinished(ctx context.Context, buckets mongodb.Collection) (map[claim.Toke
 		bson.E{Key: timeseries.PathSegmentCompaction, Value: bson.D{{Key: "$in", Value: ids}}}, timeseries.IsPresent(timeseries.PathVisibleUntil))
 }
 
-// Unfinished are the compactions that have frozen segments, and of which no segment has ended.
+// Unfinished returns the compactions that have frozen segments and of which no segment has ended.
 func (b Buckets) Unfinished(ctx context.Context) (map[claim.Token]bool, error) {
 	return unfinished(ctx, b.c)
 }

@@ -14,21 +14,21 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// fieldCompact is where the options document says when a compaction of all segments was last asked for.
+// fieldCompact is the field of the options document with the time at which a compaction of all segments was last asked for.
 const fieldCompact = "compact"
 
 // Bounds of the wait for a compaction.
 const (
-	askAgain        = time.Minute      // without progress: a partition may have got a new owner, who has not seen the wish
-	askPause        = time.Second      // between two looks, at least
-	askSlowPause    = 10 * time.Second // between two looks, at most
-	askPatience     = 3 * time.Minute  // without progress
-	askAbandoned    = 30 * time.Second // without progress, where owners have released the partitions
-	compactedMargin = 15 * time.Second // for clocks that differ
+	askAgain        = time.Minute      // without progress, because a new owner of a partition may not have seen the request
+	askPause        = time.Second      // least time between two looks
+	askSlowPause    = 10 * time.Second // largest time between two looks
+	askPatience     = 3 * time.Minute  // without progress, before the wait is given up
+	askAbandoned    = 30 * time.Second // the same, if the owners have released the partitions
+	compactedMargin = 15 * time.Second // by how much clocks may differ
 )
 
-// Compact asks the consumers to compact all segments of now, and waits until each has ended and no query shows it any more. Left is
-// told how many are left. Without a consumer that does it the error says what to start.
+// Compact asks the consumers to compact all present segments. It waits until each has ended and no query shows it any more. It
+// calls left with the number of segments that are left. If no consumer compacts, the error says what to start.
 func (c Contents) Compact(ctx context.Context, left func(segments int)) error {
 	definition, err := collection.ReadDefinition(ctx, c.ports.Options)
 	if err != nil || !definition.Segments {
@@ -38,25 +38,25 @@ func (c Contents) Compact(ctx context.Context, left func(segments int)) error {
 	return w.wait(ctx)
 }
 
-// compactionWish waits until the segments of a time series that there are now are compacted.
+// compactionWish waits until the present segments of a time series are compacted.
 type compactionWish struct {
 	buckets, options mongodb.Collection
-	clock            func(context.Context) (time.Time, error) // MongoDB's
+	clock            func(context.Context) (time.Time, error) // MongoDB's clock
 	partitions       func(context.Context) ([]PartitionDocument, error)
 	left             func(segments int)
 
-	segments map[string]bool // those that are waited for, by _id
-	best     int             // the fewest steps that were ever left
-	progress time.Time       // when that was
+	segments map[string]bool // the segments waited for, by _id
+	best     int             // the smallest number of remaining steps so far
+	progress time.Time       // when best was reached
 	asked    time.Time
 }
 
-// waiting is what is left of the segments that are waited for.
+// waiting counts the remaining segments.
 type waiting struct {
 	segments int
-	open     int             // of them, not frozen yet
-	steps    int             // an open segment has two left: its freeze and its end
-	owners   map[string]bool // of segments that have not ended
+	open     int             // how many of them are not frozen yet
+	steps    int             // an open segment has two left, its freeze and its end; a frozen one has one
+	owners   map[string]bool // owners of segments that have not ended
 }
 
 func (w *compactionWish) wait(ctx context.Context) error {
@@ -85,7 +85,7 @@ func (w *compactionWish) wait(ctx context.Context) error {
 	}
 }
 
-// urge asks for a compaction, for the first time or again, and gives up when nothing comes of it.
+// urge asks for a compaction, for the first time or again. It gives up when there is no progress.
 func (w *compactionWish) urge(ctx context.Context, now *waiting) error {
 	without := time.Since(w.progress)
 	if without >= askAbandoned {
@@ -110,18 +110,18 @@ func (w *compactionWish) urge(ctx context.Context, now *waiting) error {
 	return mongodb.Failure("asking for a compaction", err)
 }
 
-// owned reports whether some consumer may have one of the partitions whose segments have not ended: it has claimed the
-// partition and not released it.
+// owned reports whether a consumer may own one of the partitions whose segments have not ended, that is, whether its claim is
+// not released.
 func (w *compactionWish) owned(ctx context.Context, now *waiting) (bool, error) {
 	documents, err := w.partitions(ctx)
 	return slices.ContainsFunc(documents, func(d PartitionDocument) bool { return now.owners[d.ID] && !d.Released }), err
 }
 
-// giveUp says what to start.
+// giveUp returns the error that says what to start.
 func (w *waiting) giveUp(after time.Duration) error {
 	var names []string
 	for owner := range w.owners {
-		_, name, _ := strings.Cut(owner, "/") // behind the cluster: topic/partition
+		_, name, _ := strings.Cut(owner, "/") // without the cluster: topic/partition
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -133,7 +133,7 @@ func (w *waiting) giveUp(after time.Duration) error {
 		"and run the command again; if a consumer runs, its log says what keeps it", strings.Join(names, ", "), more, after.Round(time.Second))
 }
 
-// look counts what is left. The first look takes the segments that are waited for.
+// look counts the remaining segments. The first look decides which segments are waited for.
 func (w *compactionWish) look(ctx context.Context) (now waiting, err error) {
 	at, err := w.clock(ctx)
 	if err != nil {
@@ -176,7 +176,8 @@ func (w *compactionWish) look(ctx context.Context) (now waiting, err error) {
 	return now, mongodb.Failure("reading which segments are left", err)
 }
 
-// CompactionAsked is when a compaction of all segments was last asked for, by MongoDB's clock. Zero means never.
+// CompactionAsked returns the time, by MongoDB's clock, at which a compaction of all segments was last asked for. Zero means
+// never.
 func (s *Store) CompactionAsked(ctx context.Context) (time.Time, error) {
 	raw, err := mongodb.First(ctx, s.Ports.Options, mongodb.Query{
 		Filter: mongodb.WithID(timeseries.DefinitionID), Projection: mongodb.Document(bson.D{{Key: fieldCompact, Value: 1}}),

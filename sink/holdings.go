@@ -15,39 +15,40 @@ import (
 // maxHoldings bounds the partitions that Holdings looks at.
 const maxHoldings = 100_000
 
-// Holding is what a time series holds of one source partition, or, with a zero TopicID, of none: buckets made by hand.
+// Holding tells what a time series holds of one source partition. A zero TopicID means buckets without a source, which were
+// made by hand.
 type Holding struct {
 	Source  timeseries.Source `json:"-"`
 	Buckets int64             `json:"buckets"`
-	Closed  int64             `json:"closed"` // those with control.closed
-	// Measurements are the measurements of the buckets, and Staged the measurements that are in segments and not in buckets yet: each
-	// counts once.
+	Closed  int64             `json:"closed"` // buckets with control.closed
+	// Measurements counts the measurements in buckets. Staged counts those in segments that are not in buckets yet. Each
+	// measurement counts once.
 	Measurements int64 `json:"measurements"`
 	Segments     int64 `json:"segments"`
 	Staged       int64 `json:"stagedMeasurements"`
-	// Ended are segments whose measurements are in buckets, Unfinished are buckets of a compaction that may be rolled back: their
-	// measurements are in segments. Neither count above.
+	// Ended counts segments whose measurements are in buckets. Unfinished counts buckets of a compaction that may be rolled back,
+	// whose measurements are in segments. Neither counts above.
 	Ended      int64 `json:"endedSegments"`
 	Unfinished int64 `json:"unfinishedBuckets"`
-	Bytes      int64 `json:"bytes"` // of control.size: what the catalog accounts for them all
-	// First and Last are the smallest and largest offset, -1 without a source.
+	Bytes      int64 `json:"bytes"` // sum of control.size, the catalog's accounted size
+	// First and Last are the smallest and the largest offset. They are -1 without a source.
 	First int64 `json:"firstOffset"`
 	Last  int64 `json:"lastOffset"`
-	// Oldest and Newest bound the times of the measurements, in milliseconds since 1970: Oldest is rounded down as buckets are.
-	// Both are 0 without any.
+	// Oldest and Newest bound the times of the measurements, in milliseconds since 1970. Oldest is rounded down as buckets are.
+	// Both are zero without measurements.
 	Oldest int64 `json:"-"`
 	Newest int64 `json:"-"`
-	// Counts is how many buckets have how many measurements.
+	// Counts is the number of buckets by their number of measurements.
 	Counts map[int32]int64 `json:"-"`
-	// Covered is the sum over the buckets of the time from their rounded beginning to their last measurement, in milliseconds.
-	// Compacted is how many of them were made of segments.
+	// Covered is the sum over all buckets of the time from a bucket's rounded beginning to its last measurement, in milliseconds.
+	// Compacted counts the buckets that were made of segments.
 	Covered   int64 `json:"-"`
 	Compacted int64 `json:"-"`
-	// Cut tells that there are more buckets and segments: these are the ones with the largest offsets.
+	// Cut means that there are more buckets and segments, and that the holding counts those with the largest offsets.
 	Cut bool `json:"cut"`
 }
 
-// looked is at how many documents was looked.
+// looked is the number of documents that were counted.
 func (h *Holding) looked() int64 { return h.Buckets + h.Segments + h.Ended + h.Unfinished }
 
 // tally adds holdings up.
@@ -55,13 +56,13 @@ type tally struct {
 	buckets   mongodb.Collection
 	timeField string
 	newest    int64
-	// unfinished are the compactions that may be rolled back: their segments hold the measurements, and their buckets do not.
+	// unfinished are the compactions that may be rolled back. Their measurements count in their segments and not in their buckets.
 	unfinished map[claim.Token]bool
 }
 
-// Holdings tells what is stored of each partition, in the order of topic ids and partitions, looking at no more than
-// newest buckets and segments of each (0 means all). It jumps through the index of sources: besides those it costs two or three
-// queries a partition, however much is stored. Measurements that are being compacted meanwhile may count twice or not at all.
+// Holdings tells what is stored of each partition, in the order of topic ids and partitions. It reads at most newest buckets
+// and segments of each. Zero means all. It jumps through the index of sources, which costs two or three more queries a
+// partition, however much is stored. Measurements that are being compacted meanwhile may count twice or not at all.
 func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error) {
 	buckets, doing := c.ports.Buckets, "reading the buckets of "+c.name
 	definition, err := collection.ReadDefinition(ctx, c.ports.Options)
@@ -93,7 +94,8 @@ func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error)
 	return all, mongodb.Failure(doing, err)
 }
 
-// nextSource is the source behind another one in the index: a later partition of the topic, or the first of the next.
+// nextSource returns the source behind another one in the index: a later partition of the topic, or the first partition of the
+// next topic.
 func nextSource(ctx context.Context, buckets mongodb.Collection, s timeseries.Source) (timeseries.Source, bool, error) {
 	above := func(v any) bson.D { return bson.D{{Key: "$gt", Value: v}} }
 	for _, filter := range []bson.D{
@@ -121,7 +123,7 @@ func nextSource(ctx context.Context, buckets mongodb.Collection, s timeseries.So
 	return timeseries.Source{}, false, nil
 }
 
-// add adds up the buckets and segments that a filter finds, those with the largest offsets first.
+// add adds up the buckets and segments that a filter finds. If they are too many, it takes those with the largest offsets.
 func (of *tally) add(ctx context.Context, filter bson.D) (Holding, error) {
 	h := Holding{First: -1, Last: -1, Counts: map[int32]int64{}}
 	query := mongodb.Query{Filter: mongodb.Document(filter), Projection: mongodb.Document(bson.D{
@@ -148,7 +150,7 @@ func (of *tally) add(ctx context.Context, filter bson.D) (Holding, error) {
 	return h, err
 }
 
-// add takes one document in; a field that is missing or of another type counts as nothing.
+// add adds one document. A field that is missing or of another type counts as nothing.
 func (h *Holding) add(d bson.Raw, timeField string, unfinished map[claim.Token]bool) {
 	control, _ := d.Lookup(timeseries.FieldControl).DocumentOK()
 	count, _ := control.Lookup(timeseries.FieldCount).AsInt64OK()
@@ -191,7 +193,7 @@ func covered(control bson.Raw, timeField string) int64 {
 	return max(0, last-first)
 }
 
-// widen takes in the times and offsets of a document that is, or is not, the first.
+// widen widens the times and offsets by those of a document. The argument initial means that it is the first document.
 func (h *Holding) widen(control bson.Raw, timeField string, initial bool) {
 	if oldest, ok := control.Lookup(timeseries.FieldMin, timeField).DateTimeOK(); ok && (initial || oldest < h.Oldest) {
 		h.Oldest = oldest

@@ -14,20 +14,20 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Bounds of one look-up query, and of what all of one Find bring.
+// Bounds of one look-up query, and of the answers of one Find.
 const (
 	maxQuerySeries = 1000
 	maxQueryBytes  = 8 << 20
 	maxAnswerBytes = 1 << 20
 )
 
-// sizeField is where a look-up puts the size of the whole document.
+// sizeField is the field in which a look-up returns the size of the whole document.
 const sizeField = "size"
 
-// Find looks up stored buckets of this partition that may take measurements: of version 1, not closed, not full. The
-// answers come in the order of the look-ups, each with at most maxCandidates buckets. When they become more than memory
-// should hold, some look-ups are left without an answer, those ahead first, but never all. It needs no fence: a stale
-// answer meets the condition of the update (E5).
+// Find looks up stored buckets of this partition that may take measurements. They have version 1, are not closed and not full.
+// The answers have the order of the look-ups, each with at most maxCandidates buckets. If they would take too much memory, some
+// look-ups stay unanswered, those ahead first, but never all. Find needs no fence, because a stale answer fails the condition
+// of the update (E5).
 func (p *Partition) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error) {
 	answers := make([]bucketer.Answer, len(lookups))
 	for i, l := range lookups {
@@ -51,15 +51,15 @@ func (p *Partition) Find(ctx context.Context, lookups []bucketer.Lookup) ([]buck
 	return kept, nil
 }
 
-// batch is the look-ups, by index, of one query.
+// batch is the look-ups of one query, by index.
 type batch struct {
-	byID    bool // archived buckets; else series in a range of times
+	byID    bool // a query of archived buckets by _id; otherwise one of series in a range of times
 	indexes []int
 }
 
-// batches groups look-ups so that a query asks for one range of times, at most two spans wide, so that it does not read
-// a series' whole past for the sake of one late measurement of another. Blocking lookups come first, prefetches last: nothing
-// goes on without them.
+// batches groups look-ups into queries. A query asks for one range of times, at most two spans wide. So it does not read the
+// whole past of a series because of one late measurement of another series. Look-ups that measurements wait for come before
+// look-ups ahead.
 func batches(lookups []bucketer.Lookup, span int64) []batch {
 	var byID, byTime []int
 	for i, l := range lookups {
@@ -94,7 +94,7 @@ func batches(lookups []bucketer.Lookup, span int64) []batch {
 	return all
 }
 
-// trueFirst orders what a condition holds for before the rest.
+// trueFirst sorts true before false.
 func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
@@ -105,8 +105,8 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-// findBatch makes one query and gives each look-up of it its candidates. A hint that MongoDB does not like is left out: if
-// that helps, the index is missing, and no hint is given any more.
+// findBatch makes one query and gives its look-ups their candidates. If MongoDB refuses the hint, it repeats the query without
+// one. If that helps, the index is missing, and later queries have no hint either.
 func (p *Partition) findBatch(ctx context.Context, b batch, s *search) error {
 	query := mongodb.Query{Filter: p.lookupFilter(b, s.answers), Projection: p.lookupProjection()}
 	if !b.byID && !p.store.unhinted.Load() {
@@ -126,7 +126,7 @@ func (p *Partition) findBatch(ctx context.Context, b batch, s *search) error {
 	return err
 }
 
-// lookupFilter is the query of a batch, put together as bytes: it may be of megabytes.
+// lookupFilter builds the filter of a batch as bytes, because it may take megabytes.
 func (p *Partition) lookupFilter(b batch, answers []bucketer.Answer) bson.Raw {
 	start, filter := bsoncore.AppendDocumentStart(nil)
 	if b.byID {
@@ -141,7 +141,7 @@ func (p *Partition) lookupFilter(b batch, answers []bucketer.Answer) bson.Raw {
 		bson.E{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}},
 		bson.E{Key: timeseries.PathCount, Value: bson.D{{Key: "$lt", Value: p.store.MaxCount}}},
 	)))...)
-	filter, _ = bsoncore.AppendDocumentEnd(filter, start) // fails for lengths only that cannot be here
+	filter, _ = bsoncore.AppendDocumentEnd(filter, start) // fails only for a wrong start
 	return bson.Raw(filter)
 }
 
@@ -156,7 +156,7 @@ func (p *Partition) appendSeries(filter []byte, b batch, answers []bucketer.Answ
 	})
 	filter = appendIn(filter, timeseries.FieldMeta, distinct, func(dst []byte, key string, i int) []byte {
 		meta := answers[i].Lookup.Meta
-		if meta.Type == 0 { // null finds buckets without meta as well
+		if meta.Type == 0 { // null also finds buckets without a meta
 			return bsoncore.AppendNullElement(dst, key)
 		}
 		return bsoncore.AppendValueElement(dst, key, bsoncore.Value{Type: bsoncore.Type(meta.Type), Data: meta.Value})
@@ -181,7 +181,7 @@ func appendIn(dst []byte, key string, of []int, value func(dst []byte, key strin
 	return dst
 }
 
-// inner are the elements of a document, without its length and end.
+// inner returns the elements of a document, without its length and end.
 func inner(d bson.Raw) []byte { return d[4 : len(d)-1] }
 
 func (p *Partition) lookupProjection() bson.Raw {

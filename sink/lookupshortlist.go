@@ -14,14 +14,14 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// maxCandidates is how many of the buckets found for a look-up are kept. A series of more than BUCKET_DELTA_MAX
-// measurements a flush leaves a bucket behind with each, which is neither closed nor full, so that thousands may be found
-// for every one of a thousand series. The catalog takes the first that it does not refuse, and it has few reasons to
-// refuse one: a bucket of the series that it holds already or has just left, one of values of other types, one that was edited
-// by hand. Should it refuse all, it opens a new bucket.
+// maxCandidates is how many of the buckets found for a look-up are kept. A series with more than BUCKET_DELTA_MAX measurements
+// a flush leaves a bucket behind with each flush that is neither closed nor full. So thousands may be found for every one of a
+// thousand series. The catalog takes the first bucket that it does not refuse. It has few reasons to refuse one. The catalog
+// already holds the bucket or has just left it, its values have other types, or a person has edited it. If it refuses all, it
+// opens a new bucket.
 const maxCandidates = 4
 
-// candidate is a bucket found, with what reports whether a look-up wants it, and how much.
+// candidate is a found bucket, with the fields that decide whether a look-up wants it, and in which order.
 type candidate struct {
 	document *held
 	bson     int32 // size of the whole document. Zero means unknown.
@@ -31,13 +31,13 @@ type candidate struct {
 	size     int64
 }
 
-// held is the document of a candidate, one for all look-ups that keep it.
+// held is the document of a candidate. All look-ups that keep the candidate share it.
 type held struct {
 	bytes bson.Raw
 	users int
 }
 
-// isBetter is the order in which the catalog takes candidates: the largest minimum time, then the fewest measurements.
+// isBetter compares candidates by the catalog's order: the largest minimum time first, then the fewest measurements.
 func (c *candidate) isBetter(than *candidate) bool {
 	return cmp.Or(cmp.Compare(than.minTime, c.minTime), cmp.Compare(c.count, than.count)) < 0
 }
@@ -50,7 +50,7 @@ type search struct {
 	held     int   // bytes of the documents kept
 }
 
-// shortlist is the best candidates for one look-up, best first; of equals the one found first.
+// shortlist holds the best candidates for one look-up, best first. Among equal ones the first found comes first.
 type shortlist struct {
 	index  int // of the look-up
 	lookup *bucketer.Lookup
@@ -60,9 +60,9 @@ type shortlist struct {
 // shortlists are the shortlists of the look-ups of one query.
 type shortlists struct {
 	*search
-	lists    []*shortlist            // those only ahead behind the others
+	lists    []*shortlist            // those of look-ups ahead come last
 	bySeries map[string][]*shortlist // by the binary key
-	spare    bson.Raw                // memory of a document that nobody keeps any more
+	spare    bson.Raw                // memory of a document without users
 }
 
 func (s *search) newShortlists(b batch) *shortlists {
@@ -83,7 +83,7 @@ func (all *shortlists) group() {
 	}
 }
 
-// offer gives a candidate, whose document is the caller's, to the look-ups that want it.
+// offer gives a candidate to the look-ups that want it. The caller owns the document, so offer copies it.
 func (all *shortlists) offer(c candidate, document bson.Raw) {
 	c.document = &held{}
 	for _, s := range all.bySeries[timeseries.Key(document.Lookup(timeseries.FieldMeta))] {
@@ -120,7 +120,7 @@ func (all *shortlists) letGo(s *shortlist, n int) {
 	s.best = s.best[:n]
 }
 
-// shed leaves half of the look-ups without an answer.
+// shed leaves half of the look-ups unanswered.
 func (all *shortlists) shed() {
 	keep := (len(all.lists) + 1) / 2
 	for _, s := range all.lists[keep:] {
@@ -130,7 +130,8 @@ func (all *shortlists) shed() {
 	all.group()
 }
 
-// wants is the condition of the look-up, of which the query has only what is common to all of a batch.
+// wants reports whether the look-up's own condition holds. The query has only the conditions that all look-ups of a batch
+// share.
 func (s *shortlist) wants(c *candidate, span int64) bool {
 	l := s.lookup
 	if l.ID != (bson.ObjectID{}) {
@@ -151,12 +152,13 @@ func (all *shortlists) answer() {
 	}
 }
 
-// shortlist makes the query of a batch. It is not ordered after writes, so it needs no session and may overlap other calls.
+// shortlist makes the query of a batch. The query is not ordered after writes, so it needs no session and may overlap other
+// calls.
 func (p *Partition) shortlist(ctx context.Context, q mongodb.Query, b batch, s *search) (*shortlists, error) {
 	defer p.store.Metrics.command("find", time.Now())
 	found := s.newShortlists(b)
 	err := p.store.Ports.Buckets.Find(ctx, q, func(d bson.Raw) error {
-		if c, ok := p.candidate(d); ok { // others were made by hand, and are never reopened
+		if c, ok := p.candidate(d); ok { // other documents were made by hand, and are never reopened
 			found.offer(c, d)
 		}
 		return nil
@@ -164,7 +166,7 @@ func (p *Partition) shortlist(ctx context.Context, q mongodb.Query, b batch, s *
 	return found, err
 }
 
-// candidate reads a bucket; false when it is none that a catalog writes.
+// candidate reads a bucket. False means that no catalog writes such a document.
 func (p *Partition) candidate(d bson.Raw) (candidate, bool) {
 	var c candidate
 	var isID, isTime, isCount bool

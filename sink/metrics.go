@@ -11,14 +11,14 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Metrics count what is asked of MongoDB. One value serves all time series of a process.
+// Metrics count the requests to MongoDB. One value serves all time series of a process.
 type Metrics struct {
 	commands *prometheus.HistogramVec // by command
 	writes   *prometheus.CounterVec   // by topic, partition, kind and result
 	stopped  prometheus.Counter
 }
 
-// NewMetrics makes the metrics and registers them; with a nil Registerer they are only counted.
+// NewMetrics makes the metrics and registers them. With a nil Registerer they are only counted.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	auto := promauto.With(reg)
 	m := &Metrics{
@@ -45,7 +45,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 // Stopped counts a command that was stopped inside the connection because the lease had lapsed.
 func (m *Metrics) Stopped() { m.stopped.Inc() }
 
-// begin lets the counters of a partition begin at zero, unless they go on.
+// begin makes the counters of a partition begin at zero, unless they exist.
 func (m *Metrics) begin(of timeseries.Source) {
 	for _, kind := range []bucketer.Kind{bucketer.Insert, bucketer.Update} {
 		for _, label := range attempts {
@@ -58,7 +58,7 @@ func (m *Metrics) attempt(of timeseries.Source, kind bucketer.Kind, label string
 	return m.writes.WithLabelValues(of.Topic, strconv.Itoa(int(of.Partition)), kindName(kind), label)
 }
 
-// attempts are the labels of what an attempt may tell of a write.
+// attempts are the labels of the results of an attempt.
 var attempts = map[bucketer.Result]string{
 	bucketer.Applied: "acked", bucketer.NotExecuted: "not_executed", bucketer.Unknown: "unknown", bucketer.Refused: "refused",
 }
@@ -75,7 +75,7 @@ func (m *Metrics) command(name string, start time.Time) {
 	m.commands.WithLabelValues(name).Observe(time.Since(start).Seconds())
 }
 
-// attempts notes what one attempt told of each of the writes.
+// attempts notes the result of one attempt for each of the writes.
 func (m *Metrics) attempts(of timeseries.Source, writes []*bucketer.Write, sent []bucketer.Sent) {
 	type label struct {
 		kind   bucketer.Kind

@@ -12,19 +12,19 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Notes are what operators have done to the measurements of a time series by commands. It is safe for concurrent use.
+// Notes list what operators' commands have done to the measurements of a time series. It is safe for concurrent use.
 type Notes struct{ c mongodb.Collection }
 
 // Notes returns the notes of the time series.
 func (c Contents) Notes() Notes { return Notes{c.ports.Options} }
 
-// Deleted calls each for the positions of a source with offsets in [from, to) that are noted as deleted, in any order; some come
-// more than once. A position may be stored all the same: then it was not deleted.
+// Deleted calls each for the positions of a source with offsets in [from, to) that are noted as deleted. The order is
+// arbitrary, and some positions come more than once. A position may be noted and still be stored; then it was not deleted.
 func (n Notes) Deleted(ctx context.Context, source timeseries.Source, from, to int64, each func(timeseries.Position)) error {
 	return n.find(ctx, collection.NotedDeleted, source, from, to, each)
 }
 
-// Changed is Deleted for positions that are noted as those of measurements with another meta than their records have.
+// Changed is Deleted for positions whose measurements are noted to have another meta than their records.
 func (n Notes) Changed(ctx context.Context, source timeseries.Source, from, to int64, each func(timeseries.Position)) error {
 	return n.find(ctx, collection.NotedChanged, source, from, to, each)
 }

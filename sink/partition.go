@@ -12,8 +12,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Partition is one source partition's side of a time series: its claim, and its buckets. Calls must not overlap, except
-// Find. Each method is one attempt.
+// Partition is one source partition's view of a time series: its claim and its buckets. Calls must not overlap, except Find.
+// Each method is one attempt.
 type Partition struct {
 	store  *Store
 	source timeseries.Source
@@ -21,28 +21,28 @@ type Partition struct {
 	topic  string // _id of the topic's document
 	group  string
 	owner  string
-	// session orders reads after claims and fences; nil until the first use, and where the server has none.
+	// session orders reads after claims and fences. It is nil until the first use, and if the server has no sessions.
 	session  mongodb.Session
 	standing standing
-	token    [16]byte // of the claim that standing is about
-	// window is how many offsets of D fitted into its memory when last not all did. Zero means that it never was too much.
+	token    [16]byte // of the claim that standing describes
+	// window is how many offsets of D fitted into its memory when they last did not all fit. Zero means that they always did.
 	window int64
-	// stamped is the last time written as `at`.
+	// stamped is the last time written into the field at.
 	stamped time.Time
 }
 
-// standing is what we know of our latest claim.
+// standing is what this process knows of its latest claim.
 type standing uint8
 
 const (
-	unclaimed standing = iota // there is none, or it is gone
-	claiming                  // it was sent, and it is not known whether it was executed
-	holding                   // it was won: answered so, or seen in the partition document
-	releasing                 // its release was sent: nothing may be written under it any more (E7)
+	unclaimed standing = iota // there is no claim, or it is gone
+	claiming                  // the claim was sent, and it is unknown whether it was executed
+	holding                   // the claim was won, by its answer or as seen in the partition document
+	releasing                 // the release was sent, so nothing more may be written under the claim (E7)
 )
 
-// Partition returns a handle on a partition, read by consumer group group of the Kafka cluster clusterID. owner names this
-// process to people.
+// Partition returns a handle on a partition that consumer group group of the Kafka cluster clusterID reads. owner is the name
+// of this process for people.
 func (s *Store) Partition(source timeseries.Source, clusterID, group, owner string) *Partition {
 	s.Metrics.begin(source)
 	return &Partition{
@@ -52,8 +52,8 @@ func (s *Store) Partition(source timeseries.Source, clusterID, group, owner stri
 	}
 }
 
-// Read returns the partition document, as a majority has it. A claim of ours whose answer was lost is held from now on if
-// the document shows it; one that the document does not show is not held any more.
+// Read returns the partition document, as a majority has it. If the document shows a claim of ours without an answer, the claim
+// is held from now on. If it does not show our held claim, the claim is not held any more.
 func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 	const doing = "reading the claim"
 	var seen claim.Document
@@ -90,8 +90,8 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 	return seen, nil
 }
 
-// parseSeen reads a partition document. A field that is missing or of another type, as after an edit by hand, reads as
-// its zero value: that only makes the next owner wait longer or be refused.
+// parseSeen reads a partition document. A field that is missing or of another type, as after an edit by hand, reads as its zero
+// value. That only makes the next owner wait longer or be refused.
 func parseSeen(d bson.Raw) claim.Document {
 	seen := claim.Document{Found: true, TopicID: timeseries.UUIDIn(d, "topicId"), Claim: timeseries.UUIDIn(d, "claim")}
 	seen.Group, _ = d.Lookup("group").StringValueOK()
@@ -109,7 +109,7 @@ func parseTime(d bson.Raw, key string) time.Duration {
 	return time.Duration(max(0, min(ms, maxWaitMs))) * time.Millisecond
 }
 
-// parseTimeOf reads what timeOf wrote, 0 where it is about another claim.
+// parseTimeOf reads what timeOf wrote. Zero means that it belongs to another claim.
 func parseTimeOf(d bson.Raw, key string, of claim.Token) time.Duration {
 	if about, ok := d.Lookup(key).DocumentOK(); ok && timeseries.UUIDIn(about, "claim") == of {
 		return parseTime(about, "ms")
@@ -117,7 +117,7 @@ func parseTimeOf(d bson.Raw, key string, of claim.Token) time.Duration {
 	return 0
 }
 
-// maxWaitMs bounds what a partition document can make the next owner wait: a day.
+// maxWaitMs bounds how long a partition document can make the next owner wait: a day.
 const maxWaitMs = 24 * 60 * 60 * 1000
 
 // find reads in the partition's session.
@@ -130,7 +130,7 @@ func (p *Partition) find(ctx context.Context, c mongodb.Collection, q mongodb.Qu
 	return c.Find(ctx, q, each)
 }
 
-// ordered returns a context whose reads see what was written with it before.
+// ordered returns a context whose reads see earlier writes made with it.
 func (p *Partition) ordered(ctx context.Context) (context.Context, error) {
 	if p.store.Ports.Session == nil {
 		return ctx, nil
@@ -145,9 +145,9 @@ func (p *Partition) ordered(ctx context.Context) (context.Context, error) {
 	return p.session.Context(ctx), nil
 }
 
-// stamp is the present time for `at`, later than the one before: so a fence always changes its document.
+// stamp returns the present time for the field at. It is later than the last one, so a fence always changes its document.
 func (p *Partition) stamp() bson.DateTime {
-	now := time.Now().Round(0) // the clock on the wall: it may have been set back
+	now := time.Now().Round(0) // the wall clock, which may have been set back
 	if least := p.stamped.Add(time.Millisecond); now.Before(least) {
 		now = least
 	}
@@ -163,7 +163,7 @@ func (p *Partition) Close() {
 	}
 }
 
-// textIn is the text of a binary field. A field of another type reads as empty.
+// textIn returns a binary field as a string. A field of another type reads as empty.
 func textIn(d bson.Raw, key string) string {
 	_, data, _ := d.Lookup(key).BinaryOK()
 	return string(data)

@@ -27,14 +27,14 @@ func ContentsOf(db *mongodb.Database, name string) Contents {
 	return Contents{name: name, ports: collection.Of(db, name).Ports(), timeout: db.WriteTimeout()}
 }
 
-// PartitionDocument is a partition document as work beside the consumers sees it: whose claim stands on a partition.
+// PartitionDocument is a partition document with the owner's claim, for commands that work beside the consumers.
 type PartitionDocument struct {
-	// ID is the document's _id; ClusterID, Topic and Partition are read from it, empty and -1 where it has another form.
+	// ID is the document's _id. ClusterID, Topic and Partition are read from it. They are empty and -1 if it has another form.
 	ID        string
 	ClusterID string
 	Topic     string
 	Partition int32
-	// At is when the owner last wrote the document: for people.
+	// At is when the owner last wrote the document. It is for people only.
 	At time.Time
 	claim.Document
 }
@@ -46,18 +46,18 @@ func (c Contents) Partitions(ctx context.Context) ([]PartitionDocument, error) {
 		found = append(found, parsePartitionDocument(raw))
 		return nil
 	})
-	slices.SortFunc(found, func(a, b PartitionDocument) int { // partition 10 behind partition 9
+	slices.SortFunc(found, func(a, b PartitionDocument) int { // partition 10 comes after partition 9
 		return cmp.Or(strings.Compare(a.ClusterID, b.ClusterID), strings.Compare(a.Topic, b.Topic),
 			cmp.Compare(a.Partition, b.Partition), strings.Compare(a.ID, b.ID))
 	})
 	return found, mongodb.Failure("reading the claims of "+c.name, err)
 }
 
-// TakeOver gives a partition to another group, if its document still shows the group and the claim of seen. The claim
-// itself stays, not released: its writes may still be on their way, so the next owner waits for them. False means that the document
-// has changed meanwhile, and nothing was done. After an error it is not known what happened; the same call may be repeated.
+// TakeOver gives a partition to another group, if its document still shows the group and the claim of seen. The claim itself
+// stays unreleased. Its writes may still be under way, so the next owner waits for them. False means that the document has
+// changed meanwhile, and nothing was done. After an error it is unknown what happened, and the same call may be repeated.
 //
-// That the former group has no members is the caller's to know.
+// The caller must know that the former group has no members.
 func (c Contents) TakeOver(ctx context.Context, seen PartitionDocument, group string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -82,7 +82,7 @@ func parsePartitionDocument(raw bson.Raw) PartitionDocument {
 	return d
 }
 
-// cutLast cuts an id at its last slash: topics and partition numbers have none.
+// cutLast cuts an id at its last slash. Topics and partition numbers have no slash.
 func cutLast(id string) (before, after string, found bool) {
 	i := strings.LastIndexByte(id, '/')
 	if i < 0 {

@@ -16,8 +16,9 @@ import (
 // maxIDs bounds the buckets that one query asks for by _id.
 const maxIDs = 1000
 
-// Resolve finds out what became of unknown writes: it fences, then reads their buckets back. The answer is of the moment:
-// a write that was NotApplied may be, later, until its grace has passed. ErrOtherOwner: the claim is not ours any more.
+// Resolve finds out the outcomes of unknown writes: it fences, and then reads their buckets back. The answer is of the moment,
+// because a NotApplied write may still be applied until its grace has passed. ErrOtherOwner means that the claim is no longer
+// ours.
 func (p *Partition) Resolve(ctx context.Context, writes []*bucketer.Write) ([]bucketer.Result, error) {
 	if err := p.fence(ctx); err != nil {
 		return nil, err
@@ -40,8 +41,8 @@ func (p *Partition) Resolve(ctx context.Context, writes []*bucketer.Write) ([]bu
 	return found, nil
 }
 
-// confirm makes what was just read back count as stored: where the server cannot order reads after durable writes, a
-// write acknowledged later proves it.
+// confirm makes sure that the buckets just read are durable. If the server cannot order reads after durable writes, a later
+// acknowledged write proves it.
 func (p *Partition) confirm(ctx context.Context) error {
 	if p.store.Ports.Session != nil {
 		return nil
@@ -49,12 +50,12 @@ func (p *Partition) confirm(ctx context.Context) error {
 	return p.fence(ctx)
 }
 
-// stored is what a bucket shows of the writes into it.
+// stored is the trace that writes leave in a bucket.
 type stored struct {
 	meta   bson.RawValue // Type 0 means none.
 	count  int64
 	closed bool
-	last   []byte // newest element of offsets. Nil means none that can be read.
+	last   []byte // newest element of offsets. Nil means that none is readable.
 	min    bson.RawValue
 }
 
@@ -85,7 +86,7 @@ func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write) (map
 	return buckets, mongodb.Failure("reading writes back", err)
 }
 
-// parseStored copies what it keeps of a bucket.
+// parseStored copies the fields that it keeps of a bucket.
 func (p *Partition) parseStored(d bson.Raw) *stored {
 	s := &stored{count: -1}
 	s.meta = timeseries.Clone(d.Lookup(timeseries.FieldMeta))
@@ -106,7 +107,7 @@ func (p *Partition) parseStored(d bson.Raw) *stored {
 	return s
 }
 
-// judge compares a bucket, nil when there is none, with what the write would have made of it.
+// judge compares a bucket with the result of a write. A nil bucket means that there is none.
 func judge(w *bucketer.Write, s *stored) bucketer.Result {
 	if w.Added == 0 {
 		return judgeClose(w, s)
@@ -115,7 +116,7 @@ func judge(w *bucketer.Write, s *stored) bucketer.Result {
 		if w.Kind == bucketer.Insert {
 			return bucketer.NotApplied
 		}
-		return bucketer.Conflicted // deleted
+		return bucketer.Conflicted // the bucket was deleted
 	}
 	sameMeta := s.meta.Type == w.Meta.Type && bytes.Equal(s.meta.Value, w.Meta.Value)
 	if s.count == int64(w.Count) && s.last != nil && bytes.Equal(s.last, w.Offsets) {
@@ -126,12 +127,12 @@ func judge(w *bucketer.Write, s *stored) bucketer.Result {
 	}
 	minTime, ok := s.min.DateTimeOK()
 	if w.Kind == bucketer.Update && sameMeta && !s.closed && s.count == int64(w.Count-w.Added) && ok && minTime == w.MinTime {
-		return bucketer.NotApplied // the update's own filter finds it (E5)
+		return bucketer.NotApplied // the update's own filter still finds the bucket (E5)
 	}
 	return bucketer.Conflicted
 }
 
-// judgeClose judges a write that only closes its bucket: a bucket that is closed, gone or changed needs no closing.
+// judgeClose judges a write that only closes its bucket. A bucket that is closed, gone or changed needs no close.
 func judgeClose(w *bucketer.Write, s *stored) bucketer.Result {
 	switch {
 	case s == nil || s.count != int64(w.Count):
@@ -143,8 +144,8 @@ func judgeClose(w *bucketer.Write, s *stored) bucketer.Result {
 	}
 }
 
-// Positions tells which positions of a write are stored, in whatever bucket of the partition, in the order of the write:
-// it fences, then asks the source index. ErrOtherOwner: the claim is not ours any more.
+// Positions returns the positions of a write that any bucket of the partition stores, in the order of the write. It fences, and
+// then asks the source index. ErrOtherOwner means that the claim is no longer ours.
 func (p *Partition) Positions(ctx context.Context, w *bucketer.Write) ([]timeseries.Position, error) {
 	wanted, err := timeseries.DecodePositions(nil, w.Offsets)
 	if err != nil {

@@ -18,24 +18,24 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// RollupPorts are the collections that rollups are made from, and those that they are stored in.
+// RollupPorts are the collections that rollups are computed from, and the collections that store them.
 type RollupPorts struct {
 	collection.Ports
-	// Levels are the buckets of each level, by its name. LevelOptions are its options.
+	// Levels are the buckets of each level, by its name. LevelOptions are the options of each level.
 	Levels, LevelOptions map[string]mongodb.Collection
 }
 
-// Rollups reads the measurements of a time series for its rollups, and stores rows. Package keeper says what is read and written when.
-// Each method is one attempt. It is used by one goroutine at a time.
+// Rollups reads the measurements of a time series for its rollups, and stores rows. Package keeper decides what is read and
+// written when. Each method is one attempt. Only one goroutine uses it at a time.
 type Rollups struct {
 	name    string // of the time series
 	ports   RollupPorts
 	timeout time.Duration   // of a write
-	session mongodb.Session // nil until the first use, and where the server has none
+	session mongodb.Session // nil until the first use, and if the server has no sessions
 	fenced  time.Time       // the time of the last fence
 }
 
-// NewRollups makes Rollups of a time series. Timeout bounds a write.
+// NewRollups makes the Rollups of a time series. The argument timeout bounds a write.
 func NewRollups(name string, ports RollupPorts, timeout time.Duration) *Rollups {
 	return &Rollups{name: name, ports: ports, timeout: timeout}
 }
@@ -64,7 +64,7 @@ func (r *Rollups) Close() {
 	}
 }
 
-// ordered returns a context whose reads see what was written with it before.
+// ordered returns a context whose reads see earlier writes made with it.
 func (r *Rollups) ordered(ctx context.Context) (context.Context, error) {
 	if r.ports.Session == nil {
 		return ctx, nil
@@ -99,19 +99,19 @@ func (r *Rollups) write(ctx context.Context, send func(context.Context) (mongodb
 	return reply, mongodb.Within(r.timeout, err)
 }
 
-// RollupState is what a pass must know of the time series and of its rollups.
+// RollupState is what a pass must know about the time series and its rollups.
 type RollupState struct {
 	// Options define the time series.
 	Options timeseries.Options
-	// Segments reports that it may hold segments.
+	// Segments means that the time series may hold segments.
 	Segments bool
-	// Levels are those it has, with the expiry of each.
+	// Levels are the existing levels, each with its expiry.
 	Levels rollup.Levels
-	// Defined says how rows are made, and since when levels are whole.
+	// Defined says how rows are made, and since when levels are complete.
 	Defined rollup.Definition
 }
 
-// State reads which rollups there are now, and how long measurements and rows are kept.
+// State reads the present rollups, and how long measurements and rows are kept.
 func (r *Rollups) State(ctx context.Context) (state RollupState, err error) {
 	d, err := collection.ReadDefinition(ctx, r.ports.Options)
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *Rollups) State(ctx context.Context) (state RollupState, err error) {
 		level, _ := defined.Level()
 		of, err := collection.ReadDefinition(ctx, r.ports.LevelOptions[level.Name])
 		if errors.Is(err, collection.ErrNotSetUp) {
-			continue // it is being dropped
+			continue // the level is being dropped
 		}
 		if err != nil {
 			return state, err
@@ -145,17 +145,17 @@ type Owned struct {
 	Claim claim.Token
 }
 
-// is is the condition that the partition document still shows the claim.
+// is returns the condition that the partition document still shows the claim.
 func (o *Owned) is() bson.D {
 	return bson.D{{Key: "_id", Value: o.ID}, {Key: "group", Value: o.Group}, {Key: "claim", Value: timeseries.UUID(o.Claim)}}
 }
 
-// Fence shows that the claim stands, and returns the partition's watermarks. Later reads are ordered after every write that
+// Fence proves that the claim stands, and returns the partition's watermarks. Later reads are ordered after every write that
 // was executed before. The error is claim.ErrOtherOwner if the claim is gone.
 func (r *Rollups) Fence(ctx context.Context, o *Owned) ([]rollup.Watermark, error) {
 	const doing = "fencing a partition for its rollups"
 	now := time.Now().Round(0)
-	if least := r.fenced.Add(time.Millisecond); now.Before(least) { // else the document would not change
+	if least := r.fenced.Add(time.Millisecond); now.Before(least) { // otherwise the document would not change
 		now = least
 	}
 	r.fenced = now
@@ -178,10 +178,11 @@ func (r *Rollups) Fence(ctx context.Context, o *Owned) ([]rollup.Watermark, erro
 	return marks, err
 }
 
-// fieldRolled is when the rollups of a partition were fenced last.
+// fieldRolled is the time of the last fence for the partition's rollups.
 const fieldRolled = "rolled"
 
-// Move replaces the watermarks of a partition, if it still shows the claim and the watermarks of before; false means that it does not.
+// Move replaces the watermarks of a partition, if its document still shows the claim and the watermarks of before. False means
+// that it does not.
 func (r *Rollups) Move(ctx context.Context, o *Owned, before, after []rollup.Watermark) (bool, error) {
 	done, err := mongodb.Changed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) {
 		return r.ports.Partitions.Update(ctx, []mongodb.Update{{
@@ -192,7 +193,7 @@ func (r *Rollups) Move(ctx context.Context, o *Owned, before, after []rollup.Wat
 	return done, mongodb.Failure("moving the watermark of "+o.ID, err)
 }
 
-// watermarksIn are the watermarks of a partition document, as they are stored.
+// watermarksIn returns the watermarks of a partition document, as they are stored.
 func watermarksIn(d bson.Raw) string {
 	if array := d.Lookup(rollup.FieldWatermarks); array.Type == bson.TypeArray {
 		return string(array.Value)
@@ -200,11 +201,11 @@ func watermarksIn(d bson.Raw) string {
 	return ""
 }
 
-// lowered are the fields of a claim that lower the watermark of the partition to the claim's start: everything that the owner may store
-// is at or above it. A partition without rollups gets none.
+// lowered returns the fields of a claim that lower the partition's watermark to the claim's start. Everything that the owner
+// may store is at or above that start. Without rollups lowered returns none.
 //
-// Between the reading of the document and the claim the former owner may have raised the watermark. The claim then sets it too low,
-// which only means that hours are computed once more.
+// The former owner may raise the watermark after the document was read and before the claim. The claim then sets it too low,
+// and hours are computed once more, which is the only harm.
 func (p *Partition) lowered(seen claim.Document, start int64) bson.D {
 	if seen.Watermarks == "" && !p.store.Rollups {
 		return nil
@@ -220,7 +221,7 @@ func (p *Partition) lowered(seen claim.Document, start int64) bson.D {
 // Clock is the server's time.
 func (r *Rollups) Clock(ctx context.Context) (time.Time, error) { return r.ports.Clock(ctx) }
 
-// RollupPartition are the watermarks of a partition.
+// RollupPartition is a partition document with its watermarks.
 type RollupPartition struct {
 	PartitionDocument
 	Watermarks []rollup.Watermark

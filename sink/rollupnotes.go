@@ -16,21 +16,21 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// A rollup note is a document of the options collection that tells of work for the rollups of whole series, which no position tells of.
-// A command that edits series writes the notes before the first edit, and marks them when it is done. A keeper computes the rows of
-// their series again. It deletes a note that was marked, or is older than any command, before the keeper began to compute. So the rows
-// are right wherever the command or the keeper is cut off.
+// A rollup note is a document of the options collection. It asks for work on the rollups of whole series that no position
+// shows. A command that edits series writes the notes before its first edit, and marks them when the edit is over. A keeper
+// computes the rows of these series again. It then deletes the note, if before the computation the note was already marked, or
+// older than any command runs. So the rows become right wherever the command or the keeper stops.
 
 // RollupNote is a stored note.
 type RollupNote struct {
 	ID string
-	// Metas are the series whose rows are to be computed again. Type 0 is the series without meta.
+	// Metas are the series whose rows must be computed again. Type 0 means the series without a meta.
 	Metas []bson.RawValue
-	// Deletes reports that rows go with their measurements, also those of hours that are not computed again.
+	// Deletes means that rows are deleted with their measurements, even those of hours that are not computed again.
 	Deletes bool
-	// Edited is MongoDB's time when the edit was over. Zero means that it may go on.
+	// Edited is MongoDB's time at which the edit was over. Zero means that it may go on.
 	Edited time.Time
-	// At is MongoDB's time when it was written.
+	// At is MongoDB's time at which the note was written.
 	At time.Time
 }
 
@@ -57,8 +57,9 @@ type RollupEdit struct {
 	notes   []RollupNote
 }
 
-// BeginRollupEdit writes the notes of an edit of series, before it begins. Timeout bounds a write. Deletes says that the series are
-// deleted, and their rows are to go as well. Nil means that the time series has no rollups.
+// BeginRollupEdit writes the notes of an edit of series before the edit begins. The argument timeout bounds a write. The
+// argument deletes means that the series are deleted, so their rows must be deleted as well. A nil result means that the time
+// series has no rollups.
 func BeginRollupEdit(ctx context.Context, ports collection.Ports, timeout time.Duration, metas []bson.RawValue, deletes bool) (*RollupEdit, error) {
 	have, err := collection.ReadRollups(ctx, ports.Options)
 	if err != nil || len(have.Levels) == 0 || len(metas) == 0 {
@@ -72,7 +73,7 @@ func BeginRollupEdit(ctx context.Context, ports collection.Ports, timeout time.D
 	return e, e.write(ctx, e.notes)
 }
 
-// newRollupNotes are the notes of series, each of which has room for its metas.
+// newRollupNotes makes the notes of series, with at most maxNoteBytes of metas in each.
 func newRollupNotes(metas []bson.RawValue, deletes bool, now time.Time) (notes []RollupNote) {
 	bytes := 0
 	for _, meta := range metas {
@@ -134,7 +135,7 @@ func (e *RollupEdit) write(ctx context.Context, notes []RollupNote) error {
 	const doing = "noting an edit for the rollups"
 	for i := range notes {
 		limited, cancel := context.WithTimeout(ctx, e.timeout)
-		_, err := mongodb.Changed(e.options.Insert(limited, []bson.Raw{notes[i].document()})) // False means that it is there already.
+		_, err := mongodb.Changed(e.options.Insert(limited, []bson.Raw{notes[i].document()})) // False means that the note exists already.
 		cancel()
 		if err != nil {
 			return mongodb.Failure(doing, err)
@@ -143,8 +144,8 @@ func (e *RollupEdit) write(ctx context.Context, notes []RollupNote) error {
 	return nil
 }
 
-// Done marks the notes, once no write of the edit can be executed any more. A note that is gone, because the edit took longer than
-// notes are kept, is written once more.
+// Done marks the notes, once no write of the edit can be executed any more. If a note is gone because the edit took longer than
+// notes are kept, Done writes it again.
 func (e *RollupEdit) Done(ctx context.Context) error {
 	if e == nil {
 		return nil
@@ -169,7 +170,7 @@ func (e *RollupEdit) Done(ctx context.Context) error {
 	return nil
 }
 
-// Notes are the notes of the time series, from the oldest to the newest.
+// Notes returns the notes of the time series, from the oldest to the newest.
 func (r *Rollups) Notes(ctx context.Context) (notes []RollupNote, err error) {
 	const behind = "rollup0" // sorts after every _id that begins with rollup/
 	var damaged error
@@ -188,20 +189,20 @@ func (r *Rollups) Notes(ctx context.Context) (notes []RollupNote, err error) {
 	return notes, err
 }
 
-// NoteDone deletes a note whose rows are computed.
+// NoteDone deletes a note after its rows were computed.
 func (r *Rollups) NoteDone(ctx context.Context, n *RollupNote) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	filter := bson.D{{Key: "_id", Value: n.ID}}
 	if n.Edited.IsZero() {
-		filter = append(filter, timeseries.IsAbsent(fieldNoteEdited)) // else the edit went on after all
+		filter = append(filter, timeseries.IsAbsent(fieldNoteEdited)) // without this condition a note would be lost whose edit went on after all
 	}
 	_, err := mongodb.Executed(r.ports.Options.Delete(ctx, []bson.Raw{mongodb.Document(filter)}))
 	return mongodb.Failure("deleting a note whose rows are computed", err)
 }
 
-// Extents calls each with the first and the last time, in milliseconds, of every bucket of a series, and of every document of its
-// levels that has rows of it. The level of buckets is empty.
+// Extents calls each for every bucket of a series, and for every document of its levels with rows of it. The arguments are the
+// first and the last time, in milliseconds. The level is empty for buckets.
 func (r *Rollups) Extents(ctx context.Context, o timeseries.Options, levels rollup.Levels, meta bson.RawValue, each func(level string, first, last int64)) error {
 	query := mongodb.Query{
 		Filter:     mongodb.Document(bson.D{timeseries.HasMeta(meta)}),

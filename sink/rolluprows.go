@@ -12,8 +12,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Listed calls each for every bucket and segment of a source that may list offsets in [from, to), shown or not: its meta, times and
-// positions.
+// Listed calls each for every bucket and segment of a source that may list offsets in [from, to), whether it is shown or not.
+// The document has the meta, the times and the positions.
 func (r *Rollups) Listed(ctx context.Context, o timeseries.Options, source timeseries.Source, from, to int64, each func(bson.Raw) error) error {
 	fields := bson.D{
 		{Key: timeseries.FieldMeta, Value: 1},
@@ -31,7 +31,7 @@ func (r *Rollups) Listed(ctx context.Context, o timeseries.Options, source times
 	}, each)
 }
 
-// overlapping are the conditions that a document may hold times in [from, to), in milliseconds.
+// overlapping returns the conditions that a document may hold times in [from, to), in milliseconds.
 func overlapping(o timeseries.Options, from, to int64) bson.D {
 	return bson.D{
 		{Key: timeseries.MinPath(o.TimeField), Value: bson.D{{Key: "$gt", Value: bson.DateTime(from - o.Span())}, {Key: "$lt", Value: bson.DateTime(to)}}},
@@ -39,17 +39,17 @@ func overlapping(o timeseries.Options, from, to int64) bson.D {
 	}
 }
 
-// Segments calls each for every segment that is shown at a moment and may hold times in [from, to).
+// Segments calls each for every segment that is shown at the time now and may hold times in [from, to).
 func (r *Rollups) Segments(ctx context.Context, o timeseries.Options, now time.Time, from, to int64, each func(bson.Raw) error) error {
 	return r.find(ctx, "reading segments for rollups", r.ports.Buckets, mongodb.Query{
 		Filter: mongodb.Document(append(timeseries.SegmentsShown(now), overlapping(o, from, to)...)), Batch: segmentBatch,
 	}, each)
 }
 
-// segmentBatch is how many segments come in one answer.
+// segmentBatch is the number of segments in one answer.
 const segmentBatch = 100
 
-// Shown calls each for every bucket of some series that is shown at a moment and may hold times in [from, to).
+// Shown calls each for every bucket of the given series that is shown at the time now and may hold times in [from, to).
 func (r *Rollups) Shown(
 	ctx context.Context, o timeseries.Options, now time.Time, metas []bson.RawValue, from, to int64, each func(bson.Raw) error,
 ) error {
@@ -57,11 +57,11 @@ func (r *Rollups) Shown(
 	return r.find(ctx, "reading buckets for rollups", r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(filter), Batch: bucketBatch}, each)
 }
 
-// bucketBatch is how many buckets come in one answer.
+// bucketBatch is the number of buckets in one answer.
 const bucketBatch = 1000
 
-// ofMetas is the condition that a document is of one of some series, or of one that compares equal. An equality finds what $in may not:
-// no meta, arrays, and values that would be conditions there.
+// ofMetas returns the condition that a document's meta equals one of the metas. An equality also finds values that $in may
+// miss: no meta, arrays, and values that $in would read as conditions.
 func ofMetas(metas []bson.RawValue) bson.E {
 	if len(metas) == 1 {
 		return timeseries.HasMeta(metas[0])
@@ -85,15 +85,15 @@ func ofMetas(metas []bson.RawValue) bson.E {
 	return bson.E{Key: "$or", Value: all}
 }
 
-// Documents calls each for the documents of a level with some _ids.
+// Documents calls each for the documents of a level with the given _ids.
 func (r *Rollups) Documents(ctx context.Context, level string, ids []bson.ObjectID, each func(bson.Raw) error) error {
 	filter := mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}})
 	return r.find(ctx, "reading rollup documents", r.ports.Levels[level], mongodb.Query{Filter: filter}, each)
 }
 
-// Put stores documents of a level, each with a revision: 1 is inserted, and any other replaces the document of the revision before.
-// All reports whether each was stored. Without it another writer was quicker with one of them, at least: what the documents were
-// computed from must be read again.
+// Put stores documents of a level, each with a revision. Revision 1 is inserted, and any other replaces the document of the
+// revision before. The result all reports whether each was stored. If not, another writer was quicker with at least one. Then
+// the source data of the documents must be read again.
 func (r *Rollups) Put(ctx context.Context, level string, o timeseries.Options, documents []rollup.Document) (all bool, err error) {
 	const doing = "storing rollup rows"
 	var inserts []bson.Raw
@@ -141,11 +141,11 @@ func (r *Rollups) Put(ctx context.Context, level string, o timeseries.Options, d
 	return all, nil
 }
 
-// maxRollupWrites bounds the documents of one command: a short one disturbs others little.
+// maxRollupWrites bounds the documents of one command, because a short command disturbs others little.
 const maxRollupWrites = 64
 
-// SeriesIn calls each for every bucket, segment and rollup document that may have times in [from, to), of the series that a query on
-// buckets finds; nil finds all. Of buckets only the meta comes.
+// SeriesIn calls each for every bucket, segment and rollup document that may have times in [from, to). The query filter on
+// buckets selects the series, and nil selects all. Buckets come with their meta only.
 func (r *Rollups) SeriesIn(
 	ctx context.Context, o timeseries.Options, levels rollup.Levels, filter bson.Raw, from, to int64, each func(bson.Raw) error,
 ) error {
@@ -162,7 +162,8 @@ func (r *Rollups) SeriesIn(
 	if err := r.find(ctx, doing, r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(buckets), Projection: only}, each); err != nil {
 		return err
 	}
-	if filter == nil { // a filter on the meta does not find segments: they are compacted soon, and a pass computes their rows
+	// A filter on the meta does not find segments. They are compacted soon, and a pass then computes their rows.
+	if filter == nil {
 		segments := append(overlapping(o, from, to), timeseries.IsSegment())
 		if err := r.find(ctx, doing, r.ports.Buckets, mongodb.Query{Filter: mongodb.Document(segments), Batch: segmentBatch}, each); err != nil {
 			return err
@@ -176,7 +177,8 @@ func (r *Rollups) SeriesIn(
 	return nil
 }
 
-// Bounds calls each with the first and the last time, in milliseconds, of every bucket and segment.
+// Bounds calls each for the bucket or segment with the smallest and with the largest _id. The arguments are its first and its
+// last time, in milliseconds; the last is at least a span after the first.
 func (r *Rollups) Bounds(ctx context.Context, o timeseries.Options, each func(first, last int64)) error {
 	for _, order := range []int32{1, -1} {
 		query := mongodb.Query{
@@ -198,13 +200,13 @@ func (r *Rollups) Bounds(ctx context.Context, o timeseries.Options, each func(fi
 	return nil
 }
 
-// NestedState is what must be known of a stored nested document before it is replaced.
+// NestedState is the state of a stored nested document that must be known before it is replaced.
 type NestedState struct {
 	Revision int64
 	Cut      bool
 }
 
-// NestedStates are the states of the documents with some _ids. A missing document has none.
+// NestedStates returns the states of the documents with the given _ids. A missing document has none.
 func (r *Rollups) NestedStates(ctx context.Context, c mongodb.Collection, ids []bson.ObjectID) (map[bson.ObjectID]NestedState, error) {
 	states := map[bson.ObjectID]NestedState{}
 	q := mongodb.Query{
@@ -222,8 +224,8 @@ func (r *Rollups) NestedStates(ctx context.Context, c mongodb.Collection, ids []
 	return states, err
 }
 
-// PutNested stores a nested document: revision 1 is inserted, and any other replaces the document of the revision before, with all of its
-// fields. False means that another writer was quicker.
+// PutNested stores a nested document. Revision 1 is inserted, and any other replaces all fields of the document of the revision
+// before. False means that another writer was quicker.
 func (r *Rollups) PutNested(ctx context.Context, c mongodb.Collection, id bson.ObjectID, revision int64, nested bson.Raw) (bool, error) {
 	done, err := mongodb.Changed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) {
 		if revision == 1 {
@@ -247,7 +249,7 @@ func (r *Rollups) PutNested(ctx context.Context, c mongodb.Collection, id bson.O
 	return done, mongodb.Failure("storing a nested document", err)
 }
 
-// Periods calls each for every document of a level: its series, and the time at which its period begins, in milliseconds.
+// Periods calls each for every document of a level, with its series and the time at which its period begins, in milliseconds.
 func (r *Rollups) Periods(ctx context.Context, o timeseries.Options, level string, each func(meta bson.RawValue, from int64)) error {
 	q := mongodb.Query{
 		Filter:     mongodb.Document(bson.D{}),

@@ -13,29 +13,31 @@ import (
 )
 
 const (
-	// scanTries is how often in a row a scan gets no further before it gives up, scanPause about the time between two tries.
+	// scanTries is how many tries in a row may get no further before a scan gives up. scanPause is about the time between two
+	// tries.
 	scanTries = 20
 	scanPause = 250 * time.Millisecond
-	// smallBatch is how many documents are asked for at once after an answer that did not come: the server may have put more
-	// into one than may be read.
+	// smallBatch is how many documents are requested at a time after an answer did not come. The server may have put more into
+	// that answer than may be read.
 	smallBatch = 16
 )
 
-// Buckets are a time series' buckets and segments for work beside the consumer that owns them, such as verifying and repairing: read as
-// a majority has them, and changed one at a time, always under a condition. It is safe for concurrent use.
+// Buckets are a time series' buckets and segments, for commands beside the consumer that owns them, such as verifying and
+// repairing. They are read as a majority has them, and changed one at a time, always on a condition. Buckets is safe for
+// concurrent use.
 type Buckets struct {
 	c         mongodb.Editable
 	timeField string
 }
 
-// Buckets returns the buckets of the time series, which has the given time field. It need not exist.
+// Buckets returns the buckets of the time series with the given time field. The time series need not exist.
 func (c Contents) Buckets(timeField string) Buckets { return Buckets{c.ports.Buckets, timeField} }
 
 // Find calls each for every bucket and segment of a source that may list offsets in [from, to), in the order of their largest
-// offset; the document is valid during that call, and without its columns unless whole. When MongoDB fails in between, it goes
-// on where it was, as long as that gets it further. A bucket that is written meanwhile only moves away from the beginning: it
-// may come twice, and none is passed over, other than buckets that are made of segments meanwhile. An error of each ends it and
-// is returned as it is.
+// offset. The document is valid during that call. It has its columns only if whole is set. After a failure of MongoDB, Find
+// continues at the same place, as long as it makes progress. A write meanwhile only moves a bucket away from the beginning. So
+// a bucket may come twice, and none is missed, except buckets that are made of segments meanwhile. An error of each ends Find,
+// which returns it unchanged.
 func (b Buckets) Find(ctx context.Context, source timeseries.Source, from, to int64, whole bool, each func(document bson.Raw) error) error {
 	s := scan{c: b.c, timeField: b.timeField, source: source, from: from, to: to, beside: map[string]bool{}, odd: map[string]bool{}}
 	if !whole {
@@ -51,19 +53,19 @@ func (b Buckets) Find(ctx context.Context, source timeseries.Source, from, to in
 	return s.run(ctx, each)
 }
 
-// Update changes the bucket that the filter finds. False means that none was found. After an error it is not known what happened.
+// Update changes the bucket that the filter finds. False means that it found none. After an error it is unknown what happened.
 func (b Buckets) Update(ctx context.Context, filter, update bson.Raw) (bool, error) {
 	done, err := mongodb.Changed(b.c.Update(ctx, []mongodb.Update{{Filter: filter, Update: update}}))
 	return done, mongodb.Failure("changing a bucket", err)
 }
 
-// Delete deletes the bucket that the filter finds. False means that none was found. After an error it is not known what happened.
+// Delete deletes the bucket that the filter finds. False means that it found none. After an error it is unknown what happened.
 func (b Buckets) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
 	n, err := mongodb.Executed(b.c.Delete(ctx, []bson.Raw{filter}))
 	return n > 0, mongodb.Failure("deleting a bucket", err)
 }
 
-// scan is one Find.
+// scan is the state of one Find.
 type scan struct {
 	c          mongodb.Collection
 	timeField  string
@@ -71,9 +73,9 @@ type scan struct {
 	from, to   int64
 	projection bson.Raw
 
-	last   bson.RawValue   // largest offset of the bucket that came last. Type 0 means that no bucket came whose offset is a number.
-	beside map[string]bool // the buckets that came with it
-	odd    map[string]bool // those whose largest offset is no number
+	last   bson.RawValue   // largest offset of the last bucket. Type 0 means that no bucket with a numeric offset has come.
+	beside map[string]bool // buckets that came with this largest offset
+	odd    map[string]bool // buckets whose largest offset is no number
 	batch  int32
 }
 
@@ -115,7 +117,7 @@ func pauseScan(ctx context.Context) error {
 	}
 }
 
-// rest is the query of what is left to read.
+// rest is the query for the documents that are left to read.
 func (s *scan) rest() mongodb.Query {
 	from := s.from
 	if n, ok := s.last.AsInt64OK(); ok {
@@ -127,9 +129,9 @@ func (s *scan) rest() mongodb.Query {
 	}
 }
 
-// isNew notes where the scan is, and reports whether the bucket did not come before.
+// isNew notes the position of the scan, and reports whether the bucket has not come before.
 func (s *scan) isNew(d bson.Raw) bool {
-	if d.Validate() != nil { // nobody can tell, and use says so
+	if d.Validate() != nil { // its key cannot be read, and the callback reports the damage
 		return true
 	}
 	key := s.key(d)
@@ -147,7 +149,7 @@ func (s *scan) isNew(d bson.Raw) bool {
 	return !known
 }
 
-// key tells a bucket from all others. In a sharded collection an _id is unique in each shard only: the shard key is part of it.
+// key identifies a bucket. In a sharded collection an _id is unique only within its shard, so the key includes the shard key.
 func (s *scan) key(d bson.Raw) string {
 	var key []byte
 	for _, v := range []bson.RawValue{

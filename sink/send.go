@@ -15,20 +15,20 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// call is one command: the writes of these indexes, all inserts or all updates.
+// call is one command. It has the writes with these indexes, either inserts or updates.
 type call struct {
 	kind    bucketer.Kind
 	indexes []int
 }
 
-// Send sends each write once and tells what is known of each, by its index. All share one deadline, the write timeout
-// from now, which the server is told as well: after it and the way there nothing of this attempt can be executed. Inserts
-// and updates go in separate commands, several in flight. One for which there is not enough time left is not begun: its
-// writes are NotExecuted, with ErrNoTurn.
+// Send sends each write once and returns the result of each, by its index. All writes share one deadline, the write timeout
+// from now, which the server is told as well. After the deadline and the time on the network, no part of this attempt can be
+// executed. Inserts and updates go in separate commands, several in flight. A command without enough time left is not begun.
+// Its writes are NotExecuted, with ErrNoTurn.
 //
-// A command that MongoDB refuses as a whole for its content is sent again, one write a command: nothing of it was
-// executed, or what was is found by its _id and count. A write whose own command is refused is to blame only if a command
-// of ours without it is not refused.
+// If MongoDB refuses a whole command for its content, Send sends each of its writes again, one per command. Either nothing of
+// the refused command was executed, or the repetition finds executed writes by _id and count. A write whose own command is
+// refused is at fault only if MongoDB accepts a command without buckets.
 func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []bucketer.Sent {
 	if p.standing != holding {
 		panic("sink: E7: bucket writes were to be sent without a claim")
@@ -58,9 +58,9 @@ func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []bucket
 	return b.sent
 }
 
-// blame finds out whether commands were refused for their documents, or for what every command has, such as the write
-// concern: by one that has no bucket in it. If that fails too nobody's data is bad, and the writes are unknown as in any
-// outage; what has become of our claim, the next fence tells.
+// blame finds out whether whole commands were refused for their documents, or for a part of every command, such as the write
+// concern. It tries a command without buckets. If that fails too, no document is at fault, and the writes are unknown as in any
+// outage. The next fence tells whether the claim is still ours.
 func (p *Partition) blame(ctx context.Context, sent []bucketer.Sent) {
 	refused := func(s bucketer.Sent) bool { return s.Result == bucketer.Refused && s.Err != nil }
 	if !slices.ContainsFunc(sent, refused) {
@@ -77,8 +77,8 @@ func (p *Partition) blame(ctx context.Context, sent []bucketer.Sent) {
 	}
 }
 
-// split makes bulk calls of writes: inserts and updates apart, because the driver hides the results of one when the other
-// fails; bounded in bytes and number.
+// split makes bulk calls of writes, bounded in bytes and number. Inserts and updates go apart, because the driver hides the
+// results of one kind when the other fails.
 func split(writes []*bucketer.Write, most int) []call {
 	var calls []call
 	for _, kind := range []bucketer.Kind{bucketer.Insert, bucketer.Update} {
@@ -111,7 +111,7 @@ type bulks struct {
 	turns  *turns
 }
 
-// send makes one call and puts what is known of its writes into sent, of which it owns the elements of its indexes.
+// send makes one call and stores the results of its writes into sent. It owns the elements with its indexes there.
 func (b *bulks) send(ctx context.Context, c call) {
 	reply, err := b.command(ctx, c)
 	if err != nil && len(c.indexes) > 1 && refusedWhole(err) {
@@ -151,8 +151,9 @@ func (b *bulks) command(ctx context.Context, c call) (reply mongodb.Reply, err e
 	return b.store.Ports.Buckets.Update(ctx, updates)
 }
 
-// turns say which calls of one Send may still begin. A call that is sent too late is cut off on its way, and unknown: so a call
-// begins only if it has as much time as the slowest of those before it took. The first one always has.
+// turns decide which calls of one Send may still begin. A call that is sent too late is cut off on its way, and its writes are
+// unknown. So a call begins only if there is as much time left as the slowest call before it took. The first call always
+// begins.
 type turns struct {
 	clock   func() time.Duration
 	until   time.Duration
@@ -163,15 +164,15 @@ func newTurns(s *Store) *turns {
 	return &turns{clock: s.Clock, until: s.Clock() + s.WriteTimeout}
 }
 
-// begin reports whether a call may begin now, and when that is. The time is told by the clock alone; the context may be
-// cancelled.
+// begin reports whether a call may begin now, and returns the present time. Only the clock counts for the deadline, but a
+// cancelled context also forbids the call.
 func (t *turns) begin(ctx context.Context) (now time.Duration, ok bool) {
 	now = t.clock()
 	left := t.until - now
 	return now, left > 0 && left >= time.Duration(t.slowest.Load()) && !errors.Is(ctx.Err(), context.Canceled)
 }
 
-// end notes that a call is over.
+// end notes that a call has ended.
 func (t *turns) end(begun time.Duration) {
 	took := int64(t.clock() - begun)
 	for {

@@ -11,30 +11,30 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// defaultParallel is how many bulk calls of one flush are in flight.
+// defaultParallel is the default number of bulk calls of one Send in flight.
 const defaultParallel = 4
 
-// DefaultStoredBytes is how much memory D of one partition takes at most.
+// DefaultStoredBytes is the default bound of the memory of one partition's D.
 const DefaultStoredBytes = 64 << 20
 
-// StoreOptions say how a Store works.
+// StoreOptions set a Store up.
 type StoreOptions struct {
 	// MaxCount is the number of measurements from which a bucket is full.
 	MaxCount int32
 	// WriteTimeout bounds one write from its sending to its answer. Required.
 	WriteTimeout time.Duration
-	// Lease reports whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil means always.
+	// Lease reports whether bucket writes and claims may be sent now. It is called often and by many goroutines. Nil means always.
 	Lease func() bool
-	// StoredBytes bounds the memory that D of one partition takes: more is read in several windows. Zero means DefaultStoredBytes.
+	// StoredBytes bounds the memory of one partition's D. A larger D is read in several windows. Zero means DefaultStoredBytes.
 	StoredBytes int64
 	// Parallel bounds the bulk calls of one Send in flight. Zero means 4. With 1 they are made one after the other, in the calling
 	// goroutine.
 	Parallel int
 	// CallWrites bounds the writes of one bulk call. Zero means 1000.
 	CallWrites int
-	// Clock is a reading of a clock that never goes back. Nil means the system's.
+	// Clock reads a clock that never goes back. Nil means the system's monotonic clock.
 	Clock   func() time.Duration
-	Metrics *Metrics     // Nil means that none are kept.
+	Metrics *Metrics     // Nil means that they are registered nowhere.
 	Logger  *slog.Logger // Nil means slog.Default().
 }
 
@@ -42,9 +42,9 @@ type StoreOptions struct {
 type Store struct {
 	collection.Ready
 	StoreOptions
-	// collection is the definition of now: Ready has that of the beginning.
+	// collection is the present definition. Ready has the definition at the start.
 	collection atomic.Pointer[timeseries.Options]
-	// unhinted means that the index named by the hint was found missing.
+	// unhinted means that the hinted index is missing.
 	unhinted atomic.Bool
 }
 
@@ -66,8 +66,8 @@ func NewStore(of collection.Ready, o StoreOptions) *Store {
 	return s
 }
 
-// SetCollection makes look-ups follow changed options: a bucket whose minimum time is less than the new span ago may take a
-// measurement. The names of the fields do not change.
+// SetCollection makes look-ups follow changed options. A bucket may take a measurement if its minimum time is less than the new
+// span before. The names of the fields do not change.
 func (s *Store) SetCollection(o timeseries.Options) { s.collection.Store(&o) }
 
 // span is how long after its minimum time a bucket takes measurements, in milliseconds.

@@ -16,13 +16,14 @@ import (
 	"waterwheel/internal/words"
 )
 
-// storedBatch is how many buckets' lists come in one answer: not every server bounds its answers to what may be read.
+// storedBatch is the number of buckets' lists in one answer, because not every server keeps its answers below the size that may
+// be read.
 const storedBatch = 1000
 
-// Stored reads D: the positions with offsets from start on, below end, that buckets of this partition list or that are noted as
-// deleted, causally after the claim (E2). The window from start to end holds at most 2^32 offsets. When D would take more than StoredBytes, the
-// window of the answer ends earlier, and later offsets must be asked for again. A *record.StopError names a bucket of which it
-// cannot be told what it holds.
+// Stored reads D, causally after the claim (E2). D has the positions from start on, below end, that buckets of this partition
+// list or that are noted as deleted. The window from start to end holds at most 2^32 offsets. If D would take more than
+// StoredBytes, the window of the answer ends earlier, and the caller must ask for later offsets again. A *record.StopError
+// names a bucket with unreadable contents.
 func (p *Partition) Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error) {
 	if err := p.fenceShards(ctx); err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (p *Partition) Stored(ctx context.Context, start, end int64) (*timeseries.P
 	return set, nil
 }
 
-// shrink halves the window of D until it takes no more than so many bytes. A single record always fits.
+// shrink halves the window of D until it takes at most the given bytes. A single record always fits.
 func shrink(set *timeseries.PositionSet, bytes int64) {
 	for set.Bytes() > bytes {
 		start, _ := set.Window()
@@ -57,8 +58,8 @@ func shrink(set *timeseries.PositionSet, bytes int64) {
 	}
 }
 
-// eachListed calls use with every element of offsets of the buckets that may list offsets from first to last, and then with those
-// of the notes of what was deleted. See notes for why in this order.
+// eachListed calls use with every element of offsets. The buckets that may list offsets from first to last come first, and then
+// the notes of deleted positions. The type notes in package collection says why in this order.
 func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(element []byte) (int, error)) error {
 	const doing = "reading the stored positions"
 	err := p.find(ctx, p.store.Ports.Buckets, mongodb.Query{
@@ -80,7 +81,7 @@ func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(
 	}))
 }
 
-// readListed is readOffsets for a bucket: a bucket that is damaged is named.
+// readListed is readOffsets for a bucket. The error names a damaged bucket.
 func (p *Partition) readListed(d bson.Raw, use func(element []byte) (int, error)) error {
 	if err := readOffsets(d, use); err != nil {
 		return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
@@ -91,10 +92,10 @@ func (p *Partition) readListed(d bson.Raw, use func(element []byte) (int, error)
 	return nil
 }
 
-// readOffsets calls use, which returns the number of positions, with each element of a document's offsets, and checks that they
-// add up to its count (E1). The error says how the document is damaged.
+// readOffsets calls use with each element of a document's offsets; use returns the element's number of positions. readOffsets
+// checks that they add up to the document's count (E1). The error says how the document is damaged.
 func readOffsets(d bson.Raw, use func(element []byte) (int, error)) error {
-	if err := d.Validate(); err != nil { // the driver's look-ups below would panic
+	if err := d.Validate(); err != nil { // otherwise the driver's look-ups below would panic
 		return fmt.Errorf("it is not a well-formed document: %w", err)
 	}
 	count, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
@@ -127,13 +128,13 @@ func readOffsets(d bson.Raw, use func(element []byte) (int, error)) error {
 	return nil
 }
 
-// newestPatience bounds how long Newest looks: a partition that has written nothing for long may have its newest bucket far
-// behind those of the others.
+// newestPatience bounds how long Newest looks. A partition that has written nothing for long may have its newest bucket far
+// behind those of other partitions.
 const newestPatience = time.Second
 
-// Newest returns a time (milliseconds) that no stored bucket of this partition has a larger control.min.<time> than, read
-// causally after the claim; math.MinInt64: it has no bucket, math.MaxInt64: that cannot be told. It goes by the _id, which
-// begins with the seconds of that time and has an index in every collection.
+// Newest returns an upper bound of control.min.<time>, in milliseconds, of all stored buckets of this partition. It is read
+// causally after the claim. math.MinInt64 means that there is no bucket, and math.MaxInt64 that the bound is unknown. Newest
+// goes by the _id, which begins with the seconds of that time and has an index in every collection.
 func (p *Partition) Newest(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, newestPatience)
 	defer cancel()
@@ -146,7 +147,7 @@ func (p *Partition) Newest(ctx context.Context) (int64, error) {
 	}, func(d bson.Raw) error {
 		newest = math.MaxInt64
 		id, ok := d.Lookup(timeseries.FieldID).ObjectIDOK()
-		if seconds := binary.BigEndian.Uint32(id[:4]); ok && seconds <= math.MaxInt32 { // others do not sort by time
+		if seconds := binary.BigEndian.Uint32(id[:4]); ok && seconds <= math.MaxInt32 { // other _ids do not sort by time
 			newest = int64(seconds)*1000 + 999
 		}
 		return nil
