@@ -11,50 +11,51 @@ import (
 type Segment struct {
 	ID      bson.ObjectID
 	TopicID [16]byte
-	// Meta is that of the document, of no series. Min is control.min.<time>, in milliseconds since 1970. Both are the segment's shard key.
+	// Meta is the meta of the document, which belongs to no series. Min is control.min.<time>, in milliseconds since 1970. Both
+	// are the segment's shard key.
 	Meta bson.RawValue
 	Min  int64
-	// Low and High bound where its series lie, as bytes compare.
+	// Low and High bound the places of its series, compared as bytes.
 	Low, High string
-	// Count is how many measurements it has, Bytes how large it is.
+	// Count is the number of its measurements, and Bytes its size.
 	Count int32
 	Bytes int64
-	// First and Last bound its offsets.
+	// First and Last are its smallest and largest offset.
 	First, Last int64
 	// Compaction is the compaction that froze the segment. Zero means that none did.
 	Compaction Token
-	// VisibleUntil is when it ends, in milliseconds since 1970 by MongoDB's clock. Zero means that it has not ended.
+	// VisibleUntil is the time at which it ends, in milliseconds since 1970 by MongoDB's clock. Zero means that it has not ended.
 	VisibleUntil int64
-	// Document is all of it, where it was read as a whole.
+	// Document is the whole document, if it was read as a whole.
 	Document bson.Raw
 }
 
-// Frozen reports whether a compaction has begun with the segment and has not ended it.
+// Frozen reports whether a compaction has frozen the segment and has not ended it.
 func (s *Segment) Frozen() bool { return s.Compaction != Token{} && s.VisibleUntil == 0 }
 
 // SegmentChange is what a compaction does to its segments.
 type SegmentChange uint8
 
-// The changes. Each is one update a segment, on a condition.
+// The changes. Each is one conditional update for each segment.
 const (
-	// Freeze gives segments the compaction, if they have none: nobody changes their content from then on.
+	// Freeze gives the compaction to segments that have none. Nobody changes their content from then on.
 	Freeze SegmentChange = iota
-	// End gives segments of the compaction their last moment.
+	// End gives the segments of the compaction their end.
 	End
-	// Unfreeze takes the compaction off its segments.
+	// Unfreeze removes the compaction from its segments.
 	Unfreeze
 )
 
-// Compaction is the making of buckets from segments.
+// Compaction makes buckets from segments.
 type Compaction struct {
-	ID      Token    // new and random for each
-	TopicID [16]byte // of the topic that the segments are of: another one, where it was created again since
-	// VisibleFrom is when queries see the buckets and no longer the segments, in milliseconds since 1970 by MongoDB's clock.
+	ID      Token    // new and random for each compaction
+	TopicID [16]byte // topic id of the segments; a former one, if the topic was created again since
+	// VisibleFrom is when queries see the buckets instead of the segments, in milliseconds since 1970 by MongoDB's clock.
 	VisibleFrom int64
 	Segments    []Segment
 }
 
-// First is the smallest offset of all segments.
+// First returns the smallest offset of all segments.
 func (c *Compaction) First() int64 {
 	first := int64(math.MaxInt64)
 	for i := range c.Segments {

@@ -6,7 +6,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// OutOfRange says what to do about an offset beyond the log's end.
+// OutOfRange is the policy for an offset beyond the log's end.
 type OutOfRange string
 
 // The policies of KAFKA_OUT_OF_RANGE.
@@ -16,14 +16,14 @@ const (
 	LatestOutOfRange   OutOfRange = "latest"
 )
 
-// Facts are what the start of a partition is decided on.
+// Facts are the facts that decide the start of a partition.
 type Facts struct {
 	Partition int32
-	Pipeline  Provenance // of the present topic, to the collection of now
+	Pipeline  Provenance // of the present topic and collection
 	Committed Committed
 	Document  Document
-	// FirstPartitions is how many partitions the topic had when the collection first saw it under its present id; 0 when it
-	// knows the topic under another id only.
+	// FirstPartitions is how many partitions the topic had when the collection first saw its present id. Zero means that the
+	// collection knows the topic only under another id.
 	FirstPartitions int32
 	Bounds          record.Bounds
 	OutOfRange      OutOfRange
@@ -32,17 +32,19 @@ type Facts struct {
 // Start is where a partition begins.
 type Start struct {
 	Offset int64
-	// Lost is how many records retention took before they were read.
+	// Lost is how many records retention deleted before they were read.
 	Lost int64
-	// Beyond is by how much the offset to begin with was beyond the log's end, so that KAFKA_OUT_OF_RANGE chose another.
+	// Beyond is by how much the wanted offset was beyond the log's end, so that KAFKA_OUT_OF_RANGE chose another. Zero means that
+	// it was not.
 	Beyond int64
 }
 
-// Committed is the offset to commit before the claim: up to it everything is done. What retention took is not, before it is noted.
+// Committed is the offset to commit before the claim. Everything before it is done. Records that retention deleted are not,
+// until they are noted.
 func (s Start) Committed() int64 { return s.Offset - s.Lost }
 
 // Start decides where a partition begins, so that D is read for the offset from which records will really come. The error is
-// a *record.StopError.
+// always a *record.StopError.
 func (f Facts) Start() (Start, error) {
 	offset, err := f.wanted()
 	if err != nil {
@@ -67,7 +69,7 @@ func (f Facts) Start() (Start, error) {
 			"missing is stored) or latest", offset, f.Bounds.End)}
 }
 
-// wanted is the offset to begin with, wherever the log begins and ends now.
+// wanted returns the offset to begin with, regardless of where the log begins and ends now.
 func (f Facts) wanted() (int64, error) {
 	switch meaning, of := f.Pipeline.Meaning(f.Committed); meaning {
 	case OtherCollection:
@@ -78,7 +80,8 @@ func (f Facts) wanted() (int64, error) {
 	case OtherTopic:
 		return f.Bounds.First, nil
 	case OfAnotherProgram:
-		if f.Document.Found || f.Document.HasBuckets { // this pipeline had the partition before: what the other read is not stored
+		// This pipeline had the partition before, so the records that the other program read are not stored.
+		if f.Document.Found || f.Document.HasBuckets {
 			return min(f.Committed.Offset, f.ofDocument()), nil
 		}
 		return f.Committed.Offset, nil
@@ -91,13 +94,13 @@ func (f Facts) wanted() (int64, error) {
 	case f.Partition < f.FirstPartitions:
 		return f.Bounds.Start, nil
 	}
-	return f.Bounds.First, nil // added later, or of a topic created again: nothing of it may be missed
+	return f.Bounds.First, nil // the partition was added later, or the topic was created again, so no record may be missed
 }
 
-// ofDocument is where the last owner of the partition began.
+// ofDocument returns the offset at which the last owner of the partition began.
 func (f Facts) ofDocument() int64 {
 	if f.Document.Found && f.Document.TopicID == f.Pipeline.TopicID {
 		return f.Document.Start
 	}
-	return f.Bounds.First // the document is of a topic deleted since, or was deleted
+	return f.Bounds.First // the document is of a topic deleted since, or it was deleted
 }
