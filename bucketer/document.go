@@ -13,8 +13,7 @@ import (
 // uuidSubtype is BSON's binary subtype of a UUID.
 const uuidSubtype = 4
 
-// insert appends the whole document of a bucket, from what gather found. appendColumn appends one column of data with the given
-// elements.
+// insert appends the whole document of a bucket, from what gather found.
 func (e *encoder) insert(b *bucket, w *Write) {
 	start := len(e.out)
 	dst := append(e.out, e.forms.head.bytes...)
@@ -40,7 +39,7 @@ func (e *encoder) appendColumns(dst []byte, s *shape) []byte {
 	return dst
 }
 
-// appendColumn appends one column of data, of which elements are the content.
+// appendColumn appends one column of data with the given elements.
 func appendColumn(dst []byte, name string, elements []byte) []byte {
 	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, name)
 	return rawbson.EndDocument(append(dst, elements...), start)

@@ -56,8 +56,8 @@ func PieceBytes(limit int64) int {
 // usage is the memory of one partition, in bytes.
 type usage struct {
 	held    int64 // Worker.Bytes
-	fetched int64 // by a fetch, not yet taken by the worker by a look-up, not yet taken by the worker
-	found   int64 // by a look-up, likewise
+	fetched int64 // by a fetch, not yet taken by the worker
+	found   int64 // by a look-up, not yet taken by the worker
 	room    int64 // reserved for what the next piece becomes
 	target  int64 // the last target. Zero means that there is none.
 	firm    bool  // the partition could not shrink to its target

@@ -150,7 +150,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.signs.committed = w.term.committed.Offset
 	w.term.told = w.term.told && seen.Claim == w.term.seen.Claim
 	w.term.seen = seen
-	// The claim may not be durable yet. The worker claims again until MongoDB acknowledges it.
+	// An executed claim may not be durable yet. The worker claims again until MongoDB acknowledges it.
 	if executed {
 		w.phase, w.term.quiesced = claiming, true
 		return

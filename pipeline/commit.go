@@ -10,7 +10,7 @@ func (w *Worker) Want() (record.Commit, bool) {
 	offset, metadata := int64(-1), w.provenance().String()
 	switch {
 	case w.phase == idle:
-	// There is no progress to commit. But only an answered commit renews the lease, which the flush needs.
+	// A term to begin anew commits no progress. But only an answered commit renews the lease, which the flush needs.
 	case w.term.restart != nil:
 		offset = w.committed
 	case w.catalog != nil && w.term.claimed:

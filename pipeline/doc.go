@@ -51,20 +51,20 @@
 //
 // # Files
 //
-// The worker, and what it knows:
+// The worker and its state:
 //
 //	event.go             Event and Action, and the Moment of an event
 //	options.go           Options
 //	worker.go            Worker, Handle, advance
 //	term.go              one assignment: its phases, whether it still reads, how it ends
-//	held.go              what is in memory of the log, forgotten as a whole
-//	memory.go            how many bytes that is, and what must be given back
+//	held.go              the state in memory about the log, forgotten as a whole
+//	memory.go            how many bytes a worker holds, and giving memory back
 //
 // From an assignment to the first record:
 //
 //	claiming.go          read the claim, wait, prove the membership, claim, read D
 //	observed.go          how long a former owner's claim has been waited for
-//	lost.go              records that retention deleted before they were read, and other offsets that the log does not have
+//	lost.go              records that retention deleted before they were read, and other offsets that the log lacks
 //	restart.go           the term begun anew, from another offset or under another topic id
 //
 // Reading and writing:
@@ -72,11 +72,11 @@
 //	stream.go            records in, measurements into the catalog
 //	lag.go               whether the reading is behind the log's end
 //	schemas.go           schemas that records name, asked for before the records are taken
-//	question.go          what a failed fetch must find out: the log's bounds, the topic's id
-//	lookups.go           stored buckets looked up, to be gone on with
+//	question.go          questions after a failed fetch: the log's bounds, the topic's id
+//	lookups.go           looking up stored buckets that may take more measurements
 //	flush.go             writes, from the cut until each is applied or its measurements are back
-//	inflight.go          which writes of a flush are where
-//	segments.go          which segments there are, which of them are to be compacted
+//	inflight.go          the writes of a flush, by state
+//	segments.go          the segments of the partition, and which of them to compact
 //	compaction.go        segments compacted into buckets, step by step
 //	compactionanswers.go what follows from the answer to each step
 //	setaside.go          segments with series whose buckets MongoDB refuses
@@ -87,27 +87,27 @@
 //	collection.go        changed options of the collection
 //	backoff.go           when to try again
 //	commit.go            which offset may be committed, and what the answer means
-//	handover.go          the end in order: flush, commit, release
+//	handover.go          the orderly end of a term: flush, commit, release
 //
 // Status and metrics, which decide nothing:
 //
 //	status.go            Status of a partition
-//	signs.go             what it tells of the log: its end, ages of records, why nothing is fetched
-//	outage.go            what fails and is tried again
-//	outages.go           the lines about that, one for all partitions
+//	signs.go             signs of the log for the status: its end, ages of records, why nothing is fetched
+//	outage.go            failures that are retried
+//	outages.go           log lines about failures, one line for all partitions
 //	metrics.go           counters
-//	partitionseries.go   for how long the counters of a partition are shown
+//	partitionseries.go   how long the counters of a partition are shown
 //	bucketmetrics.go     counters of the catalogs
 //
 // Around the workers:
 //
-//	ports.go             what Kafka, MongoDB and the dead-letter topic must offer
+//	ports.go             the interfaces to Kafka, MongoDB and the dead-letter topic
 //	runner.go            one worker's goroutine
-//	termrun.go           one term, as the goroutines around it see it
-//	assignment.go        which partitions this process has, and which of them stay in the next generation
-//	perform.go           one action carried out, and the event that answers it
+//	termrun.go           one term, for the goroutines around it
+//	assignment.go        which partitions this process has, and whose terms go on in the next generation
+//	perform.go           carrying out one action, and the event that answers it
 //	committer.go         the commits of the process
-//	commitplan.go        which are due, and what the answers mean
+//	commitplan.go        which commits are due, and what the answers mean
 //	consumer.go          all partitions of the process
-//	budget.go            the memory of all of them together
+//	budget.go            the memory of all partitions together
 package pipeline

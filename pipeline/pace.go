@@ -39,8 +39,8 @@ func (p *pace) took(d time.Duration, given, answered int64) {
 	if d > 0 {
 		measured = int64(min(largestSend, float64(answered)*float64(p.target)/float64(d)))
 	}
-	// It was too much, even if the bound would have allowed more. A few writes are also unanswered in any outage, so they say
-	// less.
+	// Unanswered writes mean that the action was too large, even if the bound would have allowed more. A few writes are also
+	// unanswered in any outage, so they say less.
 	if answered < given {
 		p.bound = min(p.bound, max(given, fewWrites))
 		p.bound = max(1, min(measured, p.bound/2), p.bound/paceStep)

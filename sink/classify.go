@@ -60,7 +60,7 @@ func classifyError(err error) bucketer.Sent {
 		return bucketer.Sent{Result: bucketer.NotExecuted, Err: err}
 	case command != nil:
 		s := classifyCode(command.Code, command.Message)
-		// The cause may be something else in the command than the document.
+		// The cause of a refused command may be something else than its document.
 		if s.Result == bucketer.Refused && command.Code != mongodb.CodeObjectTooLarge {
 			s.Err = err
 		}

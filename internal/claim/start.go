@@ -80,7 +80,7 @@ func (f Facts) wanted() (int64, error) {
 	case OtherTopic:
 		return f.Bounds.First, nil
 	case OfAnotherProgram:
-		// This pipeline had the partition before, so the records that the other program read are not stored.
+		// If this pipeline had the partition before, the records that the other program read are not stored.
 		if f.Document.Found || f.Document.HasBuckets {
 			return min(f.Committed.Offset, f.ofDocument()), nil
 		}
