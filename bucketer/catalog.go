@@ -37,10 +37,10 @@ type Options struct {
 	// Owner is the _id of the partition document whose owner compacts the segments.
 	Owner string
 	// Compaction is written into every bucket, and each bucket is closed by its first write. The catalog then serves to compact
-	// segments. Nil means an ordinary catalog. Reopen means that stored buckets are looked for before new ones are opened
-	// (Lookups, Load). The catalog keeps an archive for that.
+	// segments. Nil means an ordinary catalog.
 	Compaction *Compaction
-	// Reopen looks for stored buckets before new ones are opened (Lookups, Load), and keeps an archive for that.
+	// Reopen means that stored buckets are looked for before new ones are opened (Lookups, Load). The catalog keeps an archive for
+	// that.
 	Reopen bool
 }
 

@@ -214,7 +214,7 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	w.finishFlush(m)
 }
 
-// conclude notes what became of a write.
+// conclude notes the outcome of a write.
 func (w *Worker) conclude(i int, outcome bucketer.Outcome) {
 	f := w.flush
 	f.attempts[i].step, f.outcomes[i] = done, outcome

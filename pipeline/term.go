@@ -27,7 +27,7 @@ func (p phase) String() string {
 	return [...]string{"idle", "finding topic", "reading claim", "waiting", "proving", "claiming", "loading", "running", "stopped"}[p]
 }
 
-// term is what belongs to one assignment.
+// term is the state of one assignment.
 type term struct {
 	revoked  bool // the term must end in order
 	shutdown bool // the process ends after this hand-over
@@ -58,7 +58,7 @@ type term struct {
 	claimed  bool          // the claim in the document is ours
 	foreign  bool          // the release found another claim there
 
-	segments segments // what the partition has in segments
+	segments segments // of the partition
 
 	handing handing
 	dry     bool // this term can flush nothing more
