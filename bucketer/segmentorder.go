@@ -164,7 +164,7 @@ func (b *borders) divide(list []staged, most int32) (ends []int) {
 	return append(ends, len(list))
 }
 
-// split divides the series of a list, from a place on, into parts of about the same size, which is at most three fourths of
+// split divides the series of a list, from a place on, into parts of about the same size. That size is at most three fourths of
 // most. It notes new borders between them. The last part may go on, so it returns the number of its measurements.
 func (b *borders) split(list []staged, from int, rows, most int32, ends []int) (_ []int, last int32) {
 	target := max(1, most*3/4)

@@ -33,8 +33,8 @@ type (
 	// Assigned begins a term, because the group gave the partition to this process.
 	Assigned struct {
 		TopicID [16]byte
-		// Beside means that another program has been in the group since this process is. Offsets that this process has not committed
-		// are then commits of that program, which has read up to them.
+		// Beside means that another program has been in the group since this process joined it. Offsets that this process has not
+		// committed are then commits of that program, which has read up to them.
 		Beside bool
 		// From, when not nil, replaces what the group has committed.
 		From *claim.Committed

@@ -19,7 +19,7 @@ type held struct {
 	flush        *flush
 	letters      letterBuffer
 	lookups      []bucketer.Lookup // under way, or to be repeated
-	// losing is what the log lost before it was read and that is not noted yet. Nil means nothing.
+	// losing are the offsets that the log lost before they were read, and that are not noted yet. Nil means none.
 	losing *claim.Lost
 	// needed is the schema that the next record names and the decoder lacks. Nil means that none is missing.
 	needed *neededSchema

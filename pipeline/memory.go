@@ -37,7 +37,7 @@ func (w *Worker) Bytes() int64 {
 }
 
 // yetToTake estimates how much more memory is taken without another fetch. The buckets of parked measurements and the encoded
-// writes of the next flush take it. It counts these from the beginning. Otherwise a flush, which is to free memory, would first
+// writes of the next flush need it. It counts from the beginning. Otherwise a flush, which is to free memory, would first
 // exceed the budget.
 func (w *Worker) yetToTake() int64 {
 	stats := w.catalog.Stats()
@@ -62,8 +62,8 @@ func (w *Worker) ledgerBytes() int64 {
 	return bytes
 }
 
-// shrink gives memory back while the process is over its budget. It archives idle buckets, then drops archived ones. What still
-// exceeds the target is flushed early (trigger), and nothing is fetched meanwhile (crowded).
+// shrink gives memory back while the process is near or over its budget. It archives idle buckets, then drops archived ones.
+// What still exceeds the target is flushed early (trigger), and nothing is fetched meanwhile (crowded).
 func (w *Worker) shrink(m Moment) {
 	if m.Target > 0 && w.Bytes() > m.Target {
 		w.catalog.Expire(m.Target - (w.Bytes() - w.catalog.Bytes()))

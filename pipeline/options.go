@@ -80,8 +80,8 @@ type Options struct {
 	Segments bool
 	// CompactInterval is about how long measurements stay in segments.
 	CompactInterval time.Duration
-	// CompactDelay is how long the buckets of a compaction are made before they are shown. CompactMargin is by how much clocks may
-	// differ and secondaries may lag. SegmentRetention is how long segments stay after their end, which must be longer than
+	// CompactDelay is the time between making the buckets of a compaction and showing them. CompactMargin is by how much clocks
+	// may differ and secondaries may lag. SegmentRetention is how long segments stay after their end, which must be longer than
 	// queries take. Zero means the defaults.
 	CompactDelay, CompactMargin, SegmentRetention time.Duration
 	// CompactBytes bounds the segments of one compaction, in bytes. SegmentMeasurements is the number of measurements in segments

@@ -17,7 +17,7 @@ import (
 type segments struct {
 	read       bool                      // the segments were read, and no command's outcome is in doubt
 	open       []openSegment             // in no compaction yet; the oldest first
-	ended      []endedSegments           // to be deleted; the first to end first
+	ended      []endedSegments           // to be deleted; the earliest end first
 	unfinished []*compaction             // found begun; to be finished or rolled back
 	postponed  map[claim.Token]Instant   // roll-backs that the user has no right to, and when to try them again
 	left       map[bson.ObjectID]Instant // segments that cannot be compacted, and when to try them again
@@ -95,7 +95,7 @@ func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
 		}
 		c := begun[one.Compaction]
 		switch {
-		case one.VisibleUntil != 0 && c != nil: // this proves that its buckets must stay
+		case one.VisibleUntil != 0 && c != nil: // this proves that the compaction's buckets must stay
 			c.step, c.VisibleFrom = ending, one.VisibleUntil
 			c.twice = max(1, m.Now+time.UnixMilli(one.VisibleUntil).Sub(e.Segments.Now))
 		case one.VisibleUntil != 0:

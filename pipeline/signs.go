@@ -23,7 +23,7 @@ type signs struct {
 // noSigns are the signs of an unknown partition.
 var noSigns = signs{committed: -1, end: -1, readable: -1}
 
-// begin forgets what an earlier term saw. The argument known means that this term has just seen the same log.
+// begin forgets what an earlier term saw. The argument known means that the last term saw the same log a moment ago.
 func (s *signs) begin(now Instant, known bool) {
 	s.assigned, s.read = now, 0
 	if !known {
@@ -37,8 +37,8 @@ func (s *signs) took(r *record.Record) {
 	s.ages.read(r.Offset, r.Timestamp)
 }
 
-// timeOf returns the timestamp of the first record that is not durable. Zero means unknown. A record that directly follows the
-// last one read counts as old as that one.
+// timeOf returns the timestamp of the first record that is not durable. Zero means unknown. A record of the log behind the last
+// one read counts as old as that one.
 func (s *signs) timeOf(undurable int64) int64 {
 	s.ages.durable(undurable)
 	if len(s.ages.marks) > 0 && undurable >= s.ages.next && undurable < s.readable {

@@ -131,7 +131,7 @@ func (p *Partition) fence(ctx context.Context) error {
 }
 
 // fenceShards fences the shards that do not hold the partition document. The cluster time of a write on one shard does not
-// order a read on another shard with a faster clock. Without this fence the read might miss a write that was executed there
+// order a read on another shard whose clock is ahead. Without this fence the read might miss a write that was executed there
 // before.
 func (p *Partition) fenceShards(ctx context.Context) error {
 	if p.store.Ports.FenceShards == nil {

@@ -15,8 +15,8 @@ import (
 )
 
 // maxCandidates is how many of the buckets found for a look-up are kept. A series with more than BUCKET_DELTA_MAX measurements
-// a flush leaves a bucket behind with each flush that is neither closed nor full. So thousands may be found for every one of a
-// thousand series. The catalog takes the first bucket that it does not refuse. It has few reasons to refuse one. The catalog
+// a flush leaves behind, with each flush, a bucket that is neither closed nor full. So thousands may be found for every one of
+// a thousand series. The catalog takes the first bucket that it does not refuse. It has few reasons to refuse one. The catalog
 // already holds the bucket or has just left it, its values have other types, or a person has edited it. If it refuses all, it
 // opens a new bucket.
 const maxCandidates = 4

@@ -52,8 +52,8 @@ func (s *Store) Partition(source timeseries.Source, clusterID, group, owner stri
 	}
 }
 
-// Read returns the partition document, as a majority has it. If the document shows a claim of ours without an answer, the claim
-// is held from now on. If it does not show our held claim, the claim is not held any more.
+// Read returns the partition document, as a majority has it. If it shows a claim of ours whose answer was lost, the claim is
+// held from now on. If it does not show our held claim, the claim is not held any more.
 func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 	const doing = "reading the claim"
 	var seen claim.Document
