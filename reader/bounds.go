@@ -11,26 +11,26 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// condition is an equality of what stands at a path within the meta with a value. An empty path is the whole meta.
+// condition requires that the value at a path within the meta equals a value. An empty path means the whole meta.
 type condition struct {
 	path  []string
 	value bson.RawValue
 }
 
-// bounds are what control.min and control.max of a segment tell of a filter on the meta.
+// bounds are the conditions on control.min and control.max of a segment that follow from a filter on the meta.
 type bounds struct {
-	field string // of the meta
-	// all are the conditions that every segment meets which has a measurement of a selected series. None means that nothing is known.
+	field string // the name of the meta field
+	// all are conditions that every segment with a measurement of a selected series meets. Empty means that nothing is known.
 	all bson.A
-	// equal are the conditions that a selected series meets. complete reports that the filter says nothing else, so that no server
-	// is needed to tell which series it selects.
+	// equal are the conditions that the meta of a selected series meets. complete reports that the filter has no other
+	// conditions. Then the client alone can tell which series the filter selects.
 	equal    []condition
 	complete bool
 }
 
-// segmentBounds works out what a filter on the meta says of segments. A segment has values of one kind at each path, as every bucket
-// has, so its smallest and its largest value tell which values it may have. Wherever a condition is found, measurements without
-// meta are not selected.
+// segmentBounds derives the bounds of segments from a filter on the meta. A segment, like a bucket, has values of only one kind
+// at each path. So its smallest and its largest value tell which values it may have. A filter with any such condition does not
+// select measurements without meta.
 func (s *Series) segmentBounds(filter bson.D) bounds {
 	b := bounds{field: s.options.MetaField, complete: true}
 	b.add(filter)
@@ -64,7 +64,7 @@ func (b *bounds) add(filter bson.D) {
 	}
 }
 
-// compare adds the conditions of a path: a value that it must equal, or operators.
+// compare adds the conditions of a path. v is a value that the path must equal, or an object of operators.
 func (b *bounds) compare(path []string, v bson.RawValue) {
 	if !isOperators(v) {
 		b.equals(path, v)
@@ -103,13 +103,13 @@ func (b *bounds) equals(path []string, v bson.RawValue) {
 	b.holds(path, v)
 }
 
-// holds adds the conditions on segments that have a value at a path.
+// holds adds the conditions that are met by segments with the value v at a path.
 func (b *bounds) holds(path []string, v bson.RawValue) {
 	if isBound(v) {
 		b.all = append(b.all, b.begins(path, "$lte", v), b.reaches(path, "$gte", v))
 		return
 	}
-	members, _ := elementsOf(v) // none of what is no object
+	members, _ := elementsOf(v) // no members if v is not an object
 	for _, e := range members {
 		if name := e.Key(); name != "" && name[0] != '$' && !strings.Contains(name, ".") {
 			b.holds(append(slices.Clip(path), name), e.Value())
@@ -117,7 +117,8 @@ func (b *bounds) holds(path []string, v bson.RawValue) {
 	}
 }
 
-// mostAmong is of how many values a segment is asked for each. Of more it is asked for the smallest and the largest.
+// mostAmong is the largest number of values for which the condition names each value. For more values it names the smallest and
+// the largest.
 const mostAmong = 16
 
 // among adds the condition that a path has one of some values.
@@ -144,7 +145,7 @@ func (b *bounds) among(path []string, list bson.RawValue) {
 	}
 }
 
-// isBound reports whether values of its kind can be told from the smallest and the largest of them.
+// isBound reports whether the smallest and the largest value at a path tell whether a segment may hold a value of this kind.
 func isBound(v bson.RawValue) bool {
 	switch v.Type {
 	case bson.TypeString, bson.TypeBoolean, bson.TypeDateTime, bson.TypeObjectID, bson.TypeInt32, bson.TypeInt64:
@@ -155,8 +156,8 @@ func isBound(v bson.RawValue) bool {
 	return false
 }
 
-// begins is the condition that the smallest value at a path lies so. MongoDB counts NaN below all numbers, and finds it by no
-// comparison. Of arrays the smallest value of one element is enough.
+// begins is the condition that compares the smallest value at a path with v. MongoDB sorts NaN below all numbers, but no
+// comparison with a number finds it. If the smallest value is an array, one matching element is enough.
 func (b *bounds) begins(path []string, operator string, v bson.RawValue) bson.D {
 	least := timeseries.MinPath(b.path(path))
 	so := bson.D{{Key: least, Value: bson.D{{Key: operator, Value: v}}}}
@@ -166,7 +167,7 @@ func (b *bounds) begins(path []string, operator string, v bson.RawValue) bson.D 
 	return bson.D{{Key: "$or", Value: bson.A{so, bson.D{{Key: least, Value: math.NaN()}}}}}
 }
 
-// reaches is the condition that the largest value at a path lies so.
+// reaches is the condition that compares the largest value at a path with v.
 func (b *bounds) reaches(path []string, operator string, v bson.RawValue) bson.D {
 	return bson.D{{Key: timeseries.MaxPath(b.path(path)), Value: bson.D{{Key: operator, Value: v}}}}
 }
@@ -175,13 +176,13 @@ func (b *bounds) path(path []string) string {
 	return timeseries.Path(append([]string{b.field}, path...)...)
 }
 
-// takes reports whether a meta meets all equalities.
+// takes reports whether a meta meets all conditions in equal.
 func (b *bounds) takes(meta bson.RawValue) bool {
 	return !slices.ContainsFunc(b.equal, func(c condition) bool { return !c.meets(meta, c.path) })
 }
 
-// meets reports whether what stands at a path within a value equals the condition's. As for MongoDB, an array has what any of its
-// elements has.
+// meets reports whether the value at a path within v equals the condition's value. As in MongoDB, an array meets a condition that
+// any of its elements meets.
 func (c *condition) meets(v bson.RawValue, path []string) bool {
 	if len(path) == 0 && timeseries.Compare(v, c.value) == 0 {
 		return true

@@ -13,15 +13,15 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// choice is which of the series in some segments a query selects.
+// choice is the set of series in some segments that a query selects.
 type choice struct {
 	all   bool
 	metas []bson.RawValue // sorted, each once
-	none  bool            // the one without meta, too
-	bound *bounds         // Those that meet its equalities, and no others. Nil means that they are listed here.
+	none  bool            // also the series without meta
+	bound *bounds         // Its equalities select the series, and metas is empty. Nil means that the other fields select them.
 }
 
-// wholeChoice is the series of one meta; null is also none.
+// wholeChoice selects the series of one meta. A null meta also selects the series without meta.
 func wholeChoice(meta bson.RawValue) choice {
 	return choice{metas: []bson.RawValue{meta}, none: meta.Type == bson.TypeNull}
 }
@@ -43,8 +43,8 @@ func (c *choice) takes(meta bson.RawValue) bool {
 	return found
 }
 
-// choose finds out which of the series in the segments that a filter finds the plan selects. Only a server knows what a filter on
-// a part of the meta means: it applies it to each meta.
+// choose determines which series the plan selects among those in the segments that a filter finds. Only a server knows what a
+// filter on a part of the meta means. So choose asks the server to apply the filter to each meta.
 func (s *Series) choose(ctx context.Context, p *plan, segments bson.D) (c choice, err error) {
 	switch {
 	case s.options.MetaField == "" || len(p.meta) == 0:
@@ -72,7 +72,8 @@ func (s *Series) choose(ctx context.Context, p *plan, segments bson.D) (c choice
 	return c, err
 }
 
-// choosesNone reports whether the plan selects the series without meta, by trying its filter on a segment without its own meta.
+// choosesNone reports whether the plan selects the series without meta. It tries the plan's filter on a segment from which it has
+// removed the meta.
 func (s *Series) choosesNone(ctx context.Context, p *plan, segments bson.D) (found bool, err error) {
 	answer, err := s.port.aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: segments}},
@@ -83,20 +84,20 @@ func (s *Series) choosesNone(ctx context.Context, p *plan, segments bson.D) (fou
 	if found, err = isAny(ctx, answer, err); !refuses(err) {
 		return found, err
 	}
-	there, err := atPlace(p.meta, timeseries.Path(timeseries.FieldMeta, "none")) // which a segment does not have
+	there, err := atPlace(p.meta, timeseries.Path(timeseries.FieldMeta, "none")) // a segment has nothing at this path
 	if err != nil {
 		return false, err
 	}
 	return s.isThere(ctx, request{filter: both(segments, there), projection: bson.D{{Key: timeseries.FieldID, Value: 1}}, limit: 1})
 }
 
-// refuses reports whether a server does not take what was asked.
+// refuses reports whether the server rejected the command itself.
 func refuses(err error) bool {
 	refused := (mongo.CommandError{})
 	return errors.As(err, &refused) && !transient(err)
 }
 
-// both is the filter that finds what two others find.
+// both returns the conjunction of two filters.
 func both(a, b bson.D) bson.D { return bson.D{{Key: "$and", Value: bson.A{a, b}}} }
 
 // isThere reports whether anything is found.
@@ -114,7 +115,8 @@ func isAny(ctx context.Context, answer documents, err error) (found bool, _ erro
 	return found, err
 }
 
-// choosing is the pipeline that lists the selected metas in segments. The column of metas of a damaged one may be anything.
+// choosing is the pipeline that lists the selected metas in segments. In a damaged segment, the column of metas may have any
+// type.
 func (s *Series) choosing(p *plan, segments bson.D) bson.A {
 	column := timeseries.DataPath(s.options.MetaField)
 	readable := bson.D{{Key: column, Value: bson.D{{Key: "$type", Value: "object"}, {Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}}}}}
@@ -128,8 +130,8 @@ func (s *Series) choosing(p *plan, segments bson.D) bson.A {
 	}
 }
 
-// tryEach lists the same where the server has no such pipeline: it asks of each meta whether the segment that it was met in is
-// found by the filter on its place there.
+// tryEach lists the same metas on a server that cannot run the choosing pipeline. It asks about each meta separately: it applies
+// the filter to the path of the meta within its segment.
 func (s *Series) tryEach(ctx context.Context, p *plan, segments bson.D) (metas []bson.RawValue, err error) {
 	column := timeseries.DataPath(s.options.MetaField)
 	type place struct {
@@ -169,7 +171,7 @@ func (s *Series) tryEach(ctx context.Context, p *plan, segments bson.D) (metas [
 	return metas, err
 }
 
-// atPlace is a filter on the meta as one on what stands at a path.
+// atPlace rewrites a filter on the meta into a filter on the value at a path.
 func atPlace(filter bson.D, path string) (bson.D, error) {
 	moved := make(bson.D, 0, len(filter))
 	for _, e := range filter {

@@ -1,6 +1,6 @@
-// Package reader reads the measurements of a time series that this module's consumer has stored in MongoDB. It fetches the
-// buckets, and the segments that are not compacted yet, and unpacks them on the client: it needs neither the view nor any server-side
-// feature beyond find and aggregate.
+// Package reader reads the measurements of a time series that this module's consumer has stored in MongoDB. It fetches buckets
+// and segments that are not compacted yet, and unpacks them on the client. It needs neither the view nor any server-side feature
+// beyond find and aggregate.
 //
 //	series, err := reader.Open(ctx, client.Database("telemetry"), "measurements")
 //	if err != nil { … }
@@ -12,47 +12,47 @@
 //
 // # What is held in memory
 //
-// Of the buckets only those are held whose times overlap where the reading is, so that a month of one series streams in the
-// memory of a few buckets. Where a query selects series by anything but one whole meta, the metas it selects are held as well.
-// Many series are asked for by one request, in their order, and read one after the other. Latest holds one measurement of each of
-// up to a thousand series.
+// Find holds only the buckets whose times overlap at its current position. So a month of one series streams in the memory of a
+// few buckets. If a query selects series by anything but one whole meta, the selected metas are held as well. One request asks
+// for many series in their order, and Find reads them one after the other. Latest holds one measurement of each of up to a
+// thousand series.
 //
-// What segments have of the selected series and times is read at the beginning, and held until it is yielded: what the consumer
-// has not compacted yet, which is up to one COMPACT_INTERVAL of slow series, and each measurement with its fields that are asked for
-// and about 50 bytes. Of that Latest and Series hold one measurement a series and partition, Follow nothing.
+// Measurements in segments are read at the beginning, and held until they are yielded. They are the ones that the consumer has
+// not compacted yet: up to one COMPACT_INTERVAL of slow series. Each takes the size of its requested fields and about 50 bytes.
+// Latest and Series hold one such measurement for each series and partition. Follow holds none.
 //
 // # What is shown
 //
-// A measurement that is compacted is in a segment and in a bucket for some time. A reading asks the server for its time once, and
-// shows what was shown at that moment, by the rule of docs/segments.md: each measurement once. So the servers that it reads from
-// must not lag behind by more than half a minute or so.
+// For some time, a compacted measurement is in both a segment and a bucket. A reading asks the server for its time once. It then
+// shows what was visible at that moment, by the rule of docs/segments.md, so each measurement comes once. Therefore the servers
+// that it reads from must not lag behind by more than about half a minute.
 //
 // # Bytes
 //
-// The Meta and the Fields of a Measurement are valid until the next step of the iterator, which makes them anew in the same
-// memory: Clone what has to last.
+// The Meta and the Fields of a Measurement are valid until the next step of the iterator, which reuses their memory. Call Clone
+// to keep a measurement longer.
 //
 // # Errors
 //
-// A failure that may pass by itself (no primary, a lost connection, a lost cursor) is waited for up to a minute without
-// progress, and the reading goes on where it was. Any other error ends the iterator, but for *BucketError: it tells of one
-// bucket that cannot be read, and a caller that goes on gets the measurements of the others. *QueryError: the query is wrong,
-// and nothing was read.
+// Some failures may pass by themselves: no primary, a lost connection, a lost cursor. A reading retries them for up to a minute
+// without progress, and then continues where it was. Any other error ends the iterator, with one exception. A *BucketError
+// concerns one bucket that cannot be read, and a caller that continues gets the measurements of the other buckets. A *QueryError
+// means that the query is wrong and that nothing was read.
 //
 // # The files
 //
-//	series.go       opening a time series; query.go: what is asked of it; measurement.go: what comes back
-//	fields.go       the fields that are asked for
+//	series.go       opening a time series; query.go: the query and its plan; measurement.go: the result
+//	fields.go       the selection of fields
 //	meta.go         a filter on the meta: its normal form, and whether it is one whole meta
-//	list.go         which series a filter selects; choose.go: the same of those in segments; bounds.go: in which segments they are
-//	staged.go       what segments have of them
-//	find.go         measurements of series after series; latest.go: the newest of each; follow.go: what is being stored;
-//	                passed.go: what of that was shown
-//	totals.go       totals by windows of time; windows.go: how long these are; levels.go: which rollups have them
-//	merge.go        buckets that overlap, in the order of their measurements; held.go: one bucket of them
-//	scan.go         buckets one after the other, through failures; retry.go: which failures pass
+//	list.go         which series a filter selects; choose.go: the same for series in segments; bounds.go: in which segments they are
+//	staged.go       the selected measurements in segments
+//	find.go         measurements of series after series; latest.go: the newest of each; follow.go: measurements as they are stored;
+//	                passed.go: which of these were shown
+//	totals.go       totals by windows of time; windows.go: the bounds of windows; levels.go: which rollups have them
+//	merge.go        merges overlapping buckets in the order of their measurements; held.go: one of these buckets
+//	scan.go         reads buckets one after the other and retries after failures; retry.go: which failures pass
 //	sweep.go        the buckets of many series by one request; latestmany.go: the newest measurement of each of many
-//	port.go         what is asked of a server; driver.go: the same of a real one
+//	port.go         the operations that reading needs from a server; driver.go: their implementation with the driver
 //	explain.go      what a query costs the server
 //	errors.go       errors that callers tell apart
 package reader

@@ -17,7 +17,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// server is the port of a real server.
+// server implements port with a real server.
 type server struct {
 	buckets    *mongo.Collection
 	partitions *mongo.Collection
@@ -28,8 +28,8 @@ type server struct {
 	noHint atomic.Bool
 }
 
-// newServer reads at a majority where the server orders reads after writes (a replica set, or sharded); its read preference is
-// the client's.
+// newServer uses read concern majority if the server supports it (a replica set or a sharded cluster). The read preference is the
+// client's.
 func newServer(ctx context.Context, db *mongo.Database, name string) *server {
 	o := options.Collection()
 	g, err := greet(ctx, db)
@@ -52,7 +52,7 @@ func (s *server) rollups(ctx context.Context) (bson.Raw, error) {
 	return s.option(ctx, rollup.DefinitionID)
 }
 
-// option is a document of the options. It is empty where there is none.
+// option returns one document of the options collection. It is nil if there is none.
 func (s *server) option(ctx context.Context, id string) (bson.Raw, error) {
 	raw, err := s.options.FindOne(ctx, bson.D{{Key: timeseries.FieldID, Value: id}}).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -61,7 +61,7 @@ func (s *server) option(ctx context.Context, id string) (bson.Raw, error) {
 	return raw, err
 }
 
-// greeting is what a server says of itself.
+// greeting is the server's answer to hello.
 type greeting struct {
 	SetName        string    `bson:"setName"`
 	Message        string    `bson:"msg"`
@@ -72,8 +72,8 @@ type greeting struct {
 // isRouter is the message of a router of a sharded cluster.
 const isRouter = "isdbgrid"
 
-// hasMajority reports whether the server orders reads after writes. One that does not answer is asked with majority, and says what is
-// wrong then.
+// hasMajority reports whether the server supports read concern majority. If the server does not answer hello, newServer uses
+// majority too, and the first read then reports the error.
 func (g greeting) hasMajority() bool {
 	return g.SessionMinutes != nil && (g.SetName != "" || g.Message == isRouter)
 }
@@ -93,7 +93,7 @@ func (s *server) skips() bool { return !s.sharded }
 func (s *server) now(ctx context.Context) (time.Time, error) {
 	g, err := greet(ctx, s.buckets.Database())
 	if err == nil && g.LocalTime.IsZero() {
-		return time.Now(), nil // a server that does not tell
+		return time.Now(), nil // the server does not report its time
 	}
 	return g.LocalTime, err
 }
@@ -130,7 +130,7 @@ func (s *server) aggregate(ctx context.Context, pipeline bson.A) (documents, err
 	return answerOf(c, err)
 }
 
-// codes of servers that have no explain, or none for such a command.
+// These codes mean that the server has no explain command, or cannot explain such a command.
 const (
 	codeCommandNotFound     = 59
 	codeCommandNotSupported = 115
@@ -173,7 +173,7 @@ func (s *server) sources(ctx context.Context) (documents, error) {
 	return answerOf(c, err)
 }
 
-// answerOf keeps a nil cursor from becoming documents that are not nil.
+// answerOf returns a nil interface for a nil cursor.
 func answerOf(c *mongo.Cursor, err error) (documents, error) {
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func answerOf(c *mongo.Cursor, err error) (documents, error) {
 	return answer{c}, nil
 }
 
-// answer is the driver's cursor as documents.
+// answer implements documents with a cursor of the driver.
 type answer struct{ *mongo.Cursor }
 
 // Document is the cursor's current document.

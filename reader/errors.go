@@ -22,13 +22,12 @@ func (e *QueryError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *QueryError) Unwrap() error { return e.Err }
 
-// BucketError tells of one stored bucket, or segment, that cannot be read. The iterator goes on with the next one if the caller
-// does.
+// BucketError tells of one stored bucket or segment that cannot be read. A caller that continues the iteration gets the next one.
 type BucketError struct {
 	Namespace string        // of the collection of buckets
-	ID        bson.RawValue // _id. Type 0 means that it has none that can be read.
+	ID        bson.RawValue // _id. Type 0 means that it has none, or that it cannot be read.
 	Segment   bool          // it is a segment
-	Err       error         // a *timeseries.Error for what MongoDB would not unpack either
+	Err       error         // a *timeseries.Error for anything that MongoDB could not unpack either
 }
 
 func newBucketError(namespace string, bucket bson.Raw, err error) *BucketError {

@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// maxExplained bounds the series whose reading Explain looks at.
+// maxExplained bounds the number of series whose reading Explain explains.
 const maxExplained = 100
 
 // ErrNoExplain means that the server does not tell what a query costs.
@@ -19,9 +19,9 @@ var ErrNoExplain = errors.New("this server does not explain queries with what th
 
 // Plan tells what Find costs the server for a query.
 type Plan struct {
-	// Listing is the first step of a filter that is not one whole meta: which series it selects. Nil means that there is no such step.
+	// Listing is the cost of listing the selected series. Nil means that the filter is one whole meta and needs no listing.
 	Listing *Cost `json:"listing,omitempty"`
-	// Series is how many are selected, and Explained how many of them Reading is the sum of: the first hundred at most.
+	// Series is the number of selected series. Explained is how many of them Reading covers: at most the first hundred.
 	Series    int `json:"series"`
 	Explained int `json:"explained"`
 	// Reading is what reading the buckets of the series costs.
@@ -32,19 +32,19 @@ type Plan struct {
 
 // Cost is what a server did for a command.
 type Cost struct {
-	// Buckets is how many it returned; of a listing, how many it found before it grouped them.
+	// Buckets is how many buckets the server returned. For a listing it counts the buckets before they were grouped.
 	Buckets           int64 `json:"buckets"`
 	DocumentsExamined int64 `json:"documentsExamined"`
 	KeysExamined      int64 `json:"keysExamined"`
-	// Indexes are the names of those that were used, sorted.
+	// Indexes are the names of the indexes used, sorted.
 	Indexes []string `json:"indexes"`
-	// Scans tells that the whole collection was read, Sorts that the server had to sort what it returned.
+	// Scans tells that the server read the whole collection. Sorts tells that it had to sort the result.
 	Scans bool `json:"scans"`
 	Sorts bool `json:"sorts"`
 }
 
-// Explain asks the server what Find would cost it for a query, with the explain command. The server runs the queries to tell, but
-// sends no buckets; of segments the metas are read. ErrNoExplain: it cannot tell.
+// Explain asks the server, with the explain command, what Find would cost it for a query. The server runs the queries for this,
+// but sends no buckets. Explain reads the metas in segments. The error is ErrNoExplain if the server cannot tell.
 func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
 	p, err := s.prepare(ctx, q)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
 	return plan, err
 }
 
-// explainReading is the cost of reading groups, and how many of them that is.
+// explainReading returns the cost of reading groups, and how many of them it explained.
 func (s *Series) explainReading(ctx context.Context, p *plan, groups []group) (c Cost, explained int, err error) {
 	explained = min(len(groups), maxExplained)
 	places := swept(groups[:explained], 0, maxExplained)
@@ -94,13 +94,14 @@ func (s *Series) explainReading(ctx context.Context, p *plan, groups []group) (c
 	return c, explained, nil
 }
 
-// explainSegments is the answer of explain to the reading of segments.
+// explainSegments explains the reading of segments.
 func (s *Series) explainSegments(ctx context.Context, p *plan) (bson.Raw, error) {
 	return s.port.explainFind(ctx, s.stagingRequest(p))
 }
 
-// ExplainFilter asks the server what a find with a filter on buckets costs, as a view makes one of a filter on measurements: such
-// as timeseries.Options.BucketFilter returns. It takes as long as reading them. ErrNoExplain: the server cannot tell.
+// ExplainFilter asks the server what a find with a filter on buckets costs. The filter is like the one that
+// timeseries.Options.BucketFilter returns, or that a view makes of a filter on measurements. It takes as long as reading the
+// buckets. The error is ErrNoExplain if the server cannot tell.
 func (s *Series) ExplainFilter(ctx context.Context, filter bson.Raw) (c Cost, err error) {
 	var d bson.D
 	if err := bson.Unmarshal(filter, &d); err != nil {
@@ -112,7 +113,7 @@ func (s *Series) ExplainFilter(ctx context.Context, filter bson.Raw) (c Cost, er
 	return c, nil
 }
 
-// add adds what an answer of explain tells.
+// add adds the costs from an answer of explain.
 func (c *Cost) add(answer bson.Raw, err error) error {
 	if err != nil {
 		return err
@@ -126,8 +127,8 @@ func (c *Cost) add(answer bson.Raw, err error) error {
 	return nil
 }
 
-// addStats adds the totals of every executionStats, which stand at the top, in the first stage of a pipeline, or in either of
-// each shard. False means that there are none.
+// addStats adds the totals of every executionStats. These are at the top, in the first stage of a pipeline, or in either place
+// for each shard. It returns false if there are none.
 func (c *Cost) addStats(d bson.Raw) (found bool) {
 	for name, v := range members(d) {
 		if name == "executionStats" && v.Type == bson.TypeEmbeddedDocument {
@@ -151,7 +152,7 @@ func (c *Cost) addStats(d bson.Raw) (found bool) {
 	return found
 }
 
-// addPlans notes the stages of every winning plan: inside tells that d is part of one.
+// addPlans records the stages of every winning plan. inside tells that d is part of one.
 func (c *Cost) addPlans(d bson.Raw, inside bool) {
 	for name, v := range members(d) {
 		text, _ := v.StringValueOK()
@@ -168,7 +169,7 @@ func (c *Cost) addPlans(d bson.Raw, inside bool) {
 	}
 }
 
-// members walks a document or array as far as it is well-formed.
+// members iterates over a document or array until its first malformed element.
 func members(d bson.Raw) func(yield func(string, bson.RawValue) bool) {
 	return func(yield func(string, bson.RawValue) bool) {
 		if rawbson.DocumentSize(d) != len(d) {

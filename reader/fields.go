@@ -6,14 +6,14 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// fields is a tree of the names to return. A node without children returns all that is below it.
+// fields is a tree of the names to return. A node that is whole returns everything below it.
 type fields struct {
 	name     string
 	children []*fields
 	whole    bool
 }
 
-// add takes a path in; a shorter path that is there already covers it.
+// add adds a path. If a shorter path is there already, it covers the new one.
 func (f *fields) add(path []string) {
 	for _, name := range path {
 		if f.whole {
@@ -38,7 +38,7 @@ func (f *fields) child(name []byte) *fields {
 	return nil
 }
 
-// trims reports whether any path is dotted: else the server has returned the right columns.
+// trims reports whether any path is dotted. If none is, the server has returned exactly the right columns.
 func (f *fields) trims() bool {
 	if f == nil {
 		return false
@@ -51,8 +51,8 @@ func (f *fields) trims() bool {
 	return false
 }
 
-// appendTrimmed appends those elements that the fields name, as a projection of MongoDB does: objects and arrays on the way are
-// kept even if they become empty, plain values on the way are not. False means that the elements are malformed.
+// appendTrimmed appends the elements that the fields name, as a projection of MongoDB does. Objects and arrays on the way are
+// kept even if they become empty. Plain values on the way are not kept. False means that the elements are malformed.
 func (f *fields) appendTrimmed(dst, elements []byte) ([]byte, bool) {
 	for len(elements) > 0 {
 		e, rest, ok := rawbson.Read(elements)

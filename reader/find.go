@@ -12,15 +12,15 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// Find yields the measurements that the query selects: series after series in the order of their metas, within a series in the
-// order of time, and of their positions where times are equal.
+// Find yields the measurements that the query selects, series after series in the order of their metas. Within a series they come
+// in the order of time, and those of equal time in the order of their positions.
 //
-// Measurements stored while it reads may be among them or not.
+// Measurements that are stored during the reading may or may not be among them.
 func (s *Series) Find(ctx context.Context, q Query) iter.Seq2[Measurement, error] {
 	return s.reads(ctx, q, func(*plan) {}, (*reading).findAll)
 }
 
-// reads runs a way of reading for the groups that a query selects, by a plan that is adapted to it.
+// reads returns an iterator that adapts the plan of a query, and runs read for the groups that the query selects.
 func (s *Series) reads(
 	ctx context.Context, q Query, adapt func(*plan), read func(*reading, context.Context, []group) error,
 ) iter.Seq2[Measurement, error] {
@@ -45,7 +45,7 @@ func (s *Series) reads(
 	}
 }
 
-// errEnough ends a reading whose caller wants no more.
+// errEnough ends a reading whose caller wants no more measurements.
 var errEnough = errors.New("enough")
 
 // reading is one run of an iterator.
@@ -57,14 +57,14 @@ type reading struct {
 	given  int64
 	m      Measurement
 	trim   []byte
-	alone  bool // The server refuses to look for the newest of many.
+	alone  bool // The server rejects the request for the newest measurements of many groups.
 }
 
 func newReading(s *Series, p *plan, yield func(Measurement, error) bool) *reading {
 	return &reading{series: s, plan: p, merge: merge{series: s, plan: p}, yield: yield, m: Measurement{options: &s.options}}
 }
 
-// findAll gives all measurements of groups.
+// findAll yields all measurements of groups.
 func (r *reading) findAll(ctx context.Context, groups []group) error {
 	w := &sweep{series: r.series, plan: r.plan, groups: groups}
 	defer w.close(ctx)
@@ -72,14 +72,15 @@ func (r *reading) findAll(ctx context.Context, groups []group) error {
 		if err := r.find(ctx, groups[i], w.part(ctx, i, r.plan.limit-r.given)); err != nil {
 			return err
 		}
-		groups[i].staged = nil // what it held is not needed any more
+		groups[i].staged = nil // frees the yielded measurements
 	}
 	return nil
 }
 
-// find gives all measurements of a group, series after series. What a sweep has of it is read first. Nil means that it has nothing.
+// find yields all measurements of a group, series after series. swept has the group's buckets from a sweep. Nil means that find
+// queries for them.
 func (r *reading) find(ctx context.Context, g group, swept documents) error {
-	var others []bson.RawValue // met on the way, to be read on their own
+	var others []bson.RawValue // the other metas of the group, which need a pass of their own
 	var done []bson.RawValue
 	for {
 		var want *bson.RawValue
@@ -110,7 +111,7 @@ func (r *reading) find(ctx context.Context, g group, swept documents) error {
 	}
 }
 
-// one gives the measurements of those buckets of a group whose meta is picked, and what segments have of it.
+// one yields the measurements of one series of a group, from its buckets and from segments. pick selects the series by meta.
 func (r *reading) one(ctx context.Context, g group, swept documents, pick func(bson.RawValue) bool) error {
 	for _, h := range g.staged {
 		if pick(h.current.Meta) {
@@ -149,7 +150,7 @@ func (r *reading) one(ctx context.Context, g group, swept documents, pick func(b
 	}
 }
 
-// pull goes to the next bucket that is picked and begins somewhere.
+// pull goes to the next usable bucket whose meta is picked.
 func (r *reading) pull(ctx context.Context, buckets *scan, g group, pick func(bson.RawValue) bool) (bool, error) {
 	for {
 		ok, err := buckets.next(ctx)
@@ -162,7 +163,8 @@ func (r *reading) pull(ctx context.Context, buckets *scan, g group, pick func(bs
 	}
 }
 
-// usable reports whether the current bucket is of the group and begins somewhere.
+// usable reports whether the current bucket belongs to the group and has a minimum time. It tells the caller of a bucket without
+// one.
 func (r *reading) usable(buckets *scan, g group) (bool, error) {
 	switch {
 	case !g.takes(metaOf(buckets.current)):
@@ -173,7 +175,7 @@ func (r *reading) usable(buckets *scan, g group) (bool, error) {
 	return true, nil
 }
 
-// give yields the current measurement of a bucket, or of segments.
+// give yields the current measurement of h.
 func (r *reading) give(h *held) error {
 	if r.given++; r.given > r.plan.limit {
 		return errEnough
@@ -196,7 +198,7 @@ func (r *reading) give(h *held) error {
 	return nil
 }
 
-// bad tells the caller of a bucket or a segment that cannot be read.
+// bad yields the error of a bucket or a segment that cannot be read.
 func (r *reading) bad(bucket bson.Raw, err error) error {
 	if !r.yield(Measurement{}, newBucketError(r.series.namespace, bucket, err)) {
 		return errEnough

@@ -16,22 +16,23 @@ import (
 )
 
 const (
-	// defaultEvery is how often Follow looks, unless it is told.
+	// defaultEvery is how often Follow looks for new measurements by default.
 	defaultEvery = time.Second
-	// trail is how far the mark of a source stays behind what was seen of it, counted only in time in which something came.
+	// trail is how long the mark of a source stays behind the largest offset seen. Only time in which new offsets arrived counts.
 	trail = time.Minute
 	// fetchedAtOnce is how many buckets and segments are asked for at a time.
 	fetchedAtOnce = 100
 )
 
-// Follow yields measurements stored from now on, until ctx ends, which is no error; it looks every so often (0 means once a second). The
-// measurements of one bucket, or segment, come in the order in which they were stored, otherwise in no order that can be relied on.
+// Follow yields measurements stored from now on, until ctx ends. The end of ctx is no error. It looks for new ones at the
+// interval every (zero means once a second). The measurements of one bucket or segment come in the order in which they were
+// stored. All others come in no particular order.
 //
-// Each measurement comes once. None is left out whose offset is larger than the largest of its partition that was stored when
-// Follow began, unless it is stored more than a minute of the partition's active time later than larger offsets are: writes of
-// one flush land in any order, but a partition begins a flush only when the one before is stored, and the remains of a flush
-// that was cut off are in the first flush of the next owner. So it takes a consumer whose offsets were reset to miss some: what
-// it stores late is not followed. Buckets without control.source, which no consumer writes, are not followed.
+// Each measurement comes once. Follow yields every measurement whose offset is larger than the largest of its partition that was
+// stored when Follow began. The exception is one that is stored more than a minute of the partition's active time after larger
+// offsets. The writes of one flush land in any order. But a partition begins a flush only when the previous one is stored, and
+// the first flush of the next owner holds the remains of an interrupted one. So Follow misses only measurements of a consumer
+// whose offsets were reset. It does not follow buckets without control.source, which no consumer writes.
 func (s *Series) Follow(ctx context.Context, q Query, every time.Duration) iter.Seq2[Measurement, error] {
 	return func(yield func(Measurement, error) bool) {
 		p, err := s.prepare(ctx, q)
@@ -53,23 +54,23 @@ func (s *Series) Follow(ctx context.Context, q Query, every time.Duration) iter.
 type following struct {
 	*reading
 	every   time.Duration
-	sources map[timeseries.Source]*followed // their Topic is empty
-	begun   bool                            // the measurements stored before are known
+	sources map[timeseries.Source]*followed // The Topic of each is empty.
+	begun   bool                            // The initial marks of the sources are set.
 	looked  time.Time
-	// progressed means that something has come from the server to its end since the last failure.
+	// progressed means that a query was answered to its end since the last failure.
 	progressed bool
 }
 
-// followed is what was seen of one source.
+// followed is the progress in one source.
 type followed struct {
 	source timeseries.Source
-	// mark means that everything that lists no larger offset has been shown.
+	// mark means that everything whose largest offset is not larger has been shown.
 	mark int64
-	// seen are the largest offsets seen, each when the source had been active for so long.
+	// seen are the largest offsets seen, each with the active time of the source at that moment.
 	seen   []passage
 	active time.Duration
-	shown  map[string]shownBucket // of the buckets and segments with larger offsets than the mark, by _id
-	passed passed                 // the shown measurements of segments, and of buckets that were made of them
+	shown  map[string]shownBucket // the shown buckets and segments with larger offsets than the mark, by _id
+	passed passed                 // the shown measurements of segments and of compacted buckets
 }
 
 type passage struct {
@@ -123,8 +124,8 @@ func (f *following) look(ctx context.Context) error {
 	return nil
 }
 
-// discover finds sources that are not followed yet, and how the time series is now. Of those that are there at first it notes how far
-// they are.
+// discover finds sources that are not followed yet, and reads the current definition of the time series. In the first call it
+// sets the marks of all sources.
 func (f *following) discover(ctx context.Context) error {
 	if err := f.series.present(ctx, f.plan); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (f *following) discover(ctx context.Context) error {
 	return nil
 }
 
-// newest is the largest offset that is stored of a source, whatever the query selects; no less than the mark.
+// newest returns the largest offset that is stored of a source, whatever the query selects. It returns at least the mark.
 func (f *following) newest(ctx context.Context, source *followed) (int64, error) {
 	last := source.mark
 	answer, err := f.series.port.find(ctx, latestOf(source.source, timeseries.PathLast))
@@ -159,14 +160,14 @@ func (f *following) newest(ctx context.Context, source *followed) (int64, error)
 	return last, err
 }
 
-// lookAt shows what is new of a source, and moves its mark.
+// lookAt yields what is new in a source, and moves its mark.
 func (f *following) lookAt(ctx context.Context, source *followed, gap time.Duration) error {
 	before := source.mark
 	if n := len(source.seen); n > 0 {
 		before = source.seen[n-1].offset
 	}
 	reached := source.mark
-	if len(f.selected()) > 0 { // the mark moves with the partition, or what a rare series is looked for among would only grow
+	if len(f.selected()) > 0 { // Otherwise the mark of a rare series would stand still, and the range to search would only grow.
 		var err error
 		if reached, err = f.newest(ctx, source); err != nil {
 			return err
@@ -192,7 +193,7 @@ func (f *following) lookAt(ctx context.Context, source *followed, gap time.Durat
 	return nil
 }
 
-// moveMark forgets what lies far enough behind.
+// moveMark moves the mark up to the offsets seen before the trail, and forgets what was shown below it.
 func (s *followed) moveMark() {
 	before := s.mark
 	for len(s.seen) > 0 && s.seen[0].active <= s.active-trail {
@@ -215,7 +216,7 @@ type changed struct {
 	segment bool
 }
 
-// changed lists what has more measurements than were shown, and tells the largest offset of all.
+// changed lists the buckets and segments that have more measurements than were shown. last is the largest offset of all.
 func (f *following) changed(ctx context.Context, source *followed) (list []changed, last int64, err error) {
 	beyond := bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gt", Value: source.mark}}}
 	r := request{
@@ -240,7 +241,7 @@ func (f *following) changed(ctx context.Context, source *followed) (list []chang
 	return list, last, err
 }
 
-// selected is the query's filter, of series and times. In segments it selects at least what it should.
+// selected is the query's filter on series and times. It may select segments without a selected series.
 func (f *following) selected() bson.D {
 	times := f.series.timeFilter(f.plan)
 	if len(f.plan.meta) == 0 || !f.plan.segments {
@@ -251,7 +252,7 @@ func (f *following) selected() bson.D {
 	return append(times, bson.E{Key: "$or", Value: either})
 }
 
-// show fetches what has changed and yields what is new in it.
+// show fetches changed buckets and segments, and yields what is new in them.
 func (f *following) show(ctx context.Context, source *followed, list []changed) error {
 	ids, segments := bson.A{}, bson.A{}
 	for _, one := range list {
@@ -276,7 +277,7 @@ func byID(ids bson.A) bson.D {
 	return bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}}
 }
 
-// showBucket yields what is new in a bucket or a segment, of the series that were chosen in segments.
+// showBucket yields what is new in a bucket or a segment. c selects series in segments.
 func (f *following) showBucket(source *followed, bucket bson.Raw, c *choice) error {
 	key := keyOf(idOf(bucket))
 	before, known := source.shown[key]
@@ -287,7 +288,7 @@ func (f *following) showBucket(source *followed, bucket bson.Raw, c *choice) err
 	h.bucket, h.source = append(h.bucket[:0], bucket...), h.unpacker.Source()
 	segment := h.unpacker.IsSegment()
 	_, hidden := bucket.LookupErr(timeseries.FieldControl, timeseries.FieldCompaction)
-	twice := segment || hidden == nil // it may come in a segment and in a bucket
+	twice := segment || hidden == nil // a measurement may come both in a segment and in a bucket
 	for i := 0; err == nil && h.unpacker.Next(&h.current); i++ {
 		if known && i < before.count || !known && h.current.Position.Offset <= source.mark {
 			now.count = max(now.count, i+1)
@@ -325,7 +326,7 @@ func filterOfSource(source timeseries.Source) bson.D {
 	}
 }
 
-// latestOf asks for some fields of the bucket of a source with the largest offset.
+// latestOf requests some fields of the bucket that has the largest offset of a source.
 func latestOf(source timeseries.Source, paths ...string) request {
 	r := request{filter: filterOfSource(source), sort: bson.D{{Key: timeseries.PathLast, Value: -1}}, hint: sourceIndex(), limit: 1}
 	for _, path := range paths {
@@ -355,7 +356,7 @@ func sourceOf(d bson.Raw) (timeseries.Source, bool) {
 	return source, true
 }
 
-// lastOf is a bucket's largest offset, -1 when it lists none.
+// lastOf returns a bucket's largest offset, or -1 if the bucket lists none.
 func lastOf(bucket bson.Raw) int64 {
 	if n, ok := bucket.Lookup(timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldLast).AsInt64OK(); ok {
 		return n
@@ -363,5 +364,5 @@ func lastOf(bucket bson.Raw) int64 {
 	return -1
 }
 
-// keyOf is an _id as the key of a map.
+// keyOf returns an _id as the key of a map.
 func keyOf(id bson.RawValue) string { return string(byte(id.Type)) + string(id.Value) }

@@ -10,23 +10,25 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// held is a bucket in memory, with the place of the next measurement in it; or what segments have of one series and partition.
+// held is a bucket in memory, with a cursor to its next measurement. It may also hold the measurements of one series and
+// partition from segments.
 type held struct {
 	plan     *plan
-	unpacker *timeseries.Unpacker // Nil means that it is of segments.
+	unpacker *timeseries.Unpacker // Nil means that the measurements come from segments.
 	bucket   []byte
 	source   timeseries.Source
-	number   int // how many were held before: the order of otherwise equal ones
+	number   int // a serial number, which orders otherwise equal ones
 
 	current timeseries.Unpacked
 
-	// Where the measurements are to come in another order than they are in, and of segments, all are unpacked at once.
+	// Measurements from segments are unpacked at once, as are those of a bucket that stores them in another order than the plan
+	// needs.
 	sorted bool
 	rows   []row
 	arena  []byte
 }
 
-// row is a measurement of what was unpacked as a whole: its fields are in the arena.
+// row is an unpacked measurement. Its fields are in the arena.
 type row struct {
 	time       int64
 	position   timeseries.Position
@@ -38,7 +40,7 @@ func (r row) compare(o row) int {
 	return cmp.Or(cmp.Compare(r.time, o.time), r.position.Compare(o.position))
 }
 
-// open begins with a copy of a bucket.
+// open copies a bucket and prepares to read it.
 func (h *held) open(p *plan, bucket bson.Raw, number int) error {
 	h.plan, h.number = p, number
 	h.bucket = append(h.bucket[:0], bucket...)
@@ -53,7 +55,7 @@ func (h *held) open(p *plan, bucket bson.Raw, number int) error {
 	return nil
 }
 
-// sort unpacks the bucket as a whole, and leaves the rows with the next one at the end.
+// sort unpacks the whole bucket, and orders the rows so that the next one is at the end.
 func (h *held) sort() error {
 	h.sorted = true
 	for h.unpack() {
@@ -63,14 +65,14 @@ func (h *held) sort() error {
 	return h.unpacker.Err()
 }
 
-// keep adds a row.
+// keep adds a row to the end.
 func (h *held) keep(m *timeseries.Unpacked, fields []byte) {
 	start := len(h.arena)
 	h.arena = append(h.arena, fields...)
 	h.rows = append(h.rows, row{m.Time, m.Position, start, len(h.arena)})
 }
 
-// keepNewest leaves a row alone if it is newer than the row that is there.
+// keepNewest replaces the row with a newer one. It does nothing if the existing row is at least as new.
 func (h *held) keepNewest(m *timeseries.Unpacked, fields []byte) {
 	if len(h.rows) > 0 && h.rows[0].compare(row{time: m.Time, position: m.Position}) >= 0 {
 		return
@@ -79,7 +81,7 @@ func (h *held) keepNewest(m *timeseries.Unpacked, fields []byte) {
 	h.keep(m, fields)
 }
 
-// order leaves the next row at the end.
+// order sorts the rows so that the next one is at the end.
 func (h *held) order() {
 	slices.SortStableFunc(h.rows, row.compare)
 	if !h.plan.newest {
@@ -87,7 +89,7 @@ func (h *held) order() {
 	}
 }
 
-// next makes the next measurement the current one. False means that there is none, or err is set.
+// next makes the next measurement the current one. False means that there is none, or that an error occurred.
 func (h *held) next() (bool, error) {
 	if !h.sorted {
 		return h.unpack(), h.unpacker.Err()
@@ -101,7 +103,7 @@ func (h *held) next() (bool, error) {
 	return true, nil
 }
 
-// unpack reads the next measurement of the plan's time from the bucket.
+// unpack reads the next measurement within the plan's times from the bucket.
 func (h *held) unpack() bool {
 	for h.unpacker.Next(&h.current) {
 		if h.current.Time >= h.plan.first && h.current.Time <= h.plan.last {
@@ -111,7 +113,7 @@ func (h *held) unpack() bool {
 	return false
 }
 
-// compare orders two buckets by their current measurements.
+// compare orders h and o by their current measurements.
 func (h *held) compare(o *held) int {
 	return cmp.Or(
 		cmp.Compare(h.current.Time, o.current.Time),

@@ -9,15 +9,16 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Latest yields the newest measurement of each series that the query selects, in the order of their metas; of several at the
-// same time the one with the largest position. It asks for up to a thousand series at once, and fetches of each the buckets that reach to
-// where the last one begins. Metas that differ only in the types of numbers (1 and 1.0) count as one series here.
+// Latest yields the newest measurement of each series that the query selects, in the order of their metas. If several have the
+// same time, it yields the one with the largest position. One request covers up to a thousand series. It fetches the buckets of
+// each that end no earlier than the last one begins. Metas that differ only in the types of numbers (1 and 1.0) count as one
+// series here.
 func (s *Series) Latest(ctx context.Context, q Query) iter.Seq2[Measurement, error] {
 	q.Newest = true
 	return s.reads(ctx, q, func(p *plan) { p.single = true }, (*reading).latestAll)
 }
 
-// latest gives the newest measurement of each series of a group.
+// latest yields the newest measurement of each series of a group.
 func (r *reading) latest(ctx context.Context, g group) error {
 	for _, g := range g.variants() {
 		best, err := r.newest(ctx, g)
@@ -31,9 +32,9 @@ func (r *reading) latest(ctx context.Context, g group) error {
 	return nil
 }
 
-// newest finds the bucket with the newest measurement, which it makes the current one. Nil means that there is none. The measurements
-// in segments are known. First it asks for the bucket that begins last, which nearly always has what is newest in buckets, then for
-// those that end later, or as late.
+// newest finds the bucket, or the rows from segments, with the newest measurement of g. Its current measurement is that one. Nil
+// means that there is none. It first asks for the bucket that begins last, which nearly always has the newest measurement in
+// buckets. Then it asks for the buckets that end later or at the same time.
 func (r *reading) newest(ctx context.Context, g group) (*held, error) {
 	r.merge.clear()
 	for _, h := range g.staged {
@@ -53,7 +54,7 @@ func (r *reading) newest(ctx context.Context, g group) (*held, error) {
 	return r.merge.heap[0], nil
 }
 
-// asNew scans the buckets that reach to the newest measurement that is known.
+// asNew scans the buckets that end no earlier than the newest known measurement.
 func (r *reading) asNew(g group) *scan {
 	rest := *r.plan
 	if len(r.merge.heap) > 0 {
@@ -62,8 +63,8 @@ func (r *reading) asNew(g group) *scan {
 	return r.series.scan(&rest, g)
 }
 
-// newestOf takes in the buckets that may have the newest measurement. It returns the _id of the one it ended with, Type 0 for
-// none.
+// newestOf reads the buckets that may have the newest measurement. It returns the _id of the last bucket it looked at. Type 0
+// means that there was none.
 func (r *reading) newestOf(ctx context.Context, buckets *scan, g group) (last bson.RawValue, err error) {
 	defer buckets.close(ctx)
 	for {

@@ -13,20 +13,20 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// latestAll gives the newest measurement of each series of groups: of many at once where one request can have them.
+// latestAll yields the newest measurement of each series of groups. One request covers many groups where that is possible.
 func (r *reading) latestAll(ctx context.Context, groups []group) error {
 	for i := 0; i < len(groups); {
 		n, err := r.latestNext(ctx, groups[i:])
 		if err != nil {
 			return err
 		}
-		clear(groups[i : i+n]) // what they held is not needed any more
+		clear(groups[i : i+n]) // frees their measurements
 		i += n
 	}
 	return nil
 }
 
-// latestNext gives those of the first groups, and returns how many these are.
+// latestNext yields the newest measurements of the first groups, and returns the number of these groups.
 func (r *reading) latestNext(ctx context.Context, groups []group) (int, error) {
 	places := swept(groups, 0, r.plan.limit-r.given)
 	if r.alone || len(places) < 2 || !r.series.port.skips() || !r.series.ordersMetas(ctx) {
@@ -60,19 +60,21 @@ func (r *reading) latestNext(ctx context.Context, groups []group) (int, error) {
 	return n, nil
 }
 
-// candidate is a group whose newest measurement is looked for together with that of others.
+// candidate is a group in a batch whose newest measurements are looked for together.
 type candidate struct {
 	group group
 	place int
-	// bound is a time at which the group has a measurement, or from which on one is wanted. All buckets that reach to it are looked at.
+	// bound is a lower bound of the newest time: a known measurement, or the start of the last bucket. Only buckets that end at
+	// or after it are read.
 	bound int64
-	known bool // The bound is that of a bucket or of segments.
+	known bool // The bound comes from a bucket or from segments.
 	best  *held
-	bad   []error // of its buckets that cannot be read
+	bad   []error // errors of its buckets that cannot be read
 }
 
-// findLatest looks for the newest measurements in buckets. One pass through the index tells where the last bucket of each group
-// begins. Buckets that reach to there are read, of groups whose buckets begin at about the same time by one request.
+// findLatest looks for the newest measurements in buckets. One pass over the index tells where the last bucket of each group
+// begins. Then it reads the buckets that end no earlier. One request covers the groups whose last buckets begin at about the same
+// time.
 func (r *reading) findLatest(ctx context.Context, batch []candidate) error {
 	if err := r.boundLatest(ctx, batch); err != nil {
 		return err
@@ -99,7 +101,7 @@ func (r *reading) findLatest(ctx context.Context, batch []candidate) error {
 	return nil
 }
 
-// boundLatest sets the bounds: by what segments have, else by where the last bucket begins.
+// boundLatest sets the bounds. A bound is the newest time in segments, or else the start of the last bucket.
 func (r *reading) boundLatest(ctx context.Context, batch []candidate) error {
 	var metas bson.A
 	for i := range batch {
@@ -124,8 +126,9 @@ func (r *reading) boundLatest(ctx context.Context, batch []candidate) error {
 
 const fieldBegins = "begins"
 
-// lastBeginnings is the pipeline that tells where the last bucket of each meta begins. MongoDB takes one key of each from the index.
-// Any condition that the index does not have would make it read them all: buckets count that are not shown yet, or end too early.
+// lastBeginnings is the pipeline that tells where the last bucket of each meta begins. MongoDB takes one key of each meta from
+// the index. Any condition on a field outside the index would make MongoDB read every key. So the pipeline also counts buckets
+// that are not shown yet, or that end too early.
 func (s *Series) lastBeginnings(p *plan, metas bson.A) bson.A {
 	filter := bson.D{anyOf(metas)}
 	begins := bson.D{}
@@ -148,8 +151,8 @@ func (s *Series) lastBeginnings(p *plan, metas bson.A) bson.A {
 	}
 }
 
-// newestStaged is the newest time that segments have of a group, which holds one measurement of each partition. False means that they
-// have nothing.
+// newestStaged returns the newest time of a group in segments. A group holds one such measurement of each partition. False means
+// that it has none.
 func newestStaged(g group) (newest int64, ok bool) {
 	for _, h := range g.staged {
 		for _, row := range h.rows {
@@ -161,7 +164,7 @@ func newestStaged(g group) (newest int64, ok bool) {
 	return newest, ok
 }
 
-// candidateOf is the candidate of a meta. Nil means that there is none.
+// candidateOf returns the candidate of a meta. Nil means that there is none.
 func candidateOf(batch []candidate, meta bson.RawValue) *candidate {
 	i, found := slices.BinarySearchFunc(batch, group{meta: meta}, func(c candidate, g group) int { return c.group.compare(g) })
 	if !found || !batch[i].group.takes(meta) {
@@ -170,7 +173,8 @@ func candidateOf(batch []candidate, meta bson.RawValue) *candidate {
 	return &batch[i]
 }
 
-// readLatest reads the buckets of some candidates that reach to a time, and keeps the newest measurement of each.
+// readLatest reads the buckets of some candidates that end at or after a time, and keeps the newest measurement of each
+// candidate.
 func (r *reading) readLatest(ctx context.Context, from int64, some []*candidate) error {
 	rest := *r.plan
 	rest.first = max(rest.first, from)
@@ -195,7 +199,7 @@ func (r *reading) readLatest(ctx context.Context, from int64, some []*candidate)
 	return err
 }
 
-// keepLatest keeps the newest measurement of a bucket if the candidate has none that is newer.
+// keepLatest keeps the newest measurement of a bucket unless the candidate has one that is at least as new.
 func (r *reading) keepLatest(c *candidate, bucket bson.Raw) error {
 	h := r.merge.spare()
 	defer r.merge.release(h)
@@ -210,7 +214,7 @@ func (r *reading) keepLatest(c *candidate, bucket bson.Raw) error {
 	return err
 }
 
-// detached is a bucket's current measurement on its own, as segments have one.
+// detached copies the current measurement of a bucket, in the form of measurements from segments.
 func (r *reading) detached(h *held) (*held, error) {
 	fields := h.current.Fields
 	if r.plan.fields.trims() {
@@ -224,8 +228,8 @@ func (r *reading) detached(h *held) (*held, error) {
 	return d, nil
 }
 
-// giveLatest gives a candidate's newest measurement. Where that is older than the buckets looked at, the group is read on its own: its last
-// bucket is not shown yet, cannot be read, or has measurements of other times only.
+// giveLatest yields a candidate's newest measurement. If the newest one found is older than the bound, latest reads the group on
+// its own. Then its last bucket is not shown yet, cannot be read, or has only measurements of other times.
 func (r *reading) giveLatest(ctx context.Context, c *candidate) error {
 	if !c.known {
 		return nil // It has no bucket, and nothing in segments.

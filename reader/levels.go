@@ -14,22 +14,23 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// piece is a part of time that totals are read of in one place.
+// piece is a span of time whose totals are read from one series.
 type piece struct {
 	series   *Series
-	stored   bool  // The series has rows instead of measurements.
-	from, to int64 // in milliseconds since 1970; the end is not part of it
+	stored   bool  // The series holds rows of a rollup instead of measurements.
+	from, to int64 // in milliseconds since 1970; to is exclusive
 }
 
 // level is a level of rollups that a query can use.
 type level struct {
 	series *Series
-	// from and to bound the times whose rows are whole and complete, in milliseconds since 1970. They are multiples of the level's step.
+	// from and to bound the times for which all rows are complete, in milliseconds since 1970. They are multiples of the level's
+	// step.
 	from, to int64
 }
 
-// piecesOf takes from the first of the levels what it has of a span of time, and the rest from the others: in the end from the
-// measurements.
+// piecesOf divides a span of time into pieces. The first level gets all that it has of the span, and the finer levels get the
+// rest. What no level has comes from the measurements.
 func piecesOf(from, to int64, levels []level, measurements piece) []piece {
 	if from >= to {
 		return nil
@@ -47,8 +48,8 @@ func piecesOf(from, to int64, levels []level, measurements piece) []piece {
 	return slices.Concat(piecesOf(from, begin, finer, measurements), []piece{rows}, piecesOf(end, to, finer, measurements))
 }
 
-// levels are those whose rows the windows of a query consist of, from the coarsest to the finest. The query then totals by their rules.
-// Levels with other rules than the coarsest one are left out: their rows have other fields.
+// levels returns the levels whose rows can make up the windows of a query, from the coarsest to the finest. The query then uses
+// their rules. Levels with other rules than the coarsest one are left out because their rows have other fields.
 func (s *Series) levels(ctx context.Context, t *totaling) (list []level, err error) {
 	var stored bson.Raw
 	err = persist(ctx, func() (err error) {
@@ -84,7 +85,7 @@ func (s *Series) levels(ctx context.Context, t *totaling) (list []level, err err
 	return list, nil
 }
 
-// level opens a level. False means that it is gone.
+// level opens a level. False means that it no longer exists.
 func (s *Series) level(ctx context.Context, d rollup.DefinedLevel, now time.Time, horizon int64) (l level, ok bool, err error) {
 	known, _ := d.Level()
 	err = persist(ctx, func() (err error) {
@@ -107,7 +108,7 @@ func (s *Series) level(ctx context.Context, d rollup.DefinedLevel, now time.Time
 	return l, true, nil
 }
 
-// stepOf is the step of a level in milliseconds.
+// stepOf returns the step of a level in milliseconds.
 func stepOf(d rollup.DefinedLevel) int64 {
 	l, _ := d.Level()
 	return l.Step.Milliseconds()
@@ -117,14 +118,14 @@ func sameRules(a, b *rollup.Rules) bool {
 	return a.CountField() == b.CountField() && slices.Equal(a.Fields, b.Fields)
 }
 
-// consistsOf reports whether windows consist of windows of so many milliseconds, as far as days do.
+// consistsOf reports whether each window consists of whole units of so many milliseconds. It assumes that days do.
 func (s Step) consistsOf(unit int64) bool {
-	return s.Duration.Milliseconds()%unit == 0 // 0 of days, weeks and months
+	return s.Duration.Milliseconds()%unit == 0 // The Duration is 0 for days, weeks and months.
 }
 
-// horizon is the time up to which all measurements are in rows, but for late ones, and the server's time. It is the oldest time of the
-// partitions of which something is not in rows yet, and the present where there is none. Levels of which no partition says how far they
-// are have no horizon: it is the smallest time.
+// horizon returns the server's time and the horizon. All measurements before the horizon are in rows, except late ones. It is the
+// oldest watermark of the partitions that still have measurements outside rows. If there are none, it is the server's time. It is
+// the smallest time if no partition has a watermark.
 func (s *Series) horizon(ctx context.Context, levels []rollup.DefinedLevel) (now time.Time, horizon int64, err error) {
 	err = persist(ctx, func() error {
 		if now, err = s.port.now(ctx); err != nil {
@@ -148,7 +149,7 @@ func (s *Series) horizonAt(ctx context.Context, now time.Time, levels []rollup.D
 		}
 	}
 	slices.SortFunc(marks, func(a, b watermark) int { return cmp.Compare(a.at(), b.at()) })
-	for _, mark := range marks { // the oldest first: mostly it is behind
+	for _, mark := range marks { // The oldest come first because they are most likely behind.
 		if mark.at() >= now.UnixMilli() {
 			break
 		}
@@ -160,13 +161,13 @@ func (s *Series) horizonAt(ctx context.Context, now time.Time, levels []rollup.D
 	return now.UnixMilli(), nil
 }
 
-// watermark is how far the rollups of a source are.
+// watermark is how far the rollups of a source have come.
 type watermark struct {
 	source timeseries.Source
 	rollup.Watermark
 }
 
-// at is the time up to which everything was in rows, in milliseconds: the smallest time before the first pass.
+// at is the time up to which everything was in rows, in milliseconds. It is the smallest time before the first pass.
 func (w watermark) at() int64 {
 	if w.At == nil {
 		return math.MinInt64
@@ -174,14 +175,15 @@ func (w watermark) at() int64 {
 	return w.At.UnixMilli()
 }
 
-// beyond asks for a document that may hold what is not in rows yet.
+// beyond requests one document that may hold a measurement outside rows.
 func (w watermark) beyond() request {
 	r := latestOf(w.source, timeseries.FieldID)
 	r.filter = append(r.filter, bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: w.Below}}})
 	return r
 }
 
-// watermarks are the watermarks of all partitions, and the partitions without any: nobody has claimed these since there are rollups.
+// watermarks returns the watermarks of all partitions, and the partitions without any. No consumer has claimed these since the
+// rollups exist.
 func (s *Series) watermarks(ctx context.Context) (marks []watermark, unmarked []timeseries.Source, err error) {
 	answer, err := s.port.sources(ctx)
 	err = each(ctx, answer, err, func(d bson.Raw) error {
@@ -202,8 +204,8 @@ func (s *Series) watermarks(ctx context.Context) (marks []watermark, unmarked []
 	return marks, unmarked, err
 }
 
-// storesSince reports whether something is stored of a source for windows that a level should have: by a consumer that started before
-// the level was there, and so is in no rows.
+// storesSince reports whether a source has stored measurements for windows that a level should have. A consumer that started
+// before the level existed wrote them, so they are in no rows.
 func (s *Series) storesSince(ctx context.Context, source timeseries.Source, levels []rollup.DefinedLevel) (missed bool, err error) {
 	answer, err := s.port.find(ctx, latestOf(source, s.maxPath()))
 	err = each(ctx, answer, err, func(d bson.Raw) error {

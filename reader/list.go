@@ -12,20 +12,21 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// group are the series whose metas MongoDB takes for equal: numbers of different types with one value, and null beside none.
-// Nearly always that is one series.
+// group is the series whose metas compare as equal in MongoDB. Such metas are numbers of different types with one value, or null
+// and a missing meta. Nearly always a group is one series.
 type group struct {
-	meta bson.RawValue // Type 0 means none.
-	// exists divides the group of null: true for null, false for none; nil for both, and for all others.
+	meta bson.RawValue // Type 0 means no meta.
+	// exists divides the group of null: true selects null, and false selects a missing meta. Nil selects both. All other groups
+	// have nil.
 	exists *bool
-	// staged is what segments have of them.
+	// staged are the group's measurements in segments.
 	staged []*held
 }
 
-// compare orders groups by their metas. Zero means that MongoDB takes these for equal.
+// compare orders groups by their metas. Zero means that the metas are equal in MongoDB.
 func (g group) compare(o group) int { return timeseries.Compare(orNull(g.meta), orNull(o.meta)) }
 
-// filter selects the group's buckets. It is an equality, so that the index gives them in the order of time.
+// filter selects the group's buckets. It is an equality, so the index returns them in the order of time.
 func (g group) filter() bson.D {
 	equal := bson.D{{Key: "$eq", Value: orNull(g.meta)}}
 	if g.exists != nil {
@@ -34,12 +35,12 @@ func (g group) filter() bson.D {
 	return bson.D{{Key: timeseries.FieldMeta, Value: equal}}
 }
 
-// takes reports whether a bucket of this meta belongs to the group: a server also finds arrays that have the meta as an element.
+// takes reports whether a bucket of this meta belongs to the group. The filter also finds arrays with the meta as an element.
 func (g group) takes(meta bson.RawValue) bool {
 	return timeseries.Compare(orNull(meta), orNull(g.meta)) == 0 && (g.exists == nil || *g.exists == (meta.Type != 0))
 }
 
-// variants divides the group of null in two; others stay as they are.
+// variants divides the group of null in two. It returns any other group as it is.
 func (g group) variants() []group {
 	if orNull(g.meta).Type != bson.TypeNull {
 		return []group{g}
@@ -51,7 +52,7 @@ func (g group) variants() []group {
 	return both
 }
 
-// orNull is null for a meta that is not there.
+// orNull returns null for a missing meta.
 func orNull(v bson.RawValue) bson.RawValue {
 	if v.Type == 0 {
 		v.Type = bson.TypeNull
@@ -59,8 +60,8 @@ func orNull(v bson.RawValue) bson.RawValue {
 	return v
 }
 
-// groups are those that the plan selects, in the order of their metas, with what segments have of them. The caller is told of
-// segments that cannot be read.
+// groups returns the groups that the plan selects, in the order of their metas, with their measurements in segments. bad is
+// called for segments that cannot be read.
 func (s *Series) groups(ctx context.Context, p *plan, bad func(bson.Raw, error) error) ([]group, error) {
 	staged, err := s.staged(ctx, p, bad)
 	switch {
@@ -77,7 +78,7 @@ func (s *Series) groups(ctx context.Context, p *plan, bad func(bson.Raw, error) 
 	return united(list), err
 }
 
-// united makes one of neighbours that are equal.
+// united merges equal neighbours.
 func united(list []group) []group {
 	kept := list[:0]
 	for _, g := range list {
@@ -90,7 +91,7 @@ func united(list []group) []group {
 	return kept
 }
 
-// inBuckets are the groups that the plan names, or those that have buckets.
+// inBuckets returns the group that the plan names, or the groups that have buckets.
 func (s *Series) inBuckets(ctx context.Context, p *plan) (list []group, err error) {
 	switch {
 	case s.options.MetaField == "":
@@ -108,12 +109,12 @@ func (s *Series) inBuckets(ctx context.Context, p *plan) (list []group, err erro
 	return list, nil
 }
 
-// lists reports whether the series are to be listed.
+// lists reports whether the plan requires a listing of the series.
 func (s *Series) lists(p *plan) bool { return s.options.MetaField != "" && p.whole == nil }
 
-// listing is the pipeline that lists them. It lists too many: a bucket that is not shown yet has what segments have. To leave that out
-// takes a look at every document, where the index has the metas. It lists the metas of segments too: no condition that leaves those out is
-// served by the index, and there are 4,096 at most.
+// listing is the pipeline that lists the selected series. It may list series that have no bucket which is shown. To exclude them
+// the server would have to read every document, whereas the index alone has the metas. It also lists the metas of segments,
+// because no condition that excludes them is served by the index. There are at most 4,096 of those.
 func (s *Series) listing(p *plan) bson.A {
 	return bson.A{
 		bson.D{{Key: "$match", Value: append(append(s.timeFilter(p), idFilter(p)...), p.meta...)}},
@@ -132,9 +133,9 @@ func (s *Series) list(ctx context.Context, p *plan) (list []group, err error) {
 	return list, err
 }
 
-// Series yields the metas of the series that the query selects, in the order of metas: of those that have buckets which reach
-// into its times, or measurements in segments. Type 0 stands for measurements without meta. The bytes belong to the caller. Metas that differ only in the
-// types of numbers (1 and 1.0) come as one.
+// Series yields the metas of the series that the query selects, in the order of metas. A series counts if it has a bucket that
+// overlaps the query's times, or measurements in segments. Type 0 stands for measurements without meta. The bytes belong to the
+// caller. Metas that differ only in the types of numbers (1 and 1.0) come as one.
 func (s *Series) Series(ctx context.Context, q Query) iter.Seq2[bson.RawValue, error] {
 	return func(yield func(bson.RawValue, error) bool) {
 		p, err := s.prepare(ctx, q)
@@ -167,10 +168,11 @@ func (s *Series) Series(ctx context.Context, q Query) iter.Seq2[bson.RawValue, e
 	}
 }
 
-// leaveOut leaves a segment out that cannot be read, where measurements are not what is wanted.
+// leaveOut ignores a segment that cannot be read, for callers that want no measurements.
 func leaveOut(bson.Raw, error) error { return nil }
 
-// first is the meta of the first bucket of the group. False means that there is none. Of most that were listed it is known.
+// first returns the meta of the first bucket of the group. False means that there is none. It needs no query for most listed
+// groups.
 func (s *Series) first(ctx context.Context, p *plan, g group) (bson.RawValue, bool, error) {
 	if len(g.staged) > 0 {
 		return g.staged[0].current.Meta, true, nil
@@ -192,13 +194,13 @@ func (s *Series) first(ctx context.Context, p *plan, g group) (bson.RawValue, bo
 	}
 }
 
-// scan of the buckets of a group in the plan's time.
+// scan returns a scan of the group's buckets in the plan's times.
 func (s *Series) scan(p *plan, g group) *scan {
 	filter := append(g.filter(), s.shownFilter(p)...)
 	return &scan{series: s, newest: p.newest, request: request{filter: filter, projection: p.projection}}
 }
 
-// shownFilter selects the buckets that are shown and may hold measurements of the plan's time.
+// shownFilter selects the buckets that are shown and may hold measurements in the plan's times.
 func (s *Series) shownFilter(p *plan) bson.D {
 	filter := s.timeFilter(p)
 	if p.segments {
@@ -207,5 +209,5 @@ func (s *Series) shownFilter(p *plan) bson.D {
 	return filter
 }
 
-// reading says what was being done when something failed.
+// reading adds the name of the series to an error.
 func (s *Series) reading(err error) error { return fmt.Errorf("reading %s: %w", s.namespace, err) }

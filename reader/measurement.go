@@ -17,10 +17,10 @@ type Measurement struct {
 	Time time.Time
 	// Meta is the identity of the series. Type 0 means that it has none, which is another series than null.
 	Meta bson.RawValue
-	// Fields is a document of everything else: neither time nor meta.
+	// Fields is a document of all fields except time and meta.
 	Fields bson.Raw
-	// Source is the Kafka partition it came from, and Position its place there: its Offset is timeseries.Unlisted where the
-	// bucket does not say.
+	// Source is the Kafka partition that the measurement came from, and Position its place there. The Offset is
+	// timeseries.Unlisted if the bucket does not record it.
 	Source   timeseries.Source
 	Position timeseries.Position
 
@@ -50,8 +50,7 @@ func (m Measurement) AppendDocument(dst []byte) []byte {
 	return rawbson.EndDocument(dst, start)
 }
 
-// Document returns the measurement as a document of its own bytes: time, meta, then the fields, under the names they are stored
-// under.
+// Document returns the measurement as a new document: time, meta, then the fields, under the names they are stored under.
 func (m Measurement) Document() bson.Raw { return m.AppendDocument(nil) }
 
 // Decode fills v, a pointer to a struct or a map, from the Document: fields by their bson tags, time and meta under the names

@@ -6,8 +6,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// merge gives the measurements of several buckets in the order of time. It is a heap of buckets: the one at the top has the next
-// measurement.
+// merge merges the measurements of several buckets in the order of time. It is a heap of buckets. The bucket at the top has the
+// next measurement.
 type merge struct {
 	series *Series
 	plan   *plan
@@ -16,7 +16,7 @@ type merge struct {
 	number int
 }
 
-// add takes a bucket in. A bucket that cannot be read is left out: the error says why.
+// add adds a bucket. It leaves out a bucket that cannot be read, and returns the reason.
 func (m *merge) add(bucket bson.Raw) error {
 	h := m.spare()
 	m.number++
@@ -33,11 +33,11 @@ func (m *merge) add(bucket bson.Raw) error {
 	return nil
 }
 
-// take takes in what segments have of a series.
+// take adds the measurements of a series from segments.
 func (m *merge) take(h *held) {
 	m.number++
 	h.number = m.number
-	if ok, _ := h.next(); ok { // it is unpacked: nothing can fail
+	if ok, _ := h.next(); ok { // The rows are unpacked, so nothing can fail.
 		m.push(h)
 	}
 }
@@ -47,7 +47,7 @@ func (m *merge) push(h *held) {
 	m.up(len(m.heap) - 1)
 }
 
-// clear leaves all that is held.
+// clear removes everything from the heap.
 func (m *merge) clear() {
 	for _, h := range m.heap {
 		m.release(h)
@@ -55,7 +55,7 @@ func (m *merge) clear() {
 	m.heap = m.heap[:0]
 }
 
-// release keeps a bucket's memory for another one. The memory of a segment is not needed again.
+// release keeps a bucket's memory for another one. It drops measurements from segments.
 func (m *merge) release(h *held) {
 	if h.unpacker != nil {
 		m.free = append(m.free, h)
@@ -71,8 +71,8 @@ func (m *merge) spare() *held {
 	return &held{unpacker: timeseries.NewUnpacker(m.series.options)}
 }
 
-// advance leaves the measurement at the top. A bucket that turns out to be unreadable there is left: the error says why, and
-// bucket is it, valid until the next call of add.
+// advance moves past the measurement at the top. If the bucket cannot be read any further, advance removes it and returns the
+// reason. The returned bucket is the one it moved in. It is valid until the next call of add.
 func (m *merge) advance() (bucket bson.Raw, err error) {
 	h := m.heap[0]
 	ok, err := h.next()
@@ -88,8 +88,8 @@ func (m *merge) advance() (bucket bson.Raw, err error) {
 	return h.bucket, err
 }
 
-// certain reports whether the measurement at the top comes before all of buckets that begin there or later (newest first: there or
-// earlier).
+// certain reports whether the measurement at the top comes before all measurements of buckets that begin at begins or later. If
+// the newest come first, it considers buckets that begin at begins or earlier.
 func (m *merge) certain(begins int64) bool {
 	if len(m.heap) == 0 {
 		return false

@@ -9,12 +9,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// maxFilterDepth bounds the nesting of a filter that is brought into normal form; a deeper filter stays as it is, and MongoDB
-// refuses it.
+// maxFilterDepth bounds the nesting of a filter that is brought into normal form. Anything deeper stays as it is, and MongoDB
+// rejects it.
 const maxFilterDepth = 100
 
-// metaFilter translates a filter on the meta into one on buckets, nil for all. whole is the value when the filter compares the
-// whole meta with one.
+// metaFilter translates a filter on the meta into a filter on buckets. A nil filter selects all. whole is not nil if the filter
+// compares the whole meta with one value.
 func (s *Series) metaFilter(meta any) (filter bson.D, whole *bson.RawValue, err error) {
 	raw, err := marshal(meta)
 	if err != nil || len(raw) == 0 {
@@ -30,7 +30,7 @@ func (s *Series) metaFilter(meta any) (filter bson.D, whole *bson.RawValue, err 
 	return filter, wholeMeta(filter), nil
 }
 
-// marshal makes a document of a filter; empty for none.
+// marshal encodes a filter as a document. It is nil for a nil filter.
 func marshal(meta any) (bson.Raw, error) {
 	switch m := meta.(type) {
 	case nil:
@@ -45,7 +45,7 @@ func marshal(meta any) (bson.Raw, error) {
 	return raw, nil
 }
 
-// wholeMeta is the value that a filter compares the whole meta with. Nil means that it does something else.
+// wholeMeta returns the value that a filter compares the whole meta with. Nil means that the filter is of another form.
 func wholeMeta(filter bson.D) *bson.RawValue {
 	if len(filter) != 1 || filter[0].Key != timeseries.FieldMeta {
 		return nil
@@ -62,7 +62,7 @@ func wholeMeta(filter bson.D) *bson.RawValue {
 	return nil
 }
 
-// onlyOperator is the one operator of {$operator: operand}.
+// onlyOperator returns the name and the operand of {$operator: operand}. The name is empty for anything else.
 func onlyOperator(v bson.RawValue) (string, bson.RawValue) {
 	elements, err := elementsOf(v)
 	if err != nil || len(elements) != 1 || !isOperators(v) {
@@ -71,7 +71,7 @@ func onlyOperator(v bson.RawValue) (string, bson.RawValue) {
 	return elements[0].Key(), elements[0].Value()
 }
 
-// isOperators tells {$gt: …} from an object to compare with.
+// isOperators distinguishes {$gt: …} from an object to compare with.
 func isOperators(v bson.RawValue) bool {
 	elements, err := elementsOf(v)
 	return err == nil && len(elements) > 0 && strings.HasPrefix(elements[0].Key(), "$")
@@ -84,7 +84,7 @@ func elementsOf(v bson.RawValue) ([]bson.RawElement, error) {
 	return bson.Raw(v.Value).Elements()
 }
 
-// normalQuery brings the values that a query compares with into the form in which metas are stored.
+// normalQuery brings the values that a query compares with into the normal form in which metas are stored.
 func normalQuery(query bson.Raw, depth int) bson.D {
 	elements, _ := query.Elements() // it was validated
 	d := make(bson.D, len(elements))
@@ -94,13 +94,13 @@ func normalQuery(query bson.Raw, depth int) bson.D {
 	return d
 }
 
-// normalCondition is the same of the value of a path or an operator.
+// normalCondition does the same for the value of a path or an operator.
 func normalCondition(name string, v bson.RawValue, depth int) bson.RawValue {
 	switch {
 	case depth > maxFilterDepth || name == "$jsonSchema" || name == "$comment":
 		return v
 	case name == "$expr":
-		return timeseries.NormalMeta(v) // the objects that it compares with; the order of an operator's arguments means nothing
+		return timeseries.NormalMeta(v) // It normalizes objects to compare with. The order of an operator's arguments has no meaning.
 	case name == "$and" || name == "$or" || name == "$nor":
 		return normalClauses(v, depth)
 	case name == "$not" || name == "$elemMatch" || isOperators(v):
@@ -126,7 +126,7 @@ func normalClauses(v bson.RawValue, depth int) bson.RawValue {
 	return rawValue(list, v)
 }
 
-// rawValue marshals what was read before; the original where that cannot be.
+// rawValue marshals a normalized value. It returns the original if that fails.
 func rawValue(v any, original bson.RawValue) bson.RawValue {
 	kind, value, err := bson.MarshalValue(v)
 	if err != nil {

@@ -2,16 +2,16 @@ package reader
 
 import "waterwheel/internal/timeseries"
 
-// passedWindow is how many offsets one set takes.
+// passedWindow is the number of offsets that one set covers.
 const passedWindow = 1 << 32
 
-// passed are positions of a partition that have passed by, so that they are not shown again. It forgets them some time after the
-// mark has passed them.
+// passed is the set of positions of a partition that were already shown. It forgets them some time after the mark has passed
+// them.
 type passed struct {
 	older, newer *timeseries.PositionSet // Nil means empty.
 }
 
-// add reports whether a position passes by for the first time.
+// add adds a position, and reports whether it is new.
 func (p *passed) add(at timeseries.Position) bool {
 	if p.has(p.older, at) || p.has(p.newer, at) {
 		return false
@@ -28,7 +28,7 @@ func (*passed) has(set *timeseries.PositionSet, at timeseries.Position) bool {
 	return set != nil && set.Contains(at)
 }
 
-// forget forgets what lies at a mark or before, or some of it: nobody asks for that.
+// forget drops positions up to a mark, or some of them. Callers no longer ask for these.
 func (p *passed) forget(mark int64) {
 	if p.older != nil {
 		if last, ok := p.older.Max(); ok && last > mark {

@@ -16,40 +16,40 @@ import (
 
 // Query selects measurements. The zero Query selects all.
 type Query struct {
-	// Meta is a filter on the meta in the words of a measurement, as for find() on the view: {"meta": "s-17"},
-	// {"meta.sensor": "s-17"}, {"$or": […]}; anything that marshals to a document. Nil or empty means every series. Objects that are
-	// compared with are brought into the order of names in which metas are stored. $expr may read the meta, by "$meta.sensor", and
-	// nothing else of a measurement. An equality with a whole meta selects that meta,
-	// not arrays that have it as an element.
+	// Meta is a filter on the meta, written as for find() on the view: {"meta": "s-17"}, {"meta.sensor": "s-17"}, {"$or": […]}.
+	// It may be anything that marshals to a document. Nil or empty means every series. The names in objects to compare with are
+	// sorted into the order in which metas are stored. $expr may read the meta, by "$meta.sensor", but no other field of a
+	// measurement. An equality with a whole meta selects that meta, but not arrays that have it as an element.
 	Meta any
 	// From and To bound the times: From ≤ time < To. Zero means no bound.
 	From, To time.Time
-	// Fields are the fields to return, top-level or dotted ("wind.speed"). Nil means all. Time and meta always come.
+	// Fields are the fields to return, top-level or dotted ("wind.speed"). Nil means all. Time and meta are always returned.
 	Fields []string
-	// Limit is how many measurements to return, of all series together (of Series: how many metas). Zero means all.
+	// Limit is the maximum number of measurements, over all series together. For Series it is the number of metas. Zero means
+	// all.
 	Limit int64
-	// Newest returns the measurements of each series from the newest to the oldest. It holds the buckets of one span of time
+	// Newest returns the measurements of each series from the newest to the oldest. It holds all buckets within one bucket span
 	// in memory.
 	Newest bool
 }
 
-// plan is a Query that was checked, in the words of buckets.
+// plan is a checked Query, translated into conditions on buckets.
 type plan struct {
-	span        int64     // of a bucket at most, in milliseconds
-	segments    bool      // there may be some
-	now         time.Time // The documents shown at this moment of the server are read.
+	span        int64     // the longest span of a bucket, in milliseconds
+	segments    bool      // the time series may have segments
+	now         time.Time // the server time at which the plan reads what is shown
 	meta        bson.D    // filter on buckets. Empty means all.
 	whole       *bson.RawValue
-	bounds      bounds // what the filter says of segments; empty where nothing is known
+	bounds      bounds // the conditions on segments from the filter on the meta; empty if nothing is known
 	first, last int64  // bounds of the times, in milliseconds, both inclusive
 	projection  bson.D
 	fields      *fields // Nil means all.
 	limit       int64
 	newest      bool
-	single      bool // of each series in segments only the newest measurement is wanted
+	single      bool // only the newest measurement of each series in segments is wanted
 }
 
-// prepare checks a query, and asks how the time series is now, and what the time is.
+// prepare checks a query. It then asks the server for the current definition of the time series and for the time.
 func (s *Series) prepare(ctx context.Context, q Query) (plan, error) {
 	p, err := s.plan(q)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Series) prepare(ctx context.Context, q Query) (plan, error) {
 	return p, nil
 }
 
-// askTime makes the present moment that of which the plan reads what is shown.
+// askTime sets the plan's moment to the server's present time.
 func (s *Series) askTime(ctx context.Context, p *plan) error {
 	return persist(ctx, func() (err error) {
 		p.now, err = s.port.now(ctx)
@@ -109,7 +109,7 @@ func ceilMilli(t time.Time) int64 {
 	return ms
 }
 
-// parseFields checks the names of fields. Nil means all of them.
+// parseFields checks the names of fields. Nil means all fields.
 func (s *Series) parseFields(names []string) (*fields, error) {
 	if names == nil {
 		return nil, nil
@@ -127,7 +127,7 @@ func (s *Series) parseFields(names []string) (*fields, error) {
 	return f, nil
 }
 
-// projection asks for the columns of these fields only. Nil asks for whole buckets.
+// projection asks only for the columns of these fields. Nil asks for whole buckets.
 func (s *Series) projection(f *fields) bson.D {
 	if f == nil {
 		return nil
@@ -145,7 +145,7 @@ func (s *Series) projection(f *fields) bson.D {
 	return p
 }
 
-// withSegments is a projection of buckets that takes what segments have besides.
+// withSegments extends a projection of buckets by the fields that only segments have.
 func (s *Series) withSegments(projection bson.D) bson.D {
 	if projection == nil {
 		return nil
@@ -157,15 +157,15 @@ func (s *Series) withSegments(projection bson.D) bson.D {
 	return p
 }
 
-// wantMetas leaves a plan that reads of segments which series have measurements in its times.
+// wantMetas restricts a plan to the question which series have measurements in its times.
 func (s *Series) wantMetas(p *plan) {
 	p.single, p.fields = true, &fields{}
 	p.projection = s.projection(p.fields)
 }
 
-// timeFilter selects buckets that may hold measurements of the plan's time. Where a bucket begins tells what it may hold, its
-// _id does not: that has no room for times before 1970 or after 2106. Both bounds of a bucket are bounded on both sides, since an
-// index begins with either.
+// timeFilter selects buckets that may hold measurements in the plan's times. It uses a bucket's minimum time, because the _id has
+// no room for times before 1970 or after 2106. It bounds both control.min and control.max on both sides, because an index may
+// begin with either.
 func (s *Series) timeFilter(p *plan) bson.D {
 	begins, ends := bson.D{}, bson.D{}
 	if p.first > math.MinInt64 {
@@ -182,8 +182,9 @@ func (s *Series) timeFilter(p *plan) bson.D {
 	return bson.D{{Key: s.minPath(), Value: begins}, {Key: s.maxPath(), Value: ends}}
 }
 
-// idFilter bounds the _id of the buckets that timeFilter selects, where it can: the index on it serves a range of time of all series.
-// An _id begins with the 31-bit seconds of where its bucket begins, and is larger for times that have no room there: before 1970 and after 2038.
+// idFilter bounds the _id of the buckets that timeFilter selects, so that the index on it can serve a range of time over all
+// series. An _id begins with the 31-bit seconds of its bucket's minimum time. It is larger for times outside that range, before
+// 1970 or after 2038. Nil means that no bound is possible.
 func idFilter(p *plan) bson.D {
 	least := saturate(p.first, -p.span)
 	if p.first == math.MinInt64 || least < 0 || least/1000 > math.MaxInt32 {
@@ -196,13 +197,13 @@ func idFilter(p *plan) bson.D {
 	return bson.D{{Key: timeseries.FieldID, Value: bounds}}
 }
 
-// beginOfIDs is the smallest _id of a bucket that begins in a second.
+// beginOfIDs returns the smallest _id of a bucket that begins in a second.
 func beginOfIDs(second int64) (id bson.ObjectID) {
 	binary.BigEndian.PutUint32(id[:4], uint32(second))
 	return id
 }
 
-// saturate adds without overflow.
+// saturate adds, and returns the largest or the smallest value on overflow.
 func saturate(ms, by int64) int64 {
 	switch sum := ms + by; {
 	case by > 0 && sum < ms:

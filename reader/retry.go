@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// patience is how long reading may get no further before a failure that might pass is told.
+	// patience is how long reading may make no progress before it returns a failure that might pass.
 	patience = time.Minute
-	// The pause before another try doubles from the shortest to the longest.
+	// The pause before another try doubles from shortestPause to longestPause.
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 2 * time.Second
 )
 
-// passing are the codes of failures that pass by themselves: an election, a server that goes, routes that have changed, a
-// cursor that was lost with its server or for its age, too much to do. Names and numbers are those of
-// src/mongo/base/error_codes.yml in MongoDB's sources.
+// passing are the codes of failures that pass by themselves. Causes are an election, a server that shuts down, changed routes, a
+// lost or expired cursor, and overload. Names and numbers are those of src/mongo/base/error_codes.yml in MongoDB's sources.
 var passing = []int32{
 	6,     // HostUnreachable
 	7,     // HostNotFound
@@ -52,8 +51,9 @@ var passing = []int32{
 	16500, // TooManyRequests, Azure Cosmos DB's throttling
 }
 
-// transient reports whether the same query may succeed later. An answer of the server does not pass unless its code is known to;
-// of what comes from the way there everything may pass but a refused login.
+// transient reports whether the same query may succeed later. An error of the server is transient only if its code is known to
+// be. Any other failure counts as one of the connection. Such a failure is transient unless the login was rejected, the query is
+// wrong, or the context or the client was closed.
 func transient(err error) bool {
 	var (
 		answer  mongo.CommandError
@@ -69,16 +69,16 @@ func transient(err error) bool {
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, mongo.ErrClientDisconnected)
 }
 
-// retry counts tries that got no further.
+// retry paces tries that make no progress.
 type retry struct {
-	since time.Time // the first failure. Zero means that the last try got further.
+	since time.Time // the first failure. Zero means that the last try made progress.
 	pause time.Duration
 }
 
-// progressed forgets the failures.
+// progressed resets the failures.
 func (r *retry) progressed() { *r = retry{} }
 
-// persist does something until it succeeds, or fails in a way that does not pass.
+// persist calls do until it succeeds or fails with an error that is not transient.
 func persist(ctx context.Context, do func() error) error {
 	var r retry
 	for {
@@ -92,8 +92,8 @@ func persist(ctx context.Context, do func() error) error {
 	}
 }
 
-// wait waits before another try. It returns the error itself if there is none: it will not pass, has not passed in time, or the
-// context ends, which then is the error.
+// wait waits before another try. It returns err itself if there is no other try, because the error is not transient or patience
+// is exhausted. If the context ends, it returns the cause of that.
 func (r *retry) wait(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

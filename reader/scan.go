@@ -9,26 +9,26 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// scan gives the buckets of a request in the order of where they begin, each once. When the server fails in between it goes on
+// scan reads the buckets of a request in the order of their minimum times, each once. After a failure of the server it continues
 // where it was.
 type scan struct {
 	series  *Series
 	request request // without its sort
 	newest  bool
 
-	answer documents // Nil means that it must be asked for.
+	answer documents // Nil means that no request is open.
 	retry  retry
 
 	current bson.Raw
 	begins  int64           // the current bucket's control.min.<time>
-	timed   bool            // whether it has one
-	last    int64           // where the last bucket with one began
-	started bool            // whether there was one
-	beside  map[string]bool // the _ids of all that began there
-	untimed map[string]bool // the _ids of those without
+	timed   bool            // whether the current bucket has that field
+	last    int64           // the minimum time of the last bucket that had one
+	started bool            // whether there was such a bucket
+	beside  map[string]bool // the _ids of all buckets with that minimum time
+	untimed map[string]bool // the _ids of all buckets without a minimum time
 }
 
-// next goes to the next bucket. False means that there is none any more. The bucket is valid until the next call.
+// next goes to the next bucket. False means that there are no more. The bucket is valid until the next call.
 func (s *scan) next(ctx context.Context) (bool, error) {
 	for {
 		err := s.ask(ctx)
@@ -51,7 +51,7 @@ func (s *scan) next(ctx context.Context) (bool, error) {
 	}
 }
 
-// ask sends the request for the rest, unless its answer is open.
+// ask requests the rest of the buckets, unless an answer is open.
 func (s *scan) ask(ctx context.Context) (err error) {
 	if s.answer == nil {
 		s.answer, err = s.series.port.find(ctx, s.rest())
@@ -59,7 +59,7 @@ func (s *scan) ask(ctx context.Context) (err error) {
 	return err
 }
 
-// rest is the request for what is left to read.
+// rest is the request for the buckets that are not read yet.
 func (s *scan) rest() request {
 	r, direction, bound := s.request, 1, "$gte"
 	if s.newest {
@@ -74,7 +74,7 @@ func (s *scan) rest() request {
 	return r
 }
 
-// take notes where the scan is. False means that the bucket came before.
+// take records the scan's position. False means that the bucket came before.
 func (s *scan) take(bucket bson.Raw) bool {
 	s.current = bucket
 	s.begins, s.timed = s.series.begins(bucket)
@@ -97,12 +97,12 @@ func (s *scan) take(bucket bson.Raw) bool {
 
 func (s *scan) close(ctx context.Context) {
 	if s.answer != nil {
-		_ = s.answer.Close(context.WithoutCancel(ctx)) // of a cursor that is gone, or not wanted any more
+		_ = s.answer.Close(context.WithoutCancel(ctx)) // The cursor is lost or no longer needed.
 		s.answer = nil
 	}
 }
 
-// begins is a bucket's control.min.<time> in milliseconds. False means that it has none.
+// begins returns a bucket's control.min.<time> in milliseconds. False means that it has none.
 func (s *Series) begins(bucket bson.Raw) (int64, bool) {
 	v, err := bucket.LookupErr(timeseries.FieldControl, timeseries.FieldMin, s.options.TimeField)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Series) begins(bucket bson.Raw) (int64, bool) {
 	return v.DateTimeOK()
 }
 
-// idOf is a bucket's _id. Type 0 means that none can be read.
+// idOf returns a bucket's _id. Type 0 means that none can be read.
 func idOf(bucket bson.Raw) bson.RawValue {
 	v, err := bucket.LookupErr(timeseries.FieldID)
 	if err != nil {
@@ -120,7 +120,7 @@ func idOf(bucket bson.Raw) bson.RawValue {
 	return v
 }
 
-// metaOf is a bucket's meta. Type 0 means that it has none.
+// metaOf returns a bucket's meta. Type 0 means that it has none.
 func metaOf(bucket bson.Raw) bson.RawValue {
 	v, err := bucket.LookupErr(timeseries.FieldMeta)
 	if err != nil {

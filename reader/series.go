@@ -13,22 +13,22 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Series is a time series to read from: all that one consumer's collection holds. It is safe for concurrent use.
+// Series is a time series to read from, that is, everything in one collection of a consumer. It is safe for concurrent use.
 type Series struct {
 	name      string
-	namespace string // of its buckets
+	namespace string // the namespace of its collection of buckets
 	options   timeseries.Options
 	port      port
-	// sibling opens another time series of the database. ErrNotSetUp means that there is none of the name.
+	// sibling opens another time series of the database. ErrNotSetUp means that no time series has this name.
 	sibling func(ctx context.Context, name string) (*Series, error)
 
 	orderOnce sync.Mutex
-	orders    *bool // The server orders metas as groups are. Nil means that it was not asked yet.
+	orders    *bool // whether the server orders metas as groups are ordered. Nil means not known yet.
 }
 
-// Open reads the definition of a time series; name is the consumer's MONGODB_COLLECTION, without suffix. ErrNotSetUp: there is
-// none. The database, with its client, stays the caller's; its read preference is used, and reads see what a majority has on
-// servers that can tell.
+// Open reads the definition of a time series. The name is the consumer's MONGODB_COLLECTION, without suffix. The error is
+// ErrNotSetUp if there is none. The database and its client stay the caller's. Open uses its read preference. Reads have read
+// concern majority on servers that support it.
 func Open(ctx context.Context, db *mongo.Database, name string) (*Series, error) {
 	where := db.Name() + "." + name
 	s := newSeries(name, where+timeseries.BucketsSuffix, timeseries.Options{}, newServer(ctx, db, name))
@@ -44,13 +44,13 @@ func newSeries(name, namespace string, o timeseries.Options, p port) *Series {
 	return &Series{name: name, namespace: namespace, options: o, port: p}
 }
 
-// define asks once how the time series is defined now.
+// define reads the current definition of the time series, without retries.
 func (s *Series) define(ctx context.Context) (timeseries.Options, error) {
 	d, _, err := s.definition(ctx)
 	return d, err
 }
 
-// definition asks the same, and whether the time series may hold segments.
+// definition returns the definition, and whether the time series may hold segments.
 func (s *Series) definition(ctx context.Context) (o timeseries.Options, segments bool, err error) {
 	raw, err := s.port.definition(ctx)
 	switch {
@@ -64,12 +64,12 @@ func (s *Series) definition(ctx context.Context) (o timeseries.Options, segments
 	return d.Options, segments, err
 }
 
-// fieldSegments is the field of the definition that says that there may be segments. Where it is not true nobody looks for
-// them: without an index on them that would take a look at every bucket.
+// fieldSegments is the field of the definition that is true if there may be segments. If it is not, reading does not look for
+// segments, because without an index on them the server would read every bucket.
 const fieldSegments = "segments"
 
-// present puts into a plan how the time series is defined now: how long a bucket spans at most, in milliseconds, more than when it
-// was opened, perhaps, and whether there may be segments. The span only ever grows, so that the present one is right for all buckets.
+// present puts the current definition into a plan: the longest span of a bucket in milliseconds, and whether there may be
+// segments. The span may have grown since the series was opened. It never shrinks, so the current span is right for all buckets.
 func (s *Series) present(ctx context.Context, p *plan) error {
 	var missing error
 	err := persist(ctx, func() error {
@@ -84,13 +84,13 @@ func (s *Series) present(ctx context.Context, p *plan) error {
 	return cmp.Or(missing, err)
 }
 
-// Name is the name it was opened with.
+// Name returns the name that the series was opened with.
 func (s *Series) Name() string { return s.name }
 
-// Options are the definition of the time series, as it was when it was opened.
+// Options returns the definition of the time series at the time it was opened.
 func (s *Series) Options() timeseries.Options { return s.options }
 
-// minPath is the path of a bucket's rounded minimum time.
+// minPath is the path of a bucket's minimum time, which is rounded down.
 func (s *Series) minPath() string { return timeseries.MinPath(s.options.TimeField) }
 
 // maxPath is the path of a bucket's maximum time.

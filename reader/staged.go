@@ -14,30 +14,30 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// stagingTime is how long segments are read for the same moment when failures come in between. What has ended at that moment, and
-// so has to be read from segments no more, stays for some minutes: a reading that takes longer might miss some.
+// stagingTime is how long segments are read for the same moment if failures interrupt the reading. A segment that has ended at
+// that moment is kept for only some minutes. A longer reading might miss it.
 const stagingTime = time.Minute
 
-// staging reads what segments have of the selected series into memory. That is done at the beginning of a reading, for one moment:
-// so nothing that is compacted later is missed, or comes twice.
+// staging reads the measurements of the selected series from segments into memory. A reading does this at its beginning, for one
+// moment. So it neither misses nor repeats measurements that are compacted later.
 type staging struct {
 	series *Series
 	plan   *plan
 	bad    func(segment bson.Raw, err error) error // tells the caller of a segment that cannot be read
 
 	began    time.Time
-	choice   *choice          // Nil means not made yet.
-	seen     map[string]bool  // the _ids of segments that were taken in
-	told     map[string]bool  // the _ids of bad ones
-	rows     map[string]*held // by partition and meta. Nil means not selected.
+	choice   *choice          // Nil means that it is not made yet.
+	seen     map[string]bool  // the _ids of segments that were read
+	told     map[string]bool  // the _ids of segments that bad was called for
+	rows     map[string]*held // by partition and meta. Nil means that the series is not selected.
 	list     []*held
-	sources  []timeseries.Source // the partitions; their places are the beginning of keys
+	sources  []timeseries.Source // the partitions; a key begins with the index of its partition
 	unpacker *timeseries.Unpacker
 	key      []byte
 	trim     []byte
 }
 
-// staged is what segments have of the series and times that a plan selects, one of each series and partition.
+// staged returns the selected measurements in segments, with one entry for each series and partition.
 func (s *Series) staged(ctx context.Context, p *plan, bad func(bson.Raw, error) error) ([]*held, error) {
 	if !p.segments {
 		return nil, nil
@@ -66,13 +66,13 @@ func (s *Series) staged(ctx context.Context, p *plan, bad func(bson.Raw, error) 
 	}
 }
 
-// begin forgets what was read.
+// begin discards what was read, and starts anew.
 func (g *staging) begin() {
 	g.began, g.choice, g.list = time.Now(), nil, nil
 	g.seen, g.rows = map[string]bool{}, map[string]*held{}
 }
 
-// read reads what was not read yet.
+// read reads the segments that were not read yet.
 func (g *staging) read(ctx context.Context, r *retry) error {
 	if g.plan.now.IsZero() {
 		now, err := g.series.port.now(ctx)
@@ -109,17 +109,17 @@ func (g *staging) read(ctx context.Context, r *retry) error {
 	})
 }
 
-// stagingRequest asks for the segments that may have something of what is selected.
+// stagingRequest requests the segments that may have selected measurements.
 func (s *Series) stagingRequest(p *plan) request {
 	return request{filter: s.segmentsOf(p), projection: s.withSegments(p.projection)}
 }
 
-// segmentsOf selects the segments of the plan's moment that may hold measurements of its times and series.
+// segmentsOf selects the segments that are shown at the plan's moment and may hold measurements of its times and series.
 func (s *Series) segmentsOf(p *plan) bson.D {
 	return p.bounds.appendTo(append(s.timeFilter(p), timeseries.SegmentsShown(p.now)...))
 }
 
-// add takes in what is selected of a segment. Of one that cannot be read to its end it is what comes before.
+// add adds the selected measurements of a segment. If a segment cannot be read to its end, they are those before the damage.
 func (g *staging) add(segment bson.Raw) error {
 	if err := g.unpacker.Reset(segment); err != nil {
 		return err
@@ -150,10 +150,10 @@ func (g *staging) add(segment bson.Raw) error {
 	return g.unpacker.Err()
 }
 
-// errMalformed tells that a stored document is no BSON.
+// errMalformed means that a stored document is not valid BSON.
 var errMalformed = errors.New("it holds malformed BSON")
 
-// sourceNumber is the place of a partition among those met.
+// sourceNumber returns the index of a partition in sources, which it adds if necessary.
 func (g *staging) sourceNumber(source timeseries.Source) uint32 {
 	i := slices.Index(g.sources, source)
 	if i < 0 {
@@ -163,7 +163,8 @@ func (g *staging) sourceNumber(source timeseries.Source) uint32 {
 	return uint32(i)
 }
 
-// of is where measurements of a series go that come from the partition at the beginning of the key. Nil means that they are not selected.
+// of returns where measurements of a series go. The key begins with the number of their partition. Nil means that the series is
+// not selected.
 func (g *staging) of(meta bson.RawValue) *held {
 	g.key = append(append(g.key[:4], byte(meta.Type)), meta.Value...)
 	h, known := g.rows[string(g.key)]
@@ -178,7 +179,7 @@ func (g *staging) of(meta bson.RawValue) *held {
 	return h
 }
 
-// trimmed is a document of those elements that the fields name, in the memory of buffer.
+// trimmed returns a document of the elements that the fields name. It uses the memory of buffer.
 func (f *fields) trimmed(buffer *[]byte, elements []byte) (bson.Raw, bool) {
 	dst, ok := f.appendTrimmed(append((*buffer)[:0], 0, 0, 0, 0), elements)
 	if !ok {

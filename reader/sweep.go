@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// sweptAtOnce is how many groups one request asks for at most.
+	// sweptAtOnce is the largest number of groups in one request.
 	sweptAtOnce = 1000
-	// sweptBytes bounds the metas in one request. A command may have 48 MB.
+	// sweptBytes bounds the size of the metas in one request. MongoDB limits a command to 48 MB.
 	sweptBytes = 4 << 20
 )
 
-// sweep reads the buckets of many groups by few requests: each asks for the next groups at once, in the order of the index, which
-// is that of groups and then of times. It holds one document.
+// sweep reads the buckets of many groups with few requests. Each request asks for the next groups, in the order of the index: by
+// group, then by time. A sweep holds one document in memory.
 type sweep struct {
 	series *Series
 	plan   *plan
 	groups []group
 
-	answer documents // Nil means that the next groups are to be asked for.
-	end    int       // The answer has the groups before this one.
+	answer documents // Nil means that no request is open.
+	end    int       // The answer covers the groups before this index.
 	ended  bool      // The answer has no more documents.
-	ahead  bool      // The answer's document is of a later group than was read last.
-	// refused reports that the server does not order metas as groups are, or does not take such requests.
+	ahead  bool      // The current document of the answer belongs to a group after the last one read.
+	// refused reports that the server does not order metas as groups are ordered, or that it rejects such requests.
 	refused bool
 }
 
-// sweeps reports whether a request for many metas can have the group's. Others mean something else there: null means absent metas
-// too, a regular expression is a pattern, and arrays stand in the index by their elements.
+// sweeps reports whether a request for many metas can include the group's. Within $in, some values have another meaning. Null
+// also finds missing metas, a regular expression is a pattern, and the index holds the elements of arrays.
 func (g group) sweeps() bool {
 	switch orNull(g.meta).Type {
 	case bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
@@ -42,7 +42,7 @@ func (g group) sweeps() bool {
 	return !isOperators(g.meta)
 }
 
-// swept are the places of those groups from a place on that one request can have, at most so many.
+// swept returns the indexes of groups that one request can include, from an index on. There are no more than most.
 func swept(groups []group, from int, most int64) (places []int) {
 	bytes := 0
 	for i := from; i < len(groups) && int64(len(places)) < min(most, sweptAtOnce) && bytes < sweptBytes; i++ {
@@ -54,12 +54,12 @@ func swept(groups []group, from int, most int64) (places []int) {
 	return places
 }
 
-// anyOf selects the buckets of metas.
+// anyOf selects the buckets of any of the metas.
 func anyOf(metas bson.A) bson.E {
 	return bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: metas}}}
 }
 
-// sweepRequest asks for the buckets of groups in their order.
+// sweepRequest requests the buckets of groups in their order.
 func (s *Series) sweepRequest(p *plan, groups []group, places []int) request {
 	metas := make(bson.A, 0, len(places))
 	for _, i := range places {
@@ -71,8 +71,8 @@ func (s *Series) sweepRequest(p *plan, groups []group, places []int) request {
 	}
 }
 
-// part is what the sweep has of a group. Groups are asked for in their order. At most so many groups are wanted from this one on. Nil
-// means that the group is to be read on its own.
+// part returns the documents of a group. Callers must ask for groups in their order. wanted bounds the groups that a new request
+// includes. Nil means that the group must be read on its own.
 func (w *sweep) part(ctx context.Context, place int, wanted int64) documents {
 	if w.refused || w.plan.newest || !w.groups[place].sweeps() {
 		return nil
@@ -86,7 +86,8 @@ func (w *sweep) part(ctx context.Context, place int, wanted int64) documents {
 	return &part{sweep: w, group: w.groups[place]}
 }
 
-// open asks for the groups from a place on. One group alone, and those that cannot be asked for together, are read on their own.
+// open requests the groups from an index on. It returns false if they must be read on their own, for example if there is only
+// one.
 func (w *sweep) open(ctx context.Context, place int, wanted int64) bool {
 	places := swept(w.groups, place, wanted)
 	if len(places) < 2 {
@@ -107,19 +108,19 @@ func (w *sweep) open(ctx context.Context, place int, wanted int64) bool {
 
 func (w *sweep) close(ctx context.Context) {
 	if w.answer != nil {
-		_ = w.answer.Close(context.WithoutCancel(ctx)) // of a cursor that is gone, or not wanted any more
+		_ = w.answer.Close(context.WithoutCancel(ctx)) // The cursor is lost or no longer needed.
 		w.answer = nil
 	}
 }
 
-// part is the documents of one group in a sweep. After a failure the sweep is asked for anew with the next group.
+// part is the documents of one group in a sweep. After a failure the next group opens a new request.
 type part struct {
 	sweep *sweep
 	group group
 	err   error
 }
 
-// errDisorder means that a server orders metas in another way than it showed.
+// errDisorder means that the server does not keep the order that ordersMetas saw.
 var errDisorder = errors.New("the server does not give series in the order of their metas: has the collection of buckets a collation?")
 
 // Next implements documents.
@@ -135,7 +136,7 @@ func (p *part) Next(ctx context.Context) bool {
 		}
 		w.ahead = false
 		meta := metaOf(w.answer.Document())
-		if meta.Type == bson.TypeArray { // it has a meta that was asked for as an element
+		if meta.Type == bson.TypeArray { // An array is found because it has a requested meta as an element.
 			continue
 		}
 		switch c := p.group.compare(group{meta: meta}); {
@@ -157,11 +158,11 @@ func (p *part) Document() bson.Raw { return p.sweep.answer.Document() }
 // Err implements documents.
 func (p *part) Err() error { return p.err }
 
-// Close leaves the sweep open for the next group.
+// Close does nothing. The sweep stays open for the next group.
 func (*part) Close(context.Context) error { return nil }
 
-// ordersMetas reports whether the server orders values as groups are ordered. It asks once, by sorting some values: so a collation of the
-// collection shows, too.
+// ordersMetas reports whether the server orders values as groups are ordered. It asks once, by sorting some values with the
+// server. That also reveals a collation of the collection.
 func (s *Series) ordersMetas(ctx context.Context) bool {
 	s.orderOnce.Lock()
 	defer s.orderOnce.Unlock()
@@ -181,7 +182,7 @@ func (s *Series) ordersMetas(ctx context.Context) bool {
 	return *s.orders
 }
 
-// metasToOrder are metas of several kinds, not in their order.
+// metasToOrder are metas of several kinds, in no sorted order.
 var metasToOrder = bson.A{
 	bson.D{{Key: "a", Value: int32(10)}},
 	bson.D{{Key: "a", Value: "b"}, {Key: "c", Value: int32(1)}},

@@ -15,10 +15,10 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Aggregation is one figure of the numbers that a field has in a window.
+// Aggregation is a statistic of the numbers that a field has in a window, such as the mean.
 type Aggregation = rollup.Aggregation
 
-// The aggregations. Count counts the numbers of a field, and the measurements of the window.
+// These are the aggregations. Count counts the numbers of a field. It also adds the number of measurements of the window.
 const (
 	Mean  = rollup.Mean
 	Max   = rollup.Max
@@ -31,48 +31,50 @@ const (
 
 // TotalsQuery asks for totals of measurements by windows of time.
 type TotalsQuery struct {
-	// Query selects measurements. Windows are whole: From is moved back to the beginning of its window, and To on to the end of its.
-	// Fields are the fields that are totalled, or objects that hold such fields. Limit is the number of windows. Newest is not possible.
+	// Query selects measurements. Windows are whole. So From moves back to the beginning of its window, and To moves forward to
+	// the end of its. Fields are the fields to total, or objects that hold such fields. Limit is the number of windows. Newest is
+	// an error.
 	Query
 	// Every is the length of the windows.
 	Every Step
-	// Zone is where days begin. Nil means UTC.
+	// Zone is the time zone in which days begin. Nil means UTC.
 	Zone *time.Location
-	// Aggregations are the figures of each field. Nil means Mean.
+	// Aggregations are the statistics of each field. Nil means Mean.
 	Aggregations []Aggregation
-	// Exact reads measurements only, and no rollups.
+	// Exact reads only measurements, and no rollups.
 	Exact bool
 }
 
-// Window is what one window of one series has. Its Meta and Fields are valid until the iterator's next step.
+// Window holds the totals of one window of one series. Its Meta and Fields are valid until the iterator's next step.
 type Window struct {
-	// Time is the beginning of the window and End its end, which is not part of it. Both are in the zone of the query.
+	// Time is the beginning of the window, and End is its exclusive end. Both are in the zone of the query.
 	Time, End time.Time
-	// Meta is the identity of the series; Type 0 means that it has none.
+	// Meta is the identity of the series. Type 0 means that it has none.
 	Meta bson.RawValue
 	// Count is the number of measurements.
 	Count int64
-	// Fields is a document of the figures: {celsius: {mean: 21.4, max: 24}}. With Count, the number of measurements comes first, as count
-	// or by the name that the rollups give it (ROLLUP_COUNT_FIELD). A field that had no numbers is missing.
+	// Fields is a document of the statistics: {celsius: {mean: 21.4, max: 24}}. With the aggregation Count, the number of
+	// measurements comes first. Its name is count, or the name that the rollups use (ROLLUP_COUNT_FIELD). A field that had no
+	// numbers is missing.
 	Fields bson.Raw
 
 	options *timeseries.Options
 }
 
-// Document returns the window as a document of its own bytes, as rollups are stored: time, meta, then the fields.
+// Document returns the window as a new document in the form of stored rollups: time, meta, then the fields.
 func (w Window) Document() bson.Raw {
 	return Measurement{Time: w.Time, Meta: w.Meta, Fields: w.Fields, options: w.options}.Document()
 }
 
-// Totals yields the windows that hold measurements which the query selects, series after series in the order of their metas, within a
-// series in the order of time. Metas that differ only in the types of numbers (1 and 1.0) may come by turns.
+// Totals yields the windows that hold selected measurements, series after series in the order of their metas. Within a series
+// they come in the order of time. Windows of metas that differ only in the types of numbers (1 and 1.0) may be interleaved.
 //
-// Where the time series has rollups, windows come from the coarsest level whose rows they consist of. Measurements that are not in
-// rows yet come from finer levels, and the rest from measurements. So measurements are counted as they come. A measurement that is
-// late, with a time for which rows stand already, is counted after the next pass over the rollups; Exact counts it at once. Totals of
-// windows whose measurements have expired come from rollups alone.
+// If the time series has rollups, windows come from the coarsest level whose rows they consist of. Measurements that are not in
+// its rows yet come from finer levels, or from the stored measurements. So Totals counts a measurement as soon as it is stored. A
+// late measurement, whose window already has a row, is counted only after the next rollup pass. Exact counts it at once. Totals
+// of windows whose measurements have expired come from rollups alone.
 //
-// A NaN is left out. A field that holds a Decimal128 has neither sum nor mean. Arrays are not entered.
+// NaN values are left out. A field that holds a Decimal128 has neither sum nor mean. Arrays are skipped.
 func (s *Series) Totals(ctx context.Context, q TotalsQuery) iter.Seq2[Window, error] {
 	return func(yield func(Window, error) bool) {
 		t, err := s.totaling(ctx, q, yield)
@@ -89,7 +91,7 @@ func (s *Series) Totals(ctx context.Context, q TotalsQuery) iter.Seq2[Window, er
 // totaling is one run of Totals.
 type totaling struct {
 	series       *Series
-	query        Query // of all pieces, without its times
+	query        Query // the query of each piece, without its times
 	windows      windows
 	aggregations []Aggregation
 	rules        *rollup.Rules
@@ -97,19 +99,19 @@ type totaling struct {
 	limit        int64
 	yield        func(Window, error) bool
 
-	open  []*opened // the windows of the present series; of several where metas differ only in the types of numbers
+	open  []*opened // the current window of the current series, one for each meta if metas differ only in the types of numbers
 	given int64
 	out   []byte
 }
 
-// opened is a window of one series to which more may come.
+// opened is a window of one series that is not complete yet.
 type opened struct {
 	meta     bson.RawValue
 	from, to int64
 	row      *rollup.Row
 }
 
-// totaling checks a query and decides where its windows are read.
+// totaling checks a query and divides it into pieces.
 func (s *Series) totaling(ctx context.Context, q TotalsQuery, yield func(Window, error) bool) (*totaling, error) {
 	from, to, err := q.check(s)
 	if err != nil {
@@ -144,7 +146,7 @@ func (s *Series) totaling(ctx context.Context, q TotalsQuery, yield func(Window,
 	return t, nil
 }
 
-// check explains what is wrong with a query. The times are its bounds, in milliseconds; the end is not part of it.
+// check validates a query. It returns the bounds of its times in milliseconds. The end is exclusive.
 func (q *TotalsQuery) check(s *Series) (from, to int64, err error) {
 	p, err := s.plan(q.Query)
 	if err != nil {
@@ -184,7 +186,7 @@ func (t *totaling) run(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		for _, s := range streams { // of one series, in the order of time
+		for _, s := range streams { // the streams have one series, in the order of time
 			for s.more && (group{meta: s.head.Meta}).compare(group{meta: meta}) == 0 {
 				if err := t.add(s); err != nil {
 					return err
@@ -203,9 +205,9 @@ func (t *totaling) run(ctx context.Context) error {
 	}
 }
 
-// stream is what one piece has, series after series in the order of their metas.
+// stream is the content of one piece, series after series in the order of their metas.
 type stream struct {
-	stored bool // It has rows instead of measurements.
+	stored bool // It holds rows instead of measurements.
 	next   func() (Measurement, error, bool)
 	stop   func()
 	head   Measurement
@@ -229,7 +231,7 @@ func (t *totaling) stream(ctx context.Context, p piece) *stream {
 	return s
 }
 
-// advance goes to the next row or measurement of a stream. The caller is told of what cannot be read.
+// advance goes to the next row or measurement of a stream. It yields the errors of buckets that cannot be read.
 func (t *totaling) advance(s *stream) error {
 	for {
 		var err error
@@ -246,7 +248,7 @@ func (t *totaling) advance(s *stream) error {
 	}
 }
 
-// nextGroup is the meta of the series that comes next.
+// nextGroup returns the smallest meta among the streams, which is the next series.
 func nextGroup(streams []*stream) (meta bson.RawValue, ok bool) {
 	for _, s := range streams {
 		if s.more && (!ok || (group{meta: s.head.Meta}).compare(group{meta: meta}) < 0) {
@@ -259,7 +261,7 @@ func nextGroup(streams []*stream) (meta bson.RawValue, ok bool) {
 	return meta, ok
 }
 
-// add puts the row or measurement of a stream into its window.
+// add adds the current row or measurement of a stream to its window.
 func (t *totaling) add(s *stream) error {
 	ms := s.head.Time.UnixMilli()
 	i := slices.IndexFunc(t.open, func(w *opened) bool { return sameValue(w.meta, s.head.Meta) })
@@ -283,7 +285,7 @@ func (t *totaling) add(s *stream) error {
 	return nil
 }
 
-// give yields a window that is complete.
+// give yields a complete window.
 func (t *totaling) give(w *opened) error {
 	if w.row.Count == 0 {
 		return nil
@@ -303,10 +305,10 @@ func (t *totaling) give(w *opened) error {
 	return nil
 }
 
-// wanted reports whether rows that are made by rules have the fields of a query.
+// wanted reports whether rows made by these rules have the fields of a query.
 func wanted(names []string, rules *rollup.Rules) bool {
 	for _, name := range names {
-		within := name + ".*" // the fields below an object; a pattern takes in a text with stars as it does any other
+		within := name + ".*" // This name stands for the fields below an object. Match treats its star as text.
 		if !rules.Fields.Match(name) && !rules.Fields.Match(within) {
 			return false
 		}

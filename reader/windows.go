@@ -12,31 +12,32 @@ import (
 	"waterwheel/internal/words"
 )
 
-// Step is the length of the windows of Totals: exactly one of its fields is set.
+// Step is the length of the windows of Totals. Exactly one of its fields is set.
 type Step struct {
-	// Duration divides a day. Windows are counted from each midnight; where the clock is changed, the last window of the day is cut at
-	// the next midnight.
+	// Duration divides a day. Windows are counted from each midnight. If the clock changes, the next midnight cuts off the last
+	// window of the day.
 	Duration time.Duration
-	// Days is a number of calendar days. Several are counted from 1 January 1970.
+	// Days is a number of calendar days. Windows of several days are counted from 1 January 1970.
 	Days int
-	// Weeks is a number of weeks that begin on Mondays. Several are counted from 5 January 1970.
+	// Weeks is a number of weeks that begin on Mondays. Windows of several weeks are counted from 5 January 1970.
 	Weeks int
-	// Months is a number of calendar months. Several are counted from January 1970, so that quarters and years begin in January.
+	// Months is a number of calendar months. Windows are counted from January 1970, so that quarters and years begin in January.
 	Months int
 }
 
 const (
 	day = 24 * time.Hour
-	// firstMonday is the day of the first Monday since 1970.
+	// firstMonday is the first Monday since 1970, as a number of days.
 	firstMonday = 4
-	// mostDays bounds a step, so that no arithmetic overflows: about 270 years.
+	// mostDays bounds a step to about 270 years, so that no arithmetic overflows.
 	mostDays = 100_000
-	// latestTime bounds the times of windows in both directions, in milliseconds since 1970: about 290,000 years. What lies beyond is in
-	// one window.
+	// latestTime bounds the times of windows in both directions, in milliseconds since 1970. It is about 290,000 years. All times
+	// beyond are in one window.
 	latestTime = math.MaxInt64 / 1000
 )
 
-// ParseStep reads a step such as 15m, 1h, 1d, 1w, 1mo or 1y. The error goes on behind the name of a flag.
+// ParseStep reads a step such as 15m, 1h, 1d, 1w, 1mo or 1y. The text of its error continues a sentence that begins with the name
+// of a flag.
 func ParseStep(text string) (s Step, err error) {
 	digits := strings.TrimLeft(text, "0123456789")
 	if n, bad := strconv.Atoi(text[:len(text)-len(digits)]); bad == nil && n > 0 && n <= 10*mostDays {
@@ -66,7 +67,7 @@ func ParseStep(text string) (s Step, err error) {
 	return s, nil
 }
 
-// Check explains why there are no windows of this length; nil means that there are.
+// Check explains why windows of this length are impossible. Nil means that they are possible.
 func (s Step) Check() error {
 	set := 0
 	for _, n := range []int64{int64(s.Duration), int64(s.Days), int64(s.Weeks), int64(s.Months)} {
@@ -90,7 +91,7 @@ func (s Step) Check() error {
 	return nil
 }
 
-// String writes the step as ParseStep reads it.
+// String returns the step in the form that ParseStep reads.
 func (s Step) String() string {
 	switch {
 	case s.Months > 0 && s.Months%12 == 0:
@@ -111,13 +112,13 @@ func (s Step) String() string {
 	return text
 }
 
-// windows divide time into windows of one step, in one zone.
+// windows divides time into windows of one step in one zone.
 type windows struct {
 	step Step
 	zone *time.Location
 }
 
-// of is the window that holds a time: its beginning and its end, which is not part of it. All are in milliseconds since 1970.
+// of returns the beginning and the exclusive end of the window that holds a time. All are in milliseconds since 1970.
 func (w windows) of(ms int64) (from, to int64) {
 	switch {
 	case ms < -latestTime:
@@ -144,13 +145,13 @@ func (w windows) of(ms int64) (from, to int64) {
 	return from, min(from+w.step.Duration.Milliseconds(), end)
 }
 
-// firstOf is the first day of a month, which is counted from January 1970.
+// firstOf returns the first day of a month. The month is counted from January 1970, and the day from 1 January 1970.
 func firstOf(month int64) int64 {
 	return time.Date(1970, time.Month(1+month), 1, 0, 0, 0, 0, time.UTC).Unix() / 86400
 }
 
-// dayOf is the day that holds a time, counted from 1 January 1970 in the zone. Where the clock goes back over midnight, the days part at
-// one moment only.
+// dayOf returns the day that holds a time, counted from 1 January 1970 in the zone. If the clock goes back over midnight, the
+// days still meet at a single moment.
 func (w windows) dayOf(ms int64) int64 {
 	n := w.dateOf(ms)
 	switch {
@@ -162,13 +163,13 @@ func (w windows) dayOf(ms int64) int64 {
 	return n
 }
 
-// dateOf is the date that a clock of the zone shows at a time, as a number of days since 1970.
+// dateOf returns the date that a clock of the zone shows at a time, as a number of days since 1970.
 func (w windows) dateOf(ms int64) int64 {
 	_, offset := time.UnixMilli(ms).In(w.zone).Zone()
 	return floorDiv(saturate(ms, int64(offset)*1000), day.Milliseconds())
 }
 
-// dayStart is the beginning of a day in milliseconds since 1970. A day without a midnight begins when the clock is changed.
+// dayStart returns the beginning of a day in milliseconds since 1970. A day without a midnight begins when the clock changes.
 func (w windows) dayStart(n int64) int64 {
 	at := n * day.Milliseconds()
 	if w.zone == time.UTC {
@@ -178,20 +179,20 @@ func (w windows) dayStart(n int64) int64 {
 	if guess := at - int64(offset)*1000; w.dateOf(guess) == n && w.dateOf(guess-1) == n-1 {
 		return guess
 	}
-	const around = 36 * 60 * 60 // no clock is as far from UTC, in seconds
+	const around = 36 * 60 * 60 // in seconds; every zone is closer to UTC
 	first := at/1000 - around
 	return (first + int64(sort.Search(2*around, func(i int) bool { return w.dateOf((first+int64(i))*1000) >= n }))) * 1000
 }
 
-// aligned is the latest span of time, within [from, to), in which all windows begin and end at multiples of a number of milliseconds
-// since 1970. It is empty where there is none. Zones with half hours, or with them in former years, have windows by the day that do not
-// consist of hours in UTC.
+// aligned returns the latest span of time within [from, to) in which all windows begin and end at multiples of unit, a number of
+// milliseconds since 1970. The span is empty if there is none. A zone whose offset has half hours, now or in the past, has days
+// that do not consist of whole UTC hours.
 func (w windows) aligned(unit, from, to int64) (begin, end int64) {
 	if w.zone == time.UTC || from >= to {
 		return from, to
 	}
 	end = to
-	open := false // the span is not known to begin yet
+	open := false // whether the span is known to have a beginning
 	for at := to - 1; ; {
 		era := time.UnixMilli(at).In(w.zone)
 		_, offset := era.Zone()
@@ -199,7 +200,7 @@ func (w windows) aligned(unit, from, to int64) (begin, end int64) {
 		switch fits := int64(offset)*1000%unit == 0; {
 		case fits:
 			open = true
-		case open: // the first midnight behind this era
+		case open: // the first midnight after this era
 			return w.whole(at+1, end, from, to)
 		default:
 			end = start.UnixMilli()
@@ -214,7 +215,7 @@ func (w windows) aligned(unit, from, to int64) (begin, end int64) {
 	}
 }
 
-// whole shortens a span to what lies between windows that begin in it, where it is shorter than [from, to).
+// whole shrinks a span to windows that lie entirely within it. It does not shrink a side that equals from or to.
 func (w windows) whole(begin, end, from, to int64) (int64, int64) {
 	if begin > from {
 		if start, next := w.bounds(begin); start < begin {
@@ -227,7 +228,7 @@ func (w windows) whole(begin, end, from, to int64) (int64, int64) {
 	return begin, max(begin, end)
 }
 
-// bounds are the bounds of the days that a window of the step consists of: of the whole day where the step is shorter.
+// bounds returns the bounds of the window at a time. If the step is shorter than a day, it returns the bounds of the whole day.
 func (w windows) bounds(ms int64) (from, to int64) {
 	if w.step.Duration > 0 {
 		w.step = Step{Days: 1}
