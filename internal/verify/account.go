@@ -11,15 +11,15 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// accounts are what a bucket's control must say of its columns, made from the columns alone.
+// accounts are the values that a bucket's control must have, computed from the columns alone.
 type accounts struct {
 	timeField         string
 	earliest, latest  int64
-	lower, upper      *extreme // of the fields, as objects, without the time
+	lower, upper      *extreme // the extremes of the fields, as objects, without the time
 	columns, extremes int      // accounted bytes of the columns, and of one copy of each field's first value in min and max
 }
 
-// account makes the accounts of the columns (the object data) of a bucket that can be unpacked.
+// account computes the accounts of the columns (the object data) of a bucket that can be unpacked.
 func account(data []byte, timeField string) accounts {
 	a := accounts{
 		timeField: timeField, earliest: math.MaxInt64, latest: math.MinInt64,
@@ -36,7 +36,7 @@ func (a *accounts) column(name string, values []byte) {
 	a.columns += header + len(name)
 	count := 0
 	for e := range elementsOf(values) {
-		digits := 0 // the first index counts as none
+		digits := 0 // the first index counts as empty
 		if count > 0 {
 			digits = len(strconv.Itoa(count))
 		}
@@ -54,12 +54,12 @@ func (a *accounts) column(name string, values []byte) {
 	}
 }
 
-// size is control.size of a bucket that was never looked up again.
+// size returns control.size of a bucket that was never reopened.
 func (a *accounts) size() int { return a.columns + a.extremes }
 
-// disagrees tells the first path at which a bucket's control does not say what it must. Empty means that it agrees. The size of a
-// bucket that was looked up again began as that of its document, so it only has bounds. Of a minimum or maximum the value
-// counts and not its type: 1 and 1.0 are the same.
+// disagrees returns the first path at which a bucket's control is wrong, and a text about it. An empty path means that there is
+// none. control.size of a reopened bucket started with the size of its document, so only its bounds are checked. For a minimum or
+// maximum the value counts, and not its type: 1 and 1.0 are the same.
 func (a *accounts) disagrees(document bson.Raw) (path, text string) {
 	control := lookup(document, timeseries.FieldControl).Value
 	least, ok := lookup(control, timeseries.FieldMin, a.timeField).DateTimeOK()
@@ -92,7 +92,7 @@ func (a *accounts) disagrees(document bson.Raw) (path, text string) {
 	return "", ""
 }
 
-// withoutField is an object without one of its fields.
+// withoutField returns an object without one of its fields.
 func withoutField(v bson.RawValue, name string) bson.RawValue {
 	if v.Type != bson.TypeEmbeddedDocument {
 		return v

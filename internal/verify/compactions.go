@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// compactedLong is the minimum age of the moment that shows a bucket, for the first reading of a window to take the
-	// bucket's compaction for one that had ended before: when the bucket is inserted that moment lies in the future, by MongoDB's clock.
+	// compactedLong is how old the moment that shows a bucket must be, so that the first reading of a window knows that the
+	// bucket's compaction had ended before. When the bucket is inserted, that moment lies in the future, by MongoDB's clock.
 	compactedLong = 15 * time.Minute
-	// recounts bounds how often positions are counted again because a compaction of them ended or was rolled back meanwhile. A
+	// recounts bounds how often positions are counted again because their compaction ended or was rolled back meanwhile. A
 	// measurement is compacted once, unless the compaction is rolled back, so the second count is nearly always sure.
 	recounts = 10
 )
@@ -21,29 +21,29 @@ const (
 // errKeptChanging means that the stored copies of some measurements could not be told apart.
 var errKeptChanging = errors.New("compaction kept changing the same measurements: verify again")
 
-// compactions tells which of the documents that list a measurement is its stored copy. A compaction is unfinished as long as it has
-// frozen segments and none of its segments has ended: it may be rolled back, so its segments hold the measurements, and
-// its buckets do not count. As soon as one segment has ended, the compaction is never rolled back: its buckets hold the measurements,
-// and its segments, ended or still frozen, do not count. (A compaction that was rolled back is named by no document.)
+// compactions decides which of the documents that list a measurement is its stored copy. A compaction is unfinished as long as it
+// has frozen segments and none of its segments has ended. It may still be rolled back, so its segments hold the measurements, and
+// its buckets do not count. As soon as one segment has ended, the compaction is never rolled back. Then its buckets hold the
+// measurements, and its segments, ended or still frozen, do not count. (No document names a compaction that was rolled back.)
 //
-// A reading of documents takes time, and whole compactions may happen during it. The reading may pass a segment before its
-// freeze, and later the buckets made of it; or pass the place of the buckets before they are inserted, and later the
-// segment after its end. So the answer is sure only for compactions whose state did not change during the reading:
+// A reading of documents takes time, and whole compactions may happen during it. The reading may see a segment before its freeze,
+// and later the buckets made of it. Or it may pass the place of the buckets before they are inserted, and later see the segment
+// after its end. So the answer is sure only for compactions whose state did not change during the reading:
 //
-//   - A compaction that a document named, and that is not unfinished afterwards, has ended or was rolled back, for good: a
-//     compaction never becomes unfinished again. A reading that begins thereafter finds all its buckets, or none.
+//   - A compaction that a document named, and that is not unfinished afterwards, has ended or was rolled back for good. It
+//     never becomes unfinished again. A reading that begins later finds all of its buckets, or none.
 //   - A compaction that is unfinished both before and after a reading was unfinished all the time.
 //
-// A reading counts a measurement wrongly only if its compaction changed during that reading. Then the reading passed a
-// document that names the compaction: a bucket of it as well as the segment before its freeze, or the segment after that.
-// What such documents list is unsure, and is read again. (One case escapes: the segments were deleted before the reading
-// came to them, and the buckets were inserted behind it. The measurements seem to be missing then, and missing ones
-// are looked for again.)
+// A reading counts a measurement wrongly only if its compaction changed during that reading. Then the reading saw a document that
+// names the compaction: one of its buckets in addition to the segment before its freeze, or the segment after its end. The
+// positions in such documents are unsure, and are read again. (One case escapes: the segments were deleted before the reading
+// came to them, and the buckets were inserted behind it. Then the measurements seem to be missing, and the verifier looks for
+// missing ones again.)
 type compactions struct {
 	buckets Buckets
-	// unfinished are the unfinished compactions, as they were read before the documents.
+	// unfinished are the unfinished compactions, read before the documents.
 	unfinished map[claim.Token]bool
-	// seen are the compactions that documents named. over are those of seen that were not unfinished any more afterwards.
+	// seen are the compactions that documents named. over are those in seen that were no longer unfinished at a later reading.
 	seen, over map[claim.Token]bool
 	// long is the moment before which a bucket must be shown to count as old, in milliseconds since 1970. Zero means that no
 	// bucket counts as old.
@@ -54,7 +54,7 @@ func newCompactions(buckets Buckets) *compactions {
 	return &compactions{buckets: buckets, seen: map[claim.Token]bool{}, over: map[claim.Token]bool{}}
 }
 
-// begin is called before documents are read.
+// begin must be called before documents are read.
 func (c *compactions) begin(ctx context.Context) (err error) {
 	if c.unfinished, err = c.read(ctx); err != nil {
 		return err
@@ -74,7 +74,8 @@ func (c *compactions) read(ctx context.Context) (map[claim.Token]bool, error) {
 	return unfinished, nil
 }
 
-// changed reports, after documents were read, whether a compaction has ended or was rolled back that was unfinished before.
+// changed is called after documents were read. It reports whether a compaction that was unfinished before has ended or was rolled
+// back.
 func (c *compactions) changed(ctx context.Context) (bool, error) {
 	if len(c.unfinished) == 0 {
 		return false, nil
@@ -112,10 +113,10 @@ func (c *compactions) judge(b *listing) (counts bool, how certainty) {
 	return counts, unsure
 }
 
-// count reads what documents list of the offsets [from, to), of some positions or (nil) all, and puts it into stored and twice. Each is
-// called for every document. It returns the positions of which that is not sure.
+// count reads the positions that documents list in the offsets [from, to), and puts them into stored and twice. It considers only
+// the positions in of, or all if of is nil. It calls each for every document. It returns the positions whose result is not sure.
 func (w *window) count(ctx context.Context, of *set, from, to int64, whole bool, each func(b *listing, counts bool)) (*set, error) {
-	again, rest := newSet(w.start), newSet(w.start) // rest is sure if nothing changed
+	again, rest := newSet(w.start), newSet(w.start) // rest becomes sure if no compaction changed
 	err := w.scan(ctx, from, to, whole, func(b *listing) error {
 		counts, how := w.compactions.judge(b)
 		for _, p := range b.positions {
@@ -145,7 +146,7 @@ func (w *window) count(ctx context.Context, of *set, from, to int64, whole bool,
 	return again, err
 }
 
-// recount reads again what documents list of some positions, until it is sure.
+// recount counts some positions again, until the result is sure.
 func (w *window) recount(ctx context.Context, of *set) error {
 	for range recounts {
 		if of.count() == 0 {

@@ -6,7 +6,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// conclude compares what the log says with what buckets list.
+// conclude compares the measurements in the log with those that buckets list.
 func (w *window) conclude(ctx context.Context) error {
 	if err := w.recount(ctx, w.again); err != nil {
 		return err
@@ -33,8 +33,8 @@ func (w *window) conclude(ctx context.Context) error {
 	return nil
 }
 
-// judgeMissing tells measurements that a command has deleted from missing ones. The notes are read after the buckets, so
-// deletions in between are noted.
+// judgeMissing separates measurements that a command has deleted from missing ones. The notes are read after the buckets, so they
+// include deletions in between.
 func (w *window) judgeMissing(ctx context.Context, missing *set) error {
 	if missing.count() > 0 && w.Notes != nil {
 		from, to := missing.span()
@@ -50,12 +50,12 @@ func (w *window) judgeMissing(ctx context.Context, missing *set) error {
 	return nil
 }
 
-// judgeSurplus looks at what is stored and of which the log has no valid measurement. It returns the positions at whose offset the
+// judgeSurplus looks at stored positions for which the log has no valid measurement. It returns the positions at whose offset the
 // log has no record at all, and counts the others as unknown.
 func (w *window) judgeSurplus() (compacted *set) {
 	compacted = newSet(w.start)
 	w.stored.without(w.valid).each(func(p timeseries.Position) {
-		record := timeseries.Position{Offset: p.Offset} // or its first measurement
+		record := timeseries.Position{Offset: p.Offset} // the position of the record, or of its first measurement
 		if w.valid.has(record) || w.bad.has(record) || w.empty.has(record) {
 			w.found.Unknown.add(p, w.Examples)
 		} else {
@@ -65,7 +65,7 @@ func (w *window) judgeSurplus() (compacted *set) {
 	return compacted
 }
 
-// absent returns what is not stored and should be; what need not be is counted.
+// absent returns the positions that are missing. It counts those that need not be stored.
 func (w *window) absent() *set {
 	missing := newSet(w.start)
 	w.valid.without(w.stored).each(func(p timeseries.Position) {
@@ -85,7 +85,8 @@ func (w *window) lettered(p timeseries.Position) bool {
 	return w.Letters.has(w.rng.Source.Partition, p)
 }
 
-// judgeBad looks for the letters of records that could not be decoded. Positions stored all the same count as unknown.
+// judgeBad looks for the dead letters of records that could not be decoded. judgeSurplus counts their stored positions as
+// unknown.
 func (w *window) judgeBad(p timeseries.Position) {
 	switch {
 	case w.lettered(p):
@@ -98,9 +99,9 @@ func (w *window) judgeBad(p timeseries.Position) {
 	}
 }
 
-// lookAgain asks once more for what seems to be missing, before anybody is told: a query beside writers may pass a
-// bucket over that moves in the index meanwhile, or a segment that is compacted, and a new primary may for a moment show less than
-// was acknowledged.
+// lookAgain looks once more for the measurements that seem to be missing, before they are reported. A query that runs while
+// others write may miss a bucket that moves in the index meanwhile, or a segment that is compacted. A new primary may for a
+// moment show less than was acknowledged.
 func (w *window) lookAgain(ctx context.Context, missing *set) error {
 	if missing.count() == 0 {
 		return nil

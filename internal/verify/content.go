@@ -13,16 +13,16 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// suspect is a stored measurement that is not what its record says, kept until the record is read again.
+// suspect is a stored measurement that differs from its record. It is kept until the record is read again.
 type suspect struct {
 	bucket  string
-	segment bool // it is one
+	segment bool // bucket is a segment
 	index   int  // in the bucket
 	stored  timeseries.Unpacked
 }
 
-// compare compares each measurement of a bucket with the fingerprint of its record. Those that nothing is known about are
-// passed over: another finding tells of them. Measurements of which only the meta differs are judged when all buckets were read.
+// compare compares each measurement of a bucket with the fingerprint of its record. It skips measurements without a fingerprint,
+// which are another finding. Measurements that differ only in the meta are judged after all buckets were read.
 func (w *window) compare(b *listing) {
 	w.compareEach(b, func(index int, m *timeseries.Unpacked, onlyMeta bool) {
 		if onlyMeta {
@@ -33,10 +33,10 @@ func (w *window) compare(b *listing) {
 	})
 }
 
-// compareEach calls use for each measurement of a bucket that is not what its record says.
+// compareEach calls use for each measurement of a bucket that differs from its record.
 func (w *window) compareEach(b *listing, use func(index int, m *timeseries.Unpacked, onlyMeta bool)) {
 	index := -1
-	_ = w.unpack(b, func(m timeseries.Unpacked) { // checkContent tells of an error
+	_ = w.unpack(b, func(m timeseries.Unpacked) { // checkContent reports the error
 		index++
 		if !w.holds(m.Position) || !w.valid.has(m.Position) {
 			return
@@ -47,7 +47,7 @@ func (w *window) compareEach(b *listing, use func(index int, m *timeseries.Unpac
 	})
 }
 
-// suspect counts a measurement that is not what its record says, and keeps the first.
+// suspect counts a measurement that differs from its record, and keeps the first ones.
 func (w *window) suspect(b *listing, index int, m *timeseries.Unpacked) {
 	if len(w.suspects) == w.Examples {
 		w.found.Different.Count++
@@ -58,8 +58,8 @@ func (w *window) suspect(b *listing, index int, m *timeseries.Unpacked) {
 	w.suspects = append(w.suspects, suspect{b.id(), b.segment, index, kept})
 }
 
-// judgeRenamed tells metas that a command has changed from those that differ, of which the buckets are read once more. The notes
-// are read after the buckets: a change meanwhile is noted.
+// judgeRenamed separates metas that a command has changed from metas that differ without a reason. For the latter it reads the
+// buckets once more. The notes are read after the buckets, so they include changes in between.
 func (w *window) judgeRenamed(ctx context.Context) error {
 	different := w.renamed
 	if different.count() > 0 && w.Notes != nil {
@@ -88,7 +88,7 @@ func (w *window) judgeRenamed(ctx context.Context) error {
 	})
 }
 
-// explain reads the records of the first suspects again to tell where they differ.
+// explain reads the records of the suspects again to find out where they differ.
 func (w *window) explain(ctx context.Context) error {
 	for i := range w.suspects {
 		s := &w.suspects[i]
@@ -110,7 +110,7 @@ func (w *window) explain(ctx context.Context) error {
 	return nil
 }
 
-// difference tells at which path of the bucket the measurement first differs from its record, and how.
+// difference returns the path in the bucket at which the measurement first differs from its record, and a text about it.
 func (s *suspect) difference(o timeseries.Options, m *measurement.Measurement) (path, text string) {
 	at := func(field string) string { return fmt.Sprintf("%s.%d", timeseries.DataPath(field), s.index) }
 	say := func(stored, record string) string { return fmt.Sprintf("is %s, the record says %s", stored, record) }
@@ -141,7 +141,7 @@ func showTime(ms int64) string {
 	return bson.DateTime(ms).Time().UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// checkContent looks whether a bucket agrees with its own columns: the values' indexes, count, min, max and size.
+// checkContent checks a bucket against its own columns: the values' indexes, count, min, max and size.
 func (w *window) checkContent(b *listing) {
 	if err := w.unpack(b, func(timeseries.Unpacked) {}); err != nil {
 		w.damaged(b, "", "%v", err)
@@ -155,8 +155,7 @@ func (w *window) checkContent(b *listing) {
 	}
 }
 
-// unpack calls use for each measurement of a bucket. The error tells that the bucket cannot be unpacked, or contradicts
-// itself.
+// unpack calls use for each measurement of a bucket. It returns an error if the bucket cannot be unpacked, or contradicts itself.
 func (w *window) unpack(b *listing, use func(timeseries.Unpacked)) error {
 	if err := w.unpacker.Reset(b.document); err != nil {
 		return fmt.Errorf("cannot be unpacked: %w", err)

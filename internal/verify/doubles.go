@@ -10,25 +10,25 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// maxDoubles is how many doubled positions are looked at together: each takes some hundred bytes.
+// maxDoubles is how many doubled positions are examined together. Each takes some hundred bytes.
 const maxDoubles = 1 << 16
 
-// copies are the places of one doubled measurement.
+// copies describes the copies of one doubled measurement.
 type copies struct {
 	count int
-	// keep is the smallest of the documents that list it, as idOf writes them. That copy stays.
+	// keep is the smallest idOf of the documents that list it. The copy in that document stays.
 	keep string
 	// kept means that the copy that stays was found again, after all copies had been counted.
 	kept bool
 	// sum is the fingerprint of the copy that stays.
 	sum fingerprint
-	// damaged means that a bucket that lists it contradicts itself, so nobody knows which values are the measurement's.
+	// damaged means that a bucket that lists it contradicts itself, so it is unknown which values belong to the measurement.
 	damaged bool
-	// removed is how many copies were taken out, or would have been.
+	// removed is how many copies were removed, or would be removed by a repair.
 	removed int
 }
 
-// judgeDoubles makes sure of what seems to be doubled, and takes copies out if it is asked to.
+// judgeDoubles verifies positions that seem to be doubled, and removes copies if a repair is requested.
 func (w *window) judgeDoubles(ctx context.Context, doubled *set) error {
 	var err error
 	some := make(map[timeseries.Position]*copies)
@@ -47,8 +47,8 @@ func (w *window) judgeDoubles(ctx context.Context, doubled *set) error {
 	return err
 }
 
-// judgeSome counts the copies of some positions. Before a repair it then finds the copies that stay, until it has found all: a
-// compaction may move one of them meanwhile.
+// judgeSome counts the copies of some positions. Before a repair it then finds the copies that stay. It repeats both until it has
+// found all, because a compaction may move a copy meanwhile.
 func (w *window) judgeSome(ctx context.Context, some map[timeseries.Position]*copies) error {
 	var counted map[string]bool
 	for range recounts {
@@ -76,8 +76,8 @@ func (w *window) judgeSome(ctx context.Context, some map[timeseries.Position]*co
 	return w.repair(ctx, some, counted)
 }
 
-// countCopies counts the copies again, each document once, until it is sure of them, and forgets what is not doubled: a bucket that
-// was written meanwhile came twice, or a copy is gone. It returns the documents whose copies count.
+// countCopies counts the copies again until the result is sure. It counts each document once. It removes positions that are not
+// doubled: a bucket written meanwhile came twice, or a copy is gone. It returns the documents whose copies count.
 func (w *window) countCopies(ctx context.Context, some map[timeseries.Position]*copies) (map[string]bool, error) {
 	w.progress("looking again for doubled measurements", w.end)
 	for range recounts {
@@ -125,8 +125,8 @@ func countCopy(b *listing, id string, some map[timeseries.Position]*copies) {
 	}
 }
 
-// findKept reads the copies that stay, and reports whether it found all. It reads them after the copies were counted: then
-// no copy to be taken out was made from the copy that stays.
+// findKept reads the copies that stay, and reports whether it found all. It reads them after the copies were counted. So no copy
+// to be removed was made from the copy that stays.
 func (w *window) findKept(ctx context.Context, some map[timeseries.Position]*copies) (all bool, err error) {
 	if err := w.compactions.begin(ctx); err != nil {
 		return false, err
@@ -174,10 +174,10 @@ func (w *window) scanOnce(ctx context.Context, some map[timeseries.Position]*cop
 	})
 }
 
-// idOf names a document by a string that sorts as ObjectIDs do, and segments behind all buckets. Which copy stays must not change
-// when another one is compacted, or two repairs could each keep the copy that the other takes out: a copy in a bucket
-// stays there, and a copy in a segment comes to be in a bucket. In a sharded collection an _id is unique in each shard only, and
-// the shard key tells such documents apart: meta and control.min.<time>.
+// idOf names a document by a string that sorts as ObjectIDs do, with segments after all buckets. The choice of the copy that
+// stays must not change when another copy is compacted. Otherwise two repairs could each keep the copy that the other removes. A
+// copy in a bucket stays there, and a copy in a segment moves into a bucket. In a sharded collection, an _id is unique only
+// within a shard. So the name includes the shard key: meta and control.min.<time>.
 func (w *window) idOf(b *listing) string {
 	kind := "bucket"
 	if b.segment {
@@ -192,7 +192,7 @@ func (w *window) idOf(b *listing) string {
 	return string(name)
 }
 
-// sums are the fingerprints of a bucket's measurements, in their order; nil for a bucket that contradicts itself.
+// sums returns the fingerprints of a bucket's measurements, in their order. It returns nil for a bucket that contradicts itself.
 func (w *window) sums(b *listing) []fingerprint {
 	sums := make([]fingerprint, 0, len(b.positions))
 	err := w.unpack(b, func(m timeseries.Unpacked) { sums = append(sums, w.hash.sum(m.Time, m.Meta, m.Elements)) })

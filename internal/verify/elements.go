@@ -8,14 +8,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// element is one BSON element in place.
+// element is one BSON element that aliases the document.
 type element struct {
 	name  []byte
 	value bson.RawValue
 	whole []byte // type byte, name, NUL, value
 }
 
-// elementsOf walks the elements of a document or array; one that is malformed ends early.
+// elementsOf iterates over the elements of a document or array. It ends early at a malformed element.
 func elementsOf(document []byte) iter.Seq[element] {
 	length, _, ok := bsoncore.ReadLength(document)
 	if !ok || length < 5 || int64(length) != int64(len(document)) {
@@ -24,7 +24,7 @@ func elementsOf(document []byte) iter.Seq[element] {
 	return elementsIn(document[4 : length-1])
 }
 
-// elementsIn walks elements that stand one after the other.
+// elementsIn iterates over consecutive elements.
 func elementsIn(b []byte) iter.Seq[element] {
 	return func(yield func(element) bool) {
 		for rest := b; len(rest) > 0; {
@@ -48,8 +48,8 @@ func elementsIn(b []byte) iter.Seq[element] {
 	}
 }
 
-// lookup returns the value at a path through objects. Type 0 means that there is none. The driver's own panics where a document is
-// malformed further in.
+// lookup returns the value at a path through objects. Type 0 means that there is none. The driver's Lookup panics if a document
+// is malformed at a deeper level.
 func lookup(document []byte, path ...string) bson.RawValue {
 	value := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}
 	for _, name := range path {

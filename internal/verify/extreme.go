@@ -14,18 +14,18 @@ import (
 // extreme is the minimum or maximum of a field, as MongoDB keeps it: objects field by field, arrays position by position,
 // everything else by value.
 type extreme struct {
-	kind    bson.Type // Zero means that nothing was included yet.
+	kind    bson.Type // Zero means that it has no value yet.
 	value   bson.RawValue
-	names   []string // of an object, in the order of their first sight
+	names   []string // the names of an object, in the order of their first occurrence
 	members map[string]*extreme
-	items   []*extreme // of an array
+	items   []*extreme // the items of an array
 }
 
 func newObject() *extreme {
 	return &extreme{kind: bson.TypeEmbeddedDocument, members: map[string]*extreme{}}
 }
 
-// member is the extreme of an object's field, a new one if need be.
+// member returns the extreme of an object's field. It creates it if necessary.
 func (x *extreme) member(name string) *extreme {
 	m := x.members[name]
 	if m == nil {
@@ -36,8 +36,8 @@ func (x *extreme) member(name string) *extreme {
 	return m
 }
 
-// include widens the extreme by a value, which it keeps: downwards for a side of -1, upwards for +1. A value of another
-// kind that wins replaces everything.
+// include widens the extreme by a value, which it retains. A side of -1 widens it downwards, and +1 upwards. If a value of
+// another kind wins, it replaces everything.
 func (x *extreme) include(v bson.RawValue, side int) {
 	nested := v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray
 	switch {
@@ -72,7 +72,8 @@ func (x *extreme) beatenBy(v bson.RawValue, side int) bool {
 	return side*timeseries.Compare(v, x.value) > 0
 }
 
-// disagrees tells the path of the first place at which a stored value is another. Empty means that there is none.
+// disagrees returns the path of the first place at which a stored value differs, and a text about it. An empty path means that
+// there is none.
 func (x *extreme) disagrees(stored bson.RawValue, path string) (at, text string) {
 	switch x.kind {
 	case bson.TypeEmbeddedDocument:
@@ -119,7 +120,7 @@ func (x *extreme) disagreesArray(stored bson.RawValue, path string) (at, text st
 	return "", ""
 }
 
-// raw is the extreme as a value.
+// raw returns the extreme as a value.
 func (x *extreme) raw() bson.RawValue {
 	switch x.kind {
 	case bson.TypeEmbeddedDocument, bson.TypeArray:

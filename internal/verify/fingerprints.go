@@ -10,14 +10,14 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// fingerprint are two hashes of a measurement, each of 64 bits: of its meta, and of its time and fields.
+// fingerprint is a pair of 64-bit hashes of a measurement: of its meta, and of its time and fields.
 type fingerprint struct{ meta, values uint64 }
 
-// fingerprints are the fingerprints of the measurements of a window, so that buckets, which come in another order than records, are
-// compared without keeping either.
+// fingerprints are the fingerprints of the measurements of a window. Buckets come in another order than records. With
+// fingerprints they can be compared without keeping either in memory.
 type fingerprints struct {
 	start int64
-	whole []fingerprint // by offset − start, of part 0
+	whole []fingerprint // those of part 0, by offset − start
 	parts []partFingerprint
 }
 
@@ -26,7 +26,7 @@ type partFingerprint struct {
 	of       fingerprint
 }
 
-// add takes the fingerprint of a measurement up; they come in the order of their positions.
+// add adds the fingerprint of a measurement. Measurements come in the order of their positions.
 func (f *fingerprints) add(p timeseries.Position, of fingerprint) {
 	if p.Part != 0 {
 		f.parts = append(f.parts, partFingerprint{p, of})
@@ -50,8 +50,8 @@ func (f *fingerprints) of(p timeseries.Position) fingerprint {
 	return f.parts[at].of
 }
 
-// hasher makes fingerprints of measurements. The order of their fields does not count: columns have another. The
-// seed is another one for each hasher: two runs do not miss the same change.
+// hasher computes fingerprints of measurements. They do not depend on the order of fields, which differs in columns. Each hasher
+// has another seed, so that two runs do not miss the same change.
 type hasher struct {
 	seed maphash.Seed
 	head []byte

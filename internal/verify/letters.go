@@ -7,13 +7,13 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// maxPartOffset bounds the offsets of letters for elements of arrays: a larger one has no place in the bitmap.
+// maxPartOffset bounds the offsets of letters for elements of arrays. The bitmap has no room for larger ones.
 const maxPartOffset = 1 << 44
 
-// Letters are the places of one topic for which there is a dead letter. The zero value is ready for use and empty.
+// Letters are the positions of one topic that have a dead letter. The zero value is empty and ready for use.
 type Letters struct {
 	partitions map[int32]*letterSet
-	deleted    bool // NoteDeleted
+	deleted    bool // NoteDeleted was called
 }
 
 // letterSet holds the letters of one partition.
@@ -40,11 +40,11 @@ func (l *Letters) Add(partition int32, offset int64, part int32) {
 	}
 }
 
-// NoteDeleted says that the dead-letter topic does not have all the letters that were written to it, as after a re-drive: it
-// cannot be told of a record without a letter whether it had one.
+// NoteDeleted records that the dead-letter topic no longer has all letters that were written to it, as after a re-drive. Then it
+// is unknown whether a record without a letter once had one.
 func (l *Letters) NoteDeleted() { l.deleted = true }
 
-// has reports whether there is a letter for a measurement: its own, or its whole record's.
+// has reports whether there is a letter for a measurement or for its whole record.
 func (l *Letters) has(partition int32, p timeseries.Position) bool {
 	s := l.partitions[partition]
 	if s == nil {

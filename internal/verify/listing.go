@@ -10,26 +10,26 @@ import (
 	"waterwheel/internal/words"
 )
 
-// listing is what a bucket or segment says it holds. It is made for reuse.
+// listing is what a bucket or segment lists. It can be reused.
 type listing struct {
 	document bson.Raw
-	// positions are those that could be decoded, in the order of the columns' indexes.
+	// positions are the positions that could be decoded, in the order of the columns' indexes.
 	positions []timeseries.Position
-	// smallest and largest are the bounds of positions' offsets, if there are any.
+	// smallest and largest are the smallest and the largest offset in positions, if there are any.
 	smallest, largest int64
-	// segment means that it is a segment, else a bucket.
+	// segment means that the document is a segment. Otherwise it is a bucket.
 	segment bool
-	// compaction is the compaction that made the bucket, or that froze the segment. Zero means that none did.
+	// compaction made the bucket, or froze the segment. Zero means that there is none.
 	compaction claim.Token
-	// ended means that it is a segment whose measurements are in the buckets of that compaction.
+	// ended means that the document is a segment whose measurements are in the buckets of that compaction.
 	ended bool
-	// moment is from when on the bucket, or until when the segment, is shown, in milliseconds since 1970. Zero means always.
+	// moment is when the bucket begins, or the segment ceases, to be shown, in milliseconds since 1970. Zero means always shown.
 	moment int64
-	// broken is why the positions could not be decoded, empty when they could.
+	// broken is why the positions could not be decoded. Empty means that they could.
 	broken string
 }
 
-// read takes a bucket's control.source.offsets apart. Nothing in it is trusted.
+// read parses a bucket's control.source.offsets. It trusts nothing in it.
 func (b *listing) read(document bson.Raw) {
 	*b = listing{document: document, positions: b.positions[:0]}
 	b.readCompaction()
@@ -62,7 +62,7 @@ func (b *listing) bound() {
 	}
 }
 
-// begins is the smallest offset that the bucket lists, or says it lists.
+// begins returns the smallest offset that the bucket lists, or else the one in control.source.first.
 func (b *listing) begins() int64 {
 	if b.broken == "" && len(b.positions) > 0 {
 		return b.smallest
@@ -71,7 +71,7 @@ func (b *listing) begins() int64 {
 	return first
 }
 
-// control is the value of a field below control.
+// control returns the value of a field below control.
 func (b *listing) control(path ...string) bson.RawValue {
 	return lookup(b.document, append([]string{timeseries.FieldControl}, path...)...)
 }
@@ -81,7 +81,7 @@ func (b *listing) number(path ...string) (int64, bool) {
 	return b.control(path...).AsInt64OK()
 }
 
-// id names the bucket to people.
+// id returns the bucket's _id for messages.
 func (b *listing) id() string {
 	id := lookup(b.document, timeseries.FieldID)
 	if object, ok := id.ObjectIDOK(); ok {
@@ -90,12 +90,12 @@ func (b *listing) id() string {
 	return show(id)
 }
 
-// fault makes a fault of the bucket.
+// fault returns a fault of the bucket.
 func (b *listing) fault(path, format string, args ...any) Fault {
 	return Fault{Bucket: b.id(), Path: path, Text: fmt.Sprintf(format, args...)}
 }
 
-// check looks whether the bucket's accounts of its positions agree.
+// check checks that the fields of a bucket agree with the positions that it lists.
 func (w *window) check(b *listing) {
 	count, counted := b.number(timeseries.FieldCount)
 	first, hasFirst := b.number(timeseries.FieldSource, timeseries.FieldFirst)
@@ -122,7 +122,7 @@ func (w *window) check(b *listing) {
 	}
 }
 
-// damaged notes that a bucket's accounts of itself do not agree.
+// damaged records that a bucket contradicts itself.
 func (w *window) damaged(b *listing, path, format string, args ...any) {
 	w.found.Damaged.add(b.fault(path, format, args...), w.Examples)
 }
@@ -137,7 +137,7 @@ func shown(n int64, ok bool) string {
 // maxShown bounds how much of a value a report repeats, in bytes.
 const maxShown = 80
 
-// show writes a value as Extended JSON, cut.
+// show formats a value as Extended JSON, and truncates it.
 func show(v bson.RawValue) string {
 	if v.Type == 0 {
 		return "nothing"

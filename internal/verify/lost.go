@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Lost are offsets that retention deleted before a consumer read them, and of which nothing is stored.
+// Lost are offsets that retention deleted before a consumer read them, and that are not stored.
 type Lost struct {
 	Count int64 `json:"count"`
 	// First are the first ranges of such offsets.
@@ -25,8 +25,8 @@ type LostRange struct {
 	To   int64 `json:"to"`
 }
 
-// lost looks which of the offsets that a consumer has noted as lost are stored all the same: by a former owner that had read them
-// and not committed yet.
+// lost finds out which of the offsets noted as lost are not stored. A former owner may have read some, and stored them without
+// committing.
 func (v *Verifier) lost(ctx context.Context, r Range) (Lost, error) {
 	found := Lost{First: []LostRange{}}
 	for _, noted := range disjoint(r.Lost) {
@@ -47,7 +47,7 @@ func (v *Verifier) lost(ctx context.Context, r Range) (Lost, error) {
 	return found, nil
 }
 
-// storedOffsets are those in [from, to) of which buckets or segments list a measurement.
+// storedOffsets returns the offsets in [from, to) that a bucket or segment lists.
 func (v *Verifier) storedOffsets(ctx context.Context, source timeseries.Source, from, to int64) (*set, error) {
 	stored, b := newSet(from), listing{}
 	err := v.o.Buckets.Find(ctx, source, from, to, false, func(document bson.Raw) error {
@@ -75,7 +75,7 @@ func (l *Lost) add(from, to int64, examples int) {
 	}
 }
 
-// disjoint are the offsets of ranges that may hold some more than once.
+// disjoint merges ranges that overlap.
 func disjoint(ranges []claim.Lost) (apart []claim.Lost) {
 	ranges = slices.SortedFunc(slices.Values(ranges), func(a, b claim.Lost) int { return cmp.Compare(a.From, b.From) })
 	for _, r := range ranges {

@@ -11,14 +11,14 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Range is what to verify of a partition: the offsets [From, To). To is at most the committed offset, which was read
-// before anything else.
+// Range is the part of a partition to verify: the offsets [From, To). To is at most the committed offset, which was read before
+// anything else.
 type Range struct {
 	Source   timeseries.Source
 	From, To int64
 	// Lost are the offsets that a consumer noted because retention had deleted them before it could read them; they may overlap.
 	Lost []claim.Lost
-	// Notes say why the range differs from the requested one, and what its committed offset means.
+	// Notes explain why the range differs from the requested one, and what its committed offset means.
 	Notes []string
 }
 
@@ -30,7 +30,7 @@ func (r *Range) partition() record.Partition {
 type Limit struct {
 	Offset *int64
 	Time   time.Time
-	// Name says in notes what the limit comes from: a flag or a setting.
+	// Name is the flag or the setting that the limit comes from, for notes.
 	Name string
 }
 
@@ -39,17 +39,17 @@ type Question struct {
 	Topic      string
 	Partitions []int32
 	Group      string
-	// Pipeline is where commits of the group belong.
+	// Pipeline is the topic and collection that commits of the group must belong to.
 	Pipeline claim.Provenance
-	// From is by default the log's start; To the committed offset, which it cannot be above.
+	// From defaults to the log's start, and To to the committed offset, which To cannot exceed.
 	From, To Limit
 }
 
-// logStart is what a range begins with unless something else is asked for.
+// logStart names the default start of a range.
 const logStart = "the log's start"
 
-// Ranges decides what to verify: per partition, below the committed offset, which is asked for first. An offset that belongs
-// to another pipeline is refused, as run refuses it.
+// Ranges determines the range of each partition. It reads the committed offsets first. It rejects an offset that belongs to
+// another pipeline, as run does.
 func (q *Question) Ranges(ctx context.Context, offsets Offsets) ([]Range, error) {
 	partitions := make([]record.Partition, len(q.Partitions))
 	for i, number := range q.Partitions {
@@ -81,7 +81,8 @@ func (q *Question) Ranges(ctx context.Context, offsets Offsets) ([]Range, error)
 	return ranges, nil
 }
 
-// stored is the offset below which everything must be stored. -1 means that nothing need be, and a note says so.
+// stored returns the offset below which everything must be stored. -1 means that nothing need be stored, and a note gives the
+// reason.
 func (r *Range) stored(q *Question, committed claim.Committed) (int64, error) {
 	switch meaning, of := q.Pipeline.Meaning(committed); meaning {
 	case claim.OtherCollection:
@@ -135,7 +136,7 @@ func (r *Range) limit(ctx context.Context, offsets Offsets, l *Limit, otherwise 
 	return offsets.OffsetAt(ctx, r.partition(), l.Time.UnixMilli())
 }
 
-// clip keeps the range to what can be verified, of a log that begins at first, and says so.
+// clip limits the range to what can be verified, and adds notes. The log begins at first.
 func (r *Range) clip(from *Limit, first, stored int64) {
 	begin, end := logStart, "--to"
 	if from.Offset != nil || !from.Time.IsZero() {
@@ -152,7 +153,7 @@ func (r *Range) clip(from *Limit, first, stored int64) {
 		r.note("retention has removed the records below offset %d: they cannot be verified", first)
 		r.From, begin = first, logStart
 	}
-	asked := begin != logStart || end == "--to" || r.From > r.To // else all of a partition without records
+	asked := begin != logStart || end == "--to" || r.From > r.To // false for a partition without records if no limit was requested
 	if r.From >= r.To && asked {
 		r.note("nothing to verify: %s (offset %d) is not below %s (%d)", begin, r.From, end, r.To)
 	}

@@ -10,10 +10,10 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// condition finds the bucket as long as it has the measurements it was read with: each write of a live owner makes its
-// count larger or closes it, and the measurements of a closed bucket are changed by repairs alone, each of which makes its
-// count smaller. So the two together never come back to what they were. It names the shard key as well: who gives the bucket
-// another meta meanwhile is noticed. A segment that is frozen meanwhile is left alone.
+// condition finds the bucket only while it has the measurements that were read. A live owner's write increases count or closes
+// the bucket. Only repairs change the measurements of a closed bucket, and each of them decreases count. So count and closed
+// together never return to earlier values. The condition includes the shard key as well, so it notices that another command has
+// changed the meta. It does not find a segment that was frozen meanwhile.
 func (w *window) condition(b *listing) bson.Raw {
 	start, dst := bsoncore.AppendDocumentStart(nil)
 	dst = appendValue(dst, timeseries.FieldID, lookup(b.document, timeseries.FieldID))
@@ -38,7 +38,7 @@ func (w *window) condition(b *listing) bson.Raw {
 	return dst
 }
 
-// appendAsRead appends the condition that a field has the value that it was read with, or is absent as it was.
+// appendAsRead appends the condition that a field has the value that was read, or is absent as it was.
 func appendAsRead(dst []byte, path string, v bson.RawValue) []byte {
 	start, dst := bsoncore.AppendDocumentElementStart(dst, path)
 	if v.Type != 0 {
@@ -50,8 +50,8 @@ func appendAsRead(dst []byte, path string, v bson.RawValue) []byte {
 	return dst
 }
 
-// remainder is the update that leaves a bucket with the measurements that are not dropped, closed: a live owner's next
-// update of it meets a conflict and asks again.
+// remainder is the update that removes the dropped measurements from a bucket and closes it. A live owner's next update of the
+// bucket then meets a conflict, and the owner reads the bucket again.
 func (w *window) remainder(b *listing, drop []bool) bson.Raw {
 	timeField := w.Collection.TimeField
 	data := remainingColumns(lookup(b.document, timeseries.FieldData).Value, timeField, drop)
@@ -92,7 +92,7 @@ func appendBound(dst []byte, field, timeField string, time bson.RawValue, fields
 	return dst
 }
 
-// remainingColumns is the object data without the dropped measurements, its indexes without gaps again.
+// remainingColumns is the object data without the dropped measurements, with consecutive indexes.
 func remainingColumns(data []byte, timeField string, drop []bool) []byte {
 	indexes := make(map[string]string, len(drop)) // from old to new
 	at := 0
@@ -113,7 +113,7 @@ func remainingColumns(data []byte, timeField string, drop []bool) []byte {
 			}
 		}
 		if len(grown) == empty {
-			dst = grown[:begin] // nobody has the field any more
+			dst = grown[:begin] // no remaining measurement has the field
 			continue
 		}
 		dst, _ = bsoncore.AppendDocumentEnd(grown, inner)

@@ -10,19 +10,19 @@ import (
 // repairPasses bounds how often a bucket is read again because a live owner changed it between its reading and its repair.
 const repairPasses = 10
 
-// repair takes all copies but one out, document by document, or tells what it would do. Counted are the documents whose copies
-// were counted.
+// repair removes all copies but one, document by document, or only counts what it would remove. counted are the documents whose
+// copies were counted.
 //
-// Segments may be compacted meanwhile. The copy that stays is safe: in a bucket it stays there, and in a segment it stays there
-// or moves into a bucket with the same content. So a copy is taken out only if it is another one: only out of documents that
-// were counted, since these were there before the copy that stays was found. And a segment is changed only on the
-// condition that no compaction has frozen it: else its bucket would bring the copy back, or the two copies be made one.
+// Segments may be compacted meanwhile. The copy that stays is safe. In a bucket it stays there. In a segment it stays there or
+// moves into a bucket with the same content. So repair must only remove other copies. It removes copies only from documents that
+// were counted, because these existed before the copy that stays was found. It changes a segment only on the condition that no
+// compaction has frozen it. Otherwise the bucket of that compaction would bring the copy back, or would merge two copies.
 func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copies, counted map[string]bool) error {
 	w.progress("taking doubles out", w.end)
 	if err := w.compactions.begin(ctx); err != nil {
 		return err
 	}
-	var moved map[string]bool // the buckets that were changed meanwhile; nil before the first pass
+	var moved map[string]bool // the buckets that were changed meanwhile. Nil before the first pass.
 	for pass := 1; pass == 1 || len(moved) > 0; pass++ {
 		again := map[string]bool{}
 		err := w.scanOnce(ctx, some, true, func(b *listing, id string) error {
@@ -65,7 +65,7 @@ func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copie
 	return nil
 }
 
-// repairBucket takes the surplus out of one bucket; not done: the bucket is not any more what was read.
+// repairBucket removes the surplus from one bucket. It returns false if the bucket is no longer as it was read.
 func (w *window) repairBucket(ctx context.Context, b *listing, id string, some map[timeseries.Position]*copies) (done bool, err error) {
 	drop, removed, left := w.surplus(b, id, some)
 	if removed > 0 {
@@ -84,8 +84,9 @@ func (w *window) repairBucket(ctx context.Context, b *listing, id string, some m
 	return true, nil
 }
 
-// surplus lists the measurements of a bucket, by index, that are copies to be taken out, and counts them: those that another
-// document with a smaller idOf, or this one at a smaller index, holds as well, if both are the same. It says why other copies are left.
+// surplus returns the measurements of a bucket, by index, that are copies to be removed, and their number. Such a copy is also in
+// another document with a smaller idOf, or in this one at a smaller index, and both are the same. left explains why other copies
+// are left.
 func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*copies) (drop []bool, removed int, left []Fault) {
 	sums := w.sums(b)
 	drop = make([]bool, len(b.positions))
@@ -101,9 +102,9 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 		}
 		fault := Fault{Bucket: b.id(), Position: &p}
 		switch {
-		case id < c.keep: // another repair would keep just this copy
+		case id < c.keep: // another repair would keep this copy
 			fault.Text = "came meanwhile: run the repair again"
-		case b.segment && b.compaction != claim.Token{}: // it is frozen, or has ended since
+		case b.segment && b.compaction != claim.Token{}: // The segment is frozen, or has ended since.
 			fault.Text = "is being compacted: run the repair again when that is over"
 		case !c.kept:
 			fault.Text = "the copy that stays was being compacted: run the repair again"
@@ -121,7 +122,7 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 	return drop, removed, left
 }
 
-// remove takes measurements out of a bucket, if it still is as it was read, and counts that.
+// remove removes measurements from a bucket, if it is still as it was read, and counts them.
 func (w *window) remove(ctx context.Context, b *listing, drop []bool, removed int) (done bool, err error) {
 	kept := len(b.positions) - removed
 	r := &w.found.Repair

@@ -6,81 +6,82 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Report is what was found out about a range of one partition.
+// Report is the result of verifying a range of one partition.
 type Report struct {
 	Partition int32 `json:"partition"`
-	// From and To are the range of offsets that was asked for, [From, To): with a To at or below From it is empty.
+	// From and To are the range of offsets that was requested, [From, To). The range is empty if To is at or below From.
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
-	// Next is how far the range is judged: To when all of it is. The findings are about [From, Next).
+	// Next is how far the range was judged. It is To if all of it was. The findings cover [From, Next).
 	Next int64 `json:"next"`
 	Findings
-	// Lost are records that no consumer has read: they are below the log's start, and so below From.
+	// Lost are records that no consumer has read. They are below the log's start, and so below From.
 	Lost Lost `json:"lost"`
-	// FirstStored is the smallest offset of the range that is stored, -1 for none.
+	// FirstStored is the smallest offset of the range that is stored. It is -1 if none is.
 	FirstStored int64 `json:"firstStored"`
-	// Notes are the range's.
+	// Notes are the notes of the range.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Wrong reports whether anything is not as it must be. What retention took before it was read is stored nowhere.
+// Wrong reports whether anything is wrong. That includes lost records, which are stored nowhere.
 func (r *Report) Wrong() bool { return r.Findings.Wrong() || r.Lost.Count > 0 }
 
-// Findings are counts of measurements. Each measurement of the log is exactly one of: stored once, doubled, missing,
-// expired, deleted, dead-lettered.
+// Findings are counts of measurements. Each measurement of the log is in exactly one of these groups: stored once, doubled,
+// missing, expired, deleted, dead-lettered.
 type Findings struct {
-	// Records of the log that were read, Tombstones among them, and Removed: offsets that the log's retention has taken
-	// before they could be read.
+	// Records is the number of records read from the log, and Tombstones the number of tombstones among them. Removed is the
+	// number of offsets that retention has removed before they could be read.
 	Records    int64 `json:"records"`
 	Tombstones int64 `json:"tombstones"`
 	Removed    int64 `json:"removed"`
-	// Valid are the measurements that could be decoded, Bad the records and elements of arrays that could not.
+	// Valid is the number of measurements that could be decoded. Bad is the number of records and array elements that could not.
 	Valid int64 `json:"valid"`
 	Bad   int64 `json:"bad"`
 
 	StoredOnce int64 `json:"storedOnce"`
-	// DeadLettered are bad ones, and valid ones that the database refused, for which there is a letter.
+	// DeadLettered are those that have a letter. They are bad, or they are valid and the database rejected them.
 	DeadLettered int64 `json:"deadLettered"`
-	// Expired are valid, not stored, and older than the collection keeps measurements.
+	// Expired are valid, not stored, and older than the time for which the collection keeps measurements.
 	Expired int64 `json:"expired"`
 	// Deleted are valid, not stored, and noted as deleted by a command.
 	Deleted Tally `json:"deleted"`
-	// Missing are valid and neither stored nor dead-lettered nor expired nor deleted.
+	// Missing are valid, but neither stored, dead-lettered, expired nor deleted.
 	Missing Tally `json:"missing"`
-	// Doubled are listed more than once: of valid and of compacted measurements.
+	// Doubled are valid or compacted measurements that are listed more than once.
 	Doubled Tally `json:"doubled"`
-	// Compacted are stored once, and the log has no record at their offset any more. Within a log only compaction removes records.
+	// Compacted are stored once, but the log no longer has a record at their offset. Within a log, only compaction removes
+	// records.
 	Compacted Tally `json:"compacted"`
 	// Unknown positions are listed by buckets or segments, and the log has a record at their offset, but no such measurement
 	// could be decoded from it.
 	Unknown Tally `json:"unknown"`
-	// LetterMissing are bad and neither dead-lettered nor stored.
+	// LetterMissing are bad, but neither dead-lettered nor stored.
 	LetterMissing Tally `json:"letterMissing"`
-	// LetterDeleted are as LetterMissing, but letters were deleted from the dead-letter topic: theirs may have been among
-	// them, so nothing is known to be wrong.
+	// LetterDeleted are like LetterMissing, but letters were deleted from the dead-letter topic. Theirs may have been among them,
+	// so nothing is known to be wrong.
 	LetterDeleted Tally `json:"letterDeleted"`
 
-	// Buckets and Segments are how many were looked at; one that reaches over two windows counts in both.
+	// Buckets and Segments are how many documents were read. A document that spans two windows counts in both.
 	Buckets  int64 `json:"buckets"`
 	Segments int64 `json:"segments"`
-	// Damaged are buckets whose accounts of themselves do not agree.
+	// Damaged are buckets that contradict themselves.
 	Damaged Faults `json:"damaged"`
-	// Different are measurements whose content is not the record's. They are looked for only with Options.Content.
+	// Different are measurements whose content differs from the record. They are looked for only with Options.Content.
 	Different Faults `json:"different"`
-	// MetaChanged are stored with another meta than the record's, and noted as changed by a command. They are looked for only with
-	// Options.Content.
+	// MetaChanged are stored with another meta than the record's, and noted as changed by a command. They are looked for only
+	// with Options.Content.
 	MetaChanged Tally `json:"metaChanged"`
-	// Repair is what was done about doubles.
+	// Repair is what was done about doubled measurements.
 	Repair Repairs `json:"repair"`
 }
 
-// Wrong reports whether anything is not as it must be. Doubles that were taken out are as they must be.
+// Wrong reports whether anything is wrong. Repaired doubles are not.
 func (f *Findings) Wrong() bool {
 	return f.Missing.Count > 0 || f.Doubled.Count > f.Repair.Repaired || f.Unknown.Count > 0 || f.LetterMissing.Count > 0 ||
 		f.Damaged.Count > 0 || f.Different.Count > 0 || f.Repair.Left.Count > 0
 }
 
-// Add adds up what was found elsewhere, keeping as many examples as each list keeps.
+// Add adds the findings of g. It keeps as many examples as each list allows.
 func (f *Findings) Add(g *Findings, examples int) {
 	f.Records += g.Records
 	f.Tombstones += g.Tombstones
@@ -105,13 +106,13 @@ func (f *Findings) Add(g *Findings, examples int) {
 	f.Repair.merge(&g.Repair, examples)
 }
 
-// Tally counts positions and keeps the first.
+// Tally counts positions and keeps the first of them.
 type Tally struct {
 	Count int64                 `json:"count"`
 	First []timeseries.Position `json:"first"`
 }
 
-// add counts a position, in any order, and keeps it if it is among the first.
+// add counts a position, and keeps it if it is among the first. Positions come in any order.
 func (t *Tally) add(p timeseries.Position, examples int) {
 	t.Count++
 	t.keep(p, examples)
@@ -133,7 +134,7 @@ func (t *Tally) merge(u *Tally, examples int) {
 	}
 }
 
-// Faults counts faults of buckets and keeps the first found.
+// Faults counts faults of buckets and keeps the first ones found.
 type Faults struct {
 	Count int64   `json:"count"`
 	First []Fault `json:"first"`
@@ -141,13 +142,13 @@ type Faults struct {
 
 // Fault is an error in a bucket.
 type Fault struct {
-	// Bucket is the bucket's _id, in hexadecimal digits where it is an ObjectID.
+	// Bucket is the bucket's _id, in hexadecimal digits if it is an ObjectID.
 	Bucket string `json:"bucket"`
-	// Position is the measurement in question. Nil means the bucket.
+	// Position is the measurement that has the fault. Nil means that the bucket has it.
 	Position *timeseries.Position `json:"position,omitempty"`
-	// Path leads to the value in the bucket. Empty means the bucket as a whole.
+	// Path is the path of the value in the bucket. Empty means the bucket as a whole.
 	Path string `json:"path,omitempty"`
-	// Text says what is there, and what should be.
+	// Text says what the value is, and what it should be.
 	Text string `json:"text"`
 }
 

@@ -39,8 +39,8 @@ func tokenOf(v bson.RawValue) (id claim.Token, ok bool) {
 	return id, ok
 }
 
-// compactionFault tells where the document's fields about compaction do not have the form that they must have. An empty path means
-// that they do.
+// compactionFault returns the path at which the document's compaction fields have a wrong form, and a text about it. An empty
+// path means that they are right.
 func (b *listing) compactionFault() (path, text string) {
 	if about := b.control(timeseries.FieldSegment); about.Type != 0 && !b.segment {
 		return timeseries.PathSegment, fmt.Sprintf("is %s, no object", show(about))
@@ -51,13 +51,13 @@ func (b *listing) compactionFault() (path, text string) {
 	return b.momentFault(timeseries.FieldCompaction, timeseries.FieldVisibleFrom, timeseries.FieldCompactionID)
 }
 
-// momentFault looks at a moment and the token beside it, which a segment may both lack.
+// momentFault checks a moment and the token beside it. A segment may lack both.
 func (b *listing) momentFault(within, moment, id string) (path, text string) {
 	at, by := b.control(within, moment), b.control(within, id)
 	if at.Type == 0 && by.Type == 0 && (b.segment || b.control(within).Type == 0) {
 		return "", ""
 	}
-	if _, ok := at.DateTimeOK(); !ok && (at.Type != 0 || !b.segment) { // a frozen segment has no end
+	if _, ok := at.DateTimeOK(); !ok && (at.Type != 0 || !b.segment) { // a frozen segment has no such moment
 		return timeseries.Path(timeseries.FieldControl, within, moment), fmt.Sprintf("is %s, no date", show(at))
 	}
 	if _, ok := tokenOf(by); !ok {
@@ -66,7 +66,7 @@ func (b *listing) momentFault(within, moment, id string) (path, text string) {
 	return "", ""
 }
 
-// checkSegment looks whether a segment says what only segments say.
+// checkSegment checks the fields that must have certain values in a segment.
 func (w *window) checkSegment(b *listing) {
 	closed, _ := b.control(timeseries.FieldClosed).BooleanOK()
 	meta := lookup(b.document, timeseries.FieldMeta)

@@ -7,20 +7,20 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// set is a set of positions in a window of at most 2^32 offsets. Part 0, of which most positions are, takes one bit an
-// offset at worst; the parts of array records take a few bytes each at worst.
+// set is a set of positions in a window of at most 2^32 offsets. Most positions have part 0, and take at most one bit per offset.
+// Other parts of array records take at most a few bytes each.
 type set struct {
 	start int64
 	whole *roaring.Bitmap   // offset − start of the positions of part 0
-	parts *roaring64.Bitmap // of the others, as their key
+	parts *roaring64.Bitmap // the keys of all other positions
 }
 
 func newSet(start int64) *set {
 	return &set{start: start, whole: roaring.New(), parts: roaring64.New()}
 }
 
-// key orders parts in blocks of 64 parts by offsets, so that both many short arrays and few long ones lie close together
-// in the containers of a bitmap.
+// key orders parts in blocks of 64 parts by offset. So both many short arrays and few long ones lie close together in the
+// containers of a bitmap.
 func (s *set) key(p timeseries.Position) uint64 {
 	return uint64(p.Part>>6)<<38 | uint64(p.Offset-s.start)<<6 | uint64(p.Part&63)
 }
@@ -29,7 +29,7 @@ func (s *set) position(key uint64) timeseries.Position {
 	return timeseries.Position{Offset: s.start + int64(key>>6&(1<<32-1)), Part: int32(key>>38<<6 | key&63)}
 }
 
-// add puts a position of the window in. False means that it was there already.
+// add adds a position of the window. False means that it was there already.
 func (s *set) add(p timeseries.Position) bool {
 	if p.Part == 0 {
 		return s.whole.CheckedAdd(uint32(p.Offset - s.start))
@@ -48,13 +48,13 @@ func (s *set) count() int64 {
 	return int64(s.whole.GetCardinality() + s.parts.GetCardinality())
 }
 
-// addAll puts the positions of t in, which has the same start.
+// addAll adds the positions of t, which has the same start.
 func (s *set) addAll(t *set) {
 	s.whole.Or(t.whole)
 	s.parts.Or(t.parts)
 }
 
-// remove takes the positions of t out, which has the same start.
+// remove removes the positions of t, which has the same start.
 func (s *set) remove(t *set) {
 	s.whole.AndNot(t.whole)
 	s.parts.AndNot(t.parts)
@@ -65,12 +65,12 @@ func (s *set) without(t *set) *set {
 	return &set{start: s.start, whole: roaring.AndNot(s.whole, t.whole), parts: roaring64.AndNot(s.parts, t.parts)}
 }
 
-// and returns the positions of both.
+// and returns the positions in both sets.
 func (s *set) and(t *set) *set {
 	return &set{start: s.start, whole: roaring.And(s.whole, t.whole), parts: roaring64.And(s.parts, t.parts)}
 }
 
-// each calls use for every position: positions of part 0 by rising offset, then the others.
+// each calls use for every position. Positions of part 0 come first, by rising offset.
 func (s *set) each(use func(timeseries.Position)) {
 	for i := s.whole.Iterator(); i.HasNext(); {
 		use(timeseries.Position{Offset: s.start + int64(i.Next())})
@@ -80,7 +80,7 @@ func (s *set) each(use func(timeseries.Position)) {
 	}
 }
 
-// span is the range of offsets, [from, to), that holds every position of a set that is not empty.
+// span returns the smallest range of offsets, [from, to), that holds all positions. The set must not be empty.
 func (s *set) span() (from, to int64) {
 	from, to = int64(1)<<62, 0
 	if !s.whole.IsEmpty() {

@@ -10,67 +10,68 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Defaults of Options.
+// The defaults of Options.
 const (
 	DefaultWindow   = 1 << 24
 	DefaultExamples = 10
 )
 
-// Bounds of a window that compares content: it keeps sixteen bytes an offset.
+// maxContentWindow bounds a window that compares content, which keeps sixteen bytes per offset.
 const maxContentWindow = 1 << 21
 
-// partsShare is which part of a window's offsets its elements of array records may be: they take more than a bit.
+// partsShare bounds the array elements of a window to this fraction of its offsets, because they take more than a bit each.
 const partsShare = 4
 
-// RepairMode says what to do about doubled measurements.
+// RepairMode is what to do about doubled measurements.
 type RepairMode uint8
 
 // The modes of repair.
 const (
 	Leave  RepairMode = iota // doubles are only reported
-	DryRun                   // and what Repair would do
-	Repair                   // all copies but one are taken out: the copy in the bucket with the smallest _id stays, or else in such a segment
+	DryRun                   // like Leave, and reports what Repair would do
+	Repair                   // removes all copies but one. The copy in the bucket with the smallest _id stays. Without a bucket, it is the one in the smallest segment.
 )
 
-// Options say what to verify with.
+// Options configure a Verifier.
 type Options struct {
 	// Collection is the normalised definition of the time series.
 	Collection timeseries.Options
-	// Decoder decodes the records as the consumer does. It is the verifier's while a call runs. Required.
+	// Decoder decodes the records as the consumer does. The Verifier uses it during each call. Required.
 	Decoder *measurement.Decoder
 	Log     Log
 	Buckets Buckets
-	// Claims tell how long a repair must wait.
+	// Claims determine how long a repair must wait.
 	Claims Claims
 	// Letters are the topic's dead letters, read after the committed offset. Nil means that there are none.
 	Letters *Letters
-	// Notes tell what was deleted and changed by commands. Nil means that nothing was.
+	// Notes report what commands have deleted and changed. Nil means that they did nothing.
 	Notes Notes
 	// Content compares every value with its record, and every bucket with itself.
 	Content bool
-	// Repair says what to do about doubles. A Repair waits for the writes that are on their way: for Grace, and for what the
-	// owners of the Claims that are not released have left.
+	// Repair is what to do about doubles. A Repair waits for pending writes. It waits at least Grace, and at least the longest
+	// wait in Claims that are not released.
 	Repair RepairMode
 	Grace  time.Duration
-	// Now tells the present time in milliseconds since 1970: what has expired, or expires within the hour and may do so
-	// while it is verified, is not missing; measurements compacted long ago need not be looked at twice. Required where they expire.
+	// Now returns the present time in milliseconds since 1970. Measurements that have expired, or that expire within the hour and
+	// so perhaps during the verification, are not missing. Measurements compacted long ago need no second look. Required if
+	// measurements expire.
 	Now func() int64
-	// Window is how many offsets are judged at a time. Zero means DefaultWindow. Memory is a few bits an offset of it; with
-	// Content, which bounds it further, sixteen bytes.
+	// Window is how many offsets are judged at a time. Zero means DefaultWindow. Memory is a few bits per offset. With Content,
+	// which limits the window further, it is sixteen bytes per offset.
 	Window int64
-	// Examples is how many of the first of each finding are kept. Zero means DefaultExamples.
+	// Examples is how many examples of each finding are kept. Zero means DefaultExamples.
 	Examples int
-	// Progress is told now and then how far the work is. Nil means that nobody is.
+	// Progress is called now and then with the state of the work. Nil means that there are no calls.
 	Progress func(Progress)
 }
 
-// Progress is how far the work is.
+// Progress is the state of the work.
 type Progress struct {
 	Partition int32
-	// Offset is up to where the log was read, in the range [From, To); of waiting these are Seconds.
+	// Offset is how far the log was read, in the range [From, To). If Seconds is set, the three are seconds of waiting.
 	From, Offset, To int64
 	Seconds          bool
-	// Records were read of it so far.
+	// Records is the number of records read from the range so far.
 	Records int64
 	// Doing is a gerund: reading records, reading buckets.
 	Doing string
@@ -79,10 +80,10 @@ type Progress struct {
 // Verifier compares a time series with the log it comes from. It is not for concurrent use.
 type Verifier struct {
 	o      Options
-	waited bool // for writes that were on their way
+	waited bool // a wait for pending writes is over
 }
 
-// New makes a Verifier, or says what is wrong with the options.
+// New returns a Verifier, or an error about the options.
 func New(o Options) (*Verifier, error) {
 	if o.Decoder == nil || o.Log == nil || o.Buckets == nil || o.Claims == nil {
 		return nil, errors.New("verifying needs a decoder, a log, buckets and claims")
@@ -105,8 +106,8 @@ func New(o Options) (*Verifier, error) {
 	return &Verifier{o: o}, nil
 }
 
-// Partition judges a range of one partition. With an error the report is about what was judged until then: the range
-// [Next, To) is still to be judged.
+// Partition judges a range of one partition. If it returns an error, the report covers what was judged before. The range [Next,
+// To) is still to be judged.
 func (v *Verifier) Partition(ctx context.Context, r Range) (Report, error) {
 	report := Report{
 		Partition: r.Source.Partition, From: r.From, To: r.To, Next: r.From, FirstStored: -1, Findings: newFindings(), Notes: r.Notes,

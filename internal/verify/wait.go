@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// wait waits before a repair until no write of a bucket below the committed offsets can come any more: a late one would bring
-// back what was taken out. Owners with a longer write timeout than ours left a longer wait in their claims.
+// wait waits before a repair until no more writes of buckets below the committed offsets can arrive. A late write would bring
+// back a removed copy. Owners with a longer write timeout than ours have recorded a longer wait in their claims.
 func (v *Verifier) wait(ctx context.Context, r Range) error {
 	if v.o.Repair != Repair || v.waited {
 		return nil

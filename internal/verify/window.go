@@ -13,40 +13,41 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// progressEvery is how many records or buckets are read between two reports of progress.
+// progressEvery is how many records or buckets are read between two progress reports.
 const progressEvery = 4096
 
-// errFull ends the reading of a log when a window has as many elements of arrays as it may.
+// errFull ends the reading of a log when the window has its maximum of array elements.
 var errFull = errors.New("the window is full")
 
 // window is the part of a range that is judged at a time.
 type window struct {
 	Options
 	rng Range
-	// start is its first offset, end the one after its last; low is the first that the log still had.
+	// start is the window's first offset, and end the one after its last. low is the first offset that the log still had.
 	start, end, low int64
 
-	// What the log says: valid measurements, those of them that may have expired, bad records and elements, and the offsets of
-	// records without any.
+	// These come from the log: valid measurements, those of them that may have expired, bad records and elements, and the offsets
+	// of records without measurements.
 	valid, old, bad, empty *set
-	// undecided is why it cannot be known now what a record holds. Nil means that it can.
+	// undecided is why the content of a record is unknown for now. Nil means that it is known.
 	undecided error
-	// What buckets and segments list, and what they seem to list more than once; again: of what that is not sure.
+	// stored are the positions that buckets and segments list, and twice those that they seem to list more than once. Both are
+	// unsure for the positions in again.
 	stored, twice *set
 	again         *set
-	doubled       *set // the doubles of which it is sure
-	renamed       *set // stored with another meta than the record's
+	doubled       *set // the positions that are surely doubled
+	renamed       *set // the positions that are stored with another meta than the record's
 	compactions   *compactions
-	contents      *fingerprints // nil without Content
-	suspects      []suspect     // the first of those that differ
+	contents      *fingerprints // Nil without Content.
+	suspects      []suspect     // the first measurements that differ
 
 	listing     listing
 	unpacker    *timeseries.Unpacker
 	hash        *hasher
-	before      int64 // records of the windows before
+	before      int64 // number of records in earlier windows
 	found       Findings
 	firstStored int64
-	expiring    int64 // measurements of before then, less the time they are kept, may be gone; milliseconds
+	expiring    int64 // Measurements older than this, less the time for which they are kept, may be gone. In milliseconds since 1970.
 }
 
 func (v *Verifier) window(r Range, start, before int64) *window {
@@ -66,7 +67,7 @@ func (v *Verifier) window(r Range, start, before int64) *window {
 	return w
 }
 
-// judge reads the log, then what buckets list of it, and compares.
+// judge reads the log, then the buckets, and compares them.
 func (w *window) judge(ctx context.Context) error {
 	if err := w.readLog(ctx); err != nil {
 		return fmt.Errorf("reading records of %s/%d: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
@@ -86,12 +87,12 @@ func (w *window) judge(ctx context.Context) error {
 	return nil
 }
 
-// readLog learns from the records which positions there must be.
+// readLog determines from the records which positions must be stored.
 func (w *window) readLog(ctx context.Context) error {
 	if w.Collection.ExpireAfterSeconds > 0 {
 		w.expiring = w.Now() + time.Hour.Milliseconds()
 	}
-	parts, read := int64(0), w.end // the first offset that was read
+	parts, read := int64(0), w.end // read is the first offset that was read
 	first, err := w.Log.Scan(ctx, w.rng.partition(), w.start, w.end, func(r *record.Record) error {
 		read = min(read, r.Offset)
 		n := w.take(r)
@@ -119,7 +120,7 @@ func (w *window) readLog(ctx context.Context) error {
 	return nil
 }
 
-// take notes what a record holds, and returns how many measurements.
+// take records what a record holds, and returns its number of measurements.
 func (w *window) take(r *record.Record) int {
 	if r.Value == nil {
 		w.found.Tombstones++
@@ -135,7 +136,7 @@ func (w *window) take(r *record.Record) int {
 		w.bad.add(timeseries.Position{Offset: r.Offset})
 		return 0
 	}
-	if len(results) == 0 { // its root is null, or all of it is skipped
+	if len(results) == 0 { // The root is null, or the decoder skips all of it.
 		w.found.Tombstones++
 		w.empty.add(timeseries.Position{Offset: r.Offset})
 	}
@@ -156,7 +157,7 @@ func (w *window) take(r *record.Record) int {
 	return len(results)
 }
 
-// readBuckets learns from the buckets and segments which positions are stored.
+// readBuckets determines from the buckets and segments which positions are stored.
 func (w *window) readBuckets(ctx context.Context) error {
 	if err := w.compactions.begin(ctx); err != nil {
 		return err
@@ -194,7 +195,7 @@ func (w *window) scan(ctx context.Context, from, to int64, whole bool, each func
 
 func (w *window) holds(p timeseries.Position) bool { return p.Offset >= w.low && p.Offset < w.end }
 
-// owns reports whether a bucket is to be checked in this window, so that one that reaches over several is checked once.
+// owns reports whether a bucket is checked in this window. A bucket that spans several windows is checked once.
 func (w *window) owns(b *listing) bool {
 	first := b.begins()
 	return first >= w.start && first < w.end || first < w.rng.From && w.start == w.rng.From
