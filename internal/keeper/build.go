@@ -15,7 +15,7 @@ import (
 	"waterwheel/sink"
 )
 
-// Command is work on rollups that an operator asks for, beside the keepers.
+// Command is work on rollups that an operator requests, beside the work of keepers.
 type Command struct{ w *work }
 
 // NewCommand prepares work on the rollups of a time series. The error is collection.ErrNotSetUp if there is no such time series.
@@ -27,20 +27,20 @@ func NewCommand(ctx context.Context, r *sink.Rollups) (*Command, error) {
 	return &Command{newWork(r, state, NewMetrics(nil))}, nil
 }
 
-// Levels are those that the time series has.
+// Levels returns the levels of the time series.
 func (c *Command) Levels() rollup.Levels { return c.w.state.Levels }
 
-// Defined says how rows are made, and since when levels are whole.
+// Defined returns how rows are made, and since when each level is complete.
 func (c *Command) Defined() rollup.Definition { return c.w.state.Defined }
 
-// Range are the times [From, To) of a command, and the series that it is about.
+// Range is the span of time [From, To) of a command, and its selection of series.
 type Range struct {
 	From, To time.Time
 	// Filter is a query on buckets. Nil selects all series.
 	Filter bson.Raw
 }
 
-// days are the beginnings of the days of the range, of which the first and the last may be cut.
+// days yields the days of the range, of which the first and the last may be cut to whole hours.
 func (r *Range) days(yield func(from, to int64) bool) {
 	for from := floorTo(r.From.UnixMilli(), hourMs); from < r.To.UnixMilli(); {
 		to := min(floorTo(from, dayMs)+dayMs, floorTo(r.To.UnixMilli()+hourMs-1, hourMs))
@@ -51,7 +51,7 @@ func (r *Range) days(yield func(from, to int64) bool) {
 	}
 }
 
-// Extent returns the range of the measurements that are stored now; false means that there are none.
+// Extent returns the range of the measurements that are stored now. False means that there are none.
 func (c *Command) Extent(ctx context.Context) (from, to time.Time, found bool, err error) {
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	err = c.w.rollups.Bounds(ctx, c.w.state.Options, func(begin, end int64) {
@@ -60,14 +60,14 @@ func (c *Command) Extent(ctx context.Context) (from, to time.Time, found bool, e
 	return time.UnixMilli(first).UTC(), time.UnixMilli(last + 1).UTC(), first <= last, err
 }
 
-// Built says how far a build is.
+// Built is the progress of a build: the day that comes next, and its number of series.
 type Built struct {
 	Day    time.Time
 	Series int
 }
 
-// Build computes the rows of a range from what is shown, day by day, the oldest first. Rows that would shrink stay, unless replace says
-// that what is shown counts. Frozen hours are left alone.
+// Build computes the rows of a range from what is shown, day by day, the oldest first. A row that would shrink stays as it is,
+// unless replace is set. Frozen hours are left alone.
 func (c *Command) Build(ctx context.Context, r Range, replace bool, progress func(Built)) error {
 	w := *c.w
 	w.free = replace
@@ -91,7 +91,7 @@ func (c *Command) Build(ctx context.Context, r Range, replace bool, progress fun
 	return nil
 }
 
-// keys are the series that have measurements, or rows, in a span of time.
+// keys returns the series that have measurements or rows in a span of time.
 func (c *Command) keys(ctx context.Context, filter bson.Raw, from, to int64) ([]string, error) {
 	found := map[string]bool{}
 	u := timeseries.NewUnpacker(c.w.state.Options)
@@ -112,34 +112,34 @@ func (c *Command) keys(ctx context.Context, filter bson.Raw, from, to int64) ([]
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// Difference is a row that is not what is shown.
+// Difference is a row that differs from what is shown.
 type Difference struct {
 	Level string        `json:"level"`
 	Meta  bson.RawValue `json:"-"`
 	Time  time.Time     `json:"time"`
-	// Stored and Wanted are the counts of measurements; equal ones mean that the totals differ.
+	// Stored and Wanted are counts of measurements. If they are equal, the totals differ.
 	Stored int64 `json:"stored"`
 	Wanted int64 `json:"wanted"`
 }
 
-// Verified is what a verification has found.
+// Verified is the result of a verification.
 type Verified struct {
-	// Rows were compared. Frozen rows were not, since their measurements may have expired; Behind rows were not, since a pass that is
-	// still to come computes them.
+	// Rows is the number of rows compared. Frozen rows were not compared because their measurements may have expired. Behind rows
+	// were not compared because a future pass computes them.
 	Rows   int64 `json:"rows"`
 	Frozen int64 `json:"frozen"`
 	Behind int64 `json:"behind"`
-	// Unbuilt rows are missing, of windows from before their level was whole.
+	// Unbuilt rows are missing, but their windows are older than the completeness of their level.
 	Unbuilt int64 `json:"unbuilt"`
-	// Differences are the rows that are wrong, the first of which are Listed.
+	// Differences is the number of wrong rows. The first of them are Listed.
 	Differences int64        `json:"differences"`
 	Listed      []Difference `json:"listed"`
 }
 
-// verifyTries is how often the rows of some series are compared while keepers change them.
+// verifyTries is how often the rows of some series are compared if keepers change them meanwhile.
 const verifyTries = 5
 
-// Verify computes the rows of a range once more, stores nothing, and compares. It lists at most so many differences.
+// Verify computes the rows of a range again, without storing them, and compares. It lists at most list differences.
 func (c *Command) Verify(ctx context.Context, r Range, list int, progress func(Built)) (v Verified, err error) {
 	for from, to := range r.days {
 		keys, err := c.keys(ctx, r.Filter, from, to)
@@ -167,7 +167,7 @@ func (v *Verified) addCounts(o *Verified) {
 	v.Differences += o.Differences
 }
 
-// verify compares the rows of some series. Where some differ it looks again: a keeper may have been at work.
+// verify compares the rows of some series. If it finds differences it compares again, because a keeper may have been at work.
 func (c *Command) verify(ctx context.Context, r run) (v Verified, err error) {
 	for range verifyTries {
 		if v, err = c.compare(ctx, r); err != nil || v.Differences == 0 {
@@ -177,8 +177,8 @@ func (c *Command) verify(ctx context.Context, r run) (v Verified, err error) {
 	return v, nil
 }
 
-// compare compares the rows of some series with what is shown. What was stored since the last pass is left out: it is looked for last,
-// so that it holds whatever was stored meanwhile.
+// compare compares the rows of some series with what is shown. It leaves out measurements stored since the last pass. It reads
+// these last, so that they include whatever was stored meanwhile.
 func (c *Command) compare(ctx context.Context, r run) (v Verified, err error) {
 	w := c.w
 	targets, err := w.targets(ctx, r)
@@ -224,7 +224,7 @@ func (c *Command) compare(ctx context.Context, r run) (v Verified, err error) {
 	return v, c.compareDays(ctx, r, behind, now, &v)
 }
 
-// compareDays compares the rows of days with folds of their hours.
+// compareDays compares the rows of days with the totals of their hours.
 func (c *Command) compareDays(ctx context.Context, r run, behind map[string]map[int64]bool, now time.Time, v *Verified) error {
 	level, ok := c.w.level(rollup.Day)
 	if !ok || r.to-r.from < dayMs {
@@ -253,7 +253,7 @@ func (c *Command) compareDays(ctx context.Context, r run, behind map[string]map[
 	return nil
 }
 
-// add compares rows, of windows in their order.
+// add compares rows, window by window in their order.
 func (v *Verified) add(defined rollup.DefinedLevel, meta bson.RawValue, fresh, stored []rollup.Stored) {
 	level, _ := defined.Level()
 	step, rules := level.Step.Milliseconds(), defined.Rules()
@@ -277,7 +277,8 @@ func (v *Verified) add(defined rollup.DefinedLevel, meta bson.RawValue, fresh, s
 	}
 }
 
-// behind are the hours of series that have measurements at or above the watermarks, and those of series that are being edited.
+// behind returns the hours of series that have measurements at or above the watermarks, and all hours of series that are being
+// edited.
 func (c *Command) behind(ctx context.Context) (map[string]map[int64]bool, error) {
 	all := newTouched(0, 0, 1)
 	partitions, err := c.w.rollups.Partitions(ctx)

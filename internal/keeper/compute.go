@@ -14,7 +14,7 @@ import (
 	"waterwheel/sink"
 )
 
-// DamagedError says that a document cannot be read, so that it is not known what belongs into the rows of its series.
+// DamagedError means that a document cannot be read, so the right rows of its series are unknown.
 type DamagedError struct {
 	ID  string
 	Err error
@@ -34,46 +34,48 @@ var (
 )
 
 const (
-	// computeTries is how often some rows are computed when others are quicker.
+	// computeTries is how often rows are computed if other writers replace their documents first.
 	computeTries = 10
-	// longestLook bounds how long what is shown at one moment is read. Segments that have ended are kept for longer.
+	// longestLook bounds how long one moment is read. Segments that have ended are kept for longer than that.
 	longestLook = 30 * time.Second
-	// frozenMargin is how long before it could lose a measurement an hour is frozen.
+	// frozenMargin is how long before its first measurement could expire an hour is frozen.
 	frozenMargin = time.Hour
 )
 
-// work is what a pass, a note or a command does.
+// work is the state of a pass, a note or a command.
 type work struct {
 	rollups *sink.Rollups
 	state   sink.RollupState
 	metrics *Metrics
-	// nested is where nested documents are kept. Nil means that there are none.
+	// nested is the place of nested documents. Nil means that there are none.
 	nested *Nested
-	// free means that rows may shrink (a note says so, or --replace). purges means that rows of frozen hours go as well.
+	// free means that rows may shrink, because of a note or --replace. purges means that rows of frozen hours are removed as
+	// well.
 	free, purges bool
-	// rest is called after each step with the time that it took.
+	// rest is called after each step with the time that the step took.
 	rest func(ctx context.Context, worked time.Duration) error
 	now  func() time.Time // of this process
 	// linger is noteLinger.
 	linger time.Duration
 	// most is mostHours.
 	most int
-	// size is how many series are read at a time, by how many measurements the last had.
+	// size is how many series are read at a time. It adapts to the number of measurements that the last ones had.
 	size int
 
 	frozen int64 // late measurements that are in no row
 }
 
-// Bounds of how many series are read at a time, and the measurements that are aimed at.
+// These bound how many series are read at a time. aimedPerLook is the intended number of measurements.
 const (
 	firstSeries  = 16
 	mostSeries   = 500
 	aimedPerLook = 50_000
-	// seriesPerMoment is how many series are computed at one moment where there are segments, all of which are read for each moment.
+	// seriesPerMoment is how many series are computed for one moment if there are segments. All segments are read for each
+	// moment.
 	seriesPerMoment = 1000
 )
 
-// hours computes the rows of minutes and hours of a run, some series at a time.
+// hours computes the rows of minutes and hours of a run, for some series at a time.
 func (w *work) hours(ctx context.Context, r run, t *touched) error {
 	for some := range slices.Chunk(r.keys, seriesPerMoment) {
 		for tries := 0; len(some) > 0; tries++ {
@@ -97,17 +99,18 @@ func (w *work) hours(ctx context.Context, r run, t *touched) error {
 	return nil
 }
 
-// target is a rollup document that is to be replaced, as it was read.
+// target is a rollup document to be replaced, with the content that was read.
 type target struct {
 	level rollup.Level
 	key   string
-	to    int64 // where its period ends
+	to    int64 // the end of its period
 	dirty bool  // some of its rows were computed
 	rollup.Document
 }
 
-// attempt computes the rows of series once: it reads the documents of the rows, then what is shown at one moment, and stores. It returns
-// the series that are left: another writer was quicker with one of their documents, or the moment is too long ago.
+// attempt computes the rows of series once. It reads the documents of the rows, then what is shown at one moment, and stores the
+// rows. It returns the series that are left, because another writer replaced one of their documents first, or because the moment
+// is too long ago.
 func (w *work) attempt(ctx context.Context, r run, t *touched) (left []string, err error) {
 	targets, err := w.targets(ctx, r)
 	if err != nil {
@@ -156,7 +159,7 @@ func (w *work) attempt(ctx context.Context, r run, t *touched) (left []string, e
 	return left, nil
 }
 
-// targetsOf are the targets of some series.
+// targetsOf returns the targets of some series.
 func targetsOf(targets map[string][]*target, keys []string) (all []*target) {
 	for _, key := range keys {
 		all = append(all, targets[key]...)
@@ -164,7 +167,7 @@ func targetsOf(targets map[string][]*target, keys []string) (all []*target) {
 	return all
 }
 
-// targets reads the documents that hold the rows of a run, of all levels but days. Those that are not there have revision 0.
+// targets reads the documents that hold the rows of a run, of all levels except days. A missing document has revision 0.
 func (w *work) targets(ctx context.Context, r run) (map[string][]*target, error) {
 	all := map[string][]*target{}
 	for _, level := range w.state.Levels {
@@ -224,8 +227,8 @@ func (w *work) documents(ctx context.Context, level rollup.Level, r run) (all []
 // mostIDs bounds the _ids of one query.
 const mostIDs = 2000
 
-// replace puts the rows of measurements into the documents, and returns how many late measurements are in no row of the coarsest level
-// that is computed from measurements.
+// replace puts computed rows into the documents. It returns how many late measurements are in no row of the coarsest level that
+// is computed from measurements.
 func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) (frozen int64) {
 	coarsest := w.coarsest()
 	counted := w.state.Defined
@@ -256,7 +259,7 @@ func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) 
 	return frozen
 }
 
-// coarsest is the name of the coarsest level that is computed from measurements.
+// coarsest returns the name of the coarsest level that is computed from measurements.
 func (w *work) coarsest() string {
 	if w.state.Levels.Has(rollup.Hour) {
 		return rollup.Hour
@@ -264,8 +267,8 @@ func (w *work) coarsest() string {
 	return rollup.Minute
 }
 
-// replaceHour replaces the rows of an hour. A row that would shrink stays as it is, unless rows may shrink (R3); kept reports that one
-// did.
+// replaceHour replaces the rows of an hour. A row that would shrink stays as it is, unless rows may shrink (R3). kept reports
+// that a row stayed.
 func (w *work) replaceHour(d *target, from int64, rows []rollup.Stored, count string) (kept bool) {
 	if w.free {
 		d.Replace(from, from+hourMs, rows)
@@ -283,7 +286,7 @@ func (w *work) replaceHour(d *target, from int64, rows []rollup.Stored, count st
 	return kept
 }
 
-// within are the rows, which are in order, whose windows begin in [from, to).
+// within returns the rows whose windows begin in [from, to). The rows must be in order.
 func within(rows []rollup.Stored, from, to int64) []rollup.Stored {
 	begin, _ := slices.BinarySearchFunc(rows, from, func(s rollup.Stored, at int64) int { return int(min(max(s.Time-at, -1), 1)) })
 	end, _ := slices.BinarySearchFunc(rows, to, func(s rollup.Stored, at int64) int { return int(min(max(s.Time-at, -1), 1)) })
@@ -297,7 +300,8 @@ func countOf(rows []rollup.Stored, count string) (n int64) {
 	return n
 }
 
-// isFrozen reports whether the rows of an hour are not computed again: MongoDB may soon delete its measurements, or its rows.
+// isFrozen reports whether the rows of an hour are no longer computed, because MongoDB may soon delete its measurements or its
+// rows.
 func (w *work) isFrozen(level rollup.Level, hour int64, now time.Time) bool {
 	if kept := w.state.Options.ExpireAfterSeconds; kept > 0 && hour < now.Add(frozenMargin).UnixMilli()-kept*1000 {
 		return true
@@ -306,8 +310,8 @@ func (w *work) isFrozen(level rollup.Level, hour int64, now time.Time) bool {
 	return level.Expire > 0 && from < now.Add(-level.Expire).UnixMilli()
 }
 
-// put stores the documents of which rows were computed; false means that another writer was quicker with one of them. A document that is
-// not there and would have no rows is not stored.
+// put stores the documents with computed rows. False means that another writer replaced one of them first. put does not store a
+// new document without rows.
 func (w *work) put(ctx context.Context, targets []*target) (all bool, err error) {
 	all = true
 	for _, level := range w.state.Levels {

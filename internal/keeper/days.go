@@ -12,13 +12,13 @@ import (
 
 const dayMs = 24 * hourMs
 
-// dayRun are some days of one month, and the series of which all of them are folded.
+// dayRun is a set of days of one month, and the series for which all of them are folded.
 type dayRun struct {
 	days []int64
 	keys []string
 }
 
-// dayRuns are the days in which hours of series were computed, by month. Series with the same days share a run.
+// dayRuns returns the days in which hours of series were computed, by month. Series with the same days share a run.
 func dayRuns(hours []run) []dayRun {
 	day, _ := rollup.LevelOf(rollup.Day)
 	type month struct {
@@ -62,7 +62,7 @@ func dayRuns(hours []run) []dayRun {
 // seriesPerFold is how many series are folded at a time.
 const seriesPerFold = 100
 
-// days folds the rows of days from the documents of hours.
+// days computes the rows of days from the documents of hours.
 func (w *work) days(ctx context.Context, hours []run) error {
 	level, ok := w.level(rollup.Day)
 	if !ok {
@@ -100,8 +100,8 @@ func (w *work) someDays(ctx context.Context, level rollup.Level, r dayRun) error
 	return errContended
 }
 
-// fold folds some days of some series once. The documents of days are read before those of hours, so that no other keeper's later fold
-// is replaced by an earlier one.
+// fold folds some days of some series once. It reads the documents of days before those of hours. So an earlier fold never
+// replaces a later one of another keeper.
 func (w *work) fold(ctx context.Context, level rollup.Level, r dayRun) (done bool, err error) {
 	first, last := r.days[0], r.days[len(r.days)-1]+dayMs
 	targets, err := w.documents(ctx, level, run{first, last, r.keys})
@@ -139,7 +139,7 @@ func (w *work) fold(ctx context.Context, level rollup.Level, r dayRun) (done boo
 	return w.put(ctx, targets)
 }
 
-// foldDay is the row of a day, of the rows of its hours; none if there are none.
+// foldDay returns the row of a day, folded from the rows of its hours. It returns nil if there are none.
 func foldDay(rules *rollup.Rules, at int64, hours []rollup.Stored) []rollup.Stored {
 	if len(hours) == 0 {
 		return nil
@@ -151,7 +151,7 @@ func foldDay(rules *rollup.Rules, at int64, hours []rollup.Stored) []rollup.Stor
 	return []rollup.Stored{{Time: at, Fields: row.Document()}}
 }
 
-// hourRows are the rows of hours of some series, in the order of time.
+// hourRows returns the rows of hours of some series, in the order of time.
 func (w *work) hourRows(ctx context.Context, r dayRun, from, to int64) (map[string][]rollup.Stored, error) {
 	level, _ := w.level(rollup.Hour)
 	documents, err := w.documents(ctx, level, run{from, to, r.keys})
@@ -168,7 +168,7 @@ func (w *work) hourRows(ctx context.Context, r dayRun, from, to int64) (map[stri
 	return rows, nil
 }
 
-// isFrozenDay reports whether a day is not folded again: MongoDB may soon delete the rows of its hours, or its own.
+// isFrozenDay reports whether a day is no longer folded, because MongoDB may soon delete the rows of its hours, or its own row.
 func (w *work) isFrozenDay(level rollup.Level, day int64, now time.Time) bool {
 	if hour, _ := w.level(rollup.Hour); hour.Expire > 0 && day < now.Add(-hour.Expire).UnixMilli() {
 		return true

@@ -16,37 +16,37 @@ import (
 
 var errFull = errors.New("more hours than may be held")
 
-// Options set a Keeper up.
+// Options configure a Keeper.
 type Options struct {
-	// Rollups are those of the time series of each topic now.
+	// Rollups returns the rollups of the time series of each topic, as of now.
 	Rollups func() map[string]*sink.Rollups
-	// Levels are those that this process keeps, of those that a time series has.
+	// Levels are the levels that this process maintains, if a time series has them.
 	Levels rollup.Levels
 	// Interval is the time between two passes of a partition.
 	Interval time.Duration
-	// Share is the part of its time that the keeper works, above zero and at most 1.
+	// Share is the fraction of its time that the keeper works, above zero and at most 1.
 	Share float64
-	// Partitions are those that this process owns now.
+	// Partitions returns the partitions that this process owns now.
 	Partitions func() []Partition
-	// Nested are the nested documents of a time series. Nil means that it has none.
+	// Nested returns the nested documents of a time series. Nil means that it has none.
 	Nested  func(series string) *Nested
 	Metrics *Metrics
 	Log     *slog.Logger
 }
 
-// Keeper keeps the rollups of the partitions that a process owns.
+// Keeper maintains the rollups of the partitions that a process owns.
 type Keeper struct {
 	o        Options
 	schedule map[record.Partition]*turn
-	noted    map[string]time.Time // when the notes of a time series were looked at last
-	computed map[string]bool      // notes whose rows were computed since the edit was over
-	told     bool                 // a failure was logged, and no pass has ended since
+	noted    map[string]time.Time // when the notes of a time series were last read
+	computed map[string]bool      // notes whose rows were computed since the end of the edit
+	told     bool                 // a failure was logged, and no pass has succeeded since
 }
 
-// turn is when a partition is next.
+// turn is the schedule of a partition.
 type turn struct {
 	next     time.Time
-	complete time.Time // when its rows were complete last, or the partition came
+	complete time.Time // when its rows were last complete, or when it was assigned
 	failures int
 }
 
@@ -61,9 +61,9 @@ const (
 	look = time.Second
 	// noteInterval is how often it looks for notes.
 	noteInterval = time.Minute
-	// retryAfter is how long after a failure a pass is tried again, at most.
+	// retryAfter is the longest time after a failure before a pass is tried again.
 	retryAfter = time.Minute
-	// hurryAfter is how many intervals a partition may be behind before the keeper rests no more.
+	// hurryAfter is how many intervals a partition may be behind before the keeper stops resting.
 	hurryAfter = 2
 )
 
@@ -87,7 +87,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// passes runs the passes that are due, the partition that waits longest first.
+// passes runs the passes that are due. The partition that has waited longest comes first.
 func (k *Keeper) passes(ctx context.Context) {
 	for ctx.Err() == nil {
 		owned := k.owned()
@@ -99,7 +99,7 @@ func (k *Keeper) passes(ctx context.Context) {
 	}
 }
 
-// owned are the partitions of now, each with its turn. Those that went elsewhere are forgotten.
+// owned returns the partitions that this process owns now. It forgets the turns of partitions that it no longer owns.
 func (k *Keeper) owned() (owned []*Partition) {
 	seen, all, rollups := time.Now(), k.o.Partitions(), k.o.Rollups()
 	present := map[record.Partition]bool{}
@@ -129,7 +129,7 @@ func nameOf(p *Partition) record.Partition {
 	return record.Partition{Topic: p.Source.Topic, Number: p.Source.Partition}
 }
 
-// compare orders partitions by their turns; nil comes last.
+// compare orders partitions by their turns. Nil comes last.
 func (k *Keeper) compare(a, b *Partition) int {
 	switch {
 	case a == nil && b == nil:
@@ -142,8 +142,8 @@ func (k *Keeper) compare(a, b *Partition) int {
 	return cmp.Or(k.turn(a).next.Compare(k.turn(b).next), nameOf(a).Compare(nameOf(b)))
 }
 
-// turn is that of a partition. The first one comes within an interval, spread by the name, so that those of many consumers do not come
-// at once.
+// turn returns the turn of a partition. Its first pass comes within an interval, at a time derived from its name. So the first
+// passes of many consumers are spread out.
 func (k *Keeper) turn(p *Partition) *turn {
 	name := nameOf(p)
 	t := k.schedule[name]
@@ -159,7 +159,7 @@ func (k *Keeper) turn(p *Partition) *turn {
 func (k *Keeper) pass(ctx context.Context, p *Partition) {
 	t, began := k.turn(p), time.Now()
 	w, err := k.work(ctx, k.o.Rollups()[p.Source.Topic], t)
-	if err == nil && w == nil { // it has no levels any more
+	if err == nil && w == nil { // The time series no longer has levels.
 		t.next = began.Add(k.o.Interval)
 		return
 	}
@@ -169,7 +169,7 @@ func (k *Keeper) pass(ctx context.Context, p *Partition) {
 	}
 	switch {
 	case ctx.Err() != nil:
-	case errors.Is(err, claim.ErrOtherOwner): // it went elsewhere, or the claim is being renewed
+	case errors.Is(err, claim.ErrOtherOwner): // The partition was reassigned, or the claim is being renewed.
 		t.next = time.Now().Add(min(retryAfter, k.o.Interval))
 	case err != nil:
 		t.failures++
@@ -203,7 +203,7 @@ func (k *Keeper) succeeded() {
 	}
 }
 
-// work prepares the work on a time series; nil means that it has no levels that this process keeps.
+// work prepares the work on a time series. Nil means that this process maintains none of its levels.
 func (k *Keeper) work(ctx context.Context, r *sink.Rollups, t *turn) (*work, error) {
 	state, err := r.State(ctx)
 	if err != nil {
@@ -226,7 +226,8 @@ func newWork(r *sink.Rollups, state sink.RollupState, m *Metrics) *work {
 	}
 }
 
-// rest counts the time of work, and waits so long that the keeper works no more than its share, unless it is behind.
+// rest counts the time worked, and waits so that the keeper works no more than its share. It does not wait if the partition is
+// behind.
 func (k *Keeper) rest(ctx context.Context, worked time.Duration, t *turn) error {
 	k.o.Metrics.seconds.Add(worked.Seconds())
 	pause := time.Duration(float64(worked) * (1/k.o.Share - 1))
@@ -270,7 +271,7 @@ func (k *Keeper) notesOf(ctx context.Context, r *sink.Rollups) error {
 	}
 	for i := range notes {
 		n := &notes[i]
-		if k.computed[n.ID] && time.Since(n.Edited) < noteLinger { // to be computed once more, later
+		if k.computed[n.ID] && time.Since(n.Edited) < noteLinger { // due once more, later
 			continue
 		}
 		gone, err := w.note(ctx, n)

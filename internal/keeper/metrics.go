@@ -15,10 +15,10 @@ type Metrics struct {
 	seconds  prometheus.Counter
 	interval prometheus.Gauge
 	mu       sync.Mutex
-	complete time.Time // of all partitions, the oldest time at which rows were complete; zero means that there is none
+	complete time.Time // the oldest time at which the rows of a partition were complete. Zero means that there are no partitions.
 }
 
-// NewMetrics makes the metrics; a nil registerer keeps none.
+// NewMetrics returns new metrics. If reg is nil, they are not registered.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		passes: prometheus.NewCounterVec(prometheus.CounterOpts{

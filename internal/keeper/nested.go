@@ -12,12 +12,12 @@ import (
 	"waterwheel/sink"
 )
 
-// Nested is where nested documents of the months of series are kept: days, hours and minutes in one document, for queries of that
-// classic form. They are made of rows, and replaced as a whole by the rule of all rollups: only if the revision is there that was read
-// before the rows. So what a crash cuts off is made again, and never counted twice.
+// Nested is the place of nested documents: the days, hours and minutes of a month of a series in one document, for queries of
+// that classic form. They are made from rows. A keeper replaces each as a whole, by the rule of all rollups: only if its revision
+// is the one read before the rows. So after a crash the keeper makes a document again, and counts nothing twice.
 type Nested struct {
 	Documents mongodb.Collection
-	// Aggregations are the figures of each field. Nil means the total as it is stored.
+	// Aggregations are the statistics of each field. Nil means the stored total.
 	Aggregations []rollup.Aggregation
 	// Limit bounds a document in bytes. Zero means rollup.NestedLimit.
 	Limit int
@@ -29,7 +29,7 @@ type monthOfSeries struct {
 	from, to int64
 }
 
-// monthsOf are the months in which hours of series were computed.
+// monthsOf returns the months in which hours of series were computed.
 func monthsOf(runs []run) (all []monthOfSeries) {
 	for _, r := range runs {
 		for from, to := rollup.Month(r.from); from < r.to; from, to = rollup.Month(to) {
@@ -73,12 +73,12 @@ type nesting struct {
 	form rollup.NestedForm
 	meta bson.RawValue
 	have map[bson.ObjectID]sink.NestedState
-	rows rollup.NestedRows // of all hours and days, and of the minutes that were read last
-	// minutesFrom and minutesTo are between which times minutes were read last.
+	rows rollup.NestedRows // of all hours and days, and of the minutes that were last read
+	// minutesFrom and minutesTo bound the times whose minutes were last read.
 	minutesFrom, minutesTo int64
 }
 
-// nestOnce makes the documents of a month once. False means that another writer was quicker with one of them.
+// nestOnce makes the documents of a month once. False means that another writer replaced one of them first.
 func (w *work) nestOnce(ctx context.Context, m monthOfSeries) (done bool, err error) {
 	n := nesting{work: w, monthOfSeries: m, meta: metaOf(m.key), rows: rollup.NestedRows{}}
 	n.form = rollup.NestedForm{
@@ -125,8 +125,8 @@ func (w *work) nestOnce(ctx context.Context, m monthOfSeries) (done bool, err er
 	return n.put(ctx, rollup.NestedDocument{ID: whole, Date: m.from}, days)
 }
 
-// cut makes a document of each day. The month's own document says so, and has no days from then on, before the first of a day is there:
-// no query finds a day twice.
+// cut makes a document for each day. Before it stores the first of these, it marks the month's document as cut and removes its
+// days. So no query finds a day twice.
 func (n *nesting) cut(ctx context.Context) (done bool, err error) {
 	done, err = n.put(ctx, rollup.NestedDocument{ID: n.form.ID(n.meta, n.from, false), Date: n.from, Cut: true}, nil)
 	for at := n.from; at < n.to && done && err == nil; at += dayMs {
@@ -143,8 +143,8 @@ func (n *nesting) cut(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// put stores a document. One that is not there and would have no days is not stored, and one that is there keeps its place: its revision
-// says that newer rows were looked at.
+// put stores a document. It does not store a new document without days. It keeps an existing one without days, because its
+// revision records that newer rows were read.
 func (n *nesting) put(ctx context.Context, d rollup.NestedDocument, days []bson.Raw) (bool, error) {
 	d.Meta, d.Revision = n.meta, n.have[d.ID].Revision+1
 	if d.Revision == 1 && len(days) == 0 && !d.Cut {
@@ -153,10 +153,10 @@ func (n *nesting) put(ctx context.Context, d rollup.NestedDocument, days []bson.
 	return n.rollups.PutNested(ctx, n.nested.Documents, d.ID, d.Revision, n.form.Encode(d, days))
 }
 
-// minuteBytes is how many bytes of rows of minutes are read at a time, about: those of a day at least.
+// minuteBytes is about how many bytes of minute rows are read at a time. At least one day is read.
 const minuteBytes = 4 << 20
 
-// day makes one day. Nil means that it has no rows.
+// day makes one day. Nil means that the day has no rows.
 func (n *nesting) day(ctx context.Context, at int64) (bson.Raw, error) {
 	minute, ok := n.level(rollup.Minute)
 	if ok && (at < n.minutesFrom || at >= n.minutesTo) {
@@ -170,7 +170,7 @@ func (n *nesting) day(ctx context.Context, at int64) (bson.Raw, error) {
 	return n.form.Day(at, n.rows), nil
 }
 
-// daysAtOnce is of how many days minutes are read at a time, by how large the rows of hours and days are.
+// daysAtOnce returns for how many days minutes are read at a time. It estimates their size from the rows of hours and days.
 func (n *nesting) daysAtOnce() int64 {
 	largest := 0
 	for _, rows := range n.rows {
@@ -178,7 +178,7 @@ func (n *nesting) daysAtOnce() int64 {
 			largest = max(largest, len(row.Fields))
 		}
 	}
-	if largest == 0 { // nobody knows
+	if largest == 0 { // the size is unknown
 		return 1
 	}
 	const minutes = 24 * 60
@@ -195,8 +195,8 @@ func (n *nesting) read(ctx context.Context, level rollup.Level, from, to int64) 
 	return rows, err
 }
 
-// Nest makes the nested documents of all rows of the time series, and calls told after each with how many there were. It returns how many
-// there are. Months that have no rows any more keep their documents.
+// Nest makes the nested documents of all rows of the time series. After each it calls told with the number so far. It returns the
+// total. Months that no longer have rows keep their documents.
 func (c *Command) Nest(ctx context.Context, nested *Nested, told func(months int)) (months int, err error) {
 	w := *c.w
 	w.nested = nested

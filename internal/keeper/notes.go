@@ -10,14 +10,15 @@ import (
 	"waterwheel/sink"
 )
 
-// noteAge is how old a note is that no command works on any more, although it was never marked.
+// noteAge is the age at which a note counts as abandoned, although it was never marked as edited.
 const noteAge = 7 * 24 * time.Hour
 
-// noteLinger is how long after the end of an edit its rows are computed once more, before the note goes. A keeper that has read before
-// the edit, and inserts a document after the rows were computed, is noticed then: no write is executed so long after it was computed.
+// noteLinger is how long after the end of an edit its rows are computed once more, before the note is removed. This corrects a
+// document that a keeper computed before the edit and inserted after the rows were computed. No write is executed so long after
+// its computation.
 const noteLinger = 10 * time.Minute
 
-// note computes all rows of the series of a note again; over reports that the note has gone.
+// note computes all rows of the series of a note again. over reports that it has removed the note.
 func (w *work) note(ctx context.Context, n *sink.RollupNote) (over bool, err error) {
 	now, err := w.rollups.Clock(ctx)
 	if err != nil {
@@ -46,11 +47,11 @@ func (w *work) note(ctx context.Context, n *sink.RollupNote) (over bool, err err
 	return true, w.rollups.NoteDone(ctx, n)
 }
 
-// extents adds the hours in which a series may have measurements or rows, and the days in which it has rows of days.
+// extents adds the hours in which a series may have measurements or rows, and the days for which it has day rows.
 func (w *work) extents(ctx context.Context, meta bson.RawValue, hours, days *touched) error {
 	return w.rollups.Extents(ctx, w.state.Options, w.state.Levels, meta, func(level string, first, last int64) {
 		if last < first || last-first > max(32*dayMs, w.state.Options.Span()) {
-			return // it was edited by hand
+			return // edited by hand
 		}
 		into := hours
 		if level == rollup.Day {

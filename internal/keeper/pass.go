@@ -12,19 +12,20 @@ import (
 	"waterwheel/sink"
 )
 
-// Partition is a partition that this process owns at a moment.
+// Partition is a partition that this process owns at a certain moment.
 type Partition struct {
 	sink.Owned
 	// Done is the offset below which everything is stored, or need not be.
 	Done int64
-	// Age is the age of the oldest record that is not done. Known reports whether it is known.
+	// Age is the age of the oldest record that is not done. Known reports whether Age is valid.
 	Age   time.Duration
 	Known bool
-	// Seen is when this was so, by the clock of this process.
+	// Seen is the moment of this state, by the clock of this process.
 	Seen time.Time
 }
 
-// mostHours bounds the touched hours of series that are held in memory. Of more, parts of the series are done one after the other.
+// mostHours bounds the touched hours of series in memory. If there are more, the series are processed in parts, one after the
+// other.
 const mostHours = 1 << 20
 
 // pass brings the rollups of a partition up to what is done now.
@@ -43,7 +44,7 @@ func (w *work) pass(ctx context.Context, p *Partition) error {
 		former := mark.Topic() != p.Source.TopicID
 		to := p.Done
 		if former {
-			to = math.MaxInt64 // nobody stores under a former topic id any more
+			to = math.MaxInt64 // nothing is stored any more under a former topic id
 		}
 		if err := w.positions(ctx, timeseries.Source{TopicID: mark.Topic(), Partition: p.Source.Partition}, mark.Below, to); err != nil {
 			return err
@@ -58,7 +59,7 @@ func (w *work) pass(ctx context.Context, p *Partition) error {
 		}
 		next = append(next, mark)
 	}
-	_, err = w.rollups.Move(ctx, &p.Owned, marks, next) // false: the claim is gone, or has lowered it; another pass does it again
+	_, err = w.rollups.Move(ctx, &p.Owned, marks, next) // False means that the claim was lost, or has lowered the watermark. Another pass repeats the work.
 	return err
 }
 
@@ -78,12 +79,12 @@ func (w *work) positions(ctx context.Context, source timeseries.Source, from, to
 		if err := w.days(ctx, runs); err != nil {
 			return true, err
 		}
-		return true, w.nest(ctx, monthsOf(runs)) // before the watermark moves, so that it is done again after a crash
+		return true, w.nest(ctx, monthsOf(runs)) // before the watermark moves, so that it is repeated after a crash
 	})
 }
 
-// inParts does something for all series at once, or for parts of them one after the other where fewer parts do not fit: they touch more
-// than may be held. What was done of fewer parts is done once more.
+// inParts calls do for all series at once. If they touch more hours than may be held, it calls do for parts of the series, one
+// after the other. It increases the number of parts until each fits, and repeats what was done with fewer parts.
 func (w *work) inParts(do func(t *touched) (fits bool, err error)) error {
 	for parts := uint64(1); ; parts *= 4 {
 		fits, err := true, error(nil)
@@ -96,7 +97,7 @@ func (w *work) inParts(do func(t *touched) (fits bool, err error)) error {
 	}
 }
 
-// scan finds the touched hours. False means that there are more than may be held.
+// scan finds the touched hours. False means that there are more hours than may be held.
 func (w *work) scan(ctx context.Context, source timeseries.Source, from, to int64, t *touched) (fits bool, err error) {
 	began := w.now()
 	u := timeseries.NewUnpacker(w.state.Options)

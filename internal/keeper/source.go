@@ -14,16 +14,16 @@ import (
 	"waterwheel/sink"
 )
 
-// source collects the measurements of some series and a span of time, as they are shown at one moment.
+// source collects the measurements of some series in a span of time, as they are shown at one moment.
 type source struct {
 	options  timeseries.Options
 	from, to int64
 	series   map[string]*measurements // by key
 	unpacker *timeseries.Unpacker
-	places   map[place]int // of partitions, in the order in which they were met
+	places   map[place]int // the index of each partition in sources
 	sources  []place
 	n        int
-	spare    []measurements // empty, with room: of series that were forgotten
+	spare    []measurements // empty, with capacity, from series that were forgotten
 }
 
 // place is a source partition.
@@ -36,10 +36,10 @@ func (p place) compare(q place) int {
 	return cmp.Or(bytes.Compare(p.topic[:], q.topic[:]), cmp.Compare(p.partition, q.partition))
 }
 
-// measurements are those of one series.
+// measurements are the measurements of one series.
 type measurements struct {
 	rows  []measured
-	chunk []byte // with room for the fields of more rows
+	chunk []byte // has capacity for the fields of more rows
 }
 
 // measured is one measurement.
@@ -58,9 +58,9 @@ func newSource(o timeseries.Options, r *run) *source {
 	return s
 }
 
-// buckets reads the buckets of some series that are shown at a moment, and brings all that is known of the series into order. Segments
-// come before: a compaction moves measurements from segments to buckets, and deletes a segment well after it has ended. So none is
-// missed in between.
+// buckets reads the buckets of some series that are shown at a moment, and then orders the measurements of the series. The
+// segments were read before. A compaction moves measurements from segments to buckets, and deletes a segment only well after it
+// has ended. So no measurement is missed in between.
 func (s *source) buckets(ctx context.Context, r *sink.Rollups, now time.Time, keys []string) (read int, err error) {
 	metas := make([]bson.RawValue, 0, len(keys))
 	for _, key := range keys {
@@ -76,7 +76,7 @@ func (s *source) buckets(ctx context.Context, r *sink.Rollups, now time.Time, ke
 	return s.n - before, nil
 }
 
-// forget drops the measurements of some series. Those of the next series take their room.
+// forget drops the measurements of some series. The next series reuse their memory.
 func (s *source) forget(keys []string) {
 	for _, key := range keys {
 		of := s.series[key]
@@ -101,17 +101,17 @@ func (s *source) append(of *measurements, at int, m *timeseries.Unpacked) {
 	s.n++
 }
 
-// Bounds of the memory, in bytes, that the fields of a series take at a time.
+// These bound the memory, in bytes, that is allocated at a time for the fields of a series.
 const firstChunk, mostChunk = 1 << 10, 64 << 10
 
-// add takes the measurements of a document in. A document that cannot be read ends the pass: nobody knows what it holds.
+// add adds the measurements of a document. A document that cannot be read ends the pass, because its content is unknown.
 func (s *source) add(document bson.Raw) error {
 	u := s.unpacker
 	if err := u.Reset(document); err != nil {
 		return &DamagedError{ID: document.Lookup(timeseries.FieldID).String(), Err: err}
 	}
 	if !u.IsSegment() && s.series[keyOf(u.Meta())] == nil {
-		return nil // its meta only compares equal
+		return nil // The metas are only equal in MongoDB's order.
 	}
 	from := u.Source()
 	at := s.place(place{from.TopicID, from.Partition})
@@ -142,8 +142,7 @@ func (s *source) place(p place) int {
 	return at
 }
 
-// order brings the measurements of a series into the order of time, and of their positions where times are equal, and leaves each
-// position once.
+// order sorts the measurements of a series by time, and those of equal time by position. It removes repeated positions.
 func (s *source) order(of *measurements) {
 	if s.inOrder(of) {
 		return
@@ -160,7 +159,7 @@ func (s *source) order(of *measurements) {
 	}
 	seen := make(map[positioned]struct{}, len(of.rows))
 	of.rows = slices.DeleteFunc(of.rows, func(m measured) bool {
-		if m.position.Offset == timeseries.Unlisted { // nobody knows where it came from
+		if m.position.Offset == timeseries.Unlisted { // its position is unknown
 			return false
 		}
 		key := positioned{m.place, m.position}
@@ -170,8 +169,8 @@ func (s *source) order(of *measurements) {
 	})
 }
 
-// inOrder reports whether measurements of one partition came in the order of time and of their positions, which no position repeats
-// then. So it is with most series.
+// inOrder reports whether the measurements came from one partition, in the order of time and of their positions. Then no position
+// is repeated. This is true for most series.
 func (s *source) inOrder(of *measurements) bool {
 	for i := 1; i < len(of.rows); i++ {
 		a, b := &of.rows[i-1], &of.rows[i]
@@ -182,9 +181,9 @@ func (s *source) inOrder(of *measurements) bool {
 	return true
 }
 
-// rows are the rows of a level of a series, of measurements with times in [from, to). The measurements are in order.
+// rows returns the rows of a level of a series, for measurements with times in [from, to). The measurements must be in order.
 func (s *source) rows(of *measurements, from, to int64, level rollup.Level, rules *rollup.Rules) (rows []rollup.Stored) {
-	var documents []byte // of the rows, one behind the other
+	var documents []byte // the documents of the rows, one after the other
 	row := rules.NewRow(0)
 	end := func() {
 		if row.Count > 0 {

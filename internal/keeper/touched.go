@@ -12,12 +12,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// touched are hours of series, with the number of measurements that were stored in each since the last pass.
+// touched is a set of hours of series, with the number of measurements that were stored in each since the last pass.
 type touched struct {
-	series map[string]map[int64]int64 // by key of the series and beginning of the hour
+	series map[string]map[int64]int64 // by key of the series and start of the hour
 	hours  int
-	most   int // hours that may be held; zero means no limit
-	// Of parts of all series, by hash, only those of one part are held.
+	most   int // hours that may be held. Zero means no limit.
+	// The series are divided into parts by hash. Only the series of one part are held.
 	part, parts uint64
 }
 
@@ -25,7 +25,7 @@ func newTouched(most int, part, parts uint64) *touched {
 	return &touched{series: map[string]map[int64]int64{}, most: most, part: part, parts: parts}
 }
 
-// add adds one measurement; false means that there are more hours than may be held. Those of a single series always may.
+// add adds one measurement. False means that there are more hours than may be held. A single series is always held.
 func (t *touched) add(meta bson.RawValue, hour int64) bool {
 	key := keyOf(meta)
 	if t.parts > 1 && hashOf(key)%t.parts != t.part {
@@ -49,15 +49,15 @@ func hashOf(text string) uint64 {
 	return h.Sum64()
 }
 
-// keyOf is the identity of a series as text: metas that only compare equal are two series.
+// keyOf returns the identity of a series as text. Metas that are only equal in MongoDB's order are two series.
 func keyOf(meta bson.RawValue) string { return string(byte(meta.Type)) + string(meta.Value) }
 
-// metaOf is the meta of a key.
+// metaOf returns the meta of a key.
 func metaOf(key string) bson.RawValue {
 	return bson.RawValue{Type: bson.Type(key[0]), Value: []byte(key[1:])}
 }
 
-// run is a span of time [from, to) that begins and ends with an hour, and the series to compute there.
+// run is a span of time [from, to) of whole hours, and the series to compute there.
 type run struct {
 	from, to int64
 	keys     []string
@@ -66,8 +66,8 @@ type run struct {
 // longestRun bounds the hours of one run.
 const longestRun = 24 * hourMs
 
-// runs are the touched hours, as runs of hours that follow each other on one day. Series that were touched in the same hours share a
-// run, in the order of their keys.
+// runs returns the touched hours as runs of consecutive hours of one day. Series that were touched in the same hours share a run,
+// in the order of their keys.
 func (t *touched) runs() []run {
 	type span struct{ from, to int64 }
 	bySpan := map[span][]string{}
@@ -90,7 +90,7 @@ func (t *touched) runs() []run {
 	return all
 }
 
-// late is how many measurements were stored for an hour of a series since the last pass.
+// late returns how many measurements were stored for an hour of a series since the last pass.
 func (t *touched) late(key string, hour int64) int64 {
 	if t == nil {
 		return 0
@@ -100,7 +100,7 @@ func (t *touched) late(key string, hour int64) int64 {
 
 const hourMs = int64(60 * 60 * 1000)
 
-// floorTo is the largest multiple of a unit that is not above v.
+// floorTo returns the largest multiple of a unit that is not above v.
 func floorTo(v, unit int64) int64 {
 	rest := v % unit
 	if rest < 0 {
@@ -109,8 +109,8 @@ func floorTo(v, unit int64) int64 {
 	return v - rest
 }
 
-// scan adds the measurements of a stored document that have positions in [from, to); false means that there are more hours than may
-// be held.
+// scan adds the measurements of a stored document that have positions in [from, to). False means that there are more hours than
+// may be held.
 func (t *touched) scan(u *timeseries.Unpacker, document bson.Raw, from, to int64) (bool, error) {
 	if err := u.Reset(document); err != nil {
 		return true, err
