@@ -14,24 +14,25 @@ import (
 	"waterwheel/pipeline"
 )
 
-// The size of a chart and of a row of the wall, in units of their drawings: one across for each sample, or cell.
+// These are the heights of a chart and of a row of the wall, in units of their drawings. The width has one unit for each sample
+// or cell.
 const (
 	chartHeight = 60
 	rowHeight   = 12
 )
 
-// chart is a number with its last hour.
+// chart is a value with its history of one hour.
 type chart struct {
 	Name, Now string
-	// Line and Area are paths of SVG.
+	// Line and Area are SVG paths.
 	Line, Area string
 	Most       string // the largest value of the hour
-	Spoken     string // for those who do not see it
-	Values     string // one for each sample, separated by commas. An empty one is not known.
-	Unit       string // of Values: count or seconds
+	Spoken     string // text for screen readers
+	Values     string // one value for each sample, separated by commas. An empty value means unknown.
+	Unit       string // the unit of Values: count or seconds
 }
 
-// charts are the four numbers of the page.
+// charts returns the four charts of the page.
 func (v *hourSeen) charts() []chart {
 	return []chart{
 		v.chart("stored a second", count, storedOf),
@@ -46,7 +47,7 @@ func freshnessOf(s *sample) float64 { return s.freshness }
 func lagOf(s *sample) float64       { return s.lag }
 func lettersOf(s *sample) float64   { return s.letters }
 
-// letters are the dead letters: of the whole hour, where the other charts have the present value.
+// letters is the chart of dead letters. Its Now is the total of the hour, not the present value.
 func (v *hourSeen) letters() chart {
 	c := v.chart("dead letters in this hour", count, lettersOf)
 	if c.Now != text.Unknown {
@@ -56,7 +57,7 @@ func (v *hourSeen) letters() chart {
 	return c
 }
 
-// lastHour adds up a value of the samples.
+// lastHour adds up one value over all samples.
 func (v *hourSeen) lastHour(value func(*sample) float64) (sum float64) {
 	for i := range v.samples {
 		sum += value(&v.samples[i])
@@ -64,7 +65,7 @@ func (v *hourSeen) lastHour(value func(*sample) float64) (sum float64) {
 	return sum
 }
 
-// unit is how values are written.
+// unit defines how values are formatted.
 type unit struct {
 	name   string
 	format func(float64) string
@@ -75,7 +76,7 @@ var (
 	seconds = unit{"seconds", Age}
 )
 
-// Count writes a number of things, a large one with three digits and a unit.
+// Count formats a number of things. Large numbers get three digits and a suffix.
 func Count(v float64) string {
 	switch {
 	case v < 1e4:
@@ -88,10 +89,10 @@ func Count(v float64) string {
 	return fmt.Sprintf("%.3gG", v/1e9)
 }
 
-// Age writes seconds as people say them.
+// Age formats seconds as a rounded length of time.
 func Age(v float64) string { return age(time.Duration(v * float64(time.Second))) }
 
-// age writes a duration as people say it.
+// age formats a duration as a rounded length of time.
 func age(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
@@ -106,7 +107,7 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%.0f days", d.Hours()/24)
 }
 
-// chart draws one value of each sample. A sample without the value makes a gap.
+// chart draws one value of each sample. A sample without that value leaves a gap.
 func (v *hourSeen) chart(name string, in unit, value func(*sample) float64) chart {
 	var values [hourSamples]float64
 	most, last := 0.0, -1.0
@@ -124,7 +125,7 @@ func (v *hourSeen) chart(name string, in unit, value func(*sample) float64) char
 	c.Spoken = fmt.Sprintf("%s, last hour: now %s, at most %s", name, c.Now, c.Most)
 	scale := float64(chartHeight-2) / max(most, 1)
 	var line, area, list strings.Builder
-	begun := -1 // where the present piece of the line begins
+	begun := -1 // where the current segment of the line begins
 	end := func() {
 		if begun >= 0 {
 			fmt.Fprintf(&area, "V%dH%dZ", chartHeight, begun)
@@ -154,7 +155,7 @@ func (v *hourSeen) chart(name string, in unit, value func(*sample) float64) char
 	return c
 }
 
-// decimals is how many digits a value has behind its point.
+// decimals returns how many decimals a value gets.
 func decimals(v float64) int {
 	if v < 10 {
 		return 1
@@ -162,22 +163,22 @@ func decimals(v float64) int {
 	return 0
 }
 
-// row is a partition on the wall, or a kind of event under it.
+// row is a partition on the wall, or a kind of event below it.
 type row struct {
 	Name   string
 	Paths  []shape
-	Word   string // how it is now
-	Class  string // of Word
+	Word   string // its present state
+	Class  string // the CSS class of Word
 	Spoken string
 }
 
-// shape is the cells of one kind in a row.
+// shape is the path of all cells of one kind in a row.
 type shape struct{ Class, D, Title string }
 
-// maxRows is how many partitions the wall shows.
+// maxRows is the largest number of partitions on the wall.
 const maxRows = 200
 
-// wallRows are the partitions, at most maxRows: the worst of the hour first if there are more, else by their names.
+// wallRows returns the rows of at most maxRows partitions, sorted by name. If there are more, it chooses the worst of the hour.
 func (v *hourSeen) wallRows() (rows []row, hidden int) {
 	partitions := make([]record.Partition, 0, len(v.walls))
 	for p := range v.walls {
@@ -195,7 +196,7 @@ func (v *hourSeen) wallRows() (rows []row, hidden int) {
 	return rows, max(0, hidden)
 }
 
-// trouble is how much of the hour a partition was not fresh.
+// trouble measures how much of the hour a partition was not fresh.
 func (v *hourSeen) trouble(p record.Partition) (sum int) {
 	for _, c := range v.walls[p] {
 		if c > cellFresh {
@@ -205,7 +206,7 @@ func (v *hourSeen) trouble(p record.Partition) (sum int) {
 	return sum
 }
 
-// heights of the cells: a worse cell is a taller one, for those who do not see the colours.
+// heights are the heights of the cells. A worse cell is taller, so that the wall can be read without colours.
 var heights = [cells]int{cellFresh: 3, cellLate: 6, cellWaiting: 8, cellStale: 10, cellStopped: rowHeight}
 
 func wallRow(p record.Partition, all [hourCells]cell) row {
@@ -235,7 +236,7 @@ func wallRow(p record.Partition, all [hourCells]cell) row {
 	return r
 }
 
-// eventRows are what happened in the hour, a row for each kind that did.
+// eventRows returns the events of the hour, with a row for each kind that occurred.
 func (v *hourSeen) eventRows() (rows []row) {
 	add := func(name, class string, happened func(*sample) string) {
 		r := row{Name: name, Class: class}
@@ -250,7 +251,7 @@ func (v *hourSeen) eventRows() (rows []row) {
 			}
 			if what != "" {
 				n++
-				wide := max(2, i-begin) // one sample alone would hardly be seen
+				wide := max(2, i-begin) // a single sample would hardly be visible
 				at := min(begin, hourSamples-wide)
 				r.Paths = append(r.Paths, shape{
 					Class: class, D: fmt.Sprintf("M%d 0h%dv%dh%dz", at, wide, rowHeight, -wide),

@@ -39,7 +39,7 @@ var gauges = func() map[string]*prometheus.Desc {
 	return all
 }()
 
-// Describe sends what Collect may send: which series there are depends on the assignment.
+// Describe sends the descriptions of all metrics that Collect may send. The label values depend on the assignment.
 func (v *View) Describe(out chan<- *prometheus.Desc) {
 	v.outages.Describe(out)
 	v.overSeries.Describe(out)
@@ -48,7 +48,8 @@ func (v *View) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the counters of the view, and gauges taken from the snapshots: those of a partition vanish with it.
+// Collect sends the counters of the view, and gauges taken from the snapshots. The gauges of a partition vanish with the
+// partition.
 func (v *View) Collect(out chan<- prometheus.Metric) {
 	v.outages.Collect(out)
 	v.overSeries.Collect(out)
@@ -103,7 +104,7 @@ func (v *View) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 	}
 }
 
-// ofPartition sends the gauges that each partition has.
+// ofPartition sends the gauges of one partition.
 func ofPartition(s *pipeline.Status, now time.Time, send func(name string, value float64, labels ...string)) {
 	number := strconv.Itoa(int(s.Number))
 	one := func(name string, value float64) { send(name, value, s.Topic, number) }

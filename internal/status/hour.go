@@ -8,7 +8,8 @@ import (
 	"waterwheel/pipeline"
 )
 
-// The page draws one hour: a sample every ten seconds of the whole consumer, and a cell every twenty seconds of each partition.
+// The page draws one hour. It has a sample every ten seconds for the whole consumer, and a cell every twenty seconds for each
+// partition.
 const (
 	sampleInterval = 10 * time.Second
 	hourSamples    = 360
@@ -16,37 +17,37 @@ const (
 	hourCells      = hourSamples / cellSamples
 )
 
-// A partition is late from lateIntervals flush intervals on, and at least from leastLate on. It is stale from staleAfter on, or from
-// twice of that which makes it late.
+// A partition is late if its age is at least lateIntervals flush intervals, and at least leastLate. It is stale if its age is
+// above staleAfter and above twice the age that makes it late.
 const (
 	lateIntervals = 3
 	leastLate     = 15 * time.Second
 	staleAfter    = 2 * time.Minute
 )
 
-// cell is how a partition was within twenty seconds. A larger cell is a worse one.
+// cell is the state of a partition within twenty seconds. A larger value is worse.
 type cell uint8
 
 const (
-	cellNone    cell = iota // another consumer has the partition, or nobody looked
+	cellNone    cell = iota // another consumer has the partition, or no sample was taken
 	cellFresh               // stored within a few flush intervals
 	cellLate                // behind
-	cellWaiting             // not read yet, or its age is not known
+	cellWaiting             // not read yet, or of unknown age
 	cellStale               // far behind
-	cellStopped             // waits for a person
+	cellStopped             // waits for an operator
 	cells
 )
 
-// String is the word of a cell on the page.
+// String returns the word for a cell on the page.
 func (c cell) String() string {
 	return [cells]string{"elsewhere", "fresh", "late", "waiting", "stale", "stopped"}[c]
 }
 
-// sample is the consumer at one moment, and what it did since the sample before. Counts are zero if nothing happened; Lag and
-// Freshness are -1 if they are not known.
+// sample is the state of the consumer at one moment, and what it did since the previous sample. Counts are zero if nothing
+// happened. lag and freshness are -1 if they are unknown.
 type sample struct {
 	tick       int64 // the moment, in intervals since 1970. Zero means that there is no sample.
-	before     int64 // how many measurements the process had stored at the sample before
+	before     int64 // how many measurements the process had stored at the previous sample
 	total      int64 // how many it has stored now
 	stored     float64
 	lag        float64
@@ -57,7 +58,7 @@ type sample struct {
 	failing    [pipeline.Dependencies]bool
 }
 
-// hour keeps the last hour. It is safe for concurrent use.
+// hour keeps the samples of the last hour. It is safe for concurrent use.
 type hour struct {
 	late, stale time.Duration
 
@@ -66,19 +67,19 @@ type hour struct {
 	walls   map[record.Partition]*wall
 	last    pipeline.Totals
 	lastAt  time.Time
-	// generation is the generation of the sample before. Minus one means that there was none.
+	// generation is the generation of the previous sample. Minus one means that there was none.
 	generation int32
 }
 
-// wall holds the cells of a partition, each with its moment in cells since 1970.
+// wall holds the cells of a partition, each with its time in cells since 1970.
 type wall struct {
 	at      [hourCells]int64
 	cells   [hourCells]cell
-	newest  int64            // the moment of the newest cell
-	claimed pipeline.Instant // when the term began in which it was last read. Zero means never.
+	newest  int64            // the time of the newest cell
+	claimed pipeline.Instant // when the assignment began in which it was last read. Zero means never.
 }
 
-// newHour returns an hour without samples, of a process that has stored nothing before the moment begun.
+// newHour returns an hour without samples, for a process that had stored nothing at the time begun.
 func newHour(flushInterval time.Duration, begun time.Time) *hour {
 	late := max(leastLate, lateIntervals*flushInterval)
 	return &hour{
@@ -86,16 +87,16 @@ func newHour(flushInterval time.Duration, begun time.Time) *hour {
 	}
 }
 
-// seen is what a sample is made of.
+// seen is the input of a sample.
 type seen struct {
 	at         time.Time
 	done       pipeline.Totals
 	statuses   []*pipeline.Status
-	generation int32 // -1: the consumer is not in the group
+	generation int32 // -1 means that the consumer is not in the group.
 	failing    [pipeline.Dependencies]bool
 }
 
-// note adds a sample. Two within one interval become one.
+// note adds a sample. Two samples within one interval are merged.
 func (h *hour) note(s seen) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,7 +136,7 @@ func (h *hour) note(s seen) {
 	h.forget(one.tick / cellSamples)
 }
 
-// cell notes how a partition is, and returns its wall. The worst of an interval counts.
+// cell records the state of a partition, and returns its wall. The worst state of an interval counts.
 func (h *hour) cell(p *pipeline.Status, now time.Time) *wall {
 	w := h.walls[p.Partition]
 	if w == nil {
@@ -151,7 +152,7 @@ func (h *hour) cell(p *pipeline.Status, now time.Time) *wall {
 	return w
 }
 
-// cellOf is the cell of a partition at one moment.
+// cellOf returns the state of a partition at one moment.
 func (h *hour) cellOf(p *pipeline.Status, now time.Time) cell {
 	age, known := p.Freshness(now)
 	switch {
@@ -167,7 +168,7 @@ func (h *hour) cellOf(p *pipeline.Status, now time.Time) cell {
 	return cellFresh
 }
 
-// forget drops the partitions that were elsewhere for an hour.
+// forget drops the partitions that this consumer has not owned for an hour.
 func (h *hour) forget(now int64) {
 	for p, w := range h.walls {
 		if w.newest <= now-hourCells {
@@ -176,7 +177,7 @@ func (h *hour) forget(now int64) {
 	}
 }
 
-// hourSeen is the hour before a moment, oldest first: what the page draws and /api/hour has.
+// hourSeen is the hour before a moment, oldest first. The page and /api/hour show it.
 type hourSeen struct {
 	end     int64 // the tick of the last sample
 	samples [hourSamples]sample
@@ -208,10 +209,10 @@ func (h *hour) until(now time.Time) *hourSeen {
 	return view
 }
 
-// slot is the place of a tick in a ring, also of a clock that was never set.
+// slot returns the index of a tick in a ring. A tick may be negative if the clock was never set.
 func slot(tick int64, of int64) int64 { return (tick%of + of) % of }
 
-// time is when a sample was taken, to the interval.
+// time returns when a sample was taken, rounded to the interval.
 func (v *hourSeen) time(i int) time.Time {
 	return time.Unix(0, (v.end-hourSamples+1+int64(i))*int64(sampleInterval)).UTC()
 }

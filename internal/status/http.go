@@ -15,20 +15,21 @@ import (
 	"waterwheel/internal/web"
 )
 
-// Bounds of the pages' connections.
+// These bound the connections of the pages.
 const (
 	pageTimeout = 15 * time.Second
-	// maxRequests are answered at a time, beside those that ask for health: a supervisor must not take a consumer that many
-	// look at for a dead one.
+	// maxRequests is how many requests are answered at a time. Requests for health are not limited, because a supervisor must not
+	// take a busy consumer for a dead one.
 	maxRequests = 16
 )
 
-// Pages are health, readiness, metrics and status at HTTP_ADDR.
+// Pages returns the server of health, readiness, metrics and status at HTTP_ADDR.
 func (v *View) Pages(address string, metrics prometheus.Gatherer) *web.Server {
 	return &web.Server{Setting: "HTTP_ADDR", Address: address, Handler: v.pages(v.snapshot, metrics), Longest: pageTimeout, Log: v.o.Log}
 }
 
-// pages calls status for each request of readiness or status, from several goroutines at once; nobody changes what it returns.
+// pages calls status for each request of readiness or status, possibly from several goroutines at once. Nothing modifies what
+// status returns.
 func (v *View) pages(status func() Snapshot, metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -54,7 +55,7 @@ func (v *View) pages(status func() Snapshot, metrics prometheus.Gatherer) http.H
 	return web.Guarded(web.Limited(mux, maxRequests, web.Busy, "/healthz", "/readyz"))
 }
 
-// Profiles are Go's, at PPROF_ADDR.
+// Profiles returns the server of Go's profiles at PPROF_ADDR.
 func Profiles(address string, log *slog.Logger) *web.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -65,10 +66,10 @@ func Profiles(address string, log *slog.Logger) *web.Server {
 	return &web.Server{Setting: "PPROF_ADDR", Address: address, Handler: mux, Log: log}
 }
 
-// Readiness is the first line of what /readyz answers.
+// Readiness returns the first line of the answer of /readyz.
 func (v *View) Readiness() string { return v.snapshot().readyz()[0].Text }
 
-// readyz are the lines of what /readyz answers.
+// readyz returns the lines of the answer of /readyz.
 func (s Snapshot) readyz() []Notice {
 	if len(s.NotReady) > 0 {
 		return s.NotReady
@@ -83,13 +84,13 @@ func serveReadiness(w http.ResponseWriter, view Snapshot) {
 	fmt.Fprintln(w, join(view.readyz(), "\n"))
 }
 
-// Report is what /api/status has: the first sentence of the page, and the present moment.
+// Report is the answer of /api/status: the first sentence of the page, and the present moment.
 type Report struct {
 	Headline Headline `json:"headline"`
 	Snapshot
 }
 
-// Hour is what /api/hour has: the four numbers of the last hour, oldest first; nil where a number is not known.
+// Hour is the answer of /api/hour: the four values of the last hour, oldest first. Nil means that a value is unknown.
 type Hour struct {
 	End             time.Time  `json:"end"`
 	IntervalSeconds int        `json:"intervalSeconds"`
@@ -117,10 +118,10 @@ func (v *hourSeen) numbers() Hour {
 
 func writeJSON(w http.ResponseWriter, view any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = text.WriteJSON(w, view) // fails only when the reader is gone
+	_ = text.WriteJSON(w, view) // fails only if the client is gone
 }
 
-// newReport adds the first sentence. Lists are lists to readers of JSON, also when they are empty.
+// newReport adds the first sentence. It turns nil lists into empty ones, so that they are lists in JSON.
 func newReport(view Snapshot, seen *hourSeen) Report {
 	view.NotReady = append([]Notice{}, view.NotReady...)
 	view.Partitions = append([]Partition{}, view.Partitions...)

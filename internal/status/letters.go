@@ -10,13 +10,13 @@ import (
 	"waterwheel/internal/record"
 )
 
-// shownLetters is how many letters the status page remembers.
+// shownLetters is the number of letters that the status page shows.
 const shownLetters = 10
 
-// recentLetters remembers the last letters, and how many there were since the log said so. It is safe for concurrent use.
+// recentLetters keeps the last letters, and counts those that the log has not reported. It is safe for concurrent use.
 type recentLetters struct {
-	// apart is the least time between two lines about letters of one reason. It is more than what the logger holds back, so
-	// that no count is lost.
+	// apart is the minimum time between two log lines about letters of one reason. It is longer than the time for which the
+	// logger suppresses repeated lines, so that no count is lost.
 	apart time.Duration
 
 	mu     sync.Mutex
@@ -24,14 +24,14 @@ type recentLetters struct {
 	untold map[string]*untoldLetters // by reason
 }
 
-// untoldLetters are those of one reason that the log has not told of.
+// untoldLetters are the letters of one reason that the log has not reported.
 type untoldLetters struct {
 	count int
 	last  Letter
-	told  time.Time // when it last did
+	told  time.Time // when the log last reported some
 }
 
-// Written remembers letters that were written just now.
+// Written records letters that were just written.
 func (v *View) Written(letters []record.Letter) {
 	now := time.Now()
 	for i := range letters {
@@ -40,7 +40,7 @@ func (v *View) Written(letters []record.Letter) {
 	}
 }
 
-// add remembers a letter.
+// add records a letter.
 func (r *recentLetters) add(l Letter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *recentLetters) add(l Letter) {
 	u.count, u.last = u.count+1, l
 }
 
-// report writes a line for each reason that new letters have, if the last one is long enough ago.
+// report logs a line for each reason with new letters, if the last line is long enough ago.
 func (r *recentLetters) report(log *slog.Logger, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,29 +11,29 @@ import (
 	"waterwheel/pipeline"
 )
 
-// When the log of a partition is looked at: some time after its worker learnt anything of it, because it waits, is paused
-// or has stopped.
+// The log of a partition is looked at lookAfter after its worker last heard of it. The worker does not fetch while it waits, is
+// paused or has stopped.
 const (
 	lookAfter   = 5 * time.Second
 	lookTimeout = 2 * time.Second
-	// lookAgain is between two tries to find out how old a record is.
+	// lookAgain is the time between two attempts to find out how old a record is.
 	lookAgain = 30 * time.Second
 )
 
 // logLooker asks Kafka about a partition.
 type logLooker interface {
-	// HighWatermark is the log's end, whoever may read up to there.
+	// HighWatermark returns the log's end, including records that cannot be read yet.
 	HighWatermark(ctx context.Context, of record.Partition) (end int64, err error)
-	// Committed is the group's offset, -1: none.
+	// Committed returns the group's offset. -1 means that there is none.
 	Committed(ctx context.Context, of record.Partition) (int64, error)
-	// Timestamp is that of the first record from an offset on, 0 when there is none.
+	// Timestamp returns the timestamp of the first record from an offset on. Zero means that there is none.
 	Timestamp(ctx context.Context, of record.Partition, topicID [16]byte, offset int64) (int64, error)
-	// OpenTransaction returns the transaction beyond which the partition cannot be read. Nil means that none is open.
+	// OpenTransaction returns the transaction that blocks reading of the partition. Nil means that none is open.
 	OpenTransaction(ctx context.Context, of record.Partition) (*record.Transaction, error)
 }
 
-// looks know of each partition what its worker cannot know while it does not fetch: where the log ends, and how old the
-// first record is that was not read. They are safe for concurrent use.
+// looks holds facts about each partition that its worker cannot know while it does not fetch: where the log ends, and how old the
+// first unread record is. It is safe for concurrent use.
 type looks struct {
 	clock func() pipeline.Instant
 	log   *slog.Logger
@@ -42,19 +42,19 @@ type looks struct {
 	by map[record.Partition]look
 }
 
-// look is what was seen of a partition.
+// look holds the facts about one partition.
 type look struct {
 	end       int64
-	committed *int64           // of a partition that has stopped. Nil means that it is not known.
-	at        pipeline.Instant // when they were asked, 0: never
-	// unread is the first record that was not read, noticed says when it was seen to be there, and time is its timestamp in
-	// milliseconds, 0: not known.
+	committed *int64           // set for a partition that has stopped. Nil means unknown.
+	at        pipeline.Instant // when end and committed were fetched. Zero means never.
+	// unread is the offset of the first unread record, noticed is when it was first seen, and time is its timestamp in
+	// milliseconds. A zero time means unknown.
 	unread  int64
 	noticed time.Time
 	time    int64
-	tried   pipeline.Instant // when its timestamp was asked, 0: never
-	// transaction is what the partition waits for since blocked, and asked says when that was found out. Zero means that it does not
-	// wait, or was not asked.
+	tried   pipeline.Instant // when its timestamp was last requested. Zero means never.
+	// transaction blocks the partition since blocked, and asked is when that was found out. Zero means that the partition is not
+	// blocked, or that Kafka was not asked.
 	transaction    *record.Transaction
 	blocked, asked pipeline.Instant
 }
@@ -63,8 +63,8 @@ func newLooks(clock func() pipeline.Instant, log *slog.Logger) *looks {
 	return &looks{clock: clock, log: log, by: map[record.Partition]look{}}
 }
 
-// refresh looks at the partitions of which the workers know nothing recent. It ends with the first question that is not
-// answered: the others would not be either.
+// refresh looks at the partitions about which their workers know nothing recent. It stops asking after the first request that
+// fails, because the others would fail too.
 func (l *looks) refresh(ctx context.Context, kafka logLooker, statuses []*pipeline.Status) {
 	seen := map[record.Partition]look{}
 	defer func() {
@@ -103,7 +103,7 @@ func (l *looks) at(name record.Partition) look {
 	return l.by[name]
 }
 
-// askOffsets asks where the log ends and, when nothing is committed by us any more, where the group's offset stands.
+// askOffsets fetches the log's end. For a stopped partition, which commits nothing, it also fetches the group's offset.
 func (l *look) askOffsets(ctx context.Context, kafka logLooker, s *pipeline.Status, clock func() pipeline.Instant) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -113,15 +113,16 @@ func (l *look) askOffsets(ctx context.Context, kafka logLooker, s *pipeline.Stat
 	}
 	l.end, l.at, l.committed = end, clock(), nil
 	if s.Stopped != nil {
-		if committed, err := kafka.Committed(ctx, s.Partition); err == nil { // else it is as it was
+		if committed, err := kafka.Committed(ctx, s.Partition); err == nil { // otherwise it is unknown
 			l.committed = &committed
 		}
 	}
 	return nil
 }
 
-// askTransaction asks for which transaction a partition waits, once it has waited for some time: most end within a moment. The same
-// one is not asked for again: it is the one until the partition goes on. Whoever may not know goes without.
+// askTransaction fetches the transaction that blocks a partition, once the partition has been blocked for some time. Most
+// transactions end within a moment. It does not fetch the transaction again until the partition continues. Without the right to
+// see it, the transaction stays unknown.
 func (l *look) askTransaction(ctx context.Context, kafka logLooker, s *pipeline.Status, clock func() pipeline.Instant) {
 	if !s.Blocked() || s.Position != l.unread {
 		l.transaction, l.blocked, l.asked = nil, 0, 0
@@ -142,7 +143,7 @@ func (l *look) askTransaction(ctx context.Context, kafka logLooker, s *pipeline.
 	}
 }
 
-// waitsFor is the transaction that a partition has waited for long enough to be told, with what is known of it. Nil means that it does not.
+// waitsFor returns the transaction that blocks a partition, with all known facts. Nil means that there is none, or not for long.
 func (l *look) waitsFor(s *pipeline.Status) *record.Transaction {
 	if !s.Blocked() || l.asked == 0 {
 		return nil
@@ -160,7 +161,7 @@ func (l *look) waitsFor(s *pipeline.Status) *record.Transaction {
 	return &t
 }
 
-// askTime may fail for this partition alone: its record may be what it has stopped for.
+// askTime may fail for this partition alone, because the partition may have stopped at this record.
 func (l *look) askTime(ctx context.Context, kafka logLooker, s *pipeline.Status, clock func() pipeline.Instant) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -171,7 +172,7 @@ func (l *look) askTime(ctx context.Context, kafka logLooker, s *pipeline.Status,
 	}
 }
 
-// notice remembers since when the first unread record is known to be there.
+// notice records since when the first unread record is known to exist.
 func (l *look) notice(s *pipeline.Status) {
 	if s.Undurable < 0 || s.Undurable < s.Position || l.endOf(s) <= s.Undurable {
 		l.unread, l.noticed, l.time, l.tried = 0, time.Time{}, 0, 0
@@ -189,7 +190,7 @@ func (l *look) endOf(s *pipeline.Status) int64 {
 	return s.End
 }
 
-// completed are the statuses with what was seen of their logs.
+// completed returns the statuses completed with the facts about their logs.
 func (l *looks) completed(statuses []*pipeline.Status, now time.Time) []*pipeline.Status {
 	complete := make([]*pipeline.Status, len(statuses))
 	for i, s := range statuses {
@@ -206,7 +207,7 @@ func (l *looks) completed(statuses []*pipeline.Status, now time.Time) []*pipelin
 			known.UndurableTime = last.time
 		case s.UndurableTime > 0:
 		case noticed:
-			known.UndurableTime = last.noticed.UnixMilli() // it is that old at least
+			known.UndurableTime = last.noticed.UnixMilli() // it is at least that old
 		default:
 			known.UndurableTime = now.Add(-s.PendingFor).UnixMilli()
 		}
@@ -215,13 +216,13 @@ func (l *looks) completed(statuses []*pipeline.Status, now time.Time) []*pipelin
 	return complete
 }
 
-// kafkaLogs look by the consumer's own client.
+// kafkaLogs implements logLooker with the consumer's own client.
 type kafkaLogs struct {
 	*kafka.Client
 	group string
 }
 
-// Committed is the group's offset, -1: none.
+// Committed returns the group's offset. -1 means that there is none.
 func (k kafkaLogs) Committed(ctx context.Context, of record.Partition) (int64, error) {
 	answers, err := k.Client.Committed(ctx, k.group, []record.Partition{of})
 	if err != nil {
@@ -230,7 +231,7 @@ func (k kafkaLogs) Committed(ctx context.Context, of record.Partition) (int64, e
 	return answers[0].Offset, answers[0].Err
 }
 
-// Timestamp is that of the first record from an offset on.
+// Timestamp returns the timestamp of the first record from an offset on.
 func (k kafkaLogs) Timestamp(ctx context.Context, of record.Partition, topicID [16]byte, offset int64) (int64, error) {
 	return k.Log(of, topicID).Timestamp(ctx, offset)
 }

@@ -17,7 +17,7 @@ import (
 	"waterwheel/docs"
 )
 
-// markdown renders the documents as the sites do that show repositories: with tables, and an anchor for each heading.
+// markdown renders the documents as repository sites do, with tables, and with an anchor for each heading.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 	goldmark.WithRendererOptions(html.WithUnsafe())) // our own documents have anchors in HTML
 
@@ -31,7 +31,7 @@ type manual struct {
 
 func newManual() *manual { return &manual{files: docs.Files, rendered: map[string]template.HTML{}} }
 
-// manualPage is what manual.html shows.
+// manualPage is the data of manual.html.
 type manualPage struct {
 	Title string
 	Body  template.HTML
@@ -53,7 +53,7 @@ func (m *manual) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	render(w, manualTemplate, manualPage{Title: strings.TrimSuffix(name, ".md"), Body: body, Pages: names})
 }
 
-// page is a document as HTML.
+// page returns a document as HTML.
 func (m *manual) page(name string) (template.HTML, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -33,30 +33,30 @@ var (
 
 func style() template.CSS { return template.CSS(pageCSS) }
 
-// page is what status.html shows.
+// page is the data of status.html.
 type page struct {
 	Snapshot
 	Headline Headline
 	Charts   []chart
 	Wall     []row
-	Hidden   int // partitions that the wall leaves out
+	Hidden   int // number of partitions that the wall leaves out
 	Events   []row
 	Settings []Setting
 }
 
-// Setting is a setting in effect, secrets masked.
+// Setting is an effective setting. Secrets are masked.
 type Setting struct{ Name, Value string }
 
 // Headline is the first sentence of the page.
 type Headline struct {
 	Text string `json:"text"`
-	// State is good, late, waiting or stopped: how bad it is.
+	// State says how bad it is: fresh, late, waiting or stopped.
 	State string `json:"state"`
-	// Runbook is the section of docs/runbook.md that says what to do. Empty means that nothing is to be done.
+	// Runbook is the section of docs/runbook.md that says what to do. Empty means that nothing needs to be done.
 	Runbook string `json:"runbook,omitempty"`
 }
 
-// headline says in one sentence how the consumer does.
+// headline summarizes the state of the consumer in one sentence.
 func headline(s *Snapshot, v *hourSeen) Headline {
 	switch {
 	case s.Starting:
@@ -107,7 +107,7 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 	return Headline{Text: "Well: " + all + " stored up to " + oldestAge + " ago; " + stored + ".", State: "fresh", Runbook: about}
 }
 
-// ago writes how long before now something was.
+// ago formats how long before now something was.
 func ago(now, then time.Time) string {
 	if then.IsZero() {
 		return "never"
@@ -115,7 +115,7 @@ func ago(now, then time.Time) string {
 	return age(now.Sub(then)) + " ago"
 }
 
-// more says that there are other sentences.
+// more says how many other sentences there are.
 func more(others int) string {
 	if others == 0 {
 		return ""
@@ -123,7 +123,7 @@ func more(others int) string {
 	return fmt.Sprintf(" (and %d more below)", others)
 }
 
-// lastMinute is how many measurements were stored in the last minute, of so many since the start of the process.
+// lastMinute returns how many measurements were stored in the last minute. stored is the number since the start of the process.
 func (v *hourSeen) lastMinute(stored int64) int64 {
 	const samples = int(time.Minute / sampleInterval)
 	for i := hourSamples - 1 - samples; i >= 0; i-- {
@@ -139,7 +139,7 @@ func (v *hourSeen) lastMinute(stored int64) int64 {
 	return stored
 }
 
-// page puts together what the page shows.
+// page assembles the data of the page.
 func (v *View) page(s *Snapshot) *page {
 	seen := v.hour.until(s.At)
 	p := &page{Snapshot: *s, Headline: headline(s, seen), Charts: seen.charts(), Events: seen.eventRows(), Settings: v.o.Settings}
@@ -147,7 +147,7 @@ func (v *View) page(s *Snapshot) *page {
 	return p
 }
 
-// render writes a page as a whole, or an error.
+// render writes the whole page, or an error.
 func render(w http.ResponseWriter, with *template.Template, view any) {
 	var page bytes.Buffer
 	if err := with.Execute(&page, view); err != nil {
@@ -155,5 +155,5 @@ func render(w http.ResponseWriter, with *template.Template, view any) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = page.WriteTo(w) // fails only when the reader is gone
+	_, _ = page.WriteTo(w) // fails only if the client is gone
 }

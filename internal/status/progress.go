@@ -12,14 +12,14 @@ import (
 	"waterwheel/pipeline"
 )
 
-// report is what the next line of progress needs to know of the last one.
+// report is what the next progress line needs to know of the previous one.
 type report struct {
 	at   time.Time
 	done pipeline.Totals
 }
 
-// progress writes the line that says from time to time how far the consumer is, with what holds it up, and warns about a wrong
-// meta.
+// progress logs the regular line about the consumer's progress, with the reasons for delays. It also warns about a wrong choice
+// of meta.
 func (v *View) progress(last report) report {
 	p := v.parts.Load()
 	this := report{at: time.Now(), done: v.o.Metrics.Totals()}
@@ -57,7 +57,7 @@ func (v *View) progress(last report) report {
 	return this
 }
 
-// sums are of all partitions.
+// sums are totals over all partitions.
 type sums struct {
 	lag, series, open int64
 	unknown           int // partitions whose lag is not known
@@ -85,7 +85,7 @@ func summed(statuses []*pipeline.Status, now time.Time) sums {
 	return all
 }
 
-// byReason names partitions with what they have in common.
+// byReason formats partitions grouped by reason.
 func byReason(partitions map[string][]string) string {
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(partitions)) {
@@ -94,7 +94,8 @@ func byReason(partitions map[string][]string) string {
 	return strings.Join(parts, "; ")
 }
 
-// Stopped writes the last line: what was done, and what is read again because it was not. Watch has ended.
+// Stopped logs the last line: what was done, and what will be read again because it was not stored. It is called after Watch has
+// ended.
 func (v *View) Stopped() {
 	v.letters.report(v.o.Log, time.Now().Add(v.letters.apart))
 	p := v.parts.Load()
@@ -116,7 +117,7 @@ func (v *View) Stopped() {
 	}
 }
 
-// unreleased names the partitions whose claim stands though their term has ended. Empty means none.
+// unreleased names the partitions whose claim still stands although their assignment has ended. Empty means none.
 func unreleased(statuses []*pipeline.Status) string {
 	var partitions []string
 	for _, s := range statuses {
@@ -127,7 +128,7 @@ func unreleased(statuses []*pipeline.Status) string {
 	return text.List(partitions)
 }
 
-// Hurried is the error of a process that was not given the time to end in order.
+// Hurried returns the error of a process that was not given the time to end in order.
 func (v *View) Hurried() error {
 	again := ""
 	if p := v.parts.Load(); p != nil {

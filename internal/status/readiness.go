@@ -15,13 +15,13 @@ import (
 	"waterwheel/pipeline"
 )
 
-// Notice is a sentence about what is not well, and the section of docs/runbook.md that says what to do.
+// Notice is a sentence about a problem, and the section of docs/runbook.md that says what to do.
 type Notice struct {
 	Text    string `json:"text"`
 	Runbook string `json:"runbook"`
 }
 
-// Sections of docs/runbook.md.
+// These are sections of docs/runbook.md.
 const (
 	aboutReadiness = "readiness"
 	aboutOutages   = "outages"
@@ -30,7 +30,7 @@ const (
 	aboutLetters   = "letters"
 )
 
-// join puts the sentences into one line.
+// join joins the sentences into one line.
 func join(all []Notice, between string) string {
 	texts := make([]string, len(all))
 	for i := range all {
@@ -53,7 +53,7 @@ func (r *readiness) degraded(format string, args ...any) {
 	r.doubtful = append(r.doubtful, Notice{fmt.Sprintf(format, args...), aboutReadiness})
 }
 
-// servers has one sentence for each server that fails, whoever found out.
+// servers adds one sentence for each server that fails.
 func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
 	var failing [pipeline.Dependencies]struct {
 		first *pipeline.Trouble
@@ -91,7 +91,7 @@ func waiting(partitions []string) string {
 	return " [" + words.Count(len(partitions), "partition") + ": " + text.List(partitions) + "]"
 }
 
-// claims has one sentence for each reason for which partitions are not read yet.
+// claims adds one sentence for each reason why partitions are not read yet.
 func (r *readiness) claims(statuses []*pipeline.Status) {
 	unread := map[string][]string{}
 	for _, s := range statuses {
@@ -105,7 +105,7 @@ func (r *readiness) claims(statuses []*pipeline.Status) {
 	}
 }
 
-// standing is where the term of a partition that is not read stands, in words.
+// standing describes the state of a partition that is not read yet.
 func standing(s *pipeline.Status) string {
 	if s.ClaimWait == 0 {
 		return s.Phase
@@ -117,7 +117,7 @@ func standing(s *pipeline.Status) string {
 	return owner + " has not released them: its writes may still arrive for " + s.ClaimWait.Round(time.Second).String()
 }
 
-// joins has a sentence about a group that is being joined: at once if nothing is done meanwhile.
+// joins adds a sentence about a group that is being joined. It does so at once if no partition is read meanwhile.
 func (r *readiness) joins(name string, membership group.Status) {
 	took := kafka.Now() - membership.Since
 	switch joining := membership.State == group.Joining || membership.State == group.Syncing; {
@@ -130,7 +130,7 @@ func (r *readiness) joins(name string, membership group.Status) {
 	}
 }
 
-// transactions has a sentence for each open transaction that partitions wait for.
+// transactions adds a sentence for each open transaction that blocks partitions.
 func (r *readiness) transactions(statuses []*pipeline.Status) {
 	behind := map[string][]string{}
 	for _, s := range statuses {
@@ -143,7 +143,7 @@ func (r *readiness) transactions(statuses []*pipeline.Status) {
 	}
 }
 
-// nameOf is since when a transaction is open, and whose it is, as far as that is known.
+// nameOf describes since when a transaction is open, and its producer, as far as they are known.
 func nameOf(t *record.Transaction) string {
 	name := text.Time(t.Since)
 	if t.Producer >= 0 {
@@ -155,7 +155,7 @@ func nameOf(t *record.Transaction) string {
 	return name
 }
 
-// losses has a sentence about records that retention deleted before they were read, and one about KAFKA_OUT_OF_RANGE.
+// losses adds a sentence about records that retention deleted before they were read, and one about KAFKA_OUT_OF_RANGE.
 func (r *readiness) losses(recent []pipeline.Loss) {
 	var deleted, elsewhere []string
 	policy := ""
@@ -183,7 +183,7 @@ func placeOf(l pipeline.Loss) string {
 	return fmt.Sprintf("%s at %d in place of %d", l.Partition, l.To, l.From)
 }
 
-// partitions has the sentences about partitions, each once, with the partitions of which it is true.
+// partitions adds the sentences about partitions. Each comes once, with all partitions that it applies to.
 func (r *readiness) partitions(statuses []*pipeline.Status) {
 	var stopped, refused sentences
 	var poisoned []string
@@ -212,13 +212,13 @@ func (r *readiness) partitions(statuses []*pipeline.Status) {
 	}
 }
 
-// sentences are what is said of partitions, in the order of the first partition of each.
+// sentences are statements about partitions, in the order of the first partition of each.
 type sentences []*sentence
 
-// sentence is said of partitions. Its Detail names none where several have the same but for their names.
+// sentence is a statement about partitions. If several partitions differ only in their names, its Detail does not name them.
 type sentence struct {
 	record.StopError
-	common     record.StopError // without the partition's name
+	common     record.StopError // the same without the partition's name
 	partitions []string
 }
 

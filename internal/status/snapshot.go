@@ -10,28 +10,29 @@ import (
 	"waterwheel/pipeline"
 )
 
-// Snapshot is what the status page and /api/status show, as of one moment. It holds no record contents.
+// Snapshot is what the status page and /api/status show of one moment. It holds no record contents.
 type Snapshot struct {
 	At      time.Time `json:"at"`
 	Version string    `json:"version"`
 	Group   string    `json:"group"`
-	// Member is this consumer's name in the group and Generation the group's present one; empty and -1: not joined.
+	// Member is this consumer's name in the group, and Generation the group's present one. Before the consumer has joined they
+	// are empty and -1.
 	Member     string `json:"member"`
 	Generation int32  `json:"generation"`
-	// NotReady says why /readyz answers 503. Empty means that it answers 200.
+	// NotReady are the reasons why /readyz answers 503. Empty means that it answers 200.
 	NotReady []Notice `json:"notReady"`
-	// Starting means that the consumer was not connected yet. What it waits for is no alarm then.
+	// Starting means that the consumer is not connected yet. Then waiting for a server is no alarm.
 	Starting bool `json:"starting,omitempty"`
-	// Degraded is what an operator should look at though the work goes on.
+	// Degraded are problems that an operator should look at although the consumer continues.
 	Degraded []Notice `json:"degraded,omitempty"`
 	Memory   Memory   `json:"memory"`
-	// Done is what the consumer has done since its start.
+	// Done are totals since the start of the consumer.
 	Done       Done        `json:"done"`
 	Partitions []Partition `json:"partitions"`
-	// Letters are the last ones, newest first.
+	// Letters are the last letters, newest first.
 	Letters []Letter `json:"letters"`
 
-	lateAfter time.Duration // from which age on a partition is late
+	lateAfter time.Duration // the age from which a partition is late
 }
 
 // Done is what a consumer has done since its start.
@@ -42,7 +43,7 @@ type Done struct {
 	Writes     int64 `json:"writes"`     // writes that carried the measurements
 }
 
-// PerWrite is how many measurements a write carried on average.
+// PerWrite returns how many measurements a write carried on average.
 func (d Done) PerWrite() float64 {
 	if d.Writes == 0 {
 		return 0
@@ -57,7 +58,7 @@ type Memory struct {
 	Limit  int64 `json:"limitBytes"`
 }
 
-// Percent is how much of the budget is used, 0 to 100.
+// Percent returns how much of the budget is used, from 0 to 100.
 func (m Memory) Percent() int64 {
 	if m.Budget <= 0 {
 		return 0
@@ -68,56 +69,56 @@ func (m Memory) Percent() int64 {
 // Partition is one assigned partition.
 type Partition struct {
 	record.Partition
-	// State is the worker's own word for where it stands, Working whether records are read.
+	// State is the worker's own word for its state. Working reports whether records are read.
 	State   string `json:"state"`
 	Working bool   `json:"working"`
-	// Stopped says why the partition is not read any more and StopReason the label of that, Trouble what is being tried
-	// again and Retrying the same without errors, Paused why nothing is fetched for now. Empty means nothing of the kind.
+	// Stopped says why the partition is no longer read, and StopReason is the label of that. Trouble says what is being retried,
+	// with its errors, and Retrying the same without errors. Paused says why fetching is paused. Empty means that this is not so.
 	Stopped    string   `json:"stopped,omitempty"`
 	StopReason string   `json:"stopReason,omitempty"`
 	Trouble    string   `json:"trouble,omitempty"`
 	Retrying   []string `json:"-"`
 	Paused     string   `json:"paused,omitempty"`
-	// Position is the next offset to read, End the log's end, Committed the committed offset. Nil means that there is none, or it is
-	// not known.
+	// Position is the next offset to read, End the log's end, and Committed the committed offset. Nil means none, or unknown.
 	Position  *int64 `json:"position"`
 	End       *int64 `json:"end"`
 	Committed *int64 `json:"committed"`
-	// Lag is how many records of the log are not committed, those behind an open transaction too. Nil means that it is not known.
+	// Lag is the number of records in the log that are not committed, including those behind an open transaction. Nil means
+	// unknown.
 	Lag *int64 `json:"lag"`
-	// Transaction is the open one that the partition waits for. Nil means that it does not, or not for long.
+	// Transaction is the open transaction that blocks the partition. Nil means that there is none, or not for long.
 	Transaction *Transaction `json:"transaction,omitempty"`
-	// FreshnessSeconds is the age of the oldest record that is not durable, 0 when there is none. Nil means that it is not known.
+	// FreshnessSeconds is the age of the oldest record that is not durable. It is 0 if there is none. Nil means unknown.
 	FreshnessSeconds *float64 `json:"freshnessSeconds"`
-	// Pending and Flushing are measurements waiting for the next flush and in the present one.
+	// Pending are measurements that wait for the next flush. Flushing are measurements in the present one.
 	Pending  int `json:"pending"`
 	Flushing int `json:"flushing"`
-	// LastFlush is when the last flush was done. Zero means that there was none yet.
+	// LastFlush is when the last flush ended. Zero means that there was none yet.
 	LastFlush   time.Time `json:"lastFlush,omitzero"`
 	OpenBuckets int       `json:"openBuckets"`
 	MemoryBytes int64     `json:"memoryBytes"`
 }
 
-// Transaction is one that is open.
+// Transaction is an open transaction.
 type Transaction struct {
 	Since time.Time `json:"since"`
-	// Producer is the id of its producer. -1 means that it is not known. ID is its transactional id. Empty means that it is not known.
+	// Producer is the id of its producer. -1 means unknown. ID is its transactional id. Empty means unknown.
 	Producer int64  `json:"producer"`
 	ID       string `json:"transactionalId,omitempty"`
 	// First is the offset of its first record in the partition.
 	First int64 `json:"first"`
 }
 
-// Letter is a dead letter: where it comes from and why, never its contents.
+// Letter is a dead letter: its source and its reason, never its contents.
 type Letter struct {
 	At time.Time `json:"at"`
 	record.Place
-	// Part is the index in an array record, -1: the whole record.
+	// Part is the index of the element in an array record. -1 means the whole record.
 	Part   int32  `json:"part"`
 	Reason string `json:"reason"`
 }
 
-// snapshot puts together how the parts do.
+// snapshot assembles the state of all parts.
 func (v *View) snapshot() Snapshot {
 	view := Snapshot{
 		At: time.Now(), Version: v.o.Version, Group: v.o.Group, Generation: -1, Letters: v.letters.list(), lateAfter: v.hour.late,
@@ -192,7 +193,7 @@ func newPartition(s *pipeline.Status, now time.Time) Partition {
 	return view
 }
 
-// known is an offset, nil when there is none or it is not known.
+// known returns nil for a negative offset, which means none or unknown.
 func known(offset int64) *int64 {
 	if offset < 0 {
 		return nil

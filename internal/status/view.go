@@ -20,68 +20,68 @@ const (
 	pingInterval = 2 * time.Second
 	pingTimeout  = 2 * time.Second
 	lookInterval = 2 * time.Second
-	// patience is how long something may fail before the consumer is not ready: a moved leader is no outage.
+	// patience is how long something may fail before the consumer is not ready. A change of leader is no outage.
 	patience = 5 * time.Second
 )
 
-// Options are what a View shows beside the consumer's parts.
+// Options are the inputs of a View besides the consumer's parts.
 type Options struct {
 	Version, Group string
-	// MemoryLimit is the process's, in bytes; Budget accounts for the part that the partitions share.
+	// MemoryLimit is the limit of the process, in bytes. Budget accounts for the part that the partitions share.
 	MemoryLimit int64
 	Budget      *pipeline.Budget
-	SeriesMax   int64         // more series are warned of. Zero means that no number is.
-	MaxCount    int32         // of measurements in a bucket
-	LogProgress time.Duration // between two lines of progress
-	// FlushInterval is how often measurements are written: a partition is late when it is several of them behind.
+	SeriesMax   int64         // the number of series above which the log warns. Zero means no warning.
+	MaxCount    int32         // maximum number of measurements in a bucket
+	LogProgress time.Duration // the time between two progress lines
+	// FlushInterval is how often measurements are written. A partition is late when it is several intervals behind.
 	FlushInterval time.Duration
 	Settings      []Setting // for the page, secrets masked
 	Metrics       *pipeline.Metrics
-	// Outages is told whether MongoDB answers.
+	// Outages is informed whether MongoDB answers.
 	Outages *pipeline.Outages
-	// Losses are where logs did not have an offset. Nil means that nobody remembers.
+	// Losses are the places where a log did not have a requested offset. Nil means that they are not recorded.
 	Losses *pipeline.Losses
 	Log    *slog.Logger
-	// Held is how long Log holds back a warning that comes again.
+	// Held is how long Log suppresses a repeated warning.
 	Held time.Duration
 }
 
 // View is what pages and metrics show of the running consumer. It is safe for concurrent use.
 type View struct {
 	o        Options
-	parts    atomic.Pointer[Parts]  // nil: not connected yet
-	database atomic.Pointer[outage] // nil: MongoDB answers
-	waits    waits                  // until then
+	parts    atomic.Pointer[Parts]  // Nil means not connected yet.
+	database atomic.Pointer[outage] // Nil means that MongoDB answers.
+	waits    waits                  // used until the parts are connected
 	letters  recentLetters
 	looks    *looks
 	hour     *hour
 	outages  *prometheus.CounterVec
-	// overSeries counts the looks, one for each line of progress, that found more series than SeriesMax.
+	// overSeries counts the checks, one for each progress line, that found more series than SeriesMax.
 	overSeries prometheus.Counter
 }
 
-// Parts exist once both ends are connected.
+// Parts are the parts of the consumer. They exist once Kafka and MongoDB are connected.
 type Parts struct {
 	Client   *kafka.Client
 	Group    *group.Group
 	Consumer *pipeline.Consumer
 	Database Pinger
-	// MostVaried names the fields of meta in memory that have the most different values.
+	// MostVaried names the fields of meta that have the most distinct values in memory.
 	MostVaried func() string
 }
 
-// Pinger asks MongoDB for a sign of life.
+// Pinger pings MongoDB.
 type Pinger interface {
 	Ping(ctx context.Context) error
 }
 
-// outage is something that does not answer.
+// outage is a server that does not answer.
 type outage struct {
 	since time.Time
 	err   error
 }
 
-// New returns a View that says that the consumer is not connected yet.
+// New returns a View that reports that the consumer is not connected yet.
 func New(o Options) *View {
 	v := &View{
 		o: o, letters: recentLetters{apart: o.Held + time.Second, untold: map[string]*untoldLetters{}}, looks: newLooks(kafka.Now, o.Log), hour: newHour(o.FlushInterval, time.Now()),
@@ -98,8 +98,8 @@ func New(o Options) *View {
 	return v
 }
 
-// Watch shows the parts. Until the context ends it asks MongoDB for a sign of life and Kafka for what the workers do not, and
-// writes lines of progress and of letters.
+// Watch shows the parts. Until the context ends it pings MongoDB, asks Kafka about partitions that their workers do not read, and
+// logs lines about progress and letters.
 func (v *View) Watch(ctx context.Context, p Parts) {
 	v.parts.Store(&p)
 	var together sync.WaitGroup
@@ -120,7 +120,7 @@ func (v *View) Watch(ctx context.Context, p Parts) {
 	every(ctx, v.o.LogProgress, func() { last = v.progress(last) })
 }
 
-// every does something again and again until the context ends.
+// every calls do at regular intervals until the context ends.
 func every(ctx context.Context, interval time.Duration, do func()) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -134,7 +134,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// statuses are the partitions as of now: every sign of them is taken from here.
+// statuses returns the state of the partitions now. Everything that is shown of partitions comes from it.
 func (v *View) statuses(now time.Time) []*pipeline.Status {
 	p := v.parts.Load()
 	if p == nil {
@@ -161,7 +161,7 @@ func (v *View) ping(ctx context.Context) {
 		before = &outage{since: time.Now()}
 	}
 	if out, ok := errors.AsType[*mongodb.OutageError](err); ok {
-		err = out.Err // that it is asked for a sign of life is said by the sentence
+		err = out.Err // the sentence already says that this was a ping
 	}
 	v.database.Store(&outage{since: before.since, err: err})
 	v.o.Outages.Failed(pipeline.MongoDB, pipeline.Prober, pipeline.Trouble{
@@ -169,7 +169,7 @@ func (v *View) ping(ctx context.Context) {
 	})
 }
 
-// failing says which servers fail now.
+// failing returns which servers fail now.
 func (v *View) failing(statuses []*pipeline.Status) [pipeline.Dependencies]bool {
 	failing := [pipeline.Dependencies]bool{pipeline.MongoDB: v.database.Load() != nil}
 	for _, s := range statuses {
@@ -180,7 +180,7 @@ func (v *View) failing(statuses []*pipeline.Status) [pipeline.Dependencies]bool 
 	return failing
 }
 
-// sample adds to the hour how the consumer does now.
+// sample adds the present state of the consumer to the hour.
 func (v *View) sample() {
 	s := seen{at: time.Now(), done: v.o.Metrics.Totals(), generation: -1}
 	s.statuses = v.statuses(s.at)
@@ -191,7 +191,7 @@ func (v *View) sample() {
 	v.hour.note(s)
 }
 
-// countOutages adds the time since the last look to the servers that fail now.
+// countOutages adds the time since the last check to the servers that fail now.
 func (v *View) countOutages() {
 	for of, fails := range v.failing(v.parts.Load().Consumer.Statuses()) {
 		if fails {

@@ -17,28 +17,28 @@ type pending struct {
 	at    string
 	since time.Time
 	why   error
-	told  time.Time // last
+	told  time.Time // when it was last reported
 }
 
-// cause is why, without what the sentence says, in one line.
+// cause returns why in one line, without the words that the sentence already has.
 func (p *pending) cause() string {
 	cause := strings.TrimPrefix(p.why.Error(), "connecting to "+p.of.Name()+": ")
-	return strings.ReplaceAll(cause, "\n", "; ") // of several brokers
+	return strings.ReplaceAll(cause, "\n", "; ") // several brokers have one line each
 }
 
-// waits are the servers that the start waits for. They are safe for concurrent use.
+// waits are the servers that the start waits for. It is safe for concurrent use.
 type waits struct {
 	mu sync.Mutex
 	by map[pipeline.Dependency]pending
 }
 
-// Waiting notes that the start waits for a server, at some address, and why; a nil why ends the wait.
+// Waiting records that the start waits for a server at an address, and why. A nil why ends the wait.
 func (v *View) Waiting(of pipeline.Dependency, at string, since time.Time, why error) {
 	before := v.waits.note(pending{of, at, since, why, time.Now()})
 	v.outages.WithLabelValues(of.String()).Add(time.Since(before).Seconds())
 }
 
-// note keeps a wait, or forgets it, and tells until when it was known.
+// note records a wait, or removes it. It returns the time up to which the wait was already counted.
 func (w *waits) note(p pending) (before time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,7 @@ func (w *waits) list() []pending {
 	return slices.SortedFunc(maps.Values(w.by), func(a, b pending) int { return int(a.of) - int(b.of) })
 }
 
-// waits has a sentence for each server that the start waits for.
+// waits adds a sentence for each server that the start waits for.
 func (r *readiness) waits(list []pending) {
 	for _, p := range list {
 		r.notReady(aboutReadiness, "waiting for %s (%s) since %s: %s", p.of.Name(), p.at, text.Time(p.since), p.cause())
