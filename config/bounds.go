@@ -14,7 +14,8 @@ import (
 	"waterwheel/internal/words"
 )
 
-// set gives the field a value in its own notation, the empty one leaves it as it is; else it says what would be right.
+// set sets the field from a text in its own notation. An empty text changes nothing. set returns a message about a wrong value,
+// or "".
 func (f *field) set(text string) string {
 	if text == "" {
 		return ""
@@ -72,10 +73,10 @@ func (f *field) parse(text string) (reflect.Value, error) {
 	return value, nil
 }
 
-// errNotRead is why a value could not be read; the hint says what it should be.
+// errNotRead means that a value could not be parsed. The hint says what it should be.
 var errNotRead = errors.New("not read")
 
-// allowed are the words that the field may have. Nil means any.
+// allowed returns the words that the field may have. Nil means any text.
 func (f *field) allowed() []string {
 	if f.tag("oneof") == "" {
 		return nil
@@ -83,8 +84,8 @@ func (f *field) allowed() []string {
 	return strings.Split(f.tag("oneof"), ",")
 }
 
-// canonical is the word of those allowed that a text means, in whatever case and with whatever hyphens it is written, and the text
-// itself where it means none.
+// canonical returns the allowed word that a text means, whatever its case and its hyphens. If the text means none, canonical
+// returns the text itself.
 func (f *field) canonical(text string) string {
 	for _, word := range f.allowed() {
 		if words.Plain(word) == words.Plain(text) {
@@ -99,7 +100,7 @@ func (f *field) canonical(text string) string {
 	return text
 }
 
-// outside says which bound the field's value exceeds. Empty means none.
+// outside returns a message about the bound that the field's value exceeds. Empty means that it exceeds none.
 func (f *field) outside() string {
 	switch v := f.value.Interface().(type) {
 	case []string:
@@ -124,7 +125,7 @@ func (f *field) outside() string {
 	return ""
 }
 
-// bound is a min or max tag as a number. The tags are ours: a test reads each of them.
+// bound returns a min or max tag as a number. The tags are constants of this package, and a test parses each of them.
 func (f *field) bound(tag string) int64 {
 	n, err := f.parse(f.tag(tag))
 	if err != nil {
@@ -133,7 +134,7 @@ func (f *field) bound(tag string) int64 {
 	return n.Int()
 }
 
-// counted is a min or max tag with what the number counts.
+// counted returns a min or max tag with its unit.
 func (f *field) counted(tag string) string {
 	if f.tag("unit") == "" {
 		return f.tag(tag)
@@ -141,7 +142,7 @@ func (f *field) counted(tag string) string {
 	return words.Count(f.bound(tag), f.tag("unit"))
 }
 
-// boundsHint is ", from … to …" as far as there are bounds.
+// boundsHint returns ", from … to …" or ", at least …", or nothing if there are no bounds.
 func (f *field) boundsHint() string {
 	switch low, high := f.tag("min"), f.tag("max"); {
 	case low == "":

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// checker collects what is wrong with settings taken together.
+// checker collects problems with combinations of settings.
 type checker struct {
 	*Config
-	bad      map[string]bool // variables whose values are no good: nothing is concluded from them
-	given    map[string]bool // variables that have a value of their own, not the default
+	bad      map[string]bool // variables with wrong values: no check uses them
+	given    map[string]bool // variables that are set, rather than left to their default
 	problems []Problem
 }
 
-// check finds what is wrong beyond the bounds of single fields.
+// check finds problems beyond the bounds of single fields.
 func check(c *Config, bad, given map[string]bool) []Problem {
 	k := checker{Config: c, bad: bad, given: given}
 	k.addresses()
@@ -38,12 +38,12 @@ func check(c *Config, bad, given map[string]bool) []Problem {
 	return k.problems
 }
 
-// good reports whether all these variables have values to go by.
+// good reports whether all these variables have values that a check can use.
 func (k *checker) good(names ...string) bool {
 	return !slices.ContainsFunc(names, func(n string) bool { return k.bad[n] })
 }
 
-// fail reports a problem, except of a variable that has one already.
+// fail reports a problem, unless the variable already has one.
 func (k *checker) fail(variable string, value any, format string, args ...any) {
 	if k.bad[variable] {
 		return
@@ -55,7 +55,7 @@ func (k *checker) fail(variable string, value any, format string, args ...any) {
 	k.problems = append(k.problems, Problem{Variable: variable, Value: shown, Message: fmt.Sprintf(format, args...)})
 }
 
-// keyPair refuses a certificate without a key and a key without a certificate, of the settings that begin with the prefix.
+// keyPair rejects a certificate without a key, and a key without a certificate. prefix is the beginning of their settings' names.
 func (k *checker) keyPair(prefix, certificate, key string) {
 	if (certificate == "") != (key == "") {
 		k.fail(prefix+"_CERT_FILE", certificate, "and %s_KEY_FILE belong together: set both or none", prefix)
@@ -74,7 +74,7 @@ func (k *checker) addresses() {
 				k.fail("KAFKA_BROKERS", "", "number %d has a semicolon or a blank in it: write commas between addresses, as kafka-1:9092,kafka-2:9092", i+1)
 			case harmless.MatchString(broker) && !mayHoldLogin(strings.Join(k.Kafka.Brokers, ",")):
 				k.fail("KAFKA_BROKERS", broker, "not an address: write host:port, as kafka-1:9092")
-			default: // it may hold a password
+			default: // it may contain a password
 				k.fail("KAFKA_BROKERS", "", "number %d is not an address: write host:port, as kafka-1:9092; a login goes into KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD", i+1)
 			}
 		}
@@ -90,9 +90,9 @@ func (k *checker) addresses() {
 }
 
 var (
-	// brokerHost is a name or an address.
+	// brokerHost matches a name or an address.
 	brokerHost = regexp.MustCompile(`^[A-Za-z0-9._-]+$|^[0-9A-Fa-f:.]+(%[A-Za-z0-9]+)?$`)
-	// harmless is a name with or without a number: no login can be in it.
+	// harmless matches a name with or without a port. It cannot contain a login.
 	harmless = regexp.MustCompile(`^[A-Za-z0-9._-]+(:[0-9]*)?$`)
 )
 
@@ -101,7 +101,7 @@ func isPort(text string, least int) bool {
 	return err == nil && n >= least && n <= 65535
 }
 
-// timing refuses durations with which a write could outlive the right to write (the lease protocol), or the process.
+// timing rejects durations that would let a write outlive the right to write (the lease protocol), or the process.
 func (k *checker) timing() {
 	kafka, write := k.Kafka, k.MongoDB.WriteTimeout
 	if least := 3 * k.Flush.CommitInterval; k.good("KAFKA_LEASE", "COMMIT_INTERVAL") && kafka.Lease < least {
@@ -121,7 +121,7 @@ func (k *checker) timing() {
 	}
 }
 
-// wholeSeconds refuses durations that MongoDB cannot keep.
+// wholeSeconds rejects a duration that is not in whole seconds, because MongoDB cannot store it.
 func (k *checker) wholeSeconds(variable string, d time.Duration) {
 	if d%time.Second != 0 {
 		k.fail(variable, formatDuration(d), "must be whole seconds")

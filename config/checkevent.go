@@ -33,7 +33,7 @@ func (k *checker) events() {
 	}
 }
 
-// avro refuses what does not go together with EVENT_FORMAT=avro. A schema without it may be that of other topics.
+// avro checks the settings that go with EVENT_FORMAT=avro. With other formats, a schema may be that of other topics.
 func (k *checker) avro() {
 	e := k.Event
 	if !k.good("EVENT_FORMAT", "EVENT_SCHEMA") || measurement.Format(e.Format) != measurement.Avro {
@@ -53,7 +53,7 @@ func (k *checker) avro() {
 	}
 }
 
-// protobuf refuses what does not go together with EVENT_FORMAT=protobuf.
+// protobuf checks the settings that go with EVENT_FORMAT=protobuf.
 func (k *checker) protobuf() {
 	e := k.Event
 	if !k.good("EVENT_FORMAT", "EVENT_PROTOBUF_FILE", "EVENT_PROTOBUF_MESSAGE") || measurement.Format(e.Format) != measurement.Protobuf {
@@ -95,7 +95,7 @@ func (k *checker) registry() {
 	k.keyPair("SCHEMA_REGISTRY_TLS", r.TLSCertFile, r.TLSKeyFile)
 }
 
-// meta refuses more or less than one source of meta.
+// meta requires exactly one source of meta.
 func (k *checker) meta() {
 	e := k.Event
 	if !k.good("EVENT_META_FROM", "EVENT_META_FIELDS") {
@@ -111,13 +111,13 @@ func (k *checker) meta() {
 	}
 }
 
-// paths refuses paths that lead nowhere, and those that cannot be taken out of an event together.
+// paths rejects invalid paths, and paths that cannot be extracted from one event together.
 func (k *checker) paths() {
 	if !k.good("EVENT_META_FROM", "EVENT_META_FIELD", "EVENT_META_FIELDS", "EVENT_DROP", "EVENT_PARSE", "EVENT_LIST", "EVENT_SKIP", "EVENT_RENAME") {
 		return
 	}
 	if err := measurement.CheckPath(k.Event.MetaField); err != nil && k.given["EVENT_META_FIELD"] && k.Event.MetaFrom != "value" {
-		k.fail("EVENT_META_FIELD", k.Event.MetaField, "%v", err) // it is not looked at below
+		k.fail("EVENT_META_FIELD", k.Event.MetaField, "%v", err) // the checks below do not cover it
 		return
 	}
 	for _, wrong := range k.Event.Paths().CheckPaths() {
@@ -125,7 +125,7 @@ func (k *checker) paths() {
 	}
 }
 
-// Paths are the settings that say where the parts of a measurement lie in an event; other options of decoding are left out.
+// Paths returns the settings for where the parts of a measurement lie in an event. It leaves out other options of decoding.
 func (e Event) Paths() measurement.Options {
 	o := measurement.Options{
 		TimeField: e.TimeField, MetaFrom: measurement.MetaSource(e.MetaFrom), MetaField: e.MetaField, MetaFields: e.MetaFields,

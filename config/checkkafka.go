@@ -8,12 +8,12 @@ import (
 
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
-// topicRule says what Kafka wants of a topic's name.
+// topicRule describes the names that Kafka allows for topics.
 const topicRule = "not a topic Kafka can have: 1 to 249 of a-z A-Z 0-9 . _ -, and not . or .."
 
 func isTopic(name string) bool { return topicName.MatchString(name) && name != "." && name != ".." }
 
-// isNoTopic tells names that Kafka cannot have: they are reported as such, and nothing is concluded from them.
+// isNoTopic reports whether Kafka does not allow a name. Such a name is reported as a problem, and other checks skip it.
 func isNoTopic(name string) bool { return !isTopic(name) }
 
 func (k *checker) topics() {

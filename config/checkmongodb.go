@@ -32,7 +32,7 @@ func (k *checker) storedFields() {
 	}
 }
 
-// metaIndexes refuses paths that are no part of meta: they have one spelling, that of queries.
+// metaIndexes rejects paths outside of meta. Paths are spelled as in queries.
 func (k *checker) metaIndexes() {
 	const name = "META_INDEXES"
 	paths := k.MongoDB.MetaIndexes
@@ -59,7 +59,7 @@ func (k *checker) metaIndexes() {
 	}
 }
 
-// collections refuses names that MongoDB refuses, and time series whose collections would be each other's.
+// collections rejects names that MongoDB does not allow, and time series that would share a collection.
 func (k *checker) collections() {
 	if !k.good("KAFKA_TOPICS", "MONGODB_COLLECTION") {
 		return

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// OAuthBearer is the mechanism of tokens.
+// OAuthBearer is the SASL mechanism for tokens.
 const OAuthBearer = "OAUTHBEARER"
 
-// Pairs are settings of the form name=value, as they were checked.
+// Pairs returns checked settings of the form name=value as a map.
 func Pairs(list []string) map[string]string {
 	pairs := make(map[string]string, len(list))
 	for _, one := range list {
@@ -19,7 +19,7 @@ func Pairs(list []string) map[string]string {
 	return pairs
 }
 
-// sasl looks at the settings of a login.
+// sasl checks the settings of the login to Kafka.
 func (k *checker) sasl() {
 	s := k.Security
 	const password, token = "KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD", "KAFKA_OAUTH_…"
@@ -80,7 +80,7 @@ func (k *checker) sasl() {
 	}
 }
 
-// isLoopback reports whether a host is this machine.
+// isLoopback reports whether a host is a loopback address or localhost.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -2,7 +2,7 @@ package config
 
 import "net"
 
-// serve looks at the settings of reading over HTTP.
+// serve checks the settings of reading over HTTP.
 func (k *checker) serve() {
 	s := k.Serve
 	if _, port, err := net.SplitHostPort(s.Addr); err != nil || !isPort(port, 0) {

@@ -9,26 +9,26 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 )
 
-// What is said about a MONGODB_URI. Nothing of the URI itself is ever quoted: in one that cannot be read, any part may be
-// of a password. The driver's own messages quote.
+// These are messages about a MONGODB_URI. A message must never quote the URI, because any part of one that cannot be parsed may
+// belong to a password. The driver's own messages do quote it.
 const (
 	uriExample = "not a connection string: write mongodb://host:port/database or mongodb+srv://host/database"
 	uriEscapes = "cannot be read: write mongodb://user:password@host:port/database (mongodb+srv://user:password@host/database has no port), " +
 		"and in user and password %40 for @, %3A for :, %2F for /, %3F for ?, %23 for #, %5B and %5D for [ ], %25 for %"
 )
 
-// uri has the driver read the connection string, except that nothing is looked up in DNS.
+// uri lets the driver check the connection string, without any DNS lookup.
 func (k *checker) uri() {
 	if !k.good("MONGODB_URI") {
 		return
 	}
 	if refusal := k.MongoDB.URI.refusal(); refusal != "" {
 		k.fail("MONGODB_URI", "", "%s", refusal)
-		k.bad["MONGODB_URI"] = true // nothing is concluded from its database either
+		k.bad["MONGODB_URI"] = true // its database name is not checked either
 	}
 }
 
-// refusal says what is wrong with the URI. Empty means nothing.
+// refusal returns what is wrong with the URI. Empty means nothing.
 func (u URI) refusal() string {
 	scheme, after, _ := strings.Cut(string(u), "://")
 	if scheme != "mongodb" && scheme != "mongodb+srv" || after == "" {
@@ -46,14 +46,15 @@ func (u URI) refusal() string {
 	if refusal := p.refusedPart(); refusal != "" {
 		return refusal
 	}
-	// What is left is about options beside each other, or beside the rest. Only a message that quotes nothing is passed on.
+	// Only combinations of options, or of an option and another part, can still be wrong. The driver's message is used only if it
+	// quotes nothing.
 	if text := err.Error(); !strings.Contains(text, `"`) && !strings.Contains(text, p.hosts) {
 		return text
 	}
 	return "has options that contradict each other, or that need another one, or a user"
 }
 
-// withoutDNS are the parts of a URI of the same login and options whose hosts need no look-up.
+// withoutDNS returns the parts of a URI with the same login and options that needs no DNS lookup.
 func (p uriParts) withoutDNS() uriParts {
 	path, query, ok := strings.Cut(p.rest, "?")
 	if p.scheme != "mongodb+srv" || !ok {
@@ -67,7 +68,7 @@ func (p uriParts) withoutDNS() uriParts {
 	return p
 }
 
-// text is the URI of the parts.
+// text returns the URI made of the parts.
 func (p uriParts) text() string {
 	if p.user != "" {
 		return p.scheme + "://" + p.user + "@" + p.hosts + p.rest
@@ -75,7 +76,7 @@ func (p uriParts) text() string {
 	return p.scheme + "://" + p.hosts + p.rest
 }
 
-// refusedPart finds the port or the option that the driver does not take by itself. Empty means none.
+// refusedPart finds the port or the option that the driver rejects by itself. Empty means that there is none.
 func (p uriParts) refusedPart() string {
 	for i, host := range strings.Split(p.hosts, ",") {
 		if _, port, err := net.SplitHostPort(host); err == nil && !isPort(port, 1) {
@@ -91,7 +92,7 @@ func (p uriParts) refusedPart() string {
 	return ""
 }
 
-// optionName is an option's name if it is one of the driver's, else its place.
+// optionName returns an option's name if the driver knows it. Otherwise it returns the option's position.
 func optionName(index int, option string) string {
 	name, _, _ := strings.Cut(option, "=")
 	if i := slices.IndexFunc(uriOptions, func(known string) bool { return strings.EqualFold(known, name) }); i >= 0 {
@@ -100,7 +101,7 @@ func optionName(index int, option string) string {
 	return fmt.Sprintf("number %d behind the ?", index+1)
 }
 
-// uriOptions are the options of which the driver takes only some values.
+// uriOptions are the options for which the driver accepts only certain values.
 var uriOptions = []string{
 	"authMechanism", "authMechanismProperties", "authSource", "compressors", "connect", "connectTimeoutMS", "directConnection",
 	"heartbeatFrequencyMS", "journal", "loadBalanced", "localThresholdMS", "maxConnecting", "maxIdleTimeMS", "maxPoolSize",

@@ -35,11 +35,11 @@ type Config struct {
 	Service  Service  `title:"Service"`
 	Serve    Serve    `title:"Reading over HTTP"`
 
-	topics []topicConfig // settings of single topics, from CONFIG_FILE
-	hidden []string      // those of them that the environment overrides
+	topics []topicConfig // the settings of single topics, from CONFIG_FILE
+	hidden []string      // the settings of single topics that the environment overrides
 }
 
-// Kafka says what is read, as which member of which group.
+// Kafka holds what is read, and by which member of which group.
 type Kafka struct {
 	Brokers           []string      `env:"KAFKA_BROKERS,required" doc:"bootstrap addresses, host:port, comma-separated"`
 	Topics            []string      `env:"KAFKA_TOPICS,required" doc:"topics to read, comma-separated. One that begins with ^ is a regular expression (RE2) for the beginning of names, as ^sensors\\.; end it with $ for whole names: all topics that match are read, also those that are created later, from their log start. Dead-letter topics and names that begin with __ never match"`
@@ -57,7 +57,7 @@ type Kafka struct {
 	FetchWait         time.Duration `env:"KAFKA_FETCH_WAIT,default=500ms" min:"1ms" max:"1m" doc:"how long the broker waits for new records"`
 }
 
-// Security says how connections to Kafka are protected.
+// Security holds how connections to Kafka are protected.
 type Security struct {
 	Protocol      string `env:"KAFKA_SECURITY,default=plaintext" oneof:"plaintext,tls,sasl_plaintext,sasl_tls" also:"ssl=tls,sasl_ssl=sasl_tls" doc:"encryption and authentication; SSL and SASL_SSL, as Java's client calls them, mean tls and sasl_tls"`
 	SASLMechanism string `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER" hint:". AWS_MSK_IAM and GSSAPI are not supported: use SCRAM-SHA-512 at Amazon MSK" doc:"needed with sasl_plaintext and sasl_tls"`
@@ -80,7 +80,7 @@ type Security struct {
 	TLSInsecure   bool   `env:"KAFKA_TLS_INSECURE,default=false" doc:"accept any certificate: encrypted, but with whom is not known"`
 }
 
-// Event says how records become measurements.
+// Event holds how records become measurements.
 type Event struct {
 	Format      string            `env:"EVENT_FORMAT,default=json" oneof:"json,extjson,bson,influx,otlp,otlp_json,avro,protobuf" doc:"json, extjson (relaxed or canonical Extended JSON), bson, influx (lines of InfluxDB's line protocol, as Telegraf's Kafka output writes by default; EVENT_TIME_FIELD, EVENT_META_FIELDS and EVENT_FIELDS are then timestamp, name,tags and fields unless set), otlp or otlp_json (requests of OpenTelemetry's protocol with metrics in protobuf or JSON, as the collector's Kafka exporter writes; EVENT_META_FIELDS is then all that identifies a stream unless set), avro (one record in Avro's binary encoding, written by the schema in EVENT_SCHEMA, or by one of SCHEMA_REGISTRY_URL), or protobuf (one message, EVENT_PROTOBUF_MESSAGE of EVENT_PROTOBUF_FILE, or the one that the record names in a schema of SCHEMA_REGISTRY_URL). A record holds one object or, not in bson, an array of them, or several of either one after another (NDJSON), or lines, or data points: up to 100 bad elements become letters of their own, with more the record is one letter and nothing of it is stored"`
 	Schema      string            `env:"EVENT_SCHEMA" doc:"with EVENT_FORMAT=avro: the Avro schema that all events are written by, as JSON. EVENT_SCHEMA_FILE is the path of the file with it, as reading.avsc. Not set: each record names its schema, which SCHEMA_REGISTRY_URL has"`
@@ -113,7 +113,7 @@ type Event struct {
 	MaxBytes    Size              `env:"EVENT_MAX_BYTES,default=1MiB" min:"1B" max:"64MiB" doc:"longest record accepted; with EVENT_COMPRESSION also the longest that one unfolds to"`
 }
 
-// Registry says where the schemas of records are.
+// Registry holds where the schemas of records are.
 type Registry struct {
 	URLs        []string      `env:"SCHEMA_REGISTRY_URL" doc:"addresses of the servers of a schema registry, http:// or https://, comma-separated; the next is asked when one does not answer. It is asked with EVENT_FORMAT=avro where EVENT_SCHEMA is not set, and with EVENT_FORMAT=protobuf where EVENT_PROTOBUF_FILE is not set"`
 	Username    string        `env:"SCHEMA_REGISTRY_USERNAME" doc:"user of the registry"`
@@ -127,7 +127,7 @@ type Registry struct {
 	TLSInsecure bool          `env:"SCHEMA_REGISTRY_TLS_INSECURE,default=false" doc:"accept any certificate: encrypted, but with whom is not known"`
 }
 
-// MongoDB says where buckets are kept and how the collection is defined.
+// MongoDB holds where buckets are stored, and how the collection is defined.
 type MongoDB struct {
 	URI            URI           `env:"MONGODB_URI,required" doc:"connection string, mongodb:// or mongodb+srv://"`
 	Database       string        `env:"MONGODB_DATABASE" shown:"the URI's, else waterwheel" doc:"database"`
@@ -143,12 +143,12 @@ type MongoDB struct {
 	WriteTimeout   time.Duration `env:"MONGODB_WRITE_TIMEOUT,default=5s" min:"100ms" max:"10m" doc:"one bulk write, from sending to the answer"`
 }
 
-// seriesFor is the name of the time series of a topic.
+// seriesFor returns the name of the time series of a topic.
 func (m MongoDB) seriesFor(topic string) string {
 	return strings.ReplaceAll(m.Collection, topicPlaceholder, topic)
 }
 
-// Bucket says when a bucket is full.
+// Bucket holds when a bucket is full.
 type Bucket struct {
 	MaxCount   int32 `env:"BUCKET_MAX_COUNT,default=1000" min:"1" max:"1000000" unit:"measurement" doc:"most in one bucket"`
 	MaxBytes   Size  `env:"BUCKET_MAX_BYTES,default=125KiB" min:"1B" max:"12MiB" doc:"largest bucket"`
@@ -158,7 +158,7 @@ type Bucket struct {
 	DeltaMax   int32 `env:"BUCKET_DELTA_MAX,default=16" min:"0" max:"1000000" unit:"measurement" doc:"most that are added to a stored bucket in one write; more go into a new bucket. 0: no limit"`
 }
 
-// Flush says when measurements are written and offsets committed.
+// Flush holds when measurements are written and offsets committed.
 type Flush struct {
 	Interval            time.Duration `env:"FLUSH_INTERVAL,default=5s" min:"1ms" max:"1h" doc:"longest time a measurement waits to be written"`
 	Bytes               Size          `env:"FLUSH_BYTES,default=64MiB" min:"1KiB" max:"16GiB" doc:"a partition with this much waiting is written at once"`
@@ -172,7 +172,7 @@ type Flush struct {
 	SegmentMeasurements int           `env:"SEGMENT_MEASUREMENTS_MAX,default=500000" min:"1000" doc:"from how many measurements in the segments of a partition on they are compacted at once, whatever COMPACT_INTERVAL says; at twice as many compaction comes before new writes"`
 }
 
-// Rollup says which totals are kept of measurements, by which windows.
+// Rollup holds which totals of measurements are stored, and for which windows.
 type Rollup struct {
 	Levels     RollupLevels  `env:"ROLLUP_LEVELS" shown:"off" doc:"totals that are kept of the numeric fields of each series: 1m (by minute), 1h (by hour) and 1d (by day, which needs 1h), comma-separated, each with a colon and how long its rows are kept, unless for ever, as 1m:2160h,1h:17520h,1d. Level 1h of measurements is the time series measurements_1h"`
 	Fields     []string      `env:"ROLLUP_FIELDS" shown:"all" doc:"fields that have totals, comma-separated, as celsius,wind.*; * stands for any text"`
@@ -182,13 +182,13 @@ type Rollup struct {
 	CountField string        `env:"ROLLUP_COUNT_FIELD,default=count" doc:"column with the number of measurements of a window. A field of measurements with this name has no totals"`
 }
 
-// Memory bounds the process.
+// Memory holds the memory limits of the process.
 type Memory struct {
 	Limit     Size  `env:"MEMORY_LIMIT" min:"32MiB" max:"16TiB" shown:"75 % of the cgroup's or the machine's memory, and at least 64 MiB less than that" doc:"memory of the process; a container's limit must be at least 64 MiB more. Buckets, what is known to be stored, letters, fetched records and writes under way get 60 % of it together, Go's garbage collector keeps the whole below it"`
 	SeriesMax int64 `env:"SERIES_MAX,default=0" min:"0" max:"1000000000" unit:"series" doc:"warn and count above this many in memory; 0: off"`
 }
 
-// DLQ says what becomes of records that cannot be stored.
+// DLQ holds what happens to records that cannot be stored.
 type DLQ struct {
 	Topic       string        `env:"DLQ_TOPIC,default={topic}.dlq" empty:"a bad record stops its partition instead" doc:"dead-letter topic, {topic} standing for the record's topic"`
 	Create      bool          `env:"DLQ_CREATE,default=true" doc:"create missing dead-letter topics"`
@@ -197,12 +197,12 @@ type DLQ struct {
 	Retention   time.Duration `env:"DLQ_RETENTION,default=720h" min:"0s" max:"876000h" doc:"how long a created dead-letter topic keeps letters after they were written; with 0s it keeps them until they are deleted"`
 }
 
-// topicFor is the name of the dead-letter topic of a topic.
+// topicFor returns the name of the dead-letter topic of a topic.
 func (d DLQ) topicFor(topic string) string {
 	return strings.ReplaceAll(d.Topic, topicPlaceholder, topic)
 }
 
-// Service is what surrounds the work: pages, logs, the end.
+// Service holds the settings of the process: pages, logs, start and shutdown.
 type Service struct {
 	ConfigFile      string        `env:"CONFIG_FILE" doc:"YAML file with settings, by the names that stand here: NAME: value. The environment wins. Under topics: there may be parts by topic, or by a pattern as in KAFKA_TOPICS, with settings that differ for it: EVENT_… but EVENT_MAX_BYTES, BUCKET_…, DLQ_TOPIC, and MONGODB_COLLECTION, _TIME_FIELD, _META_FIELD, _GRANULARITY, _BUCKET_MAX_SPAN, _BUCKET_ROUNDING, _EXPIRE_AFTER"`
 	HTTPAddr        string        `env:"HTTP_ADDR,default=127.0.0.1:9464" empty:"off" doc:"address of metrics, health and status page. They show topic names, positions, causes of failures and the settings (secrets masked), without a login: the default answers this machine only. In a container, and for a Prometheus elsewhere, set :9464 and let the network decide who reaches it"`
@@ -214,7 +214,7 @@ type Service struct {
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT,default=25s" min:"1s" max:"1h" doc:"from the signal to the exit; more than MONGODB_WRITE_TIMEOUT. Kubernetes' grace should be longer"`
 }
 
-// Serve says how waterwheel serve answers, and bounds what a query may cost.
+// Serve holds how waterwheel serve answers, and what a query may cost.
 type Serve struct {
 	Addr       string        `env:"SERVE_ADDR,default=127.0.0.1:9465" doc:"address of waterwheel serve, which shows all measurements to whoever reaches it: the default answers this machine only. Elsewhere give SERVE_TOKEN, and certificate and key"`
 	Token      Secret        `env:"SERVE_TOKEN" doc:"requests must have it, as Authorization: Bearer TOKEN. Not set: everybody is answered"`

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Content is a file of bytes that a setting names by its path. It is read with the settings.
+// Content is a binary file that a setting names by its path. It is read together with the settings.
 type Content struct{ Path, Bytes string }
 
 // UnmarshalText reads the file of a path.
@@ -23,5 +23,5 @@ func (c *Content) UnmarshalText(path []byte) error {
 	return nil
 }
 
-// String is the path.
+// String returns the path.
 func (c Content) String() string { return c.Path }

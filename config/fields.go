@@ -32,7 +32,7 @@ func fields(c *Config) []field {
 	return list
 }
 
-// name is the variable's.
+// name returns the name of the variable.
 func (f *field) name() string {
 	name, _, _ := strings.Cut(f.structField.Tag.Get("env"), ",")
 	return name
@@ -40,7 +40,7 @@ func (f *field) name() string {
 
 func (f *field) tag(key string) string { return f.structField.Tag.Get(key) }
 
-// summary is the first sentence about the variable.
+// summary returns the first sentence of the doc tag.
 func (f *field) summary() string {
 	first, _, _ := strings.Cut(f.tag("doc"), ". ")
 	return first
@@ -48,7 +48,7 @@ func (f *field) summary() string {
 
 func (f *field) required() bool { return strings.HasSuffix(f.tag("env"), ",required") }
 
-// fallback is the default in the env tag; a default is the tag's last option.
+// fallback returns the default in the env tag. The default is the last option of the tag.
 func (f *field) fallback() string {
 	_, text, _ := strings.Cut(f.tag("env"), ",default=")
 	return text

@@ -16,24 +16,24 @@ import (
 const (
 	// fileVariable names the file of settings.
 	fileVariable = "CONFIG_FILE"
-	// topicsKey begins the part of the file that has settings of single topics.
+	// topicsKey is the key of the part of the file with settings of single topics.
 	topicsKey = "topics"
 )
 
-// file is what CONFIG_FILE holds: settings by name, and for some topics settings that differ.
+// file is the content of CONFIG_FILE: settings by name, and different settings for some topics.
 type file struct {
 	values   map[string]string
 	sections []section
 }
 
-// section is the settings of one topic, or of those that a pattern matches.
+// section holds the settings of one topic, or of the topics that a pattern matches.
 type section struct {
 	topic  string
 	values map[string]string
-	lines  map[string]int // of the values
+	lines  map[string]int // line numbers of the values
 }
 
-// byTopic are the settings that may differ by topic: what events become, and how they are stored. Others are of the process.
+// byTopic reports whether a setting may differ by topic. Such settings define what events become, and how they are stored.
 func byTopic(name string) bool {
 	switch name = strings.TrimSuffix(name, fileSuffix); name {
 	case "EVENT_MAX_BYTES":
@@ -45,7 +45,7 @@ func byTopic(name string) bool {
 	return strings.HasPrefix(name, "EVENT_") || strings.HasPrefix(name, "BUCKET_")
 }
 
-// readFile reads the file that CONFIG_FILE names. Without one there are no settings in it.
+// readFile reads the file that CONFIG_FILE names. Without CONFIG_FILE it returns no settings.
 func readFile(lookup func(string) (string, bool)) (f file, problems []Problem) {
 	path, _ := lookup(fileVariable)
 	if path == "" {
@@ -63,7 +63,7 @@ func readFile(lookup func(string) (string, bool)) (f file, problems []Problem) {
 	return f, r.problems
 }
 
-// fileReader reads a file of settings, and notes what is wrong with it.
+// fileReader reads a file of settings, and collects its problems.
 type fileReader struct {
 	path     string
 	known    []field
@@ -100,7 +100,7 @@ func (r *fileReader) read(content []byte, f *file) {
 	}
 }
 
-// each goes through the pairs of a mapping, of which none may come twice. False means that there is no mapping.
+// each calls do for the pairs of a mapping. It reports duplicate keys. False means that the node is not a mapping.
 func (r *fileReader) each(n *yaml.Node, what string, do func(name string, key, value *yaml.Node)) bool {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return true
@@ -141,7 +141,7 @@ func (r *fileReader) sections(n *yaml.Node, f *file) {
 	})
 }
 
-// setting notes the value of one setting. A list stands for its values with commas between them.
+// setting records the value of one setting. A list becomes its values joined by commas.
 func (r *fileReader) setting(into map[string]string, key, value *yaml.Node) {
 	name := key.Value
 	if !r.knows(name) {
@@ -164,12 +164,12 @@ func (r *fileReader) setting(into map[string]string, key, value *yaml.Node) {
 	into[name] = text
 }
 
-// knows reports whether a name is that of a setting that may stand in the file.
+// knows reports whether a name is a setting that is allowed in the file.
 func (r *fileReader) knows(name string) bool {
 	return name != fileVariable && slices.ContainsFunc(r.known, func(f field) bool { return name == f.name() || name == f.name()+fileSuffix })
 }
 
-// textOf is a scalar as an environment variable would have it.
+// textOf returns a YAML value in the form of an environment variable.
 func textOf(n *yaml.Node) (string, bool) {
 	switch {
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
@@ -189,8 +189,8 @@ func textOf(n *yaml.Node) (string, bool) {
 	return strings.Join(all, ","), true
 }
 
-// over looks settings up in the environment first, and then in values. A setting that the environment has, itself or as a file, is not
-// looked up elsewhere.
+// over returns a lookup in the environment first, and then in values. If the environment has a setting, itself or as a file,
+// values do not count for it.
 func over(lookup func(string) (string, bool), values map[string]string) func(string) (string, bool) {
 	if len(values) == 0 {
 		return lookup
@@ -211,7 +211,7 @@ func over(lookup func(string) (string, bool), values map[string]string) func(str
 	}
 }
 
-// loadSections loads the settings of the topics that have their own, of those settings that wanted accepts.
+// loadSections loads the settings of the topics that have their own. It loads only settings that wanted accepts.
 func (l *loader) loadSections(c *Config, f file, wanted func(name string) bool) (own []loader) {
 	for _, s := range f.sections {
 		values := map[string]string{}
@@ -245,7 +245,7 @@ func (l *loader) loadSections(c *Config, f file, wanted func(name string) bool) 
 	return own
 }
 
-// checkSections reports what is wrong with the settings of single topics, and not with the general ones.
+// checkSections reports problems with the settings of single topics, except those that the general settings have too.
 func (l *loader) checkSections(c *Config, f file, own []loader) {
 	general := slices.Clone(l.problems)
 	for i, s := range f.sections {
@@ -264,7 +264,7 @@ func (l *loader) checkSections(c *Config, f file, own []loader) {
 	}
 }
 
-// hiddenWarning is about settings of single topics that the environment overrides.
+// hiddenWarning warns of settings of single topics that the environment overrides.
 func hiddenWarning(hidden []string) Warning {
 	return Warning{
 		Setting: fileVariable,

@@ -26,7 +26,7 @@ func (c *Config) fillBucketing() {
 	}
 }
 
-// fillPaths sets the paths that the format of the events has by itself, where no setting names others.
+// fillPaths sets the default paths of the event format, unless a setting names others.
 func (c *Config) fillPaths(found map[string]bool) {
 	byID := measurement.Options{Format: measurement.Format(c.Event.Format), Schema: c.Event.Schema, Descriptors: c.Event.Descriptors.Path}
 	if byID.NeedsRegistry() && !found["EVENT_FRAMING"] {

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// fileSuffix makes the name of a variable that holds the path of a file with the value.
+// fileSuffix is the suffix of a variable that holds the path of a file with the value.
 const fileSuffix = "_FILE"
 
-// Load reads the settings: lookup answers for one variable (os.LookupEnv), environ lists all as NAME=value (os.Environ)
-// and is searched for misspelt names. It finds every problem, and reports them as an *Error.
+// Load reads the settings. lookup returns one variable (os.LookupEnv), and environ lists all as NAME=value (os.Environ). Load
+// searches environ for misspelt names. It finds every problem, and reports them as an *Error.
 func Load(lookup func(string) (string, bool), environ []string) (Config, error) {
 	var c Config
 	l, file := newFileLoader(lookup)
-	if len(l.problems) > 0 && file.values == nil { // without the file everything would be missing
+	if len(l.problems) > 0 && file.values == nil { // without the file every setting would be reported as missing
 		return Config{}, &Error{Problems: l.problems}
 	}
 	for _, f := range fields(&c) {
@@ -37,14 +37,14 @@ func Load(lookup func(string) (string, bool), environ []string) (Config, error) 
 	return c, nil
 }
 
-// LoadDatabase is about the settings whose names begin so.
+// LoadDatabase reads the settings whose names begin with these prefixes.
 const (
 	databasePrefix = "MONGODB_"
 	servePrefix    = "SERVE_"
 )
 
-// LoadDatabase is Load for a program that talks to MongoDB and to nobody else: it reads the settings of MongoDB, of reading over HTTP, and of the log,
-// and KAFKA_TOPICS where it is set. It looks at no other, and they are zero.
+// LoadDatabase is Load for a program that only talks to MongoDB. It reads the settings of MongoDB, of reading over HTTP, and of
+// the log, and KAFKA_TOPICS if it is set. It ignores all others, which are zero.
 func LoadDatabase(lookup func(string) (string, bool), environ []string) (Config, error) {
 	var c Config
 	l, file := newFileLoader(lookup)
@@ -77,11 +77,11 @@ func LoadDatabase(lookup func(string) (string, bool), environ []string) (Config,
 	return c, nil
 }
 
-// placeholders stand for the servers, which what events become has nothing to do with.
+// placeholders replace the settings of servers, which have no influence on what events become.
 var placeholders = map[string]string{"KAFKA_BROKERS": "none:9092", "KAFKA_TOPICS": "events", "MONGODB_URI": "mongodb://none", "MEMORY_LIMIT": "1GiB"}
 
-// LoadEvents reads only the settings that say what events become: those of events, of buckets, and of how measurements are
-// stored. No server need be named.
+// LoadEvents reads only the settings that define what events become: those of events, of buckets, and of how measurements are
+// stored. Settings of servers may be missing.
 func LoadEvents(lookup func(string) (string, bool), environ []string) (Config, error) {
 	matters := func(name string) bool {
 		if name == fileVariable {
@@ -111,18 +111,18 @@ func LoadEvents(lookup func(string) (string, bool), environ []string) (Config, e
 // loader reads one setting after the other.
 type loader struct {
 	environment func(string) (string, bool)
-	lookup      func(string) (string, bool) // the environment, and then CONFIG_FILE
+	lookup      func(string) (string, bool) // looks into the environment, and then into CONFIG_FILE
 	problems    []Problem
-	bad         map[string]bool // the variables with a problem: no other check looks at their values
-	given       map[string]bool // the variables that are set, and not to the empty string
-	found       map[string]bool // the variables that are set, also to the empty string where it has a meaning
+	bad         map[string]bool // variables with a problem: no other check uses their values
+	given       map[string]bool // variables that are set to a non-empty string
+	found       map[string]bool // variables that are set, also to the empty string if that has a meaning
 }
 
 func newLoader(lookup func(string) (string, bool)) loader {
 	return loader{environment: lookup, lookup: lookup, bad: map[string]bool{}, given: map[string]bool{}, found: map[string]bool{}}
 }
 
-// newFileLoader also looks settings up in the file that CONFIG_FILE names.
+// newFileLoader returns a loader that also reads the file that CONFIG_FILE names.
 func newFileLoader(lookup func(string) (string, bool)) (loader, file) {
 	l := newLoader(lookup)
 	f, problems := readFile(lookup)
@@ -163,8 +163,8 @@ func (l *loader) load(f field) {
 	}
 }
 
-// resolve finds the text of a setting. A variable set to the empty string counts as not set, except where empty has a
-// meaning of its own: compose files and charts pass on variables that nobody set.
+// resolve finds the text of a setting. A variable set to the empty string counts as not set, unless the empty string has a
+// meaning of its own. The reason is that compose files and charts pass on unset variables as empty ones.
 func (l *loader) resolve(f *field) (text string, found bool, problem string) {
 	text, found = l.lookup(f.name())
 	if text == "" && !f.takesEmpty() {
@@ -185,15 +185,15 @@ func (l *loader) resolve(f *field) (text string, found bool, problem string) {
 	return text, text != "" || f.takesEmpty(), ""
 }
 
-// isQuoted reports whether a text begins and ends with the same quote. A password may.
+// isQuoted reports whether a text begins and ends with the same quote. For a password it returns false, because a password may do
+// so.
 func (f *field) isQuoted(text string) bool {
 	_, isPassword := f.value.Interface().(Secret)
 	n := len(text)
 	return n > 1 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] && !isPassword
 }
 
-// fileError is why a file could not be read, and its path unless that may be the value itself, set where the name of its file
-// belongs.
+// fileError returns why a file could not be read. It omits the path if that may be the secret itself, set in place of a path.
 func (f *field) fileError(err error) error {
 	e, ok := errors.AsType[*fs.PathError](err)
 	if ok && (mayHoldLogin(e.Path) || f.secret() && !filepath.IsAbs(e.Path)) {
@@ -202,7 +202,7 @@ func (f *field) fileError(err error) error {
 	return err
 }
 
-// shownText is the text of a setting for messages.
+// shownText returns the text of a setting for messages. It masks secrets, and truncates long texts.
 func (f *field) shownText(text string) string {
 	const longest = 100
 	switch {

@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// Memory where nothing says how much there is.
+// unknownMemory is the assumed memory if its size is unknown.
 const unknownMemory = 1 << 30
 
-// noLimit is about as large as the number that cgroup v1 writes for "no limit".
+// noLimit is about the number that cgroup v1 writes for "no limit".
 const noLimit = 1 << 60
 
-// MemoryRoom is how much more than MEMORY_LIMIT the process may take, at any load: what Go's limit does not count, such as the
-// program itself and the kernel's buffers, and what goes over it until the next garbage collection. A container needs so much
-// more. The number is measured (e2e/hostile).
+// MemoryRoom is how much more than MEMORY_LIMIT the process may use, at any load. It covers what Go's limit does not count, such
+// as the program itself and the kernel's buffers, and what exceeds the limit until the next garbage collection. A container needs
+// this much more memory. The number is measured (e2e/hostile).
 const MemoryRoom = 64 << 20
 
-// leastMemory is below which there is no use in trying.
+// leastMemory is the smallest memory limit that is useful.
 const leastMemory = 32 << 20
 
-// shareOf is the MEMORY_LIMIT of a process that may use so much at most.
+// shareOf returns the default MEMORY_LIMIT of a process that may use at most available bytes.
 func shareOf(available int64) int64 {
 	return max(min(available/4*3, available-MemoryRoom), leastMemory)
 }
 
-// availableMemory is what the process may use at most: the smallest limit of its cgroup (version 2 or 1) and those above
-// it, else the machine's memory. The file system is the root of the machine's.
+// availableMemory returns how much memory the process may use: the smallest limit of its cgroup (version 2 or 1) and that
+// cgroup's parents, or else the machine's memory. root is the root file system.
 func availableMemory(root fs.FS) int64 {
 	limit := machineMemory(root)
 	cgroups, _ := fs.ReadFile(root, "proc/self/cgroup")
@@ -46,8 +46,8 @@ func availableMemory(root fs.FS) int64 {
 	return limit
 }
 
-// cgroupLimit is the smallest of limit and what the file says in the group's folder and those above it. In a container
-// the group's path may be the host's and not exist: then the mount's own root is the group.
+// cgroupLimit returns the minimum of limit and the limits in the files of the group and its parents. In a container the group's
+// path may be the host's and not exist. Then the root of the mount is the group.
 func cgroupLimit(root fs.FS, mount, group, file string, limit int64) int64 {
 	for dir := path.Clean("/" + group); ; dir = path.Dir(dir) {
 		text, err := fs.ReadFile(root, path.Join(mount, dir, file))
@@ -60,7 +60,7 @@ func cgroupLimit(root fs.FS, mount, group, file string, limit int64) int64 {
 	}
 }
 
-// machineMemory is MemTotal.
+// machineMemory returns MemTotal of /proc/meminfo.
 func machineMemory(root fs.FS) int64 {
 	text, err := fs.ReadFile(root, "proc/meminfo")
 	if err != nil {

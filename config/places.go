@@ -7,7 +7,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Places are places in Kafka.
+// Places is a list of places in Kafka.
 type Places []record.Place
 
 // UnmarshalText reads places in the form topic/partition/offset, separated by commas.
@@ -24,7 +24,7 @@ func (p *Places) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the setting's own notation.
+// String returns the setting's own notation.
 func (p Places) String() string {
 	texts := make([]string, len(p))
 	for i := range p {

@@ -9,13 +9,13 @@ import (
 type Problem struct {
 	// Variable is the setting's name.
 	Variable string
-	// Value is what it is set to, masked where it is a secret. Empty means that it is not set.
+	// Value is the setting's value, masked if it is a secret. Empty means that it is not set.
 	Value string
 	// Message says what is wrong and what would be right.
 	Message string
 }
 
-// String is the problem on one line.
+// String formats the problem on one line.
 func (p Problem) String() string {
 	if p.Value == "" {
 		return p.Variable + ": " + p.Message
@@ -28,7 +28,7 @@ type Error struct {
 	Problems []Problem
 }
 
-// Error is one line for each problem.
+// Error returns one line for each problem.
 func (e *Error) Error() string {
 	lines := make([]string, 0, len(e.Problems))
 	for _, p := range e.Problems {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Setting is one setting as it is in effect.
+// Setting is one effective setting.
 type Setting struct {
 	Name string `json:"name"`
-	// Value is in the setting's own notation, secrets masked.
+	// Value is in the setting's own notation. Secrets are masked.
 	Value string `json:"value"`
 }
 
-// Settings lists all settings in the order of the reference, and then those that differ for a topic, as NAME[topic].
+// Settings lists all settings in the order of the reference. The settings that differ for a topic follow, as NAME[topic].
 func (c Config) Settings() []Setting {
 	var list []Setting
 	for _, f := range fields(&c) {
@@ -30,7 +30,7 @@ func (c Config) Settings() []Setting {
 	return list
 }
 
-// render writes the value in its own notation; what is off or not set is empty.
+// render formats the value in its own notation. It returns an empty string if the setting is off or not set.
 func (f *field) render() string {
 	switch value := f.value.Interface().(type) {
 	case time.Duration:
@@ -41,7 +41,7 @@ func (f *field) render() string {
 	case []string:
 		return strings.Join(value, ",")
 	case string:
-		if strings.Contains(value, "\n") { // a schema, in one line
+		if strings.Contains(value, "\n") { // a schema, put into one line
 			return strings.Join(strings.Fields(value), " ")
 		}
 	}
@@ -51,7 +51,7 @@ func (f *field) render() string {
 	return fmt.Sprint(f.value.Interface())
 }
 
-// Markdown is the reference of all settings: docs/configuration.md.
+// Markdown returns the reference of all settings, docs/configuration.md.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(preface)
@@ -98,7 +98,7 @@ func (f *field) shownDefault() string {
 	return "–"
 }
 
-// description is the doc tag with the values and bounds allowed.
+// description returns the doc tag with the allowed values and bounds.
 func (f *field) description() string {
 	text := strings.ReplaceAll(f.tag("doc"), "|", `\|`)
 	var notes []string

@@ -9,28 +9,28 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// RollupLevels are the levels of ROLLUP_LEVELS.
+// RollupLevels is the value of ROLLUP_LEVELS.
 type RollupLevels rollup.Levels
 
-// UnmarshalText reads levels as ROLLUP_LEVELS has them.
+// UnmarshalText reads levels in the notation of ROLLUP_LEVELS.
 func (l *RollupLevels) UnmarshalText(text []byte) error {
 	levels, err := rollup.ParseLevels(string(text))
 	*l = RollupLevels(levels)
 	return err
 }
 
-// String is the setting's own notation.
+// String returns the setting's own notation.
 func (l RollupLevels) String() string { return rollup.Levels(l).String() }
 
-// RollupNested is the collection of ROLLUP_NESTED. The zero RollupNested is none.
+// RollupNested is the value of ROLLUP_NESTED. The zero RollupNested means no collection.
 type RollupNested struct {
-	// Collection may hold {topic}.
+	// Collection may contain {topic}.
 	Collection string
-	// Aggregations are the figures of each field. Nil means whole totals.
+	// Aggregations are the statistics of each field. Nil means whole totals.
 	Aggregations []rollup.Aggregation
 }
 
-// UnmarshalText reads a collection as ROLLUP_NESTED has it, with aggregations behind a colon.
+// UnmarshalText reads a collection in the notation of ROLLUP_NESTED: a name, and optional aggregations after a colon.
 func (n *RollupNested) UnmarshalText(text []byte) (err error) {
 	name, list, has := strings.Cut(string(text), ":")
 	n.Collection, n.Aggregations = name, nil
@@ -40,7 +40,7 @@ func (n *RollupNested) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// String is the setting's own notation.
+// String returns the setting's own notation.
 func (n RollupNested) String() string {
 	var list []string
 	for _, a := range n.Aggregations {
@@ -52,15 +52,15 @@ func (n RollupNested) String() string {
 	return n.Collection + ":" + strings.Join(list, ",")
 }
 
-// For is the collection of a topic.
+// For returns the collection of a topic.
 func (n RollupNested) For(topic string) string {
 	return strings.ReplaceAll(n.Collection, topicPlaceholder, topic)
 }
 
-// Share is a part of something, above 0 and at most 1.
+// Share is a fraction, above 0 and at most 1.
 type Share float64
 
-// leastShare is the smallest Share: less would never be done.
+// leastShare is the smallest Share. With less the work would never end.
 const leastShare = 0.01
 
 // UnmarshalText reads a decimal fraction.
@@ -73,13 +73,13 @@ func (s *Share) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the setting's own notation.
+// String returns the setting's own notation.
 func (s Share) String() string { return strconv.FormatFloat(float64(s), 'g', -1, 64) }
 
-// Rules say how rows are made.
+// Rules returns how rows are made.
 func (r Rollup) Rules() rollup.Rules { return rollup.Rules{Count: r.CountField, Fields: r.Fields} }
 
-// rollups refuses names that no field has, and time series of totals whose collections would be those of measurements.
+// rollups rejects names that no field can have, and totals whose collections would be those of measurements.
 func (k *checker) rollups() {
 	for _, pattern := range k.Rollup.Fields {
 		if err := rollup.CheckPattern(pattern); err != nil && k.good("ROLLUP_FIELDS") {
@@ -120,7 +120,8 @@ func (k *checker) rollups() {
 	}
 }
 
-// nested refuses a collection of nested documents that is none, that several time series would share, or that one of them has already.
+// nested rejects an invalid name of the collection of nested documents, a name that several time series would share, and the name
+// of a time series.
 func (k *checker) nested() {
 	const setting = "ROLLUP_NESTED"
 	n := k.Rollup.Nested

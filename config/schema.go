@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Patterns of JSON Schema for values that have a notation. An empty value counts as not set.
+// These are JSON Schema patterns of values with a notation. An empty value counts as not set.
 const (
 	durationPattern = `^(([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h|d|w))+)?$`
 	sizePattern     = `^([0-9]+ ?([KkMmGgTt]?[Bb]|[KkMmGgTt]([Ii][Bb]?)?)?)?$`
 	numberPattern   = `^([0-9]+)?$`
 )
 
-// Schema describes each setting in JSON Schema, by name, for files that hold settings as a map. Values may be written as text
-// always, and numbers and switches as such.
+// Schema describes each setting in JSON Schema, by name, for files that hold settings as a map. Every value may be written as
+// text. Numbers and switches may also be written as such.
 func Schema() map[string]any {
 	all := map[string]any{}
 	for _, f := range fields(&Config{}) {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// masked stands for what is not shown.
+// masked replaces values that are not shown.
 const masked = "***"
 
-// mayHoldLogin reports whether a text that should be something else may be an address with a user and a password.
+// mayHoldLogin reports whether a text of another setting may be an address with a user and a password.
 func mayHoldLogin(text string) bool { return strings.ContainsRune(text, '@') }
 
-// quoted is a text for a message about it.
+// quoted quotes a text for a message. It masks a text that may hold a login.
 func quoted(text string) string {
 	if mayHoldLogin(text) {
 		return masked
@@ -19,13 +19,13 @@ func quoted(text string) string {
 	return strconv.Quote(text)
 }
 
-// Secret is a value that no printing, logging or marshalling shows.
+// Secret is a value that is masked when it is printed, logged or marshalled.
 type Secret string
 
-// Reveal is the value itself.
+// Reveal returns the value itself.
 func (s Secret) Reveal() string { return string(s) }
 
-// String is a mask; empty when there is nothing to hide.
+// String returns a mask, or an empty string for an empty value.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -33,13 +33,13 @@ func (s Secret) String() string {
 	return masked
 }
 
-// GoString is the same mask, for %#v.
+// GoString returns the same mask, for %#v.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText is the same mask, for JSON and slog.
+// MarshalText returns the same mask, for JSON and slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// ChangedSecrets are the names of the settings with a secret that differ between two readings.
+// ChangedSecrets returns the names of the secret settings that differ between two readings.
 func ChangedSecrets(before, after *Config) (names []string) {
 	old := fields(before)
 	for i, f := range fields(after) {

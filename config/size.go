@@ -16,8 +16,8 @@ var units = []struct {
 	bytes  int64
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// UnmarshalText reads a whole number with a unit; without one it counts bytes. M, MB, Mi and MiB are one unit, in any case, as they
-// are to Docker: a step is 1024 always.
+// UnmarshalText reads a whole number with a unit. A number without unit counts bytes. M, MB, Mi and MiB mean the same unit in any
+// case, as they do in Docker: units are always powers of 1024.
 func (s *Size) UnmarshalText(text []byte) error {
 	number := strings.TrimRightFunc(string(text), func(r rune) bool { return r < '0' || r > '9' })
 	unit := strings.ToLower(strings.TrimSpace(string(text[len(number):])))
@@ -36,7 +36,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return errors.New("not a size: write a whole number with KiB, MiB or GiB; K, M and G mean the same")
 }
 
-// String writes the size in its largest whole unit.
+// String formats the size in its largest whole unit.
 func (s Size) String() string {
 	for _, u := range units {
 		if s != 0 && int64(s)%u.bytes == 0 {

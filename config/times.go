@@ -9,11 +9,11 @@ import (
 	"waterwheel/internal/words"
 )
 
-// Start is where a group without commits begins.
+// Start is where a group without commits begins to read.
 type Start struct {
 	// Policy is "earliest", "latest" or "time".
 	Policy string
-	// Time is where it begins under the policy "time".
+	// Time is the starting time for the policy "time".
 	Time time.Time
 }
 
@@ -33,7 +33,7 @@ func (s *Start) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the setting's own notation.
+// String returns the setting's own notation.
 func (s Start) String() string {
 	if s.Policy == "time" {
 		return s.Time.Format(time.RFC3339Nano)
@@ -41,7 +41,7 @@ func (s Start) String() string {
 	return s.Policy
 }
 
-// formatDuration writes a duration without the zeros at its end: 24h, not 24h0m0s.
+// formatDuration formats a duration without zeros at its end: 24h, not 24h0m0s.
 func formatDuration(d time.Duration) string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
 }

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// patternMark begins an entry of KAFKA_TOPICS that is a regular expression, as in librdkafka. No topic's name begins so.
+// patternMark begins an entry of KAFKA_TOPICS that is a regular expression, as in librdkafka. No topic name can begin with it.
 const patternMark = "^"
 
 func isPattern(entry string) bool { return strings.HasPrefix(entry, patternMark) }
 
-// HasPatterns reports whether some of the topics are named by regular expressions.
+// HasPatterns reports whether KAFKA_TOPICS contains regular expressions.
 func (k Kafka) HasPatterns() bool { return slices.ContainsFunc(k.Topics, isPattern) }
 
-// Named are the topics of KAFKA_TOPICS that are named themselves, and must exist.
+// Named returns the topics of KAFKA_TOPICS that are given by name. They must exist.
 func (k Kafka) Named() []string {
 	return slices.DeleteFunc(slices.Clone(k.Topics), isPattern)
 }
 
-// Matching are the topics to read when the cluster has these: those that are named themselves, and those whose names a regular
-// expression of KAFKA_TOPICS matches, sorted. A dead-letter topic of a topic that would match is never matched, and neither is a topic
+// Matching returns the topics to read, sorted, if the cluster has the topics in there. They are the named ones, and those whose
+// names match a regular expression of KAFKA_TOPICS. It never matches the dead-letter topic of a topic that is read, nor a topic
 // whose name begins with two underscores, as Kafka's own do.
 func (c Config) Matching(there []string) []string {
 	var patterns []*regexp.Regexp
@@ -49,7 +49,7 @@ func (c Config) Matching(there []string) []string {
 	return slices.Sorted(maps.Keys(topics))
 }
 
-// deadLetters are the settings of dead letters, the general ones and those of single topics.
+// deadLetters returns the general settings of dead letters, and those of single topics.
 func (c Config) deadLetters() []DLQ {
 	all := []DLQ{c.DLQ}
 	for i := range c.topics {
@@ -63,7 +63,7 @@ func (c Config) HasDeadLetters() bool {
 	return slices.ContainsFunc(c.deadLetters(), func(d DLQ) bool { return d.Topic != "" })
 }
 
-// sourceOf is the topic whose dead-letter topic has this name. It is empty where all topics share one.
+// sourceOf returns the topic whose dead-letter topic has this name. It is empty if all topics share one.
 func (d DLQ) sourceOf(name string) (source string, is bool) {
 	before, after, own := strings.Cut(d.Topic, topicPlaceholder)
 	switch {
@@ -77,8 +77,8 @@ func (d DLQ) sourceOf(name string) (source string, is bool) {
 	return source, before2 && after2 && source != ""
 }
 
-// WithTopics are the settings with the topics that were found for KAFKA_TOPICS. The error is an *Error, as that of Load: the
-// collections or dead-letter topics of two topics would be the same.
+// WithTopics returns the settings with the topics that were found for KAFKA_TOPICS. Like Load it returns an *Error, if two topics
+// would share a collection or a dead-letter topic.
 func (c Config) WithTopics(topics []string) (Config, error) {
 	c.Kafka.Topics = topics
 	k := checker{Config: &c, bad: map[string]bool{}}
@@ -91,14 +91,14 @@ func (c Config) WithTopics(topics []string) (Config, error) {
 	return c, nil
 }
 
-// topicConfig are the settings of one topic, or of those that a pattern matches.
+// topicConfig holds the settings of one topic, or of the topics that a pattern matches.
 type topicConfig struct {
 	topic string
 	Config
 }
 
-// ForTopic are the settings for a topic: those of its own part of CONFIG_FILE, else of the first pattern there that matches it, else the
-// general ones. Only what events become and how they are stored differs by topic.
+// ForTopic returns the settings for a topic. They are those of its own part of CONFIG_FILE, or else of the first pattern there
+// that matches it, or else the general ones. Only what events become and how they are stored differs by topic.
 func (c Config) ForTopic(topic string) Config {
 	for _, named := range []bool{true, false} {
 		for i := range c.topics {
@@ -120,8 +120,8 @@ func (c Config) ForTopic(topic string) Config {
 	return c
 }
 
-// SeriesFor is the name of the time series of a topic.
+// SeriesFor returns the name of the time series of a topic.
 func (c Config) SeriesFor(topic string) string { return c.ForTopic(topic).MongoDB.seriesFor(topic) }
 
-// DeadLettersFor is the name of the dead-letter topic of a topic. Empty means that a bad record stops its partition instead.
+// DeadLettersFor returns the name of the dead-letter topic of a topic. Empty means that a bad record stops its partition instead.
 func (c Config) DeadLettersFor(topic string) string { return c.ForTopic(topic).DLQ.topicFor(topic) }

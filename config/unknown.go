@@ -8,18 +8,17 @@ import (
 	"waterwheel/internal/words"
 )
 
-// prefixes begin the names that are ours: a variable with one of them that we do not know may be a mistake.
+// prefixes begin the names of settings. An unknown variable with one of them may be a mistake.
 var prefixes = []string{
 	"KAFKA_", "MONGODB_", "EVENT_", "BUCKET_", "FLUSH_", "COMMIT_", "DLQ_", "HTTP_", "PPROF_", "LOG_", "SERIES_", "MEMORY_",
 	"SHUTDOWN_", "START_", "META_", "SEGMENT", "COMPACT_", "SERVE_", "CONFIG_", "ROLLUP_", "SCHEMA_",
 }
 
-// serviceLink matches the variables that Kubernetes and Docker add for a service that happens to be called "kafka" or
-// "mongodb".
+// serviceLink matches the variables that Kubernetes and Docker add for a service that happens to be called "kafka" or "mongodb".
 var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
 
-// foreignNames are the system's own, the proxy that many programs know and what systemd tells its services, and what
-// Kafka's own tools read: they are used from the same shells.
+// foreignNames are variables of other programs that are used from the same shells: the proxy setting that many programs read,
+// those that systemd sets for its services, and those of Kafka's own tools.
 var foreignNames = []string{
 	"HTTP_PROXY", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE",
 	"KAFKA_OPTS", "KAFKA_HEAP_OPTS", "KAFKA_HOME", "KAFKA_LOG4J_OPTS", "KAFKA_JMX_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "LOG_DIR",
@@ -31,8 +30,8 @@ func foreign(name, value string) bool {
 		strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
 }
 
-// otherNames are what other clients of Kafka and MongoDB call settings of ours. Whoever sets one means it: a connection that is
-// not protected, though a variable says that it is, must not go unnoticed.
+// otherNames map the names that other clients of Kafka and MongoDB use to our settings. Such a variable is set on purpose. In
+// particular, it must not go unnoticed that a connection is unprotected although a variable asks for protection.
 var otherNames = map[string]string{
 	"KAFKA_BOOTSTRAP_SERVERS": "KAFKA_BROKERS", "KAFKA_BOOTSTRAP_SERVER": "KAFKA_BROKERS", "KAFKA_BROKER_LIST": "KAFKA_BROKERS",
 	"KAFKA_CONSUMER_GROUP": "KAFKA_GROUP_ID", "KAFKA_CONSUMER_GROUP_ID": "KAFKA_GROUP_ID", "KAFKA_GROUP_INSTANCE_ID": "KAFKA_INSTANCE_ID",
@@ -45,8 +44,8 @@ var otherNames = map[string]string{
 	"MONGODB_CONNECTION_STRING": "MONGODB_URI", "MONGODB_DB": "MONGODB_DATABASE", "MONGODB_DB_NAME": "MONGODB_DATABASE",
 }
 
-// unknown finds the variables that look like ours and are not: misspelt names, and those of other clients where ours is not set,
-// are problems. All others may be of another program in the same environment, as COMMIT_SHA and LOG_FILE are.
+// unknown finds variables with our prefixes that are no settings. Misspelt names, and names of other clients whose setting is not
+// set, are problems. All others may belong to another program in the same environment, as COMMIT_SHA and LOG_FILE do.
 func unknown(environ []string, known []field) (misspelt []Problem, strange []string) {
 	var names []string
 	for i := range known {
@@ -86,14 +85,14 @@ func isOurs(name string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// Strange lists the variables that begin like settings, are none, and are not misspelt ones either.
+// Strange lists the variables that begin like settings but are neither settings nor misspelt ones.
 func Strange(environ []string) []string {
 	_, strange := unknown(environ, fields(&Config{}))
 	return strange
 }
 
-// nearest is the setting that a name was probably meant to be: one that goes on where the name ends, or that differs in the
-// underscores or in a letter or two. Empty: none.
+// nearest returns the setting that a name was probably meant to be. That is one that begins with the name, or that differs in
+// underscores or in a letter or two. Empty means that there is none.
 func nearest(name string, known []string) string {
 	letters := func(s string) string { return strings.ReplaceAll(s, "_", "") }
 	best, least := "", 2+len(name[strings.IndexByte(name, '_')+1:])/6

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// URI is a MongoDB connection string. Printing, logging and marshalling show it without its password.
+// URI is a MongoDB connection string. Its password is masked when it is printed, logged or marshalled.
 type URI string
 
-// Reveal is the URI itself.
+// Reveal returns the URI itself.
 func (u URI) Reveal() string { return string(u) }
 
-// String is the URI with the password, and options that hold secrets, masked. Of one that is not well-formed nothing is
-// shown: nobody knows which part of it is the password.
+// String returns the URI with its password, and options that hold secrets, masked. It masks a malformed URI completely, because
+// any part of it may be the password.
 func (u URI) String() string {
 	p, ok := u.parts()
 	if !ok {
@@ -33,13 +33,13 @@ func (u URI) String() string {
 var secretOption = regexp.MustCompile(
 	`(?i)\b(tlsCertificateKeyFilePassword|sslClientCertificateKeyPassword|authMechanismProperties|proxyPassword)=[^&]*`)
 
-// GoString is String, for %#v.
+// GoString returns String, for %#v.
 func (u URI) GoString() string { return u.String() }
 
-// MarshalText is String, for JSON and slog.
+// MarshalText returns String, for JSON and slog.
 func (u URI) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// Database is the database that the URI names behind its hosts; empty for none.
+// Database returns the database that the URI names after its hosts. It is empty if there is none.
 func (u URI) Database() string {
 	_, rest, _ := strings.Cut(string(u), "://")
 	_, path, _ := strings.Cut(rest, "/")
@@ -50,7 +50,7 @@ func (u URI) Database() string {
 	return name
 }
 
-// Hosts are the addresses in the URI, as written there; empty if it is not well-formed.
+// Hosts returns the addresses in the URI, as written there. It is empty if the URI is malformed.
 func (u URI) Hosts() string {
 	p, ok := u.parts()
 	if !ok {
@@ -59,23 +59,23 @@ func (u URI) Hosts() string {
 	return p.hosts
 }
 
-// uriParts are the pieces of a well-formed URI.
+// uriParts are the parts of a well-formed URI.
 type uriParts struct {
 	scheme string
-	user   string // user:password, empty for none
+	user   string // user:password; empty if there is none
 	hosts  string
-	rest   string // from the / or ? on
+	rest   string // starts with the first / or ?
 }
 
-// A URI's parts must be of these forms: no other tells where a password begins and ends. A host may be the escaped path of
-// a socket.
+// A URI's parts must match these expressions. In any other form it is unknown where a password begins and ends. A host may be the
+// escaped path of a socket.
 var (
 	uriUser = regexp.MustCompile(`^([^:/?#@%\[\]\s]|%[0-9A-Fa-f]{2})*(:([^:/?#@%\[\]\s]|%[0-9A-Fa-f]{2})*)?$`)
 	uriHost = regexp.MustCompile(`^([A-Za-z0-9._-]|%[0-9A-Fa-f]{2})+(:[0-9]{1,5})?$|^\[[0-9A-Fa-f:.]+(%25[A-Za-z0-9]+)?\](:[0-9]{1,5})?$`)
 	uriRest = regexp.MustCompile(`^(/[^/?@\s]*)?(\?[^?\s]*)?$`)
 )
 
-// parts takes the URI apart. False means that it is not well-formed.
+// parts splits the URI. False means that it is malformed.
 func (u URI) parts() (p uriParts, ok bool) {
 	scheme, after, _ := strings.Cut(string(u), "://")
 	end := strings.IndexAny(after, "/?")
@@ -86,7 +86,7 @@ func (u URI) parts() (p uriParts, ok bool) {
 	if at := strings.IndexByte(p.hosts, '@'); at >= 0 {
 		p.user, p.hosts = p.hosts[:at], p.hosts[at+1:]
 	} else if strings.Contains(p.rest, "@") {
-		return p, false // of a password, perhaps, that began before
+		return p, false // it may belong to a password that began before
 	}
 	for host := range strings.SplitSeq(p.hosts, ",") {
 		if !uriHost.MatchString(host) {

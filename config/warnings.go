@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Warning is a setting that works, and costs something.
+// Warning is about a setting that works but has a cost.
 type Warning struct {
-	// Setting is its name and value.
+	// Setting is the setting's name and value.
 	Setting string
-	// Message says what it costs.
+	// Message says what the setting costs.
 	Message string
 	// WayOut says what to set instead.
 	WayOut string
 }
 
-// Warnings are what a start says about the settings.
+// Warnings returns the warnings that a start logs about the settings.
 func (c Config) Warnings() []Warning {
 	var list []Warning
 	if len(c.hidden) > 0 {
@@ -47,7 +47,7 @@ func (c Config) Warnings() []Warning {
 	return list
 }
 
-// plainPassword is what the mechanism PLAIN adds to a warning.
+// plainPassword is the addition to a warning for the mechanism PLAIN.
 func (s Security) plainPassword() string {
 	if s.SASLMechanism == "PLAIN" {
 		return ", and PLAIN sends the password itself"
