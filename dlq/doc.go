@@ -1,17 +1,17 @@
-// Package dlq is the dead-letter topic: what a letter is, how it is written to Kafka and how it is read back.
+// Package dlq implements the dead-letter topic: the form of letters, writing them to Kafka, and reading them back.
 //
-// A letter is the record as it was (key, value, headers, timestamp) with headers appended that say where it comes from
-// and why it could not be stored. They are those of Kafka Connect, so that tools for its dead letters read ours, and a
-// few of our own with the prefix "waterwheel.".
+// A letter is the original record (key, value, headers, timestamp) with headers appended that say where it comes from and why it
+// could not be stored. The headers are those of Kafka Connect, so that tools for its dead letters read ours, and a few of our own
+// with the prefix "waterwheel.".
 //
-//	found.go      Found: a letter where it stands
+//	found.go      Found: a letter and its place
 //	envelope.go   the appended headers
 //	parse.go      reading them back
 //	driven.go     the headers of a record that went back, and counting attempts
 //	options.go    Options: where letters go
 //	setup.go      finding and making the dead-letter topics
 //	producer.go   Producer: letters in their order, partition by partition
-//	write.go      one request, and the way of a letter that its topic does not take as it is
+//	write.go      one request, and shortening a letter that its topic does not take as it is
 //	scan.go       Log, Span, Scan: reading dead-letter topics
 //	filter.go     Filter: which letters are wanted
 //	stats.go      Stats: counts

@@ -6,17 +6,17 @@ import (
 	"waterwheel/internal/record"
 )
 
-// The headers that a re-drive appends to a record that goes back.
+// These headers are appended by a re-drive to a record that goes back.
 const (
-	// HeaderAttempt counts how often the record was tried, the coming time included. A letter has it too.
+	// HeaderAttempt counts the attempts to store the record, including the next one. A letter has it too.
 	HeaderAttempt = "waterwheel.attempt"
-	// HeaderDriven is the last: the place of the letter that the record was made of. A producer does not write that by
-	// accident, as it may an attempt.
+	// HeaderDriven is the last header: the place of the letter that the record was made of. A producer does not write it by
+	// accident, whereas it might write an attempt.
 	HeaderDriven = "waterwheel.driven"
 )
 
-// AttemptOf is the attempt of a letter made of a record with these headers: 1, unless it was driven back before. An attempt
-// that is a producer's own header counts for nothing.
+// AttemptOf returns the attempt of a letter of a record with these headers. It is 1, unless a re-drive has sent the record back.
+// It ignores an attempt in a producer's own header.
 func AttemptOf(headers []record.Header) int {
 	if !isDriven(headers) {
 		return 1
@@ -24,7 +24,7 @@ func AttemptOf(headers []record.Header) int {
 	return parseAttempt(string(headers[len(headers)-2].Value))
 }
 
-// isDriven reports whether a record with these headers is one that went back: the last two are what a re-drive appends.
+// isDriven reports whether a record with these headers has gone back. A re-drive appends its two headers at the end.
 func isDriven(headers []record.Header) bool {
 	n := len(headers)
 	if n < 2 || headers[n-2].Key != HeaderAttempt || headers[n-1].Key != HeaderDriven {
@@ -34,7 +34,7 @@ func isDriven(headers []record.Header) bool {
 	return err == nil
 }
 
-// OwnHeaders are the record's without those of a re-drive.
+// OwnHeaders returns the record's headers without those of a re-drive.
 func OwnHeaders(headers []record.Header) []record.Header {
 	if isDriven(headers) {
 		return headers[:len(headers)-2]
@@ -42,7 +42,7 @@ func OwnHeaders(headers []record.Header) []record.Header {
 	return headers
 }
 
-// parseAttempt takes anything that is no positive number for a first attempt: the header may be anybody's.
+// parseAttempt returns 1 for anything that is not a positive number, because another program may have written the header.
 func parseAttempt(text string) int {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 1 {

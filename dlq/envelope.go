@@ -9,8 +9,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// The names of the appended headers. headerTopic comes first, as in Kafka Connect: the last header of that name is where
-// the record's own headers end.
+// These are the names of the appended headers. headerTopic comes first, as in Kafka Connect. The last header of that name marks
+// where the record's own headers end.
 const (
 	headerTopic     = "__connect.errors.topic"
 	headerPartition = "__connect.errors.partition"
@@ -22,23 +22,24 @@ const (
 	headerReason    = "waterwheel.reason"
 	headerTopicID   = "waterwheel.topic.id"
 	headerPart      = "waterwheel.part"
-	// headerCut says what was taken off an over-long letter.
+	// headerCut says what was removed from an overlong letter.
 	headerCut = "waterwheel.cut"
-	// headerTimestamp holds the record's timestamp (milliseconds): the letter's own is the time of its writing in a topic that
-	// keeps letters for a while, and wherever Kafka refuses the record's.
+	// headerTimestamp holds the record's timestamp in milliseconds. The letter's own timestamp is the time of its writing if the
+	// topic uses LogAppendTime, or if Kafka rejects the record's timestamp.
 	headerTimestamp = "waterwheel.timestamp"
 )
 
-// Lengths of messages, in bytes.
+// These are lengths of messages, in bytes.
 const (
-	// maxMessage is the length of the longest message written: all that decoding says, with the way out at its end.
+	// maxMessage is the length of the longest message. It has room for everything that decoding reports, including the advice at
+	// its end.
 	maxMessage = 1200
-	// leastMessage is the length of the longest message in a letter that its topic takes only without anything of its record.
+	// leastMessage is the length of the longest message in a letter whose topic only takes it without any content of its record.
 	leastMessage = 256
 )
 
-// envelope returns the headers of the letter of a record that has these headers: the record's own, then the appended ones. An
-// attempt that a re-drive gave the record is left out, as the appended one counts on from it.
+// envelope returns the headers of the letter of a record with these headers: the record's own, then the appended ones. It leaves
+// out an attempt that a re-drive gave the record, because the appended attempt continues it.
 func envelope(l *record.Letter, headers []record.Header, group string) []record.Header {
 	stage := stageDecode
 	if l.RefusedByDatabase {
@@ -68,7 +69,7 @@ func envelope(l *record.Letter, headers []record.Header, group string) []record.
 	return all
 }
 
-// shorten cuts a message to so many bytes of valid UTF-8.
+// shorten cuts a message to at most most bytes of valid UTF-8.
 func shorten(message string, most int) string {
 	message = strings.ToValidUTF8(message, "\uFFFD")
 	if len(message) <= most {
@@ -82,7 +83,7 @@ func shorten(message string, most int) string {
 	return message[:end] + ellipsis
 }
 
-// appended reports whether a header is one that a letter's writer (we or Kafka Connect) appends.
+// appended reports whether a header is one that the writer of a letter (this program or Kafka Connect) appends.
 func appended(key string) bool {
 	return strings.HasPrefix(key, "__connect.errors.") || slices.Contains([]string{
 		headerReason, headerTopicID, HeaderAttempt, headerPart, headerCut, headerTimestamp,

@@ -11,8 +11,8 @@ import (
 type Filter struct {
 	// Reasons and Topics list the reasons and the source topics wanted. Empty means all.
 	Reasons, Topics []string
-	// From and To bound the records' timestamps, To excluded. Zero means no bound. A letter has the time of its record, not
-	// that of its writing.
+	// From and To bound the records' timestamps. To is exclusive. Zero means no bound. A letter has the time of its record, not
+	// the time of its writing.
 	From, To time.Time
 }
 

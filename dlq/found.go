@@ -7,31 +7,31 @@ import (
 	"waterwheel/internal/record"
 )
 
-// The stages of a letter, in Kafka Connect's words.
+// These are the stages of a letter, in Kafka Connect's terms.
 const (
 	// stageDecode means that the record could not be decoded.
 	stageDecode = "VALUE_CONVERTER"
-	// stageWrite means that MongoDB refused the measurement.
+	// stageWrite means that MongoDB rejected the measurement.
 	stageWrite = "TASK_PUT"
 )
 
-// Found is a record of a dead-letter topic, and the letter that it is.
+// Found is a record of a dead-letter topic, with the letter that it holds.
 type Found struct {
-	// Place is where it stands in the dead-letter topic.
+	// Place is its place in the dead-letter topic.
 	record.Place
-	// Letter shares its bytes with the log: they are valid during the call. Its Headers are nil.
+	// Letter shares its bytes with the log. They are valid during the call. Its Headers are nil.
 	Letter record.Letter
-	// Headers are those that the letter's record had.
+	// Headers are the headers of the letter's record.
 	Headers []record.Header
-	// Stage is stageDecode, stageWrite, or what another program says.
+	// Stage is stageDecode, stageWrite, or a word of another program.
 	Stage string
-	// Attempt counts how often the record has come to the dead-letter topic, this letter included.
+	// Attempt counts how often the record has come to the dead-letter topic, including this letter.
 	Attempt int
-	// Err is why the record is no letter; all but Place is then empty.
+	// Err is why the record is not a letter. Then everything but Place is empty.
 	Err error
 }
 
-// found reads a record of a dead-letter topic.
+// found parses a record of a dead-letter topic.
 func found(p record.Partition, r *record.Record) Found {
 	headers, err := recordbatch.ParseHeaders(r.Headers)
 	f := Found{Err: err}
@@ -42,11 +42,10 @@ func found(p record.Partition, r *record.Record) Found {
 	return f
 }
 
-// Attempts is how often the record was tried. The letter of another program has the count of ours among the record's own
-// headers.
+// Attempts returns how often the record was tried. In a letter of another program, our count is among the record's own headers.
 func (f *Found) Attempts() int { return max(f.Attempt, AttemptOf(f.Headers)) }
 
-// Clone is the letter with bytes of its own.
+// Clone returns a copy of the letter with its own bytes.
 func (f *Found) Clone() Found {
 	c := *f
 	c.Letter.Key, c.Letter.Value = slices.Clone(f.Letter.Key), slices.Clone(f.Letter.Value)

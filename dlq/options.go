@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// Options say where letters go.
+// Options define where letters go.
 type Options struct {
 	// Sources are the topics whose letters are produced.
 	Sources []string
-	// TopicFor is the dead-letter topic of a source topic; empty where it has none. Sources may share one, and it is none of them.
+	// TopicFor returns the dead-letter topic of a source topic. It is empty if there is none. Sources may share one, which must
+	// not be a source.
 	TopicFor func(source string) string
 	// GroupID is the consumer group, written into each letter.
 	GroupID string
-	// Create makes missing dead-letter topics at Setup; otherwise a missing one is an error.
+	// Create makes Setup create missing dead-letter topics. Otherwise a missing topic is an error.
 	Create bool
-	// Partitions and Replication are for a created topic. Zero means the broker's default.
+	// Partitions and Replication apply to a created topic. Zero means the broker's default.
 	Partitions, Replication int
 	// Retention is how long a created topic keeps letters after they were written. Zero means until they are deleted.
 	Retention time.Duration

@@ -13,9 +13,9 @@ import (
 // errNotLetter means that a record has no headers of a dead letter.
 var errNotLetter = errors.New("the record is not a dead letter: no header " + headerTopic)
 
-// parse reads a record of a dead-letter topic, ours or Kafka Connect's, back into the letter it was written from: its
-// headers are the record's own again. The letter of Kafka Connect has no topic id and as its reason the name of a Java
-// class. Slices are shared with the arguments.
+// parse converts a record of a dead-letter topic, ours or Kafka Connect's, back into the letter. The headers of the letter are
+// the record's own again. A letter of Kafka Connect has no topic id, and its reason is the name of a Java class. The result
+// shares slices with the arguments.
 func parse(key, value []byte, headers []record.Header, timestamp int64) (Found, error) {
 	start := -1
 	for i, h := range headers {
@@ -48,7 +48,7 @@ func parse(key, value []byte, headers []record.Header, timestamp int64) (Found, 
 // unknown is the partition or the offset of a letter before its header was read.
 const unknown = -1
 
-// read notes what a letter's header says.
+// read records the value of a letter's header.
 func (f *Found) read(key, value string) (err error) {
 	l := &f.Letter
 	switch key {
@@ -61,7 +61,7 @@ func (f *Found) read(key, value string) (err error) {
 	case headerStage:
 		f.Stage = value
 	case headerClass:
-		l.Reason = cmp.Or(l.Reason, value) // of another program's letter there is no other
+		l.Reason = cmp.Or(l.Reason, value) // a letter of another program has no other reason
 	case headerMessage:
 		l.Message = value
 	case headerReason:

@@ -8,13 +8,14 @@ import (
 	"waterwheel/internal/record"
 )
 
-// keyDigests is how many digests of keys there are. A letter of another key at the same position, which whoever may write to
-// the dead-letter topic can write, is another letter but for this chance; more digests would make sparse bitmaps.
+// keyDigests is the number of distinct digests of keys. Anyone who may write to the dead-letter topic can write a letter with
+// another key at the same position. Only with a probability of one in keyDigests does it count as the same letter. More digests
+// would make sparse bitmaps.
 const keyDigests = 1 << 12
 
-// Positions is a set of places that letters come from: a bit for each record, so that millions of letters fit.
+// Positions is a set of positions of letters. It takes one bit for each record, so that millions of letters fit.
 type Positions struct {
-	seed    maphash.Seed // nobody can choose keys of the same digest
+	seed    maphash.Seed // random, so that nobody can choose keys with the same digest
 	origins map[origin]*marked
 }
 
@@ -28,16 +29,16 @@ type origin struct {
 
 // marked are the positions of one source partition.
 type marked struct {
-	records roaring64.Bitmap            // whole ones, by offset
+	records roaring64.Bitmap            // whole records, by offset
 	parts   map[int64]*roaring64.Bitmap // elements of array records, by offset
 }
 
-// NewPositions is empty.
+// NewPositions returns an empty set.
 func NewPositions() Positions {
 	return Positions{seed: maphash.MakeSeed(), origins: map[origin]*marked{}}
 }
 
-// digest tells a null key from an empty one, as Kafka does.
+// digest returns different values for a null key and an empty one, which are different in Kafka.
 func (p Positions) digest(key []byte) uint16 {
 	if key == nil {
 		return 0
@@ -45,7 +46,7 @@ func (p Positions) digest(key []byte) uint16 {
 	return uint16(1 + maphash.Bytes(p.seed, key)%(keyDigests-1))
 }
 
-// bitmap is where the letter's bit is, and which it is.
+// bitmap returns the bitmap that holds the letter's bit, and the number of that bit.
 func (p Positions) bitmap(l *record.Letter) (*roaring64.Bitmap, uint64) {
 	o := origin{topic: l.Topic, id: l.TopicID, partition: l.Number, key: p.digest(l.Key)}
 	m := p.origins[o]

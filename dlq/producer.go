@@ -12,34 +12,34 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Producer writes letters. Its methods may be called from several goroutines at once, except that Close comes last.
+// Producer writes letters. Its methods are safe for concurrent use, except that Close must be the last call.
 type Producer struct {
 	options Options
 	client  *kafka.Client
 	writer  writer
 }
 
-// writer is where letters are written: *kafka.Writer.
+// writer is the part of *kafka.Writer that a Producer uses.
 type writer interface {
-	// Partitions is how many partitions a topic has.
+	// Partitions returns the number of partitions of a topic.
 	Partitions(ctx context.Context, topic string) (int, error)
-	// Write writes messages in one request, and waits until all in-sync replicas have them. They are not kept.
+	// Write writes messages in one request, and waits until all in-sync replicas have them. It does not retain them.
 	Write(ctx context.Context, to record.Partition, messages ...kafka.Message) error
-	// Route makes it a writer to these topics.
+	// Route makes the writer write to these topics.
 	Route(topics ...string)
-	// Create makes topics that are missing.
+	// Create creates missing topics.
 	Create(ctx context.Context, topics ...kafka.NewTopic) error
 	// Close closes the connections.
 	Close()
 }
 
-// New connects to nothing yet: letters have connections of their own.
+// New returns a Producer that is not connected yet. Letters use their own connections.
 func New(client *kafka.Client, options Options) *Producer {
 	return &Producer{options, client, client.Writer(options.Topics()...)}
 }
 
-// Add makes letters of another source topic go to its dead-letter topic, which Setup would find or create. It may be called again after
-// an error, and while letters are produced, but not twice at the same time.
+// Add adds a source topic, and finds or creates its dead-letter topic as Setup does. It may be called again after an error, and
+// while letters are produced, but not concurrently with itself.
 func (p *Producer) Add(ctx context.Context, source string) error {
 	if !slices.Contains(p.options.Sources, source) {
 		p.options.Sources = append(p.options.Sources, source)
@@ -54,13 +54,13 @@ func (p *Producer) Add(ctx context.Context, source string) error {
 // Close closes the connections.
 func (p *Producer) Close() { p.writer.Close() }
 
-// Produce writes letters in their order and returns how many of them, from the first on, are acknowledged by all in-sync
-// replicas: all, or the error says why the next one is not. A *record.StopError: its dead-letter topic takes it in no form.
-// After another error the same letters may be produced again. A letter whose acknowledgement was lost is then written twice,
-// which its headers let readers notice.
+// Produce writes letters in their order. It returns how many of them, from the first on, all in-sync replicas have acknowledged.
+// If that is not all, the error says why the next one is not acknowledged. A *record.StopError means that its dead-letter topic
+// takes it in no form. After any other error the same letters may be produced again. Then a letter whose acknowledgement was lost
+// is written twice, and readers can detect that from its headers.
 //
-// A letter too long for its topic is written alone, its value, headers and key cut, with a header that says so. The letters
-// and their slices are not kept.
+// A letter that is too long for its topic is written alone. Its value, headers and key are cut, and a header records that.
+// Produce does not retain the letters or their slices.
 func (p *Producer) Produce(ctx context.Context, letters []record.Letter) (written int, err error) {
 	for written < len(letters) {
 		chunk := letters[written : written+together(letters[written:])]
@@ -77,7 +77,8 @@ func (p *Producer) Produce(ctx context.Context, letters []record.Letter) (writte
 	return written, nil
 }
 
-// partition is the one for the letters of a source partition: always the same one, so that they keep their order.
+// partition returns the partition for letters of a source partition. It is always the same one, so that the letters keep their
+// order.
 func (p *Producer) partition(ctx context.Context, source record.Partition) (to record.Partition, err error) {
 	to.Topic = p.options.TopicFor(source.Topic)
 	n, err := p.writer.Partitions(ctx, to.Topic)
@@ -91,8 +92,8 @@ func (p *Producer) partition(ctx context.Context, source record.Partition) (to r
 	return to, nil
 }
 
-// together is how many letters, from the first on, are written in one request: the letters of one source partition, as far as
-// they fit.
+// together returns how many letters, from the first on, go into one request. They are letters of one source partition, as many as
+// fit.
 func together(letters []record.Letter) int {
 	n := 1
 	for n < len(letters) && letters[n].Partition == letters[0].Partition {

@@ -8,26 +8,26 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Log reads topics without being a member of a group: dead-letter topics, and those that letters go back to. It is
-// *kafka.Scanner. Calls do not overlap.
+// Log reads topics without being a member of a group: dead-letter topics, and the source topics of letters. *kafka.Scanner
+// implements it. Calls do not overlap.
 type Log interface {
-	// Topic is what is known of a topic. One that is created again has another id.
+	// Topic describes a topic. A topic that is deleted and created again has another id.
 	Topic(ctx context.Context, name string) (kafka.Topic, error)
-	// Bounds are the first offset that is still there and the one after the last.
+	// Bounds returns the first offset that still exists, and the one after the last.
 	Bounds(ctx context.Context, of record.Partition) (first, end int64, err error)
-	// Scan calls each for the records from an offset to before another, in order. Their bytes are valid during the call. An
-	// error of each ends the scan and is returned as it is, but for kafka.ErrStop. first is where the log went on behind the
-	// last records that were deleted before they were read.
+	// Scan calls each for the records in [from, to), in order. Their bytes are valid during the call. An error of each ends the
+	// scan and is returned unchanged, except kafka.ErrStop. first is the first offset after the last record that was deleted
+	// before it could be read.
 	Scan(ctx context.Context, of record.Partition, from, to int64, each func(*record.Record) error) (first int64, err error)
 }
 
-// Span is the part of a partition from an offset to before another.
+// Span is the range of offsets [First, End) of a partition.
 type Span struct {
 	record.Partition
 	First, End int64
 }
 
-// Spans are all partitions of topics as they are now, in order.
+// Spans returns all partitions of topics as they are now, in order.
 func Spans(ctx context.Context, log Log, topics []string) ([]Span, error) {
 	var spans []Span
 	for _, topic := range topics {
@@ -46,7 +46,7 @@ func Spans(ctx context.Context, log Log, topics []string) ([]Span, error) {
 	return spans, nil
 }
 
-// Offsets is how many offsets the spans have.
+// Offsets returns the number of offsets in the spans.
 func Offsets(spans []Span) (n int64) {
 	for _, s := range spans {
 		n += s.End - s.First
@@ -54,8 +54,8 @@ func Offsets(spans []Span) (n int64) {
 	return n
 }
 
-// Scan calls each for every letter of the spans, and for records that are none. An error of each ends the scan and is
-// returned as it is, but for kafka.ErrStop.
+// Scan calls each for every record of the spans, including those that are not letters. An error of each ends the scan and is
+// returned unchanged, except kafka.ErrStop.
 func Scan(ctx context.Context, log Log, spans []Span, each func(*Found) error) error {
 	for _, s := range spans {
 		if s.First >= s.End {
@@ -75,7 +75,7 @@ func Scan(ctx context.Context, log Log, spans []Span, each func(*Found) error) e
 	return nil
 }
 
-// At calls each for the record at a place, if the spans have it.
+// At calls each for the record at a place, if the place is within the spans.
 func At(ctx context.Context, log Log, spans []Span, at record.Place, each func(*Found) error) error {
 	for _, s := range spans {
 		if s.Partition == at.Partition && at.Offset >= s.First && at.Offset < s.End {

@@ -12,10 +12,10 @@ import (
 	"waterwheel/internal/kafka"
 )
 
-// grantWrite is what each error of a missing right ends with.
+// grantWrite ends each error about a missing right.
 const grantWrite = "grant this user WRITE on the dead-letter topic"
 
-// advised is an error of writing letters, or of making their topic, that says what to do about a right that is lacking.
+// advised adds to an error about a missing right what to do about it.
 func advised(err error) error {
 	if errors.Is(err, kafkago.TopicAuthorizationFailed) || errors.Is(err, kafkago.ClusterAuthorizationFailed) {
 		return fmt.Errorf("%w; %s, and CREATE if DLQ_CREATE is to make it", err, grantWrite)
@@ -23,8 +23,8 @@ func advised(err error) error {
 	return err
 }
 
-// Setup finds the dead-letter topics and creates those that are missing, if the options allow it. It may be called again
-// after an error; kafka.Classify reports whether that can help.
+// Setup finds the dead-letter topics, and creates missing ones if the options allow it. It may be called again after an error.
+// kafka.Classify reports whether that can help.
 func (p *Producer) Setup(ctx context.Context) error { return p.setUp(ctx, p.options.Topics()...) }
 
 func (p *Producer) setUp(ctx context.Context, names ...string) error {
@@ -53,8 +53,8 @@ func (p *Producer) setUp(ctx context.Context, names ...string) error {
 	return errors.Join(errs...)
 }
 
-// create makes topics that keep letters for a time after they were written. By the times of their records, which they would
-// have otherwise, Kafka would delete letters of old records at once.
+// create creates topics that keep letters for a time after their writing (LogAppendTime). By default Kafka would use the times of
+// the records, and would delete letters of old records at once.
 func (p *Producer) create(ctx context.Context, names []string) error {
 	retention := int64(-1)
 	if p.options.Retention > 0 {

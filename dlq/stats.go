@@ -4,13 +4,13 @@ import "time"
 
 // Stats are counts of letters.
 type Stats struct {
-	// Letters is how many there are.
+	// Letters is the number of letters.
 	Letters int64 `json:"letters"`
-	// Copies is how many letters stand in the topic again: their positions were counted before. Re-drives pass them over.
+	// Copies is the number of letters whose position was counted before. Re-drives skip them.
 	Copies int64 `json:"copies"`
-	// Others is how many records are no letters.
+	// Others is the number of records that are not letters.
 	Others int64 `json:"others"`
-	// Oldest and Newest are the bounds of the records' timestamps; zero without letters.
+	// Oldest and Newest are the bounds of the records' timestamps. They are zero if there are no letters.
 	Oldest time.Time `json:"oldest,omitzero"`
 	Newest time.Time `json:"newest,omitzero"`
 	// Reasons and Topics count letters by reason and by source topic.
@@ -22,7 +22,7 @@ type Stats struct {
 	known Positions
 }
 
-// NewStats counts nothing yet.
+// NewStats returns empty Stats.
 func NewStats() *Stats {
 	return &Stats{Reasons: map[string]int64{}, Topics: map[string]int64{}, Hours: map[time.Time]map[string]int64{}, known: NewPositions()}
 }

@@ -14,24 +14,24 @@ import (
 	"waterwheel/internal/words"
 )
 
-// Sizes of what is sent, in bytes.
+// These are sizes in bytes.
 const (
-	// longestLetter is the longest letter that is tried uncut: brokers cut a connection that sends more than 100 MiB.
+	// longestLetter is the longest letter that is tried without a cut. Brokers close a connection that sends more than 100 MiB.
 	longestLetter = 64 << 20
 	// letterOverhead bounds what Kafka's record format and our headers add to a letter's key, value and own headers.
 	letterOverhead = 3 << 10
-	// longestCut is the first length tried for a letter that its topic does not take whole: it fits the broker's default
-	// limit. Each further one is half as long, and the last is that of a letter with nothing of its record.
+	// longestCut is the first length tried for a letter that its topic does not take whole. It fits the broker's default limit.
+	// Each further length is half of it. The last one has no room for any content of the record.
 	longestCut = 1000 << 10
 )
 
-// draft is a letter to be written, with the headers of its record.
+// draft is a letter to be written, with the parsed headers of its record.
 type draft struct {
 	record.Letter
 	own []record.Header
 }
 
-// drafts reads the letters' headers. Letters of one record share them.
+// drafts parses the letters' headers. Letters of one record share them.
 func drafts(letters []record.Letter) ([]draft, error) {
 	list := make([]draft, len(letters))
 	for i, l := range letters {
@@ -52,7 +52,8 @@ func (p *Producer) message(d *draft) kafka.Message {
 	return Message(&d.Letter, d.own, p.options.GroupID)
 }
 
-// Message is the record that a letter becomes, of a record with these headers, in a consumer group. It shares their bytes.
+// Message returns the record for a letter. own are the headers of the letter's record, and group is the consumer group. The
+// message shares their bytes.
 func Message(l *record.Letter, own []record.Header, group string) kafka.Message {
 	return kafka.Message{Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: envelope(l, own, group)}
 }
@@ -63,8 +64,8 @@ func (d *draft) size() int {
 	return letterOverhead + m.Size()
 }
 
-// writeChunk writes letters in one request, or one by one when the broker refuses it for what one of them is. It returns how
-// many, from the first on, are acknowledged: all, unless there is an error.
+// writeChunk writes letters in one request. If the broker rejects it because of one letter's content, it writes them one by one.
+// It returns how many letters, from the first on, are acknowledged. That is all, unless there is an error.
 func (p *Producer) writeChunk(ctx context.Context, to record.Partition, letters []record.Letter) (written int, err error) {
 	list, err := drafts(letters)
 	if err != nil {
@@ -90,7 +91,7 @@ func (p *Producer) writeChunk(ctx context.Context, to record.Partition, letters 
 	return len(list), nil
 }
 
-// writeAlone writes one letter, changed as far as its topic demands.
+// writeAlone writes one letter, shortened as far as its topic demands.
 func (p *Producer) writeAlone(ctx context.Context, to record.Partition, d draft) error {
 	err := error(kafkago.MessageSizeTooLarge)
 	if d.size() <= longestLetter {
@@ -106,7 +107,7 @@ func (p *Producer) writeAlone(ctx context.Context, to record.Partition, d draft)
 	return err
 }
 
-// writeOne writes one letter, restamped where its topic refuses the record's time as too far from now.
+// writeOne writes one letter. If its topic rejects the record's timestamp, it uses the present time.
 func (p *Producer) writeOne(ctx context.Context, to record.Partition, d *draft) error {
 	message := p.message(d)
 	err := p.write(ctx, to, message)
@@ -124,8 +125,8 @@ func (p *Producer) write(ctx context.Context, to record.Partition, messages ...k
 	return nil
 }
 
-// cut shortens a letter to about limit bytes. The record's headers go when they and the key are longer, then the key, and then
-// the value's end. Where nothing of the record has room, the message is short too.
+// cut shortens a letter to about limit bytes. It first removes the record's headers, then the key, and then the end of the value,
+// as far as necessary. If no content of the record has room, it shortens the message too.
 func (d draft) cut(limit int) draft {
 	var lost []string
 	if d.Cut != "" {
@@ -151,8 +152,8 @@ func (d draft) cut(limit int) draft {
 	return d
 }
 
-// untaken stops the partition of a letter that its dead-letter topic takes in no form: trying again helps only after that
-// topic's settings were changed.
+// untaken returns the error that stops the partition of a letter that its dead-letter topic takes in no form. Another try helps
+// only after a change of that topic's settings.
 func untaken(topic string, err error) error {
 	wayOut := "raise its max.message.bytes, which is to be at least the source topic's and some KiB more"
 	if errors.Is(err, kafkago.InvalidRecord) {
@@ -164,8 +165,8 @@ func untaken(topic string, err error) error {
 	}
 }
 
-// Refuses reports whether the broker refused a request for the content of a message.
-// INVALID_RECORD is what a compacted topic says to a record without a key.
+// Refuses reports whether the broker rejected a request because of the content of a message. A compacted topic returns
+// INVALID_RECORD for a record without a key.
 func Refuses(err error) bool {
 	return tooLarge(err) || errors.Is(err, kafkago.InvalidTimestamp) || errors.Is(err, kafkago.InvalidRecord)
 }

@@ -11,9 +11,9 @@ import (
 	"waterwheel/internal/record"
 )
 
-// lookUp marks the letters of a begun batch that have arrived. It compares what was written since the batch began with all
-// of its letters, also with those that are known to be there: of letters that are equal, an arrival that an earlier look has
-// counted would otherwise pass for one that never left. Only those that were refused are none of them. Letters of one
+// lookUp marks the letters of a begun batch that have arrived. It compares the records written since the batch began with all
+// letters of the batch, including those that are known to have arrived. Otherwise, among equal letters, an arrival that was
+// counted before would count again for a letter that was never sent. It skips only the refused letters. The letters of one
 // partition arrive in their order.
 func (d *driver) lookUp(ctx context.Context, b *batch) error {
 	if !d.o.DryRun && !kafka.Sleep(ctx, arrivalTime) {
@@ -38,7 +38,7 @@ func (d *driver) lookUp(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// arrived is what went back to each partition since its log ended there, in order.
+// arrived returns the records that went back to each partition after the offset in ends, in order.
 func (d *driver) arrived(ctx context.Context, ends map[record.Partition]int64) (map[record.Partition][]fingerprint, error) {
 	arrived := map[record.Partition][]fingerprint{}
 	for _, to := range slices.SortedFunc(maps.Keys(ends), record.Partition.Compare) {

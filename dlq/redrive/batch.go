@@ -12,15 +12,15 @@ const (
 	batchBytes   = 1 << 20
 )
 
-// batch is letters that go back under one commit.
+// batch is a list of letters that go back under one commit.
 type batch struct {
-	from    record.Partition // of a dead-letter topic
+	from    record.Partition // a partition of a dead-letter topic
 	start   int64            // everything before it is done
 	next    int64            // everything before it is done or in letters
 	letters []item
-	checked int // so many of letters, from the first on, are of records that are or were there
+	checked int // this many of the letters, from the first on, were checked against their records
 	bytes   int
-	marker  *marker // committed already: a former run has begun with these letters
+	marker  *marker // a marker committed by an earlier run that began with these letters
 	targets map[record.Partition]bool
 	noted   int // bytes of the marker
 }
@@ -28,12 +28,12 @@ type batch struct {
 // item is a letter on its way back.
 type item struct {
 	dlq.Found
-	again   string        // the reason for which it would come back. Empty means that none is known.
+	again   string        // the reason for which it would become a letter again. Empty means that none is known.
 	message kafka.Message // the record that it goes back as
-	wrong   string        // what speaks against that it is of the record it names. Empty means nothing.
-	gone    bool          // its topic has the record no more: nothing could be compared
+	wrong   string        // why the letter does not belong to the record that it names. Empty means that it does.
+	gone    bool          // its topic no longer has the record, so nothing could be compared
 	done    bool          // it has gone back
-	refused bool          // its topic does not take it: it stays
+	refused bool          // its topic rejects it, so it stays
 }
 
 func (b *batch) add(f *dlq.Found, again string) {
@@ -47,7 +47,7 @@ func (b *batch) add(f *dlq.Found, again string) {
 	}
 }
 
-// isFull leaves a batch that was begun before as it was cut then.
+// isFull reports whether the batch is complete. A batch that an earlier run began keeps its original end.
 func (b *batch) isFull(rate int) bool {
 	if b.marker != nil {
 		return false
@@ -59,7 +59,7 @@ func (b *batch) isFull(rate int) bool {
 	return len(b.letters) >= most || b.bytes >= batchBytes || b.noted+markerBytes(longestTopic) > maxMarker
 }
 
-// waiting are the letters that are still to go back, in order.
+// waiting returns the letters that still have to go back, in order.
 func (b *batch) waiting() []*item {
 	var waiting []*item
 	for i := range b.letters {

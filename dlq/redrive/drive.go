@@ -13,11 +13,11 @@ import (
 const (
 	// produceTries is how often a batch is tried before the re-drive gives up.
 	produceTries = 5
-	// produceRoom is the time one try, or a commit, may take after the caller's context has ended.
+	// produceRoom is how long one try, or a commit, may take after the caller's context has ended.
 	produceRoom = time.Minute
 )
 
-// drive sends the batch's letters and begins the next batch. It does not stop in the middle when ctx ends.
+// drive sends the batch's letters, and begins the next batch. If ctx ends, it still finishes the batch.
 func (d *driver) drive(ctx context.Context, b *batch) error {
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), produceTries*(arrivalTime+produceRoom))
 	defer cancel()
@@ -50,7 +50,7 @@ func (d *driver) drive(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// count counts the letters that went back, or would have.
+// count counts the letters that went back, or would have gone back in a dry run.
 func (d *driver) count(due []*item) {
 	for _, one := range due {
 		if one.refused {
@@ -67,9 +67,8 @@ func (d *driver) count(due []*item) {
 	}
 }
 
-// send brings all letters of the batch back. Before each try it commits what it is about to do, which also reports whether
-// the group is still this run's; after a failure it looks which letters have arrived. The end of ctx ends only the trying
-// again.
+// send sends all letters of the batch back. Before each try it commits the marker, which also verifies that the group is still
+// this run's. After a failure it looks which letters have arrived. If ctx ends, it only stops trying again.
 func (d *driver) send(ctx, sending context.Context, b *batch) error {
 	if b.marker == nil {
 		var err error
@@ -94,7 +93,7 @@ func (d *driver) send(ctx, sending context.Context, b *batch) error {
 	}
 }
 
-// plan notes where the logs end that the letters go to.
+// plan returns a marker with the ends of the logs that the letters go to.
 func (d *driver) plan(ctx context.Context, b *batch) (*marker, error) {
 	m := &marker{until: b.next, ends: map[record.Partition]int64{}}
 	for _, one := range b.waiting() {
@@ -111,8 +110,8 @@ func (d *driver) plan(ctx context.Context, b *batch) (*marker, error) {
 	return m, nil
 }
 
-// produce sends the batch's waiting letters partition by partition. One that its topic refuses stays and holds up no other:
-// the offset committed then says nothing of it, so that it does not hold up other selections either.
+// produce sends the batch's waiting letters partition by partition. A letter that its topic refuses stays, and does not hold up
+// others. The commit then passes it, so that it does not hold up other selections either.
 func (d *driver) produce(ctx context.Context, b *batch) error {
 	for due := b.waiting(); len(due) > 0; due = b.waiting() {
 		to := due[0].Letter.Partition
@@ -140,7 +139,7 @@ func (d *driver) produce(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// leave commits what is done when a partition is left, unless a former run's letters still wait.
+// leave commits the progress in a partition, unless letters of an earlier run still wait.
 func (d *driver) leave(ctx context.Context, b *batch) error {
 	if d.o.DryRun || b.marker != nil || b.start == d.own.committed[b.from].Offset {
 		return nil
@@ -150,8 +149,8 @@ func (d *driver) leave(ctx context.Context, b *batch) error {
 	return d.commit(ctx, b.from, b.start, nil)
 }
 
-// forget commits the end of a partition that has no more letters, where a former run was cut off: those that it was about have
-// been deleted since, and its marker would hold up all other selections for ever.
+// forget handles a partition without remaining letters in which an earlier run was cut off. Its letters have been deleted since.
+// forget commits the end of the partition, because the old marker would block all other selections for ever.
 func (d *driver) forget(ctx context.Context, b *batch) error {
 	if d.o.DryRun || b.marker == nil {
 		return nil
@@ -170,7 +169,7 @@ func (d *driver) commit(ctx context.Context, from record.Partition, offset int64
 	return nil
 }
 
-// pace waits until as much time has passed as the letters so far may take.
+// pace waits until the letters sent so far are within the rate.
 func (d *driver) pace(ctx context.Context, letters int) {
 	d.paced += int64(letters)
 	if d.o.Rate > 0 && !d.o.DryRun {

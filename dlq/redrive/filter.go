@@ -8,8 +8,8 @@ import (
 	"waterwheel/dlq"
 )
 
-// filter takes out of the batch the letters that are of no record, and letters of a record that has another letter already. Only
-// here is a letter's position taken: one that stays must not hide another.
+// filter removes from the batch the letters that belong to no record, and the letters of a record that already has a letter. Only
+// here the position of a letter is marked as taken. A letter that stays must not hide another one.
 func (d *driver) filter(ctx context.Context, b *batch) error {
 	fresh := b.letters[b.checked:]
 	if err := d.originals.check(ctx, fresh); err != nil {
@@ -31,7 +31,7 @@ func (d *driver) filter(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// isForeign reports whether a letter stands in another dead-letter topic than that of the topic it names, and counts it.
+// isForeign reports whether a letter is in another dead-letter topic than that of the topic it names, and counts it.
 func (d *driver) isForeign(f *dlq.Found) bool {
 	if d.o.TopicFor == nil || d.o.TopicFor(f.Letter.Topic) == f.Topic {
 		return false

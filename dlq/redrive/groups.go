@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Group is the consumer group that keeps the progress of a selection, for a consumer of a group.
+// Group returns the consumer group that keeps the progress of a selection, for a given consumer group.
 func Group(consumer string, s Selection) string {
 	if text := s.String(); text != "" {
 		return base(consumer) + "." + text
@@ -20,10 +20,10 @@ func Group(consumer string, s Selection) string {
 	return base(consumer)
 }
 
-// base is what the names of all groups of re-drives begin with.
+// base returns the common prefix of the names of all groups of re-drives.
 func base(consumer string) string { return consumer + ".redrive" }
 
-// selectionOf is the selection of a group. False means that it is none of a re-drive.
+// selectionOf returns the selection of a group. False means that the group does not belong to a re-drive.
 func selectionOf(consumer, group string) (Selection, bool) {
 	text, ok := strings.CutPrefix(group, base(consumer))
 	if !ok || text != "" && text[0] != '.' {
@@ -39,7 +39,7 @@ type past struct {
 	committed map[record.Partition]record.Commit
 }
 
-// isCutOff reports whether the last run ended, in some partition, without knowing what of its letters has arrived.
+// isCutOff reports whether the last run ended, in some partition, without knowing which of its letters have arrived.
 func (p past) isCutOff() bool {
 	for _, c := range p.committed {
 		if strings.HasPrefix(c.Metadata, markerPrefix) {
@@ -49,27 +49,27 @@ func (p past) isCutOff() bool {
 	return false
 }
 
-// note adds what was committed for a partition, if anything was.
+// note adds the commit of a partition, if there is one.
 func (p past) note(c kafka.Committed) {
 	if c.Offset >= 0 {
 		p.committed[c.Partition] = record.Commit{Place: c.Place, Metadata: c.Metadata}
 	}
 }
 
-// passed reports whether a re-drive has been at the letter: it went back, or was refused, and none takes it again.
+// passed reports whether a re-drive has handled the letter: it went back, or was refused. No re-drive takes it again.
 func passed(pasts []past, f *dlq.Found) bool {
 	return slices.ContainsFunc(pasts, func(p past) bool {
 		return f.Err == nil && f.Offset < p.committed[f.Partition].Offset && p.selection.drives(f)
 	})
 }
 
-// groups are the consumer groups of re-drives, beside a consumer's own group.
+// groups gives access to the consumer groups of the re-drives of one consumer group.
 type groups struct {
 	log      *kafka.Scanner
 	consumer string
 }
 
-// all are the groups of every selection, by name.
+// all returns the groups of all selections, by name.
 func (g groups) all(ctx context.Context) (map[string]Selection, error) {
 	names, err := kafka.Answer(ctx, func() ([]string, error) { return g.log.Groups(ctx, base(g.consumer)) })
 	if err != nil {
@@ -84,7 +84,7 @@ func (g groups) all(ctx context.Context) (map[string]Selection, error) {
 	return all, nil
 }
 
-// pasts are all partitions of the dead-letter topics, and what the groups of all selections have committed for them.
+// pasts returns all partitions of the dead-letter topics, and the commits of the groups of all selections for them.
 func (g groups) pasts(ctx context.Context, topics []string) (spans []dlq.Span, pasts []past, err error) {
 	if spans, err = dlq.Spans(ctx, g.log, topics); err != nil {
 		return nil, nil, err
@@ -104,7 +104,7 @@ func (g groups) pasts(ctx context.Context, topics []string) (spans []dlq.Span, p
 	return spans, pasts, nil
 }
 
-// past is what the group of a selection has committed for these partitions.
+// past returns the commits of the group of a selection for these partitions.
 func (g groups) past(ctx context.Context, group string, s Selection, spans []dlq.Span) (past, error) {
 	partitions := make([]record.Partition, len(spans))
 	for i, s := range spans {
@@ -125,7 +125,7 @@ func (g groups) past(ctx context.Context, group string, s Selection, spans []dlq
 	return p, nil
 }
 
-// busy reports whether re-drives have members, but for so many of this group.
+// busy reports whether groups of re-drives have members. Up to own members of the given group do not count.
 func (g groups) busy(ctx context.Context, group string, own int) (bool, error) {
 	all, err := g.all(ctx)
 	for name := range all {

@@ -11,23 +11,24 @@ import (
 	"waterwheel/internal/record"
 )
 
-// markerPrefix begins the metadata of a commit made before a batch is produced.
+// markerPrefix begins the metadata of a commit before a batch is produced.
 const markerPrefix = "redrive"
 
-// maxMarker bounds the bytes of a marker: brokers take 4096 bytes of metadata.
+// maxMarker bounds the bytes of a marker. Brokers accept 4096 bytes of metadata.
 const maxMarker = 3000
 
-// longestTopic is how long the name of a topic may be, in bytes.
+// longestTopic is the maximum length of a topic name, in bytes.
 const longestTopic = 249
 
-// marker is committed before a batch goes back: that the letters from the commit's offset to before until may be on their
-// way, and where the logs that they go to ended before. Whoever finds it in a commit looks there for what has arrived.
+// marker is committed before a batch goes back. It means that the letters from the commit's offset up to until may be on their
+// way. ends are the ends of the logs that they go to, before that. A run that finds a marker searches there for letters that have
+// arrived.
 type marker struct {
 	until int64
 	ends  map[record.Partition]int64
 }
 
-// String is the metadata of the commit: "redrive until=<offset> <topic>/<partition>=<end> …".
+// String returns the metadata of the commit: "redrive until=<offset> <topic>/<partition>=<end> …".
 func (m *marker) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s until=%d", markerPrefix, m.until)
@@ -38,10 +39,10 @@ func (m *marker) String() string {
 	return b.String()
 }
 
-// markerBytes bounds what a partition of a topic, whose name has so many bytes, adds to a marker.
+// markerBytes bounds how many bytes a partition adds to a marker. topic is the length of the topic's name in bytes.
 func markerBytes(topic int) int { return topic + 34 }
 
-// parseMarker reads the metadata of a commit. Nil means that the commit was no marker.
+// parseMarker parses the metadata of a commit. Nil means that the commit has no marker.
 func parseMarker(metadata string) (*marker, error) {
 	fields := strings.Fields(metadata)
 	if len(fields) == 0 || fields[0] != markerPrefix {

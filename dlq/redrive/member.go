@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// longestSession is the longest session of a re-drive's member: a run after a kill waits for its end.
+	// longestSession is the longest session timeout of a re-drive's member. A run after a kill waits until the session ends.
 	longestSession = 10 * time.Second
 	// leaveTime is the time to finish a batch and to leave the group.
 	leaveTime = 20 * time.Second
-	// lookPause is the time between two looks whether other re-drives have ended.
+	// lookPause is the time between two checks whether other re-drives have ended.
 	lookPause = 250 * time.Millisecond
 )
 
@@ -28,15 +28,15 @@ var (
 	errEnds  = errors.New("the group of the re-drive was taken over, by another run of the same command")
 )
 
-// progress keeps offsets of dead-letter topics for the consumer group of a re-drive. Calls do not overlap.
+// progress commits offsets of dead-letter topics for the consumer group of a re-drive. Calls do not overlap.
 type progress interface {
-	// Commit fails when the group has passed to another member. It may be given the same again.
+	// Commit fails if the group has passed to another member. The same commit may be repeated.
 	Commit(ctx context.Context, c record.Commit) error
 }
 
-// member is the only member of a re-drive's group while it works, and where it commits.
+// member is the only member of a re-drive's group while it works. It commits the progress.
 type member struct {
-	held func() bool // of the lease, which each commit renews
+	held func() bool // whether the lease holds, which each commit renews
 	send func(context.Context, []record.Commit) ([]error, error)
 	last []record.Commit
 }
@@ -47,7 +47,7 @@ func (m *member) Commit(ctx context.Context, c record.Commit) error {
 	return m.commit(ctx)
 }
 
-// commit repeats a commit of which nothing was heard.
+// commit repeats the commit until it is answered.
 func (m *member) commit(ctx context.Context) error {
 	return kafka.Patiently(ctx, func() error {
 		results, err := m.send(ctx, m.last)
@@ -58,9 +58,9 @@ func (m *member) commit(ctx context.Context) error {
 	})
 }
 
-// hold makes sure that the group is still this run's, before a request that brings letters back: a process that was stopped
-// goes on in the middle of a batch, which another run may have finished meanwhile. When the lease has lapsed, the batch's
-// commit is made again: no other run has been a member if it is taken.
+// hold verifies that the group is still this run's, before a request that sends letters back. A process that was suspended
+// resumes in the middle of a batch, which another run may have finished meanwhile. If the lease has expired, hold repeats the
+// batch's commit. If the commit succeeds, no other run has been a member.
 func (m *member) hold(ctx context.Context) error {
 	if m.held() {
 		return nil
@@ -74,15 +74,15 @@ func (m *member) hold(ctx context.Context) error {
 	return nil
 }
 
-// alone runs work as the only member of a group, and of all re-drives: of partitions dead-letter partitions in all. The
-// context of work ends when the group passes to another member.
+// alone runs work as the only member of a group, and of all re-drives. partitions is the number of all dead-letter partitions.
+// The context of work ends when the group passes to another member.
 func (g groups) alone(ctx context.Context, o Options, name string, partitions int, work func(context.Context, *group.Generation) error) error {
 	m := o.Member
 	m.Topics, m.GroupID, m.InstanceID, m.Shutdown, m.Eager = o.Topics, name, "", leaveTime, true
 	m.SessionTimeout = min(m.SessionTimeout, longestSession)
 	m.HeartbeatInterval = min(m.HeartbeatInterval, m.SessionTimeout/3)
-	m.Lease = min(m.SessionTimeout, m.RebalanceTimeout) // no other can be the member so soon after a commit
-	// A member that was killed stays for its session.
+	m.Lease = min(m.SessionTimeout, m.RebalanceTimeout) // no other run can become the member so soon after a commit
+	// A member that was killed stays in the group until its session ends.
 	if err := g.wait(ctx, name, m.SessionTimeout+2*time.Second); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (g groups) alone(ctx context.Context, o Options, name string, partitions in
 	return both.Wait()
 }
 
-// wait waits, for so long, until the re-drives' groups have no members.
+// wait waits until the re-drives' groups have no members, for at most patience.
 func (g groups) wait(ctx context.Context, name string, patience time.Duration) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -129,7 +129,7 @@ func (g groups) wait(ctx context.Context, name string, patience time.Duration) e
 	}
 }
 
-// check refuses to work beside another re-drive that began at the same time.
+// check returns an error if another re-drive began at the same time.
 func (g groups) check(ctx context.Context, name string, partitions int, generation *group.Generation) error {
 	if len(generation.Partitions) != partitions {
 		return errOther
@@ -141,14 +141,14 @@ func (g groups) check(ctx context.Context, name string, partitions int, generati
 	return err
 }
 
-// firstGeneration hands the first generation to the work, and ends the work with it.
+// firstGeneration passes the first generation to the work, and ends the work with it.
 type firstGeneration struct {
 	generation chan *group.Generation
 	stop       context.CancelCauseFunc
 	done       chan struct{} // closed when the work has returned
 }
 
-// Assigned begins the work. After a later generation it has ended.
+// Assigned starts the work. When a later generation comes, the work has ended.
 func (f *firstGeneration) Assigned(g *group.Generation) {
 	select {
 	case f.generation <- g:
@@ -165,7 +165,7 @@ func (f *firstGeneration) Revoke(ctx context.Context, _ *group.Generation) {
 	}
 }
 
-// Lost waits for the work: it commits nothing more.
+// Lost waits until the work has ended. The work commits nothing more.
 func (f *firstGeneration) Lost(*group.Generation) {
 	f.stop(errEnds)
 	<-f.done

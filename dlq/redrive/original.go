@@ -12,10 +12,10 @@ import (
 	"waterwheel/internal/record"
 )
 
-// nearRecords is how many records lie at most between two that are looked for and read in one go.
+// nearRecords is the maximum distance of two records that are read with one scan.
 const nearRecords = 1000
 
-// originals looks at the records that letters say they come from. Whoever may write to a dead-letter topic may name any.
+// originals checks the records that letters say they come from. Anyone who may write to a dead-letter topic can name any record.
 type originals struct {
 	log    dlq.Log
 	topics map[string]kafka.Topic
@@ -26,15 +26,15 @@ func newOriginals(log dlq.Log) *originals {
 	return &originals{log: log, topics: map[string]kafka.Topic{}, bounds: map[record.Partition]dlq.Span{}}
 }
 
-// doubt tells what speaks against that a letter is of the record that it names. Empty means nothing. Such a letter is driven back by
-// no selection.
+// doubt returns why a letter does not belong to the record that it names. Empty means that it does. No selection drives such a
+// letter back.
 func doubt(ctx context.Context, log dlq.Log, f *dlq.Found) (string, error) {
 	letters := []item{{Found: *f}}
 	err := newOriginals(log).check(ctx, letters)
 	return letters[0].wrong, err
 }
 
-// check judges letters: the position exists, or did so once, and the key is the record's.
+// check checks letters: the position exists or once existed, and the key is the record's.
 func (o *originals) check(ctx context.Context, letters []item) error {
 	var open []*item
 	for i := range letters {
@@ -59,7 +59,7 @@ func (o *originals) check(ctx context.Context, letters []item) error {
 	return nil
 }
 
-// place looks whether the log has, or had, the position.
+// place checks whether the log has, or once had, the position.
 func (o *originals) place(ctx context.Context, one *item) error {
 	l := &one.Letter
 	topic, err := o.topic(ctx, l.Topic)
@@ -95,7 +95,8 @@ func (o *originals) topic(ctx context.Context, name string) (t kafka.Topic, err 
 	return t, err
 }
 
-// span is asked for once: every letter that is looked at was written before, and its record before that.
+// span reads the bounds of a partition only once. Every letter that is checked was written before, and its record even before
+// that.
 func (o *originals) span(ctx context.Context, p record.Partition) (dlq.Span, error) {
 	if s, known := o.bounds[p]; known {
 		return s, nil
@@ -109,7 +110,7 @@ func (o *originals) span(ctx context.Context, p record.Partition) (dlq.Span, err
 	return s, nil
 }
 
-// near is how many letters, from the first on, are of records that are read in one go.
+// near returns how many letters, from the first on, belong to records that are read with one scan.
 func near(sorted []*item) int {
 	n := 1
 	for ; n < len(sorted); n++ {
@@ -121,8 +122,8 @@ func near(sorted []*item) int {
 	return n
 }
 
-// compare reads the records of one partition that letters are of, in their order. One that the log has no more, by
-// compaction or because it was deleted meanwhile, was there once.
+// compare reads the records of one partition that letters belong to, in their order. A record that is missing, because of
+// compaction or deletion, once existed.
 func (o *originals) compare(ctx context.Context, letters []*item) error {
 	place, last := letters[0].Letter.Partition, letters[len(letters)-1].Letter.Offset
 	pass := func(before int64) {

@@ -8,24 +8,24 @@ import (
 	"waterwheel/dlq"
 )
 
-// driver takes letters back to the topics they come from, each once: also after a crash, and also when other selections
-// took some of them. It is used once, by one goroutine.
+// driver sends letters back to the topics they come from, each once. That also holds after a crash, and when several selections
+// cover the same letter. It is used once, by one goroutine.
 type driver struct {
 	o        Options
 	log      dlq.Log
 	target   target   // not used in a dry run
 	progress progress // not used in a dry run
-	own      past     // of this selection
+	own      past     // the commits of this selection
 	others   []past
 
-	taken     dlq.Positions // of letters driven, by whichever selection
+	taken     dlq.Positions // positions of letters that any selection has driven
 	originals *originals
 	report    Report
 	begin     time.Time
-	paced     int64 // letters since begin
+	paced     int64 // number of letters since begin
 }
 
-// newDriver parts what this selection has committed from the others.
+// newDriver separates the commits of this selection from those of others.
 func newDriver(log dlq.Log, pasts []past, o Options) *driver {
 	d := &driver{
 		o: o, log: log, own: past{selection: o.Selection}, taken: dlq.NewPositions(), originals: newOriginals(log),
@@ -41,8 +41,8 @@ func newDriver(log dlq.Log, pasts []past, o Options) *driver {
 	return d
 }
 
-// run drives the letters of the spans. When ctx ends it finishes what it has begun, commits, and returns ctx's cause. The
-// report is valid after an error too.
+// run drives the letters of the spans. If ctx ends, it finishes the current batch, commits, and returns ctx's cause. The report
+// is valid even if there is an error.
 func (d *driver) run(ctx context.Context, spans []dlq.Span) (Report, error) {
 	d.begin = time.Now()
 	if err := d.learn(ctx, spans); err != nil {
@@ -59,10 +59,10 @@ func (d *driver) run(ctx context.Context, spans []dlq.Span) (Report, error) {
 	return d.report, nil
 }
 
-// from is where a partition goes on.
+// from returns the offset at which a partition continues.
 func (d *driver) from(s dlq.Span) int64 { return max(s.First, d.own.committed[s.Partition].Offset) }
 
-// learn reads the dead-letter topics up to what was committed, for the positions of letters driven before.
+// learn reads the dead-letter topics up to the commits, and collects the positions of letters driven before.
 func (d *driver) learn(ctx context.Context, spans []dlq.Span) error {
 	pasts := append([]past{d.own}, d.others...)
 	for _, s := range spans {

@@ -11,8 +11,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// returned is the record that a letter goes back as: the original, how often it was tried with the coming time, and where the
-// letter stands.
+// returned is the record that a letter goes back as: the original, the number of attempts including the next one, and the
+// letter's place.
 func returned(f *dlq.Found) kafka.Message {
 	l := &f.Letter
 	return kafka.Message{Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: append(
@@ -22,17 +22,16 @@ func returned(f *dlq.Found) kafka.Message {
 	)}
 }
 
-// mayBeReturned reports whether a record of a source topic may be one that went back, also by a former version, which named no
-// letter.
+// mayBeReturned reports whether a record of a source topic may have gone back. Former versions did not write the letter's place.
 func mayBeReturned(headers []record.Header) bool {
 	return slices.ContainsFunc(headers, func(h record.Header) bool { return h.Key == dlq.HeaderAttempt })
 }
 
-// fingerprint identifies what a record holds.
+// fingerprint identifies the content of a record.
 type fingerprint [16]byte
 
-// fingerprintOf leaves the timestamp out: the broker may have set its own; and the letter's place, which former versions did not
-// write: a batch that such a one began is still recognised.
+// fingerprintOf ignores the timestamp, because the broker may have replaced it. It also ignores the letter's place, which former
+// versions did not write, so that it recognises a batch that a former version began.
 func fingerprintOf(key, value []byte, headers []record.Header) (f fingerprint) {
 	hash := sha256.New()
 	add := func(b []byte) {

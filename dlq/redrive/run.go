@@ -12,9 +12,9 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Run drives letters back, as the only member of the selection's group, or counts what would be driven. Once ctx ends it
-// finishes what it has begun, commits, and returns ctx's cause. The report is valid after an error too, unless nothing was
-// begun: its Reasons are then nil.
+// Run drives letters back as the only member of the selection's group, or counts them in a dry run. If ctx ends, it finishes the
+// current batch, commits, and returns ctx's cause. The report is valid even if there is an error, unless its Reasons are nil.
+// Then nothing was begun.
 func Run(ctx context.Context, log *kafka.Scanner, o Options) (report Report, err error) {
 	g := groups{log, o.Member.GroupID}
 	if o.DryRun {
@@ -58,7 +58,7 @@ func (g groups) drive(ctx context.Context, o Options, generation *group.Generati
 	return d.run(ctx, spans)
 }
 
-// mayReturn refuses a re-drive into topics that this user may see and not write: each letter would be tried in vain.
+// mayReturn returns an error if this user may not write to a topic. Otherwise every letter would fail.
 func (g groups) mayReturn(ctx context.Context, o Options) error {
 	topics, err := g.log.Topics(ctx, o.Member.Topics...)
 	if err != nil {
@@ -72,9 +72,9 @@ func (g groups) mayReturn(ctx context.Context, o Options) error {
 	return nil
 }
 
-// One brings one letter back that a re-drive has been at: one that its topic refused then. That no re-drive takes it any more
-// makes it safe to do so beside them; that it did not go back is for the user to know, who was told. What speaks against the
-// letter is told to Options.Stray, and does not keep it. The report's Total is 0 when there is nothing at the place.
+// One sends back one letter that a re-drive has handled, typically one that its topic refused. This is safe beside re-drives,
+// because none of them takes the letter again. The user must know that the letter did not go back. Doubts about the letter are
+// reported to Options.Stray, and do not prevent the sending. The report's Total is 0 if there is no record at the place.
 func One(ctx context.Context, log *kafka.Scanner, at record.Place, o Options) (Report, error) {
 	report := Report{Reasons: map[string]int64{}}
 	spans, pasts, err := groups{log, o.Member.GroupID}.pasts(ctx, o.Topics)
@@ -101,7 +101,7 @@ func One(ctx context.Context, log *kafka.Scanner, at record.Place, o Options) (R
 	return report, err
 }
 
-// mayGo tells why a letter is not brought back alone.
+// mayGo returns why a letter cannot be sent back alone.
 func (o *Options) mayGo(pasts []past, f *dlq.Found) error {
 	switch {
 	case f.Err != nil:

@@ -10,18 +10,18 @@ import (
 	"waterwheel/dlq"
 )
 
-// DefaultMaxAttempts is how often a record is tried, its first time included, unless the command says otherwise.
+// DefaultMaxAttempts is how often a record is tried by default, including the first time.
 const DefaultMaxAttempts = 3
 
-// Selection says which letters a re-drive takes. Its text names the consumer group, so that each selection has its own
-// progress and none commits past letters that another would have taken.
+// Selection defines which letters a re-drive takes. Its text names the consumer group. So each selection has its own progress,
+// and none commits past letters that another one would take.
 type Selection struct {
 	dlq.Filter
-	// MaxAttempts is how often a record is tried, its first time included; letters of more attempts stay.
+	// MaxAttempts is how often a record is tried, including the first time. Letters with as many attempts stay.
 	MaxAttempts int
 }
 
-// The names in a selection's text.
+// These are the names in a selection's text.
 const (
 	textReason   = "reason"
 	textTopic    = "topic"
@@ -30,7 +30,8 @@ const (
 	textAttempts = "max-attempts"
 )
 
-// String is the selection in one canonical text, empty for all letters and the usual attempts. parseSelection reads it.
+// String returns the selection as one canonical text. It is empty for all letters and the default attempts. parseSelection reads
+// it.
 func (s Selection) String() string {
 	values := url.Values{}
 	add := func(name string, list []string) {
@@ -53,7 +54,7 @@ func (s Selection) String() string {
 	return values.Encode()
 }
 
-// parseSelection reads what String wrote.
+// parseSelection parses the result of String.
 func parseSelection(text string) (Selection, error) {
 	s := Selection{MaxAttempts: DefaultMaxAttempts}
 	values, err := url.ParseQuery(text)

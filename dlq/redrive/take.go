@@ -12,8 +12,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// drivePartition drives the letters of one partition, from where the group's commit says. A run that another ended in the
-// middle of a batch begins with that batch.
+// drivePartition drives the letters of one partition, from the group's commit on. If an earlier run ended in the middle of a
+// batch, drivePartition begins with that batch.
 func (d *driver) drivePartition(ctx context.Context, s dlq.Span) error {
 	own := d.own.committed[s.Partition]
 	if own.Offset > s.End {
@@ -44,7 +44,7 @@ func (d *driver) drivePartition(ctx context.Context, s dlq.Span) error {
 	interrupted := err
 	if interrupted == nil {
 		if !d.isEnough(b) {
-			b.next = s.End // what lies behind the last record are gaps
+			b.next = s.End // no records remain before the end
 		}
 		if err := d.drive(ctx, b); err != nil {
 			return err
@@ -56,7 +56,7 @@ func (d *driver) drivePartition(ctx context.Context, s dlq.Span) error {
 	return interrupted
 }
 
-// take puts a letter into the batch, or leaves it, and drives the batch when it is full.
+// take adds a letter to the batch if it is wanted. Before that it drives the batch if it is full.
 func (d *driver) take(ctx context.Context, b *batch, f *dlq.Found) error {
 	if b.marker != nil && f.Offset >= b.marker.until || b.isFull(d.o.Rate) {
 		if err := d.drive(ctx, b); err != nil {
@@ -85,8 +85,8 @@ func (d *driver) take(ctx context.Context, b *batch, f *dlq.Found) error {
 	return nil
 }
 
-// judge reports whether a letter goes into the batch, and counts why not. Whether it is of the record that it names is looked at
-// for many at once, when the batch is full.
+// judge reports whether a letter goes into the batch, and otherwise counts why not. filter checks later, for the whole batch at
+// once, whether letters belong to the records that they name.
 func (d *driver) judge(f *dlq.Found) (bool, error) {
 	l, s := &f.Letter, &d.o.Selection
 	switch {
@@ -110,7 +110,7 @@ func (d *driver) judge(f *dlq.Found) (bool, error) {
 	return false, nil
 }
 
-// hasEnough filters the batch before it says that the limit is reached: what stays does not count.
+// hasEnough reports whether the limit is reached. It filters the batch first, because letters that stay do not count.
 func (d *driver) hasEnough(ctx context.Context, b *batch) (bool, error) {
 	if !d.isEnough(b) {
 		return false, nil
@@ -121,8 +121,8 @@ func (d *driver) hasEnough(ctx context.Context, b *batch) (bool, error) {
 	return d.isEnough(b), nil
 }
 
-// isEnough reports whether the limit is reached. A letter that is refused counts: a topic that takes nothing would otherwise be
-// offered everything.
+// isEnough reports whether the limit is reached. Refused letters count. Otherwise a topic that refuses everything would be
+// offered all letters.
 func (d *driver) isEnough(b *batch) bool {
 	return d.o.Limit > 0 && b.marker == nil && d.report.Driven+d.report.Refused+int64(len(b.letters)) >= d.o.Limit
 }

@@ -11,16 +11,16 @@ import (
 
 // target takes letters back. Calls do not overlap.
 type target interface {
-	// Produce appends messages to a partition, in order. It returns when all in-sync replicas have them, but for those that the
-	// partition refuses for what they are, and would at another try: refused has the broker's answers by their indexes. After
-	// an error the first ones may have been written, or may be within arrivalTime.
+	// Produce appends messages to a partition, in order. It returns when all in-sync replicas have them, except refused ones. The
+	// partition refuses a message because of its content, and would do so again. refused has the broker's errors by the messages'
+	// indexes. After an error the first messages may have been written, or may still be written within arrivalTime.
 	Produce(ctx context.Context, to record.Partition, messages []kafka.Message) (refused map[int]error, err error)
 }
 
-// returner is the target in Kafka.
+// returner implements target with Kafka.
 type returner struct {
 	write func(ctx context.Context, to record.Partition, messages ...kafka.Message) error
-	// hold is asked before each request, and forbids it with an error: another run may have taken over.
+	// hold is called before each request. An error forbids the request, because another run may have taken over.
 	hold func(context.Context) error
 }
 
