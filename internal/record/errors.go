@@ -2,17 +2,17 @@ package record
 
 import "errors"
 
-// Errors of reading a log that its reader acts on.
+// These are errors of reading a log that its reader handles.
 var (
 	// ErrOutOfRange means that the offset is outside the log.
 	ErrOutOfRange = errors.New("the offset is outside the log")
-	// ErrTopicGone means that the topic id is not known (any more).
+	// ErrTopicGone means that the topic id does not exist, or no longer exists.
 	ErrTopicGone = errors.New("the topic id is unknown")
 )
 
-// StopError stops a partition until an operator acts: trying again does not help, and going on would lose or double records.
+// StopError stops a partition until an operator acts. A retry does not help, and continuing would lose or double records.
 type StopError struct {
-	// Reason is a short label for metrics and status; Detail the sentence for people, with the ways out.
+	// Reason is a short label for metrics and status. Detail is a sentence for people that says what to do.
 	Reason, Detail string
 }
 

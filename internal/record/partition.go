@@ -15,7 +15,7 @@ type Partition struct {
 	Number int32  `json:"partition"`
 }
 
-// String is topic/partition.
+// String returns topic/partition.
 func (p Partition) String() string { return fmt.Sprintf("%s/%d", p.Topic, p.Number) }
 
 // Compare orders partitions by topic, then by number.
@@ -23,16 +23,16 @@ func (p Partition) Compare(q Partition) int {
 	return cmp.Or(cmp.Compare(p.Topic, q.Topic), cmp.Compare(p.Number, q.Number))
 }
 
-// Place is where a record stands.
+// Place is the place of a record.
 type Place struct {
 	Partition
 	Offset int64 `json:"offset"`
 }
 
-// String is topic/partition/offset.
+// String returns topic/partition/offset.
 func (p Place) String() string { return fmt.Sprintf("%s/%d", p.Partition, p.Offset) }
 
-// ParsePlace reads topic/partition/offset. The error goes on behind the text.
+// ParsePlace parses topic/partition/offset. The error continues a sentence that begins with the text.
 func ParsePlace(text string) (Place, error) {
 	parts := strings.Split(text, "/") // a topic's name has no slash
 	if len(parts) != 3 || parts[0] == "" {
@@ -48,5 +48,5 @@ func ParsePlace(text string) (Place, error) {
 
 var errNoPlace = errors.New("is not a position: write TOPIC/PARTITION/OFFSET, as events/3/182")
 
-// FormatTopicID writes a topic id as Kafka's own tools do.
+// FormatTopicID formats a topic id as Kafka's own tools do.
 func FormatTopicID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }

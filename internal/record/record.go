@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// Record is one record of a partition. Its bytes belong to whoever gave it out: a batch's are valid until its release.
+// Record is one record of a partition. The code that returns it owns its bytes. Those of a Batch are valid until its Release.
 type Record struct {
 	Offset int64
-	// Timestamp is in milliseconds since 1970: the producer's, or the broker's where the topic says LogAppendTime.
+	// Timestamp is in milliseconds since 1970. It comes from the producer, or from the broker if the topic uses LogAppendTime.
 	Timestamp int64
-	// Key and Value are nil where Kafka has null (a value: a tombstone), and empty where Kafka has an empty one.
+	// Key and Value are nil if they are null in Kafka, and empty if they are empty in Kafka. A null value is a tombstone.
 	Key, Value []byte
-	// Headers are the headers as Kafka encodes them, nil without any.
+	// Headers are the headers as Kafka encodes them. Nil means that there are none.
 	Headers []byte
-	// Cut is, when not 0, how many bytes the record has: more than are read, so that of key and value there is the beginning
-	// only, and of headers none if they are long.
+	// Cut is not zero if the record is longer than allowed. Then it is the record's length in bytes. Key and value have only
+	// their beginnings, and long headers are missing.
 	Cut int64
-	// Unreadable, when not empty, says why this is no record but a record batch that cannot be read and is skipped: Value is
-	// the record batch as it came.
+	// Unreadable is not empty if this is not a record but a skipped record batch. Then it says why the batch cannot be read, and
+	// Value is the record batch as it came.
 	Unreadable string
 }
 
-// Header is one header of a record. Keys may repeat, and order counts.
+// Header is one header of a record. Keys may repeat, and the order matters.
 type Header struct {
 	Key string `json:"key"`
-	// Value is nil where Kafka has null.
+	// Value is nil if it is null in Kafka.
 	Value []byte `json:"value"`
 }
 
-// EncodeHeaders encodes headers as Kafka does; nil without any.
+// EncodeHeaders encodes headers as Kafka does. It returns nil if there are none.
 func EncodeHeaders(headers []Header) (raw []byte) {
 	if len(headers) == 0 {
 		return nil
@@ -48,37 +48,38 @@ func EncodeHeaders(headers []Header) (raw []byte) {
 
 // Batch is a piece of a partition's log.
 type Batch struct {
-	// Records ascend by offset; there may be gaps.
+	// Records are in ascending order of offsets, possibly with gaps.
 	Records []Record
-	// Next is the position after the batch, past everything it covers: transaction markers, aborted records, offsets that
-	// compaction has emptied. Equal to the offset asked for: nothing came.
+	// Next is the offset after the batch. It is past everything that the batch covers: transaction markers, aborted records, and
+	// offsets that compaction has emptied. If it equals the requested offset, nothing came.
 	Next int64
-	// End is the end of the log, as far as it may be read. High is the log's end, which is beyond that while a transaction is open;
-	// less than End: not known.
+	// End is the end of the readable part of the log. High is the log's end, which is larger while a transaction is open. A High
+	// below End means that it is unknown.
 	End, High int64
-	// More means that the broker's answer brought more than this piece, which is at hand.
+	// More means that the broker's answer has more pieces than this one. They are available without a request.
 	More bool
-	// Bytes is the memory that the batch holds until its release, Left what stays at hand after it.
+	// Bytes is the memory that the batch holds until its release. Left is the memory that the pieces after it hold.
 	Bytes, Left int64
-	// Release gives the memory back. Nil means that there is nothing to do. Call it at most once; the records are gone after it.
+	// Release frees the memory. Nil means that there is nothing to free. Call it at most once, and do not use the records after
+	// it.
 	Release func()
 }
 
-// Bounds are offsets of a log: the first, the one after the last that may be read, the high watermark, which is beyond that
-// while a transaction is open, and the configured start (KAFKA_START).
+// Bounds are offsets of a log: the first one, the one after the last that can be read, the high watermark, and the configured
+// start (KAFKA_START). The high watermark is larger than End while a transaction is open.
 type Bounds struct{ First, End, High, Start int64 }
 
-// ExceededBy reports whether an offset is beyond the log's end. The bounds were asked for one after the other: what comes
-// meanwhile may lie beyond End.
+// ExceededBy reports whether an offset is beyond the log's end. The bounds were requested one after the other, so records that
+// came in between may be beyond End.
 func (b Bounds) ExceededBy(offset int64) bool { return offset > max(b.End, b.High, b.Start) }
 
-// Transaction is one of a producer that is open: records behind its first one cannot be read before it ends.
+// Transaction is an open transaction of a producer. Records after its first one cannot be read before it ends.
 type Transaction struct {
-	// Producer is the id of its producer, First the offset of its first record in the partition.
+	// Producer is the id of its producer. First is the offset of its first record in the partition.
 	Producer int64
 	First    int64
-	// ID is its transactional id. Empty means that it is not known.
+	// ID is its transactional id. Empty means unknown.
 	ID string
-	// Since is when it was begun. Zero means that it is not known.
+	// Since is when it began. Zero means unknown.
 	Since time.Time
 }
