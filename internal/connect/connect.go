@@ -25,35 +25,36 @@ import (
 	"waterwheel/sink"
 )
 
-// firstLook is how long the first try at MongoDB may take, each further one twice as long: the driver goes on looking for a server
-// that is not there, and only then says why it is not.
+// firstLook is how long the first try to reach MongoDB may take. Each further try takes twice as long, up to longestLook. The
+// driver keeps looking for a missing server for the whole time, and only then returns the reason.
 const (
 	firstLook   = 2 * time.Second
 	longestLook = time.Minute
 )
 
-// closingTimeout bounds closing the connections to MongoDB. The context of Close may leave less.
+// closingTimeout bounds closing the connections to MongoDB. The context of Close may end earlier.
 const closingTimeout = 2 * time.Second
 
-// Connections are both ends, connected and set up.
+// Connections are the connections to Kafka and MongoDB, after their set-up.
 type Connections struct {
 	Kafka *kafka.Client
 	// Schemas is the schema registry. Nil means that there is none.
 	Schemas  Schemas
-	Letters  *dlq.Producer // nil: DLQ_TOPIC is empty
+	Letters  *dlq.Producer // Nil means that DLQ_TOPIC is empty.
 	Database *mongodb.Database
-	// Config are the settings, with the topics that are read: those that KAFKA_TOPICS names, and those that its patterns matched at Open.
+	// Config are the settings, with the topics that are read: those named in KAFKA_TOPICS, and those that matched its patterns at
+	// Open.
 	Config config.Config
-	// Consumer is asked whether anything may be written. Nil means that nothing may be yet.
+	// Consumer reports whether anything may be written. Nil means that nothing may be written yet.
 	Consumer *atomic.Pointer[pipeline.Consumer]
 
 	metrics *sink.Metrics
 
 	mu     sync.Mutex
 	stores map[string]*sink.Store // by topic
-	// rollups are by topic.
+	// rollups has the rollups by topic.
 	rollups map[string]*sink.Rollups
-	// nested are by the names of time series.
+	// nested has the collections of nested documents by the names of time series.
 	nested map[string]mongodb.Collection
 }
 
@@ -62,32 +63,33 @@ func New() *Connections {
 	return &Connections{stores: map[string]*sink.Store{}, rollups: map[string]*sink.Rollups{}, nested: map[string]mongodb.Collection{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
 }
 
-// Store is the time series of a topic. Nil means that it is not set up.
+// Store returns the time series of a topic. Nil means that it is not set up.
 func (n *Connections) Store(topic string) *sink.Store {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.stores[topic]
 }
 
-// Rollups are those of the time series of each topic. There are none without ROLLUP_LEVELS.
+// Rollups returns the rollups of the time series of each topic. There are none without ROLLUP_LEVELS.
 func (n *Connections) Rollups() map[string]*sink.Rollups {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return maps.Clone(n.rollups)
 }
 
-// Nested is the collection of ROLLUP_NESTED for a time series. Nil means that there is none.
+// Nested returns the collection of ROLLUP_NESTED for a time series. Nil means that there is none.
 func (n *Connections) Nested(series string) mongodb.Collection {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.nested[series]
 }
 
-// Open opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
-// is a mistake in the settings rather than an outage. It waits for servers as p says, for both at once: what is
-// wrong with one is said though the other is not there. The caller closes the connections, also after an error: then some may be open.
+// Open connects to Kafka and MongoDB, and creates missing collections, indexes and dead-letter topics. A topic that does not
+// exist is a mistake in the settings rather than an outage. Open waits for both servers at once, as p allows. So a mistake with
+// one server is reported even if the other does not answer. The caller must close the connections even after an error, because
+// some may be open.
 func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) error {
-	if _, _, err := NewDecoder(c); err != nil { // workers make theirs later: what is wrong with it is said now
+	if _, _, err := NewDecoder(c); err != nil { // workers create theirs later, but an error is reported now
 		return err
 	}
 	var err error
@@ -104,13 +106,13 @@ func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, re
 	c = n.Config
 	err = n.setUp(ctx, c, p)
 	if err != nil && !mongodb.LacksRight(err) {
-		return err // Kafka would be waited for in vain, and its error would stand beside the cause
+		return err // waiting for Kafka would be pointless, and its error would hide the cause
 	}
-	// A right that is missing in MongoDB does not keep the dead-letter topics from being made.
+	// Even if a right is missing in MongoDB, create the dead-letter topics.
 	return errors.Join(err, n.openLetters(ctx, c, p))
 }
 
-// openKafka connects to Kafka, and sees that the topics are there.
+// openKafka connects to Kafka, and checks that the topics exist.
 func (n *Connections) openKafka(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) error {
 	return p.opens(ctx, kafkaWait(c, pipeline.Kafka), func(ctx context.Context) (err error) {
 		if n.Kafka == nil {
@@ -131,12 +133,12 @@ func (n *Connections) openKafka(ctx context.Context, c config.Config, p *Patienc
 	})
 }
 
-// kafkaWait is the wait for something of Kafka's.
+// kafkaWait describes a wait for a part of Kafka.
 func kafkaWait(c config.Config, of pipeline.Dependency) wait {
 	return wait{of: of, at: strings.Join(c.Kafka.Brokers, ","), wayOut: "start Kafka, or correct KAFKA_BROKERS: waterwheel check tries it"}
 }
 
-// mayPass marks what of Kafka's errors may pass by itself.
+// mayPass marks errors of Kafka that may pass by themselves.
 func mayPass(err error) error {
 	if kafka.Classify(err) == kafka.Retry {
 		return &notYetError{err}
@@ -144,11 +146,11 @@ func mayPass(err error) error {
 	return err
 }
 
-// newTopicTries is how often a topic is asked for that a broker does not know, because it may have been created a moment ago:
-// some two seconds.
+// newTopicTries is how often an unknown topic is requested, because it may have been created a moment ago. All tries take about
+// two seconds.
 const newTopicTries = 7
 
-// checkTopics says what is wrong with the topics that look finds.
+// checkTopics returns what is wrong with the topics that look finds.
 func checkTopics(ctx context.Context, look func() ([]kafka.Topic, error)) error {
 	for try := 1; ; try++ {
 		topics, err := look()
@@ -165,7 +167,7 @@ func checkTopics(ctx context.Context, look func() ([]kafka.Topic, error)) error 
 	}
 }
 
-// unreadable says of topics that do not exist, or that this user may not see, what to do about each.
+// unreadable returns an error for each topic that does not exist or may not be read.
 func unreadable(topics []kafka.Topic) (errs []error) {
 	for _, topic := range topics {
 		switch {
@@ -178,7 +180,7 @@ func unreadable(topics []kafka.Topic) (errs []error) {
 	return errs
 }
 
-// answerTimeout is how long a read waits for an answer of MongoDB at first: what a partition needs to know takes moments.
+// answerTimeout is how long a read waits for MongoDB's answer at first. What a partition needs to know takes moments.
 const answerTimeout = 20 * time.Second
 
 // openDatabase connects to MongoDB.
@@ -213,7 +215,7 @@ func databaseWait(c config.Config) wait {
 	return wait{of: pipeline.MongoDB, at: c.MongoDB.URI.Hosts(), wayOut: "start MongoDB, or correct MONGODB_URI: waterwheel check tries it"}
 }
 
-// outage marks what of MongoDB's errors may pass by itself.
+// outage marks errors of MongoDB that may pass by themselves.
 func outage(err error) error {
 	if _, ok := errors.AsType[*mongodb.OutageError](err); ok {
 		return &notYetError{err}
@@ -221,8 +223,8 @@ func outage(err error) error {
 	return err
 }
 
-// setUp makes the collections of the topics. MongoDB may refuse to make one of them: the others are made all the same. No try is cut
-// off: an index may take its time.
+// setUp creates the collections of the topics. If MongoDB refuses to create one, setUp still creates the others. No try has a
+// timeout, because an index may take long.
 func (n *Connections) setUp(ctx context.Context, c config.Config, p *Patience) error {
 	var failed []error
 	w := databaseWait(c)
@@ -237,7 +239,7 @@ func (n *Connections) setUp(ctx context.Context, c config.Config, p *Patience) e
 	return errors.Join(failed...)
 }
 
-// setUpTopic makes the collections of a topic.
+// setUpTopic creates the collections of a topic.
 func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 	c := n.Config.ForTopic(topic)
 	_, definition, err := NewDecoder(c)
@@ -266,7 +268,7 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 	return err
 }
 
-// setUpRollups makes the collections of the rollups of a topic, and reports whether there are some.
+// setUpRollups creates the collections of the rollups of a topic, and reports whether there are some.
 func (n *Connections) setUpRollups(ctx context.Context, c config.Config, series collection.TimeSeries, topic string) (bool, mongodb.Collection, error) {
 	if len(c.Rollup.Levels) == 0 {
 		return false, nil, nil
@@ -292,7 +294,7 @@ func (n *Connections) openLetters(ctx context.Context, c config.Config, p *Patie
 	return p.opens(ctx, kafkaWait(c, pipeline.DeadLetters), func(ctx context.Context) error { return mayPass(n.Letters.Setup(ctx)) })
 }
 
-// Close closes what is open. It returns when ctx ends, at the latest.
+// Close closes the open connections. It returns when ctx ends, at the latest.
 func (n *Connections) Close(ctx context.Context) {
 	if n.Letters != nil {
 		n.Letters.Close()
@@ -311,10 +313,10 @@ func CloseDatabase(d *mongodb.Database) { closeWithin(context.Background(), d) }
 func closeWithin(ctx context.Context, d *mongodb.Database) {
 	ctx, cancel := context.WithTimeout(ctx, closingTimeout)
 	defer cancel()
-	_ = d.Close(ctx) // all that matters was acknowledged before
+	_ = d.Close(ctx) // everything that matters was acknowledged before
 }
 
-// SeriesOf are the names of the time series of topics, each once; of all topics, when none are named.
+// SeriesOf returns the names of the time series of topics, each once. If topics is empty, it returns those of all topics.
 func SeriesOf(c config.Config, topics []string) []string {
 	if len(topics) == 0 {
 		topics = c.Kafka.Topics
@@ -327,8 +329,8 @@ func SeriesOf(c config.Config, topics []string) []string {
 	return slices.Compact(names)
 }
 
-// MakeMetaIndexes makes the indexes of META_INDEXES that are missing, and tells each that it has made. One that cannot be made stops
-// no other. Building one of a large collection takes long, which blocks only the caller.
+// MakeMetaIndexes creates the missing indexes of META_INDEXES, and calls made for each. If one cannot be created, it still
+// creates the others. Building an index of a large collection takes long, which blocks only the caller.
 func (n *Connections) MakeMetaIndexes(ctx context.Context, c config.Config, log *slog.Logger, made func(series, path, index string)) error {
 	var failed []error
 	all := SeriesOf(c, nil)
@@ -356,11 +358,11 @@ func (n *Connections) MakeMetaIndexes(ctx context.Context, c config.Config, log 
 	return errors.Join(failed...)
 }
 
-// scanRecord is more than any record has: what is sent somewhere else must be whole.
+// scanRecord is more than the size of any record, because a record that is sent elsewhere must be whole.
 const scanRecord = 1 << 30
 
-// OpenTopicLog connects to Kafka for reading topics from outside any group. What transactions leave uncommitted is read too:
-// letters are written without.
+// OpenTopicLog connects to Kafka for reading topics from outside any group. It also reads records of open and aborted
+// transactions, because letters are written without transactions.
 func OpenTopicLog(ctx context.Context, c config.Config, log *slog.Logger, topics []string) (*kafka.Scanner, error) {
 	o := KafkaOptions(c, log)
 	o.Topics, o.Isolation, o.Decoding.RecordBytes = topics, kafka.ReadUncommitted, scanRecord

@@ -1,9 +1,9 @@
-// Package connect turns the settings into the options of each package, and opens both ends: Kafka and MongoDB. The commands and the
+// Package connect turns the settings into the options of each package, and connects to Kafka and MongoDB. The commands and the
 // process of run use it.
 //
 //	translate.go  settings to the options of each package
 //	registry.go   the schema registry
-//	connect.go    both ends, opened and set up, with the indexes of META_INDEXES; topics, read from outside any group
+//	connect.go    Kafka and MongoDB, connected and set up, with the indexes of META_INDEXES; topics, read from outside any group
 //	topics.go     topics that match patterns of KAFKA_TOPICS
-//	patience.go   waiting for servers that are not there yet
+//	patience.go   waiting for servers that do not answer yet
 package connect

@@ -16,42 +16,43 @@ import (
 const (
 	// tryPause is about the time between two tries.
 	tryPause = 500 * time.Millisecond
-	// sayAgain is the time between two lines about a wait that goes on.
+	// sayAgain is the time between two log lines about the same wait.
 	sayAgain = time.Minute
-	// unanswered is how long a try may take until a line says that it is still under way.
+	// unanswered is how long a try may take before a log line says that it is still under way.
 	unanswered = 10 * time.Second
 )
 
-// Patience waits at the start for servers that are not there yet, so that nobody has to start things in an order. Several
-// waits may be under way at once.
+// Patience waits at the start for servers that do not answer yet, so that they can be started in any order. Several waits may be
+// under way at once.
 type Patience struct {
 	Log *slog.Logger
-	// until is when no wait goes on any longer. Zero means that each goes on until its server is there. bound says in an error what
-	// set that.
+	// until is when all waits end. Zero means that each continues until its server answers. Bound names the setting of this limit
+	// in an error.
 	until time.Time
 	Bound string
-	// Opening means that servers that did not answer yet are waited for too. Otherwise only set-up that an election interrupts.
+	// Opening means that it also waits for servers that have not answered yet. Otherwise it only retries set-up that an election
+	// interrupts.
 	Opening bool
-	// Show is told of each try that failed or has no answer yet, of and at which server and since when. A nil why says that the wait is
-	// over.
+	// Show is called for each try that failed or has no answer yet, with the server, its address, and the start of the wait. A
+	// nil why means that the wait is over.
 	Show func(of pipeline.Dependency, at string, since time.Time, why error)
 }
 
-// wait is for one server.
+// wait describes a wait for one server.
 type wait struct {
 	of     pipeline.Dependency
 	at     string // its addresses
 	wayOut string
-	slow   string // what a try does that takes its time, and where that is seen
+	slow   string // what makes a try slow, and where that can be seen
 }
 
 // notYetError is an error that may pass by itself.
 type notYetError struct{ error }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *notYetError) Unwrap() error { return e.error }
 
-// Started gives a patience that counts from now; a limit of 0 is none.
+// Started returns a patience with a limit that counts from now. Zero means no limit.
 func (p Patience) Started(limit time.Duration) *Patience {
 	if limit > 0 {
 		p.until = time.Now().Add(limit)
@@ -59,8 +60,8 @@ func (p Patience) Started(limit time.Duration) *Patience {
 	return &p
 }
 
-// wait tries until that works, or fails with something else than a notYetError, or ctx or the patience is over. The context of a
-// try ends with the patience.
+// wait calls try until it succeeds, or fails with an error other than a notYetError, or ctx or the patience ends. The context of
+// a try ends with the patience.
 func (p *Patience) wait(ctx context.Context, w wait, try func(context.Context) error) error {
 	bounded, cancel := p.bounded(ctx)
 	defer cancel()
@@ -73,7 +74,7 @@ func (p *Patience) wait(ctx context.Context, w wait, try func(context.Context) e
 			spell.over(err)
 			return err
 		}
-		if last == nil || !p.isOver() { // a try that was cut off says less than the try before
+		if last == nil || !p.isOver() { // the error of an interrupted try is less informative than the one before
 			last = pending.error
 		}
 		spell.say(last, w.wayOut)
@@ -90,7 +91,7 @@ func (p *Patience) wait(ctx context.Context, w wait, try func(context.Context) e
 	}
 }
 
-// opens is wait for what answers for the first time.
+// opens is wait for a server that answers for the first time.
 func (p *Patience) opens(ctx context.Context, w wait, try func(context.Context) error) error {
 	if p.Opening {
 		return p.wait(ctx, w, try)
@@ -102,7 +103,7 @@ func (p *Patience) opens(ctx context.Context, w wait, try func(context.Context) 
 	return err
 }
 
-// bounded is a context that ends with the patience.
+// bounded returns a context that ends with the patience.
 func (p *Patience) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if p.until.IsZero() {
 		return context.WithCancel(ctx)
@@ -110,7 +111,7 @@ func (p *Patience) bounded(ctx context.Context) (context.Context, context.Cancel
 	return context.WithDeadline(ctx, p.until)
 }
 
-// isOver reports whether the patience is over. A connection gives up somewhat before its context ends.
+// isOver reports whether the patience has ended. A connection gives up slightly before its context ends.
 func (p *Patience) isOver() bool {
 	return !p.until.IsZero() && time.Until(p.until) < 50*time.Millisecond
 }
@@ -120,10 +121,10 @@ type spell struct {
 	p     *Patience
 	wait  wait
 	begin time.Time
-	said  time.Time // of the last line. Zero means that nothing was said.
+	said  time.Time // the time of the last log line. Zero means that there was none.
 }
 
-// try tries once, and says so while there is no answer.
+// try calls try once, and logs while there is no answer.
 func (s *spell) try(ctx context.Context, try func(context.Context) error) error {
 	answered := make(chan struct{})
 	var watching sync.WaitGroup
@@ -142,7 +143,7 @@ func (s *spell) try(ctx context.Context, try func(context.Context) error) error 
 	return try(ctx)
 }
 
-// say shows why the wait goes on. It logs the first reason, and the last one of each minute.
+// say reports why the wait continues. It logs the first reason, and then at most one a minute.
 func (s *spell) say(why error, wayOut string) {
 	if s.said.IsZero() || time.Since(s.said) >= sayAgain {
 		s.said = time.Now()
@@ -155,7 +156,7 @@ func (s *spell) say(why error, wayOut string) {
 	s.p.tell(s.wait, s.begin, why)
 }
 
-// over says that the wait has ended, if it said anything before.
+// over reports that the wait has ended, if it was reported before.
 func (s *spell) over(err error) {
 	if s.said.IsZero() {
 		return
@@ -166,7 +167,7 @@ func (s *spell) over(err error) {
 	}
 }
 
-// lasted is how long a wait has lasted, as people read it.
+// lasted returns how long a wait has lasted, rounded for people.
 func lasted(since time.Time) time.Duration { return time.Since(since).Round(100 * time.Millisecond) }
 
 func (p *Patience) tell(w wait, since time.Time, why error) {

@@ -19,7 +19,7 @@ import (
 // Schemas is a schema registry.
 type Schemas = pipeline.Schemas
 
-// registry asks a schema registry for workers.
+// registry implements the schema registry of workers.
 type registry struct{ *schemas.Client }
 
 // Schema implements pipeline.Schemas.
@@ -28,8 +28,8 @@ func (r registry) Schema(ctx context.Context, topic string, id measurement.Schem
 	return pipeline.SchemaAnswer(a), err
 }
 
-// Registry is the schema registry of the settings. It asks nothing yet. Nil means that there is none. Its metrics are registered where
-// reg is not nil.
+// Registry returns the schema registry of the settings, without asking it anything. Nil means that there is none. If reg is not
+// nil, it registers the registry's metrics.
 func Registry(c config.Config, reg prometheus.Registerer) (Schemas, error) {
 	r := c.Registry
 	if len(r.URLs) == 0 {
@@ -42,7 +42,7 @@ func Registry(c config.Config, reg prometheus.Registerer) (Schemas, error) {
 			return nil, err
 		}
 	}
-	if r.TLSCertFile != "" { // read for each connection, since certificates are replaced
+	if r.TLSCertFile != "" { // read for each connection, because certificates are replaced
 		security.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			own, err := tls.LoadX509KeyPair(r.TLSCertFile, r.TLSKeyFile)
 			return &own, err
@@ -60,8 +60,8 @@ func Registry(c config.Config, reg prometheus.Registerer) (Schemas, error) {
 	return registry{schemas.New(o)}, nil
 }
 
-// Asking makes decoders ask a registry for the schemas that records name, for commands, which may wait. The first error of the registry is
-// the answer to all later questions, so that a command does not wait at each record.
+// Asking makes decoders fetch the schemas that records name from a registry. It is for commands, which may wait. After the first
+// error of the registry, all further requests return that error, so that a command does not wait at each record.
 func Asking(ctx context.Context, from Schemas, o *measurement.Options) {
 	if from == nil {
 		return
@@ -82,7 +82,7 @@ func Asking(ctx context.Context, from Schemas, o *measurement.Options) {
 	}
 }
 
-// NewAskingDecoder is NewDecoder for commands: the decoder asks the registry.
+// NewAskingDecoder is NewDecoder for commands. Its decoder fetches schemas from the registry.
 func NewAskingDecoder(ctx context.Context, c config.Config, from Schemas) (*measurement.Decoder, timeseries.Options, error) {
 	definition, err := seriesOptions(c).Normalize()
 	if err != nil {
@@ -94,7 +94,8 @@ func NewAskingDecoder(ctx context.Context, c config.Config, from Schemas) (*meas
 	return decoder, definition, err
 }
 
-// TryRegistry asks the registry for a schema that no registry has: the answer shows that it is one, and takes this user's questions.
+// TryRegistry requests a schema that no registry has. The answer shows that the server is a registry, and that this user may ask
+// it.
 func TryRegistry(ctx context.Context, from Schemas) error {
 	_, err := from.Schema(ctx, "", measurement.SchemaID{})
 	return err

@@ -12,8 +12,8 @@ import (
 	"waterwheel/internal/kafka"
 )
 
-// Match finds the topics for the patterns of KAFKA_TOPICS, and returns the settings with their names in the place of the patterns. A
-// topic that this user may not read, or whose collections are those of another one, is left out: refused says why, by topic.
+// Match finds the topics for the patterns of KAFKA_TOPICS, and returns the settings with their names in place of the patterns. It
+// leaves out a topic that this user may not read, or whose collections belong to another topic. refused has the reasons by topic.
 func Match(ctx context.Context, client *kafka.Client, c config.Config, log *slog.Logger) (matched config.Config, refused map[string]error, err error) {
 	there, err := client.AllTopics(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func matchTopics(c config.Config, there []kafka.Topic, log *slog.Logger) (matche
 	return matched, refused, nil
 }
 
-// Resolve is Match for a command, over a connection of its own. Without patterns it asks nobody.
+// Resolve is Match for a command, with its own connection. Without patterns it makes no request.
 func Resolve(ctx context.Context, c config.Config, log *slog.Logger) (config.Config, error) {
 	if !c.Kafka.HasPatterns() {
 		return c, nil
@@ -79,8 +79,8 @@ func Resolve(ctx context.Context, c config.Config, log *slog.Logger) (config.Con
 	return matched, err
 }
 
-// Add sets up a topic that has come while the consumer runs: its collections and its dead-letter topic. KAFKA_START is not about it: all
-// of its records are read. It may be called again after an error.
+// Add sets up a topic that was created while the consumer runs: its collections and its dead-letter topic. KAFKA_START does not
+// apply to it, so all of its records are read. Add may be called again after an error.
 func (n *Connections) Add(ctx context.Context, topic string) error {
 	n.Kafka.BeginAtFirst(topic)
 	if n.Letters != nil {

@@ -19,22 +19,23 @@ import (
 	"waterwheel/pipeline"
 )
 
-// budgetPercent is the part of MEMORY_LIMIT that the budget has: catalogs, stored positions, letters, fetched records, writes
-// under way. The rest is for what a process takes without any (some 20 MiB), for decompression and connections, and for
-// garbage: with less of it Go collects more often than it works. Measured with e2e/hostile: at 60 % the resident memory goes
-// up to MEMORY_LIMIT and some 20 MiB, most of which are the program's own pages.
+// budgetPercent is the percentage of MEMORY_LIMIT for the budget: catalogs, stored positions, letters, fetched records, and
+// pending writes. The rest is for the process itself (some 20 MiB), for decompression and connections, and for garbage. With a
+// smaller rest, Go spends most time on garbage collection. Measured with e2e/hostile: at 60 % the resident memory reaches
+// MEMORY_LIMIT and some 20 MiB, most of which are the program's own pages.
 const budgetPercent = 60
 
-// keyBytes is how much longer a record may be than its value, and still be unfolded whole.
+// keyBytes is how much longer than its value a record may be to be decompressed whole.
 const keyBytes = 1 << 20
 
-// storedShare divides the memory budget. One share is for the stored positions of one partition: more is read in several windows.
+// storedShare divides the memory budget. One share is for the stored positions of one partition. If there are more, they are read
+// in several windows.
 const storedShare = 8
 
-// Budget is what all partitions together may use.
+// Budget returns how much memory all partitions together may use.
 func Budget(c config.Config) int64 { return int64(c.Memory.Limit) / 100 * budgetPercent }
 
-// KafkaOptions are the options of a client of Kafka.
+// KafkaOptions returns the options of a Kafka client.
 func KafkaOptions(c config.Config, log *slog.Logger) kafka.Options {
 	o := kafka.Options{
 		Brokers: c.Kafka.Brokers, Topics: c.Kafka.Topics, Security: security(c.Security), Logger: log,
@@ -51,7 +52,7 @@ func KafkaOptions(c config.Config, log *slog.Logger) kafka.Options {
 	return o
 }
 
-// GroupOptions are the settings of the membership.
+// GroupOptions returns the options of the group membership.
 func GroupOptions(c config.Config, log *slog.Logger) group.Options {
 	return group.Options{
 		GroupID: c.Kafka.GroupID, Topics: c.Kafka.Topics, InstanceID: c.Kafka.InstanceID, SessionTimeout: c.Kafka.SessionTimeout,
@@ -80,19 +81,19 @@ func security(c config.Security) kafka.Security {
 	return s
 }
 
-// DatabaseOptions say where MongoDB is.
+// DatabaseOptions returns the options of the connection to MongoDB.
 func DatabaseOptions(c config.Config, log *slog.Logger) mongodb.Options {
 	return mongodb.Options{URI: c.MongoDB.URI.Reveal(), Database: c.MongoDB.Database, WriteTimeout: c.MongoDB.WriteTimeout, Logger: log}
 }
 
-// SeriesSettings say how time series are set up.
+// SeriesSettings returns how time series are set up.
 func SeriesSettings(c config.Config) collection.Settings {
 	return collection.Settings{
 		View: collection.ViewKind(c.MongoDB.View), Segments: collection.Segments(c.Flush.Segments), MetaPaths: c.MongoDB.MetaIndexes,
 	}
 }
 
-// collection is the definition of the time series.
+// seriesOptions returns the definition of the time series.
 func seriesOptions(c config.Config) timeseries.Options {
 	o := timeseries.Options{
 		TimeField: c.MongoDB.TimeField, MetaField: c.MongoDB.MetaField,
@@ -107,7 +108,7 @@ func seriesOptions(c config.Config) timeseries.Options {
 	return o
 }
 
-// Bucketing are the catalog's settings for a time series.
+// Bucketing returns the catalog's options for a time series.
 func Bucketing(c config.Config, definition timeseries.Options, setsInTextOrder bool) bucketer.Options {
 	return bucketer.Options{
 		Collection: definition,
@@ -119,17 +120,17 @@ func Bucketing(c config.Config, definition timeseries.Options, setsInTextOrder b
 	}
 }
 
-// Namespace is the name of a topic's time series, with the database's before it.
+// Namespace returns the name of a topic's time series, prefixed with the name of the database.
 func Namespace(c config.Config, topic string) string {
 	return c.MongoDB.Database + "." + c.SeriesFor(topic)
 }
 
-// NewDecoder makes a decoder of events, and the definition of the time series that they are for.
+// NewDecoder returns a decoder of events, and the definition of their time series.
 func NewDecoder(c config.Config) (*measurement.Decoder, timeseries.Options, error) {
 	return NewAskingDecoder(context.Background(), c, nil)
 }
 
-// Decoding are the settings of events.
+// Decoding returns the options of decoding events.
 func Decoding(c config.Config, o timeseries.Options) measurement.Options {
 	d := c.Event.Paths()
 	d.Format, d.Framing = measurement.Format(c.Event.Format), measurement.Framing(c.Event.Framing)
@@ -143,8 +144,9 @@ func Decoding(c config.Config, o timeseries.Options) measurement.Options {
 	return d
 }
 
-// Portion is how many bytes of records a worker takes at a time. The budget reserves room for a piece of a fetch; what producers
-// compressed by themselves unfolds to more than its piece, so no more than a piece's bytes are unfolded before the budget is told.
+// Portion returns how many bytes of records a worker takes at a time. The budget reserves memory for one piece of a fetch. Values
+// that producers compressed become larger than their piece. So at most one piece of them is decompressed before the budget
+// accounts for it.
 func Portion(c config.Config) int {
 	if c.Event.Compression != string(measurement.NoCompression) {
 		return pipeline.PieceBytes(Budget(c))
@@ -152,7 +154,7 @@ func Portion(c config.Config) int {
 	return pipeline.DefaultPortion
 }
 
-// LetterOptions are the settings of dead letters.
+// LetterOptions returns the options of dead letters.
 func LetterOptions(c config.Config) dlq.Options {
 	return dlq.Options{
 		Sources: c.Kafka.Topics, TopicFor: c.DeadLettersFor, GroupID: c.Kafka.GroupID, Create: c.DLQ.Create,
@@ -160,9 +162,10 @@ func LetterOptions(c config.Config) dlq.Options {
 	}
 }
 
-// ClosingReserve is what a shutdown keeps of its time for closing connections and pages, after the group was left. It is part of
-// SHUTDOWN_TIMEOUT: a supervisor kills a process that takes longer.
+// ClosingReserve returns the part of a shutdown's time for closing connections and pages, after the group was left. It is part of
+// SHUTDOWN_TIMEOUT, because a supervisor kills a process that takes longer.
 func ClosingReserve(shutdown time.Duration) time.Duration { return min(time.Second, shutdown/10) }
 
-// Grace is how long a write may still be executed after it was sent: once the write timeout on the way, once by maxTimeMS.
+// Grace returns how long after its sending a write may still be executed. That is one write timeout in transit, and one as
+// maxTimeMS.
 func Grace(c config.Config) time.Duration { return 2 * c.MongoDB.WriteTimeout }
