@@ -17,20 +17,20 @@ import (
 	"waterwheel/sink"
 )
 
-// letterTopic tells the status page which letters are written. Without a producer no letter is ever made.
+// letterTopic is a dlq.Producer that reports written letters to the status page. If there is no producer, no letter is ever made.
 type letterTopic struct {
 	*dlq.Producer
 	written func([]record.Letter)
 }
 
-// Produce tells what is written.
+// Produce writes letters, and reports those that were written.
 func (t letterTopic) Produce(ctx context.Context, letters []record.Letter) (written int, err error) {
 	written, err = t.Producer.Produce(ctx, letters)
 	t.written(letters[:written])
 	return written, err
 }
 
-// ports opens what workers read and write.
+// ports implements the ports of workers.
 type ports struct {
 	client  *kafka.Client
 	store   func(topic string) *sink.Store
@@ -40,11 +40,11 @@ type ports struct {
 	owner   string
 
 	mu sync.Mutex
-	// open are those whose sessions must be ended when they are opened again.
+	// open are the stores whose sessions must be ended when their partitions are opened again.
 	open map[record.Partition]*sink.Partition
 }
 
-// Open ends the session of the partition's former store.
+// Open opens a partition's log and store. It ends the session of the partition's former store.
 func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
 	partition := p.store(src.Topic).Partition(src, p.client.ClusterID(), p.group, p.owner)
 	name := record.Partition{Topic: src.Topic, Number: src.Partition}
@@ -58,10 +58,10 @@ func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
 	return p.client.Log(name, src.TopicID), partition
 }
 
-// Letters is the same for all topics: a letter names its own.
+// Letters returns the same port for all topics, because a letter names its own.
 func (p *ports) Letters(string) pipeline.Letters { return p.letters }
 
-// Committed asks the group's coordinator. What trying again does not help is a *record.StopError.
+// Committed asks the group's coordinator. An error that a retry cannot help is a *record.StopError.
 func (p *ports) Committed(ctx context.Context, partition record.Partition) (claim.Committed, error) {
 	ctx, cancel := context.WithTimeout(ctx, kafka.AnswerTimeout)
 	defer cancel()
@@ -79,10 +79,11 @@ func (p *ports) Committed(ctx context.Context, partition record.Partition) (clai
 	return claim.Committed{}, &record.StopError{Reason: "kafka", Detail: "reading the committed offset: " + c.Err.Error()}
 }
 
-// Schemas is the registry.
+// Schemas returns the schema registry.
 func (p *ports) Schemas() pipeline.Schemas { return p.schemas }
 
-// TopicID is zero while the topic does not exist. What trying again does not help is a *record.StopError.
+// TopicID returns the id of a topic. It is zero if the topic does not exist. An error that a retry cannot help is a
+// *record.StopError.
 func (p *ports) TopicID(ctx context.Context, topic string) ([16]byte, error) {
 	topics, err := p.client.Topics(ctx, topic)
 	switch {
@@ -96,8 +97,8 @@ func (p *ports) TopicID(ctx context.Context, topic string) ([16]byte, error) {
 	return [16]byte{}, nil
 }
 
-// owned are the partitions that a process has claimed, for the keeper of their rollups. What is done is what the worker has done: what
-// Kafka says was committed may be another program's.
+// owned returns the partitions that this process has claimed, for the keeper of their rollups. Done comes from the worker and not
+// from Kafka, because another program may have committed the offset in Kafka.
 func owned(statuses []*pipeline.Status, clusterID, group string, now time.Time) (all []keeper.Partition) {
 	for _, s := range statuses {
 		if s.Claim == (claim.Token{}) || s.Undurable < 0 {
@@ -116,15 +117,15 @@ func owned(statuses []*pipeline.Status, clusterID, group string, now time.Time) 
 	return all
 }
 
-// member passes what the group decides on to the consumer.
+// member passes the decisions of the group to the consumer.
 type member struct {
 	consumer *pipeline.Consumer
 	log      *slog.Logger
-	// stopping reports whether the process was asked to end.
+	// stopping reports whether the process was asked to stop.
 	stopping func() bool
 }
 
-// Assigned begins a generation.
+// Assigned starts a generation.
 func (m *member) Assigned(g *group.Generation) {
 	assignments := make([]pipeline.Assignment, 0, len(g.Partitions))
 	for _, p := range g.Partitions {

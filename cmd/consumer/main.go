@@ -5,7 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // images have no database of time zones, and EVENT_TIME_ZONE must mean the same on each consumer
+	_ "time/tzdata" // images have no time zone database, and EVENT_TIME_ZONE must mean the same in each consumer
 
 	"waterwheel/internal/cli"
 )
@@ -14,8 +14,8 @@ import (
 var version = "dev"
 
 func main() {
-	// The first signal asks for an orderly end. It also gives the signals back to the system, so that the second ends the
-	// process at once; "run" listens to that one itself, to say what was not written.
+	// The first signal starts an orderly shutdown. It also restores the default handling of signals, so that the second one ends
+	// the process at once. "run" handles the second signal itself, to report what was not written.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(cli.New(version, run).Execute(ctx, os.Args[1:]))

@@ -35,7 +35,7 @@ import (
 	"waterwheel/sink"
 )
 
-// process is what a running consumer has from its start, before it is connected.
+// process holds what a running consumer has from its start, before it is connected.
 type process struct {
 	config   config.Config
 	log      *slog.Logger
@@ -47,13 +47,13 @@ type process struct {
 	view     *status.View
 }
 
-// run carries measurements until the context ends, then hands everything over in order. A second signal ends it without that. With the
-// cause cli.ErrRotated it is called again at once.
+// run carries measurements until the context ends, and then hands everything over in order. A second signal ends it without that.
+// If the cause is cli.ErrRotated, run is called again at once.
 func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	debug.SetMemoryLimit(int64(c.Memory.Limit))
 	p := newProcess(c, log)
 
-	// The pages answer from the start, and until everything is handed over. Pages that cannot be served end the consumer.
+	// The pages answer from the start until everything is handed over. If they cannot be served, the consumer ends.
 	closing, endClosing := closingContext(ctx, c.Service.ShutdownTimeout)
 	defer endClosing()
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
@@ -79,7 +79,7 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	case <-ctx.Done():
 		log.Info("stopping", "why", context.Cause(ctx), "within", c.Service.ShutdownTimeout)
 	}
-	if beginsAgain(ctx) { // a signal is the first one then
+	if beginsAgain(ctx) { // then the next signal counts as the first one
 		return <-ended
 	}
 	second := make(chan os.Signal, 1)
@@ -88,7 +88,7 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-second: // the process ends with whatever is still under way
+	case <-second: // the process ends although work is still under way
 		return p.view.Hurried()
 	}
 }
@@ -110,7 +110,7 @@ func newProcess(c config.Config, log *slog.Logger) *process {
 	return p
 }
 
-// settingsShown are the settings for the status page: those that are not empty.
+// settingsShown returns the settings for the status page, without empty ones.
 func settingsShown(c config.Config) (shown []status.Setting) {
 	for _, s := range c.Settings() {
 		if s.Value != "" {
@@ -120,7 +120,8 @@ func settingsShown(c config.Config) (shown []status.Setting) {
 	return shown
 }
 
-// work connects, joins the group, and works until the context ends; closing bounds how long closing the connections takes then.
+// work connects, joins the group, and works until the context ends. closing bounds how long it may take to close the connections
+// after that.
 func (p *process) work(ctx, closing context.Context) error {
 	p.log.Info("starting", "version", version, "group", p.config.Kafka.GroupID, "topics", strings.Join(p.config.Kafka.Topics, ","))
 	n := connect.New()
@@ -150,7 +151,7 @@ func (p *process) work(ctx, closing context.Context) error {
 			MostVaried: func() string { return check.MostVaried(consumer.Metas(sampledSeries)) },
 		})
 	})
-	care := func(topics ...string) { // for the collections of topics
+	care := func(topics ...string) { // starts the watchers of the collections of topics
 		for _, topic := range topics {
 			watch := p.collectionWatch(n, consumer, topic)
 			watchers.Go(func() { watch.run(watching, collectionInterval) })
@@ -183,7 +184,7 @@ func (p *process) work(ctx, closing context.Context) error {
 	return err
 }
 
-// collectionWatch follows the options of a topic's collection.
+// collectionWatch returns the watch of the options of a topic's collection.
 func (p *process) collectionWatch(n *connect.Connections, consumer *pipeline.Consumer, topic string) collectionWatch {
 	series := collection.Of(n.Database, p.config.SeriesFor(topic))
 	return collectionWatch{
@@ -195,7 +196,7 @@ func (p *process) collectionWatch(n *connect.Connections, consumer *pipeline.Con
 	}
 }
 
-// makeMetaIndexes makes the indexes of META_INDEXES that the collections of some topics lack.
+// makeMetaIndexes creates the missing indexes of META_INDEXES for the collections of some topics.
 func (p *process) makeMetaIndexes(ctx context.Context, n *connect.Connections, topics []string) {
 	made := func(series, path, index string) {
 		p.log.Info("made an index for META_INDEXES", "collection", series, "on", path, "index", index)
@@ -208,7 +209,7 @@ func (p *process) makeMetaIndexes(ctx context.Context, n *connect.Connections, t
 	}
 }
 
-// keeping are the options of the keeper of rollups.
+// keeping returns the options of the keeper of rollups.
 func (p *process) keeping(n *connect.Connections, consumer *pipeline.Consumer) keeper.Options {
 	c := p.config
 	return keeper.Options{
@@ -227,13 +228,13 @@ func (p *process) keeping(n *connect.Connections, consumer *pipeline.Consumer) k
 	}
 }
 
-// patience is that of the start, from now on.
+// patience returns the patience of the start, which begins now.
 func (p *process) patience() *connect.Patience {
 	with := connect.Patience{Log: p.log, Opening: true, Bound: "START_TIMEOUT", Show: p.view.Waiting}
 	return with.Started(p.config.Service.StartTimeout)
 }
 
-// consumer are the consumer's options.
+// consumer returns the consumer's options.
 func (p *process) consumer(n *connect.Connections) pipeline.ConsumerOptions {
 	c := p.config
 	owner, err := os.Hostname()
@@ -253,7 +254,7 @@ func (p *process) consumer(n *connect.Connections) pipeline.ConsumerOptions {
 	}
 }
 
-// worker are the options of the worker of a partition.
+// worker returns the options of the worker of a partition.
 func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.Options {
 	c := p.config.ForTopic(of.Topic)
 	decoder, _, err := connect.NewDecoder(c)
@@ -272,7 +273,7 @@ func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.O
 		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.Kafka.ClusterID(),
 		Namespace: connect.Namespace(c, of.Topic), Bucketing: buckets, Decoder: decoder,
 		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: c.DLQ.Topic == "", SchemaUnknownWait: max(c.Registry.UnknownWait, 1), Portion: connect.Portion(c),
-		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterBuffer), // a record that could be stored some day goes whole
+		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterBuffer), // a record that might be stored some day is kept whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
 		Segments: store.HasSegments, CompactInterval: c.Flush.CompactInterval, CompactDelay: c.Flush.CompactDelay,
@@ -283,10 +284,11 @@ func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.O
 	}
 }
 
-// compactShare divides the memory budget. One share is for the segments of one compaction, which take some ten times as much in memory.
+// compactShare divides the memory budget. One share is for the segments of one compaction, which take about ten times as much in
+// memory.
 const compactShare = 64
 
-// sampledSeries is how many series a warning about too many of them looks at.
+// sampledSeries is how many series are examined for a warning about too many of them.
 const sampledSeries = 5000
 
 func newToken() (t claim.Token) {

@@ -14,31 +14,31 @@ import (
 // collectionInterval is how often the options of a collection are read again.
 const collectionInterval = time.Minute
 
-// collectionPatience is how long the answers of one look may take, together.
+// collectionPatience is the total time that the answers of one check may take.
 const collectionPatience = time.Minute
 
-// collectionWatch follows the options of a collection.
+// collectionWatch follows changes of the options of a collection.
 type collectionWatch struct {
 	store *sink.Store
-	// covers reports whether the server's expiry and view are right for buckets of these options.
+	// covers reports whether the server's expiry and view are right for buckets with these options.
 	covers func(ctx context.Context, o timeseries.Options) (bool, error)
 	apply  func(timeseries.Options)
-	// compact lets the segments of now be compacted, since a command asks for it and waits.
+	// compact starts the compaction of all present segments. A command requests it and waits for it.
 	compact func()
-	// mend makes a view right that knows nothing of segments where there are some, and reports whether it did.
+	// mend replaces a view that does not support segments although there are some. It reports whether it did.
 	mend func(ctx context.Context) (bool, error)
 	log  *slog.Logger
 }
 
-// run looks for changed options until the context ends, and hands them on: one small read an interval, however many
-// partitions there are. Changed ones are followed only when expiry and view cover them, which a change sees to before it
-// writes them: an edit by hand does not hide what would be written by it. A failed read is only noted: that MongoDB does not
-// answer shows elsewhere, and the options that were will do.
+// run looks for changed options until the context ends, and applies them. It needs one small read per interval, whatever the
+// number of partitions. It applies changed options only if expiry and view cover them. A command makes sure of that before it
+// writes the options. So an edit by hand does not hide measurements that are then written. A failed read is only logged, because
+// an outage of MongoDB is reported elsewhere, and the old options are still good.
 func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	last, warned := c.store.Options, timeseries.Options{}
-	asked, _ := c.store.CompactionAsked(ctx) // else a wish of former times is followed once more
+	asked, _ := c.store.CompactionAsked(ctx) // so that an old request is not followed again
 	for {
 		select {
 		case <-tick.C:
@@ -47,7 +47,7 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 		}
 		look, cancel := context.WithTimeout(ctx, collectionPatience)
 		c.mendView(look)
-		if at, err := c.store.CompactionAsked(look); err == nil && !at.Equal(asked) { // a wish may lie before another one: MongoDB's clock may step back
+		if at, err := c.store.CompactionAsked(look); err == nil && !at.Equal(asked) { // compared by equality, because MongoDB's clock may step back
 			asked = at
 			c.compact()
 		}
@@ -56,7 +56,8 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// follow reads the options, of which last are followed and warned were ignored, and returns both as they are then.
+// follow reads the options. It returns the options that are now applied, and those that are now ignored. last and warned are the
+// old ones.
 func (c collectionWatch) follow(ctx context.Context, last, warned timeseries.Options) (timeseries.Options, timeseries.Options) {
 	definition, err := collection.ReadDefinition(ctx, c.store.Ports.Options)
 	now := definition.Options
@@ -82,7 +83,7 @@ func (c collectionWatch) follow(ctx context.Context, last, warned timeseries.Opt
 	return last, warned
 }
 
-// mendView looks at the view, which a consumer of a former version may have made as it was before there were segments.
+// mendView checks the view. A consumer of a former version may have replaced it by a view without support for segments.
 func (c collectionWatch) mendView(ctx context.Context) {
 	switch mended, err := c.mend(ctx); {
 	case mongodb.LacksRight(err):

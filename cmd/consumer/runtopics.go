@@ -10,26 +10,26 @@ import (
 	"waterwheel/config"
 )
 
-// topicsInterval is how often new topics are looked for that match KAFKA_TOPICS.
+// topicsInterval is how often run looks for new topics that match KAFKA_TOPICS.
 const topicsInterval = 15 * time.Second
 
-// topicWatch follows which topics match the patterns of KAFKA_TOPICS.
+// topicWatch follows the topics that match the patterns of KAFKA_TOPICS.
 type topicWatch struct {
 	log *slog.Logger
-	// topics are read already.
+	// topics are the topics that are already read.
 	topics []string
-	// look finds the topics of the cluster that match, and those that match and cannot be read, with the reason.
+	// look finds the topics of the cluster that match. It also returns the matching topics that cannot be read, with the reason.
 	look func(ctx context.Context) (config.Config, map[string]error, error)
 	// add sets a topic up, with its collections.
 	add func(ctx context.Context, topic string) error
-	// read begins to read these topics; added are those among them that are new.
+	// read starts to read these topics. added are the new ones among them.
 	read func(topics, added []string)
-	// refused is what the log has said of topics that are not read.
+	// refused are the last logged reasons for topics that are not read.
 	refused map[string]string
 }
 
-// run looks for new topics until the context ends. A topic that cannot be set up is tried again each time. A topic that is gone stays on
-// the list: it may come back, and nothing of it is assigned until then.
+// run looks for new topics until the context ends. It retries a topic that cannot be set up each time. A deleted topic stays on
+// the list, because it may come back. Until then nothing of it is assigned.
 func (t *topicWatch) run(ctx context.Context, every time.Duration) {
 	if len(t.topics) == 0 {
 		t.log.Warn("no topic matches KAFKA_TOPICS yet: waiting for one", "look_every", every)
@@ -73,7 +73,7 @@ func (t *topicWatch) once(ctx context.Context) {
 	t.read(t.topics, added)
 }
 
-// tell says once of each topic that it is not read, and why.
+// tell logs once for each topic that it is not read, and why.
 func (t *topicWatch) tell(refused map[string]error) {
 	said := make(map[string]string, len(refused))
 	for topic, why := range refused {

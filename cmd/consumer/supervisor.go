@@ -17,10 +17,10 @@ import (
 // notifyInterval is the longest time between two messages to the service manager.
 const notifyInterval = 10 * time.Second
 
-// notifyManager reports the state of the process to the service manager that started it, until ctx ends: to systemd, for a service
-// of Type=notify. The first message says that the process runs, and waits for no server. Each message has status as its text, and
-// keeps the watchdog calm. When asked ends, a message says that the process stops, unless it begins again. Without NOTIFY_SOCKET it does
-// nothing.
+// notifyManager reports the state of the process to the service manager that started it, until ctx ends. That is systemd, for a
+// service of Type=notify. The first message says that the process runs, without waiting for any server. Each message has status
+// as its text, and resets the watchdog. When asked ends, a message says that the process stops, unless it begins again. Without
+// NOTIFY_SOCKET notifyManager does nothing.
 func notifyManager(ctx, asked context.Context, lookup func(string) (string, bool), status func() string) error {
 	socket, _ := lookup("NOTIFY_SOCKET")
 	if socket == "" {
@@ -38,7 +38,7 @@ func notifyManager(ctx, asked context.Context, lookup func(string) (string, bool
 		if stopping == nil && !beginsAgain(asked) {
 			state = "STOPPING=1\n"
 		}
-		// A message that is not taken is made good by the next one.
+		// If a message is lost, the next one makes up for it.
 		_, _ = fmt.Fprintf(manager, "%sWATCHDOG=1\nSTATUS=%s\n", state, strings.ReplaceAll(status(), "\n", " "))
 		select {
 		case <-tick.C:
@@ -50,10 +50,10 @@ func notifyManager(ctx, asked context.Context, lookup func(string) (string, bool
 	}
 }
 
-// beginsAgain reports whether the process was asked to end its work and to begin again.
+// beginsAgain reports whether the process was asked to stop its work and to begin again.
 func beginsAgain(asked context.Context) bool { return errors.Is(context.Cause(asked), cli.ErrRotated) }
 
-// messageInterval is a third of the time after which the watchdog of the service manager ends a silent process.
+// messageInterval returns a third of the time after which the watchdog of the service manager kills a silent process.
 func messageInterval(lookup func(string) (string, bool)) time.Duration {
 	text, _ := lookup("WATCHDOG_USEC")
 	microseconds, err := strconv.ParseInt(text, 10, 64)
@@ -64,8 +64,8 @@ func messageInterval(lookup func(string) (string, bool)) time.Duration {
 	return max(min(time.Duration(microseconds)*time.Microsecond/3, notifyInterval), time.Millisecond)
 }
 
-// closingContext returns a context for closing connections and pages. It ends half the reserve before SHUTDOWN_TIMEOUT is over,
-// counted from the moment in which the process is asked to end. It has no end while the process is not asked to.
+// closingContext returns a context for closing connections and pages. It ends before SHUTDOWN_TIMEOUT is over, by half the
+// closing reserve. The time counts from the moment at which asked ends. Until then the context does not end.
 func closingContext(asked context.Context, shutdown time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(asked))
 	stop := context.AfterFunc(asked, func() {
