@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// buffered is how much of an answer is kept back: an error before that is still an answer with its status.
+	// buffered is how much of an answer is buffered. An error before the buffer is full can still set the status of the answer.
 	buffered = 64 << 10
-	// flushEvery is how long rows wait for others.
+	// flushEvery is the longest time that rows wait in the buffer.
 	flushEvery = 500 * time.Millisecond
 )
 
-// Trailers of an answer, after its rows.
+// These are trailers of an answer, which follow its rows.
 const (
-	trailerMore       = "Waterwheel-More"               // true: the limit cut the answer off
+	trailerMore       = "Waterwheel-More"               // true if the limit cut off the answer
 	trailerUnreadable = "Waterwheel-Unreadable-Buckets" // how many buckets could not be read
 )
 
-// answer is written while it is found.
+// answer is written while the rows are read.
 type answer struct {
 	w       http.ResponseWriter
 	out     *bufio.Writer
 	rows    int64
-	closing string // what ends it
+	closing string // the text that ends it
 	row     []byte
 	flushed time.Time
-	sent    bool // a part of it
+	sent    bool // a part of it was sent
 }
 
 func newAnswer(w http.ResponseWriter) *answer {
@@ -43,7 +43,7 @@ func newAnswer(w http.ResponseWriter) *answer {
 	return a
 }
 
-// sending notes that a part of the answer is on its way.
+// sending records that a part of the answer was sent.
 type sending struct{ *answer }
 
 func (s sending) Write(p []byte) (int, error) {
@@ -51,7 +51,7 @@ func (s sending) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// begin says what comes.
+// begin sets the headers and writes the opening.
 func (a *answer) begin(kind, opening, closing string) {
 	a.w.Header().Set("Content-Type", kind)
 	a.w.Header().Set("Trailer", trailerMore+", "+trailerUnreadable)
@@ -68,7 +68,7 @@ func (a *answer) add(element []byte) error {
 	return errors.Join(err, a.wrote())
 }
 
-// wrote counts a row, and sends those that have waited.
+// wrote counts a row, and flushes the buffer if rows have waited too long.
 func (a *answer) wrote() error {
 	a.rows++
 	if time.Since(a.flushed) < flushEvery {
@@ -81,7 +81,7 @@ func (a *answer) wrote() error {
 	return http.NewResponseController(a.w).Flush()
 }
 
-// reaches reports whether the answer has so many rows that the next is not written, and tells the caller that there are more.
+// reaches reports whether the answer has as many rows as the limit. If so, a trailer tells the client that there are more.
 func (a *answer) reaches(limit int64) bool {
 	if a.rows < limit {
 		return false
@@ -90,7 +90,7 @@ func (a *answer) reaches(limit int64) bool {
 	return true
 }
 
-// end writes what is left.
+// end writes the rest of the answer.
 func (a *answer) end() error {
 	_, _ = a.out.WriteString(a.closing)
 	return a.out.Flush()
@@ -112,7 +112,7 @@ func (h *handler) collections(a *answer, r *http.Request) error {
 	return nil
 }
 
-// series answers with the metas.
+// series answers with the metas of series.
 func (h *handler) series(a *answer, r *http.Request) error {
 	q, err := h.parse(r.Context(), r.URL.Query(), seriesParameters)
 	if err != nil {
@@ -122,7 +122,7 @@ func (h *handler) series(a *answer, r *http.Request) error {
 		return requestError{errors.New("format=csv is for measurements: series come as json")}
 	}
 	limit := q.Limit
-	q.Limit++ // whether there are more
+	q.Limit++ // to find out whether there are more
 	a.begin("application/json", "[", "]\n")
 	for meta, err := range q.from.Series(r.Context(), q.Query) {
 		if err != nil {
@@ -139,14 +139,14 @@ func (h *handler) series(a *answer, r *http.Request) error {
 	return nil
 }
 
-// measurements answers with the rows.
+// measurements answers with rows of measurements.
 func (h *handler) measurements(a *answer, r *http.Request) error {
 	q, err := h.parse(r.Context(), r.URL.Query(), measurementParameters)
 	if err != nil {
 		return err
 	}
 	limit := q.Limit
-	q.Limit++ // whether there are more
+	q.Limit++ // to find out whether there are more
 	found := q.from.Find
 	if q.latest {
 		found = q.from.Latest
@@ -154,7 +154,7 @@ func (h *handler) measurements(a *answer, r *http.Request) error {
 	return h.table(a, q, limit, found(r.Context(), q.Query))
 }
 
-// totals answers with the windows.
+// totals answers with windows.
 func (h *handler) totals(a *answer, r *http.Request) error {
 	q, err := h.parse(r.Context(), r.URL.Query(), totalsParameters)
 	if err != nil {
@@ -164,10 +164,10 @@ func (h *handler) totals(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q.rows.Fields, q.rows.Flat, q.rows.Location = nil, true, t.Zone // a field has several columns
+	q.rows.Fields, q.rows.Flat, q.rows.Location = nil, true, t.Zone // each field has several columns
 	limit := q.Limit
 	t.Query = q.Query
-	t.Limit++ // whether there are more
+	t.Limit++ // to find out whether there are more
 	return h.table(a, q, limit, func(yield func(reader.Measurement, error) bool) {
 		for w, err := range q.from.Totals(r.Context(), t) {
 			if !yield(reader.Measurement{Time: w.Time, Meta: w.Meta, Fields: w.Fields}, err) {
@@ -177,7 +177,7 @@ func (h *handler) totals(a *answer, r *http.Request) error {
 	})
 }
 
-// table writes rows in the form that a request asks for.
+// table writes rows in the format that the request asks for.
 func (h *handler) table(a *answer, q *request, limit int64, found iter.Seq2[reader.Measurement, error]) error {
 	var table rows.Writer
 	if q.csv {

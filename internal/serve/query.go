@@ -15,14 +15,14 @@ import (
 	"waterwheel/reader"
 )
 
-// Parameters of requests.
+// These are the parameters of requests.
 var (
 	seriesParameters      = []string{"series", "match", "filter", "from", "to", "last", "limit", "format"}
 	measurementParameters = append(slices.Clone(seriesParameters), "fields", "latest", "newest")
 	totalsParameters      = append(slices.Clone(seriesParameters), "fields", "every", "agg", "zone", "exact")
 )
 
-// request is a query with its time series, and how its rows are written.
+// request is a query with its time series, and the format of its rows.
 type request struct {
 	reader.Query
 	from   Source
@@ -31,7 +31,7 @@ type request struct {
 	csv    bool
 }
 
-// parse reads a request.
+// parse parses the parameters of a request.
 func (h *handler) parse(ctx context.Context, values url.Values, known []string) (*request, error) {
 	for name := range values {
 		if !slices.Contains(known, name) {
@@ -82,7 +82,7 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 	return r, nil
 }
 
-// readTotals reads the parameters of totals.
+// readTotals parses the parameters of totals.
 func readTotals(values url.Values) (t reader.TotalsQuery, err error) {
 	every := values.Get("every")
 	if every == "" {
@@ -108,7 +108,7 @@ func readTotals(values url.Values) (t reader.TotalsQuery, err error) {
 	return t, nil
 }
 
-// limit is how many rows the answer has at most.
+// limit returns the maximum number of rows of the answer.
 func (h *handler) limit(text string) (int64, error) {
 	if text == "" {
 		return h.MaxRows, nil
@@ -120,12 +120,13 @@ func (h *handler) limit(text string) (int64, error) {
 	return n, nil
 }
 
-// nonempty leaves empty conditions out: a variable of a dashboard may have no value.
+// nonempty removes empty conditions, because a variable of a dashboard may have no value.
 func nonempty(conditions []string) []string {
 	return slices.DeleteFunc(slices.Clone(conditions), func(c string) bool { return strings.TrimSpace(c) == "" })
 }
 
-// milliseconds makes a time in milliseconds since 1970, as Grafana's ${__from} is, one in words.
+// milliseconds converts a time in milliseconds since 1970, such as Grafana's ${__from}, to a text. It returns any other text
+// unchanged.
 func milliseconds(text string) string {
 	const digits = 13
 	n, err := strconv.ParseInt(text, 10, 64)

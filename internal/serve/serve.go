@@ -20,7 +20,7 @@ import (
 	"waterwheel/reader"
 )
 
-// Source is where measurements are read; *reader.Series is one.
+// Source reads measurements. *reader.Series implements it.
 type Source interface {
 	Options() timeseries.Options
 	Find(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error]
@@ -29,25 +29,27 @@ type Source interface {
 	Totals(ctx context.Context, q reader.TotalsQuery) iter.Seq2[reader.Window, error]
 }
 
-// Options are what a Handler answers from, and its bounds.
+// Options are the sources of a Handler, and its limits.
 type Options struct {
-	// Names lists the time series, Open opens one of them; an error of reader.ErrNotSetUp is that there is none of the name.
+	// Names lists the time series, and Open opens one of them. The error is reader.ErrNotSetUp if there is no time series of the
+	// name.
 	Names func(ctx context.Context) ([]string, error)
 	Open  func(ctx context.Context, name string) (Source, error)
-	// Filter is the conditions of a request, as sensor=s-17, and a filter in Extended JSON, as a filter on the meta.
+	// Filter makes a filter on the meta from the conditions of a request, such as sensor=s-17, and a filter in Extended JSON.
 	Filter func(o timeseries.Options, conditions []string, filter string) (bson.D, error)
-	// Times reads the bounds of a request as the flags of query are written.
+	// Times parses the bounds of a request, in the notation of the flags of query.
 	Times func(from, to, last string, now time.Time) (begin, end time.Time, err error)
-	// Explain gives an error of the reader its cause and the way out.
+	// Explain adds to an error of the reader its cause and the way out.
 	Explain func(error) error
-	// Usage reports whether an error of Filter or Times is the caller's.
+	// Usage reports whether an error of Filter or Times is a mistake in the request.
 	Usage func(error) bool
 
-	// MaxRows is how many rows an answer has at most, MaxTime how long one takes, MaxQueries how many are answered at a time.
+	// MaxRows is the maximum number of rows of an answer, MaxTime its maximum duration, and MaxQueries the maximum number of
+	// concurrent queries.
 	MaxRows    int64
 	MaxTime    time.Duration
 	MaxQueries int
-	Token      string // that requests must have. Empty means none.
+	Token      string // the token that requests must have. Empty means none.
 	Log        *slog.Logger
 }
 
@@ -62,7 +64,7 @@ var indexCSS string
 //go:embed index.js
 var indexScript string
 
-// Handler answers
+// Handler answers these requests:
 //
 //	GET /v1/collections    the names of the time series
 //	GET /v1/series         the metas that are selected
@@ -91,7 +93,7 @@ func Handler(o Options) http.Handler {
 	return web.Guarded(mux)
 }
 
-// allowed lets a request in that has the token.
+// allowed passes on only requests that have the token.
 func (h *handler) allowed(next http.Handler) http.Handler {
 	if h.Token == "" {
 		return next
@@ -111,7 +113,7 @@ func tooMany(w http.ResponseWriter, _ *http.Request) {
 	fail(w, http.StatusTooManyRequests, errors.New("too many queries at once (SERVE_MAX_QUERIES): ask again in a moment"))
 }
 
-// bounded ends an answer in time, and tells of one that failed.
+// bounded limits the time of an answer, and handles its errors.
 func (h *handler) bounded(do func(*answer, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), h.MaxTime)
@@ -123,10 +125,10 @@ func (h *handler) bounded(do func(*answer, *http.Request) error) http.HandlerFun
 			err = a.end()
 		}
 		h.Log.Debug("answered", "path", r.URL.Path, "query", r.URL.RawQuery, "rows", a.rows, "took", time.Since(began), "err", err)
-		if err == nil || r.Context().Err() != nil { // or the caller is gone
+		if err == nil || r.Context().Err() != nil { // the client may be gone
 			return
 		}
-		if a.sent { // the caller must not take a part for the whole
+		if a.sent { // the client must not take a part for the whole
 			h.Log.Warn("answer interrupted", "path", r.URL.Path, "query", r.URL.RawQuery, "rows", a.rows, "err", err)
 			panic(http.ErrAbortHandler)
 		}
@@ -134,10 +136,10 @@ func (h *handler) bounded(do func(*answer, *http.Request) error) http.HandlerFun
 	}
 }
 
-// requestError tells of a request that cannot be answered as it is.
+// requestError means that the request is wrong.
 type requestError struct{ error }
 
-// fail answers with an error: what is wrong, and with which status.
+// fail answers with an error and the matching status.
 func (h *handler) fail(w http.ResponseWriter, ctx context.Context, err error) {
 	err = h.Explain(err)
 	var bad requestError
@@ -156,7 +158,7 @@ func (h *handler) fail(w http.ResponseWriter, ctx context.Context, err error) {
 	}
 }
 
-// fail answers with a status and a sentence.
+// fail answers with a status and an error text.
 func fail(w http.ResponseWriter, status int, err error) {
 	w.Header().Del("Trailer")
 	w.Header().Set("Content-Type", "application/json")
