@@ -1,4 +1,5 @@
-// Package web answers HTTP: a server that ends in order, headers that keep browsers to the page, and a bound of requests.
+// Package web answers HTTP: a server with an orderly shutdown, headers that restrict browsers, and a limit of concurrent
+// requests.
 package web
 
 import (
@@ -15,26 +16,26 @@ import (
 	"time"
 )
 
-// Bounds of connections.
+// These are timeouts of connections.
 const (
 	readTimeout  = 5 * time.Second
 	closeTimeout = time.Second
 )
 
-// Server is one address that answers HTTP.
+// Server serves HTTP at one address.
 type Server struct {
-	Setting string // the variable that the address comes from
-	Address string // empty: Run does nothing
+	Setting string // the setting that the address comes from
+	Address string // Empty means that Run does nothing.
 	Handler http.Handler
-	// Longest bounds an answer. Zero means no bound.
+	// Longest bounds the time of an answer. Zero means no bound.
 	Longest time.Duration
-	// TLS encrypts the connections. Nil means that they are plain.
+	// TLS encrypts the connections. Nil means no encryption.
 	TLS *tls.Config
 	Log *slog.Logger
 }
 
-// Run answers until ctx ends; without an address it does nothing. Then it lets requests finish that are under way, until closing
-// ends, or for a moment. It returns an error only when it cannot listen or is cut off.
+// Run answers until ctx ends. Without an address it does nothing. After ctx ends, pending requests may finish until closing ends,
+// but for at most one second. Run returns an error only if it cannot listen or the serving fails.
 func (s *Server) Run(ctx, closing context.Context) error {
 	if s.Address == "" {
 		return nil
@@ -76,7 +77,7 @@ func (s *Server) Run(ctx, closing context.Context) error {
 	return fmt.Errorf("serving at %s (%s): %w", s.Address, s.Setting, err)
 }
 
-// audience says who can reach an address that is listened at.
+// audience describes who can reach a listening address.
 func audience(address net.Addr) string {
 	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 		return "this machine only"
@@ -84,7 +85,7 @@ func audience(address net.Addr) string {
 	return "whoever the network lets through"
 }
 
-// Limited answers so many requests at a time, but for those of the free paths. It lets busy answer the others.
+// Limited answers at most most requests at a time. Requests for the free paths do not count. busy answers the others.
 func Limited(next http.Handler, most int, busy http.HandlerFunc, free ...string) http.Handler {
 	places := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +104,7 @@ func Limited(next http.Handler, most int, busy http.HandlerFunc, free ...string)
 	})
 }
 
-// Guarded tells browsers to take every answer for nothing but what it is, from nowhere else and for nobody else.
+// Guarded sets headers that make browsers use an answer only as its own type, only within its own site, and without a cache.
 func Guarded(next http.Handler) http.Handler {
 	headers := map[string]string{
 		"X-Content-Type-Options":       "nosniff",
@@ -121,13 +122,14 @@ func Guarded(next http.Handler) http.Handler {
 	})
 }
 
-// Busy tells a caller that too many requests are answered.
+// Busy answers that there are too many requests.
 func Busy(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
 }
 
-// Certificate is a server's certificate and its key, in PEM files that are read again for each connection: they may be replaced
-// while the program runs. Files that cannot be read, as while they are replaced, leave what was read last.
+// Certificate is a server's certificate and its key, in PEM files. They are read again for each connection, because they may be
+// replaced while the program runs. If they cannot be read, for example while they are replaced, the last certificate stays in
+// use.
 type Certificate struct {
 	cert, key string
 	log       *slog.Logger
@@ -145,7 +147,7 @@ func NewCertificate(cert, key string, log *slog.Logger) (*Certificate, error) {
 	return &Certificate{cert: cert, key: key, log: log, last: &first}, nil
 }
 
-// Config is that of a server which shows the certificate.
+// Config returns the configuration of a server with this certificate.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.newest(), nil }}
 }
