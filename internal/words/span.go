@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// spanForm is a length of time as people write it: weeks and days, then what Go's durations have.
+// spanForm matches a length of time as people write it: weeks and days, and then the form of Go's durations.
 var spanForm = regexp.MustCompile(`^([+-]?)(?:(\d+)w)?(?:(\d+)d)?([0-9.].*)?$`)
 
-// ParseSpan reads a length of time such as 90s, 1h30m, 7d, 2w or 1d12h, with a sign or without one.
+// ParseSpan parses a length of time such as 90s, 1h30m, 7d, 2w or 1d12h, with or without a sign.
 func ParseSpan(text string) (time.Duration, bool) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return d, true
@@ -28,7 +28,7 @@ func ParseSpan(text string) (time.Duration, bool) {
 			continue
 		}
 		n, err := strconv.Atoi(counts[i])
-		if err != nil || n > int(100*366*day/unit) { // a hundred years each: no sum of them is too long
+		if err != nil || n > int(100*366*day/unit) { // at most a hundred years each, so that their sum cannot overflow
 			return 0, false
 		}
 		d += time.Duration(n) * unit
@@ -46,7 +46,7 @@ func ParseSpan(text string) (time.Duration, bool) {
 	return d, true
 }
 
-// Span writes a length of time as people write it, and as ParseSpan reads it: 30d and 1h, not 720h0m0s and 1h0m0s.
+// Span formats a length of time as people write it, and as ParseSpan reads it: 30d and 1h, not 720h0m0s and 1h0m0s.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d > day && d%day == 0 {

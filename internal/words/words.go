@@ -1,5 +1,5 @@
-// Package words is how the program counts things in a sentence, finds the word that a misspelt one was meant to be, and reads and
-// writes lengths of time as people write them.
+// Package words formats counts in sentences, suggests words for misspelt ones, and parses and formats lengths of time as people
+// write them.
 package words
 
 import (
@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Count writes a number of things: 1 partition, 2 partitions. A thing is a noun in the singular.
+// Count formats a number of things: 1 partition, 2 partitions. A thing is a noun in the singular.
 func Count[N ~int | ~int32 | ~int64](n N, thing string) string {
 	return fmt.Sprintf("%d %s", n, Form(n, thing, plural(thing)))
 }
 
-// Form is the form of a word that a number asks for: "is" or "are".
+// Form returns the form of a word for a number, such as "is" or "are".
 func Form[N ~int | ~int32 | ~int64](n N, one, many string) string {
 	if n == 1 {
 		return one
@@ -21,7 +21,7 @@ func Form[N ~int | ~int32 | ~int64](n N, one, many string) string {
 	return many
 }
 
-// plural is the plural of a noun.
+// plural returns the plural of a noun.
 func plural(noun string) string {
 	switch stem, isY := strings.CutSuffix(noun, "y"); {
 	case strings.HasSuffix(noun, "series"):
@@ -34,15 +34,15 @@ func plural(noun string) string {
 	return noun + "s"
 }
 
-// Plain is a word without what people write differently: small letters, and neither hyphens, underscores nor blanks.
+// Plain returns a word in lower case, without hyphens, underscores and blanks, which people write differently.
 func Plain(word string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(word))
 }
 
-// Near returns the known word that a misspelt word was probably meant to be: it goes on where the word ends, or differs in a
-// letter or two. Empty means that no known word is near.
+// Near returns the known word that a misspelt word was probably meant to be. That is one that begins with the word, or differs in
+// a letter or two. Empty means that there is none.
 func Near(word string, known []string) string {
-	const least = 3 // letters that begin a word must be to stand for it
+	const least = 3 // the least number of letters at which a beginning of a word stands for it
 	plain := Plain(word)
 	if plain == "" {
 		return ""
@@ -60,7 +60,8 @@ func Near(word string, known []string) string {
 	return best
 }
 
-// DidYouMean ends a sentence about an unknown word with the known word that is near. It is empty if no known word is near.
+// DidYouMean returns the end of a sentence about an unknown word, with the nearest known word. It is empty if no known word is
+// near.
 func DidYouMean(word string, known []string) string {
 	if near := Near(word, known); near != "" {
 		return ": did you mean " + near + "?"
