@@ -10,10 +10,10 @@ import (
 //go:embed metrics.md
 var text string
 
-// place is where the table of a section stands in the text.
+// place matches the placeholder of a section's table in the text.
 var place = regexp.MustCompile(`\{\{table "([^"]+)"\}\}`)
 
-// Markdown is the reference of all metrics: docs/metrics.md.
+// Markdown returns the reference of all metrics, docs/metrics.md.
 func Markdown() string {
 	return place.ReplaceAllStringFunc(text, func(found string) string {
 		title := place.FindStringSubmatch(found)[1]
@@ -26,7 +26,7 @@ func Markdown() string {
 	})
 }
 
-// rows is the section as a table.
+// rows returns the section as a table.
 func (s Section) rows() string {
 	var b strings.Builder
 	b.WriteString("| metric | type, unit | meaning |\n|---|---|---|")

@@ -10,10 +10,10 @@ import (
 // Prefix begins the name of every metric.
 const Prefix = "waterwheel_"
 
-// FullName is the name with the prefix.
+// FullName returns the name with the prefix.
 func (m Metric) FullName() string { return Prefix + m.Name }
 
-// LabelNames are the names of the labels, in their order.
+// LabelNames returns the names of the labels, in their order.
 func (m Metric) LabelNames() []string {
 	var names []string
 	for _, label := range m.labels() {
@@ -23,7 +23,7 @@ func (m Metric) LabelNames() []string {
 	return names
 }
 
-// Values are the values that a label may have, nil if the set is open or there is no such label.
+// Values returns the possible values of a label. It returns nil if the set is open or there is no such label.
 func (m Metric) Values(label string) []string {
 	for _, one := range m.labels() {
 		if name, values, closed := strings.Cut(one, "="); closed && name == label {
@@ -49,7 +49,7 @@ func Find(fullName string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// of looks up the metric of a time series: that of a histogram has a suffix.
+// of looks up the metric of a time series. The series of a histogram have a suffix.
 func of(series string) (Metric, bool) {
 	m, found := Find(series)
 	if found {
@@ -64,7 +64,7 @@ func of(series string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// targetLabels are what Prometheus adds to every series that it scrapes.
+// targetLabels are the labels that Prometheus adds to every series that it scrapes.
 var targetLabels = []string{"job", "instance", "namespace", "pod"}
 
 var (
@@ -72,13 +72,13 @@ var (
 	matcher  = regexp.MustCompile(`(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"`)
 )
 
-// CheckQuery finds what is wrong with the metrics that a query in PromQL names: series and labels that no metric of the table
-// has, and values that a label never has. It returns how many selectors of metrics the query has. It does not parse PromQL.
+// CheckQuery checks the metrics that a query in PromQL names. It reports series and labels that no metric of the table has, and
+// values that a label never has. It returns how many selectors of metrics the query has. It does not parse PromQL.
 func CheckQuery(query string) (selectors int, problems []string) {
 	return check(query, of)
 }
 
-// CheckText is CheckQuery for prose, which also names a histogram without the suffix that its series have.
+// CheckText is CheckQuery for prose, which may also name a histogram without the suffix of its series.
 func CheckText(text string) (selectors int, problems []string) {
 	return check(text, func(name string) (Metric, bool) {
 		if m, found := Find(name); found {

@@ -1,9 +1,9 @@
 package metrics
 
-// Kind is what Prometheus calls the type of a metric.
+// Kind is the type of a metric in Prometheus.
 type Kind string
 
-// The kinds.
+// These are the kinds of metrics.
 const (
 	Counter   Kind = "counter"
 	Gauge     Kind = "gauge"
@@ -12,12 +12,12 @@ const (
 
 // Metric is one row of the table.
 type Metric struct {
-	// Name is without the prefix.
+	// Name is the name without the prefix.
 	Name string
 	Kind Kind
-	// Labels are comma-separated. A label with a closed set of values lists them behind "=", separated by "|".
+	// Labels are comma-separated. A label with a closed set of values lists them after "=", separated by "|".
 	Labels string
-	// Unit is the unit of a value, or what a value counts, in the plural.
+	// Unit is the unit of a value, or what it counts, in the plural.
 	Unit string
 	// Help is the meaning, in Markdown.
 	Help string
@@ -29,7 +29,7 @@ type Section struct {
 	Metrics []Metric
 }
 
-// partition are the labels of what is counted for a partition.
+// partition are the labels of metrics that are counted by partition.
 const partition = "topic,partition"
 
 // Table lists all metrics, in the order of the document.
