@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The grid of Grafana: a line of panels has lineWidth columns.
+// This is the grid of Grafana. A line of panels has lineWidth columns.
 const (
 	lineWidth    = 24
 	headingHigh  = 1
@@ -17,7 +17,7 @@ const (
 // prometheus is the data source that the reader chooses.
 var prometheus = source{Type: "prometheus", UID: "${datasource}"}
 
-// JSON is the dashboard: deploy/grafana/waterwheel.json.
+// JSON returns the dashboard, deploy/grafana/waterwheel.json.
 func JSON() string {
 	text, err := json.MarshalIndent(dashboard(), "", "  ")
 	if err != nil {
@@ -61,12 +61,12 @@ func annotated() []annotation {
 	return all
 }
 
-// expand puts the matchers of the variables into a query.
+// expand inserts the matchers of the variables into a query.
 func expand(query string) string {
 	return strings.NewReplacer("%topic%", `job=~"$job", topic=~"$topic"`, "%job%", `job=~"$job"`).Replace(query)
 }
 
-// placed gives each panel its place: from left to right, in lines of panels of one height.
+// placed sets the position of each panel, from left to right. Each line has panels of one height.
 func placed(rows []row) []drawn {
 	var all []drawn
 	y := 0
@@ -126,7 +126,7 @@ func (p *panel) draw() drawn {
 	return d
 }
 
-// apart draws a series of a stack as a line that is not part of it.
+// apart makes a series of a stack a line outside the stack.
 func apart(name string) override {
 	return override{matcher{"byName", name}, []property{{"custom.stacking", stacking{"none", "A"}}, {"custom.fillOpacity", 0}}}
 }

@@ -1,6 +1,6 @@
 package dashboard
 
-// The JSON model of a dashboard, as far as it is used. Its field names are Grafana's.
+// This is the JSON model of a dashboard, as far as it is used. Its field names are Grafana's.
 type (
 	model struct {
 		UID           string      `json:"uid"`

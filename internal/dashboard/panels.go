@@ -9,19 +9,20 @@ type row struct {
 // panel shows the results of queries.
 type panel struct {
 	title string
-	// about is one sentence: what the panel shows, and what to think of it.
+	// about is one sentence about what the panel shows, and how to interpret it.
 	about string
 	kind  kind
-	// width is in columns, of which a line has lineWidth.
+	// width is a number of columns. A line has lineWidth columns.
 	width int
 	// unit is Grafana's name of a unit.
 	unit    string
 	queries []query
-	// warn and alarm are thresholds of a number; zero means none.
+	// warn and alarm are thresholds of a number. Zero means none.
 	warn, alarm float64
 }
 
-// query is in PromQL. In it %topic% stands for the matchers of what is counted for a partition, and %job% for those of all else.
+// query is in PromQL. %topic% stands for the matchers of metrics that are counted by partition, and %job% for the matchers of all
+// others.
 type query struct {
 	expression string
 	legend     string
@@ -42,7 +43,7 @@ const (
 	sixth = lineWidth / 6
 )
 
-// The dashboard's rows. Counters of events that have not happened yet are shown as zero, so that "No data" always means that
+// rows are the dashboard's rows. Counters of events that have not happened yet are shown as zero. So "No data" always means that
 // nothing is scraped.
 var rows = []row{
 	{"Is it well?", []panel{
@@ -192,7 +193,7 @@ var rows = []row{
 	}},
 }
 
-// events are the annotations: what happened, drawn into every panel.
+// events are the annotations, which are drawn into every panel.
 var events = []struct{ name, color, expression, text string }{
 	{"Rebalances", "blue", `sum by (instance, kind) (increase(waterwheel_rebalances_total{%job%, kind=~"rebalance|topics|lost"}[1m])) > 0`, "{{instance}}: {{kind}}"},
 	{"Outages", "red", `sum by (instance, dependency) (increase(waterwheel_outage_seconds_total{%job%}[1m])) > 0`, "{{instance}}: {{dependency}}"},
