@@ -1,5 +1,5 @@
-// Command generate writes the files that are made from tables in Go, and the copies that a chart needs within its folder: "make
-// docs" runs it in the root of the repository.
+// Command generate writes the files that are made from tables in Go, and copies that a chart needs within its folder. "make docs"
+// runs it in the root of the repository.
 package main
 
 import (
@@ -26,10 +26,10 @@ func main() {
 	}
 }
 
-// file is one generated file, its name from the root of the repository on.
+// file is one generated file. Its name is relative to the root of the repository.
 type file struct{ name, content string }
 
-// generated are all of them. root is the repository's.
+// generated returns all generated files. root is the root of the repository.
 func generated(root string) ([]file, error) {
 	rules, err := os.ReadFile(filepath.Join(root, "deploy/prometheus/waterwheel.rules.yml"))
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"waterwheel/config"
 )
 
-// setByChart are settings that the chart itself gives each pod.
+// setByChart are settings that the chart sets itself.
 var setByChart = []string{"HTTP_ADDR", "HTTP_ADDR_FILE", "KAFKA_INSTANCE_ID", "KAFKA_INSTANCE_ID_FILE"}
 
-// object is a schema of an object with these properties and no others.
+// object returns the schema of an object with these properties and no others.
 func object(properties map[string]any) map[string]any {
 	return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 }
 
-// valuesSchema is deploy/chart/values.schema.json: Helm refuses values that it does not allow, such as a misspelt setting.
+// valuesSchema returns deploy/chart/values.schema.json. Helm rejects values that it does not allow, such as a misspelt setting.
 func valuesSchema() string {
 	kind := func(name string) map[string]any { return map[string]any{"type": name} }
 	text, whole, yes := kind("string"), kind("integer"), kind("boolean")
