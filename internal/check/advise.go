@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// advise adds to a finished sample what it says about the settings: of a sample that the settings in effect do not suit.
+// advise adds to a finished sample its advice about the settings, if the settings in effect do not suit it.
 func (s *sampler) advise() {
 	p := &proposer{evidence: s.evidence, kept: s.kept, current: s.decoding, bucketing: s.bucketing}
 	s.notes = p.inEffect().notes(s.decoding)
@@ -23,7 +23,7 @@ func (s *sampler) advise() {
 	s.view.Advice, s.view.Tried = advice, len(s.kept.list)
 }
 
-// inEffect is the proposer of the events as the stages in effect make them.
+// inEffect returns a proposer whose evidence is of the events as the stages in effect produce them.
 func (p *proposer) inEffect() *proposer {
 	o := p.current
 	if len(o.Parse)+len(o.List)+len(o.Rename) == 0 && o.FieldName == "" {
@@ -32,7 +32,7 @@ func (p *proposer) inEffect() *proposer {
 	return p.staged(absolute(o), o.Root)
 }
 
-// helps reports whether advice says more than that the settings in effect will do.
+// helps reports whether advice says more than that the settings in effect suit the sample.
 func (p *proposer) helps(a *Advice, now *tally) bool {
 	fits := now.bad == 0 && now.good > 0
 	switch {
@@ -43,24 +43,24 @@ func (p *proposer) helps(a *Advice, now *tally) bool {
 	case a.Proposal.inEffect:
 		return false
 	case a.Proposal.Measurements > now.good:
-		// Who has chosen an object of the events knows of the events without it.
+		// The operator who chose an object of the events knows that some events lack it.
 		chosen := (p.current.Root != "" || p.current.Fields != "") && now.good*2 >= now.good+now.bad
 		return !chosen || p.coarser(a.Proposal, now)
 	}
 	return fits && p.coarser(a.Proposal, now) || p.tooFine(a.Proposal, now)
 }
 
-// coarser reports whether the settings in effect put into one series what a proposal parts.
+// coarser reports whether the settings in effect merge series that a proposal separates.
 func (p *proposer) coarser(of *Proposal, now *tally) bool {
 	return of.Measurements >= now.good && of.Series > now.metas.values() && (of.Confidence == High || of.Measurements >= fewEvents)
 }
 
-// tooFine reports whether the settings in effect make a series of nearly each event, and a proposal does not.
+// tooFine reports whether the settings in effect make a series of nearly every event, and a proposal does not.
 func (p *proposer) tooFine(of *Proposal, now *tally) bool {
 	return now.good >= judgedFrom && now.metas.values()*2 > now.good && of.Measurements >= now.good && of.Series*2 <= of.Measurements
 }
 
-// judgeIdentity warns about settings that put several things into one series.
+// judgeIdentity warns about settings that merge several things into one series.
 func (s *sampler) judgeIdentity(subject string, found *Findings) {
 	if s.view.Question != "" && len(s.bad) == 0 {
 		found.Note(subject, "the settings make %s; the events leave a question: %s", plural(s.view.Series, "meta"), s.view.Question)
@@ -72,7 +72,7 @@ func (s *sampler) judgeIdentity(subject string, found *Findings) {
 	found.Warn(subject, s.wayOut(""), "the settings make %s series of events that look like %s: %s", count(s.view.Series), count(p.Series), p.Because[len(p.Because)-1])
 }
 
-// judgeValues warns about values that are stored and cannot be used.
+// judgeValues warns about stored values that queries cannot use.
 func (s *sampler) judgeValues(subject string, found *Findings) {
 	if s.view.Measurements == 0 {
 		return
@@ -86,17 +86,17 @@ func (s *sampler) judgeValues(subject string, found *Findings) {
 	}
 }
 
-// judgePartitions warns about series whose records are not all in one partition.
+// judgePartitions warns about series whose records are in several partitions.
 func (s *sampler) judgePartitions(subject string, found *Findings) {
 	spread := s.variety.spread()
-	if spread == 0 || s.decoding.MetaFrom == measurement.MetaFromNone || s.view.Proposal != nil { // other series are proposed
+	if spread == 0 || s.decoding.MetaFrom == measurement.MetaFromNone || s.view.Proposal != nil { // the proposal has other series
 		return
 	}
 	found.Warn(subject, "key the records by "+s.metaName()+", so that each series has one partition and one owner",
 		"%s of %s series come in several partitions: each has buckets of its own in each of them", count(spread), count(s.view.Series))
 }
 
-// metaName names what meta is made of.
+// metaName names the fields that meta consists of.
 func (s *sampler) metaName() string {
 	switch {
 	case len(s.decoding.MetaFields) > 0:
@@ -107,8 +107,8 @@ func (s *sampler) metaName() string {
 	return "meta"
 }
 
-// judgeZone says of a time format without a zone that times are read as UTC, and warns where they lie as far from their records as
-// local times would.
+// judgeZone notes that times without a zone are read as UTC. It warns if they are as far from their records' times as local times
+// would be.
 func (s *sampler) judgeZone(subject string, found *Findings) {
 	if !lacksZone(s.decoding.TimeFormat) || s.decoding.TimeZone != "" || len(s.offsets) == 0 {
 		return

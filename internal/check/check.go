@@ -17,52 +17,52 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Options are what to look at.
+// Options define what to check.
 type Options struct {
 	// Kafka and Database are the servers. Nil means that the server does not answer.
 	Kafka    *kafka.Scanner
 	Database *mongodb.Database
 
-	// User has logged in to Kafka. Empty means that nobody has.
+	// User is the user of the login to Kafka. Empty means no login.
 	User    string
 	GroupID string
 	Topics  []Topic
-	// Begins says where a group without offsets begins, OutOfRange what is done about offsets beyond the log's end.
+	// Begins is where a group without offsets begins. OutOfRange is what happens to offsets beyond the log's end.
 	Begins     string
 	OutOfRange claim.OutOfRange
 	// Letters are the settings of dead letters. Nil means that there are none.
 	Letters *dlq.Options
 
-	// Settings say how time series are set up.
+	// Settings are how time series are set up.
 	Settings collection.Settings
-	// Filter is a filter on measurements whose cost is of interest. Nil means none.
+	// Filter is a filter on measurements whose cost is to be checked. Nil means none.
 	Filter bson.Raw
 
 	// Sample is how many of the newest records of each topic are decoded. Zero means none.
 	Sample int
-	// Progress begins to tell how far the sample of a topic is, and returns what tells it and what ends that.
+	// Progress starts the progress display for the sample of a topic. at updates the display, and end ends it.
 	Progress func(topic string) (at func(done int), end func())
 }
 
-// Topic is a topic, the name of its time series, and that with the database's name before it.
+// Topic is a topic with its time series. Namespace is the name of the series prefixed with that of the database.
 type Topic struct {
 	Name, Series, Namespace string
-	// Decoding and Bucketing are what events are made measurements and buckets with.
+	// Decoding and Bucketing are the options that turn events into measurements and buckets.
 	Decoding  measurement.Options
 	Bucketing bucketer.Options
 }
 
-// look is one look at everything.
+// look is one check of everything.
 type look struct {
 	Options
 	*Findings
 	clusterID string                              // Empty means that Kafka does not answer.
 	spans     map[string][]dlq.Span               // of the topics that can be read
-	longest   int                                 // record of these topics, in bytes
-	documents map[record.Partition]claim.Document // what MongoDB has of the partitions
+	longest   int                                 // longest record of these topics, in bytes
+	documents map[record.Partition]claim.Document // the partition documents in MongoDB
 }
 
-// Look looks at everything and adds what it finds. The error tells that the context has ended: what failed since then says
+// Look checks everything and adds what it finds. The error means that the context has ended. Failures after that would say
 // nothing about the servers.
 func (o Options) Look(ctx context.Context, found *Findings) (samples []Sample, err error) {
 	l := look{Options: o, Findings: found, spans: map[string][]dlq.Span{}, documents: map[record.Partition]claim.Document{}}
@@ -84,5 +84,5 @@ func (o Options) Look(ctx context.Context, found *Findings) (samples []Sample, e
 	return samples, nil
 }
 
-// showTime writes a time as the tables do.
+// showTime formats a time as the tables do.
 func showTime(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }

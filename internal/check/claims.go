@@ -11,11 +11,11 @@ import (
 	"waterwheel/sink"
 )
 
-// claims looks whose claims stand on a topic's partitions: run stops those of another group. It notes
-// the documents. Without Kafka it is not known which are meant.
+// claims checks which groups have claimed a topic's partitions. run stops partitions that another group has claimed. claims also
+// records the partition documents. Without Kafka it is unknown which documents apply.
 func (l *look) claims(of Topic, documents []sink.PartitionDocument) {
 	subject := "time series " + of.Series
-	partitions := map[string][]string{} // of the others
+	partitions := map[string][]string{} // partitions of other groups
 	ours := 0
 	for _, d := range documents {
 		if l.clusterID == "" || d.ClusterID != l.clusterID || d.Topic != of.Name {

@@ -5,29 +5,29 @@ import (
 	"math/bits"
 )
 
-// keptValues bounds how many different values of one field are kept.
+// keptValues bounds how many distinct values of one field are kept.
 const keptValues = 512
 
-// distinct counts different values, and how often each of them comes, in bounded memory. It keeps the values whose hashes end in
-// so many zero bits, and one more bit whenever there are too many of them. A value that is kept was kept from its first time on, so its
-// count is exact, and the kept values are a fair sample of all: of those that come once as well as of those that come often.
+// distinct counts distinct values, and how often each of them occurs, in bounded memory. It keeps the values whose hashes end in
+// at least bits zero bits. Whenever there are too many, it increases bits. A kept value was kept from its first occurrence on, so
+// its count is exact. The kept values are a fair sample of all, whether they are rare or frequent.
 type distinct struct {
 	most int
 	bits uint
 	kept map[uint64]occurrence
-	seen int // values that came, each as often as it came
+	seen int // number of occurrences of all values
 }
 
-// occurrence is what was seen of one value.
+// occurrence describes one value.
 type occurrence struct {
 	count int
-	with  uint64 // hash of what the value first came with
+	with  uint64 // hash of what first came with the value
 	mixed bool   // it came with something else as well
 }
 
 func newDistinct(most int) *distinct { return &distinct{most: most, kept: map[uint64]occurrence{}} }
 
-// add counts a value, and what it comes with.
+// add counts a value. with is the hash of what it comes with.
 func (d *distinct) add(hash, with uint64) {
 	d.seen++
 	if uint(bits.TrailingZeros64(hash)) < d.bits {
@@ -50,10 +50,10 @@ func (d *distinct) add(hash, with uint64) {
 	}
 }
 
-// values is how many different values there were, about so many once there are more than are kept.
+// values returns the number of distinct values. It is an estimate once there are more than are kept.
 func (d *distinct) values() int { return len(d.kept) << d.bits }
 
-// returning is the share of what came whose value came more than once.
+// returning returns the share of occurrences whose value occurred more than once.
 func (d *distinct) returning() float64 {
 	all, again := 0, 0
 	for _, o := range d.kept {
@@ -65,7 +65,7 @@ func (d *distinct) returning() float64 {
 	return share(again, all)
 }
 
-// mixing is the share of the values that came more than once, which came with different things; tested: there were such values.
+// mixing returns the share of repeated values that came with different things. tested reports that there were repeated values.
 func (d *distinct) mixing() (mixed float64, tested bool) {
 	again, several := 0, 0
 	for _, o := range d.kept {
@@ -79,7 +79,7 @@ func (d *distinct) mixing() (mixed float64, tested bool) {
 	return share(several, again), again > 0
 }
 
-// share is a part of a whole, 0 of nothing.
+// share returns part of whole as a fraction. It is 0 if whole is 0.
 func share(part, whole int) float64 {
 	if whole == 0 {
 		return 0
@@ -87,7 +87,7 @@ func share(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// hashOf is the hash of some bytes, the same in each run, so that a sample is judged the same.
+// hashOf returns the hash of some bytes. It is the same in each run, so that a sample always gets the same judgement.
 func hashOf(parts ...[]byte) uint64 {
 	h := fnv.New64a()
 	for _, part := range parts {

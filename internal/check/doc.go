@@ -1,31 +1,32 @@
-// Package check is what "waterwheel check" finds: whether Kafka and MongoDB are such that a consumer with these settings reads and
-// stores every record once, with the way out of what is wrong. It changes nothing. What a group's offsets mean is asked of the
-// rules of package claim, as run does, so that check says what run will do.
+// Package check implements "waterwheel check". It checks whether a consumer with these settings reads and stores every record
+// once with this Kafka and MongoDB, and says how to correct what is wrong. It changes nothing. It evaluates a group's offsets by
+// the rules of package claim, as run does. So check reports what run will do.
 //
 //	check.go    Options, Look: everything, in the order in which a person wants to know it
 //	finding.go  Finding, Findings: the findings, and how much they matter
 //	topic.go    topics: partitions, clocks, configuration
 //	letters.go  dead-letter topics
-//	mongodb.go  the server, its clock, what the user may do
+//	mongodb.go  the server, its clock, the rights of the user
 //	index.go    indexes that META_INDEXES asks for, and that a filter needs
-//	claims.go   whose claims stand on the partitions
+//	claims.go   which groups have claimed the partitions
 //	group.go    the members of the group, and where each partition would begin
 //	sample.go   Sample: what the newest records of a topic would become
 //	feed.go     Feed: what events from standard input would become
 //	feedlog.go  events from standard input that are records with keys
 //	judge.go    what a sample says of the settings in effect
 //	advise.go   when a sample says more than that they fit
-//	variety.go  how many different values the fields of meta have
+//	variety.go  how many distinct values the fields of meta have
 //
-// What a sample says about settings goes from evidence to candidates, and from candidates to a proposal or a question:
+// Advice about settings comes from a sample in steps: from evidence to candidates, and from candidates to a proposal or a
+// question:
 //
-//	evidence.go  what was seen of each field, in all records; texts.go: of texts; distinct.go: how often values come back
+//	evidence.go  statistics of each field, over all records; texts.go: of texts; distinct.go: how often values repeat
 //	encodings.go how records are encoded, and how many cannot be read
 //	staged.go    events in texts and lists, whose evidence is taken again
-//	view.go      the evidence below one object; shapes.go: forms of events that are known; names.go: what names say
+//	view.go      the evidence below one object; shapes.go: known forms of events; names.go: what names say
 //	timefield.go which field is the time
-//	identity.go  what names the series; keys.go: what the keys say of it; unnamed.go: where no field is called so
-//	kept.go      records to try settings with; tally.go: what becomes of them
+//	identity.go  what names the series; keys.go: what the keys say of it; unnamed.go: when no field name tells
+//	kept.go      records to try settings with; tally.go: the outcome
 //	propose.go   Advice, Proposal: from candidates to options, or to a question; settings.go: options as settings
-//	loses.go     what settings would lose; values.go: values that are stored and cannot be used
+//	loses.go     what settings would lose; values.go: stored values that cannot be used
 package check

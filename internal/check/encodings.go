@@ -19,25 +19,26 @@ type object = map[string]any
 
 // encodings counts how the records of a sample are encoded.
 type encodings struct {
-	records  int // with a value
+	records  int // records with a value
 	bson     int
-	framed   int // JSON behind a schema registry's frame
+	framed   int // JSON after a schema registry's frame
 	plain    int // JSON without one
 	extended int // JSON with names of Extended JSON
-	// compressed counts the records that their producer compressed, by how.
+	// compressed counts the records that their producer compressed, by compression.
 	compressed map[measurement.Compression]int
 	inflater   *measurement.Inflater
-	// readers are decoders of formats that are neither JSON nor BSON, byFormat counts their records.
+	// readers are decoders of formats that are neither JSON nor BSON. byFormat counts their records.
 	readers map[measurement.Format]*measurement.Decoder
-	// known are the formats of events with a schema that the settings or their registry know, byID those whose records name theirs.
+	// known are the formats whose schemas the settings or their registry have. byID are those of them whose records name their
+	// schema.
 	known, byID []measurement.Format
 	byFormat    map[measurement.Format]int
-	// strange counts the records that are neither JSON nor BSON as they stand, by what they look like.
+	// strange counts records that are neither JSON nor BSON as they are, by what they look like.
 	strange map[*measurement.Form]int
 	odd     int // the sum of strange
 }
 
-// mostInflated bounds what a value of a sample is unfolded to: the highest EVENT_MAX_BYTES.
+// mostInflated bounds the decompressed size of a value in a sample. It is the highest EVENT_MAX_BYTES.
 const mostInflated = 64 << 20
 
 func newEncodings() encodings {
@@ -55,8 +56,8 @@ func newEncodings() encodings {
 	return e
 }
 
-// readBy also reads Avro or Protobuf by the schema of the settings, or both by those of their registry: only these can tell what the
-// bytes mean.
+// readBy adds readers of Avro or Protobuf with the schema of the settings, or of both with the schemas of the registry. Only a
+// schema tells what the bytes mean.
 func (e *encodings) readBy(o measurement.Options) {
 	for _, format := range []measurement.Format{measurement.Avro, measurement.Protobuf} {
 		of := measurement.Options{Format: format, Decimals: o.Decimals, MetaFrom: measurement.MetaFromNone, MaxBytes: mostInflated, Ask: o.Ask}
@@ -77,7 +78,7 @@ func (e *encodings) readBy(o measurement.Options) {
 	}
 }
 
-// read reads the events of a record, as far as it has any.
+// read returns the events of a record, if it has any.
 func (e *encodings) read(r *record.Record) []object {
 	value := r.Value
 	if value == nil {
@@ -114,7 +115,7 @@ func (e *encodings) read(r *record.Record) []object {
 	if !ok {
 		e.strange[measurement.FormOf(value)]++
 		e.odd++
-		list, _ = readJSON(measurement.Trim(value)) // what can be known of its fields
+		list, _ = readJSON(measurement.Trim(value)) // what can be learnt about its fields
 		return list
 	}
 	if len(text) < len(value) {
@@ -128,7 +129,7 @@ func (e *encodings) read(r *record.Record) []object {
 	return list
 }
 
-// events are the events of a record in a format, as objects. The value is the record's without its compression.
+// events returns the events of a record in a format, as objects. value is the record's value after decompression.
 func (e *encodings) events(format measurement.Format, value []byte, r *record.Record) (list []object) {
 	e.byFormat[format]++
 	for _, event := range e.readers[format].Events(record.Record{Timestamp: r.Timestamp, Value: value, Headers: r.Headers}) {
@@ -145,7 +146,7 @@ func isRequest(list []object) bool {
 	return ok && len(list) == 1
 }
 
-// framing is what stands before most events.
+// framing returns the framing of most events.
 func (e *encodings) framing() measurement.Framing {
 	switch {
 	case slices.Contains(e.byID, e.format()):
@@ -158,7 +159,7 @@ func (e *encodings) framing() measurement.Framing {
 	return measurement.Confluent
 }
 
-// compression is the compression of the records: auto where it is not the same for all.
+// compression returns the compression of the records. It is auto if it differs between records.
 func (e *encodings) compression() measurement.Compression {
 	for by, n := range e.compressed {
 		if n == e.records {
@@ -171,7 +172,7 @@ func (e *encodings) compression() measurement.Compression {
 	return measurement.NoCompression
 }
 
-// format is the format of most events.
+// format returns the format of most events.
 func (e *encodings) format() measurement.Format {
 	for format, n := range e.byFormat {
 		if n*2 > e.records {
@@ -187,7 +188,7 @@ func (e *encodings) format() measurement.Format {
 	return measurement.JSON
 }
 
-// readDocument reads a BSON document, as its Extended JSON.
+// readDocument reads a BSON document through its Extended JSON.
 func readDocument(value []byte) (object, bool) {
 	if len(value) < 5 || bson.Raw(value).Validate() != nil {
 		return nil, false
@@ -203,7 +204,8 @@ func readDocument(value []byte) (object, bool) {
 	return list[0], true
 }
 
-// readJSON reads JSON objects and the objects of arrays, of one JSON text or of several. False means that it is something else.
+// readJSON returns JSON objects, and the objects in arrays, of one or several JSON texts. False means that the text is something
+// else.
 func readJSON(text []byte) (list []object, ok bool) {
 	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		return nil, false

@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Bounds of the look at one sample.
+// These bound the analysis of one sample.
 const (
 	deepest     = 7    // names in a path
 	mostPaths   = 1000 // different paths
@@ -19,58 +19,58 @@ const (
 	shownText   = 60   // characters of an example
 )
 
-// evidence is what was seen of all records of a sample, however they are encoded, in bounded memory. Paths begin at the top of an
-// event. Paths into lists go on behind "[]".
+// evidence holds statistics of all records of a sample, whatever their encoding, in bounded memory. Paths begin at the top of an
+// event. Paths into lists continue after "[]".
 type evidence struct {
 	topic   string
 	records int
-	objects int // events that are objects: of an array each element
+	objects int // events that are objects; each element of an array counts
 	fields  map[string]*field
-	crowded bool // there are more paths than are looked at
+	crowded bool // there are more paths than are analysed
 
 	encodings encodings
 
-	// isLog means that the records are whole, with their keys and timestamps; else values are all that is known.
+	// isLog means that the records are whole, with their keys and timestamps. Otherwise only their values are known.
 	isLog   bool
 	keyed   int // records with a key
-	framed  int // of those, with a key in a schema registry's frame
+	framed  int // of those, with a schema registry's frame before the key
 	random  int // of those, with a key that looks random
 	keys    *distinct
 	headers map[string]*distinct
 
-	own map[string]bool // of events that were found in a list: the paths that they have themselves, and do not inherit
+	own map[string]bool // for events found in a list: the paths that they do not inherit
 
-	decimals map[string]decimal // of what a record's own schema says that it is a decimal
-	schemas  int                // such schemas that were looked at
+	decimals map[string]decimal // fields that are decimals according to the records' own schemas
+	schemas  int                // number of such schemas that were read
 
-	of struct { // the record that is being looked at
+	of struct { // the current record
 		place   place
 		key     uint64
 		keyText map[string]bool
 	}
 }
 
-// place is where a record of a sample stands.
+// place is the place of a record in a sample.
 type place struct {
 	partition int32
 	offset    int64
 }
 
-// field is what was seen of the values of one path.
+// field holds statistics of the values at one path.
 type field struct {
 	path                                        string
 	seen, nulls, texts, numbers, fractions      int
 	flags, objects, lists, rows                 int // rows: lists of objects
-	numerals, commas, units, encoded, documents int // texts that are numbers, …, base64, JSON or JSON in base64
-	pointed                                     int // numerals that are no whole numbers
+	numerals, commas, units, encoded, documents int // texts that are numbers, numbers with a comma, numbers with a unit, base64, and JSON or JSON in base64
+	pointed                                     int // numerals that are not whole numbers
 	fine                                        int // times with digits below the millisecond
 	equalsKey                                   int
-	longest                                     int // list
+	longest                                     int // length of the longest list
 	values, byKey                               *distinct
 	text, number                                example
 }
 
-// example is one of a kind of values.
+// example is an example of a kind of values.
 type example struct {
 	text string
 	at   place
@@ -86,7 +86,7 @@ func newEvidence(topic string, isLog bool) *evidence {
 	}
 }
 
-// add looks at a record.
+// add analyses a record.
 func (e *evidence) add(partition int32, r *record.Record) {
 	e.records++
 	e.of.place = place{partition, r.Offset}
@@ -102,7 +102,7 @@ func (e *evidence) add(partition int32, r *record.Record) {
 	}
 }
 
-// addKey looks at a record's key, whose members may stand in any order.
+// addKey analyses a record's key. The order of the key's members does not matter.
 func (e *evidence) addKey(key []byte) {
 	e.of.key, e.of.keyText = 0, nil
 	if len(key) == 0 {
@@ -129,7 +129,7 @@ func (e *evidence) addKey(key []byte) {
 	e.keys.add(e.of.key, 0)
 }
 
-// addHeaders looks at a record's headers.
+// addHeaders analyses a record's headers.
 func (e *evidence) addHeaders(raw []byte) {
 	headers, err := recordbatch.ParseHeaders(raw)
 	if err != nil {
@@ -148,7 +148,7 @@ func (e *evidence) addHeaders(raw []byte) {
 	}
 }
 
-// walk looks at the members of an object.
+// walk analyses the members of an object.
 func (e *evidence) walk(o object, prefix string, depth int) {
 	for name, value := range o {
 		if name != "" {
@@ -157,7 +157,7 @@ func (e *evidence) walk(o object, prefix string, depth int) {
 	}
 }
 
-// value looks at one value.
+// value analyses one value.
 func (e *evidence) value(path string, value any, depth int) {
 	f := e.fields[path]
 	if f == nil {
@@ -192,7 +192,7 @@ func (e *evidence) value(path string, value any, depth int) {
 	}
 }
 
-// scalarOf is the value that Extended JSON writes as an object, as {"$date": …}.
+// scalarOf returns the value that Extended JSON writes as an object, such as {"$date": …}.
 func scalarOf(o object) (value any, ok bool) {
 	if len(o) != 1 {
 		return nil, false
@@ -240,7 +240,7 @@ func (e *evidence) addNumber(f *field, text string) {
 	e.identify(f, text)
 }
 
-// identify counts a value that may name something.
+// identify counts a value that may identify something.
 func (e *evidence) identify(f *field, text string) {
 	if f.values == nil {
 		f.values, f.byKey = newDistinct(keptValues), newDistinct(keptValues)
@@ -278,7 +278,7 @@ func (e *evidence) example(text string) example {
 	return example{text, e.of.place}
 }
 
-// where is a place of the sample as people are told.
+// where formats a place of the sample for people.
 func (e *evidence) where(at place) string {
 	if e.topic == FeedName {
 		return fmt.Sprintf("event %d", at.offset+1)
@@ -286,12 +286,12 @@ func (e *evidence) where(at place) string {
 	return fmt.Sprintf("%s/%d/%d", e.topic, at.partition, at.offset)
 }
 
-// list are the fields, by path.
+// list returns the fields, sorted by path.
 func (e *evidence) list() []*field {
 	return slices.SortedFunc(maps.Values(e.fields), func(a, b *field) int { return strings.Compare(a.path, b.path) })
 }
 
-// at is the field of a path, one that was never seen if there is none.
+// at returns the field of a path. If there is none, it returns one without any values.
 func (e *evidence) at(path string) *field {
 	if f := e.fields[path]; f != nil {
 		return f
@@ -299,7 +299,7 @@ func (e *evidence) at(path string) *field {
 	return &field{path: path}
 }
 
-// looksRandom reports whether a text looks like a UUID or a hash: it names an event more often than a thing.
+// looksRandom reports whether a text looks like a UUID or a hash. Such a text identifies an event more often than a thing.
 func looksRandom(text string) bool {
 	digits, letters := 0, 0
 	for _, c := range text {
@@ -315,7 +315,7 @@ func looksRandom(text string) bool {
 	return digits >= 6 && letters >= 3 && digits+letters >= 24
 }
 
-// settable reports whether a path can be set: EVENT_META_FIELDS parts paths with commas.
+// settable reports whether settings can name a path. For example, EVENT_META_FIELDS separates paths with commas.
 func settable(path string) bool {
 	return !strings.ContainsAny(path, ",= []") && !strings.HasPrefix(path, "$") && !strings.Contains(path, ".$") && strings.IndexByte(path, 0) < 0
 }

@@ -13,20 +13,21 @@ import (
 	"waterwheel/internal/words"
 )
 
-// Bounds of the read part of a feed.
+// These bound the part of a feed that is read.
 const (
 	feedBytes   = 16 << 20
 	feedRecords = 100_000
 )
 
-// FeedName stands where a sample's topic does.
+// FeedName takes the place of the topic in a sample of a feed.
 const FeedName = "standard input"
 
-// ErrNoEvents is the error of a feed without a record.
+// ErrNoEvents means that a feed has no event.
 var ErrNoEvents = errors.New("there are no events on standard input: send one a line, or a JSON array of them")
 
-// Feed is what the events of a feed, one a line or one JSON text, would become, as if they had been made at a time in
-// milliseconds. Where each line is a record as kcat -J prints it, its key, partition and timestamp are those of the line. It adds what it finds. More than the first 16 MiB or 100,000 events are not looked at.
+// Feed returns what the events of a feed would become. The feed has one event per line, or JSON texts. at is the time of the
+// records, in milliseconds since 1970. If each line is a record as kcat -J prints it, Feed uses the line's key, partition and
+// timestamp. It adds what it finds to found. It ignores what comes after the first 16 MiB or 100,000 events.
 func Feed(in io.Reader, at int64, decoding measurement.Options, bucketing bucketer.Options, found *Findings) (Sample, error) {
 	s, err := newSampler(FeedName, decoding, bucketing)
 	if err != nil {
@@ -58,7 +59,7 @@ func Feed(in io.Reader, at int64, decoding measurement.Options, bucketing bucket
 	return view, nil
 }
 
-// readFeed reads records' values. Whole: to the end.
+// readFeed reads records' values. whole reports that it read the feed to its end.
 func readFeed(in io.Reader) (values [][]byte, whole bool, err error) {
 	text, err := io.ReadAll(io.LimitReader(in, feedBytes+1))
 	if err != nil {
@@ -72,7 +73,7 @@ func readFeed(in io.Reader) (values [][]byte, whole bool, err error) {
 		values = readTexts(text, values)
 	}
 	if !whole && len(values) > 1 {
-		values = values[:len(values)-1] // it is cut
+		values = values[:len(values)-1] // the last value is cut
 	}
 	if len(values) > feedRecords {
 		values, whole = values[:feedRecords], false
@@ -80,7 +81,7 @@ func readFeed(in io.Reader) (values [][]byte, whole bool, err error) {
 	return values, whole, nil
 }
 
-// readLines cuts a feed into its lines. False means that the first begins a JSON text of several, or holds several records.
+// readLines splits a feed into lines. False means that the first line only begins a JSON text, or holds several records.
 func readLines(text []byte) (values [][]byte, isLines bool) {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -91,8 +92,8 @@ func readLines(text []byte) (values [][]byte, isLines bool) {
 	return values, isLines
 }
 
-// readTexts cuts JSON texts that follow each other, and arrays into their elements; a feed whose first text is no JSON into its
-// lines. A later part that is no JSON is one value to the end.
+// readTexts splits consecutive JSON texts, and arrays into their elements. If the first text is not JSON, it returns the lines.
+// If a later part is not JSON, everything from there on is one value.
 func readTexts(text []byte, lines [][]byte) (values [][]byte) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	for {

@@ -7,14 +7,14 @@ import (
 	"waterwheel/internal/record"
 )
 
-// loggedRecord is a record with the partition that it is from.
+// loggedRecord is a record with its partition.
 type loggedRecord struct {
 	record.Record
 	partition int32
 }
 
-// asLogged reads values as records that kcat -J has printed: with key, payload, partition, timestamp and headers. False means that some is
-// something else.
+// asLogged parses values as records printed by kcat -J: with key, payload, partition, timestamp and headers. False means that a
+// value is something else.
 func asLogged(values [][]byte) (list []loggedRecord, ok bool) {
 	for i, value := range values {
 		var line struct {
@@ -43,7 +43,7 @@ func bytesOf(text *string) []byte {
 	return []byte(*text)
 }
 
-// encodeHeaders encodes headers, which are names and values in turn, as Kafka does.
+// encodeHeaders encodes headers as Kafka does. list has names and values in turn.
 func encodeHeaders(list []*string) []byte {
 	var headers []record.Header
 	for i := 0; i+1 < len(list); i += 2 {

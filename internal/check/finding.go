@@ -2,10 +2,10 @@ package check
 
 import "fmt"
 
-// State says how much a finding matters.
+// State is how much a finding matters.
 type State string
 
-// The states of findings.
+// These are the states of findings.
 const (
 	OK      State = "ok"
 	Note    State = "note"    // worth knowing
@@ -13,16 +13,16 @@ const (
 	Wrong   State = "wrong"   // does not work, or breaks the guarantee
 )
 
-// Finding is one line of what was found.
+// Finding is one line of the result.
 type Finding struct {
 	State   State  `json:"state"`
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
-	// WayOut says what to do about it. Empty means nothing.
+	// WayOut says what to do about it. Empty means that there is nothing to do.
 	WayOut string `json:"wayOut,omitempty"`
 }
 
-// Findings are what was found, in its order.
+// Findings are the result, in order.
 type Findings []Finding
 
 // OK adds a good finding.
@@ -35,17 +35,17 @@ func (f *Findings) Note(subject, format string, args ...any) {
 	*f = append(*f, Finding{Note, subject, fmt.Sprintf(format, args...), ""})
 }
 
-// Warn adds what works and may cost something.
+// Warn adds a finding that works but may cost something.
 func (f *Findings) Warn(subject, wayOut, format string, args ...any) {
 	*f = append(*f, Finding{Warning, subject, fmt.Sprintf(format, args...), wayOut})
 }
 
-// Wrong adds what does not work.
+// Wrong adds a finding that does not work.
 func (f *Findings) Wrong(subject, wayOut, format string, args ...any) {
 	*f = append(*f, Finding{Wrong, subject, fmt.Sprintf(format, args...), wayOut})
 }
 
-// Failed adds an error of one of the servers; its text says the way out.
+// Failed adds an error of one of the servers. The error's text includes the way out.
 func (f *Findings) Failed(subject string, err error) { f.Wrong(subject, "", "%v", err) }
 
 // Count counts the findings of a state.
@@ -58,7 +58,7 @@ func (f Findings) Count(state State) (n int) {
 	return n
 }
 
-// plural counts things.
+// plural formats a number of things.
 func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -66,7 +66,7 @@ func plural(n int, thing string) string {
 	return count(n) + " " + thing + "s"
 }
 
-// count writes a number with separators.
+// count formats a number with thousands separators.
 func count(n int) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

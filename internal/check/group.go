@@ -13,10 +13,10 @@ import (
 	"waterwheel/internal/words"
 )
 
-// group looks at the members of the group, and where each partition would begin.
+// group checks the members of the group, and where each partition would begin.
 func (l *look) group(ctx context.Context) {
 	subject := "group " + l.GroupID
-	// A fresh cluster is still choosing the group's coordinator.
+	// A fresh cluster may still be choosing the group's coordinator.
 	members, err := kafka.Answer(ctx, func() ([]kafka.Member, error) { return l.Kafka.Members(ctx, l.GroupID) })
 	if err != nil {
 		l.Failed(subject, err)
@@ -40,7 +40,7 @@ func (l *look) group(ctx context.Context) {
 	}
 }
 
-// starts looks where the partitions of a topic would begin.
+// starts checks where the partitions of a topic would begin.
 func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []dlq.Span) {
 	partitions := make([]record.Partition, len(spans))
 	for i, s := range spans {
@@ -65,7 +65,7 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 		}
 		f.Pipeline.TopicID, err = l.Kafka.TopicID(ctx, topic.Name)
 		if err == nil && f.Bounds.ExceededBy(f.Committed.Offset) {
-			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, s.Partition) // records have come meanwhile, or a transaction is open
+			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, s.Partition) // records have arrived since, or a transaction is open
 		}
 		if err != nil {
 			l.Failed(subject, fmt.Errorf("asking for the end of %s: %w", s.Partition, err))
@@ -81,7 +81,7 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 	l.OK(subject, "committed for %d of %s of %s, %s behind", known, words.Count(len(spans), "partition"), topic.Name, words.Count(lag, "offset"))
 }
 
-// start says what run would do with a partition, and returns how many offsets it would then be behind.
+// start reports what run would do with a partition, and returns how many offsets it would be behind.
 func (l *look) start(subject string, place record.Partition, f claim.Facts) (lag int64) {
 	start, err := f.Start()
 	if stop, ok := errors.AsType[*record.StopError](err); ok {

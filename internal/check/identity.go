@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// fewEvents is the number of events below which it says little that a value does not come back.
+	// fewEvents is the number of events below which unrepeated values say little.
 	fewEvents = 20
-	// comesBack is the share of events with a value that came before, from which on a value does come back. Producers send some
-	// events twice, so a few that come back say nothing.
+	// comesBack is the share of events with a repeated value from which values count as repeated. Producers send some events
+	// twice, so a few repeated values say nothing.
 	comesBack = 0.02
-	// mostly is the share from which on values come back beyond doubt.
+	// mostly is the share from which values repeat beyond doubt.
 	mostly = 0.5
-	// disagree is the share of values from which on two fields, or a field and the key, part the events in different ways.
+	// disagree is the share of values from which two fields, or a field and the key, divide the events in different ways.
 	disagree = 0.1
 )
 
-// Confidence says how much of a proposal the sample shows.
+// Confidence is how well the sample supports a proposal.
 type Confidence string
 
-// The confidences. A candidate of low confidence is not proposed, but shown as one of two candidates.
+// These are the confidences. A candidate of low confidence is not proposed, but shown as one of two choices.
 const (
 	High   Confidence = "high"
 	Medium Confidence = "medium"
@@ -34,7 +34,7 @@ const (
 // metaPart is a part of meta.
 type metaPart struct{ name, path string }
 
-// String is the part as EVENT_META_FIELDS has it.
+// String returns the part in the notation of EVENT_META_FIELDS.
 func (m metaPart) String() string {
 	if lastName(m.path) == m.name {
 		return m.path
@@ -42,7 +42,7 @@ func (m metaPart) String() string {
 	return m.name + "=" + m.path
 }
 
-// identity is what may name the series: the key, one object, some parts, or nothing.
+// identity is a candidate for what identifies the series: the key, one object, some parts, or nothing.
 type identity struct {
 	from  measurement.MetaSource
 	group string
@@ -50,10 +50,10 @@ type identity struct {
 
 	confidence Confidence
 	because    string
-	means      string // as one of two candidates
+	means      string // its meaning as one of two choices
 }
 
-// apply puts an identity into options.
+// apply sets an identity in options.
 func (i identity) apply(o measurement.Options) measurement.Options {
 	o.MetaFrom, o.MetaField, o.MetaFields = i.from, i.group, nil
 	for _, part := range i.parts {
@@ -62,7 +62,7 @@ func (i identity) apply(o measurement.Options) measurement.Options {
 	return o
 }
 
-// String names an identity to people.
+// String describes an identity for people.
 func (i identity) String() string {
 	switch {
 	case i.from == measurement.MetaFromKey:
@@ -79,7 +79,7 @@ func (i identity) String() string {
 	return strings.Join(list, " and ")
 }
 
-// naming is what is found to name the series: one identity, or a question and two.
+// naming is the result for what identifies the series: one identity, or a question with two choices.
 type naming struct {
 	found    identity
 	question string
@@ -90,33 +90,33 @@ type naming struct {
 type candidate struct {
 	leaf
 	class class
-	back  float64 // share of its events whose value came more than once
+	back  float64 // share of its occurrences whose value occurred more than once
 }
 
-// fleeting reports whether a value does not come back, in so many events that it should.
+// fleeting reports whether values do not repeat although there are enough events.
 func (c candidate) fleeting() bool { return c.values.seen >= fewEvents && c.back < comesBack }
 
-// isKey reports whether a field has the text of the record's key, or of a member of it.
+// isKey reports whether a field has the text of the record's key, or of one of the key's members.
 func (c candidate) isKey() bool { return c.equalsKey*20 >= c.seen*19 }
 
-// partsAsKey reports whether a field parts the events as keys do that come back.
+// partsAsKey reports whether a field divides the events as repeated keys do.
 func (c candidate) partsAsKey() bool {
 	byValue, tested := c.values.mixing()
 	byKey, also := c.byKey.mixing()
 	return tested && also && byValue < comesBack && byKey < comesBack && c.values.values() > 1 && c.byKey.seen*10 >= c.values.seen*9
 }
 
-// namer looks for what names the series of a form's events.
+// namer determines what identifies the series of a form's events.
 type namer struct {
 	form
 	time  string // path of the time
 	count func(identity) tally
 	all   []candidate
-	other []candidate // whose names say nothing
-	sets  []string    // objects that make a series
+	other []candidate // fields whose names say nothing
+	sets  []string    // objects that identify a series
 }
 
-// namingOf finds what names the series of a form's events. count says how an identity parts the events.
+// namingOf determines what identifies the series of a form's events. count returns how an identity divides the events.
 func (f form) namingOf(time string, count func(identity) tally) naming {
 	n := namer{form: f, time: time, count: count}
 	n.collect()
@@ -133,7 +133,7 @@ func (f form) namingOf(time string, count func(identity) tally) naming {
 	return n.unnamed()
 }
 
-// collect looks at each field.
+// collect classifies each field.
 func (n *namer) collect() {
 	leaves := n.view.leaves()
 	n.sets = n.view.sets(leaves, n.time)
@@ -161,25 +161,27 @@ func (n *namer) collect() {
 	}
 }
 
-// namesValue reports whether a field says which quantity an event is about: the value is then in a field called value.
+// namesValue reports whether a field says which quantity an event is about. The value is then in a field called value.
 func (n *namer) namesValue(c candidate) bool {
 	return in(quantityNames, plain(c.path)) && !strings.Contains(c.path, ".") && (n.view.has("value", anything) || n.view.has("val", anything)) &&
 		!c.isConstant() && (c.back >= mostly || n.view.n < fewEvents)
 }
 
-// inGroup reports whether a field lies in an object that is called as what makes a series, though its members change.
+// inGroup reports whether a field lies in an object that is named like a group that identifies a series, although its members
+// change.
 func (n *namer) inGroup(path string) bool {
 	of := path[:max(0, strings.LastIndexByte(path, '.'))]
 	return of != "" && !strings.Contains(of, ".") && in(groupWords, plain(of))
 }
 
-// eligible reports whether a field may be a part of meta at all: half of the events have it, as a text or a whole number.
+// eligible reports whether a field may be a part of meta at all. Half of the events must have it, as a text or a whole number.
 func (n *namer) eligible(l leaf) bool {
 	return !strings.Contains(l.path, "[]") && strings.Count(l.path, ".") < 4 && settable(l.path) && !slices.Contains(strings.Split(n.time, "|"), l.path) &&
 		l.values != nil && l.fractions == 0 && l.texts+l.numbers+l.nulls == l.seen && (l.texts+l.numbers)*2 >= n.view.n && !slices.Contains(n.options.Drop, l.path)
 }
 
-// sets are the objects that make a series by themselves, as tags do. One with values that change is none: its members are looked at.
+// sets returns the objects that identify a series by themselves, as tags do. It omits an object with changing values, whose
+// members count instead.
 func (v view) sets(leaves []leaf, time string) (list []string) {
 	for _, l := range leaves {
 		if l.objects != l.seen || l.seen*2 < v.n || !in(groupWords, plain(l.path)) || strings.Count(l.path, ".") > 1 || strings.HasPrefix(time, l.path+".") || !settable(l.path) {
@@ -202,7 +204,7 @@ func (v view) sets(leaves []leaf, time string) (list []string) {
 	return list
 }
 
-// of are the candidates of some classes that come back, the shallow ones first.
+// of returns the candidates of some classes whose values repeat, the shallow ones first.
 func (n *namer) of(classes ...class) (list []candidate) {
 	for _, c := range n.all {
 		if slices.Contains(classes, c.class) && (!c.fleeting() || c.isKey()) {
@@ -215,7 +217,7 @@ func (n *namer) of(classes ...class) (list []candidate) {
 	return list
 }
 
-// fixed is the identity that a known form has.
+// fixed returns the identity of a known form.
 func (n *namer) fixed() identity {
 	i := identity{from: measurement.MetaFromValue, group: n.group, parts: n.parts, confidence: High}
 	if n.within {
@@ -228,7 +230,7 @@ func (n *namer) fixed() identity {
 	return i
 }
 
-// join makes parts of candidates, each with a name of its own.
+// join appends candidates to parts. Each gets a unique name.
 func (n *namer) join(parts []metaPart, list ...candidate) []metaPart {
 	for _, c := range list {
 		part := metaPart{lastName(c.path), c.path}
@@ -241,7 +243,8 @@ func (n *namer) join(parts []metaPart, list ...candidate) []metaPart {
 	return parts
 }
 
-// named are the parts that the names of fields suggest: the things, else what carries them, else the sets, the places and the rest.
+// named returns the parts that the names of fields suggest: the things, or else their carriers, or else the sets, or else an
+// identifier.
 func (n *namer) named() (parts []metaPart) {
 	for _, set := range n.sets {
 		parts = append(parts, metaPart{lastName(set), set})
@@ -261,12 +264,12 @@ func (n *namer) named() (parts []metaPart) {
 	return nil
 }
 
-// allConstant reports whether fields have one value in all events, and tell nothing apart.
+// allConstant reports whether each field has only one value in all events, so that the fields distinguish nothing.
 func allConstant(list []candidate) bool {
 	return !slices.ContainsFunc(list, func(c candidate) bool { return !c.isConstant() })
 }
 
-// made is an identity of parts; a set alone is meta itself.
+// made returns the identity of parts. A single set becomes meta itself.
 func (n *namer) made(parts []metaPart) identity {
 	i := identity{from: measurement.MetaFromValue, parts: parts}
 	if len(parts) == 1 && slices.Contains(n.sets, parts[0].path) {
@@ -275,8 +278,8 @@ func (n *namer) made(parts []metaPart) identity {
 	return i
 }
 
-// compose adds to parts what belongs to the same things: where they are, and which of their quantities an event is about. What parts
-// the events further is a question, unless the keys answer it.
+// compose adds to parts what belongs to the same things: their locations, and the quantity that an event is about. If fields
+// divide the events further, that is a question, unless the keys answer it.
 func (n *namer) compose(parts []metaPart) naming {
 	parts, split := n.extend(parts)
 	found := n.made(parts)
@@ -295,14 +298,14 @@ func (n *namer) compose(parts []metaPart) naming {
 	return n.compareKeys(n.judged(found, t), t)
 }
 
-// extend adds to parts the fields that leave the series as they are, and those of quantities. split are fields that would part
-// series further.
+// extend adds to parts the fields that do not divide the series further, and those of quantities. split are fields that would
+// divide the series further.
 func (n *namer) extend(parts []metaPart) (all []metaPart, split []candidate) {
 	has := func(c candidate) bool {
 		return slices.ContainsFunc(parts, func(p metaPart) bool { return p.path == c.path })
 	}
 	before := n.count(n.made(parts)).metas.values()
-	byID := len(parts) == 1 && classOf(parts[0].path) == named // other ids then count as much
+	byID := len(parts) == 1 && classOf(parts[0].path) == named // then other ids count as much
 	for _, c := range n.of(carrier, location, named, aspect) {
 		if has(c) {
 			continue
@@ -311,7 +314,7 @@ func (n *namer) extend(parts []metaPart) (all []metaPart, split []candidate) {
 		t := n.count(n.made(more))
 		after := t.metas.values()
 		switch splits := float64(after) > float64(before)*(1+disagree/2); {
-		case c.class == aspect && t.good >= fewEvents && t.metas.returning() < comesBack: // no more than an event has it
+		case c.class == aspect && t.good >= fewEvents && t.metas.returning() < comesBack: // it is in no more than one event
 		case !splits || c.class == aspect || n.view.n < fewEvents && c.class != named:
 			parts, before = more, after
 		case c.class != named || byID:
@@ -322,7 +325,7 @@ func (n *namer) extend(parts []metaPart) (all []metaPart, split []candidate) {
 	return parts, split
 }
 
-// judged is an identity with how much the sample shows of it.
+// judged adds to an identity how well the sample supports it.
 func (n *namer) judged(i identity, t tally) identity {
 	back := t.metas.returning()
 	switch {
@@ -347,7 +350,7 @@ func (n *namer) askFiner(coarse identity, t tally, fine identity, tf tally) nami
 	}
 }
 
-// extra names the parts that one identity has and another has not.
+// extra names the parts that fine has and coarse does not.
 func extra(coarse, fine identity) string {
 	var list []string
 	for _, part := range fine.parts {

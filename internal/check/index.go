@@ -15,7 +15,7 @@ import (
 	"waterwheel/reader"
 )
 
-// indexes says which indexes META_INDEXES asks for and which it does not any more, and how the filter is served.
+// indexes reports which indexes META_INDEXES asks for or no longer asks for, and which index serves the filter.
 func (l *look) indexes(ctx context.Context, subject string, topic Topic) {
 	if len(l.Settings.MetaPaths) == 0 && l.Filter == nil {
 		return
@@ -44,8 +44,8 @@ func (l *look) indexes(ctx context.Context, subject string, topic Topic) {
 	}
 }
 
-// mistaken reports whether the filter is on a part of the meta that no measurement of a sample has, and says so: an index on it
-// would find nothing either.
+// mistaken reports whether the filter is on a part of the meta that no measurement of a sample has. It adds a warning, because an
+// index on it would find nothing either.
 func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o timeseries.Options, a timeseries.Advice) bool {
 	paths := slices.DeleteFunc(slices.Clone(a.Misses), func(path string) bool { return path == o.TimeField })
 	if len(paths) == 0 {
@@ -53,7 +53,7 @@ func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o time
 	}
 	sample, err := collection.Of(l.Database, topic.Series).SampleFields(ctx, o, paths...)
 	if err != nil || sample.Documents == 0 {
-		return false // the rest of the look says what is wrong
+		return false // other checks report what is wrong
 	}
 	paths = slices.DeleteFunc(paths, sample.Has)
 	if len(paths) == 0 {
@@ -77,10 +77,10 @@ func (l *look) metaIndexes(subject string, list collection.IndexList) {
 	}
 }
 
-// cost lets MongoDB say what the filter costs. Nil means that it does not.
+// cost asks MongoDB what the filter costs. Nil means that it is unknown.
 func (l *look) cost(ctx context.Context, subject, name string, o timeseries.Options) *reader.Cost {
 	filter, err := o.BucketFilter(l.Filter)
-	if err != nil { // Advise says the same
+	if err != nil { // Advise reports the same error
 		return nil
 	}
 	series, err := reader.Open(ctx, l.Database.Driver(), name)
@@ -98,13 +98,13 @@ func (l *look) cost(ctx context.Context, subject, name string, o timeseries.Opti
 	return &c
 }
 
-// muchMore is how many times as many buckets as it finds a filter may examine before that is worth an index.
+// muchMore is how many times more buckets than it finds a filter may examine before an index is worthwhile.
 const muchMore = 10
 
-// advise says how the filter is served, and which index would serve it better.
+// advise reports which index serves the filter, and which index would serve it better.
 func (l *look) advise(subject string, topic Topic, a timeseries.Advice, c *reader.Cost) {
 	measured := ""
-	if c != nil && a.Index != timeseries.IDIndexName { // The tried filter does not bound the _id.
+	if c != nil && a.Index != timeseries.IDIndexName { // The filter that was tried does not bound the _id.
 		measured = fmt.Sprintf("; tried: %s examined for %d that can match", words.Count(c.DocumentsExamined, "bucket"), c.Buckets)
 	}
 	wide := ""
@@ -138,8 +138,8 @@ func (l *look) wayOut(topic Topic, a timeseries.Advice) string {
 	return "make the index: " + IndexCommand(a.Keys, only)
 }
 
-// IndexCommand is the command that makes an index of these keys, for one topic or, when that is empty, for all, and the setting
-// where that would do.
+// IndexCommand returns the command that creates an index of these keys, for one topic, or for all if topic is empty. It adds the
+// setting that would also do, if there is one.
 func IndexCommand(keys bson.Raw, topic string) string {
 	written, err := bson.MarshalExtJSON(keys, false, false)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// judgedFrom is the least number of measurements that says something about the whole.
+	// judgedFrom is the smallest number of measurements that represents the whole.
 	judgedFrom = 50
-	// aheadUsual and behindUsual are how far times lie from their records' timestamps as a rule.
+	// aheadUsual and behindUsual are the usual limits of the distance between times and their records' timestamps.
 	aheadUsual  = time.Hour
 	behindUsual = 30 * 24 * time.Hour
 )
 
-// judge says what a finished sample shows of the settings.
+// judge reports what a finished sample shows about the settings.
 func (s *sampler) judge(found *Findings) {
 	subject := "sample of " + s.view.Topic
 	if s.view.Records == 0 {
@@ -42,7 +42,7 @@ func (s *sampler) judge(found *Findings) {
 	if s.hinted > 0 {
 		found.Wrong(subject, "set EVENT_TIME_FORMAT to the unit that the events have", "%s %s like another unit of time: %s", words.Count(s.hinted, "time"), words.Form(s.hinted, "looks", "look"), s.bad["time_out_of_range"].Example)
 	}
-	if s.evidence.isLog { // else they were made just now, whatever they are of
+	if s.evidence.isLog { // otherwise the timestamps are the present time
 		s.judgeTimes(subject, found)
 	}
 	s.judgeZone(subject, found)
@@ -56,7 +56,7 @@ func (s *sampler) judge(found *Findings) {
 	s.judgePartitions(subject, found)
 }
 
-// judgeParts warns about parts of meta that no event has: each is absent then, without a letter.
+// judgeParts warns about parts of meta that no event has. Such a part is absent, without a dead letter.
 func (s *sampler) judgeParts(subject string, found *Findings) {
 	if s.view.Measurements == 0 {
 		return
@@ -68,7 +68,7 @@ func (s *sampler) judgeParts(subject string, found *Findings) {
 	}
 }
 
-// wayOut is what is proposed, else what to do without a proposal.
+// wayOut returns the proposal as advice, or else the given advice.
 func (s *sampler) wayOut(otherwise string) string {
 	switch {
 	case s.view.Proposal != nil:
@@ -79,7 +79,7 @@ func (s *sampler) wayOut(otherwise string) string {
 	return cmp.Or(s.view.Unproposed, otherwise)
 }
 
-// judgeTimes warns when most times are far from when their records were made: a wrong unit or a wrong field.
+// judgeTimes warns if most times are far from their records' timestamps. The cause is a wrong unit or a wrong field.
 func (s *sampler) judgeTimes(subject string, found *Findings) {
 	if len(s.offsets) == 0 {
 		return
@@ -95,7 +95,7 @@ func (s *sampler) judgeTimes(subject string, found *Findings) {
 	}
 }
 
-// judgeSeries warns about a meta that differs in nearly every measurement: the most expensive mistake.
+// judgeSeries warns about a meta that differs in nearly every measurement, which is the most expensive mistake.
 func (s *sampler) judgeSeries(subject string, found *Findings) {
 	n, series := s.view.Measurements, s.view.Series
 	if n < judgedFrom || series*2 <= n {

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// keptBytes bounds the records of a sample that are kept to try settings with.
+	// keptBytes bounds the size of the records of a sample that are kept to try settings with.
 	keptBytes = 16 << 20
-	// probedRecords bounds how many of them each format of a time is tried with.
+	// probedRecords bounds how many records each time format is tried with.
 	probedRecords = 1000
 )
 
-// kept are records of a sample, all of them or a part that is spread evenly over it, to try settings with.
+// kept is a set of records of a sample, all or an evenly spread part, to try settings with.
 type kept struct {
 	list  []keptRecord
 	bytes int
 	bits  uint
-	seen  uint64 // records that were offered
+	seen  uint64 // number of records that were offered
 }
 
 type keptRecord struct {
 	record.Record
 	partition int32
-	order     uint64 // a hash: the records with more than so many zero bits in it are a fair part of all
-	events    bool   // objects can be read from it
+	order     uint64 // a hash; the records with at least some number of trailing zero bits are a fair part of all
+	events    bool   // it contains objects
 }
 
 // keep copies a record.
@@ -47,7 +47,7 @@ func (k *kept) keep(partition int32, r *record.Record, events bool) {
 	}
 }
 
-// thin drops the records that are not of the part any more.
+// thin drops the records that no longer belong to the part.
 func (k *kept) thin() {
 	all := k.list
 	k.list, k.bytes = nil, 0
@@ -58,7 +58,7 @@ func (k *kept) thin() {
 	}
 }
 
-// probe are a few of the records, spread evenly, with events in them.
+// probe returns some of the records with events, spread evenly.
 func (k *kept) probe() (list []keptRecord) {
 	for zeros := k.bits; ; zeros++ {
 		list = list[:0]

@@ -7,7 +7,7 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// keysReturn reports whether most records have a key, and keys come back.
+// keysReturn reports whether most records have a key, and keys repeat.
 func (n *namer) keysReturn() bool {
 	v, back := n.view, n.view.keys.returning()
 	return !n.rowKeys && v.keyed*4 >= v.records*3 && v.keyed > 1 && (back >= comesBack || v.keyed < fewEvents && back > 0)
@@ -40,7 +40,7 @@ func (n *namer) compareKeys(found identity, t tally) naming {
 	}
 }
 
-// finerKey proposes a field that parts the events as their keys do, or the key itself.
+// finerKey proposes a field that divides the events as their keys do, or the key itself.
 func (n *namer) finerKey(coarse identity, t tally) naming {
 	for _, c := range append(slices.Clone(n.all), n.other...) {
 		if c.partsAsKey() {

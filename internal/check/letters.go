@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// letters looks at the dead-letter topics.
+// letters checks the dead-letter topics.
 func (l *look) letters(ctx context.Context) {
 	if l.Letters == nil {
 		l.Warn("dead letters", "set DLQ_TOPIC", "DLQ_TOPIC is empty: a bad record stops its partition")
@@ -42,7 +42,7 @@ func (l *look) letters(ctx context.Context) {
 	}
 }
 
-// lettersToCome looks whether a dead-letter topic that does not exist will be made.
+// lettersToCome checks whether a missing dead-letter topic will be created.
 func (l *look) lettersToCome(ctx context.Context, subject, topic string) {
 	if !l.Letters.Create {
 		l.Wrong(subject, "create it, or set DLQ_CREATE=true", "does not exist")
@@ -60,7 +60,7 @@ func (l *look) lettersToCome(ctx context.Context, subject, topic string) {
 	}
 }
 
-// letterTopic looks at a dead-letter topic that can be written and read.
+// letterTopic checks a dead-letter topic that can be written and read.
 func (l *look) letterTopic(ctx context.Context, subject, topic string) {
 	spans, err := dlq.Spans(ctx, l.Kafka, []string{topic})
 	if err != nil {
@@ -83,7 +83,7 @@ func (l *look) letterTopic(ctx context.Context, subject, topic string) {
 	}
 }
 
-// retention looks at how long a dead-letter topic keeps letters.
+// retention checks how long a dead-letter topic keeps letters.
 func (l *look) retention(subject string, values map[string]string) {
 	kept, ok := milliseconds(values["retention.ms"])
 	switch {

@@ -13,7 +13,7 @@ import (
 // listedNames bounds how many names are listed.
 const listedNames = 5
 
-// loses is what of the events would be lost with some settings, or could not be used afterwards.
+// loses returns what of the events would be lost with some settings, or could not be used afterwards.
 func (p *proposer) loses(r *reading, o measurement.Options, t *tally) (list []string) {
 	if t.bad > 0 {
 		list = append(list, fmt.Sprintf("%s of %s, which would be dead letters: %s", count(t.bad), plural(t.good+t.bad, "event"), t.reason))
@@ -56,7 +56,7 @@ func (p *proposer) loses(r *reading, o measurement.Options, t *tally) (list []st
 	return list
 }
 
-// keeps says how to keep a field that is dropped for its name.
+// keeps says how to keep a field that is dropped because of its name.
 func (p *proposer) keeps(o measurement.Options) string {
 	for name, setting := range map[string]string{o.StoredTime: "MONGODB_TIME_FIELD", o.StoredMeta: "MONGODB_META_FIELD"} {
 		if name != "" && slices.ContainsFunc(o.Drop, func(path string) bool { return isIn(path, name) }) {
@@ -66,7 +66,7 @@ func (p *proposer) keeps(o measurement.Options) string {
 	return ""
 }
 
-// zoneHint says that times lie as far from their records as local times would.
+// zoneHint adds that times are as far from their records' times as local times would be.
 func zoneHint(isLog bool, offsets []int64) string {
 	if zone, ok := zoneOf(offsets); ok && isLog {
 		return fmt.Sprintf(". They lie about %s from their records, as local time would", zone)
@@ -74,7 +74,7 @@ func zoneHint(isLog bool, offsets []int64) string {
 	return ""
 }
 
-// zoneOf is the distance of times from their records' timestamps, if it may be that of a zone from UTC.
+// zoneOf returns the distance of times from their records' timestamps, if it may be the offset of a zone from UTC.
 func zoneOf(offsets []int64) (time.Duration, bool) {
 	if len(offsets) == 0 {
 		return 0, false
@@ -85,7 +85,7 @@ func zoneOf(offsets []int64) (time.Duration, bool) {
 	return zone, zone != 0 && (middle-zone).Abs() <= time.Minute && zone.Abs() <= 14*time.Hour
 }
 
-// losesKey says that the records' keys are not stored, where they say what no field says.
+// losesKey says that the records' keys are not stored, if no stored field has the same information.
 func (p *proposer) losesKey(o measurement.Options, t *tally) string {
 	if o.MetaFrom == measurement.MetaFromKey || p.keyed*2 < p.records || p.keys.values() < 2 || t.asKeys() {
 		return ""
@@ -98,7 +98,7 @@ func (p *proposer) losesKey(o measurement.Options, t *tally) string {
 	return fmt.Sprintf("the records' keys, of which there are %s: no field says the same", count(p.keys.values()))
 }
 
-// areaOf is the absolute path of the object whose members are stored.
+// areaOf returns the absolute path of the object whose members are stored.
 func areaOf(o measurement.Options) string {
 	switch "" {
 	case o.Fields:
@@ -109,7 +109,7 @@ func areaOf(o measurement.Options) string {
 	return o.Root + "." + o.Fields
 }
 
-// taken are the absolute paths of time and meta.
+// taken returns the absolute paths of time and meta.
 func taken(o measurement.Options) (list []string) {
 	add := func(path string) {
 		switch whole, ok := strings.CutPrefix(path, "/"); {
@@ -136,7 +136,7 @@ func taken(o measurement.Options) (list []string) {
 	return list
 }
 
-// isIn reports whether a path is another one, or leads into it.
+// isIn reports whether a path equals another one, or leads into it.
 func isIn(path, of string) bool { return of == "" || path == of || strings.HasPrefix(path, of+".") }
 
 // isStored reports whether the value of an absolute path is stored, as a field or in meta.
@@ -150,7 +150,7 @@ func (p *proposer) isField(o measurement.Options, path string) bool {
 	return isIn(path, areaOf(o)) && !slices.ContainsFunc(taken(o), func(of string) bool { return isIn(path, of) }) && !slices.ContainsFunc(o.Drop, dropped)
 }
 
-// outside are the names of what lies outside of what is stored.
+// outside returns the names of fields outside of what is stored.
 func (p *proposer) outside(o measurement.Options) (names []string) {
 	area := areaOf(o)
 	if area == "" {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// clockTolerated is how far the clocks may be apart.
+	// clockTolerated is the tolerated difference of clocks.
 	clockTolerated = 2 * time.Second
-	// slowTrial is how long an operation of a trial takes at most where nothing is amiss.
+	// slowTrial is the normal maximum duration of an operation of a trial.
 	slowTrial = time.Second
-	// mongoTimeout bounds the questions about one time series.
+	// mongoTimeout bounds the requests about one time series.
 	mongoTimeout = 30 * time.Second
 )
 
-// mongoDB looks at the server and the time series, and notes the partition documents.
+// mongoDB checks the server and the time series, and records the partition documents.
 func (l *look) mongoDB(ctx context.Context) {
 	l.server(ctx)
 	for _, topic := range l.Topics {
@@ -78,7 +78,7 @@ func (l *look) server(ctx context.Context) {
 		l.Note("MongoDB", "its clock is not known: %v", err)
 		return
 	}
-	// The answer was made between the two moments.
+	// MongoDB made the answer at a moment in between.
 	difference := clock.Sub(before.Add(took / 2))
 	if difference.Abs() > clockTolerated+took/2 {
 		l.Warn("MongoDB", "let NTP set the clocks of both", "its clock is %v from the clock here: expiry goes by MongoDB's", difference.Round(time.Millisecond))
@@ -87,7 +87,7 @@ func (l *look) server(ctx context.Context) {
 	l.OK("MongoDB", "its clock is %v from the clock here (± %v)", difference.Round(time.Millisecond), (took / 2).Round(100*time.Microsecond))
 }
 
-// storage says how MongoDB compresses the buckets, where it tells.
+// storage reports how MongoDB compresses the buckets, if it says so.
 func (l *look) storage(ctx context.Context, subject, series string) {
 	size, err := collection.Of(l.Database, series).Size(ctx)
 	switch {
@@ -101,7 +101,7 @@ func (l *look) storage(ctx context.Context, subject, series string) {
 	}
 }
 
-// sharding says how a cluster spreads the buckets, and what a key costs that writes do not name.
+// sharding reports how a cluster distributes the buckets, and the cost of a shard key that writes do not contain.
 func (l *look) sharding(ctx context.Context, subject string, topic Topic) {
 	sharding, err := collection.Of(l.Database, topic.Series).Sharding(ctx)
 	switch unnamed := sharding.Unnamed(topic.Bucketing.Collection.TimeField); {
@@ -137,7 +137,7 @@ func (l *look) view(ctx context.Context, subject, series string) {
 	}
 }
 
-// rights tries what the user may do.
+// rights tests the user's rights.
 func (l *look) rights(ctx context.Context, subject string, topic Topic) {
 	trial, err := collection.Of(l.Database, topic.Series).Trial(ctx, topic.Bucketing.Collection, l.Settings)
 	for _, r := range trial.Missing {

@@ -11,33 +11,33 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// shownForms bounds how many forms of records are named that cannot be read.
+// shownForms bounds how many forms of unreadable records are named.
 const shownForms = 3
 
-// Advice is what a sample says about the settings of its events: a proposal, a question that the sample does not answer, or why
-// neither helps. It is empty where the settings in effect need none.
+// Advice is what a sample suggests about the settings of its events: a proposal, a question that the sample does not answer, or
+// why there is neither. It is empty if the settings in effect need no advice.
 type Advice struct {
 	Proposal *Proposal `json:"proposal,omitempty"`
-	// Question is what a person has to decide. Choices are the settings for each answer, none of which is proposed.
+	// Question is what a person has to decide. Choices are the settings for each answer. None of them is proposed.
 	Question string     `json:"question,omitempty"`
 	Choices  []Proposal `json:"choices,omitempty"`
 	// Unproposed says why no settings are proposed, and what to do instead.
 	Unproposed string `json:"unproposed,omitempty"`
 }
 
-// Proposal is a group of settings.
+// Proposal is a set of settings.
 type Proposal struct {
 	// Shape is what the events look like.
 	Shape string `json:"shape"`
-	// Settings are those that differ from the defaults, and from what is in effect.
+	// Settings are the settings that differ from the defaults, or from those in effect.
 	Settings   []Setting  `json:"settings"`
 	Confidence Confidence `json:"confidence"`
-	// Because says what the confidence rests on, Means what choosing these settings means where they are one of two choices.
+	// Because explains the confidence. Means is what choosing these settings means, if they are one of two choices.
 	Because []string `json:"because,omitempty"`
 	Means   string   `json:"means,omitempty"`
-	// Loses is what of the events would be lost, or could not be used. Empty means nothing that the sample shows.
+	// Loses is what of the events would be lost, or could not be used. Empty means that the sample shows no loss.
 	Loses []string `json:"loses,omitempty"`
-	// Measurements and Letters are what the events that were tried become; Series of the measurements.
+	// Measurements and Letters are the outcome of the events that were tried. Series is the number of series of the measurements.
 	Measurements int `json:"measurements"`
 	Letters      int `json:"letters"`
 	Series       int `json:"series"`
@@ -53,7 +53,7 @@ type Setting struct {
 	Value string `json:"value"`
 }
 
-// Line is the settings as a shell takes them.
+// Line returns the settings in the form of a shell command line.
 func (p Proposal) Line() string {
 	var list []string
 	for _, s := range p.Settings {
@@ -75,14 +75,14 @@ type proposer struct {
 	unfolded  bool // the evidence is of events that were found in texts or lists
 }
 
-// reading is what is found of the events: their form, their time, what names their series.
+// reading is what is known about the events: their form and their time.
 type reading struct {
 	form
 	time timeChoice
 }
 
-// propose goes from the evidence to settings: it knows the form of the events, looks for their time, and for what names their series.
-// It does not ask which settings are in effect.
+// propose derives settings from the evidence. It determines the form of the events, then their time, and then what identifies
+// their series. It does not consider the settings in effect.
 func (p *proposer) propose() Advice {
 	if _, known := measurement.DefaultPaths(p.encodings.format()); known && p.objects == 0 {
 		return Advice{Unproposed: fmt.Sprintf("the records are read with EVENT_FORMAT=%s, and nothing is in them", p.encodings.format())}
@@ -110,13 +110,13 @@ func (p *proposer) propose() Advice {
 		one := r
 		one.time.path = first
 		if b := p.named(&one); b.stored() >= a.stored() {
-			return b // what has another time has another identity as well
+			return b // events with another time field have another identity as well
 		}
 	}
 	return a
 }
 
-// stored is how many of the events the best of the settings store.
+// stored returns how many of the events the best of the settings store.
 func (a *Advice) stored() (n int) {
 	if a.Proposal != nil {
 		n = a.Proposal.Measurements
@@ -127,7 +127,7 @@ func (a *Advice) stored() (n int) {
 	return n
 }
 
-// named looks for what names the series of events whose form and time are known.
+// named determines what identifies the series of events whose form and time are known.
 func (p *proposer) named(r *reading) Advice {
 	options := withTime(r.options, r.time.path, r.time.format)
 	named := r.namingOf(r.time.path, func(i identity) tally {
@@ -140,7 +140,7 @@ func (p *proposer) named(r *reading) Advice {
 	return p.decide(r, options, named)
 }
 
-// cleared are options that leave out the fields which half of the events have under the name that time or meta is stored under.
+// cleared returns options that drop fields with the name under which time or meta is stored, if half of the events have them.
 func (p *proposer) cleared(v view, o measurement.Options) measurement.Options {
 	o, _ = p.stored(o)
 	area := view{evidence: p.evidence, root: areaOf(o)}
@@ -156,12 +156,12 @@ func (p *proposer) cleared(v view, o measurement.Options) measurement.Options {
 	return o
 }
 
-// holdsTaken reports whether a path leads to an object with time or a part of meta in it.
+// holdsTaken reports whether a path leads to an object that contains the time or a part of meta.
 func (p *proposer) holdsTaken(o measurement.Options, path string) bool {
 	return slices.ContainsFunc(taken(o), func(of string) bool { return isIn(of, path) })
 }
 
-// decide makes a proposal of what is found, or a question.
+// decide makes a proposal or a question from the results.
 func (p *proposer) decide(r *reading, options measurement.Options, named naming) Advice {
 	list := named.choices
 	if named.question == "" {
@@ -205,7 +205,7 @@ func (p *proposer) decide(r *reading, options measurement.Options, named naming)
 	return a
 }
 
-// proposal is what becomes of the events with some options. False means that nothing does.
+// proposal returns the outcome of the events with some options. False means that they store nothing.
 func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Proposal, bool) {
 	if p.readsNumbers(o) {
 		o.Numbers = measurement.NumbersInText
@@ -236,7 +236,7 @@ func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Prop
 		one.Because = append(one.Because, i.because)
 	}
 	switch bad := share(t.bad, t.good+t.bad); {
-	case bad >= mostly && len(r.parts) == 0: // a known form may come with other messages
+	case bad >= mostly && len(r.parts) == 0: // other messages may lie between those of a known form
 		one.Confidence = Low
 	case one.Confidence == High && (bad > disagree || r.time.path == "" || r.time.read < nearly || r.time.noZone() || r.time.constant):
 		one.Confidence = Medium
@@ -245,10 +245,10 @@ func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Prop
 	return one, true
 }
 
-// isFramed reports whether a measurement has the zero bytes of a frame in it.
+// isFramed reports whether a measurement contains the zero bytes of a frame.
 func isFramed(example Document) bool { return strings.Contains(string(example), `\u0000\u0000`) }
 
-// timeBecause says why a field is the time.
+// timeBecause explains why a field is the time.
 func (r *reading) timeBecause() string {
 	switch {
 	case r.time.path == "":
@@ -263,7 +263,8 @@ func (r *reading) timeBecause() string {
 	return text
 }
 
-// tallBecause says of a series for each quantity how to have a field for each instead, which a person has to decide.
+// tallBecause explains, if each quantity has a series, how to have a field for each quantity instead. A person has to decide
+// that.
 func (r *reading) tallBecause(i identity) string {
 	value := ""
 	for _, name := range []string{"value", "val", "v"} {
@@ -281,7 +282,7 @@ func (r *reading) tallBecause(i identity) string {
 	return ""
 }
 
-// described says of settings what of a measurement they do not find in the events.
+// described describes the parts of a measurement that some settings do not take from the events.
 func described(o *measurement.Options) (text string) {
 	switch o.Compression {
 	case measurement.NoCompression, "":
@@ -302,7 +303,7 @@ func described(o *measurement.Options) (text string) {
 	return text
 }
 
-// unreadable says of records that are neither JSON nor BSON what they may be.
+// unreadable describes records that are neither JSON nor BSON.
 func (p *proposer) unreadable() string {
 	if list := p.strange(); len(list) > 0 {
 		return strings.Join(list, "; ")
@@ -310,7 +311,7 @@ func (p *proposer) unreadable() string {
 	return "the records hold no JSON object"
 }
 
-// strange says what the records look like that are neither JSON nor BSON, and what to do, the most frequent first.
+// strange describes what records that are neither JSON nor BSON look like, and what to do. The most frequent form comes first.
 func (p *proposer) strange() (list []string) {
 	forms := slices.SortedFunc(maps.Keys(p.encodings.strange), func(a, b *measurement.Form) int {
 		return cmp.Or(cmp.Compare(p.encodings.strange[b], p.encodings.strange[a]), strings.Compare(a.Many(), b.Many()))

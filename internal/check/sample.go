@@ -20,27 +20,27 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// What of a sample is shown.
+// These bound what is shown of a sample.
 const (
 	shownMeasurements = 3
 	shownBuckets      = 10
 	shownFields       = 5
 )
 
-// seriesCounted is up to how many series are counted exactly.
+// seriesCounted is the number of series up to which the count is exact.
 const seriesCounted = 1 << 17
 
 const (
-	// heaviest is how many bytes the measurements that wait to be written may take.
+	// heaviest is the maximum size in bytes of the measurements that wait to be written.
 	heaviest = 64 << 20
-	// weighedEvery is the number of measurements after which they are weighed.
+	// weighedEvery is the number of measurements between two checks of that size.
 	weighedEvery = 1000
 )
 
 // Sample is what the newest records of a topic would become.
 type Sample struct {
 	Topic string `json:"topic"`
-	// Records were read; Tombstones of them have a null value and are skipped.
+	// Records is the number of records read. Tombstones have a null value and are skipped.
 	Records    int `json:"records"`
 	Tombstones int `json:"tombstones"`
 	// Skipped are events that EVENT_SKIP leaves out.
@@ -48,23 +48,23 @@ type Sample struct {
 	Measurements int `json:"measurements"`
 	Series       int `json:"series"`
 	Buckets      int `json:"buckets"`
-	// Bad would become letters, by reason.
+	// Bad would become dead letters, by reason.
 	Bad []Bad `json:"bad,omitempty"`
-	// Examples are measurements as they would be stored, Largest the buckets with the most of them.
+	// Examples are measurements as they would be stored. Largest are the buckets with the most measurements.
 	Examples []Document `json:"examples"`
 	Largest  []Bucket   `json:"largest"`
 	// Fields are the fields of meta, the most varied first.
 	Fields []Field `json:"fields,omitempty"`
-	// Tried is how many records the settings of the advice were tried with: an even part of the sample where that is large.
+	// Tried is how many records the advised settings were tried with. It is an even part of the sample if the sample is large.
 	Tried int `json:"tried,omitempty"`
 	Advice
 }
 
-// Bad is the records or elements that would become letters for one reason.
+// Bad counts the records or elements that would become dead letters for one reason.
 type Bad struct {
 	Reason string `json:"reason"`
 	Count  int    `json:"count"`
-	// Example is what is wrong with one of them, at From.
+	// Example says what is wrong with one of them. From is its place.
 	Example string `json:"example"`
 	From    string `json:"from"`
 }
@@ -74,7 +74,7 @@ type Bucket struct {
 	id           bson.ObjectID
 	From         string    `json:"from"` // topic/partition
 	Meta         Document  `json:"meta"`
-	First        time.Time `json:"first"` // rounded, as the bucket has it
+	First        time.Time `json:"first"` // rounded, as in the bucket
 	Last         time.Time `json:"last"`
 	Measurements int32     `json:"measurements"`
 	Bytes        int       `json:"bytes"`
@@ -103,7 +103,7 @@ func (l *look) samples(ctx context.Context) (samples []Sample) {
 	return samples
 }
 
-// read takes the newest records of each partition of a topic.
+// read reads the newest records of each partition of a topic.
 func (l *look) read(ctx context.Context, s *sampler) error {
 	at, end := l.Progress(s.view.Topic)
 	defer end()
@@ -128,7 +128,7 @@ func (l *look) read(ctx context.Context, s *sampler) error {
 	return nil
 }
 
-// sampler makes measurements and buckets of records, as the partitions' workers would with nothing stored yet.
+// sampler makes measurements and buckets of records, as the partitions' workers would if nothing were stored yet.
 type sampler struct {
 	view      Sample
 	bucketing bucketer.Options
@@ -139,11 +139,11 @@ type sampler struct {
 	catalogs  map[int32]*bucketer.Catalog
 	heaviest  int64
 	bad       map[string]*Bad
-	notes     []note // on the values that are stored
-	hinted    int    // bad times that look like another unit
+	notes     []note // about the values that are stored
+	hinted    int    // number of bad times that look like another unit
 	variety   *variety
-	offsets   []int64 // of measurements' times from their records' timestamps, in milliseconds
-	unknown   error   // why a record could not be judged. Nil means that all were.
+	offsets   []int64 // distances of measurements' times from their records' timestamps, in milliseconds
+	unknown   error   // why a record could not be judged. Nil means that all were judged.
 }
 
 func newSampler(topic string, decoding measurement.Options, bucketing bucketer.Options) (*sampler, error) {
@@ -158,7 +158,7 @@ func newSampler(topic string, decoding measurement.Options, bucketing bucketer.O
 	}, err
 }
 
-// shares parts n among partitions: as evenly as they are filled.
+// shares divides n among partitions, as evenly as their sizes allow.
 func shares(spans []dlq.Span, n int64) []int64 {
 	list := make([]int64, len(spans))
 	size := func(i int) int64 { return max(0, spans[i].End-spans[i].First) }
@@ -209,7 +209,7 @@ func (s *sampler) look(partition int32, r *record.Record) {
 	s.kept.keep(partition, r, s.evidence.objects > before)
 }
 
-// refuse counts what would become a letter.
+// refuse counts a record or element that would become a dead letter.
 func (s *sampler) refuse(at string, err error) {
 	reason, text := string(measurement.InternalError), err.Error()
 	var wrong *measurement.DecodeError
@@ -248,13 +248,14 @@ func (s *sampler) measure(partition int32, at string, timestamp int64, m *measur
 	}
 }
 
-// insert inserts a measurement. What a catalog holds after a panic is not known: it is dropped, and left out of the buckets.
+// insert inserts a measurement. After a panic the state of the catalog is unknown, so the catalog is dropped, and its buckets do
+// not count.
 func (s *sampler) insert(catalog *bucketer.Catalog, partition int32, m *measurement.Measurement) (err error) {
 	defer measurement.Guard(&err, func(any) { delete(s.catalogs, partition) })
 	return catalog.Insert(m)
 }
 
-// documentIn is a measurement as readers of the time series see it.
+// documentIn returns a measurement as readers of the time series see it.
 func documentIn(o bucketer.Options, m *measurement.Measurement) Document {
 	start, raw := bsoncore.AppendDocumentStart(nil)
 	raw = bsoncore.AppendDateTimeElement(raw, o.Collection.TimeField, m.Time)
@@ -268,9 +269,9 @@ func documentIn(o bucketer.Options, m *measurement.Measurement) Document {
 	return documentOf(bson.Raw(raw))
 }
 
-// documentOf writes a value as Extended JSON.
+// documentOf formats a value as Extended JSON.
 func documentOf(value any) Document {
-	const shell = `{"v":` // only documents can be written
+	const shell = `{"v":` // only documents can be marshalled
 	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: value}}, false, false)
 	if err != nil {
 		return Document(`null`)
@@ -278,7 +279,7 @@ func documentOf(value any) Document {
 	return Document(text[len(shell) : len(text)-1])
 }
 
-// finish cuts the buckets.
+// finish cuts the buckets and completes the sample.
 func (s *sampler) finish() Sample {
 	for partition := range s.catalogs {
 		s.write(partition)
@@ -293,7 +294,7 @@ func (s *sampler) finish() Sample {
 	return s.view
 }
 
-// lighten writes what waits when it takes much memory, and forgets it.
+// lighten writes the waiting measurements when they take much memory, and frees them.
 func (s *sampler) lighten() {
 	var bytes int64
 	for _, catalog := range s.catalogs {
@@ -304,7 +305,7 @@ func (s *sampler) lighten() {
 	}
 	for partition, catalog := range s.catalogs {
 		if flush := s.write(partition); flush != nil {
-			catalog.Finish(flush, make([]bucketer.Outcome, len(flush.Writes)), 0) // all are applied
+			catalog.Finish(flush, make([]bucketer.Outcome, len(flush.Writes)), 0) // all writes are applied
 		}
 		catalog.Expire(s.heaviest / int64(len(s.catalogs)))
 	}

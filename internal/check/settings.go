@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// base are the current options with the sample's encoding, and no paths.
+// base returns the current options with the sample's encoding, and no paths.
 func (p *proposer) base() measurement.Options {
 	o := absolute(p.current)
 	o.Compression, o.Format, o.Framing = p.encodings.compression(), p.encodings.format(), p.encodings.framing()
@@ -21,7 +21,7 @@ func (p *proposer) base() measurement.Options {
 	return o
 }
 
-// isInEffect reports whether options read events as those in effect do.
+// isInEffect reports whether options read events in the same way as those in effect.
 func (p *proposer) isInEffect(o measurement.Options) bool {
 	now := p.current
 	stages := slices.Equal(o.Parse, now.Parse) && slices.Equal(o.List, now.List) && slices.Equal(o.Skip, now.Skip) && slices.Equal(o.Rename, now.Rename) &&
@@ -34,7 +34,7 @@ func (p *proposer) isInEffect(o measurement.Options) bool {
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-// settings are the options as settings, where they are not the defaults or not what is in effect.
+// settings returns the options as settings, without those that are both the default and in effect.
 func (p *proposer) settings(o measurement.Options) (list []Setting) {
 	add := func(name, value, current, fallback string) {
 		if value != fallback || value != current {
@@ -42,7 +42,7 @@ func (p *proposer) settings(o measurement.Options) (list []Setting) {
 		}
 	}
 	now, own := p.current, ownPaths(o.Format)
-	if before := ownPaths(now.Format); own != before { // The default of a format is nobody's choice.
+	if before := ownPaths(now.Format); own != before { // The defaults of a format are not an operator's choice.
 		now.TimeField = instead(now.TimeField, before.time, own.time)
 		now.Fields = instead(now.Fields, before.fields, own.fields)
 		if metas := strings.Join(now.MetaFields, ","); metas == before.metas && (now.MetaField == "" || now.MetaField == "meta") {
@@ -74,7 +74,7 @@ func (p *proposer) settings(o measurement.Options) (list []Setting) {
 	return list
 }
 
-// defaultPaths are the settings of paths that a format has by itself.
+// defaultPaths are the default paths of a format.
 type defaultPaths struct{ time, metas, fields string }
 
 func ownPaths(f measurement.Format) defaultPaths {
@@ -85,7 +85,7 @@ func ownPaths(f measurement.Format) defaultPaths {
 	return defaultPaths{o.TimeField, strings.Join(o.MetaFields, ","), o.Fields}
 }
 
-// ownFraming is the framing that settings without one have.
+// ownFraming returns the default framing of options.
 func ownFraming(o measurement.Options) string {
 	if o.NeedsRegistry() {
 		return string(measurement.Confluent)
@@ -93,7 +93,7 @@ func ownFraming(o measurement.Options) string {
 	return string(measurement.NoFraming)
 }
 
-// instead is a value, or another where it is a certain one.
+// instead returns value, or other if value equals of.
 func instead(value, of, other string) string {
 	if value == of {
 		return other

@@ -8,32 +8,32 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// form is a form of events that is known, or what can be said of any other.
+// form is a known form of events, or a description of any other form.
 type form struct {
 	name string
 	view view
-	// options are what is known of the settings: format, framing, root, fields, drop.
+	// options are the known settings: format, framing, root, fields, drop.
 	options measurement.Options
-	// times are paths that are the time, rather than those that are found; later are paths if there is nothing else.
+	// times are paths of the time, which come before any that are found. later are paths of the time if no other is found.
 	times, later []string
-	// parts are what meta is made of, group is one object that is; neither: it is found.
+	// parts are the parts of meta, and group is one object that is meta. If both are empty, meta must be found.
 	parts []metaPart
 	group string
 	// rowKeys means that the records' keys are those of a table's rows.
 	rowKeys bool
-	// within means that meta may have parts from inside the events as well.
+	// within means that meta may have additional parts from inside the events.
 	within bool
-	// text is the path from the top of a text that holds the events as JSON, list of a list of them. Empty means that the events are
-	// found without it. envelope is the path of the object in which they lie, in an envelope that is known.
+	// text is the absolute path of a text that holds the events as JSON, and list that of a list of them. Empty means that the
+	// events are not in one. envelope is the path of the object with the events, in a known envelope.
 	text, list, envelope string
 	// why says why no settings store the events. Empty means that some do.
 	why string
 }
 
-// known are the forms, the most particular first.
+// known are the functions that recognize a form, the most specific first.
 var known = []func(form) (form, bool){debezium, cloudEvents, telegraf, otlpPoints, otlp, dataPoint, thingsStack, chirpStack, prometheus, texts, readings, columns, ticker}
 
-// form is the form of the events of a sample.
+// form returns the form of the events of a sample.
 func (e *evidence) form(base measurement.Options) form {
 	f := form{name: "flat events", view: e.whole(), options: base}
 	envelope := ""
@@ -52,7 +52,7 @@ func (e *evidence) form(base measurement.Options) form {
 	return f
 }
 
-// debezium are the changes of rows: what a row is afterwards is the event, and the time is the row's, else the change's.
+// debezium recognizes changes of rows. The new row is the event. The time is the row's, or else the change's.
 func debezium(f form) (form, bool) {
 	v := f.view
 	if !v.has("source", anObject) || !v.has("op", aText) || v.field("after").seen*10 < v.n*9 {
@@ -69,7 +69,7 @@ func debezium(f form) (form, bool) {
 	return f, true
 }
 
-// cloudEvents are CloudEvents in their structured mode. An id is an event's.
+// cloudEvents recognizes CloudEvents in structured mode. Their id identifies an event.
 func cloudEvents(f form) (form, bool) {
 	v := f.view
 	if !v.hasAll(aText, "specversion", "id", "source", "type") {
@@ -101,7 +101,7 @@ func cloudEvents(f form) (form, bool) {
 	return f, true
 }
 
-// telegraf is what Telegraf's serializer "json" writes.
+// telegraf recognizes the output of Telegraf's serializer "json".
 func telegraf(f form) (form, bool) {
 	v := f.view
 	f.name = "Telegraf's events"
@@ -113,7 +113,7 @@ func telegraf(f form) (form, bool) {
 	return f, true
 }
 
-// otlp are requests of OpenTelemetry's protocol as JSON, as its collector writes them to Kafka.
+// otlp recognizes requests of OpenTelemetry's protocol as JSON, as its collector writes them to Kafka.
 func otlp(f form) (form, bool) {
 	for _, name := range []string{"resourceMetrics", "resourceLogs", "resourceSpans", "resource_metrics"} {
 		if f.view.has(name, aList) {
@@ -126,7 +126,7 @@ func otlp(f form) (form, bool) {
 	return f, false
 }
 
-// otlpPoints are the data points of requests that a format of their own reads.
+// otlpPoints recognizes the data points of requests that were read in their own format.
 func otlpPoints(f form) (form, bool) {
 	o, known := measurement.DefaultPaths(f.options.Format)
 	if !known || f.options.Format == measurement.Influx {
@@ -139,7 +139,7 @@ func otlpPoints(f form) (form, bool) {
 	return f, true
 }
 
-// dataPoint is one data point of OpenTelemetry in each record: its name, attributes, time and value.
+// dataPoint recognizes single data points of OpenTelemetry: name, attributes, time and value.
 func dataPoint(f form) (form, bool) {
 	v := f.view
 	if !v.has("name", aText) || !v.has("attributes", anything) || !v.has("timeUnixNano", anything) && !v.hasAll(anything, "time", "kind") {
@@ -163,7 +163,7 @@ func dataPoint(f form) (form, bool) {
 	return f, true
 }
 
-// thingsStack are the uplinks of The Things Stack, a LoRaWAN network server. Other messages may lie between them.
+// thingsStack recognizes the uplinks of The Things Stack, a LoRaWAN network server. Other messages may lie between them.
 func thingsStack(f form) (form, bool) {
 	const payload = "uplink_message.decoded_payload"
 	v := f.view
@@ -178,7 +178,7 @@ func thingsStack(f form) (form, bool) {
 	return f, true
 }
 
-// chirpStack are the uplinks of ChirpStack, a LoRaWAN network server.
+// chirpStack recognizes the uplinks of ChirpStack, a LoRaWAN network server.
 func chirpStack(f form) (form, bool) {
 	v := f.view
 	if !v.has("deviceInfo.devEui", aText) || v.field("object").objects == 0 {
@@ -192,18 +192,18 @@ func chirpStack(f form) (form, bool) {
 	return f, true
 }
 
-// prometheus are samples of Prometheus, as its adapter for Kafka writes them.
+// prometheus recognizes samples of Prometheus, as its adapter for Kafka writes them.
 func prometheus(f form) (form, bool) {
 	v := f.view
 	if !v.has("labels", anObject) || !v.hasAll(anything, "timestamp", "value") || !v.has("name", aText) || v.field("labels.__name__").texts == 0 {
 		return f, false
 	}
 	f.name, f.times, f.group = "Prometheus samples", []string{"timestamp"}, "labels"
-	f.options.Drop = []string{"name"} // which labels have as well
+	f.options.Drop = []string{"name"} // labels contain it as well
 	return f, true
 }
 
-// readings are events whose measurements lie in a list of objects.
+// readings recognizes events whose measurements lie in a list of objects.
 func readings(f form) (form, bool) {
 	list := f.view.readings()
 	if list == "" || f.view.measures() {
@@ -213,7 +213,8 @@ func readings(f form) (form, bool) {
 	return f, true
 }
 
-// readings is the list that holds readings: objects with a number in them in half of the events. Empty means that there is none.
+// readings returns the list of readings. Half of the events have it, and its objects contain a number. Empty means that there is
+// none.
 func (v view) readings() string {
 	for _, l := range v.leaves() {
 		if l.rows*2 < v.n || strings.Contains(l.path, "[]") {
@@ -237,7 +238,7 @@ func (v view) measures() bool {
 	})
 }
 
-// columns are events whose time is a list, as long as those of the values.
+// columns recognizes events whose time is a list, beside lists of values.
 func columns(f form) (form, bool) {
 	var times leaf
 	for _, l := range f.view.leaves() {
@@ -254,12 +255,12 @@ func columns(f form) (form, bool) {
 	return f, true
 }
 
-// hasScalarTime reports whether a field looks like a time that is no list.
+// hasScalarTime reports whether a field that is not a list looks like a time.
 func (v view) hasScalarTime() bool {
 	return slices.ContainsFunc(v.scalars(), func(l leaf) bool { return timeRank(l) > 0 && (l.texts+l.numbers)*2 >= v.n })
 }
 
-// ticker are prices of what is traded.
+// ticker recognizes prices of traded goods.
 func ticker(f form) (form, bool) {
 	const symbols, prices, places = "symbol instrument pair productid ticker sym s", "price last bid ask p c close rate", "exchange venue market x"
 	var parts []metaPart
@@ -292,12 +293,12 @@ func ticker(f form) (form, bool) {
 	return f, true
 }
 
-// isSymbol reports whether a text is written as exchanges write what they trade.
+// isSymbol reports whether a text is written like the symbols of exchanges.
 func isSymbol(text string) bool {
 	return len(text) > 1 && text == strings.ToUpper(text) && strings.ToLower(text) != text
 }
 
-// hasThing reports whether a field is called as what is measured.
+// hasThing reports whether the name of a field identifies what is measured.
 func (v view) hasThing() bool {
 	return slices.ContainsFunc(v.scalars(), func(l leaf) bool { return classOf(l.path) == thing })
 }

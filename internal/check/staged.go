@@ -13,11 +13,11 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// mostStages is how often events are looked for in texts and lists of a sample.
+// mostStages is how often events are searched in texts and lists of a sample.
 const mostStages = 4
 
-// unfold looks for events in texts and lists until they are found. It returns their proposer, and their form with the settings
-// that find them, or why no settings do.
+// unfold searches events in texts and lists until it finds them. It returns their proposer, and their form with the settings that
+// find them, or with the reason why no settings do.
 func (p *proposer) unfold() (*proposer, form) {
 	o, q := p.base(), p
 	for range mostStages {
@@ -53,7 +53,7 @@ func (p *proposer) unfold() (*proposer, form) {
 	return q, f
 }
 
-// ownOf are the paths that the elements of a form's list have themselves.
+// ownOf returns the paths of fields that the elements of a form's list have themselves.
 func (p *proposer) ownOf(f form) map[string]bool {
 	if f.list == "" {
 		return p.own
@@ -67,7 +67,7 @@ func (p *proposer) ownOf(f form) map[string]bool {
 	return own
 }
 
-// relative writes the paths of stages, which begin at the top, as settings beside a root.
+// relative converts the paths of stages from absolute ones to settings relative to the root.
 func relative(o measurement.Options) measurement.Options {
 	if o.Root == "" {
 		return o
@@ -80,25 +80,25 @@ func relative(o measurement.Options) measurement.Options {
 	})
 }
 
-// absolute writes the paths of stages, which are settings beside a root, from the top.
+// absolute converts the paths of stages from settings relative to the root to absolute ones.
 func absolute(o measurement.Options) measurement.Options {
 	return withPaths(o, func(path string) string { return view{root: o.Root}.absolute(path) })
 }
 
-// withPaths changes the paths of stages that lie before the paths of a root.
+// withPaths changes the paths of the stages that run before the root is taken.
 func withPaths(o measurement.Options, change func(path string) string) measurement.Options {
 	for _, list := range []*[]string{&o.Parse, &o.List, &o.Skip} {
 		*list = slices.Clone(*list)
 		for i, text := range *list {
-			path := strings.TrimPrefix(text, "!") // of a condition, to which a value may follow
+			path := strings.TrimPrefix(text, "!") // of a condition, which may go on with a value
 			(*list)[i] = text[:len(text)-len(path)] + change(path)
 		}
 	}
 	return o
 }
 
-// staged is the proposer of the events that stages make of the records. The paths of the stages begin at the top; what lists inherit
-// goes into the envelope.
+// staged returns the proposer of the events that stages make of the records. The paths of the stages are absolute. Inherited
+// fields of lists go into the envelope.
 func (p *proposer) staged(o measurement.Options, envelope string) *proposer {
 	stages := measurement.Options{
 		Format: o.Format, Schema: o.Schema, Descriptors: o.Descriptors, Message: o.Message, Ask: o.Ask, Decimals: o.Decimals, Compression: o.Compression, Framing: o.Framing, DottedNames: o.DottedNames, MaxBytes: o.MaxBytes, MetaFrom: measurement.MetaFromNone,
@@ -122,7 +122,7 @@ func (p *proposer) staged(o measurement.Options, envelope string) *proposer {
 	return q
 }
 
-// jsonOf writes documents as an array of JSON.
+// jsonOf formats documents as a JSON array.
 func jsonOf(documents [][]byte) []byte {
 	list := []json.RawMessage{}
 	for _, document := range documents {
@@ -137,14 +137,14 @@ func jsonOf(documents [][]byte) []byte {
 	return text
 }
 
-// holdsJSON reports whether a text of an event is a JSON object or array, as it stands or in base64.
+// holdsJSON reports whether a text of an event is a JSON object or array, directly or in base64.
 func holdsJSON(text string) bool {
 	if isBraced(text) {
 		return json.Valid([]byte(text))
 	}
 	const shortest = 8
 	if len(text) < shortest || text[0] != 'e' && text[0] != 'W' && text[0] != 'I' && text[0] != 'C' {
-		return false // what begins with a brace, a bracket or white space
+		return false // the base64 of a brace, a bracket or white space begins with one of these
 	}
 	decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
 	if err != nil {
@@ -155,7 +155,7 @@ func holdsJSON(text string) bool {
 	return isBraced(string(bytes.TrimSpace(decoded))) && json.Valid(decoded)
 }
 
-// texts are events whose values lie in a text that holds JSON.
+// texts recognizes events whose values lie in a text that holds JSON.
 func texts(f form) (form, bool) {
 	if f.view.measures() {
 		return f, false
@@ -169,7 +169,8 @@ func texts(f form) (form, bool) {
 	return f, false
 }
 
-// readsNumbers reports whether texts that are numbers can be read as such: every field that has some is one that is measured.
+// readsNumbers reports whether texts that are numbers can be read as numbers. That requires that every field with such texts is
+// measured.
 func (p *proposer) readsNumbers(o measurement.Options) bool {
 	found := false
 	for _, f := range p.list() {
@@ -185,7 +186,8 @@ func (p *proposer) readsNumbers(o measurement.Options) bool {
 	return found
 }
 
-// onlyObject is the object that holds all fields of events found in a list or text. Empty means that there are others beside it, or none.
+// onlyObject returns the object that holds all fields of events found in a list or text. Empty means that there is no such
+// object.
 func (p *proposer) onlyObject(o measurement.Options) (name string) {
 	if !p.unfolded {
 		return ""

@@ -9,20 +9,20 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// tally is what some records become with some settings.
+// tally is the outcome of some records with some settings.
 type tally struct {
 	good, bad int
 	metas     *distinct // the series, with their keys
 	keys      *distinct // the records' keys, with their series
 	examples  []Document
-	reason    string // of the first that is bad
+	reason    string // why the first bad one is bad
 	offsets   []int64
 }
 
-// tried bounds how many different series and keys of a tally are kept.
+// triedValues bounds how many distinct series and keys of a tally are kept.
 const triedValues = 1 << 16
 
-// try decodes records with other options. False means that they cannot be set.
+// try decodes records with other options. False means that the options are invalid.
 func (p *proposer) try(o measurement.Options, list []keptRecord) (tally, bool) {
 	o, collection := p.stored(o)
 	decoder, err := measurement.New(o)
@@ -55,7 +55,7 @@ func (p *proposer) try(o measurement.Options, list []keptRecord) (tally, bool) {
 	return t, true
 }
 
-// stored are options with the names that time and meta have in a collection for them.
+// stored returns options with the names of time and meta in a collection for them.
 func (p *proposer) stored(o measurement.Options) (measurement.Options, bucketer.Options) {
 	bucketing := p.bucketing
 	if o.MetaFrom == measurement.MetaFromNone {
@@ -77,14 +77,14 @@ func (t *tally) add(r *keptRecord, m *measurement.Measurement) {
 	t.offsets = append(t.offsets, m.Time-r.Timestamp)
 }
 
-// asKeys reports whether series and keys part the events in the same way.
+// asKeys reports whether series and keys divide the events in the same way.
 func (t *tally) asKeys() bool {
 	byMeta, _ := t.metas.mixing()
 	byKey, tested := t.keys.mixing()
 	return tested && byMeta < disagree && byKey < disagree
 }
 
-// hashMeta is the hash of a meta, which may be absent.
+// hashMeta returns the hash of a meta, which may be absent.
 func hashMeta(meta bson.RawValue) uint64 {
 	return hashOf(binary.LittleEndian.AppendUint16(nil, uint16(meta.Type)), meta.Value)
 }

@@ -15,7 +15,7 @@ var (
 	finePattern    = regexp.MustCompile(`[.,]\d{3}\d*[1-9]\d*`)
 )
 
-// longestNumber is how long a text is at most that is a number or a time.
+// longestNumber is the maximum length of a text that is a number or a time.
 const longestNumber = 40
 
 // inText counts what a text of a field looks like.
@@ -44,10 +44,10 @@ func (f *field) inText(text string) {
 	}
 }
 
-// inNumbers is how many texts of a field are numbers.
+// inNumbers returns how many texts of a field are numbers.
 func (f *field) inNumbers() int { return f.numerals + f.commas + f.units }
 
-// isFine reports whether a time has digits below the millisecond: as a text, or as a number of micro- or nanoseconds.
+// isFine reports whether a time has digits below the millisecond, as a text or as a number of micro- or nanoseconds.
 func isFine(text string) bool {
 	if digits := strings.TrimLeft(text, "0123456789"); digits == "" {
 		return len(text) == 16 && !strings.HasSuffix(text, "000") || len(text) == 19 && !strings.HasSuffix(text, "000000")
@@ -60,16 +60,16 @@ func isBase64(text string) bool {
 	return err == nil
 }
 
-// decimal is a field of which the schema in its own record says that it is a decimal, sent as the bytes of its digits.
+// decimal is a field that is a decimal according to the schema in its own record. It comes as the bytes of its digits.
 type decimal struct {
 	scale    int
 	variable bool // an object of scale and value
 }
 
-// schemasRead bounds how many schemas of one sample are looked at: most records have the same.
+// schemasRead bounds how many schemas of one sample are read. Most records have the same schema.
 const schemasRead = 200
 
-// addSchema looks at the schema that Kafka Connect's converter writes into each record.
+// addSchema reads the schema that Kafka Connect's converter writes into each record.
 func (e *evidence) addSchema(value any) {
 	schema, ok := value.(object)
 	if !ok || e.schemas == schemasRead {
@@ -92,7 +92,7 @@ func (e *evidence) schemaOf(schema object, path string, depth int) {
 		case strings.HasSuffix(logical, "connect.data.Decimal"):
 			scale := 0
 			if parameters, ok := of["parameters"].(object); ok {
-				_, _ = fmt.Sscan(fmt.Sprint(parameters["scale"]), &scale) // 0 without one
+				_, _ = fmt.Sscan(fmt.Sprint(parameters["scale"]), &scale) // 0 if there is none
 			}
 			e.decimals[below] = decimal{scale: scale}
 		case strings.HasSuffix(logical, "VariableScaleDecimal"):
@@ -103,7 +103,7 @@ func (e *evidence) schemaOf(schema object, path string, depth int) {
 	}
 }
 
-// read is the number that a decimal's text stands for. Empty means that it stands for none.
+// read returns the number in a decimal's text. Empty means that there is none.
 func (d decimal) read(text string) string {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) == 0 || len(raw) > 16 || d.scale < 0 || d.scale > 30 {
@@ -117,14 +117,14 @@ func (d decimal) read(text string) string {
 	return new(big.Rat).SetFrac(unscaled, scale).FloatString(d.scale)
 }
 
-// isConnect reports whether an object is what Kafka Connect's JSON converter writes.
+// isConnect reports whether an object has the form that Kafka Connect's JSON converter writes.
 func isConnect(o object) bool {
 	_, hasSchema := o["schema"]
 	_, hasPayload := o["payload"]
 	return hasSchema && hasPayload && len(o) == 2
 }
 
-// isBraced reports whether a text begins as a JSON object or array does.
+// isBraced reports whether a text begins like a JSON object or array.
 func isBraced(text string) bool {
 	text = strings.TrimSpace(text)
 	return text != "" && (text[0] == '{' || text[0] == '[')

@@ -10,8 +10,8 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// timeNames are what times are called, in tiers: when something was measured, when the event says that it is, when it was made, when it
-// was received.
+// timeNames are names of times, in tiers: the time of the measurement, the time of the event, the time of its creation, the time
+// of its receipt.
 var timeNames = []string{
 	"measuredat measuredtime measurementtime measuretime sampledat sampletime observedat observationtime observedtime phenomenontime " +
 		"readingtime readat eventtime eventtimestamp eventts devicetime devicetimestamp devicets sensortime",
@@ -21,20 +21,20 @@ var timeNames = []string{
 	"receivedat receivedtime ingestedat arrivedat processedat updatedat lastseen lastupdate lastupdated storedat serverts servertime",
 }
 
-// otherTime is the tier of a field whose name only ends as that of a time, or which only looks like one.
+// otherTime is the tier of a field whose name only ends like that of a time, or whose values only look like times.
 const otherTime = 9
 
-// sourceWords and serverWords in the name of a time say who has made it.
+// sourceWords and serverWords in the name of a time say whose clock it comes from.
 const (
 	sourceWords = "source device measured sample sampled event observed observation phenomenon sensor"
 	serverWords = "server received receive ingest ingested processed gateway broker kafka system stored upload"
 )
 
-// noTimeWords are in the names of times at which nothing was measured.
+// noTimeWords occur in the names of times at which nothing was measured.
 const noTimeWords = "uptime runtime lifetime downtime installed installation commissioned birth birthday born expires expiry expiration until valid end " +
 	"next deadline maintenance calibrated calibration boot manufactured duration timeout window interval period total first"
 
-// timeLayouts are formats of texts that are no RFC 3339. Those without an offset are read as UTC.
+// timeLayouts are formats of texts other than RFC 3339. Those without an offset are read as UTC.
 var timeLayouts = []string{
 	"2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006/01/02 15:04:05", "02.01.2006 15:04:05", "01/02/2006 15:04:05", "02/01/2006 15:04:05",
 	"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04", "2006-01-02T15:04", "02.01.2006 15:04", "02-01-2006 15:04:05",
@@ -42,7 +42,7 @@ var timeLayouts = []string{
 	"02/Jan/2006:15:04:05 -0700",
 }
 
-// digitLayouts are formats of numbers that are dates.
+// digitLayouts are formats of dates that are numbers.
 var digitLayouts = []string{"20060102150405", "20060102"}
 
 const (
@@ -52,13 +52,13 @@ const (
 	nearly = 0.99
 )
 
-// timeChoice is what the time of the events may be.
+// timeChoice is a choice for the time of the events.
 type timeChoice struct {
 	path, format string
 	read         float64 // share of the probed events that have a time there
-	twin         string  // another format that reads as many, as the day and the month in the other order
-	unread       string  // a field that is called as a time, and cannot be read; path is empty then
-	example      example // of unread, or of the time
+	twin         string  // another format that reads as many, for example with day and month exchanged
+	unread       string  // a field that is named like a time but cannot be read; then path is empty
+	example      example // an example of unread, or of the time
 	others       []string
 	field        *field
 	constant     bool // all events have the same time there
@@ -72,10 +72,10 @@ func lacksZone(format string) bool {
 	return isLayout && !strings.Contains(format, "Z07") && !strings.Contains(format, "-07")
 }
 
-// reads says how many of the events that are probed have a time in a field, in a format.
+// reads returns the share of the probed events that have a time in a field, in a format.
 type reads func(path, format string) float64
 
-// timeOf finds the field that is the time of a form's events.
+// timeOf finds the field with the time of a form's events.
 func (f form) timeOf(share reads) (best timeChoice) {
 	for _, path := range f.times {
 		best = best.better(leaf{f.view.field(path), path}, share)
@@ -108,8 +108,8 @@ func (f form) timeOf(share reads) (best timeChoice) {
 	return best
 }
 
-// otherwise adds to a time that some events lack the fields that others have in its place: no event has two of them, and together
-// all have one.
+// otherwise handles a time that some events lack. It adds the fields that other events have in its place. No event has two of
+// them, and each event has one.
 func (v view) otherwise(best timeChoice, candidates []leaf, share reads) timeChoice {
 	if best.path == "" || best.read >= nearly || best.format != "auto" {
 		return best
@@ -130,7 +130,7 @@ func (v view) otherwise(best timeChoice, candidates []leaf, share reads) timeCho
 	return all
 }
 
-// timeCandidates are the fields that may be the time, the likeliest first.
+// timeCandidates returns the fields that may be the time, the most likely first.
 func (v view) timeCandidates() (list []leaf) {
 	for _, l := range v.leaves() {
 		if timeRank(l) > 0 && strings.Count(l.path, ".") < 4 && settable(l.path) && l.texts+l.numbers > 0 && (l.texts+l.numbers)*2 >= l.seen {
@@ -143,7 +143,7 @@ func (v view) timeCandidates() (list []leaf) {
 	return list[:min(len(list), triedTimes)]
 }
 
-// likeness puts fields that stay the same, or that few events have, behind others.
+// likeness makes fields come later if they never change, or if few events have them.
 func likeness(l leaf, v view) (worse int) {
 	if l.isConstant() {
 		worse += 2
@@ -157,12 +157,12 @@ func likeness(l leaf, v view) (worse int) {
 	return worse
 }
 
-// isConstant reports whether a field has one value in all of many events.
+// isConstant reports whether a field has a single value in many events.
 func (f *field) isConstant() bool {
 	return f.seen >= fewEvents && f.fractions == 0 && f.values != nil && f.values.values() == 1
 }
 
-// better tries a field in the formats that its values may have.
+// better tries a field in the formats that its values may have. It returns the best choice.
 func (t timeChoice) better(l leaf, share reads) timeChoice {
 	formats := []string{"auto"}
 	if l.number.text != "" {
@@ -200,7 +200,8 @@ func (t timeChoice) better(l leaf, share reads) timeChoice {
 	return t
 }
 
-// timeRank is how much the name of a field, or what is in it, says that it is a time: the smaller the more, 0 nothing.
+// timeRank returns how strongly the name or the values of a field suggest a time. A smaller rank is stronger. Zero means that
+// nothing does.
 func timeRank(l leaf) int {
 	name := plain(l.path)
 	if slices.ContainsFunc(wordsOf(lastName(l.path)), func(word string) bool { return in(noTimeWords, word) }) && !in(timeNames[3], name) {
@@ -227,7 +228,8 @@ func timeRank(l leaf) int {
 }
 
 var (
-	// datePattern finds a date with a time of day, epochPattern a number of seconds, or of a part of them, since 1970.
+	// datePattern matches a date with a time of day. epochPattern matches a number of seconds since 1970, or of milli-, micro- or
+	// nanoseconds.
 	datePattern  = regexp.MustCompile(`\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}|\d{1,2}[/.-](\d{1,2}|[A-Z][a-z]{2})[/.-]\d{2,4}[ :T,]+\d{1,2}:\d{2}`)
 	epochPattern = regexp.MustCompile(`^1[0-9]{9}([0-9]{3}){0,3}(\.\d+)?$`)
 )
@@ -237,7 +239,7 @@ var (
 	clockPattern = regexp.MustCompile(`^\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[AaPp][Mm])?Z?$`)
 )
 
-// unreadTime is the field that is called as a time in most events, and cannot be read.
+// unreadTime returns the field that is named like a time in most events but cannot be read.
 func (v view) unreadTime(candidates []leaf) (path string, of example) {
 	for _, l := range append(candidates, v.leaves()...) {
 		byName := timeRank(l) > 0 && timeRank(l) <= len(timeNames)
@@ -251,14 +253,14 @@ func (v view) unreadTime(candidates []leaf) (path string, of example) {
 			return l.path, example{text: "a list"}
 		case l.objects*2 > l.seen && v.field(l.path+".seconds").seen > 0:
 			return l.path, example{text: "an object of seconds"}
-		case l.numbers*2 > l.seen && len(l.number.text) >= 9 && l.fractions == 0: // no uptime, and no temperature
+		case l.numbers*2 > l.seen && len(l.number.text) >= 9 && l.fractions == 0: // neither an uptime nor a temperature
 			return l.path, l.number
 		}
 	}
 	return "", example{}
 }
 
-// parted are the fields of a day and of a time of day, where these are apart.
+// parted returns the fields of a day and of a time of day, if these are separate.
 func (v view) parted() (day, clock string) {
 	for _, l := range v.scalars() {
 		switch {
@@ -272,7 +274,7 @@ func (v view) parted() (day, clock string) {
 	return day, clock
 }
 
-// withTime are options with a time.
+// withTime returns options with a time.
 func withTime(o measurement.Options, path, format string) measurement.Options {
 	o.TimeField, o.TimeFormat = path, format
 	if path == "" {

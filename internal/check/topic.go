@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// shortRetention is a retention that an outage may outlast.
+	// shortRetention is a retention that an outage may exceed.
 	shortRetention = 24 * time.Hour
-	// aheadTolerated is how far a record's timestamp may be ahead of the clock here.
+	// aheadTolerated is how far a record's timestamp may be ahead of the local clock.
 	aheadTolerated = time.Minute
 )
 
-// topics looks at the topics, and notes those that can be read.
+// topics checks the topics, and records those that can be read.
 func (l *look) topics(ctx context.Context) {
 	as := "without a login"
 	if l.User != "" {
@@ -40,7 +40,7 @@ func (l *look) topics(ctx context.Context) {
 	}
 }
 
-// topic looks at a topic's partitions and reads the last record of each. Nil means that it cannot be read.
+// topic checks a topic's partitions, and reads the last record of each. Nil means that the topic cannot be read.
 func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 	subject := "topic " + topic
 	answers, err := l.Kafka.Topics(ctx, topic)
@@ -88,7 +88,7 @@ func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 	return spans, nil
 }
 
-// lastTimestamp is the timestamp of a partition's last record, -1 when there is none.
+// lastTimestamp returns the timestamp of a partition's last record, or -1 if there is none.
 func (l *look) lastTimestamp(ctx context.Context, s dlq.Span) (int64, error) {
 	last := int64(-1)
 	if s.First >= s.End {
@@ -101,7 +101,7 @@ func (l *look) lastTimestamp(ctx context.Context, s dlq.Span) (int64, error) {
 	return last, err
 }
 
-// configuration looks at what a topic's configuration does to the guarantee, and returns its longest record.
+// configuration checks how a topic's configuration affects the guarantee, and returns the maximum size of its records.
 func (l *look) configuration(ctx context.Context, topic string) (longest int) {
 	subject := "topic " + topic
 	t, ok := l.configured(ctx, subject, topic)
@@ -127,7 +127,7 @@ func (l *look) configuration(ctx context.Context, topic string) (longest int) {
 	return longest
 }
 
-// configured asks for a topic's configuration.
+// configured reads a topic's configuration.
 func (l *look) configured(ctx context.Context, subject, topic string) (kafka.Configuration, bool) {
 	t, err := l.Kafka.Configuration(ctx, topic)
 	if err != nil {

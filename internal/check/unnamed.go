@@ -9,8 +9,8 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// unnamed finds what names the series of events of which no field is called as a thing: the key, a field that parts the events as
-// the key does, a field as id that comes back; else it is a question.
+// unnamed determines what identifies the series if no field name suggests a thing. It tries the key, a field that divides the
+// events as the key does, and an id whose values repeat. Otherwise it asks a question.
 func (n *namer) unnamed() naming {
 	if n.keysReturn() {
 		return n.byKey()
@@ -42,7 +42,7 @@ func (n *namer) unnamed() naming {
 	return naming{found: n.judged(*rest, n.count(*rest))}
 }
 
-// ids are the fields called id and the like, and those called as an identity whose values do not come back.
+// ids returns the fields called id or the like, and those that end like an identifier.
 func (n *namer) ids() (list []candidate) {
 	for _, c := range n.all {
 		if c.class == named || c.class == weak && (c.texts > 0 || in("id uid", plain(c.path))) {
@@ -52,7 +52,7 @@ func (n *namer) ids() (list []candidate) {
 	return list
 }
 
-// fleetingThings are fields that are called as things, and whose values do not come back.
+// fleetingThings returns the fields whose names suggest things, but whose values do not repeat.
 func (n *namer) fleetingThings() (list []candidate) {
 	for _, c := range n.all {
 		if (c.class == thing || c.class == carrier) && c.fleeting() && !c.isKey() {
@@ -62,7 +62,7 @@ func (n *namer) fleetingThings() (list []candidate) {
 	return list
 }
 
-// rest is the identity of some parts, else of what says where things are, and which of their quantities. Nil means that nothing does.
+// rest returns the identity of some parts, or else of locations and quantities. Nil means that there are none.
 func (n *namer) rest(parts []metaPart) *identity {
 	if len(parts) == 0 {
 		parts = n.join(nil, n.of(carrier, location, aspect)...)
@@ -74,7 +74,7 @@ func (n *namer) rest(parts []metaPart) *identity {
 	return &i
 }
 
-// byKey proposes keys that come back, or a field that says the same.
+// byKey proposes repeated keys, or a field with the same information.
 func (n *namer) byKey() naming {
 	for _, list := range [][]candidate{n.all, n.other} {
 		for _, c := range list {
@@ -95,7 +95,7 @@ func (n *namer) byKey() naming {
 	return naming{found: key}
 }
 
-// askFleeting asks whether fields whose values do not come back name things or events.
+// askFleeting asks whether fields whose values do not repeat identify things or events.
 func (n *namer) askFleeting(list []candidate, rest *identity) naming {
 	without := n.none()
 	if rest != nil {
@@ -135,7 +135,7 @@ func (n *namer) none() identity {
 	return identity{from: measurement.MetaFromNone, confidence: Medium, because: "nothing in the events and no key names a series"}
 }
 
-// nothing is the naming of events in which no field is called as what names a series, and whose keys do not come back.
+// nothing returns the naming of events without a suggestive field name or repeated keys.
 func (n *namer) nothing() naming {
 	none, key := n.none(), n.key()
 	none.means = "all events are one series, and what the key says is lost"
@@ -167,7 +167,8 @@ func (n *namer) nothing() naming {
 	return naming{found: none}
 }
 
-// finest is the field with the most values, of those whose names say nothing and whose values may be names. False means that there is none.
+// finest returns the field with the most values among those that may be names but are not named so. False means that there is
+// none.
 func (n *namer) finest() (best candidate, ok bool) {
 	for _, c := range n.other {
 		if n.view.n >= fewEvents && c.mayName() && (!ok || c.values.values() > best.values.values()) {
@@ -177,7 +178,7 @@ func (n *namer) finest() (best candidate, ok bool) {
 	return best, ok
 }
 
-// mayName reports whether the values of a field may be names: several short texts, or numbers that come back often.
+// mayName reports whether the values of a field may be names: several short texts, or numbers that repeat often.
 func (c candidate) mayName() bool {
 	switch several := c.values.values() > 1; {
 	case !several:
@@ -188,7 +189,7 @@ func (c candidate) mayName() bool {
 	return len(c.text.text) <= 40 && !strings.Contains(c.text.text, " ") && !looksRandom(c.text.text)
 }
 
-// askOther asks whether a field names a series, whose name says nothing, but whose values come back.
+// askOther asks whether a field identifies a series. Its name says nothing, but its values repeat.
 func (n *namer) askOther(c candidate, without identity) naming {
 	others := without.parts
 	if without.group != "" {
@@ -200,7 +201,7 @@ func (n *namer) askOther(c candidate, without identity) naming {
 	return naming{question: fmt.Sprintf("no field is called as what is measured, but %s may say it", c.path), choices: []identity{with, without}}
 }
 
-// header is a header whose values come back and are several. Empty means that there is none.
+// header returns a header with several values that repeat. Empty means that there is none.
 func (v view) header() string {
 	for _, name := range slices.Sorted(maps.Keys(v.headers)) {
 		values := v.headers[name]

@@ -7,12 +7,12 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// note tells what is odd about the values of a stored field: the loss, the values, and what to do.
+// note describes what is odd about the values of a stored field: the loss, the values, and what to do.
 type note struct {
 	path, loss, is, wayOut string
 }
 
-// notes are what is odd about the values of the fields that are stored with some options.
+// notes returns what is odd about the values of the fields that some options store.
 func (p *proposer) notes(o measurement.Options) (list []note) {
 	decimals := map[string]bool{}
 	for _, f := range p.list() {
@@ -30,7 +30,7 @@ func (p *proposer) notes(o measurement.Options) (list []note) {
 	return list
 }
 
-// decimal looks at numbers that come as the bytes of their digits, in base64.
+// decimal checks for numbers that come as the bytes of their digits, in base64.
 func (p *proposer) decimal(f *field, _ measurement.Options, objects map[string]bool) note {
 	n := note{loss: "the numbers of " + f.path, wayOut: "send numbers: decimal.handling.mode=double in Debezium, decimal.format=NUMERIC in Kafka Connect's JSON converter"}
 	if of, ok := strings.CutSuffix(f.path, ".value"); ok && objects[of] {
@@ -53,7 +53,7 @@ func (p *proposer) decimal(f *field, _ measurement.Options, objects map[string]b
 	return n
 }
 
-// mixed looks at values that are numbers here and something else there.
+// mixed checks for values that are numbers in some events and something else in others.
 func (p *proposer) mixed(f *field, o measurement.Options, _ map[string]bool) note {
 	numbers, texts := f.numbers, f.texts
 	if o.Numbers == measurement.NumbersInText {
@@ -79,7 +79,7 @@ func (p *proposer) mixed(f *field, o measurement.Options, _ map[string]bool) not
 	return n
 }
 
-// numerals looks at numbers that come as texts.
+// numerals checks for numbers that come as texts.
 func (p *proposer) numerals(f *field, o measurement.Options, _ map[string]bool) note {
 	if f.inNumbers()*2 < f.texts || f.texts == 0 {
 		return note{}
@@ -101,14 +101,14 @@ func (p *proposer) numerals(f *field, o measurement.Options, _ map[string]bool) 
 	}
 }
 
-// isQuantity reports whether the name of a field lets it be a quantity: 4711 may be a name elsewhere, or a time.
+// isQuantity reports whether a field may be a quantity according to its name. Otherwise a number may be a name, or a time.
 func (p *proposer) isQuantity(f *field) bool {
 	c := classOf(f.path)
 	named := c == unnamed || c == aspect || c == state && in("state status level", headWord(f.path))
 	return named && !(timeRank(leaf{f, f.path}) > 0 && len(f.text.text) > 8)
 }
 
-// rows looks at lists of objects, in which queries do not reach a reading.
+// rows checks for lists of objects. Queries do not reach a single reading in them.
 func (p *proposer) rows(f *field, _ measurement.Options, _ map[string]bool) note {
 	if f.rows == 0 {
 		return note{}
@@ -125,7 +125,7 @@ func (p *proposer) rows(f *field, _ measurement.Options, _ map[string]bool) note
 	return note{}
 }
 
-// texted looks at texts that hold JSON.
+// texted checks for texts that hold JSON.
 func (p *proposer) texted(f *field, _ measurement.Options, _ map[string]bool) note {
 	if f.documents*2 <= f.texts || f.texts == 0 {
 		return note{}

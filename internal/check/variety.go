@@ -14,16 +14,16 @@ import (
 // namedFields is how many fields are named.
 const namedFields = 3
 
-// Field is how many different values a field of meta has.
+// Field is the number of distinct values of a field of meta.
 type Field struct {
-	// Path is dotted, empty for a meta that is no object.
+	// Path is dotted. It is empty for a meta that is not an object.
 	Path   string `json:"path"`
 	Values int    `json:"values"`
 	// Seen counts the measurements that have the field.
 	Seen int `json:"seen"`
 }
 
-// Name is the field's name to people.
+// Name returns the field's name for people.
 func (f Field) Name() string {
 	if f.Path == "" {
 		return "meta"
@@ -31,10 +31,10 @@ func (f Field) Name() string {
 	return "meta." + f.Path
 }
 
-// valuesCounted is up to how many values of a field of meta are counted exactly.
+// valuesCounted is the number of values of a field of meta up to which the count is exact.
 const valuesCounted = 1 << 13
 
-// variety counts different metas, with the partitions that they come in, and different values of their fields.
+// variety counts distinct metas with their partitions, and distinct values of their fields.
 type variety struct {
 	metas *distinct
 	paths map[string]*distinct
@@ -62,10 +62,10 @@ func (v *variety) has(name string) bool {
 	return false
 }
 
-// series is how many different metas there were.
+// series returns the number of distinct metas.
 func (v *variety) series() int { return v.metas.values() }
 
-// spread is how many of them came in several partitions.
+// spread returns how many metas came in several partitions.
 func (v *variety) spread() (n int) {
 	for _, o := range v.metas.kept {
 		if o.mixed {
@@ -107,7 +107,7 @@ func (v *variety) walkElements(path string, elements []bson.RawElement, array bo
 	}
 }
 
-// fields lists the most varied ones, the most varied first.
+// fields returns the most varied fields, the most varied first.
 func (v *variety) fields(most int) []Field {
 	var list []Field
 	for _, path := range slices.Sorted(maps.Keys(v.paths)) {
@@ -117,8 +117,8 @@ func (v *variety) fields(most int) []Field {
 	return list[:min(len(list), most)]
 }
 
-// MostVaried names the fields that have the most different values among these metas, with their numbers: "session 4998,
-// host 12 (of 5000 series)".
+// MostVaried names the fields with the most distinct values among these metas, with their numbers: "session 4998, host 12 (of
+// 5000 series)".
 func MostVaried(metas []bson.RawValue) string {
 	v := newVariety()
 	for _, meta := range metas {

@@ -2,22 +2,22 @@ package check
 
 import "strings"
 
-// view is the evidence of one object of the events, which may be the whole event: of the root that settings name.
+// view is the evidence of one object of the events, or of the whole events. The object is the root that settings name.
 type view struct {
 	*evidence
 	root string // absolute path. Empty means the event's top.
-	n    int    // events that have it
+	n    int    // number of events that have it
 }
 
-// whole is the view of the events' top.
+// whole returns the view of the whole events.
 func (e *evidence) whole() view { return view{evidence: e, n: e.objects} }
 
-// below is the view of an object in this one.
+// below returns the view of an object in this one.
 func (v view) below(path string) view {
 	return view{evidence: v.evidence, root: v.absolute(path), n: v.field(path).objects}
 }
 
-// absolute is a path of this view from the event's top. A path that begins with a slash begins there.
+// absolute converts a path of this view to a path from the event's top. A path that begins with a slash begins there already.
 func (v view) absolute(path string) string {
 	if whole, ok := strings.CutPrefix(path, "/"); ok {
 		return whole
@@ -31,7 +31,7 @@ func (v view) absolute(path string) string {
 	return v.root + "." + path
 }
 
-// field is what was seen of a path.
+// field returns the statistics of a path.
 func (v view) field(path string) *field { return v.at(v.absolute(path)) }
 
 // leaf is a field with its path in a view.
@@ -40,7 +40,7 @@ type leaf struct {
 	path string
 }
 
-// leaves are the fields of a view, by path.
+// leaves returns the fields of a view, sorted by path.
 func (v view) leaves() (list []leaf) {
 	prefix := v.absolute("")
 	if prefix != "" {
@@ -54,7 +54,7 @@ func (v view) leaves() (list []leaf) {
 	return list
 }
 
-// scalars are the fields that are not in lists and hold neither objects nor lists.
+// scalars returns the fields that are not in lists and hold neither objects nor lists.
 func (v view) scalars() (list []leaf) {
 	for _, l := range v.leaves() {
 		if !strings.Contains(l.path, "[]") && l.texts+l.numbers+l.flags+l.nulls == l.seen {
@@ -64,7 +64,7 @@ func (v view) scalars() (list []leaf) {
 	return list
 }
 
-// Kinds of values, for has.
+// These are kinds of values, for has.
 const (
 	anything = iota
 	aText
@@ -73,14 +73,14 @@ const (
 	aNumber
 )
 
-// has reports whether nearly all events have a field, of some kind.
+// has reports whether nearly all events have a field of some kind.
 func (v view) has(path string, kind int) bool {
 	f := v.field(path)
 	n := [...]int{f.seen - f.nulls, f.texts, f.objects, f.lists, f.numbers}[kind]
 	return v.n > 0 && n*10 >= v.n*9
 }
 
-// hasAll is has of several fields.
+// hasAll is has for several fields.
 func (v view) hasAll(kind int, paths ...string) bool {
 	for _, path := range paths {
 		if !v.has(path, kind) {
@@ -90,7 +90,7 @@ func (v view) hasAll(kind int, paths ...string) bool {
 	return true
 }
 
-// names are the names at the top of a view.
+// names returns the names at the top of a view.
 func (v view) names() (list []string) {
 	for _, l := range v.leaves() {
 		if !strings.ContainsAny(l.path, ".[") {
