@@ -23,7 +23,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// maxSample bounds --sample. Memory is bounded by other means, time is not.
+// maxSample bounds --sample. Other limits bound the memory, but not the time.
 const maxSample = 1_000_000
 
 func (p *Program) checkCommand() *cobra.Command {
@@ -116,7 +116,7 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 	return nil
 }
 
-// checkOptions are the settings as check looks at them.
+// checkOptions returns the settings as options of package check.
 func checkOptions(ctx context.Context, c config.Config, registry connect.Schemas) (check.Options, error) {
 	o := check.Options{
 		User: c.Security.SASLUsername, GroupID: c.Kafka.GroupID, Begins: startText(c), OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange),
@@ -141,7 +141,7 @@ func checkOptions(ctx context.Context, c config.Config, registry connect.Schemas
 	return o, nil
 }
 
-// checkRegistry tries the schema registry, if there is one.
+// checkRegistry tries to reach the schema registry, if there is one.
 func (p *Program) checkRegistry(ctx context.Context, c config.Config, found *check.Findings) (connect.Schemas, error) {
 	registry, err := connect.Registry(c, nil)
 	if registry == nil || err != nil {
@@ -155,7 +155,7 @@ func (p *Program) checkRegistry(ctx context.Context, c config.Config, found *che
 	return registry, nil
 }
 
-// checkSettings says what the settings are about, and what of them works and may not be meant.
+// checkSettings summarizes the settings, and reports those that work but are probably not intended.
 func (p *Program) checkSettings(c config.Config, found *check.Findings) {
 	found.OK("settings", "group %s reads %s as %s; \"waterwheel config\" prints all", c.Kafka.GroupID, strings.Join(c.Kafka.Topics, ", "), c.Event.Format)
 	for _, w := range c.Warnings() {
@@ -166,7 +166,7 @@ func (p *Program) checkSettings(c config.Config, found *check.Findings) {
 	}
 }
 
-// startText says where a group without offsets begins.
+// startText describes where a group without offsets begins.
 func startText(c config.Config) string {
 	if c.Kafka.Start.Policy == "time" {
 		return c.Kafka.Start.Time.Format(time.RFC3339) + " (KAFKA_START)"
@@ -174,7 +174,7 @@ func startText(c config.Config) string {
 	return "the " + c.Kafka.Start.Policy + " record (KAFKA_START)"
 }
 
-// sampleFlag is the value of --sample: a number of records, or - for what comes from standard input.
+// sampleFlag is the value of --sample: a number of records, or - for standard input.
 type sampleFlag struct {
 	records int
 	feed    bool
@@ -187,10 +187,10 @@ func (s *sampleFlag) String() string {
 	return strconv.Itoa(s.records)
 }
 
-// Type is what the help calls the value.
+// Type returns the name of the value in the help.
 func (*sampleFlag) Type() string { return "records" }
 
-// Set takes a number or -.
+// Set parses a number or -.
 func (s *sampleFlag) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if s.feed = text == "-"; !s.feed && (err != nil || n < 0 || n > maxSample) {
@@ -200,7 +200,7 @@ func (s *sampleFlag) Set(text string) error {
 	return nil
 }
 
-// checkFeed says what events from standard input would become.
+// checkFeed reports what events from standard input would become.
 func (p *Program) checkFeed(ctx context.Context) error {
 	c, err := config.LoadEvents(p.Lookup, p.Environ)
 	if err != nil {
@@ -221,7 +221,7 @@ func (p *Program) checkFeed(ctx context.Context) error {
 	connect.Asking(ctx, registry, &decoding)
 	var view checkView
 	done := make(chan error, 1)
-	go func() { // reading cannot be interrupted; the program ends when it is
+	go func() { // Reading cannot be interrupted. If the command is, the program ends.
 		sample, err := check.Feed(p.Stdin, time.Now().UnixMilli(), decoding, connect.Bucketing(c, definition, false), &view.Findings)
 		view.Samples = []check.Sample{sample}
 		done <- err
@@ -246,7 +246,7 @@ func (p *Program) checkFeed(ctx context.Context) error {
 	return nil
 }
 
-// checkView is what check prints as JSON.
+// checkView is the JSON output of check.
 type checkView struct {
 	Findings check.Findings `json:"findings"`
 	Samples  []check.Sample `json:"samples,omitempty"`
@@ -261,7 +261,7 @@ func (v checkView) print(w io.Writer) {
 	printFindings(w, v.Findings)
 }
 
-// printFindings prints a table, ways out below their findings.
+// printFindings prints a table. Each way out is below its finding.
 func printFindings(w io.Writer, found check.Findings) {
 	width := 0
 	for _, one := range found {
@@ -327,7 +327,7 @@ func printSample(w io.Writer, s *check.Sample) {
 	fmt.Fprintln(w)
 }
 
-// printAdvice prints what a sample says about the settings: lines to copy, and what they would make of it.
+// printAdvice prints what a sample suggests about the settings: lines to copy, and their results.
 func printAdvice(w io.Writer, s *check.Sample) {
 	switch {
 	case s.Proposal != nil:
@@ -344,7 +344,7 @@ func printAdvice(w io.Writer, s *check.Sample) {
 	}
 }
 
-// printSettings prints a line of settings, and what speaks for and against it.
+// printSettings prints a line of settings, with the arguments for and against it.
 func printSettings(w io.Writer, s *check.Sample, p *check.Proposal) {
 	fmt.Fprintf(w, "  %s\n\n", text.Printable(p.Line()))
 	if s.Tried < s.Records-s.Tombstones {

@@ -27,7 +27,7 @@ func (p *Program) collectionCommand() *cobra.Command {
 		p.updateMetaCommand(), p.deleteMetaCommand())
 }
 
-// onCollections makes a command one that does work on the time series that its flags select.
+// onCollections makes cmd work on the time series that its flags select.
 func (p *Program) onCollections(cmd *cobra.Command, work func(ctx context.Context, with collections, args []string) error) *cobra.Command {
 	var topics []string
 	cmd.Flags().StringSliceVar(&topics, "topic", nil, "only the time series of these topics of KAFKA_TOPICS, comma-separated")
@@ -50,7 +50,7 @@ func (p *Program) onCollections(cmd *cobra.Command, work func(ctx context.Contex
 	return cmd
 }
 
-// collections are time series, and what surrounds them.
+// collections are time series, with the settings and the database.
 type collections struct {
 	config   config.Config
 	log      *slog.Logger
@@ -58,18 +58,18 @@ type collections struct {
 	series   []string
 }
 
-// timeSeries is one time series: how it is set up, and what it holds.
+// timeSeries is one time series: its set-up, and its contents.
 type timeSeries struct {
 	collection.TimeSeries
 	sink.Contents
 }
 
-// of is the time series of a name.
+// of returns the time series of a name.
 func (c collections) of(series string) timeSeries {
 	return timeSeries{collection.Of(c.database, series), sink.ContentsOf(c.database, series)}
 }
 
-// bucketingView is how a time series cuts time into buckets.
+// bucketingView is how a time series divides time into buckets.
 type bucketingView struct {
 	Granularity     timeseries.Granularity `json:"granularity,omitempty"`
 	MaxSpanSeconds  int32                  `json:"bucketMaxSpanSeconds"`
@@ -80,7 +80,7 @@ func newBucketingView(o timeseries.Options) bucketingView {
 	return bucketingView{Granularity: o.Granularity, MaxSpanSeconds: o.MaxSpanSeconds, RoundingSeconds: o.RoundingSeconds}
 }
 
-// String says it in the words of the settings.
+// String returns it in the terms of the settings.
 func (v bucketingView) String() string {
 	if v.Granularity != "" {
 		return fmt.Sprintf("%s (a bucket spans %s)", v.Granularity, spanOf(v.MaxSpanSeconds))
@@ -88,7 +88,7 @@ func (v bucketingView) String() string {
 	return fmt.Sprintf("a bucket spans %s and begins at a multiple of %s", spanOf(v.MaxSpanSeconds), spanOf(v.RoundingSeconds))
 }
 
-// spanOf writes seconds as people write a length of time.
+// spanOf formats seconds as people write a length of time.
 func spanOf[N int32 | int64](seconds N) string {
 	return words.Span(time.Duration(seconds) * time.Second)
 }

@@ -57,7 +57,7 @@ func (p *Program) deleteMetaCommand() *cobra.Command {
 	return cmd
 }
 
-// deleteSeries deletes the series of a view, and lets their rollups follow.
+// deleteSeries deletes the series of a view. Unless keepRollups is set, it also has their rollups updated.
 func (p *Program) deleteSeries(ctx context.Context, database *mongodb.Database, view *MetaDeletion, s *collection.Selection, keepRollups bool) (err error) {
 	var noted *sink.RollupEdit
 	if !keepRollups {
@@ -71,7 +71,7 @@ func (p *Program) deleteSeries(ctx context.Context, database *mongodb.Database, 
 	return p.editOver(ctx, noted)
 }
 
-// planDeletions looks at all time series before anything is deleted in the first.
+// planDeletions examines all time series before anything is deleted.
 func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFlags) ([]MetaDeletion, []*collection.Selection, error) {
 	views, selections := []MetaDeletion{}, []*collection.Selection{}
 	query, err := queryFlag("--filter", f.filter)
@@ -100,7 +100,7 @@ func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFl
 	return views, selections, nil
 }
 
-// deleteSelected deletes the buckets of a selection, of which there are about so many.
+// deleteSelected deletes the buckets of a selection. selected is their approximate amount.
 func (p *Program) deleteSelected(ctx context.Context, name string, s *collection.Selection, selected collection.Amount) (*collection.Edited, error) {
 	line := p.progress("deleting buckets of " + name)
 	deletion := s.Delete(func(e collection.Edited) { line.At(e.Done.Buckets, selected.Buckets) })
@@ -127,22 +127,22 @@ func (p *Program) selected(ctx context.Context, name string, s *collection.Selec
 	return all, nil
 }
 
-// MetaDeletion is what delete-meta does to a time series.
+// MetaDeletion is the result of delete-meta for a time series.
 type MetaDeletion struct {
 	Series string `json:"collection"`
 	DryRun bool   `json:"dryRun"`
-	// Selected is what is deleted, in Metas of SeriesCount series, the first of which are listed.
+	// Selected is the amount to be deleted. It belongs to SeriesCount series, of which Metas lists the first.
 	Selected    collection.Amount `json:"selected"`
 	SeriesCount int               `json:"series"`
 	Metas       []metaAmount      `json:"metas"`
-	// ClosedLeft is in closed buckets, which are left alone.
+	// ClosedLeft is the amount in closed buckets, which are left alone.
 	ClosedLeft collection.Amount  `json:"closedLeft"`
 	Edited     *collection.Edited `json:"edited,omitempty"`
 
-	all []bson.RawValue // the series of which something is deleted
+	all []bson.RawValue // the series that lose measurements
 }
 
-// metaAmount is a series and how much of it is edited.
+// metaAmount is a series, and how much of it is edited.
 type metaAmount struct {
 	Meta metaText `json:"meta,omitzero"`
 	collection.Amount
@@ -166,7 +166,7 @@ func newMetaDeletion(name string, all []collection.SelectedSeries, f *metaFlags)
 	return view
 }
 
-// scope tells which measurements of a series are edited, and which are left alone.
+// scope returns how much of a series is edited, and how much is left alone.
 func scope(s *collection.SelectedSeries, closed bool) (within, left collection.Amount) {
 	if !closed {
 		return s.Open, s.Closed
@@ -200,7 +200,7 @@ type expireFlags struct {
 	confirmation
 }
 
-// moment is --before. Zero means that it is not given.
+// moment parses --before. Zero means that it is not given.
 func (f *expireFlags) moment() (time.Time, error) {
 	return parseWhen("--before", f.before, time.Now(), time.UTC)
 }
@@ -247,7 +247,7 @@ func (p *Program) expireCommand() *cobra.Command {
 	return cmd
 }
 
-// expiryView is what expire does to a time series.
+// expiryView is the result of expire for a time series.
 type expiryView struct {
 	Series   string             `json:"collection"`
 	DryRun   bool               `json:"dryRun"`
@@ -256,7 +256,7 @@ type expiryView struct {
 	Edited   *collection.Edited `json:"edited,omitempty"`
 }
 
-// planExpiries looks at all time series before anything is deleted in the first.
+// planExpiries examines all time series before anything is deleted.
 func (p *Program) planExpiries(ctx context.Context, with collections, f *expireFlags) ([]expiryView, []*collection.Selection, error) {
 	views, selections := []expiryView{}, []*collection.Selection{}
 	before, err := f.moment()
@@ -282,7 +282,7 @@ func (p *Program) planExpiries(ctx context.Context, with collections, f *expireF
 	return views, selections, nil
 }
 
-// amountOf counts what is selected of a time series.
+// amountOf counts the selected buckets of a time series.
 func (p *Program) amountOf(ctx context.Context, series string, s *collection.Selection) (*collection.Amount, error) {
 	line := p.progress("looking at buckets of " + series)
 	defer line.End()

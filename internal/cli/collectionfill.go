@@ -13,34 +13,34 @@ import (
 	"waterwheel/sink"
 )
 
-// fillView is how full the buckets of a time series are, by the buckets looked at, and how much is in segments.
+// fillView describes how full the examined buckets of a time series are, and how much is in segments.
 type fillView struct {
-	Buckets      int64   `json:"buckets"` // looked at
+	Buckets      int64   `json:"buckets"` // number of examined buckets
 	Measurements int64   `json:"measurements"`
-	All          bool    `json:"all"` // there are no others
+	All          bool    `json:"all"` // all buckets were examined
 	Mean         float64 `json:"mean"`
-	P10          int32   `json:"p10"` // a tenth of the buckets has as many measurements or fewer
-	// Segments hold the Staged measurements until these are in buckets; Ended ones wait for deletion, their measurements are. Unfinished
-	// buckets belong to compactions that are not over: their measurements are in segments.
+	P10          int32   `json:"p10"` // a tenth of the buckets has at most this many measurements
+	// Segments hold the Staged measurements until these are in buckets. Ended segments wait for deletion, and their measurements
+	// are in buckets. Unfinished buckets belong to unfinished compactions, whose measurements are still in segments.
 	Segments   int64 `json:"segments"`
 	Staged     int64 `json:"stagedMeasurements"`
 	Ended      int64 `json:"endedSegments"`
 	Unfinished int64 `json:"unfinishedBuckets"`
-	// Bytes are the sizes of one measurement, uncompressed, on disk and in indexes. Zero means unknown. They are those of the mean bucket or
-	// segment of all.
+	// Bytes is the uncompressed size of one measurement, StorageBytes its size on disk, and IndexBytes its size in indexes. Zero
+	// means unknown. They are averages over all buckets and segments.
 	Bytes        float64 `json:"bytesPerMeasurement"`
 	StorageBytes float64 `json:"storageBytesPerMeasurement"`
 	IndexBytes   float64 `json:"indexBytesPerMeasurement"`
-	// Oldest is rounded down, as buckets are.
+	// Oldest is rounded down, as the minimum times of buckets are.
 	Oldest time.Time `json:"oldest"`
 	Newest time.Time `json:"newest"`
-	// Advice says how new buckets would become fuller. Empty means that they are full enough, or it is not known.
+	// Advice says how new buckets would become fuller. Empty means that they are full enough, or that this is unknown.
 	Advice string `json:"advice,omitempty"`
 
-	covered, compacted int64 // sink.Holding.Covered and Compacted, of all
+	covered, compacted int64 // the sums of sink.Holding.Covered and Compacted
 }
 
-// fillOf adds up what was looked at. Nil means nothing.
+// fillOf sums up what was examined. Nil means that nothing was.
 func fillOf(holdings []sink.Holding, size collection.Size) *fillView {
 	fill, counts := fillView{All: true}, map[int32]int64{}
 	var oldest, newest int64
@@ -76,7 +76,7 @@ func fillOf(holdings []sink.Holding, size collection.Size) *fillView {
 	return &fill
 }
 
-// tenth is the smallest count that a tenth of the buckets does not exceed.
+// tenth returns the smallest count that a tenth of the buckets does not exceed.
 func tenth(counts map[int32]int64, buckets int64) int32 {
 	var all []int32
 	for count := range counts {
@@ -92,7 +92,7 @@ func tenth(counts map[int32]int64, buckets int64) int32 {
 	return 0
 }
 
-// documents says how many of so many documents are buckets and how many segments, as far as that is known.
+// documents describes how many of the documents are buckets and how many segments, as far as that is known.
 func (f *fillView) documents(all int64) string {
 	switch {
 	case f == nil || f.Segments+f.Ended == 0:
@@ -135,26 +135,26 @@ func (f *fillView) print(head *text.Table, most int32) {
 	head.Row("Times", fmt.Sprintf("%s (rounded down) to %s%s", text.Time(f.Oldest), text.Time(f.Newest), sample))
 }
 
-// Bounds of advice on how buckets become fuller.
+// These are limits for advice on how buckets become fuller.
 const (
-	judgedBuckets = 20 // fewer buckets say nothing of all
-	poorlyFilled  = 10 // a bucket is, that holds less than this part of what it may hold
-	worthwhile    = 2  // so many times as many measurements in a bucket
+	judgedBuckets = 20 // fewer buckets do not represent all
+	poorlyFilled  = 10 // a bucket is poorly filled if it holds less than this part of its maximum
+	worthwhile    = 2  // required factor of measurements in a bucket
 )
 
-// advise says how new buckets would become fuller, from what those looked at hold and which time they cover: by a longer
-// COMPACT_INTERVAL, where a series has more measurements in the span of a bucket than its buckets have, and by a coarser
-// granularity, where it has not.
+// advise determines how new buckets would become fuller, from the contents of the examined ones and the time they cover. If a
+// series has more measurements in the span of a bucket than in its buckets, the advice is a longer COMPACT_INTERVAL. Otherwise it
+// is a coarser granularity.
 func (f *fillView) advise(of bucketingView, most int32, interval time.Duration) {
 	if f == nil || f.Buckets < judgedBuckets || f.Mean*poorlyFilled >= float64(most) {
 		return
 	}
 	span := time.Duration(of.MaxSpanSeconds) * time.Second
-	within := 1.0 // measurements of a series in a span
+	within := 1.0 // measurements of a series within a span
 	if f.covered > 0 {
 		within += float64(f.Measurements-f.Buckets) * float64(span.Milliseconds()) / float64(f.covered)
 	}
-	made := 2*f.compacted > f.Buckets // of segments, most of them
+	made := 2*f.compacted > f.Buckets // most buckets are made of segments
 	switch {
 	case made && interval < span && within >= worthwhile*f.Mean:
 		f.Advice = fmt.Sprintf("buckets are poorly filled, since they are made of what comes in a COMPACT_INTERVAL (%s): one of %s would fill them with about %.0f measurements",
@@ -170,7 +170,8 @@ func (f *fillView) advise(of bucketingView, most int32, interval time.Duration) 
 // longestCompaction is the largest COMPACT_INTERVAL.
 const longestCompaction = 24 * time.Hour
 
-// coarser is the command that lets buckets span more time: the least that fills them well, else the most there is.
+// coarser advises the command that lets buckets span more time: the smallest step that fills them well, or else the largest there
+// is.
 func coarser(of bucketingView, mean float64, most int32) string {
 	advice := ""
 	for _, g := range []timeseries.Granularity{timeseries.Minutes, timeseries.Hours} {
@@ -179,7 +180,7 @@ func coarser(of bucketingView, mean float64, most int32) string {
 			continue
 		}
 		command := "set-granularity " + string(g)
-		if of.Granularity == "" { // a custom one may begin at other multiples
+		if of.Granularity == "" { // custom bucketing may begin at other multiples
 			command = fmt.Sprintf("set-span %s", spanOf(to.MaxSpanSeconds))
 		}
 		filled := min(float64(most), mean*float64(to.MaxSpanSeconds)/float64(of.MaxSpanSeconds))
@@ -192,7 +193,7 @@ func coarser(of bucketingView, mean float64, most int32) string {
 	return advice
 }
 
-// printIndexes lists the indexes with sizes and uses, as far as the server tells.
+// printIndexes lists the indexes with their sizes and uses, as far as the server reports them.
 func (v CollectionView) printIndexes(w io.Writer) {
 	table := text.NewTable(w, "INDEX", "KIND", "SIZE", "USES")
 	for _, i := range v.Indexes.Indexes {

@@ -83,19 +83,19 @@ func (p *Program) createIndexCommand() *cobra.Command {
 	return cmd
 }
 
-// plannedIndex is an index that create-index would make.
+// plannedIndex is an index that create-index would create.
 type plannedIndex struct {
 	Series     string          `json:"collection"`
 	DryRun     bool            `json:"dryRun"`
 	Keys       json.RawMessage `json:"keys"`
 	BucketKeys json.RawMessage `json:"bucketKeys"`
-	// Deletes is what MongoDB would delete by it at once. Nil means that it deletes nothing.
+	// Deletes is what MongoDB would delete at once because of the index. Nil means that it deletes nothing.
 	Deletes *collection.Amount `json:"deletes,omitempty"`
 }
 
 type plannedIndexes []plannedIndex
 
-// planIndexes works out what an index would be in each time series, and what it would delete.
+// planIndexes determines the definition of an index in each time series, and what the index would delete.
 func (p *Program) planIndexes(ctx context.Context, with collections, user timeseries.Index) (plan plannedIndexes, err error) {
 	for _, name := range with.series {
 		options, err := definition(ctx, with.database, name)
@@ -130,7 +130,7 @@ func (i plannedIndexes) print(w io.Writer) {
 	}
 }
 
-// index is what the flags and the keys say, not yet judged by the rules of time series.
+// index returns the index that the flags and the keys describe. The rules of time series are checked later.
 func (f indexFlags) index(keys string) (index timeseries.Index, err error) {
 	if index.Keys, err = parseObject("the keys of the index", keys); err != nil {
 		return index, err
@@ -178,7 +178,7 @@ func (f indexFlags) index(keys string) (index timeseries.Index, err error) {
 	return index, err
 }
 
-// parseObject reads a document of a command line; what says where it stands.
+// parseObject parses a document of a command line. what names its place in errors.
 func parseObject(what, from string) (bson.Raw, error) {
 	var d bson.Raw
 	if err := bson.UnmarshalExtJSON([]byte(from), false, &d); err != nil {
@@ -187,7 +187,7 @@ func parseObject(what, from string) (bson.Raw, error) {
 	return d, nil
 }
 
-// oneArgument takes exactly one argument; what says which.
+// oneArgument takes exactly one argument. what describes it in errors.
 func oneArgument(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
@@ -197,7 +197,7 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// seriesError says of a time series that is not there how to make it.
+// seriesError says how to create a time series that does not exist.
 func seriesError(name string, err error) error {
 	if errors.Is(err, collection.ErrNotSetUp) {
 		return fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", name)
@@ -205,7 +205,7 @@ func seriesError(name string, err error) error {
 	return err
 }
 
-// still shows on a terminal that something is going on, and for how long, until stop is called.
+// still shows on a terminal that work is going on, and for how long, until stop is called.
 func (p *Program) still(what string) (stop func()) {
 	line, done, ended := p.progress(what), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -225,10 +225,10 @@ func (p *Program) still(what string) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// madeIndex is what create-index did to a time series.
+// madeIndex is the result of create-index for a time series.
 type madeIndex struct {
 	Series string    `json:"collection"`
-	Made   bool      `json:"made"` // False means that it was there.
+	Made   bool      `json:"made"` // False means that it existed.
 	Index  indexView `json:"index"`
 	// Doubts say why the index may not do what its user expects, or what else it does.
 	Doubts []string `json:"doubts,omitempty"`

@@ -64,17 +64,17 @@ func (p *Program) dropIndexCommand() *cobra.Command {
 	return cmd
 }
 
-// indexDrop is what drop-index would drop.
+// indexDrop is what drop-index would drop in a time series.
 type indexDrop struct {
 	Series  string     `json:"collection"`
 	DryRun  bool       `json:"dryRun"`
-	Index   *indexView `json:"index"` // null: only a definition is left of it, or there is none
+	Index   *indexView `json:"index"` // null means that only its definition is left, or that there is none
 	Missing bool       `json:"missing"`
 }
 
 type indexDrops []indexDrop
 
-// planDrop looks for the index of a name in all time series. That none has it, or that one must keep it, is an error.
+// planDrop looks for the index of a name in all time series. It returns an error if none has it, or if one of them needs it.
 func planDrop(ctx context.Context, with collections, name string) (plan indexDrops, err error) {
 	var none error
 	for _, series := range with.series {
@@ -137,8 +137,8 @@ func (p *Program) hideIndexCommand(hidden bool) *cobra.Command {
 	})
 }
 
-// changeIndex changes the index of a name in one time series after the other. That some do not have it is told; that none has
-// it is an error.
+// changeIndex changes the index of a name in one time series after the other. It reports those without the index. It returns an
+// error if none has it.
 func (p *Program) changeIndex(series []string, index, doing, done string, change func(series string) (bool, error)) error {
 	changes := indexChanges{done: done, All: []indexChange{}}
 	var none error
@@ -160,7 +160,7 @@ func (p *Program) changeIndex(series []string, index, doing, done string, change
 	return p.show(changes.All, changes.print)
 }
 
-// indexChange is what was done to the index of a time series.
+// indexChange is the result of a change of the index of a time series.
 type indexChange struct {
 	Series  string `json:"collection"`
 	Name    string `json:"name"`
@@ -186,35 +186,35 @@ func (c indexChanges) print(w io.Writer) {
 	}
 }
 
-// indexesView is what collection indexes tells of a time series.
+// indexesView is the output of collection indexes for a time series.
 type indexesView struct {
 	Series  string      `json:"collection"`
 	Indexes []indexView `json:"indexes"`
-	// Missing are the paths of META_INDEXES that no index serves; Unasked the indexes made for others.
+	// Missing are the paths of META_INDEXES that no index serves. Unasked are the indexes made for other paths.
 	Missing []string `json:"missing,omitempty"`
 	Unasked []string `json:"unasked,omitempty"`
-	// Gone are the definitions whose index was dropped.
+	// Gone are the definitions whose indexes were dropped.
 	Gone    []string `json:"gone,omitempty"`
-	NoSizes string   `json:"sizesUnknown,omitempty"` // why
-	NoUses  string   `json:"usesUnknown,omitempty"`  // why
+	NoSizes string   `json:"sizesUnknown,omitempty"` // the reason, if the sizes are unknown
+	NoUses  string   `json:"usesUnknown,omitempty"`  // the reason, if the uses are unknown
 }
 
 // indexView is one index.
 type indexView struct {
 	Name string               `json:"name"`
 	Kind collection.IndexKind `json:"kind"`
-	// Keys are those on measurements, null where there is no such index; documents are Extended JSON.
+	// Keys are the keys on measurements. They are null if there is no such index. All documents are Extended JSON.
 	Keys       json.RawMessage `json:"keys"`
 	BucketKeys json.RawMessage `json:"bucketKeys"`
 	Partial    json.RawMessage `json:"partialFilterExpression,omitempty"`
-	// ExpireAfterSeconds is the age of the measurements that it deletes.
+	// ExpireAfterSeconds is the age at which the index deletes measurements.
 	ExpireAfterSeconds *int64     `json:"expireAfterSeconds,omitempty"`
 	Hidden             bool       `json:"hidden"`
 	Building           bool       `json:"building"`
 	Kept               bool       `json:"kept"`          // its definition is kept
-	Asked              bool       `json:"byMetaIndexes"` // META_INDEXES has made it
-	Bytes              *int64     `json:"bytes"`         // null: not known
-	Uses               *int64     `json:"uses"`          // null: not known
+	Asked              bool       `json:"byMetaIndexes"` // made for META_INDEXES
+	Bytes              *int64     `json:"bytes"`         // null means unknown
+	Uses               *int64     `json:"uses"`          // null means unknown
 	Since              *time.Time `json:"since,omitempty"`
 }
 
@@ -264,19 +264,19 @@ func newIndexView(i collection.Index) indexView {
 	return v
 }
 
-// extended writes a document as relaxed Extended JSON; null for none.
+// extended formats a document as relaxed Extended JSON. It returns null for nil.
 func extended(d bson.Raw) json.RawMessage {
 	if d == nil {
 		return json.RawMessage("null")
 	}
 	out, err := bson.MarshalExtJSON(d, false, false)
-	if err != nil { // names that JSON cannot have
+	if err != nil { // JSON cannot represent the names
 		out, _ = json.Marshal(d.String())
 	}
 	return out
 }
 
-// keys are those on measurements, else those on buckets.
+// keys returns the keys on measurements, or else those on buckets.
 func (v indexView) keys() string {
 	if v.Kind == collection.IndexForeign || string(v.Keys) == "null" {
 		return text.Printable(string(v.BucketKeys))
@@ -284,7 +284,7 @@ func (v indexView) keys() string {
 	return text.Printable(string(v.Keys))
 }
 
-// whose says who has made an index, and for what.
+// whose describes who has made an index, and for what.
 func (v indexView) whose() string {
 	switch v.Kind {
 	case collection.IndexOfID:
@@ -300,7 +300,7 @@ func (v indexView) whose() string {
 	return "user"
 }
 
-// words say what is special about an index.
+// words describes the special properties of an index.
 func (v indexView) words() string {
 	var words []string
 	if v.Building {
@@ -322,7 +322,7 @@ func (v indexView) words() string {
 	return strings.Join(words, ", ")
 }
 
-// printIndexes prints a table for each time series, and what is to be said about it.
+// printIndexes prints a table for each time series, and notes about it.
 func printIndexes(w io.Writer, views []indexesView) {
 	for i, v := range views {
 		if i > 0 {

@@ -20,7 +20,7 @@ import (
 	"waterwheel/sink"
 )
 
-// aboutClosed is what the help of the commands on metas says of closed buckets and of running consumers.
+// aboutClosed is the part of the help of the commands on metas about closed buckets and running consumers.
 const aboutClosed = "Whole series are selected: the filter may name the meta field and its parts, nothing else. As MongoDB's own\n" +
 	"time series do, these commands leave closed buckets alone, which are full or out of their time: the output counts\n" +
 	"them, and --closed includes them. Nothing writes a closed bucket any more, so that is safe, and without it a series is split.\n" +
@@ -34,7 +34,7 @@ type metaFlags struct {
 	filter, update string
 	closed         bool
 	series         int
-	keepRollups    bool // of delete-meta
+	keepRollups    bool // only for delete-meta
 	confirmation
 }
 
@@ -46,7 +46,7 @@ func (f *metaFlags) flags(cmd *cobra.Command) {
 	f.confirmation.flags(cmd)
 }
 
-// check refuses what no settings make right.
+// check rejects flags that are wrong whatever the settings are.
 func (f *metaFlags) check(*cobra.Command, []string) error {
 	switch {
 	case f.filter == "":
@@ -60,7 +60,7 @@ func (f *metaFlags) check(*cobra.Command, []string) error {
 	return f.confirmation.check()
 }
 
-// jsonFlag reads a value of Extended JSON from a flag.
+// jsonFlag parses a value of Extended JSON from a flag.
 func jsonFlag(flag, text string) (bson.RawValue, error) {
 	var any json.RawMessage
 	if err := json.Unmarshal([]byte(text), &any); err != nil {
@@ -103,7 +103,7 @@ func queryFlag(flag, text string) (bson.Raw, error) {
 	return query, nil
 }
 
-// translated is what a translation to buckets returned; its refusals are of what the flags say.
+// translated handles the error of a translation to buckets. A rejection is a mistake in the flags.
 func translated(series string, err error) error {
 	if _, ok := errors.AsType[*timeseries.Error](err); ok {
 		return usageError{fmt.Errorf("%s: %w", series, err)}
@@ -111,7 +111,7 @@ func translated(series string, err error) error {
 	return err
 }
 
-// definition is how a time series is defined that must be there.
+// definition returns the definition of a time series. It returns an error if the time series does not exist.
 func definition(ctx context.Context, database *mongodb.Database, series string) (timeseries.Options, error) {
 	options, _, err := collection.Of(database, series).Definition(ctx)
 	if errors.Is(err, collection.ErrNotSetUp) {
@@ -127,15 +127,15 @@ type edit interface {
 	Edited() collection.Edited
 }
 
-// Bounds of how long an edit goes on through outages.
+// These bound how long an edit continues through outages.
 const (
-	editTries      = 12 // in a row that bring nothing
+	editTries      = 12 // consecutive tries without progress
 	editPause      = 250 * time.Millisecond
 	longEditPause  = 10 * time.Second
 	resolveTimeout = 5 * time.Second
 )
 
-// carryOut runs an edit to its end, through outages. When it was ended otherwise, it finds out how far it came.
+// carryOut runs an edit to its end, through outages. If it fails, it finds out how far the edit came.
 func carryOut(ctx context.Context, e edit) error {
 	err := through(ctx, func() (bool, error) {
 		before := e.Edited().Done
@@ -145,12 +145,12 @@ func carryOut(ctx context.Context, e edit) error {
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTimeout)
 		defer cancel()
-		_ = e.Resolve(ctx) // else the output says of how many buckets it is not known
+		_ = e.Resolve(ctx) // if this fails, the output says for how many buckets the result is unknown
 	}
 	return err
 }
 
-// through tries again after outages, as long as that brings something now and then.
+// through retries after outages, as long as there is some progress.
 func through(ctx context.Context, try func() (progress bool, err error)) error {
 	for tries := 1; ; tries++ {
 		progress, err := try()
@@ -171,7 +171,7 @@ func through(ctx context.Context, try func() (progress bool, err error)) error {
 	}
 }
 
-// noteEdit notes an edit of series for the rollups of a time series, before it begins.
+// noteEdit records an edit of series for the rollups of a time series, before the edit begins.
 func (p *Program) noteEdit(ctx context.Context, database *mongodb.Database, series string, metas []bson.RawValue, deletes bool) (noted *sink.RollupEdit, err error) {
 	err = through(ctx, func() (bool, error) {
 		noted, err = sink.BeginRollupEdit(ctx, collection.Of(database, series).Ports(), database.WriteTimeout(), metas, deletes)
@@ -183,21 +183,21 @@ func (p *Program) noteEdit(ctx context.Context, database *mongodb.Database, seri
 	return noted, err
 }
 
-// editOver notes that an edit of series is over, so that consumers compute their rollups for the last time.
+// editOver records the end of an edit of series, so that consumers compute the rollups for the last time.
 func (p *Program) editOver(ctx context.Context, noted *sink.RollupEdit) error {
 	return through(ctx, func() (bool, error) { return false, noted.Done(ctx) })
 }
 
-// shownMeta is how many characters of a meta a table shows.
+// shownMeta is the maximum number of characters of a meta in a table.
 const shownMeta = 80
 
-// metaText is a meta as people and JSON see it.
+// metaText is a meta, formatted for people and JSON.
 type metaText struct{ bson.RawValue }
 
-// IsZero tells of a series without meta; JSON leaves it out.
+// IsZero reports whether there is no meta. JSON then omits it.
 func (m metaText) IsZero() bool { return m.Type == 0 }
 
-// MarshalJSON writes Extended JSON, in its relaxed form.
+// MarshalJSON returns relaxed Extended JSON.
 func (m metaText) MarshalJSON() ([]byte, error) {
 	document, err := bson.MarshalExtJSON(bson.D{{Key: "m", Value: m.RawValue}}, false, false)
 	if err != nil {
@@ -206,7 +206,7 @@ func (m metaText) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSuffix(bytes.TrimPrefix(document, []byte(`{"m":`)), []byte(`}`)), nil
 }
 
-// String is the whole of it.
+// String returns the whole meta.
 func (m metaText) String() string {
 	if m.IsZero() {
 		return "(no meta)"
@@ -218,38 +218,38 @@ func (m metaText) String() string {
 	return string(written)
 }
 
-// cell is the meta in a table.
+// cell returns the meta for a table.
 func (m metaText) cell(w io.Writer) string { return text.Fit(w, m.String(), shownMeta) }
 
-// metaUpdate is what update-meta does to a time series.
+// metaUpdate is the result of update-meta for a time series.
 type metaUpdate struct {
 	Series string `json:"collection"`
 	DryRun bool   `json:"dryRun"`
-	// Changed is what is changed, in SeriesCount series, the first of which are listed in Changes.
+	// Changed is the amount that is changed, in SeriesCount series. Changes lists the first of them.
 	Changed     collection.Amount `json:"changed"`
 	SeriesCount int               `json:"series"`
 	Changes     []changedMeta     `json:"changes"`
-	// Joining is how many of the series become one with another; of the first new metas if Cut.
+	// Joining is how many of the series merge with another series. If Cut is set, it covers only the first new metas.
 	Joining int  `json:"joining"`
 	Cut     bool `json:"joiningCut,omitempty"`
-	// Unchanged is selected, and stays as it is.
+	// Unchanged is the amount that is selected but stays as it is.
 	Unchanged collection.Amount `json:"unchanged"`
-	// ClosedLeft is in closed buckets, which are left alone.
+	// ClosedLeft is the amount in closed buckets, which are left alone.
 	ClosedLeft collection.Amount `json:"closedLeft"`
-	// Repeats means that a second run would change again what the first has changed.
+	// Repeats means that a second run would change again what the first one has changed.
 	Repeats bool               `json:"changesAgain"`
 	Edited  *collection.Edited `json:"edited,omitempty"`
 }
 
-// changedMeta is a series that becomes another.
+// changedMeta is a series whose meta changes.
 type changedMeta struct {
 	Before metaText `json:"before,omitzero"`
 	After  metaText `json:"after,omitzero"`
 	collection.Amount
-	Joins bool `json:"joins"` // there is, or will be, another series with this meta
+	Joins bool `json:"joins"` // another series has this meta, or gets it too
 }
 
-// wayOut is what to do after the update was interrupted.
+// wayOut returns what to do after the update was interrupted.
 func (v *metaUpdate) wayOut() string {
 	if v.Repeats {
 		return "the same command would change again what is changed already, so name the rest by another filter"
@@ -299,21 +299,21 @@ func amountText(a collection.Amount) string {
 
 func seriesText(n int) string { return words.Count(n, "series") }
 
-// printMore tells of series that are not listed.
+// printMore reports the number of series that are not listed.
 func printMore(w io.Writer, n int) {
 	if n > 0 {
 		fmt.Fprintf(w, "… and %s more; --series lists as many as you like\n", seriesText(n))
 	}
 }
 
-// printClosed tells of closed buckets that are left alone.
+// printClosed reports closed buckets that are left alone.
 func printClosed(w io.Writer, left collection.Amount) {
 	if left.Buckets > 0 {
 		fmt.Fprintf(w, "Closed buckets are left as they are, as MongoDB does: %s of these series. --closed includes them.\n", amountText(left))
 	}
 }
 
-// printEdited tells what became of an edit. Nil means that there was none.
+// printEdited reports the result of an edit. Nil means that there was none.
 func printEdited(w io.Writer, e *collection.Edited, done string) {
 	if e == nil {
 		fmt.Fprintln(w, "Nothing was changed.")

@@ -15,8 +15,8 @@ import (
 	"waterwheel/internal/words"
 )
 
-// optionStore is where the options of a time series are changed; a collection.TimeSeries is one. Each method returns the definitions
-// before and after; the same when nothing changed.
+// optionStore changes the options of a time series. A collection.TimeSeries implements it. Each method returns the definitions
+// before and after. They are equal if nothing changed.
 type optionStore interface {
 	SetBucketing(ctx context.Context, to timeseries.Options) (before, after timeseries.Options, err error)
 	SetExpiry(ctx context.Context, seconds int64) (before, after timeseries.Options, err error)
@@ -29,7 +29,7 @@ type optionChange func(ctx context.Context, in optionStore) (before, after times
 type optionCommand struct {
 	*cobra.Command
 	change func(args []string) optionChange
-	// advice names the settings that agree with what the options are then.
+	// advice returns the settings that agree with the new options.
 	advice func(after timeseries.Options) string
 }
 
@@ -103,10 +103,10 @@ func setExpiryCommand() optionCommand {
 	}}
 }
 
-// noDuration is the argument that stands for no expiry.
+// noDuration is the argument for no expiry.
 const noDuration = "none"
 
-// oneDuration takes one argument, a duration of whole seconds, or none if that is allowed.
+// oneDuration takes one argument: a duration of whole seconds, or none if that is allowed.
 func oneDuration(orNone bool) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		form := "a duration of whole seconds, as 36h or 30d"
@@ -124,13 +124,13 @@ func oneDuration(orNone bool) cobra.PositionalArgs {
 	}
 }
 
-// secondsOf is an argument that oneDuration has taken.
+// secondsOf returns the seconds of an argument that oneDuration has accepted.
 func secondsOf(argument string) int64 {
 	d, _ := words.ParseSpan(argument)
 	return int64(d / time.Second)
 }
 
-// onOptions makes it a command of the program.
+// onOptions completes a command that changes options.
 func (p *Program) onOptions(c optionCommand) *cobra.Command {
 	var told confirmation
 	c.PreRunE = func(*cobra.Command, []string) error { return told.check() }
@@ -144,7 +144,7 @@ func (p *Program) onOptions(c optionCommand) *cobra.Command {
 				return err
 			}
 		}
-		stop := p.still("changing the options") // it may wait for another change, and for an index to be built
+		stop := p.still("changing the options") // it may wait for another change, and for the building of an index
 		changes, err := changeOptions(ctx, func(series string) optionStore { return with.of(series) }, with.series, c.change(args))
 		stop()
 		return errors.Join(p.show(changes, func(w io.Writer) { changes.print(w, c.advice) }), err)
@@ -153,7 +153,7 @@ func (p *Program) onOptions(c optionCommand) *cobra.Command {
 	return cmd
 }
 
-// planOptions works out what a change would make of the options, and what would be deleted.
+// planOptions determines the options after a change, and what would be deleted.
 func (p *Program) planOptions(ctx context.Context, with collections, change optionChange) (optionChanges, error) {
 	plan, err := changeOptions(ctx, func(series string) optionStore { return plannedOptions{with.of(series)} }, with.series, change)
 	if err != nil {
@@ -208,7 +208,7 @@ func (p plannedOptions) change(ctx context.Context, to func(timeseries.Options) 
 	return before, after, err
 }
 
-// changeOptions changes one time series after the other; the first error ends it.
+// changeOptions changes one time series after the other. It stops at the first error.
 func changeOptions(ctx context.Context, in func(series string) optionStore, series []string, change optionChange) (optionChanges, error) {
 	changes := optionChanges{}
 	for _, name := range series {
@@ -223,26 +223,26 @@ func changeOptions(ctx context.Context, in func(series string) optionStore, seri
 	return changes, nil
 }
 
-// changedOptions is what a command did to the options of a time series.
+// changedOptions is the result of a command for the options of a time series.
 type changedOptions struct {
 	Series  string      `json:"collection"`
 	Before  optionsView `json:"before"`
 	After   optionsView `json:"after"`
 	Changed bool        `json:"changed"`
-	// DryRun tells that this is a plan, and Deletes what MongoDB would delete by it at once. Nil means nothing.
+	// DryRun reports that this is a plan. Deletes is what MongoDB would delete at once because of it. Nil means nothing.
 	DryRun  bool               `json:"dryRun,omitempty"`
 	Deletes *collection.Amount `json:"deletes,omitempty"`
 
 	after timeseries.Options
 }
 
-// deletes reports whether measurements are kept for a shorter time than before.
+// deletes reports whether the expiry becomes shorter.
 func (c changedOptions) deletes() bool {
 	before, after := c.Before.ExpireAfterSeconds, c.After.ExpireAfterSeconds
 	return after != 0 && (before == 0 || after < before)
 }
 
-// lasting reports whether no command takes the change back.
+// lasting reports whether no command can undo the change.
 func (c changedOptions) lasting() bool {
 	return c.deletes() || c.Before.bucketingView != c.After.bucketingView
 }
@@ -257,7 +257,7 @@ func newOptionsView(o timeseries.Options) optionsView {
 	return optionsView{newBucketingView(o), o.ExpireAfterSeconds}
 }
 
-// String says it in the words of the settings.
+// String returns it in the terms of the settings.
 func (v optionsView) String() string {
 	expiry := "measurements are kept for ever"
 	if v.ExpireAfterSeconds > 0 {
@@ -268,7 +268,7 @@ func (v optionsView) String() string {
 
 type optionChanges []changedOptions
 
-// lasting reports whether no command takes one of the changes back.
+// lasting reports whether no command can undo one of the changes.
 func (c optionChanges) lasting() bool { return slices.ContainsFunc(c, changedOptions.lasting) }
 
 func (c optionChanges) print(w io.Writer, advice func(after timeseries.Options) string) {
@@ -284,7 +284,7 @@ func (c optionChanges) print(w io.Writer, advice func(after timeseries.Options) 
 	}
 }
 
-// printPlan says what would be changed, and what of that is for good.
+// printPlan prints what would be changed, and what cannot be undone.
 func (c changedOptions) printPlan(w io.Writer) {
 	fmt.Fprintf(w, "%s: would become: %s; now: %s.\n", c.Series, c.After, c.Before)
 	if c.Before.bucketingView != c.After.bucketingView {

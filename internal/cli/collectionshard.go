@@ -47,17 +47,17 @@ func (p *Program) shardCommand() *cobra.Command {
 	return cmd
 }
 
-// shardSource shards a time series; a collection.TimeSeries is one.
+// shardSource shards a time series. A collection.TimeSeries implements it.
 type shardSource interface {
-	// Shardable looks whether the time series can be sharded, and what is to be done for that.
+	// Shardable checks whether the time series can be sharded, and what is necessary for that.
 	Shardable(ctx context.Context, byHash bool) (o timeseries.Options, state collection.ShardState, err error)
-	// LevelNames are the names of the time series of its rollups, which follow its key.
+	// LevelNames returns the names of the time series of its rollups, which use the same shard key.
 	LevelNames(ctx context.Context) ([]string, error)
 	// Shard shards it.
 	Shard(ctx context.Context, byHash bool) error
 }
 
-// shardPlan is what collection shard does, or would do.
+// shardPlan is what collection shard does, or would do in a dry run.
 type shardPlan struct {
 	DryRun      bool                `json:"dryRun"`
 	Collections []shardedCollection `json:"collections"`
@@ -72,7 +72,7 @@ type shardedCollection struct {
 	State  shardState `json:"state"`
 }
 
-// shardState is what becomes of a collection.
+// shardState is the outcome for a collection.
 type shardState string
 
 const (
@@ -82,7 +82,7 @@ const (
 	shardDone shardState = "is sharded so already"
 )
 
-// planShards looks at all time series and their rollups before the first is changed.
+// planShards examines all time series and their rollups before it changes the first.
 func planShards(ctx context.Context, of func(series string) shardSource, series []string, hashed bool) (shardPlan, error) {
 	plan := shardPlan{Collections: []shardedCollection{}, hashed: hashed}
 	for _, name := range series {
@@ -102,7 +102,7 @@ func planShards(ctx context.Context, of func(series string) shardSource, series 
 	return plan, nil
 }
 
-// add looks at a time series.
+// add examines a time series, and adds it to the plan.
 func (p *shardPlan) add(ctx context.Context, of func(series string) shardSource, name string) error {
 	o, state, err := of(name).Shardable(ctx, p.hashed)
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *shardPlan) add(ctx context.Context, of func(series string) shardSource,
 	return nil
 }
 
-// carryOut shards what is due. The same command goes on after an error.
+// carryOut shards what is due. After an error the same command continues.
 func (p *shardPlan) carryOut(ctx context.Context, of func(series string) shardSource) error {
 	for i := range p.Collections {
 		one := &p.Collections[i]
@@ -136,7 +136,7 @@ func (p *shardPlan) print(w io.Writer) {
 	table.Flush()
 }
 
-// shardKeyText is the key that a time series is sharded by, as mongosh takes it.
+// shardKeyText returns the shard key of a time series in the notation of mongosh.
 func shardKeyText(o timeseries.Options, hashed bool) string {
 	var fields []string
 	for _, e := range collection.ShardKey(o, hashed) {
@@ -149,13 +149,13 @@ func shardKeyText(o timeseries.Options, hashed bool) string {
 	return "{" + strings.Join(fields, ", ") + "}"
 }
 
-// How init shards the collections that it makes.
+// These are the ways in which init shards new collections.
 const (
 	shardRanged = "ranged"
 	shardHashed = "hashed"
 )
 
-// checkShard reports a wrong value of init's flag.
+// checkShard rejects a wrong value of init's flag.
 func checkShard(kind string) error {
 	if kind != "" && kind != shardRanged && kind != shardHashed {
 		return usageError{fmt.Errorf("--shard is %q: must be %s or %s", kind, shardRanged, shardHashed)}
@@ -178,7 +178,7 @@ func shardAll(ctx context.Context, c config.Config, log *slog.Logger, out io.Wri
 	return errors.Join(plan.carryOut(ctx, of), plan.told(out))
 }
 
-// told says in lines what was done.
+// told prints what was done, one line each.
 func (p *shardPlan) told(w io.Writer) error {
 	for _, one := range p.Collections {
 		if _, err := fmt.Fprintf(w, "collection %s: %s, by %s\n", one.Series, one.State, one.Key); err != nil {
@@ -188,14 +188,14 @@ func (p *shardPlan) told(w io.Writer) error {
 	return nil
 }
 
-// shardingView is how collection show tells of shards.
+// shardingView is the part of the output of collection show about shards.
 type shardingView struct {
 	// Key is the shard key in Extended JSON. Empty means that the collection is not sharded.
 	Key    string                   `json:"key"`
 	Chunks []collection.ShardChunks `json:"chunks"`
-	// Unnamed are fields of the key that writes of buckets do not name.
+	// Unnamed are fields of the shard key that writes of buckets do not contain.
 	Unnamed []string `json:"unnamed,omitempty"`
-	// Uneven reports whether segments do not lie on all shards.
+	// Uneven reports whether some shards have no segments.
 	Uneven bool `json:"segmentsUneven,omitempty"`
 }
 
@@ -210,7 +210,7 @@ func newShardingView(s collection.Sharding, o timeseries.Options) *shardingView 
 	return v
 }
 
-// String says it in one line.
+// String returns it in one line.
 func (v shardingView) String() string {
 	if v.Key == "" {
 		return "no: one shard of the cluster has all buckets"

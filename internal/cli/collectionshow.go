@@ -21,7 +21,7 @@ import (
 	"waterwheel/sink"
 )
 
-// defaultNewest is how many buckets and segments of a partition show looks at unless told otherwise.
+// defaultNewest is how many buckets and segments of a partition show examines by default.
 const defaultNewest = 10_000
 
 func (p *Program) collectionShowCommand() *cobra.Command {
@@ -59,13 +59,13 @@ func (p *Program) collectionShowCommand() *cobra.Command {
 	return cmd
 }
 
-// claimSource is where the claims on a time series are read; a sink.Contents is one.
+// claimSource reads the claims on a time series. A sink.Contents implements it.
 type claimSource interface {
 	// Partitions returns the partition documents of the time series.
 	Partitions(ctx context.Context) ([]sink.PartitionDocument, error)
 }
 
-// collectionSource is where a collection is looked at; a timeSeries is one.
+// collectionSource reads the state of a collection. A timeSeries implements it.
 type collectionSource interface {
 	claimSource
 	Definition(ctx context.Context) (timeseries.Options, int32, error)
@@ -76,7 +76,7 @@ type collectionSource interface {
 	Sharding(ctx context.Context) (collection.Sharding, error)
 }
 
-// showCollection looks at a collection, of which the settings ask for a kind of view.
+// showCollection examines a collection. asked is the kind of view in the settings.
 func showCollection(ctx context.Context, from collectionSource, name string, asked collection.ViewKind, newest int64) (CollectionView, error) {
 	view := CollectionView{Name: name, Newest: newest, Partitions: []heldPartition{}}
 	definition, version, err := from.Definition(ctx)
@@ -118,7 +118,7 @@ func showCollection(ctx context.Context, from collectionSource, name string, ask
 	return view, nil
 }
 
-// joined puts what is held of partitions and the claims on them together, in the order of topics and partitions.
+// joined combines the holdings of partitions with the claims on them, in the order of topics and partitions.
 func joined(holdings []sink.Holding, claims []sink.PartitionDocument) []heldPartition {
 	var all []heldPartition
 	for _, h := range holdings {
@@ -146,25 +146,26 @@ func joined(holdings []sink.Holding, claims []sink.PartitionDocument) []heldPart
 	return all
 }
 
-// CollectionView is what collection show tells of a time series.
+// CollectionView is the output of collection show for a time series.
 type CollectionView struct {
 	Name               string               `json:"name"`
-	Version            int32                `json:"version"` // of the options: one more with every change
+	Version            int32                `json:"version"` // of the options: it increases by one with every change
 	TimeField          string               `json:"timeField"`
 	MetaField          string               `json:"metaField,omitempty"`
 	Bucketing          bucketingView        `json:"bucketing"`
 	ExpireAfterSeconds int64                `json:"expireAfterSeconds"` // Zero means never.
 	View               collection.ViewState `json:"view"`
-	MaxCount           int32                `json:"bucketMaxCount"` // of the settings
-	// Size is the server's own figures, of all documents, which are buckets and segments.
+	MaxCount           int32                `json:"bucketMaxCount"` // from the settings
+	// Size has the server's figures for all documents, which are buckets and segments.
 	collection.Size
-	// Sharding is how the buckets are spread over shards. Null means that the server is no router, or does not tell this user.
+	// Sharding is how the buckets are distributed over shards. Null means that the server is not a router, or that this user may
+	// not see it.
 	Sharding *shardingView `json:"sharding,omitempty"`
-	// Fill is what the buckets looked at say of all. Nil means that there are none.
+	// Fill describes how full the examined buckets are. Nil means that there are none.
 	Fill *fillView `json:"fill,omitempty"`
 	// Indexes are the indexes of the buckets, in the terms of measurements.
 	Indexes indexesView `json:"indexes"`
-	// Newest is how many buckets and segments of a partition were looked at, at most. Zero means all.
+	// Newest is the maximum number of buckets and segments of a partition that were examined. Zero means all.
 	Newest     int64           `json:"newest"`
 	Partitions []heldPartition `json:"partitions"`
 }
@@ -184,11 +185,11 @@ type heldPartition struct {
 type claimView struct {
 	ClusterID string    `json:"clusterId"`
 	Group     string    `json:"group"`
-	Token     string    `json:"token"` // another one with every claim
+	Token     string    `json:"token"` // a new one with every claim
 	Released  bool      `json:"released"`
 	Owner     string    `json:"owner"`
 	At        time.Time `json:"at,omitzero"`
-	Start     int64     `json:"start"` // offset from which its owner read
+	Start     int64     `json:"start"` // offset at which its owner started to read
 	WaitMs    int64     `json:"waitMs"`
 }
 
@@ -238,7 +239,7 @@ func (v CollectionView) print(w io.Writer, now time.Time) {
 	v.printPartitions(w, now)
 }
 
-// size is the server's figures; not every server knows those on disk.
+// size formats the server's figures. Not every server reports the sizes on disk.
 func (v CollectionView) size() string {
 	size := fmt.Sprintf("%s, %s", v.Fill.documents(v.Documents), text.Bytes(v.Bytes))
 	if v.StorageBytes > 0 {
@@ -296,7 +297,7 @@ func (h heldPartition) offsets() string {
 	return fmt.Sprintf("%d–%d", h.First, h.Last)
 }
 
-// words are the cells of a claim, with the beginning of its token.
+// words returns the cells of a claim, with the beginning of its token.
 func (c *claimView) words(now time.Time) (group, owner, token, state string) {
 	if c == nil {
 		return text.Unknown, text.Unknown, text.Unknown, "not claimed"

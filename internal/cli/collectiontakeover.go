@@ -48,16 +48,16 @@ func (p *Program) takeoverCommand() *cobra.Command {
 	return cmd
 }
 
-// claimStore is where the claims on a time series are read and given to another group; a sink.Contents is one.
+// claimStore reads the claims on a time series, and gives them to another group. A sink.Contents implements it.
 type claimStore interface {
 	claimSource
-	// TakeOver gives one partition to a group. False means that its document is not as seen any more.
+	// TakeOver gives one partition to a group. False means that its document has changed since it was read.
 	TakeOver(ctx context.Context, seen sink.PartitionDocument, group string) (bool, error)
 }
 
-// groupStates tells of the consumer groups of a cluster; *kafka.Client is one.
+// groupStates describes the consumer groups of a cluster. *kafka.Client implements it.
 type groupStates interface {
-	// Members describes the members of a group. It has none if Kafka calls it Empty or Dead.
+	// Members returns the members of a group. It returns none if Kafka calls the group Empty or Dead.
 	Members(ctx context.Context, group string) ([]kafka.Member, error)
 }
 
@@ -70,7 +70,7 @@ type takeover struct {
 	dryRun    bool
 }
 
-// run looks at all claims before it changes the first: one group that lives keeps all of them as they are.
+// run examines all claims before it changes the first. If one group has members, it changes nothing.
 func (t takeover) run(ctx context.Context, series []string) (takeoverView, error) {
 	view := takeoverView{To: t.to, DryRun: t.dryRun, Partitions: []takenPartition{}}
 	members := map[string]int{}
@@ -95,7 +95,7 @@ func (t takeover) run(ctx context.Context, series []string) (takeoverView, error
 	return view, t.change(ctx, view.Partitions)
 }
 
-// judge decides about a claim, and notes how many members its group has.
+// judge decides about a claim, and records how many members its group has.
 func (t takeover) judge(ctx context.Context, d sink.PartitionDocument, members map[string]int) (takeoverState, error) {
 	switch {
 	case d.ClusterID != t.clusterID:
@@ -120,7 +120,7 @@ func (t takeover) judge(ctx context.Context, d sink.PartitionDocument, members m
 	return takeoverDue, nil
 }
 
-// change gives one partition after the other away, and notes what became of each. The same command goes on after an error.
+// change gives away one partition after the other, and records each outcome. After an error the same command continues.
 func (t takeover) change(ctx context.Context, partitions []takenPartition) error {
 	changed := 0
 	for i := range partitions {
@@ -143,7 +143,7 @@ func (t takeover) change(ctx context.Context, partitions []takenPartition) error
 	return nil
 }
 
-// takeoverState is what becomes of a claim.
+// takeoverState is the outcome for a claim.
 type takeoverState string
 
 const (
@@ -168,14 +168,14 @@ type takenPartition struct {
 	seen sink.PartitionDocument
 }
 
-// takeoverView is what takeover prints.
+// takeoverView is the output of takeover.
 type takeoverView struct {
 	To         string           `json:"to"`
 	DryRun     bool             `json:"dryRun"`
 	Partitions []takenPartition `json:"partitions"`
 }
 
-// living names the groups that Kafka knows members of.
+// living returns an error that names the groups with members.
 func (v takeoverView) living(members map[string]int) error {
 	var groups []string
 	for group, n := range members {
@@ -208,7 +208,7 @@ func (v takeoverView) print(w io.Writer) {
 	v.printNext(w)
 }
 
-// printNext says what to do now.
+// printNext prints what to do next.
 func (v takeoverView) printNext(w io.Writer) {
 	count := func(state takeoverState) (n int) {
 		for _, one := range v.Partitions {

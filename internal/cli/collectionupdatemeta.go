@@ -56,7 +56,7 @@ func (p *Program) updateMetaCommand() *cobra.Command {
 	return cmd
 }
 
-// planUpdates plans the update of all time series before anything is written to the first.
+// planUpdates plans the update of all time series before anything is written.
 func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlags) ([]metaUpdate, []*metaPlan, error) {
 	views, plans := []metaUpdate{}, []*metaPlan{}
 	query, err := queryFlag("--filter", f.filter)
@@ -81,7 +81,7 @@ func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlag
 	return views, plans, nil
 }
 
-// updateMetas carries plans out, and notes in the views what became of them.
+// updateMetas carries out plans, and records the results in the views.
 func (p *Program) updateMetas(ctx context.Context, database *mongodb.Database, views []metaUpdate, plans []*metaPlan) error {
 	for i := range views {
 		views[i].DryRun = false
@@ -107,7 +107,7 @@ func (p *Program) updateMetas(ctx context.Context, database *mongodb.Database, v
 	return nil
 }
 
-// planUpdate works out what becomes of each series, and refuses what may not be.
+// planUpdate determines the new meta of each series, and rejects metas that are not allowed.
 func (p *Program) planUpdate(
 	ctx context.Context, database *mongodb.Database, name string, u timeseries.MetaUpdate, f *metaFlags,
 ) (*metaPlan, error) {
@@ -136,7 +136,7 @@ func (p *Program) planUpdate(
 		return nil, err
 	}
 	plan.setChanges(metas, after)
-	// Once more: what changes again then, a run that is to finish this one would change again.
+	// Apply the update once more. What changes again, would also change in a run that is to finish this one.
 	results := plan.results()
 	again, err := p.tried(ctx, name, plan.selection, update, results)
 	if err != nil {
@@ -150,19 +150,20 @@ func (p *Program) planUpdate(
 }
 
 const (
-	// maxLookedFor bounds the new series of which it is found out whether they exist.
+	// maxLookedFor bounds the new metas for which it is checked whether their series exist.
 	maxLookedFor = 200
 	// maxRefusals bounds the series that an error names.
 	maxRefusals = 3
 )
 
-// triedMeta is a meta as consumers would store what the update made of another; or why they would not.
+// triedMeta is the result of the update for a meta, in the form in which consumers would store it, or the reason why they would
+// not.
 type triedMeta struct {
 	meta bson.RawValue
 	err  error
 }
 
-// tried applies an update to metas, on the server, and brings the results into their normal form.
+// tried applies an update to metas on the server, and brings the results into their normal form.
 func (p *Program) tried(ctx context.Context, name string, s *collection.Selection, update bson.Raw, metas []bson.RawValue) ([]triedMeta, error) {
 	line := p.progress("trying the update on series of " + name)
 	defer line.End()
@@ -183,7 +184,7 @@ func (p *Program) tried(ctx context.Context, name string, s *collection.Selectio
 	return all, nil
 }
 
-// refusals names the first metas that may not be what the update makes of them.
+// refusals returns an error that names the first metas whose results are not allowed.
 func refusals(name string, before []bson.RawValue, after []triedMeta) error {
 	var all []error
 	n := 0
@@ -201,16 +202,16 @@ func refusals(name string, before []bson.RawValue, after []triedMeta) error {
 	return fmt.Errorf("%s: nothing was changed: the update is refused for %s of %d: %w", name, seriesText(n), len(before), errors.Join(all...))
 }
 
-// metaPlan is an update of metas, worked out.
+// metaPlan is a planned update of metas.
 type metaPlan struct {
 	selection *collection.Selection
 	closed    bool
 	all       []collection.SelectedSeries
 	changes   []collection.MetaChange
-	repeats   bool // a second run would change what the first has changed
+	repeats   bool // a second run would change what the first one has changed
 }
 
-// metas are the metas of the series of which something is to be changed.
+// metas returns the metas of the series with measurements to be changed.
 func (m *metaPlan) metas() []bson.RawValue {
 	var metas []bson.RawValue
 	for i := range m.all {
@@ -221,7 +222,7 @@ func (m *metaPlan) metas() []bson.RawValue {
 	return metas
 }
 
-// setChanges takes the series that become others.
+// setChanges records the series whose meta changes.
 func (m *metaPlan) setChanges(before []bson.RawValue, after []triedMeta) {
 	for i := range before {
 		if !sameMeta(before[i], after[i].meta) {
@@ -230,7 +231,7 @@ func (m *metaPlan) setChanges(before []bson.RawValue, after []triedMeta) {
 	}
 }
 
-// results are the new metas.
+// results returns the new metas.
 func (m *metaPlan) results() []bson.RawValue {
 	metas := make([]bson.RawValue, len(m.changes))
 	for i, c := range m.changes {
@@ -239,7 +240,7 @@ func (m *metaPlan) results() []bson.RawValue {
 	return metas
 }
 
-// edited are the series of which measurements go, and those to which they come.
+// edited returns the series that lose measurements, and those that get them.
 func (m *metaPlan) edited() []bson.RawValue {
 	var metas []bson.RawValue
 	for _, c := range m.changes {
@@ -248,7 +249,7 @@ func (m *metaPlan) edited() []bson.RawValue {
 	return metas
 }
 
-// view is what the plan is, to be printed.
+// view returns the plan in printable form.
 func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (metaUpdate, error) {
 	view := metaUpdate{
 		Series: name, DryRun: true, SeriesCount: len(m.changes), Changes: []changedMeta{}, Repeats: m.repeats && len(m.changes) > 0,
@@ -276,7 +277,7 @@ func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (metaUpd
 	return view, nil
 }
 
-// joins are the new metas that several series get, or that there is a series of already.
+// joins returns the new metas that several series get, or that a series has already.
 func (m *metaPlan) joins(ctx context.Context, view *metaUpdate) (map[string]bool, error) {
 	become := map[string]int{}
 	for _, c := range m.changes {
@@ -309,7 +310,7 @@ func (m *metaPlan) joins(ctx context.Context, view *metaUpdate) (map[string]bool
 	return joins, nil
 }
 
-// leaving are the series of which nothing is left, because all of it becomes another.
+// leaving returns the series that end, because all their measurements move to another series.
 func (m *metaPlan) leaving() map[string]bool {
 	leaving, changes := map[string]bool{}, m.changes
 	for i := range m.all {

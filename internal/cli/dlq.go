@@ -27,7 +27,7 @@ func (p *Program) dlqCommand() *cobra.Command {
 		p.dlqListCommand(), p.dlqShowCommand(), p.dlqStatsCommand(), p.dlqRedriveCommand())
 }
 
-// letterFilter is a filter that flags say.
+// letterFilter is a filter given by flags.
 type letterFilter struct {
 	dlq.Filter
 	from, to string
@@ -40,7 +40,7 @@ func (f *letterFilter) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.to, "to", "", "only records before this time; written as --from")
 }
 
-// read makes the filter of the flags.
+// read parses the flags.
 func (f *letterFilter) read(c config.Config) error {
 	now := time.Now()
 	err := checkReasons(f.Reasons)
@@ -57,7 +57,7 @@ func (f *letterFilter) read(c config.Config) error {
 	return err
 }
 
-// letters are the dead-letter topics that exist, and what surrounds them.
+// letters are the dead-letter topics that exist, with the settings.
 type letters struct {
 	*kafka.Scanner
 	config config.Config
@@ -65,8 +65,7 @@ type letters struct {
 	topics []string
 }
 
-// onLetters makes a command one that does work on dead letters. prepare judges the flags by the settings, before anything is
-// opened.
+// onLetters makes cmd work on dead letters. prepare checks the flags against the settings, before anything is opened.
 func (p *Program) onLetters(cmd *cobra.Command, prepare func(config.Config) error, work func(ctx context.Context, from *letters) error) *cobra.Command {
 	p.outputFlag(cmd, "table")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -87,7 +86,7 @@ func (p *Program) onLetters(cmd *cobra.Command, prepare func(config.Config) erro
 	return cmd
 }
 
-// openLetters connects for reading dead letters. Topics that letters come from can be read too.
+// openLetters connects for reading dead letters. The source topics of letters can be read too.
 func (p *Program) openLetters(ctx context.Context, c config.Config, log *slog.Logger) (*letters, error) {
 	if !c.HasDeadLetters() {
 		return nil, usageError{fmt.Errorf("DLQ_TOPIC is empty: there are no dead letters, a bad record stops its partition instead")}
@@ -110,8 +109,8 @@ func (p *Program) openLetters(ctx context.Context, c config.Config, log *slog.Lo
 	return &letters{reader, c, log, topics}, nil
 }
 
-// scanSelected calls each for every letter that the filter selects, and for every record that is no letter (Found.Err). Wrong is
-// what to end with after all is printed: the filter selects nothing, by a slip.
+// scanSelected calls each for every letter that the filter selects, and for every record that is not a letter (Found.Err is set).
+// wrong is the error to return after everything is printed. It is set if a misspelt filter selects nothing.
 func (p *Program) scanSelected(ctx context.Context, from *letters, filter *dlq.Filter, each func(*dlq.Found) error) (wrong, err error) {
 	seen, selected := map[string]int64{}, false
 	err = p.scan(ctx, from, func(f *dlq.Found) error {
@@ -133,7 +132,7 @@ func (p *Program) scanSelected(ctx context.Context, from *letters, filter *dlq.F
 	return wrong, err
 }
 
-// scan calls each for every record of the dead-letter topics, with a line of progress.
+// scan calls each for every record of the dead-letter topics, and shows the progress.
 func (p *Program) scan(ctx context.Context, from *letters, each func(*dlq.Found) error) error {
 	spans, err := dlq.Spans(ctx, from, from.topics)
 	if err != nil {
@@ -144,7 +143,7 @@ func (p *Program) scan(ctx context.Context, from *letters, each func(*dlq.Found)
 	return scanSpans(ctx, from, spans, line, each)
 }
 
-// scanSpans calls each for every record of the spans, and the line how far that is.
+// scanSpans calls each for every record of the spans, and updates the progress line.
 func scanSpans(ctx context.Context, log dlq.Log, spans []dlq.Span, line *text.Progress, each func(*dlq.Found) error) error {
 	done, total := int64(0), dlq.Offsets(spans)
 	return dlq.Scan(ctx, log, spans, func(f *dlq.Found) error {
@@ -154,7 +153,7 @@ func scanSpans(ctx context.Context, log dlq.Log, spans []dlq.Span, line *text.Pr
 	})
 }
 
-// checkReasons refuses a reason that is one of ours but for a slip: no letter would be found, and that taken for good news.
+// checkReasons rejects a reason that is a misspelling of ours. Otherwise no letter would be found, which looks like good news.
 func checkReasons(asked []string) error {
 	known := reasonNames()
 	for _, reason := range asked {
@@ -176,9 +175,8 @@ func reasonNames() []string {
 	return names
 }
 
-// warnOfReasons tells of reasons asked for that no letter can have, by a slip. Others than ours are no mistake where letters
-// have them: another program may have written those. seen counts letters by reason. The error is of a command line that selects
-// no letter because of that.
+// warnOfReasons warns of requested reasons that are not ours and that no letter has. A reason of letters by another program is no
+// mistake. seen counts letters by reason. It returns an error if no letter is selected because of such a reason.
 func (p *Program) warnOfReasons(asked []string, seen map[string]int64, selected bool) (wrong error) {
 	for _, reason := range asked {
 		if seen[reason] > 0 || slices.Contains(reasonNames(), reason) {

@@ -17,19 +17,19 @@ import (
 	"waterwheel/internal/words"
 )
 
-// LetterRow is a letter as a list shows it: without the record's contents.
+// LetterRow is a letter in a list, without the record's contents.
 type LetterRow struct {
-	// Letter is its place in the dead-letter topic, From the place of its record: topic/partition/offset.
+	// Letter is its place in the dead-letter topic, and From is the place of its record: topic/partition/offset.
 	Letter string `json:"letter"`
 	From   string `json:"from"`
-	// Part is the index in an array record. Nil means the whole record.
+	// Part is the index of the element in an array record. Nil means the whole record.
 	Part    *int32    `json:"part,omitempty"`
 	Time    time.Time `json:"time"`
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Stage   string    `json:"stage,omitempty"`
 	Attempt int       `json:"attempt"`
-	// Cut says what the letter lost; such a letter cannot be driven back.
+	// Cut says what the letter lost. Such a letter cannot be driven back.
 	Cut   string `json:"cut,omitempty"`
 	Bytes int    `json:"bytes"`
 }
@@ -47,7 +47,7 @@ func newLetterRow(f *dlq.Found) LetterRow {
 	return row
 }
 
-// from is the record's place with the index of its element.
+// from returns the record's place, with the index of the element.
 func (r *LetterRow) from() string {
 	if r.Part == nil {
 		return r.From
@@ -104,12 +104,12 @@ func (p *Program) listLetters(ctx context.Context, from *letters, filter *dlq.Fi
 	return wrong
 }
 
-// letterList prints rows, all of them or the last ones.
+// letterList prints all rows, or the last ones.
 type letterList struct {
 	out               io.Writer
 	table             *text.Table // Nil means JSON.
 	limit             int
-	last              []LetterRow // a ring of limit rows
+	last              []LetterRow // a ring buffer of limit rows
 	selected, written int
 	others            int
 }
@@ -147,7 +147,7 @@ func (l *letterList) end() error {
 	return nil
 }
 
-// write prints a row. A long table is printed in pieces, each with columns of its own width.
+// write prints a row. A long table is printed in pieces, and each piece has its own column widths.
 func (l *letterList) write(row LetterRow) error {
 	const piece = 1000
 	if l.table == nil {
@@ -167,7 +167,7 @@ func (l *letterList) write(row LetterRow) error {
 	return nil
 }
 
-// withoutReason is a message without the code it begins with.
+// withoutReason returns a message without the reason code at its beginning.
 func withoutReason(message, reason string) string {
 	rest, ok := strings.CutPrefix(message, reason)
 	if !ok {
@@ -203,14 +203,14 @@ func (p *Program) letterStats(ctx context.Context, from *letters, filter *dlq.Fi
 	return wrong
 }
 
-// statsView is what dlq stats prints as JSON.
+// statsView is the JSON output of dlq stats.
 type statsView struct {
 	*dlq.Stats
 	// Hours are the hours of the statistics, in order.
 	Hours []hourView `json:"hours"`
 }
 
-// hourView is the letters of records of one hour.
+// hourView counts the letters of records of one hour.
 type hourView struct {
 	Hour    time.Time        `json:"hour"`
 	Reasons map[string]int64 `json:"reasons"`

@@ -21,7 +21,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// redriveFlags say which letters go back: a selection, or one alone by its place.
+// redriveFlags define which letters go back: a selection, or a single letter by its place.
 type redriveFlags struct {
 	letterFilter
 	confirmation
@@ -74,7 +74,7 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 	return cmd
 }
 
-// check refuses what no settings make right.
+// check rejects flags that are wrong whatever the settings are.
 func (f *redriveFlags) check(cmd *cobra.Command, _ []string) (err error) {
 	if f.options.Limit < 0 || f.options.Rate < 0 || f.options.Selection.MaxAttempts < 1 {
 		return usageError{errors.New("--limit and --rate must not be negative, and --max-attempts must be 1 or more")}
@@ -91,7 +91,7 @@ func (f *redriveFlags) check(cmd *cobra.Command, _ []string) (err error) {
 	return err
 }
 
-// read makes the selection of the flags.
+// read makes the selection from the flags.
 func (f *redriveFlags) read(c config.Config) error {
 	if err := f.letterFilter.read(c); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (f *redriveFlags) read(c config.Config) error {
 	return nil
 }
 
-// redriveLetters drives letters back, or counts them, and gives the report to show.
+// redriveLetters drives letters back, or counts them, and shows the report.
 func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.Options, show shower) error {
 	line := p.progress("letters driven back")
 	var astray strays
@@ -146,7 +146,7 @@ func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.O
 	return redriveError(ctx, err, o.Selection)
 }
 
-// redriving sets the options that the settings decide.
+// redriving sets the options that depend on the settings.
 func (p *Program) redriving(from *letters, o *redrive.Options) {
 	o.Member, o.Topics, o.TopicFor = connect.GroupOptions(from.config, from.log), from.topics, from.config.DeadLettersFor
 	o.CutOff = func(wait time.Duration) {
@@ -154,7 +154,7 @@ func (p *Program) redriving(from *letters, o *redrive.Options) {
 	}
 }
 
-// redriveLetter brings one letter back by its place.
+// redriveLetter sends back a single letter by its place.
 func (p *Program) redriveLetter(ctx context.Context, from *letters, f *redriveFlags) error {
 	place := f.place
 	if !slices.Contains(from.topics, place.Topic) {
@@ -182,7 +182,7 @@ func (p *Program) redriveLetter(ctx context.Context, from *letters, f *redriveFl
 	return errors.Join(showRedrive(p.show, o, "", report), p.tellStaying(report))
 }
 
-// redriveError says how to go on.
+// redriveError adds how to continue.
 func redriveError(ctx context.Context, err error, selection redrive.Selection) error {
 	var unfinished *redrive.UnfinishedError
 	switch {
@@ -195,7 +195,7 @@ func redriveError(ctx context.Context, err error, selection redrive.Selection) e
 	return fmt.Errorf("driving letters back: %w; the same command goes on where it stopped", err)
 }
 
-// redriveCommandLine is the command that selects these letters.
+// redriveCommandLine returns the command for a selection.
 func redriveCommandLine(s redrive.Selection) string {
 	words := []string{"waterwheel", "dlq", "redrive"}
 	add := func(flag, value string) {
@@ -219,7 +219,7 @@ func redriveCommandLine(s redrive.Selection) string {
 	return strings.Join(append(words, "--yes"), " ")
 }
 
-// RedriveView is what dlq redrive prints as JSON.
+// RedriveView is the JSON output of dlq redrive.
 type RedriveView struct {
 	Group  string `json:"group"`
 	DryRun bool   `json:"dryRun"`
@@ -284,12 +284,12 @@ func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report)
 	}
 }
 
-// nameRefused says that a letter stays.
+// nameRefused reports that a letter stays.
 func (p *Program) nameRefused(r redrive.Refusal) {
 	fmt.Fprintf(p.Stderr, "The letter %s stays: %s does not take it: %v\n", r.Place, r.To, r.Err)
 }
 
-// tellStaying says what to do about letters that were refused or are of no record, if there are any.
+// tellStaying says what to do about letters that were refused or belong to no record, if there are any.
 func (p *Program) tellStaying(r redrive.Report) error {
 	if r.Refused > 0 {
 		fmt.Fprintf(p.Stderr, "%s %s: change the configuration of their topics, then bring each back with \"waterwheel dlq redrive --letter\" and its place.\n",
@@ -301,10 +301,10 @@ func (p *Program) tellStaying(r redrive.Report) error {
 	return nil
 }
 
-// mostStrays is how many letters that are of no record are named.
+// mostStrays is how many letters that belong to no record are named.
 const mostStrays = 3
 
-// strays are letters that are not of the records that they name: the first of them, and how many there are.
+// strays counts letters that do not belong to the records that they name, and keeps the first of them.
 type strays struct {
 	first []string
 	count int
@@ -316,7 +316,7 @@ func (s *strays) add(one redrive.Stray) {
 	}
 }
 
-// tell says it in one line.
+// tell prints them in one line.
 func (s *strays) tell(w io.Writer) {
 	if s.count == 0 {
 		return

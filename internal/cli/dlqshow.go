@@ -21,7 +21,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// errNoLetter means that nothing stands at the place asked for.
+// errNoLetter means that there is no letter at the requested place.
 var errNoLetter = errors.New("no such letter")
 
 func (p *Program) dlqShowCommand() *cobra.Command {
@@ -64,7 +64,7 @@ func (p *Program) dlqShowCommand() *cobra.Command {
 	return cmd
 }
 
-// parsePlace reads topic/partition/offset.
+// parsePlace parses topic/partition/offset.
 func parsePlace(text string) (record.Place, error) {
 	place, err := record.ParsePlace(text)
 	if err != nil {
@@ -73,8 +73,8 @@ func parsePlace(text string) (record.Place, error) {
 	return place, nil
 }
 
-// showLetters calls show for the letter at a place of a dead-letter topic, or for every letter of the record at a place of
-// a source topic. There must be one.
+// showLetters calls show for the letter at a place of a dead-letter topic, or for every letter of the record at a place of a
+// source topic. It returns an error if there is none.
 func (p *Program) showLetters(ctx context.Context, from *letters, place record.Place, show func(*dlq.Found) error) error {
 	n := 0
 	counted := func(f *dlq.Found) error {
@@ -106,8 +106,8 @@ func (p *Program) atPlace(ctx context.Context, from *letters, place record.Place
 	return dlq.At(ctx, from, spans, place, each)
 }
 
-// retrial decodes records of letters by the present settings of their topics. The general settings stand for topics that are not read
-// any more, as those of the topic "".
+// retrial decodes records of letters with the present settings of their topics. For topics that are no longer read it uses the
+// general settings, which are those of the topic "".
 type retrial struct {
 	decoders map[string]*measurement.Decoder
 }
@@ -128,12 +128,12 @@ func newRetrial(ctx context.Context, c config.Config) (retrial, error) {
 	return r, nil
 }
 
-// decoderOf is the decoder of the topic that a letter's record comes from.
+// decoderOf returns the decoder for the source topic of a letter's record.
 func (r retrial) decoderOf(l *record.Letter) *measurement.Decoder {
 	return cmp.Or(r.decoders[l.Topic], r.decoders[""])
 }
 
-// readable is a value with its format, or its event as BSON where nobody can read the bytes.
+// readable returns a value and its format. If people cannot read the bytes, it returns the event as BSON.
 func (r retrial) readable(f *dlq.Found, value []byte, format measurement.Format) ([]byte, measurement.Format) {
 	if format == measurement.Avro || format == measurement.Protobuf {
 		if events := r.decoderOf(&f.Letter).Events(recordOf(f)); len(events) == 1 {
@@ -143,13 +143,14 @@ func (r retrial) readable(f *dlq.Found, value []byte, format measurement.Format)
 	return value, format
 }
 
-// recordOf is the record of a letter.
+// recordOf returns the record of a letter.
 func recordOf(f *dlq.Found) record.Record {
 	l := &f.Letter
 	return record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: record.EncodeHeaders(f.Headers)}
 }
 
-// of is what the present settings find wrong with a letter's record. Nil means nothing. The error says why that cannot be known now.
+// of returns what the present settings find wrong with a letter's record. Nil means nothing. The error says why this is unknown
+// for now.
 func (r retrial) of(f *dlq.Found) (wrong *measurement.DecodeError, err error) {
 	results, err := r.decoderOf(&f.Letter).TryDecode(recordOf(f))
 	if errors.As(err, &wrong) {
@@ -163,7 +164,8 @@ func (r retrial) of(f *dlq.Found) (wrong *measurement.DecodeError, err error) {
 	return nil, err
 }
 
-// reasons tells the reason for which a letter's record would become a letter again, and keeps the first error in failed.
+// reasons returns a function that returns the reason for which a letter's record would become a letter again. It keeps the first
+// error in failed.
 func (r retrial) reasons(failed *error) func(*dlq.Found) string {
 	return func(f *dlq.Found) string {
 		wrong, err := r.of(f)
@@ -177,8 +179,8 @@ func (r retrial) reasons(failed *error) func(*dlq.Found) string {
 	}
 }
 
-// failingPath leads to the field that is wrong: as the record is read now, when that finds the same, or as the letter's
-// message says.
+// failingPath returns the path of the wrong field. If the present settings reject the record for the same reason, it is their
+// path. Otherwise it is the path in the letter's message.
 func failingPath(l *record.Letter, now *measurement.DecodeError) string {
 	if now != nil && string(now.Reason) == l.Reason {
 		return now.Path
@@ -213,7 +215,7 @@ func printLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError, unknow
 	table.Flush()
 }
 
-// printValue prints a letter's value, whose size without its producer's compression and whose text are given.
+// printValue prints a letter's value. size is its decompressed size, and text its formatted content.
 func printValue(w io.Writer, l *record.Letter, size int, by measurement.Compression, text string) {
 	if l.Value == nil {
 		fmt.Fprint(w, "\nThe value is null.\n\n")
@@ -225,7 +227,7 @@ func printValue(w io.Writer, l *record.Letter, size int, by measurement.Compress
 	fmt.Fprintf(w, "\n%s\n", text)
 }
 
-// verdictNow says what would become of the record if it were driven back. Unknown is why that cannot be said.
+// verdictNow says what would become of the record if it were driven back. unknown is why that is unknown.
 func verdictNow(l *record.Letter, now *measurement.DecodeError, unknown error) string {
 	switch {
 	case unknown != nil:
@@ -240,7 +242,7 @@ func verdictNow(l *record.Letter, now *measurement.DecodeError, unknown error) s
 	return "the present settings can read it: it may be driven back"
 }
 
-// formatKey shows bytes that are often text.
+// formatKey formats bytes that are often text.
 func formatKey(w io.Writer, b []byte) string {
 	const most = 256
 	if b == nil {
@@ -249,19 +251,19 @@ func formatKey(w io.Writer, b []byte) string {
 	return text.Fit(w, strconv.Quote(string(b)), most)
 }
 
-// ShownLetter is what dlq show prints as JSON. Bytes are base64.
+// ShownLetter is the JSON output of dlq show. Bytes are base64.
 type ShownLetter struct {
 	LetterRow
 	TopicID string          `json:"topicId,omitempty"`
 	Key     []byte          `json:"key"`
 	Value   []byte          `json:"value"`
 	Headers []record.Header `json:"headers"`
-	// Path leads to the field that is wrong; Now is what the present settings find wrong. Empty means nothing.
+	// Path leads to the wrong field. Now is what the present settings find wrong. Empty means nothing.
 	Path string `json:"path,omitempty"`
 	Now  string `json:"now,omitempty"`
-	// Unknown is why it cannot be known what they find.
+	// Unknown is why it is unknown what the present settings find.
 	Unknown string `json:"unknown,omitempty"`
-	// Text is the value where it is text, perhaps behind its producer's compression.
+	// Text is the value, decompressed if necessary, if it is text.
 	Text string `json:"text,omitempty"`
 }
 

@@ -18,7 +18,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// choice is the value of a flag that is one of several words, the first unless another is set.
+// choice is the value of a flag that takes one of several words. The first word is the default.
 type choice struct {
 	value *string
 	words []string
@@ -26,7 +26,7 @@ type choice struct {
 
 func (c choice) String() string { return *c.value }
 
-// Type is what the help calls the value.
+// Type returns the name of the value in the help.
 func (choice) Type() string { return "string" }
 
 // Set takes one of the words, in any case.
@@ -40,13 +40,13 @@ func (c choice) Set(word string) error {
 	return errors.New("must be " + strings.Join(c.words, " or ") + words.DidYouMean(word, c.words))
 }
 
-// length is the value of a flag that is a length of time.
+// length is the value of a flag that takes a length of time.
 type length struct{ *time.Duration }
 
-// Type is what the help calls the value.
+// Type returns the name of the value in the help.
 func (length) Type() string { return "duration" }
 
-// Set takes a length of time such as 36h or 30d.
+// Set parses a length of time such as 36h or 30d.
 func (l length) Set(text string) (err error) {
 	var ok bool
 	if *l.Duration, ok = words.ParseSpan(text); !ok {
@@ -55,13 +55,13 @@ func (l length) Set(text string) (err error) {
 	return nil
 }
 
-// outputFlag lets the reader choose how a command prints what it found: for people as the form says, or as JSON.
+// outputFlag adds --output, with the values form (for people) and json.
 func (p *Program) outputFlag(cmd *cobra.Command, form string) {
 	p.output = form
 	cmd.Flags().Var(choice{&p.output, []string{form, "json"}}, "output", form+" or json")
 }
 
-// show prints what a command found, as --output says.
+// show prints the result of a command in the format of --output.
 func (p *Program) show(found any, print func(io.Writer)) error {
 	if p.output == "json" {
 		return text.WriteJSON(p.Stdout, found)
@@ -70,7 +70,7 @@ func (p *Program) show(found any, print func(io.Writer)) error {
 	return nil
 }
 
-// knownTopics refuses topics that the settings do not name.
+// knownTopics rejects topics that the settings do not name.
 func knownTopics(c config.Config, topics ...string) error {
 	for _, topic := range topics {
 		if !slices.Contains(c.Kafka.Topics, topic) {
@@ -81,17 +81,17 @@ func knownTopics(c config.Config, topics ...string) error {
 	return nil
 }
 
-// What the help says of a flag that parseWhen reads, and what an error says.
+// These describe the values of parseWhen in the help and in errors.
 const (
 	whenForms    = "RFC 3339, a date with or without a time of day, now, or a distance from now as -2h or -7d"
 	whenExamples = `a time as 2026-01-31T12:00:00Z, "2026-01-31 12:00" or 2026-01-31, now, or a distance from now as -2h or -7d`
 )
 
-// zoneless are the forms of a time of a flag that name no zone.
+// zoneless are the formats of a time without a zone.
 var zoneless = []string{time.DateOnly, "2006-01-02 15:04", time.DateTime, "2006-01-02T15:04", "2006-01-02T15:04:05"}
 
-// parseWhen reads a time from a flag: RFC 3339, a date, now, or a distance from now; zero when it is empty. A time without a zone is
-// of zone.
+// parseWhen parses a time of a flag: RFC 3339, a date, now, or a distance from now. It returns the zero time for an empty text. A
+// time without a zone is in the given zone.
 func parseWhen(flag, text string, now time.Time, zone *time.Location) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -113,13 +113,13 @@ func parseWhen(flag, text string, now time.Time, zone *time.Location) (time.Time
 	return time.Time{}, usageError{fmt.Errorf("%s is %q: %s", flag, text, whenExamples)}
 }
 
-// isRelative reports whether a time of a flag depends on when it is read: now, or a distance from now.
+// isRelative reports whether a time of a flag depends on the present: now, or a distance from now.
 func isRelative(text string) bool {
 	return text == "now" || strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+")
 }
 
-// confirmation is how a person tells a command to do what deletes something, or what no command takes back. Each such command
-// has these flags, works out first what it would do, and asks by program.confirmed.
+// confirmation holds the flags with which a person confirms a command that deletes something, or that no command can undo. Each
+// such command first determines what it would do, and then asks with Program.confirmed.
 type confirmation struct{ dryRun, yes bool }
 
 func (c *confirmation) flags(cmd *cobra.Command) {
@@ -134,13 +134,13 @@ func (c *confirmation) check() error {
 	return nil
 }
 
-// errUnconfirmed is the error of a command that was told neither way, and has nobody to ask.
+// errUnconfirmed means that neither flag was given and there is no terminal to ask at.
 var errUnconfirmed = errors.New("nothing was changed: repeat it with --yes to do it, or with --dry-run to only look")
 
-// errDeclined is the error of a command whose question was not answered with yes.
+// errDeclined means that the question was not answered with yes.
 var errDeclined = errors.New("nothing was changed, as asked")
 
-// edit shows the views of what was planned, as far as planning came, asks whether to go on, does it, and shows the views again.
+// edit shows the plan, or the part that exists if planning failed. It asks whether to continue, calls do, and shows the result.
 func (p *Program) edit(ctx context.Context, c confirmation, planning error, views any, print func(io.Writer), do func() error) error {
 	if planning != nil {
 		return errors.Join(planning, p.show(views, print))
@@ -151,8 +151,8 @@ func (p *Program) edit(ctx context.Context, c confirmation, planning error, view
 	return errors.Join(do(), p.show(views, print))
 }
 
-// confirmed reports whether to do what a plan says. Without --yes it shows the plan, and asks at the terminal whether to go on;
-// where there is none, the command refuses.
+// confirmed reports whether to carry out a plan. Without --yes it shows the plan, and asks at the terminal. If there is no
+// terminal, it returns an error.
 func (p *Program) confirmed(ctx context.Context, c confirmation, plan any, print func(io.Writer)) (bool, error) {
 	switch {
 	case c.yes:
@@ -165,7 +165,7 @@ func (p *Program) confirmed(ctx context.Context, c confirmation, plan any, print
 	print(p.Stderr)
 	fmt.Fprint(p.Stderr, "Do it? [y/N] ")
 	answer := make(chan string, 1)
-	go func() { // reading cannot be interrupted; the program ends when it is
+	go func() { // Reading cannot be interrupted. If the command is, the program ends.
 		line, _ := bufio.NewReader(p.Stdin).ReadString('\n')
 		answer <- line
 	}()
@@ -180,10 +180,11 @@ func (p *Program) confirmed(ctx context.Context, c confirmation, plan any, print
 	}
 }
 
-// shower shows what a command found, or would do, as program.show does.
+// shower shows the result or the plan of a command, like Program.show.
 type shower func(found any, print func(io.Writer)) error
 
-// onceConfirmed runs what can run dry: at once with --yes; else dry, and once more when the plan that it shows is confirmed.
+// onceConfirmed runs a command that supports a dry run. With --yes it runs it at once. Otherwise it runs it dry, and then for
+// real if the plan is confirmed.
 func (p *Program) onceConfirmed(ctx context.Context, c confirmation, run func(dry bool, show shower) error) error {
 	if c.yes {
 		return run(false, p.show)

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// RepeatAfter is how long a warning or an error that comes again is held back.
+// RepeatAfter is how long a repeated warning or error is suppressed.
 const RepeatAfter = 10 * time.Second
 
-// maxRemembered bounds the lines that are told apart. Beyond it all are forgotten, and at worst written once more.
+// maxRemembered bounds the number of distinct lines that are remembered. Beyond it all are forgotten, so at worst lines are
+// written once more.
 const maxRemembered = 1000
 
-// newLogger writes lines of at least the level (debug, info, warn, error); format text or json. Empty means text for a person,
-// json for a machine.
+// newLogger returns a logger of at least the level (debug, info, warn, error), in the format text or json. An empty format means
+// text for a person, and json for a machine.
 func newLogger(w io.Writer, level, format string, onTerminal bool) *slog.Logger {
 	var least slog.Level
 	if err := least.UnmarshalText([]byte(level)); err != nil {
@@ -32,20 +33,20 @@ func newLogger(w io.Writer, level, format string, onTerminal bool) *slog.Logger 
 	return slog.New(&limiter{Handler: handler, seen: &seen{lines: map[string]*repeats{}}})
 }
 
-// mostHeld bounds the bytes of lines that wait.
+// mostHeld bounds the size in bytes of waiting lines.
 const mostHeld = 1 << 20
 
-// aside takes the log lines of a command whose output people read, and lets them wait while the output is printed: stderr and stdout
-// may be the same file. It is safe for concurrent use.
+// aside receives the log lines of a command with output for people. It delays them while the output is printed, because stderr
+// and stdout may be the same file. It is safe for concurrent use.
 type aside struct {
 	out  io.Writer
-	wait func() bool // output has begun, and others than a person read it
+	wait func() bool // output has begun, and stderr is not a terminal
 
 	mu   sync.Mutex
 	held []byte
 }
 
-// Write writes a line, or keeps it.
+// Write writes a line, or keeps it for later.
 func (a *aside) Write(line []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -56,16 +57,16 @@ func (a *aside) Write(line []byte) (int, error) {
 	return a.out.Write(line)
 }
 
-// release writes what has waited, after the output.
+// release writes the waiting lines, after the output.
 func (a *aside) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, _ = a.out.Write(a.held) // nobody else can be told
+	_, _ = a.out.Write(a.held) // an error cannot be reported anywhere
 	a.held = nil
 }
 
-// inWords gives an attribute the same form in every format, one for people: a duration as 30s, and what has a name by its
-// name instead of its number.
+// inWords gives attributes a readable form that is the same in every format. A duration becomes text such as 30s. A value with a
+// String method becomes its text instead of its number.
 func inWords(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindDuration:
@@ -78,13 +79,13 @@ func inWords(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// limiter is a handler that writes the same warning or error at most once in repeatAfter, with the number of those held
-// back as "repeated". Two are the same when level, message, topic, partition and reason are: an error's text may differ every
-// time, by a port or a duration.
+// limiter is a handler that writes the same warning or error at most once in RepeatAfter. It adds the number of suppressed lines
+// as "repeated". Two lines are the same if their level, message, topic, partition and reason are. The text of an error may differ
+// every time, for example by a port or a duration.
 type limiter struct {
-	slog.Handler // writes them
+	slog.Handler // writes the lines
 	seen         *seen
-	// with is what the logger's own attributes add to the identity of its lines.
+	// with is what the logger's own attributes contribute to the identity of its lines.
 	with string
 }
 
@@ -99,7 +100,7 @@ type repeats struct {
 	held    int
 }
 
-// Handle writes the line or holds it back.
+// Handle writes the line or suppresses it.
 func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn {
 		return l.Handler.Handle(ctx, r)
@@ -134,7 +135,7 @@ func (l *limiter) WithGroup(name string) slog.Handler {
 	return &limiter{Handler: l.Handler.WithGroup(name), seen: l.seen, with: l.with}
 }
 
-// identity is what an attribute adds to the identity of a line.
+// identity returns what an attribute contributes to the identity of a line.
 func identity(a slog.Attr) string {
 	if a.Key == "topic" || a.Key == "partition" || a.Key == "reason" {
 		return "\x00" + a.Value.String()
@@ -142,7 +143,7 @@ func identity(a slog.Attr) string {
 	return ""
 }
 
-// pass reports whether a line may be written now, and how many were held back before it.
+// pass reports whether a line may be written now, and how many were suppressed before it.
 func (s *seen) pass(key string, now time.Time) (held int, pass bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// shownBytes is how much is shown of a value that is no text.
+// shownBytes is how much is shown of a value that is not text.
 const shownBytes = 1 << 10
 
-// markedValue shows a record's value for a person, with a line of carets under the field that a dotted path leads to, or
-// under the place where the text ceases to be JSON. It changes nothing of a JSON value but its white space. Lines are shown as they are.
+// markedValue formats a record's value for a person. It marks the field at a dotted path, or the place where the text stops being
+// JSON, with a line of carets. It changes only the white space of a JSON value. It shows lines as they are.
 func markedValue(value []byte, format measurement.Format, path string) string {
 	if format == measurement.Influx && isText(value) {
 		return withCarets(value, span{-1, -1})
@@ -47,7 +47,7 @@ func markedValue(value []byte, format measurement.Format, path string) string {
 	return withCarets(value, span{at, at + 1})
 }
 
-// isText reports whether most of a value is meant to be read.
+// isText reports whether most of a value is readable text.
 func isText(value []byte) bool {
 	const tolerated = 10 // of a hundred
 	odd := 0
@@ -79,15 +79,15 @@ func marked(text []byte, path string) string {
 	return withCarets(text, fieldAt(text, path))
 }
 
-// nesting is an object or array that a line of indented JSON is in.
+// nesting is an object or array that contains the current line of indented JSON.
 type nesting struct {
 	at   string // its path
 	list bool
 	next int // index of the next element of a list
 }
 
-// fieldAt is where the field at a path stands in indented JSON, of which each begins a line, or the object that lacks it.
-// Where names repeat the last counts: that one is wrong.
+// fieldAt returns the position of the field at a path in indented JSON, where each field begins a line. If there is no such
+// field, it returns the object that lacks it. Of repeated names the last counts, because that one is wrong.
 func fieldAt(text []byte, wanted string) span {
 	found, length := span{0, 1}, 0
 	var in []nesting
@@ -114,7 +114,7 @@ func fieldAt(text []byte, wanted string) span {
 	return found
 }
 
-// path is the path of the field on a line.
+// path returns the path of the field on a line.
 func (n *nesting) path(field string) string {
 	name := strconv.Itoa(n.next)
 	n.next++
@@ -125,7 +125,7 @@ func (n *nesting) path(field string) string {
 	return strings.TrimPrefix(n.at+"."+name, ".")
 }
 
-// withCarets prints a text harmlessly, with carets under the first line of a span.
+// withCarets formats a text in printable form, with carets under the first line of a span.
 func withCarets(text []byte, at span) string {
 	var b strings.Builder
 	start := 0
@@ -146,7 +146,7 @@ func withCarets(text []byte, at span) string {
 	return b.String()
 }
 
-// printableLine shows tabs as one space, so that carets stand under what they mean.
+// printableLine shows each tab as one space, so that carets are below the right characters.
 func printableLine(line []byte) string {
 	return text.Printable(strings.ReplaceAll(string(line), "\t", " "))
 }

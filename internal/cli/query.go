@@ -51,7 +51,7 @@ const queryExample = `  waterwheel query measurements sensor=s-17 --last 1h cels
   waterwheel query measurements sensor=s-17 --last 30d --every 1h --agg mean,max --plot celsius
   waterwheel query measurements --last 1y --every 1d --agg min,max --zone Europe/Berlin --format csv celsius > days.csv`
 
-// queryFlags are the flags of query as they are written.
+// queryFlags are the unparsed flags of query.
 type queryFlags struct {
 	from, to, last, filter, format, plot string
 	limit                                int64
@@ -61,7 +61,7 @@ type queryFlags struct {
 	exact                                bool
 }
 
-// measurementSource is where measurements are read; *reader.Series is one.
+// measurementSource reads measurements. *reader.Series implements it.
 type measurementSource interface {
 	Options() timeseries.Options
 	Find(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error]
@@ -119,7 +119,7 @@ func (p *Program) queryCommand() *cobra.Command {
 	return cmd
 }
 
-// query is what the words and flags ask for.
+// query is the parsed request of the words and flags.
 type query struct {
 	queryFlags
 	words       queryWords
@@ -127,12 +127,12 @@ type query struct {
 	also        bson.D // --filter
 	location    *time.Location
 	formatGiven bool
-	totals      *reader.TotalsQuery // Nil means that measurements are asked for.
+	totals      *reader.TotalsQuery // Nil means that measurements are requested.
 
-	reader.Query // complete once the time series is open
+	reader.Query // complete after the time series was opened
 }
 
-// query reads the flags.
+// query parses the flags.
 func (f queryFlags) query(words queryWords, now time.Time) (*query, error) {
 	q := &query{queryFlags: f, words: words, location: time.UTC}
 	if f.local {
@@ -153,7 +153,7 @@ func (f queryFlags) query(words queryWords, now time.Time) (*query, error) {
 	return q, nil
 }
 
-// check refuses flags that do not go together.
+// check rejects flags that exclude each other.
 func (q *query) check() error {
 	for _, c := range []struct {
 		wrong bool
@@ -188,7 +188,7 @@ func countTrue(list ...bool) (n int) {
 	return n
 }
 
-// query opens the time series and prints what was asked for.
+// query opens the time series and prints the result.
 func (p *Program) query(ctx context.Context, q *query) error {
 	c, err := config.LoadDatabase(p.Lookup, p.Environ)
 	if err != nil {
@@ -221,7 +221,7 @@ func (p *Program) query(ctx context.Context, q *query) error {
 		})
 }
 
-// leaveFields leaves those fields that are none: time and meta are printed in any case.
+// leaveFields removes time and meta from the fields, because they are printed in any case.
 func (q *query) leaveFields(o timeseries.Options) error {
 	none := func(name string) bool { return name == o.TimeField || o.MetaField != "" && o.OfMeta(name) }
 	if q.queryFlags.plot != "" && none(q.queryFlags.plot) {
@@ -231,7 +231,7 @@ func (q *query) leaveFields(o timeseries.Options) error {
 	return nil
 }
 
-// readSeries opens a time series for as long as it is used.
+// readSeries opens a time series, calls use, and closes it.
 func readSeries(ctx context.Context, c config.Config, log *slog.Logger, name string, use func(measurementSource) error) error {
 	if err := timeseries.CheckSeriesName(c.MongoDB.Database, name, timeseries.MaxNamespace); err != nil {
 		return usageError{fmt.Errorf("the collection %q %w", name, err)}
@@ -251,11 +251,11 @@ func readSeries(ctx context.Context, c config.Config, log *slog.Logger, name str
 	return database.Explain(use(indexedSeries{series, collection.Of(database, name)}))
 }
 
-// noSuchSeries says which time series there are.
+// noSuchSeries returns an error that names the existing time series.
 func noSuchSeries(ctx context.Context, database *mongodb.Database, name string) error {
 	names, err := collection.Names(ctx, database)
 	switch {
-	case mongodb.LacksRight(err): // which others there are, this user may not know
+	case mongodb.LacksRight(err): // this user may not know which others there are
 		return fmt.Errorf("%s.%s: %w", database.Name(), name, reader.ErrNotSetUp)
 	case err != nil:
 		return err
@@ -266,11 +266,11 @@ func noSuchSeries(ctx context.Context, database *mongodb.Database, name string) 
 		database.Name(), name, text.List(names))
 }
 
-// timeRange is what --from, --to and --last ask for. Zero means no bound.
+// timeRange is the range of --from, --to and --last. Zero means no bound.
 type timeRange struct{ from, to time.Time }
 
-// parseRange reads the flags --from, --to and --last, or parameters with these names, before which nothing stands: last counts back
-// from to, or from now. Times that name no zone are of zone.
+// parseRange parses the flags --from, --to and --last, or parameters with these names if before is empty. last counts back from
+// to, or from now. Times without a zone are in the given zone.
 func parseRange(before, from, to, last string, now time.Time, zone *time.Location) (r timeRange, err error) {
 	if r.from, err = parseWhen(before+"from", from, now, zone); err != nil {
 		return r, err
@@ -297,7 +297,7 @@ func parseRange(before, from, to, last string, now time.Time, zone *time.Locatio
 	return r, nil
 }
 
-// String says it for a sentence. Empty means no bound.
+// String returns the range for a sentence. Empty means no bound.
 func (r timeRange) String() (s string) {
 	if !r.from.IsZero() {
 		s = " from " + r.from.UTC().Format(time.RFC3339)

@@ -19,7 +19,7 @@ import (
 	"waterwheel/reader"
 )
 
-// hints say on stderr what a reader may want to know of a result: why there is none, which fields none has, what CSV left out.
+// hints prints hints about a result on stderr: why there is none, which fields no measurement has, and what CSV left out.
 func (r *querying) hints(ctx context.Context) error {
 	switch {
 	case r.follow || ctx.Err() != nil:
@@ -40,7 +40,7 @@ func (r *querying) hints(ctx context.Context) error {
 	return nil
 }
 
-// hintFields tells of fields that are named and that no measurement had so far.
+// hintFields reports named fields that no measurement had so far.
 func (r *querying) hintFields(ctx context.Context) error {
 	if len(r.missing) == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (r *querying) hintFields(ctx context.Context) error {
 	return nil
 }
 
-// hintNothing says why nothing was found, as far as that can be told: there is nothing, no series is meant, or none of that time.
+// hintNothing says why nothing was found, as far as it knows: there is nothing, no series is selected, or none in that time.
 func (r *querying) hintNothing(ctx context.Context) error {
 	selected, err := r.sample(ctx, reader.Query{Meta: r.Meta})
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *querying) hintNothing(ctx context.Context) error {
 	return nil
 }
 
-// paths are those that the query has conditions on, in the words of measurements.
+// paths returns the paths that the query has conditions on, in the terms of measurements.
 func (r *querying) paths() (all []string) {
 	for _, c := range r.words.conditions {
 		all = append(all, c.fullPath(r.from.Options().MetaField))
@@ -113,7 +113,7 @@ func (r *querying) paths() (all []string) {
 	return slices.Compact(slices.Sorted(slices.Values(append(all, advice.Misses...))))
 }
 
-// mistaken says that a path of the query is in no meta of the sample. Empty means that it is in one, or no meta has parts.
+// mistaken says that no meta of the sample has a path of the query. Empty means that one has it, or that no meta has parts.
 func (s sampled) mistaken(path string, o timeseries.Options) string {
 	name, within := strings.CutPrefix(path, o.MetaField+".")
 	first, _, _ := strings.Cut(name, ".")
@@ -127,7 +127,7 @@ func (s sampled) mistaken(path string, o timeseries.Options) string {
 	return fmt.Sprintf("The meta has no %q: it has %s.", first, text.List(s.parts))
 }
 
-// conditions are the conditions of the command line, for a sentence.
+// conditions returns the conditions of the command line, for a sentence.
 func (r *querying) conditions(before string) string {
 	var all []string
 	for _, c := range r.words.conditions {
@@ -142,14 +142,14 @@ func (r *querying) conditions(before string) string {
 	return before + text.Printable(strings.Join(all, " "))
 }
 
-// sampled is what some measurements show of all.
+// sampled describes a sample of the measurements.
 type sampled struct {
 	series, parts, fields []string
 	newest                time.Time
-	all                   bool // every series was looked at
+	all                   bool // every series is in the sample
 }
 
-// sample looks at the newest measurements of some series.
+// sample reads the newest measurements of some series.
 func (r *querying) sample(ctx context.Context, q reader.Query) (s sampled, err error) {
 	add := func(list []string, names ...string) []string {
 		for _, name := range names {
@@ -180,10 +180,10 @@ func (r *querying) sample(ctx context.Context, q reader.Query) (s sampled, err e
 	return s, nil
 }
 
-// adviseFrom is from how many buckets on it is said that an index would help: fewer are read quickly.
+// adviseFrom is the number of buckets from which on a hint about an index is given. Fewer are read quickly.
 const adviseFrom = 1000
 
-// indexSource is where the indexes of a time series are known; where measurements are read may be one.
+// indexSource reads the indexes of a time series. A measurementSource may implement it.
 type indexSource interface {
 	Indexes(ctx context.Context) (collection.IndexList, error)
 	Size(ctx context.Context) (collection.Size, error)
@@ -205,8 +205,8 @@ func (s indexedSeries) Size(ctx context.Context) (collection.Size, error) {
 	return s.of.Size(ctx)
 }
 
-// hintIndex says that an index would have helped a query for a part of the meta, of a collection with many buckets. It judges by
-// the indexes alone; that it cannot is no reason to fail.
+// hintIndex says that an index would have helped a query for a part of the meta, if the collection has many buckets. It judges by
+// the indexes alone. It ignores errors.
 func (r *querying) hintIndex(ctx context.Context) {
 	from, ok := r.from.(indexSource)
 	if !ok || r.follow || r.mistaken || r.totals != nil || ctx.Err() != nil {
@@ -217,7 +217,7 @@ func (r *querying) hintIndex(ctx context.Context) {
 		return
 	}
 	if without, err := r.from.Options().Advise(filter, nil); err != nil || without.Keys == nil {
-		return // no index could help, so nothing is asked
+		return // no index could help, so no request is needed
 	}
 	advice, err := r.advice(ctx, from, filter)
 	if err != nil || advice.Keys == nil || narrowsByMeta(r.from.Options(), advice) {
@@ -229,7 +229,7 @@ func (r *querying) hintIndex(ctx context.Context) {
 	}
 }
 
-// onMeasurements is the query as a filter on measurements.
+// onMeasurements returns the query as a filter on measurements.
 func (r *querying) onMeasurements() (bson.Raw, error) {
 	clauses := bson.A{}
 	if meta, ok := r.Meta.(bson.D); ok && len(meta) > 0 {
@@ -256,7 +256,7 @@ func (r *querying) advice(ctx context.Context, from indexSource, filter bson.Raw
 	if err != nil {
 		return timeseries.Advice{}, err
 	}
-	byID := !r.From.IsZero() // the _id is bounded where a time begins
+	byID := !r.From.IsZero() // the _id is bounded if there is a lower bound of the time
 	return list.Options.Advise(filter, list.Definitions(byID))
 }
 
@@ -269,7 +269,8 @@ func narrowsByMeta(o timeseries.Options, a timeseries.Advice) bool {
 	return false
 }
 
-// explained says which index finds the buckets of the query, by its definition and, where MongoDB tells, by trying.
+// explained prints which index finds the buckets of the query. It judges by the definitions, and by a trial if MongoDB supports
+// explain.
 func (r *querying) explained(ctx context.Context) error {
 	from, ok := r.from.(indexSource)
 	if !ok {
@@ -315,7 +316,7 @@ func (r *querying) explained(ctx context.Context) error {
 	return r.out.Flush()
 }
 
-// mistakes says which paths of the query are in no meta, if an index on them would be advised otherwise.
+// mistakes returns which paths of the query no meta has, if an index on them would be advised otherwise.
 func (r *querying) mistakes(ctx context.Context, advice timeseries.Advice) (string, error) {
 	if advice.Keys == nil {
 		return "", nil
@@ -330,7 +331,7 @@ func (r *querying) mistakes(ctx context.Context, advice timeseries.Advice) (stri
 	return strings.Join(all, " "), err
 }
 
-// tried adds what MongoDB examined: to find the series, if they had to be found, and to read them.
+// tried adds what MongoDB examined to find the series, if necessary, and to read them.
 func tried(table *text.Table, plan reader.Plan) {
 	said := func(c reader.Cost, what string) string {
 		used := text.List(c.Indexes)

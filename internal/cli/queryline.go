@@ -10,23 +10,23 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// queryWords are the words of a command line of query.
+// queryWords are the parsed arguments of query.
 type queryWords struct {
-	collection string // Empty means that KAFKA_TOPICS says which.
+	collection string // Empty means the one of KAFKA_TOPICS.
 	conditions []condition
 	fields     []string
 }
 
-// condition is a word name=value or name!=value: what a part of the meta must be, or must not be.
+// condition is an argument name=value or name!=value. It says what a part of the meta must be, or must not be.
 type condition struct {
 	word string
 	path string
 	not  bool
-	// values are what it may be, each in all forms that the text may mean.
+	// values are the possible values, each in all forms that the text may mean.
 	values bson.A
 }
 
-// parseWords takes the words apart: the first is the collection unless it is a condition, all others without = are fields.
+// parseWords parses the arguments. The first is the collection unless it is a condition. All others without = are fields.
 func parseWords(words []string) (q queryWords, err error) {
 	for i, word := range words {
 		name, value, isCondition := strings.Cut(word, "=")
@@ -55,7 +55,7 @@ func parseWords(words []string) (q queryWords, err error) {
 	return q, nil
 }
 
-// parseValues reads the values behind a =: one object or array of Extended JSON, or values with commas between them.
+// parseValues parses the values after a =: one object or array of Extended JSON, or values separated by commas.
 func parseValues(text string) (bson.A, error) {
 	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
 		v, err := parseJSON(text)
@@ -72,7 +72,7 @@ func parseValues(text string) (bson.A, error) {
 	return all, nil
 }
 
-// splitValues splits at commas that are not within quotes.
+// splitValues splits a text at commas outside of quotes.
 func splitValues(text string) (parts []string) {
 	begin, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -88,8 +88,8 @@ func splitValues(text string) (parts []string) {
 	return append(parts, text[begin:])
 }
 
-// formsOf are the values that a text may mean: a number, true, false and null are also the text they are written as. A text
-// in quotes is only text.
+// formsOf returns the values that a text may mean. A number, true, false and null may also mean the text as written. A text in
+// quotes is only text.
 func formsOf(text string) (bson.A, error) {
 	if strings.HasPrefix(text, `"`) {
 		var s string
@@ -104,7 +104,7 @@ func formsOf(text string) (bson.A, error) {
 	case "null":
 		return bson.A{nil, text}, nil
 	}
-	if !json.Valid([]byte(text)) { // no number of JSON's either
+	if !json.Valid([]byte(text)) { // it is not a JSON number either
 		return bson.A{text}, nil
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -117,7 +117,7 @@ func formsOf(text string) (bson.A, error) {
 	return bson.A{f, text}, nil
 }
 
-// parseJSON reads a value of Extended JSON.
+// parseJSON parses a value of Extended JSON.
 func parseJSON(text string) (bson.RawValue, error) {
 	var d bson.Raw
 	if err := bson.UnmarshalExtJSON([]byte(`{"v":`+text+`}`), false, &d); err != nil {
@@ -126,7 +126,7 @@ func parseJSON(text string) (bson.RawValue, error) {
 	return d.Lookup("v"), nil
 }
 
-// filter is what the conditions and a filter in Extended JSON select together, in the words of measurements. Empty means all.
+// filter combines the conditions with a filter in Extended JSON, in the terms of measurements. Empty means all.
 func (q *queryWords) filter(metaField string, also bson.D) (bson.D, error) {
 	if metaField == "" && len(q.conditions) > 0 {
 		return nil, usageError{fmt.Errorf("%s: the measurements of this time series have no meta to filter by", q.conditions[0].word)}
@@ -145,7 +145,7 @@ func (q *queryWords) filter(metaField string, also bson.D) (bson.D, error) {
 	return all, nil
 }
 
-// fullPath is the path in a measurement: the name of the meta before the name of its part, unless it is there.
+// fullPath returns the path in a measurement. It adds the name of the meta if the path does not begin with it.
 func (c *condition) fullPath(metaField string) string {
 	if c.path == metaField || strings.HasPrefix(c.path, metaField+".") {
 		return c.path
@@ -153,7 +153,8 @@ func (c *condition) fullPath(metaField string) string {
 	return metaField + "." + c.path
 }
 
-// operator compares with the values. One is compared by $eq: an object is meant as it is, whatever its names.
+// operator compares with the values. It compares a single value with $eq, so that an object is taken literally, whatever its
+// names.
 func (c *condition) operator() bson.D {
 	switch one := len(c.values) == 1; {
 	case one && c.not:

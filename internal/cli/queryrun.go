@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// flushEvery is how long printed rows wait for others.
+	// flushEvery is the longest time that printed rows wait in the buffer.
 	flushEvery = 200 * time.Millisecond
-	// sampleSize is how many measurements are looked at to learn which fields there are.
+	// sampleSize is how many measurements are sampled to learn which fields there are.
 	sampleSize = 40
-	// hintAfter is after how many measurements it is said that none had a field.
+	// hintAfter is the number of measurements after which missing fields are reported.
 	hintAfter = 1000
-	// badBucketsTold is of how many buckets it is said why they cannot be read.
+	// badBucketsTold bounds the number of unreadable buckets whose errors are printed.
 	badBucketsTold = 5
 )
 
-// querying prints what a query finds.
+// querying prints the result of a query.
 type querying struct {
 	*query
 	p     *Program
@@ -40,8 +40,8 @@ type querying struct {
 	label func(meta bson.RawValue) string
 
 	found      int64
-	missing    []string // of the fields that are named those that no measurement had
-	mistaken   bool     // a condition is on what no meta has
+	missing    []string // the named fields that no measurement had
+	mistaken   bool     // a condition is on a path that no meta has
 	badBuckets int
 	flushed    time.Time
 }
@@ -49,7 +49,7 @@ type querying struct {
 func newQuerying(p *Program, from measurementSource, q *query) *querying {
 	r := &querying{query: q, p: p, from: from, out: bufio.NewWriterSize(p.Stdout, 64<<10), flushed: time.Now(), label: labels()}
 	o := rows.Options{TimeField: from.Options().TimeField, MetaField: from.Options().MetaField, Fields: q.words.fields, Location: q.location}
-	if q.totals != nil { // a field has several columns
+	if q.totals != nil { // each field has several columns
 		o.Fields, o.Flat = nil, true
 	}
 	r.missing = slices.Clone(q.words.fields)
@@ -75,7 +75,7 @@ func newQuerying(p *Program, from measurementSource, q *query) *querying {
 	return r
 }
 
-// labels names series; the name of the last one is kept.
+// labels returns a function that names series. It caches the last name.
 func labels() func(bson.RawValue) string {
 	last, name := bson.RawValue{}, rows.Label(bson.RawValue{})
 	return func(meta bson.RawValue) string {
@@ -87,7 +87,7 @@ func labels() func(bson.RawValue) string {
 	}
 }
 
-// run prints what was asked for.
+// run prints the result.
 func (r *querying) run(ctx context.Context) error {
 	if r.explain {
 		return r.explained(ctx)
@@ -126,7 +126,7 @@ func (r *querying) print(ctx context.Context, all iter.Seq2[reader.Measurement, 
 	for m, err := range all {
 		if err != nil {
 			if err = r.bad(err); err != nil {
-				if r.rows != nil { // what came before it is good
+				if r.rows != nil { // print the rows before the error
 					err = errors.Join(err, r.rows.Flush())
 				}
 				return err
@@ -188,7 +188,7 @@ func (r *querying) take(ctx context.Context, row rows.Row) error {
 	return r.out.Flush()
 }
 
-// bad tells of a bucket that cannot be read; any other error is returned.
+// bad reports a bucket that cannot be read. It returns any other error.
 func (r *querying) bad(err error) error {
 	var bucket *reader.BucketError
 	if !errors.As(err, &bucket) {
@@ -200,7 +200,7 @@ func (r *querying) bad(err error) error {
 	return nil
 }
 
-// followed prints measurements stored from now on. The newest measurements that there are decide about the columns.
+// followed prints measurements stored from now on. The newest existing measurements determine the columns.
 func (r *querying) followed(ctx context.Context) error {
 	q := r.Query
 	q.Limit = sampleSize
@@ -214,7 +214,7 @@ func (r *querying) followed(ctx context.Context) error {
 	return r.print(ctx, r.from.Follow(ctx, r.Query, 0))
 }
 
-// listSeries prints the metas, in the form in which they are conditions.
+// listSeries prints the metas, in the form of conditions.
 func (r *querying) listSeries(ctx context.Context) error {
 	metaField := r.from.Options().MetaField
 	for meta, err := range r.from.Series(ctx, r.Query) {

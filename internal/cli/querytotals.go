@@ -11,7 +11,7 @@ import (
 	"waterwheel/reader"
 )
 
-// readTotals reads the flags of totals. Without --every there are none.
+// readTotals parses the flags of totals. Without --every it does nothing.
 func (q *query) readTotals() (err error) {
 	if q.every == "" {
 		return nil
@@ -35,7 +35,7 @@ func (q *query) readTotals() (err error) {
 	return nil
 }
 
-// parseZone finds a time zone by its name. The error goes on behind the name of a flag.
+// parseZone finds a time zone by its name. The text of its error continues a sentence that begins with the name of a flag.
 func parseZone(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil {
@@ -44,7 +44,7 @@ func parseZone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// windows are the totals as rows: measurements whose fields are the figures.
+// windows returns the totals as rows, that is, as measurements whose fields are the statistics.
 func (r *querying) windows(ctx context.Context) iter.Seq2[reader.Measurement, error] {
 	q := *r.totals
 	q.Query = r.Query
@@ -57,7 +57,8 @@ func (r *querying) windows(ctx context.Context) iter.Seq2[reader.Measurement, er
 	}
 }
 
-// drawn is the field that --plot names, and the path of what is drawn of it: of totals the figure that it names, or the first of --agg.
+// drawn returns the field that --plot names, and the path of the value to draw. For totals that is the named statistic, or the
+// first of --agg.
 func (q *query) drawn() (field, path string) {
 	name := q.queryFlags.plot
 	if q.totals == nil {
@@ -71,7 +72,7 @@ func (q *query) drawn() (field, path string) {
 	return name, name + "." + string(q.totals.Aggregations[0])
 }
 
-// noun is a word for what is printed.
+// noun returns the word for what is printed.
 func (q *query) noun() string {
 	if q.totals != nil {
 		return "window"

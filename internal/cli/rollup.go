@@ -25,12 +25,12 @@ func (p *Program) rollupCommand() *cobra.Command {
 		p.rollupStatusCommand(), p.rollupBuildCommand(), p.rollupVerifyCommand(), p.rollupExportCommand(), p.rollupDropCommand())
 }
 
-// errNoRollups says that a time series has no rollups, and how it gets them.
+// errNoRollups says that a time series has no rollups, and how to get them.
 func errNoRollups(series string) error {
 	return fmt.Errorf("%s has no rollups: set ROLLUP_LEVELS, and start `waterwheel run` or `waterwheel init`", series)
 }
 
-// rollups prepares work on the rollups of a time series that has some.
+// rollups prepares work on the rollups of a time series. It returns an error if there are none.
 func rollups(ctx context.Context, database *mongodb.Database, series string) (*sink.Rollups, *keeper.Command, error) {
 	r := sink.RollupsOf(database, series)
 	command, err := keeper.NewCommand(ctx, r)
@@ -49,26 +49,26 @@ func rollups(ctx context.Context, database *mongodb.Database, series string) (*s
 	return r, command, nil
 }
 
-// rollupView is what rollup status shows of a time series.
+// rollupView is the output of rollup status for a time series.
 type rollupView struct {
 	Series     string                `json:"collection"`
 	Levels     []rollupLevelView     `json:"levels"`
 	Partitions []rollupPartitionView `json:"partitions"`
-	// Edits are notes of edited series whose rows are computed again.
+	// Edits is the number of notes of edited series whose rows are computed again.
 	Edits int `json:"edits"`
 }
 
-// rollupLevelView is a level.
+// rollupLevelView describes a level.
 type rollupLevelView struct {
 	Name       string `json:"name"`
 	Collection string `json:"collection"`
 	// ExpireAfterSeconds is how long rows are kept. Zero means for ever.
 	ExpireAfterSeconds int64      `json:"expireAfterSeconds,omitempty"`
-	Since              *time.Time `json:"since,omitempty"` // from when on it is whole; absent: from the beginning
+	Since              *time.Time `json:"since,omitempty"` // the time from which on it is complete; absent means always
 	Fields             []string   `json:"fields,omitempty"`
 }
 
-// rollupPartitionView is how far the rollups of a partition are.
+// rollupPartitionView is the progress of the rollups of a partition.
 type rollupPartitionView struct {
 	Partition string     `json:"partition"`
 	Below     int64      `json:"below"`
@@ -210,14 +210,14 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 	return cmd
 }
 
-// rollupDrop is a level that is deleted.
+// rollupDrop is the deletion of a level.
 type rollupDrop struct {
 	Series     string `json:"collection"`
 	Collection string `json:"rollup"`
 	Dropped    bool   `json:"dropped"`
 }
 
-// planLevelDrop refuses to drop what other levels are folded from.
+// planLevelDrop rejects the deletion of a level from which another one is folded.
 func planLevelDrop(ctx context.Context, database *mongodb.Database, series string, level rollup.Level) (rollupDrop, error) {
 	view := rollupDrop{Series: series, Collection: level.SeriesName(series)}
 	r, command, err := rollups(ctx, database, series)

@@ -26,7 +26,7 @@ func (f *rollupFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.filter, "filter", "", "query on the meta, as JSON; default: all series")
 }
 
-// span reads the range of the flags, for a time series. False means that it has no measurements, and none was asked for.
+// span parses the range for a time series from the flags. False means that it has no measurements and no range was requested.
 func (f *rollupFlags) span(ctx context.Context, series string, o timeseries.Options, command *keeper.Command) (r keeper.Range, ok bool, err error) {
 	from, err := parseWhen("--from", f.from, time.Now(), time.UTC)
 	if err != nil {
@@ -130,14 +130,14 @@ func (p *Program) buildRollups(ctx context.Context, with collections, series str
 	return nil
 }
 
-// rollupVerification is what rollup verify found in a time series.
+// rollupVerification is the result of rollup verify for a time series.
 type rollupVerification struct {
 	Series string `json:"collection"`
 	keeper.Verified
 	Wrong []wrongRow `json:"wrong"`
 }
 
-// wrongRow is a row that is not what its measurements say.
+// wrongRow is a row that contradicts its measurements.
 type wrongRow struct {
 	Meta metaText `json:"meta,omitzero"`
 	keeper.Difference

@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// nestedSuffix ends the name of the collection of nested documents, unless --into names one.
+// nestedSuffix is the suffix of the default collection of nested documents, which --into overrides.
 const nestedSuffix = "_nested"
 
 func (p *Program) rollupExportCommand() *cobra.Command {

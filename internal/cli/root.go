@@ -17,41 +17,41 @@ import (
 	"waterwheel/internal/connect"
 )
 
-// The exit codes.
+// These are the exit codes.
 const (
 	exitDone   = 0
 	exitFailed = 1
-	exitUsage  = 2 // wrong usage or settings; Go ends with it too, after a panic
-	exitFound  = 3 // the work is done and found something
+	exitUsage  = 2 // wrong usage or settings; Go also uses it after a panic
+	exitFound  = 3 // the command succeeded and found something
 )
 
-// errFound is returned by commands that look for problems and found some, after they have printed them.
+// errFound is returned by commands that look for problems, after they have printed the problems that they found.
 var errFound = errors.New("found something")
 
-// usageError is a command line that cannot be understood.
+// usageError is a mistake in the command line.
 type usageError struct{ error }
 
-// Program is the command line and its surroundings, which a test can replace.
+// Program is the command line and its environment, which a test can replace.
 type Program struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	Lookup         func(name string) (string, bool) // a variable of the environment
+	Lookup         func(name string) (string, bool) // looks up an environment variable
 	Environ        []string                         // the environment, as os.Environ returns it
 	Version        string
-	// Run carries out the command "run": it reads and writes until the context ends.
+	// Run executes the command "run". It reads and writes until the context ends.
 	Run func(ctx context.Context, c config.Config, log *slog.Logger) error
 
 	// initialize creates the collections and topics that Run needs, and reports on out. Nil means the function initialize.
 	initialize func(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error
-	// read opens the time series of a name for as long as it is used. Nil means readSeries.
+	// read opens the time series of a name, calls use, and closes it. Nil means readSeries.
 	read func(ctx context.Context, c config.Config, log *slog.Logger, name string, use func(measurementSource) error) error
 
-	onTerminal  bool         // stderr is read by a person
-	interactive bool         // and stdin is written by one
-	screen      terminal     // what stdout is shown on
-	output      string       // how show prints: json, or for people
-	log         *slog.Logger // of run, once its settings are known; nil before, and of other commands
-	aside       *aside       // takes the log lines of other commands
+	onTerminal  bool         // stderr is a terminal
+	interactive bool         // stdin is a terminal as well
+	screen      terminal     // the terminal of stdout
+	output      string       // the format of show: json, or one for people
+	log         *slog.Logger // the log of run. Nil before its settings are known, and in other commands.
+	aside       *aside       // receives the log lines of other commands
 }
 
 // New returns the command line of this process.
@@ -79,7 +79,7 @@ func (p *Program) Execute(ctx context.Context, args []string) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	p.aside.release()
 	runs := cmd.Name() == runName || !cmd.HasParent()
-	if err != nil && ctx.Err() != nil && !runs && !errors.Is(err, context.Cause(ctx)) { // what is cut off by a signal looks like an outage
+	if err != nil && ctx.Err() != nil && !runs && !errors.Is(err, context.Cause(ctx)) { // an interruption by a signal looks like an outage
 		err = fmt.Errorf("interrupted: %w: %w", context.Cause(ctx), err)
 	}
 	if err == nil && out.Err != nil {
@@ -103,9 +103,9 @@ func (p *Program) Execute(ctx context.Context, args []string) int {
 	return exitFailed
 }
 
-// lastWords says why a command failed, and what helps, if that is known. Of run it is a line of the log, as everything else that it
-// says: whoever collects the log would lose another one. Wrong settings are told to people line by line, though, where
-// the log is not for machines.
+// lastWords reports why a command failed, and what helps, if that is known. For run it writes a log line, as for everything else
+// that run reports, because a log collector would lose other output. If the log is not for machines, wrong settings are printed
+// line by line instead.
 func (p *Program) lastWords(cmd *cobra.Command, err error, help string) {
 	log := p.log
 	if runs := cmd.Name() == runName || !cmd.HasParent(); runs && log == nil {
@@ -125,7 +125,7 @@ func (p *Program) lastWords(cmd *cobra.Command, err error, help string) {
 	}
 }
 
-// root is the tree of commands. Without a command it runs.
+// root returns the tree of commands. Without a command, run is executed.
 func (p *Program) root() *cobra.Command {
 	run := p.runCommand()
 	root := &cobra.Command{
@@ -155,7 +155,7 @@ func (p *Program) root() *cobra.Command {
 	return root
 }
 
-// progress begins a line of progress for a person at stderr.
+// progress begins a progress line for a person at stderr.
 func (p *Program) progress(what string) *text.Progress {
 	if !p.onTerminal {
 		return text.NewProgress(nil, what)
@@ -163,7 +163,7 @@ func (p *Program) progress(what string) *text.Progress {
 	return text.NewProgress(p.Stderr, what)
 }
 
-// settings loads the settings and makes the logger they ask for.
+// settings loads the settings and creates the logger for them.
 func (p *Program) settings(context.Context) (config.Config, *slog.Logger, error) {
 	c, err := config.Load(p.Lookup, p.Environ)
 	if err != nil {
@@ -173,13 +173,13 @@ func (p *Program) settings(context.Context) (config.Config, *slog.Logger, error)
 	return c, p.log, nil
 }
 
-// commandSettings are settings for a command whose output people read: so are the lines of its logger, unless LOG_FORMAT says
-// otherwise, and none of them stands within the output. Patterns of KAFKA_TOPICS are replaced by the topics that match.
+// commandSettings loads settings for a command with output for people. The lines of its logger are for people too, unless
+// LOG_FORMAT is set, and they are never printed within the output. The topics that match replace the patterns of KAFKA_TOPICS.
 func (p *Program) commandSettings(ctx context.Context) (config.Config, *slog.Logger, error) {
 	return p.settingsFor(ctx, "")
 }
 
-// settingsFor are commandSettings with another LOG_LEVEL in the place of info, where one is given.
+// settingsFor is commandSettings with another default of LOG_LEVEL, if one is given.
 func (p *Program) settingsFor(ctx context.Context, level string) (config.Config, *slog.Logger, error) {
 	c, err := config.Load(p.Lookup, p.Environ)
 	if err != nil {
@@ -193,7 +193,7 @@ func (p *Program) settingsFor(ctx context.Context, level string) (config.Config,
 	return c, log, err
 }
 
-// start is what a command does with its settings that says first what of them works and may not be meant.
+// start returns a function that loads the settings, warns of those that work but are probably not intended, and then calls do.
 func (p *Program) start(settings func(context.Context) (config.Config, *slog.Logger, error), do func(ctx context.Context, c config.Config, log *slog.Logger) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		c, log, err := settings(cmd.Context())
@@ -210,12 +210,12 @@ func (p *Program) start(settings func(context.Context) (config.Config, *slog.Log
 	}
 }
 
-// quietSettings are settings whose logger leaves the life cycle out, for commands whose output a person reads.
+// quietSettings loads settings with a logger of warnings and errors only, for commands with output for people.
 func (p *Program) quietSettings(ctx context.Context) (config.Config, *slog.Logger, error) {
 	return p.settingsFor(ctx, "warn")
 }
 
-// family is a command that does nothing but lead to its own commands.
+// family returns a command that only contains other commands.
 func family(name, short, long string, commands ...*cobra.Command) *cobra.Command {
 	names := make([]string, len(commands))
 	for i, c := range commands {
@@ -235,7 +235,7 @@ func family(name, short, long string, commands ...*cobra.Command) *cobra.Command
 	return cmd
 }
 
-// noArguments refuses arguments, with the commands that may have been meant.
+// noArguments rejects arguments, and suggests commands that may have been meant.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

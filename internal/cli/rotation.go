@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// rotationInterval is the time between two looks at the files with secrets.
+	// rotationInterval is the time between two checks of the files with secrets.
 	rotationInterval = 10 * time.Second
-	// rotationSpread is within what time the members of a group begin again that see another secret at the same moment. A group in
-	// which all of them leave at once reads nothing meanwhile.
+	// rotationSpread is the time over which the restarts of members are spread if they see a new secret at the same moment. While
+	// all members of a group leave at once, the group reads nothing.
 	rotationSpread = 20 * time.Second
 )
 
-// ErrRotated is the cause of the end of a context under which run works, when a secret has changed: run hands over in order, and is
-// called again.
+// ErrRotated is the cause with which the context of run ends if a secret has changed. Then run hands over in order, and is called
+// again.
 var ErrRotated = errors.New("beginning again with it")
 
-// runRotating is Run, again and again as secrets change in the files that hold them, NAME_FILE or CONFIG_FILE.
+// runRotating calls Run again each time that a secret changes in the file that holds it, NAME_FILE or CONFIG_FILE.
 func (p *Program) runRotating(ctx context.Context, c config.Config, log *slog.Logger) error {
 	for {
 		next, err := p.runUntilRotated(ctx, c, log)
@@ -37,7 +37,8 @@ func (p *Program) runRotating(ctx context.Context, c config.Config, log *slog.Lo
 	}
 }
 
-// runUntilRotated is Run until a secret has changed. It returns the settings with the new one. Nil means that Run has ended otherwise.
+// runUntilRotated calls Run until a secret has changed. It returns the settings with the new secret. Nil means that Run has ended
+// for another reason.
 func (p *Program) runUntilRotated(ctx context.Context, c config.Config, log *slog.Logger) (next *config.Config, err error) {
 	running, stop := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
@@ -53,8 +54,8 @@ func (p *Program) runUntilRotated(ctx context.Context, c config.Config, log *slo
 	return next, err
 }
 
-// awaitRotation reads the settings again and again until a secret differs. Nil means that ctx has ended before. Settings that cannot be
-// read, as those of a file that is just being written, are read again.
+// awaitRotation reads the settings repeatedly until a secret differs. Nil means that ctx has ended before. It retries settings
+// that cannot be read, for example while a file is being written.
 func (p *Program) awaitRotation(ctx context.Context, c *config.Config, log *slog.Logger) (next *config.Config, names []string) {
 	said, changed := false, false
 	for wait := rotationInterval; kafka.Sleep(ctx, wait); {

@@ -34,7 +34,7 @@ Parameters of all: series, match (as the conditions of query; several are taken 
 measurements and totals also fields (with commas between them) and format=json or csv; of measurements latest=true and newest=true;
 of totals every, agg, zone and exact=true. An answer that was cut off by its limit ends with the trailer Waterwheel-More.`
 
-// answerRoom is how much longer than SERVE_MAX_TIME an answer may be written: its error, or its last rows.
+// answerRoom is how much longer than SERVE_MAX_TIME an answer may take to write its error or its last rows.
 const answerRoom = 5 * time.Second
 
 func (p *Program) serveCommand() *cobra.Command {
@@ -54,7 +54,7 @@ func (p *Program) serveCommand() *cobra.Command {
 	}
 }
 
-// serveMeasurements answers until the context ends.
+// serveMeasurements serves requests until the context ends.
 func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) error {
 	server := &web.Server{Setting: "SERVE_ADDR", Address: c.Serve.Addr, Longest: c.Serve.MaxTime + answerRoom, Log: log}
 	if c.Serve.CertFile != "" {
@@ -78,10 +78,10 @@ func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) e
 	if c.Serve.Token == "" && server.TLS == nil {
 		log.Info("no authentication and no encryption: see SERVE_TOKEN and SERVE_TLS_CERT_FILE")
 	}
-	return server.Run(ctx, context.WithoutCancel(ctx)) // answers under way may end, for a moment
+	return server.Run(ctx, context.WithoutCancel(ctx)) // pending answers may take a moment longer
 }
 
-// openSeries opens time series, each once.
+// openSeries opens each time series once.
 type openSeries struct {
 	database *mongodb.Database
 
@@ -109,7 +109,7 @@ func (s *openSeries) open(ctx context.Context, name string) (serve.Source, error
 	return series, nil
 }
 
-// serveFilter is the conditions of a request as query has them.
+// serveFilter parses the conditions of a request in the notation of query.
 func serveFilter(o timeseries.Options, conditions []string, filter string) (bson.D, error) {
 	words := queryWords{}
 	for _, one := range conditions {
@@ -131,7 +131,7 @@ func serveFilter(o timeseries.Options, conditions []string, filter string) (bson
 	return words.filter(o.MetaField, also)
 }
 
-// serveTimes are the bounds of a request as query has them.
+// serveTimes parses the bounds of a request in the notation of query.
 func serveTimes(from, to, last string, now time.Time) (begin, end time.Time, err error) {
 	r, err := parseRange("", from, to, last, now, time.UTC)
 	return r.from, r.to, err

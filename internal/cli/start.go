@@ -18,7 +18,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// runName is the name of the command that is a service; the others are for people.
+// runName is the name of the command that is a service. The others are for people.
 const runName = "run"
 
 func (p *Program) runCommand() *cobra.Command {
@@ -34,7 +34,7 @@ func (p *Program) runCommand() *cobra.Command {
 	}
 }
 
-// initPatience is how long init tries again to set MongoDB up: an election takes about ten seconds.
+// initPatience is how long init retries the set-up of MongoDB. An election takes about ten seconds.
 const initPatience = 30 * time.Second
 
 func (p *Program) initCommand() *cobra.Command {
@@ -56,7 +56,7 @@ func (p *Program) initCommand() *cobra.Command {
 	return cmd
 }
 
-// initialize makes what run needs, and says so.
+// initialize creates what run needs, and reports it.
 func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error {
 	p := connect.Patience{Log: log, Bound: "waterwheel run waits longer"}
 	n := connect.New()
@@ -110,7 +110,7 @@ func (p *Program) configCommand() *cobra.Command {
 	return cmd
 }
 
-// Revision is the commit the program was built from, as far as the Go tool knew it.
+// Revision returns the commit that the program was built from, if the Go tool knew it.
 func Revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -128,7 +128,7 @@ func Revision() string {
 	return commit + modified
 }
 
-// versionText is what "version" and --version print.
+// versionText is the output of "version" and --version.
 func (p *Program) versionText() string {
 	return fmt.Sprintf("waterwheel %s (commit %s, %s, %s/%s)", p.Version, Revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

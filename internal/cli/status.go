@@ -18,22 +18,22 @@ import (
 	"waterwheel/internal/status"
 )
 
-// How often status --watch asks, and how long it waits for an answer.
+// watchInterval is the time between two requests of status --watch. statusTimeout is how long it waits for an answer.
 const (
 	watchInterval = 2 * time.Second
 	statusTimeout = 5 * time.Second
 )
 
-// longestStatus bounds an answer of /api/status: some 500 bytes a partition.
+// longestStatus bounds the size of an answer of /api/status, which has some 500 bytes per partition.
 const longestStatus = 64 << 20
 
-// consumerSeen is what one running consumer answered.
+// consumerSeen is the answer of one running consumer.
 type consumerSeen struct {
 	URL    string         `json:"url"`
 	Status *status.Report `json:"status,omitempty"`
 	Hour   *status.Hour   `json:"hour,omitempty"`
-	Err    string         `json:"err,omitempty"` // why it did not
-	silent bool           // nobody answered at the address
+	Err    string         `json:"err,omitempty"` // why there is no answer
+	silent bool           // nothing answers at the address
 }
 
 // well reports whether the consumer answered, and is ready.
@@ -69,7 +69,7 @@ func (p *Program) statusCommand() *cobra.Command {
 	return cmd
 }
 
-// consumerURLs are the addresses to ask.
+// consumerURLs returns the addresses to ask.
 func (p *Program) consumerURLs(of []string) (urls []string, err error) {
 	if len(of) == 0 {
 		own, err := p.consumerURL()
@@ -88,7 +88,7 @@ func (p *Program) consumerURLs(of []string) (urls []string, err error) {
 	return urls, nil
 }
 
-// consumerURL is the address of the consumer of this machine, by HTTP_ADDR.
+// consumerURL returns the address of the consumer on this host, from HTTP_ADDR.
 func (p *Program) consumerURL() (string, error) {
 	address, set := p.Lookup("HTTP_ADDR")
 	if !set {
@@ -118,7 +118,7 @@ func (p *Program) showStatus(ctx context.Context, urls []string) error {
 	return err
 }
 
-// watchStatus shows the status again and again until the context ends.
+// watchStatus shows the status repeatedly until the context ends.
 func (p *Program) watchStatus(ctx context.Context, urls []string) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -144,7 +144,7 @@ func (p *Program) watchStatus(ctx context.Context, urls []string) error {
 	}
 }
 
-// askConsumers asks all at once, and has the answers in the order of the addresses.
+// askConsumers asks all consumers at once. It returns the answers in the order of the addresses.
 func askConsumers(ctx context.Context, urls []string) []consumerSeen {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -174,14 +174,14 @@ func askConsumer(ctx context.Context, of string) consumerSeen {
 	return seen
 }
 
-// silence is why nobody answers at an address.
+// silence is the reason why nothing answers at an address.
 type silence struct{ error }
 
-// get asks for one page of a consumer.
+// get requests one page of a consumer.
 func get(request *http.Request) (*http.Response, error) {
 	answer, err := http.DefaultClient.Do(request)
 	var failed *url.Error
-	if errors.As(err, &failed) { // it repeats the address
+	if errors.As(err, &failed) { // the message repeats the address
 		err = failed.Err
 	}
 	if err != nil {
@@ -190,7 +190,7 @@ func get(request *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// getJSON reads one page of a consumer.
+// getJSON reads one JSON page of a consumer.
 func getJSON(ctx context.Context, from string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
@@ -210,7 +210,7 @@ func getJSON(ctx context.Context, from string, into any) error {
 	return nil
 }
 
-// printConsumers writes how each consumer does.
+// printConsumers prints the state of each consumer.
 func (p *Program) printConsumers(w io.Writer, all []consumerSeen) {
 	for i := range all {
 		if i > 0 {
@@ -242,7 +242,7 @@ func (p *Program) printConsumers(w io.Writer, all []consumerSeen) {
 	}
 }
 
-// printHour writes the four numbers of the last hour, each as a line of bars.
+// printHour prints the four values of the last hour, each as a line of bars.
 func (p *Program) printHour(w io.Writer, h *status.Hour) {
 	const bars = 60
 	levels := []rune("▁▂▃▄▅▆▇█")
@@ -311,7 +311,7 @@ func printPartitions(w io.Writer, s *status.Report) {
 // healthTimeout bounds the wait for the answer.
 const healthTimeout = 3 * time.Second
 
-// healthCommand asks for the health of the consumer: a container without a shell has no other program that could.
+// healthCommand asks for the health of the consumer. A container without a shell has no other program for that.
 func (p *Program) healthCommand() *cobra.Command {
 	var ready bool
 	cmd := &cobra.Command{
@@ -338,7 +338,7 @@ func (p *Program) healthCommand() *cobra.Command {
 	return cmd
 }
 
-// askHealth returns the answer of a page of health, or an error where its status is not 200.
+// askHealth returns the answer of a health page. It returns an error if the status is not 200.
 func askHealth(ctx context.Context, page string) (answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

@@ -8,22 +8,22 @@ import (
 	"waterwheel/internal/cli/plot"
 )
 
-// The size of a picture that is not for a terminal.
+// This is the size of a picture that is not for a terminal.
 const (
 	plainWidth  = 80
 	plainHeight = 20
 )
 
-// The rows of a terminal that are not for the picture itself, and how high that may be.
+// terminalRest is how many rows of a terminal are not for the picture. tallestPlot is the maximum height of the picture.
 const (
 	terminalRest = 12
 	tallestPlot  = 30
 )
 
-// terminal is what standard output is shown on. Zero means that nobody looks, or it is not known.
+// terminal is the size of the terminal of standard output. Zero means that there is no terminal, or that its size is unknown.
 type terminal struct{ width, height int }
 
-// terminalOf looks at a file.
+// terminalOf returns the terminal of a file.
 func terminalOf(f *os.File) terminal {
 	width, height, ok := sizeOf(f)
 	switch {
@@ -35,7 +35,7 @@ func terminalOf(f *os.File) terminal {
 	return terminal{width, height}
 }
 
-// plotOptions are the options of a picture for whoever reads standard output: in colours and fine dots on a terminal that has them.
+// plotOptions returns the options of a picture on standard output. It has colours and fine dots on a terminal that supports them.
 func (p *Program) plotOptions(q *query) plot.Options {
 	o := plot.Options{From: q.times.from, To: q.times.to, Location: q.location, Width: plainWidth, Height: plainHeight}
 	if n, err := strconv.Atoi(p.variable("COLUMNS")); err == nil && n > 0 {
@@ -51,7 +51,7 @@ func (p *Program) plotOptions(q *query) plot.Options {
 	return o
 }
 
-// showsUnicode reports whether the terminal's locale, if there is one, has all characters.
+// showsUnicode reports whether the terminal's locale, if there is one, supports all characters.
 func (p *Program) showsUnicode() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if value := strings.ToLower(p.variable(name)); value != "" {
@@ -61,13 +61,13 @@ func (p *Program) showsUnicode() bool {
 	return true
 }
 
-// variable is one of the environment, empty when it is not set.
+// variable returns a variable of the environment. It is empty if it is not set.
 func (p *Program) variable(name string) string {
 	value, _ := p.Lookup(name)
 	return value
 }
 
-// isTerminal reports whether a person reads the file.
+// isTerminal reports whether the file is a terminal.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sizeOf is the size of a terminal in characters, 0 where it does not say. False means that it is no terminal.
+// sizeOf returns the size of a terminal in characters. It is 0 if it is unknown. False means that the file is not a terminal.
 func sizeOf(f *os.File) (width, height int, ok bool) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

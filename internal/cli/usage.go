@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// usageHint names the help of the command where the mistake is.
+// usageHint names the help of the command with the mistake.
 func usageHint(cmd *cobra.Command) string {
 	if cmd.Name() == "help" {
 		cmd = cmd.Parent()
@@ -20,7 +20,7 @@ func usageHint(cmd *cobra.Command) string {
 	return fmt.Sprintf("Run %q for usage.", strings.Replace(cmd.CommandPath(), cmd.Root().Name(), cmd.Root().Name()+" help", 1))
 }
 
-// flagError explains a wrong flag, and names the flag or the word that is near.
+// flagError explains a wrong flag, and suggests the nearest flag or word.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
 		var names []string
@@ -39,7 +39,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError{err}
 }
 
-// helpCommand is "help" for the commands of a command: "waterwheel help dlq list" and "waterwheel dlq help list" are the same.
+// helpCommand is "help" for the subcommands of a command: "waterwheel help dlq list" and "waterwheel dlq help list" are the same.
 func helpCommand(about *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -72,7 +72,7 @@ func helpCommand(about *cobra.Command) *cobra.Command {
 	}
 }
 
-// commandNamed is the command of a name among those of a command. Nil means that it has none.
+// commandNamed returns the subcommand of a name. Nil means that there is none.
 func commandNamed(of *cobra.Command, name string) *cobra.Command {
 	for _, c := range of.Commands() {
 		if c.Name() == name || c.HasAlias(name) {
@@ -82,7 +82,7 @@ func commandNamed(of *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// unknownCommand is about a word that is no command of a command, with those that may be meant.
+// unknownCommand returns an error about an unknown subcommand, with suggestions.
 func unknownCommand(of *cobra.Command, name string) error {
 	err := fmt.Errorf("no such command: %q", name)
 	if near := of.SuggestionsFor(name); len(near) > 0 {
@@ -91,13 +91,14 @@ func unknownCommand(of *cobra.Command, name string) error {
 	return usageError{err}
 }
 
-// complete tells a shell, for every command below this one, the words that its flags and arguments may have. No server is asked.
+// complete defines, for every command below cmd, the words that a shell offers for flags and arguments. It makes no request to a
+// server.
 func (p *Program) complete(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		p.complete(c)
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		// The error is of a flag that has its words already: a command is only built once.
+		// An error means that the flag has its words already, which cannot happen, because a command is built only once.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(p.wordsOf(f), cobra.ShellCompDirectiveNoFileComp))
 	})
 	switch {
@@ -111,7 +112,7 @@ func (p *Program) complete(cmd *cobra.Command) {
 	}
 }
 
-// wordsOf are the words that a flag may have, as far as they are known.
+// wordsOf returns the known words for a flag.
 func (p *Program) wordsOf(f *pflag.Flag) []string {
 	if c, ok := f.Value.(choice); ok {
 		return c.words
@@ -125,7 +126,7 @@ func (p *Program) wordsOf(f *pflag.Flag) []string {
 	return nil
 }
 
-// topics are the topics of KAFKA_TOPICS, whatever else the settings are.
+// topics returns the topics of KAFKA_TOPICS. It ignores all other settings.
 func (p *Program) topics() (list []string) {
 	for topic := range strings.SplitSeq(p.variable("KAFKA_TOPICS"), ",") {
 		if topic = strings.TrimSpace(topic); topic != "" {
@@ -148,7 +149,7 @@ func (p *Program) completeSeries(cmd *cobra.Command, args []string, begun string
 	return firstOf(names)(cmd, args, begun)
 }
 
-// firstOf offers words as the first argument, and nothing behind it.
+// firstOf offers words as the first argument, and nothing after it.
 func firstOf(list []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -158,7 +159,7 @@ func firstOf(list []string) cobra.CompletionFunc {
 	}
 }
 
-// completionCommand makes the command that writes a shell's script refuse a shell that it does not know.
+// completionCommand makes the command for shell scripts reject an unknown shell.
 func completionCommand(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	cmd := commandNamed(root, "completion")

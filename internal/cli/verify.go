@@ -30,7 +30,7 @@ type verifyOptions struct {
 	topic     string
 	partition int32
 	from, to  string
-	limits    [2]verify.Limit // what from and to say
+	limits    [2]verify.Limit // the parsed values of from and to
 	content   bool
 	repair    bool
 	examples  int
@@ -108,7 +108,7 @@ func (o *verifyOptions) check(c config.Config) error {
 	return o.checkRange(time.Now())
 }
 
-// checkRange reads the limits, and refuses a range that is empty whatever the log holds.
+// checkRange parses the limits, and rejects a range that is empty whatever the log contains.
 func (o *verifyOptions) checkRange(now time.Time) (err error) {
 	for i, flag := range []string{"from", "to"} {
 		if o.limits[i], err = parseLimit("--"+flag, []string{o.from, o.to}[i], now); err != nil {
@@ -124,7 +124,7 @@ func (o *verifyOptions) checkRange(now time.Time) (err error) {
 	return nil
 }
 
-// parseLimit reads a flag that is an offset or a time; neither when it is empty.
+// parseLimit parses a flag that is an offset or a time. An empty text sets neither.
 func parseLimit(flag, text string, now time.Time) (verify.Limit, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		if n < 0 {
@@ -149,7 +149,7 @@ func (o *verifyOptions) mode() verify.RepairMode {
 	return verify.Leave
 }
 
-// verify connects, and judges one partition after the other. The committed offsets are read before anything else (E6).
+// verify connects, and verifies one partition after the other. It reads the committed offsets before anything else (E6).
 func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger, o verifyOptions, show shower) error {
 	c = c.ForTopic(o.topic)
 	registry, err := connect.Registry(c, nil)
@@ -217,7 +217,7 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	return err
 }
 
-// rangesOf decides what to verify.
+// rangesOf determines what to verify.
 func rangesOf(ctx context.Context, c config.Config, scanner *kafka.Scanner, o verifyOptions) ([]verify.Range, error) {
 	topic, err := scanner.Topic(ctx, o.topic)
 	if err != nil {
@@ -241,7 +241,7 @@ func rangesOf(ctx context.Context, c config.Config, scanner *kafka.Scanner, o ve
 	return q.Ranges(ctx, offsetsOf{scanner})
 }
 
-// judge verifies the ranges. After an error the view holds what was judged until then.
+// judge verifies the ranges. After an error the view has the results up to the error.
 func (v *verifyView) judge(ctx context.Context, verifier *verify.Verifier, ranges []verify.Range) error {
 	for i, r := range ranges {
 		report, err := verifier.Partition(ctx, r)

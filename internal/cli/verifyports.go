@@ -17,7 +17,7 @@ import (
 	"waterwheel/sink"
 )
 
-// offsetsOf is verify.Offsets in Kafka.
+// offsetsOf implements verify.Offsets with Kafka.
 type offsetsOf struct{ *kafka.Scanner }
 
 // Committed implements verify.Offsets.
@@ -29,7 +29,7 @@ func (o offsetsOf) Committed(ctx context.Context, group string, partitions []rec
 	return committed, err
 }
 
-// claimsOf is verify.Claims in MongoDB.
+// claimsOf implements verify.Claims with MongoDB.
 type claimsOf struct{ contents sink.Contents }
 
 // Claims implements verify.Claims.
@@ -41,12 +41,13 @@ func (c claimsOf) Claims(ctx context.Context) (claims []claim.Document, err erro
 	return claims, err
 }
 
-// lostRecords are what consumers noted of records that retention deleted before they were read; a sink.Contents.
+// lostRecords reads the notes of consumers about records that retention deleted before they were read. A sink.Contents implements
+// it.
 type lostRecords interface {
 	Lost(ctx context.Context, clusterID string, source timeseries.Source) ([]claim.Lost, error)
 }
 
-// readLost adds to ranges what was lost of their partitions: from the given limit on, where there is one, else all.
+// readLost adds to ranges what was lost of their partitions. If a limit is given, it adds only losses from there on.
 func readLost(ctx context.Context, in lostRecords, clusterID string, ranges []verify.Range, from verify.Limit) error {
 	for i := range ranges {
 		r := &ranges[i]
@@ -80,21 +81,21 @@ func openVerified(ctx context.Context, c config.Config, log *slog.Logger, topic 
 	return kafka.OpenScanner(ctx, o)
 }
 
-// letterIndex are the dead letters of a topic, and which of them are not there any more.
+// letterIndex holds the dead letters of a topic, and which of them were deleted.
 type letterIndex struct {
 	*verify.Letters
 	deleted []deletedLetters
 }
 
-// deletedLetters are letters that a partition of a dead-letter topic does not have any more.
+// deletedLetters are the letters that a partition of a dead-letter topic no longer has.
 type deletedLetters struct {
-	// Place is topic/partition, Before the first offset that is still there.
+	// Place is topic/partition. Before is the first offset that still exists.
 	Place  string `json:"place"`
 	Before int64  `json:"before"`
 }
 
-// readLetters notes the dead letters of a topic. It is read after the committed offsets: a letter of a record below them is
-// there by then.
+// readLetters reads the dead letters of a topic. It runs after the committed offsets were read, because then the letters of all
+// records below them exist.
 func readLetters(ctx context.Context, c config.Config, scanner *kafka.Scanner, src timeseries.Source, line *text.Progress) (letterIndex, error) {
 	index := letterIndex{Letters: new(verify.Letters)}
 	if c.DLQ.Topic == "" {
@@ -111,7 +112,8 @@ func readLetters(ctx context.Context, c config.Config, scanner *kafka.Scanner, s
 	return index, nil
 }
 
-// read notes the letters of a dead-letter topic. The log's start is looked at after the reading: letters may go meanwhile.
+// read reads the letters of a dead-letter topic. It checks the log's start after the reading, because letters may be deleted
+// meanwhile.
 func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src timeseries.Source, line *text.Progress) error {
 	spans, err := dlq.Spans(ctx, log, []string{name})
 	if err != nil {
@@ -120,7 +122,7 @@ func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src ti
 	line.Now("reading dead letters")
 	err = scanSpans(ctx, log, spans, line, func(f *dlq.Found) error {
 		l := &f.Letter
-		unknownID := l.TopicID == [16]byte{} // not written by us
+		unknownID := l.TopicID == [16]byte{} // written by another program
 		if f.Err == nil && l.Topic == src.Topic && (unknownID || l.TopicID == src.TopicID) {
 			x.Add(l.Number, l.Offset, l.Part)
 		}

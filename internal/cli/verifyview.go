@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// verifyView is what verify prints.
+// verifyView is the output of verify.
 type verifyView struct {
 	Topic      string          `json:"topic"`
 	Group      string          `json:"group"`
@@ -20,13 +20,13 @@ type verifyView struct {
 	Repair     bool            `json:"repair"`
 	Wrong      bool            `json:"wrong"`
 	Partitions []verify.Report `json:"partitions"`
-	// deletedLetters are why letters may be missing.
+	// DeletedLetters are reasons why letters may be missing.
 	DeletedLetters []deletedLetters `json:"deletedLetters,omitempty"`
-	// Rest are the partitions that were not begun because of an error.
+	// Rest are the partitions that were not started because of an error.
 	Rest []resume `json:"rest,omitempty"`
 }
 
-// resume is where to go on with a partition.
+// resume is where to continue with a partition.
 type resume struct {
 	Partition int32 `json:"partition"`
 	From      int64 `json:"from"`
@@ -87,13 +87,13 @@ func (v *verifyView) printTable(w io.Writer) {
 	t.Flush()
 }
 
-// harmless is a finding that is not wrong, and told where there is any.
+// harmless is a finding that is not wrong. It is reported if it occurs.
 type harmless struct {
 	title, name string
 	of          func(f *verify.Findings) *verify.Tally
 }
 
-// harmless are those that there are.
+// harmless returns the harmless findings that occur.
 func (v *verifyView) harmless() []harmless {
 	all := v.all()
 	return slices.DeleteFunc([]harmless{
@@ -104,7 +104,7 @@ func (v *verifyView) harmless() []harmless {
 	}, func(one harmless) bool { return one.of(&all).Count == 0 })
 }
 
-// formatRange shows the offsets in [from, to).
+// formatRange formats the offsets in [from, to).
 func formatRange(from, to int64) string {
 	if from >= to {
 		return "none"
@@ -112,7 +112,7 @@ func formatRange(from, to int64) string {
 	return fmt.Sprintf("%d–%d", from, to-1)
 }
 
-// printResume says how to go on with what is not judged.
+// printResume prints how to continue with what was not verified.
 func (v *verifyView) printResume(w io.Writer, o verifyOptions) {
 	rest := v.Rest
 	if n := len(v.Partitions); n > 0 && v.Partitions[n-1].Next < v.Partitions[n-1].To {
@@ -128,7 +128,7 @@ func (v *verifyView) printResume(w io.Writer, o verifyOptions) {
 	}
 }
 
-// flags are the flags of the command line that say how to verify.
+// flags returns the flags of the command line that control the verification.
 func (o *verifyOptions) flags() string {
 	var flags string
 	if o.to != "" {
@@ -146,7 +146,7 @@ func (o *verifyOptions) flags() string {
 	return flags
 }
 
-// all are the findings about all partitions, without examples.
+// all returns the findings about all partitions, without examples.
 func (v *verifyView) all() (all verify.Findings) {
 	for i := range v.Partitions {
 		all.Add(&v.Partitions[i].Findings, 0)
@@ -154,7 +154,7 @@ func (v *verifyView) all() (all verify.Findings) {
 	return all
 }
 
-// summary is the last line.
+// summary returns the last line.
 func (v *verifyView) summary() string {
 	all := v.all()
 	counts := fmt.Sprintf("%s of %s: %d stored once, %d dead-lettered, %d expired, %d missing, %d doubled, %d unknown, "+
@@ -173,7 +173,7 @@ func (v *verifyView) summary() string {
 	return "verified " + counts
 }
 
-// lost is how many offsets retention took before they were read.
+// lost returns how many offsets retention removed before they were read.
 func (v *verifyView) lost() (count int64) {
 	for i := range v.Partitions {
 		count += v.Partitions[i].Lost.Count
@@ -181,7 +181,7 @@ func (v *verifyView) lost() (count int64) {
 	return count
 }
 
-// printLost says what retention took, and how to leave it out.
+// printLost prints what retention removed, and how to exclude it.
 func printLost(w io.Writer, l *verify.Lost, name string) {
 	if l.Count == 0 {
 		return
@@ -207,7 +207,7 @@ func formatPlaces(t *verify.Tally) string {
 	return words.Form(t.Count, "offset ", "offsets ") + list
 }
 
-// formatPlace is an offset, with the index of an element of an array record that is not its first.
+// formatPlace formats an offset. It adds the index of an element of an array record, unless it is the first.
 func formatPlace(p timeseries.Position) string {
 	if p.Part == 0 {
 		return fmt.Sprint(p.Offset)
@@ -215,7 +215,7 @@ func formatPlace(p timeseries.Position) string {
 	return fmt.Sprintf("%d[%d]", p.Offset, p.Part)
 }
 
-// printProblems says of each problem where it is first, and what to do about the group's offsets.
+// printProblems prints where each problem occurs first, and what to do about the group's offsets.
 func printProblems(w io.Writer, p *verify.Report, name, group string) {
 	if n := p.Missing.Count; n > 0 {
 		fmt.Fprintf(w, "%s: %d missing: in the log, but neither stored nor a dead letter: %s.\n", name, n, formatPlaces(&p.Missing))
@@ -254,7 +254,7 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 	}
 }
 
-// printDeletedLetters says what cannot be told, where it matters.
+// printDeletedLetters prints what is unknown because of deleted letters, if it matters.
 func (v *verifyView) printDeletedLetters(w io.Writer) {
 	all := v.all()
 	if all.LetterDeleted.Count+all.Missing.Count == 0 {
@@ -282,7 +282,7 @@ func printFaults(w io.Writer, what string, faults *verify.Faults) {
 	}
 }
 
-// printRepair says what was, or would be, done about doubles.
+// printRepair prints what was or would be done about doubles.
 func printRepair(w io.Writer, r *verify.Repairs, name string) {
 	verb, done := "would be", r.Planned
 	if r.Planned == 0 {

@@ -5,22 +5,22 @@ import (
 	"strconv"
 )
 
-// mostFloat is the largest value of an axis: beyond it there is no room to reckon with.
+// mostFloat bounds the values of an axis. With larger ones calculations would overflow.
 const mostFloat = 1e300
 
-// scale is an axis of values: from the smallest to the largest, with marks at round values between them.
+// scale is an axis of values, from the smallest to the largest, with marks at round values.
 type scale struct {
 	low, high float64
-	first     float64 // the first mark, in steps
+	first     float64 // the first mark, as a number of steps
 	step      float64
 	marks     int
-	decimals  int // -1: the values are too large or too small to be written out
+	decimals  int // -1 means that the values are too large or too small for decimals
 }
 
-// newScale has the values from low to high, and at most so many marks.
+// newScale returns an axis for values from low to high, with at most most marks.
 func newScale(low, high float64, most int) scale {
 	low, high = min(max(low, -mostFloat), mostFloat), min(max(high, -mostFloat), mostFloat)
-	const least = 1e-12 // of the values' size: below it they are one
+	const least = 1e-12 // relative to the values' size; smaller differences count as none
 	if size := max(math.Abs(low), math.Abs(high)); high-low <= size*least || size < 1/mostFloat {
 		margin := size / 10
 		if size < 1/mostFloat {
@@ -37,7 +37,7 @@ func newScale(low, high float64, most int) scale {
 	}
 }
 
-// roundStep is the smallest of 1, 2, 2.5 and 5, times a power of ten, that is not below rough, and its decimals.
+// roundStep returns the smallest step that is not below rough, and its decimals. Steps are 1, 2, 2.5 and 5 times a power of ten.
 func roundStep(rough float64) (step float64, decimals int) {
 	exponent := math.Floor(math.Log10(rough))
 	unit := math.Pow(10, exponent)
@@ -56,10 +56,10 @@ func roundStep(rough float64) (step float64, decimals int) {
 	return step, decimals
 }
 
-// at is the value of a mark.
+// at returns the value of a mark.
 func (s scale) at(i int) float64 { return (s.first + float64(i)) * s.step }
 
-// label writes the value of a mark.
+// label formats the value of a mark.
 func (s scale) label(i int) string {
 	v := s.at(i)
 	if s.decimals < 0 {
@@ -68,7 +68,7 @@ func (s scale) label(i int) string {
 	return strconv.FormatFloat(v+0, 'f', s.decimals, 64)
 }
 
-// labelWidth is the length of the longest label.
+// labelWidth returns the length of the longest label.
 func (s scale) labelWidth() (longest int) {
 	for i := range s.marks {
 		longest = max(longest, len(s.label(i)))
@@ -76,13 +76,13 @@ func (s scale) labelWidth() (longest int) {
 	return longest
 }
 
-// row is where a value stands, 0 at the top.
+// row returns the row of a value. The top row is 0.
 func (s scale) row(v float64, rows int) int {
 	part := (s.high - v) / (s.high - s.low)
 	return min(rows-1, max(0, int(math.Round(part*float64(rows-1)))))
 }
 
-// labels are the labels of the marks by row of characters; each stands where its value is drawn.
+// labels returns the labels of the marks by row of characters. Each is in the row in which its value is drawn.
 func (s scale) labels(c *canvas) []string {
 	labels := make([]string, c.rows)
 	for i := range s.marks {

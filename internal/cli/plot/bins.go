@@ -2,10 +2,10 @@ package plot
 
 import "math/bits"
 
-// maxBins is how many spans of time a series is kept in: several for each column of a wide terminal.
+// maxBins is the maximum number of time spans for a series: several for each column of a wide terminal.
 const maxBins = 4096
 
-// span is what is known of the values within a span of time.
+// span summarizes the values within a span of time.
 type span struct {
 	count       int64
 	from, to    int64 // the times of the first and the last value
@@ -13,7 +13,7 @@ type span struct {
 	low, high   float64
 }
 
-// merge adds another span's values.
+// merge adds the values of another span.
 func (s *span) merge(o span) {
 	switch {
 	case o.count == 0:
@@ -32,8 +32,8 @@ func (s *span) merge(o span) {
 	s.count += o.count
 }
 
-// bins are the values of a series in spans of the same length, a power of two of milliseconds. They begin fine, and become
-// twice as long whenever there would be too many.
+// bins holds the values of a series in spans of equal length, a power of two of milliseconds. The spans start short, and double
+// their length whenever there would be too many.
 type bins struct {
 	shift uint  // a span is 1<<shift milliseconds long
 	begin int64 // the number of the first span
@@ -53,7 +53,7 @@ func (b *bins) add(at int64, value float64) {
 	b.spans[at>>b.shift-b.begin].merge(span{count: 1, from: at, to: at, first: value, last: value, low: value, high: value})
 }
 
-// reach makes the spans go from the first to this number. False means that there would be too many.
+// reach extends the spans to number n. False means that there would be too many.
 func (b *bins) reach(n int64) bool {
 	begin, end := min(b.begin, n), max(b.begin+int64(len(b.spans)), n+1)
 	if end-begin > maxBins {
@@ -72,7 +72,7 @@ func (b *bins) reach(n int64) bool {
 	return true
 }
 
-// coarsen makes one span of two.
+// coarsen merges pairs of spans.
 func (b *bins) coarsen() {
 	begin := b.begin >> 1
 	count := 0
@@ -88,10 +88,10 @@ func (b *bins) coarsen() {
 	b.shift++
 }
 
-// gapFactor is how many times longer than usual there must be no value for a gap.
+// gapFactor is how many times longer than usual an interval without values must be to count as a gap.
 const gapFactor = 4
 
-// intervals is how far the values of a series are apart, in classes of powers of two.
+// intervals counts the time between successive values of a series, in classes of powers of two.
 type intervals struct {
 	begun   bool
 	last    int64
@@ -100,7 +100,7 @@ type intervals struct {
 	longest [65]int64
 }
 
-// add tells of a value at this time.
+// add adds a value at a time.
 func (v *intervals) add(at int64) {
 	if v.begun && at > v.last {
 		class := bits.Len64(uint64(at - v.last))
@@ -111,7 +111,7 @@ func (v *intervals) add(at int64) {
 	v.begun, v.last = true, at
 }
 
-// gap is the time without a value from which on there is a gap: three of four intervals are much shorter.
+// gap returns the interval from which on there is a gap. Three of four intervals are much shorter.
 func (v *intervals) gap() int64 {
 	seen := int64(0)
 	for class, n := range v.counts {

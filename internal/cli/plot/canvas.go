@@ -2,15 +2,15 @@ package plot
 
 import "strings"
 
-// canvas is a field of characters, each of several dots.
+// canvas is a grid of characters, each of which has one or several dots.
 type canvas struct {
 	columns, rows int
-	across, down  int // dots of a character
+	across, down  int // dots per character
 	dots          []uint8
-	owner         []int8 // whose dots: the series drawn last. -1 means nobody's.
+	owner         []int8 // the series that last drew in the character. -1 means none.
 }
 
-// newCanvas is empty. Fine: each character has two by four dots, else it is one.
+// newCanvas returns an empty canvas. If fine is set, each character has two by four dots. Otherwise it has one.
 func newCanvas(columns, rows int, fine bool) *canvas {
 	c := &canvas{columns: columns, rows: rows, across: 1, down: 1, dots: make([]uint8, columns*rows), owner: make([]int8, columns*rows)}
 	if fine {
@@ -25,7 +25,7 @@ func newCanvas(columns, rows int, fine bool) *canvas {
 func (c *canvas) width() int  { return c.columns * c.across }
 func (c *canvas) height() int { return c.rows * c.down }
 
-// braille are the bits of the dots of a character, by row and column.
+// braille has the bits of the dots of a character, by row and column.
 var braille = [4][2]uint8{{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}
 
 // dot draws a dot of a series.
@@ -54,7 +54,7 @@ func (c *canvas) line(x0, y0, x1, y1 int, series int) {
 	}
 }
 
-// row is the text of a row of characters.
+// row returns the text of a row of characters.
 func (c *canvas) row(y int, p pen) string {
 	var b strings.Builder
 	last := -1

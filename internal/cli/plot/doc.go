@@ -1,9 +1,9 @@
-// Package plot draws values over time with characters, for a terminal: several series in colours, axes with round values, no
-// line across a gap. What it keeps of a series does not grow with the number of values; the smallest and the largest value of
-// each column stay.
+// Package plot draws values over time with characters, for a terminal. It draws several series in colours, axes with round
+// values, and no line across a gap. Its memory for a series does not grow with the number of values. It keeps the smallest and
+// the largest value of each column.
 //
-//	plot.go      what is collected, series by series
-//	bins.go      a series' values, as many as fit into a bounded number of spans of time, and how far they are apart
+//	plot.go      collecting values, series by series
+//	bins.go      a series' values in a bounded number of time spans, and the intervals between them
 //	axis.go      round values; times.go: round times
 //	canvas.go    dots to characters
 //	draw.go      the whole picture, and the lines below it

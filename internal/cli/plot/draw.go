@@ -12,22 +12,22 @@ import (
 	"waterwheel/internal/words"
 )
 
-// The smallest and the largest picture in characters.
+// These are the smallest and the largest size of a picture, in characters.
 const (
 	leastWidth, leastHeight = 30, 4
 	mostWidth, mostHeight   = 400, 200
 )
 
-// pen is how series and axes are written.
+// pen defines how series and axes are drawn.
 type pen struct{ color, ascii bool }
 
-// colors are the numbers of the terminal's colours, as many as series.
+// colors are the numbers of the terminal's colours, one for each series.
 var colors = [MaxSeries]int{36, 33, 35, 32, 31, 34, 96, 95}
 
-// signs tell series apart where there are no colours.
+// signs distinguish series without colours.
 const signs = "*+ox#@%="
 
-// change is what takes the pen from one series to another. -1 means no series.
+// change returns the escape sequence that switches from one series to another. -1 means no series.
 func (p pen) change(from, to int) string {
 	switch {
 	case !p.color || from == to:
@@ -40,7 +40,7 @@ func (p pen) change(from, to int) string {
 
 func (p pen) sign(series int) string { return signs[series : series+1] }
 
-// choose is one text or, where only ASCII may be written, another.
+// choose returns text, or ascii if only ASCII is allowed.
 func (p pen) choose(text, ascii string) string {
 	if p.ascii {
 		return ascii
@@ -48,7 +48,7 @@ func (p pen) choose(text, ascii string) string {
 	return text
 }
 
-// Draw draws what was added. There must be something: Empty tells.
+// Draw draws the values. There must be some, see Empty.
 func (p *Plot) Draw(w io.Writer, o Options) {
 	at := pen{color: o.Color, ascii: o.ASCII}
 	from, to, low, high := p.extent()
@@ -67,7 +67,7 @@ func (p *Plot) Draw(w io.Writer, o Options) {
 	columns := min(mostWidth, max(leastWidth, o.Width)-margin-len(" |"))
 	c := newCanvas(columns, rows, !o.ASCII && (o.Color || len(p.series) == 1))
 	labels := values.labels(c)
-	for i := len(p.series) - 1; i >= 0; i-- { // the first on top
+	for i := len(p.series) - 1; i >= 0; i-- { // the first series is on top
 		p.series[i].draw(c, values, from, to, i)
 	}
 	begin, end := moment(from, o.Location), moment(to, o.Location)
@@ -90,7 +90,7 @@ func moment(milliseconds int64, where *time.Location) time.Time {
 	return time.UnixMilli(milliseconds).In(where)
 }
 
-// drawTimes draws the axis of times.
+// drawTimes draws the time axis.
 func drawTimes(w io.Writer, at pen, marks []mark, margin, columns int) {
 	line := strings.Split(strings.Repeat(at.choose("─", "-"), columns), "")
 	var labels strings.Builder
@@ -109,8 +109,8 @@ func drawTimes(w io.Writer, at pen, marks []mark, margin, columns int) {
 	fmt.Fprintf(w, "%s%s\n", strings.Repeat(" ", margin), labels.String())
 }
 
-// draw draws a series: in each column from its smallest to its largest value, and a line from column to column, where there is
-// no gap.
+// draw draws a series. Each column has a line from its smallest to its largest value, and columns are connected by lines unless
+// there is a gap.
 func (s *series) draw(c *canvas, values scale, from, to int64, number int) {
 	columns := make([]span, c.width())
 	for _, one := range s.bins.spans {
@@ -132,7 +132,7 @@ func (s *series) draw(c *canvas, values scale, from, to int64, number int) {
 	}
 }
 
-// legend tells of each series how it is drawn, and what its values are: a picture is read to a dot, these are exact.
+// legend prints how each series is drawn, and its statistics. A picture is accurate only to a dot, but these are exact.
 func (p *Plot) legend(w io.Writer, at pen, c *canvas) {
 	width := 0
 	for _, s := range p.series {
@@ -155,7 +155,7 @@ func (p *Plot) legend(w io.Writer, at pen, c *canvas) {
 	}
 }
 
-// short writes a value with six digits at most.
+// short formats a value with at most six digits.
 func short(v float64) string {
 	if a := math.Abs(v); a >= 1e6 && a < 1e15 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

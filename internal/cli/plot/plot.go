@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// MaxSeries is how many series are drawn: as many as a reader tells apart.
+// MaxSeries is the maximum number of series in a picture. A reader cannot distinguish more.
 const MaxSeries = 8
 
 // Plot collects values. Its memory is bounded, whatever is added.
 type Plot struct {
-	// Title is what the values are.
+	// Title says what the values are.
 	Title string
 
 	series []*series
-	// others is how many values of further series came, notNumbers how many that cannot be drawn.
+	// others is the number of values of further series. notNumbers is the number of values that cannot be drawn.
 	others, notNumbers int64
 }
 
-// series is what is known of one line.
+// series holds the values of one line.
 type series struct {
 	name      string
 	bins      bins
@@ -28,8 +28,8 @@ type series struct {
 	sum       float64
 }
 
-// Add adds a value at a time, in milliseconds since 1970, to the series of this name. The values of a series come in the order
-// of their times. Values that are no finite numbers, and values of series beyond MaxSeries, are only counted.
+// Add adds a value to the series of a name. at is its time in milliseconds since 1970. The values of a series must come in the
+// order of their times. Values that are not finite, and values of series beyond MaxSeries, are only counted.
 func (p *Plot) Add(name string, at int64, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		p.notNumbers++
@@ -47,7 +47,7 @@ func (p *Plot) Add(name string, at int64, value float64) {
 	p.series[i].add(at, value)
 }
 
-// AddNotNumber counts a value that is no number.
+// AddNotNumber counts a value that is not a number.
 func (p *Plot) AddNotNumber() { p.notNumbers++ }
 
 // Empty reports whether there is nothing to draw.
@@ -60,7 +60,7 @@ func (s *series) add(at int64, value float64) {
 	s.sum += value
 }
 
-// extent is the smallest and the largest time and value of all series.
+// extent returns the smallest and the largest time and value of all series.
 func (p *Plot) extent() (from, to int64, low, high float64) {
 	from, to, low, high = math.MaxInt64, math.MinInt64, math.Inf(1), math.Inf(-1)
 	for _, s := range p.series {
@@ -71,7 +71,7 @@ func (p *Plot) extent() (from, to int64, low, high float64) {
 	return from, to, low, high
 }
 
-// whole is all of a series in one span.
+// whole returns the summary of all values of a series.
 func (s *series) whole() (all span) {
 	for _, one := range s.bins.spans {
 		all.merge(one)
@@ -79,16 +79,16 @@ func (s *series) whole() (all span) {
 	return all
 }
 
-// Options say how a plot is drawn.
+// Options define how a plot is drawn.
 type Options struct {
-	// From and To are the ends of the axis of times. Zero means those of the values.
+	// From and To are the ends of the time axis. Zero means those of the values.
 	From, To time.Time
-	// Width and Height are those of the picture in characters, without the lines below the axis of times.
+	// Width and Height are the size of the picture in characters, without the lines below the time axis.
 	Width, Height int
-	// Location is where the times are told. Nil means UTC.
+	// Location is the time zone of printed times. Nil means UTC.
 	Location *time.Location
-	// Color means that series are told apart by colours, else by their characters.
+	// Color means that series are distinguished by colours. Otherwise they are distinguished by characters.
 	Color bool
-	// ASCII means that only its characters are drawn.
+	// ASCII means that only ASCII characters are drawn.
 	ASCII bool
 }

@@ -2,17 +2,18 @@ package plot
 
 import "time"
 
-// interval is a step between two times of an axis: a length, or a number of months, and how its times are written.
+// interval is a step between two times of an axis, with the format of the times. The step is a length of time, or a number of
+// months.
 type interval struct {
 	length time.Duration
 	months int
 	layout string
 }
 
-// day is one of 24 hours.
+// day has 24 hours.
 const day = 24 * time.Hour
 
-// the layouts of times, from fine to coarse.
+// These are the formats of times, from fine to coarse.
 const (
 	withMilliseconds = "15:04:05.000"
 	withSeconds      = "15:04:05"
@@ -22,7 +23,7 @@ const (
 	withYears        = "2006"
 )
 
-// roundIntervals are the steps that an axis may have.
+// roundIntervals returns the steps that an axis may have.
 func roundIntervals() (all []interval) {
 	add := func(layout string, unit time.Duration, counts ...int) {
 		for _, n := range counts {
@@ -43,7 +44,7 @@ func roundIntervals() (all []interval) {
 	return all
 }
 
-// before is the last round time not after t.
+// before returns the last round time that is not after t.
 func (v interval) before(t time.Time) time.Time {
 	year, month, date := t.Date()
 	switch {
@@ -62,7 +63,7 @@ func (v interval) before(t time.Time) time.Time {
 	return midnight.AddDate(0, 0, -int(((number%days)+days)%days))
 }
 
-// after is the next round time.
+// after returns the next round time.
 func (v interval) after(t time.Time) time.Time {
 	switch {
 	case v.months > 0:
@@ -79,7 +80,7 @@ type mark struct {
 	label  string
 }
 
-// marks are round times from one time to another, so many that their labels have room in the columns.
+// marks returns round times from one time to another. There are only as many as have room for their labels in the columns.
 func marks(from, to time.Time, columns int) (found []mark) {
 	const between = 3
 	whole := to.UnixMilli() - from.UnixMilli()
@@ -99,7 +100,7 @@ func marks(from, to time.Time, columns int) (found []mark) {
 	return nil
 }
 
-// place is the column of a time.
+// place returns the column of a time.
 func place(at, from, to int64, columns int) int {
 	part := float64(at-from) / float64(max(1, to-from))
 	return min(columns-1, max(0, int(part*float64(columns))))

@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// cell is a value as text, and the name that its column has.
+// cell is a value as text, with the name of its column.
 type cell struct {
 	name   string
 	meta   bool // a part of the meta
@@ -15,7 +15,7 @@ type cell struct {
 	number bool
 }
 
-// cells are the texts of a row, time first, then the meta, then the fields.
+// cells returns the texts of a row: the time, then the meta, then the fields.
 func (o *Options) cells(dst []cell, r Row) []cell {
 	dst = append(dst[:0], cell{name: o.TimeField, text: Time(r.Time, o.Location)})
 	if object, ok := r.Meta.DocumentOK(); ok {
@@ -34,7 +34,7 @@ func (o *Options) cells(dst []cell, r Row) []cell {
 	return dst
 }
 
-// appendElements appends the elements of a document, whose names go on behind a prefix.
+// appendElements appends the elements of a document. prefix comes before their names.
 func (o *Options) appendElements(dst []cell, prefix string, document bson.Raw, meta bool) []cell {
 	elements, _ := document.Elements()
 	for _, e := range elements {
@@ -53,19 +53,19 @@ func (o *Options) cell(name string, v bson.RawValue, meta bool) cell {
 	return cell{name: name, meta: meta, text: Text(v, o.Location), number: isNumber}
 }
 
-// column is where cells of a name go.
+// column identifies the column of cells.
 type column struct {
 	name string
 	meta bool
 }
 
-// columns are the columns of a form, in their order.
+// columns are the columns of an output, in order.
 type columns struct {
 	list  []column
 	title []string
 }
 
-// newColumns has the time, the parts of metas as far as they are known, and the fields that are named or known.
+// newColumns returns columns for the time, for all known parts of metas, and for the named or all known fields.
 func (o *Options) newColumns(rows [][]cell) columns {
 	c := columns{list: []column{{name: o.TimeField}}}
 	for _, wanted := range []bool{true, false} {
@@ -97,13 +97,13 @@ func (c *columns) add(one column) {
 	}
 }
 
-// place gives each cell its column, and returns those that have none.
+// place assigns each cell to its column, and returns the cells without a column.
 func (c *columns) place(dst []cell, row []cell) (placed, others []cell) {
 	placed = slices.Grow(dst[:0], len(c.list))[:len(c.list)]
 	clear(placed)
 	next := 0
 	for _, one := range row {
-		// The cells of most rows come in the order of the columns.
+		// In most rows, the cells are in the order of the columns.
 		i := slices.Index(c.list[next:], column{one.name, one.meta})
 		if i < 0 {
 			if i = slices.Index(c.list, column{one.name, one.meta}); i < 0 {
@@ -118,7 +118,7 @@ func (c *columns) place(dst []cell, row []cell) (placed, others []cell) {
 	return placed, others
 }
 
-// rest writes cells without a column as name=value.
+// rest formats cells without a column as name=value.
 func rest(others []cell) string {
 	parts := make([]string, len(others))
 	for i, one := range others {

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// headerRows is how many rows decide about the header of CSV where no fields are named.
+// headerRows is how many rows determine the header of CSV if no fields are named.
 const headerRows = 1000
 
-// csvWriter writes CSV: the header has the fields that are named, or all of the first rows.
+// csvWriter writes CSV. The header has the named fields, or all fields of the first rows.
 type csvWriter struct {
 	o       Options
 	w       *csv.Writer
 	first   [][]cell
 	begun   bool
-	samples [][]cell // decide about the columns, and are not written
+	samples [][]cell // determine the columns, but are not written
 	columns columns
 
 	row, placed []cell
@@ -24,7 +24,7 @@ type csvWriter struct {
 	omittedRows int64
 }
 
-// NewCSV writes CSV with a header.
+// NewCSV returns a Writer of CSV with a header.
 func NewCSV(w io.Writer, o Options) Writer { return &csvWriter{o: o, w: csv.NewWriter(w)} }
 
 // Write implements Writer.

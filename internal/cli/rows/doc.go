@@ -1,5 +1,5 @@
-// Package rows writes measurements for people and programs: as a table, as CSV, or as lines of JSON. It writes while it is
-// given rows; what it keeps of them is bounded.
+// Package rows writes measurements for people and programs: as a table, as CSV, or as lines of JSON. It writes rows as they come,
+// and buffers a bounded number of them.
 //
 //	rows.go      a row, and what all forms have in common
 //	cells.go     a row as texts under the names of columns; value.go: a value as text

@@ -8,8 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// AppendFlat appends a row as one flat JSON object: the time in ISO 8601, the parts of the meta and nested fields under their dotted
-// paths. Other programs take that as a row of a table. Bytes are in base64; a number that JSON does not have (NaN, infinity) is null.
+// AppendFlat appends a row as one flat JSON object: the time in ISO 8601, and the parts of the meta and nested fields under their
+// dotted paths. Other programs can read it as a row of a table. Bytes become base64. A number that JSON cannot represent (NaN,
+// infinity) becomes null.
 func (o *Options) AppendFlat(dst []byte, r Row) []byte {
 	dst = append(dst, '{')
 	dst = appendName(dst, o.TimeField)
@@ -31,7 +32,7 @@ func (o *Options) AppendFlat(dst []byte, r Row) []byte {
 	return append(dst, '}')
 }
 
-// AppendFlatMeta appends the parts of a meta alone, as AppendFlat does.
+// AppendFlatMeta appends only the parts of a meta, in the form of AppendFlat.
 func (o *Options) AppendFlatMeta(dst []byte, meta bson.RawValue) []byte {
 	dst = append(dst, '{')
 	if meta.Type != 0 {
@@ -40,7 +41,7 @@ func (o *Options) AppendFlatMeta(dst []byte, meta bson.RawValue) []byte {
 	return append(dst, '}')
 }
 
-// appendFlat appends a value under its path, an object as several.
+// appendFlat appends a value under its path. An object becomes several values.
 func appendFlat(dst []byte, path string, v bson.RawValue) []byte {
 	if object, ok := v.DocumentOK(); ok {
 		elements, _ := object.Elements()
@@ -95,7 +96,7 @@ func appendPlain(dst []byte, v bson.RawValue) []byte {
 	return appendString(dst, Text(v, nil))
 }
 
-// appendName begins the next member of an object.
+// appendName starts the next member of an object.
 func appendName(dst []byte, name string) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')
@@ -103,8 +104,8 @@ func appendName(dst []byte, name string) []byte {
 	return append(appendString(dst, name), ':')
 }
 
-// appendString appends a text. JSON has no place for bytes that are no UTF-8: they become U+FFFD.
+// appendString appends a text. Bytes that are not valid UTF-8 become U+FFFD, because JSON cannot represent them.
 func appendString(dst []byte, s string) []byte {
-	quoted, _ := json.Marshal(s) // a string always can
+	quoted, _ := json.Marshal(s) // never fails for a string
 	return append(dst, quoted...)
 }

@@ -8,14 +8,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// jsonWriter writes a line of relaxed Extended JSON for each row, under the names that the row's parts are stored under.
+// jsonWriter writes a line of relaxed Extended JSON for each row, with the names under which its parts are stored.
 type jsonWriter struct {
 	o        Options
 	w        io.Writer
 	document []byte
 }
 
-// NewJSON writes lines of relaxed Extended JSON.
+// NewJSON returns a Writer of lines of relaxed Extended JSON.
 func NewJSON(w io.Writer, o Options) Writer { return &jsonWriter{o: o, w: w} }
 
 // Write implements Writer.

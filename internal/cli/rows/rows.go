@@ -8,44 +8,44 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Row is one measurement. Its bytes are read before a call returns, and not kept.
+// Row is one measurement. A Writer does not retain its bytes.
 type Row struct {
 	Time time.Time
 	// Meta is the identity of the series. Type 0 means that it has none.
 	Meta bson.RawValue
-	// Fields is a document of everything else.
+	// Fields is a document of all other fields.
 	Fields bson.Raw
 }
 
-// Options say what is written of a row, and how.
+// Options define what is written of a row, and how.
 type Options struct {
-	// TimeField and MetaField are what time and meta are called.
+	// TimeField and MetaField are the names of time and meta.
 	TimeField, MetaField string
-	// Fields are those that are written, top-level or dotted paths, in this order. Nil means all.
+	// Fields are the fields to write, in this order, as top-level names or dotted paths. Nil means all.
 	Fields []string
-	// Flat gives each field of an object a column of its own, under its dotted path, in tables and CSV.
+	// Flat gives each field of an object its own column, under its dotted path, in tables and CSV.
 	Flat bool
-	// Location is where times are told in tables and CSV. Nil means UTC.
+	// Location is the time zone of times in tables and CSV. Nil means UTC.
 	Location *time.Location
 }
 
-// Writer writes rows in some form.
+// Writer writes rows in some format.
 type Writer interface {
-	// Write takes a row.
+	// Write writes a row.
 	Write(r Row) error
-	// Flush writes what is kept back: columns are decided by what came until then.
+	// Flush writes buffered rows. If the columns are not determined yet, these rows determine them.
 	Flush() error
-	// Omitted tells of fields that had no column, as only CSV has to, and in how many rows.
+	// Omitted returns the fields that had no column, and the number of rows with such fields. Only CSV omits fields.
 	Omitted() (names []string, rows int64)
 }
 
-// Sampler is a Writer whose columns rows that are not written can decide about, too.
+// Sampler is a Writer whose columns can also depend on rows that are not written.
 type Sampler interface {
-	// Sample takes such a row, before the first Write.
+	// Sample adds such a row. It must be called before the first Write.
 	Sample(r Row)
 }
 
-// lookup is the value of a field or a dotted path. False means that there is none.
+// lookup returns the value of a field or a dotted path. False means that there is none.
 func lookup(fields bson.Raw, path string) (bson.RawValue, bool) {
 	v, err := fields.LookupErr(path)
 	if err != nil && strings.Contains(path, ".") {
@@ -54,7 +54,7 @@ func lookup(fields bson.Raw, path string) (bson.RawValue, bool) {
 	return v, err == nil
 }
 
-// Number is the value of a field as a number; there: the row has the field; ok: it is a number.
+// Number returns the value of a field as a number. there reports whether the row has the field, and ok whether it is a number.
 func (r Row) Number(path string) (value float64, there, ok bool) {
 	v, there := lookup(r.Fields, path)
 	if !there {
@@ -70,7 +70,7 @@ func (r Row) Has(path string) bool {
 	return there
 }
 
-// names are the names of a document's elements.
+// names returns the names of a document's elements.
 func names(document bson.Raw) (list []string) {
 	elements, _ := document.Elements()
 	for _, e := range elements {
@@ -79,10 +79,10 @@ func names(document bson.Raw) (list []string) {
 	return list
 }
 
-// Names are the names of the row's fields.
+// Names returns the names of the row's fields.
 func (r Row) Names() []string { return names(r.Fields) }
 
-// MetaNames are the names of the fields of the meta, if it is an object.
+// MetaNames returns the names of the fields of the meta, if it is an object.
 func (r Row) MetaNames() []string {
 	if object, ok := r.Meta.DocumentOK(); ok {
 		return names(object)
@@ -90,7 +90,7 @@ func (r Row) MetaNames() []string {
 	return nil
 }
 
-// Label is the meta in short: sensor=s-17 site=north, or the value itself.
+// Label returns a short form of the meta: sensor=s-17 site=north, or the value itself.
 func Label(meta bson.RawValue) string {
 	object, ok := meta.DocumentOK()
 	switch {
@@ -110,7 +110,7 @@ func Label(meta bson.RawValue) string {
 	return strings.Join(parts, " ")
 }
 
-// known keeps names in their order of appearance, a bounded number of them.
+// known adds a name to a list of distinct names in order of appearance. The list is bounded.
 func known(list []string, name string) []string {
 	const most = 100
 	if len(list) < most && !slices.Contains(list, name) {

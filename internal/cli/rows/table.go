@@ -8,26 +8,27 @@ import (
 	"waterwheel/internal/cli/text"
 )
 
-// screen is how many rows decide about the columns of a table.
+// screen is how many rows determine the columns of a table.
 const screen = 40
 
-// table is columns as wide as the first rows need. What has no column is written at the end of its row, by name.
+// table writes columns as wide as the first rows need. Cells without a column are written at the end of their row, with their
+// names.
 type table struct {
 	o       Options
 	w       io.Writer
-	first   [][]cell // Nil means that the columns are decided.
+	first   [][]cell // Nil means that the columns are determined.
 	begun   bool
-	samples [][]cell // decide about the columns, and are not written
+	samples [][]cell // determine the columns, but are not written
 
 	columns columns
 	width   []int
-	right   []bool // numbers
+	right   []bool // columns of numbers
 	row     []cell
 	placed  []cell
 	buffer  []byte
 }
 
-// NewTable writes a table whose columns the first rows decide.
+// NewTable returns a Writer of a table. The first rows determine its columns.
 func NewTable(w io.Writer, o Options) Writer { return &table{o: o, w: w} }
 
 // Write implements Writer.
@@ -57,7 +58,7 @@ func (t *table) Flush() error {
 // Omitted implements Writer.
 func (t *table) Omitted() ([]string, int64) { return nil, 0 }
 
-// begin decides about the columns and prints what was kept back.
+// begin determines the columns and prints the buffered rows.
 func (t *table) begin() error {
 	t.begun = true
 	t.columns = t.o.newColumns(slices.Concat(t.samples, t.first))
@@ -98,7 +99,7 @@ func (t *table) print(row []cell) error {
 	return t.line(t.placed, others)
 }
 
-// line writes cells, and behind them those without a column.
+// line writes cells, followed by those without a column.
 func (t *table) line(row, others []cell) error {
 	const between = "  "
 	b := t.buffer[:0]

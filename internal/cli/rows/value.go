@@ -11,10 +11,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// timeLayout has the milliseconds that a measurement's time has, and says from which zone it is.
+// timeLayout has milliseconds, like the time of a measurement, and the offset from UTC.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// Time writes a time to the millisecond.
+// Time formats a time with milliseconds.
 func Time(t time.Time, where *time.Location) string {
 	if where == nil {
 		where = time.UTC
@@ -22,8 +22,8 @@ func Time(t time.Time, where *time.Location) string {
 	return t.In(where).Format(timeLayout)
 }
 
-// Text writes a value as it stands in a table or in CSV: text as it is, numbers in full, times as those of measurements, bytes
-// in base64, and whatever else in relaxed Extended JSON.
+// Text formats a value for a table or CSV: text as it is, numbers in full, times like those of measurements, bytes in base64, and
+// anything else in relaxed Extended JSON.
 func Text(v bson.RawValue, where *time.Location) string {
 	switch v.Type {
 	case bson.TypeString:
@@ -48,7 +48,7 @@ func Text(v bson.RawValue, where *time.Location) string {
 	return extended(v)
 }
 
-// float writes a number without loss: as decimals, unless it is very large or very small.
+// float formats a number without loss, as decimals unless it is very large or very small.
 func float(f float64) string {
 	if size := math.Abs(f); size != 0 && (size < 1e-6 || size >= 1e21) {
 		return strconv.FormatFloat(f, 'g', -1, 64)
@@ -65,7 +65,7 @@ func binary(v bson.RawValue) string {
 	return base64.StdEncoding.EncodeToString(data)
 }
 
-// extended is the value in relaxed Extended JSON.
+// extended returns the value in relaxed Extended JSON.
 func extended(v bson.RawValue) string {
 	const begin, end = `{"v":`, `}`
 	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
@@ -75,7 +75,7 @@ func extended(v bson.RawValue) string {
 	return strings.TrimSuffix(strings.TrimPrefix(string(text), begin), end)
 }
 
-// number is the value as a number.
+// number returns the value as a number.
 func number(v bson.RawValue) (float64, bool) {
 	switch v.Type {
 	case bson.TypeInt32, bson.TypeInt64:

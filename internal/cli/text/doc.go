@@ -1,7 +1,7 @@
-// Package text is how the commands and the pages write what people read: tables, charts, lines of progress, values in words,
-// and the one form of JSON.
+// Package text formats the output of commands and pages for people: tables, charts, progress lines, values in words, and the
+// common form of JSON.
 //
-//	value.go   times, sizes, lists, ids; cutting text, and making that from outside harmless
+//	value.go   times, sizes, lists, ids; cutting text, and making untrusted text harmless
 //	table.go   columns, and counts with bars
-//	output.go  JSON, a writer that keeps its first error, and a line that says how far long work is
+//	output.go  JSON, a writer that keeps its first error, and a progress line for long work
 package text

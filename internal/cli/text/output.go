@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Output keeps the first error of a writer, so that those who print need not ask after each line. Nothing is written after it.
+// Output keeps the first error of a writer, so that callers need not check each line. After an error it writes nothing.
 type Output struct {
 	Writer io.Writer
-	// Terminal means that a person reads it on one.
+	// Terminal means that the output goes to a terminal.
 	Terminal bool
 	Err      error
 	begun    atomic.Bool
@@ -20,7 +20,7 @@ type Output struct {
 // Begun reports whether anything was written. It may be called from other goroutines.
 func (o *Output) Begun() bool { return o.begun.Load() }
 
-// Write writes, unless that failed before.
+// Write writes, unless an earlier write failed.
 func (o *Output) Write(p []byte) (n int, err error) {
 	if o.Err == nil {
 		o.begun.Store(true)
@@ -29,13 +29,13 @@ func (o *Output) Write(p []byte) (n int, err error) {
 	return n, o.Err
 }
 
-// WriteJSON writes a value as JSON that people can read as well.
+// WriteJSON writes a value as indented JSON.
 func WriteJSON(w io.Writer, value any) error { return encode(w, value, "  ") }
 
 // WriteJSONLine writes a value as one line of JSON.
 func WriteJSONLine(w io.Writer, value any) error { return encode(w, value, "") }
 
-// encode leaves <, > and & as they are: no output is put into a page as it is.
+// encode leaves <, > and & as they are, because no output is put into a page unchanged.
 func encode(w io.Writer, value any, indent string) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", indent)
@@ -43,28 +43,28 @@ func encode(w io.Writer, value any, indent string) error {
 	return encoder.Encode(value)
 }
 
-// progressEvery is the least time between two states of a progress line.
+// progressEvery is the minimum time between two updates of a progress line.
 const progressEvery = 500 * time.Millisecond
 
-// Progress is a line on a terminal that says how far long work is. Elsewhere it writes nothing.
+// Progress is a line on a terminal that shows the progress of long work. Without a terminal it writes nothing.
 type Progress struct {
-	out   io.Writer // Nil means that nobody looks.
+	out   io.Writer // Nil means that there is no terminal.
 	what  string
 	begin time.Time
 	last  time.Time
 	shown bool
 }
 
-// NewProgress begins a line on a terminal. Nil means that nobody looks.
+// NewProgress returns a progress line on a terminal. A nil terminal means that there is none.
 func NewProgress(terminal io.Writer, what string) *Progress {
 	now := time.Now()
 	return &Progress{out: terminal, what: what, begin: now, last: now}
 }
 
-// Now says what is being done from now on.
+// Now sets the description of the present work.
 func (p *Progress) Now(what string) { p.what = what }
 
-// At says how much of the total is done; a total of 0 is unknown.
+// At shows how much of the total is done. A total of 0 means unknown.
 func (p *Progress) At(done, total int64) {
 	now := time.Now()
 	if p.out == nil || now.Sub(p.last) < progressEvery {
@@ -75,7 +75,7 @@ func (p *Progress) At(done, total int64) {
 	fmt.Fprint(p.out, toStartOfLine, eraseLine, progressText(p.what, done, total, now.Sub(p.begin)))
 }
 
-// Still says that it is going on, and for how long already: of work that does not tell how far it is.
+// Still shows that the work goes on, and for how long. It is for work without known progress.
 func (p *Progress) Still() {
 	now := time.Now()
 	if p.out == nil || now.Sub(p.last) < progressEvery {
@@ -85,7 +85,7 @@ func (p *Progress) Still() {
 	fmt.Fprintf(p.out, "\r\x1b[K%s: %v", p.what, now.Sub(p.begin).Round(time.Second))
 }
 
-// End takes the line away.
+// End removes the line.
 func (p *Progress) End() {
 	if p.shown {
 		fmt.Fprint(p.out, "\r\x1b[K")

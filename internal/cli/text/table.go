@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Table is columns, as wide as their widest cells. It writes nothing before it is flushed.
+// Table is a table whose columns are as wide as their widest cells. It writes nothing before Flush.
 type Table struct{ columns *tabwriter.Writer }
 
-// NewTable returns a table that begins with these titles, when there are any.
+// NewTable returns a table that begins with these titles, if there are any.
 func NewTable(w io.Writer, titles ...string) *Table {
 	t := &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if len(titles) > 0 {
@@ -26,7 +26,7 @@ func NewTable(w io.Writer, titles ...string) *Table {
 // Title writes a row of titles.
 func (t *Table) Title(titles ...string) { fmt.Fprintln(t.columns, strings.Join(titles, "\t")) }
 
-// Row writes a row: strings are made printable, times written as Time does, and whatever else as fmt does.
+// Row writes a row. Strings are made printable, times are formatted with Time, and everything else with fmt.
 func (t *Table) Row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, cell := range cells {
@@ -38,13 +38,13 @@ func (t *Table) Row(cells ...any) {
 	fmt.Fprintln(t.columns, strings.Join(texts, "\t"))
 }
 
-// Flush writes the rows. An error of writing is the writer's to keep.
+// Flush writes the rows. The underlying writer keeps any error.
 func (t *Table) Flush() { _ = t.columns.Flush() }
 
 // longestBar is the length of the longest bar in characters.
 const longestBar = 40
 
-// Chart writes counts of things with bars, the largest first.
+// Chart writes counts with bars, the largest first.
 func Chart(w io.Writer, title, things string, counts map[string]int64) {
 	table := NewTable(w, title, things, "")
 	names := ByCount(counts)
@@ -54,7 +54,7 @@ func Chart(w io.Writer, title, things string, counts map[string]int64) {
 	table.Flush()
 }
 
-// Bar draws a count; every count has at least a dot.
+// Bar draws a count. Every count has at least a dot.
 func Bar(count, most int64) string {
 	if n := count * longestBar / max(1, most); n > 0 {
 		return strings.Repeat("█", int(n))
@@ -62,14 +62,14 @@ func Bar(count, most int64) string {
 	return "·"
 }
 
-// ByCount lists names, those of large counts first.
+// ByCount returns the names, sorted by descending count.
 func ByCount(counts map[string]int64) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
 }
 
-// Sum adds counts up.
+// Sum returns the sum of counts.
 func Sum(counts map[string]int64) (n int64) {
 	for _, count := range counts {
 		n += count

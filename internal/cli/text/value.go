@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// Unknown stands for a value that there is none of, or that is not known.
+// Unknown stands for a missing or unknown value.
 const Unknown = "–"
 
-// maxListed is how many names a list has.
+// maxListed is the maximum number of names in a list.
 const maxListed = 8
 
-// Time writes a time as the tables show it.
+// Time formats a time for tables.
 func Time(t time.Time) string {
 	if t.IsZero() {
 		return Unknown
@@ -25,7 +25,7 @@ func Time(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// Ago writes how long before now something was; never for the zero time.
+// Ago formats how long before now something was. It returns "never" for the zero time.
 func Ago(now, then time.Time) string {
 	if then.IsZero() {
 		return "never"
@@ -33,7 +33,7 @@ func Ago(now, then time.Time) string {
 	return now.Sub(then).Round(100*time.Millisecond).String() + " ago"
 }
 
-// Seconds writes a duration that may not be known.
+// Seconds formats a duration. Nil means unknown.
 func Seconds(seconds *float64) string {
 	if seconds == nil {
 		return Unknown
@@ -41,7 +41,7 @@ func Seconds(seconds *float64) string {
 	return time.Duration(*seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
 }
 
-// Number writes an offset, or a number of records, that may not be known.
+// Number formats an offset or a number of records. Nil means unknown.
 func Number(n *int64) string {
 	if n == nil {
 		return Unknown
@@ -49,7 +49,7 @@ func Number(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-// Grouped writes a number with a comma between its thousands.
+// Grouped formats a number with commas between thousands.
 func Grouped(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
@@ -62,7 +62,7 @@ func Grouped(n int64) string {
 	return sign + digits
 }
 
-// Bytes writes a size with one decimal.
+// Bytes formats a size with one decimal.
 func Bytes(n int64) string {
 	const step = 1024
 	value, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
@@ -77,7 +77,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[i])
 }
 
-// List lists names, not too many.
+// List joins names, but only a limited number of them.
 func List(names []string) string {
 	if over := len(names) - maxListed; over > 1 {
 		return strings.Join(names[:maxListed], ", ") + fmt.Sprintf(" and %d more", over)
@@ -85,13 +85,13 @@ func List(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// UUID writes an id as MongoDB's shell does.
+// UUID formats an id as MongoDB's shell does.
 func UUID(id [16]byte) string {
 	s := hex.EncodeToString(id[:])
 	return strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
 }
 
-// Shorten cuts a text to so many characters.
+// Shorten cuts a text to at most most characters.
 func Shorten(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
@@ -99,7 +99,7 @@ func Shorten(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// Fit cuts a text to so many characters where it is written to a terminal. In a pipe or a file all of it is of use.
+// Fit cuts a text to at most most characters if it is written to a terminal. A pipe or a file gets the whole text.
 func Fit(w io.Writer, s string, most int) string {
 	if out, ok := w.(*Output); ok && out.Terminal {
 		return Shorten(s, most)
@@ -107,7 +107,7 @@ func Fit(w io.Writer, s string, most int) string {
 	return s
 }
 
-// Printable makes text from outside harmless for a terminal: control characters and bytes that are no UTF-8 become visible.
+// Printable makes untrusted text harmless for a terminal. Control characters and invalid UTF-8 become visible.
 func Printable(s string) string {
 	if !strings.ContainsFunc(s, IsControl) && utf8.ValidString(s) {
 		return s
@@ -127,5 +127,5 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// IsControl tells characters that a terminal acts on.
+// IsControl reports whether a terminal acts on a character.
 func IsControl(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
