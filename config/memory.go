@@ -14,8 +14,8 @@ const unknownMemory = 1 << 30
 const noLimit = 1 << 60
 
 // MemoryRoom is how much more than MEMORY_LIMIT the process may use, at any load. It covers what Go's limit does not count, such
-// as the program itself and the kernel's buffers, and what exceeds the limit until the next garbage collection. A container needs
-// this much more memory. The number is measured (e2e/hostile).
+// as the program itself and the kernel's buffers. It also covers what exceeds the limit until the next garbage collection. A
+// container needs this much more memory. The number is measured (e2e/hostile).
 const MemoryRoom = 64 << 20
 
 // leastMemory is the smallest memory limit that is useful.
@@ -26,8 +26,8 @@ func shareOf(available int64) int64 {
 	return max(min(available/4*3, available-MemoryRoom), leastMemory)
 }
 
-// availableMemory returns how much memory the process may use: the smallest limit of its cgroup (version 2 or 1) and that
-// cgroup's parents, or else the machine's memory. root is the root file system.
+// availableMemory returns how much memory the process may use. It is the smallest limit of its cgroup (version 2 or 1) and that
+// cgroup's parents. Without a limit it is the machine's memory. root is the root file system.
 func availableMemory(root fs.FS) int64 {
 	limit := machineMemory(root)
 	cgroups, _ := fs.ReadFile(root, "proc/self/cgroup")

@@ -120,8 +120,8 @@ func (k *checker) rollups() {
 	}
 }
 
-// nested rejects an invalid name of the collection of nested documents, a name that several time series would share, and the name
-// of a time series.
+// nested rejects an invalid name of the collection of nested documents. It also rejects a name that several time series would
+// share, and the name of a time series.
 func (k *checker) nested() {
 	const setting = "ROLLUP_NESTED"
 	n := k.Rollup.Nested

@@ -17,8 +17,8 @@ var prefixes = []string{
 // serviceLink matches the variables that Kubernetes and Docker add for a service that happens to be called "kafka" or "mongodb".
 var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
 
-// foreignNames are variables of other programs that are used from the same shells: the proxy setting that many programs read,
-// those that systemd sets for its services, and those of Kafka's own tools.
+// foreignNames are variables of other programs that are used from the same shells. They are the proxy that many programs read,
+// what systemd sets for its services, and settings of Kafka's own tools.
 var foreignNames = []string{
 	"HTTP_PROXY", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE",
 	"KAFKA_OPTS", "KAFKA_HEAP_OPTS", "KAFKA_HOME", "KAFKA_LOG4J_OPTS", "KAFKA_JMX_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "LOG_DIR",

@@ -1,8 +1,8 @@
 // Package dlq implements the dead-letter topic: the form of letters, writing them to Kafka, and reading them back.
 //
-// A letter is the original record (key, value, headers, timestamp) with headers appended that say where it comes from and why it
-// could not be stored. The headers are those of Kafka Connect, so that tools for its dead letters read ours, and a few of our own
-// with the prefix "waterwheel.".
+// A letter is the original record (key, value, headers, timestamp) with appended headers. These say where it comes from, and why
+// it could not be stored. They are those of Kafka Connect, so that tools for its dead letters read ours. A few of our own have
+// the prefix "waterwheel.".
 //
 //	found.go      Found: a letter and its place
 //	envelope.go   the appended headers

@@ -99,8 +99,8 @@ func (s *Series) explainSegments(ctx context.Context, p *plan) (bson.Raw, error)
 	return s.port.explainFind(ctx, s.stagingRequest(p))
 }
 
-// ExplainFilter asks the server what a find with a filter on buckets costs. The filter is like the one that
-// timeseries.Options.BucketFilter returns, or that a view makes of a filter on measurements. It takes as long as reading the
+// ExplainFilter asks the server what a find with a filter on buckets costs. The filter has the form that
+// timeseries.Options.BucketFilter returns, and that a view makes of a filter on measurements. It takes as long as reading the
 // buckets. The error is ErrNoExplain if the server cannot tell.
 func (s *Series) ExplainFilter(ctx context.Context, filter bson.Raw) (c Cost, err error) {
 	var d bson.D

@@ -30,9 +30,9 @@ const (
 //
 // Each measurement comes once. Follow yields every measurement whose offset is larger than the largest of its partition that was
 // stored when Follow began. The exception is one that is stored more than a minute of the partition's active time after larger
-// offsets. The writes of one flush land in any order. But a partition begins a flush only when the previous one is stored, and
-// the first flush of the next owner holds the remains of an interrupted one. So Follow misses only measurements of a consumer
-// whose offsets were reset. It does not follow buckets without control.source, which no consumer writes.
+// offsets. The writes of one flush land in any order. But a partition begins a flush only when the previous one is stored. The
+// first flush of the next owner holds the remains of an interrupted one. So Follow misses only measurements of a consumer whose
+// offsets were reset. It does not follow buckets without control.source, which no consumer writes.
 func (s *Series) Follow(ctx context.Context, q Query, every time.Duration) iter.Seq2[Measurement, error] {
 	return func(yield func(Measurement, error) bool) {
 		p, err := s.prepare(ctx, q)

@@ -53,8 +53,8 @@ func (m Measurement) AppendDocument(dst []byte) []byte {
 // Document returns the measurement as a new document: time, meta, then the fields, under the names they are stored under.
 func (m Measurement) Document() bson.Raw { return m.AppendDocument(nil) }
 
-// Decode fills v, a pointer to a struct or a map, from the Document: fields by their bson tags, time and meta under the names
-// they are stored under.
+// Decode fills v, a pointer to a struct or a map, from the Document. Struct fields are matched by their bson tags. Time and meta
+// have the names under which they are stored.
 func (m Measurement) Decode(v any) error {
 	if err := bson.Unmarshal(m.Document(), v); err != nil {
 		return fmt.Errorf("decoding the measurement of %s: %w", m.Time.Format(time.RFC3339Nano), err)

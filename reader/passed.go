@@ -28,7 +28,7 @@ func (*passed) has(set *timeseries.PositionSet, at timeseries.Position) bool {
 	return set != nil && set.Contains(at)
 }
 
-// forget drops positions up to a mark, or some of them. Callers no longer ask for these.
+// forget drops positions up to a mark, or some of them. Callers never ask for these again.
 func (p *passed) forget(mark int64) {
 	if p.older != nil {
 		if last, ok := p.older.Max(); ok && last > mark {

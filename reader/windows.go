@@ -184,7 +184,7 @@ func (w windows) dayStart(n int64) int64 {
 	return (first + int64(sort.Search(2*around, func(i int) bool { return w.dateOf((first+int64(i))*1000) >= n }))) * 1000
 }
 
-// aligned returns the latest span of time within [from, to) in which all windows begin and end at multiples of unit, a number of
+// aligned returns the latest span of time within [from, to) in which all windows begin and end at multiples of unit. Times are in
 // milliseconds since 1970. The span is empty if there is none. A zone whose offset has half hours, now or in the past, has days
 // that do not consist of whole UTC hours.
 func (w windows) aligned(unit, from, to int64) (begin, end int64) {

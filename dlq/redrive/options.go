@@ -15,8 +15,8 @@ const arrivalTime = 10 * time.Second
 
 // Options define what goes back, and how.
 type Options struct {
-	// Member are the consumer's own options: the topics that letters may go back to, the prefix of the names of the re-drives'
-	// groups, and the timeouts of a member.
+	// Member are the consumer's own options. They have the topics that letters may go back to, the prefix of the re-drives' group
+	// names, and a member's timeouts.
 	Member group.Options
 	// Topics are the dead-letter topics, which exist. TopicFor returns the dead-letter topic of a source topic. Nil means that
 	// letters may be in any of them.

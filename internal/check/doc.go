@@ -1,5 +1,5 @@
-// Package check implements "waterwheel check". It checks whether a consumer with these settings reads and stores every record
-// once with this Kafka and MongoDB, and says how to correct what is wrong. It changes nothing. It evaluates a group's offsets by
+// Package check implements "waterwheel check". It checks whether a consumer with these settings, this Kafka and this MongoDB
+// reads and stores every record once. It says how to correct what is wrong. It changes nothing. It evaluates a group's offsets by
 // the rules of package claim, as run does. So check reports what run will do.
 //
 //	check.go    Options, Look: everything, in the order in which a person wants to know it

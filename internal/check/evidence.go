@@ -61,7 +61,7 @@ type field struct {
 	path                                        string
 	seen, nulls, texts, numbers, fractions      int
 	flags, objects, lists, rows                 int // rows: lists of objects
-	numerals, commas, units, encoded, documents int // texts that are numbers, numbers with a comma, numbers with a unit, base64, and JSON or JSON in base64
+	numerals, commas, units, encoded, documents int // texts that are numbers, …, base64, JSON or JSON in base64
 	pointed                                     int // numerals that are not whole numbers
 	fine                                        int // times with digits below the millisecond
 	equalsKey                                   int

@@ -14,8 +14,8 @@ import (
 // shownForms bounds how many forms of unreadable records are named.
 const shownForms = 3
 
-// Advice is what a sample suggests about the settings of its events: a proposal, a question that the sample does not answer, or
-// why there is neither. It is empty if the settings in effect need no advice.
+// Advice is what a sample suggests about the settings of its events. It is a proposal, a question that the sample does not
+// answer, or why there is neither. It is empty if the settings in effect need no advice.
 type Advice struct {
 	Proposal *Proposal `json:"proposal,omitempty"`
 	// Question is what a person has to decide. Choices are the settings for each answer. None of them is proposed.

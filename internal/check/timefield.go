@@ -10,8 +10,8 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// timeNames are names of times, in tiers: the time of the measurement, the time of the event, the time of its creation, the time
-// of its receipt.
+// timeNames are names of times, in tiers: times of measurement, times of the event, less specific times, times of creation, and
+// times of receipt.
 var timeNames = []string{
 	"measuredat measuredtime measurementtime measuretime sampledat sampletime observedat observationtime observedtime phenomenontime " +
 		"readingtime readat eventtime eventtimestamp eventts devicetime devicetimestamp devicets sensortime",

@@ -139,7 +139,7 @@ func (f *fillView) print(head *text.Table, most int32) {
 const (
 	judgedBuckets = 20 // fewer buckets do not represent all
 	poorlyFilled  = 10 // a bucket is poorly filled if it holds less than this part of its maximum
-	worthwhile    = 2  // required factor of measurements in a bucket
+	worthwhile    = 2  // advice must increase the measurements in a bucket by this factor
 )
 
 // advise determines how new buckets would become fuller, from the contents of the examined ones and the time they cover. If a

@@ -156,8 +156,8 @@ const (
 	maxRefusals = 3
 )
 
-// triedMeta is the result of the update for a meta, in the form in which consumers would store it, or the reason why they would
-// not.
+// triedMeta is the result of the update for a meta, in the form in which consumers would store it. err is the reason if they
+// would not.
 type triedMeta struct {
 	meta bson.RawValue
 	err  error

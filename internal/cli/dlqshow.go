@@ -73,8 +73,8 @@ func parsePlace(text string) (record.Place, error) {
 	return place, nil
 }
 
-// showLetters calls show for the letter at a place of a dead-letter topic, or for every letter of the record at a place of a
-// source topic. It returns an error if there is none.
+// showLetters calls show for the letter at a place of a dead-letter topic. For a place of a source topic, it calls show for every
+// letter of that record. It returns an error if there is none.
 func (p *Program) showLetters(ctx context.Context, from *letters, place record.Place, show func(*dlq.Found) error) error {
 	n := 0
 	counted := func(f *dlq.Found) error {

@@ -129,7 +129,7 @@ type Verified struct {
 	Rows   int64 `json:"rows"`
 	Frozen int64 `json:"frozen"`
 	Behind int64 `json:"behind"`
-	// Unbuilt rows are missing, but their windows are older than the completeness of their level.
+	// Unbuilt rows are missing. Their windows are from before their level was complete.
 	Unbuilt int64 `json:"unbuilt"`
 	// Differences is the number of wrong rows. The first of them are Listed.
 	Differences int64        `json:"differences"`

@@ -12,8 +12,8 @@ import (
 	"waterwheel/sink"
 )
 
-// Nested is the place of nested documents: the days, hours and minutes of a month of a series in one document, for queries of
-// that classic form. They are made from rows. A keeper replaces each as a whole, by the rule of all rollups: only if its revision
+// Nested is the place of nested documents, for queries of that classic form. One document has the days, hours and minutes of a
+// month of a series. They are made from rows. A keeper replaces each as a whole, by the rule of all rollups: only if its revision
 // is the one read before the rows. So after a crash the keeper makes a document again, and counts nothing twice.
 type Nested struct {
 	Documents mongodb.Collection

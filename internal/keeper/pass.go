@@ -59,7 +59,7 @@ func (w *work) pass(ctx context.Context, p *Partition) error {
 		}
 		next = append(next, mark)
 	}
-	_, err = w.rollups.Move(ctx, &p.Owned, marks, next) // False means that the claim was lost, or has lowered the watermark. Another pass repeats the work.
+	_, err = w.rollups.Move(ctx, &p.Owned, marks, next) // False: the claim was lost, or has lowered it. Another pass repeats the work.
 	return err
 }
 

@@ -1,5 +1,5 @@
-// Package record has the types about Kafka that all packages share: partitions and places in them, records and batches of
-// records, letters, commits, and the error that stops a partition. It only defines and formats them.
+// Package record has the types about Kafka that all packages share. They are partitions and places in them, records, batches,
+// letters, commits, and the error that stops a partition. It only defines and formats them.
 //
 //	partition.go  Partition, Place
 //	record.go     Record, Header, Batch, Bounds

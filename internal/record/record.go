@@ -65,8 +65,8 @@ type Batch struct {
 	Release func()
 }
 
-// Bounds are offsets of a log: the first one, the one after the last that can be read, the high watermark, and the configured
-// start (KAFKA_START). The high watermark is larger than End while a transaction is open.
+// Bounds are offsets of a log: the first one, the end of the readable part, the high watermark, and the configured start
+// (KAFKA_START). The high watermark is larger than End while a transaction is open.
 type Bounds struct{ First, End, High, Start int64 }
 
 // ExceededBy reports whether an offset is beyond the log's end. The bounds were requested one after the other, so records that

@@ -32,8 +32,8 @@ type logLooker interface {
 	OpenTransaction(ctx context.Context, of record.Partition) (*record.Transaction, error)
 }
 
-// looks holds facts about each partition that its worker cannot know while it does not fetch: where the log ends, and how old the
-// first unread record is. It is safe for concurrent use.
+// looks holds what a worker cannot know of its partition while it does not fetch: where the log ends, and how old the first
+// unread record is. It is safe for concurrent use.
 type looks struct {
 	clock func() pipeline.Instant
 	log   *slog.Logger

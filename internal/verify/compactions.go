@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// compactedLong is how old the moment that shows a bucket must be, so that the first reading of a window knows that the
-	// bucket's compaction had ended before. When the bucket is inserted, that moment lies in the future, by MongoDB's clock.
+	// compactedLong is the minimum age of the moment that shows a bucket. From that age on, the first reading of a window knows
+	// that the bucket's compaction had ended before. When the bucket is inserted, that moment lies in the future, by MongoDB's
+	// clock.
 	compactedLong = 15 * time.Minute
 	// recounts bounds how often positions are counted again because their compaction ended or was rolled back meanwhile. A
 	// measurement is compacted once, unless the compaction is rolled back, so the second count is nearly always sure.
@@ -35,7 +36,7 @@ var errKeptChanging = errors.New("compaction kept changing the same measurements
 //   - A compaction that is unfinished both before and after a reading was unfinished all the time.
 //
 // A reading counts a measurement wrongly only if its compaction changed during that reading. Then the reading saw a document that
-// names the compaction: one of its buckets in addition to the segment before its freeze, or the segment after its end. The
+// names the compaction. It is one of its buckets, in addition to the segment before its freeze, or the segment after its end. The
 // positions in such documents are unsure, and are read again. (One case escapes: the segments were deleted before the reading
 // came to them, and the buckets were inserted behind it. Then the measurements seem to be missing, and the verifier looks for
 // missing ones again.)

@@ -3,16 +3,16 @@
 // reports positions that no consumer can have written. With content it compares every value as well. On request it removes
 // doubles.
 //
-// It shares some code with the write path: the decoding of records, the unpacking of buckets, the codec of positions, and
-// MongoDB's order of values (timeseries.Compare and CanonicalType), with which it recomputes minimum and maximum. So it proves
-// that the catalog and the writing kept what decoding returned. It cannot see a mistake in the shared code. The tables and golden
-// files of those packages cover that, as does the check of the end-to-end tests, which shares no code with the program.
+// It shares some code with the write path: the decoding of records, the unpacking of buckets, and the codec of positions. It also
+// shares MongoDB's order of values (timeseries.Compare and CanonicalType), with which it recomputes minimum and maximum. So it
+// proves that the catalog and the writing kept what decoding returned. It cannot see a mistake in the shared code. The tables and
+// golden files of those packages cover that, as does the check of the end-to-end tests, which shares no code with the program.
 //
 // It accesses the log, offsets, claims and buckets through small ports. It works on one window of a range at a time, so its
-// memory does not grow with the stored data: about one bit an offset for each of a few sets.
+// memory does not grow with the stored data. It takes about one bit an offset for each of a few sets.
 //
-// It is safe beside a live writer. Every position below the committed offset is stored by the time that offset can be read (E6),
-// and a range ends at a committed offset that was read before.
+// It is safe beside a live writer. Every position below the committed offset is stored by the time that offset can be read (E6).
+// A range ends at a committed offset that was read before.
 //
 //	range.go         Question, Range, Limit: the offsets to verify, below the committed offset of the group
 //	ports.go         Log, Offsets, Claims, Buckets

@@ -52,8 +52,8 @@ type Findings struct {
 	// Compacted are stored once, but the log no longer has a record at their offset. Within a log, only compaction removes
 	// records.
 	Compacted Tally `json:"compacted"`
-	// Unknown positions are listed by buckets or segments, and the log has a record at their offset, but no such measurement
-	// could be decoded from it.
+	// Unknown positions are listed by buckets or segments. The log has a record at their offset, but no such measurement could be
+	// decoded from it.
 	Unknown Tally `json:"unknown"`
 	// LetterMissing are bad, but neither dead-lettered nor stored.
 	LetterMissing Tally `json:"letterMissing"`

@@ -29,7 +29,7 @@ type RepairMode uint8
 const (
 	Leave  RepairMode = iota // doubles are only reported
 	DryRun                   // like Leave, and reports what Repair would do
-	Repair                   // removes all copies but one. The copy in the bucket with the smallest _id stays. Without a bucket, it is the one in the smallest segment.
+	Repair                   // removes all copies but one: the one in the bucket (else segment) with the smallest _id
 )
 
 // Options configure a Verifier.

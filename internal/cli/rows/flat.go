@@ -8,9 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// AppendFlat appends a row as one flat JSON object: the time in ISO 8601, and the parts of the meta and nested fields under their
-// dotted paths. Other programs can read it as a row of a table. Bytes become base64. A number that JSON cannot represent (NaN,
-// infinity) becomes null.
+// AppendFlat appends a row as one flat JSON object. The time is in ISO 8601. The parts of the meta and nested fields have their
+// dotted paths as names. Other programs can read it as a row of a table. Bytes become base64. A number that JSON cannot represent
+// (NaN, infinity) becomes null.
 func (o *Options) AppendFlat(dst []byte, r Row) []byte {
 	dst = append(dst, '{')
 	dst = appendName(dst, o.TimeField)
