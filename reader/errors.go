@@ -13,7 +13,7 @@ import (
 var ErrNotSetUp = errors.New("no such time series: is the name of the collection right, and the database? " +
 	"`waterwheel init` makes one, and so does the consumer when it starts")
 
-// QueryError tells of a Query that cannot be asked; nothing was read.
+// QueryError means that a Query is invalid. Nothing was read.
 type QueryError struct{ Err error }
 
 // Error says what is wrong with the query.

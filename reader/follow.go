@@ -20,7 +20,7 @@ const (
 	defaultEvery = time.Second
 	// trail is how long the mark of a source stays behind the largest offset seen. Only time in which new offsets arrived counts.
 	trail = time.Minute
-	// fetchedAtOnce is how many buckets and segments are asked for at a time.
+	// fetchedAtOnce is how many buckets and segments one query fetches.
 	fetchedAtOnce = 100
 )
 

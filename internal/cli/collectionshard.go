@@ -53,7 +53,7 @@ type shardSource interface {
 	Shardable(ctx context.Context, byHash bool) (o timeseries.Options, state collection.ShardState, err error)
 	// LevelNames returns the names of the time series of its rollups, which use the same shard key.
 	LevelNames(ctx context.Context) ([]string, error)
-	// Shard shards it.
+	// Shard shards the time series.
 	Shard(ctx context.Context, byHash bool) error
 }
 

@@ -97,7 +97,7 @@ func showCollection(ctx context.Context, from collectionSource, name string, ask
 	sharding, err := from.Sharding(ctx)
 	if err == nil {
 		view.Sharding = newShardingView(sharding, definition)
-	} else if !mongodb.LacksRight(err) { // on the database config
+	} else if !mongodb.LacksRight(err) { // a right on the database config
 		return view, err
 	}
 	holdings, err := from.Holdings(ctx, newest)

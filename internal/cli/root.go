@@ -210,7 +210,7 @@ func (p *Program) start(settings func(context.Context) (config.Config, *slog.Log
 	}
 }
 
-// quietSettings loads settings with a logger of warnings and errors only, for commands with output for people.
+// quietSettings loads settings for commands with output for people. By default the logger writes only warnings and errors.
 func (p *Program) quietSettings(ctx context.Context) (config.Config, *slog.Logger, error) {
 	return p.settingsFor(ctx, "warn")
 }

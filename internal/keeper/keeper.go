@@ -67,7 +67,7 @@ const (
 	hurryAfter = 2
 )
 
-// Run keeps rollups until the context ends.
+// Run maintains rollups until the context ends.
 func (k *Keeper) Run(ctx context.Context) {
 	defer func() {
 		for _, r := range k.o.Rollups() {

@@ -15,7 +15,7 @@ type Letter struct {
 	// Key, Value and Headers are those of the record. If Part is not WholeRecord, Value has only the bytes of the element.
 	// Headers are as Kafka encodes them. Letters of one record share its key and headers.
 	Key, Value, Headers []byte
-	// Reason is a measurement.Reason. Message is one sentence.
+	// Reason is one of the values of measurement.Reason. Message is one sentence.
 	Reason, Message string
 	// RefusedByDatabase means that MongoDB rejected the measurement. Otherwise the record could not be decoded.
 	RefusedByDatabase bool

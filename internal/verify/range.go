@@ -16,7 +16,8 @@ import (
 type Range struct {
 	Source   timeseries.Source
 	From, To int64
-	// Lost are the offsets that a consumer noted because retention had deleted them before it could read them; they may overlap.
+	// Lost are the offsets that a consumer noted because retention had deleted them before it could read them. The ranges may
+	// overlap.
 	Lost []claim.Lost
 	// Notes explain why the range differs from the requested one, and what its committed offset means.
 	Notes []string
