@@ -47,7 +47,7 @@ func (m *member) Commit(ctx context.Context, c record.Commit) error {
 	return m.commit(ctx)
 }
 
-// commit repeats the commit until it is answered.
+// commit sends the last commit, and retries if nothing was heard of it.
 func (m *member) commit(ctx context.Context) error {
 	return kafka.Patiently(ctx, func() error {
 		results, err := m.send(ctx, m.last)

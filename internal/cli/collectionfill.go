@@ -138,7 +138,7 @@ func (f *fillView) print(head *text.Table, most int32) {
 // These are limits for advice on how buckets become fuller.
 const (
 	judgedBuckets = 20 // fewer buckets do not represent all
-	poorlyFilled  = 10 // a bucket is poorly filled if it holds less than this part of its maximum
+	poorlyFilled  = 10 // a bucket is poorly filled if it holds less than its maximum divided by this
 	worthwhile    = 2  // advice must increase the measurements in a bucket by this factor
 )
 
