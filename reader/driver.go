@@ -22,6 +22,8 @@ type server struct {
 	buckets    *mongo.Collection
 	partitions *mongo.Collection
 	options    *mongo.Collection
+	// majority means that reads have read concern majority.
+	majority bool
 	// sharded reports that the server is a router of a sharded cluster.
 	sharded bool
 	// noHint means that the server refused the hint once and answered without it.
@@ -31,17 +33,27 @@ type server struct {
 // newServer uses read concern majority if the server supports it (a replica set or a sharded cluster). The read preference is the
 // client's.
 func newServer(ctx context.Context, db *mongo.Database, name string) *server {
-	o := options.Collection()
 	g, err := greet(ctx, db)
-	if err != nil || g.hasMajority() {
+	return serverOf(db, name, err != nil || g.hasMajority(), g.Message == isRouter)
+}
+
+func serverOf(db *mongo.Database, name string, majority, sharded bool) *server {
+	o := options.Collection()
+	if majority {
 		o.SetReadConcern(readconcern.Majority())
 	}
 	return &server{
 		buckets:    db.Collection(name+timeseries.BucketsSuffix, o),
 		partitions: db.Collection(name+timeseries.PartitionsSuffix, o),
 		options:    db.Collection(name+timeseries.OptionsSuffix, o),
-		sharded:    g.Message == isRouter,
+		majority:   majority,
+		sharded:    sharded,
 	}
+}
+
+// sibling returns the same server for another time series of the database.
+func (s *server) sibling(name string) *server {
+	return serverOf(s.buckets.Database(), name, s.majority, s.sharded)
 }
 
 func (s *server) definition(ctx context.Context) (bson.Raw, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -63,49 +64,63 @@ func (s *Series) levels(ctx context.Context, t *totaling) (list []level, err err
 	if err != nil || len(definition.Levels) == 0 {
 		return nil, err
 	}
-	now, horizon, err := s.horizon(ctx, definition.Levels)
-	if err != nil || horizon == math.MinInt64 {
+	slices.SortFunc(definition.Levels, func(a, b rollup.DefinedLevel) int { return int(stepOf(b) - stepOf(a)) })
+	candidates := slices.DeleteFunc(slices.Clone(definition.Levels), func(d rollup.DefinedLevel) bool {
+		return !t.windows.step.consistsOf(stepOf(d)) || !wanted(t.query.Fields, d.Rules())
+	})
+	// The requests run at once, because the wait for answers is most of a short query.
+	opened, failed := make([]*Series, len(candidates)), make([]error, len(candidates)+1)
+	var now time.Time
+	var horizon int64
+	var asked sync.WaitGroup
+	asked.Go(func() { now, horizon, failed[len(candidates)] = s.horizon(ctx, definition.Levels) })
+	for i, d := range candidates {
+		asked.Go(func() { opened[i], failed[i] = s.openLevel(ctx, d) })
+	}
+	asked.Wait()
+	if err := errors.Join(failed...); err != nil || horizon == math.MinInt64 {
 		return nil, err
 	}
-	slices.SortFunc(definition.Levels, func(a, b rollup.DefinedLevel) int { return int(stepOf(b) - stepOf(a)) })
-	for _, defined := range definition.Levels {
-		rules := defined.Rules()
-		if !t.windows.step.consistsOf(stepOf(defined)) || !wanted(t.query.Fields, rules) || len(list) > 0 && !sameRules(rules, t.rules) {
+	for i, d := range candidates {
+		rules := d.Rules()
+		if opened[i] == nil || len(list) > 0 && !sameRules(rules, t.rules) {
 			continue
 		}
-		l, ok, err := s.level(ctx, defined, now, horizon)
-		if err != nil {
-			return nil, err
-		}
-		l.from, l.to = t.windows.aligned(stepOf(defined), l.from, l.to)
-		if ok && l.from < l.to {
+		l := levelOf(opened[i], d, now, horizon)
+		if l.from, l.to = t.windows.aligned(stepOf(d), l.from, l.to); l.from < l.to {
 			list, t.rules = append(list, l), rules
 		}
 	}
 	return list, nil
 }
 
-// level opens a level. False means that it no longer exists.
-func (s *Series) level(ctx context.Context, d rollup.DefinedLevel, now time.Time, horizon int64) (l level, ok bool, err error) {
+// openLevel opens the time series of a level for one query. Nil means that it no longer exists.
+func (s *Series) openLevel(ctx context.Context, d rollup.DefinedLevel) (of *Series, err error) {
 	known, _ := d.Level()
 	err = persist(ctx, func() (err error) {
-		l.series, err = s.sibling(ctx, known.SeriesName(s.name))
+		of, err = s.sibling(ctx, known.SeriesName(s.name))
 		if errors.Is(err, ErrNotSetUp) {
 			return nil
 		}
 		return err
 	})
-	if err != nil || l.series == nil {
-		return l, false, err
+	if of != nil {
+		of.current = true
 	}
-	l.from, l.to = math.MinInt64, known.Window(horizon)
+	return of, err
+}
+
+// levelOf bounds the times whose rows are whole and complete.
+func levelOf(of *Series, d rollup.DefinedLevel, now time.Time, horizon int64) level {
+	known, _ := d.Level()
+	l := level{series: of, from: math.MinInt64, to: known.Window(horizon)}
 	if d.Since != nil {
 		l.from = known.WindowEnd(d.Since.UnixMilli() - 1)
 	}
 	if expiry := l.series.options.ExpireAfterSeconds; expiry > 0 {
 		l.from = max(l.from, known.WindowEnd(now.UnixMilli()-expiry*1000-1))
 	}
-	return l, true, nil
+	return l
 }
 
 // stepOf returns the step of a level in milliseconds.
@@ -128,19 +143,24 @@ func (s Step) consistsOf(unit int64) bool {
 // the smallest time if no partition has a watermark.
 func (s *Series) horizon(ctx context.Context, levels []rollup.DefinedLevel) (now time.Time, horizon int64, err error) {
 	err = persist(ctx, func() error {
-		if now, err = s.port.now(ctx); err != nil {
+		var asked sync.WaitGroup
+		var unknown error
+		asked.Go(func() { now, unknown = s.port.now(ctx) })
+		marks, unmarked, err := s.watermarks(ctx)
+		asked.Wait()
+		if err = errors.Join(unknown, err); err != nil {
 			return err
 		}
-		horizon, err = s.horizonAt(ctx, now, levels)
+		horizon, err = s.horizonOf(ctx, now, marks, unmarked, levels)
 		return err
 	})
 	return now, horizon, err
 }
 
-func (s *Series) horizonAt(ctx context.Context, now time.Time, levels []rollup.DefinedLevel) (int64, error) {
-	marks, unmarked, err := s.watermarks(ctx)
-	if err != nil || len(marks) == 0 {
-		return math.MinInt64, err
+// horizonOf compares the watermarks with what is stored after they were read.
+func (s *Series) horizonOf(ctx context.Context, now time.Time, marks []watermark, unmarked []timeseries.Source, levels []rollup.DefinedLevel) (int64, error) {
+	if len(marks) == 0 {
+		return math.MinInt64, nil
 	}
 	for _, source := range unmarked {
 		missed, err := s.storesSince(ctx, source, levels)

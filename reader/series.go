@@ -18,7 +18,10 @@ type Series struct {
 	name      string
 	namespace string // the namespace of its collection of buckets
 	options   timeseries.Options
-	port      port
+	segments  bool // the time series may have held segments when it was opened
+	// current means that the series was opened for one query. Its definition is not read again for that query.
+	current bool
+	port    port
 	// sibling opens another time series of the database. ErrNotSetUp means that no time series has this name.
 	sibling func(ctx context.Context, name string) (*Series, error)
 
@@ -30,11 +33,16 @@ type Series struct {
 // ErrNotSetUp if there is none. The database and its client stay the caller's. Open uses its read preference. Reads have read
 // concern majority on servers that support it.
 func Open(ctx context.Context, db *mongo.Database, name string) (*Series, error) {
-	where := db.Name() + "." + name
-	s := newSeries(name, where+timeseries.BucketsSuffix, timeseries.Options{}, newServer(ctx, db, name))
-	s.sibling = func(ctx context.Context, name string) (*Series, error) { return Open(ctx, db, name) }
+	return openOn(ctx, newServer(ctx, db, name), name)
+}
+
+// openOn reads the definition of a time series on its server.
+func openOn(ctx context.Context, on *server, name string) (*Series, error) {
+	where := on.buckets.Database().Name() + "." + name
+	s := newSeries(name, where+timeseries.BucketsSuffix, timeseries.Options{}, on)
+	s.sibling = func(ctx context.Context, name string) (*Series, error) { return openOn(ctx, on.sibling(name), name) }
 	var err error
-	if s.options, err = s.define(ctx); err != nil {
+	if s.options, s.segments, err = s.definition(ctx); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", where, err)
 	}
 	return s, nil
@@ -44,13 +52,7 @@ func newSeries(name, namespace string, o timeseries.Options, p port) *Series {
 	return &Series{name: name, namespace: namespace, options: o, port: p}
 }
 
-// define reads the current definition of the time series, without retries.
-func (s *Series) define(ctx context.Context) (timeseries.Options, error) {
-	d, _, err := s.definition(ctx)
-	return d, err
-}
-
-// definition returns the definition, and whether the time series may hold segments.
+// definition reads the current definition, without retries, and whether the time series may hold segments.
 func (s *Series) definition(ctx context.Context) (o timeseries.Options, segments bool, err error) {
 	raw, err := s.port.definition(ctx)
 	switch {
@@ -71,6 +73,10 @@ const fieldSegments = "segments"
 // present puts the current definition into a plan: the longest span of a bucket in milliseconds, and whether there may be
 // segments. The span may have grown since the series was opened. It never shrinks, so the current span is right for all buckets.
 func (s *Series) present(ctx context.Context, p *plan) error {
+	if s.current {
+		p.span, p.segments = s.options.Span(), s.segments
+		return nil
+	}
 	var missing error
 	err := persist(ctx, func() error {
 		now, segments, err := s.definition(ctx)

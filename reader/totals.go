@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -175,9 +176,15 @@ func (t *totaling) run(ctx context.Context) error {
 		}
 	}()
 	for _, p := range t.pieces {
-		s := t.stream(ctx, p)
-		streams = append(streams, s)
-		if err := t.advance(s); err != nil {
+		streams = append(streams, t.stream(ctx, p))
+	}
+	var started sync.WaitGroup
+	for _, s := range streams { // at once, because each waits for its answers
+		started.Go(s.step)
+	}
+	started.Wait()
+	for _, s := range streams {
+		if err := t.checked(s); err != nil {
 			return err
 		}
 	}
@@ -211,6 +218,7 @@ type stream struct {
 	next   func() (Measurement, error, bool)
 	stop   func()
 	head   Measurement
+	err    error // of the head
 	more   bool
 }
 
@@ -231,21 +239,27 @@ func (t *totaling) stream(ctx context.Context, p piece) *stream {
 	return s
 }
 
-// advance goes to the next row or measurement of a stream. It yields the errors of buckets that cannot be read.
+// step goes to the next row or measurement of a stream.
+func (s *stream) step() { s.head, s.err, s.more = s.next() }
+
+// advance goes to the next row or measurement that can be read.
 func (t *totaling) advance(s *stream) error {
-	for {
-		var err error
-		s.head, err, s.more = s.next()
-		if err == nil || !s.more {
-			return nil
+	s.step()
+	return t.checked(s)
+}
+
+// checked passes over documents that cannot be read, and yields the error of each. It returns any other error.
+func (t *totaling) checked(s *stream) error {
+	for s.more && s.err != nil {
+		if _, ok := errors.AsType[*BucketError](s.err); !ok {
+			return s.err
 		}
-		if _, ok := errors.AsType[*BucketError](err); !ok {
-			return err
-		}
-		if !t.yield(Window{}, err) {
+		if !t.yield(Window{}, s.err) {
 			return errEnough
 		}
+		s.step()
 	}
+	return nil
 }
 
 // nextGroup returns the smallest meta among the streams, which is the next series.

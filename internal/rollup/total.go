@@ -108,11 +108,15 @@ func (t *Total) appendElement(dst []byte, name string) []byte {
 // parseTotal reads a stored total. False means that the document is an object with the totals of its fields. The two differ in
 // the member n, which is a number in a total and an object in such an object.
 func parseTotal(document bson.Raw) (t Total, ok bool) {
-	if document.Validate() != nil {
+	if len(document) < rawbson.Empty {
 		return t, false
 	}
 	t.sum.unknown = true // until a sum is read
-	for e := range rawbson.All(rawbson.Content(document)) {
+	for rest := rawbson.Content(document); len(rest) > 0; {
+		var e rawbson.Element
+		if e, rest, ok = rawbson.Read(rest); !ok {
+			return t, false
+		}
 		n, isNumber := numberOf(bson.RawValue{Type: e.Kind, Value: e.Value})
 		switch string(e.Name) {
 		case FieldN:
