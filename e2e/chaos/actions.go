@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// actions are the disturbances by name. Each is called by the loop and reports whether it found something to disturb; what
-// takes time it does in the background.
+// actions maps the name of a disturbance to its method. The loop of the run calls it. It reports whether it found something to
+// disturb, and does anything that takes time in the background.
 var actions = map[string]func(*run, context.Context) (bool, error){
 	"kill":           (*run).killMember,
 	"freeze":         (*run).freezeMember,
@@ -27,10 +27,10 @@ var actions = map[string]func(*run, context.Context) (bool, error){
 	"step-down":      (*run).stepDown,
 }
 
-// Names are the names of all disturbances.
+// Names returns the names of all disturbances, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(actions)) }
 
-// act starts one disturbance, the first of a random order that finds something to disturb.
+// act tries the configured disturbances in random order and starts the first that finds something to disturb.
 func (r *run) act(ctx context.Context) error {
 	for _, i := range r.random.Perm(len(r.options.Actions)) {
 		name := r.options.Actions[i]
@@ -46,7 +46,8 @@ func (r *run) act(ctx context.Context) error {
 	return nil
 }
 
-// withMember lets work have a member in hand that is free, in the background. alive reports whether it must have a process.
+// withMember picks a random free member, locks it, and calls work with it in the background. alive reports whether the member
+// must have a process. withMember returns false if there is no such member.
 func (r *run) withMember(alive bool, work func(m *member)) bool {
 	if !r.standing.TryRLock() {
 		return false
@@ -71,7 +72,7 @@ func (r *run) withMember(alive bool, work func(m *member)) bool {
 	return false
 }
 
-// between is a random duration.
+// between returns a random duration of at least least and less than most.
 func between(random *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(random.Int64N(int64(most-least)))
 }
@@ -88,7 +89,7 @@ func (r *run) killMember(ctx context.Context) (bool, error) {
 	}), nil
 }
 
-// freezeMember stops a process for longer than its session, and lets it go on where it stood.
+// freezeMember stops a process for longer than its session timeout, and then continues it.
 func (r *run) freezeMember(ctx context.Context) (bool, error) {
 	session, err := time.ParseDuration(r.settings["KAFKA_SESSION_TIMEOUT"])
 	if err != nil {
@@ -122,7 +123,7 @@ func (r *run) join(context.Context) (bool, error) {
 	}), nil
 }
 
-// alive counts the members that have a process and are free; those in hand may be about to lose it.
+// alive counts the free members that have a process. A busy member may be about to lose its process.
 func (r *run) alive() int {
 	n := 0
 	for _, m := range r.members {
@@ -136,7 +137,7 @@ func (r *run) alive() int {
 	return n
 }
 
-// sleep waits, but not beyond the context's end.
+// sleep waits for d, or until the context ends.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -10,14 +10,16 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// database is the run's own database, if it has one: one process or, as of a sharded cluster, several.
+// database holds the processes of a database that the run itself starts. A sharded cluster has several. Without commands the
+// database is foreign and has no processes.
 type database struct {
 	commands  [][]string
 	host      string
 	processes []*harness.Consumer
 }
 
-// startDatabase starts the options' database, if it is the run's own.
+// startDatabase starts the processes of the database and waits until it accepts connections. It starts nothing if the options
+// have no commands.
 func startDatabase(ctx context.Context, o Options) (*database, error) {
 	uri, err := url.Parse(o.MongoURI)
 	if err != nil {
@@ -41,7 +43,7 @@ func (d *database) launch(process int) (err error) {
 	return err
 }
 
-// start starts a process that was killed with the data it has, and waits until the database accepts connections.
+// start restarts a killed process on the data it had, and waits until the database accepts connections.
 func (d *database) start(ctx context.Context, process int) error {
 	if err := d.launch(process); err != nil {
 		return err

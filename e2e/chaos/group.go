@@ -9,15 +9,15 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 )
 
-// maxPartitions is how far the topic may grow.
+// maxPartitions is the number of partitions up to which the topic may grow.
 const maxPartitions = 24
 
-// admin is a client for what only an operator does.
+// admin returns a client for the requests of an operator.
 func (r *run) admin() *kafka.Client {
 	return &kafka.Client{Addr: kafka.TCP(strings.Split(r.cluster.Address(), ",")...), Transport: &kafka.Transport{MetadataTTL: 200 * time.Millisecond}}
 }
 
-// eventually tries again for a while: a broker may just be away.
+// eventually repeats try for up to a minute, because a broker may be down.
 func (r *run) eventually(ctx context.Context, what string, try func(context.Context, *kafka.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -38,7 +38,7 @@ func (r *run) eventually(ctx context.Context, what string, try func(context.Cont
 	}
 }
 
-// grow adds a partition to the topic.
+// grow adds a partition to the topic, unless it has maxPartitions.
 func (r *run) grow(ctx context.Context) (bool, error) {
 	if !r.standing.TryRLock() {
 		return false, nil
@@ -46,7 +46,7 @@ func (r *run) grow(ctx context.Context) (bool, error) {
 	defer r.standing.RUnlock()
 	topic, ok, err := r.kafka.Topic(ctx, r.topic)
 	if err != nil || !ok || topic.Partitions >= maxPartitions {
-		return false, nil // a broker may be away just now
+		return false, nil // a broker may be down
 	}
 	count := topic.Partitions + 1
 	r.note("the topic grows to %d partitions", count)

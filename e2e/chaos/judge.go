@@ -10,25 +10,27 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// Result is what became of a run.
+// Result is the outcome of a run.
 type Result struct {
-	// Produced records in Seconds, and how long the consumers needed for the rest at the end.
+	// Produced is the number of records produced in Seconds. DrainSeconds is the time the consumers needed for the rest at the
+	// end.
 	Produced              int
 	Seconds, DrainSeconds float64
-	// SlowestAnswer is the longest time the database held a small write that nothing disturbed. Consumers rely on it being
-	// less than their Grace, two write timeouts, or on maxTimeMS being honoured.
+	// SlowestAnswer is the longest time the database held a small write that nothing disturbed. Consumers rely on it being less
+	// than Grace, which is two write timeouts, or on a database that honours maxTimeMS.
 	SlowestAnswer, Grace time.Duration
-	// LongestWrite is the longest time from a consumer's sending of buckets to the database's answer.
+	// LongestWrite is the longest time from the moment a consumer sent buckets to the database's answer.
 	LongestWrite time.Duration
-	// Looks counts the looks at what was shown beside the disturbances, ChunksMoved the chunks that moved to another shard.
+	// Looks counts the looks of a reader during the disturbances. ChunksMoved counts the chunks that moved to another shard.
 	Looks, ChunksMoved int
-	// Actions counts the disturbances.
+	// Actions counts the disturbances by name.
 	Actions map[string]int
-	// Measurements that must be stored; in exactly one place, in none, in more than one.
+	// Valid counts the measurements that must be stored. Stored of them are in exactly one place, Missing in none, Doubled in
+	// several.
 	Valid, Stored, Missing, Doubled int
-	// Report is the independent check's, nil for the naive consumer; what it finds wrong is in Faults.
+	// Report is the report of the independent check. It is nil for the naive consumer. Faults includes the errors it finds.
 	Report *check.Report
-	// Faults are sentences about what must not happen.
+	// Faults describes every event that must not happen.
 	Faults []string
 }
 
@@ -40,7 +42,7 @@ func (r *Result) Err() error {
 	return errors.New(strings.Join(append([]string{r.String()}, r.Faults...), "\n\t"))
 }
 
-// String is the result in one line.
+// String returns the result in one line.
 func (r *Result) String() string {
 	disturbances := 0
 	for _, n := range r.Actions {
@@ -59,7 +61,7 @@ func (r *Result) String() string {
 		r.Valid, r.Stored, r.Missing, r.Doubled, len(r.Faults), r.SlowestAnswer.Seconds(), r.Grace.Seconds())
 }
 
-// judge fills the result with what is stored.
+// judge compares the stored measurements with the records, and fills the result.
 func (r *run) judge(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()

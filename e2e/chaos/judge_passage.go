@@ -15,19 +15,19 @@ import (
 	"waterwheel/e2e/harness/tap"
 )
 
-// maxExplained bounds the doubled measurements of which the report tells every write.
+// maxExplained bounds the number of doubled measurements whose writes the report lists.
 const maxExplained = 20
 
-// passage is a write of buckets that reached the database whole, from its first byte to the database's answer.
+// passage is a write of buckets that reached the database completely, from its first byte to the database's answer.
 type passage struct {
 	tap.Write
 	slot int
 	took time.Duration
-	// answered: it was; otherwise it took at least so long.
+	// answered reports whether the database answered. Otherwise the write took at least as long as took says.
 	answered bool
 }
 
-// String tells what a passage was.
+// String describes the passage.
 func (p passage) String() string {
 	end := "answered"
 	if !p.answered {
@@ -36,7 +36,7 @@ func (p passage) String() string {
 	return fmt.Sprintf("%s of consumer %d, sent at %s, %s after %.2fs", p.Kind, p.slot, p.Began.Format("15:04:05.000"), end, p.took.Seconds())
 }
 
-// passages are the writes of all members that reached the database.
+// passages returns the writes of all members that reached the database.
 func (r *run) passages() (all []passage) {
 	for _, m := range r.members {
 		sent := map[uint64]time.Time{}
@@ -46,7 +46,7 @@ func (r *run) passages() (all []passage) {
 			}
 		}
 		for _, w := range m.far.Writes() {
-			if w.Sum == 0 { // not whole: it is never executed
+			if w.Sum == 0 { // The write is incomplete, so the database never executes it.
 				continue
 			}
 			if began, ok := sent[w.Sum]; ok {
@@ -66,8 +66,8 @@ func (r *run) passages() (all []passage) {
 	return all
 }
 
-// judgePassages says how long writes were on their way, and of what is doubled, whether that was longer than consumers
-// rely on.
+// judgePassages reports how long writes were in flight. For doubled measurements it reports whether their writes took longer than
+// consumers rely on.
 func (r *run) judgePassages(ctx context.Context) error {
 	all := r.passages()
 	for _, p := range all {
@@ -102,13 +102,14 @@ func (r *run) judgePassages(ctx context.Context) error {
 	return nil
 }
 
-// doubledSpot is a measurement and the buckets that list it.
+// doubledSpot is a measurement with the buckets that list it.
 type doubledSpot struct {
 	spot
 	buckets []bson.ObjectID
 }
 
-// explain tells which writes put the measurement into its buckets, and whether one was too long on its way.
+// explain describes the writes that put the measurement into its buckets. late reports whether one of them took longer than
+// grace.
 func (d doubledSpot) explain(byBucket map[bson.ObjectID][]passage, grace time.Duration) (lines []string, late bool) {
 	for _, id := range d.buckets {
 		for _, p := range byBucket[id] {
@@ -136,7 +137,7 @@ func (p passage) puts(bucket bson.ObjectID, position check.Position) bool {
 	return false
 }
 
-// doubledIn finds the measurements of the present topic that more than one bucket lists.
+// doubledIn finds the measurements of the present topic that several buckets list.
 func (r *run) doubledIn(ctx context.Context) ([]doubledSpot, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(r.options.MongoURI))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// judgePast judges the buckets of topics that were deleted, and takes them away, so that the check of the present topic
-// finds only its own.
+// judgePast judges the buckets of topics that were deleted. It then deletes these buckets, so that the check of the present topic
+// finds only buckets of this topic.
 func (r *run) judgePast(ctx context.Context) error {
 	if len(r.past) == 0 {
 		return nil
@@ -48,7 +48,7 @@ type spot struct {
 	check.Position
 }
 
-// positionsIn counts how often each measurement is stored.
+// positionsIn counts for each measurement the buckets that store it.
 func positionsIn(ctx context.Context, buckets *mongo.Collection, filter bson.D, unfinished check.Unfinished) (map[spot]int, error) {
 	cursor, err := buckets.Find(ctx, filter)
 	if err != nil {
@@ -74,7 +74,7 @@ func positionsIn(ctx context.Context, buckets *mongo.Collection, filter bson.D, 
 	return stored, nil
 }
 
-// countPast adds a past topic to the result: committed records must be stored once, the rest at most once.
+// countPast adds a past topic to the result. Committed records must be stored once, the others at most once.
 func (r *run) countPast(past incarnation, stored map[spot]int) {
 	result := &r.result
 	for _, record := range past.records {
@@ -89,7 +89,7 @@ func (r *run) countPast(past incarnation, stored map[spot]int) {
 			case record.Offset < past.committed[record.Partition]:
 				result.Missing++
 			default:
-				continue // nobody had read it
+				continue // no consumer had read it
 			}
 			result.Valid++
 		}

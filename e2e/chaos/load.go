@@ -11,12 +11,12 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// maxEventBytes is the EVENT_MAX_BYTES of a run: small, so that too large events are cheap to make.
+// maxEventBytes is the EVENT_MAX_BYTES of a run. It is small, so that oversized events are cheap to make.
 const maxEventBytes = 64 << 10
 
-// load is a producer at work.
+// load is a running producer.
 type load struct {
-	book     *events.Book // only the producing goroutine uses it until stop
+	book     *events.Book // used only by the producing goroutine until stop
 	begin    time.Time
 	produced atomic.Int64
 	failed   chan error
@@ -25,7 +25,7 @@ type load struct {
 	done     chan struct{}
 }
 
-// startLoad produces about the options' rate until stopped.
+// startLoad produces events at about o.Rate until it is stopped.
 func startLoad(ctx context.Context, o Options, brokers, topic string) *load {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &load{book: events.NewBook(), begin: time.Now(), failed: make(chan error, 1), cancel: cancel, done: make(chan struct{})}
@@ -46,7 +46,7 @@ func startLoad(ctx context.Context, o Options, brokers, topic string) *load {
 	return l
 }
 
-// goodEvent makes an event of which every part must be stored.
+// goodEvent returns the next event whose parts must all be stored.
 func goodEvent(g *events.Generator) events.Event {
 	for {
 		e := g.Next()
@@ -56,7 +56,7 @@ func goodEvent(g *events.Generator) events.Event {
 	}
 }
 
-// produce catches up when the cluster stood still for a moment, but not more than one second's worth at once.
+// produce sends due events. After a standstill of the cluster it catches up by at most one second's worth at once.
 func (l *load) produce(ctx context.Context, next func() events.Event, rate int, producer *harness.Producer) error {
 	defer producer.Close()
 	for ctx.Err() == nil {
@@ -74,8 +74,8 @@ func (l *load) produce(ctx context.Context, next func() events.Event, rate int, 
 	return nil
 }
 
-// send sends a batch, and again when it fails: records that come twice are valid both times. A producer does not know at
-// once that its topic was created again, and gives up when all brokers are away.
+// send sends a batch, and repeats it when it fails. Records that arrive twice are valid both times. A producer does not notice at
+// once that its topic was created again, and gives up when all brokers are down.
 func (l *load) send(ctx context.Context, producer *harness.Producer, batch []events.Event) error {
 	l.pause.Lock()
 	defer l.pause.Unlock()

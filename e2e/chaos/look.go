@@ -6,8 +6,8 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// look compares what a reader sees with what is committed, again and again until the context ends. A database that does not answer is
-// no fault: the next look follows.
+// look compares the documents a reader sees with the committed offsets, again and again until the context ends. A database that
+// does not answer is no fault, because the next look follows.
 func (r *run) look(ctx context.Context) {
 	for {
 		sleep(ctx, r.options.Look)
@@ -30,7 +30,7 @@ func (r *run) look(ctx context.Context) {
 	}
 }
 
-// source is where the check finds the records and the documents of the run.
+// source tells the check where the records and documents of the run are.
 func (r *run) source() check.Source {
 	return check.Source{
 		Kafka: r.kafka, MongoURI: r.options.MongoURI, Database: r.databaseName(), Topic: r.topic,

@@ -16,25 +16,24 @@ import (
 	"waterwheel/e2e/harness/tap"
 )
 
-// member is a place in the group: links of its own to the brokers and the database, and the process that uses them, if
-// there is one.
+// member is a slot in the group. It has its own links to the brokers and the database, and at most one process that uses them.
 type member struct {
 	run      *run
 	slot     int
 	kafka    []*link.Link
 	database []*link.Link
-	// near and far see what the process writes on both sides of its link to the database: when it sets out, and when the
-	// database answers it.
+	// near and far record the writes of the process on both sides of its link to the database. near knows when a write begins,
+	// and far knows when the database answers it.
 	near, far *tap.Tap
 	settings  harness.Settings
 
-	// busy is held by the disturbance that has this member in hand; it guards what follows.
+	// busy is held by the disturbance that works on this member. It guards the fields below.
 	busy      sync.Mutex
 	consumer  *harness.Consumer
 	processes int
 }
 
-// newMember makes a place without a process.
+// newMember returns a member without a process.
 func (r *run) newMember(slot int) (*member, error) {
 	uri, err := url.Parse(r.options.MongoURI)
 	if err != nil {
@@ -58,7 +57,7 @@ func (r *run) newMember(slot int) (*member, error) {
 	}
 	uri.Host = near.Address()
 	query := uri.Query()
-	query.Set("directConnection", "true") // the server would name its own address
+	query.Set("directConnection", "true") // Without it the driver would connect to the address that the server names.
 	uri.RawQuery = query.Encode()
 	if uri.Path == "" {
 		uri.Path = "/"
@@ -83,7 +82,7 @@ func (m *member) start() error {
 	return nil
 }
 
-// kill ends the process without a chance to do anything.
+// kill kills the process with SIGKILL.
 func (m *member) kill() {
 	if m.consumer != nil {
 		m.consumer.Kill()
@@ -91,14 +90,14 @@ func (m *member) kill() {
 	}
 }
 
-// signal sends a signal; that the process has ended by itself is for watch to notice.
+// signal sends a signal. If the process has ended by itself, watch notices it.
 func (m *member) signal(s syscall.Signal) {
 	if err := m.consumer.Signal(s); err != nil {
 		m.run.note("consumer %d: %v", m.slot, err)
 	}
 }
 
-// terminate ends the process in order; that it does not, or not with code 0, is a fault.
+// terminate ends the process with SIGTERM. A process that does not end, or ends with a code other than 0, is a fault.
 func (m *member) terminate(ctx context.Context) {
 	if m.consumer == nil {
 		return
@@ -107,7 +106,7 @@ func (m *member) terminate(ctx context.Context) {
 	defer cancel()
 	code, err := m.consumer.Terminate(ctx)
 	log := m.consumer.Log()
-	started := strings.Contains(log, "msg=starting") // before, the signal just ends it
+	started := strings.Contains(log, "msg=starting") // before that line SIGTERM simply kills the process
 	switch path := m.forget(); {
 	case err == nil && couldNotStart(code, log):
 		m.run.note("consumer %d could not start", m.slot)
@@ -116,7 +115,7 @@ func (m *member) terminate(ctx context.Context) {
 	}
 }
 
-// couldNotStart reports whether a process ended because its servers were out of reach at its start, which is no fault.
+// couldNotStart reports whether a process ended because it could not reach its servers at the start, which is no fault.
 func couldNotStart(code int, log string) bool {
 	return code == 1 && !strings.Contains(log, "a generation begins")
 }
@@ -139,7 +138,7 @@ func (m *member) watch() {
 	}
 }
 
-// forget keeps the log of a process that has ended, and returns its path.
+// forget writes the log of an ended process to a file, and returns the path of the file.
 func (m *member) forget() string {
 	path := filepath.Join(m.run.options.Dir, fmt.Sprintf("consumer-%d-%d.log", m.slot, m.processes))
 	if err := os.WriteFile(path, []byte(m.consumer.Log()), 0o600); err != nil {
@@ -158,7 +157,7 @@ func (m *member) close() {
 	m.far.Close()
 }
 
-// stopAll ends all members in order.
+// stopAll terminates all members at the same time.
 func (r *run) stopAll(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, m := range r.members {

@@ -17,8 +17,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Naive is the consumer that everybody writes first, and what sinks do that are at-least-once: read, insertMany, and
-// commit after it, retrying what fails. It takes the settings of the environment that the real one takes.
+// Naive is the obvious consumer, and works as at-least-once sinks do. It reads, calls insertMany, commits the offsets, and
+// retries every failure. It takes the same environment settings as waterwheel.
 func Naive() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -58,7 +58,7 @@ func Naive() error {
 	return nil
 }
 
-// insert tries until the documents are inserted. False means that the process is to end.
+// insert retries until the documents are inserted. It returns false when the process must end.
 func insert(ctx context.Context, collection *mongo.Collection, documents []any) bool {
 	for len(documents) > 0 {
 		_, err := collection.InsertMany(ctx, documents)
@@ -74,7 +74,7 @@ func insert(ctx context.Context, collection *mongo.Collection, documents []any) 
 	return true
 }
 
-// naiveDocuments are a record's measurements, with the record's position for the judge.
+// naiveDocuments returns one document per measurement of a record. Each holds the record's position for the judge.
 func naiveDocuments(r *kgo.Record) []any {
 	elements := []json.RawMessage{r.Value}
 	if bytes.HasPrefix(r.Value, []byte("[")) {

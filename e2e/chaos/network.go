@@ -20,8 +20,8 @@ func (r *run) disturbLinks(ctx context.Context, server string, of func(*member) 
 	kind := []string{"cut", "cut now and then", "refused", "slow", "held and delivered", "held and lost", "without answers"}[r.random.IntN(7)]
 	d := between(r.random, 500*time.Millisecond, 9*time.Second)
 	if kind == "held and delivered" {
-		// With what the server takes it must stay below the grace of two write timeouts: nobody promises to store once what is
-		// executed later than that.
+		// This time plus the server's own delay must stay below the grace of two write timeouts. Nothing guarantees that a write
+		// executed later than that is stored only once.
 		d = between(r.random, 100*time.Millisecond, r.options.WriteTimeout)
 	}
 	delay := between(r.random, 10*time.Millisecond, 800*time.Millisecond)
@@ -56,7 +56,7 @@ func (r *run) disturbLinks(ctx context.Context, server string, of func(*member) 
 	}), nil
 }
 
-// restore lets links pass everything again.
+// restore makes the links pass everything again.
 func (r *run) restore(links []*link.Link) {
 	for _, l := range links {
 		if err := l.Restore(); err != nil {

@@ -9,57 +9,58 @@ import (
 	"time"
 )
 
-// Options describe a run.
+// Options describes a run.
 type Options struct {
-	// Binary is the consumer's program and Args its arguments.
+	// Binary is the consumer's program. Args are its arguments.
 	Binary string
 	Args   []string
-	// Naive tells that the program is the naive consumer of this package, which is judged by what it writes.
+	// Naive reports that Binary is the naive consumer of this package. The judge then reads the documents it inserted.
 	Naive bool
 	// Jars is the folder of Kafka's jars.
 	Jars string
-	// Dir keeps the brokers' data and the consumers' logs.
+	// Dir is the folder for the brokers' data and the consumers' logs.
 	Dir string
-	// MongoURI names the database, with one host. DatabaseCommands, when there are any, are programs with their arguments that
-	// together serve a durable database there: the run starts them, kills one and starts it again.
+	// MongoURI is the URI of the database, with one host. DatabaseCommands are programs with their arguments that together serve
+	// a durable database at this address. The run starts them, and kills and restarts one at a time. Without commands the
+	// database is foreign.
 	MongoURI         string
 	DatabaseCommands [][]string
-	// ShardKey is "ranged" or "hashed": MongoURI names a router, the buckets are sharded so, and chunks move, with ChunkPause between
-	// two moves. Empty means that the buckets are not sharded.
+	// ShardKey is "ranged" or "hashed". MongoURI is then the URI of a router, the buckets are sharded with this key, and chunks
+	// move. ChunkPause is the pause between two moves. An empty ShardKey means that the buckets are not sharded.
 	ShardKey   string
 	ChunkPause time.Duration
-	// Look is how often a reader looks at what is shown, beside the disturbances. Zero means never.
+	// Look is the pause between two looks of a reader during the disturbances. Zero means no looks.
 	Look time.Duration
-	// Duration of the chaos and the mean time between two disturbances.
+	// Duration is how long disturbances come. Every is the mean time between two disturbances.
 	Duration, Every time.Duration
-	// Members is the number of consumers at first, 2 to 5.
+	// Members is the initial number of consumers, 2 to 5.
 	Members int
-	// WriteTimeout is MONGODB_WRITE_TIMEOUT. The test servers do not honour maxTimeMS, and on a machine shared by all
-	// processes they hold commands for seconds: the grace of twice this time must cover that.
+	// WriteTimeout is MONGODB_WRITE_TIMEOUT. The test servers do not honour maxTimeMS. On a machine shared by all processes they
+	// hold commands for seconds, so the grace of twice this timeout must cover that time.
 	WriteTimeout time.Duration
-	// Settings of the consumers beside the usual ones: pairs of name and value.
+	// Settings are further settings of the consumers, as pairs of name and value.
 	Settings []string
-	// Rate of records a second, over Series series, into Partitions partitions at first.
+	// Rate is in records a second. Series is the number of series. Partitions is the initial number of partitions.
 	Rate, Series, Partitions int
 	// Reopen is BUCKET_REOPEN.
 	Reopen bool
-	// Seed decides which disturbances come. When they hit depends on the machine as well.
+	// Seed selects the disturbances. Their exact moments also depend on the machine.
 	Seed uint64
-	// Actions are the names of the disturbances that come, each as often as it stands here.
+	// Actions are the names of the disturbances. A disturbance comes in proportion to the number of its entries.
 	Actions []string
-	// Patience is how long the consumers have at the end to store what is left.
+	// Patience is how long the consumers may take at the end to store the rest.
 	Patience time.Duration
 	// Log gets a line for each disturbance.
 	Log io.Writer
 }
 
-// Members of a group, at least and at most.
+// A group has at least leastMembers and at most mostMembers members.
 const (
 	leastMembers = 2
 	mostMembers  = 5
 )
 
-// DefaultActions are the disturbances of a run in which topic and database stay what they are.
+// DefaultActions returns the disturbances of a run that neither recreates the topic nor disturbs the database's own processes.
 func DefaultActions() []string {
 	return []string{
 		"kill", "kill", "freeze", "freeze", "leave", "join", "join",
@@ -70,7 +71,7 @@ func DefaultActions() []string {
 // memberActions are the disturbances that make members of the group come, go or die.
 var memberActions = []string{"kill", "freeze", "leave", "join"}
 
-// Churn makes the disturbances of members come so many times as often, and all others as often as before.
+// Churn makes the disturbances of members come times as often, and all others as often as before.
 func (o *Options) Churn(times int) {
 	before, actions := len(o.Actions), []string(nil)
 	for _, name := range o.Actions {
@@ -83,7 +84,7 @@ func (o *Options) Churn(times int) {
 	o.Actions, o.Every = actions, o.Every*time.Duration(before)/time.Duration(len(actions))
 }
 
-// validate names what is wrong with the options.
+// validate returns an error for every wrong option.
 func (o *Options) validate() error {
 	var wrong []error
 	if o.Rate < 10 || o.Series < 1 || o.Partitions < 1 {

@@ -11,9 +11,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// pulse writes a small document again and again, on a connection that nothing disturbs, to learn how long the database
-// itself holds a command before it executes it. A server that honours maxTimeMS gives a command up after the write
-// timeout; one that does not, and holds it for longer than the grace, breaks what the consumers rely on.
+// pulse writes a small document again and again, on a connection that nothing disturbs. It measures how long the database itself
+// holds a command before it executes it. A server that honours maxTimeMS aborts a command after the write timeout. A server that
+// does not, and holds a command for longer than the grace, breaks the assumption of the consumers.
 type pulse struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -22,7 +22,7 @@ type pulse struct {
 	most time.Duration
 }
 
-// startPulse begins to write; an outage of the database that the run itself makes is not counted.
+// startPulse begins to write. A write that fails is not counted, so an outage that the run causes is no slow answer.
 func startPulse(ctx context.Context, uri, database string) (*pulse, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetRetryWrites(false))
 	if err != nil {
@@ -51,7 +51,7 @@ func (p *pulse) beat(ctx context.Context, collection *mongo.Collection) {
 	}
 }
 
-// slowest is the longest time a write took.
+// slowest returns the longest time a successful write took.
 func (p *pulse) slowest() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

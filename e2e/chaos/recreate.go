@@ -11,18 +11,18 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// recreates reports whether the topic is deleted and created again in this run.
+// recreates reports whether the run deletes the topic and creates it again.
 func (o *Options) recreates() bool { return slices.Contains(o.Actions, "recreate") }
 
-// incarnation is a topic that was deleted: what had been committed before it was, must be stored.
+// incarnation is a topic that was deleted. Records committed before the deletion must be stored.
 type incarnation struct {
 	topic     check.Topic
 	records   []check.Record
 	committed []int64
 }
 
-// recreate deletes the topic under the members and creates it again, with another id. What they had not read is lost
-// with the topic; everything else must still be stored once.
+// recreate deletes the topic while the members run, and creates it again with another id. Records that they had not read are lost
+// with the topic. All others must be stored once.
 func (r *run) recreate(ctx context.Context) (bool, error) {
 	if !r.broker.TryLock() {
 		return false, nil
@@ -55,7 +55,7 @@ func (r *run) recreate(ctx context.Context) (bool, error) {
 	})
 }
 
-// remember reads the commits and then all records of the topic.
+// remember reads the committed offsets first, and then all records of the topic.
 func (r *run) remember(ctx context.Context) (incarnation, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -71,7 +71,7 @@ func (r *run) remember(ctx context.Context) (incarnation, error) {
 	return past, err
 }
 
-// size is the number of records below the commits. Offsets committed for an earlier incarnation may lie beyond the end.
+// size is the number of records below the committed offsets. Offsets committed for an earlier incarnation may lie beyond the end.
 func (i incarnation) size() int {
 	n := 0
 	for _, r := range i.records {

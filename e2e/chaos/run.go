@@ -13,10 +13,10 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// setupTries is how often the set-up is tried: that a machine is busy says nothing about consumers.
+// setupTries is how often the set-up is tried. A set-up that fails because the machine is busy says nothing about consumers.
 const setupTries = 3
 
-// run is a run under way.
+// run is a run in progress.
 type run struct {
 	options  Options
 	topic    string
@@ -32,7 +32,7 @@ type run struct {
 	members  []*member
 	settings harness.Settings
 
-	// standing is held for reading by a disturbance of one member, for writing by one that needs them all.
+	// standing is held for reading by a disturbance of one member, and for writing by a disturbance that needs all members.
 	standing sync.RWMutex
 	broker   sync.Mutex // held while a broker is disturbed
 	working  sync.WaitGroup
@@ -42,7 +42,7 @@ type run struct {
 	past   []incarnation
 }
 
-// Run makes a run and returns what became of the measurements. The error says that it could not be made to its end.
+// Run makes a run and returns its result. An error means that the run could not be completed.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return &r.result, nil
 }
 
-// setUp makes a run whose servers, members and load are started.
+// setUp returns a run whose servers, members and load are started.
 func setUp(ctx context.Context, o Options) (*run, error) {
 	for try := 1; ; try++ {
 		r := newRun(o, "readings")
@@ -80,7 +80,7 @@ func newRun(o Options, topic string) *run {
 	}
 }
 
-// start starts servers, members and the load.
+// start starts the servers, the members and the load.
 func (r *run) start(ctx context.Context) error {
 	if err := os.MkdirAll(r.options.Dir, 0o750); err != nil {
 		return fmt.Errorf("making the run's folder: %w", err)
@@ -100,7 +100,7 @@ func (r *run) start(ctx context.Context) error {
 	return r.startMembers(ctx)
 }
 
-// startMembers creates the topic, and starts members and the load.
+// startMembers creates the topic, and starts the members and the load.
 func (r *run) startMembers(ctx context.Context) error {
 	var err error
 	if r.servers, err = harness.GivenServers(ctx, r.cluster.Address(), r.options.MongoURI); err != nil {
@@ -135,10 +135,10 @@ func (r *run) startMembers(ctx context.Context) error {
 	return err
 }
 
-// databaseName is a name of the run's own.
+// databaseName returns a database name that only this run uses.
 func (r *run) databaseName() string { return fmt.Sprintf("chaos-%x", r.begin.UnixNano()) }
 
-// all is the run from its first disturbance to the verdict.
+// all runs the disturbances, drains the topic and judges the result.
 func (r *run) all(ctx context.Context) error {
 	r.note("begin: seed %d, %d records/s over %d series, %s", r.options.Seed, r.options.Rate, r.options.Series, r.options.Duration)
 	looking, stop := context.WithCancel(ctx)
@@ -163,7 +163,7 @@ func (r *run) all(ctx context.Context) error {
 	return r.judge(ctx)
 }
 
-// disturb starts disturbances until the run's time is over.
+// disturb starts disturbances until the run's duration is over.
 func (r *run) disturb(ctx context.Context) error {
 	end := time.NewTimer(r.options.Duration)
 	defer end.Stop()
@@ -185,7 +185,7 @@ func (r *run) disturb(ctx context.Context) error {
 	}
 }
 
-// drain lets the group store all that is left, with everything in order again, and ends it.
+// drain stops the disturbances, waits until the group has stored the rest, and ends the members.
 func (r *run) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Patience)
 	defer cancel()
@@ -216,7 +216,7 @@ func (r *run) drain(ctx context.Context) error {
 
 func (r *run) group() string { return r.settings["KAFKA_GROUP_ID"] }
 
-// watch notes members that ended by themselves and starts them again.
+// watch notes members that ended by themselves, and starts them again.
 func (r *run) watch() {
 	for _, m := range r.members {
 		if !m.busy.TryLock() {
@@ -227,14 +227,14 @@ func (r *run) watch() {
 	}
 }
 
-// note prints a line with the time since the run's begin.
+// note prints a line with the time since the start of the run.
 func (r *run) note(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(r.options.Log, "%7.1fs  %s\n", time.Since(r.begin).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// fault notes something that must not happen, whatever is stored.
+// fault records an event that must not happen, no matter which measurements are stored.
 func (r *run) fault(format string, args ...any) {
 	r.note("FAULT: "+format, args...)
 	r.mu.Lock()
@@ -242,7 +242,7 @@ func (r *run) fault(format string, args ...any) {
 	r.result.Faults = append(r.result.Faults, fmt.Sprintf(format, args...))
 }
 
-// close ends all that was started, and drops the run's database unless something is wrong in it.
+// close stops everything the run started. It drops the run's database unless the result has an error.
 func (r *run) close() error {
 	var errs []error
 	for _, m := range r.members {

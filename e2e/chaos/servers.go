@@ -18,8 +18,8 @@ func (r *run) restartBroker(ctx context.Context) (bool, error) {
 	return r.disturbBroker(ctx, "restart", func(b *harness.Broker) error { return b.Stop(ctx) })
 }
 
-// disturbBroker ends one broker and starts it again. Only one is away at a time, and the next not before all replicas
-// are in sync: an acknowledged record must not be lost by the cluster itself.
+// disturbBroker ends one broker and starts it again. Only one broker is down at a time. The next disturbance waits until all
+// replicas are in sync, because the cluster itself must not lose an acknowledged record.
 func (r *run) disturbBroker(ctx context.Context, how string, end func(*harness.Broker) error) (bool, error) {
 	brokers := r.cluster.Brokers()
 	b := brokers[r.random.IntN(len(brokers))]

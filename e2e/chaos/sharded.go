@@ -12,7 +12,7 @@ import (
 	"waterwheel/e2e/harness/sharded"
 )
 
-// shards is the sharded cluster of a run, whose chunks move. moved and refused may be read when ended is closed.
+// shards is the sharded cluster of a run, whose chunks move. moved and refused may be read once ended is closed.
 type shards struct {
 	client  *mongo.Client
 	cluster *sharded.Cluster
@@ -22,7 +22,7 @@ type shards struct {
 	refused map[string]int
 }
 
-// shard shards the run's collection before there is anything in it, and begins to move its chunks.
+// shard shards the run's empty collection, and begins to move its chunks.
 func (r *run) shard(ctx context.Context) error {
 	if r.options.ShardKey == "" {
 		return nil
@@ -50,7 +50,7 @@ func (r *run) shard(ctx context.Context) error {
 	return nil
 }
 
-// init makes the collections, sharded.
+// init creates the sharded collections.
 func (r *run) init(ctx context.Context) error {
 	c, err := harness.Start(r.options.Binary, r.settings.With("MONGODB_URI", r.options.MongoURI), "init", "--shard", r.options.ShardKey)
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *run) init(ctx context.Context) error {
 	return nil
 }
 
-// stepDown lets the primary of a shard, or of the config servers, step down.
+// stepDown makes the primary of a shard or of the config servers step down.
 func (r *run) stepDown(ctx context.Context) (bool, error) {
 	sets := r.shards.cluster.Sets()
 	set, away := sets[r.random.IntN(len(sets))], between(r.random, time.Second, 6*time.Second)
@@ -74,13 +74,13 @@ func (r *run) stepDown(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		if err := r.shards.cluster.StepDown(ctx, set, away); err != nil {
-			r.note("%v", err) // killed meanwhile, for example
+			r.note("%v", err) // the process may have been killed meanwhile, for example
 		}
 	})
 	return true, nil
 }
 
-// stopMoving ends the moves of chunks, if there are any, and takes down how many there were.
+// stopMoving stops the moves of chunks, if there are any, and records their number.
 func (r *run) stopMoving() {
 	s := r.shards
 	if s == nil {
