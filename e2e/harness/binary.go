@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Build builds the program cmd/consumer of the module beside this one into a folder and returns the binary's path.
-// With race it is built with the race detector, which needs a C compiler.
+// Build builds the program cmd/consumer of the parent module into dir, and returns the path of the binary. race builds it with
+// the race detector, which needs a C compiler.
 func Build(ctx context.Context, dir string, race bool) (string, error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {
@@ -22,7 +22,7 @@ func Build(ctx context.Context, dir string, race bool) (string, error) {
 		args = append(args, "-race")
 	}
 	command := exec.CommandContext(ctx, "go", append(args, "./cmd/consumer")...)
-	command.Dir = root // its own go.mod decides about versions, not this module's
+	command.Dir = root // the program's go.mod selects the versions, not the one of this module
 	command.Env = append(os.Environ(), "GOWORK=off")
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building cmd/consumer: %w\n%s", err, output)
@@ -30,7 +30,7 @@ func Build(ctx context.Context, dir string, race bool) (string, error) {
 	return path, nil
 }
 
-// moduleRoot is the folder of the module waterwheel: the one above this module's.
+// moduleRoot returns the folder of the module waterwheel, which is the parent of this module's folder.
 func moduleRoot(ctx context.Context) (string, error) {
 	output, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 type Broker struct {
 	id                 int
 	jars, dir          string
-	direct, controller string   // addresses of the listeners for clients without a link and for the other brokers
+	direct, controller string   // addresses of the listeners for clients without a link, and for the other brokers
 	listeners          []string // addresses of the listeners behind the links, by client
-	advertised         []string // addresses of these links
+	advertised         []string // addresses of the links to these listeners
 	options            ClusterOptions
 	named              map[string]string // addresses of the options' Listeners
 
@@ -43,7 +43,7 @@ func newBroker(id int, o ClusterOptions) (*Broker, error) {
 	return b, nil
 }
 
-// settings are the broker's server.properties.
+// settings returns the broker's server.properties.
 func (b *Broker) settings(voters string) string {
 	listeners := []string{"DIRECT://" + b.direct, "CONTROLLER://" + b.controller}
 	advertised := []string{"DIRECT://" + b.direct}
@@ -105,13 +105,13 @@ func (b *Broker) format(ctx context.Context, clusterID, voters string, further [
 
 func (b *Broker) properties() string { return filepath.Join(b.dir, "server.properties") }
 
-// java are the arguments that run a class of Kafka's in little memory.
+// java returns the arguments that run a class of Kafka with little memory.
 func (b *Broker) java(class string, args ...string) []string {
 	memory := []string{"-Xms256m", "-Xmx256m", "-XX:+UseSerialGC"}
 	return slices.Concat(memory, b.options.Java, []string{"-cp", filepath.Join(b.jars, "*"), class}, args)
 }
 
-// Start starts the broker's process, with the data it has. AwaitBrokers of the cluster waits until it answers.
+// Start starts the broker's process on the data it has. Cluster.AwaitBrokers waits until the broker answers.
 func (b *Broker) Start() error {
 	process, err := Start("java", Settings{}, b.java("kafka.Kafka", b.properties())...)
 	if err != nil {
@@ -129,7 +129,7 @@ func (b *Broker) Running() bool {
 	return p != nil && p.Running()
 }
 
-// listening reports whether the broker takes connections on all its listeners.
+// listening reports whether the broker accepts connections on all its listeners.
 func (b *Broker) listening(ctx context.Context) bool {
 	dialer := net.Dialer{Timeout: time.Second}
 	for _, address := range slices.Concat([]string{b.direct}, b.listeners, slices.Collect(maps.Values(b.named))) {
@@ -155,7 +155,7 @@ func (b *Broker) Kill() {
 	}
 }
 
-// Stop ends the broker in order.
+// Stop ends the broker with SIGTERM and waits for its end.
 func (b *Broker) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
 	defer cancel()

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SetSendBuffers sets how much the kernel holds of what the process sends on each of its connections to an address, and
-// tells of how many: with 0 bytes, what the other side does not take waits in the process. The right to trace the process is
-// needed.
+// SetSendBuffers sets the size of the kernel's send buffer on each connection of the process to an address. It returns the number
+// of these connections. With 0 bytes, data that the other side does not read waits in the process. The caller needs the right to
+// trace the process.
 func (c *Consumer) SetSendBuffers(address string, bytes int) (n int, err error) {
 	pid, err := unix.PidfdOpen(c.PID(), 0)
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *Consumer) SetSendBuffers(address string, bytes int) (n int, err error) 
 		}
 		file, err := unix.PidfdGetfd(pid, number, 0)
 		if errors.Is(err, unix.EBADF) {
-			continue // closed meanwhile
+			continue // closed in the meantime
 		}
 		if err != nil {
 			return n, fmt.Errorf("taking a file of the process: %w", err)
@@ -43,7 +43,7 @@ func (c *Consumer) SetSendBuffers(address string, bytes int) (n int, err error) 
 	return n, nil
 }
 
-// peer is whom a file is connected to; empty if it is none over IPv4.
+// peer returns the remote address of a socket. It is empty if the file is no connected IPv4 socket.
 func peer(file int) string {
 	name, err := unix.Getpeername(file)
 	if err != nil {

@@ -4,5 +4,5 @@ package harness
 
 import "errors"
 
-// SetSendBuffers is for Linux only.
+// SetSendBuffers works on Linux only.
 func (c *Consumer) SetSendBuffers(string, int) (int, error) { return 0, errors.ErrUnsupported }

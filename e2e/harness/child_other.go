@@ -4,5 +4,5 @@ package harness
 
 import "syscall"
 
-// childAttributes has nothing to ask for: only Linux ends a child with its parent.
+// childAttributes returns no attributes. Only Linux can end a child with its parent.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

@@ -17,52 +17,53 @@ import (
 	"waterwheel/e2e/harness/link"
 )
 
-// ClusterOptions say which cluster to start.
+// ClusterOptions describes a cluster.
 type ClusterOptions struct {
-	// Jars is the folder of Kafka's jars: "libs" of its distribution.
+	// Jars is the folder of Kafka's jars, which is "libs" in its distribution.
 	Jars string
-	// Dir keeps the brokers' settings, logs and data. It is deleted when the cluster is closed.
+	// Dir is the folder for the brokers' settings, logs and data. Close deletes it.
 	Dir string
-	// Brokers is their number, each a controller as well.
+	// Brokers is the number of brokers. Each is a controller too.
 	Brokers int
 	// Links is the number of clients that reach the brokers through links of their own.
 	Links int
-	// Listeners are further listeners of each broker, secured each in its way.
+	// Listeners are further listeners of each broker. Each has its own protocol.
 	Listeners []Listener
 	// Settings are further lines of the brokers' server.properties.
 	Settings []string
-	// Java are further arguments of the brokers' processes, before their class.
+	// Java are further arguments of the brokers' processes, before the class name.
 	Java []string
 	// Format are further arguments of the command that prepares the data folders.
 	Format []string
 }
 
-// Listener is a listener of the brokers beside the plain ones.
+// Listener is an additional listener of the brokers.
 type Listener struct {
-	// Name has upper-case letters only.
+	// Name consists of upper-case letters.
 	Name string
-	// Protocol is Kafka's: SASL_PLAINTEXT, SSL, SASL_SSL.
+	// Protocol is a security protocol of Kafka: SASL_PLAINTEXT, SSL or SASL_SSL.
 	Protocol string
-	// Settings are lines of server.properties about this listener alone, without its prefix.
+	// Settings are lines of server.properties for this listener only, without its prefix.
 	Settings []string
 }
 
-// Cluster is a real Kafka of several brokers whose processes can be killed and started again. A client with a link is
-// told addresses of links only, so that all its connections can be disturbed without those of the others.
+// Cluster is a real Kafka of several brokers, whose processes can be killed and started again. A client with a link learns only
+// addresses of its links. A test can therefore disturb its connections without disturbing other clients.
 type Cluster struct {
 	options ClusterOptions
 	brokers []*Broker
 	links   [][]*link.Link // by client, then by broker
 }
 
-// How often a cluster is tried to start, and how long each time: a port may be taken meanwhile, a machine slow.
+// A start of a cluster is tried clusterTries times, for clusterPatience each. A port may be taken meanwhile, or the machine may
+// be slow.
 const (
 	clusterTries    = 3
 	clusterPatience = 2 * time.Minute
 )
 
-// StartCluster starts a cluster and waits until all its brokers answer; what fails is tried again, at other ports. The caller
-// closes it.
+// StartCluster starts a cluster and waits until all its brokers answer. It repeats a failed start with other ports. The caller
+// closes the cluster.
 func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	if jars, err := filepath.Glob(filepath.Join(o.Jars, "kafka_*.jar")); err != nil || len(jars) == 0 {
 		return nil, fmt.Errorf("starting a Kafka cluster: there are no jars of Kafka in %s", o.Jars)
@@ -123,14 +124,14 @@ func (c *Cluster) startBrokers(ctx context.Context) error {
 		return err
 	}
 	for _, b := range c.brokers {
-		if !b.Running() { // the others may have formed without it
+		if !b.Running() { // the other brokers may have formed a cluster without it
 			return fmt.Errorf("broker %d ended:\n%s", b.id, b.current().Log())
 		}
 	}
 	return nil
 }
 
-// voters are the controllers, as a broker's settings list them.
+// voters lists the controllers, as the setting controller.quorum.voters expects them.
 func (c *Cluster) voters() string {
 	voters := make([]string, len(c.brokers))
 	for i, b := range c.brokers {
@@ -139,7 +140,7 @@ func (c *Cluster) voters() string {
 	return strings.Join(voters, ",")
 }
 
-// Address is the bootstrap address of a client without a link.
+// Address returns the bootstrap address for clients without a link.
 func (c *Cluster) Address() string {
 	addresses := make([]string, len(c.brokers))
 	for i, b := range c.brokers {
@@ -148,7 +149,7 @@ func (c *Cluster) Address() string {
 	return strings.Join(addresses, ",")
 }
 
-// ListenerAddress is the bootstrap address of a client of one of the Listeners.
+// ListenerAddress returns the bootstrap address for clients of the named listener.
 func (c *Cluster) ListenerAddress(name string) string {
 	addresses := make([]string, len(c.brokers))
 	for i, b := range c.brokers {
@@ -157,7 +158,7 @@ func (c *Cluster) ListenerAddress(name string) string {
 	return strings.Join(addresses, ",")
 }
 
-// LinkedAddress is the bootstrap address of a client with links.
+// LinkedAddress returns the bootstrap address for the given client, through its links.
 func (c *Cluster) LinkedAddress(client int) string {
 	addresses := make([]string, len(c.brokers))
 	for i, l := range c.links[client] {
@@ -166,14 +167,13 @@ func (c *Cluster) LinkedAddress(client int) string {
 	return strings.Join(addresses, ",")
 }
 
-// Links are a client's links, one for each broker.
+// Links returns the links of a client, one for each broker.
 func (c *Cluster) Links(client int) []*link.Link { return c.links[client] }
 
-// Brokers are the cluster's brokers.
+// Brokers returns the cluster's brokers.
 func (c *Cluster) Brokers() []*Broker { return c.brokers }
 
-// AwaitBrokers waits until every running broker is part of the cluster and every replica of every topic follows its
-// leader.
+// AwaitBrokers waits until every running broker is part of the cluster, and every replica of every topic is in sync.
 func (c *Cluster) AwaitBrokers(ctx context.Context) error {
 	client := &kafka.Client{Addr: kafka.TCP(strings.Split(c.Address(), ",")...), Transport: &kafka.Transport{MetadataTTL: 200 * time.Millisecond}}
 	defer client.Transport.(*kafka.Transport).CloseIdleConnections()
@@ -190,7 +190,7 @@ func (c *Cluster) AwaitBrokers(ctx context.Context) error {
 }
 
 func (c *Cluster) formed(ctx context.Context, client *kafka.Client) bool {
-	for _, b := range c.brokers { // Kafka lists a broker before it opens the broker's ports
+	for _, b := range c.brokers { // Kafka lists a broker before the broker opens its ports
 		if b.Running() && !b.listening(ctx) {
 			return false
 		}

@@ -21,8 +21,8 @@ type Consumer struct {
 	ended   chan struct{} // closed when the process has ended
 }
 
-// Start starts the program with the given settings and arguments; its HTTP endpoints listen on a free port. The caller
-// ends it with Terminate or Kill.
+// Start starts the program with the given settings and arguments. Its HTTP endpoints listen on a free port. The caller ends it
+// with Terminate or Kill.
 func Start(binary string, settings Settings, args ...string) (*Consumer, error) {
 	address, err := freeAddress()
 	if err != nil {
@@ -45,7 +45,7 @@ func Start(binary string, settings Settings, args ...string) (*Consumer, error) 
 	return c, nil
 }
 
-// attend starts the process and waits for its end, all on one thread: the kernel ties the process to it.
+// attend starts the process and waits for its end on one thread, because the kernel kills the process when this thread ends.
 func (c *Consumer) attend(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -58,7 +58,7 @@ func (c *Consumer) attend(started chan<- error) {
 	close(c.ended)
 }
 
-// freeAddress is an address of the loopback interface that nobody listens on.
+// freeAddress returns an address of the loopback interface with a free port.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,19 +68,19 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// Address is where the process serves HTTP, host and port.
+// Address returns the host and port of the process's HTTP endpoints.
 func (c *Consumer) Address() string { return c.address }
 
-// PID is the process's id.
+// PID returns the process's id.
 func (c *Consumer) PID() int { return c.command.Process.Pid }
 
-// Log is what the process printed, its end when it printed much.
+// Log returns the output of the process, or only its end if the output is long.
 func (c *Consumer) Log() string { return c.log.String() }
 
-// Ended is closed when the process has ended.
+// Ended returns a channel that is closed when the process has ended.
 func (c *Consumer) Ended() <-chan struct{} { return c.ended }
 
-// Running reports whether the process has not ended.
+// Running reports whether the process still runs.
 func (c *Consumer) Running() bool {
 	select {
 	case <-c.ended:
@@ -122,8 +122,8 @@ func (c *Consumer) Kill() {
 	<-c.ended
 }
 
-// Terminate asks the process to end with SIGTERM and returns its exit code. When it has not ended by the context's
-// deadline it is killed, which is an error.
+// Terminate sends SIGTERM to the process and returns its exit code. It kills a process that has not ended by the context's
+// deadline, and returns an error then.
 func (c *Consumer) Terminate(ctx context.Context) (int, error) {
 	if err := c.Signal(syscall.SIGTERM); err != nil && c.Running() {
 		return 0, fmt.Errorf("sending SIGTERM: %w", err)
@@ -131,8 +131,8 @@ func (c *Consumer) Terminate(ctx context.Context) (int, error) {
 	return c.Wait(ctx)
 }
 
-// Wait waits for the process's end and returns its exit code. When it has not ended by the context's deadline it is
-// killed, which is an error.
+// Wait waits for the end of the process and returns its exit code. It kills a process that has not ended by the context's
+// deadline, and returns an error then.
 func (c *Consumer) Wait(ctx context.Context) (int, error) {
 	select {
 	case <-c.ended:
@@ -143,7 +143,7 @@ func (c *Consumer) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// CPU is the processor time, user and system, that the process has used, once it has ended.
+// CPU waits for the end of the process, and returns the processor time that it used in user and system mode.
 func (c *Consumer) CPU() time.Duration {
 	<-c.ended
 	return c.command.ProcessState.UserTime() + c.command.ProcessState.SystemTime()

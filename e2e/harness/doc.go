@@ -1,3 +1,3 @@
-// Package harness runs the real program as a person would: its binary as a child process, set by environment variables,
-// stopped by signals, watched through its HTTP endpoints, against given servers or embedded ones.
+// Package harness runs the real program as an operator does. The binary is a child process, configured by environment variables,
+// stopped by signals, and observed through its HTTP endpoints. It works with given or embedded servers.
 package harness

@@ -2,7 +2,7 @@ package harness
 
 import "context"
 
-// GivenServers are a Kafka and a MongoDB at known addresses, whatever the environment says. The caller closes them.
+// GivenServers returns a Kafka and a MongoDB at the given addresses, and ignores the environment. The caller closes them.
 func GivenServers(ctx context.Context, brokers, mongoURI string) (*Servers, error) {
 	s := &Servers{Brokers: brokers, MongoURI: mongoURI, GivenKafka: true, GivenMongo: true}
 	if err := s.probe(ctx); err != nil {

@@ -7,7 +7,8 @@ import (
 	"waterwheel/e2e/harness/link"
 )
 
-// LinkMongo puts a network that can be cut between consumers and MongoDB, for one test, and returns the URI through it.
+// LinkMongo puts a link that can be cut between the consumers of one test and MongoDB. It returns the link and the URI through
+// it.
 func (s *Servers) LinkMongo(t *testing.T) (*link.Link, string) {
 	t.Helper()
 	uri, err := url.Parse(s.MongoURI)
@@ -24,7 +25,7 @@ func (s *Servers) LinkMongo(t *testing.T) (*link.Link, string) {
 	}
 	t.Cleanup(l.Close)
 	query := uri.Query()
-	query.Del("replicaSet") // whose members would be found by their own addresses
+	query.Del("replicaSet") // with it the driver would connect to the members' own addresses
 	query.Set("directConnection", "true")
 	uri.Host, uri.RawQuery = address, query.Encode()
 	if uri.Path == "" {

@@ -13,14 +13,14 @@ import (
 	"waterwheel/e2e/embedded"
 )
 
-// Shared is what the tests of a package have in common while they run.
+// Shared is what the tests of a package share while they run.
 type Shared struct {
-	// Dir is a folder that is gone afterwards.
+	// Dir is a folder that is deleted afterwards.
 	Dir  string
 	ends []func() error
 }
 
-// AtEnd has something called after the tests, the last first.
+// AtEnd registers a function to call after the tests. The last one is called first.
 func (s *Shared) AtEnd(end func() error) { s.ends = append(s.ends, end) }
 
 // Mongo starts an embedded MongoDB for the tests and returns its URI.
@@ -41,8 +41,8 @@ func (s *Shared) end() error {
 	return errors.Join(append(errs, os.RemoveAll(s.Dir))...)
 }
 
-// Main runs the tests of a package after prepare has made what they share, and exits. It is TestMain's whole work; name is
-// the package's in messages.
+// Main prepares the state that the tests of a package share, runs the tests, and exits. TestMain only calls Main. name is the
+// name of the package in messages.
 func Main(m *testing.M, name string, prepare func(context.Context, *Shared) error) {
 	flag.Parse()
 	code, err := runTests(m, name, prepare)

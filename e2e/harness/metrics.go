@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Get asks one of the process's HTTP endpoints and returns the status and the body.
+// Get requests one of the process's HTTP endpoints and returns the status and the body.
 func (c *Consumer) Get(ctx context.Context, path string) (status int, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -33,7 +33,7 @@ func (c *Consumer) Get(ctx context.Context, path string) (status int, body strin
 	return response.StatusCode, string(b), nil
 }
 
-// Metrics are the values of one scrape of /metrics.
+// Metrics holds the metric families of one scrape of /metrics.
 type Metrics map[string]*dto.MetricFamily
 
 // Metrics scrapes /metrics.
@@ -53,8 +53,8 @@ func (c *Consumer) Metrics(ctx context.Context) (Metrics, error) {
 	return families, nil
 }
 
-// Sum adds up the values of a metric (of a histogram: its sum) over all series that have the given labels, pairs of name
-// and value. A metric that is not there counts 0.
+// Sum adds up the values of a metric over all series that have the given labels, which are pairs of name and value. For a
+// histogram it adds up the sums. A missing metric counts as 0.
 func (m Metrics) Sum(name string, labels ...string) float64 {
 	sum := 0.0
 	for _, metric := range m[name].GetMetric() {
@@ -66,7 +66,8 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 	return sum
 }
 
-// Count is how often a histogram's series with these labels, pairs of name and value, were observed.
+// Count returns the number of observations of a histogram over all series that have the given labels, which are pairs of name and
+// value.
 func (m Metrics) Count(name string, labels ...string) float64 {
 	count := uint64(0)
 	for _, metric := range m[name].GetMetric() {

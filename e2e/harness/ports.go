@@ -6,8 +6,8 @@ import (
 	"net"
 )
 
-// lowAddresses are addresses of the loopback interface that nobody listens on, with ports below those that the system
-// gives to outgoing connections: a server that is started again finds its port free.
+// lowAddresses returns n addresses of the loopback interface with free ports. The ports are below the system's range for outgoing
+// connections, so a server that is started again finds its port free.
 func lowAddresses(n int) ([]string, error) {
 	addresses := make([]string, 0, n)
 	for tries := 0; len(addresses) < n; tries++ {
@@ -19,13 +19,13 @@ func lowAddresses(n int) ([]string, error) {
 			}
 			continue
 		}
-		defer listener.Close() // not before all are found, so that none is found twice
+		defer listener.Close() // closed only after the last is found, so that no address is found twice
 		addresses = append(addresses, address)
 	}
 	return addresses, nil
 }
 
-// NewLinkAddress is an address for a link or a server that may close and listen again.
+// NewLinkAddress returns an address for a link or a server that may close and listen again.
 func NewLinkAddress() (string, error) {
 	addresses, err := lowAddresses(1)
 	if err != nil {

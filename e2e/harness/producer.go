@@ -11,12 +11,12 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// Producer sends events to one topic, by key, acknowledged by all in-sync replicas.
+// Producer sends events to one topic. The key selects the partition, and all in-sync replicas acknowledge.
 type Producer struct {
 	writer *kafka.Writer
 }
 
-// NewProducer returns a producer to a topic of the cluster at the given addresses. The caller closes it.
+// NewProducer returns a producer for a topic of the cluster at brokers. The caller closes it.
 func NewProducer(brokers, topic string) *Producer {
 	return &Producer{writer: &kafka.Writer{
 		Addr:         kafka.TCP(strings.Split(brokers, ",")...),
@@ -25,13 +25,13 @@ func NewProducer(brokers, topic string) *Producer {
 		RequiredAcks: kafka.RequireAll,
 		BatchTimeout: 5 * time.Millisecond,
 		BatchSize:    500,
-		BatchBytes:   32 << 20, // records beyond the usual limit are for the topic to refuse
-		MaxAttempts:  50,       // a broker's restart takes its time
+		BatchBytes:   32 << 20, // above the usual limit, so that the topic refuses records that are too large
+		MaxAttempts:  50,       // enough for the restart of a broker
 		Transport:    &kafka.Transport{MetadataTTL: time.Second, IdleTimeout: 5 * time.Second},
 	}}
 }
 
-// Send sends events and returns when all are acknowledged.
+// Send sends events and returns when all of them are acknowledged.
 func (p *Producer) Send(ctx context.Context, made ...events.Event) error {
 	messages := make([]kafka.Message, len(made))
 	for i, e := range made {

@@ -18,23 +18,24 @@ import (
 	"waterwheel/e2e/harness/keys"
 )
 
-// Servers are a Kafka and a MongoDB: those that E2E_KAFKA_BROKERS and E2E_MONGODB_URI name, embedded ones otherwise.
+// Servers is a Kafka and a MongoDB. E2E_KAFKA_BROKERS and E2E_MONGODB_URI name them. An embedded server replaces one that is not
+// named.
 type Servers struct {
 	Brokers  string
 	MongoURI string
 	// programURI is the URI of the program under test. Empty stands for MongoURI.
 	programURI string
-	// GivenKafka and GivenMongo tell the named servers from the embedded ones.
+	// GivenKafka and GivenMongo are true for a server that the environment or the caller names, and false for an embedded one.
 	GivenKafka, GivenMongo bool
 
 	kafka *embedded.Kafka
 	mongo *embedded.Mongo
 	admin *kafka.Client
 	slow  bool
-	watch *keys.Watch // Nil means that what the program sends is not read.
+	watch *keys.Watch // Nil means that the commands of the program are not read.
 }
 
-// StartServers starts what is not given, and asks what is given for an answer. The caller closes it.
+// StartServers starts an embedded server for each that is not given, and checks that both answer. The caller closes them.
 func StartServers(ctx context.Context) (*Servers, error) {
 	s := &Servers{Brokers: os.Getenv("E2E_KAFKA_BROKERS"), MongoURI: os.Getenv("E2E_MONGODB_URI")}
 	s.GivenKafka, s.GivenMongo = s.Brokers != "", s.MongoURI != ""
@@ -50,7 +51,8 @@ func StartServers(ctx context.Context) (*Servers, error) {
 	return s, nil
 }
 
-// watchKeys reads what the program sends to a given MongoDB at one address: Close tells of writes that lack the shard key.
+// watchKeys reads the commands that the program sends to a given MongoDB with one address. Close then returns an error about
+// writes that lack the shard key.
 func (s *Servers) watchKeys() (err error) {
 	uri := s.single()
 	if uri == nil {
@@ -66,7 +68,7 @@ func (s *Servers) watchKeys() (err error) {
 	return nil
 }
 
-// single is the URI of a given MongoDB at one address, without TLS. Nil means that it is another one.
+// single returns the URI of a given MongoDB that has one address and no TLS. It returns nil for any other MongoDB.
 func (s *Servers) single() *url.URL {
 	uri, err := url.Parse(s.MongoURI)
 	if err != nil || !s.GivenMongo || strings.Contains(uri.Host, ",") || uri.Scheme != "mongodb" || strings.Contains(uri.RawQuery, "tls=true") {
@@ -94,13 +96,13 @@ func (s *Servers) start() error {
 	return nil
 }
 
-// How often servers are asked for a first answer, and how long each time: a machine may be slow.
+// Both servers are asked for a first answer probeTries times, for probePatience each, because a machine may be slow.
 const (
 	probeTries    = 3
 	probePatience = 20 * time.Second
 )
 
-// probe asks both servers for an answer, and MongoDB for what it is.
+// probe asks both servers for an answer, and asks MongoDB for its build.
 func (s *Servers) probe(ctx context.Context) error {
 	var errs []error
 	for try := 0; try < probeTries && ctx.Err() == nil; try++ {
@@ -139,7 +141,7 @@ func (s *Servers) ask(ctx context.Context) error {
 	return nil
 }
 
-// DropDatabase deletes a database and all that is in it.
+// DropDatabase drops a database.
 func (s *Servers) DropDatabase(ctx context.Context, name string) error {
 	client, err := mongo.Connect(options.Client().ApplyURI(s.MongoURI))
 	if err != nil {
@@ -167,7 +169,7 @@ func (s *Servers) String() string {
 	return k + ", " + m
 }
 
-// Close stops the embedded servers; given ones are left alone.
+// Close stops the embedded servers. Given servers keep running.
 func (s *Servers) Close() error {
 	if s.admin != nil {
 		s.admin.Transport.(*kafka.Transport).CloseIdleConnections()

@@ -12,9 +12,9 @@ import (
 // Settings are environment variables of the program.
 type Settings map[string]string
 
-// Short returns settings for one topic with timings so short that a test sees rebalances, leases and hand-overs within
-// seconds. They keep the proportions of the defaults. The variable E2E_SEGMENTS is their SEGMENTS, so that the tests can be run with
-// segments on a server whose views do not show them.
+// Short returns settings for one topic. Their times are so short that a test sees rebalances, leases and hand-overs within
+// seconds, and keep the proportions of the defaults. The variable E2E_SEGMENTS sets SEGMENTS. It lets the tests run with segments
+// on a server whose views do not show them.
 func (s *Servers) Short(topic, database string) Settings {
 	settings := Settings{
 		"KAFKA_BROKERS":            s.Brokers,
@@ -38,7 +38,7 @@ func (s *Servers) Short(topic, database string) Settings {
 	return settings
 }
 
-// With returns a copy with some settings changed: pairs of name and value.
+// With returns a copy with some settings changed. They are given as pairs of name and value.
 func (s Settings) With(pairs ...string) Settings {
 	changed := maps.Clone(s)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -47,7 +47,7 @@ func (s Settings) With(pairs ...string) Settings {
 	return changed
 }
 
-// Without returns a copy that lacks some settings.
+// Without returns a copy without the named settings.
 func (s Settings) Without(names ...string) Settings {
 	changed := maps.Clone(s)
 	for _, name := range names {
@@ -56,7 +56,8 @@ func (s Settings) Without(names ...string) Settings {
 	return changed
 }
 
-// environ is the whole environment of the program: these settings, and of ours only what a process needs to run.
+// environ returns the whole environment of the program. It consists of these settings, and of the variables that any process
+// needs.
 func (s Settings) environ() []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(), "GORACE=halt_on_error=1"}
 	for _, name := range slices.Sorted(maps.Keys(s)) {
@@ -65,7 +66,7 @@ func (s Settings) environ() []string {
 	return env
 }
 
-// Pairs is for flag.FlagSet.Func: it takes NAME=VALUE, as a setting is given on a command line, apart.
+// Pairs returns a function for flag.FlagSet.Func. It splits NAME=VALUE, the form of a setting on a command line, and calls set.
 func Pairs(set func(name, value string)) func(string) error {
 	return func(pair string) error {
 		name, value, ok := strings.Cut(pair, "=")

@@ -2,16 +2,16 @@ package harness
 
 import "sync"
 
-// tailBytes is how much of a process's output is kept.
+// tailBytes is the number of bytes of a process's output that are kept at least.
 const tailBytes = 1 << 20
 
-// tail keeps the end of what is written to it. Its methods may be called by several goroutines.
+// tail keeps the end of the data written to it. Its methods may be called by several goroutines.
 type tail struct {
 	mu    sync.Mutex
 	bytes []byte
 }
 
-// Write keeps p, and forgets the oldest bytes when they become too many.
+// Write appends p, and drops the oldest bytes when there are more than twice tailBytes.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -22,7 +22,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what is kept.
+// String returns the kept bytes.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 )
 
-// CreateTopic creates a topic with the broker's default replication. settings are its own, pairs of name and value.
+// CreateTopic creates a topic with the broker's default replication. settings are topic settings, as pairs of name and value.
 func (s *Servers) CreateTopic(ctx context.Context, name string, partitions int, settings ...string) error {
 	topic := kafka.TopicConfig{Topic: name, NumPartitions: partitions, ReplicationFactor: -1}
 	for i := 0; i+1 < len(settings); i += 2 {
@@ -24,7 +24,7 @@ func (s *Servers) CreateTopic(ctx context.Context, name string, partitions int, 
 	return s.awaitLeaders(ctx, name)
 }
 
-// awaitLeaders waits until every partition of a topic takes records.
+// awaitLeaders waits until every partition of a topic has a leader.
 func (s *Servers) awaitLeaders(ctx context.Context, name string) error {
 	for {
 		response, err := s.admin.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{name}})
@@ -51,7 +51,7 @@ func led(t kafka.Topic) bool {
 	return true
 }
 
-// DeleteTopics deletes topics; those that are not there do no harm.
+// DeleteTopics deletes topics, and ignores topics that do not exist.
 func (s *Servers) DeleteTopics(ctx context.Context, names ...string) error {
 	if _, err := s.admin.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: names}); err != nil {
 		return fmt.Errorf("deleting topics %v: %w", names, err)

@@ -1,5 +1,5 @@
-// Package keys watches what the program sends to MongoDB: every update and delete of a bucket must name the bucket's whole shard key.
-// A router of a sharded cluster sends others to all shards, and without a version.
+// Package keys watches the commands that the program sends to MongoDB. Every update and delete of a bucket must name the bucket's
+// whole shard key. A router of a sharded cluster sends other writes to all shards, and without a shard version.
 package keys
 
 import (
@@ -16,7 +16,7 @@ import (
 	"waterwheel/e2e/harness/wire"
 )
 
-// maxFaults bounds the faults that are kept.
+// maxFaults bounds the number of faults that are kept.
 const maxFaults = 20
 
 // Watch forwards connections to one server, and reads their commands.
@@ -35,14 +35,14 @@ func New(target string) (_ *Watch, err error) {
 	return w, err
 }
 
-// Writes is how many updates and deletes of buckets came by.
+// Writes returns the number of updates and deletes of buckets so far.
 func (w *Watch) Writes() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.writes
 }
 
-// Err names the first writes that lack a part of the key.
+// Err returns an error that names the first writes without a part of the shard key, or nil.
 func (w *Watch) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *Watch) serve(client, server net.Conn) {
 	})
 }
 
-// look notes what a command lacks.
+// look counts the writes of a command, and records a fault for each that lacks a part of the shard key.
 func (w *Watch) look(m wire.Message) {
 	command, ok := wire.Parse(m)
 	if !ok {
@@ -105,8 +105,8 @@ func (w *Watch) look(m wire.Message) {
 	}
 }
 
-// Lacks says what an element of an update or delete command, or a findAndModify command, lacks to reach the one shard that has the bucket.
-// Empty means nothing.
+// Lacks says which part a write lacks to reach the one shard that has the bucket. write is an element of an update or delete
+// command, or a findAndModify command. An empty string means that nothing is missing.
 func Lacks(write bson.Raw) string {
 	filter, ok := write.Lookup("q").DocumentOK()
 	if !ok {
@@ -134,8 +134,8 @@ func Lacks(write bson.Raw) string {
 	return ""
 }
 
-// findsNothing reports whether a filter asks for an _id that no bucket has: the _id of a fence, which is to reach all shards, or of a trial
-// of the user's rights.
+// findsNothing reports whether a filter asks for an _id that no bucket has. A fence has such an _id because it must reach all
+// shards, and so has a trial of the user's rights.
 func findsNothing(filter bson.Raw) bool {
 	id, ok := filter.Lookup("_id").StringValueOK()
 	return ok && (id == "fence" || strings.HasPrefix(id, "trial/"))

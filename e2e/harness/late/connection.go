@@ -8,17 +8,17 @@ import (
 	"waterwheel/e2e/harness/wire"
 )
 
-// connection is a client's connection and the one made to the server for it.
+// connection is a client's connection and the connection to the server that belongs to it.
 type connection struct {
 	late           *Late
 	client, server net.Conn
-	ended          chan struct{} // closed when the client is gone
+	ended          chan struct{} // closed when the client has disconnected
 
 	mu  sync.Mutex
-	due map[uint32]time.Time // by request: not to be answered before
+	due map[uint32]time.Time // earliest time of the answer, by request id
 }
 
-// requests forwards what comes from the client. When it goes, nobody waits for an answer.
+// requests forwards messages of the client. When the client disconnects, no answer is needed any more.
 func (c *connection) requests() {
 	defer c.server.Close()
 	defer close(c.ended)
@@ -36,7 +36,7 @@ func (c *connection) requests() {
 	}
 }
 
-// answers forwards what comes from the server, when it is due.
+// answers forwards each answer of the server when it is due.
 func (c *connection) answers() {
 	defer c.client.Close()
 	for {

@@ -1,3 +1,3 @@
-// Package late is a MongoDB that is slow to write buckets: a proxy of the wire protocol in front of a server, which answers
-// inserts and updates of buckets late and everything else at once. So a client sees a server that lives and has much to do.
+// Package late imitates a MongoDB that writes buckets slowly. It is a proxy of the wire protocol in front of a server. It delays
+// the answers to inserts and updates of buckets, and forwards all others at once. To the client the server looks alive but busy.
 package late

@@ -19,20 +19,20 @@ type Late struct {
 
 	mu       sync.Mutex
 	pace     Pace
-	free     time.Time // when the server of Pace.Write is done with what it has
+	free     time.Time // when the server has done all writes so far, at the pace of Pace.Write
 	commands int
 	writes   int
 }
 
-// Pace is how slow the server is to answer a command that writes buckets.
+// Pace is how slowly the server answers a command that writes buckets.
 type Pace struct {
-	// Answer is how long each answer takes, however many are waited for.
+	// Answer is how long each answer takes, no matter how many are due.
 	Answer time.Duration
-	// Write is how long each write takes. Only one is worked on at a time, so that commands wait for each other.
+	// Write is how long each write takes. The server works on one write at a time, so commands wait for each other.
 	Write time.Duration
 }
 
-// New listens for connections to the server that a URI names, which is as quick as it is at first. The caller closes it.
+// New listens for connections to the server at uri. It delays nothing until Slow is called. The caller closes it.
 func New(uri string) (*Late, error) {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -46,24 +46,24 @@ func New(uri string) (*Late, error) {
 	return l, nil
 }
 
-// URI is the server's, with the proxy's address.
+// URI returns the server's URI with the address of the proxy.
 func (l *Late) URI() string { return l.uri }
 
-// Slow makes it as slow as that for what comes from now on.
+// Slow sets the pace for commands from now on.
 func (l *Late) Slow(p Pace) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pace, l.free = p, time.Time{}
 }
 
-// Slowed counts the commands so far whose answers were to come late, and the writes in them.
+// Slowed counts the commands so far whose answers are delayed, and the writes in them.
 func (l *Late) Slowed() (commands, writes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.commands, l.writes
 }
 
-// due is when a message may be answered that comes now.
+// due returns the time from which on a message that arrives now may be answered.
 func (l *Late) due(m wire.Message) time.Time {
 	now := time.Now()
 	c, ok := wire.Parse(m)

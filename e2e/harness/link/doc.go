@@ -1,3 +1,3 @@
-// Package link is the network between a client and one server, in the hands of a test: a proxy of TCP connections that
-// can be cut, refused, slowed down, held like a black hole, or robbed of its answers.
+// Package link is the network between a client and one server, under the control of a test. It is a proxy of TCP connections. A
+// test can cut, refuse, slow down or hold them, or make them lose the answers.
 package link

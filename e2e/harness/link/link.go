@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// mode is what happens to the bytes of every connection.
+// mode is how the link treats the bytes of every connection.
 type mode struct {
 	held        bool          // nothing passes, and nothing is refused
-	loseAnswers bool          // what the server sends is thrown away
-	delay       time.Duration // each piece waits that long
-	delayed     time.Duration // each piece of an answer does
-	most        int           // what a client may send on a connection. Zero means all.
+	loseAnswers bool          // the server's answers are thrown away
+	delay       time.Duration // delay of each piece in both directions
+	delayed     time.Duration // delay of each piece of an answer
+	most        int           // number of bytes a client may send on a connection. Zero means no limit.
 }
 
 // Link forwards the connections made to its address to one server. Its methods may be called by several goroutines.
@@ -37,8 +37,8 @@ func New(address, target string) (*Link, error) {
 	return newLink(&Link{address: address, target: target})
 }
 
-// NewNarrow is New for a link whose clients' kernels take but a few kilobytes more than passes: held bytes wait in the
-// client's process. Where the system does not allow that it is as New.
+// NewNarrow is like New, but the kernels of the link's clients accept only a few kilobytes more than passes. Bytes that are held
+// therefore wait in the client's process. On systems other than Linux it is the same as New.
 func NewNarrow(address, target string) (*Link, error) {
 	return newLink(&Link{address: address, target: target, listening: net.ListenConfig{Control: narrow}})
 }
@@ -53,16 +53,16 @@ func newLink(l *Link) (*Link, error) {
 	return l, nil
 }
 
-// Address is where clients connect, host and port.
+// Address returns the host and port to which clients connect.
 func (l *Link) Address() string { return l.address }
 
-// Restore lets everything pass again, and delivers the held bytes now.
+// Restore makes the link pass everything again, and delivers the bytes it holds at once.
 func (l *Link) Restore() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.set(mode{})
-	for p := range l.pairs { // a narrow link's, too
-		_ = p.client.(*net.TCPConn).SetReadBuffer(pieceBytes) // fails on a closed one only
+	for p := range l.pairs { // also resets the buffers of a narrow link
+		_ = p.client.(*net.TCPConn).SetReadBuffer(pieceBytes) // fails only on a closed connection
 	}
 	if l.listener != nil || l.closed {
 		return nil
@@ -70,23 +70,23 @@ func (l *Link) Restore() error {
 	return l.listen()
 }
 
-// Delay makes each piece of up to 256 KiB wait that long, in both directions.
+// Delay delays each piece of up to 256 KiB by d, in both directions.
 func (l *Link) Delay(d time.Duration) { l.change(mode{delay: d}) }
 
-// DelayAnswers makes each piece of what the server answers wait that long, as a server does that is slow.
+// DelayAnswers delays each piece of the server's answers by d, like a slow server.
 func (l *Link) DelayAnswers(d time.Duration) { l.change(mode{delayed: d}) }
 
-// Hold lets nothing pass: connections stay open and new ones are accepted, as by a server that does not answer.
+// Hold stops all bytes. Connections stay open and new ones are accepted, as by a server that does not answer.
 func (l *Link) Hold() { l.change(mode{held: true}) }
 
-// Choke lets each connection carry so many bytes more from the client, or the piece that is being waited for, and then
-// nothing is read from it: small requests come through, slowly, a large one stays half on its way.
+// Choke limits each connection to most further bytes from the client. A read in progress may still return a whole piece. Then the
+// link reads nothing more from this connection. Small requests get through slowly, but a large request stops halfway.
 func (l *Link) Choke(most int) { l.change(mode{most: most, delay: chokedDelay}) }
 
-// chokedDelay is how long each piece waits on a choked link, so that a new connection is not used at once.
+// chokedDelay is the delay of each piece on a choked link, so that a new connection is not usable at once.
 const chokedDelay = 20 * time.Millisecond
 
-// LoseAnswers lets through what clients send and throws away what the server answers.
+// LoseAnswers forwards the clients' bytes, and throws away the server's answers.
 func (l *Link) LoseAnswers() { l.change(mode{loseAnswers: true}) }
 
 func (l *Link) change(m mode) {
@@ -95,7 +95,7 @@ func (l *Link) change(m mode) {
 	l.set(m)
 }
 
-// Cut closes all connections. Bytes on their way are lost. New ones are accepted.
+// Cut closes all connections, and accepts new ones. Bytes in flight are lost.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +109,7 @@ func (l *Link) Refuse() {
 	l.refuse()
 }
 
-// Close ends the link and waits until nothing of it is at work.
+// Close ends the link, and waits until its goroutines have ended.
 func (l *Link) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -118,7 +118,7 @@ func (l *Link) Close() {
 	l.working.Wait()
 }
 
-// listen begins to accept connections. The caller holds mu.
+// listen starts to accept connections. The caller holds mu.
 func (l *Link) listen() error {
 	listener, err := l.listening.Listen(context.Background(), "tcp", l.address)
 	if err != nil {
@@ -145,7 +145,7 @@ func (l *Link) accept(listener net.Listener) {
 func (l *Link) serve(client net.Conn) {
 	server, err := net.DialTimeout("tcp", l.target, 5*time.Second)
 	if err != nil {
-		abort(client) // the server is down: let the client notice at once
+		abort(client) // the server is down, and the client must notice at once
 		return
 	}
 	p := &pair{client: client, server: server, ended: make(chan struct{})}
@@ -167,7 +167,7 @@ func (l *Link) serve(client net.Conn) {
 	l.mu.Unlock()
 }
 
-// set changes the mode and wakes whoever waits for that. The caller holds mu, as of cut and refuse.
+// set changes the mode and wakes the goroutines that wait for a change. The caller of set, cut and refuse holds mu.
 func (l *Link) set(m mode) {
 	l.mode = m
 	for p := range l.pairs {

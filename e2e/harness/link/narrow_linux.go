@@ -2,8 +2,8 @@ package link
 
 import "syscall"
 
-// narrow makes a listener's connections take little ahead: a small window, and segments so small that the other side's
-// kernel reserves little for them.
+// narrow makes a listener's connections buffer few bytes. The receive window is small, and the segments are so small that the
+// other side's kernel reserves little memory for them.
 func narrow(_, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {

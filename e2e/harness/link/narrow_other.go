@@ -4,5 +4,5 @@ package link
 
 import "syscall"
 
-// narrow does nothing here.
+// narrow does nothing on systems other than Linux.
 func narrow(string, string, syscall.RawConn) error { return nil }

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// pieceBytes is how much is forwarded at once.
+// pieceBytes is the largest number of bytes that are forwarded at once.
 const pieceBytes = 256 << 10
 
-// pair is a client's connection and the one made to the server for it.
+// pair is a client's connection and the connection to the server that belongs to it.
 type pair struct {
 	client, server net.Conn
 	once           sync.Once
 	ended          chan struct{}
-	carried        int // from the client, since the link's mode changed; the link's lock guards it
+	carried        int // bytes from the client since the link's mode changed, guarded by the link's lock
 }
 
-// end closes both connections; what they have not delivered is lost.
+// end closes both connections. Bytes that they have not delivered are lost.
 func (p *pair) end() {
 	p.once.Do(func() {
 		close(p.ended)
@@ -28,12 +28,12 @@ func (p *pair) end() {
 
 // abort closes a connection with a reset.
 func abort(c net.Conn) {
-	_ = c.(*net.TCPConn).SetLinger(0) // fails on a closed one only
+	_ = c.(*net.TCPConn).SetLinger(0) // fails only on a closed connection
 	c.Close()
 }
 
-// pump forwards what comes from one connection to the other, as the link's mode says, until one of them ends. answers
-// tells that it comes from the server.
+// pump forwards the bytes of one connection to the other as the link's mode says, until one of them ends. answers reports whether
+// the bytes come from the server.
 func (l *Link) pump(p *pair, to, from net.Conn, answers bool) {
 	defer p.end()
 	piece := make([]byte, pieceBytes)
@@ -53,7 +53,7 @@ func (l *Link) pump(p *pair, to, from net.Conn, answers bool) {
 	}
 }
 
-// room waits while a client is choked, and tells how much of what it sends may be read then.
+// room returns how many bytes may be read. It waits while the client of the connection is choked.
 func (l *Link) room(p *pair, answers bool) int {
 	for !answers {
 		l.mu.Lock()
@@ -69,20 +69,20 @@ func (l *Link) room(p *pair, answers bool) int {
 		select {
 		case <-changed:
 		case <-p.ended:
-			return pieceBytes // reading tells
+			return pieceBytes // the read returns the error
 		}
 	}
 	return pieceBytes
 }
 
-// carry counts what came from a client.
+// carry counts bytes that came from a client.
 func (l *Link) carry(p *pair, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.carried += n
 }
 
-// pass waits as long as the mode holds a piece back, and reports whether to deliver it then.
+// pass delays a piece as the mode says, and then reports whether to deliver it.
 func (l *Link) pass(p *pair, answers bool) bool {
 	for {
 		l.mu.Lock()

@@ -1,5 +1,5 @@
-// Package proxy stands before one server: it accepts the connections made to its address, makes one to the server for each, and
-// ends them all together.
+// Package proxy is a proxy in front of one server. It accepts connections at its address, opens a connection to the server for
+// each, and closes all of them together.
 package proxy
 
 import (
@@ -23,8 +23,8 @@ type Proxy struct {
 	closed bool
 }
 
-// New listens on a free port for connections to the server at target. For each it calls serve, which forwards until either side
-// ends it; both connections are closed then. The caller closes the proxy.
+// New listens on a free port for connections to the server at target. For each connection it calls serve, which forwards bytes
+// until either side ends. Then New's goroutines close both connections. The caller closes the proxy.
 func New(target string, serve func(client, server net.Conn)) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,15 +35,15 @@ func New(target string, serve func(client, server net.Conn)) (*Proxy, error) {
 	return p, nil
 }
 
-// Address is where clients connect, host and port.
+// Address returns the host and port to which clients connect.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// Through is a MongoDB's URI with the address of the proxy before it.
+// Through returns the URI of a MongoDB with the address of the proxy.
 func (p *Proxy) Through(of *url.URL) string {
 	before := *of
 	before.Host = p.Address()
 	query := before.Query()
-	query.Set("directConnection", "true") // the server would name its own address
+	query.Set("directConnection", "true") // without it the driver would connect to the address that the server names
 	before.RawQuery = query.Encode()
 	if before.Path == "" {
 		before.Path = "/"
@@ -51,7 +51,7 @@ func (p *Proxy) Through(of *url.URL) string {
 	return before.String()
 }
 
-// Close ends all connections and waits until nothing is at work.
+// Close closes all connections, and waits until the proxy's goroutines have ended.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -92,7 +92,7 @@ func (p *Proxy) connect(client net.Conn) {
 	delete(p.open, server)
 }
 
-// keep notes connections to be closed at the end. False means that the end has come.
+// keep records connections that Close must close. It returns false if the proxy is already closed.
 func (p *Proxy) keep(connections ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,6 +112,6 @@ func Both(one, other func()) {
 
 // Abort closes a connection with a reset.
 func Abort(c net.Conn) {
-	_ = c.(*net.TCPConn).SetLinger(0) // fails on a closed one only
+	_ = c.(*net.TCPConn).SetLinger(0) // fails only on a closed connection
 	c.Close()
 }

@@ -9,16 +9,16 @@ import (
 	"waterwheel/e2e/harness/wire"
 )
 
-// connection is a client's connection and the one made to the server for it.
+// connection is a client's connection and the connection to the server that belongs to it.
 type connection struct {
 	refuser        *Refuser
 	client, server net.Conn
 
-	mu      sync.Mutex         // guards waiting, and writing to the client
-	waiting map[uint32]*sifted // by request: what the server was not asked
+	mu      sync.Mutex         // guards waiting, and writes to the client
+	waiting map[uint32]*sifted // by request id, the commands of which the server got only a part
 }
 
-// requests forwards what comes from the client, without what is refused.
+// requests forwards messages of the client, without the refused writes.
 func (c *connection) requests() {
 	defer c.server.Close()
 	for {
@@ -38,7 +38,7 @@ func (c *connection) requests() {
 	}
 }
 
-// request takes out of a message what is refused. Nil means that nothing is left, and it is answered.
+// request removes the refused writes from a message. It returns nil if no write is left, and answers the client itself.
 func (c *connection) request(m wire.Message) (wire.Message, error) {
 	asked, ok := wire.Parse(m)
 	if !ok {
@@ -64,7 +64,7 @@ func (c *connection) request(m wire.Message) (wire.Message, error) {
 	return s.without(asked).Build(m), nil
 }
 
-// answers forwards what comes from the server, with what was refused before.
+// answers forwards the server's answers, and adds the refusals.
 func (c *connection) answers() {
 	defer c.client.Close()
 	for {

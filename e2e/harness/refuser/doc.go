@@ -1,3 +1,3 @@
-// Package refuser is a MongoDB that refuses what a test tells it to: a proxy of the wire protocol in front of a server that
-// has no validators, no privileges to lack and no full documents of its own. What it does not refuse reaches the server.
+// Package refuser imitates a MongoDB that refuses writes as a test tells it to. It is a proxy of the wire protocol in front of a
+// server that has no validators, privileges or full disk of its own. All other messages reach the server.
 package refuser

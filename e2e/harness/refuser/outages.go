@@ -6,15 +6,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// What MongoDB answers to writes that it does not take now, whatever they hold.
+// These are MongoDB's answers when it takes no writes at the moment, no matter what the writes hold.
 
 // NoPrimary is the answer during an election.
 func NoPrimary() Refusal { return Refusal{Code: 10107, Message: "not primary", Whole: true} }
 
-// FullDisk is the answer of a server that can be read only.
+// FullDisk is the answer of a server without disk space, which can only be read.
 func FullDisk() Refusal { return Refusal{Code: 14031, Message: "No space left on device"} }
 
-// Throttled is the answer of a server that limits requests.
+// Throttled is the answer of a server that limits the request rate.
 func Throttled() Refusal { return Refusal{Code: 16500, Message: "Request rate is large"} }
 
 // Unauthorized is the answer to a user without the privilege.
@@ -22,7 +22,7 @@ func Unauthorized() Refusal {
 	return Refusal{Code: 13, Message: "not authorized to execute the command", Whole: true}
 }
 
-// AllBuckets refuses every write of a bucket so.
+// AllBuckets refuses every write of a bucket with the given refusal.
 func AllBuckets(with Refusal) Rule {
 	return func(collection string, _ bson.Raw) *Refusal {
 		if !strings.HasSuffix(collection, ".buckets") {

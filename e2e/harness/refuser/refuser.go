@@ -21,7 +21,7 @@ type Refuser struct {
 	refused map[int32]int
 }
 
-// New listens for connections to the server that a URI names. The caller closes the refuser.
+// New listens for connections to the server at uri. The caller closes the refuser.
 func New(uri string) (*Refuser, error) {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -35,17 +35,17 @@ func New(uri string) (*Refuser, error) {
 	return r, nil
 }
 
-// URI is the server's, with the refuser's address.
+// URI returns the server's URI with the refuser's address.
 func (r *Refuser) URI() string { return r.uri }
 
-// Obey makes it refuse by another rule from now on. Nil means that nothing is refused.
+// Obey sets the rule from now on. Nil refuses nothing.
 func (r *Refuser) Obey(rule Rule) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rule = rule
 }
 
-// Refused counts the refusals so far, by code.
+// Refused returns the number of refusals so far, by error code.
 func (r *Refuser) Refused() map[int32]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *Refuser) serve(client, server net.Conn) {
 	proxy.Both(c.answers, c.requests)
 }
 
-// decide sifts a command by the rule of now.
+// decide applies the present rule to a command, and counts its refusals.
 func (r *Refuser) decide(c wire.Command) *sifted {
 	r.mu.Lock()
 	rule := r.rule

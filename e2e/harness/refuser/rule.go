@@ -6,18 +6,18 @@ import (
 	"waterwheel/e2e/harness/wire"
 )
 
-// Refusal is how a write is refused.
+// Refusal is the error with which a write is refused.
 type Refusal struct {
 	Code    int32
 	Message string
-	// Whole refuses the whole command, of which then nothing is executed; otherwise only this one of its writes.
+	// Whole refuses the whole command, so that none of its writes is executed. Otherwise only this write is refused.
 	Whole bool
 }
 
-// Rule decides about one write, a document to insert or a statement of an update. Nil means that it may pass. Calls may overlap.
+// Rule decides about one write, which is a document to insert or a statement of an update. Nil lets it pass. Calls may overlap.
 type Rule func(collection string, write bson.Raw) *Refusal
 
-// sifted is a command of which some writes are refused.
+// sifted is a command with some writes refused.
 type sifted struct {
 	whole  *Refusal
 	kept   []int // the indexes of the writes that pass
@@ -25,7 +25,7 @@ type sifted struct {
 	codes  []int32
 }
 
-// sift asks the rule about each write of a command. Nil means that all pass.
+// sift applies the rule to each write of a command. It returns nil if all writes pass.
 func sift(c wire.Command, rule Rule) *sifted {
 	kind, collection, ok := c.Write()
 	if !ok || rule == nil {
@@ -52,7 +52,7 @@ func sift(c wire.Command, rule Rule) *sifted {
 	return s
 }
 
-// without is the command that is left for the server.
+// without returns the command for the server, without the refused writes.
 func (s *sifted) without(c wire.Command) wire.Command {
 	left := wire.Command{Body: c.Body, Sequence: c.Sequence}
 	for _, i := range s.kept {
@@ -61,7 +61,7 @@ func (s *sifted) without(c wire.Command) wire.Command {
 	return left
 }
 
-// alone is the answer when nothing is left for the server.
+// alone returns the answer to a command of which the server gets nothing.
 func (s *sifted) alone() bson.D {
 	if s.whole != nil {
 		return bson.D{{Key: "ok", Value: float64(0)}, {Key: "code", Value: s.whole.Code}, {Key: "errmsg", Value: s.whole.Message}}
@@ -69,7 +69,7 @@ func (s *sifted) alone() bson.D {
 	return bson.D{{Key: "n", Value: int32(0)}, {Key: "writeErrors", Value: s.errors}, {Key: "ok", Value: float64(1)}}
 }
 
-// join adds the refusals to the server's answer about the rest, whose indexes become those of the whole command.
+// join adds the refusals to the server's answer. It changes the indexes of the server's errors to those of the whole command.
 func (s *sifted) join(reply bson.Raw) (bson.D, error) {
 	var answered bson.D
 	if err := bson.Unmarshal(reply, &answered); err != nil {
@@ -90,7 +90,7 @@ func (s *sifted) join(reply bson.Raw) (bson.D, error) {
 	return append(joined, bson.E{Key: "writeErrors", Value: all}), nil
 }
 
-// moved is a server's write error at the index that its write had before.
+// moved changes the index of a server's write error to the index of the write in the whole command.
 func (s *sifted) moved(writeError any) any {
 	d, ok := writeError.(bson.D)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package sharded disturbs a sharded cluster of MongoDB as an operator or the balancer does: it splits and moves chunks, and lets
-// primaries step down.
+// Package sharded disturbs a sharded cluster of MongoDB as an operator or the balancer does. It splits and moves chunks, and
+// makes primaries step down.
 package sharded
 
 import (
@@ -22,7 +22,8 @@ import (
 // Cluster is a sharded cluster, reached through a router.
 type Cluster struct {
 	client *mongo.Client
-	// shards are the names of the shards. sets are the addresses of the members of each replica set, the config servers among them.
+	// shards are the names of the shards. sets holds the addresses of the members of each replica set, including the config
+	// servers.
 	shards []string
 	sets   map[string][]string
 }
@@ -30,7 +31,7 @@ type Cluster struct {
 // ErrNoRouter means that a server is no router of a sharded cluster.
 var ErrNoRouter = errors.New("the server is no router (mongos) of a sharded cluster")
 
-// Of asks a router for its cluster. The caller keeps the client, and closes it.
+// Of asks a router about its cluster. The client still belongs to the caller, who closes it.
 func Of(ctx context.Context, client *mongo.Client) (*Cluster, error) {
 	c := &Cluster{client: client, sets: map[string][]string{}}
 	var hello struct {
@@ -39,7 +40,7 @@ func Of(ctx context.Context, client *mongo.Client) (*Cluster, error) {
 	err := c.admin(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
 	unknown := mongo.CommandError{}
 	switch {
-	case err != nil && !errors.As(err, &unknown): // servers that know no such command are no routers either
+	case err != nil && !errors.As(err, &unknown): // servers that do not know the command are no routers either
 		return nil, fmt.Errorf("asking whether the server is a router: %w", err)
 	case hello.Message != "isdbgrid":
 		return nil, ErrNoRouter
@@ -68,13 +69,13 @@ func (c *Cluster) admin(ctx context.Context, command bson.D) *mongo.SingleResult
 	return c.client.Database("admin").RunCommand(ctx, command)
 }
 
-// Shards are the names of the shards.
+// Shards returns the names of the shards.
 func (c *Cluster) Shards() []string { return c.shards }
 
-// Sets are the names of the replica sets: of the shards, and "config".
+// Sets returns the names of the replica sets, which are those of the shards and "config".
 func (c *Cluster) Sets() []string { return slices.Sorted(maps.Keys(c.sets)) }
 
-// StepDown lets the primary of a replica set step down, and keeps it from being elected again for a while.
+// StepDown makes the primary of a replica set step down. The member is not elected again for the time away.
 func (c *Cluster) StepDown(ctx context.Context, set string, away time.Duration) error {
 	var errs []error
 	for _, member := range c.sets[set] {
@@ -97,7 +98,8 @@ func stepDown(ctx context.Context, member string, away time.Duration) error {
 	return client.Database("admin").RunCommand(ctx, command).Err()
 }
 
-// CountsOf counts documents on each shard, past the router: so copies count too that a chunk has left behind.
+// CountsOf counts documents on each shard directly, without the router. The counts therefore include copies that a moved chunk
+// left behind.
 func (c *Cluster) CountsOf(ctx context.Context, of *mongo.Collection, filter any) (map[string]int64, error) {
 	counts := map[string]int64{}
 	for _, shard := range c.shards {
@@ -116,21 +118,21 @@ func (c *Cluster) CountsOf(ctx context.Context, of *mongo.Collection, filter any
 	return counts, nil
 }
 
-// Chunks are the chunks of a sharded collection of buckets.
+// Chunks is the chunks of a sharded collection of buckets.
 type Chunks struct {
 	cluster *Cluster
 	buckets *mongo.Collection
 	time    string
 }
 
-// Chunks are those of the buckets of a time series, by the name of its time field.
+// Chunks returns the chunks of the buckets of a time series. timeField is the name of its time field.
 func (c *Cluster) Chunks(database, series, timeField string) *Chunks {
 	return &Chunks{cluster: c, buckets: c.client.Database(database).Collection(series + timeseries.BucketsSuffix), time: timeField}
 }
 
 func (c *Chunks) namespace() string { return c.buckets.Database().Name() + "." + c.buckets.Name() }
 
-// Split splits a chunk at the key of some document. The cluster refuses it where a chunk begins already.
+// Split splits a chunk at the key of a random document. The cluster refuses a split at a key where a chunk already begins.
 func (c *Chunks) Split(ctx context.Context) error {
 	cursor, err := c.buckets.Aggregate(ctx, bson.A{bson.D{{Key: "$sample", Value: bson.D{{Key: "size", Value: 1}}}}})
 	if err != nil {
@@ -167,7 +169,7 @@ func (c *Chunks) all(ctx context.Context) (all []chunk, err error) {
 		return nil, fmt.Errorf("looking for the sharded collection: %w", err)
 	}
 	of := bson.A{bson.D{{Key: "ns", Value: c.namespace()}}}
-	if id := entry.Lookup("uuid"); id.Type != 0 { // since 5.0 chunks name it instead
+	if id := entry.Lookup("uuid"); id.Type != 0 { // since MongoDB 5.0 chunks name the collection by its uuid
 		of = append(of, bson.D{{Key: "uuid", Value: id}})
 	}
 	cursor, err := config.Collection("chunks").Find(ctx, bson.D{{Key: "$or", Value: of}})
@@ -180,8 +182,8 @@ func (c *Chunks) all(ctx context.Context) (all []chunk, err error) {
 	return all, err
 }
 
-// Move moves some chunk to another shard. The cluster may refuse it, as it does while another one is moved. A chunk goes back to a
-// shard only when that has deleted what it gave away (orphanCleanupDelaySecs, 15 minutes unless set otherwise).
+// Move moves a random chunk to another shard. The cluster may refuse it, for example while another chunk is moved. A shard takes
+// a chunk back only after it has deleted the old copy (orphanCleanupDelaySecs, 15 minutes by default).
 func (c *Chunks) Move(ctx context.Context) error {
 	all, err := c.all(ctx)
 	if err != nil {
@@ -200,8 +202,8 @@ func (c *Chunks) Move(ctx context.Context) error {
 	return nil
 }
 
-// Disturb splits and moves chunks, with a pause after each, until the context ends. It returns how many were moved, and how often the
-// cluster refused something, by the kind of the reason.
+// Disturb splits and moves chunks, with a pause after each, until the context ends. It returns the number of moved chunks.
+// refused counts the cluster's refusals by kind.
 func (c *Chunks) Disturb(ctx context.Context, pause time.Duration) (moved int, refused map[string]int) {
 	refused = map[string]int{}
 	for n := 0; ctx.Err() == nil; n++ {
@@ -225,7 +227,7 @@ func (c *Chunks) Disturb(ctx context.Context, pause time.Duration) (moved int, r
 	return moved, refused
 }
 
-// kind is what kind of error an error is: its message may name one chunk of thousands.
+// kind returns the kind of an error instead of its message, which may name one chunk of thousands.
 func kind(err error) string {
 	if refused, ok := errors.AsType[mongo.CommandError](err); ok && refused.Name != "" {
 		return refused.Name

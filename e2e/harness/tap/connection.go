@@ -11,21 +11,22 @@ import (
 	"waterwheel/e2e/harness/wire"
 )
 
-// pieceBytes is how much is forwarded at once.
+// pieceBytes is the largest number of bytes that are forwarded at once.
 const pieceBytes = 64 << 10
 
-// connection is a client's connection and the one made to the server for it. The tap's lock guards what follows plain.
+// connection is a client's connection and the connection to the server that belongs to it. The tap's lock guards the fields after
+// plain.
 type connection struct {
 	tap            *Tap
 	client, server net.Conn
 	plain          net.Conn // the client without TLS
 
-	waiting map[uint32]*Write // by request: whole, and not answered
-	sending *Write            // the latest
-	alone   bool              // the client is gone
+	waiting map[uint32]*Write // complete writes without an answer, by request id
+	sending *Write            // the latest write
+	alone   bool              // the client has disconnected
 }
 
-// requests forwards what comes from the client, piece by piece. When the client goes, the server may still answer.
+// requests forwards the client's messages, piece by piece. After the client has disconnected, the server may still answer.
 func (c *connection) requests() {
 	from := bufio.NewReaderSize(c.plain, pieceBytes)
 	for c.request(from) == nil {
@@ -76,7 +77,7 @@ func (c *connection) request(from *bufio.Reader) error {
 	}
 }
 
-// whole notes that a message has come to its end, and forgets it if it writes no buckets.
+// whole records that a message is complete, and forgets it if it writes no buckets.
 func (c *connection) whole(w *Write, m wire.Message) {
 	c.tap.mu.Lock()
 	defer c.tap.mu.Unlock()
@@ -89,7 +90,7 @@ func (c *connection) whole(w *Write, m wire.Message) {
 	c.waiting[m.RequestID()] = w
 }
 
-// answers forwards what comes from the server. When it ends nobody is left to wait for.
+// answers forwards the server's answers. When the server's connection ends, all waiting writes remain unanswered.
 func (c *connection) answers() {
 	from := bufio.NewReaderSize(c.server, pieceBytes)
 	for c.answer(from) {
@@ -103,7 +104,7 @@ func (c *connection) answers() {
 	}
 }
 
-// answer forwards one answer. False means that it was the last.
+// answer forwards one answer. It returns false after the last one.
 func (c *connection) answer(from *bufio.Reader) bool {
 	m, length, err := wire.ReadHeader(from)
 	if err != nil {
@@ -124,7 +125,7 @@ func (c *connection) answer(from *bufio.Reader) bool {
 	if failed == nil {
 		_, failed = io.Copy(c.plain, rest)
 	}
-	if failed != nil { // the client is gone, and others of its writes may wait
+	if failed != nil { // the client has disconnected, but other writes of it may wait for an answer
 		_, err = io.Copy(io.Discard, rest)
 	}
 	return err == nil

@@ -1,4 +1,4 @@
-// Package tap is a stretch of the way between a client and a MongoDB that a test watches: a proxy that changes nothing, and
-// notes of each write of buckets when its first byte came, how much of it, and when the server answered, also when the
-// client is gone by then.
+// Package tap observes the connections between a client and a MongoDB. It is a proxy that changes nothing. For each write of
+// buckets it records the time of the first byte, the number of bytes, and the time of the server's answer. The answer may come
+// after the client has disconnected.
 package tap

@@ -16,18 +16,18 @@ type Tap struct {
 
 	mu     sync.Mutex
 	writes []*Write
-	part   map[*Write]struct{} // not whole yet, or never
+	part   map[*Write]struct{} // incomplete writes
 }
 
-// New listens on a free port for connections to the server at target; with a configuration, for those of TLS, which ends
-// here. The caller closes the tap.
+// New listens on a free port for connections to the server at target. If secure is not nil, clients connect with TLS, which ends
+// at the tap. The caller closes the tap.
 func New(target string, secure *tls.Config) (_ *Tap, err error) {
 	t := &Tap{secure: secure, part: map[*Write]struct{}{}}
 	t.Proxy, err = proxy.New(target, t.serve)
 	return t, err
 }
 
-// Writes are the writes of buckets so far, in the order of their first bytes, also those that are not whole or never were.
+// Writes returns the writes of buckets so far, ordered by their first bytes. It includes incomplete messages.
 func (t *Tap) Writes() []Write {
 	t.mu.Lock()
 	defer t.mu.Unlock()

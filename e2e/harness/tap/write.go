@@ -10,14 +10,15 @@ import (
 	"waterwheel/e2e/harness/wire"
 )
 
-// Write is a message on its way that writes buckets, or that is not whole, so that nobody knows.
+// Write is a message that writes buckets, or an incomplete message, which may or may not do so.
 type Write struct {
-	// Sum tells the message from all others; two taps on one way make the same of it. Zero means that it is not whole.
+	// Sum identifies the message. Two taps on the same path compute the same sum. Zero means that the message is incomplete.
 	Sum uint64
-	// Length is what the message says, Received what came of it so far.
+	// Length is the length in the message's header. Received is the number of bytes that have arrived so far.
 	Length, Received int
-	// Began is when its first byte came, Whole its last, and Answered when the first byte of the answer came from the
-	// server. Ended is when the connection had ended and no more of it, or no answer could come. Zero means not yet, or never.
+	// Began and Whole are the times of the first and last byte of the message. Answered is the time of the first byte of the
+	// server's answer. Ended is when the connection ended, so that neither more bytes nor an answer can arrive. A zero time means
+	// not yet, or never.
 	Began, Whole, Answered, Ended time.Time
 	// Kind is insert or update.
 	Kind       string
@@ -27,14 +28,14 @@ type Write struct {
 // Statement is the write of one bucket.
 type Statement struct {
 	Bucket bson.ObjectID
-	// Offsets are the elements that it puts into the bucket's control.source.offsets.
+	// Offsets are the elements that the write adds to the bucket's control.source.offsets.
 	Offsets [][]byte
 }
 
-// seed is the same for all taps of the process.
+// seed is shared by all taps of the process.
 var seed = maphash.MakeSeed()
 
-// read takes in what the message says now that it is whole. False means that it writes no buckets.
+// read parses a complete message. It returns false if the message writes no buckets.
 func (w *Write) read(m wire.Message) bool {
 	c, ok := wire.Parse(m)
 	if !ok {
@@ -59,7 +60,7 @@ func (w *Write) read(m wire.Message) bool {
 	return true
 }
 
-// listed takes one element of offsets, or an array of them.
+// listed adds one element of offsets, or an array of them.
 func (s *Statement) listed(v bson.RawValue) {
 	if _, element, ok := v.BinaryOK(); ok {
 		s.Offsets = append(s.Offsets, append([]byte{}, element...))

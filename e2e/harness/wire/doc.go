@@ -1,2 +1,2 @@
-// Package wire reads and makes messages of MongoDB's protocol, as far as the proxies of the tests look into them.
+// Package wire reads and makes messages of MongoDB's wire protocol, as far as the tests' proxies need them.
 package wire

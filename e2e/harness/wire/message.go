@@ -9,20 +9,20 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The wire protocol's numbers.
+// These are numbers of the wire protocol.
 const (
 	headerBytes   = 16
 	maxBytes      = 64 << 20
 	opMsg         = 2013
 	flagChecksum  = 1
-	flagMore      = 2 // of a request: no answer is asked for
+	flagMore      = 2 // in a request, the client expects no answer
 	kindBody      = 0
 	kindSequence  = 1
 	requestIDAt   = 4
 	responseToAt  = 8
 	operationAt   = 12
 	flagsBytes    = 4
-	sequenceBytes = 4 // a section's own length
+	sequenceBytes = 4 // length field of a section
 )
 
 // Message is one message of the wire protocol, its header included.
@@ -39,7 +39,7 @@ func Read(from io.Reader) (Message, error) {
 	return m, err
 }
 
-// ReadHeader reads the beginning of a message, and tells how long the whole is.
+// ReadHeader reads the header of a message, and returns the length of the whole message.
 func ReadHeader(from io.Reader) (header Message, length int, err error) {
 	header = make(Message, headerBytes)
 	if _, err := io.ReadFull(from, header); err != nil {
@@ -52,22 +52,22 @@ func ReadHeader(from io.Reader) (header Message, length int, err error) {
 	return header, length, nil
 }
 
-// RequestID is the number of the message, as its sender counts.
+// RequestID returns the number that the sender gave the message.
 func (m Message) RequestID() uint32 { return binary.LittleEndian.Uint32(m[requestIDAt:]) }
 
-// ResponseTo is the number of the message that this one answers.
+// ResponseTo returns the number of the message that this one answers.
 func (m Message) ResponseTo() uint32 { return binary.LittleEndian.Uint32(m[responseToAt:]) }
 
-// Command is a command with the documents that came beside it, or an answer.
+// Command is a command or an answer, with the documents of its document sequence.
 type Command struct {
 	Body      bson.Raw
-	Sequence  string // the field that Documents stand for. Empty means that there are none.
+	Sequence  string // name of the field that Documents replaces. Empty means that there is no sequence.
 	Documents []bson.Raw
-	// Unanswered: whoever sends the command awaits no answer.
+	// Unanswered reports that the client expects no answer.
 	Unanswered bool
 }
 
-// Name is what the command is called.
+// Name returns the name of the command.
 func (c Command) Name() string {
 	first, err := c.Body.IndexErr(0)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c Command) Name() string {
 	return first.Key()
 }
 
-// Write tells an insert or update command, and into what.
+// Write returns the kind and the collection of an insert or update command.
 func (c Command) Write() (kind, collection string, ok bool) {
 	if kind = c.Name(); kind != "insert" && kind != "update" {
 		return "", "", false
@@ -85,7 +85,7 @@ func (c Command) Write() (kind, collection string, ok bool) {
 	return kind, collection, ok
 }
 
-// Parse takes a message apart. False means that it is none that is looked into here.
+// Parse parses a message. It returns false for a message of a form that this package does not support.
 func Parse(m Message) (Command, bool) {
 	if binary.LittleEndian.Uint32(m[operationAt:]) != opMsg || len(m) < headerBytes+flagsBytes+1 {
 		return Command{}, false
@@ -119,8 +119,7 @@ func Parse(m Message) (Command, bool) {
 	return c, true
 }
 
-// lift takes the writes of an insert or update command out of its body, where they may stand as well, so that they come
-// beside it in any case.
+// lift moves the writes of an insert or update command from its body to Documents. A command may hold them in either place.
 func (c Command) lift() Command {
 	kind, _, ok := c.Write()
 	if !ok {
@@ -158,7 +157,7 @@ func (c Command) lift() Command {
 	return lifted
 }
 
-// cutDocument takes the document at the beginning of some bytes.
+// cutDocument splits off the document at the beginning of b.
 func cutDocument(b []byte) (document bson.Raw, rest []byte, ok bool) {
 	if len(b) < 4 {
 		return nil, nil, false
@@ -170,7 +169,7 @@ func cutDocument(b []byte) (document bson.Raw, rest []byte, ok bool) {
 	return bson.Raw(b[:n]), b[n:], true
 }
 
-// Build makes a message of a command, with the ids of another one.
+// Build encodes the command as a message with the ids and flags of another message.
 func (c Command) Build(ids Message) Message {
 	m := make(Message, headerBytes+flagsBytes)
 	copy(m, ids[:headerBytes])
@@ -189,7 +188,7 @@ func (c Command) Build(ids Message) Message {
 	return m
 }
 
-// Answer makes the answer to a message.
+// Answer returns a message with document as the answer to another message.
 func Answer(to Message, document bson.D) (Message, error) {
 	body, err := bson.Marshal(document)
 	if err != nil {
