@@ -22,7 +22,7 @@ type Broker struct {
 	listeners          []string // addresses of the listeners behind the links, by client
 	advertised         []string // addresses of the links to these listeners
 	options            ClusterOptions
-	named              map[string]string // addresses of the options' Listeners
+	named              map[string]string // addresses of options.Listeners, by name
 
 	mu      sync.Mutex
 	process *Consumer
