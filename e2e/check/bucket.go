@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// bucket is a stored bucket, or a segment, as far as its own fields tell, nothing of it compared yet.
+// bucket is a decoded bucket or segment. None of its fields has been checked yet.
 type bucket struct {
 	ID      bson.ObjectID `bson:"_id"`
 	Control struct {
@@ -26,8 +26,8 @@ type bucket struct {
 			Last      int64         `bson:"last"`
 			Offsets   []bson.Binary `bson:"offsets"`
 		} `bson:"source"`
-		Segment   *segment   `bson:"segment"`    // Nil means that it is none.
-		Compacted *compacted `bson:"compaction"` // Nil means that it was not made of segments.
+		Segment   *segment   `bson:"segment"`    // Nil means that the document is no segment.
+		Compacted *compacted `bson:"compaction"` // Nil means that no compaction made the document.
 	} `bson:"control"`
 	Meta bson.RawValue `bson:"meta"`
 	Data bson.Raw      `bson:"data"`
@@ -36,13 +36,13 @@ type bucket struct {
 	columns   map[string][]cell
 }
 
-// cell is one value of a column and the index it stands under.
+// cell is one value of a column with its index.
 type cell struct {
 	index int
 	value bson.RawValue
 }
 
-// decodeBucket takes a stored document apart.
+// decodeBucket decodes a stored document.
 func decodeBucket(raw bson.Raw) (*bucket, error) {
 	b := &bucket{columns: map[string][]cell{}}
 	if err := bson.Unmarshal(raw, b); err != nil {
@@ -67,7 +67,7 @@ func decodeBucket(raw bson.Raw) (*bucket, error) {
 	return b, nil
 }
 
-// readColumn reads one column's cells, whose indexes must ascend and stay below the count.
+// readColumn reads the cells of one column. Their indexes must ascend and stay below the count.
 func (b *bucket) readColumn(column bson.RawElement) error {
 	document, ok := column.Value().DocumentOK()
 	if !ok {
@@ -94,7 +94,7 @@ func (b *bucket) readColumn(column bson.RawElement) error {
 	return nil
 }
 
-// rows turns the columns into the fields of each measurement.
+// rows converts the columns to one map of fields per measurement.
 func (b *bucket) rows() []map[string]bson.RawValue {
 	rows := make([]map[string]bson.RawValue, b.Control.Count)
 	for i := range rows {
@@ -108,7 +108,7 @@ func (b *bucket) rows() []map[string]bson.RawValue {
 	return rows
 }
 
-// faults are what a bucket says wrongly of itself, whatever it should hold.
+// faults returns the contradictions within a bucket. It does not compare the bucket with the expected measurements.
 func (b *bucket) faults(t Topic) []string {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }

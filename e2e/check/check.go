@@ -12,39 +12,40 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// Source says what to judge.
+// Source says where the records and the stored documents are.
 type Source struct {
 	Kafka    *Kafka
 	MongoURI string
-	// Database and Topic; the buckets are in the collection <topic>.buckets, the letters in the topic <topic>.dlq.
+	// Topic is also the name of the series. The buckets are in the collection <topic>.buckets of Database, the letters in the
+	// topic <topic>.dlq.
 	Database, Topic string
 	Group           string
-	// Fate tells what must become of a record of this value. False means that nobody made it.
+	// Fate returns what must become of a record with this value. It returns false if the events' maker did not make the value.
 	Fate func(value []byte) (events.Fate, bool)
 }
 
-// batchBuckets is how many buckets are asked for at once: some servers send all that one message can hold, and more.
+// batchBuckets is the batch size of queries. Without it some servers send as much as a message can hold, or more.
 const batchBuckets = 1000
 
-// place is a measurement's place in a topic.
+// place is the place of a measurement in a topic.
 type place struct {
 	partition int32
 	Position
 }
 
-// judgement is a check on its way.
+// judgement is a check in progress.
 type judgement struct {
 	source   Source
 	topic    Topic
 	records  map[place]Record // by offset, part 0
 	readings map[place]*events.Reading
-	letters  map[place]letter // expected
-	buckets  map[place]int    // how many buckets or segments store a measurement
+	letters  map[place]letter // the expected letters
+	buckets  map[place]int    // number of buckets and segments that store a measurement
 	report   *Report
 }
 
-// Run compares everything stored with everything produced. The error says that the check could not be made; what it
-// found is in the report.
+// Run compares all stored documents with all produced records. The report holds the findings. An error means that the check could
+// not be made.
 func Run(ctx context.Context, s Source) (*Report, error) {
 	topic, err := s.topicNow(ctx)
 	if err != nil {
@@ -63,7 +64,7 @@ func Run(ctx context.Context, s Source) (*Report, error) {
 	return j.report, nil
 }
 
-// readTopic learns from the log what must be stored and what must be a letter, and where.
+// readTopic reads the log and records which measurements must be stored, which must be letters, and their places.
 func (j *judgement) readTopic(ctx context.Context) error {
 	records, err := j.source.Kafka.Read(ctx, j.topic)
 	if err != nil {
@@ -88,7 +89,7 @@ func (j *judgement) readTopic(ctx context.Context) error {
 	return nil
 }
 
-// expectParts notes what must become of the elements of a record.
+// expectParts records what must become of the elements of a record.
 func (j *judgement) expectParts(at place, fate events.Fate) {
 	for i, part := range fate.Parts {
 		at.Part = i
@@ -100,8 +101,8 @@ func (j *judgement) expectParts(at place, fate events.Fate) {
 	}
 }
 
-// readBuckets reads every bucket and segment of the collection, and compares it with the readings it says it holds. When something
-// was being compacted meanwhile, so that it is not sure which of them count, it reads them all again.
+// readBuckets reads every bucket and segment of the collection, and compares it with the readings it lists. It reads all of them
+// again if a compaction in the meantime makes it unclear which documents count.
 func (j *judgement) readBuckets(ctx context.Context) error {
 	client, err := mongo.Connect(options.Client().ApplyURI(j.source.MongoURI))
 	if err != nil {
@@ -120,7 +121,7 @@ func (j *judgement) readBuckets(ctx context.Context) error {
 	return errRestless
 }
 
-// readOnce reads everything stored. False means that it may have read it while it changed.
+// readOnce reads every stored document. It returns false if the documents may have changed meanwhile.
 func (j *judgement) readOnce(ctx context.Context, database *mongo.Database) (bool, error) {
 	c, err := beginCalm(ctx, database, j.source.Topic)
 	if err != nil {
@@ -140,7 +141,7 @@ func (j *judgement) readOnce(ctx context.Context, database *mongo.Database) (boo
 	return c.end(ctx, database, j.source.Topic)
 }
 
-// take judges one document, which is or is not where its measurements are stored.
+// take judges one document. counts reports whether its measurements count as stored there.
 func (j *judgement) take(document bson.Raw, counts bool) {
 	b, err := decodeBucket(document)
 	switch {
@@ -164,7 +165,7 @@ func (j *judgement) take(document bson.Raw, counts bool) {
 	j.judgeBucket(b, counts)
 }
 
-// judgeBucket looks the bucket's measurements up by their positions.
+// judgeBucket compares the bucket with the readings at its positions.
 func (j *judgement) judgeBucket(b *bucket, counts bool) {
 	faults := b.faults(j.topic)
 	readings := make([]*events.Reading, 0, len(b.positions))
@@ -191,7 +192,7 @@ func (j *judgement) judgeBucket(b *bucket, counts bool) {
 	j.report.FaultCount += max(0, len(faults)-listed)
 }
 
-// countStored counts in how many buckets each valid measurement is.
+// countStored counts for each valid measurement the buckets and segments that store it.
 func (j *judgement) countStored() {
 	j.report.Valid = len(j.readings)
 	for at := range j.readings {
@@ -208,7 +209,7 @@ func (j *judgement) countStored() {
 	}
 }
 
-// readCommits compares the group's commits with the ends of the log.
+// readCommits compares the group's committed offsets with the ends of the log.
 func (j *judgement) readCommits(ctx context.Context) error {
 	ends, err := j.source.Kafka.Ends(ctx, j.topic)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// calmTries bounds how often everything is read again because something was being compacted meanwhile.
+// calmTries bounds how often everything is read again because a compaction ran meanwhile.
 const calmTries = 20
 
 var errRestless = errors.New("whenever everything stored was read, a part of it was being compacted")
 
-// Unfinished are the compactions that have frozen segments, by the bytes of their ids.
+// Unfinished is the set of compactions that have frozen segments. The keys are the bytes of their ids.
 type Unfinished map[string]bool
 
 // ReadUnfinished reads which compactions of a series are unfinished.
@@ -38,8 +38,8 @@ func ReadUnfinished(ctx context.Context, database *mongo.Database, series string
 	return unfinished, nil
 }
 
-// Counts reports whether a document is where its measurements are stored: while a compaction is unfinished these are its segments,
-// whatever they say, and not its buckets. When it is over it is the other way about.
+// Counts reports whether a document is where its measurements are stored. While a compaction is unfinished, its segments count,
+// even ended ones, and its buckets do not. Afterwards its buckets count, and its ended segments do not.
 func (a Unfinished) Counts(document bson.Raw) bool {
 	by := token(document)
 	if document.Lookup("control", "segment").Type == 0 {
@@ -48,7 +48,7 @@ func (a Unfinished) Counts(document bson.Raw) bool {
 	return document.Lookup("control", "segment", "visibleUntil").Type == 0 || a[by]
 }
 
-// token is the id of the compaction that a document names. Empty means none.
+// token returns the id of the compaction that a document names. Empty means none.
 func token(document bson.Raw) string {
 	for _, path := range [][]string{{"segment", "compaction"}, {"compaction", "id"}} {
 		if _, by, ok := document.Lookup(append([]string{"control"}, path...)...).BinaryOK(); ok {
@@ -58,14 +58,14 @@ func token(document bson.Raw) string {
 	return ""
 }
 
-// calm tells of the compactions that documents name whether it is sure what they were while all were read.
+// calm records whether the state of every compaction is certain while the documents are read.
 type calm struct {
-	over       map[string]bool // by documents that were seen before unfinished was read, which does not name them
+	over       map[string]bool // compactions that documents named before unfinished was read, without the unfinished ones
 	unfinished Unfinished
 	restless   bool
 }
 
-// beginCalm is called before documents are read.
+// beginCalm is called before the documents are read.
 func beginCalm(ctx context.Context, database *mongo.Database, series string) (*calm, error) {
 	c := &calm{over: map[string]bool{}}
 	named := func(field string) bson.D {
@@ -90,14 +90,15 @@ func beginCalm(ctx context.Context, database *mongo.Database, series string) (*c
 	return c, err
 }
 
-// counts reports whether a document counts, and notes when that is not sure: its compaction came meanwhile.
+// counts reports whether a document counts. If its compaction began meanwhile, the answer is uncertain, and restless is set.
 func (c *calm) counts(document bson.Raw) bool {
 	by := token(document)
 	c.restless = c.restless || by != "" && !c.over[by] && !c.unfinished[by]
 	return c.unfinished.Counts(document)
 }
 
-// end tells, after all documents were read, whether all that counts said is sure: no compaction came, and none is over.
+// end is called after all documents were read. It returns true if every answer of counts is certain, that is, no compaction began
+// or ended meanwhile.
 func (c *calm) end(ctx context.Context, database *mongo.Database, series string) (bool, error) {
 	after, err := ReadUnfinished(ctx, database, series)
 	for by := range c.unfinished {

@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// normalised sorts the fields of objects by name, at every depth: the identity of a series does not depend on their order.
+// normalised sorts the fields of objects by name at every depth, because the identity of a series does not depend on their order.
 func normalised(v any) any {
 	switch v := v.(type) {
 	case bson.D:
@@ -29,16 +29,16 @@ func normalised(v any) any {
 	}
 }
 
-// sameValue reports whether a stored value is the expected one, in type and bytes.
+// sameValue reports whether a stored value equals the expected one, in type and bytes.
 func sameValue(stored bson.RawValue, want any) bool {
-	if want == nil { // MarshalValue does not take it
+	if want == nil { // MarshalValue does not accept nil
 		return stored.Type == bson.TypeNull
 	}
 	kind, data, err := bson.MarshalValue(want)
 	return err == nil && stored.Type == kind && bytes.Equal(stored.Value, data)
 }
 
-// same reports whether two decoded values are equal, in type and value; objects may have their fields in any order.
+// same reports whether two decoded values are equal in type and value. The order of an object's fields does not matter.
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case bson.D:

@@ -7,18 +7,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// extremes are the smallest (sign -1) or largest (sign 1) values of a bucket's fields, computed the plain way.
+// extremes holds the smallest (sign -1) or largest (sign 1) values of a bucket's fields. It computes them in the simplest way.
 type extremes struct {
 	sign   int
 	values bson.D
 }
 
-// add takes a measurement's field in.
+// add merges a field of a measurement into the extremes.
 func (x *extremes) add(name string, value any) {
 	x.values = merged(x.values, bson.E{Key: name, Value: value}, x.sign)
 }
 
-// merged is the document with a field taken in: its first value stays on a tie.
+// merged returns the document with a field merged into it. On a tie the first value stays.
 func merged(d bson.D, e bson.E, sign int) bson.D {
 	at := slices.IndexFunc(d, func(f bson.E) bool { return f.Key == e.Key })
 	if at < 0 {
@@ -28,7 +28,7 @@ func merged(d bson.D, e bson.E, sign int) bson.D {
 	return d
 }
 
-// started is a copy of a first value, so that later merging never writes into a measurement.
+// started returns a copy of a first value, so that later merging never changes a measurement.
 func started(v any, sign int) any {
 	switch v := v.(type) {
 	case bson.D:
@@ -48,8 +48,8 @@ func started(v any, sign int) any {
 	}
 }
 
-// extreme is the smaller or larger of what was seen and a new value: objects field by field, arrays by position,
-// everything else as a whole, values of different kinds by their type's rank.
+// extreme returns the smaller or larger of the present extreme and a new value. It merges objects field by field and arrays by
+// position, and compares all other values as a whole. Values of different types are ordered by the rank of their types.
 func extreme(seen, value any, sign int) any {
 	switch s := seen.(type) {
 	case bson.D:
@@ -77,7 +77,7 @@ func extreme(seen, value any, sign int) any {
 	return seen
 }
 
-// compare orders values as MongoDB does, for the types that events are made of.
+// compare orders values as MongoDB does, for the types that occur in events.
 func compare(a, b any) int {
 	if c := cmp.Compare(rank(a), rank(b)); c != 0 {
 		return c
@@ -96,7 +96,7 @@ func compare(a, b any) int {
 	}
 }
 
-// rank is the place of a value's type in MongoDB's order.
+// rank returns the position of a value's type in MongoDB's order.
 func rank(v any) int {
 	switch v.(type) {
 	case nil:
@@ -118,7 +118,7 @@ func rank(v any) int {
 	}
 }
 
-// compareNumbers compares by value: exactly where both are integers, as doubles otherwise.
+// compareNumbers compares numbers by value. Two integers are compared exactly, all others as doubles.
 func compareNumbers(a, b any) int {
 	x, xWhole := whole(a)
 	y, yWhole := whole(b)

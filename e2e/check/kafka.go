@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-// Record is a record of a topic, as it lies in the log.
+// Record is a record of a topic, as the log holds it.
 type Record struct {
 	Partition  int32
 	Offset     int64
@@ -40,22 +40,23 @@ func DialKafka(brokers string) (*Kafka, error) {
 	return k, nil
 }
 
-// options are the options of every client. The versions are bound so that requests name topics, and groups stand in a list.
+// options returns the options of every client. The versions are limited, so that requests identify topics by name, and offset
+// fetches list groups.
 func (k *Kafka) options() []kgo.Opt {
 	return []kgo.Opt{kgo.SeedBrokers(k.brokers...), kgo.MaxVersions(kversion.V3_6_0())}
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (k *Kafka) Close() { k.client.Close() }
 
-// Topic is what the cluster says of a topic.
+// Topic is the metadata of a topic.
 type Topic struct {
 	Name       string
 	ID         [16]byte
 	Partitions int32
 }
 
-// Topic asks for a topic. False means that there is none.
+// Topic returns the metadata of a topic. It returns false if the topic does not exist.
 func (k *Kafka) Topic(ctx context.Context, name string) (Topic, bool, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	asked := kmsg.NewMetadataRequestTopic()
@@ -75,7 +76,7 @@ func (k *Kafka) Topic(ctx context.Context, name string) (Topic, bool, error) {
 	return Topic{Name: name, ID: t.TopicID, Partitions: int32(len(t.Partitions))}, true, nil
 }
 
-// Offsets returns the log's start (timestamp -2) or end (-1) of each partition.
+// offsets returns the start (timestamp -2) or end (-1) of each partition's log.
 func (k *Kafka) offsets(ctx context.Context, t Topic, timestamp int64) ([]int64, error) {
 	request := kmsg.NewPtrListOffsetsRequest()
 	request.IsolationLevel = 1
@@ -104,10 +105,11 @@ func (k *Kafka) offsets(ctx context.Context, t Topic, timestamp int64) ([]int64,
 	return offsets, nil
 }
 
-// Ends returns the end of each partition's log (the last stable offset).
+// Ends returns the end of each partition's log, which is its last stable offset.
 func (k *Kafka) Ends(ctx context.Context, t Topic) ([]int64, error) { return k.offsets(ctx, t, -1) }
 
-// Committed returns a group's committed offset of each partition, -1 for none, and the commits' metadata.
+// Committed returns a group's committed offset of each partition, and the metadata of the commits. An offset of -1 means no
+// commit.
 func (k *Kafka) Committed(ctx context.Context, group string, t Topic) ([]int64, []string, error) {
 	request := kmsg.NewPtrOffsetFetchRequest()
 	asked := kmsg.NewOffsetFetchRequestGroup()
@@ -126,7 +128,7 @@ func (k *Kafka) Committed(ctx context.Context, group string, t Topic) ([]int64, 
 	offsets, metadata := slices.Repeat([]int64{-1}, int(t.Partitions)), make([]string, t.Partitions)
 	for _, g := range response.Groups {
 		if g.ErrorCode == kerr.GroupIDNotFound.Code {
-			continue // it has not committed yet
+			continue // the group has not committed yet
 		}
 		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
 			return nil, nil, fmt.Errorf("asking for the commits of group %s: %w", group, err)
@@ -165,7 +167,7 @@ func (k *Kafka) Read(ctx context.Context, t Topic) ([]Record, error) {
 	reader, err := kgo.NewClient(append(k.options(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{t.Name: from}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords())...) // they tell how far a log that ends in one has been read
+		kgo.KeepControlRecords())...) // they show how far a log that ends in control records has been read
 	if err != nil {
 		return nil, fmt.Errorf("making a reader of %s: %w", t.Name, err)
 	}
@@ -200,7 +202,7 @@ func recordOf(r *kgo.Record) Record {
 	}
 }
 
-// AwaitCommitted waits until a group's commits have reached the end of every partition's log.
+// AwaitCommitted waits until a group has committed the end of every partition's log.
 func (k *Kafka) AwaitCommitted(ctx context.Context, group string, t Topic) error {
 	var committed, ends []int64
 	for {

@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// wholeRecord is the part of a letter that stands for a whole record.
+// wholeRecord is the part of a letter about a whole record.
 const wholeRecord = -1
 
-// letter is what must be found in the dead-letter topic for a bad record or a bad element of one.
+// letter is the expected letter for a bad record or a bad element of a record.
 type letter struct {
 	reason string
 	value  []byte
@@ -66,7 +66,7 @@ func (j *judgement) judgeLetter(r Record, seen map[place]bool) {
 	}
 }
 
-// placeOf reads from a letter's headers which record it is about.
+// placeOf reads from a letter's headers which record the letter is about.
 func (j *judgement) placeOf(r Record) (place, bool) {
 	id := base64.RawURLEncoding.EncodeToString(j.topic.ID[:]) // as Kafka's tools print it
 	if r.Headers["__connect.errors.topic"] != j.topic.Name || r.Headers["waterwheel.topic.id"] != id {
@@ -118,7 +118,7 @@ func letterFaults(r Record, expected letter, source Record, group string) []stri
 	if !bytes.Equal(r.Key, source.Key) || (r.Key == nil) != (source.Key == nil) {
 		faults = append(faults, "its key is not the record's")
 	}
-	_, cut := r.Headers["waterwheel.cut"] // too long for the topic: the beginning is kept
+	_, cut := r.Headers["waterwheel.cut"] // a value that is too long for the topic is cut
 	if !bytes.Equal(r.Value, expected.value) && !(cut && bytes.HasPrefix(expected.value, r.Value)) {
 		faults = append(faults, "its value is not the record's")
 	}

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Position is the place of a measurement in its partition: the record's offset, and its index when the record is an array.
+// Position is the place of a measurement in its partition. Part is the index within a record that is an array, and 0 otherwise.
 type Position struct {
 	Offset int64
 	Part   int
 }
 
-// decodePositions reads one element of control.source.offsets: for each measurement an unsigned varint that holds
-// zigzag(offset - previous offset) shifted left by one, its low bit telling that the part follows as one more varint.
+// decodePositions reads one element of control.source.offsets. Each measurement is an unsigned varint, which holds zigzag(offset
+// - previous offset) shifted left by one. If the low bit is set, the part follows as another varint.
 func decodePositions(b []byte) ([]Position, error) {
 	var positions []Position
 	offset := int64(0)

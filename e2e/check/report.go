@@ -8,37 +8,38 @@ import (
 	"strings"
 )
 
-// Verdict begins every failure that is about data which is missing, doubled or otherwise not what it must be. Whoever runs tests
-// again to see whether a failure was chance (tools/testreport) knows it: such a failure is none.
+// Verdict is the prefix of every failure about missing, doubled or otherwise wrong data. tools/testreport runs failed tests again
+// to see whether a failure was chance. It recognizes this prefix, because such a failure is never chance.
 const Verdict = "DATA VERDICT: "
 
-// maxFaults bounds the faults a report lists; the others are only counted.
+// maxFaults bounds the number of faults a report lists. Further faults are only counted.
 const maxFaults = 20
 
-// Report is what a check found.
+// Report holds the findings of a check.
 type Report struct {
-	// Records in the topic, and the tombstones among them.
+	// Records counts the records of the topic, and Tombstones the tombstones among them.
 	Records, Tombstones int
-	// Valid is the number of measurements that must be stored; Stored of them are in exactly one bucket or segment,
-	// Missing in none, Doubled in more than one.
+	// Valid counts the measurements that must be stored. Stored of them are in exactly one bucket or segment, Missing in none,
+	// Doubled in more than one.
 	Valid, Stored, Missing, Doubled int
-	// Unknown is the number of stored measurements that must not be there.
+	// Unknown counts the stored measurements that must not be stored.
 	Unknown int
-	// Buckets stored, the closed ones among them, and the writes by which they and segments were made of records.
+	// Buckets counts the buckets, and Closed the closed ones among them. Writes counts the writes of records that made buckets
+	// and segments.
 	Buckets, Closed, Writes int
-	// Segments that store measurements, and Ended ones, whose measurements are in buckets.
+	// Segments counts the segments that store measurements. Ended counts the ended segments, whose measurements are in buckets.
 	Segments, Ended int
-	// Letters are the distinct letters by reason, Repeated those that came more than once (after a crash they may).
+	// Letters counts the distinct letters by reason. Repeated counts further copies of a letter, which are allowed after a crash.
 	Letters  map[string]int
 	Repeated int
 	// Uncommitted is the number of offsets between the commits and the ends of the log.
 	Uncommitted int64
-	// Faults are sentences about what is wrong, the first of them; FaultCount is the number of all.
+	// Faults lists the first maxFaults faults. FaultCount is the number of all faults.
 	Faults     []string
 	FaultCount int
 }
 
-// fault adds a sentence to the report.
+// fault adds a fault to the report.
 func (r *Report) fault(format string, args ...any) {
 	r.FaultCount++
 	if len(r.Faults) < maxFaults {
@@ -46,7 +47,7 @@ func (r *Report) fault(format string, args ...any) {
 	}
 }
 
-// LetterCount is the number of distinct letters.
+// LetterCount returns the number of distinct letters.
 func (r *Report) LetterCount() int {
 	n := 0
 	for _, count := range r.Letters {
@@ -55,7 +56,7 @@ func (r *Report) LetterCount() int {
 	return n
 }
 
-// Err is nil when everything is as it must be, and otherwise a Verdict with all that is not.
+// Err returns nil when everything is correct, and otherwise an error that begins with Verdict and lists the faults.
 func (r *Report) Err() error {
 	if r.FaultCount == 0 && r.Missing == 0 && r.Doubled == 0 && r.Unknown == 0 && r.Uncommitted == 0 {
 		return nil
@@ -67,7 +68,7 @@ func (r *Report) Err() error {
 	return errors.New(strings.Join(lines, "\n\t"))
 }
 
-// String is the report in one line.
+// String returns the report in one line.
 func (r *Report) String() string {
 	letters := make([]string, 0, len(r.Letters))
 	for _, reason := range slices.Sorted(maps.Keys(r.Letters)) {

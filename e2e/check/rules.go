@@ -9,7 +9,7 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// The rules of bucketing that the runs under judgement are set to: the defaults.
+// These are the bucketing rules of the judged runs, which use the defaults.
 const (
 	timeField = "time"
 	metaField = "meta"
@@ -18,7 +18,7 @@ const (
 	rounding  = time.Minute
 )
 
-// compareWith compares a bucket with the readings it says it holds, in its order, and returns what is wrong.
+// compareWith compares a bucket with the readings it lists, in its order, and returns the faults.
 func (b *bucket) compareWith(readings []*events.Reading) []string {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -57,7 +57,8 @@ func (b *bucket) compareWith(readings []*events.Reading) []string {
 	return faults
 }
 
-// compareRow compares one stored measurement with its reading: the same fields, with the same values, and the time.
+// compareRow compares one stored measurement with its reading. The time and all fields must be equal, and no other field may
+// exist.
 func compareRow(row map[string]bson.RawValue, r *events.Reading) string {
 	if !sameValue(row[timeField], bson.DateTime(r.Time)) {
 		return fmt.Sprintf("time is %s, want %d", row[timeField], r.Time)

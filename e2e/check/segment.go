@@ -8,20 +8,20 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// segment is what only a segment says of itself.
+// segment holds the fields that only a segment has.
 type segment struct {
 	Owner        string         `bson:"owner"`
 	VisibleUntil *bson.DateTime `bson:"visibleUntil"`
 	Compaction   *bson.Binary   `bson:"compaction"`
 }
 
-// compacted is what a bucket says that a compaction made of segments.
+// compacted holds the fields of a bucket that a compaction made of segments.
 type compacted struct {
 	VisibleFrom bson.DateTime `bson:"visibleFrom"`
 	ID          bson.Binary   `bson:"id"`
 }
 
-// shown reports whether a reader sees the document at a moment, in milliseconds since 1970.
+// shown reports whether a reader sees the document at the time now, in milliseconds since 1970.
 func (b *bucket) shown(now int64) bool {
 	switch s := b.Control.Segment; {
 	case s != nil:
@@ -32,7 +32,7 @@ func (b *bucket) shown(now int64) bool {
 	return true
 }
 
-// compactionFaults are what a document says wrongly of compactions.
+// compactionFaults returns the faults in a document's fields about segments and compactions.
 func (b *bucket) compactionFaults() []string {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -62,7 +62,7 @@ func (b *bucket) compactionFaults() []string {
 	return faults
 }
 
-// metaFaults compares the identities of a document's measurements with what it says of them.
+// metaFaults compares the stored meta of each measurement with the expected one.
 func (b *bucket) metaFaults(rows []map[string]bson.RawValue, readings []*events.Reading) []string {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -79,8 +79,8 @@ func (b *bucket) metaFaults(rows []map[string]bson.RawValue, readings []*events.
 	return faults
 }
 
-// opens is the time that a document begins with: a bucket's is that of its first measurement, rounded down, and a segment's any such that
-// is not behind its earliest.
+// opens returns the expected start time of a document. For a bucket it is the time of the first measurement, rounded down. A
+// segment may start at any rounded time up to its earliest measurement, so opens returns the stored time.
 func (b *bucket) opens(readings []*events.Reading) int64 {
 	step := rounding.Milliseconds()
 	if b.Control.Segment != nil {

@@ -12,9 +12,9 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// Shown looks at what a reader sees at one moment, beside whatever is written and compacted: each measurement below the offsets that
-// were committed before it must be seen once, and any other once or not yet. It looks twice, since a reader may come to segments
-// before buckets, or to buckets before segments. In the report are only these counts and faults.
+// Shown checks what a reader sees at one moment, while documents are written and compacted. Each measurement below the offsets
+// that were committed before must be seen once. Any other must be seen at most once. Shown looks twice, because a reader may read
+// segments before buckets, or buckets before segments. The report holds only these counts and faults.
 func Shown(ctx context.Context, s Source) (*Report, error) {
 	topic, err := s.topicNow(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func Shown(ctx context.Context, s Source) (*Report, error) {
 		}
 		looks = append(looks, l)
 	}
-	if topic, err = s.topicNow(ctx); err != nil { // the looks may have seen partitions that came meanwhile
+	if topic, err = s.topicNow(ctx); err != nil { // the looks may have seen partitions that were added meanwhile
 		return nil, err
 	}
 	for len(committed) < int(topic.Partitions) {
@@ -56,7 +56,7 @@ func Shown(ctx context.Context, s Source) (*Report, error) {
 	return report, nil
 }
 
-// topicNow is the topic as it is now.
+// topicNow returns the present metadata of the topic.
 func (s Source) topicNow(ctx context.Context) (Topic, error) {
 	topic, ok, err := s.Kafka.Topic(ctx, s.Topic)
 	if err == nil && !ok {
@@ -65,14 +65,14 @@ func (s Source) topicNow(ctx context.Context) (Topic, error) {
 	return topic, err
 }
 
-// look is what a reader sees at a moment.
+// look is what a reader sees at one moment.
 type look struct {
 	what string
-	seen map[place][]bson.ObjectID // the documents that show a measurement
+	seen map[place][]bson.ObjectID // documents that show a measurement
 	torn []string                  // documents that cannot be read
 }
 
-// lookAt reads what is shown at the present moment, in two queries.
+// lookAt reads the documents shown at the present moment, in two queries.
 func lookAt(ctx context.Context, buckets *mongo.Collection, topic Topic, segmentsFirst bool) (look, error) {
 	now := time.Now()
 	l := look{what: "buckets before segments", seen: map[place][]bson.ObjectID{}}
@@ -98,7 +98,7 @@ func lookAt(ctx context.Context, buckets *mongo.Collection, topic Topic, segment
 	return l, nil
 }
 
-// take notes what a document of the topic shows.
+// take records which measurements a document of the topic shows.
 func (l *look) take(document bson.Raw, topic Topic, now int64) {
 	b, err := decodeBucket(document)
 	if err != nil {
@@ -114,7 +114,7 @@ func (l *look) take(document bson.Raw, topic Topic, now int64) {
 	}
 }
 
-// judge adds to a report what a look shows of the readings.
+// judge compares a look with the readings, and adds the result to a report.
 func (l *look) judge(readings map[place]*events.Reading, committed []int64, report *Report) {
 	wrong := func(at place, format string, args ...any) {
 		report.fault("%s: partition %d offset %d part %d %s", l.what, at.partition, at.Offset, at.Part, fmt.Sprintf(format, args...))
