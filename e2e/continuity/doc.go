@@ -1,17 +1,17 @@
-// Package continuity measures how long partitions stand still when members of the group come, go or die: three consumers, each a
-// process of its own, under a steady load, and the time between two durable writes of a partition as MongoDB shows it. Command
-// continuity in cmd/continuity is its command line.
+// Package continuity measures how long partitions stand still when members of the group come, go or die. Three consumers run
+// under a steady load, each in its own process. The measure is the time between two durable writes of a partition, as MongoDB
+// shows them. Command continuity in cmd/continuity is its command line.
 //
-// Each scenario has a topic, a group and a database of its own. It is measured undisturbed first, then disturbed; at the end the
-// checker says whether all is stored once.
+// Each scenario has its own topic, group and database. It is measured first undisturbed and then disturbed. At the end the
+// checker says whether every measurement is stored once.
 //
-//	options.go    what is to be measured
+//	options.go    what to measure
 //	scenario.go   the disturbances
-//	run.go        one scenario, from its topic to what was seen
-//	judge.go      its end: the verdict, and nothing left behind
-//	group.go      the members: processes, and who has which partition
-//	load.go       records at a steady rate, with the time they are made at
-//	watch.go      looking at what is stored
-//	gaps.go       from what was seen to figures
+//	run.go        one scenario, from its topic to its result
+//	judge.go      the end of a scenario: the verdict and the clean-up
+//	group.go      the members: their processes and their partitions
+//	load.go       records at a steady rate, each with its creation time
+//	watch.go      looks at the stored documents
+//	gaps.go       the figures, computed from the looks
 //	report.go     the table and the file
 package continuity

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// longestGap is the longest time between two writes, given in their order, of which a part lies between two moments. The last one
-// counts until the second moment.
+// longestGap returns the longest time between two consecutive writes that overlaps the interval from..to. writes are in order.
+// The last gap counts until to.
 func longestGap(writes []time.Time, from, to time.Time) time.Duration {
 	last, longest := from, time.Duration(0)
 	for _, at := range writes {
@@ -22,17 +22,17 @@ func longestGap(writes []time.Time, from, to time.Time) time.Duration {
 	return max(longest, to.Sub(last))
 }
 
-// Gap is the longest time that any of some partitions had no durable write.
+// Gap is the longest time without a durable write, over some partitions.
 type Gap struct {
-	// Partitions is the number of these partitions, and Partition stood still for longest.
+	// Partitions is the number of these partitions. Partition has the longest gap.
 	Partitions int           `json:"partitions"`
 	Partition  int32         `json:"partition"`
 	Longest    time.Duration `json:"longest_ns"`
-	// Least is the longest time of the partition that did best.
+	// Least is the longest gap of the partition that did best.
 	Least time.Duration `json:"least_ns"`
 }
 
-// gapOf looks at those of the partitions that are wanted; writes are by partition.
+// gapOf returns the gap of the wanted partitions. writes are by partition.
 func gapOf(writes [][]time.Time, from, to time.Time, wanted func(partition int32) bool) (g Gap) {
 	for p, of := range writes {
 		if !wanted(int32(p)) {
@@ -49,7 +49,7 @@ func gapOf(writes [][]time.Time, from, to time.Time, wanted func(partition int32
 	return g
 }
 
-// String is the longest gap in seconds, and of how many partitions it is.
+// String returns the least and the longest gap in seconds, and the number of partitions.
 func (g Gap) String() string {
 	if g.Partitions == 0 {
 		return "–"
@@ -57,7 +57,7 @@ func (g Gap) String() string {
 	return fmt.Sprintf("%.1f–%.1f (%d)", g.Least.Seconds(), g.Longest.Seconds(), g.Partitions)
 }
 
-// Freshness is how old measurements were when they were first seen to be stored.
+// Freshness is the age of measurements when they were first seen to be stored.
 type Freshness struct {
 	Samples int           `json:"samples"`
 	P50     time.Duration `json:"p50_ns"`
@@ -65,13 +65,13 @@ type Freshness struct {
 	Max     time.Duration `json:"max_ns"`
 }
 
-// sample is a measurement that was seen, and its age then.
+// sample is the time when a measurement was first seen, and its age then.
 type sample struct {
 	seen time.Time
 	age  time.Duration
 }
 
-// freshnessOf is the freshness of what was first seen between two moments.
+// freshnessOf returns the freshness of the measurements first seen between from and to.
 func freshnessOf(samples []sample, from, to time.Time) Freshness {
 	var ages []time.Duration
 	for _, s := range samples {
@@ -89,7 +89,7 @@ func freshnessOf(samples []sample, from, to time.Time) Freshness {
 	return f
 }
 
-// String is the freshness in seconds.
+// String returns the freshness in seconds.
 func (f Freshness) String() string {
 	if f.Samples == 0 {
 		return "–"
@@ -97,7 +97,7 @@ func (f Freshness) String() string {
 	return fmt.Sprintf("%.1f / %.1f / %.1f", f.P50.Seconds(), f.P99.Seconds(), f.Max.Seconds())
 }
 
-// Looking is how exactly the figures are known: the time from one look to the next.
+// Looking is the precision of the figures. It is given by the time between two looks.
 type Looking struct {
 	Looks int           `json:"looks"`
 	Mean  time.Duration `json:"mean_ns"`
@@ -115,10 +115,10 @@ func lookingOf(looks []time.Time, from, to time.Time) Looking {
 	return l
 }
 
-// coarse is the share of an undisturbed gap that no two looks may be apart by.
+// coarse is the divisor for the longest time between two looks. It must be at most the undisturbed gap divided by coarse.
 const coarse = 5
 
-// String is the mean and the longest time between looks, in milliseconds.
+// String returns the mean and the longest time between looks, in milliseconds.
 func (l Looking) String() string {
 	return fmt.Sprintf("%d / %d", l.Mean.Milliseconds(), l.Most.Milliseconds())
 }

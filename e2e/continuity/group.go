@@ -11,7 +11,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// group is the consumers of a scenario: its members are processes by slot, nil where there is none.
+// group is the consumers of a scenario. members holds their processes by slot, and nil for an empty slot.
 type group struct {
 	options  Options
 	settings harness.Settings
@@ -19,7 +19,7 @@ type group struct {
 	members  [members + 1]*harness.Consumer
 }
 
-// owners are the slots that partitions belong to.
+// owners maps partitions to the slots of their owners.
 type owners map[int32]int
 
 func (g *group) start(slot int) error {
@@ -42,7 +42,7 @@ func (g *group) kill(slot int) {
 	g.members[slot] = nil
 }
 
-// terminate ends a member in order. That it does not end by itself, with code 0, is an error.
+// terminate ends a member with SIGTERM. If it does not end with code 0, terminate returns an error.
 func (g *group) terminate(ctx context.Context, slot int) error {
 	g.options.note("end consumer %d", slot)
 	process := g.members[slot]
@@ -57,7 +57,7 @@ func (g *group) terminate(ctx context.Context, slot int) error {
 	return nil
 }
 
-// terminateAll ends all members in order.
+// terminateAll terminates all members, one after the other.
 func (g *group) terminateAll(ctx context.Context) error {
 	for slot, process := range g.members {
 		if process != nil {
@@ -69,7 +69,7 @@ func (g *group) terminateAll(ctx context.Context) error {
 	return nil
 }
 
-// close ends what still runs.
+// close kills the members that still run.
 func (g *group) close() {
 	for _, process := range g.members {
 		if process != nil {
@@ -78,7 +78,7 @@ func (g *group) close() {
 	}
 }
 
-// ended is an error when a member has ended by itself.
+// ended returns an error if a member has ended by itself.
 func (g *group) ended() error {
 	for slot, process := range g.members {
 		if process != nil && !process.Running() {
@@ -88,7 +88,7 @@ func (g *group) ended() error {
 	return nil
 }
 
-// lastWords are the last lines that each member printed.
+// lastWords returns the last lines that each member printed.
 func (g *group) lastWords() string {
 	const most = 10
 	var words strings.Builder
@@ -101,10 +101,10 @@ func (g *group) lastWords() string {
 	return words.String()
 }
 
-// restInterval is the time between two questions whether the group is at rest.
+// restInterval is the time between two checks whether the group is at rest.
 const restInterval = 200 * time.Millisecond
 
-// await waits until something is so, while no member ends by itself.
+// await waits until so returns true. It returns an error if a member ends by itself.
 func (g *group) await(ctx context.Context, what string, so func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, g.options.Patience)
 	defer cancel()
@@ -121,7 +121,7 @@ func (g *group) await(ctx context.Context, what string, so func() bool) error {
 	return nil
 }
 
-// awaitRest waits until each member has partitions, each partition is read by one member, and returns by which.
+// awaitRest waits until each member has partitions and each partition is read by one member. It returns the owners.
 func (g *group) awaitRest(ctx context.Context) (owners, error) {
 	var by owners
 	err := g.await(ctx, "all partitions are read", func() (rest bool) {
@@ -131,7 +131,7 @@ func (g *group) awaitRest(ctx context.Context) (owners, error) {
 	return by, err
 }
 
-// look asks all members what they have. False means that the group is not at rest.
+// look asks all members for their partitions. It returns false if the group is not at rest.
 func (g *group) look(ctx context.Context) (owners, bool) {
 	by := owners{}
 	for slot, process := range g.members {
@@ -152,7 +152,7 @@ func (g *group) look(ctx context.Context) (owners, bool) {
 	return by, len(by) == g.options.Partitions
 }
 
-// partition is what a consumer says of one that it has.
+// partition is the state of a partition, as its consumer reports it.
 type partition struct {
 	Partition int32 `json:"partition"`
 	Working   bool  `json:"working"`

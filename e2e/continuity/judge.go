@@ -8,10 +8,10 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// cleanPatience is how long the servers may take to delete what a scenario leaves.
+// cleanPatience is how long the servers may take to delete the data of a scenario.
 const cleanPatience = time.Minute
 
-// judge ends the load, waits until all is stored, ends the members, and has the checker say whether it is stored once.
+// judge ends the load, waits until everything is stored, ends the members, and has the checker judge the stored data.
 func (r *run) judge(ctx context.Context, result *Result) error {
 	limited, cancel := context.WithTimeout(ctx, r.Patience)
 	defer cancel()
@@ -37,7 +37,7 @@ func (r *run) judge(ctx context.Context, result *Result) error {
 	return nil
 }
 
-// close ends all that was started, and deletes the topic and, unless something is wrong in it, the database.
+// close stops everything the scenario started, and deletes the topic. It drops the database unless the verdict is an error.
 func (r *run) close(ctx context.Context, result *Result) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanPatience)
 	defer cancel()

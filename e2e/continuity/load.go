@@ -16,13 +16,13 @@ import (
 // tick is the time between two moments at which due records are written.
 const tick = 10 * time.Millisecond
 
-// load writes measurements at a steady rate, those of all series in turn, each with the present time.
+// load writes measurements of all series in turn at a steady rate, each with the present time.
 type load struct {
 	options Options
 	client  *kgo.Client
 	book    *events.Book
-	fail    context.CancelCauseFunc // of the scenario
-	// acknowledged is told of each record once Kafka has it.
+	fail    context.CancelCauseFunc // fails the scenario
+	// acknowledged is called for each record that Kafka has acknowledged.
 	acknowledged func(partition int32, offset int64, made time.Time)
 	cancel       context.CancelFunc
 	done         sync.WaitGroup
@@ -42,7 +42,7 @@ func startLoad(ctx context.Context, o Options, topic string, fail context.Cancel
 	return l, nil
 }
 
-// run writes until the context ends. What could not be written in time is made up for.
+// run writes until the context ends. After a delay it catches up.
 func (l *load) run(ctx context.Context) {
 	begun := time.Now()
 	ticks := time.NewTicker(tick)
@@ -77,7 +77,7 @@ func (l *load) send(ctx context.Context, n int, now time.Time) {
 	})
 }
 
-// stop ends the load when Kafka has all of it. It may be called again.
+// stop ends the load once Kafka has acknowledged all of it. It may be called again.
 func (l *load) stop(ctx context.Context) error {
 	if l.stopped {
 		return nil

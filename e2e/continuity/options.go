@@ -11,30 +11,31 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// Options say what to measure.
+// Options says what to measure.
 type Options struct {
 	Servers *harness.Servers
 	// Consumer is the path of the program.
 	Consumer string
-	// Settings of the consumers beside the addresses and names that a scenario needs; the defaults are the program's.
+	// Settings are further settings of the consumers. The addresses and names are set by the scenario, the rest are the program's
+	// defaults.
 	Settings harness.Settings
-	// Scenarios are names of those that are played, in their order.
+	// Scenarios are the names of the scenarios to play, in this order.
 	Scenarios []string
-	// Rate of measurements a second, over Series series, into Partitions partitions.
+	// Rate is in measurements a second. Series and Partitions are numbers of series and partitions.
 	Rate, Series, Partitions int
-	// Before is how long the undisturbed part takes, After how long is looked on when all partitions are written to again: both
-	// longer than two flushes.
+	// Before is the duration of the undisturbed part. After is how long the scenario continues once all partitions are written to
+	// again. Both must be longer than two flushes.
 	Before, After time.Duration
-	// Patience is how long the group has to come to rest after a disturbance, and to store the rest at the end.
+	// Patience is how long the group may take to come to rest after a disturbance, and to store the rest at the end.
 	Patience time.Duration
-	// Log gets lines about what is done.
+	// Log gets lines about the progress.
 	Log io.Writer
 }
 
 // members is the number of consumers before a disturbance.
 const members = 3
 
-// Validate names all that is wrong with the options.
+// Validate returns an error for every wrong option.
 func (o Options) Validate() error {
 	var wrong []error
 	check := func(ok bool, format string, args ...any) {

@@ -13,36 +13,38 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// Result is what came of a scenario.
+// Result is the result of a scenario.
 type Result struct {
 	Scenario string `json:"scenario"`
 	What     string `json:"what"`
-	// Before is the undisturbed gap of all partitions, Own that of the disturbed consumer's, Others that of the others.
+	// Before is the undisturbed gap of all partitions. Own is the gap of the disturbed consumer's partitions, Others that of all
+	// others.
 	Before Gap `json:"before"`
 	Own    Gap `json:"own"`
 	Others Gap `json:"others"`
-	// Moved is the number of partitions that another consumer has after it.
+	// Moved is the number of partitions that have another owner after the disturbance.
 	Moved int `json:"moved"`
-	// Recovered is the time from the beginning of the disturbance until each partition was written to again by who has it after it.
+	// Recovered is the time from the start of the disturbance until the new owner of each partition has written to it.
 	Recovered time.Duration `json:"recovered_ns"`
-	// FreshnessBefore is the freshness before the disturbance, Freshness from its beginning until all partitions were recovered.
+	// FreshnessBefore is the freshness before the disturbance. Freshness covers the time from its start until all partitions
+	// recovered.
 	FreshnessBefore Freshness `json:"freshness_before"`
 	Freshness       Freshness `json:"freshness"`
 	Looking         Looking   `json:"looking"`
-	// Valid measurements were produced, Stored of them are stored once.
+	// Valid is the number of measurements that must be stored. Stored of them are stored once.
 	Valid  int `json:"valid"`
 	Stored int `json:"stored"`
-	// Verdict is nil when all is stored once and as it must be.
+	// Verdict is nil when everything is stored once and correctly.
 	Verdict error `json:"-"`
 }
 
-// String is the result in one line.
+// String returns the result in one line.
 func (r *Result) String() string {
 	return fmt.Sprintf("undisturbed %s s, own %s s, others %s s, recovered after %.1f s; freshness %s, undisturbed %s s; looked every %s ms; %d of %d stored once",
 		r.Before, r.Own, r.Others, r.Recovered.Seconds(), r.Freshness, r.FreshnessBefore, r.Looking, r.Stored, r.Valid)
 }
 
-// Report is what came of all scenarios.
+// Report is the results of all scenarios.
 type Report struct {
 	Command    string           `json:"command,omitempty"`
 	Machine    bench.Machine    `json:"machine"`
@@ -55,7 +57,7 @@ type Report struct {
 	Results    []Result         `json:"results"`
 }
 
-// Markdown is the report for people.
+// Markdown returns the report as Markdown.
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -92,7 +94,7 @@ func (r *Result) row() string {
 		r.Recovered.Seconds(), r.FreshnessBefore, r.Freshness, r.Looking, r.Stored, r.Valid)
 }
 
-// Write writes the report into a file, as JSON.
+// Write writes the report to a file, as JSON.
 func (r *Report) Write(path string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// Run plays the scenarios one after the other. Verdicts of the checker are joined in the error, any other ends the run; with both
-// comes a report of what was measured.
+// Run plays the scenarios one after the other. It joins the checker's verdicts in the error. Any other error ends the run. In
+// both cases the report holds the results so far.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -40,11 +40,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, errors.Join(verdicts...)
 }
 
-// run is a scenario under way.
+// run is a scenario in progress.
 type run struct {
 	Options
 	scenario scenario
-	topic    string // of the database and the group as well
+	topic    string // also the name of the database and the group
 	kafka    *check.Kafka
 	client   *mongo.Client
 	group    *group
@@ -55,7 +55,7 @@ type run struct {
 	look     context.CancelFunc
 }
 
-// play plays one scenario, and deletes all it has made unless something is wrong in it.
+// play plays one scenario, and deletes its data unless the verdict is an error.
 func play(ctx context.Context, o Options, s scenario) (*Result, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	r := &run{Options: o, scenario: s, topic: fmt.Sprintf("continuity-%s-%x", s.name, time.Now().UnixNano()), fail: fail}
@@ -78,7 +78,7 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	return result, r.judge(ctx, result)
 }
 
-// start starts load and members, and waits until each partition was written to twice.
+// start starts the load and the members, and waits until each partition was written to twice.
 func (r *run) start(ctx context.Context) (err error) {
 	if err := r.Servers.CreateTopic(ctx, r.topic, r.Partitions); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (r *run) start(ctx context.Context) (err error) {
 	return r.startGroup(ctx)
 }
 
-// awaitTopic asks for the topic until whichever broker is asked knows all its partitions.
+// awaitTopic waits until the topic's metadata lists all its partitions.
 func (r *run) awaitTopic(ctx context.Context) (check.Topic, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Patience)
 	defer cancel()
@@ -120,7 +120,7 @@ func (r *run) awaitTopic(ctx context.Context) (check.Topic, error) {
 	}
 }
 
-// startGroup starts the members once all partitions take records: every broker that leads one knows the topic then.
+// startGroup starts the members once all partitions take records. Every broker that leads a partition knows the topic then.
 func (r *run) startGroup(ctx context.Context) error {
 	r.group = &group{options: r.Options, settings: r.settings(), static: r.scenario.static}
 	if err := r.group.await(ctx, "each partition takes records", r.watch.producedToAll); err != nil {
@@ -137,7 +137,7 @@ func (r *run) startGroup(ctx context.Context) error {
 	return r.group.await(ctx, "each partition is written to", func() bool { return r.watch.writtenSince(time.Time{}, 2) })
 }
 
-// settings are the program's defaults, but for those that a scenario needs and the flags set.
+// settings returns the settings of the consumers, which are the scenario's and those of the options.
 func (r *run) settings() harness.Settings {
 	settings := harness.Settings{
 		"KAFKA_BROKERS": r.Servers.Brokers, "KAFKA_TOPICS": r.topic, "KAFKA_GROUP_ID": r.topic,
@@ -149,7 +149,7 @@ func (r *run) settings() harness.Settings {
 	return settings
 }
 
-// measure looks on undisturbed, disturbs, looks on until all partitions are written to again, and for a while after that.
+// measure waits undisturbed, disturbs the group, waits until all partitions are written to again, and then waits a while longer.
 func (r *run) measure(ctx context.Context) (*Result, error) {
 	first := time.Now()
 	if err := r.pause(ctx, r.Before); err != nil {
@@ -187,7 +187,7 @@ func (r *run) pause(ctx context.Context, d time.Duration) error {
 	return r.group.await(ctx, "some time is over", func() bool { return time.Now().After(end) })
 }
 
-// result is what was seen so far.
+// result computes the result from the looks so far.
 func (r *run) result(before, after owners, first, begin, recovered time.Time) *Result {
 	r.watch.mu.Lock()
 	defer r.watch.mu.Unlock()

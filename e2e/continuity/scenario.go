@@ -5,16 +5,16 @@ import "context"
 // scenario is one disturbance of a group.
 type scenario struct {
 	name, what string
-	// static: each member has a KAFKA_INSTANCE_ID.
+	// static gives each member a KAFKA_INSTANCE_ID.
 	static bool
-	// disturb returns when all processes are started or ended that are to be.
+	// disturb returns when it has started and ended all its processes.
 	disturb func(ctx context.Context, g *group) error
-	// touched are the partitions that the disturbance is about, by the owners before and after.
+	// touched reports whether the disturbance concerns a partition, given the owners before and after.
 	touched func(partition int32, before, after owners) bool
 }
 
-// disturbed is the slot of the member that is killed or leaves, dead that of a member which dies before that, and joining that of
-// the member that is added.
+// disturbed is the slot of the member that is killed or leaves. dead is the slot of a member that dies before that. joining is
+// the slot of the added member.
 const (
 	disturbed = 0
 	dead      = 1
@@ -30,7 +30,7 @@ var scenarios = []scenario{
 	{name: "rolling", what: "all three restarted, one after the other", disturb: rolling, touched: all},
 }
 
-// Names are the names of the scenarios.
+// Names returns the names of the scenarios.
 func Names() (names []string) {
 	for _, s := range scenarios {
 		names = append(names, s.name)
@@ -47,14 +47,14 @@ func join(_ context.Context, g *group) error { return g.start(joining) }
 
 func leave(ctx context.Context, g *group) error { return g.terminate(ctx, disturbed) }
 
-// leaveBesideDead leaves while the group waits for a member that does not answer any more. The next generation begins when the session
-// of the dead member is over.
+// leaveBesideDead makes a member leave while the group waits for a dead one. The next generation begins when the session of the
+// dead member times out.
 func leaveBesideDead(ctx context.Context, g *group) error {
 	g.kill(dead)
 	return g.terminate(ctx, disturbed)
 }
 
-// rolling does what an orchestrator does: the next one goes when the one before says that it is ready.
+// rolling restarts all members as an orchestrator does. It restarts the next member when the one before reports that it is ready.
 func rolling(ctx context.Context, g *group) error {
 	for slot := range members {
 		if err := g.terminate(ctx, slot); err != nil {

@@ -14,25 +14,25 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// lookEvery is the time from the answer of a look to the next one: far less than a flush interval.
+// lookEvery is the pause after the answer to a look. It is much shorter than a flush interval.
 const lookEvery = 50 * time.Millisecond
 
-// watch sees in MongoDB when each partition is written to: when a bucket or a segment has a newer offset than any had before. All
-// up to that offset counts as stored: the writes of a flush are milliseconds apart. Of a consumer that is killed between two of
-// them some may be stored later; that its partition stands still is seen all the same.
+// watch observes in MongoDB when each partition is written to, that is, when a bucket or segment has a newer offset than any
+// before. Everything up to that offset counts as stored, because the writes of a flush are milliseconds apart. A consumer killed
+// between two of them may leave some measurements for later. The gap of its partition is seen all the same.
 type watch struct {
 	buckets *mongo.Collection
 	topic   check.Topic
 
 	mu      sync.Mutex
-	newest  []int64       // offset that is stored, by partition. -1 means none.
+	newest  []int64       // newest stored offset by partition. -1 means none.
 	writes  [][]time.Time // by partition
-	waiting [][]made      // the produced measurements that are not seen, by partition
+	waiting [][]made      // produced measurements that were not seen yet, by partition
 	samples []sample
 	looks   []time.Time
 }
 
-// made is a record in Kafka.
+// made is a record that Kafka has acknowledged.
 type made struct {
 	offset int64
 	at     time.Time
@@ -46,7 +46,7 @@ func newWatch(database *mongo.Database, topic check.Topic) *watch {
 	}
 }
 
-// acknowledged notes a record that Kafka has.
+// acknowledged adds a record that Kafka has acknowledged.
 func (w *watch) acknowledged(partition int32, offset int64, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,12 +84,11 @@ func (w *watch) run(ctx context.Context, fail context.CancelCauseFunc) {
 	}
 }
 
-// look finds offsets that are newer than those seen. It goes by the index on topic id, partition and last, and needs nothing else
-// of the documents.
+// look finds offsets that are newer than those seen. The index on topic id, partition and last offset covers the query.
 func (w *watch) look(ctx context.Context) (map[int32]int64, error) {
 	id := bson.Binary{Subtype: bson.TypeBinaryUUID, Data: w.topic.ID[:]}
 	var newer bson.A
-	for p, offset := range w.newest { // only this goroutine writes it
+	for p, offset := range w.newest { // only this goroutine writes newest
 		newer = append(newer, bson.D{
 			{Key: "control.source.partition", Value: int32(p)},
 			{Key: "control.source.topicId", Value: id},
@@ -119,7 +118,7 @@ func (w *watch) look(ctx context.Context) (map[int32]int64, error) {
 	return found, nil
 }
 
-// saw notes what a look found.
+// saw records the result of a look.
 func (w *watch) saw(found map[int32]int64, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +136,7 @@ func (w *watch) saw(found map[int32]int64, now time.Time) {
 	}
 }
 
-// writtenSince reports whether each partition was written to at least so often since a moment.
+// writtenSince reports whether each partition was written to at least times times after moment.
 func (w *watch) writtenSince(moment time.Time, times int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,7 +148,7 @@ func (w *watch) writtenSince(moment time.Time, times int) bool {
 	return true
 }
 
-// unseen is the number of records of which it was not seen that they are stored.
+// unseen returns the number of records that were not yet seen to be stored.
 func (w *watch) unseen() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
