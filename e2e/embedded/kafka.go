@@ -12,8 +12,8 @@ type Kafka struct {
 	cluster *kfake.Cluster
 }
 
-// StartKafka starts a cluster on a free port of the loopback interface. Options beyond the defaults (SASL, more brokers)
-// are kfake's own. The caller closes it.
+// StartKafka starts a cluster on a free port of the loopback interface. Further options (SASL, more brokers) are kfake's own. The
+// caller closes the cluster.
 func StartKafka(options ...kfake.Opt) (*Kafka, error) {
 	defaults := []kfake.Opt{
 		kfake.NumBrokers(1),
@@ -26,8 +26,8 @@ func StartKafka(options ...kfake.Opt) (*Kafka, error) {
 	return &Kafka{cluster: cluster}, nil
 }
 
-// Brokers is the bootstrap address list, comma-separated.
+// Brokers returns the bootstrap addresses, separated by commas.
 func (k *Kafka) Brokers() string { return strings.Join(k.cluster.ListenAddrs(), ",") }
 
-// Close stops the cluster; its data is gone.
+// Close stops the cluster and discards its data.
 func (k *Kafka) Close() { k.cluster.Close() }

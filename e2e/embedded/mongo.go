@@ -10,7 +10,7 @@ import (
 	"github.com/FerretDB/FerretDB/ferretdb"
 )
 
-// Mongo is a MongoDB-protocol server in this process: FerretDB on SQLite files in a temporary folder.
+// Mongo is a server of the MongoDB protocol in this process. It is a FerretDB on SQLite files in a temporary folder.
 type Mongo struct {
 	turns *turns
 	dir   string
@@ -37,7 +37,7 @@ func (m *Mongo) start() error {
 		Listener:  ferretdb.ListenerConfig{TCP: "127.0.0.1:0"},
 		Logger:    slog.New(slog.DiscardHandler),
 		Handler:   "sqlite",
-		SQLiteURL: "file:" + m.dir + "/?_pragma=synchronous(off)", // nothing here outlives the process anyway
+		SQLiteURL: "file:" + m.dir + "/?_pragma=synchronous(off)", // the data need not outlive the process
 	})
 	if err != nil {
 		return err
@@ -55,10 +55,10 @@ func (m *Mongo) start() error {
 	return nil
 }
 
-// String names the server for people.
+// String returns the URI.
 func (m *Mongo) String() string { return m.URI() }
 
-// URI is the connection string.
+// URI returns the connection string.
 func (m *Mongo) URI() string { return "mongodb://" + m.turns.Address() + "/" }
 
 // Close stops the server and deletes its files.

@@ -9,18 +9,18 @@ import (
 	"waterwheel/e2e/harness/wire"
 )
 
-// changing are the commands that read a document and write it.
+// changing lists the commands that read a document and write it.
 var changing = []string{"insert", "update", "delete", "findAndModify", "findandmodify"}
 
-// turns stands before a FerretDB and lets one of its clients change something at a time. FerretDB reads what an update is about,
-// changes it and writes it whole without keeping others from doing the same meanwhile: of two updates of a document at once it
-// acknowledges both and keeps one. Besides, its SQLite lets writers wait for each other in steps of 100 ms.
+// turns is a proxy in front of a FerretDB that lets only one client change documents at a time. FerretDB reads a document,
+// changes it and writes it whole, without excluding concurrent updates. It acknowledges two concurrent updates of a document, and
+// keeps only one. Besides, its SQLite makes writers wait for each other in steps of 100 ms.
 type turns struct {
 	*proxy.Proxy
 	turn sync.Mutex
 }
 
-// takeTurns stands before the FerretDB at an address. The caller closes it.
+// takeTurns starts the proxy in front of the FerretDB at address. The caller closes it.
 func takeTurns(address string) (_ *turns, err error) {
 	t := &turns{}
 	t.Proxy, err = proxy.New(address, t.serve)
@@ -44,9 +44,9 @@ func (t *turns) serve(client, server net.Conn) {
 	}
 }
 
-// ask returns the server's answer; nil where the client awaits none: FerretDB answers also then.
+// ask returns the server's answer, or nil if the client expects none. FerretDB answers in either case.
 func (t *turns) ask(server net.Conn, request wire.Message) (wire.Message, error) {
-	command, _ := wire.Parse(request) // what it does not take apart is a handshake
+	command, _ := wire.Parse(request) // a message that Parse does not support is a handshake
 	if slices.Contains(changing, command.Name()) {
 		t.turn.Lock()
 		defer t.turn.Unlock()
