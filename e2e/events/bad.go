@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Reasons are those a JSON event can meet on its way to the database, in the order Bad makes them.
+// Reasons returns the reasons for which a JSON event can become a letter, in the order in which a Generator uses them.
 func Reasons() []string {
 	return []string{
 		"not_json", "not_object", "empty", "missing_time", "bad_time", "time_out_of_range", "missing_meta", "bad_meta",
@@ -13,8 +13,8 @@ func Reasons() []string {
 	}
 }
 
-// Bad makes an event that must become a letter for the given reason. serial makes it unlike any other; maxBytes is the
-// consumer's EVENT_MAX_BYTES.
+// Bad makes an event that must become a letter for the given reason. serial makes its value unique. maxBytes is the consumer's
+// EVENT_MAX_BYTES.
 func Bad(reason string, serial int, time int64, maxBytes int) Event {
 	return Event{
 		Key:   fmt.Appendf(nil, "bad-%d", serial%7),
@@ -23,7 +23,7 @@ func Bad(reason string, serial int, time int64, maxBytes int) Event {
 	}
 }
 
-// badValue is the text of a bad event: two for some reasons, by turns.
+// badValue returns the text of a bad event. Some reasons have two texts, which alternate with serial.
 func badValue(reason string, serial int, time int64, maxBytes int) []byte {
 	good := fmt.Sprintf(`"time":%d,"meta":"bad","serial":%d`, time, serial)
 	other := serial%2 == 1
@@ -66,7 +66,7 @@ func badValue(reason string, serial int, time int64, maxBytes int) []byte {
 	}
 }
 
-// pick returns one of two texts.
+// pick returns a, or b if second is true.
 func pick(second bool, a, b string) []byte {
 	if second {
 		return []byte(b)

@@ -2,8 +2,8 @@ package events
 
 import "sync"
 
-// Book remembers the fate of every event made, by its value: equal bytes have equal fates. So it does not matter which
-// producer sent them, to which partition, in which order, or how often. It is safe for concurrent use.
+// Book holds the fate of every event by its value. Equal bytes have equal fates. It therefore does not matter which producer sent
+// them, to which partition, in which order, or how often. Its methods may be called by several goroutines.
 type Book struct {
 	mu    sync.Mutex
 	fates map[string]Fate
@@ -12,7 +12,7 @@ type Book struct {
 // NewBook returns an empty book.
 func NewBook() *Book { return &Book{fates: map[string]Fate{}} }
 
-// Add writes an event down and returns it.
+// Add adds an event and returns it.
 func (b *Book) Add(e Event) Event {
 	if e.Value != nil {
 		b.mu.Lock()
@@ -22,7 +22,7 @@ func (b *Book) Add(e Event) Event {
 	return e
 }
 
-// Fate looks a record's value up. False means that nobody made it.
+// Fate returns the fate of a record by its value. It returns false for a value that was not added. A nil value is a tombstone.
 func (b *Book) Fate(value []byte) (Fate, bool) {
 	if value == nil {
 		return Fate{}, true

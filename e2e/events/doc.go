@@ -1,4 +1,4 @@
-// Package events makes measurement events together with what must become of each of them: stored, as which reading, or
-// turned into a letter, for which reason. It knows this because it made the event, not by decoding it, so it can judge
-// the program that decodes.
+// Package events makes measurement events together with their expected fates. An event must be stored as a known reading, or
+// become a letter for a known reason. The package knows this because it makes the event, not by decoding it. It can therefore
+// judge the program that decodes the event.
 package events

@@ -7,20 +7,20 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Event is one Kafka record to be, and its fate.
+// Event is a Kafka record to be produced, and its fate.
 type Event struct {
 	Key   []byte
 	Value []byte // Nil means a tombstone.
 	Fate  Fate
 }
 
-// Fate is what must become of a record. A record without reason and parts is a tombstone: skipped.
+// Fate is the expected outcome of a record. A record with neither reason nor parts is a tombstone, which is skipped.
 type Fate struct {
-	// Reason of the letter the whole record becomes. Empty means none.
+	// Reason is the reason of the letter for the whole record. Empty means no such letter.
 	Reason string
-	// Parts are the elements of an array record in their order; an object record has one.
+	// Parts are the elements of an array record, in order. An object record has one part.
 	Parts []Part
-	// Array tells an array of one element from an object.
+	// Array distinguishes an array of one element from an object.
 	Array bool
 }
 
@@ -28,12 +28,12 @@ type Fate struct {
 type Part struct {
 	// Reading must be stored. Nil means that the element becomes a letter.
 	Reading *Reading
-	// Reason of the letter, when Reading is nil, and Value its bytes.
+	// Reason is the reason of the letter and Value its bytes, if Reading is nil.
 	Reason string
 	Value  []byte
 }
 
-// Valid is the number of measurements that must be stored.
+// Valid returns the number of measurements that must be stored.
 func (f Fate) Valid() int {
 	n := 0
 	for _, p := range f.Parts {
@@ -47,15 +47,15 @@ func (f Fate) Valid() int {
 // Tombstone reports whether the record must be skipped without a letter.
 func (f Fate) Tombstone() bool { return f.Reason == "" && len(f.Parts) == 0 }
 
-// Reading is a measurement as it must be found in a bucket.
+// Reading is a measurement as a bucket must hold it.
 type Reading struct {
 	Time int64 // milliseconds since 1970
-	Meta any   // as sent: the order of an object's fields is not yet normalised
-	// Fields are the others, in their order: int32, int64, float64, string, bool, nil, bson.D and bson.A.
+	Meta any   // as sent, before the fields of an object are sorted
+	// Fields are the other fields, in order. Their values are int32, int64, float64, string, bool, nil, bson.D or bson.A.
 	Fields bson.D
 }
 
-// Of makes the event of one reading. Its key is its meta, so that a series stays in one partition.
+// Of returns the event of one reading. Its key is its meta, so that a series stays in one partition.
 func Of(r Reading) Event {
 	return Event{
 		Key:   AppendJSON(nil, r.Meta),
@@ -64,11 +64,11 @@ func Of(r Reading) Event {
 	}
 }
 
-// Tombstone makes a record with a key and a null value.
+// Tombstone returns a record with a key and a null value.
 func Tombstone(key string) Event { return Event{Key: []byte(key)} }
 
-// document is the event of a reading: time, meta, and the fields after them. The time is a number of milliseconds or, for
-// even ones, RFC 3339.
+// document returns the event of a reading, with time and meta before the fields. An odd time is a number of milliseconds, an even
+// one a string of RFC 3339.
 func (r Reading) document() bson.D {
 	var at any = r.Time
 	if r.Time%2 == 0 {
@@ -116,7 +116,7 @@ func AppendJSON(dst []byte, v any) []byte {
 	}
 }
 
-// appendFloat writes a number that cannot be taken for an integer.
+// appendFloat appends a number in a form that no parser takes for an integer.
 func appendFloat(dst []byte, f float64) []byte {
 	from := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'g', -1, 64)
@@ -128,7 +128,7 @@ func appendFloat(dst []byte, f float64) []byte {
 	return append(dst, ".0"...)
 }
 
-// appendString writes a JSON string; control characters, quotes and backslashes are escaped, the rest goes as it is.
+// appendString appends a JSON string. It escapes control characters, quotes and backslashes.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := range len(s) {

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Options say what a Generator makes.
+// Options says which events a Generator makes.
 type Options struct {
-	// Series is the number of series. Required.
+	// Series is the number of series. It must be positive.
 	Series int
-	// Start is the time of the first measurements, Step the time between two of one series.
+	// Start is the time of the first measurements. Step is the time between two measurements of a series.
 	Start time.Time
 	Step  time.Duration
 	// MaxBytes is the consumer's EVENT_MAX_BYTES.
 	MaxBytes int
-	// Late and VeryLate are the shares of readings that come up to ten minutes, and three hours, after their time. Two zeros
-	// mean the usual few of each.
+	// Late and VeryLate are the shares of readings that come up to ten minutes late, and three hours late. If both are zero,
+	// lateShare and veryLateShare apply.
 	Late, VeryLate float64
-	// NoArrayMetas means that no meta is an array, which a shard key does not take.
+	// NoArrayMetas avoids metas that are arrays, which a shard key does not support.
 	NoArrayMetas bool
-	// Seed makes the same events again.
+	// Seed determines the events. Equal seeds make equal events.
 	Seed uint64
 }
 
-// Shares of events: one in a hundred is bad, three in a hundred come late.
+// These are shares of the events. One in a hundred is bad, three in a hundred come late.
 const (
 	badShare      = 0.01
 	arrayShare    = 0.01
@@ -31,20 +31,20 @@ const (
 	veryLateShare = 0.002
 )
 
-// tombstoneEvery is how many events there are to a tombstone; no share, so that a thousand events have one for sure.
+// tombstoneEvery is the number of events per tombstone. It is fixed instead of random, so that a thousand events always have one.
 const tombstoneEvery = 1000
 
-// Generator makes the events of many series, with all that goes wrong in practice: late and out-of-order readings,
+// Generator makes the events of many series, with the irregularities of practice. There are late and out-of-order readings,
 // fields that come and go, changed types, arrays, tombstones, and bad events of every reason.
 type Generator struct {
 	options          Options
 	random           *rand.Rand
 	turn             int   // events made
-	bad, badElements int   // so many were made: their reasons come by turns
-	steps            []int // readings made, by series
+	bad, badElements int   // numbers of bad events and elements made, which select the next reason
+	steps            []int // numbers of readings made, by series
 }
 
-// NewGenerator returns a generator of the given events.
+// NewGenerator returns a generator with the given options.
 func NewGenerator(o Options) *Generator {
 	if o.Late == 0 && o.VeryLate == 0 {
 		o.Late, o.VeryLate = lateShare, veryLateShare
@@ -52,7 +52,7 @@ func NewGenerator(o Options) *Generator {
 	return &Generator{options: o, random: rand.New(rand.NewPCG(o.Seed, 1)), steps: make([]int, o.Series)}
 }
 
-// Next makes an event. Every value differs from all others, except where a bad event has no room for a serial number.
+// Next makes an event. Every value is unique, except that of a bad event without room for a serial number.
 func (g *Generator) Next() Event {
 	g.turn++
 	switch at := g.random.Float64(); {
@@ -69,7 +69,7 @@ func (g *Generator) Next() Event {
 	}
 }
 
-// array makes a record of several readings of one series, now and then with an element that is not one.
+// array makes a record of several readings of one series. Some records contain an element that is no reading.
 func (g *Generator) array() Event {
 	series := g.random.IntN(g.options.Series)
 	e := Event{Fate: Fate{Array: true}, Value: []byte{'['}}

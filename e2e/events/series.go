@@ -6,7 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// metaOf is the identity of a series: mostly objects whose fields are not in order, and one of each other kind.
+// metaOf returns the identity of a series. Most are objects with unsorted fields, and there is one of each other kind.
 func (g *Generator) metaOf(series int) any {
 	switch series {
 	case 3:
@@ -34,8 +34,8 @@ func (g *Generator) metaOf(series int) any {
 	}
 }
 
-// fields makes the values of one reading; series of one kind have the same fields. Every reading has the serial step,
-// which makes its event unlike all others.
+// fields makes the values of one reading. Series of one kind have the same fields. Every reading has the serial number step,
+// which makes its event unique.
 func (g *Generator) fields(series, step int) bson.D {
 	fields := bson.D{{Key: "step", Value: int32(step)}}
 	r := g.random
@@ -65,8 +65,8 @@ func (g *Generator) fields(series, step int) bson.D {
 	return fields
 }
 
-// changing adds fields that come and go, numbers of changing width, and now and then a type that no bucket can hold
-// beside the others.
+// changing adds fields that come and go, numbers of changing width, and sometimes a type that cannot share a bucket with the
+// others.
 func (g *Generator) changing(add func(string, any)) {
 	r := g.random
 	if r.IntN(3) > 0 {
