@@ -1,5 +1,5 @@
-// Package e2e holds the end-to-end tests: the real binary as a child process between a Kafka and a MongoDB, and a checker
-// that shares no code with it and compares everything stored with everything produced.
+// Package e2e holds the end-to-end tests. They run the real binary as a child process between a Kafka and a MongoDB. A checker
+// that shares no code with the binary compares all stored documents with all produced records.
 //
 //	go test ./...                     with embedded servers
 //	E2E_KAFKA_BROKERS=host:port       with this Kafka instead of the embedded one
@@ -15,10 +15,10 @@
 //	go test . -run TestStorage -v -storage.records 1000000
 //	                                  what a measurement takes on the disk of E2E_MONGODB_URI, by compressor and clustering
 //
-// Beside them, package chaos with cmd/chaos (make chaos) disturbs consumers and judges what they stored; package continuity with
-// cmd/continuity (make continuity) measures how long partitions stand still when consumers come, go or die; package bench with
-// cmd/bench (make bench-e2e) measures how fast they are.
+// Further packages complement the tests. Package chaos with cmd/chaos (make chaos) disturbs consumers and judges what they
+// stored. Package continuity with cmd/continuity (make continuity) measures how long partitions stand still when consumers come,
+// go or die. Package bench with cmd/bench (make bench-e2e) measures the speed of the consumers.
 //
-// Topics and databases have names of their own and are removed at the end. The embedded MongoDB scans collections, so the
-// tests are smaller there than on a given one. The package demo in cmd/demo shows the same to a person.
+// Topics and databases have names of their own and are removed at the end. The embedded MongoDB scans collections, so the tests
+// are smaller there than on a given one. The package demo in cmd/demo shows the same to a person.
 package e2e
