@@ -14,7 +14,7 @@ import (
 	"waterwheel/e2e/bench/live"
 )
 
-// figures are what the command line asks for besides, or instead of, the table: drawings for the documents.
+// figures are the drawings for the documents that the command line asks for, instead of the table.
 type figures struct {
 	curves bool
 	only   []string // names of curves. Empty means all.
@@ -22,13 +22,13 @@ type figures struct {
 	docs   string
 
 	live    bool
-	minutes float64     // of the live mode, all together
-	most    float64     // measurements a second: cases beyond are left out
-	cases   []live.Case // instead of the grid's
+	minutes float64     // duration of the live mode for all cases together
+	most    float64     // measurements a second. Cases with more are left out.
+	cases   []live.Case // cases to measure instead of those of the grid
 	ways    []live.Way
 }
 
-// wanted reports whether figures are to be made instead of the table.
+// wanted reports whether to make figures instead of the table.
 func (f *figures) wanted() bool { return f.curves || f.live }
 
 func (f *figures) validate() error {
@@ -51,10 +51,10 @@ func (f *figures) validate() error {
 	return nil
 }
 
-// document is the page that figures are embedded in, in the folder of documents.
+// document is the page that shows the figures, in the folder of documents.
 const document = "benchmarks.md"
 
-// make makes the figures, and puts them into the folder of documents.
+// make makes the figures, and writes them to the folder of documents.
 func (f *figures) make(ctx context.Context, b *bench.Bench, rounds int, command string) error {
 	dir := filepath.Join(f.docs, "benchmarks")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -94,18 +94,18 @@ func (f *figures) drawCurves(ctx context.Context, m *curves.Measurer, dir, comma
 	}
 	fmt.Printf("measured in %s\n", time.Since(begun).Round(time.Second))
 	if len(f.only) > 0 {
-		return nil // the document shows all of one run, or none
+		return nil // the document shows all curves of one run, or none
 	}
 	return replaceSection(filepath.Join(f.docs, document), "curves", text.String())
 }
 
-// provenance says where and how figures were taken.
+// provenance says where and how the figures were measured.
 func provenance(m bench.Machine, command string) string {
 	return fmt.Sprintf("    %s\n\nTaken on %s (%s, %d cores, load %.1f at the beginning), Kafka %s, MongoDB %s, commit %s.",
 		command, time.Now().UTC().Format(time.DateOnly), m.Processor, m.Cores, m.Load, m.Kafka, m.MongoDB, m.Commit)
 }
 
-// replaceSection replaces what a document has between two comments that name a section.
+// replaceSection replaces the text between two comments of a document that mark a section.
 func replaceSection(path, name, text string) error {
 	old, err := os.ReadFile(path)
 	if err != nil {

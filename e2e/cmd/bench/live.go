@@ -12,7 +12,8 @@ import (
 	"waterwheel/e2e/bench/live"
 )
 
-// drawLive measures the cases of the grid in each way, one after the other, and draws them all. What fails is said and left out.
+// drawLive measures each case of the grid in each way, one after the other, and draws the results. It reports a failed case and
+// leaves it out.
 func (f *figures) drawLive(ctx context.Context, b *bench.Bench, dir, command string) error {
 	within, beyond := f.cases, []live.Case(nil)
 	if len(within) == 0 {
@@ -67,7 +68,7 @@ func (f *figures) drawLive(ctx context.Context, b *bench.Bench, dir, command str
 	return errors.Join(append(failed, replaceSection(filepath.Join(f.docs, document), "live", text.String()))...)
 }
 
-// serverCPU is what a measurement cost the server, for people.
+// serverCPU returns the server's processor time per measurement as text.
 func serverCPU(r live.Result) string {
 	if r.ServerCPU == nil {
 		return "an unknown time"

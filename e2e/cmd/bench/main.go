@@ -2,7 +2,8 @@
 //
 //	E2E_KAFKA_BROKERS=host:port E2E_MONGODB_URI=mongodb://... go run ./cmd/bench -records 4000000 -out /tmp/bench
 //
-// Without these two it starts embedded servers, which say whether it works, not how fast anything is. -help lists the flags.
+// Without these two variables it starts embedded servers. They show whether it works, but not how fast it is. -help lists the
+// flags.
 package main
 
 import (
@@ -19,19 +20,19 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// The exit codes.
+// These are the exit codes.
 const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
-	exitFound  = 3 // measured, but something is not stored
+	exitFound  = 3 // measured, but not every measurement is stored once
 )
 
-// childCommand is the argument with which this program starts itself.
+// childCommand is the argument with which this program starts itself as a child.
 const childCommand = "peer"
 
 func main() {
-	discard.Main() // does not return when this is to be the proxy
+	discard.Main() // does not return in a process that is the proxy
 	if len(os.Args) == 2 && os.Args[1] == childCommand {
 		if err := bench.Child(); err != nil {
 			fmt.Println("bench:", err)
@@ -45,7 +46,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run measures what the arguments ask for and returns the exit code.
+// run measures as the arguments say, and returns the exit code.
 func run(ctx context.Context, args []string) int {
 	w, err := parse(args)
 	switch {
@@ -75,7 +76,7 @@ func run(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// exitCode prints the error, if there is one, and returns the exit code.
+// exitCode prints the error, if any, and returns the exit code.
 func exitCode(err error) int {
 	if err == nil {
 		return exitDone
@@ -87,7 +88,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// commandOf is the command line that gives these arguments, by the Makefile's target, which names the built consumer itself.
+// commandOf returns the command line of make that gives these arguments. The Makefile adds -consumer itself.
 func commandOf(args []string) string {
 	if len(args) >= 2 && args[0] == "-consumer" {
 		args = args[2:]
@@ -98,7 +99,7 @@ func commandOf(args []string) string {
 	return "make bench-e2e BENCHFLAGS='" + strings.Join(args, " ") + "'"
 }
 
-// with builds the program, starts the servers that are not given, and does what is to be measured.
+// with builds the program, starts the servers that are not given, and calls do.
 func (w *wish) with(ctx context.Context, do func(*bench.Bench) error) (err error) {
 	dir, err := os.MkdirTemp("", "waterwheel-bench-")
 	if err != nil {
@@ -127,8 +128,8 @@ func (w *wish) with(ctx context.Context, do func(*bench.Bench) error) (err error
 	return do(b)
 }
 
-// fit says when the servers are embedded ones, which are not what anybody wants to know the speed of, and keeps the load
-// small for them unless another one was asked for.
+// fit prints a warning if a server is embedded, because its speed is of no interest. For the embedded MongoDB it keeps the load
+// small, unless the flags set the load.
 func (w *wish) fit(servers *harness.Servers) {
 	if servers.GivenKafka && servers.GivenMongo {
 		return
@@ -142,10 +143,10 @@ func (w *wish) fit(servers *harness.Servers) {
 	}
 }
 
-// embeddedRecords are stored by the embedded MongoDB in some seconds.
+// embeddedRecords is a number of records that the embedded MongoDB stores in some seconds.
 const embeddedRecords = 20_000
 
-// print prints the report, and writes it into the folder if there is one.
+// print prints the report. It also writes the report to the folder of -out, if there is one.
 func (w *wish) print(r *bench.Report) error {
 	text := r.Markdown()
 	fmt.Print(text)

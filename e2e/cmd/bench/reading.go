@@ -9,7 +9,7 @@ import (
 	"waterwheel/e2e/bench/reading"
 )
 
-// measureReading prints what queries cost in each way, or what rollups cost and save.
+// measureReading measures and prints either the cost of queries in each way, or the cost and the savings of rollups.
 func (w *wish) measureReading(ctx context.Context) error {
 	uri := os.Getenv("E2E_MONGODB_URI")
 	if uri == "" {

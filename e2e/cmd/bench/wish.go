@@ -14,7 +14,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// wish is what the command line asks for.
+// wish is the parsed command line.
 type wish struct {
 	plan     bench.Plan
 	settings harness.Settings
@@ -25,10 +25,10 @@ type wish struct {
 	reading  bool
 	rollups  bool
 	stored   reading.Load
-	given    map[string]bool // flags by name
+	given    map[string]bool // the flags that were set, by name
 }
 
-// errHelp: help was asked for, and printed.
+// errHelp means that the user asked for help, which is already printed.
 var errHelp = errors.New("help")
 
 const usage = `Measures how fast measurements go from Kafka to MongoDB: fills a topic, has each peer drain it once a round, in turns,
@@ -61,7 +61,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 measured, but not everything is s
 Flags:
 `
 
-// parse reads the command line. Flags overrule what the scenario says.
+// parse reads the command line. Flags after -scenario override the scenario.
 func parse(args []string) (*wish, error) {
 	w := &wish{plan: bench.Plan{Load: bench.Base()}, settings: harness.Settings{}, given: map[string]bool{}}
 	flags := w.flags()
@@ -141,7 +141,7 @@ func (w *wish) flags() *flag.FlagSet {
 	return flags
 }
 
-// scenario sets what a scenario differs in from the base.
+// scenario sets the values in which a scenario differs from the base scenario.
 func (w *wish) scenario(name string) error {
 	switch name {
 	case "base":

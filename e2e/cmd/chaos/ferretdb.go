@@ -9,7 +9,7 @@ import (
 	"github.com/FerretDB/FerretDB/ferretdb"
 )
 
-// ferretDB serves MongoDB's protocol at an address from a folder of SQLite files until the process is killed.
+// ferretDB serves MongoDB's protocol at an address until the process is killed. Its data are SQLite files in a folder.
 func ferretDB(args []string) error {
 	if len(args) != 2 {
 		return errors.New("ferretdb takes an address and a folder")

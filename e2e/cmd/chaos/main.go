@@ -1,9 +1,9 @@
-// Command chaos disturbs the consumer in every way that happens in operation and judges what it stored.
+// Command chaos disturbs the consumer in all ways that occur in operation, and judges the stored data.
 //
 //	E2E_KAFKA_LIBS=/opt/kafka/libs E2E_MONGODB_URI=mongodb://127.0.0.1:27017 go run ./cmd/chaos -duration 10m
 //
-// E2E_KAFKA_LIBS is the folder of Kafka's jars (a cluster of three brokers is started from them; java must be installed).
-// Without E2E_MONGODB_URI, or with -database-kills, it starts FerretDB as a process of its own.
+// E2E_KAFKA_LIBS is the folder of Kafka's jars. The command starts a cluster of three brokers from them, which needs java.
+// Without E2E_MONGODB_URI, or with -own-database, the command starts FerretDB as a process of its own.
 package main
 
 import (

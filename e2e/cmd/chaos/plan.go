@@ -15,12 +15,12 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// plan is what the command line asks for.
+// plan is the parsed command line.
 type plan struct {
 	options chaos.Options
-	naive   bool // run the naive consumer instead
-	compare bool // run both
-	own     bool // a database of its own
+	naive   bool // run the naive consumer instead of waterwheel
+	compare bool // run both consumers
+	own     bool // start FerretDB as the database
 	self    string
 }
 
@@ -78,7 +78,7 @@ func newPlan(args []string) (*plan, error) {
 	return p, nil
 }
 
-// run makes the runs that are asked for.
+// run makes the runs, and prints their results as a table.
 func (p *plan) run(ctx context.Context) error {
 	binary, err := harness.Build(ctx, p.options.Dir, false)
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *plan) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// row is a line of the table.
+// row returns a line of the table.
 func row(o chaos.Options, r *chaos.Result) string {
 	name, disturbances := "waterwheel", 0
 	if o.Naive {
@@ -124,14 +124,14 @@ func row(o chaos.Options, r *chaos.Result) string {
 	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d |", name, disturbances, r.Valid, r.Stored, r.Missing, r.Doubled)
 }
 
-// optionsOf are the options of one consumer's run.
+// optionsOf returns the options of the run of one consumer.
 func (p *plan) optionsOf(naive bool, binary string) (chaos.Options, error) {
 	o := p.options
 	o.Binary, o.Naive = binary, naive
 	o.Dir = filepath.Join(o.Dir, map[bool]string{false: "waterwheel", true: "naive"}[naive])
 	if naive {
 		o.Binary, o.Args = p.self, []string{"naive"}
-		// A reset would double everything that it sets back: nobody claims otherwise.
+		// A reset makes the naive consumer store everything twice, as is to be expected.
 		o.Actions = slices.DeleteFunc(slices.Clone(o.Actions), func(name string) bool { return name == "reset" })
 	}
 	if p.own {

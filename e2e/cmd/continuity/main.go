@@ -2,9 +2,9 @@
 //
 //	E2E_KAFKA_LIBS=/opt/kafka/libs E2E_MONGODB_URI=mongodb://... go run ./cmd/continuity -only kill,kill-static
 //
-// E2E_KAFKA_LIBS is the folder of Kafka's jars, from which a cluster of three brokers is started (java must be installed);
-// E2E_KAFKA_BROKERS names one that runs already. Without either, and without E2E_MONGODB_URI, it starts embedded servers, which
-// say whether it works. -help lists the flags.
+// E2E_KAFKA_LIBS is the folder of Kafka's jars. The command starts a cluster of three brokers from them, which needs java.
+// E2E_KAFKA_BROKERS names a running cluster instead. Without either, and without E2E_MONGODB_URI, the command starts embedded
+// servers, which only show whether it works. -help lists the flags.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// The exit codes.
+// These are the exit codes.
 const (
 	exitDone   = 0
 	exitFailed = 1
@@ -37,7 +37,7 @@ func main() {
 	os.Exit(code)
 }
 
-// wish is what the command line asks for.
+// wish is the parsed command line.
 type wish struct {
 	options continuity.Options
 	out     string
@@ -72,7 +72,7 @@ func parse(args []string) (*wish, error) {
 	return w, o.Validate()
 }
 
-// run measures what the arguments ask for and returns the exit code.
+// run measures as the arguments say, and returns the exit code.
 func run(ctx context.Context, args []string) int {
 	w, err := parse(args)
 	switch {
@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string) int {
 	return exitDone
 }
 
-// commandOf is the command line that gives these arguments, by the Makefile's target, which names the built consumer itself.
+// commandOf returns the command line of make that gives these arguments. The Makefile adds -consumer itself.
 func commandOf(args []string) string {
 	if len(args) >= 2 && args[0] == "-consumer" {
 		args = args[2:]
@@ -100,7 +100,7 @@ func commandOf(args []string) string {
 	return "make continuity CONTINUITYFLAGS='" + strings.Join(args, " ") + "'"
 }
 
-// with builds the program, starts the servers that are not given, and does what is to be done with them.
+// with builds the program, starts the servers that are not given, and calls do.
 func (w *wish) with(ctx context.Context, do func() error) (err error) {
 	dir, err := os.MkdirTemp("", "waterwheel-continuity-")
 	if err != nil {
@@ -118,7 +118,7 @@ func (w *wish) with(ctx context.Context, do func() error) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, cluster.Close()) }()
-		os.Setenv("E2E_KAFKA_BROKERS", cluster.Address()) // that is how servers are given
+		os.Setenv("E2E_KAFKA_BROKERS", cluster.Address()) // StartServers reads this variable
 	}
 	if w.options.Servers, err = harness.StartServers(ctx); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (w *wish) with(ctx context.Context, do func() error) (err error) {
 	return do()
 }
 
-// measure plays the scenarios, prints the table and writes the file; both also of a part, when the rest fails.
+// measure plays the scenarios, prints the table and writes the file. If a scenario fails, it does so for the results before it.
 func (w *wish) measure(ctx context.Context, command string) error {
 	report, err := continuity.Run(ctx, w.options)
 	if report == nil || len(report.Results) == 0 {

@@ -8,7 +8,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 )
 
-// readAgain sets the group back to the earliest offset, as an operator would, and lets a consumer read everything once more.
+// readAgain resets the group to the earliest offset, as an operator would, and lets a consumer read all records again.
 func (s *stage) readAgain(ctx context.Context) error {
 	if err := s.resetOffsets(ctx); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (s *stage) readAgain(ctx context.Context) error {
 	return nil
 }
 
-// resetOffsets commits the log's start for the whole topic. The group has no members now.
+// resetOffsets commits the start of the log for all partitions. The group has no members at this time.
 func (s *stage) resetOffsets(ctx context.Context) error {
 	client := &kafka.Client{Addr: kafka.TCP(s.kafka.Brokers()), Timeout: 10 * time.Second, Transport: &kafka.Transport{}}
 	defer client.Transport.(*kafka.Transport).CloseIdleConnections()

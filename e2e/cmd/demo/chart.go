@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// The size of the chart, in characters.
+// This is the size of the chart, in characters.
 const (
 	chartWidth  = 68
 	chartHeight = 8
@@ -24,7 +24,7 @@ type point struct {
 	value float64
 }
 
-// showProcessors draws this machine's processors as they were read back from the buckets.
+// showProcessors draws the load of this machine's processors, as read back from the buckets.
 func (s *stage) showProcessors(ctx context.Context, buckets *mongo.Collection) error {
 	points, err := processorPoints(ctx, buckets)
 	if err != nil {
@@ -66,7 +66,7 @@ func processorPoints(ctx context.Context, buckets *mongo.Collection) ([]point, e
 	return points, nil
 }
 
-// chart draws points as bars, with the moment of the crash under them.
+// chart draws points as bars, and marks the moment of the crash below them.
 func (s *stage) chart(points []point) []string {
 	first, last := points[0].at, points[len(points)-1].at
 	column := func(t time.Time) int {
@@ -91,7 +91,7 @@ func (s *stage) chart(points []point) []string {
 		s.out.paint(red, note), chartWidth-before-len(note)-len(clock), "", s.out.paint(dim, last.Format(clock))))
 }
 
-// columnMeans is the mean of the points of each column; a column without any takes its left neighbour's.
+// columnMeans returns the mean of the points of each column. A column without points takes the value of the column to its left.
 func columnMeans(points []point, column func(time.Time) int) []float64 {
 	sums, counts := make([]float64, chartWidth), make([]int, chartWidth)
 	for _, p := range points {
@@ -110,7 +110,7 @@ func columnMeans(points []point, column func(time.Time) int) []float64 {
 	return sums
 }
 
-// bars draws one row of the chart, in eighths of a character; row 0 is the lowest.
+// bars draws one row of the chart with blocks of an eighth of a character. Row 0 is the lowest.
 func bars(percents []float64, row int) string {
 	blocks := []rune(" ▁▂▃▄▅▆▇█")
 	var b strings.Builder

@@ -10,10 +10,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// shownCells is how many measurements of a column are printed.
+// shownCells is the number of measurements of a column that are printed.
 const shownCells = 2
 
-// showBucket prints one bucket as it is stored, its columns cut short.
+// showBucket prints one bucket as it is stored, with shortened columns.
 func (s *stage) showBucket(ctx context.Context, buckets *mongo.Collection) error {
 	latest := options.FindOne().SetSort(bson.D{{Key: "control.count", Value: -1}})
 	var bucket bson.D
@@ -27,7 +27,8 @@ func (s *stage) showBucket(ctx context.Context, buckets *mongo.Collection) error
 	return nil
 }
 
-// document writes a document over several lines where one does not hold it. path is where it stands in the bucket.
+// document formats a document, over several lines if one line is too short for it. path is the path of the document in the
+// bucket.
 func document(d bson.D, indent, path string) string {
 	if flat := inline(d); len([]rune(flat))+len(indent)+len(path) < width-8 && path != "" {
 		return flat
@@ -50,7 +51,7 @@ func document(d bson.D, indent, path string) string {
 	return b.String()
 }
 
-// inline writes a document on one line.
+// inline formats a document on one line.
 func inline(d bson.D) string {
 	fields := make([]string, len(d))
 	for i, e := range d {
@@ -59,7 +60,7 @@ func inline(d bson.D) string {
 	return "{" + strings.Join(fields, ", ") + "}"
 }
 
-// text writes a value much as MongoDB's shell does.
+// text formats a value roughly as MongoDB's shell does.
 func text(v any) string {
 	switch v := v.(type) {
 	case bson.D:
@@ -79,7 +80,7 @@ func text(v any) string {
 	}
 }
 
-// elements writes an array, of a long one only the beginning.
+// elements formats an array, or only its beginning if it is long.
 func elements(a bson.A) string {
 	const shown = 3
 	var parts []string
@@ -93,7 +94,7 @@ func elements(a bson.A) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// binaryText writes a UUID as such and other bytes in hexadecimal.
+// binaryText formats a UUID as a UUID, and other bytes in hexadecimal.
 func binaryText(b bson.Binary) string {
 	if d := b.Data; b.Subtype == bson.TypeBinaryUUID && len(d) == 16 {
 		return fmt.Sprintf("UUID(\"%x-%x-%x-%x-%x\")", d[:4], d[4:6], d[6:8], d[8:10], d[10:])

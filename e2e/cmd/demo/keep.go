@@ -15,22 +15,22 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// plotted and plottedSensors are what one of the commands draws.
+// plotted and plottedSensors are the field and the sensors that one of the commands draws.
 const (
 	plotted        = "temperature"
 	plottedSensors = "s-00,s-03"
 )
 
-// lookAround are commands that tell something of the demo's data.
+// lookAround lists commands that show something of the demo's data.
 var lookAround = []string{
 	"verify", "collection show", "dlq stats", "check --sample 10",
 	"query " + topicName + " sensor=" + plottedSensors + " --last 1m --plot " + plotted,
 	"query " + topicName + " kind=cpu --latest",
 }
 
-// keep lets measuring and storing go on until the context ends, and says where everything is.
+// keep prints the addresses of everything, and lets the demo go on until the context ends.
 func (s *stage) keep(ctx context.Context) error {
-	// A pass each second over hours that fill up is more than the embedded database does for long.
+	// A pass each second over hours that fill up would soon be too much for the embedded database.
 	s.settings = s.settings.With("ROLLUP_INTERVAL", "30s", "ROLLUP_SHARE", "0.1")
 	if err := s.startConsumer(ctx); err != nil {
 		return err
@@ -76,10 +76,10 @@ func (s *stage) keep(ctx context.Context) error {
 	return nil
 }
 
-// servesAt is where the program answers over HTTP, in its log.
+// servesAt matches the HTTP address in the program's log.
 var servesAt = regexp.MustCompile(`setting=SERVE_ADDR address=(\S+)`)
 
-// serve starts the program that answers questions about what is stored, and returns its address.
+// serve starts the program's serve command, which answers queries over HTTP, and returns its address.
 func (s *stage) serve(ctx context.Context) (string, error) {
 	server, err := harness.Start(s.binary, s.settings.With("SERVE_ADDR", "127.0.0.1:0"), "serve")
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *stage) serve(ctx context.Context) (string, error) {
 	}
 }
 
-// environment is the consumer's settings as a shell reads them.
+// environment returns the consumer's settings as shell assignments.
 func (s *stage) environment() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(s.settings)) {

@@ -23,7 +23,7 @@ type machine struct {
 	last cpu.TimesStat
 }
 
-// newMachine takes a first look at the processors' times, from which the next measurement counts.
+// newMachine reads the processors' times. The first measurement counts from them.
 func newMachine(ctx context.Context) (*machine, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -38,7 +38,7 @@ func newMachine(ctx context.Context) (*machine, error) {
 	return m, nil
 }
 
-// measure makes one event of each kind. A kind that this system does not tell is left out.
+// measure makes one event of each kind. It leaves out a kind that this system does not report.
 func (m *machine) measure(ctx context.Context) []events.Event {
 	var made []events.Event
 	now := time.Now().UnixMilli()
@@ -67,7 +67,7 @@ func (m *machine) measure(ctx context.Context) []events.Event {
 	return made
 }
 
-// processors is the share of time the processors were at work since the last call, in percent.
+// processors returns the share of time that the processors were busy since the last call, in percent.
 func (m *machine) processors(ctx context.Context) (bson.D, bool) {
 	times, err := cpu.TimesWithContext(ctx, false)
 	if err != nil || len(times) == 0 {
@@ -91,12 +91,12 @@ func (m *machine) processors(ctx context.Context) (bson.D, bool) {
 	return fields, true
 }
 
-// total is all the time a processor has passed, at work or not.
+// total returns the whole time of a processor, busy or idle.
 func total(t cpu.TimesStat) float64 {
 	return t.User + t.System + t.Idle + t.Nice + t.Iowait + t.Irq + t.Softirq + t.Steal
 }
 
-// whole is a counter as a JSON integer is stored: 32 bits where they suffice.
+// whole returns a counter in the type that a JSON integer is stored with, which is int32 if the value fits.
 func whole(n uint64) any {
 	if n <= math.MaxInt32 {
 		return int32(n)
@@ -104,5 +104,5 @@ func whole(n uint64) any {
 	return int64(min(n, math.MaxInt64))
 }
 
-// rounded keeps two digits after the point.
+// rounded rounds to two decimal places.
 func rounded(f float64) float64 { return math.Round(f*100) / 100 }

@@ -1,7 +1,7 @@
-// Command demo shows waterwheel at work on one machine, with nothing installed: an embedded Kafka and an embedded MongoDB,
-// measurements of this machine and of some simulated sensors, and the real consumer, which is killed on the way, and whose
-// group is set back to the earliest offset then. At the end everything stored is compared with everything produced. The
-// command launch compiles it.
+// Command demo shows waterwheel at work on one machine, with nothing installed. It uses an embedded Kafka, an embedded MongoDB
+// and the real consumer, with measurements of this machine and of some simulated sensors. It kills the consumer, and later resets
+// its group to the earliest offset. At the end it compares all stored documents with all produced records. The command launch
+// compiles it.
 //
 // It exits with 0 only if every valid measurement is stored exactly once and every bad record is a letter.
 package main
@@ -19,7 +19,7 @@ import (
 	"waterwheel/e2e/cmd/demo/choices"
 )
 
-// limit bounds the demo, to its last line.
+// limit bounds the duration of the demo, without the time of -keep.
 const limit = 3 * time.Minute
 
 func main() {
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// run plays the demo from the start of the servers to the last line, and keeps it if that is chosen.
+// run plays the demo from the start of the servers to the last line, and keeps it running if the choices say so.
 func run(ctx context.Context, out *screen, c choices.Choices) (err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

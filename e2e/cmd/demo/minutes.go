@@ -13,14 +13,14 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// The history of a tank, which a gateway sends all at once: its level in percent, some readings a minute.
+// This is the history of a tank, which a gateway sends all at once. Its level is in percent, with some readings a minute.
 const (
 	tankName  = "tank-1"
 	tankHours = 3
 	tankEvery = 15 * time.Second
 )
 
-// tankHistory are the readings of the tank up to a time.
+// tankHistory returns the readings of the tank up to now.
 func tankHistory(now time.Time) (all []events.Event) {
 	meta := bson.D{{Key: "sensor", Value: tankName}, {Key: "site", Value: "roof"}}
 	for at := now.Add(-tankHours * time.Hour); at.Before(now); at = at.Add(tankEvery) {
@@ -31,13 +31,13 @@ func tankHistory(now time.Time) (all []events.Event) {
 	return all
 }
 
-// minute is the total of a minute.
+// minute is the total of one minute.
 type minute struct {
 	n   int
 	sum float64
 }
 
-// showMinutes draws the means of the tank's minutes, as rollups have them, and compares these with the measurements.
+// showMinutes draws the mean level of each minute from the rollups, and compares the rollups with the measurements.
 func (s *stage) showMinutes(ctx context.Context, database *mongo.Database) error {
 	var rows []struct {
 		Data struct {
@@ -92,7 +92,8 @@ func (s *stage) showMinutes(ctx context.Context, database *mongo.Database) error
 	return nil
 }
 
-// compareMinutes says which minute differs; empty means that none does. All values are quarters, so sums are exact in any order.
+// compareMinutes says which minute differs. Empty means none. All values are multiples of a quarter, so sums are exact in any
+// order.
 func compareMinutes(have, want map[time.Time]minute) string {
 	if len(want) < 2 {
 		return fmt.Sprintf("measurements of %d minutes were found", len(want))
@@ -110,7 +111,7 @@ func compareMinutes(have, want map[time.Time]minute) string {
 	return ""
 }
 
-// readAll reads all documents that a filter finds.
+// readAll reads all documents that match a filter.
 func readAll(ctx context.Context, c *mongo.Collection, filter bson.D, into any) error {
 	cursor, err := c.Find(ctx, filter)
 	if err != nil {
@@ -119,7 +120,7 @@ func readAll(ctx context.Context, c *mongo.Collection, filter bson.D, into any) 
 	return cursor.All(ctx, into)
 }
 
-// awaitRollups waits until a pass over the rollups has begun after all was committed, and is done: of every partition.
+// awaitRollups waits until a pass over the rollups of every partition is done that began after the call.
 func (s *stage) awaitRollups(ctx context.Context) error {
 	for committed := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		m, err := s.consumer.Metrics(ctx)

@@ -8,14 +8,14 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// The scenes of the demo, counted from the first measurement.
+// These are the times of the demo's scenes, counted from the first measurement.
 const (
-	pace      = 250 * time.Millisecond // between two measurements of the machine
+	pace      = 250 * time.Millisecond // time between two measurements of the machine
 	killAfter = 8 * time.Second
 	stopAfter = 20 * time.Second
 )
 
-// play runs the scenes: work, crash, take-over, the orderly end, and everything once more.
+// play runs the scenes, which are work, a crash, the take-over, an orderly end, and a second reading of all records.
 func (s *stage) play(ctx context.Context) error {
 	if err := s.startConsumer(ctx); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *stage) play(ctx context.Context) error {
 	return s.readAgain(ctx)
 }
 
-// watchUntil shows how it goes until a time, or until producing has failed.
+// watchUntil shows the progress until end, or until producing has failed.
 func (s *stage) watchUntil(ctx context.Context, end time.Time, produced chan error) error {
 	for time.Now().Before(end) {
 		if m, err := s.consumer.Metrics(ctx); err == nil {
@@ -63,7 +63,7 @@ func (s *stage) watchUntil(ctx context.Context, end time.Time, produced chan err
 			if err != nil {
 				return err
 			}
-			produced <- nil // it ended in time; the caller takes its answer
+			produced <- nil // producing ended in time, and the caller receives this value
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -73,8 +73,8 @@ func (s *stage) watchUntil(ctx context.Context, end time.Time, produced chan err
 	return nil
 }
 
-// crash kills the consumer as soon as another flush is stored, so that its offsets are not yet committed, and starts
-// another.
+// crash kills the consumer right after it has stored another flush, so that the offsets are not yet committed. Then it starts
+// another consumer.
 func (s *stage) crash(ctx context.Context) error {
 	moment := "SIGKILL"
 	if s.awaitFlush(ctx) {
@@ -90,7 +90,7 @@ func (s *stage) crash(ctx context.Context) error {
 	return nil
 }
 
-// awaitFlush waits, not for long, until the consumer has stored more.
+// awaitFlush waits for at most five seconds until the consumer has stored more. It reports whether it has.
 func (s *stage) awaitFlush(ctx context.Context) bool {
 	before := -1.0
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -107,7 +107,7 @@ func (s *stage) awaitFlush(ctx context.Context) bool {
 	return false
 }
 
-// finish waits until all is committed, ends the consumer in order and returns its last metrics.
+// finish waits until all offsets are committed, ends the consumer with SIGTERM, and returns its last metrics.
 func (s *stage) finish(ctx context.Context) (harness.Metrics, error) {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
 	defer cancel()
@@ -135,7 +135,7 @@ func (s *stage) finish(ctx context.Context) (harness.Metrics, error) {
 	return m, nil
 }
 
-// produce sends what is measured until a time.
+// produce sends measurements until end.
 func (s *stage) produce(ctx context.Context, end time.Time) error {
 	m, err := newMachine(ctx)
 	if err != nil {

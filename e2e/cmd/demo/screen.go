@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// width is the widest line printed, in characters.
+// width is the width of the widest line, in characters.
 const width = 78
 
 // screen prints the demo's lines, in colour on a terminal.
@@ -17,7 +17,7 @@ type screen struct {
 	w        io.Writer
 	terminal bool
 	start    time.Time
-	live     bool // the last line is one that the next replaces
+	live     bool // the last line is a progress line, which the next line replaces
 }
 
 func newScreen(f *os.File) *screen {
@@ -26,7 +26,7 @@ func newScreen(f *os.File) *screen {
 	return &screen{w: f, terminal: terminal, start: time.Now()}
 }
 
-// The colours of the demo, as terminals number them.
+// These are the demo's colours, as terminals number them.
 const (
 	bold   = "1"
 	dim    = "2"
@@ -55,14 +55,14 @@ func (s *screen) title(text string) {
 	s.line("\n%s\n%s", s.paint(bold, text), s.paint(dim, strings.Repeat("─", width)))
 }
 
-// step prints what just happened and when.
+// step prints an event of the demo and its time.
 func (s *screen) step(colour, mark, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	gap := strings.Repeat(" ", max(1, width-10-utf8.RuneCountInString(text)))
 	s.line(" %s %s%s%s", s.paint(colour, mark), text, gap, s.paint(dim, fmt.Sprintf("%5.1f s", time.Since(s.start).Seconds())))
 }
 
-// progress prints a line that the next one replaces; only on a terminal.
+// progress prints a line that the next one replaces. It prints nothing if the output is no terminal.
 func (s *screen) progress(format string, args ...any) {
 	if s.terminal {
 		fmt.Fprintf(s.w, "\r\x1b[K   %s", s.paint(dim, fmt.Sprintf(format, args...)))
@@ -78,7 +78,7 @@ func (s *screen) clearProgress() {
 	}
 }
 
-// grouped writes a number with commas between its thousands.
+// grouped formats a number with commas between the thousands.
 func grouped(n int) string {
 	digits := fmt.Sprint(n)
 	for at := len(digits) - 3; at > 0; at -= 3 {

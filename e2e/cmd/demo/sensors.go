@@ -14,11 +14,11 @@ import (
 // sensorCount is the number of simulated sensors.
 const sensorCount = 30
 
-// sensors simulate devices out in the field: their readings arrive late and out of order, and some events are broken.
+// sensors simulates devices in the field. Their readings arrive late and out of order, and some events are broken.
 type sensors struct {
 	random *rand.Rand
 	turn   int
-	held   []held // readings on their way
+	held   []held // readings that have not arrived yet
 }
 
 // held is a reading that arrives later.
@@ -31,16 +31,16 @@ func newSensors() *sensors {
 	return &sensors{random: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 2))}
 }
 
-// measure makes a reading of every other sensor and returns what arrives now, in a random order.
+// measure makes a reading of every other sensor, and returns the events that arrive now, in random order.
 func (s *sensors) measure(now time.Time) []events.Event {
 	s.turn++
 	var arrived []events.Event
 	for i := s.turn % 2; i < sensorCount; i += 2 {
 		e := s.reading(i, now.Add(-time.Duration(s.random.IntN(200))*time.Millisecond))
 		switch luck := s.random.IntN(100); {
-		case luck < 6: // a slow radio link
+		case luck < 6: // a slow radio link delays the reading
 			s.held = append(s.held, held{now.Add(time.Duration(500+s.random.IntN(4000)) * time.Millisecond), e})
-		case luck < 7 && i < 6: // kept while offline, for hours
+		case luck < 7 && i < 6: // a reading that the device kept for hours while it was offline
 			arrived = append(arrived, e, s.reading(i, now.Add(-3*time.Hour)))
 		default:
 			arrived = append(arrived, e)
@@ -73,7 +73,7 @@ func (s *sensors) due(now time.Time) []events.Event {
 	return arrived
 }
 
-// reading makes one reading of a sensor: one of three kinds of device.
+// reading makes one reading of a sensor, which is one of three kinds of device.
 func (s *sensors) reading(sensor int, at time.Time) events.Event {
 	meta := bson.D{{Key: "sensor", Value: fmt.Sprintf("s-%02d", sensor)}, {Key: "site", Value: []string{"north", "south", "roof"}[sensor%3]}}
 	wave := math.Sin(float64(at.UnixMilli())/4000 + float64(sensor))

@@ -14,7 +14,8 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// show compares what is stored with what was produced, and prints it. kept tells that all goes on afterwards.
+// show compares the stored documents with the produced records, and prints the result. kept reports whether the demo goes on
+// afterwards.
 func (s *stage) show(ctx context.Context, kept bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -56,7 +57,7 @@ func (s *stage) show(ctx context.Context, kept bool) error {
 	return nil
 }
 
-// showTable prints the numbers of the run.
+// showTable prints the figures of the run.
 func (s *stage) showTable(r *check.Report) {
 	s.out.title("What became of every record")
 	row := func(name string, n int, note string) {
@@ -81,7 +82,7 @@ func (s *stage) showTable(r *check.Report) {
 	s.out.line("  %-22s %8d   %s", "doubled", r.Doubled, verdict)
 }
 
-// reasonCounts are the letters by reason, in columns.
+// reasonCounts returns the numbers of letters by reason, padded to columns.
 func reasonCounts(letters map[string]int) []string {
 	var counts []string
 	for _, reason := range slices.Sorted(maps.Keys(letters)) {

@@ -15,7 +15,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// The demo's names, and its bound on events: small, so that a too large one is cheap to make.
+// These are the demo's names. maxEventBytes is small, so that an oversized event is cheap to make.
 const (
 	topicName     = "measurements"
 	databaseName  = "demo"
@@ -24,7 +24,7 @@ const (
 	maxEventBytes = 32 << 10
 )
 
-// stage is all that runs during the demo.
+// stage holds everything that runs during the demo.
 type stage struct {
 	out      *screen
 	kafka    *embedded.Kafka
@@ -33,15 +33,15 @@ type stage struct {
 	dir      string // holds the consumer's binary, unless one is given, and its settings
 	binary   string
 	settings harness.Settings
-	consumer *harness.Consumer // the one running, or the last
-	server   *harness.Consumer // of charts, with -keep
-	killed   time.Time         // when the first one was
+	consumer *harness.Consumer // the consumer that runs, or the last one
+	server   *harness.Consumer // the serve command, with -keep
+	killed   time.Time         // when the first consumer was killed
 	book     *events.Book
-	// Measurements that were recognised as stored already, after the crash and after the reset.
+	// These measurements were recognised as already stored, after the crash and after the reset.
 	recognised, readTwice int
 }
 
-// open starts the servers, and builds the consumer where none is given. On an error nothing is left running.
+// open starts the servers, and builds the consumer if none is given. After an error nothing is left running.
 func open(ctx context.Context, out *screen, consumer string) (*stage, error) {
 	s := &stage{out: out, binary: consumer, book: events.NewBook()}
 	if err := s.start(ctx); err != nil {
@@ -75,7 +75,7 @@ func (s *stage) start(ctx context.Context) (err error) {
 		"KAFKA_BROKERS":  s.kafka.Brokers(),
 		"KAFKA_TOPICS":   topicName,
 		"KAFKA_GROUP_ID": groupName,
-		// Shorter than the defaults, so that the take-over after the crash is seen within the demo.
+		// These are shorter than the defaults, so that the take-over after the crash happens within the demo.
 		"KAFKA_SESSION_TIMEOUT":    "3s",
 		"KAFKA_HEARTBEAT_INTERVAL": "500ms",
 		"KAFKA_REBALANCE_TIMEOUT":  "6s",
@@ -87,7 +87,7 @@ func (s *stage) start(ctx context.Context) (err error) {
 		"MONGODB_DATABASE":         databaseName,
 		"MONGODB_WRITE_TIMEOUT":    "2s",
 		"LOG_FORMAT":               "text",
-		// Totals by minute and hour, at once.
+		// These make totals by minute and hour at once.
 		"ROLLUP_LEVELS":   "1m,1h",
 		"ROLLUP_INTERVAL": "1s",
 		"ROLLUP_SHARE":    "1",
@@ -95,7 +95,7 @@ func (s *stage) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// close ends what runs and deletes what was made.
+// close ends all processes and servers, and deletes the demo's files.
 func (s *stage) close() error {
 	var problems []error
 	for _, process := range []*harness.Consumer{s.consumer, s.server} {
@@ -118,7 +118,7 @@ func (s *stage) close() error {
 	return errors.Join(problems...)
 }
 
-// startConsumer starts the real program and waits until it takes part.
+// startConsumer starts the real program and waits until it is ready.
 func (s *stage) startConsumer(ctx context.Context) error {
 	c, err := harness.Start(s.binary, s.settings)
 	if err != nil {

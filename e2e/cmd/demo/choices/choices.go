@@ -1,5 +1,5 @@
-// Package choices reads the demo's command line: for the launcher, which answers -h before anything is compiled, and for the
-// demo itself.
+// Package choices reads the demo's command line. The launcher uses it to answer -h before it compiles anything, and the demo uses
+// it too.
 package choices
 
 import (
@@ -8,11 +8,11 @@ import (
 	"io"
 )
 
-// Choices are what the command line asks for.
+// Choices is the parsed command line.
 type Choices struct {
-	// Keep leaves everything running at the end, to look around.
+	// Keep leaves everything running at the end, so that the user can look around.
 	Keep bool
-	// Consumer is a built consumer. Empty means that the launcher builds it.
+	// Consumer is the path of a built consumer. Empty means that the launcher builds it.
 	Consumer string
 }
 
@@ -37,7 +37,7 @@ bad record is a letter.
   make demo CONSUMER=path       takes this consumer instead of building it
 `
 
-// Parse reads the arguments. After -h it returns flag.ErrHelp; what is printed goes to out.
+// Parse parses the arguments, and prints to out. After -h it returns flag.ErrHelp.
 func Parse(args []string, out io.Writer) (Choices, error) {
 	var c Choices
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
@@ -54,7 +54,7 @@ func Parse(args []string, out io.Writer) (Choices, error) {
 	return c, nil
 }
 
-// Args are the arguments that make these choices.
+// Args returns the arguments that make these choices.
 func (c Choices) Args() []string {
 	args := []string{"-consumer", c.Consumer}
 	if c.Keep {

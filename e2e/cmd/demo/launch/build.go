@@ -16,7 +16,7 @@ type build struct {
 	name, dir, pkg, tags, to string
 }
 
-// run downloads what is missing and compiles.
+// run downloads missing modules and compiles the program.
 func (b build) run(ctx context.Context, p *progress) error {
 	defer p.end()
 	packages, err := b.goes(ctx, p.downloads, "list", "-deps", "-tags", b.tags, b.pkg)
@@ -30,8 +30,8 @@ func (b build) run(ctx context.Context, p *progress) error {
 	return nil
 }
 
-// goes runs the go command, hands each line of what it says meanwhile to note, and returns what it prints. What note does not
-// know of is in the error.
+// goes runs the go command and returns its standard output. It passes each line of standard error to note. The returned error
+// contains the lines for which note returns false.
 func (b build) goes(ctx context.Context, note func(line string) bool, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = b.dir

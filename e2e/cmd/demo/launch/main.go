@@ -1,5 +1,5 @@
-// Command launch compiles the demo and the consumer, says how far that is, and becomes the demo. It is so small that it is
-// compiled itself within seconds, where the demo takes minutes the first time.
+// Command launch compiles the demo and the consumer, shows the progress, and becomes the demo. It is so small that it compiles
+// within seconds, while the first compilation of the demo takes minutes.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"waterwheel/e2e/cmd/demo/choices"
 )
 
-// tags leave out what the demo's MongoDB could do and does not.
+// tags leave out backends of FerretDB that the demo does not use.
 const tags = "ferretdb_no_postgresql"
 
 func main() {
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// run does not return when all goes well: the process is the demo then.
+// run does not return if it succeeds, because the process then becomes the demo.
 func run(args []string) error {
 	c, err := choices.Parse(args, os.Stdout)
 	if err != nil {
@@ -45,7 +45,7 @@ func run(args []string) error {
 	return nil
 }
 
-// compile builds the demo into bin/, and the consumer unless one is chosen, and returns the demo's path.
+// compile builds the demo into bin/, and the consumer unless one is given. It returns the path of the demo.
 func compile(ctx context.Context, c *choices.Choices) (program string, err error) {
 	root, err := filepath.Abs("..")
 	if err != nil {

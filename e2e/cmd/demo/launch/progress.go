@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// patience is how long nothing is said: a build with everything at hand is over by then.
+// patience is the time before the first output. A build that needs no download or compilation ends earlier.
 const patience = 2 * time.Second
 
-// progress says how far a build is: on a terminal in one line that changes, elsewhere now and then.
+// progress shows how far a build is. On a terminal it changes one line, elsewhere it prints a line every ten seconds.
 type progress struct {
 	out      io.Writer
 	name     string
 	terminal bool
 	now      func() time.Time
 	begin    time.Time
-	said     time.Time // when the last time. Zero means never.
-	modules  int       // downloaded
-	packages int       // to compile, at most
+	said     time.Time // time of the last output. Zero means never.
+	modules  int       // modules downloaded
+	packages int       // upper bound of packages to compile
 	compiled int
 }
 
@@ -30,7 +30,7 @@ func newProgress(out *os.File, name string) *progress {
 	return &progress{out: out, name: name, terminal: terminal, now: time.Now, begin: time.Now()}
 }
 
-// downloads takes a line of go list.
+// downloads handles a line of go list.
 func (p *progress) downloads(line string) bool {
 	module, ok := strings.CutPrefix(line, "go: downloading ")
 	if ok {
@@ -40,7 +40,7 @@ func (p *progress) downloads(line string) bool {
 	return ok
 }
 
-// compiles takes a line of go build -v: a package that was compiled.
+// compiles handles a line of go build -v, which names a compiled package.
 func (p *progress) compiles(line string) bool {
 	if strings.HasPrefix(line, "#") || strings.ContainsAny(line, " \t") {
 		return p.downloads(line)
@@ -50,7 +50,7 @@ func (p *progress) compiles(line string) bool {
 	return true
 }
 
-// say prints what goes on, not too often.
+// say prints text, unless the last output is too recent.
 func (p *progress) say(text string) {
 	now := p.now()
 	every := 10 * time.Second
@@ -73,7 +73,7 @@ func (p *progress) say(text string) {
 	fmt.Fprintln(p.out, text)
 }
 
-// end removes the line that changes and says how long it took, if anything was said.
+// end removes the progress line and prints the duration, if anything was printed before.
 func (p *progress) end() {
 	if p.said.IsZero() {
 		return
