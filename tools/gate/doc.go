@@ -1,3 +1,3 @@
-// Package gate tests .ci/run with a make, a go and servers that only pretend: whatever fails on the way must be the gate's own
-// verdict, and only what may be tried again is.
+// Package gate tests .ci/run with imitations of make, go and the servers. The gate must report every failure on the way as its
+// own verdict. It must try again only steps that may be repeated.
 package gate

@@ -11,13 +11,14 @@ import (
 	"strings"
 )
 
-// mostAgain is how many failed tests are run again. Where more fail, it is not the machine's mood.
+// mostAgain bounds the number of failed tests that are run again. A busy machine does not explain more failures.
 const mostAgain = 5
 
-// unforgivable is what no second run makes good: a verdict about data (e2e/check begins it so), a panic, a race.
+// unforgivable matches output after which a test is not run again. It is a verdict about data (e2e/check begins with it), a panic
+// or a data race.
 var unforgivable = regexp.MustCompile(`(?m)DATA VERDICT|^\s*panic: |^\s*fatal error: |WARNING: DATA RACE`)
 
-// again runs each test that failed once more and takes back the failures of those that pass then.
+// again runs each failed test once more, and takes back the failures of those that pass.
 func (r *report) again(run func(test) (output string, passed bool)) {
 	if len(r.failures) > mostAgain {
 		fmt.Fprintf(r.out, "\nnot run again: %d tests failed, which is no chance\n", len(r.failures))
@@ -40,7 +41,7 @@ func (r *report) again(run func(test) (output string, passed bool)) {
 	}
 }
 
-// runAlone runs a test by a command that go test's further arguments are added to.
+// runAlone runs one test with the command, to which it adds arguments of go test.
 func runAlone(ctx context.Context, dir string, command []string, t test) (output string, passed bool) {
 	args := append(command[1:len(command):len(command)], "-run", "^"+t.name+"$", t.pkg)
 	run := exec.CommandContext(ctx, command[0], args...)

@@ -1,11 +1,12 @@
-// Command testreport prints what a person wants to see of the output of "go test -json": each package's line, the output of
-// what failed, and why tests were skipped. It exits with 1 if anything failed, or if nothing was run.
+// Command testreport prints a summary of the output of "go test -json" for people. It shows a line per package, the output of
+// failures, and why tests were skipped. It exits with 1 if anything failed, or if no test passed.
 //
 //	testreport -in DIR -of './...' go test -count=1 -json
 //
-// It runs this on these packages, in the folder DIR, and each failed test once more, alone. What passes then does not count as
-// failed and is named as flaky, with both outputs. Never forgiven are: a verdict about data that is lost or doubled, a panic, a
-// data race, a package that did not come to its end, and more failures than a machine's mood explains.
+// It runs this command on these packages, in the folder DIR, and then each failed test once more, alone. If that passes, the test
+// does not count as failed and is reported as flaky, with both outputs. Some failures get no second run. They are a verdict about
+// lost or doubled data, a panic, a data race, and a package that did not end. More failures than a busy machine explains get none
+// either.
 package main
 
 import (
@@ -41,8 +42,8 @@ func main() {
 	}
 }
 
-// runAll runs the command on packages, and again what failed. The error is of a command that ended otherwise than by tests
-// that fail.
+// runAll runs the command on packages, and the failed tests again. The error is about a command that failed for another reason
+// than failed tests.
 func runAll(ctx context.Context, r *report, dir string, command, packages []string) error {
 	run := exec.CommandContext(ctx, command[0], append(command[1:len(command):len(command)], packages...)...)
 	run.Dir, run.Stderr = dir, os.Stderr
@@ -54,7 +55,7 @@ func runAll(ctx context.Context, r *report, dir string, command, packages []stri
 		return fmt.Errorf("starting the tests: %w", err)
 	}
 	err = r.read(out)
-	_, _ = io.Copy(io.Discard, out) // after an error; Wait wants the output to be read
+	_, _ = io.Copy(io.Discard, out) // after an error, because Wait needs all output to be read
 	if err = errors.Join(err, r.unexpected(run.Wait())); err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func runAll(ctx context.Context, r *report, dir string, command, packages []stri
 	return nil
 }
 
-// unexpected is how go test ended, unless the report tells why.
+// unexpected returns the error with which go test ended, unless failures in the report explain it.
 func (r *report) unexpected(end error) error {
 	if exit, ok := errors.AsType[*exec.ExitError](end); ok && exit.ExitCode() == 1 && (r.failed > 0 || r.broken) {
 		return nil

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// event is a line of go test's output, as "go doc test2json" describes it.
+// event is a line of the output of go test -json, as "go doc test2json" describes it.
 type event struct {
 	Action, Package, Test, Output, ImportPath string
 }
 
-// test is a test, or with an empty name its package.
+// test is a test, or a package if name is empty.
 type test struct{ pkg, name string }
 
-// top is the test that has this one as a subtest, or the test itself.
+// top returns the top-level test that contains this test, or the test itself.
 func (t test) top() test {
 	name, _, _ := strings.Cut(t.name, "/")
 	return test{t.pkg, name}
@@ -25,31 +25,31 @@ func (t test) top() test {
 
 func (t test) String() string { return strings.TrimSuffix(t.pkg+"."+t.name, ".") }
 
-// failure is a test that failed, with its subtests that did.
+// failure is a top-level test that failed, with its failed subtests.
 type failure struct {
 	test   test
 	output []string
-	tests  int // how many failed: it and subtests
+	tests  int // number of failed tests, including subtests
 }
 
 type report struct {
 	out                     io.Writer
-	output                  map[test][]string // of tests that run, and of packages under the empty name
+	output                  map[test][]string // of running tests, and of packages, which have an empty name
 	skips                   skips
 	failures                []*failure
-	ended                   map[string]bool // packages whose tests all came to their end, although some failed
+	ended                   map[string]bool // packages whose tests all ended, although some failed
 	passed, skipped, failed int
-	broken                  bool // a package could not be built, or failed otherwise than by its tests
+	broken                  bool // a package could not be built, or failed for another reason than its tests
 }
 
 func newReport(out io.Writer) *report {
 	return &report{out: out, output: map[test][]string{}, skips: skips{}, ended: map[string]bool{}}
 }
 
-// good reports whether something was run and nothing is wrong.
+// good reports whether at least one test passed and nothing failed.
 func (r *report) good() bool { return r.passed > 0 && r.failed == 0 && !r.broken }
 
-// read takes all events. Lines that are none are printed as they are.
+// read handles all events. It prints lines that are no events unchanged.
 func (r *report) read(in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for {
@@ -95,12 +95,12 @@ func (r *report) take(e event) {
 	}
 }
 
-// note keeps a test's output, in case it fails. What a package says beside its tests is printed at once.
+// note keeps a test's output, in case the test fails. It prints other output of a package at once.
 func (r *report) note(t test, line string) {
 	switch {
 	case t.name != "":
 		r.output[t] = append(r.output[t], line)
-	case line == "FAIL\n": // said after the last test, and neither by a panic nor by an exit on the way
+	case line == "FAIL\n": // go test prints it after the last test, but not after a panic or an exit
 		r.ended[t.pkg] = true
 	case line != "PASS\n" && !strings.HasPrefix(line, "-test.shuffle"):
 		fmt.Fprint(r.out, line)
@@ -109,7 +109,7 @@ func (r *report) note(t test, line string) {
 	}
 }
 
-// failTest prints a failed test's output and keeps it with that of the test it belongs to.
+// failTest prints the output of a failed test, and adds it to the failure of its top-level test.
 func (r *report) failTest(t test) {
 	r.print(r.output[t])
 	i := slices.IndexFunc(r.failures, func(f *failure) bool { return f.test == t.top() })
@@ -121,7 +121,8 @@ func (r *report) failTest(t test) {
 	r.failures[i].tests++
 }
 
-// failPackage prints what is known of a failed package beside its failed tests: how it was shuffled, and tests without an end.
+// failPackage prints the output of a failed package besides its failed tests, such as the shuffle seed, and tests that did not
+// end.
 func (r *report) failPackage(t test) {
 	r.print(r.output[t])
 	failed := slices.ContainsFunc(r.failures, func(f *failure) bool { return f.test.pkg == t.pkg })
@@ -136,7 +137,7 @@ func (r *report) failPackage(t test) {
 	}
 }
 
-// unfinished are the tests of a package that were begun and not ended, by name.
+// unfinished returns the tests of a package that have begun and not ended, sorted by name.
 func (r *report) unfinished(pkg string) (list []test) {
 	for t := range r.output {
 		if t.pkg == pkg && t.name != "" {
@@ -153,7 +154,7 @@ func (r *report) print(lines []string) {
 	}
 }
 
-// end counts a test and forgets its output. Packages are not counted.
+// end counts a test and forgets its output. It does not count packages.
 func (r *report) end(t test, count *int) {
 	if t.name != "" {
 		*count++

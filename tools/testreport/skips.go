@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// skips are the skipped tests by the reason that they gave.
+// skips are the skipped tests by their reason.
 type skips map[string][]test
 
-// source is where in a file a line was logged.
+// source matches the position in a file with which a log line begins.
 var source = regexp.MustCompile(`^\S+\.go:\d+: `)
 
 func (s skips) add(t test, output []string) {
@@ -27,7 +27,7 @@ func (s skips) add(t test, output []string) {
 	s[reason] = append(s[reason], t)
 }
 
-// print writes a line for each reason: how many tests gave it, of which packages.
+// print prints a line for each reason, with the number of tests and their packages.
 func (s skips) print(out io.Writer) {
 	if len(s) > 0 {
 		fmt.Fprintln(out, "\nskipped:")

@@ -1,5 +1,5 @@
-// Package chart renders the chart of deploy/chart as Helm does, and holds it to what Kubernetes, the Prometheus Operator and KEDA
-// understand.
+// Package chart renders the chart of deploy/chart as Helm does. Its tests check that Kubernetes, the Prometheus Operator and KEDA
+// accept the objects.
 package chart
 
 import (
@@ -16,11 +16,11 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 )
 
-// Namespace is where Render puts the objects.
+// Namespace is the namespace for which Render renders the objects.
 const Namespace = "default"
 
-// Render renders the chart in a folder with these values, and returns the objects by the names of their templates. It fails where
-// the values are not as the chart's schema says.
+// Render renders the chart in a folder with these values, and returns the objects by the names of their templates. It fails if
+// the values contradict the chart's schema.
 func Render(dir string, values map[string]any) (map[string]string, error) {
 	loaded, err := loader.Load(dir)
 	if err != nil {
@@ -44,10 +44,10 @@ func Render(dir string, values map[string]any) (map[string]string, error) {
 	return objects, nil
 }
 
-// ofHelm matches the labels of objects that Helm manages, and the namespace: users of kubectl name their own.
+// ofHelm matches the labels of objects that Helm manages, and the namespace, because users of kubectl choose their own.
 var ofHelm = regexp.MustCompile(`(?m)^ *(?:helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n|^  namespace: ` + Namespace + `\n`)
 
-// Manifests are the files that kubectl takes: the consumers, and what watches them.
+// Manifests returns the files for kubectl, which hold the consumers and the objects for monitoring.
 func Manifests(dir string, values map[string]any) (map[string]string, error) {
 	objects, err := Render(dir, values)
 	if err != nil {

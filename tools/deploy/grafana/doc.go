@@ -1,2 +1,2 @@
-// Package grafana is only the test that Grafana's own types take the dashboard of deploy/grafana.
+// Package grafana tests that Grafana's own types accept the dashboard of deploy/grafana.
 package grafana

@@ -1,5 +1,5 @@
-// Package ship makes the image and the files of a release. The same commit and the same Go give the same bytes, whenever and
-// wherever they are made.
+// Package ship makes the image and the files of a release. The same commit and the same Go give the same bytes, at any time and
+// place.
 //
 //	source.go        the repository at a commit, and programs built of it
 //	tar.go           archives

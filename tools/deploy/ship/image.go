@@ -15,16 +15,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// programPath is the path of the program in the image, and nobody is the user that runs it.
+// programPath is the path of the program in the image. nobody is the id of the user that runs it.
 const (
 	programPath = "usr/local/bin/waterwheel"
 	nobody      = "65532"
 )
 
-// imagePlatforms are the platforms that the image is made for.
+// imagePlatforms are the platforms of the image.
 var imagePlatforms = []platform{{"linux", "amd64"}, {"linux", "arm64"}}
 
-// Image writes an image for all platforms into a folder, which must not exist, as an OCI layout. It returns the digest.
+// Image writes an image for all platforms to a folder, which must not exist, as an OCI layout. It returns the digest.
 func (s *Source) Image(ctx context.Context, dir string) (digest string, err error) {
 	if _, err := os.Stat(dir); err == nil {
 		return "", fmt.Errorf("%s exists: name another folder", dir)
@@ -43,7 +43,7 @@ func (s *Source) Image(ctx context.Context, dir string) (digest string, err erro
 			Add: image, Descriptor: ggcr.Descriptor{Platform: &ggcr.Platform{OS: p.os, Architecture: p.arch}},
 		})
 	}
-	// The layout's own index names the image's by the version.
+	// The layout's own index refers to the image's index, with the version as its name.
 	named := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{
 		Add: index, Descriptor: ggcr.Descriptor{Annotations: map[string]string{"org.opencontainers.image.ref.name": s.Version}},
 	})
@@ -54,7 +54,7 @@ func (s *Source) Image(ctx context.Context, dir string) (digest string, err erro
 	return hash.String(), err
 }
 
-// imageOf is the image for one platform: the program, the authorities and a user, in one layer.
+// imageOf returns the image for one platform. Its single layer holds the program, the certificate authorities and a user.
 func (s *Source) imageOf(program []byte, p platform) (ggcr.Image, error) {
 	files, err := tarOf([]entry{
 		{programPath, program, 0o755},

@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// notice is the name of a file that says under which licence a module may be given to others.
+// notice matches the names of files that hold a module's licence.
 var notice = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 
-// notices are the licences of all modules that the program contains on any of the platforms, and of Go itself.
+// notices returns the licences of Go itself, and of all modules that the program contains on any of the platforms.
 func (s *Source) notices(ctx context.Context, platforms []platform) ([]byte, error) {
 	modules := map[string]string{} // folders by path and version
 	for _, p := range platforms {
@@ -51,7 +51,7 @@ func (s *Source) notices(ctx context.Context, platforms []platform) ([]byte, err
 	return []byte(out.String()), nil
 }
 
-// noticesIn are the texts of a folder's notices.
+// noticesIn returns the texts of the licence files in a folder.
 func noticesIn(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -71,7 +71,7 @@ func noticesIn(dir string) (string, error) {
 	return out.String(), nil
 }
 
-// billOfMaterials lists what the program contains, as CycloneDX.
+// billOfMaterials lists the components of the program, as CycloneDX.
 func (s *Source) billOfMaterials(ctx context.Context) ([]byte, error) {
 	out, err := s.run(ctx, platform{"linux", "amd64"}.environment(), "go", "tool", "-modfile="+filepath.Join(s.Root, "tools/deploy/go.mod"),
 		"cyclonedx-gomod", "app", "-json", "-noserial", "-licenses", "-std", "-main", "cmd/consumer", s.Root)
@@ -92,7 +92,7 @@ func (s *Source) billOfMaterials(ctx context.Context) ([]byte, error) {
 		return nil, errors.New("the bill of materials has no metadata")
 	}
 	metadata["timestamp"] = s.Time.Format("2006-01-02T15:04:05Z07:00")
-	delete(metadata, "tools") // with hashes of the tool as it was built here
+	delete(metadata, "tools") // it holds hashes of the tool as it was built here
 	if component, is := metadata["component"].(map[string]any); is {
 		component["version"] = s.Version
 	}

@@ -13,16 +13,16 @@ import (
 	"strings"
 )
 
-// releasePlatforms are the platforms that have an archive.
+// releasePlatforms are the platforms that get an archive.
 var releasePlatforms = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"},
 }
 
-// documents are the files and folders that every archive holds beside the program.
+// documents are the files and folders that every archive holds in addition to the program.
 var documents = []string{"LICENSE", "README.md", "CHANGELOG.md", "docs", "deploy/grafana", "deploy/manifests", "deploy/prometheus", "deploy/systemd"}
 
-// Release writes the files of a release into a folder, which must not exist: an archive for each platform, the chart, the bill of
-// materials, and the checksums of all of them.
+// Release writes the files of a release to a folder, which must not exist. They are an archive for each platform, the chart, the
+// bill of materials, and the checksums of all of them.
 func (s *Source) Release(ctx context.Context, dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return fmt.Errorf("%s exists: name another folder", dir)
@@ -57,7 +57,7 @@ func (s *Source) Release(ctx context.Context, dir string) error {
 	return write(dir, release)
 }
 
-// plain is the version without the v of a tag.
+// plain returns the version without the v of a tag.
 func (s *Source) plain() string {
 	if regexp.MustCompile(`^v\d`).MatchString(s.Version) {
 		return s.Version[1:]
@@ -65,7 +65,7 @@ func (s *Source) plain() string {
 	return s.Version
 }
 
-// files are the files below a path of the repository, under another name.
+// files returns the files below a path of the repository. as replaces this path in their names.
 func (s *Source) files(below, as string) (found []entry, err error) {
 	top := filepath.Join(s.Root, below)
 	err = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
@@ -83,7 +83,7 @@ func (s *Source) files(below, as string) (found []entry, err error) {
 	return found, nil
 }
 
-// archive is the archive for a platform, in a folder of its own name.
+// archive returns the archive for a platform. All its files are in a folder with the archive's name.
 func (s *Source) archive(ctx context.Context, p platform, common []entry) (name string, content []byte, err error) {
 	program, err := s.build(ctx, p)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Source) archive(ctx context.Context, p platform, common []entry) (name 
 	return folder + ".tar.gz", content, err
 }
 
-// chart is the chart as Helm packages it, with the release's version.
+// chart returns the chart as Helm packages it, with the version of the release.
 func (s *Source) chart() ([]byte, error) {
 	files, err := s.files("deploy/chart", "waterwheel")
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Source) chart() ([]byte, error) {
 	return gzipped(plain)
 }
 
-// checksums are lines as sha256sum writes them.
+// checksums returns lines in the format of sha256sum.
 func checksums(release map[string][]byte) []byte {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(release)) {

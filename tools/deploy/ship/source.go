@@ -13,19 +13,19 @@ import (
 
 // Source is the repository at one commit.
 type Source struct {
-	// Root is a clone of it: what is not committed goes into nothing.
+	// Root is the folder of a clone, so that uncommitted changes have no effect.
 	Root string
-	// Version is the name of the release, Revision the commit.
+	// Version is the name of the release, and Revision the commit.
 	Version, Revision string
-	// Time is that of the commit: every file that is made has it.
+	// Time is the time of the commit. Every file of a release gets this time.
 	Time time.Time
 
 	// build returns the program for a platform.
 	build func(context.Context, platform) ([]byte, error)
 }
 
-// Open clones the commit that is checked out in root; Close removes the clone. An empty version means that git describes the
-// commit. SOURCE_DATE_EPOCH takes the place of the commit's time, as for other programs that make the same bytes twice.
+// Open clones the commit that is checked out in root. Close removes the clone. If version is empty, git describes the commit.
+// SOURCE_DATE_EPOCH overrides the time of the commit, as in other reproducible builds.
 func Open(ctx context.Context, root, version string) (*Source, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -46,7 +46,7 @@ func Open(ctx context.Context, root, version string) (*Source, error) {
 // Close removes the clone.
 func (s *Source) Close() error { return os.RemoveAll(s.Root) }
 
-// clone clones the repository, and asks for version, commit and time.
+// clone clones the repository, and reads version, commit and time.
 func (s *Source) clone(ctx context.Context, root string) (err error) {
 	if _, err := s.run(ctx, nil, "git", "clone", "--quiet", "--local", root, s.Root); err != nil {
 		return fmt.Errorf("cloning the repository: %w", err)
@@ -73,7 +73,7 @@ func (s *Source) clone(ctx context.Context, root string) (err error) {
 	return nil
 }
 
-// run runs a command in the root and returns what it prints, without space around it.
+// run runs a command in the root and returns its output, without surrounding space.
 func (s *Source) run(ctx context.Context, env []string, name string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir = s.Root
@@ -86,7 +86,7 @@ func (s *Source) run(ctx context.Context, env []string, name string, args ...str
 	return strings.TrimSpace(string(out)), nil
 }
 
-// platform is a system and a processor that the program is built for.
+// platform is an operating system and an architecture for which the program is built.
 type platform struct{ os, arch string }
 
 func (p platform) executable() string {
@@ -96,12 +96,12 @@ func (p platform) executable() string {
 	return "waterwheel"
 }
 
-// environment of the go command, whatever the user's own is.
+// environment returns the environment of the go command, which does not depend on the user's own.
 func (p platform) environment() []string {
 	return []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off", "GOFLAGS=-mod=readonly"}
 }
 
-// goBuild builds the program for a platform and returns it.
+// goBuild builds the program for a platform and returns its bytes.
 func (s *Source) goBuild(ctx context.Context, p platform) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "ship")
 	if err != nil {

@@ -18,7 +18,7 @@ type entry struct {
 	mode    int64
 }
 
-// withFolders adds the folders of the files, and sorts all by name.
+// withFolders adds the folders of the files, and sorts all entries by name.
 func withFolders(files []entry) []entry {
 	all := slices.Clone(files)
 	seen := map[string]bool{}
@@ -32,7 +32,7 @@ func withFolders(files []entry) []entry {
 	return all
 }
 
-// tarOf is an archive of files that belong to root.
+// tarOf returns a tar archive of files that belong to root.
 func tarOf(files []entry, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -52,7 +52,7 @@ func tarOf(files []entry, at time.Time) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// gzipped compresses without a name and a time.
+// gzipped compresses content without a name and a time.
 func gzipped(content []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
@@ -66,7 +66,7 @@ func gzipped(content []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// zipOf is an archive for Windows.
+// zipOf returns a zip archive, for Windows.
 func zipOf(files []entry, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)

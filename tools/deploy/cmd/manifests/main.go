@@ -1,4 +1,4 @@
-// Command manifests renders deploy/manifests from deploy/chart: "make manifests" runs it in the root of the repository.
+// Command manifests renders deploy/manifests from deploy/chart. "make manifests" runs it in the root of the repository.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command ship makes the image or the release of the last commit: "make image" and "make release" run it in the root of the
+// Command ship makes the image or the release of the last commit. "make image" and "make release" run it in the root of the
 // repository.
 package main
 
