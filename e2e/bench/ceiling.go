@@ -14,7 +14,7 @@ import (
 // durable is the write concern of every peer.
 var durable = &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: new(true)}
 
-// What waterwheel sends in one call, and how many calls of a partition it has under way (package sink).
+// These are the sizes of waterwheel's calls, and the number of its concurrent calls per partition (package sink).
 const (
 	callBytes     = 1 << 20
 	callDocuments = 1000
@@ -49,7 +49,7 @@ func ceiling(ctx context.Context, t task, w *stopwatch) error {
 	return nil
 }
 
-// readCalls reads a collection, cut into what one call takes.
+// readCalls reads a collection, and splits it into batches for one call each.
 func readCalls(ctx context.Context, from *mongo.Collection) ([][]any, error) {
 	cursor, err := from.Find(ctx, bson.D{}, options.Find().SetBatchSize(callDocuments))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// task is what a peer in a process of its own has to do.
+// task is the work of a peer in a process of its own.
 type task struct {
 	Peer          Peer
 	Brokers       string
@@ -22,28 +22,27 @@ type task struct {
 	Database      string
 	Collection    string
 	Group         string
-	Ends          []int64 // of the log
-	From          string  // the database whose buckets are inserted again
+	Ends          []int64 // ends of the log, by partition
+	From          string  // the database whose buckets Ceiling inserts again
 	Parallel      int
 	Kafka, Server int32 // process ids. Zero means unknown.
 }
 
-// outcome is what such a process tells of its work; it is measured by the process itself, because what it does before and
-// after is no part of it.
+// outcome is the result of such a process. The process measures it itself, because its work before and after does not count.
 type outcome struct {
 	Wall, CPU           time.Duration
 	ServerCPU, KafkaCPU *time.Duration
 	MaxResident         int64
 }
 
-// The variable that a task is passed in, and what the line of its outcome begins with.
+// taskVariable is the environment variable that passes a task. outcomeMark begins the line with the outcome.
 const (
 	taskVariable = "BENCH_TASK"
 	outcomeMark  = "bench outcome: "
 )
 
-// Child does the task that the environment holds, and prints its outcome. A program that is to be Bench.Self calls it when it
-// is started with the arguments that Bench.Self has.
+// Child does the task in the environment, and prints its outcome. The program of Bench.Self calls it when it is started with the
+// arguments in Bench.Self.
 func Child() error {
 	var t task
 	if err := json.Unmarshal([]byte(os.Getenv(taskVariable)), &t); err != nil {
@@ -87,7 +86,7 @@ func (w *stopwatch) stop(ctx context.Context) {
 	w.outcome.MaxResident = MaxResidentOf(os.Getpid())
 }
 
-// start starts a process of its own that does a task.
+// start starts a process that does a task.
 func (b *Bench) start(t task) (*harness.Consumer, error) {
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -96,7 +95,7 @@ func (b *Bench) start(t task) (*harness.Consumer, error) {
 	return harness.Start(b.Self[0], harness.Settings{taskVariable: string(text)}, b.Self[1:]...)
 }
 
-// child has a task done by a process of its own.
+// child runs a task in a process of its own, and returns its outcome.
 func (b *Bench) child(ctx context.Context, t task) (outcome, error) {
 	process, err := b.start(t)
 	if err != nil {

@@ -1,20 +1,20 @@
-// Package bench measures how fast measurements go from Kafka to MongoDB: the whole program as a process of its own, beside
-// other ways to do the same on the same servers, in turns. Command bench in cmd/bench is its command line.
+// Package bench measures how fast measurements go from Kafka to MongoDB. The whole program runs as a process of its own. Other
+// ways to do the same run on the same servers, in turns. Command bench in cmd/bench is its command line.
 //
-// A Load says what a topic holds; Fill writes it. Bench.Drain has one peer carry the topic into a database of its own, and
-// returns what it took and a count of what is stored. The peers are Waterwheel, the built program; Ceiling, a loop that
-// inserts the buckets which that has stored, and does nothing else; Discard, the program in front of a proxy that answers the writes of buckets
-// (package discard); Naive, a consumer that inserts 1,000 documents at a time.
+// A Load describes the content of a topic, and Fill writes it. Bench.Drain has one peer store the topic in a database of its own.
+// It returns the time it took, and a count of the stored measurements. Waterwheel is the built program. Ceiling is a loop that
+// only inserts the buckets that Waterwheel has stored. Discard is the program with a proxy that answers the writes of buckets
+// (package discard). Naive is a consumer that inserts 1,000 documents at a time.
 //
 // The files:
 //
-//	load.go, event.go, fill.go    what a topic holds, its events, writing them
-//	drain.go, result.go           a peer's turn, and what comes of it
-//	waterwheel.go, profile.go     the program, before the server and before the proxy; where its processor time goes
-//	child.go                      peers that are processes of this program: naive.go, ceiling.go
+//	load.go, event.go, fill.go    the content of a topic, its events, writing them
+//	drain.go, result.go           a peer's turn, and its result
+//	waterwheel.go, profile.go     the program, with the server and with the proxy; its processor profiles
+//	child.go                      peers that are child processes of this program: naive.go, ceiling.go
 //	follow.go                     the naive consumer, keeping up with a topic
-//	usage.go                      processor time and memory of processes, those of the servers too
-//	stored.go                     whether all is stored, and what it takes
-//	rounds.go, machine.go         peers in turns; where the figures are taken
-//	report.go, markdown.go, write.go  what comes of all
+//	usage.go                      processor time and memory of processes, including the servers
+//	stored.go                     whether everything is stored, and its size
+//	rounds.go, machine.go         peers in turns; the machine and the servers
+//	report.go, markdown.go, write.go  the report
 package bench

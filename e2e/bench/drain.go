@@ -14,13 +14,13 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// Bench is what peers are measured with.
+// Bench holds what is needed to measure peers.
 type Bench struct {
 	Servers *harness.Servers
-	// Consumer is the path of the built program, and Self the command of a program that calls Child.
+	// Consumer is the path of the built program. Self is the command of a program that calls Child.
 	Consumer string
 	Self     []string
-	// Settings are further ones of the consumer.
+	// Settings are further settings of the consumer.
 	Settings harness.Settings
 	// Profiles is a folder for processor profiles of the consumer, <peer>-<round>.pprof. Empty means that none are taken.
 	Profiles string
@@ -32,15 +32,15 @@ type Bench struct {
 type Drain struct {
 	Peer  Peer
 	Round int
-	// Buckets is the database whose buckets Ceiling inserts again: what Waterwheel has stored in this round.
+	// Buckets is the database whose buckets Ceiling inserts again. Waterwheel has stored them in this round.
 	Buckets string
 }
 
-// Database is where a peer stores in a round.
+// Database returns the name of the database in which a peer stores in a round.
 func (d Drain) Database(t Topic) string { return fmt.Sprintf("%s-%d-%s", t.Name, d.Round, d.Peer) }
 
-// Drain has a peer carry a topic from its begin to its end into a database of its own, which stays: Remove drops it. The
-// error says that it could not be measured; missing measurements are in the result.
+// Drain has a peer store a topic, from its beginning to its end, in a database of its own. The database stays until Remove drops
+// it. An error means that the measurement failed. Missing measurements are no error but counted in the result.
 func (b *Bench) Drain(ctx context.Context, t Topic, d Drain) (Result, error) {
 	r := Result{Peer: d.Peer, Round: d.Round, Measurements: int64(t.Load.Records)}
 	client, err := connect(b.Servers.MongoURI)
@@ -77,8 +77,8 @@ func (b *Bench) drainNaive(ctx context.Context, t Topic, d Drain, database *mong
 	return countDocuments(ctx, collection, r)
 }
 
-// drainCeiling measures the bare loop; the collections are made by the program itself, so that their storage and
-// their indexes are the same.
+// drainCeiling measures the bare loop. The program itself makes the collections, so that their storage and their indexes are the
+// same.
 func (b *Bench) drainCeiling(ctx context.Context, t Topic, d Drain, database *mongo.Database, r *Result) error {
 	if d.Buckets == "" {
 		return errors.New("it inserts what waterwheel has stored: let that come before it")
@@ -95,13 +95,13 @@ func (b *Bench) drainCeiling(ctx context.Context, t Topic, d Drain, database *mo
 	if err := b.measureChild(ctx, work, r); err != nil {
 		return err
 	}
-	r.MaxResident = 0 // it holds all buckets before it begins, which says nothing
+	r.MaxResident = 0 // it holds all buckets before it begins, so the figure means nothing
 	buckets := database.Collection(bucketsOf(t.Name))
 	r.Size = SizeOf(ctx, buckets)
 	return countBuckets(ctx, buckets, t.Ends, r)
 }
 
-// task is a peer's task as far as all have it in common.
+// task returns the fields of a task that all peers have.
 func (b *Bench) task(ctx context.Context, t Topic, d Drain) task {
 	return task{
 		Peer: d.Peer, Brokers: b.Servers.Brokers, MongoURI: b.Servers.MongoURI, Database: d.Database(t), Group: d.Database(t),
@@ -115,16 +115,16 @@ func (b *Bench) measureChild(ctx context.Context, t task, r *Result) error {
 	return err
 }
 
-// ServerPID is MongoDB's process, 0 when it is not known.
+// ServerPID returns the id of MongoDB's process, or 0 if it is unknown.
 func (b *Bench) ServerPID(ctx context.Context) int32 {
 	uri, err := url.Parse(b.Servers.MongoURI)
 	if err != nil || uri.Port() == "" {
-		return 0 // several servers, or a name that stands for them
+		return 0 // several servers, or a DNS name for several
 	}
 	return PIDOf(ctx, uri.Host)
 }
 
-// kafkaPID is Kafka's process, 0 when it is not known or there are several.
+// kafkaPID returns the id of Kafka's process, or 0 if it is unknown or there are several.
 func (b *Bench) kafkaPID(ctx context.Context) int32 {
 	if strings.Contains(b.Servers.Brokers, ",") {
 		return 0

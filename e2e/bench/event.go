@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Maker makes the events of a load, always the same ones. It may be used by several goroutines.
+// Maker makes the events of a load. Equal loads make equal events. It may be used by several goroutines.
 type Maker struct {
 	load   Load
 	names  []string
-	steps  int // of each series
-	stride int // through the steps, when they are shuffled
+	steps  int // number of measurements of each series
+	stride int // step width through the steps of a series, for shuffled loads
 	text   string
 }
 
-// firstNames are the names of the first fields; further ones are numbered.
+// firstNames are the names of the first fields. Further fields are numbered.
 var firstNames = []string{"temperature", "humidity", "pressure", "battery", "signal"}
 
 // NewMaker returns the maker of a load's events.
@@ -34,8 +34,8 @@ func NewMaker(l Load) *Maker {
 	return m
 }
 
-// coprime is a number near the golden section of n that has no divisor in common with it: its multiples, modulo n, are all
-// numbers below n, and neighbours are far apart.
+// coprime returns a number near n times the golden ratio that has no divisor in common with n. Its multiples modulo n are all
+// numbers below n, and consecutive ones are far apart.
 func coprime(n int) int {
 	divisor := func(a, b int) int {
 		for b != 0 {
@@ -50,7 +50,7 @@ func coprime(n int) int {
 	}
 }
 
-// text is n bytes of words that no compression makes vanish.
+// text returns n bytes of words that do not compress well.
 func text(n int) string {
 	var b strings.Builder
 	for i := uint64(0); b.Len() < n; i++ {
@@ -60,13 +60,13 @@ func text(n int) string {
 	return b.String()[:n]
 }
 
-// Series is the series of record i, and Partition where it is written.
+// Series returns the series of record i.
 func (m *Maker) Series(i int) int { return i % m.load.Series }
 
-// Partition is the partition of all records of a series.
+// Partition returns the partition of all records of a series.
 func (m *Maker) Partition(series int) int32 { return int32(series % m.load.Partitions) }
 
-// Time is when record i was measured.
+// Time returns the time of record i's measurement.
 func (m *Maker) Time(i int) time.Time {
 	series, step := i%m.load.Series, i/m.load.Series
 	if m.load.Order == Shuffled {
@@ -82,7 +82,7 @@ func (m *Maker) Time(i int) time.Time {
 // Append appends record i of the load as JSON.
 func (m *Maker) Append(dst []byte, i int) []byte { return m.AppendAt(dst, m.Series(i), i, m.Time(i)) }
 
-// AppendAt appends an event of a series at any time; serial decides about its values.
+// AppendAt appends an event of a series at any time. serial determines its values.
 func (m *Maker) AppendAt(dst []byte, series, serial int, at time.Time) []byte {
 	from := len(dst)
 	dst = append(dst, `{"time":"`...)
@@ -105,7 +105,7 @@ func (m *Maker) AppendAt(dst []byte, series, serial int, at time.Time) []byte {
 	return append(dst, '}')
 }
 
-// appendSensor appends the name of a series, which is the key of its records as well.
+// appendSensor appends the name of a series, which is also the key of its records.
 func appendSensor(dst []byte, series int) []byte {
 	name := strconv.Itoa(series)
 	dst = append(dst, "sensor-"...)
@@ -115,14 +115,14 @@ func appendSensor(dst []byte, series int) []byte {
 	return append(dst, name...)
 }
 
-// value is a number with two decimals that moves a little about a level of its series and field.
+// value returns a number with two decimals near a level that depends on series and field.
 func value(series, serial, field int) float64 {
 	level := mix(uint64(series)<<16+uint64(field)) % 9000
 	move := mix(uint64(serial)<<16+uint64(field)) % 500
 	return math.Round(float64(1000+level+move)) / 100
 }
 
-// mix makes of numbers in a row ones that look like chance (splitmix64's last step).
+// mix turns consecutive numbers into pseudo-random ones (the last step of splitmix64).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -18,13 +18,13 @@ import (
 type Topic struct {
 	Name string
 	Load Load
-	// Bytes of all values, before compression.
+	// Bytes is the size of all values, before compression.
 	Bytes int64
-	// Ends are the log's ends, by partition.
+	// Ends are the ends of the log, by partition.
 	Ends []int64
 }
 
-// Fill creates a topic and writes a load into it. Whoever calls it deletes the topic.
+// Fill creates a topic and writes a load into it. The caller deletes the topic.
 func Fill(ctx context.Context, servers *harness.Servers, l Load) (Topic, error) {
 	if err := l.Validate(); err != nil {
 		return Topic{}, err
@@ -44,7 +44,7 @@ func Fill(ctx context.Context, servers *harness.Servers, l Load) (Topic, error) 
 	return t, nil
 }
 
-// maxBuffered is how many records wait to be sent: enough for full batches to all partitions.
+// These bound the records that wait to be sent. They allow full batches to all partitions.
 const (
 	maxBuffered      = 100_000
 	maxBufferedBytes = 128 << 20
@@ -79,7 +79,8 @@ func (t *Topic) produce(ctx context.Context, brokers string) error {
 	return err
 }
 
-// NewProducer returns a producer to the partitions that its records name, in the load's compression. The caller closes it.
+// NewProducer returns a producer that writes each record to the partition it names, with the load's compression. The caller
+// closes it.
 func NewProducer(brokers, topic string, l Load) (*kgo.Client, error) {
 	codec := map[string]kgo.CompressionCodec{
 		"none": kgo.NoCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(),
@@ -96,7 +97,7 @@ func NewProducer(brokers, topic string, l Load) (*kgo.Client, error) {
 	return client, nil
 }
 
-// measure asks for the log's ends and compares them with what was written.
+// measure reads the ends of the log and compares them with the number of written records.
 func (t *Topic) measure(ctx context.Context, brokers string) error {
 	kafka, err := check.DialKafka(brokers)
 	if err != nil {

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// following is the naive consumer that keeps up with a topic until it is told to end.
+	// following is the naive consumer that keeps up with a topic until it gets SIGTERM.
 	following Peer = "following"
-	// followWait and followBytes are what a broker waits for before it answers that consumer: so it inserts what half a second
-	// brings, 1,000 documents at most at a time, and not a few documents at once.
+	// followWait and followBytes make a broker wait before it answers this consumer. So the consumer inserts the records of half
+	// a second, at most 1,000 at a time, instead of a few at once.
 	followWait  = 500 * time.Millisecond
 	followBytes = 8 << 20
-	// followMark is what the lines begin with that say how many documents it has stored, in how many calls.
+	// followMark begins the lines with the number of stored documents and of calls.
 	followMark = "bench followed: "
 )
 
 // Follower is a naive consumer that keeps up with a topic.
 type Follower struct{ *harness.Consumer }
 
-// Follow starts a naive consumer, in a process of its own, that inserts the records of a topic into a plain collection of the same
-// name, with an index on series and time, and commits them, until it gets SIGTERM.
+// Follow starts a naive consumer in a process of its own. Until it gets SIGTERM, it inserts the records of a topic and commits
+// them. It inserts into a plain collection with the topic's name and an index on series and time.
 func (b *Bench) Follow(ctx context.Context, topic, database string) (*Follower, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(b.Servers.MongoURI))
 	if err != nil {
@@ -44,10 +44,10 @@ func (b *Bench) Follow(ctx context.Context, topic, database string) (*Follower, 
 	return &Follower{process}, err
 }
 
-// Progress is how many documents it has inserted and committed so far, and in how many calls.
+// Progress returns the number of documents inserted and committed so far, and the number of calls.
 func (f *Follower) Progress() (documents, calls float64) { return lastProgress(f.Log()) }
 
-// lastProgress reads the last whole line that tells of progress. Zero means that there is none yet.
+// lastProgress reads the last complete progress line. Zeros mean that there is none yet.
 func lastProgress(log string) (documents, calls float64) {
 	whole := log[:strings.LastIndexByte(log, '\n')+1]
 	if at := strings.LastIndex(whole, followMark); at >= 0 {
@@ -58,7 +58,7 @@ func lastProgress(log string) (documents, calls float64) {
 	return documents, calls
 }
 
-// follow is the Follower's process.
+// follow runs in the Follower's process.
 func follow(ctx context.Context, t task, _ *stopwatch) error {
 	n, err := openNaive(t, kgo.FetchMaxWait(followWait), kgo.FetchMinBytes(followBytes))
 	if err != nil {

@@ -8,38 +8,38 @@ import (
 	"time"
 )
 
-// Orders of the measurements of one series in the log.
+// These are orders of the measurements of one series in the log.
 const (
-	InOrder  = "in"       // by time
-	Shuffled = "shuffled" // in an order that has nothing to do with their times
+	InOrder  = "in"       // ordered by time
+	Shuffled = "shuffled" // in an order independent of their times
 )
 
-// Codecs are the names of the compressions that a Load may have.
+// Codecs are the names of the compressions that a Load may use.
 var Codecs = []string{"none", "snappy", "lz4", "zstd", "gzip"}
 
-// Load says what a topic is filled with: one measurement a record, a JSON object of a time, a meta and numbers.
+// Load describes the content of a topic. Each record is one measurement, a JSON object with a time, a meta and numbers.
 type Load struct {
 	Records int `json:"records"`
-	// Series take turns: record i is of series i modulo Series.
+	// Series is the number of series, which take turns. Record i belongs to series i modulo Series.
 	Series int `json:"series"`
 	// Fields is the number of numbers in an event.
 	Fields int `json:"fields"`
-	// EventBytes is the length that shorter events are brought to by a text. Zero means that they stay as they are.
+	// EventBytes is the minimum length of an event. A text extends shorter events. Zero means no minimum.
 	EventBytes int `json:"event_bytes"`
 	// Order is InOrder or Shuffled.
 	Order string `json:"order"`
-	// Late is the share of the measurements, from 0 to 1, that come a minute to an hour after their time.
+	// Late is the share of measurements, from 0 to 1, that come a minute to an hour after their time.
 	Late float64 `json:"late"`
-	// Step is the time between two measurements of a series, a millisecond at least, and Start that of the first ones.
+	// Step is the time between two measurements of a series, at least a millisecond. Start is the time of the first ones.
 	Step  time.Duration `json:"step_ns"`
 	Start time.Time     `json:"start"`
 	// Codec is one of Codecs.
 	Codec string `json:"codec"`
-	// Partitions of the topic. A series is in one of them.
+	// Partitions is the number of partitions of the topic. All records of a series are in one partition.
 	Partitions int `json:"partitions"`
 }
 
-// Base is the load that figures are given for unless something else is said: 10,000 series, five fields, 156 bytes.
+// Base returns the default load of figures, with 10,000 series, five fields and 156 bytes per event.
 func Base() Load {
 	return Load{
 		Records: 1_000_000, Series: 10_000, Fields: 5, Order: InOrder, Step: time.Second,
@@ -47,7 +47,7 @@ func Base() Load {
 	}
 }
 
-// Validate names all that is wrong with the load.
+// Validate returns an error for everything that is wrong with the load.
 func (l Load) Validate() error {
 	var wrong []error
 	check := func(ok bool, format string, args ...any) {
@@ -67,10 +67,10 @@ func (l Load) Validate() error {
 	return errors.Join(wrong...)
 }
 
-// maxEventBytes leaves room in a batch of the broker's usual megabyte.
+// maxEventBytes fits into a batch of the broker's default limit of 1 MB.
 const maxEventBytes = 900 << 10
 
-// of is the number of records of a partition.
+// of returns the number of records of a partition.
 func (l Load) of(partition int) int64 {
 	whole, rest := l.Records/l.Series, l.Records%l.Series
 	n := 0

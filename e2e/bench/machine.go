@@ -18,23 +18,23 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// Machine is where and with what figures were taken. What cannot be found out is empty.
+// Machine describes the machine and the servers of a measurement. A value is empty if it is unknown.
 type Machine struct {
 	Processor string `json:"processor"`
 	Cores     int    `json:"cores"`
-	// Memory of the machine, in bytes.
+	// Memory is the memory of the machine in bytes.
 	Memory uint64 `json:"memory_bytes"`
-	// Load is how many processes wanted a processor in the last minute, before the first round.
+	// Load is the load average of the last minute before the first round.
 	Load float64 `json:"load"`
-	// Kafka and MongoDB are the servers' versions, with what else must be known of them.
+	// Kafka and MongoDB are the versions of the servers, with further details.
 	Kafka   string `json:"kafka"`
 	MongoDB string `json:"mongodb"`
 	Go      string `json:"go"`
-	// Commit is the source's, with "-dirty" when files differ from it.
+	// Commit is the commit of the source, with "-dirty" if files differ from it.
 	Commit string `json:"commit"`
 }
 
-// Look finds out what the machine and the servers are.
+// Look returns the data of the machine and the servers.
 func Look(ctx context.Context, servers *harness.Servers) Machine {
 	m := Machine{Cores: runtime.NumCPU(), Go: strings.TrimPrefix(runtime.Version(), "go")}
 	if infos, err := cpu.InfoWithContext(ctx); err == nil && len(infos) > 0 {
@@ -53,7 +53,7 @@ func Look(ctx context.Context, servers *harness.Servers) Machine {
 	return m
 }
 
-// kafkaVersion is what the requests that a broker answers say of its version.
+// kafkaVersion guesses the version of a broker from the requests it supports.
 func kafkaVersion(ctx context.Context, servers *harness.Servers) string {
 	if !servers.GivenKafka {
 		return "embedded (kfake: in memory, in the benchmark's own process)"

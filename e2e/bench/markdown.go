@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Markdown is the report for people.
+// Markdown returns the report as Markdown.
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -53,13 +53,13 @@ func (m Machine) hardware() string {
 	return fmt.Sprintf("%s, %d cores, %s", or(m.Processor), m.Cores, memory)
 }
 
-// describe is the load in a line.
+// describe returns the load in a line.
 func (l Load) describe(eventBytes float64) string {
 	return fmt.Sprintf("%d records of %.0f bytes of JSON, %d series, %d fields, a step of %s, order %s, %g %% late, codec %s, %d partitions",
 		l.Records, eventBytes, l.Series, l.Fields, l.Step, l.Order, 100*l.Late, l.Codec, l.Partitions)
 }
 
-// row is the summary's line of the table.
+// row returns the summary's line of the table.
 func (s Summary) row() string {
 	complete := "yes"
 	if !s.Complete {
@@ -82,7 +82,7 @@ func (s Summary) row() string {
 	return "| " + strings.Join(cells, " | ") + " |"
 }
 
-// size is a figure that servers tell or not.
+// size formats a size, which is 0 if the server does not report it.
 func size(bytes float64) string {
 	if bytes == 0 {
 		return unknown
@@ -90,10 +90,10 @@ func size(bytes float64) string {
 	return digits(bytes)
 }
 
-// unknown stands for what could not be measured.
+// unknown stands for an unknown figure.
 const unknown = "–"
 
-// cell is the spread in a table.
+// cell formats the spread for a table.
 func (s *Spread) cell(write func(float64) string, unit string) string {
 	if s == nil {
 		return unknown

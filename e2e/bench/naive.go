@@ -15,10 +15,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// naiveDocuments is how many documents the naive consumer inserts at a time.
+// naiveDocuments is the maximum number of documents of one insert of the naive consumer.
 const naiveDocuments = 1000
 
-// naive reads as the only member of a group, inserts what it has read, and commits it, until the log's ends are committed.
+// naive reads as the only member of a group, inserts the records, and commits them, until it has committed the ends of the log.
 func naive(ctx context.Context, t task, w *stopwatch) error {
 	n, err := openNaive(t)
 	if err != nil {
@@ -45,7 +45,7 @@ func naive(ctx context.Context, t task, w *stopwatch) error {
 	return nil
 }
 
-// naiveLoop is the naive consumer's clients.
+// naiveLoop holds the naive consumer's clients.
 type naiveLoop struct {
 	database   *mongo.Client
 	consumer   *kgo.Client
@@ -72,7 +72,7 @@ func (n *naiveLoop) close(ctx context.Context) {
 	n.database.Disconnect(ctx)
 }
 
-// read waits for records, and returns those that have come.
+// read waits for records, and returns those that have arrived.
 func (n *naiveLoop) read(ctx context.Context) ([]*kgo.Record, error) {
 	fetches := n.consumer.PollRecords(ctx, naiveDocuments)
 	if err := fetches.Err0(); err != nil {
@@ -81,7 +81,7 @@ func (n *naiveLoop) read(ctx context.Context) ([]*kgo.Record, error) {
 	return fetches.Records(), nil
 }
 
-// store inserts records, and commits that.
+// store inserts records, and commits their offsets.
 func (n *naiveLoop) store(ctx context.Context, records []*kgo.Record) error {
 	if err := insertRecords(ctx, n.collection, records); err != nil {
 		return err
@@ -116,7 +116,7 @@ func insertRecords(ctx context.Context, collection *mongo.Collection, records []
 	return nil
 }
 
-// connect opens a client with the durability that waterwheel asks for.
+// connect opens a client with the same durability as waterwheel's.
 func connect(uri string) (*mongo.Client, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(durable))
 	if err != nil {
@@ -125,13 +125,13 @@ func connect(uri string) (*mongo.Client, error) {
 	return client, nil
 }
 
-// createNaive creates the collection that the naive consumer writes into: a time series where the server has them. It
-// returns what it is.
+// createNaive creates the collection into which the naive consumer writes. It is a time series if the server supports them. It
+// returns the kind of the collection.
 func createNaive(ctx context.Context, database *mongo.Database, name string) (string, error) {
 	series := options.TimeSeries().SetTimeField("time").SetMetaField("meta").SetGranularity("seconds")
 	err := database.CreateCollection(ctx, name, options.CreateCollection().SetTimeSeriesOptions(series))
 	if err == nil {
-		// Some servers take the options and leave them out.
+		// Some servers accept the options and ignore them.
 		found, listErr := database.ListCollectionSpecifications(ctx, bson.D{{Key: "name", Value: name}})
 		if listErr != nil {
 			return "", fmt.Errorf("looking at collection %s: %w", name, listErr)
@@ -146,7 +146,7 @@ func createNaive(ctx context.Context, database *mongo.Database, name string) (st
 	return "plain collection with an index on series and time", createPlain(ctx, database, name)
 }
 
-// createPlain creates a plain collection for measurements. Whoever stores them looks for those of one series.
+// createPlain creates a plain collection for measurements. Its index serves queries for one series.
 func createPlain(ctx context.Context, database *mongo.Database, name string) error {
 	if err := database.CreateCollection(ctx, name); err != nil {
 		return fmt.Errorf("creating collection %s: %w", name, err)

@@ -14,12 +14,13 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// profileWindow is how long one profile is: nobody knows how long the consumer will run, and one that is broken off is lost.
+// profileWindow is the duration of one profile. It is short, because the consumer's duration is unknown and an interrupted
+// profile is lost.
 const profileWindow = 2 * time.Second
 
 // profiler takes processor profiles of a running consumer, one after the other.
 type profiler struct {
-	prefix  string // of the files
+	prefix  string // prefix of the files' paths
 	address string
 	files   []string
 	err     error
@@ -27,7 +28,7 @@ type profiler struct {
 	done    chan struct{}
 }
 
-// startProfiler begins with the process that has the settings. Nil means that no profiles are wanted.
+// startProfiler starts to take profiles from the process with the given address. It returns nil if no profiles are wanted.
 func (b *Bench) startProfiler(d Drain, address string) *profiler {
 	if b.Profiles == "" {
 		return nil
@@ -40,7 +41,7 @@ func (b *Bench) startProfiler(d Drain, address string) *profiler {
 	return p
 }
 
-// profiled are the settings with an address for profiles, if any are wanted.
+// profiled returns the settings with an address for profiles, if profiles are wanted.
 func (b *Bench) profiled(s harness.Settings) (harness.Settings, error) {
 	if b.Profiles == "" {
 		return s, nil
@@ -67,7 +68,7 @@ func (p *profiler) run() {
 	}
 }
 
-// take writes the profile of one window into a file.
+// take writes the profile of one window to a file.
 func (p *profiler) take(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), profileWindow+20*time.Second)
 	defer cancel()
@@ -94,7 +95,7 @@ func (p *profiler) take(name string) error {
 	return nil
 }
 
-// stop waits for the last window and makes one file of all; nil stops nothing.
+// stop waits for the last window and merges all profiles into one file. It does nothing if p is nil.
 func (p *profiler) stop(ctx context.Context) error {
 	if p == nil {
 		return nil
@@ -104,7 +105,7 @@ func (p *profiler) stop(ctx context.Context) error {
 	if len(p.files) == 0 {
 		return p.err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanPatience) // a turn that took too long is what one wants to see
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanPatience) // also after a turn that took too long
 	defer cancel()
 	merge := exec.CommandContext(ctx, "go", append([]string{"tool", "pprof", "-proto", "-output", p.prefix + ".pprof"}, p.files...)...)
 	if output, err := merge.CombinedOutput(); err != nil {

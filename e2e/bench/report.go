@@ -8,64 +8,65 @@ import (
 	"time"
 )
 
-// Report is what a run has found.
+// Report is the result of a run.
 type Report struct {
 	At      time.Time `json:"at"`
 	Command string    `json:"command,omitempty"`
 	Machine Machine   `json:"machine"`
 	Load    Load      `json:"load"`
-	// Topic held the load; databases and groups had names that begin with its.
+	// Topic is the name of the topic that held the load. The names of the databases and groups begin with it.
 	Topic  string `json:"topic"`
 	Rounds int    `json:"rounds"`
 	// EventBytes is the mean length of an event.
 	EventBytes float64 `json:"event_bytes"`
-	// Settings of the consumer beside its usual ones.
+	// Settings are further settings of the consumer.
 	Settings map[string]string `json:"settings,omitempty"`
 	Results  []Result          `json:"results"`
-	// Summaries hold one of each peer, Ratios what of them is compared.
+	// Summaries holds one summary of each peer. Ratios compares them.
 	Summaries []Summary `json:"summaries"`
 	Ratios    []Ratio   `json:"ratios"`
 }
 
-// Summary is what one peer did in all rounds.
+// Summary is the result of one peer over all rounds.
 type Summary struct {
 	Peer Peer   `json:"peer"`
 	Note string `json:"note,omitempty"`
-	// Rate is measurements a second, RatePerCore those for each second of own processor time.
+	// Rate is in measurements a second. RatePerCore is in measurements per second of own processor time.
 	Rate        Spread `json:"rate"`
 	RatePerCore Spread `json:"rate_per_core"`
-	// CPU, ServerCPU and KafkaCPU are microseconds of processor time for each measurement. Nil means unknown.
+	// CPU, ServerCPU and KafkaCPU are processor times per measurement, in microseconds. Nil means unknown.
 	CPU       Spread  `json:"cpu_us"`
 	ServerCPU *Spread `json:"server_cpu_us,omitempty"`
 	KafkaCPU  *Spread `json:"kafka_cpu_us,omitempty"`
-	// Data, Disk, Indexes are bytes for each measurement in the last round. Zero means unknown.
+	// Data, Disk and Indexes are bytes per measurement in the last round. Zero means unknown.
 	Data    float64 `json:"data_bytes"`
 	Disk    float64 `json:"disk_bytes"`
 	Indexes float64 `json:"index_bytes"`
-	// Documents of the last round, and the most memory of all rounds in bytes. Zero means unknown.
+	// Documents is the number of documents in the last round. MaxResident is the maximum over all rounds, in bytes. Zero means
+	// unknown.
 	Documents   int64 `json:"documents"`
 	MaxResident int64 `json:"max_resident_bytes"`
-	// Complete: in every round each measurement was stored once.
+	// Complete reports that each measurement was stored once in every round.
 	Complete bool `json:"complete"`
 }
 
-// Spread is the middle of several figures, with the least and the most.
+// Spread is the median of several figures, with the least and the greatest.
 type Spread struct {
 	Median float64 `json:"median"`
 	Least  float64 `json:"least"`
 	Most   float64 `json:"most"`
 }
 
-// Ratio is how many times faster Waterwheel was than another peer of the same round.
+// Ratio is how many times faster Waterwheel was than another peer in the same round.
 type Ratio struct {
 	To Peer `json:"to"`
 	Spread
 }
 
-// IncompleteError says which peers have not stored every measurement once.
+// IncompleteError names the peers that have not stored every measurement once.
 type IncompleteError struct{ Results []Result }
 
-// Error names each turn, with what it has stored of how much.
+// Error names each incomplete turn with the numbers of stored and of all measurements.
 func (e *IncompleteError) Error() string {
 	lines := make([]string, len(e.Results))
 	for i, r := range e.Results {
@@ -74,7 +75,7 @@ func (e *IncompleteError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// incomplete is nil when all is stored.
+// incomplete returns nil if everything is stored.
 func (r *Report) incomplete() error {
 	lacking := slices.DeleteFunc(slices.Clone(r.Results), Result.Complete)
 	if len(lacking) == 0 {
@@ -83,7 +84,7 @@ func (r *Report) incomplete() error {
 	return &IncompleteError{lacking}
 }
 
-// Summarise makes summaries and ratios of the results, which are of the same rounds for each peer.
+// Summarise computes summaries and ratios from the results. All peers must have results of the same rounds.
 func (r *Report) Summarise() {
 	r.Summaries, r.Ratios = nil, nil
 	for _, peer := range Peers {
@@ -105,7 +106,7 @@ func (r *Report) Summarise() {
 	}
 }
 
-// of are the results of one peer, by round.
+// of returns the results of one peer, by round.
 func (r *Report) of(peer Peer) []Result {
 	results := slices.DeleteFunc(slices.Clone(r.Results), func(r Result) bool { return r.Peer != peer })
 	slices.SortStableFunc(results, func(a, b Result) int { return a.Round - b.Round })
@@ -132,12 +133,12 @@ func summaryOf(results []Result) Summary {
 	return s
 }
 
-// each is a time for each measurement, in microseconds.
+// each returns a time per measurement, in microseconds.
 func (r Result) each(d time.Duration) float64 {
 	return float64(d) / float64(time.Microsecond) / float64(r.Measurements)
 }
 
-// eachOf is the spread of times for each measurement. Nil means that one of them is not known.
+// eachOf returns the spread of times per measurement. It returns nil if one of them is unknown.
 func eachOf(r Result, times []*time.Duration) *Spread {
 	var figures []float64
 	for _, t := range times {
@@ -150,14 +151,14 @@ func eachOf(r Result, times []*time.Duration) *Spread {
 	return &s
 }
 
-// spreadOf is the spread of at least one figure.
+// spreadOf returns the spread of at least one figure.
 func spreadOf(figures []float64) Spread {
 	sorted := slices.Sorted(slices.Values(figures))
 	n := len(sorted)
 	return Spread{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Least: sorted[0], Most: sorted[n-1]}
 }
 
-// thousands is a number with three significant digits, as 155 k or 1.21 M.
+// thousands formats a number with three significant digits, such as 155 k or 1.21 M.
 func thousands(x float64) string {
 	switch {
 	case x >= 999_500:
@@ -168,7 +169,7 @@ func thousands(x float64) string {
 	return digits(x)
 }
 
-// digits is a number with three significant digits, or all before the point.
+// digits formats a number with three significant digits, or with all digits before the point.
 func digits(x float64) string {
 	if x == 0 {
 		return "0"

@@ -6,67 +6,68 @@ import (
 	"waterwheel/e2e/bench/discard"
 )
 
-// Peer is a program that carries measurements, or a part of it that is measured by itself.
+// Peer is a program that stores the measurements of a topic, or a part of it that is measured separately.
 type Peer string
 
-// The peers.
+// These are the peers.
 const (
 	// Waterwheel is the program, with its usual settings.
 	Waterwheel Peer = "waterwheel"
-	// Naive reads, inserts 1,000 documents at a time, and commits: into a time series where the server has them.
+	// Naive reads, inserts 1,000 documents at a time, and commits. It inserts into a time series if the server supports them.
 	Naive Peer = "naive"
-	// Ceiling inserts the buckets that Waterwheel has stored, in calls of the same size and as many at a time.
+	// Ceiling inserts the buckets that Waterwheel has stored, in calls of the same size and with the same number of concurrent
+	// calls.
 	Ceiling Peer = "ceiling"
-	// Discard is Waterwheel behind a proxy that answers the writes of buckets and keeps nothing: the client alone.
+	// Discard is Waterwheel with a proxy that answers the writes of buckets and keeps nothing. It measures only the client.
 	Discard Peer = "discard"
 )
 
-// Peers are all of them, in the order of reports.
+// Peers lists all peers, in the order of reports.
 var Peers = []Peer{Waterwheel, Ceiling, Discard, Naive}
 
-// Result is what one peer has done with one topic.
+// Result is the result of one peer's turn with one topic.
 type Result struct {
 	Peer  Peer `json:"peer"`
 	Round int  `json:"round"`
-	// Measurements that were to be stored.
+	// Measurements is the number of measurements to store.
 	Measurements int64 `json:"measurements"`
-	// Wall is from the start of reading until the last offset is committed (ceiling: until the last call is answered).
+	// Wall is the time from the start of reading until the last offset is committed (of Ceiling until the last call is answered).
 	Wall time.Duration `json:"wall_ns"`
-	// CPU is the processor time, user and system, of the peer's own process: of waterwheel from its start to its end, of the
-	// others while Wall lasts.
+	// CPU is the processor time of the peer's own process, in user and system mode. Waterwheel's counts from its start to its
+	// end, that of the others during Wall.
 	CPU time.Duration `json:"cpu_ns"`
-	// ServerCPU and KafkaCPU are the processor times of MongoDB's and Kafka's processes meanwhile. Nil means that they are not on
-	// this machine, or not processes of their own.
+	// ServerCPU and KafkaCPU are the processor times of MongoDB's and Kafka's processes during Wall. Nil means that they do not
+	// run on this machine, or not as separate processes.
 	ServerCPU *time.Duration `json:"server_cpu_ns,omitempty"`
 	KafkaCPU  *time.Duration `json:"kafka_cpu_ns,omitempty"`
-	// MaxResident is the most memory, in bytes, that the process had resident. Zero means that the system does not tell.
+	// MaxResident is the maximum resident memory of the process in bytes. Zero means unknown.
 	MaxResident int64 `json:"max_resident_bytes"`
-	// Stored is the number of measurements found stored (of Discard: that its consumer counts as stored), Missing that of those that are not, Doubled of those stored more
-	// than once.
+	// Stored is the number of measurements found in the database. For Discard it is the number that the consumer reports. Missing
+	// is the number of all others. Doubled is the number stored more than once.
 	Stored  int64 `json:"stored"`
 	Missing int64 `json:"missing"`
 	Doubled int64 `json:"doubled"`
 	Size    Size  `json:"size"`
-	// Note is what a reader of the figures has to know: into what kind of collection the peer wrote.
+	// Note says into which kind of collection the peer wrote.
 	Note string `json:"note,omitempty"`
-	// Discarded is what the proxy of Discard has answered.
+	// Discarded counts the writes that the proxy of Discard has answered.
 	Discarded *discard.Counts `json:"discarded,omitempty"`
 }
 
-// Size is what the database says of the collection that a peer wrote into.
+// Size is the size of the collection into which a peer wrote, as the server reports it.
 type Size struct {
-	// Documents in it: buckets or measurements.
+	// Documents is the number of buckets or measurements in it.
 	Documents int64 `json:"documents"`
-	// Data, Disk and Indexes are in bytes. Zero means that the server does not tell.
+	// Data, Disk and Indexes are in bytes. Zero means unknown.
 	Data    int64 `json:"data_bytes"`
 	Disk    int64 `json:"disk_bytes"`
 	Indexes int64 `json:"index_bytes"`
 }
 
-// Rate is measurements a second.
+// Rate returns the measurements per second.
 func (r Result) Rate() float64 { return float64(r.Measurements) / r.Wall.Seconds() }
 
-// RatePerCore is measurements for each second of the process' own processor time.
+// RatePerCore returns the measurements per second of the process's own processor time.
 func (r Result) RatePerCore() float64 { return float64(r.Measurements) / r.CPU.Seconds() }
 
 // Complete reports whether each measurement is stored once.

@@ -12,17 +12,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Plan is what is measured.
+// Plan says what to measure.
 type Plan struct {
 	Load   Load
 	Rounds int
-	// Patience is how long one peer may take.
+	// Patience is how long one turn of a peer may take.
 	Patience time.Duration
-	// Peers that take part; Ceiling needs Waterwheel.
+	// Peers are the peers to measure. Ceiling needs Waterwheel.
 	Peers []Peer
 }
 
-// Validate names what is wrong with the plan.
+// Validate returns an error for everything that is wrong with the plan.
 func (p Plan) Validate() error {
 	err := p.Load.Validate()
 	if p.Rounds < 1 {
@@ -53,12 +53,12 @@ func join(peers []Peer) string {
 	return strings.Join(names, ", ")
 }
 
-// cleanPatience is how long the servers may take to delete what a run leaves.
+// cleanPatience is how long the servers may take to delete the data of a run.
 const cleanPatience = time.Minute
 
-// Run fills a topic and has each peer drain it once a round, in turns, so that all meet the same moods of the machine. It
-// leaves nothing behind in the servers. With an *IncompleteError, and with any error after the first round, comes a report of
-// the rounds that were made.
+// Run fills a topic and has each peer drain it once a round, in turns, so that changes of the machine's load affect all peers. It
+// removes its data from the servers. With an *IncompleteError, and with any error after the first round, it also returns a report
+// of the completed rounds.
 func (b *Bench) Run(ctx context.Context, p Plan) (*Report, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (b *Bench) Run(ctx context.Context, p Plan) (*Report, error) {
 	return report, report.incomplete()
 }
 
-// rounds puts the results of all rounds into the report, until one cannot be made, and returns how many those are.
+// rounds adds the results of all rounds to the report, until a round fails. It returns the number of completed rounds.
 func (b *Bench) rounds(ctx context.Context, t Topic, p Plan, report *Report) (int, error) {
 	for round := 1; round <= p.Rounds; round++ {
 		results, err := b.round(ctx, t, round, p)
@@ -98,7 +98,7 @@ func (b *Bench) rounds(ctx context.Context, t Topic, p Plan, report *Report) (in
 	return p.Rounds, nil
 }
 
-// round has each peer drain the topic once. Every other round begins with the peers that the others end with.
+// round has each peer drain the topic once. Every other round has the reverse order.
 func (b *Bench) round(ctx context.Context, t Topic, round int, p Plan) (results []Result, err error) {
 	order := slices.DeleteFunc(slices.Clone(p.Peers), func(p Peer) bool { return p == Ceiling })
 	if round%2 == 0 {
@@ -125,7 +125,7 @@ func (b *Bench) round(ctx context.Context, t Topic, round int, p Plan) (results 
 		}
 		b.note("round %d: %s: %s/s, stored %d of %d", round, peer, thousands(r.Rate()), r.Stored, r.Measurements)
 		results = append(results, r)
-		if next := len(drains); next == len(order) || order[next] != Ceiling { // whose buckets would be gone
+		if next := len(drains); next == len(order) || order[next] != Ceiling { // otherwise Ceiling's buckets would be gone
 			if err := b.Remove(ctx, t, drains...); err != nil {
 				return results, err
 			}
@@ -134,14 +134,14 @@ func (b *Bench) round(ctx context.Context, t Topic, round int, p Plan) (results 
 	return results, nil
 }
 
-// inTime is Drain with a bound.
+// inTime is Drain with a timeout.
 func (b *Bench) inTime(ctx context.Context, t Topic, d Drain, patience time.Duration) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return b.Drain(ctx, t, d)
 }
 
-// Remove drops what peers have stored, and deletes their consumer groups.
+// Remove drops the databases of peers, and deletes their consumer groups.
 func (b *Bench) Remove(ctx context.Context, t Topic, drains ...Drain) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.Servers.Brokers, ",")...))
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *Bench) Remove(ctx context.Context, t Topic, drains ...Drain) error {
 		errs = append(errs, b.Servers.DropDatabase(ctx, d.Database(t)))
 		request.Groups = append(request.Groups, d.Database(t))
 	}
-	for _, shard := range client.RequestSharded(ctx, request) { // a group that is not there is no error here
+	for _, shard := range client.RequestSharded(ctx, request) { // a missing group is no error here
 		errs = append(errs, shard.Err)
 	}
 	return errors.Join(errs...)

@@ -13,13 +13,13 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// bucketsOf is the collection that waterwheel keeps a topic's buckets in.
+// bucketsOf returns the name of the collection in which waterwheel stores a topic's buckets.
 func bucketsOf(topic string) string { return topic + ".buckets" }
 
-// countBuckets reads which positions the buckets and segments of a topic list, each at the place that counts for it, and puts into
-// the result how many of the log are there, and how often. Nobody writes meanwhile.
+// countBuckets reads the positions that the buckets and segments of a topic list, without documents that do not count. It adds to
+// the result how many positions of the log are stored, and how often. No process writes meanwhile.
 func countBuckets(ctx context.Context, buckets *mongo.Collection, ends []int64, r *Result) error {
-	seen := make([][]uint8, len(ends)) // by partition and offset: 0, 1, or 2 and more
+	seen := make([][]uint8, len(ends)) // by partition and offset: 0, 1, or 2 for more
 	for p, end := range ends {
 		seen[p] = make([]uint8, end)
 	}
@@ -65,7 +65,7 @@ func countBuckets(ctx context.Context, buckets *mongo.Collection, ends []int64, 
 	return nil
 }
 
-// countDocuments puts into the result how many documents there are of as many measurements.
+// countDocuments adds the number of documents to the result. Each document is one measurement.
 func countDocuments(ctx context.Context, collection *mongo.Collection, r *Result) error {
 	n, err := collection.CountDocuments(ctx, bson.D{})
 	if err != nil {
@@ -76,9 +76,9 @@ func countDocuments(ctx context.Context, collection *mongo.Collection, r *Result
 	return nil
 }
 
-// SizeOf asks the server for what a collection takes, after it has written what it holds back.
+// SizeOf returns the size of a collection as the server reports it, after the server has flushed its data to the disk.
 func SizeOf(ctx context.Context, collection *mongo.Collection) Size {
-	_ = collection.Database().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "fsync", Value: 1}}).Err() // where there is such a thing
+	_ = collection.Database().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "fsync", Value: 1}}).Err() // some servers have no such command
 	var answer struct {
 		Count          float64 `bson:"count"`
 		Size           float64 `bson:"size"`

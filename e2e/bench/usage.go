@@ -15,17 +15,17 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
-// OwnCPU is the processor time that this process has used, user and system.
+// OwnCPU returns the processor time of this process, in user and system mode.
 func OwnCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0 // fails on wrong arguments only
+		return 0 // fails only with wrong arguments
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// CPUOf is the processor time that another process has used, in steps of the system's clock (10 ms on Linux). False means that the
-// system does not tell.
+// CPUOf returns the processor time of another process, in steps of the system's clock (10 ms on Linux). It returns false if the
+// time is unknown.
 func CPUOf(ctx context.Context, pid int32) (time.Duration, bool) {
 	if pid == 0 {
 		return 0, false
@@ -41,8 +41,8 @@ func CPUOf(ctx context.Context, pid int32) (time.Duration, bool) {
 	return time.Duration((times.User + times.System) * float64(time.Second)), true
 }
 
-// MaxResidentOf is the most memory in bytes that a process has had resident. Zero means that the system does not tell. It does not ask
-// for the rusage of a child, which begins with what its parent had.
+// MaxResidentOf returns the maximum resident memory of a process in bytes. Zero means unknown. It does not use the rusage of a
+// child, which begins with the value of its parent.
 func MaxResidentOf(pid int) int64 {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -59,8 +59,8 @@ func MaxResidentOf(pid int) int64 {
 	return 0
 }
 
-// PIDOf is the process that listens at an address, host and port, if that is on this machine and not this process itself;
-// otherwise 0.
+// PIDOf returns the id of the process that listens at an address, given as host and port. It returns 0 if the process is on
+// another machine, is this process itself, or is unknown.
 func PIDOf(ctx context.Context, address string) int32 {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || !here(ctx, host) {
@@ -79,7 +79,7 @@ func PIDOf(ctx context.Context, address string) int32 {
 			return 0
 		}
 		if name, err := p.NameWithContext(ctx); err != nil || name == "docker-proxy" {
-			return 0 // it passes on to a server whose process is not seen
+			return 0 // it forwards to a server whose process is not visible
 		}
 		return c.Pid
 	}
@@ -106,14 +106,14 @@ func here(ctx context.Context, host string) bool {
 	return false
 }
 
-// meter measures what processes use between two moments.
+// meter measures the processor time of processes between two moments.
 type meter struct {
 	pids  []int32
 	begun []time.Duration
 	known []bool
 }
 
-// startMeter begins to measure processes; 0 stands for an unknown one.
+// startMeter starts to measure processes. A pid of 0 means an unknown process.
 func startMeter(ctx context.Context, pids ...int32) *meter {
 	m := &meter{pids: pids}
 	for _, pid := range pids {
@@ -123,7 +123,7 @@ func startMeter(ctx context.Context, pids ...int32) *meter {
 	return m
 }
 
-// used is what process n has used since. Nil means that it is not known.
+// used returns the processor time of process n since startMeter. Nil means unknown.
 func (m *meter) used(ctx context.Context, n int) *time.Duration {
 	now, ok := CPUOf(ctx, m.pids[n])
 	if !ok || !m.known[n] {

@@ -14,10 +14,11 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// lookEvery is the time between two looks at a running consumer. It is what Wall is too long by, at most.
+// lookEvery is the time between two looks at a running consumer. It bounds the error of Wall.
 const lookEvery = 50 * time.Millisecond
 
-// settings are the consumer's: the usual ones, but for commits often enough to see when the last one has come.
+// settings returns the consumer's settings. They are the defaults, but commits are frequent enough to measure when the last one
+// arrives.
 func (b *Bench) settings(t Topic, d Drain) harness.Settings {
 	s := harness.Settings{
 		"KAFKA_BROKERS": b.Servers.Brokers, "KAFKA_TOPICS": t.Name, "KAFKA_GROUP_ID": d.Database(t), "COMMIT_INTERVAL": "100ms",
@@ -39,8 +40,8 @@ func (b *Bench) drainWaterwheel(ctx context.Context, t Topic, d Drain, database 
 	return countBuckets(ctx, buckets, t.Ends, r)
 }
 
-// runConsumer runs the program until it has committed the log's ends, puts into the result what that took, and returns the
-// last metrics.
+// runConsumer runs the program until it has committed the ends of the log. It adds times and memory to the result, and returns
+// the last metrics.
 func (b *Bench) runConsumer(ctx context.Context, t Topic, d Drain, s harness.Settings, r *Result) (harness.Metrics, error) {
 	s, err := b.profiled(s)
 	if err != nil {
@@ -75,7 +76,7 @@ func (b *Bench) runConsumer(ctx context.Context, t Topic, d Drain, s harness.Set
 	return metrics, nil
 }
 
-// drainDiscard measures the program with a MongoDB that answers bucket writes at once and keeps nothing of them.
+// drainDiscard measures the program with a proxy that answers writes of buckets at once and keeps nothing of them.
 func (b *Bench) drainDiscard(ctx context.Context, t Topic, d Drain, _ *mongo.Database, r *Result) (err error) {
 	proxy, err := discard.Start(ctx, b.Servers.MongoURI)
 	if err != nil {
@@ -90,16 +91,16 @@ func (b *Bench) drainDiscard(ctx context.Context, t Topic, d Drain, _ *mongo.Dat
 	if err != nil {
 		return err
 	}
-	// Nothing is there to be counted: it is the consumer's own word that all was acknowledged.
+	// No documents can be counted, so the result relies on the consumer's own count of acknowledged measurements.
 	r.Stored = int64(metrics.Sum("waterwheel_measurements_stored_total"))
 	r.Missing = r.Measurements - r.Stored
 	r.Discarded = &counts
 	return nil
 }
 
-// awaitReading waits until the consumer has read a record, and returns a moment when it had not.
+// awaitReading waits until the consumer has read a record. It returns the last moment when the consumer had read none.
 func awaitReading(ctx context.Context, process *harness.Consumer) (time.Time, error) {
-	seen := time.Now() // the last moment at which it had not
+	seen := time.Now() // the last moment without a record
 	for {
 		before := time.Now()
 		metrics, err := process.Metrics(ctx)
@@ -134,7 +135,7 @@ func (b *Bench) awaitCommits(ctx context.Context, group string, t Topic, process
 	}
 }
 
-// pause waits for the next look, or returns why there is none.
+// pause waits until the next look. It returns an error if the consumer or the context ends.
 func pause(ctx context.Context, process *harness.Consumer) error {
 	select {
 	case <-process.Ended():

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Write writes the report into a folder, which it makes if need be: report.json and report.md.
+// Write writes report.json and report.md to a folder, and makes the folder if it does not exist.
 func (r *Report) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("making the report's folder: %w", err)

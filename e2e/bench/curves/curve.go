@@ -7,19 +7,20 @@ import (
 	"waterwheel/e2e/bench/figure"
 )
 
-// Curve is one parameter, and the loads that differ in it.
+// Curve is one parameter, with loads that differ in its value.
 type Curve struct {
-	// Name is the name of its file.
+	// Name is the name of the curve's file, without Prefix.
 	Name string
-	// Axis is the parameter's, Of the same in a sentence, behind a value.
+	// Axis is the axis of the parameter. Of is its name behind a value in a sentence.
 	Axis figure.Axis
 	Of   string
-	// Peer drains it: bench.Discard where only the client counts, bench.Waterwheel where the answers to look-ups do.
+	// Peer drains the topics. It is bench.Discard if only the client matters, and bench.Waterwheel if the answers to look-ups
+	// matter.
 	Peer  bench.Peer
 	Lines []Line
 }
 
-// Line is a row of loads.
+// Line is a series of loads.
 type Line struct {
 	Name  string
 	Steps []Step
@@ -31,19 +32,19 @@ type Step struct {
 	Load bench.Load
 }
 
-// Bounds of what one point reads: so many records, of about so many bytes all together. The rarest records are the largest.
+// These bound the number of records and of bytes of one point. A point reads fewer records if they are large.
 const (
 	usualRecords = 400_000
 	leastRecords = 3_000
 	usualBytes   = 150e6
-	// manyRecords is how many records the curve of series has at each point: one per series at the last.
+	// manyRecords is the number of records of each point of the series curve. The last point has one record per series.
 	manyRecords = 1_000_000
-	// storedRecords is how many records the curves have that a database takes part in.
+	// storedRecords is the number of records in the curves that store into a database.
 	storedRecords = 200_000
 )
 
-// All are the curves. Scale makes each point read so many times as many records; points that have no measurement for each of
-// their series then are left out.
+// All returns the curves. It multiplies the number of records of each point by scale, and leaves out points with fewer records
+// than series.
 func All(scale float64) []Curve {
 	curves := []Curve{
 		{Name: "series", Axis: figure.Axis{Name: "series", Log: true}, Of: "series", Peer: bench.Discard, Lines: along(bySeries,
@@ -69,7 +70,7 @@ func All(scale float64) []Curve {
 	return curves
 }
 
-// hours that the measurements of a series are spread over; a bucket takes one.
+// hours are the durations over which the measurements of a series are spread. A bucket covers one hour.
 var hours = []float64{0.1, 0.3, 1, 3, 10, 30, 100}
 
 func along(load func(x float64) bench.Load, values ...float64) []Line {
@@ -84,7 +85,7 @@ func steps(load func(x float64) bench.Load, values []float64) []Step {
 	return made
 }
 
-// scaled changes the number of records.
+// scaled multiplies the number of records, and drops steps with fewer records than series.
 func scaled(steps []Step, scale float64) []Step {
 	var kept []Step
 	for _, s := range steps {
@@ -126,7 +127,7 @@ func byBytes(x float64) bench.Load {
 	return bounded(l)
 }
 
-// bounded reads fewer records where they are large.
+// bounded reduces the number of records if they are large.
 func bounded(l bench.Load) bench.Load {
 	event := len(bench.NewMaker(l).Append(nil, 0))
 	l.Records = min(l.Records, max(leastRecords, int(usualBytes/float64(event))))

@@ -1,7 +1,7 @@
-// Package curves measures how the cost of a measurement grows with what a topic holds: one parameter at a time, everything else
-// as in the base load. It drains a topic for each point and draws the consumer's own processor time and the rate.
+// Package curves measures how the cost of a measurement depends on the content of a topic. It varies one parameter of the base
+// load at a time. For each point it drains a topic, and draws the consumer's own processor time and the rate.
 //
-//	curve.go      what is measured: the parameters and their values
-//	measure.go    measuring it
-//	draw.go       drawing it, and the sentence of each curve
+//	curve.go      the parameters and their values
+//	measure.go    the measurement
+//	draw.go       the drawing and the sentence of each curve
 package curves

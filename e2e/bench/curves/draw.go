@@ -9,10 +9,10 @@ import (
 	"waterwheel/e2e/bench/figure"
 )
 
-// Prefix begins the names of the files.
+// Prefix is the prefix of the files' names.
 const Prefix = "cost-"
 
-// Draw draws a curve into a file of a folder, two panels side by side, and returns the file's name.
+// Draw draws a curve to a file in a folder, as two panels side by side, and returns the file's name.
 func (c Curve) Draw(dir string, measured []Measured) (string, error) {
 	panel := func(title string, y figure.Axis, value func(Point) float64) figure.Panel {
 		p := figure.Panel{Title: title, X: c.Axis, Y: y}
@@ -47,7 +47,7 @@ func (c Curve) wide(measured []Measured) bool {
 	return least > 0 && most > 8*least
 }
 
-// Sentence says in words how the cost grows.
+// Sentence describes how the cost grows.
 func (c Curve) Sentence(measured []Measured) string {
 	var parts []string
 	for _, row := range measured {

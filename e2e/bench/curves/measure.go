@@ -10,17 +10,17 @@ import (
 	"waterwheel/e2e/bench/figure"
 )
 
-// Point is what was measured at one value of a parameter.
+// Point is the result at one value of a parameter.
 type Point struct {
 	X            float64 `json:"x"`
 	Measurements int64   `json:"measurements"`
-	// CPU is the consumer's own processor time for a measurement in microseconds, without that of a consumer that starts, stores
-	// one measurement for each partition, and ends. Rate is measurements a second.
+	// CPU is the consumer's own processor time per measurement, in microseconds. The time of a consumer that starts, stores one
+	// measurement per partition, and ends is subtracted before. Rate is in measurements a second.
 	CPU  float64 `json:"cpu_us"`
 	Rate float64 `json:"rate"`
 }
 
-// Measured is what was measured along one line of a curve.
+// Measured is the results along one line of a curve.
 type Measured struct {
 	Line   string  `json:"line,omitempty"`
 	Points []Point `json:"points"`
@@ -29,9 +29,9 @@ type Measured struct {
 // Measurer measures curves.
 type Measurer struct {
 	Bench *bench.Bench
-	// Rounds is how often each point is measured: the least processor time and the highest rate count.
+	// Rounds is how often each point is measured. The least processor time and the highest rate count.
 	Rounds int
-	idle   map[int]time.Duration // processor time of a consumer with next to nothing to do, by partitions
+	idle   map[int]time.Duration // processor time of a consumer that stores one measurement per partition, by partitions
 }
 
 // Measure measures all points of a curve.
@@ -71,7 +71,7 @@ func (m *Measurer) point(ctx context.Context, peer bench.Peer, s Step) (Point, e
 	return p, err
 }
 
-// idleCPU is what a consumer takes that has one measurement of each partition to store.
+// idleCPU returns the processor time of a consumer that stores one measurement per partition.
 func (m *Measurer) idleCPU(ctx context.Context, peer bench.Peer, l bench.Load) (time.Duration, error) {
 	if idle, known := m.idle[l.Partitions]; known {
 		return idle, nil
@@ -88,7 +88,7 @@ func (m *Measurer) idleCPU(ctx context.Context, peer bench.Peer, l bench.Load) (
 	return results[0].CPU, nil
 }
 
-// drain fills a topic, has it drained, and leaves nothing behind.
+// drain fills a topic, has it drained, and removes its data.
 func (m *Measurer) drain(ctx context.Context, peer bench.Peer, l bench.Load, rounds int) (results []bench.Result, err error) {
 	topic, err := bench.Fill(ctx, m.Bench.Servers, l)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// answer is what a server says to a write that it has carried out: to request id, of n documents.
+// answer returns a server's answer to a successful write of n documents. id is the request id of the answer.
 func answer(to head, id uint32, n int) []byte {
 	b := make([]byte, headerBytes+flagsBytes, 96)
 	binary.LittleEndian.PutUint32(b[4:], id)
@@ -20,7 +20,7 @@ func answer(to head, id uint32, n int) []byte {
 		b = bsoncore.AppendInt32Element(b, "nModified", int32(min(n, math.MaxInt32)))
 	}
 	b = bsoncore.AppendDoubleElement(b, "ok", 1)
-	b, _ = bsoncore.AppendDocumentEnd(b, at) // fails for lengths only that cannot be here
+	b, _ = bsoncore.AppendDocumentEnd(b, at) // fails only for lengths that cannot occur here
 	binary.LittleEndian.PutUint32(b, uint32(len(b)))
 	return b
 }

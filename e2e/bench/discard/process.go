@@ -12,11 +12,11 @@ import (
 	"sync"
 )
 
-// variable tells a copy of the running program that it is to be the proxy, and to which server.
+// variable is set in a copy of the running program that must be the proxy. It holds the address of the server.
 const variable = "WATERWHEEL_DISCARD_TO"
 
-// Main is called first by each program that calls Start, which runs the program again: in that copy it is the proxy until
-// its parent is gone, and does not return.
+// Main must be called first by each program that calls Start, because Start runs the program again. In that copy Main runs the
+// proxy until the parent has ended, and does not return.
 func Main() {
 	target := os.Getenv(variable)
 	if target == "" {
@@ -29,7 +29,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// serve says where the proxy listens, then the counts for each line that comes in.
+// serve prints the proxy's address, and then the counts for each line of input.
 func serve(target string, in io.Reader, out io.Writer) error {
 	p, err := New(target)
 	if err != nil {
@@ -49,17 +49,17 @@ func serve(target string, in io.Reader, out io.Writer) error {
 
 // Process is a proxy in a process of its own.
 type Process struct {
-	// URI is MongoDB's through the proxy.
+	// URI is MongoDB's URI through the proxy.
 	URI string
 
 	command *exec.Cmd
-	mu      sync.Mutex // guards what is said and answered
+	mu      sync.Mutex // guards in and out
 	in      io.WriteCloser
 	out     *bufio.Reader
 }
 
-// Start starts a proxy before the MongoDB of a URI, in a process of its own so that it is not measured with another. The
-// program must begin with Main. The caller stops it.
+// Start starts a proxy in front of the MongoDB at uri. The proxy is a process of its own, so that its processor time is not
+// counted with another's. The program must begin with Main. The caller stops the proxy.
 func Start(ctx context.Context, uri string) (*Process, error) {
 	target, err := primary(ctx, uri)
 	if err != nil {
@@ -91,10 +91,10 @@ func Start(ctx context.Context, uri string) (*Process, error) {
 	return p, nil
 }
 
-// PID is the process's id.
+// PID returns the process's id.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// Counts are those until now.
+// Counts returns the counts so far.
 func (p *Process) Counts() (Counts, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *Process) Counts() (Counts, error) {
 	return c, nil
 }
 
-// Stop ends the process, and the connections through it, and waits for that.
+// Stop closes all connections through the proxy, and waits for the end of its process.
 func (p *Process) Stop() error {
 	p.in.Close()
 	if err := p.command.Wait(); err != nil {

@@ -9,20 +9,20 @@ import (
 	"waterwheel/e2e/harness/proxy"
 )
 
-// readBytes is how much of a connection is read at once: a bulk is of megabytes, and each call of the system costs.
+// readBytes is the size of the read buffer. A bulk write has megabytes, and each system call costs time.
 const readBytes = 256 << 10
 
-// Counts are what was answered here.
+// Counts counts the requests that the proxy has answered.
 type Counts struct {
 	Commands int64 `json:"commands"`
-	// Inserts and Updates are documents: buckets that were opened, and writes that would have grown one.
+	// Inserts and Updates count documents. An insert opens a bucket, and an update would add to one.
 	Inserts int64 `json:"inserts"`
 	Updates int64 `json:"updates"`
-	// Bytes of these commands' messages.
+	// Bytes is the size of these requests.
 	Bytes int64 `json:"bytes"`
 }
 
-// Proxy forwards everything between clients and one server but the writes of buckets.
+// Proxy forwards all requests between clients and one server, except the writes of buckets.
 type Proxy struct {
 	*proxy.Proxy
 
@@ -38,15 +38,15 @@ func New(target string) (*Proxy, error) {
 	return p, err
 }
 
-// Counts are those until now.
+// Counts returns the counts so far.
 func (p *Proxy) Counts() Counts {
 	return Counts{
 		Commands: p.commands.Load(), Inserts: p.inserts.Load(), Updates: p.updates.Load(), Bytes: p.bytes.Load(),
 	}
 }
 
-// serve runs one connection. Drivers wait for the answer to one request before they send the next on a connection, so an
-// answer of ours never comes in the middle of one of the server's.
+// serve runs one connection. Drivers wait for the answer to one request before they send the next on a connection. An answer of
+// the proxy therefore never comes in the middle of an answer of the server.
 func (p *Proxy) serve(client, server net.Conn) {
 	proxy.Both(func() {
 		from := bufio.NewReaderSize(client, readBytes)
@@ -54,7 +54,7 @@ func (p *Proxy) serve(client, server net.Conn) {
 		}
 		proxy.Abort(server)
 	}, func() {
-		_, _ = io.Copy(client, server) // ends with either
+		_, _ = io.Copy(client, server) // ends when either side ends
 		proxy.Abort(client)
 	})
 }
@@ -81,7 +81,7 @@ func (p *Proxy) request(from *bufio.Reader, client, server net.Conn) error {
 		p.inserts.Add(int64(n))
 	}
 	if h.flags&flagMoreToCome != 0 {
-		return nil // nobody waits for an answer
+		return nil // the client expects no answer
 	}
 	_, err = client.Write(answer(h, p.answers.Add(1), n))
 	return err

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// The wire protocol's numbers.
+// These are numbers of the wire protocol.
 const (
 	headerBytes    = 16
 	flagsBytes     = 4
 	lengthBytes    = 4
-	maxBytes       = 64 << 20 // of a message
+	maxBytes       = 64 << 20 // upper bound of a message
 	opMessage      = 2013
 	flagChecksum   = 1 << 0
 	flagMoreToCome = 1 << 1
@@ -25,23 +25,23 @@ const (
 	typeArray      = 0x04
 )
 
-// bucketsSuffix ends the names of the collections whose writes are answered here.
+// bucketsSuffix is the suffix of the collections whose writes the proxy answers.
 const bucketsSuffix = ".buckets"
 
-// headBytes is how much of a message is looked at to tell what it is: enough for the length of a collection's name, which
-// MongoDB bounds by 255.
+// headBytes is the number of bytes that identify a message. They suffice for the longest name of a collection, which MongoDB
+// limits to 255 bytes.
 const headBytes = headerBytes + flagsBytes + 1 + lengthBytes + 1 + len("insert\x00") + lengthBytes + 256
 
 // head is the beginning of a request.
 type head struct {
-	length int // of the whole message
+	length int // length of the whole message
 	id     uint32
 	flags  uint32
-	write  bool // a command that writes buckets
-	update bool // of those, an update
+	write  bool // the command writes buckets
+	update bool // the command is an update of buckets
 }
 
-// peekHead looks at the next request, without taking it from the reader.
+// peekHead reads the head of the next request, and leaves the request in the reader.
 func peekHead(from *bufio.Reader) (head, error) {
 	b, err := from.Peek(headerBytes)
 	if err != nil {
@@ -61,8 +61,8 @@ func peekHead(from *bufio.Reader) (head, error) {
 	return h, nil
 }
 
-// look tells from the first bytes after the header whether this writes buckets: the first section is a document, and its
-// first element the command's name with the collection's.
+// look decides from the first bytes after the header whether the request writes buckets. The first section is a document. Its
+// first element has the command's name as key, and the collection's name as value.
 func (h *head) look(b []byte) {
 	if len(b) < flagsBytes+1+lengthBytes+1 || b[flagsBytes] != kindBody || b[flagsBytes+1+lengthBytes] != typeString {
 		return
@@ -80,7 +80,7 @@ func (h *head) look(b []byte) {
 	h.write = h.update || string(command) == "insert"
 }
 
-// countDocuments takes a write from the reader and counts its documents, wherever in the message they are.
+// countDocuments reads a write and counts its documents, in all sections of the message.
 func (h *head) countDocuments(from *bufio.Reader) (int, error) {
 	m := message{from: from, left: h.length}
 	if h.flags&flagChecksum != 0 {
@@ -102,7 +102,7 @@ func (h *head) countDocuments(from *bufio.Reader) (int, error) {
 	return n, m.err
 }
 
-// message is what is left of a message that is taken from a reader.
+// message is the unread rest of a message in a reader.
 type message struct {
 	from *bufio.Reader
 	left int
@@ -115,7 +115,7 @@ func (m *message) fail(format string, args ...any) {
 	}
 }
 
-// skip passes over bytes.
+// skip skips n bytes.
 func (m *message) skip(n int) {
 	if m.err != nil {
 		return
@@ -128,7 +128,7 @@ func (m *message) skip(n int) {
 	_, m.err = m.from.Discard(n)
 }
 
-// take is the next n bytes, a few only; they are valid until more is read. After an error they are zeros.
+// take returns the next n bytes, where n is small. They are valid until the next read. After an error they are zeros.
 func (m *message) take(n int) []byte {
 	if n > m.left {
 		m.fail("a message that ends too early")
@@ -159,7 +159,7 @@ func (m *message) fill(b []byte) {
 	_, m.err = io.ReadFull(m.from, b)
 }
 
-// length reads a length that counts itself, and returns how many bytes follow it.
+// length reads a length that includes itself, and returns the number of bytes that follow.
 func (m *message) length() int {
 	n := int(binary.LittleEndian.Uint32(m.take(lengthBytes))) - lengthBytes
 	if m.err == nil && (n < 1 || n > m.left) {
@@ -171,7 +171,7 @@ func (m *message) length() int {
 	return n
 }
 
-// name passes over a name with the zero behind it, and returns how long both are.
+// name skips a name and its terminating zero, and returns their length.
 func (m *message) name() int {
 	for n := 1; m.err == nil; n++ {
 		if m.byte() == 0 {
@@ -181,7 +181,7 @@ func (m *message) name() int {
 	return 0
 }
 
-// sequence passes over a section of documents and counts them.
+// sequence skips a section of documents and counts them.
 func (m *message) sequence() int {
 	rest := m.length()
 	rest -= m.name()
@@ -197,7 +197,7 @@ func (m *message) sequence() int {
 	return n
 }
 
-// body passes over the command's document and counts the documents in an array of it: a short bulk may have them there.
+// body skips the command's document and counts the documents in its array, where a short bulk may have them.
 func (m *message) body() int {
 	b := make([]byte, m.length())
 	m.fill(b)
@@ -218,7 +218,7 @@ func (m *message) body() int {
 	return n
 }
 
-// valueBytes is the length of the value at the beginning of some bytes. False means a type that no command has.
+// valueBytes returns the length of the value at the beginning of b. It returns false for a type that does not occur in a command.
 func valueBytes(kind byte, b []byte) (int, bool) {
 	counted := func(plus int) (int, bool) {
 		if len(b) < lengthBytes {
@@ -227,7 +227,7 @@ func valueBytes(kind byte, b []byte) (int, bool) {
 		return int(int32(binary.LittleEndian.Uint32(b))) + plus, true
 	}
 	switch kind {
-	case 0x03, typeArray: // a document, whose length counts itself
+	case 0x03, typeArray: // a document or an array, whose length includes itself
 		return counted(0)
 	case typeString:
 		return counted(lengthBytes)

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// primary finds the address of the server that takes writes.
+// primary returns the address of the server that accepts writes.
 func primary(ctx context.Context, uri string) (string, error) {
 	if !strings.HasPrefix(uri, "mongodb://") {
 		return "", errors.New("a URI is needed that begins with mongodb://: name the hosts instead of their DNS record")
@@ -37,7 +37,7 @@ func primary(ctx context.Context, uri string) (string, error) {
 	admin := client.Database("admin")
 	err = admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
 	if _, ok := errors.AsType[mongo.CommandError](err); ok {
-		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&hello) // which all servers know
+		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&hello) // all servers know this command
 	}
 	if err != nil {
 		return "", fmt.Errorf("asking MongoDB who takes writes: %w", err)
@@ -52,8 +52,8 @@ func primary(ctx context.Context, uri string) (string, error) {
 	return address, nil
 }
 
-// through is the URI with another address. The driver must not look for the replica set's members, which it would find by
-// their own addresses, nor compress what the proxy has to read.
+// through returns the URI with another address. The driver must not look for the members of the replica set, because it would
+// connect to their own addresses. It must not compress messages, because the proxy has to read them.
 func through(uri, address string) string {
 	rest := strings.TrimPrefix(uri, "mongodb://")
 	rest, query, _ := strings.Cut(rest, "?")

@@ -1,6 +1,6 @@
-// Package figure draws lines as an SVG file: one or more panels side by side, with axes that may be logarithmic.
+// Package figure draws lines to an SVG file. The file has one or more panels side by side, with linear or logarithmic axes.
 //
-//	figure.go   what is drawn
+//	figure.go   axes, lines and panels
 //	ticks.go    the numbers along an axis
-//	write.go    drawing it
+//	write.go    the drawing
 package figure

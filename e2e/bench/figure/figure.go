@@ -1,23 +1,23 @@
 package figure
 
-// Axis is one side of a panel.
+// Axis is one axis of a panel.
 type Axis struct {
-	// Name with the unit.
+	// Name is the name of the quantity, with its unit.
 	Name string
-	// Log: each step is so many times the one before. All values along it must be above zero.
+	// Log makes the axis logarithmic. All values along it must be above zero.
 	Log bool
 }
 
-// Point is a place in a panel.
+// Point is a point in a panel.
 type Point struct{ X, Y float64 }
 
-// Line goes through points, from left to right. Its name is in the legend unless it is empty.
+// Line connects points, from left to right. The legend shows its name, unless the name is empty.
 type Line struct {
 	Name   string
 	Points []Point
 }
 
-// Panel is one drawing. A vertical axis that is not logarithmic begins at zero.
+// Panel is one drawing. A linear vertical axis begins at zero.
 type Panel struct {
 	Title string
 	X, Y  Axis

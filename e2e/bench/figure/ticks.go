@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// steps within a decade that an axis has numbers at.
+// steps are the numbers of an axis within a decade.
 var steps = []float64{1, 2, 5}
 
-// logTicks are the numbers along a logarithmic axis, which the library sees as a linear one of logarithms: its own kind leaves
-// room at one end for an axis name that it puts elsewhere. The more decades there are, the fewer numbers.
+// logTicks are the numbers along a logarithmic axis. The library gets a linear axis of logarithms, because its own logarithmic
+// axis leaves space at one end for an axis name that is placed elsewhere. The axis shows fewer numbers if it covers many decades.
 type logTicks struct{}
 
 // Ticks implements plot.Ticker.
@@ -35,7 +35,7 @@ func (logTicks) Ticks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// linearTicks are the numbers along a linear axis: five to eleven of them.
+// linearTicks are the numbers along a linear axis, five to eleven of them.
 type linearTicks struct{}
 
 // Ticks implements plot.Ticker.
@@ -48,7 +48,7 @@ func (linearTicks) Ticks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// Number is a number as short as it can be read, with three significant digits at most: 155k, 1.2M, 0.05.
+// Number formats a number briefly, with at most three significant digits, such as 155k, 1.2M or 0.05.
 func Number(x float64) string {
 	unit := ""
 	switch size := math.Abs(x); {
@@ -66,8 +66,8 @@ func Number(x float64) string {
 	return strconv.FormatFloat(rounded, 'f', -1, 64) + unit
 }
 
-// bounds are the ends of an axis that has room for values: of a logarithmic one the next numbers of steps outside of them. Room
-// is how many times the largest value there is to be above them, 1 or more.
+// bounds returns the ends of an axis for values. The ends of a logarithmic axis are the next numbers of steps outside of the
+// values. The upper end is at least room times the largest value. room is 1 or more.
 func bounds(a Axis, values []float64, fromZero bool, room float64) (least, most float64) {
 	least, most = values[0], values[0]
 	for _, v := range values {
@@ -90,7 +90,7 @@ func bounds(a Axis, values []float64, fromZero bool, room float64) (least, most 
 	return least, most
 }
 
-// outside is the next number of steps below (direction -1) or above (1) a value, or the value if it is one.
+// outside returns the next number of steps below (direction -1) or above (1) v, or v itself if it is one.
 func outside(v float64, direction int) float64 {
 	decade := math.Pow(10, math.Floor(math.Log10(v)))
 	best := decade

@@ -15,15 +15,15 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// The size of one panel, and of the margin around it, in points.
+// These are the size of one panel and of the margin around it, in points.
 const (
 	panelWidth  = 400
 	panelHeight = 300
 	margin      = 12
-	legendRoom  = 1.3 // times the largest value, above lines that have names
+	legendRoom  = 1.3 // upper end of the axis, in multiples of the largest value, if lines have names
 )
 
-// colours of lines, in turn; they differ in brightness too, and are told apart by those who do not see all colours.
+// colours are the colours of lines, in turn. They also differ in brightness, for readers who cannot distinguish all colours.
 var colours = []color.RGBA{
 	{0x00, 0x72, 0xb2, 0xff},
 	{0xd5, 0x5e, 0x00, 0xff},
@@ -33,7 +33,7 @@ var colours = []color.RGBA{
 	{0x40, 0x40, 0x40, 0xff},
 }
 
-// Write draws panels side by side into an SVG file.
+// Write draws panels side by side to an SVG file.
 func Write(path string, panels ...Panel) error {
 	svg, err := render(panels)
 	if err == nil {
@@ -61,11 +61,11 @@ func render(panels []Panel) ([]byte, error) {
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("writing SVG: %w", err)
 	}
-	// The font's metrics are the library's own; who looks at the file may have only one that is like it.
+	// The layout uses the library's own font metrics. A viewer may have only a similar font.
 	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")), nil
 }
 
-// plotOf makes the library's plot of a panel.
+// plotOf returns the library's plot of a panel.
 func plotOf(panel Panel) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X.Name, panel.Y.Name
@@ -106,7 +106,7 @@ func plotOf(panel Panel) (*plot.Plot, error) {
 	return p, nil
 }
 
-// arrange gives an axis its scale, its ends and its numbers.
+// arrange sets the scale, the ends and the numbers of an axis.
 func arrange(axis *plot.Axis, wanted Axis, values []float64, fromZero bool, room float64) error {
 	axis.Tick.Marker = linearTicks{}
 	if wanted.Log {
@@ -124,7 +124,7 @@ func arrange(axis *plot.Axis, wanted Axis, values []float64, fromZero bool, room
 	return nil
 }
 
-// placed is a line as the library sees it: with logarithms along a logarithmic axis.
+// placed returns a line for the library, with logarithms along a logarithmic axis.
 func (p Panel) placed(line Line) Line {
 	placed := Line{Name: line.Name}
 	for _, at := range line.Points {

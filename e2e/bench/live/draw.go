@@ -9,7 +9,7 @@ import (
 	"waterwheel/e2e/bench/figure"
 )
 
-// Table is the results for people.
+// Table returns the results as a Markdown table.
 func Table(results []Result) string {
 	var b strings.Builder
 	b.WriteString("| series | Hz each | stored as | stored/s | compacted/s | own CPU each | server CPU each | writes/s | measurements a write | a bucket | bytes each: data / disk / indexes | freshness, s: p50 / p90 / p99 / max |\n")
@@ -40,7 +40,7 @@ func Table(results []Result) string {
 	return b.String()
 }
 
-// known is a number, or a dash for 0.
+// known formats a number, or a dash for 0.
 func known(n float64) string {
 	if n == 0 {
 		return "–"
@@ -48,7 +48,7 @@ func known(n float64) string {
 	return figure.Number(n)
 }
 
-// drawing is one figure that is drawn for all results: a line for each number of series.
+// drawing is one figure over all results, with a line for each number of series.
 type drawing struct {
 	title, unit string
 	log         bool
@@ -78,7 +78,7 @@ var drawings = []struct {
 	}},
 }
 
-// Draw draws all figures of each way into a folder, and returns the files' names. A panel without any figure is left out.
+// Draw draws all figures of each way to a folder, and returns the names of the files. It leaves out a panel without points.
 func Draw(dir string, results []Result) ([]string, error) {
 	var names []string
 	for _, way := range Ways {

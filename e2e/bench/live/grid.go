@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Case is one point of the grid: so many series of so many measurements a second each.
+// Case is one point of the grid. It has Series series with Rate measurements a second each.
 type Case struct {
 	Series int     `json:"series"`
 	Rate   float64 `json:"rate"`
 }
 
-// Total is measurements a second of all series.
+// Total returns the measurements a second of all series.
 func (c Case) Total() float64 { return float64(c.Series) * c.Rate }
 
-// String is the case as tables and logs have it.
+// String returns the case as tables and logs show it.
 func (c Case) String() string { return fmt.Sprintf("%d series of %g Hz", c.Series, c.Rate) }
 
-// ParseCases reads cases as the command line has them: 10000x0.2,100x20.
+// ParseCases parses the cases of a command line, such as 10000x0.2,100x20.
 func ParseCases(list string) ([]Case, error) {
 	var cases []Case
 	for text := range strings.SplitSeq(list, ",") {
@@ -37,13 +37,13 @@ func ParseCases(list string) ([]Case, error) {
 	return cases, nil
 }
 
-// The grid's numbers.
+// These are the rates and numbers of series of the grid.
 var (
 	Rates  = []float64{0.01, 0.1, 1, 10, 100}
 	Series = []int{100, 1_000, 10_000, 100_000, 1_000_000}
 )
 
-// Grid are the cases of at most so many measurements a second, and those beyond.
+// Grid returns the cases with at most mostTotal measurements a second, and the cases beyond.
 func Grid(mostTotal float64) (within, beyond []Case) {
 	for _, series := range Series {
 		for _, rate := range Rates {
@@ -57,8 +57,8 @@ func Grid(mostTotal float64) (within, beyond []Case) {
 	return within, beyond
 }
 
-// Share is how long each of so many rows may take of all the time there is: at least long enough for two flushes of five seconds in
-// the part that is measured.
+// Share returns how long each of rows rows may take, given the time for all. It is at least leastTime, so that the measured part
+// has two flushes of five seconds.
 func Share(all time.Duration, rows int) time.Duration {
 	return max(all/time.Duration(max(1, rows)), leastTime)
 }

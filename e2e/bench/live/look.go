@@ -13,12 +13,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// looking finds how far probes are stored: see is called for each newest time of a measurement that is found.
+// looking checks which measurements of probes are stored. It calls see for the newest time of a measurement that it finds.
 type looking interface {
 	look(ctx context.Context, all []*probe, see func(p *probe, newest int64)) error
 }
 
-// looks is how a way's documents are looked at.
+// looks returns the way to look at the documents that w stores.
 func (w Way) looks(database *mongo.Database, topic string) looking {
 	buckets := database.Collection(topic + timeseries.BucketsSuffix)
 	switch w {
@@ -32,14 +32,14 @@ func (w Way) looks(database *mongo.Database, topic string) looking {
 	}
 }
 
-// timeField is the field of the events, and of the consumer's usual settings.
+// timeField is the time field of the events, and the default of the consumer.
 const timeField = "time"
 
-// bucketLook looks at the newest buckets by _id, which costs next to nothing, and now and then for newer ones.
+// bucketLook looks at the newest known buckets by _id, which is cheap. From time to time it looks for newer buckets.
 type bucketLook struct {
 	buckets *mongo.Collection
-	known   map[*probe]any // the _id of the newest
-	next    time.Time      // when newer ones are looked for
+	known   map[*probe]any // the _id of the newest bucket
+	next    time.Time      // when to look for newer buckets
 }
 
 func (l *bucketLook) look(ctx context.Context, all []*probe, see func(p *probe, newest int64)) error {
@@ -77,7 +77,7 @@ func (l *bucketLook) look(ctx context.Context, all []*probe, see func(p *probe, 
 	return nil
 }
 
-// metas are the metas of the probes, as they are stored.
+// metas returns the metas of the probes, as they are stored.
 func metas(all []*probe) (metas bson.A) {
 	for _, p := range all {
 		metas = append(metas, bson.D{{Key: sensorField, Value: p.name}})
@@ -87,10 +87,10 @@ func metas(all []*probe) (metas bson.A) {
 
 const sensorField = "sensor"
 
-// sensorPath is the name of a series as a part of its meta.
+// sensorPath is the path of a series' name within the meta.
 const sensorPath = timeseries.FieldMeta + "." + sensorField
 
-// named is the probe of a name. Nil means that there is none.
+// named returns the probe with a name, or nil.
 func named(all []*probe, name string) *probe {
 	if i := slices.IndexFunc(all, func(p *probe) bool { return p.name == name }); i >= 0 {
 		return all[i]
@@ -98,11 +98,12 @@ func named(all []*probe, name string) *probe {
 	return nil
 }
 
-// segmentLook looks at segments that may hold a probe's next measurement, each once. What a probe has in buckets was in segments before.
+// segmentLook looks once at each segment that may hold a probe's next measurement. A measurement is in a segment before it is in
+// a bucket.
 type segmentLook struct {
 	buckets  *mongo.Collection
 	unpacker *timeseries.Unpacker
-	seen     map[any]int64 // time of the newest measurement of each segment that was looked at, by its _id
+	seen     map[any]int64 // time of the newest measurement of each segment that was looked at, by _id
 }
 
 func (l *segmentLook) look(ctx context.Context, all []*probe, see func(p *probe, newest int64)) error {
@@ -122,7 +123,7 @@ func (l *segmentLook) look(ctx context.Context, all []*probe, see func(p *probe,
 	return cursor.Err()
 }
 
-// filter finds segments, not looked at yet, with measurements that are newer than those seen of a probe whose series may be in them.
+// filter matches new segments with measurements newer than the newest seen one of a probe, if the segment may contain its series.
 func (l *segmentLook) filter(all []*probe) bson.D {
 	least := int64(1<<63 - 1)
 	var any bson.A
@@ -138,7 +139,7 @@ func (l *segmentLook) filter(all []*probe) bson.D {
 	known := bson.A{}
 	for id, newest := range l.seen {
 		if newest <= least {
-			delete(l.seen, id) // its time keeps it out
+			delete(l.seen, id) // the filter on the time already excludes it
 			continue
 		}
 		known = append(known, id)

@@ -15,55 +15,57 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Result is what was measured of one case, stored in one way.
+// Result is the result of one case, stored in one way.
 type Result struct {
 	Case
 	Way Way `json:"way"`
-	// Produced and Stored are measurements a second, without the warm-up; Compacted those that were put from segments into buckets.
+	// Produced and Stored are in measurements a second, without the warm-up. Compacted counts those moved from segments into
+	// buckets.
 	Produced  float64 `json:"produced"`
 	Stored    float64 `json:"stored"`
 	Compacted float64 `json:"compacted,omitempty"`
-	// CPU and ServerCPU are microseconds of processor time a measurement stored, of the process that stores and of MongoDB; a
-	// nil ServerCPU is unknown. Nobody looks at the stored documents meanwhile.
+	// CPU and ServerCPU are processor times per stored measurement, in microseconds, of the storing process and of MongoDB. A nil
+	// ServerCPU is unknown. No probe queries run during this part.
 	CPU       float64  `json:"cpu_us"`
 	ServerCPU *float64 `json:"server_cpu_us,omitempty"`
-	// Writes are writes of documents with new measurements a second (plain: calls), PerWrite the measurements in one.
+	// Writes is the number of writes with new measurements per second (for Plain the number of calls). PerWrite is their size in
+	// measurements.
 	Writes   float64 `json:"writes"`
 	PerWrite float64 `json:"measurements_per_write"`
-	// Density is measurements a bucket at the end, without the probes' and those in segments, of which there are InSegments. Bytes are those
-	// of all documents a measurement, Disk and Indexes what they take. Zero means unknown.
+	// Density is the number of measurements per bucket at the end, without probes and segments. InSegments is the number of
+	// measurements in segments. Bytes, Disk and Indexes are bytes per measurement. Zero means unknown.
 	Density    float64   `json:"density"`
 	InSegments int64     `json:"inSegments,omitempty"`
 	Bytes      float64   `json:"data_bytes"`
 	Disk       float64   `json:"disk_bytes"`
 	Indexes    float64   `json:"index_bytes"`
 	Freshness  Freshness `json:"freshness"`
-	// Trouble is what kept from measuring all of it.
+	// Trouble is the error that prevented a complete measurement.
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// Behind reports whether the process that stores, or the producer, did not keep up with the rate.
+// Behind reports whether the storing process or the producer did not keep up with the rate.
 func (r Result) Behind() bool { return r.Stored < 0.9*r.Total() || r.Produced < 0.9*r.Total() }
 
-// Parts of the time of a case. In the first the process starts, and finds no bucket of any series; in the second its work is measured,
-// in the third freshness, by queries that look for new measurements.
+// These divide the time of a case into parts. In the first the process starts, and finds no bucket of any series. The second
+// measures its work. The third measures freshness, with queries for new measurements.
 const (
-	warmUp = 4 // a fourth
-	worked = 2 // the half
-	looked = 4 // a fourth
+	warmUp = 4 // a fourth of the time
+	worked = 2 // half of the time
+	looked = 4 // a fourth of the time
 )
 
-// Bounds of what comes before and after: a server that does not get on must not keep others from being measured.
+// These bound the steps before and after, because a server that makes no progress must not block the other cases.
 const (
 	starting = 3 * time.Minute
 	ending   = 3 * time.Minute
 	counting = 3 * time.Minute
 	dropping = 3 * time.Minute
-	seeing   = 20 * time.Second // of what was written last
+	seeing   = 20 * time.Second // time to see the last records
 )
 
-// Measure runs a process that stores, and a producer of the case's rate, for so long, and leaves nothing behind. Of a case that
-// does not come to its end the result has what is known, and its Trouble. Nil means that nothing is known.
+// Measure runs a storing process and a producer with the rate of the case, for the given time, and removes their data. If the
+// case fails, the result holds the known figures and Trouble. A nil result means that no figure is known.
 func Measure(ctx context.Context, b *bench.Bench, c Case, way Way, lasting time.Duration) (r *Result, err error) {
 	l := bench.Base()
 	l.Series, l.Records = c.Series, c.Series
@@ -109,7 +111,7 @@ func Measure(ctx context.Context, b *bench.Bench, c Case, way Way, lasting time.
 	return m.result, err
 }
 
-// measuring is one case under way.
+// measuring is a case in progress.
 type measuring struct {
 	bench    *bench.Bench
 	of       Case
@@ -119,7 +121,7 @@ type measuring struct {
 	producer *producer
 	probes   *probes
 	store    store
-	result   *Result // Nil means that nothing is measured yet.
+	result   *Result // Nil means that there is no result yet.
 }
 
 func (m *measuring) run(ctx context.Context, lasting time.Duration) error {
@@ -179,7 +181,7 @@ func (m *measuring) produce(ctx context.Context, lasting time.Duration) error {
 	return nil
 }
 
-// pause waits, unless the process ends.
+// pause waits for d. It returns an error if the process ends.
 func (m *measuring) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -191,7 +193,7 @@ func (m *measuring) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// moment is what is known at one moment, from the beginning.
+// moment holds the totals since the start at one moment.
 type moment struct {
 	counts
 	at          time.Time
@@ -211,7 +213,7 @@ func (m *measuring) look(ctx context.Context) (moment, error) {
 	return now, nil
 }
 
-// between fills in what happened between two moments.
+// between sets the figures for the time between two moments.
 func (r *Result) between(before, now moment) {
 	seconds, stored, writes := now.at.Sub(before.at).Seconds(), now.stored-before.stored, now.writes-before.writes
 	r.Produced, r.Stored, r.Writes = (now.produced-before.produced)/seconds, stored/seconds, writes/seconds
@@ -232,7 +234,7 @@ func (r *Result) between(before, now moment) {
 	}
 }
 
-// density asks what all takes, and how many measurements buckets have.
+// density measures the size of the collection and the number of measurements per bucket.
 func (m *measuring) density(ctx context.Context) error {
 	r := m.result
 	if r.Way == Plain {
@@ -267,7 +269,7 @@ func (r *Result) sized(size bench.Size, measurements float64) {
 	}
 }
 
-// tally counts buckets, the measurements in them without probes, the probes, and the measurements in segments that have not ended.
+// tally counts buckets, measurements in them without probes, probes, and measurements in segments that have not ended.
 type tally struct{ buckets, measurements, probed, inSegments int64 }
 
 func (t *tally) add(document bson.Raw) {

@@ -11,38 +11,38 @@ import (
 )
 
 const (
-	// Records of all probes a second: a twentieth of the others, within these bounds. They are so few that a flush adds them to
-	// the bucket there is.
+	// All probes together write a twentieth of the other records per second, within these bounds. They are so few that a flush
+	// adds them to an existing bucket.
 	leastProbes = 1.0
 	mostProbes  = 8.0
 	probesShare = 0.05
-	// lookEvery is the time between two looks; freshness is known this exactly. Looks take a tenth of the time at most.
+	// lookEvery is the time between two looks, and the precision of freshness. Looks take at most a tenth of the time.
 	lookEvery  = 25 * time.Millisecond
 	looksShare = 10
 )
 
-// probe is a series of one partition that is watched.
+// probe is a series of one partition whose measurements are watched.
 type probe struct {
 	name      string
 	partition int32
-	seen      int64 // time of its newest measurement that is stored, in milliseconds
+	seen      int64 // time of its newest stored measurement, in milliseconds
 }
 
-// probePrefix begins the names of probes, unlike those of other series.
+// probePrefix begins the names of probes. Names of other series begin differently.
 const probePrefix = "probe-"
 
-// probes writes records of a series in each partition, and watches when they are stored.
+// probes writes records of one series in each partition, and watches when they are stored.
 type probes struct {
 	producer *producer
 	looking  looking
 	all      []*probe
 
 	mu      sync.Mutex
-	waiting map[*probe][]int64 // times of records that were written and not seen, in their order
+	waiting map[*probe][]int64 // times of written records that were not seen yet, in order
 	samples []time.Duration
 	record  bool
 	looks   int
-	looked  time.Duration // the time of these looks, with the pauses
+	looked  time.Duration // duration of these looks, including pauses
 }
 
 func newProbes(p *producer, l looking, partitions int) *probes {
@@ -54,7 +54,7 @@ func newProbes(p *producer, l looking, partitions int) *probes {
 	return w
 }
 
-// write writes records of all probes, one after the other so that they are spread over the time, until the context ends.
+// write writes records of all probes in turn, evenly over the time, until the context ends.
 func (w *probes) write(ctx context.Context) {
 	rate := min(mostProbes, max(leastProbes, probesShare*w.producer.total))
 	ticks := time.NewTicker(time.Duration(float64(time.Second) / rate))
@@ -104,7 +104,7 @@ func (w *probes) lookedFor(d time.Duration) {
 	w.looked += d
 }
 
-// visible notes how old the records are that can be found now.
+// visible records the age of records that can be found now.
 func (w *probes) visible(p *probe, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +116,7 @@ func (w *probes) visible(p *probe, now time.Time) {
 	w.waiting[p] = waiting
 }
 
-// begin starts to note: documents written from now on count.
+// begin starts the recording. Documents written from now on count.
 func (w *probes) begin(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +126,7 @@ func (w *probes) begin(now time.Time) {
 	}
 }
 
-// end ends that, and reports whether all that counts has been seen.
+// end stops the recording, and reports whether all counted records were seen.
 func (w *probes) end() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,12 +141,12 @@ func (w *probes) unseen() (n int) {
 	return n
 }
 
-// Freshness is how old measurements are when they can be found.
+// Freshness is the age of measurements when they can first be found.
 type Freshness struct {
-	// Samples seen, and Unseen of those written that were not seen in the end.
+	// Samples is the number of records seen. Unseen is the number of records that were never seen.
 	Samples int `json:"samples"`
 	Unseen  int `json:"unseen"`
-	// Step is the time between two looks: measurements may have been there for so long before they were seen.
+	// Step is the mean time between two looks. A measurement may have been visible for this time before it was seen.
 	Step time.Duration `json:"step_ns"`
 	P50  time.Duration `json:"p50_ns"`
 	P90  time.Duration `json:"p90_ns"`
@@ -171,10 +171,10 @@ func (w *probes) freshness() Freshness {
 	return f
 }
 
-// coarse is the time between looks from which the figures say it.
+// coarse is the time between looks from which on String reports it.
 const coarse = 200 * time.Millisecond
 
-// String is the freshness in seconds.
+// String returns the freshness in seconds.
 func (f Freshness) String() string {
 	switch {
 	case f.Samples == 0 && f.Unseen > 0:

@@ -15,19 +15,19 @@ import (
 // tick is the time between two moments at which due records are written.
 const tick = 5 * time.Millisecond
 
-// producer writes records at a fixed rate, of all series in turn, with the present time, so that each series has one
-// every 1/rate seconds and they are spread evenly.
+// producer writes records of all series in turn at a fixed rate, with the present time. Each series has a record every 1/rate
+// seconds, and the series are spread evenly.
 type producer struct {
 	client  *kgo.Client
 	maker   *bench.Maker
 	load    bench.Load
-	total   float64 // a second
+	total   float64 // records a second
 	written atomic.Int64
 	failed  func(error)
 	running sync.WaitGroup
 }
 
-// run writes until the context ends. What could not be written in time is made up for, so that a slow moment is no gap.
+// run writes until the context ends. After a delay it catches up, so that a slow moment is no gap.
 func (p *producer) run(ctx context.Context) {
 	begun := time.Now()
 	ticks := time.NewTicker(tick)

@@ -11,20 +11,20 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// Way is how measurements are stored.
+// Way is a way to store measurements.
 type Way string
 
-// The ways.
+// These are the ways.
 const (
 	Buckets  Way = "buckets"  // the consumer with SEGMENTS=off
 	Segments Way = "segments" // the consumer with SEGMENTS=on
-	Plain    Way = "plain"    // a naive consumer: each measurement a document
+	Plain    Way = "plain"    // a naive consumer with a document per measurement
 )
 
-// Ways are all of them, in the order of a case's rows.
+// Ways lists all ways, in the order of a case's rows.
 var Ways = []Way{Buckets, Segments, Plain}
 
-// ParseWays reads ways as the command line has them: buckets,segments,plain.
+// ParseWays parses the ways of a command line, such as buckets,segments,plain.
 func ParseWays(list string) ([]Way, error) {
 	var ways []Way
 	for name := range strings.SplitSeq(list, ",") {
@@ -37,11 +37,11 @@ func ParseWays(list string) ([]Way, error) {
 	return ways, nil
 }
 
-// leastAhead is how far ahead of what is shown segments are compacted at least: the inserts of a busy server fit into it.
+// leastAhead is the minimum of COMPACT_VISIBILITY_DELAY. The inserts of a busy server fit into it.
 const leastAhead = 5 * time.Second
 
-// settings are the settings of a consumer that stores in this way. So that what is measured has its share of compactions, and of segments that
-// are deleted, these come much sooner than they usually do.
+// settings returns the settings of a consumer that stores in this way. Compactions and deletions of segments come much earlier
+// than by default, so that the measured time contains a fair share of them.
 func (w Way) settings(lasting time.Duration) harness.Settings {
 	if w == Buckets {
 		return harness.Settings{"SEGMENTS": "off"}
@@ -50,10 +50,10 @@ func (w Way) settings(lasting time.Duration) harness.Settings {
 	return harness.Settings{"SEGMENTS": "on", "COMPACT_INTERVAL": compacting(lasting).String(), "COMPACT_VISIBILITY_DELAY": ahead, "SEGMENT_RETENTION": ahead}
 }
 
-// compacting is the time between two compactions.
+// compacting returns the time between two compactions.
 func compacting(lasting time.Duration) time.Duration { return (lasting / 4).Round(time.Millisecond) }
 
-// start starts the process that stores a topic in this way, in a database of the same name.
+// start starts the process that stores a topic in this way, in a database with the topic's name.
 func (w Way) start(ctx context.Context, b *bench.Bench, topic string, lasting time.Duration) (store, error) {
 	if w == Plain {
 		f, err := b.Follow(ctx, topic, topic)
@@ -72,11 +72,11 @@ func (w Way) start(ctx context.Context, b *bench.Bench, topic string, lasting ti
 	return consumer{c}, err
 }
 
-// store is a process that stores what is produced.
+// store is a process that stores the produced records.
 type store interface {
-	// ready waits until it reads.
+	// ready waits until the process reads.
 	ready(ctx context.Context) error
-	// counts tells what it has done so far.
+	// counts returns the totals of the process so far.
 	counts(ctx context.Context) (counts, error)
 	PID() int
 	Log() string
@@ -85,11 +85,11 @@ type store interface {
 	Kill()
 }
 
-// counts are what a process has done from its beginning: measurements stored; writes of documents with them, for the plain way calls;
-// measurements compacted.
+// counts are the totals of a process since its start. writes counts writes of documents with new measurements, and calls for
+// Plain.
 type counts struct{ stored, writes, compacted float64 }
 
-// consumer is the program that is measured.
+// consumer is the measured program.
 type consumer struct{ *harness.Consumer }
 
 func (c consumer) ready(ctx context.Context) error { return c.AwaitReady(ctx) }
@@ -108,7 +108,7 @@ func (c consumer) counts(ctx context.Context) (counts, error) {
 // follower is the naive consumer.
 type follower struct{ *bench.Follower }
 
-// ready does not wait: it reads from the log's beginning.
+// ready does not wait, because the naive consumer reads from the beginning of the log.
 func (f follower) ready(context.Context) error { return nil }
 
 func (f follower) counts(context.Context) (c counts, err error) {

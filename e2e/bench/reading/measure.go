@@ -14,21 +14,21 @@ import (
 	"waterwheel/reader"
 )
 
-// Figure is what a query costs in one way.
+// Figure is the cost of a query in one way.
 type Figure struct {
 	Query, Way string
 	Time       time.Duration
-	CPU        *time.Duration // of the server, without what it takes when idle. Nil means that it is not known.
+	CPU        *time.Duration // of the server, minus its time when idle. Nil means unknown.
 }
 
-// The ways. Native is that of the server's own time series.
+// These are the ways. Native is the way with the server's native time series.
 const (
 	Native = "native"
 	view   = "view"
 	ours   = "reader"
 )
 
-// Measure stores a load in a database of its own, asks each query in each way, and removes the database.
+// Measure stores a load in a database of its own, runs each query in each way, and removes the database.
 func Measure(ctx context.Context, uri string, l Load) (figures []Figure, err error) {
 	s, done, err := storeApart(ctx, uri, "bench_reading", l)
 	if err != nil {
@@ -59,7 +59,8 @@ func Measure(ctx context.Context, uri string, l Load) (figures []Figure, err err
 	return figures, nil
 }
 
-// storeApart stores a load in a database of its own, whose name begins with a prefix. Done removes it. After an error it is removed already.
+// storeApart stores a load in a database of its own, whose name begins with prefix. done drops the database. After an error it is
+// already dropped.
 func storeApart(ctx context.Context, uri, prefix string, l Load) (s *stored, done func() error, err error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
@@ -76,7 +77,7 @@ func storeApart(ctx context.Context, uri, prefix string, l Load) (s *stored, don
 	return s, done, nil
 }
 
-// ways are those that this server has.
+// ways returns the ways that this server supports.
 func (s *stored) ways(ctx context.Context) (all []string) {
 	if s.native {
 		all = append(all, Native)
@@ -90,10 +91,10 @@ func (s *stored) ways(ctx context.Context) (all []string) {
 // meter measures the processor time of the server.
 type meter struct {
 	pid  int32
-	idle float64 // of a core, when nobody asks
+	idle float64 // share of a core that the server uses without queries
 }
 
-// idleFor is how long the idle server is looked at.
+// idleFor is how long the idle server is measured.
 const idleFor = 3 * time.Second
 
 func newMeter(ctx context.Context, uri string) *meter {
@@ -117,7 +118,7 @@ func newMeter(ctx context.Context, uri string) *meter {
 	return m
 }
 
-// measure asks a query once for the caches, and then some times.
+// measure runs a query once to fill the caches, and then q.times times.
 func (m *meter) measure(ctx context.Context, q query, ask func() (int, error)) (f Figure, err error) {
 	f.Query = q.name
 	if n, err := ask(); err != nil {
@@ -141,13 +142,14 @@ func (m *meter) measure(ctx context.Context, q query, ask func() (int, error)) (
 	return f, nil
 }
 
-// used is the processor time of the server since a reading of it, without that of an idle server. False means that it is unknown.
+// used returns the processor time of the server since before, minus the time of an idle server. It returns false if the time is
+// unknown.
 func (m *meter) used(ctx context.Context, before, took time.Duration) (time.Duration, bool) {
 	after, ok := bench.CPUOf(ctx, m.pid)
 	return max(after-before-time.Duration(m.idle*float64(took)), 0), ok
 }
 
-// Table shows figures, and how many times those of one way they are.
+// Table returns figures as a Markdown table, with their ratios to the figures of the way base.
 func Table(figures []Figure, base string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| query | way | server CPU | time | CPU / %s | time / %[1]s |\n|---|---|---|---|---|---|\n", base)

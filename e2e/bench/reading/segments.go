@@ -14,11 +14,11 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// livePartitions is of how many partitions the segments are. Neighbouring series are of different ones.
+// livePartitions is the number of partitions of the segments. Neighbouring series are in different partitions.
 const livePartitions = 4
 
-// live stores the hour behind those of the buckets as far as there are flushes of it: in segments, as the consumer makes them, and in
-// buckets of the server's own time series.
+// live stores the first Flushes measurements of the hour after the buckets. It stores them in segments, as the consumer makes
+// them, and in buckets of the native time series.
 func (s *stored) live(ctx context.Context, d *mongodb.Database) error {
 	if s.load.Flushes == 0 {
 		return nil
@@ -65,7 +65,7 @@ func (s *stored) live(ctx context.Context, d *mongodb.Database) error {
 	return s.insertBuckets(ctx, s.load.Hours, s.load.Flushes, nativeBuckets)
 }
 
-// flush inserts what waits in a catalog.
+// flush inserts the segments that wait in a catalog.
 func (s *stored) flush(ctx context.Context, c *bucketer.Catalog) error {
 	f := c.Prepare(0)
 	if f == nil {

@@ -17,17 +17,17 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Load says what is stored: each series has a bucket for each of some hours, and some measurements of the next hour in segments.
+// Load says what to store. Each series has a bucket for each of some hours, and some measurements of the next hour in segments.
 type Load struct {
 	Series int
 	Hours  int
-	Step   time.Duration // between two measurements of a series
-	// Flushes is how many measurements of each series are in segments, one of each flush. Rows is how many measurements a segment has at
-	// most.
+	Step   time.Duration // time between two measurements of a series
+	// Flushes is the number of measurements of each series in segments, one of each flush. Rows is the maximum number of
+	// measurements in a segment.
 	Flushes, Rows int
 }
 
-// Validate tells what is wrong with a load.
+// Validate returns an error if the load is wrong.
 func (l Load) Validate() error {
 	if l.Flushes < 0 || l.Flushes > int(time.Hour/max(l.Step, time.Second)) || l.Flushes > 0 && l.Rows < 1 {
 		return fmt.Errorf("%d flushes into segments of %d measurements: give at most an hour of the steps, and at least 1 measurement", l.Flushes, l.Rows)
@@ -38,12 +38,12 @@ func (l Load) Validate() error {
 	return nil
 }
 
-// stored names the same buckets in two time series, and the hours that they are of.
+// stored is the same buckets in two time series. begin is the start of their first hour.
 type stored struct {
 	load     Load
 	database *mongo.Database
 	begin    time.Time
-	native   bool // the server has time series of its own
+	native   bool // the server has native time series
 }
 
 const (
@@ -58,25 +58,25 @@ const (
 
 var bucketOptions = timeseries.Options{TimeField: timeField, MetaField: timeseries.FieldMeta, Granularity: timeseries.Seconds, MaxSpanSeconds: 3600}
 
-// meta is the meta of a series.
+// meta returns the meta of a series.
 func meta(series int) bson.D { return bson.D{{Key: sensorField, Value: fmt.Sprintf("s-%07d", series)}} }
 
-// end is the time behind all measurements in buckets.
+// end returns the end of the last hour with buckets.
 func (s *stored) end() time.Time { return s.begin.Add(time.Duration(s.load.Hours) * time.Hour) }
 
-// first is the time of a series' first measurement in an hour: series do not measure at the same moment.
+// first returns the time of a series' first measurement in an hour. Series measure at different moments.
 func (s *stored) first(series, hour int) time.Time {
 	begin := s.begin.Add(time.Duration(hour) * time.Hour)
 	return begin.Add(time.Duration(series) * s.load.Step / time.Duration(s.load.Series)).Truncate(time.Millisecond)
 }
 
-// valueOf is the value of a field in the i-th measurement of an hour.
+// valueOf returns the value of a field in the i-th measurement of an hour.
 func valueOf(i, field int) float64 { return float64(i) + float64(field)/8 }
 
-// fieldName is the name of a field.
+// fieldName returns the name of a field.
 func fieldName(field int) string { return fmt.Sprintf("field%d", field) }
 
-// elementsOf are the fields of the i-th measurement of an hour.
+// elementsOf returns the fields of the i-th measurement of an hour.
 func elementsOf(i int) (elements []byte) {
 	for f := range fields {
 		elements = bsoncore.AppendDoubleElement(elements, fieldName(f), valueOf(i, f))
@@ -84,7 +84,7 @@ func elementsOf(i int) (elements []byte) {
 	return elements
 }
 
-// store makes both time series and puts the buckets into them.
+// store creates both time series and stores the buckets in them.
 func store(ctx context.Context, uri string, database *mongo.Database, l Load) (*stored, error) {
 	s := &stored{load: l, database: database, begin: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
 	var as collection.Settings
@@ -105,9 +105,9 @@ func store(ctx context.Context, uri string, database *mongo.Database, l Load) (*
 	if _, ok := errors.AsType[mongo.CommandError](err); err != nil && !ok {
 		return nil, fmt.Errorf("making a time series of the server's own: %w", err)
 	}
-	if s.native { // as MongoDB 6.3 and later make it by themselves
+	if s.native { // MongoDB 6.3 and later make this index by themselves
 		indexes := []bson.D{{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeField, Value: 1}}}
-		if l.Flushes > 0 { // as META_INDEXES makes ours
+		if l.Flushes > 0 { // META_INDEXES makes this index in our collection
 			indexes = append(indexes, bson.D{{Key: sensorPath, Value: 1}, {Key: timeField, Value: -1}})
 		}
 		for _, keys := range indexes {
@@ -122,7 +122,7 @@ func store(ctx context.Context, uri string, database *mongo.Database, l Load) (*
 	return s, s.live(ctx, d)
 }
 
-// The collections of buckets.
+// These are the collections of buckets.
 const (
 	oursBuckets   = oursName + timeseries.BucketsSuffix
 	nativeBuckets = "system.buckets." + nativeName
@@ -142,7 +142,7 @@ func (s *stored) fill(ctx context.Context) error {
 	return nil
 }
 
-// insertBuckets inserts a bucket of each series with the first measurements of an hour into some collections.
+// insertBuckets inserts a bucket of each series into the given collections. A bucket holds the first n measurements of an hour.
 func (s *stored) insertBuckets(ctx context.Context, hour, n int, collections ...string) error {
 	var batch []bson.D
 	for series := range s.load.Series {
@@ -160,7 +160,7 @@ func (s *stored) insertBuckets(ctx context.Context, hour, n int, collections ...
 	return nil
 }
 
-// bucket holds the first measurements of a series in an hour.
+// bucket returns a bucket with the first n measurements of a series in an hour.
 func (s *stored) bucket(series, hour, n int) bson.D {
 	begin, first := s.begin.Add(time.Duration(hour)*time.Hour), s.first(series, hour)
 	columns := make([]bson.D, fields+1)

@@ -21,23 +21,23 @@ import (
 	"waterwheel/sink"
 )
 
-// The ways to totals. FromMeasurements is that without rollups.
+// These are the ways to compute totals. FromMeasurements uses no rollups.
 const (
 	FromMeasurements = "measurements"
 	fromRows         = "rows"
 )
 
-// Building is what it costs to build the rows of all levels from stored measurements.
+// Building is the cost of building the rows of all levels from stored measurements.
 type Building struct {
 	Measurements int
 	Rows         int64 // of all levels
 	Time         time.Duration
-	Own          time.Duration  // processor time of the process that builds
-	Server       *time.Duration // nil: it is not known
+	Own          time.Duration  // processor time of the building process
+	Server       *time.Duration // Nil means unknown.
 }
 
-// MeasureTotals stores a load in a database of its own, builds its rollups, asks for totals from rows and from measurements, and
-// removes the database.
+// MeasureTotals stores a load in a database of its own, and builds its rollups. It queries totals from rows and from
+// measurements, and then removes the database.
 func MeasureTotals(ctx context.Context, uri string, l Load) (b Building, figures []Figure, err error) {
 	if l.Flushes > 0 {
 		return b, nil, errors.New("totals are measured without segments: leave -stored-flushes out")
@@ -71,7 +71,7 @@ func MeasureTotals(ctx context.Context, uri string, l Load) (b Building, figures
 	return b, figures, nil
 }
 
-// build makes the rollups of all levels, and notes that the rows of all measurements are there.
+// build builds the rollups of all levels, and records that they cover all measurements.
 func (s *stored) build(ctx context.Context, uri string, m *meter) (b Building, err error) {
 	d, err := mongodb.Open(ctx, mongodb.Options{URI: uri, Database: s.database.Name(), WriteTimeout: time.Minute})
 	if err != nil {
@@ -128,7 +128,7 @@ func rowsOf(ctx context.Context, c *mongo.Collection) (n int64, err error) {
 	return n, cursor.Err()
 }
 
-// passed stores the document of the only partition as a pass over all measurements leaves it.
+// passed stores the watermark of the only partition, as a pass over all measurements leaves it.
 func (s *stored) passed(ctx context.Context) error {
 	mark := rollup.NewWatermark([16]byte{1}, int64(s.load.Series*s.load.Hours)*int64(time.Hour/s.load.Step))
 	at := time.Now()
@@ -141,15 +141,15 @@ func (s *stored) passed(ctx context.Context) error {
 	return err
 }
 
-// totalsQuery is a question for totals.
+// totalsQuery is a query for totals.
 type totalsQuery struct {
 	name    string
 	query   reader.TotalsQuery
-	windows int // that come
-	times   int // how often it is asked
+	windows int // number of windows in the answer
+	times   int // number of repetitions
 }
 
-// totals are the questions about totals of the stored measurements.
+// totals returns the queries for totals of the stored measurements.
 func (s *stored) totals() []totalsQuery {
 	whole := bson.D{{Key: timeseries.FieldMeta, Value: meta(s.load.Series / 3)}}
 	days := (s.load.Hours + 23) / 24
@@ -164,7 +164,7 @@ func (s *stored) totals() []totalsQuery {
 	}
 }
 
-// String says what building cost, in all and a measurement.
+// String returns the total cost, and the cost per measurement.
 func (b Building) String() string {
 	each := func(d time.Duration) float64 {
 		return float64(d.Nanoseconds()) / 1000 / float64(max(b.Measurements, 1))

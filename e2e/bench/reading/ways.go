@@ -14,19 +14,19 @@ import (
 	"waterwheel/reader"
 )
 
-// query is a question, with its answer in each way: the number of measurements that came.
+// query is a query in each way. want is the number of measurements in its answer.
 type query struct {
 	name   string
 	want   int
-	times  int // how often it is asked
+	times  int // number of repetitions
 	reader func(ctx context.Context, s *reader.Series) iter.Seq2[reader.Measurement, error]
-	server func(ctx context.Context, c *mongo.Collection) (*mongo.Cursor, error) // of the view, and of the native time series
+	server func(ctx context.Context, c *mongo.Collection) (*mongo.Cursor, error) // for the view and the native time series
 }
 
-// latestShare is of which part of the series the latest measurements are asked for.
+// latestShare is the divisor of the number of series for the queries of latest measurements.
 const latestShare = 10
 
-// queries are the questions about what is stored.
+// queries returns the queries for the stored measurements.
 func (s *stored) queries() []query {
 	minutes := s.end().Add(-30 * time.Minute)
 	few := max(s.load.Series/latestShare, 1)
@@ -65,12 +65,12 @@ func (s *stored) queries() []query {
 		all = s.liveQueries()
 	}
 	for i := range all {
-		all[i].times = min(all[i].times, s.load.Series) // A test stores little.
+		all[i].times = min(all[i].times, s.load.Series) // Tests store few series.
 	}
 	return all
 }
 
-// liveQueries ask for one series, some measurements of which are in segments.
+// liveQueries returns queries for one series with some measurements in segments.
 func (s *stored) liveQueries() []query {
 	to := s.end().Add(time.Duration(s.load.Flushes) * s.load.Step)
 	from := to.Add(-time.Hour)
@@ -107,14 +107,14 @@ func latest(q reader.Query) func(context.Context, *reader.Series) iter.Seq2[read
 	}
 }
 
-// filtered asks for the measurements of series and times.
+// filtered returns a query for the measurements that match filter in a range of time.
 func (s *stored) filtered(filter bson.D, from, to time.Time) func(context.Context, *mongo.Collection) (*mongo.Cursor, error) {
 	times := bson.E{Key: timeField, Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: to}}}
 	filter = append(filter[:len(filter):len(filter)], times)
 	return func(ctx context.Context, c *mongo.Collection) (*mongo.Cursor, error) { return c.Find(ctx, filter) }
 }
 
-// newest asks for the newest measurement of each series since a time. A zero time means no bound.
+// newest returns a query for the newest measurement of each series since from. A zero from means no bound.
 func (s *stored) newest(filter bson.D, from time.Time) func(context.Context, *mongo.Collection) (*mongo.Cursor, error) {
 	if !from.IsZero() {
 		filter = append(filter[:len(filter):len(filter)], bson.E{Key: timeField, Value: bson.D{{Key: "$gte", Value: from}}})
@@ -131,7 +131,7 @@ func (s *stored) newest(filter bson.D, from time.Time) func(context.Context, *mo
 	}
 }
 
-// viaServer reads an answer of the server to its end.
+// viaServer reads the server's answer to its end, and counts the measurements.
 func viaServer(ctx context.Context, q query, c *mongo.Collection) (n int, err error) {
 	cursor, err := q.server(ctx, c)
 	if err != nil {
@@ -144,7 +144,7 @@ func viaServer(ctx context.Context, q query, c *mongo.Collection) (n int, err er
 	return n, cursor.Err()
 }
 
-// counted reads an answer of package reader to its end.
+// counted reads an answer of package reader to its end, and counts its elements.
 func counted[T any](answer iter.Seq2[T, error]) (n int, err error) {
 	for _, err := range answer {
 		if err != nil {
