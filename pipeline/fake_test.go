@@ -23,22 +23,22 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// fakeLog is a partition into which records come at a steady rate, from a moment on.
+// fakeLog is a partition that gets records at a steady rate from begin on.
 type fakeLog struct {
 	partition int32
 	begin     time.Time
 	rate      int // records a second
 	total     int64
-	most      int // records a fetch
+	most      int // maximum records of a fetch
 	series    int64
 }
 
-// end is how many records there are now.
+// end returns the present number of records.
 func (l *fakeLog) end() int64 {
 	return min(l.total, int64(time.Since(l.begin).Seconds()*float64(l.rate)))
 }
 
-// at is when a record came.
+// at returns the time at which a record arrived.
 func (l *fakeLog) at(offset int64) time.Time {
 	return l.begin.Add(time.Duration(float64(offset+1) / float64(l.rate) * float64(time.Second)))
 }
@@ -75,12 +75,12 @@ func (l *fakeLog) Bounds(context.Context) (record.Bounds, error) {
 	return record.Bounds{End: l.end()}, nil
 }
 
-// events is a partition of the topic of that name.
+// events returns a partition of the topic events.
 func events(partition int32) record.Partition {
 	return record.Partition{Topic: "events", Number: partition}
 }
 
-// wait lets time pass, unless the context ends.
+// wait waits for d, or until the context ends.
 func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -94,11 +94,10 @@ func wait(ctx context.Context, d time.Duration) error {
 
 var errTimeout = errors.New("no answer within the write timeout")
 
-// fakeDatabase is what all partitions write to. While it stands still nothing is answered, though one write in two is
-// executed.
+// fakeDatabase is the database of all partitions. While it stands still, it answers nothing, but executes every second write.
 type fakeDatabase struct {
 	timeout time.Duration
-	// perWrite is how long one write of a partition takes; the writes of others go on beside it.
+	// perWrite is the duration of one write of a partition. Writes of other partitions run in parallel.
 	perWrite time.Duration
 
 	mu      sync.Mutex
@@ -106,7 +105,7 @@ type fakeDatabase struct {
 	buckets map[bson.ObjectID]int32
 	stored  map[int32]map[timeseries.Position]int
 	claims  map[int32]claim.Document
-	slowest map[int32]time.Duration // from a record's time until it was stored
+	slowest map[int32]time.Duration // longest time from a record's time until it was stored
 	logs    map[int32]*fakeLog
 }
 
@@ -117,28 +116,28 @@ func newFakeDatabase() *fakeDatabase {
 	}
 }
 
-// claimed are the partition documents.
+// claimed returns the partition documents.
 func (d *fakeDatabase) claimed() map[int32]claim.Document {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.claims)
 }
 
-// count is how many measurements of a partition are stored.
+// count returns the number of stored measurements of a partition.
 func (d *fakeDatabase) count(partition int32) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.stored[partition])
 }
 
-// standStill stops it, or lets it go on.
+// standStill stops the database, or lets it continue.
 func (d *fakeDatabase) standStill(still bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.still = still
 }
 
-// answer takes the time of n writes; an error when no answer comes in time.
+// answer waits for the duration of n writes. It returns an error if no answer comes in time.
 func (d *fakeDatabase) answer(ctx context.Context, n int) error {
 	d.mu.Lock()
 	still := d.still
@@ -150,7 +149,7 @@ func (d *fakeDatabase) answer(ctx context.Context, n int) error {
 	return wait(ctx, time.Duration(n)*d.perWrite+time.Millisecond)
 }
 
-// execute carries a write out if its bucket is as it says.
+// execute executes a write if its bucket has the expected count.
 func (d *fakeDatabase) execute(partition int32, w *bucketer.Write) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,7 +171,7 @@ func (d *fakeDatabase) execute(partition int32, w *bucketer.Write) bool {
 	return true
 }
 
-// fakeStore is a partition's side of it.
+// fakeStore is the view of one partition on the database.
 type fakeStore struct {
 	*fakeDatabase
 	partition int32
@@ -305,11 +304,11 @@ func (s fakeStore) Release(context.Context) error {
 	return nil
 }
 
-// fakePorts opens both.
+// fakePorts opens the fake logs and stores.
 type fakePorts struct {
 	database *fakeDatabase
 	logs     []*fakeLog
-	unread   error // of what is committed
+	unread   error // error of reading the committed offset
 }
 
 // Open implements Ports.
@@ -335,7 +334,7 @@ type fakeGeneration struct {
 	mu        sync.Mutex
 	committed map[int32]int64
 	renewed   time.Time
-	longest   time.Duration // between two commits
+	longest   time.Duration // longest time between two commits
 }
 
 // Held implements Generation.
@@ -344,7 +343,7 @@ func (g *fakeGeneration) Held() bool { return true }
 // Renewed implements Generation.
 func (g *fakeGeneration) Renewed() Instant { return 0 }
 
-// at is the committed offset of a partition.
+// at returns the committed offset of a partition.
 func (g *fakeGeneration) at(partition int32) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -365,8 +364,7 @@ func (g *fakeGeneration) Commit(_ context.Context, commits []record.Commit) ([]e
 	return slices.Repeat([]error{nil}, len(commits)), nil
 }
 
-// newFakeConsumer returns a consumer on the fakes, with the defaults of the program; partitions of even numbers reopen
-// buckets.
+// newFakeConsumer returns a consumer on the fakes, with the program's defaults. Partitions with even numbers reopen buckets.
 func newFakeConsumer(t *testing.T, ports Ports, budget *Budget, o timeseries.Options) *Consumer {
 	t.Helper()
 	collection, err := o.Normalize()

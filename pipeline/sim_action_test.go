@@ -13,11 +13,11 @@ import (
 	"waterwheel/pipeline"
 )
 
-// simBudget is so much that no piece of a log ever waits for room.
+// simBudget is a memory budget so large that no piece of a log ever waits for memory.
 const simBudget = 1 << 40
 
-// ports are what a runner's actions are carried out with: the model's Kafka and dead-letter topic, and the real sink on the
-// model's MongoDB.
+// ports carries out a runner's actions with the model's Kafka and dead-letter topic, and with the real sink on the model's
+// MongoDB.
 type ports struct{ r *runner }
 
 // Open implements pipeline.Ports.
@@ -57,14 +57,14 @@ func (o ports) Committed(ctx context.Context, p record.Partition) (claim.Committ
 	return r.read, nil
 }
 
-// kafkaLog is a partition of the model in the eyes of a process.
+// kafkaLog is a process's view of a partition of the model.
 type kafkaLog struct {
 	r      *runner
 	source timeseries.Source
-	batch  record.Batch // at hand
+	batch  record.Batch // the current batch
 }
 
-// find is the model's log. Nil means that there is none (any more).
+// find returns the model's log. Nil means that the log does not exist, or not any more.
 func (l *kafkaLog) find() *partitionLog {
 	return l.r.p.w.kafka.find(l.source.TopicID, l.source.Partition)
 }
@@ -95,7 +95,7 @@ func (l *kafkaLog) Await(ctx context.Context, offset, _ int64) (int64, error) {
 	}
 }
 
-// Take implements pipeline.Log. What it gives out is overwritten when it is released, as a real log's is by what comes next.
+// Take implements pipeline.Log. Its records are overwritten on release, as the next records overwrite those of a real log.
 func (l *kafkaLog) Take(int64, int) (record.Batch, error) {
 	lent := l.batch
 	lent.Records = slices.Clone(l.batch.Records)
@@ -156,7 +156,7 @@ func (l *kafkaLog) Partitions(ctx context.Context) (n int32, err error) {
 	return n, err
 }
 
-// letterKey names a part of a record; part -1 is the whole.
+// letterKey names a part of a record. Part -1 is the whole record.
 type letterKey struct {
 	logKey
 	offset int64
@@ -185,7 +185,7 @@ func (o ports) Produce(ctx context.Context, letters []record.Letter) (int, error
 	return written, nil
 }
 
-// kept sends letters and does not wait.
+// kept sends letters without waiting for their acknowledgement.
 func (t *task) kept(letters []record.Letter) {
 	w := t.p.w
 	if !w.mishap(0.3) {
@@ -200,7 +200,7 @@ func (w *world) keep(letters []record.Letter) {
 	}
 }
 
-// described is an event or action in the trace.
+// described describes an event or action for the trace.
 func described(x any) string {
 	switch x := x.(type) {
 	case string:
@@ -253,7 +253,7 @@ func describedWrites(writes []*bucketer.Write) string {
 	return text
 }
 
-// usesSession reports whether an action is one of those of which a partition makes one at a time, in its session.
+// usesSession reports whether an action needs the partition's session, which carries out one such action at a time.
 func usesSession(a pipeline.Action) bool {
 	switch a.(type) {
 	case pipeline.ReadClaim, pipeline.WatchClaim, pipeline.NoteWaited, pipeline.NoteLost, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,

@@ -10,18 +10,18 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// alarm is a partition that stopped until an operator acts.
+// alarm is a partition that has stopped until an operator acts.
 type alarm struct {
 	source timeseries.Source
 	stop   *record.StopError
 }
 
-// String is short, for the trace.
+// String returns a short text for the trace.
 func (a alarm) String() string {
 	return fmt.Sprintf("partition %d: %s", a.source.Partition, a.stop.Reason)
 }
 
-// attending lets an operator look for alarms now and then.
+// attending makes an operator look for alarms from time to time.
 func (w *world) attending() {
 	w.at(w.now+w.between(3, 12), w.attending)
 	if alarms := w.alarms(); len(alarms) > 0 && !w.maintained {
@@ -29,13 +29,13 @@ func (w *world) attending() {
 	}
 }
 
-// needsHands reports whether a partition that stopped for a reason needs an operator. One that found a late claim of a group
-// that was taken over from does in the end.
+// needsHands reports whether a partition that stopped for a reason needs an operator. One that found a late claim of a former
+// group needs an operator once the chaos is over.
 func (w *world) needsHands(reason string) bool {
 	return reason == "bad_record" || reason == "offset_out_of_range" || reason == "other_group" && !w.chaos
 }
 
-// alarms are what the processes show of partitions that need hands.
+// alarms returns the stopped partitions that need an operator, as the processes report them.
 func (w *world) alarms() (alarms []alarm) {
 	for _, p := range w.all {
 		if p.dead || p.paused > w.now || p.present == nil || p.group != w.group {
@@ -52,7 +52,7 @@ func (w *world) alarms() (alarms []alarm) {
 	return alarms
 }
 
-// maintain stops all processes, does what the alarms ask for, and starts them again.
+// maintain stops all processes, answers the alarms, and starts the processes again.
 func (w *world) maintain(alarms []alarm) {
 	w.maintained = true
 	group := w.group
@@ -73,7 +73,7 @@ func (w *world) maintain(alarms []alarm) {
 	})
 }
 
-// whenStopped does something as soon as no process lives and the group is empty, after some seconds by force.
+// whenStopped calls do as soon as no process is alive and the group is empty. After patience seconds it kills the processes.
 func (w *world) whenStopped(patience int, do func()) {
 	w.at(w.now+time.Second, func() {
 		if patience == 0 {
@@ -89,13 +89,13 @@ func (w *world) whenStopped(patience int, do func()) {
 	})
 }
 
-// answerAlarm does what one alarm's text says.
+// answerAlarm does what the text of an alarm says.
 func (w *world) answerAlarm(a alarm) {
 	l := w.kafka.find(a.source.TopicID, a.source.Partition)
 	switch {
 	case a.stop.Reason == "other_group":
 		w.takeOverAgain()
-	case l == nil: // the topic is another one meanwhile
+	case l == nil: // the topic was recreated in the meantime
 	case a.stop.Reason == "offset_out_of_range":
 		w.setOffset(l, pick(w, l.first, l.end), l.first)
 	case !w.chaos || w.chance(0.3):
@@ -127,14 +127,15 @@ func (w *world) skip(l *partitionLog, a alarm) {
 	}
 	for o := last.offset; o < bad; o++ {
 		if o < 0 || l.records[o] != nil {
-			return // it will stop there again
+			return // the partition will stop there again
 		}
 	}
 	w.note("(met) bad record skipped by an operator")
 	w.setOffset(l, next, bad)
 }
 
-// setOffset is an operator's reset of one partition; measurements between two offsets that are not stored need not be any more.
+// setOffset is an operator's reset of one partition. Measurements between the two offsets that are not stored need not be stored
+// any more.
 func (w *world) setOffset(l *partitionLog, to, from int64) {
 	l.excuse(w, from, to, "skipped by a reset")
 	w.group.commits[l.partition] = append(w.group.commits[l.partition], committed{visible: w.now, offset: to})

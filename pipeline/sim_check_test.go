@@ -16,31 +16,31 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// checks are what is looked at while a run goes on. They know the protocol's invariants, and how often each measurement
-// is stored, by its value, which is its own.
+// checks checks the protocol's invariants during a run. It counts how often each measurement is stored. A measurement is
+// identified by its value, which is unique.
 type checks struct {
 	values map[int64]int
 	terms  []*term
 	edited map[string]bool // buckets that an operator has changed
-	// movedBy is which edit of whole series has changed the meta of a bucket last.
+	// movedBy is the latest edit of whole series that changed the meta of a bucket, by bucket.
 	movedBy map[string]string
-	// doubled are the measurements that a process outside the protocol has stored again; zombie and repairer stand for the
-	// terms of that process, and of a repair.
+	// doubled holds the measurements that a process outside the protocol has stored again. zombie is the term of that process,
+	// and repairer the term of a repair.
 	doubled          map[int64]doubled
 	zombie, repairer *term
 	staged           staging
 }
 
-// term is a time in which a process wrote a partition: from its claim, with what it knew of the writes before.
+// term is a time in which a process owns and writes a partition. It begins with the claim.
 type term struct {
 	log      logKey
 	owner    string
 	claim    int64 // number of the claim's write
-	known    int64 // all writes up to this one were known when it began
+	known    int64 // the owner knew all writes up to this one when the term began
 	released bool
 }
 
-// sending checks a write command when it is sent, and returns the term that it belongs to.
+// sending checks a write command when it is sent, and returns the term to which it belongs.
 func (c *checks) sending(w *world, t *task, of *docs, updates []mongodb.Update) *term {
 	if of == w.mongo.options || of == w.mongo.upkeep {
 		return nil
@@ -75,9 +75,9 @@ func (c *checks) sending(w *world, t *task, of *docs, updates []mongodb.Update) 
 	return t.r.term
 }
 
-// changed follows a bucket from one version to the next; by is nil for operators and elections.
+// changed checks the step of a bucket from one version to the next. by is nil for operators and elections.
 func (c *checks) changed(w *world, before, after bson.Raw, by *term) {
-	switch { // a bucket that is written again after its deletion is another one
+	switch { // a bucket that is written again after its deletion is a new bucket
 	case before == nil:
 		delete(c.movedBy, string(after.Lookup("_id").Value))
 	case after == nil:
@@ -118,7 +118,7 @@ func (c *checks) changed(w *world, before, after bson.Raw, by *term) {
 	c.content(w, after, now)
 }
 
-// stale: D was read after every earlier owner's last write (E2).
+// stale checks that D was read after the last write of every earlier owner (E2).
 func (c *checks) stale(w *world, by *term) {
 	for _, later := range c.terms {
 		if later.log == by.log && later.claim > by.claim && w.mongo.seq > later.known {
@@ -136,10 +136,10 @@ type held struct {
 	value    int64
 }
 
-// String is short, for the trace.
+// String returns a short text for the trace.
 func (h held) String() string { return fmt.Sprintf("%d.%d", h.position.Offset, h.position.Part) }
 
-// unpacked are the measurements of a bucket; nil for none.
+// unpacked returns the measurements of a bucket, or nil for a nil bucket.
 func unpacked(w *world, bucket bson.Raw) []held {
 	if bucket == nil {
 		return nil
@@ -162,8 +162,8 @@ func unpacked(w *world, bucket bson.Raw) []held {
 	return all
 }
 
-// content: a bucket lists exactly the positions of its measurements (E1), which are of its series and window, and its
-// bounds are theirs.
+// content checks that a bucket lists exactly the positions of its measurements (E1). They must belong to its series and its
+// window, and its bounds must be correct.
 func (c *checks) content(w *world, bucket bson.Raw, all []held) {
 	id := bucket.Lookup("_id")
 	if c.edited[string(id.Value)] || w.broken == noTopicID || len(all) == 0 {
@@ -190,7 +190,7 @@ func (c *checks) content(w *world, bucket bson.Raw, all []held) {
 	}
 }
 
-// wanted is what a stored position must hold; false when that cannot be told any more.
+// wanted returns the expected measurement at a stored position. It returns false if the expectation is not known any more.
 func (w *world) wanted(bucket bson.Raw, at timeseries.Position) (wanted, bool) {
 	_, topic, _ := valueAt(bucket, timeseries.PathTopicID).BinaryOK()
 	partition, _ := valueAt(bucket, timeseries.PathPartition).AsInt64OK()
@@ -206,7 +206,7 @@ func (w *world) wanted(bucket bson.Raw, at timeseries.Position) (wanted, bool) {
 	return wanted{letter: true}, true
 }
 
-// done reports whether one part of a record is where it belongs.
+// done reports whether one part of a record is stored, or is a letter, as it must be.
 func (c *checks) done(w *world, l *partitionLog, offset int64, want wanted) bool {
 	if !want.letter && (c.values[want.value] > 0 || want.series != refusedSeries || !w.traits.refusing) {
 		return c.values[want.value] > 0
@@ -221,13 +221,13 @@ func (c *checks) done(w *world, l *partitionLog, offset int64, want wanted) bool
 	return w.letters[key]
 }
 
-// strangersMetadata is what an offset of another program is committed with before the claim.
+// strangersMetadata is the metadata of an offset that another program commits before the claim.
 const strangersMetadata = "ww1;of another program"
 
 // committing checks that everything below a committed offset is done (E6).
 func (c *checks) committing(w *world, member string, sent time.Duration, commit record.Commit) {
 	p, ok := claim.ParseProvenance(commit.Metadata)
-	if commit.Metadata == strangersMetadata { // nothing is said of what lies below
+	if commit.Metadata == strangersMetadata { // the commit says nothing about the records below
 		return
 	}
 	if !ok {
@@ -237,26 +237,26 @@ func (c *checks) committing(w *world, member string, sent time.Duration, commit 
 	if w.broken == noTopicID {
 		p.TopicID = w.kafka.topic
 	}
-	if l := w.kafka.find(p.TopicID, commit.Number); l != nil { // else the topic is gone
+	if l := w.kafka.find(p.TopicID, commit.Number); l != nil { // otherwise the topic is gone
 		c.below(w, l, commit.Offset)
 		c.afterRelease(w, l, member, sent, commit)
 	}
 }
 
-// afterRelease: an owner that released a partition has committed all that it did, and whoever saw the release goes on there.
-// Who read the claim before may still commit the start of before, and is refused when it claims. A commit that was on its way may be
-// executed late.
+// afterRelease checks that a released partition continues at the offset of its last owner. An owner that releases a partition has
+// committed everything it did, and a new owner that has seen the release starts there. A new owner that read the claim before the
+// release may still commit the earlier start, and its claim is refused. A commit in flight may be executed late.
 func (c *checks) afterRelease(w *world, l *partitionLog, member string, sent time.Duration, commit record.Commit) {
 	last := w.group.last(commit.Number)
 	if last.by == member || last.metadata != commit.Metadata || commit.Offset >= last.offset || l.reused > 0 || w.traits.commitLag || w.group.overtaken(commit.Number) {
-		return // where the log was truncated, offsets go back
+		return // after a truncation of the log, offsets go back
 	}
 	if w.sawReleased(member, sent, commit.Number, uuidAt(w.mongo.parts.now(documentID(commit.Number)), "claim")) {
 		w.fail("hand-over", "partition %d is committed to %d after its last owner has committed %d and released it", commit.Number, commit.Offset, last.offset)
 	}
 }
 
-// sawReleased reports whether the last claim that a member had read at a moment is the one given, and was released.
+// sawReleased reports whether the claim that a member had last read at the time at is the given one, and was released.
 func (w *world) sawReleased(member string, at time.Duration, partition int32, claim claim.Token) bool {
 	return slices.ContainsFunc(w.all, func(p *process) bool {
 		r := p.runners[partition]
@@ -280,10 +280,10 @@ func (c *checks) below(w *world, l *partitionLog, offset int64) {
 	}
 }
 
-// last looks at everything again when the run is over. Doubled measurements are stored once again, unless an operator's
-// edits keep a repair from telling which copy is right.
+// last checks everything again at the end of the run. Doubled measurements must be stored once by then, unless an operator's
+// edits hide from a repair which copy is right.
 //
-// A compaction that is open when its buckets are shown is finished or rolled back within finishWithin.
+// A compaction that is open when its buckets are shown must be finished or rolled back within finishWithin.
 func (c *checks) last(w *world) {
 	for _, id := range w.mongo.buckets.ids() {
 		bucket := w.mongo.buckets.now(id)
@@ -311,5 +311,5 @@ func (c *checks) last(w *world) {
 	}
 }
 
-// finishWithin is how long an owner may take, when nothing goes wrong, to come to a compaction that it finds.
+// finishWithin is how long an owner may take, without faults, to handle an open compaction.
 const finishWithin = 10 * time.Second

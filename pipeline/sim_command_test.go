@@ -10,25 +10,25 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// command is a write command on its way.
+// command is a write command in flight.
 type command struct {
 	w       *world
 	n       int
 	execute func(int) (int, *mongodb.WriteError)
 	refused func(int) bool
 	reply   mongodb.Reply
-	term    int           // in which it began
-	late    float64       // how likely it is late
-	delay   time.Duration // Zero means by chance.
+	term    int           // term of the primary in which the command began
+	late    float64       // probability that the command is late
+	delay   time.Duration // Zero means a random delay.
 }
 
-// confirmed is the answer to a command, and the last write that it is known to come after.
+// confirmed is the answer to a command, with the number of the last write before it.
 type confirmed struct {
 	reply mongodb.Reply
 	seq   int64
 }
 
-// send decides what becomes of the command.
+// send decides the fate of the command.
 func (c *command) send(p *process, answer func(any)) {
 	w := c.w
 	hangs := w.mongo.hanging > w.now
@@ -71,13 +71,13 @@ func (c *command) send(p *process, answer func(any)) {
 			c.finish(lost, answer)
 			return
 		}
-		if rest := w.between(0, (p.G - delay).Seconds()); w.chance(0.6) { // else the server died in the middle
+		if rest := w.between(0, (p.G - delay).Seconds()); w.chance(0.6) { // otherwise the server died in the middle
 			w.at(w.now+min(rest, p.G-delay), func() { c.run(first, c.n); c.finish(lost, answer) })
 		}
 	})
 }
 
-// refusedWhole: a server may refuse all for the content of one.
+// refusedWhole reports whether the server refuses the whole command. It may do so if it refuses one of its writes.
 func (c *command) refusedWhole() bool {
 	for i := range c.n {
 		if c.refused(i) {
@@ -97,11 +97,11 @@ func (c *command) run(from, to int) {
 	}
 }
 
-// finish answers when the writes are durable, or says that they may not be.
+// finish answers when the writes are durable, or reports that they may not be.
 func (c *command) finish(lost bool, answer func(any)) {
 	m, seq := c.w.mongo, c.w.mongo.seq
 	if m.term != c.term {
-		return // the connection is gone
+		return // the connection is lost
 	}
 	if m.stalled && c.w.chance(0.2) {
 		c.reply.Unconfirmed = errors.New("waiting for replication timed out")

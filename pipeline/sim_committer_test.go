@@ -10,7 +10,7 @@ import (
 	"waterwheel/pipeline"
 )
 
-// committing commits the offsets of a process in its newest generation, as the product's plan says.
+// committing commits the offsets of a process in its newest generation, when the product's commit plan says so.
 func (p *process) committing(t *task) {
 	p.commits = t
 	plan, last := pipeline.NewCommitPlan(p.L, p.clock()), (*generation)(nil)
@@ -47,7 +47,7 @@ func (p *process) committing(t *task) {
 	}
 }
 
-// commit sends commits and reports whether they were answered: twice, when the first answer does not give the lease back.
+// commit sends commits and reports whether they were answered. It sends them twice if the first answer does not renew the lease.
 func (p *process) commit(t *task, g *generation, due []record.Commit) bool {
 	ok := p.commitOnce(t, g, due)
 	if ok && !g.held(p.w.now) && !g.over {
@@ -78,7 +78,8 @@ func (p *process) commitOnce(t *task, g *generation, due []record.Commit) bool {
 	return code == codeNone
 }
 
-// pend is a commit that a coordinator cut off keeps, and loses when it learns that it is deposed: then it answers all the same.
+// pend delays a commit that a partitioned coordinator holds. The coordinator loses it when it learns that it is deposed, and
+// answers all the same.
 func (p *process) pend(t *task, timeout time.Duration) bool {
 	for end := p.w.now + timeout; p.zombie > p.w.now; {
 		if t.sleep(min(p.zombie, end) - p.w.now); p.w.now >= end {
@@ -89,8 +90,8 @@ func (p *process) pend(t *task, timeout time.Duration) bool {
 	return true
 }
 
-// learn draws the lease's consequences from a commit's answer. That the generation is over is no news to a member that has asked
-// for the next one.
+// learn updates the lease from a commit's answer. A member that has asked for the next generation ignores that the present one is
+// over.
 func (g *generation) learn(code int, sent time.Duration) {
 	switch code {
 	case codeNone:

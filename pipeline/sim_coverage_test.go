@@ -2,13 +2,13 @@ package pipeline_test
 
 import "testing"
 
-// danger is something that the protocol is made for, and the rows of the table that count how often it came up.
+// danger is a fault against which the protocol protects, with the rows of the table that count its occurrences.
 type danger struct {
 	name string
 	rows []string
 }
 
-// dangers are those that the design of the protocol lists, in its words and order; then those that were added since.
+// dangers are the dangers that the protocol's design lists, in its words and order. Those added later follow.
 var dangers = []danger{
 	{"crashes at every step", []string{"crash", "crash in the middle of a call"}},
 	{"lost answers (of claims and releases too)", []string{
@@ -93,7 +93,7 @@ var dangers = []danger{
 	}},
 }
 
-// covered prints how often each danger came up, and fails when one did not.
+// covered prints how often each danger occurred, and fails if one did not occur.
 func (y *tally) covered(t *testing.T) {
 	for _, d := range dangers {
 		t.Log(d.name)

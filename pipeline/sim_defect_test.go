@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// defect is a mistake in the product's own source: a text of a file, and what stands there instead.
+// defect is a bug to put into the product's source. instead replaces text in a file.
 type defect struct {
 	name, file, text, instead string
-	runs                      int // in which the simulation must notice it
+	runs                      int // number of runs within which the simulation must notice the defect
 }
 
-// defects are of what the simulation shares with the program beside the rest of the worker: how an action is carried out, which
-// commits are wanted and due, who hears their answers, and which offset may be committed.
+// defects concern code outside of the worker that the simulation shares with the program. This code carries out actions, decides
+// which commits are wanted and due, delivers their answers, and limits the offset to commit.
 var defects = []defect{
 	{"an offset beyond what is done", "commitplan.go", "due = append(due, c)", "c.Offset++\n\t\t\tdue = append(due, c)", 20},
 	{"a lease that is never renewed", "commitplan.go", "now-p.renewed >= p.renewal", "false", 50},
@@ -55,7 +55,7 @@ var defects = []defect{
 	{"a failed fetch taken as empty", "perform.go", "return Fetched{batch, err}", "err = nil\n\t\treturn Fetched{batch, err}", 200},
 }
 
-// TestDefectsFit looks for the text of each defect, which may have changed since.
+// TestDefectsFit checks that the text of each defect still exists in its file.
 func TestDefectsFit(t *testing.T) {
 	for _, d := range defects {
 		d.damaged(t)
@@ -64,8 +64,8 @@ func TestDefectsFit(t *testing.T) {
 
 var failedSeed = regexp.MustCompile(`seed (\d+): (.*)`)
 
-// TestSimulationNoticesEachDefect builds the simulation with one defect after the other, and prints after how many runs it was
-// noticed.
+// TestSimulationNoticesEachDefect builds the simulation with one defect after the other, and prints the number of runs until the
+// simulation notices it.
 func TestSimulationNoticesEachDefect(t *testing.T) {
 	if !*simDefects {
 		t.Skip("it builds the package once for each defect: make sim does")

@@ -13,8 +13,8 @@ type doubled struct {
 	offset int64
 }
 
-// plant stores measurements below the committed offset again, those that are stored, in the buckets that an owner makes
-// of them who knows of no other.
+// plant stores some stored measurements below the committed offset again. It puts them into the buckets of an owner that knows no
+// others.
 func (w *world) plant() {
 	l := w.anyLog()
 	if l == nil || w.mongo.away > w.now {
@@ -42,7 +42,7 @@ func (w *world) plant() {
 	}
 }
 
-// stored are the measurements of a record that are stored; from now on they may be stored twice.
+// stored returns the stored measurements of a record. From now on they may be stored twice.
 func (c *checks) stored(d *measurement.Decoder, l *partitionLog, offset int64) (all []measurement.Measurement) {
 	r := l.records[offset]
 	if r == nil || r.record.Value == nil || offset < l.reused {
@@ -62,7 +62,7 @@ func (c *checks) stored(d *measurement.Decoder, l *partitionLog, offset int64) (
 	return all
 }
 
-// value is the value of the measurement at a position. False means that there is none.
+// value returns the value of the measurement at a position. It returns false if there is none.
 func (r *logged) value(at timeseries.Position) (int64, bool) {
 	for _, want := range r.wanted {
 		if max(0, want.part) == at.Part && !want.letter {
@@ -72,7 +72,7 @@ func (r *logged) value(at timeseries.Position) (int64, bool) {
 	return 0, false
 }
 
-// repaired: a repair leaves one copy of each measurement that it takes out of a bucket.
+// repaired checks that a repair leaves one copy of each measurement that it removes from a bucket.
 func (c *checks) repaired(w *world, was []held) {
 	for _, m := range was {
 		d, may := c.doubled[m.value]

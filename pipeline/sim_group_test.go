@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Answers of the coordinator.
+// These are answers of the coordinator.
 const (
 	codeNone        = 0
 	codeIllegal     = 22 // ILLEGAL_GENERATION
@@ -25,34 +25,34 @@ type coordinator struct {
 	name       string
 	members    map[string]*membership
 	generation int32
-	preparing  bool // a rebalance
+	preparing  bool // a rebalance is in progress
 	round      int
 	owners     map[int32]string
 	fenced     map[string]bool
 	commits    map[int32][]committed
-	moves      int // so many generations more give each partition to another member
+	moves      int // number of further generations that give each partition to another member
 }
 
-// membership is a member as the coordinator knows it.
+// membership is the coordinator's state of a member.
 type membership struct {
-	instance           string // static. Empty means none.
+	instance           string // instance id of a static member. Empty means a dynamic member.
 	session, rebalance time.Duration
-	joined             func(any) // answers its JoinGroup. Nil means that it has not joined again.
+	joined             func(any) // answers the member's JoinGroup. Nil means that the member has not joined again.
 	last               time.Duration
-	leaving            bool // it is given nothing, if others are there
+	leaving            bool // the member gets no partitions if others are there
 }
 
-// committed is one committed offset; it can be read from a moment on.
+// committed is one committed offset. It can be read from the time visible on.
 type committed struct {
 	visible  time.Duration
 	offset   int64 // -1 means deleted.
 	metadata string
-	consumed bool // by another program's consumer
+	consumed bool // committed by another program's consumer
 	by       string
 	sent     time.Duration
 }
 
-// ofAnotherProgram reports whether another program has read up to it: what that read need not be stored.
+// ofAnotherProgram reports whether another program has read up to this offset. The records that it read need not be stored.
 func (c committed) ofAnotherProgram() bool {
 	return claim.Committed{Offset: c.offset, Metadata: c.metadata, Consumed: c.consumed}.OfAnotherProgram()
 }
@@ -70,7 +70,7 @@ func newCoordinator(w *world, name string) *coordinator {
 	}
 }
 
-// touch notes a sign of life, and that its lack ends the session.
+// touch records a sign of life. Without a later one the session ends after its timeout.
 func (k *coordinator) touch(id string) {
 	m := k.members[id]
 	m.last = k.w.now
@@ -88,7 +88,7 @@ func (k *coordinator) remove(id string) {
 	k.complete(false)
 }
 
-// rebalance begins one, which waits for every member as long as the slowest may take.
+// rebalance starts a rebalance. It waits for every member for at most the longest rebalance timeout.
 func (k *coordinator) rebalance() {
 	if k.preparing {
 		return
@@ -106,7 +106,7 @@ func (k *coordinator) rebalance() {
 	})
 }
 
-// complete begins the next generation when all have joined.
+// complete begins the next generation when all members have joined, or at once if force is set.
 func (k *coordinator) complete(force bool) {
 	if !k.preparing {
 		return
@@ -135,7 +135,7 @@ func (k *coordinator) complete(force bool) {
 	}
 }
 
-// assign keeps a partition where it is, or moves it.
+// assign keeps a partition at its owner, or moves it.
 func (k *coordinator) assign() {
 	ids := slices.Sorted(maps.Keys(k.members))
 	if stay := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return k.members[id].leaving }); len(stay) > 0 {
@@ -160,7 +160,7 @@ func (k *coordinator) assign() {
 	k.owners, k.moves = owners, max(0, k.moves-1)
 }
 
-// join is JoinGroup, which is answered when the rebalance is complete.
+// join is JoinGroup. It is answered when the rebalance is complete.
 func (k *coordinator) join(id string, p *process, reply func(any)) {
 	if k.fenced[id] {
 		reply(joined{code: codeFenced})
@@ -185,7 +185,7 @@ func (k *coordinator) join(id string, p *process, reply func(any)) {
 	k.complete(false)
 }
 
-// replace puts a new incarnation of a static member in the old one's place.
+// replace puts a new incarnation of a static member in the place of the old one.
 func (k *coordinator) replace(old, id string, p *process, reply func(any)) {
 	k.w.note("(met) static member replaced")
 	k.fenced[old] = true
@@ -206,7 +206,7 @@ func (k *coordinator) replace(old, id string, p *process, reply func(any)) {
 	reply(joined{codeNone, k.generation})
 }
 
-// waitsForDead reports whether a member of the group is dead, and its session is not over.
+// waitsForDead reports whether a member of the group is dead and its session has not timed out.
 func (k *coordinator) waitsForDead() bool {
 	for _, p := range k.w.all {
 		for id := range k.members {
@@ -218,7 +218,7 @@ func (k *coordinator) waitsForDead() bool {
 	return false
 }
 
-// check is a heartbeat, or what every other request is checked for first.
+// check is a heartbeat. Every other request is checked in the same way first.
 func (k *coordinator) check(id string, generation int32, preparing int) int {
 	switch {
 	case k.fenced[id]:
@@ -235,7 +235,7 @@ func (k *coordinator) check(id string, generation int32, preparing int) int {
 	return codeNone
 }
 
-// owned is SyncGroup: the partitions of a member.
+// owned is SyncGroup. It returns the partitions of a member.
 func (k *coordinator) owned(id string, generation int32) (int, []int32) {
 	if code := k.check(id, generation, codeRebalancing); code != codeNone {
 		return code, nil
@@ -249,14 +249,14 @@ func (k *coordinator) owned(id string, generation int32) (int, []int32) {
 	return codeNone, partitions
 }
 
-// commit is OffsetCommit, sent at some time before, answered by one code for all partitions.
+// commit is OffsetCommit, sent at the time sent. It has one answer code for all partitions.
 func (k *coordinator) commit(id string, generation int32, sent time.Duration, commits []record.Commit) int {
 	code := k.check(id, generation, codeNone)
 	if code != codeNone {
 		return code
 	}
 	for _, c := range commits {
-		if k == k.w.group { // what a group commits that was taken over from is its own affair
+		if k == k.w.group { // commits of a group whose partitions were taken over do not matter
 			k.w.checks.committing(k.w, id, sent, c)
 		}
 		k.store(c.Number, c.Offset, c.Metadata)
@@ -289,14 +289,14 @@ func (k *coordinator) read(partition int32) committed {
 	return committed{offset: -1}
 }
 
-// overtaken reports whether the last commit was executed after one that its member sent later: its answer was lost, and the member
-// repeated it. The coordinator then stands at an offset that nobody who read it before can know of.
+// overtaken reports whether the last commit was executed after a commit that its member sent later. This happens if an answer was
+// lost and the member repeats the commit. The coordinator then has an offset that no earlier reader knows.
 func (k *coordinator) overtaken(partition int32) bool {
 	last := k.last(partition)
 	return slices.ContainsFunc(k.commits[partition], func(c committed) bool { return c.by == last.by && c.sent > last.sent })
 }
 
-// last is the last commit, whether it can be read yet or not.
+// last returns the last commit, even if it is not visible yet.
 func (k *coordinator) last(partition int32) committed {
 	if all := k.commits[partition]; len(all) > 0 {
 		return all[len(all)-1]

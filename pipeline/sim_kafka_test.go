@@ -11,20 +11,20 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// Names in the simulation.
+// These are names in the simulation.
 const (
 	topicName   = "events"
 	clusterName = "cluster"
 	namespace   = "db.events"
 )
 
-// eventEpoch is the time of the first measurement, milliseconds.
+// eventEpoch is the time of the first measurement in milliseconds.
 const eventEpoch = int64(1_700_000_000_000)
 
-// broker is Kafka without its groups: one topic, whose logs stay known after it was deleted.
+// broker is Kafka without its groups. It has one topic, whose logs are kept after its deletion.
 type broker struct {
 	w          *world
-	topic      [16]byte // zero while it does not exist
+	topic      [16]byte // zero while the topic does not exist
 	topics     int      // created so far
 	partitions int32
 	logs       map[logKey]*partitionLog
@@ -41,21 +41,21 @@ type partitionLog struct {
 	logKey
 	first, end int64
 	records    map[int64]*logged
-	reused     int64 // offsets below were in use before the log was truncated
-	checked    int64 // below, everything was found where it belongs at some commit
+	reused     int64 // offsets below this one were used before the log was truncated
+	checked    int64 // all records below were found stored at some commit
 	excused    map[timeseries.Position]string
 }
 
-// logged is a record and what must become of it.
+// logged is a record with its expected outcome.
 type logged struct {
 	record record.Record
 	wanted []wanted
 }
 
-// wanted is one part of a record: a measurement to be stored, or a letter.
+// wanted is the expected outcome of one part of a record, which is a stored measurement or a letter.
 type wanted struct {
 	part   int32
-	whole  int32 // part of its letter, if MongoDB refuses it
+	whole  int32 // part of its letter if MongoDB refuses the measurement
 	letter bool
 	series string
 	time   int64
@@ -68,7 +68,7 @@ func newBroker(w *world) *broker {
 	return k
 }
 
-// create makes the topic, again.
+// create creates the topic, or recreates it.
 func (k *broker) create() {
 	k.topics++
 	binary.BigEndian.PutUint64(k.topic[:], uint64(0xabc0+k.topics))
@@ -77,7 +77,7 @@ func (k *broker) create() {
 	}
 }
 
-// log is a partition of the present topic.
+// log returns a partition of the present topic.
 func (k *broker) log(partition int32) *partitionLog {
 	key := logKey{k.topic, partition}
 	l, ok := k.logs[key]
@@ -88,7 +88,7 @@ func (k *broker) log(partition int32) *partitionLog {
 	return l
 }
 
-// find is the log that a topic id names. Nil means that there is none (any more).
+// find returns the log of a topic id. Nil means that it does not exist, or not any more.
 func (k *broker) find(topic [16]byte, partition int32) *partitionLog {
 	if k.w.broken == noTopicID {
 		topic = k.topic
@@ -126,7 +126,7 @@ func (k *broker) produce(partition int32) {
 	l.end++
 }
 
-// bad is a value that is no event.
+// bad returns a value that is no event.
 func (k *broker) bad() []byte {
 	if k.w.traits.schemas {
 		return k.w.registry.bad()
@@ -134,7 +134,7 @@ func (k *broker) bad() []byte {
 	return []byte(pick(k.w, `{"meta": "A", "time":`, `[{"meta": "A", "time": 1700000000000, "v": -1}, {"meta":`))
 }
 
-// valueOf is an event as it is sent.
+// valueOf returns an event as it is sent.
 func (k *broker) valueOf(text string) []byte {
 	if k.w.traits.schemas {
 		return k.w.registry.framed(text)
@@ -142,7 +142,7 @@ func (k *broker) valueOf(text string) []byte {
 	return []byte(text)
 }
 
-// array makes a record of several measurements, some of them bad.
+// array makes a record of several measurements, some of which are bad.
 func (k *broker) array(l *partitionLog, r *logged) {
 	var texts []string
 	for part := range int32(2 + k.w.rnd.IntN(4)) {
@@ -155,7 +155,7 @@ func (k *broker) array(l *partitionLog, r *logged) {
 	r.record.Value = []byte("[" + strings.Join(texts, ",") + "]")
 }
 
-// event makes one measurement; part is -1 when it is a record of its own.
+// event makes one measurement. part is -1 if it is a record of its own.
 func (k *broker) event(l *partitionLog, part int32) (string, wanted) {
 	w := k.w
 	k.clock += int64(w.rnd.IntN(400)) * 1000
@@ -171,7 +171,7 @@ func (k *broker) event(l *partitionLog, part int32) (string, wanted) {
 		want.letter, want.part, poison = true, part, `, "poison": 1`
 	}
 	kind := ""
-	if want.series == "C" { // its values change their types, so it has several open buckets
+	if want.series == "C" { // the values of C change their types, so it has several open buckets
 		kind = `, "k": ` + []string{"null", "1.5", `"off"`}[l.end%3]
 	}
 	return fmt.Sprintf(`{"meta": %q, "time": %d, "v": %d%s%s}`, want.series, want.time, want.value, kind, poison), want
@@ -179,7 +179,7 @@ func (k *broker) event(l *partitionLog, part int32) (string, wanted) {
 
 var errKafka = errors.New("no answer from Kafka")
 
-// fetch reads from a partition: it returns a batch or an error.
+// fetch reads from a partition. It returns a batch or an error.
 func (l *partitionLog) fetch(w *world, offset int64) any {
 	if offset < l.first || offset > l.end {
 		return record.ErrOutOfRange
@@ -196,7 +196,7 @@ func (l *partitionLog) fetch(w *world, offset int64) any {
 	return b
 }
 
-// truncate is what an unclean election of a leader does.
+// truncate cuts the end of the log, as an unclean election of a leader does.
 func (l *partitionLog) truncate(to int64) {
 	for o := to; o < l.end; o++ {
 		delete(l.records, o)
@@ -214,7 +214,7 @@ func (l *partitionLog) expire(w *world, to int64) {
 	l.first = to
 }
 
-// excuse lifts the duty to store what is not stored now, or may yet be rolled back, for the offsets [from, to).
+// excuse removes the duty to store the measurements at [from, to) that are not stored, or whose writes may be rolled back.
 func (l *partitionLog) excuse(w *world, from, to int64, why string) {
 	durable := w.mongo.majority == w.mongo.seq
 	for o := from; o < to; o++ {

@@ -10,7 +10,7 @@ import (
 	"waterwheel/pipeline"
 )
 
-// live is the membership, until the process is asked to stop.
+// live runs the membership until the process is asked to stop.
 func (p *process) live(t *task) {
 	id, ids := p.name+"/0", 0
 	for !p.term {
@@ -35,10 +35,10 @@ func (p *process) live(t *task) {
 	p.w.at(p.w.now, p.crash)
 }
 
-// codeNoAnswer stands for the lack of an answer of the coordinator, which may be asked again.
+// codeNoAnswer means that the coordinator has not answered and may be asked again.
 const codeNoAnswer = -1
 
-// entered is what came of joining: a generation, or the answer that there is none.
+// entered is the result of joining, which is a generation or the coordinator's refusal.
 type entered struct {
 	code int
 	*generation
@@ -71,8 +71,8 @@ func (p *process) enter(t *task, id string, from *generation) entered {
 	}
 }
 
-// succeed makes g the generation after another one. The rest of its lease holds, if nobody can have been assigned anything in
-// between.
+// succeed makes g the successor of another generation. The rest of that generation's lease stays valid if no other member can
+// have been assigned a partition in between.
 func (g *generation) succeed(from *generation) {
 	if from == nil {
 		from = g.p.last
@@ -104,8 +104,8 @@ func (p *process) sync(t *task, g *generation) (int, []int32) {
 	return answer.(assignment).code, answer.(assignment).owned
 }
 
-// inGroup lives in one generation after the other, until the membership ends or the process must let go of its partitions to
-// join again. It returns the answer that ended it.
+// inGroup lives through one generation after the other. It ends when the membership ends, or when the process must give up its
+// partitions to join again. It returns the answer that ended it.
 func (p *process) inGroup(t *task, first *entered) int {
 	p.present = first.generation
 	p.w.at(p.w.now, func() {
@@ -172,7 +172,7 @@ func (p *process) inGroup(t *task, first *entered) int {
 	}
 }
 
-// joinAgain joins the next generation while the work goes on under the present one, or lets go first.
+// joinAgain joins the next generation while work continues under the present one. An eager member gives up its partitions first.
 func (p *process) joinAgain(g *generation, member *task, letGo func()) {
 	if p.eager {
 		p.w.note("(met) member that lets go before it joins")
@@ -196,8 +196,8 @@ func (p *process) joinAgain(g *generation, member *task, letGo func()) {
 	}, nil)
 }
 
-// worksOn lets a member that stops join once more, as one that leaves, and reports whether it works on: until the next generation gives
-// its partitions to others, or there is just time to hand them over.
+// worksOn makes a member that stops join once more as a leaving member, and reports whether it continues to work. It works until the
+// next generation gives its partitions to others, or until the remaining time only suffices to hand them over.
 func (p *process) worksOn(g *generation, member *task) bool {
 	switch {
 	case !p.w.announced || p.static || p.eager:
@@ -234,7 +234,7 @@ func (p *process) beat(t *task, g *generation) (any, bool) {
 	return t.ask(3*time.Second, func() any { return p.group.check(g.member, g.id, codeRebalancing) })
 }
 
-// working are the runners with a term.
+// working returns the runners with a term.
 func (p *process) working() []*runner {
 	var all []*runner
 	for _, partition := range sortedKeys(p.runners) {
@@ -245,10 +245,10 @@ func (p *process) working() []*runner {
 	return all
 }
 
-// handedOver reports whether nothing is left to do.
+// handedOver reports whether all partitions are handed over.
 func (p *process) handedOver() bool { return len(p.working()) == 0 }
 
-// assigned begins a generation, as pipeline.Consumer does: partitions that stay go on, others are handed over, or begin.
+// assigned begins a generation, as pipeline.Consumer does. Partitions that stay continue, others are handed over or begin.
 func (p *process) assigned(g *generation, owned []int32) {
 	if former := p.present; former == nil || former.over {
 		return
@@ -301,7 +301,7 @@ func (p *process) assigned(g *generation, owned []int32) {
 
 // begin starts a term.
 func (r *runner) begin(g *generation, a pipeline.Assigned) {
-	a.Consecutive = a.Consecutive && !r.leaving // it belonged to another process meanwhile
+	a.Consecutive = a.Consecutive && !r.leaving // the partition belonged to another process in the meantime
 	r.gen, r.leaving, r.next, r.ended, r.phase = g, false, nil, false, "idle"
 	r.turn++
 	r.applyCollection()
@@ -315,7 +315,7 @@ func (r *runner) letGo(shutdown bool) {
 	r.stopFetching()
 }
 
-// releaseNow marks the claim as released, whatever is still to be written.
+// releaseNow marks the claim as released, even if writes are outstanding.
 func (r *runner) releaseNow() {
 	w := r.p.w
 	before := w.mongo.parts.now(documentID(r.partition))
@@ -338,8 +338,7 @@ func (r *runner) handedOverTo() {
 	}
 }
 
-// ticking lets the workers look at the clock. A hand-over whose lease has ended is given up: nothing
-// renews that.
+// ticking lets the workers check the clock. It abandons a hand-over whose lease has ended, because nothing renews that lease.
 func (p *process) ticking(g *generation) {
 	p.w.at(p.w.now+300*time.Millisecond, func() {
 		p.run(func() {
@@ -361,7 +360,7 @@ func (p *process) ticking(g *generation) {
 	})
 }
 
-// revoke asks the workers to hand over.
+// revoke asks the workers to hand over their partitions.
 func (p *process) revoke(shutdown bool) {
 	p.w.logf("%s: revoked (shutdown %v)", p.name, shutdown)
 	p.stopJoining()
@@ -373,7 +372,7 @@ func (p *process) revoke(shutdown bool) {
 	}
 }
 
-// stopJoining gives up what came, or may come, of joining.
+// stopJoining discards the result of joining, and stops a join in progress.
 func (p *process) stopJoining() {
 	if p.joins != nil {
 		p.joins.kill()
@@ -381,7 +380,7 @@ func (p *process) stopJoining() {
 	p.next, p.joins = nil, nil
 }
 
-// endGeneration ends what is left. Nothing is sent under it any more.
+// endGeneration ends the rest of a generation. Nothing is sent under it any more.
 func (p *process) endGeneration(committing *task) {
 	committing.kill()
 	p.stopJoining()
@@ -392,7 +391,7 @@ func (p *process) endGeneration(committing *task) {
 	p.present = nil
 }
 
-// applyCollection tells the worker when the options of the collection have changed.
+// applyCollection tells the worker if the options of the collection have changed.
 func (r *runner) applyCollection() {
 	if o := r.p.followed(); o != r.applied && !r.ended {
 		r.applied = o

@@ -9,34 +9,34 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// mongod is a replica set: one total order of writes on the primary, of which a majority has a prefix. A majority read
-// sees some state between what its session knows and what the majority has; an election may take back what comes after.
+// mongod is a replica set. The writes on the primary have one total order, and the majority has a prefix of it. A majority read
+// sees some state between its session's and the majority's. An election may roll back later writes.
 type mongod struct {
 	w              *world
-	seq, majority  int64 // numbers of the last write, and of the last one that a majority has
+	seq, majority  int64 // numbers of the last write, and of the last write on a majority
 	buckets, parts *docs
 	options        *docs
-	upkeep         *docs              // what the server does with buckets by itself
-	definition     timeseries.Options // of the time series, as its options document says
+	upkeep         *docs              // settings of the server's own work on buckets
+	definition     timeseries.Options // options of the time series, from its options document
 	journal        []entry
 	waiting        []acknowledgement
 	stalled        bool          // the secondaries do not replicate
-	hanging        time.Duration // until then, most calls are late
-	away           time.Duration // until then, there is no primary
-	elected        time.Duration // when the primary became it
+	hanging        time.Duration // until then most calls are late
+	away           time.Duration // until then there is no primary
+	elected        time.Duration // time of the last election
 	claims         map[[16]byte]int64
-	term           int   // elections so far
-	floor          int64 // what every member is sure to have
+	term           int   // number of elections so far
+	floor          int64 // every member has all writes up to this one
 }
 
 // docs is a collection.
 type docs struct {
 	name  string
-	order []string // of first insertion
+	order []string // ids in the order of their first insertion
 	byID  map[string][]version
 }
 
-// version is a document as one write left it.
+// version is a document after one write.
 type version struct {
 	seq int64
 	raw bson.Raw // Nil means deleted.
@@ -49,7 +49,7 @@ type entry struct {
 	id  string
 }
 
-// acknowledgement waits for a majority to have everything up to seq.
+// acknowledgement waits until a majority has all writes up to seq.
 type acknowledgement struct {
 	seq  int64
 	give func()
@@ -65,10 +65,10 @@ func newMongod(w *world) *mongod {
 	}
 }
 
-// now is the document on the primary. Nil means that there is none.
+// now returns the document on the primary. Nil means that it does not exist.
 func (d *docs) now(id string) bson.Raw { return d.asOf(id, 1<<62) }
 
-// asOf is the document after the write seq.
+// asOf returns the document after the write seq.
 func (d *docs) asOf(id string, seq int64) bson.Raw {
 	versions := d.byID[id]
 	for i := len(versions) - 1; i >= 0; i-- {
@@ -79,7 +79,7 @@ func (d *docs) asOf(id string, seq int64) bson.Raw {
 	return nil
 }
 
-// put executes a write of one document; nil deletes it.
+// put executes a write of one document. A nil document deletes it.
 func (m *mongod) put(of *docs, id string, raw bson.Raw, by *term) {
 	before := of.now(id)
 	if _, known := of.byID[id]; !known {
@@ -111,7 +111,7 @@ func claimIn(raw bson.Raw) (claim [16]byte, ok bool) {
 	return claim, ok
 }
 
-// whenDurable calls give as soon as a majority has everything written so far, unless an election comes first.
+// whenDurable calls give as soon as a majority has all writes so far, unless an election comes first.
 func (m *mongod) whenDurable(give func()) {
 	if m.majority >= m.seq {
 		give()
@@ -120,13 +120,13 @@ func (m *mongod) whenDurable(give func()) {
 	m.waiting = append(m.waiting, acknowledgement{m.seq, give})
 }
 
-// stall stops replication; reads of a majority lag, and no write is acknowledged.
+// stall stops replication. Majority reads lag, and no write is acknowledged.
 func (m *mongod) stall() {
 	m.stalled = true
 	m.w.logf("the secondaries stop replicating at %d", m.seq)
 }
 
-// resume lets a majority have everything.
+// resume replicates all writes to the majority.
 func (m *mongod) resume() {
 	m.stalled, m.majority = false, m.seq
 	waiting := m.waiting
@@ -136,8 +136,7 @@ func (m *mongod) resume() {
 	}
 }
 
-// elect makes another server the primary: it has what the majority has, and perhaps more. Whoever waits for an
-// acknowledgement gets none.
+// elect makes another server the primary. It has at least the writes of the majority. Waiting acknowledgements are never given.
 func (m *mongod) elect() {
 	kept := m.majority
 	if m.seq > kept {
@@ -174,7 +173,7 @@ func (m *mongod) rollBack(e entry) {
 	}
 }
 
-// ids are the documents there are on the primary.
+// ids returns the ids of the documents on the primary.
 func (d *docs) ids() []string {
 	return slices.DeleteFunc(slices.Clone(d.order), func(id string) bool { return d.now(id) == nil })
 }

@@ -11,11 +11,11 @@ import (
 	"waterwheel/pipeline"
 )
 
-// mutation is one guard of the protocol taken away, outside the product's code: by what the ports answer, or by what the
-// process around a worker does.
+// mutation is one guard of the protocol that is removed without a change of the product's code. The ports or the process around a
+// worker behave as if the guard were missing.
 type mutation string
 
-// The mutations.
+// These are the mutations.
 const (
 	noStored              mutation = "no D"
 	storedFromSecondary   mutation = "D from a stale secondary"
@@ -55,8 +55,8 @@ const (
 	unknownAtOnce         mutation = "a schema that is not there yet taken as one that never comes"
 )
 
-// provoking are schedules, by name, for which some of the guards are there, and how often a run has them beside its own:
-// without them, what comes of the lack of a guard is rare. One has a pace (as of traits) at which it comes to its end.
+// provoking names, for some mutations, a schedule against which the guard protects, and how often a run has it in addition to its
+// own schedules. Without them the consequences of the missing guard are rare. A schedule may have a pace (as in traits).
 var provoking = map[mutation]struct {
 	schedule string
 	times    int
@@ -74,7 +74,7 @@ var provoking = map[mutation]struct {
 	leaseOfOthers:       {"MongoDB hangs, with a rebalance in the middle", 3, 0},
 }
 
-// mutated is an event as the worker gets it.
+// mutated returns an event as the mutation changes it for the worker.
 func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 	switch r.p.w.broken {
 	case strangersTrusted:
@@ -173,7 +173,8 @@ var mutations = []mutation{
 	releasedFirst, fenceOnOneShard,
 }
 
-// TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.
+// TestSimulationNoticesEachMutation removes one guard after the other, and prints the number of runs until the simulation notices
+// it.
 func TestSimulationNoticesEachMutation(t *testing.T) {
 	if underRace {
 		t.Skip("the mutations take minutes with the race detector: they are tried without it")

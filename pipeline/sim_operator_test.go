@@ -10,15 +10,16 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// documentID is the _id of a partition document.
+// documentID returns the _id of a partition document.
 func documentID(partition int32) string {
 	raw := encoded(bson.D{{Key: "_id", Value: fmt.Sprintf("%s/%s/%d", clusterName, topicName, partition)}})
 	return string(raw.Lookup("_id").Value)
 }
 
-// deleteDocument deletes a partition document, but not while another group still has processes, nor while a claim that found
-// none may still be executed: the documents say that both double. Nor while nothing else tells that this pipeline has not
-// stored what another program has read: they say that this skips.
+// deleteDocument deletes a partition document. It does not do so while another group still has processes, or while a claim that
+// found no document may still be executed. The documentation says that both lead to doubled measurements. It also keeps a
+// document that is the only record of offsets another program has read, because its deletion skips records, as the documentation
+// says.
 func (w *world) deleteDocument() {
 	if slices.ContainsFunc(w.all, func(p *process) bool { return !p.dead && p.group != w.group }) {
 		return
@@ -41,7 +42,7 @@ func (w *world) deleteDocument() {
 	w.logf("an operator deletes %s", id)
 }
 
-// editBucket changes some bucket.
+// editBucket changes a random bucket.
 func (w *world) editBucket(change func(bson.D) bson.D) {
 	ids := slices.DeleteFunc(w.mongo.buckets.ids(), func(id string) bool { return isSegment(w.mongo.buckets.now(id)) })
 	if len(ids) > 0 {
@@ -51,7 +52,7 @@ func (w *world) editBucket(change func(bson.D) bson.D) {
 	}
 }
 
-// deleteBucket deletes some bucket. What it held need not be stored any more.
+// deleteBucket deletes a random bucket. Its measurements need not be stored any more.
 func (w *world) deleteBucket() {
 	ids := w.mongo.buckets.ids()
 	if len(ids) == 0 {
@@ -63,7 +64,7 @@ func (w *world) deleteBucket() {
 	w.mongo.put(w.mongo.buckets, id, nil, nil)
 }
 
-// excuseBucket lifts the duty to store what a bucket holds, which an operator deletes.
+// excuseBucket removes the duty to store the measurements of a bucket that an operator deletes.
 func (w *world) excuseBucket(bucket bson.Raw) {
 	w.excuse(bucket, func(held) bool { return true })
 }
@@ -99,11 +100,11 @@ func (w *world) reset() {
 	}
 }
 
-// expireOffsets deletes the group's offsets. A claim's start counts then; a reset that nobody has claimed is forgotten.
+// expireOffsets deletes the group's offsets. The start in the claim then applies. A reset that no owner has claimed is forgotten.
 func (w *world) expireOffsets() {
 	for p := range w.kafka.partitions {
 		if _, ours := claim.ParseProvenance(w.group.read(p).metadata); !ours {
-			continue // so would what nobody has begun to read
+			continue // otherwise partitions that no owner has begun to read would be forgotten too
 		}
 		w.excuseToStart(p)
 		w.group.commits[p] = append(w.group.commits[p], committed{visible: w.now, offset: -1})
@@ -111,8 +112,8 @@ func (w *world) expireOffsets() {
 	}
 }
 
-// strangerCommits is what a consumer of another program does that was a member of the group for a while. Before the first
-// claim it is not known from the one whose group this pipeline was given.
+// strangerCommits is a commit by a consumer of another program that was temporarily a member of the group. Before the first claim
+// this cannot be distinguished from the program whose group this pipeline took over.
 func (w *world) strangerCommits() {
 	if w.kafka.topic == ([16]byte{}) || w.mongo.majority != w.mongo.seq {
 		return
@@ -120,7 +121,7 @@ func (w *world) strangerCommits() {
 	for p := range w.kafka.partitions {
 		last, l := w.group.last(p), w.kafka.log(p)
 		if _, ours := claim.ParseProvenance(last.metadata); !ours || last.offset > l.end || w.mongo.parts.now(documentID(p)) == nil {
-			continue // an operator's reset, which nobody has seen yet, would be forgotten
+			continue // an operator's reset that no owner has seen yet would be forgotten
 		}
 		to := last.offset + w.rnd.Int64N(l.end-last.offset+1)
 		w.group.commits[p] = append(w.group.commits[p], committed{visible: max(w.now, last.visible), offset: to, consumed: true})
@@ -131,7 +132,7 @@ func (w *world) strangerCommits() {
 	}
 }
 
-// excuseToStart lifts the duty to store what lies before the start in the partition document.
+// excuseToStart removes the duty to store the records before the start in the partition document.
 func (w *world) excuseToStart(p int32) {
 	document := w.mongo.parts.now(documentID(p))
 	if document == nil || w.kafka.topic == ([16]byte{}) {
@@ -151,7 +152,7 @@ func (w *world) takeOver() {
 	}
 	for p := range w.kafka.partitions {
 		if id := documentID(p); w.mongo.parts.now(id) == nil && len(w.mongo.parts.byID[id]) > 0 {
-			return // it was deleted: the documents say that the new group would not wait for the old one then
+			return // after its deletion the new group would not wait for the old one, as the documentation says
 		}
 	}
 	w.group = newCoordinator(w, w.group.name+"'")
@@ -174,7 +175,7 @@ func (w *world) takeOver() {
 	}
 }
 
-// takeOverAgain is for documents that a late claim of the old group has made since.
+// takeOverAgain gives documents to the new group that late claims of the old group have made since.
 func (w *world) takeOverAgain() {
 	for p := range w.kafka.partitions {
 		id := documentID(p)
@@ -196,7 +197,7 @@ func (w *world) recreateTopic() {
 	}
 	w.logf("the topic is deleted")
 	w.kafka.topic = [16]byte{}
-	for p := range w.kafka.partitions { // Kafka deletes the offsets as well, but a commit may be just on its way
+	for p := range w.kafka.partitions { // Kafka deletes the offsets as well, but a commit may be in flight
 		if _, ours := claim.ParseProvenance(w.group.read(p).metadata); !ours || w.chance(0.5) {
 			w.group.commits[p] = append(w.group.commits[p], committed{visible: w.now, offset: -1})
 		}

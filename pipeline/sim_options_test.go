@@ -14,8 +14,8 @@ import (
 
 const day = 86400
 
-// reconfigure decides whether operators change the options of the collection in this run: in one of four, and where the
-// simulation must notice that a guard of that is missing. The collection expires then.
+// reconfigure decides whether operators change the collection's options in this run. They do so in one of four runs, and if a
+// guard of such changes is removed. The collection then has an expiry.
 func (w *world) reconfigure() {
 	w.reconfigured = w.broken == upkeepUnwaited || w.broken == optionsUnlocked || w.broken == "" && *simOptions && w.chance(0.25)
 	if !w.reconfigured {
@@ -39,7 +39,7 @@ func (w *world) reconfigure() {
 	w.at(w.between(3, 20), w.reconfiguring)
 }
 
-// reconfiguring lets an operator change the options, again and again, and sometimes two at once.
+// reconfiguring makes operators change the options again and again, sometimes two at once.
 func (w *world) reconfiguring() {
 	if !w.chaos || w.over {
 		return
@@ -50,7 +50,7 @@ func (w *world) reconfiguring() {
 	w.at(w.now+w.between(2, 40), w.reconfiguring)
 }
 
-// startChange runs one of the commands that change options, as a process that belongs to no group. It may die at any step.
+// startChange runs a command that changes the options, as a process outside of any group. The process may die at any step.
 func (w *world) startChange() {
 	p := &process{
 		began: w.now,
@@ -68,7 +68,7 @@ func (w *world) startChange() {
 		})
 	}
 	p.spawn(func(t *task) {
-		hold := func() { t.sendBy = w.now + 3*p.W } // as the context of the lock
+		hold := func() { t.sendBy = w.now + 3*p.W } // like the context of the lock
 		hold()
 		change := collection.OptionsChange{
 			Options: port{w: w, of: w.mongo.options}, Upkeep: simUpkeep{t}, WriteTimeout: p.W,
@@ -90,7 +90,7 @@ func (w *world) startChange() {
 	}, p.crash)
 }
 
-// drawChange is another expiry, or a larger span.
+// drawChange returns a random change, which is another expiry or a larger span.
 func (w *world) drawChange() func(timeseries.Options) (timeseries.Options, error) {
 	if w.chance(0.6) {
 		expire := pick[int64](w, 0, day, 2*day, 7*day, 30*day)
@@ -101,13 +101,13 @@ func (w *world) drawChange() func(timeseries.Options) (timeseries.Options, error
 	g := pick(w, timeseries.Minutes, timeseries.Minutes, timeseries.Hours)
 	return func(o timeseries.Options) (timeseries.Options, error) {
 		if o.Granularity == timeseries.Hours {
-			g = timeseries.Hours // it does not shrink
+			g = timeseries.Hours // the span does not shrink
 		}
 		return o.Change(timeseries.Options{Granularity: g, ExpireAfterSeconds: o.ExpireAfterSeconds})
 	}
 }
 
-// followOptions lets a process follow the options of the collection, as the program does.
+// followOptions makes a process follow the options of the collection, as the program does.
 func (p *process) followOptions() {
 	w := p.w
 	p.options = w.mongo.definition
@@ -136,7 +136,7 @@ func (p *process) followOptions() {
 	})
 }
 
-// followed are the options that the process's workers are told: an edit by hand is seen at once.
+// followed returns the options that the process's workers use. An edit by hand applies at once.
 func (p *process) followed() timeseries.Options {
 	if !p.w.reconfigured || p.w.mongo.definition != simCollection {
 		return p.w.mongo.definition
@@ -144,8 +144,8 @@ func (p *process) followed() timeseries.Options {
 	return p.options
 }
 
-// widest is the span that a bucket may have by now, in milliseconds: the span of the definition, or of one that an owner followed
-// before it was rolled back.
+// widest returns the largest span that a bucket may have by now, in milliseconds. It is the span of the definition, or of a
+// definition that an owner followed before it was rolled back.
 func (w *world) widest() int64 {
 	if !w.reconfigured {
 		return simCollection.Span()
@@ -153,7 +153,7 @@ func (w *world) widest() int64 {
 	return max(w.defined(1<<62).Span(), w.followed)
 }
 
-// defined is the definition after a write.
+// defined returns the definition after the write seq.
 func (w *world) defined(seq int64) timeseries.Options {
 	for _, id := range w.mongo.options.order {
 		if raw := w.mongo.options.asOf(id, seq); raw != nil && raw.Lookup("version").Type != 0 {
@@ -167,8 +167,8 @@ func (w *world) defined(seq int64) timeseries.Options {
 	return simCollection
 }
 
-// checkUpkeep: the server deletes no bucket before its last measurement is as old as the definition says, and its view looks
-// as far as any bucket that is written, or may be by an owner who follows a larger span.
+// checkUpkeep checks that the server deletes no bucket before its last measurement is as old as the definition says. The server's
+// view must look far enough for every bucket, including those of an owner that follows a larger span.
 func (w *world) checkUpkeep() {
 	if !w.reconfigured || w.mongo == nil || len(w.mongo.options.order) == 0 {
 		return
@@ -192,7 +192,7 @@ func (w *world) checkUpkeep() {
 	}
 }
 
-// upkept is a number of seconds that the server goes by: the primary's own.
+// upkept returns a number of seconds that the server uses, as the primary has it.
 func (m *mongod) upkept(id string) int32 {
 	seconds, _ := m.upkeep.now(id).Lookup("seconds").AsInt64OK()
 	return int32(seconds)
@@ -200,10 +200,10 @@ func (m *mongod) upkept(id string) int32 {
 
 func upkeepDocument(seconds int32) bson.Raw { return encoded(bson.D{{Key: "seconds", Value: seconds}}) }
 
-// isLock tells a filter on the lock of the options.
+// isLock reports whether a filter is on the lock of the options.
 func isLock(filter bson.Raw) bool { return filter.Lookup("token").Type != 0 }
 
-// simUpkeep is the server's upkeep in the eyes of a task.
+// simUpkeep is a task's view of the server's upkeep.
 type simUpkeep struct{ t *task }
 
 // Expiry implements collection.Upkeep.
@@ -222,7 +222,7 @@ func (u simUpkeep) SetViewSpan(ctx context.Context, seconds int32) error {
 	return u.write(ctx, "view", seconds)
 }
 
-// read asks the primary, which answers with what it goes by itself.
+// read asks the primary, which answers with its own value.
 func (u simUpkeep) read(ctx context.Context, id string) (int32, error) {
 	if _, err := (port{w: u.t.p.w, of: u.t.p.w.mongo.upkeep}).moment(ctx); err != nil {
 		return 0, err

@@ -20,21 +20,21 @@ var (
 	errNoPrimary = &mongodb.CommandError{Code: 10107, Message: "not primary"}
 )
 
-// Codes of MongoDB.
+// These are error codes of MongoDB.
 const (
 	codeBadValue     = 2
 	codeDuplicateKey = 11000
 )
 
-// port is a collection of the model as the sink uses it.
+// port is a collection of the model, as the sink uses it.
 type port struct {
 	w   *world
 	of  *docs
-	ids []string // of the buckets that a command is about, where a check asks what was sent
+	ids []string // ids of the buckets in a command, for checks of what was sent
 }
 
-// session orders reads after the writes that were acknowledged with it. Where buckets lie on a shard of their own, a write on the one shard
-// orders no read on the other: their clocks may be apart.
+// session orders reads after the writes that were acknowledged in it. If buckets lie on another shard, a write on one shard
+// orders no read on the other, because the clocks of the shards may differ.
 type session struct{ after, buckets int64 }
 
 type sessionKey struct{}
@@ -47,7 +47,7 @@ func (s *session) Context(parent context.Context) context.Context {
 // End implements mongodb.Session.
 func (s *session) End() {}
 
-// learn notes what was acknowledged, or read, on the shard of a collection.
+// learn records that the session has seen the shard of a collection up to seq, by an acknowledgement or a read.
 func (c port) learn(s *session, seq int64) {
 	if s == nil {
 		return
@@ -61,7 +61,7 @@ func (c port) learn(s *session, seq int64) {
 	}
 }
 
-// known is what a session knows of the shard of a collection.
+// known returns the number of the last write that a session has seen on the shard of a collection.
 func (c port) known(s *session) int64 {
 	if c.of == c.w.mongo.buckets {
 		return s.buckets
@@ -69,7 +69,7 @@ func (c port) known(s *session) int64 {
 	return s.after
 }
 
-// fence is a write that every shard acknowledges, and that changes nothing.
+// fence is a write that every shard acknowledges and that changes nothing.
 func (c port) fence(ctx context.Context) error {
 	c.w.note("(met) fence of all shards")
 	reply, err := c.write(ctx, 0, nil, nil)
@@ -82,11 +82,11 @@ func (c port) fence(ctx context.Context) error {
 // Insert implements mongodb.Collection.
 func (c port) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply, error) {
 	by := c.w.checks.sending(c.w, taskOf(ctx), c.of, nil)
-	documents = slices.Clone(documents) // it may be executed later, when the caller has used their memory again
+	documents = slices.Clone(documents) // the command may be executed later, when the caller has reused their memory
 	for i := range documents {
 		documents[i] = slices.Clone(documents[i])
 	}
-	refused := make([]bool, len(documents)) // A refused document stays refused, whenever the command is executed.
+	refused := make([]bool, len(documents)) // A refused document stays refused, no matter when the command is executed.
 	for i := range documents {
 		refused[i] = c.refuses(documents[i])
 	}
@@ -104,7 +104,7 @@ func (c port) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply, 
 	}, func(i int) bool { return refused[i] })
 }
 
-// refuses reports whether the server refuses to insert a document: as an index on the meta does, which segments do not have.
+// refuses reports whether the server refuses to insert a document. An index on the meta may refuse buckets, but not segments.
 func (c port) refuses(document bson.Raw) bool {
 	meta, _ := document.Lookup(timeseries.FieldMeta).StringValueOK()
 	return poisoned(document) || c.w.traits.refusing && c.w.chaos && meta == refusedSeries
@@ -162,8 +162,8 @@ func (c port) Delete(ctx context.Context, filters []bson.Raw) (mongodb.Reply, er
 	}, func(int) bool { return false })
 }
 
-// onlyACopy reports whether a write of a bucket reaches only the copy that the move of a chunk leaves behind, and is acknowledged all the
-// same. A router sends a write that does not name the shard key to all shards, and without a version.
+// onlyACopy reports whether a write of a bucket changes only the copy that a moved chunk left behind, and is acknowledged all the
+// same. A router sends a write without the shard key to all shards, and without a shard version.
 func (c port) onlyACopy(document, filter bson.Raw) bool {
 	w := c.w
 	if !w.traits.sharded || c.of != w.mongo.buckets {
@@ -183,8 +183,8 @@ func isFenced(a pipeline.Action) bool {
 	return false
 }
 
-// write makes one write command. Its documents are executed at once, later within the grace, in two parts or never;
-// its answer comes when a majority has them, or never.
+// write makes one write command. Its writes are executed at once, later within the grace, in two parts, or never. Its answer
+// comes when a majority has the writes, or never.
 func (c port) write(ctx context.Context, n int, execute func(int) (int, *mongodb.WriteError), refused func(int) bool) (mongodb.Reply, error) {
 	t, w := taskOf(ctx), c.w
 	session, _ := ctx.Value(sessionKey{}).(*session)
@@ -203,7 +203,7 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *mongodb
 	switch {
 	case isRelease(t.what):
 		sent.late = max(sent.late, 0.3)
-	case t.p == w.repairer: // owners write meanwhile
+	case t.p == w.repairer: // owners write at the same time
 		sent.late = max(sent.late, 0.6)
 	}
 	if w.chaos && (isClaim(t.what) && isClaim(t.p.evictIn) || isRelease(t.what) && isRelease(t.p.evictIn)) {
@@ -232,7 +232,7 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *mongodb
 	return a.reply, nil
 }
 
-// idsOf are the _ids of the documents that a command is about.
+// idsOf returns the _ids of the documents of a command.
 func idsOf[T any](all []T, in func(T) bson.Raw) []string {
 	ids := make([]string, len(all))
 	for i := range all {
@@ -241,7 +241,7 @@ func idsOf[T any](all []T, in func(T) bson.Raw) []string {
 	return ids
 }
 
-// hand notes what a command carries that is sent now.
+// hand records the documents of a command that is sent now.
 func (t *task) hand(ids []string) {
 	if t.handed == nil {
 		t.handed = map[string]bool{}
@@ -251,7 +251,7 @@ func (t *task) hand(ids []string) {
 	}
 }
 
-// takeBack notes that a command was refused before anything of it was done.
+// takeBack records that a command was refused before any of it was executed.
 func (t *task) takeBack(ids []string) {
 	for _, id := range ids {
 		delete(t.handed, id)
@@ -268,7 +268,7 @@ func isRelease(a pipeline.Action) bool {
 	return is
 }
 
-// unansweredName is how a command without answer is counted.
+// unansweredName returns the name under which a command without answer is counted.
 func unansweredName(a pipeline.Action) string {
 	switch {
 	case isClaim(a):
@@ -285,7 +285,7 @@ func (c port) Find(ctx context.Context, q mongodb.Query, each func(bson.Raw) err
 	if err != nil {
 		return err
 	}
-	if t := taskOf(ctx); isLoad(t.what) && c.of == c.w.mongo.buckets && t.r.phase == "loading" { // before the notes
+	if t := taskOf(ctx); isLoad(t.what) && c.of == c.w.mongo.buckets && t.r.phase == "loading" { // this read comes before the read of the notes
 		t.r.readAt = seq
 	}
 	return c.read(q, seq, each)
@@ -296,7 +296,7 @@ func isLoad(a pipeline.Action) bool {
 	return loads
 }
 
-// moment asks for the state that a read sees.
+// moment asks the server, and returns the state that a read sees.
 func (c port) moment(ctx context.Context) (int64, error) {
 	t, w := taskOf(ctx), c.w
 	session, _ := ctx.Value(sessionKey{}).(*session)
@@ -329,7 +329,7 @@ func (c port) moment(ctx context.Context) (int64, error) {
 	return seq, nil
 }
 
-// snapshot is the state that a read sees.
+// snapshot returns the state that a read sees.
 func (c port) snapshot(t *task, s *session) int64 {
 	w, m := c.w, c.w.mongo
 	if !w.traits.sessions {
@@ -343,7 +343,7 @@ func (c port) snapshot(t *task, s *session) int64 {
 		low = max(0, m.majority-30)
 		return low + w.rnd.Int64N(m.majority-low+1)
 	}
-	steady := t.p == w.repairer && w.now > m.elected+10*time.Second // a primary of some age shows all that it has acknowledged
+	steady := t.p == w.repairer && w.now > m.elected+10*time.Second // a primary that is not new shows everything it has acknowledged
 	if !w.chaos || !w.traits.lag || steady || low >= m.majority {
 		return m.majority
 	}
@@ -372,7 +372,7 @@ func (c port) read(q mongodb.Query, seq int64, each func(bson.Raw) error) error 
 	return nil
 }
 
-// Fields of the measurements in the simulation.
+// These are fields of the measurements in the simulation.
 const (
 	refusedSeries = "B"
 	poisonField   = "poison"

@@ -17,26 +17,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// settings are a process's, which may differ from another's.
+// settings are the settings of a process. Processes may have different settings.
 type settings struct {
 	W, G, L, S, R    time.Duration // write timeout, grace, lease, session timeout, rebalance timeout
 	static           bool
-	eager            bool // it lets go of all partitions before it joins again
+	eager            bool // the process gives up all partitions before it joins again
 	commitInterval   time.Duration
 	flushInterval    time.Duration
 	flushCount       int
-	send             int64 // what the first SendWrites may carry, at most
-	callWrites       int   // of one bulk call
-	flushWrites      int   // of one flush. Zero means the usual number.
-	portion          int   // a small one takes a record or two at a time
-	letterBuffer     int64 // a small one is full with one letter
+	send             int64 // maximum bytes of the first SendWrites
+	callWrites       int   // maximum writes of one bulk call
+	flushWrites      int   // maximum writes of one flush. Zero means the usual number.
+	portion          int   // a small portion takes one or two records at a time
+	letterBuffer     int64 // a small buffer is full with one letter
 	warm, reopen     bool
 	deltaMax         int32
 	maxCount         int32
 	maxBytes         int32
-	window           int64 // of D, offsets
-	storedBytes      int64 // of D
-	denseFrom        int32 // measurements of a series that go into no segment
+	window           int64 // size of D's window in offsets
+	storedBytes      int64 // maximum bytes of D
+	denseFrom        int32 // measurements from which on a series goes into buckets instead of segments
 	compactInterval  time.Duration
 	compactDelay     time.Duration
 	segmentRetention time.Duration
@@ -45,51 +45,51 @@ type settings struct {
 	outOfRange       claim.OutOfRange
 }
 
-// process is one consumer: its membership of the group, and its runners.
+// process is one consumer, with its membership of the group and its runners.
 type process struct {
 	w     *world
 	slot  int
 	name  string
 	began time.Duration
-	again bool // it has asked to be run again, of a repair
+	again bool // this repair has asked to be run again
 	settings
 	group *coordinator
-	zero  time.Duration // what its clock showed when the world began
+	zero  time.Duration // reading of its clock when the world began
 
 	dead                bool
 	term, rejoin        bool            // asked to stop; a new subscription makes it join again
-	announced           time.Duration   // until when a stop waits for the next generation. Zero means that it was not announced.
-	paused, cut, zombie time.Duration   // until then: stopped; no Kafka; heartbeats alone are answered
-	only                bool            // the coordinator is cut off, the other brokers are not
-	deposed             bool            // a coordinator cut off answers what is pending when it learns that it is none any more
+	announced           time.Duration   // until then a stop waits for the next generation. Zero means that it was not announced.
+	paused, cut, zombie time.Duration   // ends of times in which the process is stopped, has no Kafka, or gets answers to heartbeats only
+	only                bool            // only the coordinator is unreachable, the other brokers are not
+	deposed             bool            // a partitioned coordinator answers pending requests when it learns that it is deposed
 	deaf                time.Duration   // until then no commit is answered
-	crashIn             int             // dies in this call from now on. Zero means that it does not.
-	evictIn             pipeline.Action // loses its membership while its next claim, or release, is on its way. Nil means that it does not.
+	crashIn             int             // number of calls until the process dies. Zero means that it does not die.
+	evictIn             pipeline.Action // loses its membership while its next claim or release is in flight. Nil means that it does not.
 	tasks               map[*task]bool
 	store               *sink.Store
-	options             timeseries.Options // of the collection, as it follows them
+	options             timeseries.Options // options of the collection, as the process follows them
 	runners             map[int32]*runner
-	present             *generation // the newest. Nil means that it is not in the group.
-	last                *generation // that was assigned
-	next                *entered    // what came of joining while the work goes on. Nil means nothing yet.
+	present             *generation // the newest generation. Nil means that the process is not in the group.
+	last                *generation // the last generation with an assignment
+	next                *entered    // result of joining while work continues. Nil means none yet.
 	joins, commits      *task
 	assignment          pipeline.AssignmentSet
-	budget              *pipeline.Budget // of memory
-	others              *pipeline.Worker // takes what a runner may not have
+	budget              *pipeline.Budget // memory budget
+	others              *pipeline.Worker // holds the memory that a runner may not have
 }
 
-// generation is what a process knows of a generation.
+// generation is a process's knowledge of a generation.
 type generation struct {
 	p      *process
 	id     int32
 	member string
 	length time.Duration // of the lease
-	// taken is the send time of the last commit answered 0, renewed that of the one before, which it proves; believed differs from
-	// renewed in mutations only.
+	// taken is the send time of the last commit answered with 0. renewed is the send time of the one before, which this commit
+	// proves. believed differs from renewed only in mutations.
 	taken, renewed, believed time.Duration
-	follows                  bool // nobody can have been assigned anything since the generation that this process was in before
-	joining                  bool // the next one was asked for
-	over                     bool // the coordinator said so
+	follows                  bool // no other member can have been assigned a partition since the previous generation of this process
+	joining                  bool // the process has asked for the next generation
+	over                     bool // the coordinator has said that the generation is over
 	assigned                 bool
 }
 
@@ -97,7 +97,7 @@ func (g *generation) held(now time.Duration) bool { return !g.over && now < g.re
 
 func (p *process) slotName() string { return fmt.Sprintf("i%d", p.slot) }
 
-// start begins a process in a slot.
+// start starts a process in a slot.
 func (w *world) start(slot int) {
 	if old := w.slots[slot]; !w.chaos && old != nil && !old.dead {
 		return
@@ -130,10 +130,10 @@ func (w *world) start(slot int) {
 	p.followOptions()
 }
 
-// clock is the process's own: it means nothing to another.
+// clock returns the time of the process's own clock, which other processes cannot compare with theirs.
 func (p *process) clock() pipeline.Instant { return p.zero + p.w.now }
 
-// run does something as the process: not when it is dead, later when it is stopped.
+// run calls do for the process. It does nothing if the process is dead, and waits if it is stopped.
 func (p *process) run(do func()) {
 	switch {
 	case p.dead:
@@ -144,7 +144,7 @@ func (p *process) run(do func()) {
 	}
 }
 
-// crash ends the process without a word.
+// crash kills the process.
 func (p *process) crash() {
 	if p.dead {
 		return
@@ -156,14 +156,14 @@ func (p *process) crash() {
 	}
 }
 
-// held reports whether anything may be written, as pipeline.Consumer does.
+// held reports whether the process may write, as pipeline.Consumer does.
 func (p *process) held() bool {
 	working := p.working()
 	return p.present != nil && (len(working) > 0 || p.holds(p.present)) &&
 		!slices.ContainsFunc(working, func(r *runner) bool { return !p.holds(r.gen) })
 }
 
-// holds is a lease as the process believes it.
+// holds reports whether the process believes that it holds a lease.
 func (p *process) holds(g *generation) bool {
 	switch p.w.broken {
 	case noLease:
@@ -174,7 +174,7 @@ func (p *process) holds(g *generation) bool {
 	return g.held(p.w.now)
 }
 
-// topicSeen is the topic's id in the eyes of a group.
+// topicSeen returns the topic's id, as groups see it.
 func (w *world) topicSeen() [16]byte {
 	if w.broken == noTopicID {
 		return [16]byte{1}
@@ -182,7 +182,7 @@ func (w *world) topicSeen() [16]byte {
 	return w.kafka.topic
 }
 
-// collection is how the time series of the simulation is defined.
+// simCollection is the definition of the simulation's time series.
 var simCollection = func() timeseries.Options {
 	o, err := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Seconds}.Normalize()
 	if err != nil {
@@ -191,7 +191,7 @@ var simCollection = func() timeseries.Options {
 	return o
 }()
 
-// What all stores and workers count and write, nobody reads.
+// No test reads these metrics and logs of the stores and workers.
 var (
 	sinkMetrics   = sink.NewMetrics(nil)
 	unreadMetrics = pipeline.NewMetrics(prometheus.NewRegistry())

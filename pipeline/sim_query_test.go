@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// matches evaluates a filter as far as the sink uses filters.
+// matches evaluates a filter, with the operators that the sink uses.
 func matches(document, filter bson.Raw) bool {
 	for _, condition := range elementsOf(filter) {
 		if condition.Key() == "$and" {
@@ -96,7 +96,7 @@ func holds(have bson.RawValue, operator string, want bson.RawValue) bool {
 	panic(fmt.Sprintf("the model has no %s", operator))
 }
 
-// compared compares two numbers or two texts. False means that they are neither.
+// compared compares two numbers or two strings. It returns false for all other values.
 func compared(have, want bson.RawValue) (order int, ok bool) {
 	if a, ok := have.StringValueOK(); ok {
 		b, ok := want.StringValueOK()
@@ -130,7 +130,7 @@ func elementsOf(d bson.Raw) []bson.RawElement {
 	return elements
 }
 
-// valueAt is the value under a dotted path. Type 0 means that there is none.
+// valueAt returns the value at a dotted path. Type 0 means that there is none.
 func valueAt(d bson.Raw, path string) bson.RawValue {
 	return d.Lookup(strings.Split(path, ".")...)
 }
@@ -156,7 +156,7 @@ func updated(document, update bson.Raw) bson.Raw {
 	return encoded(d)
 }
 
-// without takes the field under a path out.
+// without removes the field at a path.
 func without(d bson.D, path []string) bson.D {
 	for i := range d {
 		if d[i].Key != path[0] {
@@ -173,7 +173,7 @@ func without(d bson.D, path []string) bson.D {
 	return d
 }
 
-// changed applies one operator to the field under a path.
+// changed applies one operator to the field at a path.
 func changed(d bson.D, path []string, operator string, value any) bson.D {
 	for i := range d {
 		if d[i].Key != path[0] {

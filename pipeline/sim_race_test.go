@@ -2,5 +2,5 @@
 
 package pipeline_test
 
-// underRace: the race detector makes everything ten times slower.
+// underRace reports whether the race detector is on, which makes everything ten times slower.
 const underRace = true

@@ -13,11 +13,11 @@ import (
 	"waterwheel/pipeline"
 )
 
-// schemaUnknownWait is how long a worker asks for a schema that the registry says it does not have. Every schema of a record is there
-// in half of it.
+// schemaUnknownWait is how long a worker asks for a schema that the registry does not know. The registry knows every schema of a
+// record after half of this time.
 const schemaUnknownWait = 10 * time.Second
 
-// Forms of schemas. The id of a schema is its version times forms, and its form.
+// These are forms of schemas. The id of a schema is its version times forms, plus its form.
 const (
 	plainForm = iota
 	kindForm
@@ -26,18 +26,18 @@ const (
 	forms
 )
 
-// neverWritten is the first version that the registry never has.
+// neverWritten is the first version that the registry never gets.
 const neverWritten = 1 << 20
 
-// schemaRegistry is the registry of a run whose records are in Avro.
+// schemaRegistry is the registry of a run with records in Avro.
 type schemaRegistry struct {
 	w       *world
-	away    time.Duration   // until then nobody answers
-	written []time.Duration // when the registry has the schemas of each version
+	away    time.Duration   // until then the registry does not answer
+	written []time.Duration // when the registry gets the schemas of each version
 }
 
-// registerSchemas decides whether the records of this run are in Avro and name their schemas: in one of four runs, and where the
-// simulation must notice that a guard of that is missing. It has numbers of its own, so that other runs stay what they are.
+// registerSchemas decides whether the records of this run are in Avro and name their schemas. They are in one of four runs, and
+// if a guard of schemas is removed. It draws from random numbers of its own, so that the other runs do not change.
 func (w *world) registerSchemas() {
 	switch w.broken {
 	case "":
@@ -52,7 +52,7 @@ func (w *world) registerSchemas() {
 	w.at(w.between(1, 15), w.registry.leave)
 }
 
-// leave lets the registry be away for a while, again and again.
+// leave makes the registry unavailable for a while, again and again.
 func (s *schemaRegistry) leave() {
 	w := s.w
 	if !w.chaos || w.over {
@@ -63,7 +63,7 @@ func (s *schemaRegistry) leave() {
 	w.at(s.away+w.between(2, 40), s.leave)
 }
 
-// schema is the text of a schema. It is empty where the registry does not have it now.
+// schema returns the text of a schema. It is empty if the registry does not have the schema at the moment.
 func (s *schemaRegistry) schema(id measurement.SchemaID) string {
 	version := int(id.Number / forms)
 	if version >= len(s.written) || s.written[version] > s.w.now {
@@ -83,7 +83,7 @@ func schemaText(form uint32) string {
 	return text + "]}"
 }
 
-// framed is an event of JSON in Avro, behind the frame of its schema. A producer writes a new version down now and then, and sends its
+// framed encodes a JSON event in Avro, after the frame of its schema. A producer sometimes registers a new version, and sends its
 // first record before all servers of the registry know it.
 func (s *schemaRegistry) framed(text string) []byte {
 	var e struct {
@@ -137,7 +137,7 @@ func appendKind(b []byte, text json.RawMessage) []byte {
 	return binary.AppendVarint(b, 0)
 }
 
-// bad is a value that must become a letter: it is cut, or names a schema that the registry never has.
+// bad returns a value that must become a letter. It is truncated, or names a schema that the registry never gets.
 func (s *schemaRegistry) bad() []byte {
 	if s.w.chance(0.3) {
 		return append(frameOf(neverWritten+s.w.rnd.IntN(2), plainForm), "\x02A"...)
@@ -174,7 +174,7 @@ func (o ports) Schema(ctx context.Context, _ string, id measurement.SchemaID) (p
 	return pipeline.SchemaAnswer{}, errRegistry
 }
 
-// decoder reads the records of the run. Asking is set for those that are told schemas at once, beside the protocol.
+// decoder returns a decoder of the run's records. With asking it gets schemas at once, outside of the protocol.
 func (w *world) decoder(asking bool) *measurement.Decoder {
 	o := measurement.Options{TimeField: "time", TimeFormat: "unix_ms", MetaField: "meta", StoredTime: "time", StoredMeta: "meta"}
 	if w.traits.schemas {
@@ -195,10 +195,10 @@ func (w *world) decoder(asking bool) *measurement.Decoder {
 	return d
 }
 
-// schemaMutations are guards of what is asked of the registry.
+// schemaMutations remove guards of the questions to the registry.
 var schemaMutations = []mutation{outageAsUnknown, unknownAtOnce}
 
-// mutatedSchema is an answer of the registry with a guard taken away.
+// mutatedSchema returns an answer of the registry, as the mutation changes it.
 func (w *world) mutatedSchema(e pipeline.SchemaFetched) pipeline.Event {
 	if w.broken == outageAsUnknown && e.Err != nil || w.broken == unknownAtOnce && e.Answer.Unknown {
 		return pipeline.SchemaFetched{ID: e.ID, Answer: pipeline.SchemaAnswer{Schema: measurement.Schema{Reason: measurement.UnknownSchema}}}

@@ -16,11 +16,11 @@ import (
 	"waterwheel/internal/verify"
 )
 
-// repair stores some measurements again, as a process does that breaks an assumption, and lets an operator repair that
-// beside the live owners, once or twice.
+// repair stores some measurements again, like a process that breaks an assumption. It makes an operator repair them while owners
+// work, once or twice.
 func (w *world) repair() {
 	if w.broken == noTopicID {
-		return // it knows topics by their ids
+		return // a repair identifies topics by their ids
 	}
 	w.plant()
 	w.at(w.now+w.between(0, longestGrace.Seconds()), func() { // while the repair waits
@@ -33,12 +33,12 @@ func (w *world) repair() {
 	}
 }
 
-// source is a partition under the present topic id.
+// source returns a partition under the present topic id.
 func (w *world) source(partition int32) timeseries.Source {
 	return timeseries.Source{Topic: topicName, TopicID: w.topicSeen(), Partition: partition}
 }
 
-// startRepair runs `waterwheel verify --repair`, as a process that belongs to no group, one at a time.
+// startRepair runs `waterwheel verify --repair` as a process outside of any group. Only one repair runs at a time.
 func (w *world) startRepair() {
 	if w.repairer != nil && !w.repairer.dead {
 		w.at(w.now+time.Second, func() {
@@ -62,8 +62,8 @@ func (w *world) startRepair() {
 	}, p.crash)
 }
 
-// repairing reports whether doubles are still to be taken out, by a repair that began after a moment, and by further ones as
-// long as they ask for it: unfinished compactions are left to the next.
+// repairing reports whether a repair must still remove doubled measurements. It must be a repair that began after the given time.
+// Further repairs follow as long as one leaves unfinished compactions to the next.
 func (w *world) repairing(after time.Duration) bool {
 	last := w.repairer
 	switch {
@@ -71,7 +71,7 @@ func (w *world) repairing(after time.Duration) bool {
 		return false
 	case last == nil || last.began < after:
 		if last != nil {
-			last.crash() // it works in small steps, and may be late for long
+			last.crash() // it works in small steps, and may take long
 		}
 		w.startRepair()
 		return true
@@ -83,7 +83,7 @@ func (w *world) repairing(after time.Duration) bool {
 	return !last.dead
 }
 
-// repair verifies one partition below the committed offset, which is read first, and takes doubles out.
+// repair verifies one partition below the committed offset, which it reads first, and removes doubled measurements.
 func (t *task) repair(partition int32) {
 	w := t.p.w
 	answer, ok := t.ask(3*time.Second, func() any { return t.p.group.read(partition) })
@@ -95,7 +95,7 @@ func (t *task) repair(partition int32) {
 	if p, ours := claim.ParseProvenance(at.metadata); ours && p.TopicID != l.topic {
 		return
 	}
-	t.sleep(longestGrace) // a write of what is committed may still come
+	t.sleep(longestGrace) // a write of committed measurements may still be in flight
 	window := pick[int64](w, 8, 1000)
 	if !w.chaos {
 		window = 1000
@@ -120,7 +120,7 @@ func (t *task) repair(partition int32) {
 	}
 }
 
-// repairLog is the log in the eyes of a repair.
+// repairLog is a repair's view of the log.
 type repairLog struct {
 	t       *task
 	topicID [16]byte
@@ -140,7 +140,7 @@ func (g repairLog) Scan(_ context.Context, of record.Partition, from, to int64, 
 				records = append(records, record.Record{Offset: o, Timestamp: r.record.Timestamp, Value: r.record.Value})
 			}
 		}
-		return append(records, record.Record{Offset: l.first}) // the last tells where the log begins
+		return append(records, record.Record{Offset: l.first}) // the last record tells where the log begins
 	})
 	if !ok || answer == nil {
 		return 0, errKafka
@@ -155,10 +155,10 @@ func (g repairLog) Scan(_ context.Context, of record.Partition, from, to int64, 
 	return records[last].Offset, nil
 }
 
-// repairClaims are the partition documents in the eyes of a repair.
+// repairClaims is a repair's view of the partition documents.
 type repairClaims struct{ c port }
 
-// Claims implements verify.Claims: the repair has waited already, by the clock of the simulation.
+// Claims implements verify.Claims. The repair has already waited, by the clock of the simulation.
 func (r repairClaims) Claims(ctx context.Context) (claims []claim.Document, err error) {
 	seq, err := r.c.moment(ctx)
 	if err != nil {
@@ -175,7 +175,7 @@ func (r repairClaims) Claims(ctx context.Context) (claims []claim.Document, err 
 	return claims, nil
 }
 
-// repairBuckets are the buckets in the eyes of a repair: read some at a time, and without a session.
+// repairBuckets is a repair's view of the buckets. It reads some at a time, and without a session.
 type repairBuckets struct {
 	t *task
 	c port
@@ -243,7 +243,7 @@ func (b repairBuckets) Delete(ctx context.Context, filter bson.Raw) (bool, error
 // change sends one conditional write of a bucket.
 func (b repairBuckets) change(ctx context.Context, filter bson.Raw, change func(before bson.Raw) bson.Raw) (bool, error) {
 	w := b.c.w
-	if w.chaos && w.chance(0.9) { // stopped, it comes late with what it read
+	if w.chaos && w.chance(0.9) { // the repair stops for a while, so its write is late and based on an old read
 		b.t.sleep(w.between(0, 40))
 	}
 	id := string(filter.Lookup("_id").Value)

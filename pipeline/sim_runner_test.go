@@ -13,37 +13,37 @@ import (
 	"waterwheel/pipeline"
 )
 
-// runner feeds one worker, whose actions the product carries out, in tasks.
+// runner feeds events to one worker. The product carries out the worker's actions, in tasks.
 type runner struct {
 	p         *process
 	partition int32
 	worker    *pipeline.Worker
 	source    timeseries.Source
 	executor  *pipeline.Executor
-	applied   timeseries.Options // of the collection
+	applied   timeseries.Options // options of the collection
 	tasks     map[*task]bool
-	gen       *generation        // whose lease counts. Nil means that there was no term.
+	gen       *generation        // generation whose lease counts. Nil means that there was no term.
 	leaving   bool               // the partition belongs to another process by now
-	next      *pipeline.Assigned // begins when the term is handed over. Nil means nothing.
-	turn      int                // counts the terms
-	read      claim.Committed    // what was committed when it was read last, in the term of that turn
+	next      *pipeline.Assigned // assignment that begins when the term is handed over. Nil means none.
+	turn      int                // number of terms so far
+	read      claim.Committed    // result of the last read of the commit, in the term readIn
 	readIn    int
-	ended     bool // the term
+	ended     bool // the term has ended
 	halted    bool
 	phase     string
 
 	term      *term
-	saw       claim.Document // as it was read last
-	sawAt     time.Duration  // when it first was as it was read last
-	readAt    int64          // the state that the last read of D saw
+	saw       claim.Document // the last read document
+	sawAt     time.Duration  // when this version of it was first read
+	readAt    int64          // state that the last read of D saw
 	sentClaim claim.Token
-	won       claim.Token // the claim of the last term that came to write
-	hidden    claim.Token // what a lying Read hid
+	won       claim.Token // claim of the last term that reached the writing phase
+	hidden    claim.Token // claim that a lying Read hid
 	sent      sentWrites
 	cutOff    bool // the last term was abandoned with unknown writes
 }
 
-// runner returns the runner of a partition, which outlives terms.
+// runner returns the runner of a partition. It outlives terms.
 func (p *process) runner(partition int32) *runner {
 	r, ok := p.runners[partition]
 	if !ok {
@@ -92,21 +92,21 @@ func (w *world) token() (token claim.Token) {
 	return token
 }
 
-// deliver hands an event over if the term still stands.
+// deliver hands an event to the worker if the term is still the same.
 func (r *runner) deliver(turn int, e pipeline.Event) {
 	if !r.ended && r.turn == turn {
 		r.handle(e)
 	}
 }
 
-// handle gives the worker an event and carries out what it wants.
+// handle gives the worker an event, and starts the actions that the worker wants.
 func (r *runner) handle(e pipeline.Event) {
 	p, w := r.p, r.p.w
 	if r.ended || w.over {
 		return
 	}
 	m := pipeline.Moment{Now: p.clock(), Held: p.holds(r.gen), Renewed: p.zero + r.gen.renewed}
-	if w.mishap(w.traits.memory) { // others leave so little
+	if w.mishap(w.traits.memory) { // other workers leave little memory
 		p.budget.Fetched(p.others, simBudget-simBudget/16-r.worker.Bytes()/2-1)
 		defer p.budget.Fetched(p.others, 0)
 	}
@@ -144,7 +144,7 @@ func (r *runner) handle(e pipeline.Event) {
 	}
 }
 
-// do starts an action; its event follows.
+// do starts an action. Its event follows.
 func (r *runner) do(action pipeline.Action) {
 	p, w := r.p, r.p.w
 	switch a := action.(type) {
@@ -238,7 +238,7 @@ func (r *runner) do(action pipeline.Action) {
 	}
 }
 
-// stopFetching lets a fetch return at once.
+// stopFetching makes a fetch return at once.
 func (r *runner) stopFetching() {
 	for t := range r.tasks {
 		if _, ok := t.what.(pipeline.Fetch); ok && t.wake != nil {
@@ -247,7 +247,7 @@ func (r *runner) stopFetching() {
 	}
 }
 
-// abandon ends the term: actions under way are cut.
+// abandon ends the term, and cuts off its running actions.
 func (r *runner) abandon() {
 	for t := range r.tasks {
 		if x, ok := t.what.(pipeline.SendWrites); ok && r.p.w.broken == unknownForgotten {
@@ -263,7 +263,7 @@ func (r *runner) abandon() {
 	r.ended, r.term = true, nil
 }
 
-// stopActing cuts what is under way.
+// stopActing cuts off the running actions.
 func (r *runner) stopActing() {
 	for t := range r.tasks {
 		t.kill()
@@ -271,12 +271,12 @@ func (r *runner) stopActing() {
 	clear(r.tasks)
 }
 
-// drop forgets what is in memory: the partition went elsewhere.
+// drop forgets the state in memory, because the partition went to another process.
 func (r *runner) drop() {
 	r.executor.Forget(r.p.clock())
 }
 
-// follow notes when a term comes to write.
+// follow records when a term reaches the writing phase.
 func (r *runner) follow(e pipeline.Event) {
 	w, was := r.p.w, r.phase
 	status := r.worker.Status(r.p.clock())

@@ -9,17 +9,17 @@ import (
 	"waterwheel/pipeline"
 )
 
-// schedule is one kind of thing that happens to a world. Which of them happen in a run, and when, is up to its seed.
+// schedule is a kind of event in a world. The seed of a run decides which of them happen, and when.
 type schedule struct {
 	name string
 	do   func(*world)
 }
 
-// schedules are all kinds; those that need no moment of their own (lost answers, late and partial bulks, commit lag and
-// so on) are traits.
+// schedules are all schedules. Faults without a moment of their own, such as lost answers, late and partial bulks or commit lag,
+// are traits.
 var schedules = slices.Concat(memberSchedules, serverSchedules, operatorSchedules)
 
-// memberSchedules make owners change. In half of the runs nothing else happens.
+// memberSchedules make owners change. In half of the runs only these happen.
 var memberSchedules = []*schedule{
 	{"crash", func(w *world) { w.crashAndRestart(w.anyone(), w.between(0.1, 30)) }},
 	{"crash in the middle of a call", func(w *world) { w.anyone().crashIn = 1 + w.rnd.IntN(12) }},
@@ -58,7 +58,7 @@ var memberSchedules = []*schedule{
 	{"MongoDB hangs, with a rebalance in the middle", (*world).hang},
 }
 
-// leavesBesideDead makes a member leave while the group waits for another one, which has died.
+// leavesBesideDead makes a member leave while the group waits for another member, which has died.
 var leavesBesideDead = &schedule{"member that leaves beside a dead one", func(w *world) {
 	dead, leaver := w.anyone(), w.anyone()
 	w.crashAndRestart(dead, w.between(1, 30))
@@ -69,7 +69,7 @@ var leavesBesideDead = &schedule{"member that leaves beside a dead one", func(w 
 	})
 }}
 
-// staleSights are for what a member may pass on of a claim that it sees when its generation is long over.
+// staleSights evicts a member before it reads a claim, so that it sees the claim when its generation is long over.
 var staleSights = &schedule{"member evicted before it reads the claim", func(w *world) {
 	p := w.anyone()
 	p.rejoin, p.evictIn = true, pipeline.ReadClaim{}
@@ -124,7 +124,7 @@ var serverSchedules = []*schedule{
 
 var repairs = &schedule{"repair beside a live writer", (*world).repair}
 
-// operatorSchedules are what people do.
+// operatorSchedules are actions of operators.
 var operatorSchedules = []*schedule{
 	{"partition document deleted", (*world).deleteDocument},
 	{"bucket closed by an operator", func(w *world) {
@@ -150,7 +150,7 @@ var operatorSchedules = []*schedule{
 	{"takeover by another group", func(w *world) { w.stopAll(); w.whenEmpty(12, w.takeOver) }},
 }
 
-// acting lets something happen, again and again.
+// acting starts random schedules, again and again.
 func (w *world) acting() {
 	if !w.chaos || w.over {
 		return
@@ -178,7 +178,7 @@ func (w *world) crashAndRestart(p *process, after time.Duration) {
 	w.restart(p, after)
 }
 
-// restart starts a slot's next process, if this one is its last.
+// restart starts the next process of a slot, if p is still its last one.
 func (w *world) restart(p *process, after time.Duration) {
 	w.at(w.now+after, func() {
 		if w.slots[p.slot] == p && w.chaos && !w.maintained {
@@ -192,7 +192,7 @@ func (w *world) terminate(p *process) {
 	w.restart(p, 2*p.W+w.between(1, 15))
 }
 
-// replaceProcess starts a second process of a slot while the first one cannot know.
+// replaceProcess starts a second process of a slot while the first one is stopped or cut off.
 func (w *world) replaceProcess() {
 	p := w.anyone()
 	if w.chance(0.5) {
@@ -203,7 +203,7 @@ func (w *world) replaceProcess() {
 	w.restart(p, w.between(1, 6))
 }
 
-// evict lets the admin tool remove a member that cannot hear of it.
+// evict removes a member with the admin tool while the member is cut off.
 func (w *world) evict() {
 	p := w.anyone()
 	p.cut = w.now + w.between(5, 30)
@@ -213,8 +213,8 @@ func (w *world) evict() {
 	w.remove(p)
 }
 
-// cutOff cuts the coordinator off that this process talks to, until a moment. If it knows the member it goes on taking commits, or
-// hears nothing.
+// cutOff partitions this process's coordinator until a moment. A coordinator that still knows the member either continues to take
+// its commits or stops answering.
 func (p *process) cutOff(until time.Duration) {
 	if g := p.present; p.zombie <= p.w.now && g != nil {
 		m := p.group.members[g.member]
@@ -223,8 +223,8 @@ func (p *process) cutOff(until time.Duration) {
 	p.zombie = until
 }
 
-// readLate stops a process before it reads a claim, until another has taken its partitions over. When it can join again the
-// other one is lost in its turn, perhaps with writes on their way.
+// readLate stops a process before it reads a claim, until another one has taken over its partitions. When the process can join
+// again, the other one is lost in turn, perhaps with writes in flight.
 func (w *world) readLate(p *process) {
 	p.paused = w.now + w.between(5, 25)
 	p.cut, p.only = p.paused+w.between(3, 15), true
@@ -243,7 +243,7 @@ func (w *world) readLate(p *process) {
 	})
 }
 
-// remove takes a process out of the group.
+// remove removes a process from the group.
 func (w *world) remove(p *process) {
 	for _, id := range sortedKeys(w.group.members) {
 		if len(id) > len(p.name) && id[:len(p.name)+1] == p.name+"/" {
@@ -252,7 +252,7 @@ func (w *world) remove(p *process) {
 	}
 }
 
-// lend moves the partitions to other members, and after a while again.
+// lend moves the partitions to other members, and moves them again after a while.
 func (w *world) lend() {
 	if w.group.moves > 0 {
 		return
@@ -280,7 +280,7 @@ func (w *world) hang() {
 	})
 }
 
-// stopAll stops all processes in one way or another.
+// stopAll stops all processes, each in a random way.
 func (w *world) stopAll() {
 	for _, slot := range sortedKeys(w.slots) {
 		p := w.slots[slot]
@@ -297,7 +297,7 @@ func (w *world) stopAll() {
 	}
 }
 
-// whenEmpty does something as soon as the group has no members, as Kafka's tools demand.
+// whenEmpty calls do as soon as the group has no members, as Kafka's tools require.
 func (w *world) whenEmpty(tries int, do func()) {
 	w.at(w.now+3*time.Second, func() {
 		switch {

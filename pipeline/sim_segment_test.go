@@ -12,20 +12,20 @@ import (
 	"waterwheel/pipeline"
 )
 
-// staging is what the checks know of segments.
+// staging is the checks' state about segments.
 type staging struct {
 	open    map[[16]byte]bool  // compactions that have frozen segments
-	frozen  map[[16]byte]int   // how many frozen segments each has
+	frozen  map[[16]byte]int   // number of frozen segments of each compaction
 	places  map[int64][]string // _ids of the documents that hold a measurement, by its value
-	loose   map[int64]bool     // measurements of which an operator has deleted a document
-	renamed map[int64]bool     // measurements that an operator may have given another meta in a hidden bucket
+	loose   map[int64]bool     // measurements with a document that an operator has deleted
+	renamed map[int64]bool     // measurements in a hidden bucket whose meta an operator may have changed
 }
 
 func newStaging() staging {
 	return staging{open: map[[16]byte]bool{}, frozen: map[[16]byte]int{}, places: map[int64][]string{}, loose: map[int64]bool{}, renamed: map[int64]bool{}}
 }
 
-// compacts reports whether an action writes segments as a whole.
+// compacts reports whether an action writes whole segments.
 func compacts(a pipeline.Action) bool {
 	switch a.(type) {
 	case pipeline.ChangeSegments, pipeline.DeleteCompacted, pipeline.SweepSegments:
@@ -34,13 +34,13 @@ func compacts(a pipeline.Action) bool {
 	return false
 }
 
-// clock is the server's.
+// clock returns the server's time.
 func (m *mongod) clock() time.Time { return time.UnixMilli(eventEpoch).Add(m.w.now) }
 
-// place is what a document says of when it is shown.
+// place says when a document is shown.
 type place struct {
 	segment     bool
-	from, until int64 // Zero means that there is none.
+	from, until int64 // milliseconds since 1970. Zero means no bound.
 	by          [16]byte
 }
 
@@ -57,7 +57,7 @@ func placeOf(d bson.Raw) (p place) {
 	return p
 }
 
-// frozen reports whether a compaction has begun with a segment and has not ended it.
+// frozen reports whether the document is a frozen segment that has not ended.
 func (p place) frozen() bool { return p.segment && p.by != ([16]byte{}) && p.until == 0 }
 
 func isSegment(d bson.Raw) bool { return placeOf(d).segment }
@@ -70,8 +70,8 @@ func (p place) shown(at int64) bool {
 	return p.from <= at
 }
 
-// counted are the measurements that a document counts for: a bucket of a compaction that is unfinished may go again, and then
-// the segments of that count; the others' segments have ended.
+// counted returns the measurements that a document counts for. While a compaction is unfinished, its segments count and its
+// buckets do not, because a roll-back may delete the buckets. Afterwards its buckets count, and its ended segments do not.
 func (c *checks) counted(w *world, d bson.Raw) []held {
 	if d == nil {
 		return nil
@@ -83,8 +83,8 @@ func (c *checks) counted(w *world, d bson.Raw) []held {
 	return unpacked(w, d)
 }
 
-// freezes follows the freezing and ending of segments. It returns what is to be called when the document's own measurements are
-// counted: of a compaction that comes to be unfinished, or is no more, other documents count.
+// freezes follows the freezing and ending of segments. When a compaction becomes unfinished or finished, other documents count.
+// The returned function updates the counts, and is called after the document's own measurements are counted.
 func (c *checks) freezes(w *world, before, after bson.Raw) (recount func()) {
 	var self string
 	changed := map[[16]byte]bool{}
@@ -138,7 +138,7 @@ func (c *checks) freezes(w *world, before, after bson.Raw) (recount func()) {
 	}
 }
 
-// shown follows where measurements are, and checks that each is shown once at every moment from now on.
+// shown updates the places of measurements, and checks that each is shown once at every moment from now on.
 func (c *checks) shown(w *world, before, after bson.Raw) {
 	if before != nil {
 		id := string(before.Lookup("_id").Value)
@@ -159,8 +159,8 @@ func (c *checks) shown(w *world, before, after bson.Raw) {
 	}
 }
 
-// shownOnce checks the measurements of a document. One of a compaction that is unfinished may be shown twice once its buckets are:
-// until an owner finishes it or rolls it back.
+// shownOnce checks the measurements of a document. A measurement of an unfinished compaction may be shown twice once its buckets
+// are shown, until an owner finishes the compaction or rolls it back.
 func (c *checks) shownOnce(w *world, d bson.Raw) {
 	now := w.mongo.clock().UnixMilli()
 	for _, m := range unpacked(w, d) {
@@ -197,7 +197,7 @@ func (c *checks) shownOnce(w *world, d bson.Raw) {
 	}
 }
 
-// compacting looks at buckets that are sent.
+// compacting notes compacted buckets that are sent too late.
 func (c *checks) compacting(w *world, writes []*bucketer.Write) {
 	for _, x := range writes {
 		if p := placeOf(x.Document); p.from <= w.mongo.clock().UnixMilli() {
@@ -206,12 +206,12 @@ func (c *checks) compacting(w *world, writes []*bucketer.Write) {
 	}
 }
 
-// compactionMutations are guards of compaction.
+// compactionMutations remove guards of compaction.
 var compactionMutations = []mutation{
 	frozenForgotten, insertsUnawaited, insertsUnknown, endsUnknown, endsForgotten, keyForgotten,
 }
 
-// heardCompaction counts what became of compactions.
+// heardCompaction counts the outcomes of compactions.
 func (w *world) heardCompaction(e pipeline.Event) {
 	switch e := e.(type) {
 	case pipeline.SegmentsRead:

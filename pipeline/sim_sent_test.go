@@ -13,14 +13,14 @@ import (
 	"waterwheel/pipeline"
 )
 
-// sentWrites follow what a worker sends since its D was read. The writes are copies: the worker's are used again.
+// sentWrites tracks the writes that a worker sends since its D was read. It copies them, because the worker reuses their memory.
 type sentWrites struct {
-	of     map[timeseries.Position]*bucketer.Write // in which write a position was sent
-	open   map[bson.ObjectID]*bucketer.Write       // sent and not resolved
-	acting []*bucketer.Write                       // what the action under way is about
+	of     map[timeseries.Position]*bucketer.Write // the write in which a position was sent
+	open   map[bson.ObjectID]*bucketer.Write       // writes that were sent and not resolved
+	acting []*bucketer.Write                       // writes of the running action
 }
 
-// sending: a position goes into one write only (E3), and a bucket gets no other write while one is unknown (E4).
+// sending checks that a position goes into one write only (E3), and that a bucket with an unknown write gets no other write (E4).
 func (s *sentWrites) sending(w *world, writes []*bucketer.Write) {
 	if s.of == nil {
 		s.of, s.open = map[timeseries.Position]*bucketer.Write{}, map[bson.ObjectID]*bucketer.Write{}
@@ -44,7 +44,7 @@ func (s *sentWrites) sending(w *world, writes []*bucketer.Write) {
 	}
 }
 
-// toldUnsent: a write that is told as not executed was not handed over, or refused before anything was done (E4).
+// toldUnsent checks writes reported as not executed. They were not sent, or refused before any of them was executed (E4).
 func (c *checks) toldUnsent(w *world, t *task, writes []*bucketer.Write, sent []bucketer.Sent) {
 	for i := range sent {
 		if sent[i].Result == bucketer.NotExecuted && t.handed[string(writes[i].ID[:])] && (w.broken == "" || w.broken == sentAsUnsent) {
@@ -53,7 +53,7 @@ func (c *checks) toldUnsent(w *world, t *task, writes []*bucketer.Write, sent []
 	}
 }
 
-// addedBy is how many measurements the writes add.
+// addedBy returns the number of measurements that the writes add.
 func addedBy(writes []*bucketer.Write) (n int) {
 	for _, x := range writes {
 		n += int(x.Added)
@@ -61,7 +61,7 @@ func addedBy(writes []*bucketer.Write) (n int) {
 	return n
 }
 
-// heard takes the answers.
+// heard handles the answers to writes.
 func (s *sentWrites) heard(w *world, e pipeline.Event) {
 	switch e := e.(type) {
 	case pipeline.WritesSent:
@@ -91,7 +91,7 @@ func (s *sentWrites) heard(w *world, e pipeline.Event) {
 	}
 }
 
-// forget lets a write's positions go into another, but for those that are stored.
+// forget allows a write's positions in another write, except stored ones.
 func (s *sentWrites) forget(x *bucketer.Write, stored []timeseries.Position) {
 	delete(s.open, x.ID)
 	for _, p := range positionsOf(x) {
@@ -101,14 +101,14 @@ func (s *sentWrites) forget(x *bucketer.Write, stored []timeseries.Position) {
 	}
 }
 
-// warm: nothing is unknown when a catalog goes on.
+// warm checks that no write is unknown when a new term keeps a catalog.
 func (s *sentWrites) warm(w *world) {
 	if len(s.open) > 0 && w.broken != warmAnyway {
 		w.fail("E4", "a catalog goes on with %d unknown writes", len(s.open))
 	}
 }
 
-// copyOf is a write that stays as it is when the memory of its flush is used again.
+// copyOf returns a copy of a write that does not share the memory of its flush.
 func copyOf(x *bucketer.Write) *bucketer.Write {
 	own := *x
 	own.Offsets, own.Filter, own.Document = slices.Clone(x.Offsets), slices.Clone(x.Filter), slices.Clone(x.Document)

@@ -15,12 +15,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// seriesEdits are `waterwheel collection update-meta` and `delete-meta`. They are no schedule among the others, which would
-// change what every seed means; TestSimulationOfSeriesEdits gives them to each of its runs.
+// seriesEdits are `waterwheel collection update-meta` and `delete-meta`. They are not among the other schedules, because they
+// would change the meaning of every seed. TestSimulationOfSeriesEdits adds them to each of its runs.
 var seriesEdits = &schedule{"whole series edited or deleted", (*world).editSeries}
 
-// editSeries lets an operator change the meta of series, or delete them, beside the live owners: by the code of package collection, as
-// a process that belongs to no group. It may be killed, and begun again by another.
+// editSeries makes an operator change the meta of series, or delete them, while owners work. It uses the code of package
+// collection, as a process outside of any group. The process may be killed, and another one may start again.
 func (w *world) editSeries() {
 	p := &process{
 		began: w.now,
@@ -40,13 +40,13 @@ type seriesEdit interface {
 	Edited() collection.Edited
 }
 
-// editSeries plans an edit of some series, and carries it out through some outages.
+// editSeries plans an edit of some series, and carries it out despite some outages.
 func (t *task) editSeries() {
 	w := t.p.w
 	metas := bson.A{"A", "B", "C", "D"}[:1+w.rnd.IntN(4)]
 	query := encoded(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: metas}}}})
 	buckets := editedBuckets{t: t, port: port{w: w, of: w.mongo.buckets}}
-	const noTimeout = time.Hour // it would be one by the wrong clock
+	const noTimeout = time.Hour // a timeout would use the wrong clock
 	selection := collection.NewSelection(buckets, editedOptions{scratch: &scratch{}, notes: port{w: w, of: w.mongo.options}}, collection.SelectionOptions{
 		Query: query, TimeField: simCollection.TimeField, Closed: w.chance(0.5), Timeout: noTimeout, BucketsOnly: w.traits.segments,
 	})
@@ -83,7 +83,7 @@ func (t *task) editSeries() {
 	}
 }
 
-// plan is a change to other series, existing ones or not, in chains and rings as well; or a deletion.
+// plan returns a deletion, or changes to existing or new series, including chains and rings of changes.
 func (t *task) plan(selection *collection.Selection, all []collection.SelectedSeries) seriesEdit {
 	w := t.p.w
 	silent := func(collection.Edited) {}
@@ -102,8 +102,8 @@ func (t *task) plan(selection *collection.Selection, all []collection.SelectedSe
 	return selection.Change(all, changes, silent)
 }
 
-// editedOptions is the options collection in the eyes of an edit. The notes that owners read are written as all is here. With the
-// scratch documents, by which an edit asks which metas a query finds, nothing goes wrong.
+// editedOptions is an edit's view of the options collection. Notes for owners are written to the model, with its faults. Scratch
+// documents, with which an edit asks which metas a query matches, are written without faults.
 type editedOptions struct {
 	*scratch
 	notes port
@@ -118,7 +118,7 @@ func (o editedOptions) Insert(ctx context.Context, documents []bson.Raw) (mongod
 	return o.notes.Insert(ctx, documents)
 }
 
-// scratch takes the documents by which an edit asks which metas a query finds. Nothing goes wrong with it.
+// scratch holds the documents with which an edit asks which metas a query matches. It has no faults.
 type scratch struct{ documents []bson.Raw }
 
 // Insert implements mongodb.Editable.
@@ -156,7 +156,7 @@ func (s *scratch) Delete(_ context.Context, filters []bson.Raw) (mongodb.Reply, 
 	return mongodb.Reply{N: before - len(s.documents)}, nil
 }
 
-// editedBuckets are the buckets in the eyes of an edit: read some at a time, and without a session.
+// editedBuckets is an edit's view of the buckets. It reads some at a time, and without a session.
 type editedBuckets struct {
 	t *task
 	port
@@ -167,7 +167,7 @@ func (b editedBuckets) Insert(context.Context, []bson.Raw) (mongodb.Reply, error
 	panic("an edit inserts nothing here")
 }
 
-// Find implements mongodb.Editable: each answer shows a later moment.
+// Find implements mongodb.Editable. Each answer shows a later moment.
 func (b editedBuckets) Find(ctx context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	seq := int64(0)
 	for next := 0; next < len(b.of.order); {
@@ -190,7 +190,8 @@ func (b editedBuckets) Find(ctx context.Context, q mongodb.Query, each func(bson
 	return nil
 }
 
-// Update implements mongodb.Editable. A change moves a bucket once, unless another edit has put it back.
+// Update implements mongodb.Editable. It checks that a change moves a bucket only once, unless another edit has moved the bucket
+// back.
 func (b editedBuckets) Update(ctx context.Context, updates []mongodb.Update) (mongodb.Reply, error) {
 	w := b.w
 	b.dawdle()
@@ -228,19 +229,19 @@ func (b editedBuckets) Delete(ctx context.Context, filters []bson.Raw) (mongodb.
 	}, func(int) bool { return false })
 }
 
-// dawdle lets owners write between an edit's reading and its writing.
+// dawdle lets owners write between an edit's read and its write.
 func (b editedBuckets) dawdle() {
 	if b.w.chaos && b.w.chance(0.5) {
 		b.t.sleep(b.w.between(0, 10))
 	}
 }
 
-// TestSimulationOfSeriesEdits is TestSimulation with operators who change the meta of whole series and delete them.
+// TestSimulationOfSeriesEdits is TestSimulation with operators who change the meta of whole series and delete series.
 func TestSimulationOfSeriesEdits(t *testing.T) {
 	met := simulateMany(t, func(seed uint64) *world {
 		w := newWorld(seed, "", traceOut())
 		w.kinds = append(w.kinds, seriesEdits, seriesEdits, seriesEdits)
-		w.traits.refusing = false // edits have enough to do with buckets that there are
+		w.traits.refusing = false // edits meet enough buckets without refused ones
 		w.run()
 		return w
 	})

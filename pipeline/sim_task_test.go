@@ -8,33 +8,33 @@ import (
 	"waterwheel/pipeline"
 )
 
-// task is a coroutine of a process: it runs until it waits, and nothing else runs meanwhile. The sink's methods, which
-// block, run in it unchanged.
+// task is a coroutine of a process. It runs until it waits, and nothing else runs in the meantime. The blocking methods of the
+// sink run in it unchanged.
 type task struct {
 	p     *process
-	r     *runner         // Nil means that it has no partition.
-	what  pipeline.Action // what it carries out. Nil means no action.
+	r     *runner         // Nil means that the task has no partition.
+	what  pipeline.Action // the action that the task carries out. Nil means no action.
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool
-	then  func() // after its end
-	// sendBy is the deadline of all its writes. Zero means that each has its own.
+	then  func() // called after the task's end
+	// sendBy is the deadline of all its writes. Zero means that each write has its own.
 	sendBy time.Duration
-	// handed are the documents of those that may have been executed, or may be.
+	// handed holds the documents of writes that may have been executed, or may be later.
 	handed map[string]bool
 
 	running, ended  bool
 	sleeping, woken bool
-	turn            int // counts the waits: a wake-up for an earlier one is void
+	turn            int // number of waits. A wake-up for an earlier wait is ignored.
 	wake            func(answer any, answered bool)
 	answer          any
 	answered        bool
 }
 
-// killed unwinds a task whose process is dead or whose generation is over.
+// killed is the panic that unwinds a task whose process is dead or whose generation is over.
 type killed struct{}
 
-// spawn starts a task at once; then is called after its end, unless it was killed.
+// spawn starts a task at once. It calls then after the task's end, unless the task was killed.
 func (p *process) spawn(body func(*task), then func()) *task {
 	t := &task{p: p, then: then}
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -51,7 +51,7 @@ func (p *process) spawn(body func(*task), then func()) *task {
 	return t
 }
 
-// step lets the task run until it waits again.
+// step runs the task until it waits again.
 func (t *task) step() {
 	if t.ended {
 		return
@@ -68,7 +68,7 @@ func (t *task) step() {
 	}
 }
 
-// kill ends the task where it waits. What it sent is on its way all the same.
+// kill ends the task where it waits. Its requests remain in flight.
 func (t *task) kill() {
 	if t.ended || t.running {
 		return
@@ -78,7 +78,7 @@ func (t *task) kill() {
 	t.stop()
 }
 
-// await waits for an answer to what ask starts, at most for the timeout. False means that none came.
+// await waits for the answer to ask, for at most the timeout. It returns false if none came.
 func (t *task) await(timeout time.Duration, ask func(answer func(any))) (any, bool) {
 	t.turn++
 	turn, w := t.turn, t.p.w
@@ -101,7 +101,7 @@ func (t *task) await(timeout time.Duration, ask func(answer func(any))) (any, bo
 	return t.answer, t.answered
 }
 
-// sleep waits, unless the task was woken since it slept last.
+// sleep waits, unless the task was woken since its last sleep.
 func (t *task) sleep(d time.Duration) {
 	if t.woken {
 		d = 0
@@ -119,12 +119,12 @@ func (t *task) wakeSleeper() {
 	}
 }
 
-// ask makes one request to Kafka: it is executed at once, later or never, and answered once or never.
+// ask makes one request to Kafka. The request is executed at once, later or never, and answered once or never.
 func (t *task) ask(timeout time.Duration, execute func() any) (any, bool) {
 	return t.askLater(timeout, func(reply func(any)) { reply(execute()) })
 }
 
-// askLater is ask for requests that the broker may keep.
+// askLater is ask for requests that the broker may hold before it answers.
 func (t *task) askLater(timeout time.Duration, execute func(reply func(any))) (any, bool) {
 	w, p := t.p.w, t.p
 	p.called()
@@ -153,14 +153,14 @@ func (t *task) askLater(timeout time.Duration, execute func(reply func(any))) (a
 
 type taskKey struct{}
 
-// context carries the task to the ports.
+// context passes the task to the ports.
 func (t *task) context() context.Context {
 	return context.WithValue(context.Background(), taskKey{}, t)
 }
 
 func taskOf(ctx context.Context) *task { return ctx.Value(taskKey{}).(*task) }
 
-// called counts a call: the process may die in the middle of it, before its execution or after.
+// called counts a call. The process may die during the call, before or after its execution.
 func (p *process) called() {
 	if p.crashIn == 0 {
 		return

@@ -9,20 +9,20 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// traits are what a whole run is like.
+// traits are properties of a whole run.
 type traits struct {
-	lossy, late, partial float64 // shares of requests and answers lost, late, and of bulks executed in parts
-	commitLag            bool    // a committed offset can be read a little later only
+	lossy, late, partial float64 // shares of requests and answers that are lost or late, and of bulks executed in parts
+	commitLag            bool    // a committed offset becomes readable with a delay
 	lag                  bool    // majority reads lag
 	sessions             bool    // the server has sessions, and more than one member
 	sharded              bool    // buckets lie on another shard than claims and options, and their chunks move
 	mixed                bool    // each process has its own settings
 	static               bool    // some members are static
 	startAtEnd           bool    // KAFKA_START is latest
-	noLetters            bool    // there is no dead-letter topic until an operator makes one
+	noLetters            bool    // the dead-letter topic is missing until an operator makes it
 	bad, arrays, poison  float64 // shares of records
 	memory               float64 // share of events at which memory is short
-	slow                 float64 // the longest that MongoDB takes for a command, as a share of the write timeout
+	slow                 float64 // the longest time of a command of MongoDB, as a share of the write timeout
 	partitions           int32
 	processes            int
 	pace                 float64 // longest time between two schedules, seconds
@@ -32,7 +32,7 @@ type traits struct {
 	settings             settings
 }
 
-// newWorld draws a world from a seed.
+// newWorld makes a world from a seed.
 func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	w := &world{
 		seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), side: rand.New(rand.NewPCG(seed, 1)), broken: broken, chaos: true, trace: trace, slots: map[int]*process{},
@@ -76,7 +76,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		}
 	}
 	w.drawAside(func() { w.traits.segments = w.chance(0.4) })
-	switch broken { // by numbers of its own, so that the runs of the other mutations stay what they are
+	switch broken { // uses random numbers of its own, so that the runs of other mutations do not change
 	case "":
 		w.traits.sharded = w.traits.sessions && rand.New(rand.NewPCG(seed, 2)).Float64() < 0.3
 	case keyForgotten:
@@ -117,7 +117,7 @@ func (w *world) settings() settings {
 	return w.traits.settings
 }
 
-// longestGrace is the grace of the longest write timeout that drawSettings draws.
+// longestGrace is the grace for the longest write timeout that drawSettings draws.
 const longestGrace = 8 * time.Second
 
 func (w *world) drawSettings() settings {
@@ -139,7 +139,7 @@ func (w *world) drawSettings() settings {
 		s.compactInterval, s.compactDelay, s.segmentRetention = w.between(1, 15), w.between(3, 60), w.between(1, 10)
 		s.compactBytes = pick[int64](w, 0, 0, 500, 3000)
 	})
-	if w.broken == keyForgotten { // what comes of it is seen within the run
+	if w.broken == keyForgotten { // the consequences must show within the run
 		s.compactInterval, s.compactDelay = time.Second, 3*time.Second
 	}
 	w.drawAside(func() { s.send, s.callWrites = pick[int64](w, 0, 0, 1, 15_000), pick(w, 0, 1, 2) })

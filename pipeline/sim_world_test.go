@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// world is everything outside the code under test: a discrete clock, Kafka, MongoDB, the dead-letter topic, operators,
-// and the processes that live in it. One goroutine's worth of it runs at a time, and all chance comes from one seed.
+// world is everything outside the code under test: a discrete clock, Kafka, MongoDB, the dead-letter topic, operators, and the
+// processes. Only one goroutine runs at a time, and all random numbers come from one seed.
 type world struct {
 	seed  uint64
 	rnd   *rand.Rand
-	side  *rand.Rand // of what is drawn aside
-	aside bool       // what happens now draws aside, and so does what follows from it
+	side  *rand.Rand // random numbers for drawAside
+	aside bool       // the present event draws aside, and so do the events it schedules
 	now   time.Duration
 	queue moments
-	n     int // of events scheduled so far
+	n     int // number of events scheduled so far
 	chaos bool
 	over  bool          // a violation was found
-	eased time.Duration // when peace came, or an operator was last needed in it
+	eased time.Duration // when the chaos ended, or when an operator was last needed after it
 
-	announced    bool  // members that stop say so to the group first
+	announced    bool  // members announce to the group that they stop
 	maintained   bool  // an operator has stopped everything
 	reconfigured bool  // operators change the options of the collection
-	followed     int64 // the largest span that an owner has followed, milliseconds
+	followed     int64 // the largest span that an owner has followed, in milliseconds
 
 	traits traits
 	broken mutation
 	mongo  *mongod
 	kafka  *broker
-	// registry has the schemas of records. Nil means that they name none.
+	// registry has the schemas of records. Nil means that records name no schemas.
 	registry *schemaRegistry
 	letters  map[letterKey]bool
 	group    *coordinator
@@ -41,20 +41,20 @@ type world struct {
 	slots    map[int]*process // the present process of each slot
 	all      []*process
 	repairer *process       // the last repair
-	repairs  int            // how often it was run again for what it had left
-	kinds    []*schedule    // what happens in this run
-	answers  map[answer]int // what events led to
+	repairs  int            // number of repeated repairs
+	kinds    []*schedule    // schedules of this run
+	answers  map[answer]int // number of actions by event
 	seen     map[string]int
-	// firstClaims is when a claim was sent last that found no document, by partition.
+	// firstClaims holds, by partition, the time when a claim that found no document was last sent.
 	firstClaims map[int32]time.Duration
 
 	violation string
-	stack     []byte    // of a panic
-	trace     io.Writer // Nil means none.
+	stack     []byte    // stack of a panic
+	trace     io.Writer // Nil means no trace.
 	log       *slog.Logger
 }
 
-// moment is an event to come. Events of the same time come in random order.
+// moment is a scheduled event. Events of the same time come in random order.
 type moment struct {
 	at  time.Duration
 	tie uint64
@@ -91,7 +91,7 @@ func (w *world) at(t time.Duration, do func()) {
 	heap.Push(&w.queue, moment{max(t, w.now), w.rnd.Uint64(), w.n, do})
 }
 
-// drawAside does something with chance of its own, so that the chance of everything else stays what it is without it.
+// drawAside calls do with random numbers of its own, so that the random numbers of all other events stay the same.
 func (w *world) drawAside(do func()) {
 	if w.aside {
 		do()
@@ -102,7 +102,7 @@ func (w *world) drawAside(do func()) {
 	do()
 }
 
-// step lets the next event happen.
+// step runs the next event.
 func (w *world) step() {
 	m := heap.Pop(&w.queue).(moment)
 	w.now = max(w.now, m.at)
@@ -116,7 +116,7 @@ func (w *world) logf(format string, args ...any) {
 	}
 }
 
-// fail notes the first violation, which ends the run.
+// fail records the first violation, which ends the run.
 func (w *world) fail(invariant, format string, args ...any) {
 	if w.over {
 		return
@@ -126,24 +126,24 @@ func (w *world) fail(invariant, format string, args ...any) {
 	w.logf("VIOLATION %s", w.violation)
 }
 
-// note counts that something of interest happened.
+// note counts an event of interest.
 func (w *world) note(what string) { w.seen[what]++ }
 
-// chance is true with a probability.
+// chance returns true with probability p.
 func (w *world) chance(p float64) bool { return p > 0 && w.rnd.Float64() < p }
 
-// mishap is a chance that ends with the chaos.
+// mishap is a chance that is zero after the chaos.
 func (w *world) mishap(p float64) bool { return w.chaos && w.chance(p) }
 
-// between is a random duration in seconds.
+// between returns a random duration between low and high seconds.
 func (w *world) between(low, high float64) time.Duration {
 	return time.Duration((low + w.rnd.Float64()*(high-low)) * float64(time.Second)).Round(time.Millisecond)
 }
 
-// pick is one of the values.
+// pick returns a random one of the values.
 func pick[T any](w *world, of ...T) T { return of[w.rnd.IntN(len(of))] }
 
-// traceLog writes the worker's own lines into the trace.
+// traceLog writes the worker's log lines to the trace.
 type traceLog struct{ w *world }
 
 // Write implements io.Writer for one line.
