@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// newcomer is a generation that follows none: its lease is held once a commit was taken.
+// newcomer is a generation without a predecessor. Its lease is held once a commit was accepted.
 type newcomer struct {
 	fakeGeneration
 	held atomic.Bool
@@ -26,7 +26,7 @@ func (g *newcomer) Commit(ctx context.Context, commits []record.Commit) ([]error
 	return g.fakeGeneration.Commit(ctx, commits)
 }
 
-// guardedPorts ask the lease before they send, as sink does.
+// guardedPorts check the lease before they send, as package sink does.
 type guardedPorts struct {
 	fakePorts
 	held func() bool
@@ -54,8 +54,8 @@ func (s guardedStore) Send(ctx context.Context, writes []*bucketer.Write) []buck
 	return sent
 }
 
-// holding starts a consumer that has the partitions 0 and 1 in a generation, and records of them in memory. While slow is set nothing
-// is sent.
+// holding starts a consumer that owns partitions 0 and 1 in a generation, with records of them in memory. While slow is set, it
+// sends nothing.
 func holding(t *testing.T, gen Generation, slow *atomic.Bool) (*Consumer, *fakeDatabase) {
 	t.Helper()
 	database := newFakeDatabase()
@@ -72,7 +72,8 @@ func holding(t *testing.T, gen Generation, slow *atomic.Bool) (*Consumer, *fakeD
 	return c, database
 }
 
-// TestHandOverAfterASkippedGenerationUsesTheLeaseThatIsLeft, though the new generation has none before something is claimed in it.
+// TestHandOverAfterASkippedGenerationUsesTheLeaseThatIsLeft checks a hand-over in a new generation, which has no lease before its
+// first claim.
 func TestHandOverAfterASkippedGenerationUsesTheLeaseThatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, database := holding(t, newLimited(), new(atomic.Bool))
@@ -88,8 +89,8 @@ func TestHandOverAfterASkippedGenerationUsesTheLeaseThatIsLeft(t *testing.T) {
 	})
 }
 
-// TestLeaseThatWasNeverHeldHoldsUpNoHandOver: a partition that is new in that generation waits for its former owner, and commits nothing
-// meanwhile.
+// TestLeaseThatWasNeverHeldHoldsUpNoHandOver has a partition that is new in that generation. It waits for its former owner, and
+// commits nothing in the meantime.
 func TestLeaseThatWasNeverHeldHoldsUpNoHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, database := holding(t, newLimited(), new(atomic.Bool))
@@ -103,7 +104,7 @@ func TestLeaseThatWasNeverHeldHoldsUpNoHandOver(t *testing.T) {
 	})
 }
 
-// TestLeaseOfWhatHasEndedHoldsUpNoLastHandOver: the process ends while a partition is still handed over under a former lease.
+// TestLeaseOfWhatHasEndedHoldsUpNoLastHandOver ends the process while a partition is still handed over under a former lease.
 func TestLeaseOfWhatHasEndedHoldsUpNoLastHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
@@ -155,7 +156,7 @@ func (s hangingStore) Read(ctx context.Context) (claim.Document, error) {
 	return s.fakeStore.Read(ctx)
 }
 
-// TestSightOfBeforeAnAbsenceIsForgotten, also when the partition is back before its former term has ended.
+// TestSightOfBeforeAnAbsenceIsForgotten also covers a partition that returns before its former term has ended.
 func TestSightOfBeforeAnAbsenceIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 30 * time.Second
@@ -168,7 +169,7 @@ func TestSightOfBeforeAnAbsenceIsForgotten(t *testing.T) {
 		c := newFakeConsumer(t, hangingPorts{fakePorts{database: database, logs: []*fakeLog{l}}, &hang}, NewBudget(1<<30), definedBy(timeseries.Seconds))
 		ours := func() []Assignment { return []Assignment{{events(0), Assigned{TopicID: thisTopic}}} }
 		c.Assigned(newLimited(), ours(), false)
-		pass(t, time.Second) // the claim is seen, and no commit proves it
+		pass(t, time.Second) // the claim is seen, but no commit proves it
 		hang.Store(true)
 		pass(t, time.Second)
 		c.Assigned(newLimited(), nil, true) // the partition belongs to another process
@@ -176,7 +177,7 @@ func TestSightOfBeforeAnAbsenceIsForgotten(t *testing.T) {
 		back := time.Now()
 		c.Assigned(newLimited(), ours(), true)
 		pass(t, time.Second)
-		c.Assigned(newLimited(), ours(), true) // and stays
+		c.Assigned(newLimited(), ours(), true) // and the partition stays
 		pass(t, time.Second)
 		hang.Store(false)
 		for range 120 {

@@ -12,8 +12,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// BenchmarkDecodeInsertEncode is all that is done for a measurement between Kafka and MongoDB, without both: decoding an
-// event of 150 bytes with five numbers, inserting it, and encoding the writes, of 500 series in flushes of 100,000.
+// BenchmarkDecodeInsertEncode measures the work per measurement between Kafka and MongoDB. It decodes an event of 150 bytes with
+// five numbers, inserts it, and encodes the writes, for 500 series in flushes of 100,000.
 func BenchmarkDecodeInsertEncode(b *testing.B) {
 	const series, each = 500, 200
 	var values [][]byte
@@ -59,7 +59,7 @@ func BenchmarkDecodeInsertEncode(b *testing.B) {
 	b.ReportMetric(float64(b.N)/(processorTime(b)-started).Seconds(), "measurements/s-cpu")
 }
 
-// processorTime is what the process has used of its processors so far: other programs on the machine do not count.
+// processorTime returns the processor time of this process. Other programs on the machine do not affect it.
 func processorTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

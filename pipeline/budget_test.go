@@ -8,7 +8,7 @@ import (
 )
 
 func TestBudgetLetsTheLargestShrinkFirst(t *testing.T) {
-	b := NewBudget(160) // of which 150 may be used before anybody is told to shrink
+	b := NewBudget(160) // 150 of it may be used before a partition is told to shrink
 	small, middle, large := &Worker{}, &Worker{}, &Worker{}
 	for _, step := range []struct {
 		worker *Worker
@@ -20,7 +20,7 @@ func TestBudgetLetsTheLargestShrinkFirst(t *testing.T) {
 		{middle, 40, 0, false},
 		{large, 100, 0, false},
 		{large, 110, 100, false}, // near the limit
-		{large, 200, 100, true},  // 10 + 40 stay, the large one may have 100
+		{large, 200, 100, true},  // 10 and 40 stay, so the large one may have 100
 		{middle, 90, 70, true},   // 10 + 70 + 70
 		{large, 0, 0, false},
 		{middle, 90, 0, false},
@@ -36,7 +36,7 @@ func TestBudgetLetsTheLargestShrinkFirst(t *testing.T) {
 }
 
 func TestBudgetLetsOthersGiveWhatTheLargestCannot(t *testing.T) {
-	b := NewBudget(160) // of which 150 may be used before anybody is told to shrink
+	b := NewBudget(160) // 150 of it may be used before a partition is told to shrink
 	middle, large := &Worker{}, &Worker{}
 	told := func(w *Worker, bytes, want, then int64) {
 		t.Helper()
@@ -47,10 +47,10 @@ func TestBudgetLetsOthersGiveWhatTheLargestCannot(t *testing.T) {
 	}
 	told(middle, 70, 0, 70)
 	told(large, 110, 80, 110) // it cannot come down
-	told(middle, 70, 40, 40)  // so the other one does
+	told(middle, 70, 40, 40)  // so the other one shrinks
 	told(large, 110, 0, 110)
 	told(middle, 60, 90, 60)
-	told(large, 110, 90, 80) // now it can
+	told(large, 110, 90, 80) // now it can shrink
 	told(middle, 60, 0, 60)
 }
 
@@ -71,8 +71,8 @@ func TestBudgetCountsWhatIsFetched(t *testing.T) {
 	}
 }
 
-// Whatever the sizes: when every partition above the level comes down to it, the sum leaves the headroom and wastes less
-// than one byte a partition.
+// TestBudgetLevelMeetsTheLimit checks random sizes. If every partition above the level shrinks to it, the sum leaves the headroom
+// and wastes less than one byte per partition.
 func TestBudgetLevelMeetsTheLimit(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -97,7 +97,7 @@ func TestBudgetLevelMeetsTheLimit(t *testing.T) {
 	}
 }
 
-// reserve asks for room beside the test; the channel has the bytes when there is some.
+// reserve asks for memory in the background. The channel receives the number of bytes once they are granted.
 func reserve(ctx context.Context, b *Budget, w *Worker) <-chan int {
 	granted := make(chan int, 1)
 	go func() {
@@ -110,7 +110,7 @@ func reserve(ctx context.Context, b *Budget, w *Worker) <-chan int {
 	return granted
 }
 
-// got is what a reservation was granted by now. Zero means nothing.
+// got returns the number of bytes granted so far. Zero means none.
 func got(granted <-chan int) int {
 	synctest.Wait()
 	select {
@@ -123,7 +123,7 @@ func got(granted <-chan int) int {
 
 func TestPiecesWaitForRoomInTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const limit = 256 << 20 // of which twelve pieces have room
+		const limit = 256 << 20 // it has room for twelve pieces
 		b, one, two, other := NewBudget(limit), &Worker{}, &Worker{}, &Worker{}
 		b.Report(other, limit-30<<20)
 		if n := got(reserve(t.Context(), b, one)); n != largestPiece {

@@ -11,8 +11,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestClaimIsSentAgainUntilItIsAcknowledged: a claim that is read back without having been acknowledged may be lost again
-// when the server crashes, so D is not read on its account.
+// TestClaimIsSentAgainUntilItIsAcknowledged checks that D is not read after a claim that was only read back. A claim that was
+// never acknowledged may be lost when the server crashes.
 func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	tokens := byte(0)
 	w, m := newIdleWorker(t, func(o *Options) { o.NewToken = func() claim.Token { tokens++; return claim.Token{9, tokens} } })
@@ -34,7 +34,7 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
 }
 
-// TestClaimThatIsNoneIsNotReplaced: a partition document edited by hand is nobody's claim, and not ours either.
+// TestClaimThatIsNoneIsNotReplaced checks that a partition document edited by hand, which holds no claim, is not replaced.
 func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
 	w, m := newIdleWorker(t)
 	w.Handle(m, Assigned{TopicID: thisTopic})
@@ -47,8 +47,8 @@ func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 }
 
-// TestRefusedClaimIsToldAtOnceAndThroughRebalances: while another group's claim is looked at again, the status says so, and
-// a membership that is lost meanwhile does not begin the patience anew.
+// TestRefusedClaimIsToldAtOnceAndThroughRebalances checks the status while another group's claim is read again. A lost membership
+// does not restart the patience.
 func TestRefusedClaimIsToldAtOnceAndThroughRebalances(t *testing.T) {
 	w, m := newTestWorker(t)
 	theirs := ClaimRead{Seen: claim.Document{Found: true, Group: "theirs", TopicID: thisTopic, Claim: claim.Token{7}}, Bounds: record.Bounds{End: 1000}}
@@ -79,7 +79,8 @@ func TestRefusedClaimIsToldAtOnceAndThroughRebalances(t *testing.T) {
 	}
 }
 
-// TestClaimWonWhileThePartitionGoesElsewhereIsReleased: else its next owner waits for writes that nobody sent.
+// TestClaimWonWhileThePartitionGoesElsewhereIsReleased checks the release. Without it the next owner would wait for writes that
+// were never sent.
 func TestClaimWonWhileThePartitionGoesElsewhereIsReleased(t *testing.T) {
 	claimed := func(t *testing.T) (*Worker, Moment) {
 		w, m := newIdleWorker(t)
@@ -126,7 +127,7 @@ func TestClaimWonWhileThePartitionGoesElsewhereIsReleased(t *testing.T) {
 	})
 }
 
-// TestReleaseIsForgottenByNoLaterTerm: the status at the end of the process agrees with the document.
+// TestReleaseIsForgottenByNoLaterTerm checks that the status at the end of the process agrees with the document.
 func TestReleaseIsForgottenByNoLaterTerm(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Abandoned{})
@@ -164,7 +165,7 @@ func TestReleaseIsForgottenByNoLaterTerm(t *testing.T) {
 	}
 }
 
-// TestNothingIsCommittedAfterALostClaim: it would set the commits of the one who has won back.
+// TestNothingIsCommittedAfterALostClaim checks this because a commit would reset the commits of the new owner.
 func TestNothingIsCommittedAfterALostClaim(t *testing.T) {
 	w, m := newIdleWorker(t)
 	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic}))

@@ -17,7 +17,7 @@ func definedBy(g timeseries.Granularity) timeseries.Options {
 	return timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: g}
 }
 
-// hourly is a measurement of the same series, hours after the first.
+// hourly returns a measurement of the same series, hours after the first one.
 func hourly(offset int64, hours int) record.Record {
 	return recordOf(offset, fmt.Sprintf(`{"time":%d,"meta":"a","x":1}`, 1_767_000_000_000+hours*3_600_000))
 }
@@ -39,7 +39,7 @@ func withStoredBucket(t *testing.T, changes ...func(*Options)) (*Worker, Moment)
 	return w, m
 }
 
-// extends fails unless a measurement of so many hours later goes into the stored bucket, or not.
+// extends checks with which kind of write a measurement hours later is stored.
 func extends(t *testing.T, w *Worker, m Moment, hours int, want bucketer.Kind) {
 	t.Helper()
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(1, hours)}, Next: 2, End: 2}})
@@ -112,7 +112,8 @@ func TestLoweredGranularityStopsThePartitionInEveryTerm(t *testing.T) {
 	absent[Fetch](t, w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(load.Start, load.End)}))
 }
 
-// The consumer hands changed options to its workers while they run, and to those that are made later.
+// TestChangedOptionsReachEveryWorker checks that the consumer passes changed options to its running workers, and to those made
+// later.
 func TestChangedOptionsReachEveryWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		custom := func(seconds int32) timeseries.Options {
@@ -144,7 +145,7 @@ func TestChangedOptionsReachEveryWorker(t *testing.T) {
 		}
 		consumer.Revoke(context.Background(), false)
 		consumer.Assigned(gen, []Assignment{first, other}, true)
-		_ = wait(t.Context(), 40*time.Second) // the catalog of the first went on, the other reads all from the start
+		_ = wait(t.Context(), 40*time.Second) // the catalog of the first partition is kept, the other reads everything from the start
 		for _, s := range consumer.Statuses() {
 			if s.Number == other.Number && (s.Buckets.BucketsOpened != 1 || s.Position < 300) {
 				t.Errorf("a worker made later opened %d buckets of %d records, want one", s.Buckets.BucketsOpened, s.Position)

@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// commits are wanted commits of partitions 0, 1, … at these offsets.
+// commits returns wanted commits of partitions 0, 1, … at these offsets.
 func commits(offsets ...int64) (wanted []record.Commit) {
 	for i, offset := range offsets {
 		wanted = append(wanted, record.Commit{Place: record.Place{Partition: events(int32(i)), Offset: offset}})
@@ -19,7 +19,7 @@ func commits(offsets ...int64) (wanted []record.Commit) {
 	return wanted
 }
 
-// dueOffsets are the offsets that a plan has due, by partition.
+// dueOffsets checks which offsets are due by the plan, by partition, and returns the commits.
 func dueOffsets(t *testing.T, p *commitPlan, now Instant, wanted []record.Commit, want map[int32]int64) []record.Commit {
 	t.Helper()
 	due := p.due(now, wanted)
@@ -43,14 +43,14 @@ func TestCommitPlanSendsWhatChangedAndRenews(t *testing.T) {
 	changed := dueOffsets(t, p, at(2), commits(5, 8), map[int32]int64{1: 8})
 	p.answered(at(2), changed, make([]error, 1), nil)
 	dueOffsets(t, p, at(4), commits(5, 8), nil)
-	dueOffsets(t, p, at(5), commits(5, 8), map[int32]int64{0: 5, 1: 8}) // a fifth of the lease after the last answered one
+	dueOffsets(t, p, at(5), commits(5, 8), map[int32]int64{0: 5, 1: 8}) // a fifth of the lease after the last answered commit
 	p.hurry(events(0))
 	urgent := dueOffsets(t, p, at(4), commits(5, 8), map[int32]int64{0: 5})
 	p.answered(at(4), urgent, make([]error, 1), nil)
 	dueOffsets(t, p, at(4), commits(5, 8), nil)
 }
 
-// TestCommitPlanSendsWhatChangedInMetadataAlone: the first commit of offset 0, and one that is ours where it was not before.
+// TestCommitPlanSendsWhatChangedInMetadataAlone covers the first commit of offset 0, and a commit that becomes ours.
 func TestCommitPlanSendsWhatChangedInMetadataAlone(t *testing.T) {
 	p := newCommitPlan(time.Hour, 0)
 	p.answered(1, dueOffsets(t, p, 1, commits(0), map[int32]int64{0: 0}), make([]error, 1), nil)
@@ -60,7 +60,7 @@ func TestCommitPlanSendsWhatChangedInMetadataAlone(t *testing.T) {
 	dueOffsets(t, p, 3, ours, nil)
 }
 
-// TestFailedCommitIsUrgentAgain, though the same was answered before: its worker waits for it.
+// TestFailedCommitIsUrgentAgain checks this even for a commit that was answered before, because its worker waits for it.
 func TestFailedCommitIsUrgentAgain(t *testing.T) {
 	p := newCommitPlan(time.Hour, 0)
 	p.answered(1, commits(5, 7), make([]error, 2), nil)
@@ -79,7 +79,7 @@ func TestFailedCommitIsUrgentAgain(t *testing.T) {
 	}
 }
 
-// failingCommits is a generation of which some commits fail.
+// failingCommits is a generation with failing commits.
 type failingCommits struct {
 	fakeGeneration
 	fail int
@@ -92,7 +92,8 @@ func (g *failingCommits) Commit(ctx context.Context, sent []record.Commit) ([]er
 	return g.fakeGeneration.Commit(ctx, sent)
 }
 
-// TestClaimWaitsForACommitThatFailsAtFirst: the start is committed before the claim, and nothing else asks for it again.
+// TestClaimWaitsForACommitThatFailsAtFirst checks that the commit of the start is repeated before the claim. Nothing else repeats
+// it.
 func TestClaimWaitsForACommitThatFailsAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		database, gen := newFakeDatabase(), &failingCommits{fakeGeneration{committed: map[int32]int64{}}, 3}
@@ -108,7 +109,7 @@ func TestClaimWaitsForACommitThatFailsAtFirst(t *testing.T) {
 	})
 }
 
-// slowCommits is a generation whose commits are answered late.
+// slowCommits is a generation with late answers to commits.
 type slowCommits struct {
 	fakeGeneration
 	now Instant
@@ -119,7 +120,7 @@ func (g *slowCommits) Commit(ctx context.Context, sent []record.Commit) ([]error
 	return g.fakeGeneration.Commit(ctx, sent)
 }
 
-// TestCommitCountsFromItsSending: one that is sent before a wait is over proves nothing of the time after it.
+// TestCommitCountsFromItsSending checks that a commit sent before the end of a wait proves nothing about the time after it.
 func TestCommitCountsFromItsSending(t *testing.T) {
 	gen := &slowCommits{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}, now: time.Hour}
 	c := newCommitter(ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})
@@ -133,7 +134,8 @@ func TestCommitCountsFromItsSending(t *testing.T) {
 	}
 }
 
-// TestAnsweredCommitOfAPartitionHandedOverIsNotRenewed: its next owner may have committed since, and the lease gains nothing.
+// TestAnsweredCommitOfAPartitionHandedOverIsNotRenewed checks this because the next owner may have committed since, and the lease
+// gains nothing.
 func TestAnsweredCommitOfAPartitionHandedOverIsNotRenewed(t *testing.T) {
 	gen := &slowCommits{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}, now: time.Hour}
 	c := newCommitter(ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})

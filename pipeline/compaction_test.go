@@ -13,7 +13,8 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// TestCompactionFreezesFirst: the steps are taken in the order of the protocol, and the segments are deleted when nobody reads them.
+// TestCompactionFreezesFirst checks that the steps follow the order of the protocol, and that segments are deleted when no query
+// reads them.
 func TestCompactionFreezesFirst(t *testing.T) {
 	s := newSegmentStand(t)
 	s.write(20)
@@ -38,7 +39,8 @@ func TestCompactionFreezesFirst(t *testing.T) {
 	}
 }
 
-// TestARollBackHalvesTheNextCompaction: after an insert of unknown outcome less is compacted at a time, and more again once that works.
+// TestARollBackHalvesTheNextCompaction checks that compactions become smaller after an insert of unknown outcome, and larger
+// after successes.
 func TestARollBackHalvesTheNextCompaction(t *testing.T) {
 	s := newSegmentStand(t)
 	for range 16 {
@@ -88,7 +90,7 @@ func TestARollBackHalvesTheNextCompaction(t *testing.T) {
 	}
 }
 
-// TestASlowServerRollsBackInTime: buckets that are stored too late are never shown beside a part of the others.
+// TestASlowServerRollsBackInTime checks that buckets stored too late are never shown together with a part of the others.
 func TestASlowServerRollsBackInTime(t *testing.T) {
 	s := newSegmentStand(t)
 	s.write(20)
@@ -109,7 +111,7 @@ func TestASlowServerRollsBackInTime(t *testing.T) {
 	s.want("on a quick server", 0, 0)
 }
 
-// TestCompactionGoesOnElsewhereWithoutTheRightToRollBack: its segments stay frozen, and the others are compacted.
+// TestCompactionGoesOnElsewhereWithoutTheRightToRollBack checks that its segments stay frozen, and the others are compacted.
 func TestCompactionGoesOnElsewhereWithoutTheRightToRollBack(t *testing.T) {
 	s := newSegmentStand(t)
 	s.write(20)
@@ -149,8 +151,8 @@ func TestCompactionGoesOnElsewhereWithoutTheRightToRollBack(t *testing.T) {
 	s.want("an hour after it was refused alone", 0, 0)
 }
 
-// TestARefusedStepIsNotTriedAllTheTime: as a validator refuses it. The log says so once a minute, and a segment that is refused alone is
-// left alone.
+// TestARefusedStepIsNotTriedAllTheTime covers a step that a validator refuses. The log reports it once a minute. A segment that
+// is refused by itself is left out.
 func TestARefusedStepIsNotTriedAllTheTime(t *testing.T) {
 	s := newSegmentStand(t)
 	for range 16 {
@@ -181,7 +183,8 @@ func TestARefusedStepIsNotTriedAllTheTime(t *testing.T) {
 	s.want("accepted again", 0, 0)
 }
 
-// TestADamagedSegmentIsNotUrgent: nothing looks at it again and again, and the others wait for their interval.
+// TestADamagedSegmentIsNotUrgent checks that a damaged segment is not read again and again, and that the others wait for their
+// interval.
 func TestADamagedSegmentIsNotUrgent(t *testing.T) {
 	s := newSegmentStand(t, func(o *Options) { o.SegmentMeasurements = 40 })
 	s.write(20)
@@ -208,7 +211,8 @@ func TestADamagedSegmentIsNotUrgent(t *testing.T) {
 	}
 }
 
-// TestWarnsOfDoublesOnlyWhereThereMayBeSome: of a compaction that was found and cannot be rolled back, and not of one that was.
+// TestWarnsOfDoublesOnlyWhereThereMayBeSome expects a warning about a found compaction that cannot be rolled back, and none
+// otherwise.
 func TestWarnsOfDoublesOnlyWhereThereMayBeSome(t *testing.T) {
 	s := found(t, 0)
 	s.give(Ticked{})
@@ -231,7 +235,8 @@ func TestWarnsOfDoublesOnlyWhereThereMayBeSome(t *testing.T) {
 	}
 }
 
-// TestTooManyMeasurementsInSegmentsAreCompactedFirst: whatever the interval says, and before more is written.
+// TestTooManyMeasurementsInSegmentsAreCompactedFirst checks that they are compacted before the interval is over, and before more
+// is written.
 func TestTooManyMeasurementsInSegmentsAreCompactedFirst(t *testing.T) {
 	s := newSegmentStand(t, func(o *Options) { o.SegmentMeasurements = 100 })
 	for range 4 {
@@ -253,7 +258,7 @@ func TestTooManyMeasurementsInSegmentsAreCompactedFirst(t *testing.T) {
 	}
 }
 
-// TestAnAskedCompactionDoesNotWaitForTheInterval, and takes all segments of that moment.
+// TestAnAskedCompactionDoesNotWaitForTheInterval also checks that it takes all present segments.
 func TestAnAskedCompactionDoesNotWaitForTheInterval(t *testing.T) {
 	s := newSegmentStand(t)
 	s.write(20)
@@ -269,7 +274,7 @@ func TestAnAskedCompactionDoesNotWaitForTheInterval(t *testing.T) {
 	}
 }
 
-// TestAnAskedCompactionTakesSegmentsThatTheWorkerDoesNotKnow: whoever asked waits for these as well.
+// TestAnAskedCompactionTakesSegmentsThatTheWorkerDoesNotKnow checks this because the command that asked waits for them too.
 func TestAnAskedCompactionTakesSegmentsThatTheWorkerDoesNotKnow(t *testing.T) {
 	s := newSegmentStand(t)
 	s.write(20)
@@ -281,7 +286,7 @@ func TestAnAskedCompactionTakesSegmentsThatTheWorkerDoesNotKnow(t *testing.T) {
 	s.want("asked for", 0, 0)
 }
 
-// found returns a stand whose database has a compaction of a former owner with two segments, of which so many have ended.
+// found returns a stand whose database has a compaction of a former owner with two segments. ended of them have ended.
 func found(t *testing.T, ended int) *segmentStand {
 	t.Helper()
 	s := newSegmentStand(t)
@@ -297,7 +302,8 @@ func found(t *testing.T, ended int) *segmentStand {
 	return s
 }
 
-// TestAFoundCompactionIsFinishedOrRolledBackAtOnce: the claim has waited for the former owner's commands, so nothing waits again.
+// TestAFoundCompactionIsFinishedOrRolledBackAtOnce checks that nothing waits, because the claim has waited for the former owner's
+// commands.
 func TestAFoundCompactionIsFinishedOrRolledBackAtOnce(t *testing.T) {
 	s := found(t, 0)
 	s.give(Ticked{})
@@ -313,10 +319,11 @@ func TestAFoundCompactionIsFinishedOrRolledBackAtOnce(t *testing.T) {
 	}
 }
 
-// TestRevocationsDoNotStopWhatAFormerOwnerLeft: a compaction found unfinished is finished before the partition is released.
+// TestRevocationsDoNotStopWhatAFormerOwnerLeft checks that a found unfinished compaction is finished before the partition is
+// released.
 func TestRevocationsDoNotStopWhatAFormerOwnerLeft(t *testing.T) {
 	s := found(t, 0)
-	for i := range s.segments { // two compactions: one is under way when the partition is revoked
+	for i := range s.segments { // two compactions, one of which runs when the partition is revoked
 		s.segments[i].Compaction = claim.Token{90 + byte(i)}
 	}
 	s.answer = func(a Action) Event {
@@ -333,12 +340,12 @@ func TestRevocationsDoNotStopWhatAFormerOwnerLeft(t *testing.T) {
 	}
 }
 
-// TestPartitionsThatMoveAllTheTimeAreCompacted: each owner has the partition for less than the interval.
+// TestPartitionsThatMoveAllTheTimeAreCompacted gives each owner the partition for less than the interval.
 func TestPartitionsThatMoveAllTheTimeAreCompacted(t *testing.T) {
 	s := newSegmentStand(t)
 	most := 0
 	for range 60 {
-		s.w.term.segments = segments{} // another owner, which reads what there is
+		s.w.term.segments = segments{} // another owner, which reads the present segments
 		for range 20 {
 			s.write(20)
 			s.pass(time.Second)
@@ -351,7 +358,8 @@ func TestPartitionsThatMoveAllTheTimeAreCompacted(t *testing.T) {
 	}
 }
 
-// TestShutdownFinishesTheCompactionUnderWay, at whichever step it comes, before the partition is released.
+// TestShutdownFinishesTheCompactionUnderWay covers a shutdown at every step. The compaction ends before the partition is
+// released.
 func TestShutdownFinishesTheCompactionUnderWay(t *testing.T) {
 	for step := range 4 {
 		s := newSegmentStand(t)
@@ -377,7 +385,7 @@ func TestShutdownFinishesTheCompactionUnderWay(t *testing.T) {
 	}
 }
 
-// TestAShutdownThatLeavesACompactionSaysWhatItMeans: the time is over before MongoDB answers.
+// TestAShutdownThatLeavesACompactionSaysWhatItMeans covers a shutdown whose time is over before MongoDB answers.
 func TestAShutdownThatLeavesACompactionSaysWhatItMeans(t *testing.T) {
 	s := newSegmentStand(t)
 	s.write(20)
@@ -402,7 +410,7 @@ func TestAShutdownThatLeavesACompactionSaysWhatItMeans(t *testing.T) {
 	}
 }
 
-// TestDoublesAreToldOnce: a compaction whose end does not come is told of when its buckets are shown.
+// TestDoublesAreToldOnce checks that a compaction that does not end is reported when its buckets are shown.
 func TestDoublesAreToldOnce(t *testing.T) {
 	s := newSegmentStand(t)
 	s.write(20)

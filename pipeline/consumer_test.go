@@ -38,7 +38,7 @@ func TestMetasComeFromEachPartition(t *testing.T) {
 	})
 }
 
-// TestNothingIsCommittedOfATermThatIsOver: the next generation's commits are its own, even where it has none.
+// TestNothingIsCommittedOfATermThatIsOver checks that the next generation commits only its own offsets, even if it has none.
 func TestNothingIsCommittedOfATermThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		database := newFakeDatabase()
@@ -63,13 +63,13 @@ func TestNothingIsCommittedOfATermThatIsOver(t *testing.T) {
 	})
 }
 
-// lapsedGeneration is one whose commits are answered, though its lease does not hold.
+// lapsedGeneration answers commits although its lease does not hold.
 type lapsedGeneration struct{ fakeGeneration }
 
 // Held implements Generation.
 func (*lapsedGeneration) Held() bool { return false }
 
-// Commit takes its time: the worker asks for a commit again as soon as one has not renewed the lease.
+// Commit takes some time, because the worker asks for another commit as soon as one has not renewed the lease.
 func (g *lapsedGeneration) Commit(ctx context.Context, commits []record.Commit) ([]error, error) {
 	_ = wait(ctx, 100*time.Millisecond)
 	return g.fakeGeneration.Commit(ctx, commits)
@@ -90,7 +90,7 @@ func TestNothingIsClaimedWithoutTheLease(t *testing.T) {
 	})
 }
 
-// limitedGeneration is one whose lease a test ends.
+// limitedGeneration has a lease that a test can end.
 type limitedGeneration struct {
 	fakeGeneration
 	lapsed atomic.Bool
@@ -103,14 +103,14 @@ func newLimited() *limitedGeneration {
 	return &limitedGeneration{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}}
 }
 
-// pass lets time pass, and all that happens in it happen.
+// pass advances the time, and lets everything due happen.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	_ = wait(t.Context(), d)
 	synctest.Wait()
 }
 
-// rebalanced starts a consumer with the partitions 0 and 1 of a topic, to which records come all the time.
+// rebalanced starts a consumer with partitions 0 and 1 of a topic that gets records all the time.
 func rebalanced(t *testing.T) (*Consumer, *fakeDatabase, *limitedGeneration) {
 	t.Helper()
 	database, first := newFakeDatabase(), newLimited()
@@ -164,7 +164,7 @@ func TestPartitionThatStaysGoesOnAndTheOtherIsHandedOver(t *testing.T) {
 	})
 }
 
-// TestHandOverEndsWithTheLeaseOfWhenThePartitionWasOurs: the next owner waits no longer.
+// TestHandOverEndsWithTheLeaseOfWhenThePartitionWasOurs checks this because the next owner waits no longer.
 func TestHandOverEndsWithTheLeaseOfWhenThePartitionWasOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, database, first := rebalanced(t)

@@ -24,7 +24,7 @@ var (
 	fileForm = regexp.MustCompile(`(?m)^//\t(\w+\.go) `)
 )
 
-// documentedCourse is the table.
+// documentedCourse returns the table.
 func documentedCourse(t *testing.T) (rows []row) {
 	for _, m := range rowForm.FindAllStringSubmatch(documentation(t), -1) {
 		r := row{event: m[1], function: m[2], file: m[3]}
@@ -45,7 +45,7 @@ func documentation(t *testing.T) string {
 	return string(text)
 }
 
-// declared are the functions of a file, by name and, for those without a name of their own, by receiver.
+// declared returns the functions of a file by name. Functions without a unique name are keyed by receiver.
 func declared(t *testing.T, file string) map[string]*ast.FuncDecl {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -78,7 +78,7 @@ func receiverOf(f *ast.FuncDecl) (string, bool) {
 	return name.Name, true
 }
 
-// handled are the functions that Handle gives events to, by event.
+// handled returns the functions to which Handle passes events, by event.
 func handled(t *testing.T) map[string]string {
 	t.Helper()
 	functions := map[string]string{"Ticked": "advance"}
@@ -147,8 +147,8 @@ func TestMapNamesEveryFile(t *testing.T) {
 	}
 }
 
-// followed fails unless each action of the table followed its event in some run, and none that is missing there far more
-// often.
+// followed fails unless each action of the table followed its event in some run. It also fails if an action that is missing in
+// the table occurred far more often.
 func (y *tally) followed(t *testing.T) {
 	t.Helper()
 	most := map[string]int{}

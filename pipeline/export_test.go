@@ -7,7 +7,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// What the simulation shares with the program, beside the Worker: what carries actions out, and what decides about commits.
+// These are the parts that the simulation shares with the program besides the Worker. They carry out actions and decide about
+// commits.
 
 // Executor carries out the actions of a worker.
 type Executor struct{ executor }
@@ -23,7 +24,7 @@ func (x *Executor) Give(m Moment, e Event) []Action { return x.give(m, e) }
 // Forget is executor.forget.
 func (x *Executor) Forget(now Instant) { x.forget(now) }
 
-// Hurry lets the next commit not wait for a change of offset.
+// Hurry makes the next commit due without a change of the offset.
 func (x *Executor) Hurry() { x.urgent.Store(true) }
 
 // Leave is executor.leave.
@@ -35,7 +36,7 @@ func (x *Executor) Open(a Open) { x.open(a) }
 // Perform is executor.perform.
 func (x *Executor) Perform(ctx context.Context, action Action) Event { return x.perform(ctx, action) }
 
-// CommitPlan is what decides about the commits of a generation.
+// CommitPlan decides about the commits of a generation.
 type CommitPlan struct{ commitPlan }
 
 // NewCommitPlan is newCommitPlan.
@@ -46,7 +47,7 @@ func NewCommitPlan(lease time.Duration, now Instant) *CommitPlan {
 // Begin is commitPlan.begin.
 func (p *CommitPlan) Begin(now Instant) { p.begin(now) }
 
-// Commit is commitPlan.commit, for the workers of these executors. Theirs are those that are handed over.
+// Commit is commitPlan.commit for the workers of these executors. theirs marks those that are handed over.
 func (p *CommitPlan) Commit(now Instant, of []*Executor, theirs []bool, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
 	workers := make([]candidate, len(of))
 	for i, x := range of {
@@ -55,7 +56,7 @@ func (p *CommitPlan) Commit(now Instant, of []*Executor, theirs []bool, send fun
 	p.commit(now, workers, send, tell)
 }
 
-// AssignmentSet is which partitions a process has.
+// AssignmentSet is the set of a process's partitions.
 type AssignmentSet struct{ assignment }
 
 // Follow is assignment.follow.

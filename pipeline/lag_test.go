@@ -10,12 +10,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// arrives hands a worker the record at an offset of a log with this end.
+// arrives hands a worker the record at an offset of a log with the given end.
 func arrives(w *Worker, m Moment, offset, end int64) []Action {
 	return w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(offset, good)}, Next: offset + 1, End: end}})
 }
 
-// added is how many measurements the writes add.
+// added returns the number of measurements that the writes add.
 func added(writes []*bucketer.Write) (n int) {
 	for _, x := range writes {
 		n += int(x.Added)
@@ -33,7 +33,7 @@ func TestTheEndOfALagIsWrittenAtOnce(t *testing.T) {
 		t.Fatalf("%d measurements are written", n)
 	}
 	w.Handle(m, WritesSent{Sent: make([]bucketer.Sent, len(writes))})
-	// From now on the stream is at its end each time: the interval rules.
+	// From now on the stream is at its end each time, so the interval applies.
 	for offset := int64(3); offset < 10; offset++ {
 		m.Now += w.o.FlushInterval / 20
 		absent[SendWrites](t, arrives(w, m, offset, offset+1))
@@ -50,7 +50,8 @@ func TestAFetchThatIsFullNowAndThenIsNoLag(t *testing.T) {
 	absent[SendWrites](t, arrives(w, m, 2, 3))
 }
 
-// What came while a former owner was waited for has waited long enough, though one fetch brings it all.
+// TestWhatCameBeforeTheClaimIsWrittenAtOnce checks records that arrived during the wait for a former owner. One fetch returns all
+// of them.
 func TestWhatCameBeforeTheClaimIsWrittenAtOnce(t *testing.T) {
 	w, m := newIdleWorker(t)
 	w.Handle(m, Assigned{TopicID: thisTopic})
@@ -63,7 +64,7 @@ func TestWhatCameBeforeTheClaimIsWrittenAtOnce(t *testing.T) {
 	}
 }
 
-// However quickly it was read: after a restart nothing waits for a long interval that need not.
+// TestTheEndOfABacklogIsWrittenAtOnce checks this for a backlog that is read quickly, as after a restart.
 func TestTheEndOfABacklogIsWrittenAtOnce(t *testing.T) {
 	w, m := newTestWorker(t)
 	absent[SendWrites](t, arrives(w, m, 0, 2))
@@ -72,7 +73,7 @@ func TestTheEndOfABacklogIsWrittenAtOnce(t *testing.T) {
 	}
 }
 
-// A piece of what one fetch has brought is not the end of it.
+// TestWhatIsLeftOfAFetchIsNoLag checks that a piece of a fetch is not taken for the end of the fetch.
 func TestWhatIsLeftOfAFetchIsNoLag(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 2, More: true}})
@@ -92,7 +93,7 @@ func TestTheEndOfALagWaitsForTheFlushUnderWay(t *testing.T) {
 	}
 }
 
-// Measurements parked at the end of a lag, as after a restart, are written with the rest.
+// TestTheEndOfALagWaitsForLookups checks that measurements parked at the end of a lag are written with the rest.
 func TestTheEndOfALagWaitsForLookups(t *testing.T) {
 	w, m := newReopeningWorker(t)
 	first := expect[FindBuckets](t, arrives(w, m, 0, 3)).Lookups
@@ -106,7 +107,8 @@ func TestTheEndOfALagWaitsForLookups(t *testing.T) {
 	}
 }
 
-// The end of a lag that was stored before is no reason to write the first measurement after it alone.
+// TestALagOfWhatIsStoredEndsWithoutAWrite checks that the end of a lag of stored measurements does not flush the first one after
+// it alone.
 func TestALagOfWhatIsStoredEndsWithoutAWrite(t *testing.T) {
 	w, m := newIdleWorker(t)
 	claimWith(t, w, m, Assigned{TopicID: thisTopic}, timeseries.Position{Offset: 0}, timeseries.Position{Offset: 1})
@@ -117,8 +119,8 @@ func TestALagOfWhatIsStoredEndsWithoutAWrite(t *testing.T) {
 	absent[SendWrites](t, arrives(w, m, 2, 3))
 }
 
-// backlog hands a worker a log that goes on after it, measurement by measurement of so many series in turns, until it writes,
-// and returns how many it had then. Zero means that it does not.
+// backlog hands a worker measurements of a log that continues, with series series in turns, until the worker writes. It returns
+// the number of measurements at that moment, or zero if the worker does not write.
 func backlog(t *testing.T, series int, flushBytes int64) (measurements int, bytes int64) {
 	t.Helper()
 	w, m := newTestWorker(t, func(o *Options) {
@@ -138,7 +140,8 @@ func backlog(t *testing.T, series int, flushBytes int64) (measurements int, byte
 	return 0, bytes
 }
 
-// TestDenseBucketsAreWrittenWhileBehind, before the interval is over, and sparse ones are not.
+// TestDenseBucketsAreWrittenWhileBehind checks that dense buckets are written before the interval is over, and sparse ones are
+// not.
 func TestDenseBucketsAreWrittenWhileBehind(t *testing.T) {
 	const bytes = 32 << 10
 	one, pending := backlog(t, 1, bytes*densePart)

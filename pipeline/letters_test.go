@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// bads are bad records from an offset on.
+// bads returns n bad records from an offset on.
 func bads(from int64, n int) record.Batch {
 	b := record.Batch{Next: from + int64(n), End: from + int64(n)}
 	for i := range n {
@@ -22,8 +22,8 @@ func bads(from int64, n int) record.Batch {
 	return b
 }
 
-// TestFullLetterBufferStopsTaking: a batch of bad records alone is taken no further than the dead-letter buffer has room, and not fetched
-// again before the letters are written.
+// TestFullLetterBufferStopsTaking checks a batch of bad records. The worker takes only as many as the letter buffer holds, and
+// does not fetch again before the letters are written.
 func TestFullLetterBufferStopsTaking(t *testing.T) {
 	w, m := newTestWorker(t, func(o *Options) { o.LetterBuffer = 10_000 })
 	batch := bads(0, 1000)
@@ -59,9 +59,10 @@ func TestFullLetterBufferStopsTaking(t *testing.T) {
 	}
 }
 
-// TestBatchIsTakenInPortions: one call takes so much; the next fetch begins with the first record that was left.
+// TestBatchIsTakenInPortions checks that one call takes a portion, and that the next fetch begins with the first remaining
+// record.
 func TestBatchIsTakenInPortions(t *testing.T) {
-	w, m := newTestWorker(t, func(o *Options) { o.Portion = 500 }) // two records of some 30 bytes
+	w, m := newTestWorker(t, func(o *Options) { o.Portion = 500 }) // two records of about 30 bytes
 	batch := record.Batch{Next: 9, End: 9}
 	for i := range 4 {
 		batch.Records = append(batch.Records, recordOf(int64(2*i), good)) // with gaps
@@ -77,7 +78,7 @@ func TestBatchIsTakenInPortions(t *testing.T) {
 	wants(t, w, 0)
 }
 
-// TestLettersOfARecordShareIt: its key and headers are kept once, and are gone with the last of its letters.
+// TestLettersOfARecordShareIt checks that its key and headers are kept once, until the last of its letters is acknowledged.
 func TestLettersOfARecordShareIt(t *testing.T) {
 	w, m := newTestWorker(t)
 	r := recordOf(0, "["+strings.Repeat("3,", 49)+"3]")
@@ -108,7 +109,7 @@ func TestLettersOfARecordShareIt(t *testing.T) {
 	wants(t, w, 1)
 }
 
-// TestLetterIsCutToItsBound: value, headers and key of any length take no more than the bound.
+// TestLetterIsCutToItsBound checks this for values, headers and keys of any length.
 func TestLetterIsCutToItsBound(t *testing.T) {
 	for _, test := range []struct {
 		key, value, headers int
@@ -128,8 +129,8 @@ func TestLetterIsCutToItsBound(t *testing.T) {
 	}
 }
 
-// TestRefusedLetterStopsThePartition: a dead-letter topic that will not have a letter is not asked again and again. What was
-// read is stored, the commit stays before the letter, and the partition is handed over.
+// TestRefusedLetterStopsThePartition checks that a letter refused by the dead-letter topic is not sent again and again.
+// Measurements that were read are stored, the commit stays before the letter, and the partition is handed over.
 func TestRefusedLetterStopsThePartition(t *testing.T) {
 	w, m := newTestWorker(t)
 	batch := record.Batch{Records: []record.Record{recordOf(0, "{"), recordOf(1, "{"), recordOf(2, good)}, Next: 3, End: 3}
@@ -155,7 +156,7 @@ func TestRefusedLetterStopsThePartition(t *testing.T) {
 	}
 }
 
-// TestHandleIsBounded: whatever a record or a batch holds, one call ends soon.
+// TestHandleIsBounded checks that one call ends soon, for any record or batch.
 func TestHandleIsBounded(t *testing.T) {
 	many := record.Batch{Next: 1 << 20, End: 1 << 20}
 	for i := range int64(1 << 20) {
@@ -172,13 +173,13 @@ func TestHandleIsBounded(t *testing.T) {
 		w.Handle(m, Fetched{Batch: batch})
 		took, size := time.Since(start), w.Status(m.Now).LetterBytes
 		t.Logf("%s: %v, %d bytes of letters", name, took, size)
-		if took > 10*time.Second || size > 2*DefaultLetterBuffer { // some ten milliseconds on an idle machine; without a bound, minutes
+		if took > 10*time.Second || size > 2*DefaultLetterBuffer { // about ten milliseconds on an idle machine, but minutes without a bound
 			t.Errorf("%s: %v, %d bytes", name, took, size)
 		}
 	}
 }
 
-// refusedArray returns a worker whose record of three measurements MongoDB refused, and what it does then.
+// refusedArray returns a worker after MongoDB has refused its record of three measurements, and the worker's next actions.
 func refusedArray(t *testing.T, changes ...func(*Options)) (*Worker, Moment, []Action, record.Batch) {
 	t.Helper()
 	w, m := newTestWorker(t, changes...)
@@ -191,7 +192,7 @@ func refusedArray(t *testing.T, changes ...func(*Options)) (*Worker, Moment, []A
 	return w, m, w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}}), batch
 }
 
-// TestRefusedMeasurementsOfARecordAreReadOnce: one reading makes the letters of all that were refused of a record.
+// TestRefusedMeasurementsOfARecordAreReadOnce checks that one read makes the letters of all refused measurements of a record.
 func TestRefusedMeasurementsOfARecordAreReadOnce(t *testing.T) {
 	w, m, actions, batch := refusedArray(t)
 	expect[ReadRecord](t, actions)
@@ -203,7 +204,7 @@ func TestRefusedMeasurementsOfARecordAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestRefusedRecordIsNotReadWhileTheLetterBufferIsFull: there would be no room for its letters.
+// TestRefusedRecordIsNotReadWhileTheLetterBufferIsFull checks this because its letters would not fit.
 func TestRefusedRecordIsNotReadWhileTheLetterBufferIsFull(t *testing.T) {
 	w, m, actions, batch := refusedArray(t, func(o *Options) { o.LetterBuffer = 1 })
 	expect[ReadRecord](t, actions)
@@ -215,7 +216,7 @@ func TestRefusedRecordIsNotReadWhileTheLetterBufferIsFull(t *testing.T) {
 	expect[ReadRecord](t, w.Handle(m, LettersProduced{}))
 }
 
-// TestCompressedRecordsCountAsWhatTheyUnfoldTo: one call takes no more of them than of records without compression.
+// TestCompressedRecordsCountAsWhatTheyUnfoldTo checks that one call takes as many bytes of them as of uncompressed records.
 func TestCompressedRecordsCountAsWhatTheyUnfoldTo(t *testing.T) {
 	decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta", Compression: measurement.Gzip})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// newReopeningWorker returns a worker that looks stored buckets up, in its first term.
+// newReopeningWorker returns a worker that looks up stored buckets, in its first term.
 func newReopeningWorker(t *testing.T) (*Worker, Moment) {
 	t.Helper()
 	return newTestWorker(t, func(o *Options) { o.Bucketing.Reopen = true })
@@ -24,7 +24,7 @@ func answersTo(lookups []bucketer.Lookup) []bucketer.Answer {
 	return answers
 }
 
-// backwards are records of one series, each three hours before the last.
+// backwards returns records of one series, each three hours before the last one.
 func backwards(n int64) record.Batch {
 	b := record.Batch{Next: n, End: n}
 	for i := range n {
@@ -68,7 +68,7 @@ func TestUnansweredLookupsAreAskedAgain(t *testing.T) {
 	}
 }
 
-// Where memory is short, parked measurements must not become buckets before a flush has made room.
+// TestLookupsWaitForMemory checks that parked measurements do not become buckets before a flush has freed memory.
 func TestLookupsWaitForMemory(t *testing.T) {
 	w, m := newReopeningWorker(t)
 	asked := expect[FindBuckets](t, w.Handle(m, Fetched{Batch: backwards(2)})).Lookups

@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// losing is a worker without a term, with its log and what it remembers of losses.
+// losing returns a worker without a term, and its log.
 func losing(t *testing.T, policy claim.OutOfRange) (*Worker, Moment, *bytes.Buffer) {
 	t.Helper()
 	w, m := newIdleWorker(t)
@@ -26,7 +26,7 @@ func losing(t *testing.T, policy claim.OutOfRange) (*Worker, Moment, *bytes.Buff
 // handedOver is a partition document whose claim was released.
 var handedOver = claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{9}, Released: true}
 
-// claimed takes it from what it reads to the end of reading the stored positions.
+// claimed takes the worker from the read claim to the end of loading the stored positions.
 func claimed(t *testing.T, w *Worker, m Moment, read ClaimRead, start int64) []Action {
 	t.Helper()
 	expect[CommitNow](t, w.Handle(m, read))
@@ -38,8 +38,8 @@ func claimed(t *testing.T, w *Worker, m Moment, read ClaimRead, start int64) []A
 	return w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(start, start+100)})
 }
 
-// TestRecordsLostBeforeTheStartAreToldAndNoted: nothing behind them is committed before they are, so that whoever begins anew
-// meanwhile tells them again.
+// TestRecordsLostBeforeTheStartAreToldAndNoted checks that nothing behind the lost records is committed before the note. A new
+// owner in between therefore reports them again.
 func TestRecordsLostBeforeTheStartAreToldAndNoted(t *testing.T) {
 	w, m, log := losing(t, claim.StopOutOfRange)
 	read := ClaimRead{
@@ -50,7 +50,7 @@ func TestRecordsLostBeforeTheStartAreToldAndNoted(t *testing.T) {
 	if note := expect[NoteLost](t, actions); note.Lost != lost {
 		t.Errorf("%+v is noted", note.Lost)
 	}
-	expect[Fetch](t, actions) // the stream goes on meanwhile
+	expect[Fetch](t, actions) // the stream continues in the meantime
 	wants(t, w, 10)
 	if says := log.String(); !strings.Contains(says, "level=WARN") || !strings.Contains(says, "from=10 log_start=50 records=40") {
 		t.Errorf("the log says:\n%s", says)
@@ -70,7 +70,7 @@ func TestRecordsLostBeforeTheStartAreToldAndNoted(t *testing.T) {
 	}
 }
 
-// TestRecordsLostOnTheWayAreNoted, also those that are lost while others are being noted.
+// TestRecordsLostOnTheWayAreNoted also covers records that are lost while others are being noted.
 func TestRecordsLostOnTheWayAreNoted(t *testing.T) {
 	w, m, log := losing(t, claim.StopOutOfRange)
 	claimed(t, w, m, ClaimRead{Bounds: record.Bounds{End: 100}}, 0)
@@ -98,7 +98,7 @@ func TestRecordsLostOnTheWayAreNoted(t *testing.T) {
 	}
 }
 
-// TestNoteThatFindsAnotherClaimBeginsAnew: whoever has the partition now tells what it finds.
+// TestNoteThatFindsAnotherClaimBeginsAnew checks that the new owner of the partition reports the loss.
 func TestNoteThatFindsAnotherClaimBeginsAnew(t *testing.T) {
 	w, m, _ := losing(t, claim.StopOutOfRange)
 	read := ClaimRead{Seen: handedOver, Committed: claim.Committed{Offset: 10, Metadata: w.provenance().String()}, Bounds: record.Bounds{First: 50, End: 100}}
@@ -107,7 +107,7 @@ func TestNoteThatFindsAnotherClaimBeginsAnew(t *testing.T) {
 	expect[Open](t, w.Handle(m, LostNoted{Err: claim.ErrOtherOwner}))
 }
 
-// TestRangesOfATermAreBounded: the document does not grow for ever where retention is always quicker.
+// TestRangesOfATermAreBounded checks that the document does not grow forever if retention is always faster.
 func TestRangesOfATermAreBounded(t *testing.T) {
 	w, _, _ := losing(t, claim.StopOutOfRange)
 	for i := range 3 * int64(mostLost) {
@@ -125,7 +125,7 @@ func TestRangesOfATermAreBounded(t *testing.T) {
 	}
 }
 
-// TestKafkaOutOfRangeActsAloud, at the start and on the way.
+// TestKafkaOutOfRangeActsAloud covers losses at the start and later.
 func TestKafkaOutOfRangeActsAloud(t *testing.T) {
 	for policy, chosen := range map[claim.OutOfRange]int64{claim.EarliestOutOfRange: 7, claim.LatestOutOfRange: 100} {
 		w, m, log := losing(t, policy)
@@ -154,7 +154,7 @@ func TestKafkaOutOfRangeActsAloud(t *testing.T) {
 	}
 }
 
-// TestClaimThatIsTriedAgainTellsWhatItsCommitHides: the offset that the group has committed is another one by then.
+// TestClaimThatIsTriedAgainTellsWhatItsCommitHides covers a retry after the group's committed offset has changed.
 func TestClaimThatIsTriedAgainTellsWhatItsCommitHides(t *testing.T) {
 	w, m, log := losing(t, claim.EarliestOutOfRange)
 	ours, bounds := w.provenance().String(), record.Bounds{First: 7, End: 100, High: 100}

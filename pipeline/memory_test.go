@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// fill inserts n measurements of series that were not there before, and stores them if it shall.
+// fill inserts n measurements of new series, and stores them if store is set.
 func fill(t *testing.T, w *Worker, m Moment, n int64, store bool) {
 	t.Helper()
 	l := fakeLog{begin: time.UnixMilli(1_772_366_400_000), rate: 1000, total: 1 << 40, most: int(n), series: 1 << 40}
@@ -29,7 +29,7 @@ func fill(t *testing.T, w *Worker, m Moment, n int64, store bool) {
 	}
 }
 
-// The four steps of giving memory back, each only when those before it are not enough.
+// TestMemoryIsGivenBackInFourSteps checks that each step runs only if the steps before it do not suffice.
 func TestMemoryIsGivenBackInFourSteps(t *testing.T) {
 	w, m := newTestWorker(t, roomy, func(o *Options) { o.Bucketing.Reopen, o.FlushCount = true, 1<<30 })
 	fill(t, w, m, 500, true)

@@ -16,14 +16,14 @@ import (
 	"waterwheel/sink"
 )
 
-// emptyCollection is a MongoDB collection in which nothing is found.
+// emptyCollection is a MongoDB collection without documents.
 type emptyCollection struct{ mongodb.Editable }
 
 // Find implements mongodb.Collection.
 func (emptyCollection) Find(context.Context, mongodb.Query, func(bson.Raw) error) error { return nil }
 
-// BenchmarkNewSeries is what a worker does for a measurement of a series that was never seen before, from the record to the
-// encoded write: with look-ups of stored buckets, which find nothing, and without.
+// BenchmarkNewSeries measures a worker's work for a measurement of a new series, from the record to the encoded write. It runs
+// with look-ups of stored buckets, which find nothing, and without.
 func BenchmarkNewSeries(b *testing.B) {
 	for _, reopen := range []bool{true, false} {
 		b.Run(fmt.Sprintf("reopen=%v", reopen), func(b *testing.B) { benchmarkNewSeries(b, reopen) })

@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestNullRootIsSkippedAsATombstone: a deleted row is neither a measurement nor a letter, and may be committed.
+// TestNullRootIsSkippedAsATombstone checks that a deleted row is neither a measurement nor a letter, and may be committed.
 func TestNullRootIsSkippedAsATombstone(t *testing.T) {
 	w, m := newTestWorker(t, func(o *Options) {
 		decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta", Root: "after"})
@@ -35,7 +35,7 @@ func TestNullRootIsSkippedAsATombstone(t *testing.T) {
 	}
 }
 
-// TestSkippedEventsAreCounted: they are neither measurements nor letters nor tombstones, and may be committed.
+// TestSkippedEventsAreCounted checks that they are neither measurements nor letters nor tombstones, and may be committed.
 func TestSkippedEventsAreCounted(t *testing.T) {
 	w, m := newTestWorker(t, func(o *Options) {
 		decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta", List: []string{"list"}, Skip: []string{"type=join", "x"}})

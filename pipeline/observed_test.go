@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// crashed is a partition document with the claim of an owner that did not release it.
+// crashed returns a partition document with the claim of an owner that did not release it.
 func crashed(waited time.Duration) ClaimRead {
 	return ClaimRead{
 		Seen:   claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}, Wait: 30 * time.Second, Lease: 28 * time.Second, Waited: waited},
@@ -16,13 +16,13 @@ func crashed(waited time.Duration) ClaimRead {
 	}
 }
 
-// reassigned begins a term after one of another owner.
+// reassigned starts a term after a term of another owner.
 func reassigned(w *Worker, m Moment) {
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Assigned{TopicID: thisTopic})
 }
 
-// TestWaitGoesOnFromMemberToMember: rebalances come more often than a wait takes, and every time another member is assigned.
+// TestWaitGoesOnFromMemberToMember has rebalances more often than a wait lasts, each of which assigns another member.
 func TestWaitGoesOnFromMemberToMember(t *testing.T) {
 	a, m := newTestWorker(t)
 	b, _ := newTestWorker(t)
@@ -49,7 +49,7 @@ func TestWaitGoesOnFromMemberToMember(t *testing.T) {
 					if m.Now-began >= 30*time.Second {
 						return
 					}
-					if m.Now-began < 28*time.Second { // until the former owner can commit nothing more
+					if m.Now-began < 28*time.Second { // until the former owner cannot commit any more
 						t.Fatalf("commits after %v", m.Now-began)
 					}
 				}
@@ -63,8 +63,8 @@ func TestWaitGoesOnFromMemberToMember(t *testing.T) {
 
 func TestOnlyAProvenSightIsCarriedOn(t *testing.T) {
 	for name, test := range map[string]struct {
-		proven time.Duration // send time of the last commit that is proven to be taken, after the sight
-		left   time.Duration // of the wait, five seconds later in another term
+		proven time.Duration // send time of the last commit that is proven to be accepted after the sight
+		left   time.Duration // rest of the wait, five seconds later in another term
 	}{
 		"a commit sent later":          {proven: time.Second, left: 25 * time.Second},
 		"a commit sent before":         {proven: -1, left: 30 * time.Second},

@@ -11,8 +11,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestOutageOfWritesLastsThoughReadsAreAnswered: a full disk or a lost privilege stops writes alone. That they are read
-// back in between neither ends the outage nor makes the attempts come faster.
+// TestOutageOfWritesLastsThoughReadsAreAnswered covers a full disk or a lost privilege, which stop only writes. Reads that
+// succeed in between neither end the outage nor shorten the retries.
 func TestOutageOfWritesLastsThoughReadsAreAnswered(t *testing.T) {
 	w, m := flushing(t)
 	since := m.Now
@@ -21,7 +21,7 @@ func TestOutageOfWritesLastsThoughReadsAreAnswered(t *testing.T) {
 		if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || trouble.Since != since {
 			t.Fatalf("after %v the trouble is %+v, want one since %v", m.Now-since, trouble, since)
 		}
-		if m.Now += longestDelay / 2; m.Now > since+10*longestDelay { // after so many failures each wait is half of it at least
+		if m.Now += longestDelay / 2; m.Now > since+10*longestDelay { // after so many failures each wait is at least half of longestDelay
 			m.Now--
 			absent[ResolveWrites](t, w.Handle(m, Ticked{}))
 		}
@@ -39,8 +39,8 @@ func TestOutageOfWritesLastsThoughReadsAreAnswered(t *testing.T) {
 	wants(t, w, 1)
 }
 
-// TestUpdateThatIsNeverExecutedBlamesNobody: the log tells a bucket that another writer changed from a MongoDB that takes no
-// updates.
+// TestUpdateThatIsNeverExecutedBlamesNobody checks the log. It distinguishes a bucket that another writer changed from a MongoDB
+// that accepts no updates.
 func TestUpdateThatIsNeverExecutedBlamesNobody(t *testing.T) {
 	var log bytes.Buffer
 	w, m := newTestWorker(t, roomy, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })

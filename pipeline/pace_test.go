@@ -36,14 +36,14 @@ func TestPaceFollowsWhatTheDatabaseManages(t *testing.T) {
 			t.Errorf("%s: the bound is %d, want %d", name, p.bound, c.want)
 		}
 	}
-	// The sent writes count, not the possible ones: but an outage that meets a few writes says nothing of their number.
+	// The sent writes count, not the possible ones. An outage during a few writes says nothing about their number.
 	for given, want := range map[int64]int64{40 * fewWrites: 10 * fewWrites, writeWeight: fewWrites / paceStep} {
 		p := pace{bound: 1 << 40, target: time.Second}
 		if p.took(4*time.Second, given, 0); p.bound != want {
 			t.Errorf("nothing of %d was answered: the bound is %d, want %d", given, p.bound, want)
 		}
 	}
-	// A long way is not made shorter by sending less.
+	// A slow network does not become faster with smaller calls.
 	far := pace{bound: 1 << 20, target: time.Second}
 	for range 100 {
 		far.took(3*time.Second+time.Duration(far.bound)*time.Microsecond, far.bound, far.bound)
@@ -57,7 +57,7 @@ func TestPaceFollowsWhatTheDatabaseManages(t *testing.T) {
 	}
 }
 
-// manySeries returns a worker that has just begun a flush of so many writes, and the first action for it.
+// manySeries returns a worker that has just begun a flush of n writes, with the writes of its first call.
 func manySeries(t *testing.T, n int, changes ...func(*Options)) (*Worker, Moment, []*bucketer.Write) {
 	t.Helper()
 	w, m := newTestWorker(t, changes...)
@@ -115,7 +115,7 @@ func TestWritesWithoutATurnAreNoOutageAndNotUnknown(t *testing.T) {
 	if s := w.Status(m.Now); s.Troubles[MongoDB] != nil || s.Unknown != 0 {
 		t.Errorf("trouble %v, %d unknown writes", s.Troubles[MongoDB], s.Unknown)
 	}
-	// If nobody has a turn it is no queue.
+	// If no write has a turn, it is no queue.
 	m.Now += 10 * time.Second
 	absent[SendWrites](t, w.Handle(m, WritesSent{Sent: answers(len(again), noTurn)}))
 	if s := w.Status(m.Now); s.Troubles[MongoDB] == nil {
@@ -123,13 +123,13 @@ func TestWritesWithoutATurnAreNoOutageAndNotUnknown(t *testing.T) {
 	}
 	m.Now += longestDelay
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
-	w.Handle(m, Abandoned{}) // nothing of the first six may be executed, but the write under way now may
+	w.Handle(m, Abandoned{}) // none of the first six can be executed, but the write in flight may be
 	if w.past.unknownUntil != m.Now+w.o.Grace {
 		t.Errorf("unknown until %v at %v", w.past.unknownUntil, m.Now)
 	}
 }
 
-// A write that was never handed out cannot be executed: a term that ends leaves nothing unknown behind.
+// TestWhatHadNoTurnIsNotWaitedForAtTheEnd checks that a write that was never sent leaves nothing unknown at the end of a term.
 func TestWhatHadNoTurnIsNotWaitedForAtTheEnd(t *testing.T) {
 	w, m, _ := manySeries(t, 10)
 	noTurn := bucketer.Sent{Result: bucketer.NotExecuted, Err: claim.ErrNoTurn}

@@ -10,7 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// lettersOf are what letters_total shows of one partition and reason. False means that it shows no series of the partition.
+// lettersOf returns the value of letters_total for one partition and reason. It returns false if the metric has no series of the
+// partition.
 func lettersOf(t *testing.T, registry *prometheus.Registry, partition, reason string) (letters float64, shown bool) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -35,7 +36,7 @@ func lettersOf(t *testing.T, registry *prometheus.Registry, partition, reason st
 	return letters, shown
 }
 
-// TestSeriesOfAPartitionOutliveItsTerm, so that the last counts are read, and go then.
+// TestSeriesOfAPartitionOutliveItsTerm checks that they remain long enough to be scraped, and then disappear.
 func TestSeriesOfAPartitionOutliveItsTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -78,7 +79,7 @@ func TestSeriesOfAPartitionOutliveItsTerm(t *testing.T) {
 	})
 }
 
-// TestCountersOfAPartitionBeginAtZero: rate and increase work from the first letter on.
+// TestCountersOfAPartitionBeginAtZero checks this because rate and increase must work from the first letter on.
 func TestCountersOfAPartitionBeginAtZero(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)

@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// faulty is a partition, and its topic, of which some questions fail.
+// faulty is a partition and its topic with failing requests.
 type faulty struct {
 	fakePorts
 	*fakeLog
@@ -31,15 +31,15 @@ func (f *faulty) Await(context.Context, int64, int64) (int64, error) {
 	return 0, f.await
 }
 
-// assigned is a worker that is about to read its claim.
+// assigned returns a worker that is about to read its claim.
 func assigned(t *testing.T, _ ...func(*Options)) (*Worker, Moment) {
 	w, m := newIdleWorker(t)
 	w.Handle(m, Assigned{TopicID: thisTopic})
 	return w, m
 }
 
-// TestEveryQuestionToKafkaCountsAsKafkas: an outage shows as Kafka's and is tried again; what trying again does not help, such
-// as a right that is missing, stops the partition at once.
+// TestEveryQuestionToKafkaCountsAsKafkas checks that an outage is reported as Kafka's and retried. An error that a retry does not
+// fix, such as a missing right, stops the partition at once.
 func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
 	for name, test := range map[string]struct {
 		worker func(*testing.T, ...func(*Options)) (*Worker, Moment)
@@ -85,7 +85,7 @@ func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
 	}
 }
 
-// faultyStore is a partition of which some questions to MongoDB fail.
+// faultyStore is a partition with failing requests to MongoDB.
 type faultyStore struct {
 	Store
 	read, first error
@@ -94,7 +94,7 @@ type faultyStore struct {
 func (f faultyStore) Read(context.Context) (claim.Document, error)          { return claim.Document{}, f.read }
 func (f faultyStore) FirstPartitions(context.Context, int32) (int32, error) { return 1, f.first }
 
-// TestClaimIsReadWholeOrNotAtAll: of an answer that lacks a part nothing is decided, above all not where to begin.
+// TestClaimIsReadWholeOrNotAtAll checks that an incomplete answer decides nothing, above all not the start.
 func TestClaimIsReadWholeOrNotAtAll(t *testing.T) {
 	for name, store := range map[string]faultyStore{"the claim": {read: errDown}, "the first partitions": {first: errDown}} {
 		t.Run(name, func(t *testing.T) {
@@ -108,8 +108,8 @@ func TestClaimIsReadWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// TestClaimOfATopicCreatedAgain: a log that is gone before the claim is asked for by the topic's name. The committed offset is
-// about the log that is gone, even what an operator has set.
+// TestClaimOfATopicCreatedAgain checks that the topic is looked up by name if its log is gone before the claim. The committed
+// offset is about the old log, even if an operator has set it.
 func TestClaimOfATopicCreatedAgain(t *testing.T) {
 	w, m := assigned(t)
 	expect[AskTopic](t, after(w, m, ClaimRead{Of: Kafka, Err: record.ErrTopicGone})) // committed: 0, by a tool

@@ -15,7 +15,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// silent writes no line of an outage.
+// silent logs nothing about outages.
 var silent = NewOutages(slog.New(slog.DiscardHandler), func() Instant { return 0 })
 
 // newTestWorker returns a worker that has claimed its partition and read an empty D, at offset 0.
@@ -26,7 +26,7 @@ func newTestWorker(t *testing.T, changes ...func(*Options)) (*Worker, Moment) {
 	return w, m
 }
 
-// newIdleWorker returns a worker without a term, with options that are changed so.
+// newIdleWorker returns a worker without a term. changes change its options.
 func newIdleWorker(t testing.TB, changes ...func(*Options)) (*Worker, Moment) {
 	t.Helper()
 	collection, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
@@ -50,10 +50,10 @@ func newIdleWorker(t testing.TB, changes ...func(*Options)) (*Worker, Moment) {
 	return NewWorker(o), Moment{Now: time.Hour, Held: true}
 }
 
-// stopOnBad takes the dead-letter topic away.
+// stopOnBad removes the dead-letter topic.
 func stopOnBad(o *Options) { o.StopOnBad = true }
 
-// claimWith takes the worker from an assignment to its first fetch, with the positions of D.
+// claimWith takes the worker from an assignment to its first fetch, with stored as the positions of D.
 func claimWith(t testing.TB, w *Worker, m Moment, a Assigned, stored ...timeseries.Position) {
 	t.Helper()
 	expect[Open](t, w.Handle(m, a))
@@ -70,7 +70,7 @@ func claimWith(t testing.TB, w *Worker, m Moment, a Assigned, stored ...timeseri
 	expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: set}))
 }
 
-// expect returns the one action of its type among the actions.
+// expect returns the only action of its type among the actions.
 func expect[A Action](t testing.TB, actions []Action) A {
 	t.Helper()
 	for _, a := range actions {
@@ -89,7 +89,7 @@ func recordOf(offset int64, value string) record.Record {
 
 const good = `{"time":1767000000000,"meta":"a","x":1}`
 
-// brokenOnce lets the first catalog be one into which no measurement can be inserted without a panic.
+// brokenOnce makes the first catalog panic at the insertion of a measurement.
 func brokenOnce(o *Options) {
 	catalogs := 0
 	o.newCatalog = func(bucketing bucketer.Options) *bucketer.Catalog {
@@ -103,7 +103,7 @@ func brokenOnce(o *Options) {
 func TestPanicOfTheCatalogBecomesALetter(t *testing.T) {
 	w, m := newTestWorker(t, brokenOnce)
 	actions := w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 1}})
-	expect[Open](t, actions) // all is dropped and read again
+	expect[Open](t, actions) // everything is dropped and read again
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}, Bounds: record.Bounds{End: 1000}}))
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	load := expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))

@@ -29,8 +29,8 @@ func TestLeaseIsRenewedWhileARestartWaitsForItsFlush(t *testing.T) {
 	wants(t, w, 0)
 }
 
-// TestNothingIsReadOrCommittedAnewBeforeARestart: records read then belong to another log or owner perhaps, and the restart goes
-// back to the offset that was committed when it was asked for.
+// TestNothingIsReadOrCommittedAnewBeforeARestart checks this because later records may belong to another log or owner. The
+// restart goes back to the offset that was committed when it was requested.
 func TestNothingIsReadOrCommittedAnewBeforeARestart(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(5, good)}, Next: 6, End: 6}})
@@ -96,7 +96,7 @@ func TestStoppedPartitionAsksAgainWhatIsStored(t *testing.T) {
 	expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
 }
 
-// refuse lets MongoDB refuse the only measurement, whose record is then read again.
+// refuse makes MongoDB refuse the only measurement, whose record is then read again.
 func refuse(t *testing.T, w *Worker, m Moment) {
 	t.Helper()
 	w.Handle(m, Fetched{Err: errDown})
@@ -105,8 +105,8 @@ func refuse(t *testing.T, w *Worker, m Moment) {
 	expect[ReadRecord](t, w.Handle(m, Ticked{}))
 }
 
-// TestOwnCommitCountsWhereNothingWasCommitted: a topic that took the place of an empty one begins at KAFKA_START, which may be the
-// log's end; what has come since the first commit is not passed over when its claim fails.
+// TestOwnCommitCountsWhereNothingWasCommitted covers a topic that replaces an empty one. It begins at KAFKA_START, which may be
+// the end of the log. Records since the first commit are not skipped if its claim fails.
 func TestOwnCommitCountsWhereNothingWasCommitted(t *testing.T) {
 	w, m := newIdleWorker(t)
 	w.Handle(m, Assigned{TopicID: thisTopic, From: &claim.Committed{Offset: -1}})

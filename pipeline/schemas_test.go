@@ -15,19 +15,19 @@ import (
 
 const registrySchema = `{"type":"record","name":"R","fields":[{"name":"time","type":"long"},{"name":"meta","type":"string"},{"name":"x","type":"int"}]}`
 
-// framed is a record of a schema.
+// framed returns a record with a schema id.
 func framed(offset int64, id byte) record.Record {
 	value := binary.AppendVarint([]byte{0, 0, 0, 0, id}, 1_700_000_000)
 	return record.Record{Offset: offset, Timestamp: 1_700_000_000_000, Value: append(value, "\x02m\x02"...)}
 }
 
-// withRegistry is a worker whose records name schemas.
+// withRegistry returns a worker whose records name schemas.
 func withRegistry(t *testing.T) (*Worker, Moment) {
 	t.Helper()
 	return withDecoding(t, measurement.Options{Format: measurement.Avro, Framing: measurement.Confluent, TimeField: "time", MetaField: "meta"})
 }
 
-// withDecoding is a worker that decodes by some options.
+// withDecoding returns a worker with decoding options.
 func withDecoding(t *testing.T, decoding measurement.Options) (*Worker, Moment) {
 	t.Helper()
 	return newTestWorker(t, func(o *Options) {
@@ -39,7 +39,7 @@ func withDecoding(t *testing.T, decoding measurement.Options) (*Worker, Moment) 
 	})
 }
 
-// give gives records from an offset on to the worker, each of a schema.
+// give hands the worker records from an offset on, with these schema ids.
 func give(w *Worker, m Moment, from int64, ids ...byte) []Action {
 	batch := record.Batch{Next: from + int64(len(ids)), End: 100}
 	for i, id := range ids {
@@ -48,7 +48,8 @@ func give(w *Worker, m Moment, from int64, ids ...byte) []Action {
 	return w.Handle(m, Fetched{Batch: batch})
 }
 
-// TestRecordWaitsForItsSchema: nothing is read before the schema is there, and no letter is made while the registry is away.
+// TestRecordWaitsForItsSchema checks that nothing is decoded before the schema is known, and that an unavailable registry makes
+// no letter.
 func TestRecordWaitsForItsSchema(t *testing.T) {
 	w, m := withRegistry(t)
 	actions := give(w, m, 0, 1, 1, 2)
@@ -77,7 +78,7 @@ func TestRecordWaitsForItsSchema(t *testing.T) {
 	}
 }
 
-// TestUnknownSchemaIsALetterOrStops: a letter where the registry knows the topic; else it may be the wrong registry.
+// TestUnknownSchemaIsALetterOrStops expects a letter if the registry knows the topic. Otherwise it may be the wrong registry.
 func TestUnknownSchemaIsALetterOrStops(t *testing.T) {
 	for _, knows := range []bool{true, false} {
 		w, m := withRegistry(t)
@@ -100,7 +101,7 @@ func TestUnknownSchemaIsALetterOrStops(t *testing.T) {
 			continue
 		}
 		expect[Fetch](t, actions)
-		absent[FetchSchema](t, give(w, m, 0, 7, 7, 7)) // and of the next records the same is known
+		absent[FetchSchema](t, give(w, m, 0, 7, 7, 7)) // the next records need no further question
 		if w.letters.empty() || w.ledger.next != 3 {
 			t.Errorf("%d letters, read up to %d", len(w.letters.waiting), w.ledger.next)
 		}
@@ -112,7 +113,7 @@ func TestUnknownSchemaIsALetterOrStops(t *testing.T) {
 	}
 }
 
-// TestSchemaOfForgottenRecordsIsNotLearned: the answer comes after what was read is forgotten.
+// TestSchemaOfForgottenRecordsIsNotLearned covers an answer after the records are forgotten.
 func TestSchemaOfForgottenRecordsIsNotLearned(t *testing.T) {
 	w, m := withRegistry(t)
 	expect[FetchSchema](t, give(w, m, 0, 1))
@@ -125,7 +126,7 @@ func TestSchemaOfForgottenRecordsIsNotLearned(t *testing.T) {
 	}
 }
 
-// inProtobuf is a schema in Protobuf of a reading with time, meta and x, as a registry's client compiles it.
+// inProtobuf returns a Protobuf schema of a reading with time, meta and x, as a registry's client compiles it.
 func inProtobuf(t *testing.T) measurement.Schema {
 	t.Helper()
 	field := func(name string, number int32, kind descriptorpb.FieldDescriptorProto_Type) *descriptorpb.FieldDescriptorProto {
@@ -143,8 +144,8 @@ func inProtobuf(t *testing.T) measurement.Schema {
 	return measurement.Schema{Format: measurement.Protobuf, Text: string(text)}
 }
 
-// TestProtobufAndKeysWaitForTheirSchemas: a record waits for the schema of its key, and for that of its value in another language,
-// while the registry is away before each. What no answer can be read by is a letter, and the same is known of the next records.
+// TestProtobufAndKeysWaitForTheirSchemas has a record that waits for the schema of its key and for a value schema in another
+// language. The registry is unavailable before each. A record that no schema can decode is a letter, and so are the next ones.
 func TestProtobufAndKeysWaitForTheirSchemas(t *testing.T) {
 	w, m := withDecoding(t, measurement.Options{Format: measurement.Protobuf, Framing: measurement.Confluent, TimeField: "time", MetaFrom: measurement.MetaFromKey})
 	value := binary.AppendUvarint([]byte{0, 0, 0, 0, 2, 0, 1 << 3}, 1_700_000_000)
@@ -178,7 +179,7 @@ func TestProtobufAndKeysWaitForTheirSchemas(t *testing.T) {
 	if pending, _ := w.catalog.Pending(); pending != 1 || w.ledger.next != 1 || !w.letters.empty() {
 		t.Fatalf("%d measurements are pending, read up to %d", pending, w.ledger.next)
 	}
-	absent[FetchSchema](t, give(1, 18, 1)) // message indexes that lead nowhere
+	absent[FetchSchema](t, give(1, 18, 1)) // message indexes without a message
 	expect[FetchSchema](t, give(2, 0, 3))
 	w.Handle(m, SchemaFetched{ID: measurement.SchemaID{Number: 3}, Answer: SchemaAnswer{Schema: measurement.Schema{Reason: measurement.BadSchema, Detail: "it cannot be compiled: line 3"}}})
 	for offset := range int64(2) {

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// openSegments are segments of some parts of the series, one of each in each flush.
+// openSegments returns segments of some parts of the series, with one segment of each part in each flush.
 func openSegments(parts, flushes int, bytes int64) (all []openSegment) {
 	for flush := range flushes {
 		for p := range parts {
@@ -27,7 +27,7 @@ func openSegments(parts, flushes int, bytes int64) (all []openSegment) {
 	return all
 }
 
-// named are the parts and how many segments of each.
+// named returns the parts, with the number of segments of each.
 func named(taken []openSegment) string {
 	count := map[string]int{}
 	var names []string
@@ -43,7 +43,7 @@ func named(taken []openSegment) string {
 	return strings.Join(names, " ")
 }
 
-// TestSegmentsOfTheSameSeriesAreCompactedTogether: all segments of some series, and due segments of others as far as they fit.
+// TestSegmentsOfTheSameSeriesAreCompactedTogether expects all segments of some series, and due segments of others if they fit.
 func TestSegmentsOfTheSameSeriesAreCompactedTogether(t *testing.T) {
 	const interval = time.Minute
 	due := interval + 5*time.Second
@@ -67,7 +67,7 @@ func TestSegmentsOfTheSameSeriesAreCompactedTogether(t *testing.T) {
 		}
 	}
 
-	// A segment that reaches into two parts makes them one.
+	// A segment that overlaps two parts joins them.
 	wide := openSegments(3, 4, 10)
 	wide[4].High = "01-5"
 	if got := named((&segments{open: wide}).toCompact(due, interval, 1000, 80)); got != "00:4 01:4" {
@@ -79,7 +79,7 @@ func TestSegmentsOfTheSameSeriesAreCompactedTogether(t *testing.T) {
 		t.Errorf("segments of a former topic are not left to a compaction of their own: %q", got)
 	}
 
-	// So many in one compaction, and whole parts first.
+	// The number of segments is limited, and whole parts come first.
 	many := openSegments(40, 60, 1)
 	if got := (&segments{open: many}).toCompact(due*10, interval, 1<<40, 1<<40); len(got) != 16*60 {
 		t.Errorf("%d of %d segments at once, at most %d", len(got), len(many), maxCompacted)

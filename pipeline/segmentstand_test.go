@@ -14,18 +14,18 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// segmentStand is a worker with a database of segments, which answers what the worker asks for.
+// segmentStand is a worker with a database of segments that answers the worker's requests.
 type segmentStand struct {
 	t        *testing.T
 	w        *Worker
 	m        Moment
 	log      strings.Builder
 	segments []claim.Segment
-	buckets  map[claim.Token]int // of each compaction, not shown yet or shown
-	done     []Action            // the actions about segments that were answered
+	buckets  map[claim.Token]int // number of buckets of each compaction, whether shown or not
+	done     []Action            // the answered actions about segments
 	offset   int64
 	tokens   byte
-	// answer is asked first. Nil stands for the usual answer.
+	// answer is tried first. Nil means the default answer.
 	answer func(Action) Event
 	over   bool // the partition was handed over
 }
@@ -48,7 +48,7 @@ func newSegmentStand(t *testing.T, changes ...func(*Options)) *segmentStand {
 
 func (s *segmentStand) now() time.Time { return segmentsEpoch.Add(s.m.Now) }
 
-// give hands an event to the worker and answers all that follows from it.
+// give hands an event to the worker, and answers all actions that follow.
 func (s *segmentStand) give(e Event) {
 	s.t.Helper()
 	queue := s.w.Handle(s.m, e)
@@ -64,7 +64,7 @@ func (s *segmentStand) give(e Event) {
 	}
 }
 
-// reply is the answer to an action. Nil means that it is not answered.
+// reply returns the answer to an action. Nil means no answer.
 func (s *segmentStand) reply(a Action) Event {
 	if s.answer != nil {
 		if e := s.answer(a); e != nil {
@@ -128,7 +128,7 @@ func (s *segmentStand) replySegments(a Action) Event {
 	return nil
 }
 
-// change does to segments what an action says.
+// change executes the change of an action.
 func (s *segmentStand) change(a ChangeSegments) {
 	for i := range s.segments {
 		one := &s.segments[i]
@@ -146,7 +146,7 @@ func (s *segmentStand) change(a ChangeSegments) {
 	}
 }
 
-// store keeps the segments among the writes.
+// store stores the segments among the writes.
 func (s *segmentStand) store(writes []*bucketer.Write) []bucketer.Sent {
 	for _, w := range writes {
 		if w.Segment {
@@ -158,7 +158,7 @@ func (s *segmentStand) store(writes []*bucketer.Write) []bucketer.Sent {
 	return make([]bucketer.Sent, len(writes))
 }
 
-// write takes measurements of so many series in, and flushes them.
+// write hands the worker measurements of series series, and flushes them.
 func (s *segmentStand) write(series int) {
 	s.t.Helper()
 	var records []record.Record
@@ -170,14 +170,14 @@ func (s *segmentStand) write(series int) {
 	s.pass(s.w.o.FlushInterval)
 }
 
-// pass lets time pass.
+// pass advances the time.
 func (s *segmentStand) pass(d time.Duration) {
 	s.t.Helper()
 	s.m.Now += d
 	s.give(Ticked{})
 }
 
-// open counts the segments that have not ended, and those that are frozen.
+// open returns the number of segments that have not ended, and of frozen segments.
 func (s *segmentStand) open() (open, frozen int) {
 	for i := range s.segments {
 		if s.segments[i].VisibleUntil == 0 {
@@ -190,7 +190,7 @@ func (s *segmentStand) open() (open, frozen int) {
 	return open, frozen
 }
 
-// want checks how many segments have not ended.
+// want checks the numbers of segments that have not ended and of frozen segments.
 func (s *segmentStand) want(when string, open, frozen int) {
 	s.t.Helper()
 	if o, f := s.open(); o != open || f != frozen {

@@ -9,7 +9,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// refusing makes a stand's database refuse every bucket of one series, as an index on the meta does. The meta of a segment is of no series.
+// refusing makes a stand's database refuse every bucket of one series, as an index on the meta may do. Segments are not refused,
+// because their meta belongs to no series.
 func (s *segmentStand) refusing(meta string) {
 	refused := func(writes []*bucketer.Write) []bucketer.Sent {
 		sent := s.store(writes)
@@ -31,11 +32,11 @@ func (s *segmentStand) refusing(meta string) {
 	}
 }
 
-// TestARefusedSeriesHoldsUpNoOther: the segments that may have the series are left, all others are compacted, and what comes next of the
-// series is refused as a bucket, for its dead letter. When MongoDB takes the bucket, everything becomes buckets.
+// TestARefusedSeriesHoldsUpNoOther checks that only segments that may contain the series remain. The next measurements of the
+// series are refused as a bucket, and become a letter. When MongoDB accepts the bucket, all segments become buckets.
 func TestARefusedSeriesHoldsUpNoOther(t *testing.T) {
 	s := newSegmentStand(t, func(o *Options) { o.Bucketing.SegmentRows = 50 })
-	s.write(400) // 8 segments and more
+	s.write(400) // at least 8 segments
 	total, _ := s.open()
 	if total < 8 {
 		t.Fatalf("only %d segments", total)
@@ -70,7 +71,8 @@ func TestARefusedSeriesHoldsUpNoOther(t *testing.T) {
 	s.want("when MongoDB takes it", 0, 0)
 }
 
-// TestAnAskedCompactionTriesWhatWasLeft: an edit of meta waits for all segments, and the operator may have dropped the index.
+// TestAnAskedCompactionTriesWhatWasLeft checks this because an edit of meta waits for all segments, and the operator may have
+// dropped the index.
 func TestAnAskedCompactionTriesWhatWasLeft(t *testing.T) {
 	s := newSegmentStand(t)
 	s.write(30)

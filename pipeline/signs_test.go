@@ -16,12 +16,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// at is a moment on the records' clock.
+// at returns a time on the records' clock.
 func at(seconds int64) time.Time {
 	return time.UnixMilli(1_767_000_000_000).Add(time.Duration(seconds) * time.Second)
 }
 
-// madeAt is a good record of that moment.
+// madeAt returns a good record of that time.
 func madeAt(offset, seconds int64) record.Record {
 	r := recordOf(offset, good)
 	r.Timestamp = at(seconds).UnixMilli()
@@ -39,8 +39,8 @@ func wantSigns(t *testing.T, w *Worker, m Moment, now time.Time, lag int64, fres
 	}
 }
 
-// TestLagAndFreshnessOfAnOutage: records that are read and not stored lag, and the oldest of them says how stale the
-// collection is.
+// TestLagAndFreshnessOfAnOutage checks that unstored records count as lag, and that the oldest of them gives the age of the
+// collection's data.
 func TestLagAndFreshnessOfAnOutage(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{madeAt(0, 0), madeAt(1, 10)}, Next: 2, End: 2}})
@@ -54,17 +54,17 @@ func TestLagAndFreshnessOfAnOutage(t *testing.T) {
 	m.Now += longestDelay
 	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
 	w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.Applied, bucketer.Applied}})
-	wantSigns(t, w, m, at(63), 3, 3*time.Second) // the third is to be written
+	wantSigns(t, w, m, at(63), 3, 3*time.Second) // the third is not written yet
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
 	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
-	wantSigns(t, w, m, at(64), 3, 0) // stored, and not yet committed
+	wantSigns(t, w, m, at(64), 3, 0) // stored but not committed
 	w.Handle(m, Committed{Offset: 3, SentAt: m.Now})
 	wantSigns(t, w, m, at(1000), 0, 0) // an idle topic stays fresh
 }
 
-// TestFreshnessForgetsEarlierTerms: measurements stored or read ten minutes ago say nothing about the partition when it
-// comes back.
+// TestFreshnessForgetsEarlierTerms checks that measurements of an earlier term do not count when the partition returns ten
+// minutes later.
 func TestFreshnessForgetsEarlierTerms(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{madeAt(0, 0)}, Next: 1, End: 1}})
@@ -82,7 +82,7 @@ func TestFreshnessForgetsEarlierTerms(t *testing.T) {
 	wantSigns(t, w, m, at(600), 0, 0)
 }
 
-// TestStoppedPartitionStillLags: records that are not read any more are not done.
+// TestStoppedPartitionStillLags checks that records that are not read any more count as lag.
 func TestStoppedPartitionStillLags(t *testing.T) {
 	w, m := newTestWorker(t, stopOnBad)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, "{"), recordOf(1, good)}, Next: 2, End: 40}})
@@ -93,7 +93,7 @@ func TestStoppedPartitionStillLags(t *testing.T) {
 	wantSigns(t, w, m, at(7), 40, 7*time.Second)
 }
 
-// TestSignsOfAWaitingPartition: before the claim the committed offset says where the partition stands.
+// TestSignsOfAWaitingPartition checks that the committed offset is the position of the partition before the claim.
 func TestSignsOfAWaitingPartition(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Abandoned{})
@@ -127,7 +127,7 @@ func TestAgesAreKeptInLittleMemory(t *testing.T) {
 	}
 }
 
-// TestOutageIsOneLine: however many partitions try a server, one line says that it fails and one that it works again.
+// TestOutageIsOneLine checks that one line reports the failure and one the recovery, for any number of partitions.
 func TestOutageIsOneLine(t *testing.T) {
 	now := time.Hour
 	var log bytes.Buffer
@@ -158,7 +158,7 @@ func TestOutageIsOneLine(t *testing.T) {
 	}
 }
 
-// TestLastingOutageIsAnError, of whatever server; another one begins as a warning again.
+// TestLastingOutageIsAnError covers all servers. The next outage begins as a warning again.
 func TestLastingOutageIsAnError(t *testing.T) {
 	for of := range Dependencies {
 		now := time.Hour
@@ -181,7 +181,7 @@ func TestLastingOutageIsAnError(t *testing.T) {
 	}
 }
 
-// TestTroubleNamesOnce what was being done, whoever says it first.
+// TestTroubleNamesOnceWhatWasDone checks this for all places that report it.
 func TestTroubleNamesOnceWhatWasDone(t *testing.T) {
 	w, m := newReopeningWorker(t)
 	expect[FindBuckets](t, w.Handle(m, Fetched{Batch: backwards(2)}))
@@ -191,7 +191,7 @@ func TestTroubleNamesOnceWhatWasDone(t *testing.T) {
 	}
 }
 
-// TestStoppedPartitionBlamesNoServer: a request that is not tried any more is no outage.
+// TestStoppedPartitionBlamesNoServer checks that a request that is not retried any more is no outage.
 func TestStoppedPartitionBlamesNoServer(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Err: errDown})
@@ -204,7 +204,7 @@ func TestStoppedPartitionBlamesNoServer(t *testing.T) {
 	}
 }
 
-// TestPartitionsAreShownWhileTheGroupJoins: their series must not vanish at each rebalance, nor stay when the next
+// TestPartitionsAreShownWhileTheGroupJoins checks that their series do not vanish at each rebalance, and do not stay if the next
 // generation does not come.
 func TestPartitionsAreShownWhileTheGroupJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

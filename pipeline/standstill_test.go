@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// standstill is 64 partitions of unequal load on a budget that the largest of them would like to have for themselves.
+// standstill is 64 partitions of unequal load on a budget that the largest of them could use alone.
 type standstill struct {
 	*testing.T
 	database *fakeDatabase
@@ -27,7 +27,7 @@ type standstill struct {
 
 const (
 	crowd       = 64
-	large       = 4 // of the crowd
+	large       = 4 // number of large partitions
 	crowdBudget = 24 << 20
 )
 
@@ -46,14 +46,14 @@ func newStandstill(t *testing.T) *standstill {
 	return s
 }
 
-// watch looks at the memory until the context ends, several times between any two ticks of a worker.
+// watch samples the memory until the context ends, several times between two ticks of a worker.
 func (s *standstill) watch(ctx context.Context) {
 	for wait(ctx, tickInterval/5) == nil {
 		s.peak.Store(max(s.peak.Load(), s.budget.Total()))
 	}
 }
 
-// allowed is the budget and an eighth: a small piece of each partition, and what a piece becomes beyond the estimate.
+// allowed is the budget plus an eighth, for a small piece of each partition and for pieces larger than the estimate.
 const allowed = crowdBudget * 9 / 8
 
 func (s *standstill) paused() (n int) {
@@ -65,7 +65,7 @@ func (s *standstill) paused() (n int) {
 	return n
 }
 
-// begin assigns all partitions, as the goroutine of the membership does.
+// begin assigns all partitions, like the goroutine of the membership.
 func (s *standstill) begin() {
 	var assignments []Assignment
 	for i := range int32(crowd) {
@@ -78,7 +78,7 @@ func (s *standstill) begin() {
 	}
 }
 
-// check fails unless every record was stored once and committed, within the memory.
+// check fails unless every record was stored once and committed, within the memory limit.
 func (s *standstill) check() {
 	for i, l := range s.logs {
 		stored := s.database.stored[int32(i)]
@@ -101,8 +101,8 @@ func (s *standstill) checkPeak() {
 	s.Logf("at most %.1f MiB of %.1f", float64(s.peak.Load())/(1<<20), float64(crowdBudget)/(1<<20))
 }
 
-// A database that stands still for minutes costs nothing but time: memory stays within the budget, the lease is renewed,
-// and when it goes on, everything is stored once.
+// TestMemoryStaysWithinTheBudgetWhileTheDatabaseStandsStill has a database that stops for minutes. Memory stays within the budget
+// and the lease is renewed. When the database continues, everything is stored once.
 func TestMemoryStaysWithinTheBudgetWhileTheDatabaseStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStandstill(t)
@@ -137,14 +137,14 @@ func TestMemoryStaysWithinTheBudgetWhileTheDatabaseStandsStill(t *testing.T) {
 	})
 }
 
-// While the large partitions fill the budget of a database that is too slow for them, the small ones are stored as soon
-// as their flush interval has passed.
+// TestSmallPartitionsAreNotSlowedByLargeOnes has large partitions that fill the budget of a slow database. The small ones are
+// stored as soon as their flush interval has passed.
 func TestSmallPartitionsAreNotSlowedByLargeOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStandstill(t)
-		s.database.perWrite = time.Millisecond // the large ones ask for about 2000 writes a flush
+		s.database.perWrite = time.Millisecond // the large partitions need about 2000 writes per flush
 		for _, l := range s.logs[:large] {
-			l.rate, l.total, l.series = 2000, 1<<40, 1<<40 // every record its own series
+			l.rate, l.total, l.series = 2000, 1<<40, 1<<40 // every record has its own series
 		}
 		watching, stop := context.WithCancel(t.Context())
 		go s.watch(watching)

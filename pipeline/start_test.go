@@ -13,7 +13,8 @@ var (
 	ours       = claim.Provenance{ClusterID: "cluster", TopicID: thisTopic, Namespace: "db.events"}
 )
 
-// TestOnlyWhatAnotherProgramCommittedIsMarkedAsThat: beside another program every commit is told as a consumer's.
+// TestOnlyWhatAnotherProgramCommittedIsMarkedAsThat checks this because every commit looks like a consumer's while another
+// program commits too.
 func TestOnlyWhatAnotherProgramCommittedIsMarkedAsThat(t *testing.T) {
 	for name, test := range map[string]struct {
 		committed int64
@@ -44,8 +45,8 @@ func TestOnlyWhatAnotherProgramCommittedIsMarkedAsThat(t *testing.T) {
 	}
 }
 
-// TestStartStaysWhenItsDocumentIsDeleted: an operator deletes the partition document while the claim is waited for. That the
-// partition was this pipeline's once is not forgotten.
+// TestStartStaysWhenItsDocumentIsDeleted has an operator who deletes the partition document during the wait for the claim. The
+// worker remembers that the partition belonged to this pipeline.
 func TestStartStaysWhenItsDocumentIsDeleted(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Abandoned{})
@@ -54,7 +55,7 @@ func TestStartStaysWhenItsDocumentIsDeleted(t *testing.T) {
 	seen := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}, Released: true, Start: 44}
 	w.Handle(m, ClaimRead{Seen: seen, Committed: committed, Bounds: record.Bounds{End: 1000}})
 	w.Handle(m, Committed{Offset: 44, SentAt: m.Now})
-	w.Handle(m, Claimed{}) // lost: the document is read again
+	w.Handle(m, Claimed{}) // lost, so the document is read again
 	w.Handle(m, ClaimRead{Committed: committed, Bounds: record.Bounds{End: 1000}})
 	if got, ok := w.Want(); !ok || got.Offset != 44 {
 		t.Errorf("commits %+v, %v, want 44", got, ok)

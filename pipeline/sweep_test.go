@@ -12,19 +12,19 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// withSegments makes the time series one that has segments.
+// withSegments makes the time series use segments.
 func withSegments(o *Options) {
 	o.Segments, o.CompactInterval, o.CompactDelay, o.SegmentRetention = true, 10*time.Minute, time.Minute, 10*time.Minute
 	o.Bucketing.DenseFrom = DefaultDenseFrom
 }
 
-// Refusals as package sink gives them.
+// These are refusals as package sink returns them.
 var (
 	errNoRight = fmt.Errorf("deleting ended segments: code 13: %w", claim.ErrUnauthorized)
 	errRefused = fmt.Errorf("ending segments: code 121: %w", claim.ErrRefused)
 )
 
-// sweeping returns a worker that is about to delete a segment which has ended, with another one that waits.
+// sweeping returns a worker that is about to delete an ended segment, while another one waits.
 func sweeping(t *testing.T, log *strings.Builder) (*Worker, Moment, SweepSegments) {
 	t.Helper()
 	w, m := newTestWorker(t, withSegments, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
@@ -39,7 +39,7 @@ func sweeping(t *testing.T, log *strings.Builder) (*Worker, Moment, SweepSegment
 	return w, m, sweep
 }
 
-// TestCompactionGoesOnWithoutTheRightToDelete: it is said, tried again later, and the rest is done meanwhile.
+// TestCompactionGoesOnWithoutTheRightToDelete checks that the refusal is logged and retried later, and that other work continues.
 func TestCompactionGoesOnWithoutTheRightToDelete(t *testing.T) {
 	var log strings.Builder
 	w, m, _ := sweeping(t, &log)
@@ -62,7 +62,8 @@ func TestCompactionGoesOnWithoutTheRightToDelete(t *testing.T) {
 	}
 }
 
-// TestAReleaseDoesNotWaitForWhatWasRefused: nothing of it can be executed any more. It waits for what is unknown (E4).
+// TestAReleaseDoesNotWaitForWhatWasRefused checks this because a refused command is never executed. The release waits for unknown
+// commands (E4).
 func TestAReleaseDoesNotWaitForWhatWasRefused(t *testing.T) {
 	for err, releases := range map[error]bool{errNoRight: true, errDown: false} {
 		var log strings.Builder

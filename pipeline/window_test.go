@@ -8,8 +8,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// TestRestOfTheWindowIsAskedForAgain: the store may answer for fewer offsets than it was asked for, and no record beyond
-// them is inserted before the rest is known (E2).
+// TestRestOfTheWindowIsAskedForAgain covers a store that answers for fewer offsets than requested. No record beyond them is
+// inserted before the rest is known (E2).
 func TestRestOfTheWindowIsAskedForAgain(t *testing.T) {
 	w, m := newIdleWorker(t)
 	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic}))
@@ -27,25 +27,26 @@ func TestRestOfTheWindowIsAskedForAgain(t *testing.T) {
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
 	actions := w.Handle(m, Fetched{Batch: record.Batch{Records: records[1:], Next: 16, End: 16}})
 	absent[Fetch](t, actions)
-	absent[LoadStored](t, actions) // beside the write
+	absent[LoadStored](t, actions) // while the write is in flight
 	load := expect[LoadStored](t, w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}}))
 	if pending := w.Status(m.Now).Pending; load.Start != 10 || pending != 9 {
 		t.Fatalf("%d measurements were inserted, D is asked for from %d on", pending, load.Start)
 	}
 	m.Now += w.o.FlushInterval
-	absent[SendWrites](t, w.Handle(m, Ticked{})) // beside the reading of D
+	absent[SendWrites](t, w.Handle(m, Ticked{})) // while D is being read
 	rest := timeseries.NewPositionSet(10, 20)
 	rest.Add(timeseries.Position{Offset: 12})
 	if fetch := expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: rest})); fetch.Offset != 10 {
 		t.Fatalf("reads on at %d", fetch.Offset)
 	}
 	w.Handle(m, Fetched{Batch: record.Batch{Records: records[10:], Next: 16, End: 16}})
-	if pending := w.Status(m.Now).Pending; pending != 5 { // beside the nine in the flush
+	if pending := w.Status(m.Now).Pending; pending != 5 { // in addition to the nine in the flush
 		t.Errorf("%d measurements were inserted, want 5", pending)
 	}
 }
 
-// TestReplaysAreCountedAsRecognised: a consumer that reads everything again works, though it stores nothing.
+// TestReplaysAreCountedAsRecognised checks that a consumer that reads everything again counts as working, although it stores
+// nothing.
 func TestReplaysAreCountedAsRecognised(t *testing.T) {
 	w, m := newIdleWorker(t)
 	claimWith(t, w, m, Assigned{TopicID: thisTopic}, timeseries.Position{Offset: 0}, timeseries.Position{Offset: 1})

@@ -15,7 +15,7 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// absent fails when one of the actions has the type.
+// absent fails if one of the actions has the type.
 func absent[A Action](t *testing.T, actions []Action) {
 	t.Helper()
 	if i := slices.IndexFunc(actions, func(a Action) bool { _, ok := a.(A); return ok }); i >= 0 {
@@ -77,7 +77,7 @@ func TestConflictWaitsForTheGraceBeforeItAsks(t *testing.T) {
 	absent[AskPositions](t, w.Handle(m, Ticked{}))
 	m.Now++
 	expect[AskPositions](t, w.Handle(m, Ticked{}))
-	// Nothing of it is stored: it goes into another bucket.
+	// None of it is stored, so it goes into another bucket.
 	actions := w.Handle(m, PositionsAsked{})
 	m.Now += w.o.FlushInterval
 	sentAgain := expect[SendWrites](t, append(actions, w.Handle(m, Ticked{})...))
@@ -87,7 +87,7 @@ func TestConflictWaitsForTheGraceBeforeItAsks(t *testing.T) {
 	wants(t, w, 0)
 }
 
-// A conflict tells that another writer changes the series: the state of its other buckets is unknown too.
+// TestConflictForgetsTheOtherBucketsOfItsSeries checks this because a conflict means that another writer changes the series.
 func TestConflictForgetsTheOtherBucketsOfItsSeries(t *testing.T) {
 	w, m := withStoredBucket(t) // at hour 0, and open
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(1, 3), otherSeries(2)}, Next: 3, End: 3}})
@@ -134,14 +134,14 @@ func TestNothingIsSentWithoutTheLease(t *testing.T) {
 func TestHandOverFlushesCommitsAndReleasesInThisOrder(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good), recordOf(1, "{")}, Next: 2, End: 2}})
-	actions := w.Handle(m, Revoked{}) // the fetch that follows is still under way
+	actions := w.Handle(m, Revoked{}) // the following fetch is still running
 	expect[SendWrites](t, actions)
 	w.Handle(m, Fetched{Err: errDown})
 	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 	wants(t, w, 1) // the letter is not acknowledged
 	expect[CommitNow](t, w.Handle(m, LettersProduced{}))
 	wants(t, w, 2)
-	absent[SendRelease](t, w.Handle(m, Committed{Offset: 1, SentAt: m.Now})) // an older commit answers
+	absent[SendRelease](t, w.Handle(m, Committed{Offset: 1, SentAt: m.Now})) // the answer is for an older commit
 	expect[SendRelease](t, w.Handle(m, Committed{Offset: 2, SentAt: m.Now}))
 	expect[HandedOver](t, w.Handle(m, Released{}))
 	if _, ok := w.Want(); ok {
@@ -211,7 +211,7 @@ func TestAnotherOwnersClaimIsWaitedFor(t *testing.T) {
 	absent[ReadClaim](t, w.Handle(m, ClaimWatched{Seen: theirs}))
 	m.Now = began + theirs.Lease
 	expect[ReadClaim](t, w.Handle(m, Ticked{}))
-	expect[CommitNow](t, w.Handle(m, read)) // it proves the sight, see observedClaim
+	expect[CommitNow](t, w.Handle(m, read)) // the commit proves the sight, see observedClaim
 	absent[NoteWaited](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	m.Renewed = m.Now // by the next commit
 	expect[NoteWaited](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
@@ -232,7 +232,7 @@ func seeingOtherGroup(t *testing.T) (*Worker, Moment, ClaimRead) {
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Assigned{TopicID: thisTopic})
 	others := ClaimRead{Seen: claim.Document{Found: true, Group: "another", TopicID: thisTopic}, Bounds: record.Bounds{End: 1000}}
-	absent[ReadClaim](t, w.Handle(m, others)) // not at once again
+	absent[ReadClaim](t, w.Handle(m, others)) // not again at once
 	return w, m, others
 }
 
@@ -302,7 +302,8 @@ func TestLetterSaysThatRetentionTookItsRecord(t *testing.T) {
 	}
 }
 
-// A leader that was elected just now may not yet know that the record is replicated, and answers with nothing.
+// TestAnAnswerWithNothingDoesNotLoseARefusedRecord covers a new leader that does not yet know that the record is replicated, and
+// returns nothing.
 func TestAnAnswerWithNothingDoesNotLoseARefusedRecord(t *testing.T) {
 	w, m := flushing(t)
 	refuse(t, w, m)
@@ -337,13 +338,13 @@ func TestTopicCreatedAgainStartsAtItsBeginning(t *testing.T) {
 	wants(t, w, 3)
 }
 
-// TestTopicCreatedAgainBeforeItWasClaimed: nothing but the committed offset tells that the group had the topic before. What
-// KAFKA_START says is for topics that it never had.
+// TestTopicCreatedAgainBeforeItWasClaimed checks that only the committed offset shows that the group had the topic before.
+// KAFKA_START applies to topics that it never had.
 func TestTopicCreatedAgainBeforeItWasClaimed(t *testing.T) {
 	for committed, want := range map[int64]int64{7: 3, -1: 9} {
 		w, m := newIdleWorker(t)
 		expect[ReadClaim](t, w.Handle(m, Assigned{TopicID: thisTopic}))
-		found := claim.Committed{Offset: committed} // a reset by an operator, or nothing
+		found := claim.Committed{Offset: committed} // an operator's reset, or no commit
 		expect[AskTopic](t, after(w, m, ClaimRead{Committed: found, Of: Kafka, Err: record.ErrTopicGone}))
 		m.Now += 2 * longestDelay
 		expect[ReadClaim](t, w.Handle(m, TopicAsked{TopicID: otherTopic}))
@@ -352,7 +353,7 @@ func TestTopicCreatedAgainBeforeItWasClaimed(t *testing.T) {
 	}
 }
 
-// after handles an event and lets the longest delay pass.
+// after handles an event, and then advances the time by the longest delay.
 func after(w *Worker, m Moment, e Event) []Action {
 	actions := w.Handle(m, e)
 	m.Now += longestDelay
@@ -402,7 +403,7 @@ func TestUnansweredAttemptForbidsTheRelease(t *testing.T) {
 	m.Now += longestDelay
 	w.Handle(m, Ticked{})
 	w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}})
-	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}}) // the same bytes; the first may still come
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}}) // the same bytes, while the first write may still arrive
 	w.Handle(m, Revoked{})
 	expect[CommitNow](t, w.Handle(m, Fetched{Err: errDown}))
 	actions := w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
@@ -410,8 +411,8 @@ func TestUnansweredAttemptForbidsTheRelease(t *testing.T) {
 	expect[HandedOver](t, actions)
 }
 
-// A series whose conflicts repeat backs off, so that a hand-over does not wait for it. Should it end meanwhile, nothing of
-// the series may be sent any more: the release may be on its way (E7).
+// TestHandOverSendsNothingOfASeriesThatBackedOff covers a series with repeated conflicts, which backs off so that a hand-over
+// does not wait. If the back-off ends meanwhile, no write of the series may be sent, because the release may be in flight (E7).
 func TestHandOverSendsNothingOfASeriesThatBackedOff(t *testing.T) {
 	w, m := flushing(t)
 	conflict := func() {
@@ -433,7 +434,7 @@ func TestHandOverSendsNothingOfASeriesThatBackedOff(t *testing.T) {
 
 	absent[SendWrites](t, w.Handle(m, Revoked{}))
 	expect[SendRelease](t, w.Handle(m, Fetched{Err: errDown}))
-	m.Now += 2 * time.Minute // more than any series backs off
+	m.Now += 2 * time.Minute // longer than any series backs off
 	absent[SendWrites](t, w.Handle(m, Ticked{}))
 	expect[HandedOver](t, w.Handle(m, Released{}))
 	if w.Bytes() > 0 {
