@@ -10,28 +10,28 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// model is the rules of the catalog once more, without any of its cleverness: a bucket is the list of its readings, and
-// whatever is to be known of it is worked out from that list when it is needed.
+// model implements the rules of the catalog again, in the simplest way. A bucket is the list of its readings, and everything else
+// is computed from this list when it is needed.
 type model struct {
 	options    Options
 	series     map[string]*modelSeries
-	buckets    []*modelBucket // in the order they were opened
-	touched    []*modelBucket // in the order a flush takes them
+	buckets    []*modelBucket // in the order in which they were opened
+	touched    []*modelBucket // in the order in which a flush takes them
 	idle       []*modelBucket // least recently used first
-	asking     []string       // the series whose look-ups are not handed out yet
+	asking     []string       // series whose look-ups are not handed out yet
 	stats      map[string]int64
-	rolls      int      // roll-overs so far
-	archivings int      // archivings so far
-	ahead      []Lookup // handed out for readings behind the answered reading
-	// size tells the size of a stored document.
+	rolls      int      // number of roll-overs so far
+	archivings int      // number of archivings so far
+	ahead      []Lookup // look-ups handed out for readings behind the answered reading
+	// size returns the size of a stored document.
 	size func(bson.ObjectID) int
 }
 
 type modelSeries struct {
-	open     []*modelBucket // of different kinds, the one used last first
+	open     []*modelBucket // buckets of different kinds, the last used one first
 	excluded []bson.ObjectID
 	waits    bool
-	handed   bool // the look-up, to whom answers it
+	handed   bool // the look-up was handed out, and its receiver answers it
 	stale    bool
 	lookup   Lookup
 	parked   []reading
@@ -42,18 +42,18 @@ type modelBucket struct {
 	series   string
 	minTime  int64
 	readings []reading
-	writes   []int // readings of each write
+	writes   []int // number of readings of each write
 	action   action
-	rolledAt int // the number of roll-overs with this one
+	rolledAt int // number of roll-overs up to and including this one
 	inMemory bool
 	inFlight bool
 	isClosed bool
-	keptOpen bool // although it is too large
-	closing  bool // by the write in flight
+	keptOpen bool // although the bucket is too large
+	closing  bool // the write in flight closes the bucket
 	archived bool
-	since    int // the number of archivings with this one
+	since    int // number of archivings up to and including this one
 	written  int // accounted bytes at the last write with readings
-	// A reopened bucket has the size of its document, whatever its first readings came to.
+	// A reopened bucket has the size of its document, no matter what size its first readings have.
 	reopenedAt, reopenedSize int
 }
 
@@ -123,7 +123,7 @@ func (m *model) place(s *modelSeries, r reading, ask bool) {
 	m.open(s, r)
 }
 
-// turnTo brings that open bucket to the front which has the kinds of a reading. Nil means that there is none.
+// turnTo brings the open bucket that has the kinds of a reading to the front. Nil means that there is none.
 func (s *modelSeries) turnTo(r reading) *modelBucket {
 	for at, b := range s.open {
 		if b.hasKindsOf(r) {
@@ -149,8 +149,8 @@ func (m *model) alternate(r reading) *modelBucket {
 	return best
 }
 
-// rolled is the bucket that has rolled over for its time and is not written yet, whose window a reading is in, and maybe
-// whose kinds it has.
+// rolled returns the bucket that has rolled over for its time, is not written yet, and whose window contains a reading. With
+// ofKinds the bucket must also have the kinds of the reading.
 func (m *model) rolled(r reading, ofKinds bool) *modelBucket {
 	var best *modelBucket
 	for _, b := range m.buckets {
@@ -171,7 +171,7 @@ func (m *model) tooDear(b *modelBucket) bool {
 	return m.options.DeltaMax > 0 && b.pending() >= int(m.options.DeltaMax) || m.options.SetsInTextOrder && crosses
 }
 
-// add puts a reading into a bucket; why is what decide said.
+// add puts a reading into a bucket. why is the answer of decide.
 func (m *model) add(s *modelSeries, b *modelBucket, r reading, why string) {
 	if m.tooDear(b) {
 		taken := slices.Clone(b.readings[b.stored():])
@@ -192,7 +192,7 @@ func (m *model) add(s *modelSeries, b *modelBucket, r reading, why string) {
 	m.use(b)
 }
 
-// use puts a bucket on the list of the next flush.
+// use adds a bucket to the list of the next flush.
 func (m *model) use(b *modelBucket) {
 	m.idle = slices.DeleteFunc(m.idle, func(i *modelBucket) bool { return i == b })
 	if !slices.Contains(m.touched, b) {
@@ -217,7 +217,7 @@ func (m *model) open(s *modelSeries, r reading) {
 	m.use(b)
 }
 
-// putInFront makes a bucket an open one. The fourth of others is closed.
+// putInFront opens a bucket. If four are open, it closes the last one.
 func (m *model) putInFront(s *modelSeries, b *modelBucket) {
 	if len(s.open) == 4 {
 		m.roll(s, s.open[3], hardClose, "numBucketsClosedDueToSchemaChange")
@@ -240,7 +240,7 @@ func (m *model) roll(s *modelSeries, b *modelBucket, act action, why string) {
 	}
 }
 
-// end forgets a bucket of which nothing waits.
+// end forgets a bucket without waiting readings.
 func (m *model) end(b *modelBucket) {
 	b.inMemory = false
 	m.touched = slices.DeleteFunc(m.touched, func(t *modelBucket) bool { return t == b })
@@ -256,7 +256,7 @@ func (m *model) end(b *modelBucket) {
 	b.archived, b.since = true, m.archivings
 }
 
-// ask makes the series wait if there is something to ask before it opens a bucket.
+// ask makes the series wait if a look-up must be answered before it opens a bucket.
 func (m *model) ask(s *modelSeries, r reading, query bool) bool {
 	if !m.options.Reopen {
 		return false
@@ -280,7 +280,7 @@ func (m *model) request(s *modelSeries, l Lookup, r reading) {
 	m.asking = append(m.asking, r.series)
 }
 
-// archived is the archived bucket that is to be asked for a reading.
+// archived returns the archived bucket to look up for a reading.
 func (m *model) archived(s *modelSeries, r reading) *modelBucket {
 	var best *modelBucket
 	for _, b := range m.buckets {
@@ -294,7 +294,7 @@ func (m *model) archived(s *modelSeries, r reading) *modelBucket {
 	return best
 }
 
-// load answers the look-up of a series with what is stored now, and those handed out behind it where they are asked for.
+// load answers the look-up of a series, and the look-ups handed out with it when they are needed, from the stored buckets.
 func (m *model) load(answered []Lookup) {
 	s := m.series[answered[0].Series]
 	parked := s.parked
@@ -310,7 +310,7 @@ func (m *model) load(answered []Lookup) {
 	m.ahead = nil
 }
 
-// answer places a reading with what is stored now.
+// answer places a reading, given the stored buckets.
 func (m *model) answer(s *modelSeries, l Lookup, r reading) {
 	b, others := m.candidate(s, l, r)
 	switch {
@@ -339,7 +339,7 @@ func (m *model) unarchive(id bson.ObjectID) {
 	}
 }
 
-// candidate is the stored bucket that is reopened for a reading; others: some are of other kinds.
+// candidate returns the stored bucket to reopen for a reading. others reports whether some buckets have other kinds.
 func (m *model) candidate(s *modelSeries, l Lookup, r reading) (best *modelBucket, others bool) {
 	effective, _ := m.options.Limits.Sizes(int64(m.active()))
 	var found []*modelBucket
@@ -363,7 +363,7 @@ func (m *model) candidate(s *modelSeries, l Lookup, r reading) (best *modelBucke
 	}), others
 }
 
-// waiting is how many buckets have something to write.
+// waiting returns the number of buckets that have something to write.
 func (m *model) waiting() (n int) {
 	for _, b := range m.touched {
 		if b.pending() > 0 || b.mustClose() {
@@ -396,7 +396,7 @@ func (m *model) prepare(most int) []*modelBucket {
 	return out
 }
 
-// finish takes it that all writes of a flush were applied; updated tells which were updates.
+// finish assumes that all writes of a flush were applied. updated says which of them were updates.
 func (m *model) finish(written []*modelBucket, updated map[bson.ObjectID]bool) {
 	for _, b := range written {
 		b.inFlight = false

@@ -2,8 +2,8 @@ package bucketer
 
 import "slices"
 
-// handOut returns the look-ups of up to n series, which the caller is to answer, each followed by those that it expects of
-// the readings behind the first.
+// handOut returns the look-ups of up to n series, which the caller must answer. After each follow the look-ups expected for the
+// readings behind the first.
 func (m *model) handOut(n int) []Lookup {
 	first := m.asking[:min(n, len(m.asking))]
 	m.asking = m.asking[len(first):]
@@ -17,11 +17,11 @@ func (m *model) handOut(n int) []Lookup {
 	return out
 }
 
-// expected are up to n look-ups of the readings parked behind the first, should each that finds no bucket for its window
-// open one. It looks only so far.
+// expected returns up to n look-ups for the readings parked behind the first. It assumes that each look-up without a bucket for
+// its window opens one. It looks no further.
 func (m *model) expected(s *modelSeries, n int) []Lookup {
 	var out []Lookup
-	var opened []int64 // minimum times; the last is that of the open bucket
+	var opened []int64 // minimum times, of which the last is that of the open bucket
 	isIn := func(minTime, time int64) bool {
 		return time >= minTime && time-minTime < m.options.Collection.Span()
 	}
@@ -45,7 +45,7 @@ func (m *model) expected(s *modelSeries, n int) []Lookup {
 	return out
 }
 
-// foreseen reports whether a look-up was handed out together with the answered look-up. Earlier ones are given up.
+// foreseen reports whether a look-up was handed out together with the answered look-up. It drops earlier ones.
 func (m *model) foreseen(l Lookup) bool {
 	at := slices.IndexFunc(m.ahead, func(a Lookup) bool {
 		return a.Series == l.Series && a.Time == l.Time && a.ID == l.ID

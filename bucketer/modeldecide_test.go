@@ -9,11 +9,11 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// isLarge is the statistic of a bucket that stays although it is too large.
+// isLarge is the statistic of a bucket that stays open although it is too large.
 const isLarge = "numBucketsKeptOpenDueToLargeMeasurements"
 
-// decide is bucket-catalog's table of decisions, from the list of readings, for a reading of the bucket's kinds. With an
-// action comes the statistic of it.
+// decide implements the catalog's table of decisions, from the list of readings, for a reading of the bucket's kinds. It returns
+// an action with its statistic.
 func (m *model) decide(b *modelBucket, r reading) (action, string) {
 	o := &m.options
 	span := o.Collection.Span()
@@ -58,7 +58,7 @@ func haveOneSchema(readings []reading) bool {
 	return true
 }
 
-// known is what was seen under the names of an object, or at the positions of an array.
+// known holds the types seen under the names of an object, or at the positions of an array.
 type known map[string]*knownType
 
 type knownType struct {
@@ -66,7 +66,7 @@ type knownType struct {
 	within    known
 }
 
-// learn adds the canonical types of v and of all within it; false when one is another there.
+// learn adds the canonical types of v and of all values within it. It returns false if a different type is known.
 func (k known) learn(name string, v any) bool {
 	canonical := timeseries.CanonicalType(kindOf(v))
 	have := k[name]
@@ -104,7 +104,7 @@ func (m *model) active() int {
 	return n
 }
 
-// size is the accounted bytes of the bucket, would it hold these readings.
+// size returns the accounted bytes of the bucket if it held these readings.
 func (b *modelBucket) size(o *Options, readings []reading) int {
 	names := map[string]bool{}
 	size := 0
@@ -117,8 +117,8 @@ func (b *modelBucket) size(o *Options, readings []reading) int {
 	return size
 }
 
-// added is what a reading adds to the accounted bytes of a bucket that has columns of these names, and so many readings.
-// It adds its own names.
+// added returns the number of bytes that a reading adds to the accounted bytes of a bucket with columns names and count readings.
+// It adds the names of the reading to names.
 func added(o *Options, names map[string]bool, count int, r reading) int {
 	digits := 0
 	if count > 0 {

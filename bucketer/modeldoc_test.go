@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// document is the bucket as it must be stored, from its readings alone.
+// document returns the bucket as it must be stored, from its readings only.
 func (b *modelBucket) document(o *Options) bson.D {
 	stored := b.readings[:b.stored()]
 	control := bson.D{
@@ -50,7 +50,7 @@ func (b *modelBucket) document(o *Options) bson.D {
 	return append(d, bson.E{Key: "data", Value: columnsOf(o, stored)})
 }
 
-// offsetsOf are the smallest and the largest offset of readings.
+// offsetsOf returns the smallest and the largest offset of readings.
 func offsetsOf(readings []reading) (first, last int64) {
 	first, last = readings[0].position.Offset, readings[0].position.Offset
 	for _, r := range readings {
@@ -79,7 +79,7 @@ func columnsOf(o *Options, stored []reading) bson.D {
 	return columns
 }
 
-// bound is control.min or control.max of readings.
+// bound returns control.min or control.max of readings.
 func (b *modelBucket) bound(o *Options, stored []reading, d side) bson.D {
 	time := b.minTime
 	if d == upper {
@@ -95,7 +95,7 @@ func (b *modelBucket) bound(o *Options, stored []reading, d side) bson.D {
 	return append(bson.D{{Key: o.Collection.TimeField, Value: bson.DateTime(time)}}, bound...)
 }
 
-// extreme merges a value into what is kept; both have the same schema.
+// extreme merges a value into the kept one. Both have the same schema.
 func extreme(kept, v any, d side) any {
 	switch v := v.(type) {
 	case bson.D:

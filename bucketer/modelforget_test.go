@@ -20,7 +20,7 @@ func (m *model) expire() {
 	}
 }
 
-// dropArchived forgets a quarter of what is archived, and one, those archived first.
+// dropArchived forgets a quarter of the archived buckets and one more, beginning with those archived first.
 func (m *model) dropArchived() {
 	var known []*modelBucket
 	for _, b := range m.buckets {
@@ -35,7 +35,7 @@ func (m *model) dropArchived() {
 	}
 }
 
-// clear forgets the buckets of some series, and the archive. What waits for them is inserted again.
+// clear forgets the buckets of some series, and the archive. It inserts their waiting readings again.
 func (m *model) clear(match func(series string) bool) {
 	var out []reading
 	for _, b := range m.buckets {
@@ -63,7 +63,7 @@ func (m *model) clear(match func(series string) bool) {
 	}
 }
 
-// retire forgets what was only to hold as long as a series has buckets.
+// retire forgets the state that is valid only while a series has buckets.
 func (m *model) retire(key string) {
 	s := m.series[key]
 	inMemory := slices.ContainsFunc(m.buckets, func(b *modelBucket) bool { return b.inMemory && b.series == key })
@@ -72,7 +72,7 @@ func (m *model) retire(key string) {
 	}
 }
 
-// restart forgets all but the stored readings, and returns the others in their order.
+// restart forgets everything but the stored readings, and returns the others in order.
 func (m *model) restart() []reading {
 	var lost []reading
 	for _, key := range slices.Sorted(maps.Keys(m.series)) {
@@ -90,7 +90,7 @@ func (m *model) restart() []reading {
 	return lost
 }
 
-// expire does some of what is done when memory is short.
+// expire does some of the work that is done when memory is short.
 func (r *modelRun) expire() {
 	r.catalog.shapes.sweep()
 	if r.random.IntN(3) == 0 {
@@ -103,7 +103,7 @@ func (r *modelRun) expire() {
 	}
 }
 
-// checkShapes compares what is noted of shapes with the buckets that have them.
+// checkShapes compares the records about shapes with the buckets that have them.
 func (r *modelRun) checkShapes() {
 	users := map[*shape]int32{}
 	for _, b := range r.catalog.buckets {

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// modelRun drives catalog, model and store with the same stream.
+// modelRun drives the catalog, the model and the store with the same stream.
 type modelRun struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -26,8 +26,8 @@ type modelRun struct {
 	written []*modelBucket
 }
 
-// TestModel compares the catalog with a naive model: the same look-ups, the same writes, the same documents, after any
-// number of flushes, reopenings, expiries and restarts.
+// TestModel compares the catalog with a naive model. They must have the same look-ups, writes and documents, after any number of
+// flushes, reopenings, expiries and restarts.
 func TestModel(t *testing.T) {
 	eachStream(t, func(t *testing.T, seed uint64) {
 		r := newModelRun(t, seed)
@@ -99,7 +99,7 @@ func (r *modelRun) insert(one reading) {
 	r.model.insert(one)
 }
 
-// ask hands out look-ups, which must be the model's.
+// ask hands out look-ups, and compares them with the model's.
 func (r *modelRun) ask(n int) {
 	got := r.catalog.Lookups(n)
 	want := r.model.handOut(n)
@@ -117,7 +117,7 @@ func (r *modelRun) load() {
 		answered := r.asked[:1:1]
 		answers := []Answer{r.store.answer(r.asked[0])}
 		for r.asked = r.asked[1:]; len(r.asked) > 0 && r.asked[0].Ahead; r.asked = r.asked[1:] {
-			if r.random.IntN(10) > 0 { // some are left without an answer
+			if r.random.IntN(10) > 0 { // some are not answered
 				answered = append(answered, r.asked[0])
 				answers = append(answers, r.store.answer(r.asked[0]))
 			}
@@ -127,7 +127,7 @@ func (r *modelRun) load() {
 	}
 }
 
-// prepare cuts a flush, whose writes must be the model's, and executes them.
+// prepare cuts a flush, compares its writes with the model's, and executes them.
 func (r *modelRun) prepare() {
 	if r.flush != nil {
 		return
@@ -164,7 +164,8 @@ func (r *modelRun) prepare() {
 	}
 }
 
-// checkFlush checks that a flush has as many writes as it may and can: all that wait, or all that the last one has left.
+// checkFlush checks that a flush has as many writes as allowed and possible. These are all that wait, or all that the last flush
+// left.
 func (r *modelRun) checkFlush(writes, waiting, rest, bound int) {
 	if writes > bound {
 		r.t.Fatalf("%d writes in a flush, want %d at most", writes, bound)
@@ -179,7 +180,7 @@ func (r *modelRun) compare(b *modelBucket) {
 	if !equalUnordered(r.t, got, want) {
 		r.t.Fatalf("the bucket is\n%s\nwant\n%s", bson.Raw(encode(r.t, got)), bson.Raw(encode(r.t, want)))
 	}
-	// The order of new columns is the database's affair, the order within a column is not.
+	// The database decides the order of new columns, but not the order within a column.
 	columns := at(got, "data")
 	for _, column := range at(want, "data").(bson.D) {
 		if !equal(r.t, at(columns, column.Key), column.Value) {
@@ -202,7 +203,7 @@ func (r *modelRun) finish() {
 	r.flush, r.written = nil, nil
 }
 
-// clear forgets buckets of some series, as after direct writes.
+// clear forgets the buckets of some series, as after direct writes.
 func (r *modelRun) clear() {
 	if r.random.IntN(2) == 0 {
 		r.catalog.Clear(nil)
@@ -228,7 +229,7 @@ func widened(t testing.TB, o timeseries.Options) timeseries.Options {
 	return changed
 }
 
-// restart loses both memories. A flush on its way was executed.
+// restart loses the memory of catalog and model. A flush in flight was executed.
 func (r *modelRun) restart() {
 	r.catalog, r.flush, r.written, r.asked = New(r.options), nil, nil, nil
 	for _, one := range r.model.restart() {
@@ -236,7 +237,7 @@ func (r *modelRun) restart() {
 	}
 }
 
-// statistics are all of them by name, those of MongoDB's own catalog under its names: "num" before ours.
+// statistics returns all statistics by name. Those of MongoDB's own catalog have its names, which are ours with the prefix "num".
 func statistics(s Stats) map[string]int64 {
 	all := map[string]int64{"numActiveBuckets": s.OpenBuckets + s.ArchivedBuckets}
 	for field, value := range reflect.ValueOf(s).Fields() {
@@ -245,7 +246,7 @@ func statistics(s Stats) map[string]int64 {
 	return all
 }
 
-// checkStats compares the statistics of buckets that were opened and that ended.
+// checkStats compares the statistics about opened and ended buckets.
 func (r *modelRun) checkStats() {
 	r.model.stats["numActiveBuckets"] = int64(r.model.active())
 	for name, n := range statistics(r.catalog.Stats()) {
