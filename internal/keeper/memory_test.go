@@ -15,14 +15,14 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// memory is a replica set in memory: one order of writes. A session sees some state that is not older than what it wrote or saw.
+// memory is a replica set in memory, with one order of writes. A session sees a state that includes everything it wrote or saw.
 type memory struct {
 	w        *world
-	versions []state // after each write; the last is the primary's
+	versions []state // state after each write. The last one is the primary's.
 	commands []string
 }
 
-// state is all documents, by collection and _id.
+// state holds all documents, by collection and _id.
 type state map[string]map[string]bson.Raw
 
 func newMemory(w *world) *memory { return &memory{w: w, versions: []state{{}}} }
@@ -54,7 +54,7 @@ func (s *session) Context(parent context.Context) context.Context {
 // End implements mongodb.Session.
 func (s *session) End() {}
 
-// collection implements mongodb.Editable.
+// memoryCollection implements mongodb.Editable.
 type memoryCollection struct {
 	m    *memory
 	name string
@@ -62,7 +62,7 @@ type memoryCollection struct {
 
 var errCrash = errors.New("the process ended")
 
-// begin lets others go first.
+// begin lets other actors go first.
 func (c memoryCollection) begin(ctx context.Context, command string) (*session, error) {
 	c.m.commands = append(c.m.commands, command+" "+c.name)
 	if err := c.m.w.step(ctx); err != nil {
@@ -143,7 +143,7 @@ func (c memoryCollection) Find(ctx context.Context, q mongodb.Query, each func(b
 		return err
 	}
 	at := len(c.m.versions) - 1
-	if s != nil { // a member that lags behind may answer
+	if s != nil { // a lagging member may answer
 		if lag := at - s.seen; lag > 0 && !c.m.w.calm && c.m.w.rnd.IntN(3) == 0 {
 			at -= c.m.w.rnd.IntN(lag + 1)
 		}

@@ -23,7 +23,7 @@ var (
 	modelSeed = flag.Uint64("model.seed", 0, "the first course; 0: a random one")
 )
 
-// TestModel runs random courses, and looks at R1 and R3 after every step of each, and at all rows when it is calm.
+// TestModel runs random courses. It checks R1 and R3 after every step, and all rows once everything is calm.
 func TestModel(t *testing.T) {
 	seed := *modelSeed
 	if seed == 0 {
@@ -51,7 +51,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// course lets things happen, and then waits until all is calm.
+// course runs random events, and then waits until everything is calm.
 func (w *world) course(steps int) {
 	for _, p := range w.parts {
 		w.claim(p, 0)
@@ -80,7 +80,7 @@ func (w *world) course(steps int) {
 
 func (w *world) part() *part { return w.parts[w.rnd.IntN(len(w.parts))] }
 
-// happen is one thing that may happen at any time.
+// happen runs one random event.
 func (w *world) happen() {
 	p := w.part()
 	switch n := w.rnd.IntN(100); {
@@ -140,7 +140,7 @@ func (w *world) produce(p *part) {
 	}
 }
 
-// store stores some of what waits, as a bucket or a segment; now and then a measurement comes twice.
+// store stores some of the waiting measurements, as a bucket or a segment. Sometimes it stores a measurement twice.
 func (w *world) store(p *part) {
 	if !p.claimed {
 		return
@@ -168,7 +168,7 @@ func (w *world) store(p *part) {
 	}
 }
 
-// compact freezes segments into hidden buckets, all at once: what queries see does not change.
+// compact freezes segments into hidden buckets in one step. Queries see no change.
 func (w *world) compact() {
 	shown := encoded(timeseries.SegmentsShown(w.now))
 	documents := w.mem.now()["buckets"]
@@ -206,7 +206,7 @@ func (w *world) compactOne(id string, d bson.Raw) {
 	w.mem.write("buckets", func(all map[string]bson.Raw) { all[id] = ended })
 }
 
-// expire is MongoDB's index.
+// expire deletes expired documents, as MongoDB's index does.
 func (w *world) expire() {
 	before := bson.DateTime(w.now.Add(-keptFor).UnixMilli() - modelSpan)
 	expires := func(d bson.Raw) bool {
@@ -229,7 +229,7 @@ func (w *world) expire() {
 	})
 }
 
-// claim gives the partition to another process, which begins at what was committed (back 0), or before.
+// claim gives the partition to another process. It starts at the committed offset, or back records before it.
 func (w *world) claim(p *part, back int) {
 	store := sink.NewStore(
 		collection.Ready{Ports: w.ports(), Namespace: "db.m.buckets", Options: baseOptions, Rollups: true},
@@ -251,7 +251,7 @@ func (w *world) claim(p *part, back int) {
 				return
 			}
 			if err == nil && seen.Claim != token {
-				token = w.token() // as the worker does: a token is sent once
+				token = w.token() // like the worker, which sends a token only once
 				_, err = handle.Claim(ctx, seen, claim.Claim{Token: token, Start: start})
 			}
 			if errors.Is(err, errCrash) {
@@ -272,7 +272,7 @@ func (w *world) token() (token claim.Token) {
 	return token
 }
 
-// claimed makes a process the owner: what is not stored from the start on is stored again.
+// claimed makes a process the owner. From start on, it stores every measurement that is not stored.
 func (w *world) claimed(p *part, token claim.Token, start int64) {
 	p.claim, p.claimed, p.start = token, true, start
 	stored := map[int64]bool{}
@@ -293,7 +293,7 @@ func (w *world) isDeleted(p *part, offset int64) bool {
 	return w.mem.now()["deleted"][string(p.topic[:])+string(rune(offset))] != nil
 }
 
-// pass begins a pass of the owner of a partition.
+// pass starts a pass by the owner of a partition.
 func (w *world) pass(p *part) {
 	if !p.claimed {
 		return
@@ -314,7 +314,8 @@ func (w *world) pass(p *part) {
 	})
 }
 
-// unlessCrashed fails the course for an error when all is calm. Several keepers may still be in each other's way then.
+// unlessCrashed fails the course if there is an error when everything is calm. Several keepers may still obstruct each other
+// then.
 func (w *world) unlessCrashed(err error) {
 	if errors.Is(err, errContended) && len(w.actors) > 1 {
 		return
@@ -324,7 +325,7 @@ func (w *world) unlessCrashed(err error) {
 	}
 }
 
-// topicAgain deletes the topic, and makes it again.
+// topicAgain deletes the topic and creates it again.
 func (w *world) topicAgain(p *part) {
 	w.logf("a topic made again")
 	p.topic[15]++

@@ -13,8 +13,8 @@ import (
 	"waterwheel/internal/rollup"
 )
 
-// TestModelOfNestedDocuments runs random courses with nested documents, of which some are short of room. When all is calm each of their days,
-// hours and minutes is the row of its level, once.
+// TestModelOfNestedDocuments runs random courses with nested documents, some with a small size limit. When everything is calm,
+// each day, hour and minute in them must equal the row of its level, exactly once.
 func TestModelOfNestedDocuments(t *testing.T) {
 	seed := *modelSeed
 	if seed == 0 {
@@ -44,7 +44,7 @@ func (w *world) compareNested() {
 		return
 	}
 	have := map[string]map[cell]int64{rollup.Day: {}, rollup.Hour: {}, rollup.Minute: {}}
-	short := map[cell]bool{} // days that are too large come without their minutes, or without their hours
+	short := map[cell]bool{} // days that are too large lack their minutes or hours
 	for _, raw := range w.mem.now()["nested"] {
 		series, _ := raw.Lookup("meta").StringValueOK()
 		w.nodes(have, short, series, raw, rollup.FieldDays, rollup.Day)
@@ -53,7 +53,7 @@ func (w *world) compareNested() {
 	for _, level := range []string{rollup.Minute, rollup.Hour, rollup.Day} {
 		of, _ := rollup.LevelOf(level)
 		folds := map[cell]int64{}
-		for at, n := range below { // where a level has no row: a keeper died between two levels, and the hour was frozen then
+		for at, n := range below { // a level without a row means that a keeper died between two levels and the hour was frozen then
 			folds[cell{at.series, of.Window(at.hour)}] += n
 		}
 		_, rows := w.rowsOf(level)
@@ -78,7 +78,7 @@ func (w *world) compareNested() {
 	}
 }
 
-// nodes adds the counts of the nodes of a level below a document.
+// nodes adds the counts of the nodes of a level in a document.
 func (w *world) nodes(into map[string]map[cell]int64, short map[cell]bool, series string, document bson.Raw, name, level string) {
 	array, ok := document.Lookup(name).ArrayOK()
 	if !ok {
@@ -105,8 +105,8 @@ func (w *world) nodes(into map[string]map[cell]int64, short map[cell]bool, serie
 	}
 }
 
-// TestNestedDocumentsAreCutByDay: a month that is too large becomes one document for each day, and stays so. At no moment is a day there
-// twice, and after a crash between any two writes the documents are whole again.
+// TestNestedDocumentsAreCutByDay checks that a month that is too large becomes one document per day, and stays so. A day is never
+// in two documents. After a crash between any two writes the documents are repaired.
 func TestNestedDocumentsAreCutByDay(t *testing.T) {
 	w := newWorld(1)
 	w.calm = true
@@ -147,7 +147,7 @@ func TestNestedDocumentsAreCutByDay(t *testing.T) {
 		from, to := rollup.Month(month.UnixMilli())
 		return of.nest(t.Context(), []monthOfSeries{{keyOf(meta), from, to}})
 	}
-	// days are the sums of the days at a version, by documents.
+	// days returns the sums of the days at a version, by kind of document.
 	days := func(version int) (whole, cut int, sum int64) {
 		seen := map[int64]bool{}
 		for _, raw := range w.mem.versions[version]["nested"] {
@@ -178,7 +178,7 @@ func TestNestedDocumentsAreCutByDay(t *testing.T) {
 	if whole, cut, sum := days(len(w.mem.versions) - 1); whole != 1 || cut != 0 || sum != 3*1440 {
 		t.Fatalf("of three days: %d documents, %d of a day, the sum is %d", whole, cut, sum)
 	}
-	w.nested.Limit = 300_000 // two days and a half
+	w.nested.Limit = 300_000 // two and a half days
 	fill(5)
 	from := len(w.mem.versions)
 	for crash := 0; ; crash++ {
@@ -195,7 +195,7 @@ func TestNestedDocumentsAreCutByDay(t *testing.T) {
 	if whole, cut, sum := days(len(w.mem.versions) - 1); whole != 0 || cut != 5 || sum != 5*1440 {
 		t.Errorf("of five days: %d documents, %d of a day, the sum is %d", whole, cut, sum)
 	}
-	w.nested.Limit = 0 // what was cut stays cut
+	w.nested.Limit = 0 // documents stay cut
 	if err := nest(1 << 30); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestNestedDocumentsAreCutByDay(t *testing.T) {
 	}
 }
 
-// dying is a collection of a process that ends after some version.
+// dying is a collection of a process that ends after version last.
 type dying struct {
 	memoryCollection
 	w    *world

@@ -13,7 +13,7 @@ import (
 	"waterwheel/sink"
 )
 
-// still is a world in which nothing happens by chance: one partition, owned, with some measurements of one hour of one series.
+// still returns a world without random events. It has one owned partition, with measurements of one hour of one series.
 func still(t *testing.T, measurements int) (*world, *Partition) {
 	t.Helper()
 	w := newWorld(1)
@@ -37,7 +37,7 @@ func still(t *testing.T, measurements int) (*world, *Partition) {
 	return w, w.owned(p)
 }
 
-// owned is the partition as its process sees it.
+// owned returns the partition as its process sees it.
 func (w *world) owned(p *part) *Partition {
 	return &Partition{Owned: sink.Owned{Source: p.source(), ID: p.id(), Group: modelGroup, Claim: p.claim}, Done: p.done(), Seen: w.now, Known: true}
 }
@@ -69,7 +69,7 @@ func (w *world) run(t *testing.T, p *Partition) *work {
 	return of
 }
 
-// TestCommandsOfAPassComeInOrder: what is read and written one after the other is what the invariants rest on.
+// TestCommandsOfAPassComeInOrder checks the order of reads and writes, on which the invariants depend.
 func TestCommandsOfAPassComeInOrder(t *testing.T) {
 	w, p := still(t, 3)
 	of, err := w.work(t.Context())
@@ -94,8 +94,8 @@ func TestCommandsOfAPassComeInOrder(t *testing.T) {
 	}
 }
 
-// TestLateMeasurementsOfAnHourThatLostSome: a hand has deleted measurements of an hour; R3 keeps its row. What comes late for the hour
-// is not hidden: it is counted, until --replace computes the row of what is left.
+// TestLateMeasurementsOfAnHourThatLostSome checks an hour from which measurements were deleted by hand. R3 keeps its row. Late
+// measurements of the hour are counted, until --replace computes the row from the remaining ones.
 func TestLateMeasurementsOfAnHourThatLostSome(t *testing.T) {
 	w, p := still(t, 5)
 	if of := w.run(t, p); of.frozen != 0 {
@@ -119,7 +119,7 @@ func TestLateMeasurementsOfAnHourThatLostSome(t *testing.T) {
 	if counts[at] != 5 {
 		t.Errorf("the row has %d measurements, want the 5 that there were", counts[at])
 	}
-	for range 3 { // more than were deleted: the row is of what is shown
+	for range 3 { // more than were deleted, so the row covers the shown ones
 		w.add(part, "a", w.now)
 	}
 	if of := w.run(t, w.owned(part)); of.frozen != 0 {
@@ -130,7 +130,7 @@ func TestLateMeasurementsOfAnHourThatLostSome(t *testing.T) {
 	}
 }
 
-// TestExpiredHoursKeepTheirRows: totals outlive measurements, and what comes for expired hours is counted.
+// TestExpiredHoursKeepTheirRows checks that totals outlive measurements, and that measurements for expired hours are counted.
 func TestExpiredHoursKeepTheirRows(t *testing.T) {
 	w, p := still(t, 4)
 	w.run(t, p)
@@ -153,7 +153,8 @@ func TestExpiredHoursKeepTheirRows(t *testing.T) {
 	}
 }
 
-// TestEqualRowsAreWritten: a keeper that has read the document before, and older sources, must notice.
+// TestEqualRowsAreWritten checks that equal rows are written. A keeper that has read the document before, and older sources, must
+// notice.
 func TestEqualRowsAreWritten(t *testing.T) {
 	w, p := still(t, 2)
 	w.run(t, p)
@@ -173,7 +174,7 @@ func TestEqualRowsAreWritten(t *testing.T) {
 	}
 }
 
-// TestNoteStaysUntilItsEditIsLongOver: a command that is cut off leaves rows to be computed again.
+// TestNoteStaysUntilItsEditIsLongOver checks that an interrupted command leaves its rows to be computed again.
 func TestNoteStaysUntilItsEditIsLongOver(t *testing.T) {
 	w, p := still(t, 3)
 	w.run(t, p)

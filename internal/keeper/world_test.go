@@ -19,7 +19,7 @@ import (
 	"waterwheel/sink"
 )
 
-// Of the time series of the model.
+// These describe the time series of the model.
 const (
 	baseName   = "m"
 	modelGroup = "g"
@@ -35,22 +35,23 @@ var baseOptions = func() timeseries.Options {
 	return o
 }()
 
-// world is a random course of a time series with rollups: partitions that are stored by two processes, keepers, commands and hands.
+// world is a random course of a time series with rollups. Two processes store its partitions. There are keepers, commands, and
+// edits by hand.
 type world struct {
 	rnd       *rand.Rand
 	mem       *memory
-	now       time.Time // of the server
+	now       time.Time // time of the server
 	parts     []*part
 	actors    []*actor
 	yields    chan *actor
-	bits      map[int64]int            // of an hour: how many measurements it has
-	of        map[int64]map[int]*entry // of an hour and bit: the measurement
-	handed    map[cell]bool            // a hand has deleted measurements there
-	torn      map[cell]bool            // of days: measurements went that a pass may have had in hand
-	counts    map[cell]int64           // of rows of hours, when they were looked at last
-	checked   int                      // how many writes there were at the last check
-	calm      bool                     // nothing fails, nothing else happens
-	nested    *Nested                  // nil: no nested documents
+	bits      map[int64]int            // number of measurements of each hour
+	of        map[int64]map[int]*entry // measurement by hour and bit
+	handed    map[cell]bool            // hours of a series from which an edit by hand has deleted measurements
+	torn      map[cell]bool            // days of a series that lost measurements while a pass may have been reading them
+	counts    map[cell]int64           // counts of the rows of hours at the last check
+	checked   int                      // number of writes at the last check
+	calm      bool                     // no faults and no other events
+	nested    *Nested                  // Nil means no nested documents.
 	ids       uint64
 	violation string
 	trail     []string
@@ -75,7 +76,7 @@ type part struct {
 	number  int32
 	topic   [16]byte
 	log     []*entry
-	unsaved map[int64]bool // of the present owner
+	unsaved map[int64]bool // offsets that the present owner has not stored
 	start   int64
 	claim   claim.Token
 	claimed bool
@@ -95,14 +96,14 @@ func (p *part) source() timeseries.Source {
 
 func (p *part) id() string { return claim.DocumentID("c", "t", p.number) }
 
-// actor is work in steps between which others work.
+// actor does work in steps. Other actors work between its steps.
 type actor struct {
 	name    string
-	resume  chan bool // true: the process ends here
+	resume  chan bool // true ends the process at this step
 	done    bool
-	looked  time.Time         // when it asked for the server's time last
+	looked  time.Time         // when it last asked for the server's time
 	editing map[string]bool   // the series that it edits
-	notes   []sink.RollupNote // that it computes
+	notes   []sink.RollupNote // the notes whose rows it computes
 }
 
 type actorKey struct{}
@@ -136,7 +137,7 @@ func (w *world) logf(format string, about ...any) {
 	w.trail = append(w.trail, fmt.Sprintf(format, about...))
 }
 
-// begin starts an actor, which runs until its first step.
+// begin starts an actor, and lets it run until its first step.
 func (w *world) begin(name string, do func(ctx context.Context, a *actor)) {
 	a := &actor{name: name, resume: make(chan bool), editing: map[string]bool{}}
 	w.actors = append(w.actors, a)
@@ -150,7 +151,7 @@ func (w *world) begin(name string, do func(ctx context.Context, a *actor)) {
 	w.go1(a, false)
 }
 
-// go1 lets an actor go on to its next step.
+// go1 lets an actor continue to its next step.
 func (w *world) go1(a *actor, ends bool) {
 	a.resume <- ends
 	<-w.yields
@@ -160,7 +161,7 @@ func (w *world) go1(a *actor, ends bool) {
 	w.check()
 }
 
-// step lets others go first. The error ends the process.
+// step lets other actors go first. An error ends the process.
 func (w *world) step(ctx context.Context) error {
 	a, ok := ctx.Value(actorKey{}).(*actor)
 	if !ok {
@@ -173,7 +174,7 @@ func (w *world) step(ctx context.Context) error {
 	return nil
 }
 
-// answer may not come.
+// answer returns an error if the answer is lost.
 func (w *world) answer(ctx context.Context) error {
 	if _, ok := ctx.Value(actorKey{}).(*actor); ok && !w.calm && w.rnd.IntN(60) == 0 {
 		return fmt.Errorf("no answer")
@@ -181,7 +182,8 @@ func (w *world) answer(ctx context.Context) error {
 	return nil
 }
 
-// level is the collection of a level. A document is not inserted long after its rows were computed: the lease of its process has lapsed.
+// level is the collection of a level. It inserts no document long after its rows were computed, because the lease of the process
+// has lapsed.
 type level struct{ memoryCollection }
 
 func (l level) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply, error) {
@@ -217,7 +219,7 @@ func (w *world) rollups() *sink.Rollups {
 	return sink.NewRollups(baseName, ports, time.Second)
 }
 
-// work is that of a keeper.
+// work returns a keeper's work.
 func (w *world) work(ctx context.Context) (*work, error) {
 	r := w.rollups()
 	state, err := r.State(ctx)
@@ -231,7 +233,7 @@ func (w *world) work(ctx context.Context) (*work, error) {
 	return of, nil
 }
 
-// measurement is what the database shows, or hides.
+// measurement is a measurement in the database, shown or hidden.
 type measurement struct {
 	record *entry
 	series string
@@ -239,7 +241,7 @@ type measurement struct {
 	part   int32
 }
 
-// bucket is a stored document of the model.
+// bucket returns a stored document of the model.
 func (w *world) bucket(series string, p *part, records []*entry, control bson.D) bson.D {
 	first, last := records[0].offset, records[0].offset
 	earliest, latest := records[0].time, records[0].time
@@ -280,7 +282,7 @@ func (w *world) bucket(series string, p *part, records []*entry, control bson.D)
 	return append(d, bson.E{Key: "data", Value: data})
 }
 
-// stored yields the measurements of documents, those that are shown now or all.
+// stored yields the measurements of documents, either all or those shown now.
 func (w *world) stored(all bool, yield func(id string, m measurement)) {
 	u := timeseries.NewUnpacker(baseOptions)
 	now := w.now
@@ -306,7 +308,7 @@ func (w *world) stored(all bool, yield func(id string, m measurement)) {
 	}
 }
 
-// rowsOf reads the rows of a level: by series and window, the measurements in each as bits, and their count.
+// rowsOf reads the rows of a level by series and window. It returns the measurements in each row as bits, and their count.
 func (w *world) rowsOf(name string) (sets map[cell]uint64, counts map[cell]int64) {
 	sets, counts = map[cell]uint64{}, map[cell]int64{}
 	of, _ := rollup.LevelOf(name)
@@ -337,12 +339,12 @@ func (w *world) fail(format string, about ...any) {
 	}
 }
 
-// frozen reports whether an hour is not computed any more, as the model says it by itself.
+// frozen reports whether an hour is not computed any more. The model has its own rule for this.
 func (w *world) frozen(hour int64) bool {
 	return time.UnixMilli(hour).Before(w.now.Add(time.Hour - keptFor))
 }
 
-// noted are the series of which a note, or a command, says that their rows are not right yet.
+// noted returns the series whose rows may be wrong at the moment, according to a note or a command.
 func (w *world) noted() map[string]bool {
 	noted := map[string]bool{}
 	for id, raw := range w.mem.now()["options"] {
@@ -368,7 +370,7 @@ func (w *world) noted() map[string]bool {
 	return noted
 }
 
-// check looks at R1 and R3.
+// check checks R1 and R3.
 func (w *world) check() {
 	if w.violation != "" || w.checked == len(w.mem.versions) {
 		return
@@ -394,7 +396,8 @@ func (w *world) check() {
 	})
 }
 
-// below returns whether a measurement is below the watermark of its partition now, so that it is in rows.
+// below returns a function that reports whether a measurement is below the present watermark of its partition. Then it is in
+// rows.
 func (w *world) below() func(m measurement) bool {
 	marks := map[int32]map[[16]byte]int64{}
 	for _, p := range w.parts {
@@ -409,12 +412,13 @@ func (w *world) below() func(m measurement) bool {
 	}
 	return func(m measurement) bool {
 		mark, present := marks[m.part][m.topic]
-		former := !present && w.parts[m.part].topic != m.topic // all of it is in rows
+		former := !present && w.parts[m.part].topic != m.topic // all measurements of a former topic are in rows
 		return former || m.record.offset < mark
 	}
 }
 
-// tear notes that a measurement goes which a pass may have in hand. If the pass ends between two levels, no later pass finds its hour.
+// tear records the loss of a measurement that a pass may be reading. If the pass ends between two levels, no later pass finds its
+// hour.
 func (w *world) tear(m measurement) {
 	w.torn[cell{m.series, floorTo(m.record.time, dayMs)}] = true
 }
