@@ -16,7 +16,8 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// TestAvroIsStored: events in Avro by a schema in a file. A value that is not of the schema is a letter, which goes back as it came.
+// TestAvroIsStored stores events in Avro, with a schema in a file. A value that does not match the schema is a letter, whose
+// redrive restores its bytes.
 func TestAvroIsStored(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)

@@ -7,8 +7,8 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// TestNewestFirst: a backfill whose times go back by a minute with each record opens a bucket for each, and asks for the
-// stored ones of another window before. They are asked for many at a time, so that it takes seconds.
+// TestNewestFirst stores a backfill whose times go back by a minute with each record. It opens a bucket for each, after a look-up
+// of stored buckets of another window. The look-ups are made many at a time, so that the backfill takes seconds.
 func TestNewestFirst(t *testing.T) {
 	t.Parallel()
 	records := 12_000
@@ -20,7 +20,7 @@ func TestNewestFirst(t *testing.T) {
 		Series: 2, Start: time.Now().Add(-time.Hour).Truncate(time.Second), Step: -time.Minute,
 		MaxBytes: maxEventBytes, Seed: 5,
 	})
-	// Another process stores the newest measurements: a consumer that knows of no stored bucket has nothing to ask for.
+	// Another process stores the newest measurements, because a consumer that knows of no stored bucket makes no look-up.
 	if err := s.send(within(t, time.Minute), g, 20); err != nil {
 		t.Fatal(err)
 	}

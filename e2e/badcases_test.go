@@ -15,11 +15,11 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// badCaseSeries is how many series the streams of the bad cases have: few, so that buckets hold several measurements.
+// badCaseSeries is the number of series in the streams of bad cases. It is small, so that buckets hold several measurements.
 const badCaseSeries = 10
 
-// TestResetStoresOnlyWhatIsMissing: the group's offsets are set back and forward by Kafka's tool. Every stored measurement is
-// skipped. A reset back loads the records that a reset forward has skipped.
+// TestResetStoresOnlyWhatIsMissing resets the group's offsets back and forward with Kafka's tool. Every stored measurement is
+// skipped. A reset back stores the records that a reset forward has skipped.
 func TestResetStoresOnlyWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -52,8 +52,8 @@ func TestResetStoresOnlyWhatIsMissing(t *testing.T) {
 	s.check()
 }
 
-// TestDeletedOffsetsDoNotStartAnew: without committed offsets the partition documents say where to go on, whatever
-// KAFKA_START says.
+// TestDeletedOffsetsDoNotStartAnew checks that without committed offsets the partition documents give the start, for any
+// KAFKA_START.
 func TestDeletedOffsetsDoNotStartAnew(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		t.Run(fmt.Sprintf("whole group %v", whole), func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestDeletedOffsetsDoNotStartAnew(t *testing.T) {
 	}
 }
 
-// TestDeletedPartitionDocuments: an operator deletes them, once while a consumer writes that is killed then, once
-// between two consumers.
+// TestDeletedPartitionDocuments has an operator who deletes them. The first time a consumer is writing, and is then killed. The
+// second time no consumer runs.
 func TestDeletedPartitionDocuments(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -117,7 +117,7 @@ func TestDeletedPartitionDocuments(t *testing.T) {
 	s.check()
 }
 
-// TestHandMadeBucketsAreLeftAlone: buckets of the same series and time, without source, lie in the collection.
+// TestHandMadeBucketsAreLeftAlone has buckets without source in the collection, with the same series and time.
 func TestHandMadeBucketsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -162,7 +162,7 @@ func TestHandMadeBucketsAreLeftAlone(t *testing.T) {
 	s.check()
 }
 
-// TestDamagedOffsets: a bucket whose positions cannot be read stops its partition when they are needed, and only then.
+// TestDamagedOffsets checks that a bucket with unreadable positions stops its partition when they are needed, and only then.
 func TestDamagedOffsets(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -185,16 +185,16 @@ func TestDamagedOffsets(t *testing.T) {
 	s.awaitNotReady(c, "reading has stopped (damaged_bucket)", id.ObjectID().Hex(), "delete the bucket")
 	s.terminate(c)
 
-	// The way out: delete it; what only it held is stored again.
+	// The remedy is to delete the bucket. Measurements that only this bucket held are stored again.
 	if _, err := s.collection(".buckets").DeleteOne(within(t, 10*time.Second), bson.D{{Key: "_id", Value: id}}); err != nil {
 		t.Fatal(err)
 	}
-	s.resetTo(false) // partition 1 went on
+	s.resetTo(false) // partition 1 has continued
 	s.catchUp()
 	s.check()
 }
 
-// TestTwoCollectionsUnderOneGroup: a second pipeline with the group id of another one stops, until it is told to begin
+// TestTwoCollectionsUnderOneGroup checks that a second pipeline with the group id of another one stops, until it is told to start
 // anew.
 func TestTwoCollectionsUnderOneGroup(t *testing.T) {
 	t.Parallel()
@@ -212,13 +212,13 @@ func TestTwoCollectionsUnderOneGroup(t *testing.T) {
 	})
 	s.resetTo(false)
 	s.catchUp("MONGODB_DATABASE", second)
-	s.check() // the first one is as it was
+	s.check() // the first collection is unchanged
 	s.database = second
 	s.check()
 }
 
-// TestCommittedOffsetBeyondTheLog: a partition whose committed offset is behind the log's end stops by default, and
-// begins anew where KAFKA_OUT_OF_RANGE says so.
+// TestCommittedOffsetBeyondTheLog checks a partition whose committed offset is beyond the end of the log. It stops by default,
+// and starts anew if KAFKA_OUT_OF_RANGE says so.
 func TestCommittedOffsetBeyondTheLog(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -236,8 +236,8 @@ func TestCommittedOffsetBeyondTheLog(t *testing.T) {
 	s.check()
 }
 
-// TestCommittedOffsetBeforeTheLog: retention was quicker than the consumer; it goes on where the log begins and counts
-// what it lost.
+// TestCommittedOffsetBeforeTheLog has a retention that is faster than the consumer. The consumer continues at the beginning of
+// the log, and counts the lost records.
 func TestCommittedOffsetBeforeTheLog(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -271,13 +271,13 @@ func TestCommittedOffsetBeforeTheLog(t *testing.T) {
 	}
 }
 
-// TestWriteConcernOfTheURIIsNotUsed: whatever MONGODB_URI asks for, also what the server cannot do, writes are of the
-// majority.
+// TestWriteConcernOfTheURIIsNotUsed checks that writes wait for the majority, no matter what MONGODB_URI asks for, even something
+// the server does not support.
 func TestWriteConcernOfTheURIIsNotUsed(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
 	uri, query, _ := strings.Cut(world.servers.MongoURI, "?")
-	if strings.Count(uri, "/") == 2 { // the two of mongodb://
+	if strings.Count(uri, "/") == 2 { // only the two of mongodb://
 		uri += "/"
 	}
 	s.storing(t, 50, "MONGODB_URI", uri+"?w=7&journal=false&readPreference=secondaryPreferred&retryWrites=true&"+query)

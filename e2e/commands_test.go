@@ -9,7 +9,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestCommands: the commands that do not run answer, do what they say, and can be repeated.
+// TestCommands checks that the commands that end by themselves answer, have their effect, and can be repeated.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -40,7 +40,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestPages: a running consumer tells how it does.
+// TestPages checks the pages of a running consumer.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -68,7 +68,7 @@ func TestPages(t *testing.T) {
 	s.terminate(c)
 }
 
-// TestTwoTopics: one consumer keeps two topics in two collections.
+// TestTwoTopics has one consumer that stores two topics in two collections.
 func TestTwoTopics(t *testing.T) {
 	t.Parallel()
 	first, second := newStream(t, 2), newStream(t, 3)

@@ -7,32 +7,32 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestCrashesLoseAndDoubleNothing: a consumer is killed and restarted again and again under load.
+// TestCrashesLoseAndDoubleNothing kills and restarts a consumer again and again under load.
 func TestCrashesLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
 	testRestarts(t, 3, func(_ *stream, c *harness.Consumer) { c.Kill() })
 }
 
-// TestCrashesWithoutReopening: the same where a stored bucket is never looked up, so that each life begins new buckets.
+// TestCrashesWithoutReopening does the same without look-ups of stored buckets, so that each process begins new buckets.
 func TestCrashesWithoutReopening(t *testing.T) {
 	t.Parallel()
 	testRestarts(t, 3, func(_ *stream, c *harness.Consumer) { c.Kill() }, "BUCKET_REOPEN", "false")
 }
 
-// TestCrashesOfAStaticMember: the same with static membership, where a restart finds its partitions at once, while the
-// writes of the process before it may still be on their way.
+// TestCrashesOfAStaticMember does the same with static membership. A restarted process gets its partitions at once, while writes
+// of the process before it may still be in flight.
 func TestCrashesOfAStaticMember(t *testing.T) {
 	t.Parallel()
 	testRestarts(t, 3, func(_ *stream, c *harness.Consumer) { c.Kill() }, "KAFKA_INSTANCE_ID", "one")
 }
 
-// TestOrderlyRestartsLoseAndDoubleNothing: a consumer is ended by SIGTERM and restarted again and again under load.
+// TestOrderlyRestartsLoseAndDoubleNothing ends a consumer with SIGTERM and restarts it, again and again under load.
 func TestOrderlyRestartsLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
 	testRestarts(t, 4, func(s *stream, c *harness.Consumer) { s.terminate(c) })
 }
 
-// testRestarts ends consumers in the middle of a stream, once each has stored something, and lets a last one finish.
+// testRestarts ends consumers in the middle of a stream, each after it has stored something, and lets a last one finish.
 func testRestarts(t *testing.T, times int, end func(*stream, *harness.Consumer), pairs ...string) {
 	series, rate := 100, 3000
 	if world.servers.Slow() {
@@ -54,7 +54,7 @@ func testRestarts(t *testing.T, times int, end func(*stream, *harness.Consumer),
 	}
 }
 
-// awaitStored waits until a consumer has stored something, so that ending it hits it at work.
+// awaitStored waits until a consumer has stored something, so that it is at work when it is ended.
 func (s *stream) awaitStored(c *harness.Consumer, d time.Duration) {
 	s.t.Helper()
 	ctx := within(s.t, d)

@@ -13,13 +13,12 @@ import (
 	"time"
 )
 
-// The commands that the documents give are run here as they stand there, by a shell, with a word of the reader's own put in
-// where the text has a placeholder.
+// These tests run the commands of the documents literally, in a shell. Only placeholders are replaced.
 
-// documents are the documents that give commands to operators.
+// documents are the documents with commands for operators.
 var documents = []string{"../README.md", "../docs/runbook.md", "../docs/exactly-once.md"}
 
-// kafkaClasses are the classes that the scripts of Kafka's distribution run.
+// kafkaClasses maps scripts of Kafka's distribution to the classes they run.
 var kafkaClasses = map[string]string{
 	"kafka-acls.sh":            "org.apache.kafka.tools.AclCommand",
 	"kafka-configs.sh":         "kafka.admin.ConfigCommand",
@@ -30,8 +29,8 @@ var kafkaClasses = map[string]string{
 	"kafka-transactions.sh":    "org.apache.kafka.tools.TransactionsCommand",
 }
 
-// commandsOf are the different commands of the documents that begin with a word, from code within the text and from blocks,
-// in their order. A program's name alone is none.
+// commandsOf returns the distinct commands of the documents that begin with a word, in order. It finds them in code within the
+// text and in blocks. A program's name alone is no command.
 func commandsOf(t *testing.T, word string) (found []string) {
 	t.Helper()
 	begin := regexp.MustCompile(`^(bin/)?` + word)

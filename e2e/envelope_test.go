@@ -12,7 +12,7 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// redriven drives all letters back, and returns the records that the topic has then: those produced, and then so many that went back.
+// redriven redrives all letters, and returns the records of the topic. These are the produced ones and the redriven ones.
 func (s *stream) redriven(produced, letters int) []check.Record {
 	s.t.Helper()
 	if code, out := s.run("dlq", "redrive", "--yes"); code != 0 {
@@ -29,8 +29,8 @@ func (s *stream) redriven(produced, letters int) []check.Record {
 	return records
 }
 
-// storesWith sends events, stores them with settings, and compares all that is stored with what was meant, by the checker and
-// by the program's own verify, which must decode by the same settings.
+// storesWith sends events and stores them with settings. The checker and the program's own verify compare the stored data with
+// the expectations. verify must decode with the same settings.
 func (s *stream) storesWith(made []events.Event, measurements, letters int, pairs ...string) {
 	s.t.Helper()
 	for _, e := range made {
@@ -52,7 +52,7 @@ func (s *stream) storesWith(made []events.Event, measurements, letters int, pair
 	}
 }
 
-// TestTelegrafEventsAreStored: meta of two fields, one of them an object, and the fields in an object of their own.
+// TestTelegrafEventsAreStored has a meta of two fields, one of them an object, and the fields in an object of their own.
 func TestTelegrafEventsAreStored(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -74,7 +74,7 @@ func TestTelegrafEventsAreStored(t *testing.T) {
 	}
 	s.storesWith(made, number, 0, "EVENT_TIME_FIELD", "timestamp", "EVENT_META_FIELDS", "name,tags", "EVENT_FIELDS", "fields")
 
-	code, out := s.run("verify", "--content") // by settings that make other measurements of the same events
+	code, out := s.run("verify", "--content") // with settings that make other measurements of the same events
 	if code != 0 {
 		t.Errorf("verify ended with code %d:\n%s", code, out)
 	}
@@ -84,8 +84,8 @@ func TestTelegrafEventsAreStored(t *testing.T) {
 	}
 }
 
-// TestFramedChangesOfRowsAreStored: an envelope behind a schema registry's frame, rows that were deleted, and a part of a record
-// whose letter goes back to the topic behind its frame.
+// TestFramedChangesOfRowsAreStored has an envelope after the frame of a schema registry, deleted rows, and a letter for a part of
+// a record. The redrive of this letter restores its frame.
 func TestFramedChangesOfRowsAreStored(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -126,7 +126,7 @@ func TestFramedChangesOfRowsAreStored(t *testing.T) {
 	if code != 0 {
 		t.Errorf("a second redrive ended with code %d:\n%s", code, out)
 	}
-	c := s.start("EVENT_FRAMING", "none") // as if the frame had been a mistake: the record without one is stored
+	c := s.start("EVENT_FRAMING", "none") // as if the frame had been a mistake, so the record without one is stored
 	s.awaitCommitted(c, 60*time.Second)
 	s.terminate(c)
 	if n := s.measurements(); n != 102 {

@@ -17,13 +17,13 @@ type stranger struct {
 	done    chan struct{}
 }
 
-// joinStranger starts one that speaks the given group protocol, and returns when it has committed everything there is.
+// joinStranger starts a stranger with the given group protocol, and returns when it has committed all records.
 func (s *stream) joinStranger(protocol string) *stranger {
 	s.t.Helper()
 	words := append(toolCommand(s.t), "org.apache.kafka.tools.consumer.ConsoleConsumer",
 		"--bootstrap-server", world.servers.Brokers, "--topic", s.topic, "--group", s.group(),
 		"--command-property", "group.protocol="+protocol, "--command-property", "auto.commit.interval.ms=200")
-	if protocol == "classic" { // the other protocol leaves it to the broker
+	if protocol == "classic" { // the other protocol leaves this to the broker
 		words = append(words, "--command-property", "session.timeout.ms=6000")
 	}
 	x := &stranger{command: exec.Command(words[0], words[1:]...), done: make(chan struct{})}
@@ -43,7 +43,7 @@ func (s *stream) joinStranger(protocol string) *stranger {
 	return x
 }
 
-// leave ends it in order.
+// leave ends the stranger with SIGTERM.
 func (x *stranger) leave(t *testing.T) {
 	t.Helper()
 	_ = syscall.Kill(-x.command.Process.Pid, syscall.SIGTERM)
@@ -55,8 +55,9 @@ func (x *stranger) leave(t *testing.T) {
 	}
 }
 
-// TestConsumerOfAnotherProgramIsNoticed: Kafka's own consumer joins the group while ours is away, reads records and commits
-// them. Beside it nothing is read, and it is named; when it is gone, what it has committed is stored all the same.
+// TestConsumerOfAnotherProgramIsNoticed lets Kafka's own consumer join the group while ours is stopped. It reads and commits
+// records. While it runs our consumer reads nothing, and names it. After it has left, the records it has committed are stored all
+// the same.
 func TestConsumerOfAnotherProgramIsNoticed(t *testing.T) {
 	toolCommand(t)
 	for _, protocol := range []string{"consumer", "classic"} {
@@ -75,7 +76,7 @@ func TestConsumerOfAnotherProgramIsNoticed(t *testing.T) {
 				t.Errorf("check ended with code %d and does not name the other consumer:\n%s", code, out)
 			}
 			ours := s.start()
-			if protocol == "classic" { // Kafka does not let ours in
+			if protocol == "classic" { // Kafka does not let our consumer in
 				s.ends(ctx, ours, "console-consumer", "KAFKA_GROUP_ID")
 			} else {
 				s.awaitNotReady(ours, "console-consumer", "127.0.0.1", "KAFKA_GROUP_ID")
@@ -89,7 +90,7 @@ func TestConsumerOfAnotherProgramIsNoticed(t *testing.T) {
 				}
 				ours = s.start()
 			}
-			if err := ours.AwaitReady(ctx); err != nil { // by itself
+			if err := ours.AwaitReady(ctx); err != nil { // without a restart
 				t.Fatal(err)
 			}
 			if err := s.send(ctx, s.generator(badCaseSeries), 100); err != nil {
@@ -105,7 +106,7 @@ func TestConsumerOfAnotherProgramIsNoticed(t *testing.T) {
 	}
 }
 
-// ends waits until a consumer ends by itself with code 1, and looks for words in what it says.
+// ends waits until a consumer ends by itself with code 1, and looks for words in its output.
 func (s *stream) ends(ctx context.Context, c *harness.Consumer, words ...string) {
 	s.t.Helper()
 	code, err := c.Wait(ctx)
@@ -119,8 +120,8 @@ func (s *stream) ends(ctx context.Context, c *harness.Consumer, words ...string)
 	}
 }
 
-// TestTopicTakenOutBesideAStaticMember: a static member that comes back with one topic less is given its former partitions,
-// those of that topic too. They are ignored, and the other topic goes on.
+// TestTopicTakenOutBesideAStaticMember has a static member that returns with one topic less. It still gets its former partitions.
+// It ignores those of the removed topic, and continues with the other one.
 func TestTopicTakenOutBesideAStaticMember(t *testing.T) {
 	t.Parallel()
 	s, removed := newStream(t, 2), newStream(t, 2)

@@ -26,8 +26,8 @@ func gzipped(t *testing.T, text string) []byte {
 	return out.Bytes()
 }
 
-// TestCompressedEventsAreStored: values that their producer compressed, beside some that it did not. A letter has the bytes of the
-// record as they came, and the letter of an element of an array goes back to the topic compressed.
+// TestCompressedEventsAreStored has values that their producer compressed, and some that it did not. A letter has the original
+// bytes of the record. The redrive of an array element's letter compresses it again.
 func TestCompressedEventsAreStored(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -92,7 +92,8 @@ func TestCompressedEventsAreStored(t *testing.T) {
 	}
 }
 
-// TestLinesAreStored: what Telegraf writes by default, one line or many in a record. A line that cannot be read is a letter by itself.
+// TestLinesAreStored stores Telegraf's default format, with one or many lines per record. A line that cannot be read is a letter
+// by itself.
 func TestLinesAreStored(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)

@@ -26,14 +26,14 @@ import (
 	"waterwheel/e2e/harness/tap"
 )
 
-// stops is how often a consumer is stopped with a half-sent bulk, with and without TLS. Twenty times:
+// stops is how often a consumer is stopped with a half-sent bulk, with and without TLS. For twenty times:
 //
 //	go test -count=1 -parallel 4 -run TestHalfSentBulkStaysHalf . -stops 20
 var stops = flag.Int("stops", 1, "how often a consumer is stopped in the middle of a bulk")
 
-// TestHalfSentBulkStaysHalf: a process is stopped while a part of a bulk is on its way on a connection that is slow. It has
-// room again, another consumer takes over and stores everything, and then the process goes on: the rest of the bulk must
-// not follow, whose measurements would be there twice.
+// TestHalfSentBulkStaysHalf stops a process while a part of a bulk is in flight on a slow connection. The connection becomes
+// fast, another consumer takes over and stores everything, and then the process continues. The rest of the bulk must not follow,
+// because its measurements would be doubled.
 func TestHalfSentBulkStaysHalf(t *testing.T) {
 	for _, transport := range []string{"plain", "tls"} {
 		for n := range *stops {
@@ -49,12 +49,13 @@ func TestHalfSentBulkStaysHalf(t *testing.T) {
 	}
 }
 
-// halfSent is false when the process could not be stopped in the middle.
+// halfSent returns false if the process could not be stopped in the middle of a bulk.
 func halfSent(t *testing.T, secure bool) bool {
 	const series = 50
 	s := newStream(t, 1).inBuckets()
 	w := newSlowWay(t, secure)
-	// What one consumer puts into new buckets, the other adds to those that are there, so that no _id keeps them apart.
+	// The first consumer writes new buckets, and the second one extends existing ones, so that no _id prevents doubled
+	// measurements.
 	first := s.start("MONGODB_URI", w.uri, "BUCKET_REOPEN", "false", "BUCKET_DELTA_MAX", "1", "FLUSH_INTERVAL", "2s")
 	s.sendPlain(series, series)
 	s.awaitCommitted(first, 30*time.Second)
@@ -69,7 +70,7 @@ func halfSent(t *testing.T, secure bool) bool {
 	if err := w.link.Restore(); err != nil {
 		t.Fatal(err)
 	}
-	had := w.awaitQuiet(t, bulk) // what the kernel has of a stopped process goes on its way
+	had := w.awaitQuiet(t, bulk) // the kernel still sends its buffers after the process is stopped
 	if had.Received == had.Length || !had.Ended.IsZero() {
 		first.Kill()
 		return false
@@ -92,10 +93,10 @@ func halfSent(t *testing.T, secure bool) bool {
 	return true
 }
 
-// sendMore produces records that are later than those of sendPlain, and larger.
+// sendMore produces larger and later records than sendPlain.
 func (s *stream) sendMore(n, series int) {
 	s.t.Helper()
-	first := time.Now().Add(-time.Hour).UnixMilli() // within the span of the buckets that are there
+	first := time.Now().Add(-time.Hour).UnixMilli() // within the span of the existing buckets
 	made := make([]events.Event, n)
 	for i := range made {
 		host := i % series
@@ -110,8 +111,8 @@ func (s *stream) sendMore(n, series int) {
 	}
 }
 
-// slowWay is the way to MongoDB of the consumer that is stopped: a link that takes little ahead, and a tap behind it that
-// sees what comes through.
+// slowWay connects the stopped consumer to MongoDB. It is a link that buffers little, and a tap after it that sees the passing
+// bytes.
 type slowWay struct {
 	uri  string
 	tap  *tap.Tap
@@ -130,7 +131,7 @@ func newSlowWay(t *testing.T, secure bool) *slowWay {
 	}
 	w := &slowWay{}
 	query := uri.Query()
-	query.Set("directConnection", "true") // the server would name its own address
+	query.Set("directConnection", "true") // without it the driver would connect to the address that the server names
 	var server *tls.Config
 	if secure {
 		var authority string
@@ -151,7 +152,7 @@ func newSlowWay(t *testing.T, secure bool) *slowWay {
 	return w
 }
 
-// certified makes a certificate for the loopback address, and the file by which it is known.
+// certified returns a certificate for the loopback address, and the file that makes clients trust it.
 func certified(t *testing.T) (server *tls.Config, authority string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -173,16 +174,16 @@ func certified(t *testing.T) (server *tls.Config, authority string) {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, authority
 }
 
-// awaitHalf waits until a large message has begun and its sender cannot go on, and tells when it began.
+// awaitHalf waits until a large message has begun and its sender is blocked. It returns when the message began.
 func (w *slowWay) awaitHalf(t *testing.T, c *harness.Consumer) (began time.Time) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if _, err := c.SetSendBuffers(w.link.Address(), 0); err != nil { // of new connections, too
+		if _, err := c.SetSendBuffers(w.link.Address(), 0); err != nil { // also of new connections
 			t.Fatal(err)
 		}
 		for _, m := range w.tap.Writes() {
 			if m.Length > 40<<10 {
-				time.Sleep(300 * time.Millisecond) // until the kernel takes no more
+				time.Sleep(300 * time.Millisecond) // until the kernel accepts no more
 				return m.Began
 			}
 		}
@@ -191,7 +192,7 @@ func (w *slowWay) awaitHalf(t *testing.T, c *harness.Consumer) (began time.Time)
 	return began
 }
 
-// awaitQuiet waits until no more of a message comes.
+// awaitQuiet waits until no more bytes of a message arrive.
 func (w *slowWay) awaitQuiet(t *testing.T, began time.Time) tap.Write {
 	t.Helper()
 	m, since := w.message(t, began), time.Now()
@@ -204,7 +205,7 @@ func (w *slowWay) awaitQuiet(t *testing.T, began time.Time) tap.Write {
 	return m
 }
 
-// awaitEnd waits until a message is whole or its connection has ended.
+// awaitEnd waits until a message is complete or its connection has ended.
 func (w *slowWay) awaitEnd(t *testing.T, began time.Time) tap.Write {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

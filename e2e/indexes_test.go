@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// command runs a command of the consumer with the stream's settings, and more of them.
+// command runs a command of the consumer with the stream's settings and additional ones.
 func (s *stream) command(more []string, args ...string) (code int, stdout, stderr string) {
 	s.t.Helper()
 	run := exec.CommandContext(within(s.t, 60*time.Second), world.binary, args...)
@@ -26,7 +26,7 @@ func (s *stream) command(more []string, args ...string) (code int, stdout, stder
 	return run.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// TestIndexes: what a person does with indexes, from init to dropping one; and no query finds anything else by them.
+// TestIndexes runs an operator's work with indexes, from init to dropping one. Queries find the same with every index.
 func TestIndexes(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)

@@ -13,8 +13,8 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// kafkaTool runs one of Kafka's own Java programs and returns what it printed. E2E_KAFKA_TOOL is the command that runs a
-// class of Kafka's jars, such as "kafka-run-class.sh"; without it the test is skipped.
+// kafkaTool runs one of Kafka's own Java programs and returns its output. E2E_KAFKA_TOOL is the command that runs a class of
+// Kafka's jars, such as "kafka-run-class.sh". Without it the test is skipped.
 func kafkaTool(t *testing.T, ctx context.Context, input []byte, class string, args ...string) string {
 	t.Helper()
 	words := append(toolCommand(t), append([]string{class}, args...)...)
@@ -27,7 +27,7 @@ func kafkaTool(t *testing.T, ctx context.Context, input []byte, class string, ar
 	return string(output)
 }
 
-// toolCommand is the command of E2E_KAFKA_TOOL; it skips the test where there is none, or no real Kafka.
+// toolCommand returns the command of E2E_KAFKA_TOOL. It skips the test without this command or without a real Kafka.
 func toolCommand(t *testing.T) []string {
 	t.Helper()
 	words := strings.Fields(os.Getenv("E2E_KAFKA_TOOL"))
@@ -37,8 +37,8 @@ func toolCommand(t *testing.T) []string {
 	return words
 }
 
-// TestStoresWhatJavaProduces: records of Kafka's own console producer with every codec, and transactions of its
-// performance producer, whose control records the commits must pass.
+// TestStoresWhatJavaProduces stores records of Kafka's console producer with every codec, and transactions of its performance
+// producer. Commits must pass the control records of the transactions.
 func TestStoresWhatJavaProduces(t *testing.T) {
 	toolCommand(t)
 	t.Parallel()
@@ -73,8 +73,8 @@ func TestStoresWhatJavaProduces(t *testing.T) {
 	}
 }
 
-// lines are generated events as the console producer reads them: key, tab, value. It reads text, so events that are not
-// UTF-8 are left out.
+// lines returns generated events in the format of the console producer, which is key, tab, value. It leaves out events that are
+// not UTF-8, because the producer reads text.
 func (s *stream) lines(g *events.Generator, n int) []byte {
 	var b bytes.Buffer
 	for n > 0 {
@@ -95,7 +95,7 @@ func (s *stream) lines(g *events.Generator, n int) []byte {
 	return b.Bytes()
 }
 
-// payloads are values that the performance producer picks from at random, so that some of them come several times.
+// payloads returns values from which the performance producer picks at random, so that some of them are sent several times.
 func (s *stream) payloads(g *events.Generator, n int) []byte {
 	var b bytes.Buffer
 	for n > 0 {
@@ -110,7 +110,7 @@ func (s *stream) payloads(g *events.Generator, n int) []byte {
 	return b.Bytes()
 }
 
-// TestKafkaShowsOurGroup: Kafka's own command shows the group, its member and no lag.
+// TestKafkaShowsOurGroup checks that Kafka's own command shows the group, its member and no lag.
 func TestKafkaShowsOurGroup(t *testing.T) {
 	toolCommand(t)
 	t.Parallel()

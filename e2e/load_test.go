@@ -9,14 +9,14 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// load is a producer at work in the background.
+// load is a producer that runs in the background.
 type load struct {
 	s      *stream
 	group  *errgroup.Group
 	cancel context.CancelFunc
 }
 
-// startLoad produces about rate events a second until stopped.
+// startLoad produces about rate events a second until it is stopped.
 func (s *stream) startLoad(g *events.Generator, rate int) *load {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	l := &load{s: s, group: &errgroup.Group{}, cancel: cancel}

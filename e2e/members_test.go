@@ -9,8 +9,8 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestMembersJoinAndLeave: one consumer becomes three and one again under load, once in order and once by a crash; each
-// has its share of the partitions, and nothing is lost or doubled.
+// TestMembersJoinAndLeave has one consumer, then three, and then one again under load. One member leaves in order, and one
+// crashes. Each has its share of the partitions, and nothing is lost or doubled.
 func TestMembersJoinAndLeave(t *testing.T) {
 	t.Parallel()
 	s, load := underLoad(t, 6)
@@ -32,8 +32,8 @@ func TestMembersJoinAndLeave(t *testing.T) {
 	s.check()
 }
 
-// TestPausedConsumerDoublesNothing: a consumer stands still for longer than its session, another takes its partitions
-// over, and then the first goes on where it stood.
+// TestPausedConsumerDoublesNothing stops a consumer for longer than its session. Another one takes over its partitions, and then
+// the first one continues.
 func TestPausedConsumerDoublesNothing(t *testing.T) {
 	t.Parallel()
 	s, load := underLoad(t, 4)
@@ -51,8 +51,8 @@ func TestPausedConsumerDoublesNothing(t *testing.T) {
 	s.check()
 }
 
-// TestWaitGoesOnWithTheNextMember: the owner of a partition is killed; who waits for its writes leaves in the middle of the
-// wait, and the next one waits for what is left.
+// TestWaitGoesOnWithTheNextMember kills the owner of a partition. The member that waits for its writes leaves in the middle of
+// the wait. The next member waits only for the rest.
 func TestWaitGoesOnWithTheNextMember(t *testing.T) {
 	t.Parallel()
 	const whole, waited = 12 * time.Second, 6 * time.Second
@@ -81,7 +81,7 @@ func TestWaitGoesOnWithTheNextMember(t *testing.T) {
 	s.verify(t, 200)
 }
 
-// underLoad is a new stream, with as much load as the servers can take.
+// underLoad returns a new stream, with as much load as the servers can take.
 func underLoad(t *testing.T, partitions int) (*stream, *load) {
 	series, rate := 100, 2000
 	if world.servers.Slow() {
@@ -93,7 +93,7 @@ func underLoad(t *testing.T, partitions int) (*stream, *load) {
 
 var claimWait = regexp.MustCompile(`waiting for the previous owner.* wait=(\S+)`)
 
-// waitBeforeTheClaim is how long a consumer says that it will wait.
+// waitBeforeTheClaim returns the time for which a consumer says that it will wait.
 func (s *stream) waitBeforeTheClaim(c *harness.Consumer) time.Duration {
 	s.t.Helper()
 	ctx := within(s.t, 30*time.Second)
@@ -119,7 +119,7 @@ func (s *stream) signal(c *harness.Consumer, signal syscall.Signal) {
 	}
 }
 
-// awaitAssigned waits until each of the consumers has that many partitions.
+// awaitAssigned waits until each of the consumers has the given number of partitions.
 func (s *stream) awaitAssigned(partitions int, consumers ...*harness.Consumer) {
 	s.t.Helper()
 	ctx := within(s.t, time.Minute)

@@ -15,12 +15,12 @@ import (
 	"waterwheel/reader"
 )
 
-// metasInSegments are settings of a consumer whose segments are compacted only when a command asks for it.
+// metasInSegments are settings of a consumer whose segments are compacted only when a command requests it.
 var metasInSegments = []string{"SEGMENTS", "on", "COMPACT_INTERVAL", "1h", "COMPACT_VISIBILITY_DELAY", "5s", "SEGMENT_RETENTION", "30s"}
 
-// TestMetaEditsShowOtherSeriesOnce: while whole series are changed and deleted beside a consumer that writes segments, every query finds
-// each measurement of other series once, by the reader and by the view. The edits reach everything that was stored before,
-// in segments too.
+// TestMetaEditsShowOtherSeriesOnce changes and deletes whole series while a consumer writes segments. Every query, through the
+// reader and the view, must find each measurement of other series once. The edits must reach everything stored before, also in
+// segments.
 func TestMetaEditsShowOtherSeriesOnce(t *testing.T) {
 	t.Parallel()
 	needCompaction(t)
@@ -54,19 +54,19 @@ func TestMetaEditsShowOtherSeriesOnce(t *testing.T) {
 	t.Log(s.succeed("verify", "--content"))
 }
 
-// watcher asks for everything, again and again, in the background.
+// watcher reads everything, again and again, in the background.
 type watcher struct {
 	s      *stream
 	series *reader.Series
-	view   *mongo.Collection // Nil means that there is none.
+	view   *mongo.Collection // Nil means that there is no view.
 	others map[bool]map[string]bool
-	before map[string]bool // of the series to be edited, as the reader names them
+	before map[string]bool // measurements of the series to edit, as the reader names them
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 	looks  [2]int
 }
 
-// watchOthers watches the series whose meta has no id. All of them must be stored.
+// watchOthers watches the series whose meta has no id. All their measurements must be stored.
 func (s *stream) watchOthers() *watcher {
 	s.t.Helper()
 	db := s.readable()
@@ -116,11 +116,11 @@ func isEdited(meta bson.RawValue) bool {
 	return ok && object.Lookup("id").Type != 0
 }
 
-// mostDisorders is how often the reader may refuse an answer because metas changed while it was made. A server in memory without
-// snapshots sorts documents, and sends them as they are a moment later.
+// mostDisorders is how often the reader may refuse an answer because metas changed meanwhile. An in-memory server without
+// snapshots sorts documents, and sends their state of a moment later.
 const mostDisorders = 3
 
-// watch reports measurements that are not found once.
+// watch reports measurements that are not found exactly once.
 func (w *watcher) watch(ctx context.Context, byView bool, looks *int) {
 	disorders := 0
 	for ctx.Err() == nil {
@@ -181,7 +181,7 @@ func (w *watcher) look(ctx context.Context, byView bool) (map[string][]bson.RawV
 	return all, nil
 }
 
-// edited are the metas of the measurements of edited series that were there when the watch began, as they are now.
+// edited returns the present metas of the measurements of edited series that existed when the watch began.
 func (w *watcher) edited() map[string]bson.Raw {
 	w.s.t.Helper()
 	all, err := w.look(w.s.t.Context(), false)

@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// statement is one of mongosh: a query on a collection.
+// statement is a statement of mongosh, that is, a query on a collection.
 type statement struct {
 	collection, method string
 	arguments          []bson.RawValue
@@ -31,8 +31,8 @@ var (
 	shellName      = regexp.MustCompile(`([{,]\s*)([$A-Za-z_]\w*)\s*:`)
 )
 
-// parseStatement reads what the documents use of mongosh's language: find and aggregate, sort and limit behind them, and objects
-// with bare names and dates.
+// parseStatement parses the parts of mongosh's language that the documents use. They are find and aggregate with sort and limit,
+// and objects with bare names and dates.
 func parseStatement(text string) (s statement, err error) {
 	parts := shellStatement.FindStringSubmatch(text)
 	if parts == nil {
@@ -62,7 +62,7 @@ func parseStatement(text string) (s statement, err error) {
 	return s, nil
 }
 
-// run asks the driver.
+// run runs the statement with the driver.
 func (s *statement) run(ctx context.Context, db *mongo.Database) (found []bson.M, err error) {
 	var cursor *mongo.Cursor
 	switch s.method {
@@ -88,7 +88,7 @@ func (s *statement) run(ctx context.Context, db *mongo.Database) (found []bson.M
 	return found, err
 }
 
-// standIn puts the measurements into an ordinary collection.
+// standIn copies the measurements to an ordinary collection.
 func (s *stream) standIn(c *mongo.Collection) {
 	s.t.Helper()
 	_, out, errs := s.query("measurements", "--format", "json")
@@ -105,7 +105,7 @@ func (s *stream) standIn(c *mongo.Collection) {
 	}
 }
 
-// TestReadingInMongosh runs the statements for mongosh as commands of the driver.
+// TestReadingInMongosh runs the mongosh statements of the documents with the driver.
 func TestReadingInMongosh(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)
@@ -118,7 +118,7 @@ func TestReadingInMongosh(t *testing.T) {
 		t.Log("this server has no view of the measurements: a collection of the same documents stands in for it")
 		s.standIn(db.Collection("measurements"))
 	}
-	// How many documents each must find, in the order of the documents.
+	// These are the numbers of documents that each must find, in the order of the documents.
 	want := map[string][]int{
 		"../README.md":       {10, 1, 3},
 		"../docs/reading.md": {readingsEach, 100, 3, 3},
@@ -140,7 +140,7 @@ func TestReadingInMongosh(t *testing.T) {
 	}
 }
 
-// statements are the statements of a block: each begins a line.
+// statements returns the statements of a block, each of which begins a line.
 func statements(block string) (list []string) {
 	for line := range strings.Lines(block) {
 		if strings.HasPrefix(line, "db.") {
@@ -162,7 +162,7 @@ func runStatement(t *testing.T, db *mongo.Database, text string, count int) {
 	found, err := s.run(within(t, 30*time.Second), db)
 	const notImplemented, invalidOperator = 238, 168
 	if refused, ok := errors.AsType[mongo.CommandError](err); ok && (refused.Code == notImplemented ||
-		refused.Code == invalidOperator && strings.Contains(refused.Message, "$dateTrunc")) { // MongoDB has it from 5.0 on
+		refused.Code == invalidOperator && strings.Contains(refused.Message, "$dateTrunc")) { // MongoDB supports it from 5.0 on
 		t.Skip("this server does not know it: ", err)
 	}
 	if err != nil || len(found) != count {

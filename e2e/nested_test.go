@@ -15,13 +15,13 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// People have queries for one document for each series and month, with days, hours and minutes inside each other. Its totals used to be
-// incremented: an increment is durable before the offset of its record is committed, so a crash in between counts it twice.
+// Some users query one document per series and month, with nested days, hours and minutes. Increments are a common way to keep
+// its totals. An increment is durable before the offset of its record is committed, so a crash in between counts it twice.
 
-// nestedDays is the time of the measurements of these tests.
+// nestedDays is the time of the first measurements of these tests.
 var nestedDays = time.Date(2026, 3, 30, 0, 0, 0, 0, time.UTC)
 
-// nestedReadings are measurements of the sensors, two hours apart, on three days of which the last is in another month.
+// nestedReadings returns measurements of the sensors, two hours apart, on three days. The last day is in another month.
 func nestedReadings() (all []events.Reading) {
 	for n := range 3 * 12 {
 		for sensor := range sensors {
@@ -34,7 +34,7 @@ func nestedReadings() (all []events.Reading) {
 	return all
 }
 
-// summed is what a query for the days of a sensor should find.
+// summed is the expected result of a query for the days of a sensor.
 type summed struct {
 	Count, Wind int64
 	Celsius     float64
@@ -51,8 +51,8 @@ func sumOf(all []events.Reading, sensor int, from, to time.Time) (want summed) {
 	return want
 }
 
-// classicQuery asks a collection of nested documents for the sums of a sensor over some days. It asks for each sum by itself: the embedded
-// MongoDB has only one in a group.
+// classicQuery queries a collection of nested documents for the sums of a sensor over some days. It queries each sum separately,
+// because the embedded MongoDB supports only one in a group.
 func classicQuery(ctx context.Context, c *mongo.Collection, sensor int, from, to time.Time) (found summed, err error) {
 	sum := func(field string) (value bson.RawValue, err error) {
 		cursor, err := c.Aggregate(ctx, bson.A{
@@ -79,8 +79,8 @@ func classicQuery(ctx context.Context, c *mongo.Collection, sensor int, from, to
 	return found, errors.Join(err, err2, err3)
 }
 
-// TestNestedTotalsOutliveAKill: the classic query finds what was measured, after a consumer was killed at its work, and after exports that
-// were repeated. The same totals by increments are too large after a kill.
+// TestNestedTotalsOutliveAKill checks that the classic query finds the measured sums after a consumer was killed and exports were
+// repeated. The same totals by increments are too large after a kill.
 func TestNestedTotalsOutliveAKill(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -163,7 +163,8 @@ func TestNestedTotalsOutliveAKill(t *testing.T) {
 	}
 }
 
-// compareTotals compares totals by day from rollups with those of measurements, and then deletes these: rollups outlive them.
+// compareTotals compares totals by day from rollups with those of measurements. It then deletes the measurements, whose rollups
+// remain.
 func (s *stream) compareTotals(all []events.Reading) {
 	s.t.Helper()
 	totals := func(more ...string) string {
@@ -193,12 +194,12 @@ func (s *stream) compareTotals(all []events.Reading) {
 	}
 }
 
-// incrementedAtOnce is how many records a consumer increments before it commits.
+// incrementedAtOnce is the number of records that a consumer increments before it commits.
 const incrementedAtOnce = 27
 
-// increment is a consumer of the classic kind: for each record it updates the document of its month and, where nothing matched, inserts a
-// zeroed one and updates again. It goes on from what is committed, commits after each batch, and is killed after some records, whose
-// number it returns.
+// increment is a consumer of the classic kind. For each record it updates the document of its month. If nothing matched, it
+// inserts a zeroed document and updates again. It starts at the committed record, commits after each batch, and is killed after
+// some records. It returns their number.
 func increment(t *testing.T, c *mongo.Collection, all []events.Reading, committed *int, kill int) int {
 	t.Helper()
 	ctx := within(t, time.Minute)

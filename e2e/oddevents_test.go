@@ -11,7 +11,7 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// TestFramedKeysNameTheirDevices: a new schema of a key makes no other series, and a key that is no JSON behind its frame is a
+// TestFramedKeysNameTheirDevices checks that a new schema of a key makes no new series. A key without JSON after its frame is a
 // letter.
 func TestFramedKeysNameTheirDevices(t *testing.T) {
 	t.Parallel()
@@ -35,8 +35,8 @@ func TestFramedKeysNameTheirDevices(t *testing.T) {
 	s.storesWith(made, 100, 1, "EVENT_FRAMING", "confluent", "EVENT_META_FROM", "key")
 }
 
-// TestEventsOfManyProducersAreStored: their times are written in many forms, some names could not be stored and are dropped, and
-// a value that is not JSON is told by its kind.
+// TestEventsOfManyProducersAreStored has times in many formats, names that cannot be stored and are dropped, and a value that is
+// not JSON, whose letter names its kind.
 func TestEventsOfManyProducersAreStored(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)

@@ -21,8 +21,8 @@ import (
 	"waterwheel/internal/metrics"
 )
 
-// TestOperatingKitOnPrometheus: a real Prometheus scrapes a consumer under load. Each query of the dashboard has a result there,
-// each rule works, the alert about the bad records of the load fires, and no other one pages anybody.
+// TestOperatingKitOnPrometheus has a real Prometheus that scrapes a consumer under load. Each query of the dashboard has a
+// result, each rule works, the alert about the bad records fires, and no other alert pages.
 func TestOperatingKitOnPrometheus(t *testing.T) {
 	t.Parallel()
 	binary, err := exec.LookPath("prometheus")
@@ -62,8 +62,8 @@ func TestOperatingKitOnPrometheus(t *testing.T) {
 	s.terminate(c)
 }
 
-// onlyLettersFire: the events of the load have about one in a hundred that cannot be stored. On a busy machine commits may be late
-// as well, of which an alert warns.
+// onlyLettersFire checks the alerts. About one in a hundred events of the load cannot be stored. On a busy machine commits may be
+// late too, and an alert warns about them.
 func (s prometheusServer) onlyLettersFire(t *testing.T) {
 	t.Helper()
 	s.await(t, `ALERTS{alertname="WaterwheelLetters", severity="warning", alertstate="firing"}`)
@@ -74,7 +74,7 @@ func (s prometheusServer) onlyLettersFire(t *testing.T) {
 	}
 }
 
-// TestServiceManagerHearsOfTheConsumer: what systemd hears of a service of Type=notify.
+// TestServiceManagerHearsOfTheConsumer checks the notifications to systemd of a service with Type=notify.
 func TestServiceManagerHearsOfTheConsumer(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "socket")
@@ -116,7 +116,7 @@ func (s *stream) load(ctx context.Context) error {
 	return nil
 }
 
-// metricsAreOfTheTable compares a live /metrics with the table, and lets promtool look at its names.
+// metricsAreOfTheTable compares a live /metrics with the table of metrics, and lets promtool check the names.
 func metricsAreOfTheTable(t *testing.T, c *harness.Consumer) {
 	t.Helper()
 	families, err := c.Metrics(within(t, 10*time.Second))
@@ -132,7 +132,7 @@ func metricsAreOfTheTable(t *testing.T, c *harness.Consumer) {
 	}
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		return // it comes with prometheus
+		return // promtool comes with prometheus
 	}
 	_, text, err := c.Get(within(t, 10*time.Second), "/metrics")
 	if err != nil {
@@ -149,7 +149,7 @@ func metricsAreOfTheTable(t *testing.T, c *harness.Consumer) {
 // dashboardQuery is a query with values for the dashboard's variables.
 type dashboardQuery struct {
 	expression string
-	mayBeEmpty bool // an annotation: nothing has happened
+	mayBeEmpty bool // an annotation without an event
 }
 
 func dashboardQueries(t *testing.T) []dashboardQuery {
@@ -198,7 +198,7 @@ func dashboardQueries(t *testing.T) []dashboardQuery {
 // prometheusServer is a running Prometheus.
 type prometheusServer string
 
-// startPrometheus scrapes an address each second and evaluates the rules as often, until the test ends.
+// startPrometheus starts a Prometheus that scrapes an address and evaluates the rules every second, until the test ends.
 func startPrometheus(t *testing.T, binary, scraped string) prometheusServer {
 	t.Helper()
 	dir := t.TempDir()
@@ -235,7 +235,7 @@ func startPrometheus(t *testing.T, binary, scraped string) prometheusServer {
 	return prometheusServer("http://" + address)
 }
 
-// get asks the server's API and decodes the data of the answer.
+// get requests a path of the server's API and decodes the data of the answer.
 func (s prometheusServer) get(ctx context.Context, path string, data any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, string(s)+path, http.NoBody)
 	if err != nil {
@@ -284,8 +284,8 @@ func (s prometheusServer) query(t *testing.T, expression string) []sample {
 	return result
 }
 
-// await waits until a query has a result. On a busy machine single scrapes fail, and what they would have brought is missing until
-// the next one.
+// await waits until a query has a result. On a busy machine single scrapes fail, and their samples are missing until the next
+// one.
 func (s prometheusServer) await(t *testing.T, expression string) {
 	t.Helper()
 	for ctx := within(t, time.Minute); ; time.Sleep(200 * time.Millisecond) {
@@ -299,7 +299,7 @@ func (s prometheusServer) await(t *testing.T, expression string) {
 	}
 }
 
-// rulesAreWell looks at what Prometheus says of each rule, and whether recording rules record something.
+// rulesAreWell checks the state of each rule in Prometheus, and that recording rules record something.
 func (s prometheusServer) rulesAreWell(t *testing.T) {
 	t.Helper()
 	var data struct {

@@ -20,7 +20,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// What an operator does to a stream from outside, by hand or with Kafka's own tools. The group has no members meanwhile.
+// These are an operator's actions on a stream, by hand or with Kafka's own tools. The group has no members meanwhile.
 
 const groupTool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
@@ -47,7 +47,7 @@ func (s *stream) answered(doing string, code int16) {
 	}
 }
 
-// tool runs Kafka's command for groups. False means that it is not at hand.
+// tool runs Kafka's command for groups. It returns false if the command is not available.
 func (s *stream) tool(args ...string) bool {
 	s.t.Helper()
 	if !world.servers.GivenKafka || os.Getenv("E2E_KAFKA_TOOL") == "" {
@@ -60,7 +60,7 @@ func (s *stream) tool(args ...string) bool {
 
 func (s *stream) group() string { return s.settings["KAFKA_GROUP_ID"] }
 
-// described is what Kafka says of the topic, and where its partitions end.
+// described returns the topic's metadata, and the ends of its partitions.
 func (s *stream) described() (check.Topic, []int64) {
 	s.t.Helper()
 	ctx := within(s.t, 20*time.Second)
@@ -75,7 +75,7 @@ func (s *stream) described() (check.Topic, []int64) {
 	return topic, ends
 }
 
-// commit commits an offset for every partition as a tool does: outside a generation, without our metadata.
+// commit commits an offset for every partition as a tool does, that is, outside a generation and without our metadata.
 func (s *stream) commit(offsets []int64) {
 	s.t.Helper()
 	request := kmsg.NewPtrOffsetCommitRequest()
@@ -93,7 +93,7 @@ func (s *stream) commit(offsets []int64) {
 	}
 }
 
-// resetTo sets the group's offsets to the log's start or end, by Kafka's own tool where it is at hand.
+// resetTo resets the group's offsets to the start or end of the log, with Kafka's own tool if available.
 func (s *stream) resetTo(end bool) {
 	s.t.Helper()
 	to := "--to-earliest"
@@ -110,7 +110,7 @@ func (s *stream) resetTo(end bool) {
 	s.commit(offsets)
 }
 
-// deleteOffsets deletes what the group has committed for the topic, or the whole group.
+// deleteOffsets deletes the group's committed offsets of the topic, or the whole group.
 func (s *stream) deleteOffsets(whole bool) {
 	s.t.Helper()
 	if whole {
@@ -143,7 +143,7 @@ func (s *stream) deleteOffsets(whole bool) {
 	}
 }
 
-// deleteRecords lets partition 0 begin at an offset, as retention does.
+// deleteRecords deletes the records of partition 0 before an offset, as retention does.
 func (s *stream) deleteRecords(before int64) {
 	s.t.Helper()
 	request := kmsg.NewPtrDeleteRecordsRequest()
@@ -156,8 +156,8 @@ func (s *stream) deleteRecords(before int64) {
 	s.answered("deleting records", s.admin(request).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].ErrorCode)
 }
 
-// collection is one of the collections of the time series: ".buckets", ".partitions", ".options". The program reads what a majority
-// has, so a write counts once a majority has it; some servers acknowledge earlier by default.
+// collection returns one of the collections of the time series: ".buckets", ".partitions" or ".options". Its writes wait for the
+// majority, because the program reads majority data, and some servers acknowledge earlier by default.
 func (s *stream) collection(suffix string) *mongo.Collection {
 	s.t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(world.servers.MongoURI).SetWriteConcern(writeconcern.Majority()))
@@ -168,7 +168,7 @@ func (s *stream) collection(suffix string) *mongo.Collection {
 	return client.Database(s.database).Collection(s.topic + suffix)
 }
 
-// allBuckets are the buckets of a partition, those with the smallest offsets first.
+// allBuckets returns the buckets of a partition, ordered by their smallest offset.
 func (s *stream) allBuckets(partition int32) (found []bson.Raw) {
 	s.t.Helper()
 	ctx := within(s.t, 30*time.Second)
@@ -183,7 +183,7 @@ func (s *stream) allBuckets(partition int32) (found []bson.Raw) {
 	return found
 }
 
-// measurements is how many measurements all buckets hold.
+// measurements returns the number of measurements in all buckets.
 func (s *stream) measurements() (n int64) {
 	s.t.Helper()
 	topic, _ := s.described()
@@ -195,7 +195,7 @@ func (s *stream) measurements() (n int64) {
 	return n
 }
 
-// bucket is a bucket as it lies there now.
+// bucket returns the present state of a bucket.
 func (s *stream) bucket(id bson.RawValue) bson.Raw {
 	s.t.Helper()
 	raw, err := s.collection(".buckets").FindOne(within(s.t, 10*time.Second), bson.D{{Key: "_id", Value: id}}).Raw()
@@ -205,7 +205,7 @@ func (s *stream) bucket(id bson.RawValue) bson.Raw {
 	return raw
 }
 
-// awaitNotReady waits until /readyz says no, with all of these words.
+// awaitNotReady waits until /readyz reports not ready, with all of these words.
 func (s *stream) awaitNotReady(c *harness.Consumer, words ...string) {
 	s.t.Helper()
 	ctx := within(s.t, 40*time.Second)
@@ -225,7 +225,7 @@ func (s *stream) awaitNotReady(c *harness.Consumer, words ...string) {
 	}
 }
 
-// replayed is how many measurements a consumer recognised as stored.
+// replayed returns the number of measurements that a consumer recognised as stored.
 func (s *stream) replayed(c *harness.Consumer) int {
 	s.t.Helper()
 	metrics, err := c.Metrics(within(s.t, 5*time.Second))
@@ -235,7 +235,7 @@ func (s *stream) replayed(c *harness.Consumer) int {
 	return int(metrics.Sum("waterwheel_measurements_skipped_total", "reason", "replayed"))
 }
 
-// committed are the group's offsets.
+// committed returns the group's offsets.
 func (s *stream) committed() []int64 {
 	s.t.Helper()
 	topic, _ := s.described()
@@ -246,7 +246,7 @@ func (s *stream) committed() []int64 {
 	return offsets
 }
 
-// storing sends events, and lets a consumer store them and end in order.
+// storing sends events, lets a consumer store them, and ends it with SIGTERM.
 func (s *stream) storing(t *testing.T, n int, pairs ...string) {
 	t.Helper()
 	s.sending(t, n)
@@ -261,7 +261,7 @@ func (s *stream) sending(t *testing.T, n int) {
 	}
 }
 
-// catchUp lets a consumer commit all that there is and end in order.
+// catchUp lets a consumer commit all records, and ends it with SIGTERM.
 func (s *stream) catchUp(pairs ...string) {
 	s.t.Helper()
 	c := s.start(pairs...)

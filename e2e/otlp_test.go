@@ -41,8 +41,8 @@ func encoded(t *testing.T, request proto.Message) []byte {
 	return value
 }
 
-// TestRequestsOfOpenTelemetryAreStored: requests that OpenTelemetry's own types encode, with many data points. One at whose time
-// nothing was recorded is skipped, and the letter of one that cannot be stored is a request with it alone.
+// TestRequestsOfOpenTelemetryAreStored stores requests that OpenTelemetry's own types encode, with many data points. A point
+// without a recorded value is skipped. The letter of a bad point is a request with only this point.
 func TestRequestsOfOpenTelemetryAreStored(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -99,8 +99,8 @@ func TestRequestsOfOpenTelemetryAreStored(t *testing.T) {
 	}
 }
 
-// TestRequestsAreReadAsOpenTelemetryWritesThem: random requests become the same in protobuf and in JSON, as OpenTelemetry's types encode
-// both, and have the values that the types have.
+// TestRequestsAreReadAsOpenTelemetryWritesThem encodes random requests with OpenTelemetry's types in protobuf and in JSON. Both
+// must decode to the same measurements, with the values of the types.
 func TestRequestsAreReadAsOpenTelemetryWritesThem(t *testing.T) {
 	decoder := func(format measurement.Format) *measurement.Decoder {
 		o, _ := measurement.DefaultPaths(format)
@@ -150,7 +150,7 @@ func shownResult(t *testing.T, r measurement.Result) string {
 	return fmt.Sprint(m.Position, m.Time, m.Meta, string(m.Elements))
 }
 
-// randomRequest is a request with metrics of each kind.
+// randomRequest returns a request with metrics of each kind.
 func randomRequest(chance *rand.Rand) *metrics.MetricsData {
 	value := func() *common.AnyValue {
 		switch chance.IntN(5) {
@@ -217,7 +217,7 @@ func randomRequest(chance *rand.Rand) *metrics.MetricsData {
 	return request
 }
 
-// agrees compares the numbers of a request with what was read, and returns how many points it compared.
+// agrees compares the numbers of a request with the decoded ones, and returns the number of compared points.
 func agrees(t *testing.T, request *metrics.MetricsData, results []measurement.Result) int {
 	t.Helper()
 	metric := request.ResourceMetrics[0].ScopeMetrics[0].Metrics[0]
@@ -260,7 +260,7 @@ func agrees(t *testing.T, request *metrics.MetricsData, results []measurement.Re
 	return max(1, len(points))
 }
 
-// documentOf makes a document of elements.
+// documentOf returns a document of these elements.
 func documentOf(elements []byte) bson.Raw {
 	n := len(elements) + 5
 	raw := append([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}, elements...)

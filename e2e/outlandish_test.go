@@ -13,7 +13,7 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// TestEmptyTopic: a consumer of a topic without records is ready, commits nothing wrong, and ends in order.
+// TestEmptyTopic checks that a consumer of a topic without records is ready, commits nothing wrong, and ends with code 0.
 func TestEmptyTopic(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 3)
@@ -28,12 +28,12 @@ func TestEmptyTopic(t *testing.T) {
 	}
 }
 
-// TestOutlandishRecords: records that no sane producer sends become letters, and those around them are stored.
+// TestOutlandishRecords checks that records no sane producer sends become letters, and the records around them are stored.
 func TestOutlandishRecords(t *testing.T) {
 	t.Parallel()
 	const huge = 10 << 20
 	s := newStream(t, 1, "max.message.bytes", fmt.Sprint(huge+huge/8))
-	now := time.UnixMilli(time.Now().UnixMilli() | 1) // odd: sent as a number
+	now := time.UnixMilli(time.Now().UnixMilli() | 1) // an odd time is sent as a number
 	bad := func(reason string, value []byte) events.Event {
 		return events.Event{Key: []byte("k"), Value: value, Fate: events.Fate{Reason: reason}}
 	}
@@ -50,7 +50,7 @@ func TestOutlandishRecords(t *testing.T) {
 		bad("bad_utf8", []byte("{\"time\":\"\xc3\x28\",\"meta\":\"m\"}")),
 		bad("not_json", bytes.Repeat([]byte{0}, 1000)),
 		bad("time_out_of_range", at(5000)),                              // 1970
-		bad("time_out_of_range", at(now.UnixMicro())),                   // microseconds taken for milliseconds: the year 57000
+		bad("time_out_of_range", at(now.UnixMicro())),                   // microseconds taken for milliseconds, which gives the year 57000
 		bad("time_out_of_range", at(now.Add(48*time.Hour).UnixMilli())), // two days ahead
 		reading(3),
 	}
@@ -69,7 +69,7 @@ func TestOutlandishRecords(t *testing.T) {
 	s.wantMessage("time_out_of_range", "microseconds")
 }
 
-// wantMessage looks for a letter of a reason whose message has a word.
+// wantMessage looks for a letter of a reason whose message contains a word.
 func (s *stream) wantMessage(reason, word string) {
 	s.t.Helper()
 	ctx := within(s.t, 20*time.Second)

@@ -9,8 +9,8 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestPoisonUnderLoad: one record in a hundred is bad, for every reason in turn and some refused by the database, while the
-// load goes on. The consumer keeps up; each bad record is one letter, each other one is stored once.
+// TestPoisonUnderLoad makes one record in a hundred bad, for every reason in turn, and lets the database refuse some, under load.
+// The consumer keeps up. Each bad record is one letter, and each other one is stored once.
 func TestPoisonUnderLoad(t *testing.T) {
 	t.Parallel()
 	series, rate, duration := 200, 1500, 30*time.Second
@@ -52,19 +52,20 @@ func TestPoisonUnderLoad(t *testing.T) {
 	}
 }
 
-// poison makes bad events beside the generator's: refused by the database, and of each other reason, by turns.
+// poison makes bad events in addition to the generator's. Half are refused by the database, the others have the other reasons in
+// turn.
 func poison(n int) events.Event {
 	if n%2 == 0 {
 		e := numbered(121, n, refusedBy(121))
 		e.Fate = events.Fate{Reason: "refused_by_database"}
 		return e
 	}
-	const others = 1 << 30 // no serial number of the generator's
+	const others = 1 << 30 // beyond the generator's serial numbers
 	reasons := events.Reasons()
 	return events.Bad(reasons[n/2%len(reasons)], others+n, time.Now().UnixMilli(), maxEventBytes)
 }
 
-// awaitNoLag waits until the consumer's own metric says that nothing is left to commit.
+// awaitNoLag waits until the consumer's metric shows that no record is uncommitted.
 func (s *stream) awaitNoLag(c *harness.Consumer) {
 	s.t.Helper()
 	ctx := within(s.t, 10*time.Second)

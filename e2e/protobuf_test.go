@@ -22,8 +22,8 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// TestProtobufIsStored: events in Protobuf by a message of a set of descriptors. A value that is no message is a letter, which goes back
-// as it came.
+// TestProtobufIsStored stores events in Protobuf, with a message of a descriptor set. A value that is no such message is a
+// letter, whose redrive restores its bytes.
 func TestProtobufIsStored(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -73,7 +73,7 @@ func TestProtobufIsStored(t *testing.T) {
 	}
 }
 
-// readingInProtobuf is an event of readingDescriptors. As producers do, it leaves out what is zero.
+// readingInProtobuf returns an event of readingDescriptors. It leaves out zero values, as producers do.
 func readingInProtobuf(t *testing.T, at time.Time, sensor string, n uint64, celsius float64) []byte {
 	stamp, err := proto.Marshal(timestamppb.New(at))
 	if err != nil {
@@ -90,7 +90,7 @@ func readingInProtobuf(t *testing.T, at time.Time, sensor string, n uint64, cels
 	return value
 }
 
-// readingDescriptors is the path of a set of descriptors with the message plant.Reading.
+// readingDescriptors returns the path of a descriptor set with the message plant.Reading.
 func readingDescriptors(t *testing.T) string {
 	field := func(name string, number int32, of descriptorpb.FieldDescriptorProto_Type) *descriptorpb.FieldDescriptorProto {
 		return &descriptorpb.FieldDescriptorProto{Name: &name, Number: &number, Type: of.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
@@ -115,8 +115,8 @@ func readingDescriptors(t *testing.T) string {
 	return path
 }
 
-// TestProtobufOfARegistryIsStored: events of two schemas, of which one imports another, each with message indexes. Their keys are in Avro
-// by a schema of their own.
+// TestProtobufOfARegistryIsStored has events of two schemas with message indexes. One schema imports another. Their keys are in
+// Avro, with their own schema.
 func TestProtobufOfARegistryIsStored(t *testing.T) {
 	t.Parallel()
 	s, r := newStream(t, 2), newRegistry(t)

@@ -19,23 +19,23 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// The consumer stores what sensors measured; `waterwheel query` is run as a reader would.
+// The consumer stores the sensors' measurements, and `waterwheel query` runs as a reader would run it.
 
-// readingNoon is the first time of the measurements that are long past.
+// readingNoon is the time of the first measurement of the old ones.
 var readingNoon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// sensors are the sensors of the tests of reading: two in the north, one in the south.
+// sensors are the sensors of the tests of reading. Two are in the north, and one is in the south.
 var sensors = []bson.D{
 	{{Key: "sensor", Value: "s-17"}, {Key: "site", Value: "north"}},
 	{{Key: "sensor", Value: "s-18"}, {Key: "site", Value: "north"}},
 	{{Key: "sensor", Value: "s-19"}, {Key: "site", Value: "south"}},
 }
 
-// readingsEach is how many measurements each sensor has at each of the times.
+// readingsEach is the number of measurements of each sensor in each of the two periods.
 const readingsEach = 60
 
-// newReadings stores measurements of sensors in the time series "measurements": a minute apart within the hour after noon, and
-// 20 seconds apart before now; s-19 has one of 1969, too. All of s-17 have a humidity, no others.
+// newReadings stores measurements of sensors in the time series "measurements". They are a minute apart within the hour after
+// noon, and 20 seconds apart before now. s-19 also has one of 1969. All of s-17 have a humidity, and no others.
 func newReadings(t *testing.T) *stream {
 	t.Helper()
 	s := newStream(t, 2).inBuckets()
@@ -63,7 +63,7 @@ func newReadings(t *testing.T) *stream {
 	return s
 }
 
-// query runs waterwheel query with MongoDB's settings alone.
+// query runs waterwheel query with only MongoDB's settings.
 func (s *stream) query(args ...string) (code int, stdout, stderr string) {
 	s.t.Helper()
 	run, out, errs := s.queryProcess(within(s.t, 30*time.Second), args...)
@@ -82,14 +82,14 @@ func (s *stream) queryProcess(ctx context.Context, args ...string) (run *exec.Cm
 	return run, stdout, stderr
 }
 
-// TestQuery: stored measurements are printed in every form, and missing ones are explained.
+// TestQuery checks that stored measurements are printed in every format, and that missing ones are explained.
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)
 	march := []string{"--from", "2026-03-01", "--to", "2026-03-02"}
 	for name, c := range map[string]struct {
 		args  []string
-		lines int // of stdout. -1 means not counted.
+		lines int // number of lines on stdout. -1 means not counted.
 		out   string
 		err   string // Empty means nothing on stderr.
 	}{
@@ -138,7 +138,7 @@ func TestQuery(t *testing.T) {
 	})
 }
 
-// TestQueryRefuses: what cannot be done is said before anything is read, and with which code the command ends.
+// TestQueryRefuses checks that impossible queries fail before anything is read, and checks the exit codes.
 func TestQueryRefuses(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -163,7 +163,7 @@ func TestQueryRefuses(t *testing.T) {
 	}
 }
 
-// TestQueryEndsWithItsReader: a pipe that nobody reads on is no error to talk about.
+// TestQueryEndsWithItsReader checks that a closed pipe is not reported as an error.
 func TestQueryEndsWithItsReader(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)
@@ -197,7 +197,8 @@ func (s *stream) keepSending(ctx context.Context) {
 	}
 }
 
-// TestQueryFollows: each measurement stored after the start is printed once, soon, until ctrl-C, which is no failure.
+// TestQueryFollows checks that each measurement stored after the start is printed once, and soon, until ctrl-C, which is no
+// failure.
 func TestQueryFollows(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)

@@ -20,12 +20,12 @@ import (
 	"waterwheel/reader"
 )
 
-// The package reader is used here as other programs would, on what the consumer has stored.
+// These tests use the package reader as other programs would, on data that the consumer has stored.
 
-// written are random readings: a few series on several partitions each, half of them late, some by many hours.
+// written returns random readings of a few series, each on several partitions. Half of them are late, some by many hours.
 func written(random *rand.Rand, begin time.Time, n int) (readings []events.Reading, made []events.Event) {
 	metas := []any{
-		bson.D{{Key: "site", Value: "north"}, {Key: "sensor", Value: "s-1"}}, // not in the order in which it is stored
+		bson.D{{Key: "site", Value: "north"}, {Key: "sensor", Value: "s-1"}}, // not in the stored order
 		bson.D{{Key: "site", Value: "north"}, {Key: "sensor", Value: "s-2"}},
 		bson.D{{Key: "site", Value: "south"}, {Key: "sensor", Value: "s-3"}, {Key: "rack", Value: int32(7)}},
 	}
@@ -46,13 +46,13 @@ func written(random *rand.Rand, begin time.Time, n int) (readings []events.Readi
 			r.Fields = append(r.Fields, bson.E{Key: "wind", Value: bson.D{{Key: "speed", Value: int32(random.IntN(9))}, {Key: "from", Value: "N"}}})
 		}
 		event := events.Of(r)
-		event.Key = fmt.Append(nil, random.Uint32()) // any partition
+		event.Key = fmt.Append(nil, random.Uint32()) // a random partition
 		readings, made = append(readings, r), append(made, event)
 	}
 	return readings, made
 }
 
-// question is a query, and the same by hand.
+// question is a query, and the same condition as a function.
 type question struct {
 	reader.Query
 	takes func(meta bson.D) bool
@@ -88,7 +88,7 @@ func randomQuestion(random *rand.Rand, begin time.Time) question {
 	return q
 }
 
-// answer is what a question must be answered with, as texts in any order.
+// answer returns the expected answer to a question, as texts in any order.
 func (q question) answer(readings []events.Reading) (texts []string) {
 	for _, r := range readings {
 		at := time.UnixMilli(r.Time)
@@ -109,7 +109,7 @@ func (q question) answer(readings []events.Reading) (texts []string) {
 	return texts
 }
 
-// textOf is a measurement as it is compared: the names of meta and fields sorted.
+// textOf returns a measurement as text, with sorted names of meta and fields.
 func textOf(ms int64, meta, fields bson.D) string {
 	sorted := func(d bson.D) bson.D {
 		d = append(bson.D{}, d...)
@@ -119,7 +119,7 @@ func textOf(ms int64, meta, fields bson.D) string {
 	return fmt.Sprint(ms, sorted(meta), sorted(fields))
 }
 
-// textsOf are the measurements of an iterator, whose order it checks: by meta, then time, then position.
+// textsOf returns the measurements of an iterator, and checks their order, which is by meta, time and position.
 func textsOf(t *testing.T, s *reader.Series, q reader.Query) (texts []string) {
 	t.Helper()
 	var last reader.Measurement
@@ -147,7 +147,7 @@ func textsOf(t *testing.T, s *reader.Series, q reader.Query) (texts []string) {
 	return texts
 }
 
-// difference tells the first measurement that only one of two lists has, in any order. Empty means that there is none.
+// difference returns the first measurement that only one of two lists has. Empty means that the lists are equal in some order.
 func difference(want, got []string) string {
 	slices.Sort(want)
 	slices.Sort(got)
@@ -162,10 +162,10 @@ func difference(want, got []string) string {
 	return ""
 }
 
-// open reads the test's time series with a connection of its own, whose driver tries nothing twice.
+// open opens the test's time series with a connection of its own, whose driver does not retry.
 func (s *stream) open(uri string) *reader.Series { return s.openNamed(uri, s.topic) }
 
-// openNamed is open for a time series of another name.
+// openNamed is open for a time series with another name.
 func (s *stream) openNamed(uri, name string) *reader.Series {
 	s.t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetRetryReads(false))
@@ -180,8 +180,8 @@ func (s *stream) openNamed(uri, name string) *reader.Series {
 	return series
 }
 
-// TestReaderFindsWhatWasProduced: random questions are answered with what was produced, through late data, a coarser
-// granularity in between, and edits of whole series; by the command query too, and by the view where the server has one.
+// TestReaderFindsWhatWasProduced checks random questions against the produced measurements. There are late data, a coarser
+// granularity in between, and edits of whole series. The command query is asked too, and the view if the server supports it.
 func TestReaderFindsWhatWasProduced(t *testing.T) {
 	t.Parallel()
 	records := 2000
@@ -217,7 +217,7 @@ func TestReaderFindsWhatWasProduced(t *testing.T) {
 	s.compareLatest(series, readings)
 }
 
-// edited are the readings after the edits of TestReaderFindsWhatWasProduced.
+// edited returns the readings after the edits of TestReaderFindsWhatWasProduced.
 func edited(readings []events.Reading) (left []events.Reading) {
 	for _, r := range readings {
 		meta := r.Meta.(bson.D)
@@ -232,7 +232,7 @@ func edited(readings []events.Reading) (left []events.Reading) {
 	return left
 }
 
-// ask puts random questions, every sixth to the command query as well.
+// ask asks random questions, and asks every sixth through the command query too.
 func (s *stream) ask(series *reader.Series, random *rand.Rand, begin time.Time, readings []events.Reading, n int) {
 	s.t.Helper()
 	answered := 0
@@ -257,7 +257,7 @@ func (s *stream) ask(series *reader.Series, random *rand.Rand, begin time.Time, 
 	}
 }
 
-// queried asks the command query, for all fields.
+// queried runs the command query for all fields.
 func (s *stream) queried(q reader.Query) (texts []string) {
 	s.t.Helper()
 	args := []string{s.topic, "--format", "json"}
@@ -288,7 +288,7 @@ func (s *stream) queried(q reader.Query) (texts []string) {
 	return texts
 }
 
-// compareView reads the same by the view, where the server has one.
+// compareView reads the same through the view, if the server supports it.
 func (s *stream) compareView(series *reader.Series) {
 	s.t.Helper()
 	ctx, db := within(s.t, 30*time.Second), s.collection("").Database()
@@ -330,7 +330,7 @@ func (s *stream) compareView(series *reader.Series) {
 	}
 }
 
-// compareLatest asks for the newest measurement of each series.
+// compareLatest reads the newest measurement of each series.
 func (s *stream) compareLatest(series *reader.Series, readings []events.Reading) {
 	s.t.Helper()
 	newest := map[string]int64{}
@@ -354,8 +354,8 @@ func (s *stream) compareLatest(series *reader.Series, readings []events.Reading)
 	}
 }
 
-// TestReaderGoesOnWhenConnectionsBreak: the connection is cut again and again in the middle of a reading, which comes to its
-// end with everything, in order.
+// TestReaderGoesOnWhenConnectionsBreak cuts the connection again and again during a read. The read must return everything, in
+// order.
 func TestReaderGoesOnWhenConnectionsBreak(t *testing.T) {
 	t.Parallel()
 	if world.servers.Slow() {
@@ -366,7 +366,7 @@ func TestReaderGoesOnWhenConnectionsBreak(t *testing.T) {
 	if err := s.producer.Send(within(t, 20*time.Second), made...); err != nil {
 		t.Fatal(err)
 	}
-	s.catchUp("BUCKET_MAX_COUNT", "10") // many buckets: several answers of the server
+	s.catchUp("BUCKET_MAX_COUNT", "10") // many buckets need several answers of the server
 	link, uri := world.servers.LinkMongo(t)
 	series := s.open(uri)
 	n, cuts := 0, 0

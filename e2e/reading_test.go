@@ -17,19 +17,20 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// What README.md and docs/reading.md show about reading is run here as it stands there, on what a consumer has stored. Each
-// example is told apart by how it begins.
+// These tests run the examples of README.md and docs/reading.md literally, on data that a consumer has stored. The beginning of
+// an example tells its kind.
 
-// example is a block of code of a document: for mongosh one statement, for a shell one line.
+// example is a block of code in a document. For mongosh it is one statement, for a shell one line.
 type example struct{ document, text string }
 
-// name is the example's for a test.
+// name returns the example's name for a test.
 func (e example) name() string {
 	first, _, _ := strings.Cut(e.text, "\n")
 	return filepath.Base(e.document) + " " + first[:min(len(first), 60)]
 }
 
-// codeBlocks are the blocks of code of a document, without their indent; from a heading on, if one is named, to the next.
+// codeBlocks returns the blocks of code in a document, without their indent. With a heading it returns only those of this
+// section.
 func codeBlocks(t *testing.T, document, heading string) (blocks []string) {
 	t.Helper()
 	content, err := os.ReadFile(document)
@@ -59,7 +60,7 @@ func codeBlocks(t *testing.T, document, heading string) (blocks []string) {
 	return blocks
 }
 
-// examples are the examples of both documents that begin with one of the words.
+// examples returns the examples in both documents that begin with one of the words.
 func examples(t *testing.T, words ...string) (found []example) {
 	t.Helper()
 	for document, heading := range map[string]string{"../README.md": "## Read it", "../docs/reading.md": ""} {
@@ -74,7 +75,7 @@ func examples(t *testing.T, words ...string) (found []example) {
 	return found
 }
 
-// TestReadingOnTheCommandLine runs every command of the documents by a shell.
+// TestReadingOnTheCommandLine runs every command of the documents in a shell.
 func TestReadingOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)
@@ -94,7 +95,7 @@ func TestReadingOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// programAround makes a program of an example in Go.
+// programAround completes an example in Go to a program.
 const programAround = `package main
 
 import (
@@ -144,7 +145,7 @@ func TestReadingInGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := exec.CommandContext(within(t, 2*time.Minute), "go", "run", file)
-		run.Dir = ".." // the module that has the reader
+		run.Dir = ".." // the module that contains the reader
 		run.Env = append(os.Environ(), "GOWORK=off", "MONGODB_URI="+s.settings["MONGODB_URI"])
 		out, err := run.CombinedOutput()
 		want := readingsEach
@@ -157,7 +158,7 @@ func TestReadingInGo(t *testing.T) {
 	}
 }
 
-// readable is the stream's database.
+// readable returns the stream's database.
 func (s *stream) readable() *mongo.Database {
 	s.t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(s.settings["MONGODB_URI"]))
@@ -172,7 +173,7 @@ func (s *stream) readable() *mongo.Database {
 	return client.Database(s.database)
 }
 
-// wantTotals compares what the bounds and counts of buckets say with what was sent.
+// wantTotals compares totals from the bounds and counts of buckets with the sent measurements.
 func wantTotals(t *testing.T, found []bson.M) {
 	t.Helper()
 	for i, one := range found {
@@ -190,7 +191,7 @@ func wantTotals(t *testing.T, found []bson.M) {
 	}
 }
 
-// pymongo stands in for the driver: its find knows the operators that the example uses.
+// pymongo replaces the driver. Its find supports the operators of the example.
 const pymongo = `
 import json, os
 from datetime import datetime, timezone
@@ -294,7 +295,7 @@ func TestReadingInPython(t *testing.T) {
 	}
 }
 
-// segmentInstead is a segment of what the first bucket holds of s-17, which is not shown any more then.
+// segmentInstead returns a segment with the measurements of s-17's first bucket, which is no longer shown then.
 func segmentInstead(t *testing.T, buckets []bson.Raw) bson.Raw {
 	t.Helper()
 	for i, bucket := range buckets {
@@ -332,7 +333,7 @@ func segmentInstead(t *testing.T, buckets []bson.Raw) bson.Raw {
 	return nil
 }
 
-// pythonFloat writes a number as Python prints it.
+// pythonFloat formats a number as Python prints it.
 func pythonFloat(f float64) string {
 	if s := fmt.Sprint(f); strings.Contains(s, ".") {
 		return s

@@ -21,10 +21,10 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// refusedBy is what a measurement's note says that must be refused with a code of MongoDB.
+// refusedBy returns the note of a measurement that must be refused with a code of MongoDB.
 func refusedBy(code int32) string { return fmt.Sprintf("<refuse with %d>", code) }
 
-// refusals are MongoDB's codes that blame a document, with their messages.
+// refusals returns MongoDB's codes that blame a document, with their messages.
 func refusals() map[int32]string {
 	return map[int32]string{
 		2:     "a field's value is out of range",
@@ -35,7 +35,7 @@ func refusals() map[int32]string {
 	}
 }
 
-// refuseMarked refuses writes that hold a measurement made to be refused; 10334 hits the whole command, as on a server.
+// refuseMarked refuses writes with a measurement marked for refusal. 10334 refuses the whole command, as on a real server.
 func refuseMarked(_ string, write bson.Raw) *refuser.Refusal {
 	for code, message := range refusals() {
 		if bytes.Contains(write, []byte(refusedBy(code))) {
@@ -45,7 +45,7 @@ func refuseMarked(_ string, write bson.Raw) *refuser.Refusal {
 	return nil
 }
 
-// between puts a refuser between consumers and the MongoDB of this run.
+// between puts a refuser between the consumers and the MongoDB of this run.
 func between(t *testing.T) *refuser.Refuser {
 	t.Helper()
 	r, err := refuser.New(world.servers.MongoURI)
@@ -56,11 +56,11 @@ func between(t *testing.T) *refuser.Refuser {
 	return r
 }
 
-// readingStep is the time between two readings of a series: all are within one minute, so that the parts that a refused
-// bucket is taken into have its time.
+// readingStep is the time between two readings of a series. All are within one minute, so that the parts of a split refused
+// bucket have the same time.
 const readingStep = 100 * time.Millisecond
 
-// numbered is a reading of the series of a code.
+// numbered returns a reading of the series of a code.
 func numbered(code int32, n int, note string) events.Event {
 	at := time.Now().Add(-time.Hour).Truncate(time.Hour).Add(time.Duration(n) * readingStep)
 	return events.Of(events.Reading{
@@ -69,7 +69,7 @@ func numbered(code int32, n int, note string) events.Event {
 	})
 }
 
-// marked are the readings of one series with these numbers; each tenth will be refused with the code.
+// marked returns the readings of one series with these numbers. Each tenth will be refused with the code.
 func marked(code int32, from, to int) []events.Event {
 	var made []events.Event
 	for n := from; n < to; n++ {
@@ -83,7 +83,7 @@ func marked(code int32, from, to int) []events.Event {
 	return made
 }
 
-// markedArray is a record of four readings from a number on; the first and the last will be refused.
+// markedArray returns a record of four readings from a number on. The first and the last will be refused.
 func markedArray(code int32, from int) events.Event {
 	array := events.Event{Fate: events.Fate{Array: true}}
 	for i, note := range []string{refusedBy(code), "fine", "fine too", refusedBy(code)} {
@@ -101,9 +101,9 @@ func markedArray(code int32, from int) events.Event {
 	return array
 }
 
-// TestRefusedMeasurementsBecomeLetters: MongoDB refuses writes for what one of their measurements holds, be it alone in
-// the bucket's first write or among later ones. That one becomes a letter with MongoDB's code and message; those that
-// shared its bucket are stored once.
+// TestRefusedMeasurementsBecomeLetters has a MongoDB that refuses writes because of one measurement. It may be alone in the
+// bucket's first write, or among later ones. It becomes a letter with MongoDB's code and message. The others of its bucket are
+// stored once.
 func TestRefusedMeasurementsBecomeLetters(t *testing.T) {
 	t.Parallel()
 	s, r := newStream(t, 2).inBuckets(), between(t)
@@ -121,7 +121,7 @@ func TestRefusedMeasurementsBecomeLetters(t *testing.T) {
 	send(func(code int32) []events.Event { return marked(code, 0, 5) })
 	c := s.start("MONGODB_URI", r.URI())
 	s.awaitCommitted(c, 60*time.Second)
-	send(func(code int32) []events.Event { return marked(code, 5, 8) }) // into buckets that are stored
+	send(func(code int32) []events.Event { return marked(code, 5, 8) }) // into stored buckets
 	s.awaitCommitted(c, 60*time.Second)
 	first := r.Refused()
 	send(func(code int32) []events.Event { return append(marked(code, 8, 50), markedArray(code, 50)) })
@@ -149,8 +149,9 @@ func TestRefusedMeasurementsBecomeLetters(t *testing.T) {
 	}
 }
 
-// TestRefusedSeriesHoldsUpNoOther: MongoDB refuses the buckets of one series, as an index on the meta does, and takes its segments, which
-// have no meta. Only the segments of that series stay, its next measurement becomes a letter, and without the index all become buckets.
+// TestRefusedSeriesHoldsUpNoOther has a MongoDB that refuses the buckets of one series, as an index on the meta may do. It
+// accepts segments, whose meta is another. Only the segments of that series stay, and its next measurement becomes a letter.
+// Without the index all become buckets.
 func TestRefusedSeriesHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	needCompaction(t)
@@ -216,35 +217,35 @@ func TestRefusedSeriesHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// TestRefusedCollectionIsAnOutage: a server that lets nobody write refuses every document alike. That is an outage: it
-// shows in readiness, nothing becomes a letter, and the stream goes on when the privilege is there.
+// TestRefusedCollectionIsAnOutage has a server that refuses every document because a privilege is missing. This is an outage.
+// Readiness reports it, nothing becomes a letter, and the stream continues when the privilege is granted.
 func TestRefusedCollectionIsAnOutage(t *testing.T) {
 	testOutage(t, refuser.Unauthorized())
 }
 
-// TestRefusedWritesAreAnOutage is the same when the answer names each of the writes, as a router of shards does.
+// TestRefusedWritesAreAnOutage is the same with an answer that names each write, as a router of shards does.
 func TestRefusedWritesAreAnOutage(t *testing.T) {
 	one := refuser.Unauthorized()
 	one.Whole = false
 	testOutage(t, one)
 }
 
-// TestNoPrimaryIsAnOutage: during an election nobody takes writes.
+// TestNoPrimaryIsAnOutage covers an election, during which no server accepts writes.
 func TestNoPrimaryIsAnOutage(t *testing.T) {
 	testOutage(t, refuser.NoPrimary())
 }
 
-// TestFullDiskIsAnOutage: a server whose disk is full can be read.
+// TestFullDiskIsAnOutage covers a server with a full disk, which can still be read.
 func TestFullDiskIsAnOutage(t *testing.T) {
 	testOutage(t, refuser.FullDisk())
 }
 
-// TestThrottlingIsAnOutage: a server that limits requests asks for patience.
+// TestThrottlingIsAnOutage covers a server that limits requests.
 func TestThrottlingIsAnOutage(t *testing.T) {
 	testOutage(t, refuser.Throttled())
 }
 
-// testOutage lets MongoDB answer all writes of buckets so for a while.
+// testOutage makes MongoDB answer all writes of buckets with the refusal for a while.
 func testOutage(t *testing.T, with refuser.Refusal) {
 	t.Parallel()
 	s, r := newStream(t, 1), between(t)
@@ -278,7 +279,7 @@ func testOutage(t *testing.T, with refuser.Refusal) {
 	}
 }
 
-// awaitTrouble waits until /readyz answers 503 and says something.
+// awaitTrouble waits until /readyz answers 503 with a matching text.
 func (s *stream) awaitTrouble(c *harness.Consumer, says *regexp.Regexp) {
 	s.t.Helper()
 	ctx, last := within(s.t, 40*time.Second), ""
@@ -300,7 +301,7 @@ func (s *stream) awaitTrouble(c *harness.Consumer, says *regexp.Regexp) {
 	s.t.Fatalf("/readyz does not say %v, but %q", says, last)
 }
 
-// TestValidatorOfAServer is the same on a server that has validators: what one refuses becomes a letter.
+// TestValidatorOfAServer is the same on a server with validators. A document that a validator refuses becomes a letter.
 func TestValidatorOfAServer(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -319,8 +320,8 @@ func TestValidatorOfAServer(t *testing.T) {
 	s.wantMessage("refused_by_database", "code 121: ")
 }
 
-// needValidators gives the collection of buckets a validator that refuses what is marked, and skips the test on a server
-// that has none.
+// needValidators gives the collection of buckets a validator that refuses marked documents. It skips the test on a server without
+// validators.
 func (s *stream) needValidators() {
 	s.t.Helper()
 	ctx := within(s.t, 20*time.Second)

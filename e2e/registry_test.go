@@ -18,7 +18,7 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// registryPassword is what the registry of these tests wants to be told by its user.
+// registryPassword is the password of the registry in these tests.
 const registryPassword = "let-me-read-schemas"
 
 // registry is a schema registry.
@@ -27,7 +27,7 @@ type registry struct {
 	mu      sync.Mutex
 	schemas map[string]string // by path
 	isAway  bool
-	asked   map[string]int // by path, while it was there
+	asked   map[string]int // number of requests by path, while it was available
 }
 
 func newRegistry(t *testing.T) *registry {
@@ -38,7 +38,7 @@ func newRegistry(t *testing.T) *registry {
 	return r
 }
 
-// ServeHTTP answers as Confluent's registry does.
+// ServeHTTP answers like Confluent's registry.
 func (r *registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,12 +59,12 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	_, _ = w.Write([]byte(text))
 }
 
-// put writes a schema down.
+// put registers a schema in Avro.
 func (r *registry) put(path, text string, references ...map[string]any) {
 	r.putAs("AVRO", path, text, references...)
 }
 
-// putAs writes a schema of a type down.
+// putAs registers a schema of the given type.
 func (r *registry) putAs(of, path, text string, references ...map[string]any) {
 	body, err := json.Marshal(map[string]any{"schema": text, "schemaType": of, "references": references})
 	if err != nil {
@@ -75,14 +75,15 @@ func (r *registry) putAs(of, path, text string, references ...map[string]any) {
 	r.schemas[path] = string(body)
 }
 
-// away says whether the registry answers.
+// away makes the registry unavailable or available.
 func (r *registry) away(is bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.isAway = is
 }
 
-// framed is a reading behind the frame of a schema: 1 has sensor, at, n, and 2 a state as well, whose type is in another schema.
+// framed returns a reading after the frame of a schema. Schema 1 has sensor, at and n. Schema 2 also has a state, whose type is
+// in another schema.
 func framed(id uint32, at time.Time, n int) events.Event {
 	value := binary.BigEndian.AppendUint32([]byte{0}, id)
 	sensor := fmt.Sprintf("s-%d", n%5)
@@ -98,8 +99,8 @@ func framed(id uint32, at time.Time, n int) events.Event {
 	}}}}}
 }
 
-// TestAvroOfARegistryIsStored: events of two schemas, of which one has a type of another. Known schemas need no registry, and ids that
-// it does not have become letters.
+// TestAvroOfARegistryIsStored has events of two schemas, one of which uses a type of another. Known schemas need no registry. Ids
+// that the registry does not have become letters.
 func TestAvroOfARegistryIsStored(t *testing.T) {
 	t.Parallel()
 	s, r := newStream(t, 2), newRegistry(t)
@@ -111,8 +112,8 @@ func TestAvroOfARegistryIsStored(t *testing.T) {
 	s.storesByRegistry(r, framed)
 }
 
-// storesByRegistry stores events of the schemas 1 and 2, each once, though the registry is away before each of them is known and a
-// consumer is killed meanwhile. The schema 9 is one that the registry does not have.
+// storesByRegistry stores events of schemas 1 and 2, each once. The registry is unavailable before each schema is known, and a
+// consumer is killed in between. The registry does not have schema 9.
 func (s *stream) storesByRegistry(r *registry, framed func(id uint32, at time.Time, n int) events.Event) {
 	t := s.t
 	t.Helper()
@@ -186,7 +187,7 @@ func (s *stream) storesByRegistry(r *registry, framed func(id uint32, at time.Ti
 	s.judgedByCommands(r, sent)
 }
 
-// judgedByCommands: verify and dlq read events by the schemas of the registry, and say so while it is away.
+// judgedByCommands checks that verify and dlq read events with the schemas of the registry, and report an unavailable registry.
 func (s *stream) judgedByCommands(r *registry, stored int) {
 	s.t.Helper()
 	code, out := s.run("verify", "--content")

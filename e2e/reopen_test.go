@@ -10,12 +10,12 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestLateDataAcrossRestarts: half the readings come out of order, a tenth of them hours late, while the consumer is ended and
-// killed in between. With BUCKET_REOPEN they go into the buckets that earlier lives have stored, without it into new ones; stored
-// once and with the right extremes they are both times.
+// TestLateDataAcrossRestarts has readings half of which come out of order, a tenth of them hours late. The consumer is ended and
+// killed in between. With BUCKET_REOPEN they go into buckets that earlier processes have stored, otherwise into new ones. In both
+// cases they are stored once, with the right extremes.
 func TestLateDataAcrossRestarts(t *testing.T) {
 	t.Parallel()
-	buckets := map[string]int{} // by the setting
+	buckets := map[string]int{} // number of buckets by the setting
 	var mu sync.Mutex
 	t.Run("BUCKET_REOPEN", func(t *testing.T) {
 		for _, reopen := range []string{"true", "false"} {
@@ -33,7 +33,7 @@ func TestLateDataAcrossRestarts(t *testing.T) {
 	}
 }
 
-// testLateData lets four lives of a consumer store one stream.
+// testLateData lets four processes in turn store one stream.
 func testLateData(t *testing.T, reopen string) *check.Report {
 	series, records := 40, 6000
 	if world.servers.Slow() {
@@ -47,7 +47,7 @@ func testLateData(t *testing.T, reopen string) *check.Report {
 	archived := 0.0
 	for life := range 4 {
 		c := s.start("BUCKET_REOPEN", reopen)
-		for range 4 { // each is stored before the next: late measurements then find buckets that are not being written
+		for range 4 { // each is stored before the next, so that late measurements find buckets that are not being written
 			if err := s.send(within(t, time.Minute), g, records/4); err != nil {
 				t.Fatal(err)
 			}
@@ -66,8 +66,8 @@ func testLateData(t *testing.T, reopen string) *check.Report {
 	return s.check()
 }
 
-// checkReopened sees in the metrics of a life whether it found the buckets of those before it, and returns how many it had
-// itself archived and reopened.
+// checkReopened checks in the metrics of a process whether it found the buckets of earlier processes. It returns the number of
+// buckets that the process has archived and reopened itself.
 func (s *stream) checkReopened(c *harness.Consumer, life int, reopen bool) (archived float64) {
 	s.t.Helper()
 	metrics, err := c.Metrics(within(s.t, 5*time.Second))

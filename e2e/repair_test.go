@@ -12,8 +12,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// TestRepairTakesDoublesOut: `verify` finds copies of a compacted bucket and of a segment that were put beside them, and takes
-// them out when it is asked to; then all is as it was.
+// TestRepairTakesDoublesOut checks that `verify` finds added copies of a compacted bucket and of a segment, and removes them on
+// request. Afterwards everything is as before.
 func TestRepairTakesDoublesOut(t *testing.T) {
 	t.Parallel()
 	needCompaction(t)
@@ -52,7 +52,7 @@ func TestRepairTakesDoublesOut(t *testing.T) {
 	}
 }
 
-// double stores one of the documents that a filter finds a second time, and returns how many measurements it has.
+// double stores a copy of one document that matches a filter, and returns its number of measurements.
 func (s *stream) double(filter bson.D) int64 {
 	s.t.Helper()
 	n, err := s.copyOne(within(s.t, 20*time.Second), s.collection(timeseries.BucketsSuffix), filter)
@@ -62,7 +62,7 @@ func (s *stream) double(filter bson.D) int64 {
 	return n
 }
 
-// copyOne is double, beside a test.
+// copyOne is double for use outside of the test's goroutine.
 func (s *stream) copyOne(ctx context.Context, documents *mongo.Collection, filter bson.D) (int64, error) {
 	var document bson.D
 	if err := documents.FindOne(ctx, filter).Decode(&document); err != nil {
@@ -85,7 +85,7 @@ func (s *stream) copyOne(ctx context.Context, documents *mongo.Collection, filte
 	return bson.Raw(raw).Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64(), nil
 }
 
-// doubled counts the measurements that a reader finds more than once.
+// doubled returns the number of measurements that a reader finds more than once.
 func (s *stream) doubled() (n int) {
 	s.t.Helper()
 	for _, times := range s.found() {

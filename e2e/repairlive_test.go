@@ -16,8 +16,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// TestRepairsAndMetaEditsBesideCompaction: copies of segments and of buckets made of segments are put in all the time, while a
-// consumer compacts every five seconds. Repairs and edits of whole series run by turns. In the end one more repair leaves each measurement
+// TestRepairsAndMetaEditsBesideCompaction adds copies of segments and of compacted buckets all the time, while a consumer
+// compacts every five seconds. Repairs and edits of whole series run in turns. In the end one more repair leaves each measurement
 // stored once.
 func TestRepairsAndMetaEditsBesideCompaction(t *testing.T) {
 	t.Parallel()
@@ -35,7 +35,7 @@ func TestRepairsAndMetaEditsBesideCompaction(t *testing.T) {
 	defer cancel()
 	documents, copied := s.collection(timeseries.BucketsSuffix), int64(0)
 	var copying errgroup.Group
-	var edits sync.Mutex // a copy made during an edit would have the former meta, and no repair can choose then
+	var edits sync.Mutex // a copy made during an edit would have the former meta, and no repair can choose between the two
 	copying.Go(func() error {
 		for i := 0; ctx.Err() == nil; i++ {
 			edits.Lock()
@@ -78,7 +78,7 @@ func TestRepairsAndMetaEditsBesideCompaction(t *testing.T) {
 	load.stop()
 	s.awaitCommitted(c, time.Minute)
 	t.Logf("%d measurements copied; %d repairs left nothing, %d asked for another; %s", copied, repaired, left, s.compactions(c))
-	for try := 0; ; try++ { // beside the last compactions
+	for try := 0; ; try++ { // while the last compactions run
 		code, out := s.run("verify", "--repair", "--yes")
 		if code == 0 {
 			break

@@ -16,8 +16,8 @@ import (
 
 var resetRecords = flag.Int("reset.records", 0, "how many records TestResetOfALongLog resets a group by; 0: few")
 
-// TestResetOfALongLog: some buckets are deleted from a collection and its group is reset to the beginning; exactly what
-// the buckets held is stored again.
+// TestResetOfALongLog deletes some buckets and resets the group to the beginning. Exactly the measurements of these buckets are
+// stored again.
 func TestResetOfALongLog(t *testing.T) {
 	t.Parallel()
 	records, series := *resetRecords, 1000
@@ -57,7 +57,7 @@ func TestResetOfALongLog(t *testing.T) {
 	s.verify(t, records)
 }
 
-// sendPlain produces records of one measurement each, whose series take turns.
+// sendPlain produces records of one measurement each, of all series in turn.
 func (s *stream) sendPlain(n, series int) {
 	s.t.Helper()
 	first := time.Now().Add(-time.Hour).UnixMilli()
@@ -78,7 +78,7 @@ func (s *stream) sendPlain(n, series int) {
 	}
 }
 
-// loseBuckets deletes every seventh bucket, and tells how many measurements they held.
+// loseBuckets deletes every seventh bucket, and returns the number of measurements in them.
 func (s *stream) loseBuckets(t *testing.T) (measurements, buckets int) {
 	t.Helper()
 	topic, _ := s.described()
@@ -98,7 +98,7 @@ func (s *stream) loseBuckets(t *testing.T) (measurements, buckets int) {
 	return measurements, len(gone)
 }
 
-// awaitReplayed waits until a consumer has recognised so many measurements as stored.
+// awaitReplayed waits until a consumer has recognised the given number of measurements as stored.
 func (s *stream) awaitReplayed(c *harness.Consumer, want int, d time.Duration) {
 	s.t.Helper()
 	ctx := within(s.t, d)
@@ -118,7 +118,7 @@ func (s *stream) awaitReplayed(c *harness.Consumer, want int, d time.Duration) {
 	}
 }
 
-// verify lets the program prove that so many measurements are stored once, and nothing else is there.
+// verify lets the program prove that the given number of measurements are stored once, and nothing else.
 func (s *stream) verify(t *testing.T, measurements int) {
 	t.Helper()
 	code, out := s.run("verify")

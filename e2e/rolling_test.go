@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestRollingRestartLosesNothing restarts the three brokers of a real cluster one after the other under load.
-// E2E_KAFKA_CLUSTER is a command and the cluster's folder; "COMMAND stop FOLDER --node 1" and "COMMAND up FOLDER --node 1"
-// stop and start a broker. E2E_KAFKA_BROKERS are that cluster's. It does not run beside other tests.
+// TestRollingRestartLosesNothing restarts the three brokers of a real cluster one after the other under load. E2E_KAFKA_CLUSTER
+// is a command and the cluster's folder. "COMMAND stop FOLDER --node 1" and "COMMAND up FOLDER --node 1" stop and start a broker.
+// E2E_KAFKA_BROKERS are the brokers of this cluster. The test does not run in parallel with others.
 func TestRollingRestartLosesNothing(t *testing.T) {
 	words := strings.Fields(os.Getenv("E2E_KAFKA_CLUSTER"))
 	if len(words) != 2 || !world.servers.GivenKafka {

@@ -15,14 +15,14 @@ import (
 	"waterwheel/reader"
 )
 
-// rolledUp are settings of a consumer that keeps rollups of all levels, and is never long behind.
+// rolledUp are settings of a consumer that keeps rollups of all levels, with little delay.
 var rolledUp = []string{
 	"ROLLUP_LEVELS", "1m,1h:17520h,1d", "ROLLUP_INTERVAL", "1s", "ROLLUP_SHARE", "1", "KAFKA_INSTANCE_ID", "one",
 	"COMPACT_INTERVAL", "5s", "COMPACT_VISIBILITY_DELAY", "3s", "SEGMENT_RETENTION", "30s",
 }
 
-// TestRollupsOutliveKills: a consumer is killed under load again and again. Afterwards the totals by minute, hour and day are those that
-// the test makes of all measurements by itself.
+// TestRollupsOutliveKills kills a consumer under load again and again. Afterwards the totals by minute, hour and day must equal
+// the totals that the test computes from all measurements.
 func TestRollupsOutliveKills(t *testing.T) {
 	t.Parallel()
 	series, rate, times := 50, 2000, 3
@@ -45,7 +45,7 @@ func TestRollupsOutliveKills(t *testing.T) {
 	s.check()
 	s.t.Log(s.succeed("rollup", "verify"))
 
-	if world.servers.Slow() { // it computes the rows of an edit in minutes
+	if world.servers.Slow() { // it needs minutes to compute the rows of an edit
 		s.terminate(c)
 		return
 	}
@@ -57,7 +57,7 @@ func TestRollupsOutliveKills(t *testing.T) {
 	s.t.Log(s.succeed("rollup", "status"))
 }
 
-// TestRollupsTakeNoMeasurements: a consumer whose collection is a rollup does not start, and says what it is.
+// TestRollupsTakeNoMeasurements checks that a consumer whose collection is a rollup does not start, and says why.
 func TestRollupsTakeNoMeasurements(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -73,7 +73,7 @@ func TestRollupsTakeNoMeasurements(t *testing.T) {
 	}
 }
 
-// awaitRows waits until a consumer has written rollup rows, so that a kill hits it at that work.
+// awaitRows waits until a consumer has written rollup rows, so that it is doing this work when it is killed.
 func (s *stream) awaitRows(c *harness.Consumer, d time.Duration) {
 	s.t.Helper()
 	for ctx := within(s.t, d); ; time.Sleep(20 * time.Millisecond) {
@@ -87,7 +87,7 @@ func (s *stream) awaitRows(c *harness.Consumer, d time.Duration) {
 	}
 }
 
-// rollupPatience is how long rows are waited for and read. The embedded server looks through its collection for most of it.
+// rollupPatience is the timeout for waiting for rows and reading them. The embedded server scans its collection for most of them.
 func rollupPatience() time.Duration {
 	if world.servers.Slow() {
 		return 5 * time.Minute
@@ -95,7 +95,7 @@ func rollupPatience() time.Duration {
 	return time.Minute
 }
 
-// awaitRolledUp waits until the watermarks of all partitions are at what is committed.
+// awaitRolledUp waits until the watermarks of all partitions have reached the committed offsets.
 func (s *stream) awaitRolledUp(c *harness.Consumer) {
 	s.t.Helper()
 	patience, last := rollupPatience(), ""
@@ -111,7 +111,7 @@ func (s *stream) awaitRolledUp(c *harness.Consumer) {
 	}
 }
 
-// behindRollups says which partition has a watermark below what is committed; empty means that none has.
+// behindRollups names the partition whose watermark is below the committed offset. Empty means none.
 func (s *stream) behindRollups(ctx context.Context) string {
 	topic, _, err := s.kafka.Topic(ctx, s.topic)
 	if err != nil {
@@ -151,7 +151,8 @@ func (s *stream) behindRollups(ctx context.Context) string {
 	return ""
 }
 
-// awaitComputedNotes waits until the rows of edited series were computed: the note stays for a while, but is read once a second here.
+// awaitComputedNotes waits until the rows of edited series were computed. The note stays for a while, but is read once a second
+// here.
 func (s *stream) awaitComputedNotes(c *harness.Consumer, d time.Duration) {
 	s.t.Helper()
 	last := ""
@@ -167,13 +168,13 @@ func (s *stream) awaitComputedNotes(c *harness.Consumer, d time.Duration) {
 	}
 }
 
-// total is what the test knows of one field.
+// total is the expected total of one field.
 type total struct {
 	n                      int64
 	sum, least, most, size float64
 }
 
-// windows are totals by series, window and field, and counts of measurements with an empty field.
+// windows holds totals by series, window and field. Counts of measurements have an empty field.
 type windows map[string]*total
 
 func (w windows) add(key string, v float64) {
@@ -188,7 +189,7 @@ func (w windows) add(key string, v float64) {
 	t.least, t.most = min(t.least, v), max(t.most, v)
 }
 
-// fields calls use for every number below an object, arrays apart.
+// fields calls use for every number within an object, except in arrays.
 func fields(object bson.Raw, path string, use func(path string, v float64)) {
 	elements, _ := object.Elements()
 	for _, e := range elements {
@@ -210,7 +211,7 @@ func windowKey(m reader.Measurement, at time.Time, field string) string {
 	return fmt.Sprintf("%x/%s/%s", m.Meta.Value, at.UTC().Format(time.RFC3339), field)
 }
 
-// compareRollups fails the test for the first difference.
+// compareRollups fails the test at the first difference.
 func (s *stream) compareRollups() {
 	s.t.Helper()
 	difference, err := s.rollupDifference(within(s.t, rollupPatience()))
@@ -241,7 +242,7 @@ func (s *stream) rollupDifference(ctx context.Context) (string, error) {
 				}
 			})
 		}
-		for key := range objects { // a number that is an object in other measurements has no total
+		for key := range objects { // a number has no total if the field is an object in other measurements
 			delete(want, key)
 		}
 		n := 0
@@ -272,7 +273,7 @@ func (s *stream) rollupDifference(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// compareRow takes the totals of a row out of those that are wanted.
+// compareRow compares the totals of a row with the wanted ones, and removes those from want.
 func compareRow(m reader.Measurement, want windows) string {
 	var compare func(object bson.Raw, path string) string
 	compare = func(object bson.Raw, path string) string {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestAnotherSecretIsTakenUp: when the file of MONGODB_URI holds another one, the process hands over and goes on with that. What comes
-// meanwhile is stored once.
+// TestAnotherSecretIsTakenUp checks that the process hands over and continues with the new value when the file of MONGODB_URI
+// changes. Records that arrive in between are stored once.
 func TestAnotherSecretIsTakenUp(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -33,7 +33,7 @@ func TestAnotherSecretIsTakenUp(t *testing.T) {
 		}
 	}
 	old.Refuse()
-	s.awaitStored(consumer, time.Minute) // its metrics began anew
+	s.awaitStored(consumer, time.Minute) // its metrics have started anew
 	load.stop()
 	s.awaitCommitted(consumer, 2*time.Minute)
 	s.terminate(consumer)

@@ -24,14 +24,14 @@ func needCompaction(t *testing.T) {
 	}
 }
 
-// TestSegmentsLoseAndDoubleNothing: consumers that write segments are killed under load, and at every moment each measurement is
-// shown once. One that writes none any more compacts what is left.
+// TestSegmentsLoseAndDoubleNothing kills consumers that write segments, under load. At every moment each measurement is shown
+// once. A consumer that does not write segments any more compacts the remaining ones.
 func TestSegmentsLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
 	testSegments(t, 3, func(_ *stream, c *harness.Consumer) { c.Kill() })
 }
 
-// TestSegmentsOutliveOrderlyRestarts: the same with SIGTERM.
+// TestSegmentsOutliveOrderlyRestarts is the same with SIGTERM.
 func TestSegmentsOutliveOrderlyRestarts(t *testing.T) {
 	t.Parallel()
 	testSegments(t, 3, func(s *stream, c *harness.Consumer) { s.terminate(c) })
@@ -71,8 +71,8 @@ func testSegments(t *testing.T, times int, end func(*stream, *harness.Consumer))
 	}
 }
 
-// TestSIGTERMFinishesACompaction: a consumer that is asked to stop while its segments are frozen leaves none frozen, and nothing is
-// shown twice, however long nobody comes back.
+// TestSIGTERMFinishesACompaction checks that a consumer that is stopped while segments are frozen leaves none frozen. Nothing is
+// shown twice, even if no consumer starts for a long time.
 func TestSIGTERMFinishesACompaction(t *testing.T) {
 	t.Parallel()
 	needCompaction(t)
@@ -109,7 +109,7 @@ func TestSIGTERMFinishesACompaction(t *testing.T) {
 	if caught == 0 {
 		t.Error("no consumer was stopped in the middle of a compaction")
 	}
-	time.Sleep(35 * time.Second) // all buckets are shown
+	time.Sleep(35 * time.Second) // until all buckets are shown
 	s.checkShown()
 	c := s.start(inSegments...)
 	s.awaitCommitted(c, 90*time.Second)
@@ -118,7 +118,7 @@ func TestSIGTERMFinishesACompaction(t *testing.T) {
 	t.Logf("stopped in the middle of a compaction: %d times", caught)
 }
 
-// awaitCompacted waits until a consumer has compacted segments so many times.
+// awaitCompacted waits until a consumer has compacted segments the given number of times.
 func (s *stream) awaitCompacted(c *harness.Consumer, times float64) {
 	s.t.Helper()
 	ctx := within(s.t, 2*time.Minute)
@@ -134,7 +134,7 @@ func (s *stream) awaitCompacted(c *harness.Consumer, times float64) {
 	}
 }
 
-// segments counts those there are.
+// segments returns the number of segments.
 func (s *stream) segments(ctx context.Context) int64 {
 	n, err := s.collection(timeseries.BucketsSuffix).CountDocuments(ctx, bson.D{{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: true}}}})
 	if err != nil && ctx.Err() == nil {
@@ -143,7 +143,7 @@ func (s *stream) segments(ctx context.Context) int64 {
 	return n
 }
 
-// checkShown: each measurement that is committed is shown once at this moment.
+// checkShown checks that each committed measurement is shown once at this moment.
 func (s *stream) checkShown() {
 	s.t.Helper()
 	report, err := check.Shown(within(s.t, time.Minute), check.Source{
@@ -158,7 +158,7 @@ func (s *stream) checkShown() {
 	}
 }
 
-// checkRead: a reader finds each measurement that is stored once, and no other. Nothing is produced meanwhile.
+// checkRead checks that a reader finds each stored measurement once, and no other. Nothing is produced meanwhile.
 func (s *stream) checkRead() {
 	s.t.Helper()
 	found := s.found()
@@ -172,13 +172,13 @@ func (s *stream) checkRead() {
 	}
 }
 
-// place is where a measurement came from.
+// place is the position of a measurement in the topic.
 type place struct {
 	partition int32
 	position  timeseries.Position
 }
 
-// found is how often a reader finds each measurement.
+// found returns how often a reader finds each measurement.
 func (s *stream) found() map[place]int {
 	s.t.Helper()
 	found := map[place]int{}

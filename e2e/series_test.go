@@ -14,15 +14,15 @@ import (
 	"waterwheel/reader"
 )
 
-// What `waterwheel collection update-meta` and `delete-meta` do beside consumers that write the same buckets.
+// These tests run `waterwheel collection update-meta` and `delete-meta` while consumers write the same buckets.
 
-// edit runs one of the commands, which must succeed.
+// edit runs one of the commands, and fails the test if it fails.
 func (s *stream) edit(args ...string) string {
 	s.t.Helper()
 	return s.succeed(append([]string{"collection"}, args...)...)
 }
 
-// succeed runs a command to its end, which must be a good one.
+// succeed runs a command to its end, and fails the test if it fails.
 func (s *stream) succeed(args ...string) string {
 	s.t.Helper()
 	c, err := harness.Start(world.binary, s.settings, args...)
@@ -36,7 +36,7 @@ func (s *stream) succeed(args ...string) string {
 	return c.Log()
 }
 
-// sendMeanwhile produces in portions until enough were sent, and edits run besides; it returns when both are over.
+// sendMeanwhile produces records in portions while edits run. It returns when enough were sent and the edits are done.
 func (s *stream) sendMeanwhile(portions, portion int, edit func(n int)) {
 	s.t.Helper()
 	ctx, sent := within(s.t, 3*time.Minute), make(chan error, 1)
@@ -68,7 +68,8 @@ func (s *stream) sendMeanwhile(portions, portion int, edit func(n int)) {
 	}
 }
 
-// portions is how much is sent beside edits: less to the embedded MongoDB, which looks at every document for each query.
+// portions is the number and size of the portions. They are smaller for the embedded MongoDB, which scans all documents for each
+// query.
 func portions() (n, of int) {
 	if world.servers.GivenMongo {
 		return 40, 500
@@ -76,7 +77,7 @@ func portions() (n, of int) {
 	return 15, 100
 }
 
-// conflicts tells how many writes met a bucket that was edited.
+// conflicts returns as text how many writes met an edited bucket.
 func (s *stream) conflicts(c *harness.Consumer) string {
 	_, metrics, err := c.Get(within(s.t, 10*time.Second), "/metrics")
 	if err != nil {
@@ -91,7 +92,7 @@ func (s *stream) conflicts(c *harness.Consumer) string {
 	return strings.Join(lines, ", ")
 }
 
-// inBothForms runs a test with buckets alone, and with segments that are compacted meanwhile.
+// inBothForms runs a test with buckets only, and with segments that are compacted meanwhile.
 func inBothForms(t *testing.T, test func(t *testing.T, settings []string)) {
 	t.Run("buckets", func(t *testing.T) { test(t, []string{"SEGMENTS", "off", "BUCKET_MAX_COUNT", "40"}) })
 	t.Run("segments", func(t *testing.T) {
@@ -100,13 +101,13 @@ func inBothForms(t *testing.T, test func(t *testing.T, settings []string)) {
 	})
 }
 
-// TestMetaIsUpdatedUnderLoad changes metas forth and back while consumers write: in the end every record is stored once, in a
-// bucket, or a segment, with its series.
+// TestMetaIsUpdatedUnderLoad changes metas back and forth while consumers write. In the end every record is stored once, in a
+// bucket or segment of its series.
 func TestMetaIsUpdatedUnderLoad(t *testing.T) {
 	inBothForms(t, func(t *testing.T, settings []string) {
 		s := newStream(t, 2)
 		c := s.start(settings...)
-		if err := c.AwaitReady(within(t, 30*time.Second)); err != nil { // there is no collection before
+		if err := c.AwaitReady(within(t, 30*time.Second)); err != nil { // the collection does not exist before
 			t.Fatal(err)
 		}
 		n, of := portions()
@@ -132,13 +133,13 @@ func TestMetaIsUpdatedUnderLoad(t *testing.T) {
 	})
 }
 
-// TestSeriesAreDeletedUnderLoad deletes two series, again and again, while consumers write: in the end nothing is doubled, and
-// everything of the others is stored.
+// TestSeriesAreDeletedUnderLoad deletes two series again and again while consumers write. In the end nothing is doubled, and
+// everything of the other series is stored.
 func TestSeriesAreDeletedUnderLoad(t *testing.T) {
 	inBothForms(t, func(t *testing.T, settings []string) {
 		s := newStream(t, 2)
 		c := s.start(settings...)
-		if err := c.AwaitReady(within(t, 30*time.Second)); err != nil { // there is no collection before
+		if err := c.AwaitReady(within(t, 30*time.Second)); err != nil { // the collection does not exist before
 			t.Fatal(err)
 		}
 		n, of := portions()
@@ -175,7 +176,7 @@ func TestSeriesAreDeletedUnderLoad(t *testing.T) {
 	})
 }
 
-// compactions tells how many were finished and rolled back.
+// compactions returns as text how many compactions were finished and rolled back.
 func (s *stream) compactions(c *harness.Consumer) string {
 	metrics, err := c.Metrics(within(s.t, 10*time.Second))
 	if err != nil {
@@ -185,7 +186,7 @@ func (s *stream) compactions(c *harness.Consumer) string {
 	return fmt.Sprintf("%.0f compactions finished, %.0f rolled back", of("finished"), of("rolled_back"))
 }
 
-// sentOf counts the measurements of series that were produced.
+// sentOf returns the number of produced measurements of some series.
 func (s *stream) sentOf(series ...int32) (n int) {
 	s.t.Helper()
 	ctx := within(s.t, time.Minute)
@@ -218,7 +219,7 @@ func (s *stream) sentOf(series ...int32) (n int) {
 	return n
 }
 
-// storedOf counts the measurements of series that are stored.
+// storedOf returns the number of stored measurements of some series.
 func (s *stream) storedOf(series ...int32) (n int) {
 	s.t.Helper()
 	for m, err := range s.open(world.servers.MongoURI).Find(within(s.t, time.Minute), reader.Query{}) {

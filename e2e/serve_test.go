@@ -18,7 +18,8 @@ import (
 
 var listeningAt = regexp.MustCompile(`setting=SERVE_ADDR address=(\S+)`)
 
-// serve starts waterwheel serve with MongoDB's settings alone, and these beside. It ends with the test, in order.
+// serve starts waterwheel serve with MongoDB's settings and the given ones. It ends the process with SIGTERM at the end of the
+// test.
 func (s *stream) serve(pairs ...string) (address string) {
 	s.t.Helper()
 	run := exec.Command(world.binary, "serve")
@@ -81,7 +82,7 @@ func (s *stream) fetch(ctx context.Context, address string) (status int, body st
 	return answer.StatusCode, string(text)
 }
 
-// TestServe: HTTP answers have the measurements that query prints, for many clients at a time.
+// TestServe checks that HTTP answers have the measurements that query prints, with many clients at a time.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)
@@ -119,7 +120,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("a misspelt series: %d, %s", status, body)
 	}
 
-	// A hundred ask at a time: each is answered or told to ask again, and nobody gets a part.
+	// A hundred clients ask at a time. Each gets a complete answer, or is told to retry.
 	var clients sync.WaitGroup
 	counts := make([]string, 100)
 	for i := range counts {
@@ -143,7 +144,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestServeTokenAndSettings: a token is needed where one is set, and wrong settings are named.
+// TestServeTokenAndSettings checks that a configured token is required, and that wrong settings are named.
 func TestServeTokenAndSettings(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)

@@ -14,7 +14,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// refusal is a way to start the program that must end it, with a message that says what to do.
+// refusal is a way to start the program that must fail, with a message that says what to do.
 type refusal struct {
 	name     string
 	settings harness.Settings
@@ -23,7 +23,8 @@ type refusal struct {
 	says     []string // all of these, in any order
 }
 
-// TestRefusesBadSettings: every problem is named at once, with its variable, and the exit code is that of wrong usage.
+// TestRefusesBadSettings checks that all problems are named at once with their variables, and that the exit code is that of wrong
+// usage.
 func TestRefusesBadSettings(t *testing.T) {
 	t.Parallel()
 	good := world.servers.Short("events", "e2e")
@@ -50,7 +51,8 @@ func TestRefusesBadSettings(t *testing.T) {
 	}
 }
 
-// TestRefusesUnreachableServers: what cannot be reached or refuses the password at the start is named with its setting.
+// TestRefusesUnreachableServers checks that a server that is unreachable or refuses the password at the start is named with its
+// setting.
 func TestRefusesUnreachableServers(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, 30*time.Second)
@@ -87,7 +89,7 @@ func TestRefusesUnreachableServers(t *testing.T) {
 	}
 }
 
-// TestSpeaksSASL: with the right password the consumer takes part, by each mechanism.
+// TestSpeaksSASL checks each mechanism with the right password.
 func TestSpeaksSASL(t *testing.T) {
 	t.Parallel()
 	secured := startSecuredKafka(t)
@@ -117,7 +119,7 @@ func TestSpeaksSASL(t *testing.T) {
 	}
 }
 
-// test starts the program and looks at how it ends.
+// test starts the program and checks how it ends.
 func (r refusal) test(t *testing.T) {
 	c, err := harness.Start(world.binary, r.settings, r.args...)
 	if err != nil {
@@ -147,7 +149,7 @@ func (r refusal) test(t *testing.T) {
 	}
 }
 
-// startSecuredKafka starts a cluster that asks for the password "s3cret" of the user "writer", with a topic "events".
+// startSecuredKafka starts a cluster that requires the password "s3cret" of the user "writer", with a topic "events".
 func startSecuredKafka(t *testing.T) string {
 	t.Helper()
 	options := []kfake.Opt{kfake.EnableSASL(), kfake.SeedTopics(1, "events", "events.dlq")}
@@ -162,7 +164,7 @@ func startSecuredKafka(t *testing.T) string {
 	return k.Brokers()
 }
 
-// unusedAddress is an address nobody listens on.
+// unusedAddress returns an address with a free port.
 func unusedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

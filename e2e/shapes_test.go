@@ -12,8 +12,8 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// TestReadingsInListsAreStoredOnce: readings in lists within texts, several texts in a record, an event that is skipped, and a
-// reading whose letter goes back to the topic alone. A restart that reads all again finds each where it was.
+// TestReadingsInListsAreStoredOnce has readings in lists within texts, several texts in a record, a skipped event, and a reading
+// whose letter is redriven by itself. A restart that reads everything again recognises each of them.
 func TestReadingsInListsAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)

@@ -18,17 +18,17 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// These tests need a sharded cluster: E2E_MONGODB_URI names a router (mongos), and the cluster has two shards or more.
+// These tests need a sharded cluster with at least two shards. E2E_MONGODB_URI must be the URI of a router (mongos).
 
-// cluster is a stream whose collection is sharded.
+// cluster is a stream with a sharded collection.
 type cluster struct {
 	*stream
 	on     *sharded.Cluster
 	chunks *sharded.Chunks
-	rows   *sharded.Chunks // of its rollups by minute
+	rows   *sharded.Chunks // chunks of its rollups by minute
 }
 
-// onCluster makes a stream whose collection is sharded, ranged or hashed, and skips the test without a cluster.
+// onCluster returns a stream with a sharded collection, ranged or hashed. It skips the test without a cluster.
 func onCluster(t *testing.T, partitions int, kind string) *cluster {
 	t.Helper()
 	s := newStream(t, partitions)
@@ -46,7 +46,8 @@ func onCluster(t *testing.T, partitions int, kind string) *cluster {
 	return &cluster{stream: s, on: on, chunks: on.Chunks(s.database, s.topic, "time"), rows: on.Chunks(s.database, s.topic+"_1m", "time")}
 }
 
-// disturb splits and moves chunks until it is stopped. Then it logs what the cluster refused, and fails the test if no chunk was moved.
+// disturb splits and moves chunks until it is stopped. It then logs the cluster's refusals, and fails the test if no chunk was
+// moved.
 func (c *cluster) disturb(chunks *sharded.Chunks) (stop func()) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
@@ -70,7 +71,7 @@ func (c *cluster) disturb(chunks *sharded.Chunks) (stop func()) {
 	}
 }
 
-// TestAShardedCollectionLosesAndDoublesNothing: consumers that write segments are killed while chunks move, and at each moment each
+// TestAShardedCollectionLosesAndDoublesNothing kills consumers that write segments while chunks move. At each moment each
 // measurement is shown once.
 func TestAShardedCollectionLosesAndDoublesNothing(t *testing.T) {
 	for _, kind := range []string{"ranged", "hashed"} {
@@ -102,8 +103,8 @@ func TestAShardedCollectionLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
-// TestEachShardGetsItsPartOfTheSegments: what arrives for slow series is written to all shards, and what a query asks of the view is found on
-// all of them.
+// TestEachShardGetsItsPartOfTheSegments checks that measurements of slow series are written to all shards, and that queries on
+// the view find them on all shards.
 func TestEachShardGetsItsPartOfTheSegments(t *testing.T) {
 	for _, kind := range []string{"ranged", "hashed"} {
 		t.Run(kind, func(t *testing.T) {
@@ -140,7 +141,8 @@ func TestEachShardGetsItsPartOfTheSegments(t *testing.T) {
 	}
 }
 
-// TestRollupsFollowTheShardKey of their time series, when a consumer starts that keeps them. Rows are right while their chunks move.
+// TestRollupsFollowTheShardKey checks that a consumer with rollups shards them like the time series. Rows are right while their
+// chunks move.
 func TestRollupsFollowTheShardKey(t *testing.T) {
 	s := onCluster(t, 3, "hashed")
 	load := s.startLoad(s.generator(50, func(o *events.Options) { o.NoArrayMetas = true }), 1000)
@@ -167,12 +169,13 @@ func TestRollupsFollowTheShardKey(t *testing.T) {
 	}
 }
 
-// TestAnArrayIsADeadLetterOfAShardedCollection: a shard key takes no array. What comes with it is stored.
+// TestAnArrayIsADeadLetterOfAShardedCollection checks this because a shard key cannot be an array. Other measurements of its
+// batch are stored.
 func TestAnArrayIsADeadLetterOfAShardedCollection(t *testing.T) {
 	onCluster(t, 1, "hashed").refusesArrays()
 }
 
-// TestAnArrayBehindAShardKey is the same with answers as of a router, on any server.
+// TestAnArrayBehindAShardKey is the same on any server, with imitated answers of a router.
 func TestAnArrayBehindAShardKey(t *testing.T) {
 	t.Parallel()
 	s, r := newStream(t, 1), between(t)
@@ -189,7 +192,7 @@ func TestAnArrayBehindAShardKey(t *testing.T) {
 	}
 }
 
-// refusesArrays sends measurements of one series, and one whose meta is an array.
+// refusesArrays sends measurements of one series, and one with an array as meta.
 func (s *stream) refusesArrays() {
 	s.t.Helper()
 	begin := time.Now().Add(-time.Hour).Truncate(time.Second)
@@ -208,7 +211,7 @@ func (s *stream) refusesArrays() {
 	s.wantMessage("refused_by_database", "its meta is an array")
 }
 
-// TestMetasOfAShardedCollectionChange: a bucket whose shard key changes moves to another shard if need be.
+// TestMetasOfAShardedCollectionChange checks that a bucket whose shard key changes moves to another shard if necessary.
 func TestMetasOfAShardedCollectionChange(t *testing.T) {
 	s := onCluster(t, 1, "hashed").inBuckets()
 	const series = 12

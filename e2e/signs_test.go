@@ -14,12 +14,12 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// signs are what a consumer says of how far it is, in one of three places.
+// signs are a consumer's report of its progress, in one of three places.
 type signs struct {
 	lag, freshness float64
 }
 
-// signsOf reads the signs from the log's last line of progress, the page's JSON and the metrics.
+// signsOf reads the signs from the last progress line of the log, the page's JSON and the metrics.
 func (s *stream) signsOf(c *harness.Consumer) map[string]signs {
 	s.t.Helper()
 	ctx := within(s.t, 10*time.Second)
@@ -73,7 +73,7 @@ func (s *stream) signsOf(c *harness.Consumer) map[string]signs {
 	return all
 }
 
-// lastLine is the last line of a consumer's log that has a text. Empty means none.
+// lastLine returns the last line of a consumer's log that contains a text. Empty means none.
 func lastLine(c *harness.Consumer, with string) string {
 	last := ""
 	for line := range strings.Lines(c.Log()) {
@@ -104,7 +104,7 @@ func (s *stream) awaitSigns(c *harness.Consumer, lag, fresh, stale float64) {
 	}
 }
 
-// sendReadings produces readings of several series, none of which is a letter or a tombstone: each lags until it is stored.
+// sendReadings produces readings of several series. All are valid, so each counts as lag until it is stored.
 func (s *stream) sendReadings(n int) {
 	s.t.Helper()
 	begin := time.Now().Add(-time.Hour).UnixMilli()
@@ -119,8 +119,8 @@ func (s *stream) sendReadings(n int) {
 	}
 }
 
-// TestSignsOfAnOutage: while MongoDB is away the log, the page and the metrics show the same lag and say how stale the
-// collection is; before, afterwards and after a rebalance, that nothing is left to do.
+// TestSignsOfAnOutage checks the log, the page and the metrics. While MongoDB is down they show the same lag and age of the data.
+// Before, afterwards and after a rebalance they show no lag.
 func TestSignsOfAnOutage(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 4)
@@ -158,8 +158,8 @@ func TestSignsOfAnOutage(t *testing.T) {
 	s.check()
 }
 
-// wantSignsThroughRebalance lets another consumer in and out again: the series of the first one's partitions go on, and an
-// idle topic stays fresh.
+// wantSignsThroughRebalance starts and ends another consumer. The series of the first one's partitions remain, and an idle topic
+// stays fresh.
 func (s *stream) wantSignsThroughRebalance(c *harness.Consumer, settings []string) {
 	s.t.Helper()
 	ended, watched := make(chan bool), make(chan []string)
@@ -194,8 +194,8 @@ func (s *stream) wantSignsThroughRebalance(c *harness.Consumer, settings []strin
 	}
 }
 
-// TestStopDuringAnOutageSaysWhatIsReadAgain: what cannot be written in time is named, with code 0, and so is what a second
-// signal leaves, with code 1. The next consumer stores it.
+// TestStopDuringAnOutageSaysWhatIsReadAgain checks the log about measurements that could not be written in time. The exit code is
+// 0, or 1 after a second signal. The next consumer stores them.
 func TestStopDuringAnOutageSaysWhatIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -207,7 +207,7 @@ func TestStopDuringAnOutageSaysWhatIsReadAgain(t *testing.T) {
 		s.awaitCommitted(c, time.Minute)
 		l.Refuse()
 		s.sendReadings(20)
-		s.awaitRead(c, map[bool]float64{false: 40, true: 60}[hurried]) // the second one reads again what the first left
+		s.awaitRead(c, map[bool]float64{false: 40, true: 60}[hurried]) // the second consumer reads again what the first one left
 		s.signal(c, syscall.SIGTERM)
 		if hurried {
 			time.Sleep(500 * time.Millisecond)
@@ -231,7 +231,7 @@ func TestStopDuringAnOutageSaysWhatIsReadAgain(t *testing.T) {
 	s.check()
 }
 
-// awaitRead waits until a consumer has read so many records.
+// awaitRead waits until a consumer has read the given number of records.
 func (s *stream) awaitRead(c *harness.Consumer, records float64) {
 	s.t.Helper()
 	ctx := within(s.t, 20*time.Second)
@@ -247,8 +247,8 @@ func (s *stream) awaitRead(c *harness.Consumer, records float64) {
 	}
 }
 
-// TestStoppedPartitionGoesOnLagging: a partition that is not read any more is behind all the same, by as much as the log grows, and as
-// stale as the first record that is not stored.
+// TestStoppedPartitionGoesOnLagging checks that a stopped partition still reports its lag, which grows with the log. Its age is
+// that of the first record that is not stored.
 func TestStoppedPartitionGoesOnLagging(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)

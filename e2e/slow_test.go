@@ -8,9 +8,9 @@ import (
 	"waterwheel/e2e/harness/late"
 )
 
-// TestASlowMongoDBIsNoOutage: a MongoDB lives, and needs longer for all writes of a flush than MONGODB_WRITE_TIMEOUT. What
-// there is no time left for is sent later, and nothing of it is unknown; where it needs so long that the first calls are cut off,
-// what is sent at a time becomes so little that it is answered, and hardly anything is sent twice.
+// TestASlowMongoDBIsNoOutage has a MongoDB that needs longer than MONGODB_WRITE_TIMEOUT for all writes of a flush. Writes without
+// time left are sent later, and none is unknown. If even the first calls time out, the consumer sends less at a time until it
+// gets answers, and hardly any write is sent twice.
 func TestASlowMongoDBIsNoOutage(t *testing.T) {
 	const parallel, callWrites = 4, 1000
 	const answer, write = 700 * time.Millisecond, 250 * time.Microsecond
@@ -18,8 +18,8 @@ func TestASlowMongoDBIsNoOutage(t *testing.T) {
 		name   string
 		series int
 		pace   late.Pace
-		ideal  time.Duration // that the MongoDB needs for one write of each series, sent without a pause
-		learns bool          // the first send is too much for it
+		ideal  time.Duration // time that MongoDB needs for one write of each series, without pauses
+		learns bool          // the first send is too much for the server
 	}{
 		{"each answer is late", 24_000, late.Pace{Answer: answer}, 24_000 / callWrites / parallel * answer, false},
 		{"writes wait for each other", 24_000, late.Pace{Write: write}, 24_000 * write, false},
@@ -51,7 +51,7 @@ func TestASlowMongoDBIsNoOutage(t *testing.T) {
 	}
 }
 
-// slowed puts a proxy before the MongoDB of this run that can make it slow.
+// slowed puts a proxy in front of the MongoDB of this run, which can slow it down.
 func slowed(t *testing.T) *late.Late {
 	t.Helper()
 	l, err := late.New(world.servers.MongoURI)
@@ -62,8 +62,8 @@ func slowed(t *testing.T) *late.Late {
 	return l
 }
 
-// sawNoOutage sees in a consumer's metrics that each attempt to write was answered or not made, as many as there are
-// measurements at least, and that hardly a second was counted as an outage.
+// sawNoOutage checks in a consumer's metrics that each write was answered or not sent, with at least as many writes as
+// measurements, and that hardly a second counts as an outage.
 func (s *stream) sawNoOutage(c *harness.Consumer, atLeast int) {
 	s.t.Helper()
 	m, err := c.Metrics(within(s.t, 10*time.Second))
@@ -75,7 +75,7 @@ func (s *stream) sawNoOutage(c *harness.Consumer, atLeast int) {
 	unknown, refused := m.Sum(attempts, "result", "unknown"), m.Sum(attempts, "result", "refused")
 	outage := m.Sum(outages, "dependency", "mongodb")
 	s.t.Logf("attempts: %v acknowledged, %v not executed, %v unknown, %v refused; %v seconds of outage", acked, notExecuted, unknown, refused, outage)
-	if unknown > 0 || refused > 0 || outage > 10 { // a busy server may be late with a sign of life
+	if unknown > 0 || refused > 0 || outage > 10 { // a busy server may send a sign of life late
 		s.t.Error("a slow MongoDB was taken for one that fails")
 	}
 	if int(acked) < atLeast {

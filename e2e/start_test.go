@@ -13,8 +13,8 @@ import (
 	"waterwheel/e2e/harness/link"
 )
 
-// TestStartOrderDoesNotMatter: a consumer that comes before its servers says what it waits for, lives, and works when they
-// come, one after the other.
+// TestStartOrderDoesNotMatter checks a consumer that starts before its servers. It says what it waits for, stays alive, and works
+// once they are up, one after the other.
 func TestStartOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
@@ -51,7 +51,7 @@ func TestStartOrderDoesNotMatter(t *testing.T) {
 	s.verify(t, 300)
 }
 
-// TestAStopWhileWaiting is one in order.
+// TestAStopWhileWaiting checks that the process ends with code 0.
 func TestAStopWhileWaiting(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -64,7 +64,7 @@ func TestAStopWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestStartTimeoutEndsTheWait: with the server, why, and the way out.
+// TestStartTimeoutEndsTheWait checks that the message names the server, the reason and the remedy.
 func TestStartTimeoutEndsTheWait(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -78,7 +78,7 @@ func TestStartTimeoutEndsTheWait(t *testing.T) {
 		"no Kafka":   {[]string{"KAFKA_BROKERS", brokers}, []string{"for Kafka at " + brokers, "connection refused", "KAFKA_BROKERS"}},
 		"no MongoDB": {[]string{"MONGODB_URI", uri}, []string{"for MongoDB at " + hostOf(t, uri), "connection refused", "MONGODB_URI"}},
 		"no answer":  {[]string{"MONGODB_URI", uri}, []string{"for MongoDB at " + hostOf(t, uri), "does not answer"}},
-		// As a balancer before a server that is down: that TLS may be required is a hint.
+		// This is like a load balancer in front of a server that is down. The message hints that TLS may be required.
 		"Kafka hangs up":   {[]string{"KAFKA_BROKERS", hanging}, []string{"for Kafka at " + hanging, "hangs up at once", "require TLS"}},
 		"MongoDB hangs up": {[]string{"MONGODB_URI", "mongodb://" + hanging + "/"}, []string{"for MongoDB at " + hanging, "hangs up at once", "require TLS"}},
 	} {
@@ -109,7 +109,7 @@ func TestStartTimeoutEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestMistakesAreNotWaitedFor, though another server is not there.
+// TestMistakesAreNotWaitedFor checks this even if another server is down.
 func TestMistakesAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -129,8 +129,8 @@ func TestMistakesAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// laterKafka is an address at which the Kafka of this run can be reached once the function is called. What it says of its own
-// address holds from then on.
+// laterKafka returns an address at which the Kafka of this run becomes reachable when begin is called. Kafka's advertised address
+// works from then on.
 func laterKafka(t *testing.T) (address string, begin func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -152,7 +152,7 @@ func laterKafka(t *testing.T) (address string, begin func()) {
 	}
 }
 
-// hangingUp is an address where each connection is taken and ended at once.
+// hangingUp returns an address that accepts each connection and closes it at once.
 func hangingUp(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -174,7 +174,7 @@ func hangingUp(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// closed is a MongoDB's URI with a port that nobody listens at.
+// closed returns a MongoDB's URI with a port on which no server listens.
 func closed(uri string) string {
 	parsed, _ := url.Parse(uri)
 	parsed.Host = "127.0.0.1:1"
@@ -201,7 +201,7 @@ func (s *stream) launch(pairs ...string) *harness.Consumer {
 	return c
 }
 
-// awaitLine waits until the log has the text.
+// awaitLine waits until the log contains the text.
 func (s *stream) awaitLine(c *harness.Consumer, text string) {
 	s.t.Helper()
 	for ctx := within(s.t, 30*time.Second); !strings.Contains(c.Log(), text); time.Sleep(50 * time.Millisecond) {

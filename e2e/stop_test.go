@@ -9,14 +9,14 @@ import (
 	"waterwheel/e2e/harness/link"
 )
 
-// absent are ways in which a server is not there.
+// absent are ways in which a server is unreachable.
 var absent = map[string]func(*link.Link){
 	"nobody listens":     (*link.Link).Refuse,
 	"nothing comes back": (*link.Link).Hold,
 }
 
-// TestStopWhileTheDatabaseIsAway: a consumer that cannot write ends in time all the same, says what is read again, and has left
-// the group by then, so that another one has its partitions without waiting for its session.
+// TestStopWhileTheDatabaseIsAway checks that a consumer that cannot write still ends in time, and says what will be read again.
+// It has left the group by then, so that another one gets its partitions without waiting for the session timeout.
 func TestStopWhileTheDatabaseIsAway(t *testing.T) {
 	const timeout = 8 * time.Second
 	for name, leave := range absent {
@@ -54,7 +54,7 @@ func TestStopWhileTheDatabaseIsAway(t *testing.T) {
 	}
 }
 
-// TestStopWithNothingToWriteWhileTheDatabaseIsAway: only the claims cannot be released.
+// TestStopWithNothingToWriteWhileTheDatabaseIsAway checks a stop in which only the claims cannot be released.
 func TestStopWithNothingToWriteWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)

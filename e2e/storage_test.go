@@ -21,9 +21,9 @@ import (
 
 var storageRecords = flag.Int("storage.records", 100_000, "of TestStorage")
 
-// TestStorage: on a server that lets a collection choose its compressor the buckets are compressed by zstd, which takes less of
-// the disk than snappy; elsewhere set-up says so in one line. On WiredTiger it prints what a measurement takes: data, on disk
-// and in indexes, by either compressor, clustered by _id or not.
+// TestStorage checks compression. If the server lets a collection choose its compressor, buckets are compressed with zstd, which
+// needs less disk than snappy. Otherwise set-up reports that in one line. On WiredTiger the test prints the size of a measurement
+// as data, on disk and in indexes, for either compressor, clustered by _id or not.
 func TestStorage(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 4).inBuckets()
@@ -84,7 +84,7 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// engine are the options of a collection with this compressor.
+// engine returns the options of a collection with this compressor.
 func engine(compressor string) bson.D {
 	words := bson.D{{Key: "configString", Value: "block_compressor=" + compressor}}
 	return bson.D{{Key: "storageEngine", Value: bson.D{{Key: "wiredTiger", Value: words}}}}
@@ -92,7 +92,7 @@ func engine(compressor string) bson.D {
 
 var zstd = engine("zstd")
 
-// upTo are the numbers below n.
+// upTo returns the numbers below n.
 func upTo(n int) func(func(int) bool) {
 	return func(yield func(int) bool) {
 		for i := range n {
@@ -103,7 +103,7 @@ func upTo(n int) func(func(int) bool) {
 	}
 }
 
-// create makes a collection. Nil means that the server refuses it.
+// create creates a collection. Nil means that the server refuses it.
 func create(ctx context.Context, db *mongo.Database, name string, o bson.D) *mongo.Collection {
 	if db.RunCommand(ctx, append(bson.D{{Key: "create", Value: name}}, o...)).Err() != nil {
 		return nil
@@ -111,7 +111,7 @@ func create(ctx context.Context, db *mongo.Database, name string, o bson.D) *mon
 	return db.Collection(name)
 }
 
-// keepsEngine reports whether the server lists what the collection was made with.
+// keepsEngine reports whether the server lists the options with which the collection was created.
 func keepsEngine(ctx context.Context, t *testing.T, db *mongo.Database, c *mongo.Collection) bool {
 	t.Helper()
 	if c == nil {
@@ -124,7 +124,7 @@ func keepsEngine(ctx context.Context, t *testing.T, db *mongo.Database, c *mongo
 	return len(listed) == 1 && listed[0].Options.Lookup("storageEngine").Type == bson.TypeEmbeddedDocument
 }
 
-// compressor is WiredTiger's of a collection, by one server's own words. Empty means that it does not tell, or is a cluster's router.
+// compressor returns a collection's WiredTiger compressor, as the server reports it. Empty means unknown, or a cluster's router.
 func compressor(ctx context.Context, db *mongo.Database, c *mongo.Collection) string {
 	if c == nil {
 		return ""
@@ -137,7 +137,7 @@ func compressor(ctx context.Context, db *mongo.Database, c *mongo.Collection) st
 	return ""
 }
 
-// copyBuckets gives a collection the indexes and the documents of the buckets.
+// copyBuckets copies the indexes and the documents of the buckets to a collection.
 func (s *stream) copyBuckets(ctx context.Context, into *mongo.Collection) {
 	s.t.Helper()
 	from := s.collection(".buckets")
@@ -175,7 +175,7 @@ func (s *stream) copyBuckets(ctx context.Context, into *mongo.Collection) {
 	}
 }
 
-// storedSize is what a collection takes, in bytes.
+// storedSize is the size of a collection in bytes.
 type storedSize struct {
 	Data    int64            `bson:"size"`
 	Disk    int64            `bson:"storageSize"`
@@ -183,7 +183,7 @@ type storedSize struct {
 	Each    map[string]int64 `bson:"indexSizes"`
 }
 
-// sizeOf asks for the sizes after the server has written what it holds back.
+// sizeOf returns the sizes after the server has flushed its data to the disk.
 func sizeOf(ctx context.Context, t *testing.T, c *mongo.Collection) (z storedSize) {
 	t.Helper()
 	if err := c.Database().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "fsync", Value: 1}}).Err(); err != nil {

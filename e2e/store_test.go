@@ -8,8 +8,8 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// TestStoresEveryMeasurementOnce: a large mixed stream ends in buckets that hold each valid measurement once, with the
-// right columns and extremes, and in a letter for each bad record.
+// TestStoresEveryMeasurementOnce stores a large mixed stream. Each valid measurement must be in a bucket once, with the right
+// columns and extremes. Each bad record must be a letter.
 func TestStoresEveryMeasurementOnce(t *testing.T) {
 	t.Parallel()
 	series, records := 500, 100_000

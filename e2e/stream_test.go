@@ -14,7 +14,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// stream is one test's topic, its group and database, and the book of what was produced to it.
+// stream is the topic of one test, with its group and database, and the book of the produced events.
 type stream struct {
 	t        *testing.T
 	topic    string
@@ -25,8 +25,8 @@ type stream struct {
 	producer *harness.Producer
 }
 
-// newStream creates a topic of its own for a test, and removes it with the database at the test's end. settings are the
-// topic's own, pairs of name and value.
+// newStream creates a topic for a test, and removes it with the database at the test's end. settings are topic settings, as pairs
+// of name and value.
 func newStream(t *testing.T, partitions int, settings ...string) *stream {
 	t.Helper()
 	ctx := within(t, 30*time.Second)
@@ -48,16 +48,16 @@ func newStream(t *testing.T, partitions int, settings ...string) *stream {
 	return s
 }
 
-// inBuckets has consumers of the stream write into buckets at once, for a test that is about buckets.
+// inBuckets makes consumers of the stream write buckets directly, for tests about buckets.
 func (s *stream) inBuckets() *stream {
 	s.settings = s.settings.With("SEGMENTS", "off")
 	return s
 }
 
-// databaseOf is a database name within MongoDB's 63 bytes.
+// databaseOf returns a database name within MongoDB's limit of 63 bytes.
 func databaseOf(topic string) string { return topic[max(0, len(topic)-60):] }
 
-// remove leaves the given servers as they were.
+// remove restores the given servers to their former state.
 func (s *stream) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -73,7 +73,7 @@ func (s *stream) remove() {
 	}
 }
 
-// within is the test's context with a deadline.
+// within returns the test's context with a timeout.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -81,10 +81,10 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// maxEventBytes is the EVENT_MAX_BYTES of the tests: small, so that too large events are cheap to make.
+// maxEventBytes is the EVENT_MAX_BYTES of the tests. It is small, so that oversized events are cheap to make.
 const maxEventBytes = 64 << 10
 
-// generator makes the test's events, their times around the last hours.
+// generator returns a generator of the test's events, with times around the last hours.
 func (s *stream) generator(series int, changes ...func(*events.Options)) *events.Generator {
 	o := events.Options{
 		Series: series, Start: time.Now().Add(-4 * time.Hour).Truncate(time.Second), Step: 30 * time.Second,
@@ -112,8 +112,8 @@ func (s *stream) send(ctx context.Context, g *events.Generator, n int) error {
 	return nil
 }
 
-// start starts a consumer, and ends it with the test if the test does not. It returns when the process answers or has ended:
-// a signal that comes before a process can catch it kills it.
+// start starts a consumer, and ends it with the test if it still runs. It returns when the process answers or has ended, because
+// a signal kills a process that cannot catch it yet.
 func (s *stream) start(pairs ...string) *harness.Consumer {
 	s.t.Helper()
 	return s.startAs(world.binary, pairs...)
@@ -144,7 +144,7 @@ func (s *stream) startAs(binary string, pairs ...string) *harness.Consumer {
 	return c
 }
 
-// explain prints what a consumer says of itself.
+// explain logs a consumer's status and output.
 func (s *stream) explain(c *harness.Consumer) {
 	if c.Running() {
 		if _, status, err := c.Get(context.Background(), "/api/status"); err == nil {
@@ -160,7 +160,7 @@ func (s *stream) explain(c *harness.Consumer) {
 	s.t.Logf("log of process %d:\n%s", c.PID(), c.Log())
 }
 
-// terminate ends a consumer with SIGTERM; it must end by itself, with code 0.
+// terminate ends a consumer with SIGTERM. The consumer must end with code 0.
 func (s *stream) terminate(c *harness.Consumer) {
 	s.t.Helper()
 	code, err := c.Terminate(within(s.t, 20*time.Second))
@@ -172,7 +172,7 @@ func (s *stream) terminate(c *harness.Consumer) {
 	}
 }
 
-// awaitCommitted waits until everything produced so far is committed. The consumer must not end meanwhile.
+// awaitCommitted waits until all records produced so far are committed. The consumer must not end meanwhile.
 func (s *stream) awaitCommitted(c *harness.Consumer, d time.Duration) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancelCause(within(s.t, d))
@@ -193,7 +193,7 @@ func (s *stream) awaitCommitted(c *harness.Consumer, d time.Duration) {
 	}
 }
 
-// check compares everything stored with everything produced.
+// check compares all stored documents with all produced records.
 func (s *stream) check() *check.Report {
 	s.t.Helper()
 	report, err := check.Run(within(s.t, time.Minute), check.Source{

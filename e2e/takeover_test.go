@@ -8,8 +8,8 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestTakeoverAfterACrash: the consumer of a group is killed under load, and another group goes on. It is not let in while
-// Kafka still counts the dead one as a member, and another group without takeover is not at all.
+// TestTakeoverAfterACrash kills the consumer of a group under load, and continues with another group. The takeover fails while
+// Kafka still counts the dead consumer as a member. Another group without a takeover is refused.
 func TestTakeoverAfterACrash(t *testing.T) {
 	t.Parallel()
 	records, series := 20_000, 100
@@ -36,7 +36,7 @@ func TestTakeoverAfterACrash(t *testing.T) {
 	start := time.Now()
 	for {
 		code, out := s.run("collection", "takeover", "--output", "json")
-		// A command before may have taken over one of them.
+		// An earlier command may have taken over one of them.
 		if code == 0 && strings.Count(out, `"taken over"`)+strings.Count(out, `"is the group's already"`) == 2 {
 			break
 		}

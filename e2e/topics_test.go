@@ -8,7 +8,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// beside is a stream on another topic, for the consumers of this one.
+// beside returns a stream on another topic, for the consumers of this one.
 func (s *stream) beside(topic string, partitions int) *stream {
 	s.t.Helper()
 	if err := world.servers.CreateTopic(within(s.t, 30*time.Second), topic, partitions); err != nil {
@@ -27,14 +27,14 @@ func (s *stream) beside(topic string, partitions int) *stream {
 	return &other
 }
 
-// TestTopicsThatMatchAPattern: a topic that is created while consumers run is read from its first record, by all of them together, and
-// after a kill; its dead-letter topic is made, and not taken for a topic to read. One that is deleted disturbs nobody.
+// TestTopicsThatMatchAPattern creates a topic while consumers run. All of them together read it from its first record, also after
+// a kill. Its dead-letter topic is created, and is not read. The deletion of a topic does not disturb the others.
 func TestTopicsThatMatchAPattern(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
 	s.settings = s.settings.With("KAFKA_TOPICS", "^"+s.topic, "KAFKA_START", "latest", "SEGMENTS", "off")
 	a := s.start()
-	s.awaitClaims(a, 2) // where latest is, a claim finds out
+	s.awaitClaims(a, 2) // a claim finds out where latest is
 	b := s.start()
 	s.awaitClaims(b, 1)
 	s.awaitAssigned(1, a, b)

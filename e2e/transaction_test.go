@@ -13,8 +13,8 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestCommittedOffsetBehindAnOpenTransaction: Kafka's own tool resets a group to the high watermark. While a transaction
-// before it is open nothing can be read there; that is no truncated log, and the partition goes on when it ends.
+// TestCommittedOffsetBehindAnOpenTransaction resets a group to the high watermark with Kafka's own tool. While a transaction
+// before it is open, nothing can be read there. This is no truncated log, and the partition continues when the transaction ends.
 func TestCommittedOffsetBehindAnOpenTransaction(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -40,7 +40,7 @@ func TestCommittedOffsetBehindAnOpenTransaction(t *testing.T) {
 		inTransaction("producing", producer.ProduceSync(within(t, 20*time.Second), kgo.StringRecord(string(value))).FirstErr())
 	}
 	_, ends := s.described()
-	s.commit([]int64{ends[0] + 10}) // what `--reset-offsets --to-latest` makes it
+	s.commit([]int64{ends[0] + 10}) // the offset that `--reset-offsets --to-latest` commits
 
 	c := s.start()
 	s.awaitClaims(c, 1)
@@ -55,8 +55,8 @@ func TestCommittedOffsetBehindAnOpenTransaction(t *testing.T) {
 	}
 }
 
-// TestOpenTransactionIsSeen: one record in an open transaction and a thousand behind it count as lag, as Kafka's own tool counts
-// them, and the consumer says for whom it waits.
+// TestOpenTransactionIsSeen checks that a record in an open transaction and a thousand records behind it count as lag, as in
+// Kafka's own tool. The consumer says for which transaction it waits.
 func TestOpenTransactionIsSeen(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -101,7 +101,7 @@ func TestOpenTransactionIsSeen(t *testing.T) {
 	s.terminate(c)
 }
 
-// awaitBody waits until /readyz answers with all of these words.
+// awaitBody waits until the answer of /readyz contains all of these words.
 func (s *stream) awaitBody(c *harness.Consumer, words ...string) {
 	s.t.Helper()
 	for ctx := within(s.t, 30*time.Second); ; time.Sleep(100 * time.Millisecond) {
@@ -119,7 +119,7 @@ func (s *stream) awaitBody(c *harness.Consumer, words ...string) {
 	}
 }
 
-// awaitClaims waits until a consumer has claimed so many partitions.
+// awaitClaims waits until a consumer has claimed the given number of partitions.
 func (s *stream) awaitClaims(c *harness.Consumer, partitions float64) {
 	s.t.Helper()
 	ctx := within(s.t, 40*time.Second)

@@ -8,8 +8,8 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestRollingUpgradeAndBack replaces three consumers one after the other under load, a former version by this one and this one
-// by the former: both are in the group at once. E2E_FORMER_CONSUMER is the program of the former version.
+// TestRollingUpgradeAndBack replaces three consumers one after the other under load. It replaces a former version by this one,
+// and this one by the former. Both are in the group at the same time. E2E_FORMER_CONSUMER is the program of the former version.
 func TestRollingUpgradeAndBack(t *testing.T) {
 	former := os.Getenv("E2E_FORMER_CONSUMER")
 	if former == "" {

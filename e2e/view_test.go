@@ -15,14 +15,14 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// The view is compared with MongoDB's own time series here, and both with the same measurements in an ordinary collection,
-// which answers what is true. Servers without views or time series are left out.
+// These tests compare the view with MongoDB's native time series, and both with the same measurements in an ordinary collection,
+// whose answers are correct. Servers without views or time series are skipped.
 
-// viewBegin is when the measurements of viewed readings begin.
+// viewBegin is the start time of the measurements of viewedReadings.
 var viewBegin = time.Date(2026, 3, 1, 10, 30, 0, 0, time.UTC)
 
-// viewedReadings are 2,080 measurements of four series over thirteen hours, every seventh late, whose field v has values of all
-// types; two of them lie before 1970 and after 2106.
+// viewedReadings returns 2,080 measurements of four series over thirteen hours, every seventh of which is late. Their field v has
+// values of all types. Two of them lie before 1970 and after 2106.
 func viewedReadings() (all []events.Reading) {
 	values := []any{int32(7), 7.5, int64(1) << 40, "seven", true, nil, bson.A{int32(7), "x"}, bson.D{{Key: "x", Value: int32(7)}}}
 	add := func(i int, at time.Time) {
@@ -49,12 +49,12 @@ func viewedReadings() (all []events.Reading) {
 	return all
 }
 
-// viewedDocument is a reading as the view shows it.
+// viewedDocument returns a reading as the view shows it.
 func viewedDocument(r events.Reading) bson.D {
 	return append(bson.D{{Key: "time", Value: bson.DateTime(r.Time)}, {Key: "meta", Value: r.Meta}}, r.Fields...)
 }
 
-// viewedQueries are what is asked, as pipelines.
+// viewedQueries returns the queries as pipelines.
 func viewedQueries() (all []bson.A) {
 	is := func(path, operator string, value any) bson.D {
 		return bson.D{{Key: path, Value: bson.D{{Key: operator, Value: value}}}}
@@ -83,7 +83,7 @@ func viewedQueries() (all []bson.A) {
 		{{Key: "celsius", Value: bson.D{{Key: "$exists", Value: false}}}},
 		{{Key: "$or", Value: bson.A{bson.D{hour}, bson.D{{Key: "time", Value: bson.D{{Key: "$lt", Value: viewBegin}}}}}}},
 		{{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{"$time", noon}}}}},
-		// Beyond what 32 bits of seconds can say.
+		// These are beyond the range of 32 bits of seconds.
 		{{Key: "time", Value: bson.D{{Key: "$lt", Value: time.Unix(0, 0)}}}},
 		{{Key: "time", Value: bson.D{{Key: "$gt", Value: time.Date(2107, 1, 1, 0, 0, 0, 0, time.UTC)}}}},
 	} {
@@ -104,7 +104,7 @@ func viewedQueries() (all []bson.A) {
 	)
 }
 
-// answers are what a pipeline finds, in any order, as texts whose names are sorted.
+// answers returns the results of a pipeline in any order, as texts with sorted names.
 func (s *stream) answers(c *mongo.Collection, pipeline bson.A) (texts []string) {
 	s.t.Helper()
 	ctx := within(s.t, 30*time.Second)
@@ -125,8 +125,8 @@ func (s *stream) answers(c *mongo.Collection, pipeline bson.A) (texts []string) 
 	return texts
 }
 
-// TestViewAnswersAsMongoDBsOwn: each kind of view answers with what is true, or with what MongoDB's own time series of the same
-// measurements answers. The command query, which needs no view, finds times that neither can name.
+// TestViewAnswersAsMongoDBsOwn checks that each kind of view gives the correct answer, or the answer of MongoDB's native time
+// series. The command query, which needs no view, finds times outside of both ranges.
 func TestViewAnswersAsMongoDBsOwn(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 3).inBuckets()
@@ -160,8 +160,8 @@ func TestViewAnswersAsMongoDBsOwn(t *testing.T) {
 	}
 }
 
-// compareAnswers asks a view all questions. Its answers are true, which those of the plain collection are, or those of MongoDB's own
-// time series.
+// compareAnswers runs all queries on a view. Its answers must equal those of the plain collection, which are correct, or those of
+// the native time series.
 func (s *stream) compareAnswers(t *testing.T, view, plain, native *mongo.Collection) {
 	t.Helper()
 	for _, query := range viewedQueries() {
@@ -177,8 +177,8 @@ func (s *stream) compareAnswers(t *testing.T, view, plain, native *mongo.Collect
 	}
 }
 
-// besides makes an ordinary collection and a time series of MongoDB's own of the same measurements; the test is skipped where it
-// has none.
+// besides creates an ordinary collection and a native time series with the same measurements. It skips the test if the server has
+// no time series.
 func (s *stream) besides(db *mongo.Database, readings []events.Reading) (plain, native *mongo.Collection) {
 	s.t.Helper()
 	plain, native = db.Collection("plain"), db.Collection("native")
@@ -198,7 +198,8 @@ func (s *stream) besides(db *mongo.Database, readings []events.Reading) (plain, 
 	return plain, native
 }
 
-// examined is how many buckets the server looks at for a question on the view. False means that it does not say.
+// examined returns the number of buckets that the server examines for a query on the view. It returns false if the number is
+// unknown.
 func (s *stream) examined(db *mongo.Database, filter bson.D) (most int64, known bool) {
 	s.t.Helper()
 	aggregate := bson.D{{Key: "aggregate", Value: s.topic}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$match", Value: filter}}}}, {Key: "cursor", Value: bson.D{}}}
@@ -235,7 +236,7 @@ func (s *stream) examined(db *mongo.Database, filter bson.D) (most int64, known 
 	return most, known
 }
 
-// TestViewIsNarrowed: what docs/reading.md says of filters on time behind MongoDB's own stage.
+// TestViewIsNarrowed checks the statements of docs/reading.md about filters on time after MongoDB's own stage.
 func TestViewIsNarrowed(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 3).inBuckets()
@@ -251,7 +252,7 @@ func TestViewIsNarrowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.catchUp("BUCKET_MAX_COUNT", "20")
-	if code, _, errs := s.command(internal, "init"); code != 0 { // the view as it was asked for, whatever the consumer chose
+	if code, _, errs := s.command(internal, "init"); code != 0 { // the requested view, no matter which one the consumer chose
 		t.Fatal(errs)
 	}
 	db := s.readable()

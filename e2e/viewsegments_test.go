@@ -14,14 +14,14 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// The segments here, and the buckets that would be made of them, are put together by hand, by docs/segments.md.
+// The tests make the segments and their buckets by hand, following docs/segments.md.
 
-// segmentMeta is the meta of a segment.
+// segmentMeta returns the meta of a segment.
 func segmentMeta(id bson.ObjectID) bson.Binary {
 	return bson.Binary{Subtype: bson.TypeBinaryGeneric, Data: append([]byte("segment"), id[10]&0x0f, id[11])}
 }
 
-// storedPart is a bucket or a segment of readings, with more of what control says of it.
+// storedPart returns a bucket or a segment of readings. more are further fields of control.
 func storedPart(readings []events.Reading, ofOne bool, more ...bson.E) bson.D {
 	first := readings[0].Time
 	for _, r := range readings {
@@ -69,7 +69,8 @@ func storedPart(readings []events.Reading, ofOne bool, more ...bson.E) bson.D {
 	return append(part, bson.E{Key: "data", Value: data})
 }
 
-// boundsOf are the smallest and the largest value; of objects, those of each field, and of several types any two that include them.
+// boundsOf returns the smallest and the largest value. For objects these are the bounds of each field. For values of several
+// types they are any two that include all.
 func boundsOf(values []any) (least, most any) {
 	switch values[0].(type) {
 	case bson.D:
@@ -116,7 +117,7 @@ func orderedBounds[T cmp.Ordered](values []any) (least, most any) {
 	return slices.Min(all), slices.Max(all)
 }
 
-// bySeries are buckets of readings, with more of what control says of them.
+// bySeries returns buckets of readings. more are further fields of control.
 func bySeries(readings []events.Reading, more ...bson.E) (buckets []any) {
 	series := map[string][]events.Reading{}
 	for _, r := range readings {
@@ -128,8 +129,8 @@ func bySeries(readings []events.Reading, more ...bson.E) (buckets []any) {
 	return buckets
 }
 
-// inPortions are readings as they are stored at different times of a collection with segments: in segments, in segments that are
-// being compacted, in ones that have been and are not deleted yet, and in buckets. How many segments there are is told as well.
+// inPortions returns readings as a collection with segments stores them at different times. Some are in segments, in segments
+// during a compaction, in ended segments that are not yet deleted, and in buckets. segments is the number of segments.
 func inPortions(readings []events.Reading, now time.Time) (stored []any, segments int) {
 	before, after := now.Add(-time.Hour), now.Add(time.Hour)
 	segment := func(until time.Time) bson.E {
@@ -158,7 +159,7 @@ func inPortions(readings []events.Reading, now time.Time) (stored []any, segment
 	return stored, segments
 }
 
-// portionsOf cuts readings that lie in the order of their times into what a bucket's span takes.
+// portionsOf splits readings in the order of time into parts that fit into a bucket's span.
 func portionsOf(readings []events.Reading) (all [][]events.Reading) {
 	begin := 0
 	for i := range readings {
@@ -170,8 +171,8 @@ func portionsOf(readings []events.Reading) (all [][]events.Reading) {
 	return append(all, readings[begin:])
 }
 
-// TestViewShowsSegments: each kind of view of a collection with segments answers as one of the same measurements in buckets does,
-// each measurement once, with the time and the meta before all else.
+// TestViewShowsSegments checks that each kind of view of a collection with segments answers like one of the same measurements in
+// buckets. It shows each measurement once, with time and meta first.
 func TestViewShowsSegments(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 3)
@@ -186,7 +187,7 @@ func TestViewShowsSegments(t *testing.T) {
 			if code != 0 || strings.Contains(errs, "written into buckets at once") {
 				t.Skip(strings.TrimSpace(errs))
 			}
-			if s.count(db, ".buckets") == 0 { // the first of both kinds that there are
+			if s.count(db, ".buckets") == 0 { // the first of both available kinds
 				if _, err := s.collection(".buckets").InsertMany(within(t, 30*time.Second), stored); err != nil {
 					t.Fatal(err)
 				}
@@ -222,7 +223,7 @@ func (s *stream) count(db *mongo.Database, suffix string) int64 {
 	return n
 }
 
-// narrowed: filters on meta and time narrow both parts, the segments at least to themselves.
+// narrowed checks that filters on meta and time narrow both parts, the segments at least to themselves.
 func (s *stream) narrowed(t *testing.T, db *mongo.Database, segments int) {
 	t.Helper()
 	from, to := viewBegin.Add(6*time.Hour), viewBegin.Add(7*time.Hour)
@@ -246,7 +247,7 @@ func (s *stream) narrowed(t *testing.T, db *mongo.Database, segments int) {
 	}
 }
 
-// TestInitBeginsSegments: what init leaves behind, on any server, and that options change as before.
+// TestInitBeginsSegments checks the state after init, on any server, and that options still can be changed.
 func TestInitBeginsSegments(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
