@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// scalesWell fails when ten times as much takes much longer than ten times as long. The machine has other work: only when
-// it is so every time.
+// scalesWell fails if ten times the work takes much longer than ten times the time. The machine may be busy, so it fails only if
+// this happens in every try.
 func scalesWell(t *testing.T, what string, n int, took func(n int) time.Duration) {
 	t.Helper()
 	var short, long time.Duration
@@ -24,7 +24,7 @@ func scalesWell(t *testing.T, what string, n int, took func(n int) time.Duration
 	t.Errorf("%s: %d take %v, %d %v", what, n, short, 10*n, long)
 }
 
-// answering answers look-ups, up to max at a time, until none is left. It returns how often it was asked.
+// answering answers look-ups, up to max at a time, until none is left. It returns the number of rounds.
 func answering(c *Catalog, max int, answer func(Lookup) Answer) (rounds int) {
 	for lookups := c.Lookups(max); len(lookups) > 0; lookups = c.Lookups(max) {
 		rounds++
@@ -39,7 +39,7 @@ func answering(c *Catalog, max int, answer func(Lookup) Answer) (rounds int) {
 
 func nothing(l Lookup) Answer { return Answer{Lookup: l} }
 
-// insertBackwards inserts measurements of one series, each a minute before the last: each opens a bucket, and asks before.
+// insertBackwards inserts measurements of one series, each a minute before the last one. Each opens a bucket after a look-up.
 func insertBackwards(t testing.TB, c *Catalog, count int) {
 	n := newNumeric(1)
 	for range count {
@@ -86,8 +86,8 @@ func TestBackfillTakesLinearTime(t *testing.T) {
 	})
 }
 
-// TestLookingAheadChangesOnlyTheAsking: late measurements of many windows go into the same buckets, whether they are
-// looked up one at a time or together.
+// TestLookingAheadChangesOnlyTheAsking checks that late measurements of many windows go into the same buckets, whether their
+// look-ups are made one at a time or together.
 func TestLookingAheadChangesOnlyTheAsking(t *testing.T) {
 	for seed := range uint64(40) {
 		stored := newStore(t, testOptions(t).Collection)
@@ -103,7 +103,7 @@ func TestLookingAheadChangesOnlyTheAsking(t *testing.T) {
 			answering(c, max, stored.answer)
 			var got []*Write
 			if f := c.Prepare(0); f != nil {
-				got = f.Writes // the writes of one series in the same order, whatever the others do
+				got = f.Writes // the writes of one series are in the same order, no matter what the other series do
 				slices.SortFunc(got, func(a, b *Write) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 			}
 			if max == 1 {
@@ -119,7 +119,7 @@ func TestLookingAheadChangesOnlyTheAsking(t *testing.T) {
 	}
 }
 
-// lateReadings are readings of three series within two days.
+// lateReadings returns readings of three series within two days.
 func lateReadings(seed uint64, offset int64, n int) []reading {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var out []reading
@@ -131,8 +131,8 @@ func lateReadings(seed uint64, offset int64, n int) []reading {
 	return out
 }
 
-// TestAnswersAheadAreNotKept: a bucket looked up ahead is as old as the look-up before it, and may have changed when that
-// is stale.
+// TestAnswersAheadAreNotKept checks that an answer to a look-up ahead is dropped when the look-up before it is stale. It is as
+// old as that one, and the bucket may have changed.
 func TestAnswersAheadAreNotKept(t *testing.T) {
 	c := New(reopening(t))
 	insertBackwards(t, c, 3)
@@ -140,7 +140,7 @@ func TestAnswersAheadAreNotKept(t *testing.T) {
 	if len(lookups) != 3 || lookups[0].Ahead || !lookups[1].Ahead || !lookups[2].Ahead {
 		t.Fatalf("look-ups %+v, want one and two ahead", lookups)
 	}
-	c.Load([]Answer{{Lookup: lookups[1]}, {Lookup: lookups[2]}}) // that before them has no answer yet
+	c.Load([]Answer{{Lookup: lookups[1]}, {Lookup: lookups[2]}}) // the look-up before them has no answer yet
 	if n, _ := c.Pending(); n != 0 {
 		t.Fatalf("%d measurements go on without the answer they wait for", n)
 	}

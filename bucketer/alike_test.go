@@ -22,7 +22,7 @@ func TestColumnsOfWhatIsAlike(t *testing.T) {
 		func() any { return int64(random.IntN(9) - 4) },
 		func() any { return random.Int32N(9) - 4 },
 		func() any { return random.IntN(2) == 0 },
-		func() any { return nil }, // of no bytes: as the last field it ends where the measurements end
+		func() any { return nil }, // has no bytes, so as the last field it ends where the measurement ends
 		func() any { return bson.DateTime(random.IntN(9) - 4) },
 		func() any { return fmt.Sprint("state", random.IntN(9)) },
 	}

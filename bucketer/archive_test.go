@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// orders are the orders in which buckets of a series may be archived.
+// orders returns orders in which buckets of a series may be archived.
 func orders(n int) map[string][]int {
 	ascending := make([]int, n)
 	for i := range ascending {
@@ -29,8 +29,8 @@ func archiveOf(order []int) archiveIndex {
 	return a
 }
 
-// TestArchiveInAnyOrder: whether a backfill comes oldest or newest first, one bucket does not take longer to archive, to
-// find or to drop for all the others there are.
+// TestArchiveInAnyOrder checks that the time to archive, find or drop a bucket does not grow with the number of buckets, whether
+// a backfill comes oldest or newest first.
 func TestArchiveInAnyOrder(t *testing.T) {
 	for name := range orders(1) {
 		scalesWell(t, name, 2000, func(n int) time.Duration {

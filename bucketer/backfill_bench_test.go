@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkBackfill places a batch of one series that comes newest first, a minute apart: each measurement opens a bucket,
-// and asks before.
+// BenchmarkBackfill inserts a batch of one series that comes newest first, a minute apart. Each measurement opens a bucket after
+// a look-up.
 func BenchmarkBackfill(b *testing.B) {
 	for _, batch := range []int{1000, 4000, 16_000, 64_000} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {

@@ -35,7 +35,7 @@ type numeric struct {
 	next   int
 	window int64 // added to the times, in milliseconds
 	fields []byte
-	values []int // where in fields
+	values []int // positions of the values in fields
 	meta   []byte
 }
 
@@ -73,7 +73,7 @@ func (n *numeric) insert(b testing.TB, c *Catalog, count int) {
 	}
 }
 
-// processor measures what the process has used of all processors: steadier than the clock on a busy machine.
+// processor measures the process's time on all processors, which is steadier than the clock on a busy machine.
 type processor struct {
 	b     *testing.B
 	used  time.Duration
@@ -88,7 +88,7 @@ func (p *processor) now() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// start and stop leave out what the timer of the benchmark itself takes: tens of microseconds for its look at the heap.
+// start and stop exclude the cost of the benchmark's own timer, which needs tens of microseconds to read the heap statistics.
 func (p *processor) start() { p.b.StartTimer(); p.since = p.now() }
 func (p *processor) stop()  { p.used += p.now() - p.since; p.b.StopTimer() }
 
@@ -103,7 +103,7 @@ func flushAll(c *Catalog) {
 	}
 }
 
-// BenchmarkInsert inserts measurements of five numeric fields into open buckets; flushes are not measured.
+// BenchmarkInsert inserts measurements of five numeric fields into open buckets. It does not measure flushes.
 func BenchmarkInsert(b *testing.B) {
 	for _, series := range []int{1, 1000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("series=%d", series), func(b *testing.B) {
@@ -136,7 +136,7 @@ func BenchmarkInsert(b *testing.B) {
 	}
 }
 
-// BenchmarkPrepare encodes what waits for 1000 buckets of a catalog in its stride: whole documents, and updates.
+// BenchmarkPrepare encodes the waiting measurements of 1000 buckets of a warmed-up catalog, as whole documents and as updates.
 func BenchmarkPrepare(b *testing.B) {
 	for _, each := range []int{1, 20, 200} {
 		for _, kind := range []Kind{Insert, Update} {

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestMergeAsTheModel merges random objects: narrow and wide, sparse, in any order of their fields, within each other.
+// TestMergeAsTheModel merges random objects, which are narrow or wide, sparse, nested, and have their fields in any order.
 func TestMergeAsTheModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	var object func(width, depth int) bson.D
@@ -53,7 +53,7 @@ func TestMergeAsTheModel(t *testing.T) {
 	}
 }
 
-// TestMergeWalksOnce: what a merge takes does not depend on how deep the values are that it compares.
+// TestMergeWalksOnce checks that the time of a merge does not depend on how deeply the values are nested.
 func TestMergeWalksOnce(t *testing.T) {
 	took := func(depth int) time.Duration {
 		nested := func(n int32) value {
@@ -84,7 +84,8 @@ func TestMergeWalksOnce(t *testing.T) {
 	}
 }
 
-// TestMergeOfAFewIntoManyAllocatesNothing: one name, known or new, does not make an index of all that are kept.
+// TestMergeOfAFewIntoManyAllocatesNothing checks that the merge of one name, known or new, does not build an index of all kept
+// names.
 func TestMergeOfAFewIntoManyAllocatesNothing(t *testing.T) {
 	many := bson.D{}
 	for i := range 5000 {
@@ -103,7 +104,7 @@ func TestMergeOfAFewIntoManyAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkMerge merges an object of five numbers, and of fifty, into the maximum of others like it.
+// BenchmarkMerge merges an object of five or fifty numbers into the maximum of similar objects.
 func BenchmarkMerge(b *testing.B) {
 	for _, width := range []int{5, 50} {
 		var all, reverse bson.D

@@ -14,7 +14,8 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// What a Decoder lets pass fits a bucket of its own, however its bytes are spread over fields, and whatever the meta takes.
+// TestLargestMeasurementFitsItsBucket checks that every measurement that a Decoder accepts fits a bucket of its own, for any
+// distribution of its bytes over fields and meta.
 func TestLargestMeasurementFitsItsBucket(t *testing.T) {
 	meta := `"sensor":"` + strings.Repeat("m", 8<<10-5) + `"`
 	for name, c := range map[string]struct {
@@ -75,7 +76,7 @@ func TestMalformedMeasurementsChangeNothing(t *testing.T) {
 		"string without end":      append(rawbson.AppendHeader(nil, bson.TypeString, "s"), 2, 0, 0, 0, 'a', 'b'),
 	} {
 		c := New(testOptions(t))
-		for range 2 { // for a new bucket, then for an open one
+		for range 2 { // first for a new bucket, then for an open one
 			before := c.Stats()
 			m := simple(9, 1).measurement(t)
 			m.Elements = elements
@@ -101,7 +102,7 @@ func TestInsertDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestShapesAreSwept sends measurements of ever new fields: the memory of fields must not grow with them.
+// TestShapesAreSwept sends measurements with ever new fields. The memory for fields must not grow with them.
 func TestShapesAreSwept(t *testing.T) {
 	c := New(testOptions(t))
 	kept := simple(0, 1, number(1))
@@ -109,7 +110,7 @@ func TestShapesAreSwept(t *testing.T) {
 	peak := int64(0)
 	for i := range 60_000 {
 		r := simple(int64(i+1), 2, bson.E{Key: fmt.Sprint("field", i), Value: bson.D{{Key: "x", Value: true}}})
-		r.time += int64(i) * 10_000_000 // a bucket of its own
+		r.time += int64(i) * 10_000_000 // it gets a bucket of its own
 		mustInsert(t, c, r)
 		if i%100 == 0 {
 			finishAll(t, c, 0, Outcome{})

@@ -10,8 +10,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// BenchmarkSegments is what a measurement takes on its way through a segment: its insertion and the cut of segments, and later
-// the making of buckets of them. There are ten measurements of each of a thousand series.
+// BenchmarkSegments measures the cost of a measurement on its way through a segment. This is its insertion and the cut of
+// segments, and later the compaction into buckets. There are ten measurements of each of a thousand series.
 func BenchmarkSegments(b *testing.B) {
 	const series, each = 1000, 10
 	o := testOptions(b)

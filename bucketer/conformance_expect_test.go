@@ -36,7 +36,7 @@ func (r *insertRun) checkBuckets(expect bson.D) {
 func (r *insertRun) checkBucket(i int, id bson.ObjectID, want bson.D) {
 	d := r.store.byID[id]
 	ignored, _ := at(want, "ignore").(bson.A)
-	// Without "exact" the bounds named are all there are, but for the time where a case leaves that out.
+	// Without "exact" the named bounds are all bounds, except for the time if a case omits it.
 	for _, e := range want {
 		switch e.Key {
 		case "count":
@@ -71,7 +71,7 @@ func (r *insertRun) checkBucket(i int, id bson.ObjectID, want bson.D) {
 	r.checkClosed(i, id)
 }
 
-// checkBound compares control.min or control.max field by field, types included, whatever the order.
+// checkBound compares control.min or control.max field by field, with types, in any order.
 func (r *insertRun) checkBound(i int, name string, got, want bson.D, ignored bson.A) {
 	time := r.options.Collection.TimeField
 	without := func(d bson.D) bson.D {
@@ -84,7 +84,7 @@ func (r *insertRun) checkBound(i int, name string, got, want bson.D, ignored bso
 	}
 }
 
-// state names what has become of a bucket, in the words of the cases.
+// state returns the state of a bucket, in the words of the cases.
 func (r *insertRun) state(id bson.ObjectID) string {
 	b := r.seen[id]
 	switch {
@@ -108,7 +108,7 @@ func (r *insertRun) isArchived(id bson.ObjectID) bool {
 	return ok
 }
 
-// checkClosed checks that control.closed is set by hard closes and in full buckets, and nowhere else.
+// checkClosed checks that control.closed is set by hard closes and in full buckets, and in no others.
 func (r *insertRun) checkClosed(i int, id bson.ObjectID) {
 	b, d := r.seen[id], r.store.byID[id]
 	if b == nil {
@@ -122,7 +122,7 @@ func (r *insertRun) checkClosed(i int, id bson.ObjectID) {
 
 func (r *insertRun) checkStats(want bson.D) {
 	got := statistics(r.catalog.Stats())
-	got["numBucketQueriesFailed"] -= r.unindexedQueries // MongoDB would not have asked
+	got["numBucketQueriesFailed"] -= r.unindexedQueries // MongoDB would have made no query
 	for _, e := range want {
 		n, ok := got[e.Key]
 		if !ok {

@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// insertRun is a case of kind insert under way: a catalog, a store, and the known state of each bucket.
+// insertRun is a case of kind insert in progress, with a catalog, a store, and the known state of each bucket.
 type insertRun struct {
 	t       *testing.T
 	catalog *Catalog
@@ -20,14 +20,14 @@ type insertRun struct {
 	indexed bool // the collection has an index for the query of a reopening
 
 	unindexedQueries int64
-	seen             map[bson.ObjectID]*bucket // the last time each was in memory
+	seen             map[bson.ObjectID]*bucket // the last state of each in memory
 	why              map[bson.ObjectID]string
 	preloaded        map[bson.ObjectID]bool
 }
 
-// MongoDB has one open bucket of a series, which a change of types closes. Here the buckets of other types stay open, or
-// types that change to and fro would cost a bucket each time. Apart from that all cases hold: with one open bucket of a
-// series, and with as many as there may be those that are not of such changes.
+// changesTypes lists cases that differ. MongoDB has one open bucket per series, which a change of types closes. Here the buckets
+// of other types stay open, because otherwise alternating types would cost a bucket each time. All other cases hold with one open
+// bucket per series, and with the usual number.
 var changesTypes = map[string]bool{
 	"large_measurement_schema_change_fixed": true, "large_measurement_schema_change_7_0_bug": true,
 	"minmax_scalar_object_array": true, "minmax_array_object_array": true, "minmax_null_then_number_is_a_schema_change": true,
@@ -35,8 +35,8 @@ var changesTypes = map[string]bool{
 	"schema_every_type_change_closes": true, reopensInVain: true,
 }
 
-// reopensInVain is a case in which MongoDB reopens a bucket and closes it at once, because its types are others. Here it is
-// left as it is, since there may be a bucket of the right types.
+// reopensInVain is a case in which MongoDB reopens a bucket and closes it at once, because its types differ. Here it is not
+// reopened, since there may be a bucket with the right types.
 const reopensInVain = "reopen_and_insert_incompatible"
 
 // runInsertCase inserts a case's measurements and compares buckets and statistics.
@@ -128,7 +128,8 @@ func setBucketing(t *testing.T, o *timeseries.Options, e bson.E) {
 	}
 }
 
-// preload stores a bucket as if a catalog of ours had written it: with count, size and positions. Some are no buckets.
+// preload stores a bucket with count, size and positions, as if our catalog had written it. Some documents of cases are no
+// buckets.
 func (r *insertRun) preload(d bson.D) {
 	id, ok := at(d, "_id").(bson.ObjectID)
 	for ; r.preloaded[id]; id[11]++ { // cases of several collections repeat an _id
@@ -203,13 +204,13 @@ func (r *insertRun) insert(i int, step bson.D, docs bson.A) {
 	r.flush()
 }
 
-// insertOne inserts a document and resolves what the catalog asks; it returns the name of MongoDB's error.
+// insertOne inserts a document and answers the catalog's look-ups. It returns the name of MongoDB's error.
 func (r *insertRun) insertOne(d bson.D) string {
 	r.t.Helper()
 	o := &r.options.Collection
 	time, ok := at(d, o.TimeField).(bson.DateTime)
 	if !ok {
-		return "BadValue" // what a Decoder refuses
+		return "BadValue" // a Decoder refuses this
 	}
 	m := measurement.Measurement{
 		Position: timeseries.Position{Offset: r.offset},
@@ -242,7 +243,7 @@ func (r *insertRun) insertOne(d bson.D) string {
 	return ""
 }
 
-// normalized is a meta with the fields of its objects sorted, as a Decoder has it.
+// normalized returns a meta with sorted fields, as a Decoder returns it.
 func normalized(t *testing.T, v bson.RawValue) bson.RawValue {
 	var parsed any
 	if err := v.Unmarshal(&parsed); err != nil {
@@ -262,7 +263,7 @@ func (r *insertRun) openBuckets() map[bson.ObjectID]bool {
 	return open
 }
 
-// reasons are the causes of a bucket's end by the statistic that counts it.
+// reasons maps a statistic to the reason of a bucket's end that it counts.
 var reasons = map[string]string{
 	"numBucketsClosedDueToCount":          "count",
 	"numBucketsClosedDueToSize":           "size",
@@ -273,7 +274,7 @@ var reasons = map[string]string{
 	"numBucketsClosedDueToReopening":      "reopening",
 }
 
-// observe works out which buckets an insert has ended, and why: from the statistics that moved.
+// observe finds the buckets that an insert has ended, and the reasons, from the changed statistics.
 func (r *insertRun) observe(before Stats, openBefore map[bson.ObjectID]bool) {
 	maps.Copy(r.seen, r.catalog.buckets)
 	moved := map[string]bool{}
@@ -295,8 +296,8 @@ func (r *insertRun) observe(before Stats, openBefore map[bson.ObjectID]bool) {
 	}
 }
 
-// reasonOf is why a bucket has just ended, of the reasons that moved with one insert: a reopened bucket can end the one
-// that was open before, and then itself.
+// reasonOf returns the reason why a bucket has just ended. moved are the reasons whose statistics changed with one insert. A
+// reopened bucket can end the bucket that was open before, and then itself.
 func reasonOf(b *bucket, wasOpen bool, moved map[string]bool) string {
 	if wasOpen && moved["reopening"] {
 		return "reopening"

@@ -12,14 +12,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// casesFile holds the conformance cases that the project ships; the files named by casesEnv, and those in the folders that it
-// names, are run too.
+// casesFile holds the project's conformance cases. Files named by casesEnv, and files in folders named by it, are run too.
 const (
 	casesFile = "../internal/timeseries/testdata/bucket_catalog.jsonl"
 	casesEnv  = "WATERWHEEL_CASES"
 )
 
-// conformanceCase is one line of a file of cases: what MongoDB does, from its tests or derived from its rules.
+// conformanceCase is one line of a file of cases. It states MongoDB's behaviour, taken from its tests or derived from its rules.
 type conformanceCase struct {
 	name, kind string
 	fields     bson.D
@@ -59,7 +58,7 @@ func caseFiles(t *testing.T) []string {
 	for _, path := range filepath.SplitList(os.Getenv(casesEnv)) {
 		inside, err := filepath.Glob(filepath.Join(path, "*.jsonl"))
 		if err != nil || len(inside) == 0 {
-			inside = []string{path} // a file; anything else cannot be read
+			inside = []string{path} // a file. Anything else cannot be read.
 		}
 		files = append(files, inside...)
 	}
@@ -91,7 +90,7 @@ func readCases(t *testing.T, file string) []conformanceCase {
 	return cases
 }
 
-// generate replaces {"$repeat": {s, n}} and, within arrays, {"$generate": {n, template}}; i takes the place of "$i".
+// generate expands {"$repeat": {s, n}} and, within arrays, {"$generate": {n, template}}. i replaces "$i".
 func generate(t *testing.T, v any, i any) any {
 	switch v := v.(type) {
 	case string:

@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// elementsOf is a measurement's elements: a document's without some fields.
+// elementsOf returns a measurement's elements, which are those of a document without some fields.
 func elementsOf(t testing.TB, d bson.D, without ...any) []byte {
 	var kept bson.D
 	for _, e := range d {
@@ -24,7 +24,7 @@ func elementsOf(t testing.TB, d bson.D, without ...any) []byte {
 	return rawbson.Content(encode(t, kept))
 }
 
-// runSchemaCase checks documents one after the other against the schema of those before.
+// runSchemaCase checks documents one after the other against the schema of the documents before.
 func runSchemaCase(t *testing.T, one conformanceCase) {
 	known := newShapes()
 	s := known.empty
@@ -40,8 +40,8 @@ func runSchemaCase(t *testing.T, one conformanceCase) {
 	}
 }
 
-// runMinMaxCase feeds measurements to the bounds and reads them, and what changed since the last read, in the form of
-// MongoDB's own diffs.
+// runMinMaxCase merges measurements into the bounds. It reads the bounds, and their changes since the last read in the form of
+// MongoDB's diffs.
 func runMinMaxCase(t *testing.T, one conformanceCase) {
 	sides := map[string]*struct {
 		side        side
@@ -75,8 +75,8 @@ func runMinMaxCase(t *testing.T, one conformanceCase) {
 	}
 }
 
-// diff is what MongoDB's delta update would say of a bound: u for what is new or replaced whole, s<name> for what
-// changed within.
+// diff returns the change of a bound as MongoDB's delta update has it. u holds values that are new or replaced, and s<name> the
+// changes within a value.
 func diff(t *testing.T, before, after bson.D) bson.D {
 	set, within := bson.D{}, bson.D{}
 	for _, e := range after {
@@ -107,7 +107,7 @@ func diff(t *testing.T, before, after bson.D) bson.D {
 	return within
 }
 
-// named is an array as an object.
+// named returns an array as an object.
 func named(a bson.A) bson.D {
 	d := bson.D{}
 	for i, v := range a {
@@ -116,7 +116,7 @@ func named(a bson.A) bson.D {
 	return d
 }
 
-// flat is the form of a diff of an array: u0, s1 instead of objects of them.
+// flat returns a diff of an array, with u0 and s1 instead of objects of them.
 func flat(d bson.D) bson.D {
 	out := bson.D{{Key: "a", Value: true}}
 	for _, e := range d {
@@ -131,7 +131,7 @@ func flat(d bson.D) bson.D {
 	return out
 }
 
-// checkChange checks that what an update would set makes after of before, and names nothing that is the same.
+// checkChange checks that the $set of an update turns before into after, and names no equal value.
 func checkChange(t *testing.T, before, after bson.D) {
 	t.Helper()
 	var e encoder

@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// opened counts the buckets that were ever opened.
+// opened returns the number of buckets opened so far.
 func opened(c *Catalog) int64 { return c.Stats().BucketsOpened }
 
 func TestSizeIsExact(t *testing.T) {
@@ -19,8 +19,8 @@ func TestSizeIsExact(t *testing.T) {
 	text := func(offset int64, length int) reading {
 		return simple(offset, 1, bson.E{Key: "s", Value: strings.Repeat("x", length)})
 	}
-	// As bucket-catalog.md accounts: the column of the time, that of a text of 10 bytes, and both values; then a value of
-	// each column more, whose index has one digit.
+	// bucket-catalog.md counts the column of the time, the column of a text of 10 bytes, and both values. Each further
+	// measurement adds a value per column, whose index has one digit.
 	const first = (12 + 4 + 2*(1+5+8)) + (12 + 1 + 2*(1+2+15)) + (1 + 8 + 1) + (1 + 15 + 1)
 	const second = first + (1 + 8 + 2) + (1 + 15 + 2)
 	for limit, want := range map[int32]int64{second: 1, second - 1: 2} {
@@ -44,7 +44,7 @@ func TestLateMeasurementsJoinBucketsNotWrittenYet(t *testing.T) {
 		return r
 	}
 	mustInsert(t, c, at(0, 600), at(1, 700), at(2, 610), at(3, 500), at(4, 705), at(5, 615), at(6, 480), at(7, 499))
-	// Buckets from 600 (0, 2, 5), 700 (1, 4), 500 (3), 480 (6, 7): all are in memory until they are written.
+	// Buckets begin at 600 (0, 2, 5), 700 (1, 4), 500 (3) and 480 (6, 7). All are in memory until they are written.
 	if got := opened(c); got != 4 {
 		t.Errorf("%d buckets are opened, want 4", got)
 	}
@@ -60,8 +60,8 @@ func TestLateMeasurementsJoinBucketsNotWrittenYet(t *testing.T) {
 	}
 }
 
-// TestLeftBucketTakesNothingMore leaves a bucket in flight for the cost of its update; a measurement of its window that
-// is too late for the new one must not come back to it.
+// TestLeftBucketTakesNothingMore leaves a bucket in flight because of the cost of its update. A measurement of its window that is
+// too late for the new bucket must not go into the old one.
 func TestLeftBucketTakesNothingMore(t *testing.T) {
 	o := testOptions(t)
 	o.DeltaMax = 1
@@ -85,8 +85,8 @@ func TestLeftBucketTakesNothingMore(t *testing.T) {
 	}
 }
 
-// TestSharedShapesDoNotLearnFromEachOther lets two buckets of the same fields grow by the same new field, but by members
-// of different types within an object.
+// TestSharedShapesDoNotLearnFromEachOther lets two buckets with the same fields get the same new field, with members of different
+// types in an object.
 func TestSharedShapesDoNotLearnFromEachOther(t *testing.T) {
 	c := New(testOptions(t))
 	empty := bson.E{Key: "o", Value: bson.D{}}

@@ -10,10 +10,10 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// tooLarge is the message about a document that an insert would make too large.
+// tooLarge is the error message of an insert whose document is too large.
 const tooLarge = "too large"
 
-// execute decides what becomes of a write.
+// execute decides the outcome of a write.
 func (d *disturbed) execute(w *Write) Outcome {
 	if d.foreign[w.ID] {
 		d.t.Fatalf("a write into the bucket of another partition: %s", w.Document)
@@ -37,7 +37,7 @@ func (d *disturbed) execute(w *Write) Outcome {
 	return d.send(w)
 }
 
-// send executes a write as it is. One that others have not made impossible must match.
+// send executes a write unchanged. The write must match, unless other writers have made it impossible.
 func (d *disturbed) send(w *Write) Outcome {
 	if d.store.apply(w) {
 		return Outcome{Result: Applied}
@@ -59,7 +59,7 @@ func (d *disturbed) isPoisoned(p timeseries.Position) bool {
 	return slices.ContainsFunc(d.readings[p].fields, func(e bson.E) bool { return e.Key == poison })
 }
 
-// zombie lets a former owner write the first measurements of an insert, under the same _id.
+// zombie makes a former owner write the first measurements of an insert, with the same _id.
 func (d *disturbed) zombie(w *Write) Outcome {
 	options := d.options
 	options.Reopen, options.DeltaMax, options.FlushWrites = false, 0, 0
@@ -86,7 +86,7 @@ func (d *disturbed) zombie(w *Write) Outcome {
 	return Outcome{Result: Conflicted, Stored: positions}
 }
 
-// storedOf returns those of some positions that the store holds.
+// storedOf returns the positions that the store holds.
 func storedOf(t *testing.T, s *store, positions []timeseries.Position) []timeseries.Position {
 	var stored []timeseries.Position
 	for _, document := range s.byID {
@@ -99,12 +99,12 @@ func storedOf(t *testing.T, s *store, positions []timeseries.Position) []timeser
 	return stored
 }
 
-// edit changes a bucket so that a later update does not match.
+// edit changes a bucket, so that a later update does not match.
 func (d *disturbed) edit(id bson.ObjectID) {
 	document := d.store.byID[id]
 	d.touched[id] = true
 	if at(document, timeseries.PathOwner) != nil && d.random.IntN(3) > 0 {
-		return // commands edit segments, and leave their positions
+		return // commands edit segments, and keep their positions
 	}
 	switch d.random.IntN(5) {
 	case 0:
@@ -123,7 +123,7 @@ func (d *disturbed) edit(id bson.ObjectID) {
 	}
 }
 
-// clear tells the catalog of direct writes: after that it may not write anything that they have made impossible.
+// clear tells the catalog about direct writes. Afterwards the catalog must not send a write that they have made impossible.
 func (d *disturbed) clear() {
 	if d.random.IntN(2) == 0 {
 		d.catalog.Clear(func(meta bson.RawValue) bool { return meta.Type != 0 && meta.Value[0]%2 == 1 })
@@ -138,7 +138,7 @@ func (d *disturbed) clear() {
 	d.catalog.Clear(nil)
 }
 
-// neighbour stores buckets of the same series that hold measurements of another partition.
+// neighbour stores buckets of the same series with measurements of another partition.
 func (d *disturbed) neighbour() {
 	o := d.options
 	o.Source.Partition, o.Reopen, o.DeltaMax, o.FlushWrites = 1, false, 0, 0
@@ -163,7 +163,7 @@ func (d *disturbed) widen() {
 	d.catalog.SetCollection(o)
 }
 
-// restart loses the memory. Measurements that are not in the store are read again.
+// restart loses the memory. Measurements that are not stored are read again.
 func (d *disturbed) restart() {
 	if d.random.IntN(2) == 0 {
 		d.finish()

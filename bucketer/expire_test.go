@@ -18,7 +18,7 @@ func TestExpireTakesTheLeastRecentlyUsed(t *testing.T) {
 	}
 	loadNothing(c)
 	finishAll(t, c, 0, Outcome{})
-	mustInsert(t, c, simple(series, 0, number(1))) // series 0 is used again, and waits
+	mustInsert(t, c, simple(series, 0, number(1))) // series 0 is used again, and has a waiting measurement
 	c.buffers.trim()
 	target := c.Bytes() - 8000
 	c.Expire(target)
@@ -121,7 +121,7 @@ func TestClearPutsBackInOrder(t *testing.T) {
 	}
 }
 
-// TestExpireFreesShapes: the shapes of buckets go with them, before anything archived does.
+// TestExpireFreesShapes checks that shapes are freed with their buckets, before archived buckets are dropped.
 func TestExpireFreesShapes(t *testing.T) {
 	o := testOptions(t)
 	o.Reopen = true
@@ -153,7 +153,7 @@ func TestExpireFreesShapes(t *testing.T) {
 	}
 }
 
-// wide is n fields that no other number has.
+// wide returns n fields that no other number has.
 func wide(number, n int) []bson.E {
 	var fields []bson.E
 	for i := range n {
@@ -162,7 +162,7 @@ func wide(number, n int) []bson.E {
 	return fields
 }
 
-// TestReopenedShapesAreSwept reopens buckets of ever new fields, which are then expired.
+// TestReopenedShapesAreSwept reopens buckets with ever new fields, and then expires them.
 func TestReopenedShapesAreSwept(t *testing.T) {
 	o := testOptions(t)
 	o.Reopen = true

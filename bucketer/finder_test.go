@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestFinderFindsEachOnce asks for some members of small and large objects, in any order and more than once, and for
-// names that are not there.
+// TestFinderFindsEachOnce looks up some members of small and large objects, in any order and repeatedly, and names that do not
+// exist.
 func TestFinderFindsEachOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 12))
 	for range 5000 {

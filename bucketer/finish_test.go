@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// simple is a reading of a series, a number of a few, at second 0 of a bucket.
+// simple returns a reading of one of a few series, at second 0 of a bucket.
 func simple(offset int64, series byte, fields ...bson.E) reading {
 	return reading{
 		position: timeseries.Position{Offset: offset},
@@ -33,7 +33,7 @@ func mustInsert(t *testing.T, c *Catalog, readings ...reading) {
 	}
 }
 
-// finishAll gives all writes of the next flush the same outcome; it returns the writes.
+// finishAll finishes all writes of the next flush with the same outcome, and returns the writes.
 func finishAll(t *testing.T, c *Catalog, now time.Duration, o Outcome) []*Write {
 	t.Helper()
 	f := c.Prepare(int64(now))
@@ -60,7 +60,7 @@ func TestRepeatedConflictsBackOffAlone(t *testing.T) {
 	}
 	mustInsert(t, c, simple(offset, 1, number(1)))
 	conflict()
-	conflict() // the first may be chance: it is tried again at once
+	conflict() // the first may be chance, so it is tried again at once
 	for _, seconds := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		offset++
 		mustInsert(t, c, simple(offset, 2, number(1)))
@@ -79,7 +79,7 @@ func TestRepeatedConflictsBackOffAlone(t *testing.T) {
 	mustInsert(t, c, simple(offset+1, 1, number(1)))
 	clear(tried)
 	conflict()
-	conflict() // after a success it does not back off any more
+	conflict() // after a success the series does not back off any more
 }
 
 func TestRefusedMeasurementIsFoundAlone(t *testing.T) {
@@ -141,7 +141,7 @@ func TestUpdateTooLargeClosesTheBucket(t *testing.T) {
 	}
 }
 
-// TestOversizeDocumentIsSplit fills a bucket whose bounds take as much as its measurements.
+// TestOversizeDocumentIsSplit fills a bucket whose bounds are as large as its measurements.
 func TestOversizeDocumentIsSplit(t *testing.T) {
 	c := New(testOptions(t))
 	large := func(letter string) bson.E {

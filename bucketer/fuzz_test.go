@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// FuzzInsert gives the catalog any bytes as elements, twice for a bucket's insert and its update. What it takes must
+// FuzzInsert gives the catalog arbitrary bytes as elements, twice, for a bucket's insert and its update. Accepted elements must
 // come out as well-formed documents.
 func FuzzInsert(f *testing.F) {
 	for _, d := range []bson.D{
@@ -60,7 +60,7 @@ func checkWellFormed(t *testing.T, document bson.Raw) {
 	}
 }
 
-// FuzzLoad gives the catalog any bounds, count and positions in a candidate for reopening.
+// FuzzLoad gives the catalog arbitrary bounds, counts and positions in a candidate for reopening.
 func FuzzLoad(f *testing.F) {
 	options := testOptions(f)
 	options.Reopen = true
@@ -87,7 +87,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// storedDocument is a bucket of the series without meta, as a candidate has it.
+// storedDocument returns a bucket of the series without meta, as a candidate holds it.
 func storedDocument(least, most []byte, time int64, count int32, positions []byte) bson.Raw {
 	dst := []byte{0, 0, 0, 0}
 	dst = append(rawbson.AppendHeader(dst, bson.TypeObjectID, "_id"), make([]byte, 12)...)

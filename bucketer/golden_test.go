@@ -16,7 +16,7 @@ import (
 
 var updateGolden = flag.Bool("update", false, "write the golden files anew")
 
-// golden drives a catalog with events given as Extended JSON and notes all writes.
+// golden drives a catalog with events in Extended JSON and records all writes.
 type golden struct {
 	t       *testing.T
 	catalog *Catalog
@@ -26,7 +26,7 @@ type golden struct {
 	out     bytes.Buffer
 }
 
-// insert gives the catalog events with the fields time and, perhaps, sensor; each is a record of its own.
+// insert gives the catalog events with the field time and optionally sensor. Each is a record of its own.
 func (g *golden) insert(events ...string) {
 	g.t.Helper()
 	for _, event := range events {
@@ -55,7 +55,7 @@ func (g *golden) insertAt(p timeseries.Position, event string) {
 	}
 }
 
-// prepare cuts a flush and notes its writes.
+// prepare cuts a flush and records its writes.
 func (g *golden) prepare() {
 	g.t.Helper()
 	g.flush = g.catalog.Prepare(0)
@@ -76,7 +76,7 @@ func (g *golden) note(what string, document bson.Raw) {
 	g.out.WriteString(what + " " + shellForm(decode(g.t, document), "") + "\n")
 }
 
-// shellForm renders a value as mongosh would, on one line where it fits.
+// shellForm formats a value as mongosh does, on one line if it fits.
 func shellForm(v any, indent string) string {
 	var parts []string
 	open, end := "{", "}"
@@ -109,7 +109,7 @@ func shellForm(v any, indent string) string {
 	return open + "\n  " + indent + strings.Join(parts, ",\n  "+indent) + "\n" + indent + end
 }
 
-// write executes what waits.
+// write executes a flush.
 func (g *golden) write() {
 	g.t.Helper()
 	g.prepare()
@@ -121,14 +121,14 @@ func (g *golden) write() {
 	g.catalog.Finish(g.flush, make([]Outcome, len(g.flush.Writes)), 0)
 }
 
-// lookUp answers what the catalog asks.
+// lookUp answers the catalog's look-ups.
 func (g *golden) lookUp() {
 	for _, l := range g.catalog.Lookups(100) {
 		g.catalog.Load([]Answer{g.store.answer(l)})
 	}
 }
 
-// goldenCases are the documents that a reader of buckets should have seen.
+// goldenCases produce the documents that illustrate buckets.
 var goldenCases = []struct {
 	name  string
 	setUp func(*Options)
@@ -230,7 +230,7 @@ var goldenCases = []struct {
 	}},
 }
 
-// TestGoldenDocuments compares the writes of telling cases with files that people have looked at.
+// TestGoldenDocuments compares the writes of typical cases with reviewed files.
 func TestGoldenDocuments(t *testing.T) {
 	for _, one := range goldenCases {
 		t.Run(one.name, func(t *testing.T) {

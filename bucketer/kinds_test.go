@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// turns are kinds of values that one field of a series has by turns.
+// turns are values of different kinds that one field of a series has in turns.
 var turns = map[string][]any{
 	"null and number":      {nil, 1.5},
 	"text and number":      {"none", int32(7)},
@@ -18,7 +18,7 @@ var turns = map[string][]any{
 	"four kinds":           {nil, 1.5, "none", true},
 }
 
-// repeated are n times a value.
+// repeated returns n times a value.
 func repeated(v any, n int) []any {
 	all := make([]any, n)
 	for i := range all {
@@ -27,7 +27,7 @@ func repeated(v any, n int) []any {
 	return all
 }
 
-// kindsOf is how many canonical types the values have, of which those here tell all.
+// kindsOf returns the number of different schemas among the values.
 func kindsOf(t *testing.T, values []any) int {
 	var known []reading
 	for i, v := range values {
@@ -46,7 +46,7 @@ func kindsOf(t *testing.T, values []any) int {
 	return len(known)
 }
 
-// inTurns are 1000 readings of one series whose field v has the values by turns, a second apart.
+// inTurns returns 1000 readings of one series, a second apart, whose field v has the values in turns.
 func inTurns(values []any) []reading {
 	all := make([]reading, 1000)
 	for i := range all {
@@ -56,7 +56,7 @@ func inTurns(values []any) []reading {
 	return all
 }
 
-// checkKinds checks that documents are as many buckets as there are kinds, and that none mixes them.
+// checkKinds checks that there is one bucket per kind, and that no bucket mixes kinds.
 func checkKinds(t *testing.T, name string, documents []bson.D, readings []reading, kinds int) {
 	t.Helper()
 	if len(documents) != kinds {
@@ -78,7 +78,8 @@ func checkKinds(t *testing.T, name string, documents []bson.D, readings []readin
 	}
 }
 
-// TestKindsByTurnsHaveABucketEach: a bucket never mixes kinds, but a change of kind does not cost a bucket.
+// TestKindsByTurnsHaveABucketEach checks that a bucket never mixes kinds, and that a change of kind does not open a bucket each
+// time.
 func TestKindsByTurnsHaveABucketEach(t *testing.T) {
 	for name, values := range turns {
 		for _, every := range []int{1, 7, 1000} {
@@ -116,7 +117,7 @@ func storeAll(t *testing.T, c *Catalog, s *store) {
 	c.Finish(f, make([]Outcome, len(f.Writes)), 0)
 }
 
-// TestCompactionMakesABucketOfEachKind: also of more kinds than there are open buckets of a series otherwise.
+// TestCompactionMakesABucketOfEachKind checks this even with more kinds than a series may have open buckets.
 func TestCompactionMakesABucketOfEachKind(t *testing.T) {
 	six := []any{nil, 1.5, "none", true, bson.DateTime(0), bson.D{{Key: "x", Value: nil}}}
 	for name, values := range turns {
@@ -152,7 +153,7 @@ func checkCompactedKinds(t *testing.T, name string, values []any) {
 	checkKinds(t, name, documents, readings, kindsOf(t, values))
 }
 
-// TestAFifthKindClosesTheBucketUsedLeastRecently: with control.closed, as any bucket that ends for good.
+// TestAFifthKindClosesTheBucketUsedLeastRecently checks that it sets control.closed, as for any bucket that ends for good.
 func TestAFifthKindClosesTheBucketUsedLeastRecently(t *testing.T) {
 	c := New(testOptions(t))
 	of := func(offset int64, v any) reading { return simple(offset, 1, bson.E{Key: "v", Value: v}) }
@@ -173,14 +174,14 @@ func TestAFifthKindClosesTheBucketUsedLeastRecently(t *testing.T) {
 	if stats := c.Stats(); stats.BucketsClosedDueToSchemaChange != 1 || stats.Closes != 1 {
 		t.Errorf("counted as %+v", stats)
 	}
-	mustInsert(t, c, of(10, nil)) // the kind that was closed
+	mustInsert(t, c, of(10, nil)) // the kind whose bucket was closed
 	if stats := c.Stats(); stats.BucketsOpened != 6 || stats.BucketsClosedDueToSchemaChange != 2 {
 		t.Errorf("counted as %+v", stats)
 	}
 }
 
-// TestABucketOfItsKindIsReopened: when memory is short, and after a restart, kinds find their buckets again, also where
-// several have the same minimum time, of which one is archived.
+// TestABucketOfItsKindIsReopened checks that kinds find their buckets again when memory is short and after a restart. Several
+// buckets may have the same minimum time, one of which is archived.
 func TestABucketOfItsKindIsReopened(t *testing.T) {
 	for name, forget := range map[string]func(*Catalog) *Catalog{
 		"expired": func(c *Catalog) *Catalog {
@@ -214,7 +215,7 @@ func TestABucketOfItsKindIsReopened(t *testing.T) {
 	}
 }
 
-// TestBucketsOfAllKindsEndWithTheirWindow: what opens a bucket for a later window ends those of other kinds, too.
+// TestBucketsOfAllKindsEndWithTheirWindow checks that a bucket for a later window ends the buckets of all kinds.
 func TestBucketsOfAllKindsEndWithTheirWindow(t *testing.T) {
 	o := testOptions(t)
 	c := New(o)
@@ -231,7 +232,7 @@ func TestBucketsOfAllKindsEndWithTheirWindow(t *testing.T) {
 	}
 }
 
-// TestOneKindTakesNoMoreMemory: what a series has of several kinds is accounted for, and given back.
+// TestOneKindTakesNoMoreMemory checks that the memory for several kinds of a series is accounted for, and freed.
 func TestOneKindTakesNoMoreMemory(t *testing.T) {
 	one, several := New(testOptions(t)), New(testOptions(t))
 	of := func(offset int64, v any) reading { return simple(offset, 1, bson.E{Key: "v", Value: v}) }
@@ -250,8 +251,8 @@ func TestOneKindTakesNoMoreMemory(t *testing.T) {
 	}
 }
 
-// TestAKindWhoseBucketIsTooLargeGoesElsewhere: a bucket that is not the one used last is closed like any other when MongoDB
-// refuses its update as too large.
+// TestAKindWhoseBucketIsTooLargeGoesElsewhere checks that a bucket that is not the last used one is closed like any other when
+// MongoDB refuses its update as too large.
 func TestAKindWhoseBucketIsTooLargeGoesElsewhere(t *testing.T) {
 	c := New(testOptions(t))
 	of := func(offset int64, v any) reading { return simple(offset, 1, bson.E{Key: "v", Value: v}) }

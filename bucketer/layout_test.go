@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// everyKind has values of all kinds that a layout knows, and ends with a text or without one.
+// everyKind returns values of all kinds that a layout supports, with or without a string at the end.
 func everyKind(t testing.TB, text string) []byte {
 	t.Helper()
 	raw, err := bson.Marshal(bson.D{
@@ -28,7 +28,7 @@ func everyKind(t testing.TB, text string) []byte {
 	return rawbson.Content(raw)
 }
 
-// learnt is a shape that has learnt the layout of elements.
+// learnt returns a shape that has learnt the layout of elements.
 func learnt(t testing.TB, elements []byte) *shape {
 	t.Helper()
 	known := newShapes()
@@ -39,8 +39,8 @@ func learnt(t testing.TB, elements []byte) *shape {
 	return s
 }
 
-// TestLayoutSaysWhatASurveyDoes changes each byte of measurements in many ways: what a layout says of them is what a
-// walk over the elements says.
+// TestLayoutSaysWhatASurveyDoes changes each byte of measurements in many ways. The layout must give the same result as a walk
+// over the elements.
 func TestLayoutSaysWhatASurveyDoes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, text := range []string{"", "on", "a longer text that is not short"} {
@@ -68,7 +68,8 @@ func TestLayoutSaysWhatASurveyDoes(t *testing.T) {
 	}
 }
 
-// TestLayoutIsGivenUp learns another layout when the first one no longer comes, and none of objects.
+// TestLayoutIsGivenUp checks that a shape learns another layout when the first one no longer occurs, and that it learns none of
+// objects.
 func TestLayoutIsGivenUp(t *testing.T) {
 	first, second := everyKind(t, "on"), everyKind(t, "off!")
 	s := learnt(t, first)

@@ -8,7 +8,7 @@ import (
 
 var memorySeries = flag.Int("series", 50_000, "open buckets of TestMemory")
 
-// heap is the bytes of all that is reachable.
+// heap returns the number of reachable bytes.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -17,8 +17,8 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// TestMemory measures an idle open bucket of five numeric fields and an archived one on the heap, against the catalog's
-// own accounting and the bounds that are promised.
+// TestMemory measures an idle open bucket of five numeric fields and an archived one on the heap. It compares them with the
+// catalog's own accounting and with the promised bounds.
 func TestMemory(t *testing.T) {
 	o := testOptions(t)
 	o.Reopen = true
@@ -49,7 +49,7 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(n)
 }
 
-// loadNothing answers all look-ups with nothing.
+// loadNothing answers all look-ups with no bucket.
 func loadNothing(c *Catalog) {
 	for lookups := c.Lookups(1000); len(lookups) > 0; lookups = c.Lookups(1000) {
 		for _, l := range lookups {

@@ -2,7 +2,7 @@ package bucketer
 
 import "testing"
 
-// TestBoundsPool takes memory of all sizes: returned memory is used again for the same size, and for no other.
+// TestBoundsPool allocates memory of all sizes. Returned memory is reused for the same size, and for no other.
 func TestBoundsPool(t *testing.T) {
 	var p boundsPool
 	classes := map[int]int{} // sizes by class
@@ -41,7 +41,7 @@ func TestBoundsPool(t *testing.T) {
 	}
 }
 
-// TestBoundsAreUsedAgain opens, updates and rolls over buckets: in its stride the catalog allocates no bounds for them.
+// TestBoundsAreUsedAgain opens, updates and rolls over buckets. A warmed-up catalog allocates no bounds for them.
 func TestBoundsAreUsedAgain(t *testing.T) {
 	c := New(testOptions(t))
 	n := newNumeric(100)
@@ -52,7 +52,7 @@ func TestBoundsAreUsedAgain(t *testing.T) {
 			flushAll(c)
 		}
 	}
-	// The buckets that rolled over have left theirs, and so have the open ones the single bounds they had first.
+	// The buckets that rolled over have returned their bounds, and the open ones have returned their first, single bounds.
 	if got, want := c.bounds.idle, int64(100*(96+idleBytes)); got < want {
 		t.Errorf("%d bytes of bounds wait to be used again, want %d at least", got, want)
 	}
@@ -63,7 +63,7 @@ func TestBoundsAreUsedAgain(t *testing.T) {
 			flushAll(c)
 		}
 	})
-	if made > 200 { // a bucket each
+	if made > 200 { // one bucket each
 		t.Errorf("%g allocations for 100 buckets", made)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// release gives a flush back with its bytes overwritten: who still reads them notices.
+// release returns a flush with its bytes overwritten, so that a later read of them is noticed.
 func release(c *Catalog, f *Flush) {
 	for _, block := range f.memory.blocks {
 		block = block[:cap(block)]
@@ -16,8 +16,8 @@ func release(c *Catalog, f *Flush) {
 	c.Release(f)
 }
 
-// TestReleasedMemoryIsUsedAgain cuts flush after flush: from the second on their writes are where the writes of the first
-// were, as they would be without, and a flush that is not given back stays as it is.
+// TestReleasedMemoryIsUsedAgain cuts flush after flush. From the second on, the writes use the memory of the first flush, and
+// equal those of a catalog without reuse. A flush that is not released stays unchanged.
 func TestReleasedMemoryIsUsedAgain(t *testing.T) {
 	c, fresh := New(testOptions(t)), New(testOptions(t))
 	n, same := newNumeric(200), newNumeric(200)
@@ -46,7 +46,7 @@ func TestReleasedMemoryIsUsedAgain(t *testing.T) {
 		if f.Writes != nil || c.Bytes() == before {
 			t.Errorf("round %d: %d writes are left, %d bytes are accounted for as before", round, len(f.Writes), before)
 		}
-		release(c, f) // once more takes nothing
+		release(c, f) // a second release does nothing
 	}
 	if !bytes.Equal(kept.Writes[0].Document, document) {
 		t.Error("a flush that was not given back has changed")

@@ -16,7 +16,7 @@ func storedBucket(t *testing.T) bson.D {
 	return decode(t, finishAll(t, c, 0, Outcome{})[0].Document)
 }
 
-// parkedCatalog waits for the look-up of a third reading of the series.
+// parkedCatalog returns a catalog that waits for the look-up of a third reading of the series.
 func parkedCatalog(t *testing.T) (*Catalog, Lookup) {
 	t.Helper()
 	o := testOptions(t)
@@ -42,7 +42,7 @@ func TestWhatIsNotReopened(t *testing.T) {
 	for _, one := range []struct {
 		name   string
 		change func(bson.D) bson.D
-		failed bool // found, but not fit
+		failed bool // found, but not usable
 	}{
 		{"closed", with("control.closed", true), false},
 		{"full", with("control.count", int32(1000)), false},
@@ -95,7 +95,7 @@ func TestReopenedBucketGoesOn(t *testing.T) {
 	}
 }
 
-// valueAtPath is what an update sets at a dotted path.
+// valueAtPath returns the value that an update sets at a dotted path.
 func valueAtPath(operators bson.D, path string) any {
 	for _, e := range operators[0].Value.(bson.D) {
 		if e.Key == path {
@@ -164,8 +164,8 @@ func TestClearAsksAgain(t *testing.T) {
 	}
 }
 
-// TestLookupsTellWhenABucketIsFull: the query leaves out what would be refused for its size, so that of a few candidates
-// none is one of these.
+// TestLookupsTellWhenABucketIsFull checks that the query excludes buckets that would be refused for their size, so that they take
+// no place among the few candidates.
 func TestLookupsTellWhenABucketIsFull(t *testing.T) {
 	o := testOptions(t)
 	o.Reopen = true

@@ -14,7 +14,7 @@ var (
 	seed    = flag.Uint64("seed", 1, "seed of their first stream; each further one has the next")
 )
 
-// eachStream runs a test for each seed, on all processors, until one fails. A stream depends on its seed alone.
+// eachStream runs a test for each seed, on all processors, until one fails. A stream depends only on its seed.
 func eachStream(t *testing.T, test func(t *testing.T, seed uint64)) {
 	var taken, passed atomic.Int64
 	t.Cleanup(func() { t.Logf("passed %d of %d streams from seed %d", passed.Load(), *streams, *seed) })
@@ -35,7 +35,7 @@ func eachStream(t *testing.T, test func(t *testing.T, seed uint64)) {
 	}
 }
 
-// runStream names the seed of a stream that fails, or panics.
+// runStream reports the seed of a stream that fails or panics.
 func runStream(t *testing.T, seed uint64, test func(t *testing.T, seed uint64)) {
 	returned := false
 	defer func() {
@@ -47,8 +47,8 @@ func runStream(t *testing.T, seed uint64, test func(t *testing.T, seed uint64)) 
 	returned = true
 }
 
-// steps is how long a stream is: mostly short, for most of what goes wrong takes few steps, but one in twenty up to most
-// steps longer, for the rest.
+// steps returns the length of a stream. Most streams are short, because most bugs show within few steps. One in twenty is up to
+// most steps longer.
 func steps(random *rand.Rand, most int) int {
 	if random.IntN(20) == 0 {
 		return 20 + random.IntN(most)

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// staging has a catalog write measurements into segments, and returns these.
+// staging makes a catalog write measurements into segments, and returns the segments.
 func staging(t *testing.T, o Options, all []reading) []*Write {
 	t.Helper()
 	c := New(o)
@@ -30,7 +30,7 @@ func staging(t *testing.T, o Options, all []reading) []*Write {
 	return f.Writes
 }
 
-// scattered are measurements of some series, their times over so many hours.
+// scattered returns measurements of some series, with times spread over hours hours.
 func scattered(random *rand.Rand, series, each, hours int) (all []reading) {
 	for n := range series * each {
 		meta, value, err := bson.MarshalValue(fmt.Sprintf("sensor-%d", n%series))
@@ -45,7 +45,7 @@ func scattered(random *rand.Rand, series, each, hours int) (all []reading) {
 	return all
 }
 
-// unpacked are the measurements in documents, in the order of their offsets.
+// unpacked returns the measurements in documents, ordered by offset.
 func unpacked(t *testing.T, o Options, documents []bson.Raw, each func(document bson.Raw, m *timeseries.Unpacked)) (all []reading) {
 	t.Helper()
 	u := timeseries.NewUnpacker(o.Collection)
@@ -69,8 +69,8 @@ func unpacked(t *testing.T, o Options, documents []bson.Raw, each func(document 
 	return all
 }
 
-// TestSegments: they hold what was inserted, each of one span of time and of series that lie together, few for each span; and
-// the buckets made of them hold the same.
+// TestSegments checks that segments hold the inserted measurements. Each covers one span of time and adjacent series, and there
+// are few per span. The buckets made of them hold the same measurements.
 func TestSegments(t *testing.T) {
 	for name, c := range map[string]struct{ series, each, hours, most int }{
 		"live":           {2000, 2, 1, 4000 / 25},
@@ -118,7 +118,7 @@ func TestSegments(t *testing.T) {
 			for _, w := range flush.Writes {
 				documents = append(documents, w.Document)
 			}
-			before := map[string]int64{} // time of the measurement before, of each bucket
+			before := map[string]int64{} // time of the previous measurement, by bucket
 			same("buckets", unpacked(t, o, documents, func(d bson.Raw, m *timeseries.Unpacked) {
 				id := d.Lookup("_id").String()
 				if m.Time < before[id] || !d.Lookup("control", "closed").Boolean() || d.Lookup("control", "compaction", "visibleFrom").DateTime() != 5 {
@@ -130,8 +130,8 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestASegmentBeginsWithItsOwnEarliestMeasurement: queries for what is before that pass over it, however early the measurements
-// are that were flushed together with it.
+// TestASegmentBeginsWithItsOwnEarliestMeasurement checks this even if earlier measurements were flushed with it. Queries for
+// earlier times can therefore skip it.
 func TestASegmentBeginsWithItsOwnEarliestMeasurement(t *testing.T) {
 	o := testOptions(t)
 	o.DenseFrom = 64

@@ -14,13 +14,13 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// binaryAt is a field of control.segment as text.
+// binaryAt returns a binary field of control.segment as a string.
 func binaryAt(document bson.Raw, name string) string {
 	_, data := document.Lookup("control", "segment", name).Binary()
 	return string(data)
 }
 
-// metaKey is the key of the series of a meta.
+// metaKey returns the key of the series with a meta.
 func metaKey(t *testing.T, meta any) string {
 	t.Helper()
 	kind, data, err := bson.MarshalValue(meta)
@@ -30,7 +30,7 @@ func metaKey(t *testing.T, meta any) string {
 	return string(append([]byte{byte(kind)}, data...))
 }
 
-// TestSeriesLieAsMongoDBOrdersTheirValues: by the paths of META_INDEXES first, then by the whole meta.
+// TestSeriesLieAsMongoDBOrdersTheirValues checks the order, first by the paths of META_INDEXES, then by the whole meta.
 func TestSeriesLieAsMongoDBOrdersTheirValues(t *testing.T) {
 	c := New(Options{SegmentOrder: []string{"site.name", "n"}, Limits: testLimits})
 	meta := func(site, n, other any) bson.D {
@@ -61,8 +61,8 @@ func TestSeriesLieAsMongoDBOrdersTheirValues(t *testing.T) {
 	}
 }
 
-// TestBordersOfSegments: whatever comes, all is kept in its order, no part is too large, none is small without need; and flushes of
-// the same series are divided at the same places.
+// TestBordersOfSegments checks that all measurements stay in order, that no part is too large, and that none is small without
+// need. Flushes of the same series are divided at the same places.
 func TestBordersOfSegments(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -119,8 +119,8 @@ func TestBordersOfSegments(t *testing.T) {
 	}
 }
 
-// TestSegmentsOfFlushesCoverTheSameSeries: the segments of one flush cover narrow ranges of the values of META_INDEXES, and the
-// segments of the next the same, though not every series comes in each.
+// TestSegmentsOfFlushesCoverTheSameSeries checks that each segment of a flush covers a narrow range of the values of
+// META_INDEXES. The segments of the next flush cover the same ranges, although not every series is in each flush.
 func TestSegmentsOfFlushesCoverTheSameSeries(t *testing.T) {
 	o := testOptions(t)
 	o.DenseFrom, o.SegmentRows, o.SegmentOrder = 64, 100, []string{"sensor"}
@@ -163,7 +163,7 @@ func TestSegmentsOfFlushesCoverTheSameSeries(t *testing.T) {
 	}
 }
 
-// TestLargeFlushesHaveLargerSegments: about as many of them as smaller ones, within bounds.
+// TestLargeFlushesHaveLargerSegments checks that a large flush has about as many segments as a smaller one, within bounds.
 func TestLargeFlushesHaveLargerSegments(t *testing.T) {
 	for total, want := range map[int32]int32{1: 50, 2_500: 50, 5_000: 100, 12_500: 250, 25_000: 250, 1_000_000: 250} {
 		b := borders{}
@@ -192,7 +192,7 @@ func TestLargeFlushesHaveLargerSegments(t *testing.T) {
 	}
 }
 
-// TestBordersThatNothingUsesAreForgotten: the series of long ago do not divide those of now.
+// TestBordersThatNothingUsesAreForgotten checks that series that have disappeared do not divide the present ones.
 func TestBordersThatNothingUsesAreForgotten(t *testing.T) {
 	b := borders{}
 	of := func(name string) (list []staged) {
@@ -217,7 +217,7 @@ func TestBordersThatNothingUsesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestMetasWithArraysGoIntoBuckets: MongoDB cannot index two bounds that are arrays, and cannot shard by an array.
+// TestMetasWithArraysGoIntoBuckets checks this because MongoDB can neither index two array bounds nor shard by an array.
 func TestMetasWithArraysGoIntoBuckets(t *testing.T) {
 	for name, c := range map[string]struct {
 		meta      any
@@ -249,8 +249,8 @@ func TestMetasWithArraysGoIntoBuckets(t *testing.T) {
 	}
 }
 
-// TestKeptOutOfSegments: a series whose bucket MongoDB refuses gets buckets, those that MongoDB refuses again are rejected, and after one
-// that it takes the series goes into segments again.
+// TestKeptOutOfSegments checks a series whose bucket MongoDB refuses. The series gets buckets, and those refused again are
+// rejected. After an accepted bucket the series goes into segments again.
 func TestKeptOutOfSegments(t *testing.T) {
 	o := testOptions(t)
 	o.DenseFrom, o.Owner = 64, "p/0"

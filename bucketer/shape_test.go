@@ -10,8 +10,8 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// TestNewNamesAreCheap sends measurements of ever new names, beside the others or within them, into one bucket: what each
-// takes must not depend on how many there were before.
+// TestNewNamesAreCheap sends measurements with ever new names, at the top level or nested, into one bucket. The time for each
+// must not depend on the number of names before.
 func TestNewNamesAreCheap(t *testing.T) {
 	many := make(bson.D, 40)
 	for i := range many {

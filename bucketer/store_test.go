@@ -11,21 +11,21 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// store is the database as far as a catalog's writes and look-ups need one.
+// store is a database that supports a catalog's writes and look-ups.
 type store struct {
 	t          testing.TB
 	options    timeseries.Options
-	order      []bson.ObjectID // of insertion
+	order      []bson.ObjectID // ids in the order of insertion
 	byID       map[bson.ObjectID]bson.D
-	candidates map[bson.ObjectID]Candidate // of documents as they are now, as far as they were asked for
-	textOrder  bool                        // it carries out the paths of a $set in the order of their text
+	candidates map[bson.ObjectID]Candidate // cached candidates of the present documents
+	textOrder  bool                        // it applies the paths of a $set in the order of their text
 }
 
 func newStore(t testing.TB, o timeseries.Options) *store {
 	return &store{t: t, options: o, byID: map[bson.ObjectID]bson.D{}, candidates: map[bson.ObjectID]Candidate{}}
 }
 
-// apply executes a write; false when it does not match, or its _id is taken.
+// apply executes a write. It returns false if the write does not match, or if its _id is taken.
 func (s *store) apply(w *Write) bool {
 	d, ok := s.byID[w.ID]
 	if w.Kind == Insert {
@@ -63,7 +63,7 @@ func (s *store) remove(id bson.ObjectID) {
 	delete(s.candidates, id)
 }
 
-// answer is what the sink would find for a look-up: the buckets of the series in the window, or the one with the _id.
+// answer returns the sink's answer to a look-up, which is the buckets of the series in the window, or the bucket with the _id.
 func (s *store) answer(l Lookup) Answer {
 	a := Answer{Lookup: l}
 	for _, id := range s.order {
@@ -81,8 +81,8 @@ func (s *store) isWanted(d bson.D, l Lookup) bool {
 	return ok && minTime <= l.Time && minTime > l.Time-s.options.Span() && seriesKey(d) == l.Series
 }
 
-// candidate is a bucket without its columns, with the size that the server would tell: without what only waterwheel
-// keeps in control.
+// candidate returns a bucket without its columns, with the size that the server would report. The size excludes waterwheel's own
+// fields in control.
 func (s *store) candidate(id bson.ObjectID) Candidate {
 	if known, ok := s.candidates[id]; ok {
 		return known
@@ -105,7 +105,7 @@ func (s *store) candidate(id bson.ObjectID) Candidate {
 	return made
 }
 
-// seriesKey is the key of a stored bucket's series.
+// seriesKey returns the key of a stored bucket's series.
 func seriesKey(d bson.D) string {
 	for _, e := range d {
 		if e.Key == timeseries.FieldMeta {
@@ -115,7 +115,7 @@ func seriesKey(d bson.D) string {
 	return ""
 }
 
-// keyOf is the key of a series with this meta.
+// keyOf returns the key of the series with this meta.
 func keyOf(meta any) string {
 	raw := rawOf(meta)
 	return string(byte(raw.Type)) + string(raw.Value)
@@ -149,12 +149,12 @@ func matches(t testing.TB, d, filter bson.D) bool {
 	return true
 }
 
-// hasNull tells a top-level null from an absent field.
+// hasNull distinguishes a top-level null from an absent field.
 func hasNull(d bson.D, name string) bool {
 	return slices.ContainsFunc(d, func(e bson.E) bool { return e.Key == name && e.Value == nil })
 }
 
-// update applies $set, $push, $min and $max. To set a bound to what it is already is an error.
+// update applies $set, $push, $min and $max. A $min or $max without a change is an error.
 func update(t testing.TB, d, operators bson.D, textOrder bool) bson.D {
 	for _, o := range operators {
 		for _, e := range inOrderOfPaths(t, o.Value.(bson.D), textOrder) {
@@ -185,8 +185,8 @@ func isBound(path string) bool {
 	return strings.HasPrefix(path, timeseries.MinPath("")) || strings.HasPrefix(path, timeseries.MaxPath(""))
 }
 
-// inOrderOfPaths checks that no path leads to or into another, which MongoDB refuses, and orders paths as it applies
-// them: numbers by their value, or in the order of their text.
+// inOrderOfPaths checks that no path is a prefix of another, which MongoDB refuses. It orders paths as MongoDB applies them, that
+// is, numbers by value, or all in the order of their text.
 func inOrderOfPaths(t testing.TB, set bson.D, textOrder bool) bson.D {
 	if !slices.IsSortedFunc(set, comparePaths) {
 		set = slices.SortedStableFunc(slices.Values(set), comparePaths)

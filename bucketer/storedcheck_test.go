@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// checkOldest compares Oldest with what waits.
+// checkOldest compares Oldest with the waiting measurements.
 func (d *disturbed) checkOldest() {
 	oldest, ok := d.catalog.Oldest()
 	for p := range d.waiting {
@@ -21,7 +21,7 @@ func (d *disturbed) checkOldest() {
 	}
 }
 
-// checkStored compares the store with the readings: each exactly once, and each bucket what its readings make it.
+// checkStored compares the store with the readings. Each must be stored exactly once, and each bucket must match its readings.
 func (d *disturbed) checkStored() {
 	found := map[timeseries.Position]int{}
 	for id, document := range d.store.byID {
@@ -55,7 +55,7 @@ func (d *disturbed) checkStored() {
 	}
 }
 
-// as is a reading as it stands in a segment, with its meta among the fields, or in a bucket.
+// as returns a reading as a segment stores it, with its meta among the fields, or as a bucket does.
 func (d *disturbed) as(r reading, segment bool) reading {
 	if segment && r.series != "" {
 		meta, err := valueIn(bson.Type(r.series[0]), []byte(r.series[1:]))
@@ -125,7 +125,7 @@ func (d *disturbed) checkBucket(document bson.D, b *modelBucket) {
 	}
 }
 
-// checkEmpty checks that a catalog that has nothing to do keeps nothing, and has accounted for all it gave back.
+// checkEmpty checks that an idle catalog keeps nothing, and that its accounting is balanced.
 func (d *disturbed) checkEmpty() {
 	c := d.catalog
 	if measurements, bytes := c.Pending(); measurements != 0 || bytes != 0 {

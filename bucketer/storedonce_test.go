@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// disturbed drives a catalog against a store that other people write to, that refuses writes, and that is asked late.
+// disturbed drives a catalog with a store to which others write, which refuses writes, and whose answers come late.
 type disturbed struct {
 	t        *testing.T
 	random   *rand.Rand
@@ -23,19 +23,19 @@ type disturbed struct {
 	answers  []Answer
 	flush    *Flush
 	outcomes []Outcome
-	readings map[timeseries.Position]reading // all that were inserted
-	waiting  map[timeseries.Position]bool    // neither stored nor rejected, as far as the catalog was told
+	readings map[timeseries.Position]reading // all inserted readings
+	waiting  map[timeseries.Position]bool    // neither stored nor rejected, as far as the catalog knows
 	rejected map[timeseries.Position]bool
 	deleted  map[timeseries.Position]bool // stored once, but the bucket was deleted
-	touched  map[bson.ObjectID]bool       // others have written there
-	edited   map[bson.ObjectID]bool       // of these, the meta is not ours any more
+	touched  map[bson.ObjectID]bool       // other writers have changed the bucket
+	edited   map[bson.ObjectID]bool       // others have changed the meta of the bucket
 }
 
 // poison is the name of a field for which the store refuses a document.
 const poison = "poison"
 
-// TestStoredOnce checks that whatever happens to the writes, each measurement that can be stored is stored exactly once,
-// in a bucket of its series and window whose bounds are right, and that the catalog keeps no memory when it is done.
+// TestStoredOnce checks that each storable measurement is stored exactly once, for any outcome of the writes. It must be in a
+// bucket of its series and window with the right bounds. The catalog keeps no memory when it is done.
 func TestStoredOnce(t *testing.T) {
 	eachStream(t, func(t *testing.T, seed uint64) {
 		d := newDisturbed(t, seed)
@@ -103,7 +103,7 @@ func (d *disturbed) insertNext() {
 	switch d.random.IntN(40) {
 	case 0:
 		r.fields = append(r.fields, bson.E{Key: poison, Value: true})
-	case 1: // many names, and others each time
+	case 1: // many names, different each time
 		for i := range d.random.IntN(40) {
 			r.fields = append(r.fields, bson.E{Key: fmt.Sprint("n", d.random.IntN(400), "-", i), Value: d.stream.value("n", 0)})
 		}

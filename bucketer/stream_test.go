@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// reading is a measurement as a model thinks of it.
+// reading is a measurement in the form of the models.
 type reading struct {
 	position timeseries.Position
 	time     int64
@@ -20,7 +20,7 @@ type reading struct {
 	fields   bson.D
 }
 
-// stream makes random measurements: late ones, several a record, of changing schemas, nested, large.
+// stream makes random measurements, with late ones, several per record, changing schemas, nested and large values.
 type stream struct {
 	t      testing.TB
 	random *rand.Rand
@@ -28,14 +28,14 @@ type stream struct {
 	part   int32
 	clock  int64
 	series int
-	spread int64 // by how many milliseconds times may be off
-	pace   int64 // up to how many milliseconds the clock moves from one measurement to the next
-	wild   int   // one value of so many is not what its field usually has
-	swing  int   // of so many habits the values of a and b are by turns
+	spread int64 // maximum deviation of times in milliseconds
+	pace   int64 // maximum step of the clock between two measurements in milliseconds
+	wild   int   // one of so many values differs from the usual kind of its field
+	swing  int   // number of habits between which the values of a and b alternate
 	usual  map[string]habit
 }
 
-// habit is what the values of a field mostly are, so that a bucket takes many of them.
+// habit is the usual kind of a field's values, so that a bucket takes many of them.
 type habit int
 
 const (
@@ -75,7 +75,7 @@ func (s *stream) next() reading {
 	switch n := s.random.IntN(200); {
 	case n == 0:
 		r.time = -s.random.Int64N(1 << 40)
-	case n < 30: // where windows begin and end
+	case n < 30: // the bounds of windows
 		r.time -= r.time % oneOf[int64](s.random, 60_000, 3_600_000)
 	}
 	if n := s.random.IntN(s.series); n > 0 {
@@ -147,7 +147,7 @@ func (s *stream) habit(depth int) habit {
 	}
 }
 
-// number makes a number of few values, so that many are equal, and the type tells which came first.
+// number makes a number out of few values. Many are therefore equal, and the type shows which came first.
 func (s *stream) number() any {
 	n := s.random.IntN(100)
 	switch s.random.IntN(40) {
@@ -173,7 +173,7 @@ func (s *stream) number() any {
 	return int32(n)
 }
 
-// measurement is the reading as a Decoder would make it.
+// measurement returns the reading as a Decoder would return it.
 func (r reading) measurement(t testing.TB) *measurement.Measurement {
 	m := &measurement.Measurement{Position: r.position, Time: r.time, Elements: elementsOf(t, r.fields)}
 	if r.series != "" {

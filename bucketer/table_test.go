@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTableIsAMap adds, finds and removes series by chance, against a map; many of them share places.
+// TestTableIsAMap adds, finds and removes random series and compares the table with a map. Many series share slots.
 func TestTableIsAMap(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -42,7 +42,7 @@ func TestTableIsAMap(t *testing.T) {
 
 func newSeries(key string) *series { return &series{key: key} }
 
-// compareTable compares a table with a map, whole or, when there are many keys, in part.
+// compareTable compares a table with a map, as a whole or, if there are many keys, in part.
 func compareTable(t *testing.T, got *table, want map[string]*series, keys int) {
 	t.Helper()
 	for i := range min(keys, 20) {

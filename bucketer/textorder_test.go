@@ -2,8 +2,8 @@ package bucketer
 
 import "testing"
 
-// On a server that orders the paths of a $set as text, no update may hold indexes of different lengths, however the
-// measurements are spread over flushes.
+// TestUpdatesKeepIndexesOfOneLength checks a server that orders the paths of a $set as text. No update may hold indexes of
+// different lengths, for any distribution of measurements over flushes.
 func TestUpdatesKeepIndexesOfOneLength(t *testing.T) {
 	for _, textOrder := range []bool{false, true} {
 		o := testOptions(t)

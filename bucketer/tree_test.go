@@ -14,9 +14,8 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// The functions of this file read and write documents as the trees of Go values that the driver makes of them: bson.D,
-// bson.A, int32, string and so on. They do what the driver does, without its reflection: the models spend most of their
-// time with it.
+// The functions of this file read and write documents as the driver's trees of Go values, which are bson.D, bson.A, int32, string
+// and so on. They do the same as the driver without reflection, because the models spend most of their time on this.
 
 // encode is bson.Marshal.
 func encode(t testing.TB, d bson.D) []byte {
@@ -115,7 +114,7 @@ func typeOf(v any) (bson.Type, error) {
 	return kind, err
 }
 
-// rawOf is a value in its encoded form.
+// rawOf returns the encoded form of a value.
 func rawOf(v any) bson.RawValue {
 	kind, err := typeOf(v)
 	if err != nil {
@@ -136,7 +135,7 @@ func kindOf(v any) bson.Type {
 	return kind
 }
 
-// decode is bson.Unmarshal of what the catalog wrote.
+// decode is bson.Unmarshal for documents of the catalog.
 func decode(t testing.TB, raw []byte) bson.D {
 	err := bson.Raw(raw).Validate()
 	if err == nil {
@@ -150,7 +149,7 @@ func decode(t testing.TB, raw []byte) bson.D {
 	return nil
 }
 
-// membersOf reads the members of a document that is well-formed.
+// membersOf reads the members of a well-formed document.
 func membersOf(raw []byte) (bson.D, error) {
 	d := bson.D{}
 	for rest := raw[4 : len(raw)-1]; len(rest) > 0; {
@@ -166,7 +165,7 @@ func membersOf(raw []byte) (bson.D, error) {
 	return d, nil
 }
 
-// valueIn reads a value that is well-formed.
+// valueIn reads a well-formed value.
 func valueIn(kind bson.Type, data []byte) (any, error) {
 	switch kind {
 	case bson.TypeEmbeddedDocument:

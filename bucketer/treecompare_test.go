@@ -30,7 +30,7 @@ func equal(t testing.TB, a, b any) bool {
 	return string(encode(t, bson.D{{Key: "v", Value: a}})) == string(encode(t, bson.D{{Key: "v", Value: b}}))
 }
 
-// equalUnordered is equal whatever the order of the fields within objects.
+// equalUnordered is equal, but ignores the order of fields within objects.
 func equalUnordered(t testing.TB, a, b any) bool {
 	switch v := a.(type) {
 	case bson.D:
@@ -51,12 +51,12 @@ func equalUnordered(t testing.TB, a, b any) bool {
 	return equal(t, a, b)
 }
 
-// byName is an object with its fields in the order of their names.
+// byName returns an object with its fields sorted by name.
 func byName(d bson.D) bson.D {
 	return slices.SortedStableFunc(slices.Values(d), func(a, b bson.E) int { return strings.Compare(a.Key, b.Key) })
 }
 
-// sorted orders the fields of objects by name, at any depth.
+// sorted sorts the fields of objects by name, at any depth.
 func sorted(v any) any {
 	switch v := v.(type) {
 	case bson.D:
@@ -75,7 +75,7 @@ func sorted(v any) any {
 	return v
 }
 
-// at is the value under a dotted path, nil if there is none.
+// at returns the value at a dotted path, or nil.
 func at(d any, path string) any {
 	for more := true; more; {
 		doc, ok := d.(bson.D)
@@ -93,7 +93,7 @@ func at(d any, path string) any {
 	return d
 }
 
-// set returns d with a value under a dotted path; objects on the way are made. A path into an array is not expected.
+// set returns d with a value at a dotted path. It creates missing objects. The path must not lead into an array.
 func set(t testing.TB, d bson.D, path string, value any) bson.D {
 	name, rest, more := strings.Cut(path, ".")
 	i := slices.IndexFunc(d, func(e bson.E) bool { return e.Key == name })

@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// twin is a catalog with a store of its own, whose look-ups are answered at once.
+// twin is a catalog with a store of its own, which answers look-ups at once.
 type twin struct {
 	t       *testing.T
 	catalog *Catalog
@@ -57,7 +57,7 @@ func (w *twin) prepare() {
 	}
 }
 
-// finish tells the outcomes: now and then another writer has changed a bucket, whose measurements are stored all the same.
+// finish reports the outcomes. Sometimes another writer has changed a bucket, and the measurements are stored all the same.
 func (w *twin) finish(conflict int) {
 	if w.flush == nil {
 		return
@@ -75,7 +75,7 @@ func (w *twin) finish(conflict int) {
 	w.answer()
 }
 
-// begin is a restart. One that is told of what is stored knows how new that is.
+// begin is a restart. With told the catalog learns how new the stored measurements are.
 func (w *twin) begin(o Options, told bool) {
 	w.catalog, w.flush = New(o), nil
 	if !told {
@@ -88,12 +88,13 @@ func (w *twin) begin(o Options, told bool) {
 	w.catalog.Begin(newest)
 }
 
-// stored are the _ids of what is stored, in their order.
+// stored returns the sorted _ids of the stored documents.
 func (w *twin) stored() []bson.ObjectID {
 	return slices.SortedFunc(maps.Keys(w.store.byID), func(a, b bson.ObjectID) int { return bytes.Compare(a[:], b[:]) })
 }
 
-// TestNothingIsMissedThatIsNotAskedFor: a catalog that knows what it need not ask for writes the same as one that asks always.
+// TestNothingIsMissedThatIsNotAskedFor checks that a catalog that skips needless look-ups writes the same as one that makes all
+// look-ups.
 func TestNothingIsMissedThatIsNotAskedFor(t *testing.T) {
 	eachStream(t, func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -138,7 +139,7 @@ func TestNothingIsMissedThatIsNotAskedFor(t *testing.T) {
 				w.prepare()
 			}
 		})
-		// Not in the same order: what waits for an answer is placed after what need not.
+		// The order differs, because a measurement with a look-up is placed after those without.
 		if got, want := knows.stored(), asks.stored(); !slices.Equal(got, want) {
 			t.Fatalf("stored are %v, want %v", got, want)
 		}
@@ -153,8 +154,8 @@ func TestNothingIsMissedThatIsNotAskedFor(t *testing.T) {
 	})
 }
 
-// TestNewSeriesOfANewCollectionAskNothing: where nothing is stored, or only what is too old, there is nothing to ask for,
-// until the catalog has forgotten something.
+// TestNewSeriesOfANewCollectionAskNothing checks that there are no look-ups while nothing is stored, or only old measurements
+// are, until the catalog has forgotten something.
 func TestNewSeriesOfANewCollectionAskNothing(t *testing.T) {
 	o := testOptions(t)
 	o.Reopen = true
