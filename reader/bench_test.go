@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// prepared is a port that answers every query with the same buckets, without copying them.
+// prepared is a port that answers every query with the same buckets, without copies.
 type prepared struct {
 	port
 	buckets, reversed []bson.Raw
@@ -42,7 +42,7 @@ func (a *preparedAnswer) Document() bson.Raw        { return a.current[0] }
 func (*preparedAnswer) Err() error                  { return nil }
 func (*preparedAnswer) Close(context.Context) error { return nil }
 
-// fiveFields are buckets of a thousand measurements of five numbers each, of as many partitions side by side.
+// fiveFields returns buckets with a thousand measurements of five numbers each, of several parallel partitions.
 func fiveFields(buckets, partitions int, late bool) (stored []bson.Raw) {
 	for i := range buckets {
 		var facts []fact
@@ -72,7 +72,7 @@ func reversed(buckets []bson.Raw) []bson.Raw {
 	return buckets
 }
 
-// BenchmarkFind is a measurement of five fields, unpacked from buckets in memory and given to the caller.
+// BenchmarkFind measures the cost of a measurement of five fields, from buckets in memory to the caller.
 func BenchmarkFind(b *testing.B) {
 	for _, c := range []struct {
 		name   string

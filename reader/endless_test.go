@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// endless is a port with as many series as there are, whose buckets are made as they are read.
+// endless is a port with any number of series, whose buckets are made when they are read.
 type endless struct {
 	port
 	series, buckets int
@@ -68,7 +68,7 @@ func (*endlessAnswer) Err() error { return nil }
 
 func (*endlessAnswer) Close(context.Context) error { return nil }
 
-// TestReadingManySeriesHoldsFewBuckets: however many series one request has.
+// TestReadingManySeriesHoldsFewBuckets checks this for any number of series in one request.
 func TestReadingManySeriesHoldsFewBuckets(t *testing.T) {
 	e := endless{series: 1500, buckets: 3}
 	s := newSeries("s", "db.s.buckets", testOptions, e)
@@ -102,7 +102,7 @@ func TestReadingManySeriesHoldsFewBuckets(t *testing.T) {
 	}
 }
 
-// TestWhatIsNewestOfManyHoldsOneMeasurementOfEach: not their buckets.
+// TestWhatIsNewestOfManyHoldsOneMeasurementOfEach checks that it does not hold their buckets.
 func TestWhatIsNewestOfManyHoldsOneMeasurementOfEach(t *testing.T) {
 	s, _ := manySeries(500)
 	p, err := s.prepare(t.Context(), Query{Newest: true})

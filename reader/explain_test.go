@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The answers of explain in the forms that MongoDB's servers have given them in.
+// These are answers of explain in the formats of MongoDB's servers.
 const (
 	explainedFind = `{"queryPlanner": {"winningPlan": {"stage": "FETCH", "inputStage": {"stage": "IXSCAN", "indexName": "meta_1"}},
 		"rejectedPlans": [{"stage": "SORT", "inputStage": {"stage": "IXSCAN", "indexName": "other"}}]},
@@ -66,7 +66,7 @@ func TestExplainTellsOfReadingSeriesTogether(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	got, err = s.Explain(t.Context(), Query{Newest: true}) // each is asked for on its own
+	got, err = s.Explain(t.Context(), Query{Newest: true}) // each is queried separately
 	want = Plan{Listing: &one, Series: 2, Explained: 2, Reading: Cost{Buckets: 4, DocumentsExamined: 4, KeysExamined: 6, Indexes: one.Indexes}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
@@ -81,7 +81,7 @@ func TestExplainTellsOfReadingSeriesTogether(t *testing.T) {
 	}
 }
 
-// TestExplainTellsOfSegments: what finding them costs, and the series that are only there.
+// TestExplainTellsOfSegments checks the cost of finding segments, and series that are only in segments.
 func TestExplainTellsOfSegments(t *testing.T) {
 	f := &fake{segments: true, explained: extended(t, explainedFind), buckets: []bson.Raw{
 		bucketOf(testOptions, fact{meta: valueOf("a"), fields: bson.D{}}), segmentOf(testOptions, fact{meta: valueOf("b"), fields: bson.D{}}),
@@ -95,7 +95,7 @@ func TestExplainTellsOfSegments(t *testing.T) {
 	}
 }
 
-// TestExplainsOnAServer: either it tells, or it says that it cannot.
+// TestExplainsOnAServer accepts either an explanation, or the error that the server cannot explain.
 func TestExplainsOnAServer(t *testing.T) {
 	s := setUp(t, connected(t), "events", testOptions, []bson.Raw{bucketOf(testOptions, fact{meta: valueOf("a"), fields: bson.D{}})})
 	got, err := s.Explain(t.Context(), Query{Meta: bson.D{{Key: "m", Value: "a"}}})

@@ -15,25 +15,25 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// fake is a port on buckets in memory. It knows the operators that reading uses, and panics at others.
+// fake is a port with buckets in memory. It supports the operators that reading uses, and panics for others.
 type fake struct {
 	buckets    []bson.Raw
 	partitions []bson.Raw
-	fail       func() error // asked before each document and each request. Nil means never.
-	before     func()       // done before each request. Nil means nothing.
-	sent       int          // buckets given out with their columns
+	fail       func() error // called before each document and each request. Nil means no failures.
+	before     func()       // called before each request. Nil means nothing.
+	sent       int          // number of buckets sent with their columns
 	requests   []request
 	explained  bson.Raw // the answer to explain
 	rolled     bson.Raw // the document that lists the rollups. Nil means that there are none.
 	options    timeseries.Options
-	segments   bool // the definition says that there are some
+	segments   bool // the definition says that there are segments
 	clock      time.Time
-	asked      int                 // how often it was asked for the time
-	plain      bool                // it has no stage that takes segments apart
-	disorder   bool                // it sorts metas the other way round
-	sharded    bool                // it is a router of a sharded cluster
-	refuse     func(request) error // of a request. Nil means that none is refused.
-	mu         sync.Mutex          // over buckets, where a test changes them while it reads
+	asked      int                 // number of requests for the time
+	plain      bool                // it lacks the stage that unpacks segments
+	disorder   bool                // it sorts metas in reverse order
+	sharded    bool                // it acts as a router of a sharded cluster
+	refuse     func(request) error // error of a request. Nil means that no request is refused.
+	mu         sync.Mutex          // guards buckets, if a test changes them during a read
 }
 
 func (f *fake) failing() error {
@@ -54,13 +54,13 @@ func (f *fake) definition(context.Context) (bson.Raw, error) {
 
 func (f *fake) rollups(context.Context) (bson.Raw, error) { return f.rolled, f.failing() }
 
-// now is asked once a reading.
+// now is requested once per read.
 func (f *fake) now(context.Context) (time.Time, error) {
 	f.asked++
 	return f.clock, f.failing()
 }
 
-// definitionOf is the document that defines a time series; without options testOptions do.
+// definitionOf returns the document that defines a time series. The default is testOptions.
 func definitionOf(o timeseries.Options) bson.Raw {
 	if o.TimeField == "" {
 		o = testOptions
@@ -148,7 +148,7 @@ func (f *fake) aggregate(_ context.Context, pipeline bson.A) (documents, error) 
 	return &fakeAnswer{fake: f, rest: all}, nil
 }
 
-// only leaves documents with one field.
+// only returns documents with only one field.
 func only(all []bson.Raw, name string) (documents []bson.Raw) {
 	for _, d := range all {
 		documents = append(documents, encode(bson.D{{Key: name, Value: at(d, name)}}))
@@ -156,7 +156,7 @@ func only(all []bson.Raw, name string) (documents []bson.Raw) {
 	return documents
 }
 
-// projected gives the field name a value: that of a path, or the fields of an object as an array.
+// projected sets the field name to a value, which is that of a path, or the fields of an object as an array.
 func projected(all []bson.Raw, name string, value any) (documents []bson.Raw) {
 	for _, d := range all {
 		if o, ok := value.(bson.D); ok && o[0].Key == "$literal" {
@@ -187,7 +187,7 @@ func unwound(all []bson.Raw, path string) (documents []bson.Raw) {
 	return documents
 }
 
-// sorts brings documents into an order.
+// sorts sorts documents.
 func (f *fake) sorts(all []bson.Raw, order bson.D) {
 	slices.SortStableFunc(all, func(a, b bson.Raw) int {
 		for _, e := range order {
@@ -202,7 +202,7 @@ func (f *fake) sorts(all []bson.Raw, order bson.D) {
 	})
 }
 
-// grouped is a document for each value of _id, with the first value of another path if there is one.
+// grouped returns a document for each value of _id, with the first value of another path if the group has one.
 func grouped(all []bson.Raw, group bson.D) (documents []bson.Raw) {
 	path := strings.TrimPrefix(group[0].Value.(string), "$")
 	var ids []bson.RawValue
@@ -241,7 +241,7 @@ type fakeAnswer struct {
 	err     error
 }
 
-// Next overwrites the document before, as a driver's cursor may.
+// Next overwrites the previous document, as a driver's cursor may do.
 func (a *fakeAnswer) Next(context.Context) bool {
 	for i := range a.current {
 		a.current[i] = 0xee
@@ -269,7 +269,7 @@ func encode(v any) bson.Raw {
 	return raw
 }
 
-// at is the value of a dotted path, Type 0 for none.
+// at returns the value of a dotted path. Type 0 means none.
 func at(document bson.Raw, path string) bson.RawValue {
 	v, err := document.LookupErr(strings.Split(path, ".")...)
 	if err != nil {
@@ -311,7 +311,7 @@ func matchesOne(document bson.Raw, name string, condition any) bool {
 	return true
 }
 
-// filterOf and clausesOf are a filter, or several, in one form.
+// filterOf and clausesOf return a filter or several filters in one form.
 func filterOf(v any) (d bson.D) {
 	if raw, ok := v.(bson.RawValue); ok {
 		if err := raw.Unmarshal(&d); err != nil {
@@ -377,7 +377,7 @@ func isNaN(v bson.RawValue) bool {
 	return ok && n != n
 }
 
-// equals is MongoDB's equality: null also matches what is not there, and a value the arrays it is an element of.
+// equals is MongoDB's equality. null also matches a missing field, and a value matches arrays that contain it.
 func equals(v, with bson.RawValue) bool {
 	if timeseries.Compare(orNull(v), orNull(with)) == 0 {
 		return true

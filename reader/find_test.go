@@ -15,7 +15,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// newFake is a series of measurements of one partition, each bucket given by the minutes of its measurements.
+// newFake returns a series of measurements of one partition. Each bucket is given by the minutes of its measurements.
 func newFake(o timeseries.Options, meta any, buckets ...[]int) (*Series, *fake) {
 	f, offset := &fake{}, int64(0)
 	for _, minutes := range buckets {
@@ -30,7 +30,7 @@ func newFake(o timeseries.Options, meta any, buckets ...[]int) (*Series, *fake) 
 	return newSeries("s", "db.s.buckets", o, f), f
 }
 
-// minutesOf are the measurements' times in minutes, and the errors between them.
+// minutesOf returns the times of the measurements in minutes, and the errors between them.
 func minutesOf(t *testing.T, s *Series, q Query) (minutes []int, failures []error) {
 	t.Helper()
 	for m, err := range s.Find(t.Context(), q) {
@@ -63,7 +63,7 @@ func TestFindBoundsTimesOnBothSides(t *testing.T) {
 	}
 }
 
-// TestFindOrdersEqualTimesByPosition: also where one of them is the first of a bucket that begins just then.
+// TestFindOrdersEqualTimesByPosition also covers the first measurement of a bucket that begins at that time.
 func TestFindOrdersEqualTimesByPosition(t *testing.T) {
 	var list []fact
 	f := &fake{}
@@ -99,7 +99,8 @@ func TestFindReadsTimesThatNoIDHasRoomFor(t *testing.T) {
 	}
 }
 
-// TestFindSeesASpanThatHasGrown: a program that opened the time series before the granularity was raised reads the larger buckets.
+// TestFindSeesASpanThatHasGrown checks that a program that opened the time series before the granularity was raised reads the
+// larger buckets.
 func TestFindSeesASpanThatHasGrown(t *testing.T) {
 	coarse := timeseries.Options{TimeField: "t", MetaField: "m", Granularity: timeseries.Hours}
 	_, f := newFake(coarse, "a", []int{0, 60 * 24 * 20})
@@ -143,7 +144,7 @@ func TestFindGoesOnPastBucketsThatCannotBeRead(t *testing.T) {
 	n := 0
 	for range s.Find(t.Context(), Query{}) {
 		if n++; n == 1 {
-			break // a caller that ends at the first error
+			break // like a caller that stops at the first error
 		}
 	}
 }
@@ -211,7 +212,8 @@ func TestQueriesThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestAMonthStreamsInTheMemoryOfAFewBuckets: a long stream with late data holds no more at its end than at its beginning.
+// TestAMonthStreamsInTheMemoryOfAFewBuckets checks that a long stream with late data needs no more memory at its end than at its
+// beginning.
 func TestAMonthStreamsInTheMemoryOfAFewBuckets(t *testing.T) {
 	const hours = 24 * 30
 	for _, newest := range []bool{false, true} {
@@ -249,7 +251,7 @@ func TestAMonthStreamsInTheMemoryOfAFewBuckets(t *testing.T) {
 
 func (streamed) definition(context.Context) (bson.Raw, error) { return definitionOf(testOptions), nil }
 
-// streamed is a port with two buckets an hour, made as they are read.
+// streamed is a port with two buckets an hour, made when they are read.
 type streamed struct {
 	port
 	hours int
@@ -272,7 +274,7 @@ func (a *streamedAnswer) Document() bson.Raw {
 func (*streamedAnswer) Err() error                  { return nil }
 func (*streamedAnswer) Close(context.Context) error { return nil }
 
-// streamedBucket has a hundred measurements of an hour, some of them late.
+// streamedBucket returns a bucket with a hundred measurements of an hour, some of them late.
 func streamedBucket(hour, partition int) bson.Raw {
 	var list []fact
 	for i := range 100 {

@@ -17,21 +17,21 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// consumer stores into a fake as a consumer does: flush after flush of each partition, the writes of a flush in any order and at
-// different moments, some flushes cut off and their rest stored by the next owner.
+// consumer stores into a fake as a consumer does. It runs flush after flush of each partition, with the writes of a flush in any
+// order and at different moments. Some flushes are interrupted, and the next owner stores the rest.
 type consumer struct {
 	*fake
 	random *rand.Rand
-	open   map[string][]fact // by series and partition: what the bucket holds that may grow
-	at     map[string]int    // where that bucket is
-	next   [3]int64          // offsets
-	rest   [3][]fact         // of a flush that was cut off
-	live   [3][]liveSegment  // what waits to be compacted, where the time series has segments
+	open   map[string][]fact // content of the bucket that may grow, by series and partition
+	at     map[string]int    // index of that bucket
+	next   [3]int64          // next offset of each partition
+	rest   [3][]fact         // rest of an interrupted flush
+	live   [3][]liveSegment  // segments to compact, if the time series has segments
 }
 
-// liveSegment is a segment that is to be compacted.
+// liveSegment is a segment to compact.
 type liveSegment struct {
-	at    int // where it is
+	at    int // index of the segment
 	facts []fact
 }
 
@@ -46,7 +46,7 @@ func newConsumer(seed uint64) *consumer {
 	return c
 }
 
-// flush stores measurements of a partition, and pauses between its writes. It returns what was stored.
+// flush stores measurements of a partition, and pauses between its writes. It returns the stored ones.
 func (c *consumer) flush(partition int) (stored []fact) {
 	batch := c.rest[partition]
 	c.rest[partition] = nil
@@ -82,11 +82,11 @@ func (c *consumer) flush(partition int) (stored []fact) {
 
 func (f fact) compareOffsets(g fact) int { return f.at.Compare(g.at) }
 
-// inSegment begins the keys of writes of segments.
+// inSegment is the prefix of the keys of segment writes.
 const inSegment = "segment"
 
-// compact puts what waits in segments of a partition into buckets, in steps, some of which are rolled back first. Segments that have ended
-// are deleted soon.
+// compact compacts the segments of a partition into buckets, in steps, some of which are rolled back first. Ended segments are
+// deleted soon.
 func (c *consumer) compact(partition int) {
 	live := c.live[partition]
 	c.live[partition] = nil
@@ -130,7 +130,7 @@ func (c *consumer) compact(partition int) {
 	})
 }
 
-// write makes a segment or a bucket, or lets the bucket of the series grow.
+// write stores a segment or a new bucket, or extends the bucket of the series.
 func (c *consumer) write(key string, add []fact) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,21 +150,21 @@ func (c *consumer) write(key string, add []fact) {
 	i := c.at[key]
 	c.open[key] = append(c.open[key], add...)
 	grown := bucketOf(testOptions, c.open[key]...)
-	if c.buckets[i] != nil { // it keeps its _id
+	if c.buckets[i] != nil { // the bucket keeps its _id
 		id := idOf(c.buckets[i])
 		copy(grown[4+1+len("_id")+1:], id.Value)
 	}
 	c.buckets[i] = grown
 }
 
-// TestFollowShowsEachMeasurementOnce: writes in any order, buckets that grow, flushes that are cut off, failures in between.
+// TestFollowShowsEachMeasurementOnce has writes in any order, growing buckets, interrupted flushes, and failures in between.
 func TestFollowShowsEachMeasurementOnce(t *testing.T) {
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newConsumer(seed)
 			for partition := range c.next {
 				c.flush(partition)
-				for len(c.rest[partition]) > 0 { // the beginning is between two flushes
+				for len(c.rest[partition]) > 0 { // the start is between two flushes
 					c.flush(partition)
 				}
 			}
@@ -191,7 +191,7 @@ func TestFollowShowsEachMeasurementOnce(t *testing.T) {
 					want = append(want, f.String())
 				}
 				if c.random.IntN(20) == 0 {
-					time.Sleep(10 * time.Minute) // nobody owns the partitions
+					time.Sleep(10 * time.Minute) // no consumer owns the partitions
 				}
 			}
 			time.Sleep(time.Minute)
@@ -206,7 +206,7 @@ func TestFollowShowsEachMeasurementOnce(t *testing.T) {
 	}
 }
 
-// TestFollowShowsOnceWhatIsCompacted: a measurement in a segment and then in a bucket, whichever is seen.
+// TestFollowShowsOnceWhatIsCompacted covers measurements in a segment and then in a bucket, whichever is seen.
 func TestFollowShowsOnceWhatIsCompacted(t *testing.T) {
 	all := selections()
 	for seed := range uint64(8) {
@@ -258,7 +258,8 @@ func TestFollowShowsOnceWhatIsCompacted(t *testing.T) {
 	}
 }
 
-// TestFollowsARareSeries: the buckets read for it do not grow with the other series, and none of its measurements is lost.
+// TestFollowsARareSeries checks that the number of buckets read does not grow with the other series, and that none of its
+// measurements is lost.
 func TestFollowsARareSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConsumer(1)
@@ -294,7 +295,7 @@ func TestFollowsARareSeries(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || failure != nil {
 			t.Error(failure, diff)
 		}
-		// The last look for changes began with what was stored a minute before.
+		// The last look for changes began at what was stored a minute before.
 		behind := int64(-1)
 		for _, r := range c.requests {
 			if clauses, ok := r.filter[0].Value.(bson.A); ok && r.filter[0].Key == "$and" {

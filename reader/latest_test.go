@@ -16,10 +16,10 @@ func TestLatestFetchesOneBucketOfASeries(t *testing.T) {
 	for hour := range 500 {
 		hours = append(hours, []int{60 * hour, 60*hour + 59})
 	}
-	late := append(slices.Clone(hours), []int{60*498 + 1, 60*499 - 1}) // overlaps the last but one only
-	tie := append(slices.Clone(hours), []int{60*500 - 1})              // of the same time as the newest
+	late := append(slices.Clone(hours), []int{60*498 + 1, 60*499 - 1}) // overlaps only the last but one
+	tie := append(slices.Clone(hours), []int{60*500 - 1})              // has the same time as the newest
 	over := append(slices.Clone(hours), []int{60*499 + 30, 60*500 + 3})
-	over[499] = []int{60*499 + 31, 60*499 + 33} // begins later than the one with the newest
+	over[499] = []int{60*499 + 31, 60*499 + 33} // begins later than the bucket with the newest
 	for name, c := range map[string]struct {
 		buckets [][]int
 		query   Query
@@ -50,7 +50,7 @@ func TestLatestFetchesOneBucketOfASeries(t *testing.T) {
 	}
 }
 
-// TestLatestInSegmentsFetchesNoBucket: where the newest measurement is in a segment, and buckets end before it.
+// TestLatestInSegmentsFetchesNoBucket covers a newest measurement in a segment, with buckets that end earlier.
 func TestLatestInSegmentsFetchesNoBucket(t *testing.T) {
 	s, f := newFake(testOptions, "a", []int{0, 59}, []int{60, 119})
 	f.segments, f.clock = true, time.UnixMilli(0)
@@ -63,7 +63,7 @@ func TestLatestInSegmentsFetchesNoBucket(t *testing.T) {
 	}
 }
 
-// TestAnHourOfOneSeriesFetchesTwoBuckets: however many series and hours there are.
+// TestAnHourOfOneSeriesFetchesTwoBuckets checks this for any number of series and hours.
 func TestAnHourOfOneSeriesFetchesTwoBuckets(t *testing.T) {
 	f := &fake{}
 	for series := range 50 {

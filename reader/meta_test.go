@@ -6,8 +6,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestFiltersCompareWithStoredMetas: objects that a filter compares with are brought into the stored order of names, wherever
-// they stand; operators stay in theirs.
+// TestFiltersCompareWithStoredMetas checks that objects in a filter get the stored order of names, at every depth. Operators keep
+// their order.
 func TestFiltersCompareWithStoredMetas(t *testing.T) {
 	s := newSeries("s", "db.s.buckets", testOptions, nil)
 	object := bson.D{{Key: "b", Value: 1}, {Key: "a", Value: bson.D{{Key: "d", Value: 2}, {Key: "c", Value: 3}}}}

@@ -20,7 +20,7 @@ import (
 
 var testOptions = timeseries.Options{TimeField: "t", MetaField: "m", Granularity: timeseries.Seconds, MaxSpanSeconds: 3600}
 
-// fact is a measurement that was stored.
+// fact is a stored measurement.
 type fact struct {
 	meta   bson.RawValue
 	time   int64
@@ -35,14 +35,14 @@ func (f fact) compare(g fact) int {
 		cmp.Compare(f.source.Partition, g.source.Partition), f.at.Compare(g.at))
 }
 
-// String is what tests compare.
+// String returns the text that tests compare.
 func (f fact) String() string {
 	return fmt.Sprintf("%s/%x @%d %d.%d.%d %s", f.meta.Type, f.meta.Value, f.time, f.source.Partition, f.at.Offset, f.at.Part, encode(f.fields))
 }
 
 var buckets uint64
 
-// bucketOf makes the bucket document of measurements of one series and source, in their order of arrival.
+// bucketOf returns the bucket of measurements of one series and source, in their order of arrival.
 func bucketOf(o timeseries.Options, facts ...fact) bson.Raw {
 	minimum, maximum := int64(math.MaxInt64), int64(math.MinInt64)
 	first, last := int64(math.MaxInt64), int64(-1)
@@ -87,8 +87,8 @@ func bucketOf(o timeseries.Options, facts ...fact) bson.Raw {
 	return encode(append(bucket, bson.E{Key: "data", Value: data}))
 }
 
-// randomFacts are measurements of a few series and partitions around a time, and the buckets that hold them: the measurements of one
-// series overlap, times go forth and back, many are equal.
+// randomFacts returns measurements of a few series and partitions around a time, and the buckets that hold them. The buckets of a
+// series overlap, times go back and forth, and many are equal.
 func randomFacts(random *rand.Rand, o timeseries.Options, metas []bson.RawValue, about int64, n int) (facts []fact, stored []bson.Raw) {
 	for i := range n {
 		f := fact{
@@ -106,13 +106,13 @@ func randomFacts(random *rand.Rand, o timeseries.Options, metas []bson.RawValue,
 	return facts, inBuckets(random, o, facts)
 }
 
-// inBuckets are buckets that hold these measurements.
+// inBuckets returns buckets that hold these measurements.
 func inBuckets(random *rand.Rand, o timeseries.Options, facts []fact) []bson.Raw {
 	key := func(f fact) string { return fmt.Sprintf("%d %s %x", f.source.Partition, f.meta.Type, f.meta.Value) }
 	return cut(random, o, facts, key, func(list []fact) bson.Raw { return bucketOf(o, list...) })
 }
 
-// cut makes documents of measurements that have a key in common, none longer than a bucket may span.
+// cut makes documents of measurements with the same key. None exceeds the span of a bucket.
 func cut(random *rand.Rand, o timeseries.Options, facts []fact, key func(fact) string, document func([]fact) bson.Raw) (stored []bson.Raw) {
 	open := map[string][]fact{}
 	for _, f := range facts {
@@ -148,7 +148,7 @@ func facts(seq iter.Seq2[Measurement, error]) (list []string, err error) {
 	return list, nil
 }
 
-// texts are the facts of a window in the order of Find: by series, then as they compare.
+// texts returns the facts of a window in the order of Find, that is, by series and then by compare.
 func texts(list []fact, first, last int64, newest bool) (all []string) {
 	list = slices.DeleteFunc(slices.Clone(list), func(f fact) bool { return f.time < first || f.time > last })
 	slices.SortStableFunc(list, func(a, b fact) int {

@@ -16,14 +16,14 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// rolled is a time series with rollups, on fakes: what a keeper would have stored.
+// rolled is a time series with rollups on fakes, as a keeper would have stored them.
 type rolled struct {
 	*Series
 	main   *fake
 	levels map[string]*fake
 }
 
-// rolledUp is a time series of facts with levels. Rows hold the facts that are in them.
+// rolledUp returns a time series of facts with levels. The rows hold the facts inRows.
 func rolledUp(buckets []bson.Raw, now time.Time, inRows []fact, marks []rollup.Watermark, levels ...rollup.DefinedLevel) rolled {
 	r := rolled{main: &fake{buckets: buckets, clock: now}, levels: map[string]*fake{}}
 	for i, mark := range marks {
@@ -47,7 +47,7 @@ func rolledUp(buckets []bson.Raw, now time.Time, inRows []fact, marks []rollup.W
 	return r
 }
 
-// rowsOf are the documents of a level for some facts.
+// rowsOf returns the documents of a level for some facts.
 func rowsOf(level rollup.Level, rules *rollup.Rules, facts []fact) (documents []bson.Raw) {
 	o := level.Options(testOptions)
 	all := map[bson.ObjectID]*rollup.Document{}
@@ -71,7 +71,7 @@ type window struct {
 	*rollup.Row
 }
 
-// folded are the windows of facts: series after series, in the order of time.
+// folded returns the windows of facts by series and time.
 func folded(facts []fact, rules *rollup.Rules, of func(int64) int64) (list []window) {
 	facts = slices.Clone(facts)
 	slices.SortStableFunc(facts, func(a, b fact) int {
@@ -90,7 +90,7 @@ func folded(facts []fact, rules *rollup.Rules, of func(int64) int64) (list []win
 	return list
 }
 
-// lineOf is a window as text. Fields are sorted: their order is that in which they were met.
+// lineOf returns a window as text. The fields are sorted, because their order is that of their first occurrence.
 func lineOf(meta bson.RawValue, from, count int64, fields bson.Raw) string {
 	var d bson.D
 	if err := bson.Unmarshal(fields, &d); err != nil {
@@ -100,7 +100,7 @@ func lineOf(meta bson.RawValue, from, count int64, fields bson.Raw) string {
 	return fmt.Sprintf("%v %d %d %v", meta, from, count, encode(d))
 }
 
-// lines are windows as text.
+// lines returns windows as texts.
 func lines(seq iter.Seq2[Window, error]) (list []string, err error) {
 	for w, err := range seq {
 		if err != nil {
@@ -122,7 +122,7 @@ func linesOf(list []window, from, to int64, aggregations []Aggregation) (all []s
 
 var allAggregations = []Aggregation{Mean, Max, Min, Sum, Count, First, Last}
 
-// readings are random facts with numbers whose sums are exact in any order, and with other values.
+// readings returns random facts with numbers whose sums are exact in any order, and with other values.
 func readings(random *rand.Rand, sensors int, from time.Time, length time.Duration, n int) (list []fact) {
 	for i := range n {
 		f := fact{
@@ -141,7 +141,7 @@ func readings(random *rand.Rand, sensors int, from time.Time, length time.Durati
 	return list
 }
 
-// bucketsOf are the buckets of facts.
+// bucketsOf returns the buckets of facts.
 func bucketsOf(random *rand.Rand, list []fact) []bson.Raw {
 	key := func(f fact) string { return fmt.Sprint(f.source.Partition, f.meta) }
 	list = slices.Clone(list)

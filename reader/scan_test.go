@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// outages are failures that pass.
+// outages are temporary failures.
 var outages = []error{
 	io.ErrUnexpectedEOF,
 	mongo.CommandError{Labels: []string{"NetworkError"}, Message: "connection reset"},
@@ -23,7 +23,7 @@ var outages = []error{
 	mongo.CommandError{Code: 11600, Name: "InterruptedAtShutdown"},
 }
 
-// TestFindGoesOnAfterFailures: whatever fails between two buckets, nothing is lost, doubled or out of order.
+// TestFindGoesOnAfterFailures checks that nothing is lost, doubled or out of order after failures between buckets.
 func TestFindGoesOnAfterFailures(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {

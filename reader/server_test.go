@@ -24,7 +24,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// connected is a database of its own on the server at E2E_MONGODB_URI.
+// connected returns a database of its own on the server at E2E_MONGODB_URI.
 func connected(t testing.TB) *mongo.Database {
 	t.Helper()
 	uri := os.Getenv("E2E_MONGODB_URI")
@@ -48,7 +48,7 @@ func connected(t testing.TB) *mongo.Database {
 	return db
 }
 
-// setUp makes a time series as the consumer does, and puts buckets into it.
+// setUp creates a time series as the consumer does, and inserts buckets.
 func setUp(t testing.TB, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw) *Series {
 	t.Helper()
 	return setUpWith(t, db, name, o, buckets, collection.Settings{})
@@ -91,7 +91,7 @@ func TestOpenReadsTheDefinition(t *testing.T) {
 	}
 }
 
-// TestReadsAsTheModelOnAServer: the queries mean on a server what they mean on the fake.
+// TestReadsAsTheModelOnAServer checks that queries mean the same on a server as on the fake.
 func TestReadsAsTheModelOnAServer(t *testing.T) {
 	db := connected(t)
 	for seed := range uint64(5) {
@@ -137,7 +137,8 @@ func hasNaN(meta bson.RawValue) bool {
 	return math.IsNaN(n)
 }
 
-// TestReadsSegmentsOnAServer: filters mean in segments what they mean in buckets, and compacted measurements come once.
+// TestReadsSegmentsOnAServer checks that filters mean the same in segments as in buckets, and that compacted measurements come
+// once.
 func TestReadsSegmentsOnAServer(t *testing.T) {
 	db := connected(t)
 	metas := segmentMetas()
@@ -194,11 +195,11 @@ func TestReadsSegmentsOnAServer(t *testing.T) {
 	}
 }
 
-// TestBoundsThatMongoDBsOwnStageGetsWrong are answered rightly: docs/reading.md names this package as the way out.
+// TestBoundsThatMongoDBsOwnStageGetsWrong checks that this package answers them correctly, as docs/reading.md says.
 func TestBoundsThatMongoDBsOwnStageGetsWrong(t *testing.T) {
 	var buckets []bson.Raw
 	var want []string
-	begin := time.Date(2016, 3, 1, 12, 0, 0, 0, time.UTC).UnixMilli() // of the bucket, too
+	begin := time.Date(2016, 3, 1, 12, 0, 0, 0, time.UTC).UnixMilli() // also the start of the bucket
 	for i := range int64(5) {
 		want = append(want, fmt.Sprint(begin+200*i))
 	}
@@ -232,7 +233,7 @@ func TestBoundsThatMongoDBsOwnStageGetsWrong(t *testing.T) {
 	}
 }
 
-// orNone is a field of a meta, Type 0 where there is none.
+// orNone returns a field of a meta. Type 0 means none.
 func orNone(meta bson.RawValue, name string) bson.RawValue {
 	if meta.Type != bson.TypeEmbeddedDocument {
 		return bson.RawValue{}
@@ -240,7 +241,7 @@ func orNone(meta bson.RawValue, name string) bson.RawValue {
 	return meta.Document().Lookup(name)
 }
 
-// counting counts the buckets that come from a server.
+// counting counts the buckets that a server sends.
 type counting struct {
 	port
 	buckets int
@@ -304,8 +305,8 @@ func BenchmarkOneOfManySeries(b *testing.B) {
 	}
 }
 
-// TestSegmentsOfASeriesAreFoundByAnIndex: of many segments a query of one series examines those alone that cover it, by the package and
-// through the view, whose index nobody names.
+// TestSegmentsOfASeriesAreFoundByAnIndex checks that a query of one series examines only the segments that cover it. It queries
+// through the package and through the view, which has no index hint.
 func TestSegmentsOfASeriesAreFoundByAnIndex(t *testing.T) {
 	db := connected(t)
 	const flushes, each = 40, 10
@@ -373,7 +374,7 @@ func TestSegmentsOfASeriesAreFoundByAnIndex(t *testing.T) {
 	}
 }
 
-// checkBounds looks whether segments were found by the index of a path's bounds, and no others examined.
+// checkBounds checks that segments were found with the index on a path's bounds, and that no others were examined.
 func checkBounds(t *testing.T, name string, c Cost, path string, segments int64) {
 	t.Helper()
 	index := fmt.Sprintf("%s_1_%s_1", timeseries.MaxPath(path), timeseries.MinPath(path))

@@ -20,7 +20,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// TestEachMeasurementComesOnce: whether it is in a bucket, in a segment or in both, shown or not.
+// TestEachMeasurementComesOnce covers measurements in a bucket, in a segment or in both, shown or not.
 func TestEachMeasurementComesOnce(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 8))
@@ -37,7 +37,7 @@ func TestEachMeasurementComesOnce(t *testing.T) {
 	}
 }
 
-// TestWhatIsCompactedWhileReadingComesOnce: between any two steps of a reading compactions go on, or are rolled back.
+// TestWhatIsCompactedWhileReadingComesOnce has compactions that continue, or are rolled back, between any two steps of a read.
 func TestWhatIsCompactedWhileReadingComesOnce(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 9))
@@ -56,17 +56,17 @@ func TestWhatIsCompactedWhileReadingComesOnce(t *testing.T) {
 	}
 }
 
-// TestSegmentsAreReadOnAfterFailures: whatever fails, nothing is lost, doubled or out of order.
+// TestSegmentsAreReadOnAfterFailures checks that nothing is lost, doubled or out of order after any failure.
 func TestSegmentsAreReadOnAfterFailures(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 10))
 			w := newWorld(random, segmentMetas()[random.IntN(4):][:1+random.IntN(11)], 0, 1+random.IntN(200))
-			down, outages := time.Time{}, 2 // together shorter than it is waited for
+			down, outages := time.Time{}, 2 // together shorter than the reader waits
 			w.fail = func() error {
 				switch {
 				case time.Now().Before(down):
-				case random.IntN(40) > 0: // of a document, and a listing is read in one go
+				case random.IntN(40) > 0: // during a document, because a listing is read in one go
 					return nil
 				case random.IntN(4) == 0 && outages > 0:
 					down = time.Now().Add(time.Duration(random.IntN(25)) * time.Second)
@@ -91,7 +91,8 @@ func TestSegmentsAreReadOnAfterFailures(t *testing.T) {
 	}
 }
 
-// TestSegmentsAreReadAnewAfterLongOutages: what has ended is deleted soon, so that its buckets are read instead.
+// TestSegmentsAreReadAnewAfterLongOutages checks that the buckets of ended segments are read instead, because those are deleted
+// soon.
 func TestSegmentsAreReadAnewAfterLongOutages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{fake: &fake{segments: true, clock: time.UnixMilli(1.8e12)}, random: rand.New(rand.NewPCG(1, 13))}
@@ -131,7 +132,7 @@ func TestSegmentsAreReadAnewAfterLongOutages(t *testing.T) {
 	})
 }
 
-// TestEqualMetasInSegments: of metas that MongoDB takes for equal a query selects all, in buckets and in segments.
+// TestEqualMetasInSegments checks that a query selects all metas that MongoDB considers equal, in buckets and in segments.
 func TestEqualMetasInSegments(t *testing.T) {
 	metas := append(segmentMetas(), valueOf(5.0), valueOf(int64(5)), bson.RawValue{Type: bson.TypeNull}, valueOf(1.0))
 	for seed := range uint64(100) {
@@ -140,7 +141,7 @@ func TestEqualMetasInSegments(t *testing.T) {
 		s := newSeries("s", "db.s.buckets", testOptions, w)
 		q, name, selected := w.randomQuery(0)
 		if name == "none" {
-			continue // null comes with it, from buckets
+			continue // buckets return null too
 		}
 		want := texts(selected, math.MinInt64, math.MaxInt64, q.Newest)
 		got, err := facts(s.Find(t.Context(), q))
@@ -152,7 +153,8 @@ func TestEqualMetasInSegments(t *testing.T) {
 	}
 }
 
-// TestSegmentsAreAskedForByBounds: those whose metas lie beyond what is asked for are not sent, and simple filters take one request.
+// TestSegmentsAreAskedForByBounds checks that segments with metas outside of the query are not sent, and that simple filters need
+// one request.
 func TestSegmentsAreAskedForByBounds(t *testing.T) {
 	f := &fake{segments: true, clock: time.UnixMilli(1.8e12)}
 	var buckets []bson.Raw
@@ -194,7 +196,7 @@ func TestSegmentsAreAskedForByBounds(t *testing.T) {
 	}
 }
 
-// TestWithoutSegmentsNobodyAsks: neither for them nor for the time.
+// TestWithoutSegmentsNobodyAsks checks that there are no requests for segments or for the time.
 func TestWithoutSegmentsNobodyAsks(t *testing.T) {
 	s, f := newFake(testOptions, "a", []int{0, 1})
 	minutesOf(t, s, Query{})
@@ -210,7 +212,7 @@ func TestWithoutSegmentsNobodyAsks(t *testing.T) {
 	}
 }
 
-// TestFindReturnsTheFieldsOfSegments: those asked for, without the meta, which is none.
+// TestFindReturnsTheFieldsOfSegments checks that the requested fields are returned, without the meta, which is no field.
 func TestFindReturnsTheFieldsOfSegments(t *testing.T) {
 	wind := bson.D{{Key: "minute", Value: int32(7)}, {Key: "wind", Value: bson.D{{Key: "speed", Value: 3.5}, {Key: "from", Value: "N"}}}}
 	f := &fake{segments: true, buckets: []bson.Raw{segmentOf(testOptions, fact{meta: valueOf("a"), fields: wind})}}
@@ -239,7 +241,8 @@ func TestFindReturnsTheFieldsOfSegments(t *testing.T) {
 	}
 }
 
-// TestFindGoesOnPastSegmentsThatCannotBeRead: each is told of once, and what comes before the damage is read.
+// TestFindGoesOnPastSegmentsThatCannotBeRead checks that each is reported once, and that the measurements before the damage are
+// read.
 func TestFindGoesOnPastSegmentsThatCannotBeRead(t *testing.T) {
 	at := func(minute int) fact {
 		return fact{meta: valueOf("a"), time: int64(minute) * 60_000, fields: bson.D{{Key: "x", Value: 1}}}
@@ -277,6 +280,6 @@ func TestFindGoesOnPastSegmentsThatCannotBeRead(t *testing.T) {
 		}
 	}
 	for range s.Find(t.Context(), Query{}) {
-		break // a caller that ends at the first error
+		break // like a caller that stops at the first error
 	}
 }

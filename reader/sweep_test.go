@@ -18,7 +18,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// oddMetas are metas that a request for many cannot have, and those that are found with them.
+// oddMetas returns metas that a request for many series cannot contain, and metas that match together with them.
 func oddMetas() []bson.RawValue {
 	return append(stringMetas(6), valueOf("plain"), valueOf("a"), valueOf(int32(5)), valueOf(7.5), valueOf(true), valueOf(bson.D{}),
 		valueOf(bson.A{"plain", "a"}), valueOf(bson.A{int32(5)}), valueOf(bson.A{}), valueOf(bson.A{bson.D{{Key: "sensor", Value: "s-1"}}}),
@@ -28,10 +28,10 @@ func oddMetas() []bson.RawValue {
 // wideOptions has buckets of up to 30 days.
 var wideOptions = timeseries.Options{TimeField: "t", MetaField: "m", Granularity: timeseries.Hours}
 
-// abouts are times about which measurements lie: also about the bounds of what an _id has room for.
+// abouts are times around which measurements lie, including the bounds of an _id's range.
 var abouts = []int64{0, -5e12, 1.7e12, 1 << 31 * 1000, 1 << 32 * 1000, 6e12}
 
-// naive unfolds every bucket, and leaves what a query does not select.
+// naive unpacks every bucket, and drops the measurements that a query does not select.
 func naive(t *testing.T, o timeseries.Options, buckets []bson.Raw, q Query, takes func(bson.RawValue) bool) (all []fact) {
 	t.Helper()
 	u := timeseries.NewUnpacker(o)
@@ -57,7 +57,7 @@ func naive(t *testing.T, o timeseries.Options, buckets []bson.Raw, q Query, take
 	return all
 }
 
-// scattered are buckets of series that begin and end at their own times, with gaps, some of them late.
+// scattered returns buckets of series that begin and end at their own times, with gaps, some of them late.
 func scattered(random *rand.Rand, o timeseries.Options, metas []bson.RawValue, about int64) (stored []bson.Raw) {
 	for range 1 + random.IntN(6) {
 		some := slices.Clone(metas)
@@ -68,7 +68,7 @@ func scattered(random *rand.Rand, o timeseries.Options, metas []bson.RawValue, a
 	return stored
 }
 
-// randomTimes bounds a query.
+// randomTimes returns a query with random bounds.
 func randomTimes(random *rand.Rand, o timeseries.Options, about int64) (q Query) {
 	if random.IntN(3) > 0 {
 		q.From = time.UnixMilli(about + random.Int64N(8*o.Span()) - o.Span())
@@ -83,7 +83,7 @@ func randomTimes(random *rand.Rand, o timeseries.Options, about int64) (q Query)
 	return q
 }
 
-// compareWithNaive compares both ways of reading with a reading of everything.
+// compareWithNaive compares both ways of reading with a read of everything.
 func compareWithNaive(t *testing.T, s *Series, o timeseries.Options, buckets []bson.Raw, q Query, takes func(bson.RawValue) bool, what string) {
 	t.Helper()
 	selected := naive(t, o, buckets, q, takes)
@@ -104,14 +104,15 @@ func compareWithNaive(t *testing.T, s *Series, o timeseries.Options, buckets []b
 	}
 }
 
-// partly is a filter on a part of the meta, and what it selects.
+// partly returns a filter on a part of the meta, and the condition it stands for.
 func partly() (bson.D, func(bson.RawValue) bool) {
 	s := selections()
 	i := slices.IndexFunc(s, func(s selection) bool { return s.name == "not a part" })
 	return s[i].filter.(bson.D), s[i].takes
 }
 
-// TestReadingIsAsReadingEverything: in narrow and wide buckets, which overlap, begin at any time and have gaps, of metas of every kind.
+// TestReadingIsAsReadingEverything covers narrow and wide buckets, which overlap, begin at any time and have gaps, with metas of
+// every kind.
 func TestReadingIsAsReadingEverything(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 21))
@@ -124,7 +125,8 @@ func TestReadingIsAsReadingEverything(t *testing.T) {
 		for range 3 {
 			compareWithNaive(t, s, o, slices.Clone(f.buckets), randomTimes(random, o, about), func(bson.RawValue) bool { return true }, fmt.Sprintf("seed %d", seed))
 			q := randomTimes(random, o, about)
-			// An array has a part if one of its elements has: that is the server's matter, and the fake's has none.
+			// A filter on a part matches an array if one of its elements matches. The server decides this, and the fake does not
+			// support it.
 			if f.buckets = slices.DeleteFunc(f.buckets, func(b bson.Raw) bool { return metaOf(b).Type == bson.TypeArray }); len(f.buckets) == 0 {
 				break
 			}
@@ -145,7 +147,7 @@ func TestReadingOnAServerIsAsReadingEverything(t *testing.T) {
 		if random.IntN(2) == 0 {
 			o = wideOptions
 		}
-		metas := slices.DeleteFunc(oddMetas(), func(m bson.RawValue) bool { // names that servers refuse, and arrays in two of three
+		metas := slices.DeleteFunc(oddMetas(), func(m bson.RawValue) bool { // names that servers refuse, and arrays in two of three cases
 			return m.Type == bson.TypeEmbeddedDocument && isOperators(m) || m.Type == bson.TypeRegex || m.Type == bson.TypeArray && seed%3 != 0
 		})
 		if !arrays {
@@ -166,7 +168,7 @@ func TestReadingOnAServerIsAsReadingEverything(t *testing.T) {
 	}
 }
 
-// tellsArrays reports whether a server tells an array from its only element in a group. An imitation may not.
+// tellsArrays reports whether a server distinguishes an array from its only element in a group. An imitation may not.
 func tellsArrays(t *testing.T, db *mongo.Database) bool {
 	t.Helper()
 	c := db.Collection("arrays")
@@ -184,7 +186,7 @@ func tellsArrays(t *testing.T, db *mongo.Database) bool {
 	return len(groups) == 2
 }
 
-// manySeries is a fake with three buckets of each series, an hour apart.
+// manySeries returns a fake with three buckets of each series, an hour apart.
 func manySeries(n int) (*Series, *fake) {
 	f := &fake{}
 	for i := range n {
@@ -196,7 +198,7 @@ func manySeries(n int) (*Series, *fake) {
 	return newSeries("s", "db.s.buckets", testOptions, f), f
 }
 
-// TestManySeriesAreAskedForTogether: a thousand by one request.
+// TestManySeriesAreAskedForTogether checks that one request covers a thousand series.
 func TestManySeriesAreAskedForTogether(t *testing.T) {
 	const series = sweptAtOnce + 10
 	s, f := manySeries(series)
@@ -232,7 +234,7 @@ func (s *Series) latestTexts(ctx context.Context, q Query) ([]string, error) {
 	return facts(s.Latest(ctx, q))
 }
 
-// TestServersOfAnotherOrderAreAskedForEachSeries: what they give together could not be told apart.
+// TestServersOfAnotherOrderAreAskedForEachSeries checks this because combined answers could not be separated.
 func TestServersOfAnotherOrderAreAskedForEachSeries(t *testing.T) {
 	s, f := manySeries(10)
 	f.disorder = true
@@ -241,7 +243,7 @@ func TestServersOfAnotherOrderAreAskedForEachSeries(t *testing.T) {
 	}
 }
 
-// TestRoutersAreAskedForTheNewestOfEachSeries: a router would get the keys of all their buckets to group.
+// TestRoutersAreAskedForTheNewestOfEachSeries checks this because a router would get the keys of all their buckets to group.
 func TestRoutersAreAskedForTheNewestOfEachSeries(t *testing.T) {
 	s, f := manySeries(10)
 	f.sharded = true
@@ -256,7 +258,7 @@ func TestRoutersAreAskedForTheNewestOfEachSeries(t *testing.T) {
 	}
 }
 
-// TestAnotherOrderThanWasShownIsAnError: nothing is left out silently.
+// TestAnotherOrderThanWasShownIsAnError checks that nothing is left out silently.
 func TestAnotherOrderThanWasShownIsAnError(t *testing.T) {
 	s, f := manySeries(10)
 	if !s.ordersMetas(t.Context()) {
@@ -268,7 +270,7 @@ func TestAnotherOrderThanWasShownIsAnError(t *testing.T) {
 	}
 }
 
-// TestRefusedRequestsForManyAreNotRepeated: each series is asked for on its own then.
+// TestRefusedRequestsForManyAreNotRepeated checks that each series is queried separately afterwards.
 func TestRefusedRequestsForManyAreNotRepeated(t *testing.T) {
 	s, f := manySeries(10)
 	many := 0
@@ -287,7 +289,8 @@ func TestRefusedRequestsForManyAreNotRepeated(t *testing.T) {
 	}
 }
 
-// TestOnePassTellsWhereTheLastBucketsBegin: of a long history the server looks at few keys of each series, whether a time is given or not.
+// TestOnePassTellsWhereTheLastBucketsBegin checks that the server examines few keys of each series in a long history, with and
+// without a time.
 func TestOnePassTellsWhereTheLastBucketsBegin(t *testing.T) {
 	const series, hours = 30, 100
 	var buckets []bson.Raw
@@ -317,7 +320,8 @@ func TestOnePassTellsWhereTheLastBucketsBegin(t *testing.T) {
 	}
 }
 
-// TestTheIDsOfSelectedBucketsAreWithinBounds: of every time, and the ids of other times are not, where an _id has room.
+// TestTheIDsOfSelectedBucketsAreWithinBounds checks this for every time. Ids of other times are outside, if an _id can express
+// them.
 func TestTheIDsOfSelectedBucketsAreWithinBounds(t *testing.T) {
 	s := newSeries("s", "db.s.buckets", testOptions, &fake{})
 	random := rand.New(rand.NewPCG(1, 23))
@@ -352,7 +356,8 @@ func TestTheIDsOfSelectedBucketsAreWithinBounds(t *testing.T) {
 	}
 }
 
-// TestTheNewestIsLookedForBehindABucketOfLaterTimes: where the last bucket has nothing of the time, one that ends before it may have what is newest.
+// TestTheNewestIsLookedForBehindABucketOfLaterTimes covers a last bucket without a measurement in the range of time. An earlier
+// one may have it.
 func TestTheNewestIsLookedForBehindABucketOfLaterTimes(t *testing.T) {
 	s, f := newFake(testOptions, "a", []int{600, 630}, []int{555, 620}, []int{550, 590}, []int{500})
 	later := bucketOf(testOptions, fact{meta: valueOf("a"), time: 600 * 60_000, fields: bson.D{}})
@@ -374,7 +379,8 @@ func TestTheNewestIsLookedForBehindABucketOfLaterTimes(t *testing.T) {
 	}
 }
 
-// TestTheNewestIsLookedForBehindAHiddenBucket: the last bucket is not shown yet, and segments have nothing of the query's time.
+// TestTheNewestIsLookedForBehindAHiddenBucket has a last bucket that is not shown yet, and segments without measurements in the
+// range of time.
 func TestTheNewestIsLookedForBehindAHiddenBucket(t *testing.T) {
 	s, f := newFake(testOptions, "a", []int{0, 10}, []int{60, 70})
 	_, other := newFake(testOptions, "b", []int{0, 20})

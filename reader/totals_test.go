@@ -18,13 +18,13 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// TestTotalsAreThoseOfMeasurements: whatever is in rows, and however far, the windows are those of a fold of all measurements.
+// TestTotalsAreThoseOfMeasurements checks that the windows equal a fold of all measurements, for any rows and watermarks.
 func TestTotalsAreThoseOfMeasurements(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe", "Asia/Kathmandu"}
 	usedRows, usedBoth := 0, 0
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		begin := time.Date(2026, 3, 28, random.IntN(24), random.IntN(60), 0, 0, time.UTC) // the clocks of Berlin and Lord Howe are changed
+		begin := time.Date(2026, 3, 28, random.IntN(24), random.IntN(60), 0, 0, time.UTC) // the clocks of Berlin and Lord Howe change
 		length := []time.Duration{2 * time.Hour, 50 * time.Hour, 20 * 24 * time.Hour}[random.IntN(3)]
 		all := readings(random, 1+random.IntN(3), begin, length, 1+random.IntN(150))
 		buckets := bucketsOf(random, all)
@@ -42,7 +42,7 @@ func TestTotalsAreThoseOfMeasurements(t *testing.T) {
 			at := horizon.Add(time.Duration(random.IntN(2)*random.IntN(600)) * time.Second * time.Duration(i))
 			marks[i].At = &at
 		}
-		if random.IntN(10) == 0 { // no pass has ended yet: not a word about what rows have
+		if random.IntN(10) == 0 { // no pass has ended yet, so nothing is known about the rows
 			marks[0].At, marks[0].Below = nil, 0
 		}
 		var levels []rollup.DefinedLevel
@@ -57,7 +57,7 @@ func TestTotalsAreThoseOfMeasurements(t *testing.T) {
 			}
 		}
 		s := rolledUp(buckets, begin.Add(length), inRows, marks, levels...)
-		for _, l := range levels { // a level that is not whole has nothing before
+		for _, l := range levels { // an incomplete level has nothing before
 			if l.Since != nil {
 				known, _ := l.Level()
 				since := known.WindowEnd(l.Since.UnixMilli() - 1)
@@ -115,7 +115,8 @@ func TestTotalsAreThoseOfMeasurements(t *testing.T) {
 	}
 }
 
-// aDay is a day of one series by the minute, of which all is in rows but the last hour, and whose hours before noon have expired.
+// aDay returns a day of one series with a measurement per minute. All but the last hour is in rows, and the hours before noon
+// have expired.
 func aDay(t *testing.T, levels ...rollup.DefinedLevel) (rolled, []fact, time.Time) {
 	t.Helper()
 	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -139,13 +140,14 @@ func defined(names ...string) (list []rollup.DefinedLevel) {
 	return list
 }
 
-// TestTotalsReadTheCoarsestLevel that windows consist of, finer ones where it has nothing, and measurements for the rest.
+// TestTotalsReadTheCoarsestLevel checks that windows are read from the coarsest level that divides them. Finer levels fill its
+// gaps, and measurements the rest.
 func TestTotalsReadTheCoarsestLevel(t *testing.T) {
 	for _, c := range []struct {
 		levels []string
 		every  string
 		zone   string
-		want   string // documents read of each level, and buckets
+		want   string // numbers of documents read of each level, and of buckets
 	}{
 		{[]string{"1m", "1h", "1d"}, "1d", "UTC", "s_1h=1"},
 		{[]string{"1m", "1h", "1d"}, "1h", "UTC", "s_1h=1"},
@@ -162,7 +164,7 @@ func TestTotalsReadTheCoarsestLevel(t *testing.T) {
 		}
 		zone := zoneOf(t, c.zone)
 		got, err := lines(s.Totals(t.Context(), TotalsQuery{Every: step, Zone: zone, Aggregations: allAggregations}))
-		if c.want == "" { // what has expired is not in rows
+		if c.want == "" { // expired measurements are not in rows
 			all = all[12*60:]
 		}
 		want := linesOf(folded(all, &rollup.Rules{}, func(ms int64) int64 { at, _ := windows{step, zone}.of(ms); return at }), math.MinInt64, math.MaxInt64, allAggregations)
@@ -181,7 +183,7 @@ func TestTotalsReadTheCoarsestLevel(t *testing.T) {
 	}
 }
 
-// TestTotalsOfFieldsThatRowsLack come from measurements.
+// TestTotalsOfFieldsThatRowsLack checks that they come from measurements.
 func TestTotalsOfFieldsThatRowsLack(t *testing.T) {
 	level := rollup.DefinedLevel{Name: rollup.Hour, Count: "n", Fields: []string{"celsius", "wind.*"}}
 	for _, c := range []struct {
@@ -212,7 +214,7 @@ func TestTotalsOfFieldsThatRowsLack(t *testing.T) {
 	}
 }
 
-// TestTotalsFoldRowsOfOneWindow: update-meta may leave two for a series.
+// TestTotalsFoldRowsOfOneWindow checks this because update-meta may leave two rows for a series.
 func TestTotalsFoldRowsOfOneWindow(t *testing.T) {
 	s, all, begin := aDay(t, defined(rollup.Hour)...)
 	level, _ := rollup.LevelOf(rollup.Hour)
@@ -238,7 +240,7 @@ func TestTotalsFoldRowsOfOneWindow(t *testing.T) {
 	}
 }
 
-// TestTotalsWithoutWholeRows: rows are left where nobody says how far they are, or where consumers store besides them.
+// TestTotalsWithoutWholeRows checks that rows are not used if their progress is unknown, or if other consumers store too.
 func TestTotalsWithoutWholeRows(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *rolled, begin time.Time)
@@ -274,7 +276,7 @@ func TestTotalsWithoutWholeRows(t *testing.T) {
 	}
 }
 
-// TestTotalsTellOfWhatCannotBeRead: the caller decides whether they go on, and other errors end them.
+// TestTotalsTellOfWhatCannotBeRead checks that the caller decides whether to continue, and that other errors end the read.
 func TestTotalsTellOfWhatCannotBeRead(t *testing.T) {
 	s, _, _ := aDay(t, defined(rollup.Hour)...)
 	f := fact{meta: stringMetas(1)[0], time: time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC).UnixMilli(), at: timeseries.Position{Offset: 99_999}}
@@ -326,7 +328,7 @@ func TestTotalsRefuseWhatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// TestTotalsDecode: a window is a document as rollups are.
+// TestTotalsDecode checks that a window is a document like those of rollups.
 func TestTotalsDecode(t *testing.T) {
 	s, _, begin := aDay(t, defined(rollup.Hour)...)
 	q := TotalsQuery{Every: Step{Days: 1}, Zone: zoneOf(t, "Europe/Berlin"), Aggregations: []Aggregation{Count, Mean, Last}}

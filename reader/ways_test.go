@@ -12,14 +12,14 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// selection is a filter on metas, and what it selects.
+// selection is a filter on metas, and the condition it stands for.
 type selection struct {
 	name   string
 	filter any
 	takes  func(meta bson.RawValue) bool
 }
 
-// selections are filters of every kind. On metas as of stringMetas, and plain ones.
+// selections returns filters of every kind, on the metas of stringMetas and on plain ones.
 func selections() []selection {
 	sensor := func(meta bson.RawValue) string {
 		if meta.Type != bson.TypeEmbeddedDocument {
@@ -32,7 +32,7 @@ func selections() []selection {
 		return func(meta bson.RawValue) bool { return timeseries.Compare(orNull(meta), orNull(valueOf(v))) == 0 }
 	}
 	s1 := bson.D{{Key: "sensor", Value: "s-1"}}
-	number := func(meta bson.RawValue) float64 { // without one it is below all
+	number := func(meta bson.RawValue) float64 { // a missing number is below all
 		if meta.Type == bson.TypeEmbeddedDocument {
 			if n, ok := meta.Document().Lookup("n").AsFloat64OK(); ok && n == n {
 				return n
@@ -96,9 +96,9 @@ func selections() []selection {
 	}
 }
 
-// segmentMetas have no two that MongoDB takes for equal.
+// segmentMetas returns metas of which MongoDB considers no two equal.
 func segmentMetas() []bson.RawValue {
-	nan := math.Float64frombits(0x7ff8000000000000) // as an index gives it back, of whatever bits
+	nan := math.Float64frombits(0x7ff8000000000000) // as an index returns any NaN
 	return append(stringMetas(4), valueOf("plain"), valueOf(int32(5)), valueOf(int64(1)), bson.RawValue{},
 		valueOf(bson.D{{Key: "n", Value: 2.5}, {Key: "tags", Value: bson.A{"a", "c"}}}),
 		valueOf(bson.D{{Key: "n", Value: nan}, {Key: "tags", Value: bson.A{"b"}}}),
@@ -108,7 +108,7 @@ func segmentMetas() []bson.RawValue {
 		valueOf(bson.D{{Key: "zones", Value: bson.A{3, 7}}}))
 }
 
-// randomQuery is a query, and the measurements that it selects.
+// randomQuery returns a query, and the measurements that it selects.
 func (w *world) randomQuery(about int64) (q Query, name string, selected []fact) {
 	all := selections()
 	s := all[w.random.IntN(len(all))]
@@ -130,7 +130,7 @@ func (w *world) randomQuery(about int64) (q Query, name string, selected []fact)
 	return q, s.name, selected
 }
 
-// newestOf are the newest measurements of each series.
+// newestOf returns the newest measurement of each series.
 func newestOf(list []fact) (newest []fact) {
 	for _, f := range list {
 		i := slices.IndexFunc(newest, func(g fact) bool { return sameValue(f.meta, g.meta) })
@@ -143,7 +143,7 @@ func newestOf(list []fact) (newest []fact) {
 	return newest
 }
 
-// metasOf is which series measurements are of.
+// metasOf returns the series of measurements.
 func metasOf(list []fact) (metas []string) {
 	newest := newestOf(list)
 	slices.SortFunc(newest, func(f, g fact) int { return timeseries.Compare(orNull(f.meta), orNull(g.meta)) })
@@ -177,7 +177,7 @@ func (w *world) checkWays(t *testing.T, s *Series, about int64) {
 	if got, err := facts(s.Latest(t.Context(), q)); err != nil || !slices.Equal(got, want) {
 		t.Fatalf("the newest: %s, %+v: %v\n%s", name, q, err, cmp.Diff(want, got))
 	}
-	// Of buckets Series goes by the bounds of their times.
+	// For buckets, Series uses the bounds of their times.
 	var metas []string
 	for meta, err := range s.Series(t.Context(), Query{Meta: q.Meta}) {
 		if err != nil {

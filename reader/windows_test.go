@@ -45,7 +45,7 @@ func TestStepsAreReadAndWritten(t *testing.T) {
 	}
 }
 
-// TestWindowsOfZones: where the clock is changed, at midnight or not, and by half an hour, and where a day is missing.
+// TestWindowsOfZones covers clock changes at midnight and at other times, by half an hour, and a missing day.
 func TestWindowsOfZones(t *testing.T) {
 	for _, c := range []struct{ zone, step, at, from, to string }{
 		{"UTC", "15m", "2026-03-01T12:07:33Z", "2026-03-01T12:00:00Z", "2026-03-01T12:15:00Z"},
@@ -81,8 +81,8 @@ func TestWindowsOfZones(t *testing.T) {
 	}
 }
 
-// TestWindowsFollowOneAnother: each time is in one window, whose end is the beginning of the next; and where windows are said to consist of
-// hours or minutes in UTC, they do.
+// TestWindowsFollowOneAnother checks that each time is in one window, whose end is the start of the next one. Windows that
+// consist of hours or minutes in UTC must do so.
 func TestWindowsFollowOneAnother(t *testing.T) {
 	zones := []string{
 		"UTC", "Europe/Berlin", "Europe/London", "Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe", "Asia/Beirut", "America/Sao_Paulo", "America/Havana",
@@ -97,7 +97,7 @@ func TestWindowsFollowOneAnother(t *testing.T) {
 			w := windows{step, zone}
 			for range 300 {
 				ms := random.Int64N(latest) - random.Int64N(latest)/2
-				if random.IntN(2) == 0 { // near a change of the clock
+				if random.IntN(2) == 0 { // near a clock change
 					if start, _ := time.UnixMilli(ms).In(zone).ZoneBounds(); !start.IsZero() {
 						ms = start.UnixMilli() + (random.Int64N(2*60)-60)*60_000
 					}

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// segmentOf makes the segment of measurements of one source, whose metas have values of one kind at each path.
+// segmentOf returns the segment of measurements of one source. At each path their metas must have values of one kind.
 func segmentOf(o timeseries.Options, facts ...fact) bson.Raw {
 	plain := make([]fact, len(facts))
 	var low, high bson.RawValue
@@ -40,7 +40,7 @@ func segmentOf(o timeseries.Options, facts ...fact) bson.Raw {
 	return encode(append(d, bson.E{Key: "meta", Value: timeseries.SegmentMetaOf(idOf(bucket).ObjectID())}))
 }
 
-// extreme is the smaller of two values, or the larger: of objects and arrays member by member.
+// extreme returns the smaller or larger of two values, and compares objects and arrays member by member.
 func extreme(side int, a, b bson.RawValue) bson.RawValue {
 	switch {
 	case a.Type == 0:
@@ -69,7 +69,7 @@ func extreme(side int, a, b bson.RawValue) bson.RawValue {
 	return bson.RawValue{Type: a.Type, Value: encode(merged)}
 }
 
-// sum tells series apart, mostly.
+// sum distinguishes series in most cases.
 func sum(value []byte) (n int) {
 	for _, b := range value {
 		n += int(b)
@@ -77,7 +77,7 @@ func sum(value []byte) (n int) {
 	return n
 }
 
-// kindsOf names the kinds of the elements of a value: the kinds of one segment agree.
+// kindsOf names the kinds of a value's elements, which must agree within one segment.
 func kindsOf(v bson.RawValue) string {
 	if !rawbson.IsNested(v.Type) {
 		return strconv.Itoa(timeseries.CanonicalType(v.Type))
@@ -89,7 +89,7 @@ func kindsOf(v bson.RawValue) string {
 	return text
 }
 
-// inControl is a bucket with more in its control, or something else there.
+// inControl returns a bucket with a field added or replaced in its control.
 func inControl(bucket bson.Raw, field bson.E) bson.Raw {
 	var d bson.D
 	if err := bson.Unmarshal(bucket, &d); err != nil {
@@ -103,7 +103,7 @@ func inControl(bucket bson.Raw, field bson.E) bson.Raw {
 	return encode(d)
 }
 
-// until is a segment that is shown until then.
+// until returns a segment that is shown until a time.
 func until(segment bson.Raw, at time.Time) bson.Raw {
 	var d bson.D
 	if err := segment.Lookup("control", "segment").Unmarshal(&d); err != nil {
@@ -112,36 +112,36 @@ func until(segment bson.Raw, at time.Time) bson.Raw {
 	return inControl(segment, bson.E{Key: "segment", Value: append(d, bson.E{Key: "visibleUntil", Value: bson.NewDateTimeFromTime(at)})})
 }
 
-// from is a bucket that is shown from then on.
+// from returns a bucket that is shown from a time on.
 func from(bucket bson.Raw, at time.Time) bson.Raw {
 	return inControl(bucket, bson.E{Key: "compaction", Value: bson.D{{Key: "visibleFrom", Value: bson.NewDateTimeFromTime(at)}}})
 }
 
-// The stages of a compaction.
+// These are the stages of a compaction.
 const (
-	waiting   = iota // only the segments are there
-	inserting        // some of the buckets are there
-	inserted         // all of them are
-	ending           // some of the segments have an end
-	compacted        // all of them have
+	waiting   = iota // only the segments exist
+	inserting        // some of the buckets exist
+	inserted         // all buckets exist
+	ending           // some of the segments have ended
+	compacted        // all segments have ended
 	forgotten        // the segments are deleted
 )
 
 const (
-	// The end of segments lies so far in the future when it is written.
+	// ahead is the time from the write of the segments' end until this end.
 	ahead = 30 * time.Second
 	// kept is how long segments stay after their end.
 	kept = 5 * time.Minute
 )
 
-// compaction is some segments, and what becomes of them.
+// compaction is some segments, with their buckets and the stage of their compaction.
 type compaction struct {
 	segments, buckets []bson.Raw
 	stage, part       int
-	at                time.Time // end of the segments and beginning of the buckets
+	at                time.Time // end of the segments and start of the buckets
 }
 
-// world is a fake whose measurements lie in buckets and in segments, which are compacted.
+// world is a fake whose measurements lie in buckets, and in segments that are compacted.
 type world struct {
 	*fake
 	random      *rand.Rand
@@ -150,7 +150,7 @@ type world struct {
 	compactions []*compaction
 }
 
-// newWorld makes a random one: every compaction stands somewhere, long ago or just now.
+// newWorld returns a random world. Every compaction is in a random stage, long ago or recently.
 func newWorld(random *rand.Rand, metas []bson.RawValue, about int64, n int) *world {
 	w := &world{random: random, fake: &fake{segments: true, clock: time.UnixMilli(1.8e12 + random.Int64N(1000))}}
 	w.facts, _ = randomFacts(random, testOptions, metas, about, n)
@@ -191,7 +191,7 @@ func (w *world) compact(list []fact) *compaction {
 	return s
 }
 
-// show puts into the fake what there is.
+// show puts the present documents into the fake.
 func (w *world) show() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,7 +202,7 @@ func (w *world) show() {
 	w.random.Shuffle(len(w.buckets), func(i, j int) { w.buckets[i], w.buckets[j] = w.buckets[j], w.buckets[i] })
 }
 
-// shown are the documents of a compaction in its stage.
+// shown returns the documents of a compaction in its stage.
 func (s *compaction) shown() (all []bson.Raw) {
 	for i, segment := range s.segments {
 		switch {
@@ -221,7 +221,7 @@ func (s *compaction) shown() (all []bson.Raw) {
 	return all
 }
 
-// goOn lets some time pass, and compactions go on: one that is late is rolled back.
+// goOn advances the time and the compactions. A compaction that is late is rolled back.
 func (w *world) goOn() {
 	w.clock = w.clock.Add(time.Duration(w.random.IntN(8000)) * time.Millisecond)
 	for _, s := range w.compactions {
