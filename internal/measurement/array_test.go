@@ -63,8 +63,8 @@ func TestBrokenArrayIsRefusedWhole(t *testing.T) {
 	}
 }
 
-// TestBadElementsAreBounded: up to a hundred bad elements stand alone, whatever their number is of the good ones. With one more
-// the record is refused as a whole, for little memory however many there are; and broken JSON behind them is found.
+// TestBadElementsAreBounded checks that up to a hundred bad elements are reported one by one, for any number of good ones. With
+// one more the record is refused as a whole, with little memory for any number of them. Broken JSON after them is found.
 func TestBadElementsAreBounded(t *testing.T) {
 	d := newDecoder(t, plainOptions)
 	const good = `{"time": 1700000000, "meta": 1}`

@@ -14,14 +14,14 @@ import (
 	"waterwheel/internal/record"
 )
 
-// avroOptions are the options of events in Avro with time and meta.
+// avroOptions returns the options of events in Avro with time and meta.
 func avroOptions(schema string) Options {
 	o := plainOptions
 	o.Format, o.Schema = Avro, schema
 	return o
 }
 
-// readingSchema is a schema of a record with time, meta and one more field or several.
+// readingSchema returns a schema of a record with time, meta and the given further fields.
 func readingSchema(fields ...string) string {
 	return `{"type":"record","name":"Reading","namespace":"plant.air","fields":[{"name":"time","type":{"type":"long","logicalType":"timestamp-millis"}},` +
 		`{"name":"meta","type":"string"}` + strings.Join(append([]string{""}, fields...), ",") + `]}`
@@ -30,7 +30,7 @@ func readingSchema(fields ...string) string {
 // readingOfAvro begins an event of readingSchema: 2023-11-14T22:13:20.123Z and the meta "m".
 var readingOfAvro = string(binary.AppendVarint(nil, 1_700_000_000_123)) + "\x02m"
 
-// TestAvroValues has what becomes of each type, as relaxed Extended JSON.
+// TestAvroValues lists the stored value of each type, as relaxed Extended JSON.
 func TestAvroValues(t *testing.T) {
 	zigzag := func(n int64) string { return string(binary.AppendVarint(nil, n)) }
 	unhex := func(text string) string {
@@ -100,7 +100,7 @@ func TestAvroValues(t *testing.T) {
 		value := readingOfAvro + test.value
 		d := newDecoder(t, avroOptions(readingSchema(`{"name":"x","type":`+test.schema+`}`)))
 		want := `{"x":` + test.want + `}`
-		for range 2 { // in one pass, and by the document
+		for range 2 { // in one pass, and through the document
 			results, err := d.Decode(record.Record{Offset: 1, Timestamp: recordTime, Value: []byte(value)})
 			if err != nil {
 				t.Errorf("%s: %v", test.schema, err)
@@ -116,7 +116,7 @@ func TestAvroValues(t *testing.T) {
 	}
 }
 
-// TestAvroIsRefused: values that are not of their schema are letters, in bounded memory.
+// TestAvroIsRefused checks that values that do not match their schema are letters, in bounded memory.
 func TestAvroIsRefused(t *testing.T) {
 	const list = `{"type":"array","items":`
 	recursive := readingSchema(`{"name":"x","type":["null","Reading"]}`)
@@ -179,9 +179,9 @@ func TestAvroIsRefused(t *testing.T) {
 	}
 }
 
-// TestAvroSchemasAreBounded: types that take no bytes, or hold each other, become endlessly many otherwise.
+// TestAvroSchemasAreBounded checks types that take no bytes or contain each other, which would otherwise expand without bound.
 func TestAvroSchemasAreBounded(t *testing.T) {
-	// Each record holds the one before twice, so the last holds 2^40 nulls in no byte.
+	// Each record holds the previous one twice, so the last one holds 2^40 nulls in no byte.
 	inner := `{"type":"record","name":"R0","fields":[{"name":"n","type":"null"}]}`
 	for i := range 40 {
 		inner = fmt.Sprintf(`{"type":"record","name":"R%d","fields":[{"name":"a","type":%s},{"name":"b","type":"R%d"}]}`, i+1, inner, i)
@@ -218,7 +218,7 @@ func manyFields(n int) string {
 	return strings.Join(list, ",")
 }
 
-// TestAvroTombstones: null is a tombstone, alone and as the root.
+// TestAvroTombstones checks that null is a tombstone, alone and as the root.
 func TestAvroTombstones(t *testing.T) {
 	envelope := `{"type":"record","name":"Envelope","fields":[{"name":"before","type":["null",` + readingSchema() + `]},{"name":"after","type":["null","plant.air.Reading"]}]}`
 	o := avroOptions(envelope)

@@ -68,8 +68,8 @@ func judged(t *testing.T, typ *avroType, want any, kind bson.Type, value []byte)
 	}
 }
 
-// FuzzDecodeAvro: events that are read in one pass become what they become by their documents, and the judge agrees with what is
-// read, and with what is refused.
+// FuzzDecodeAvro checks that events read in one pass equal those read through their documents. The judge, another implementation,
+// must agree with the values and with the refusals.
 func FuzzDecodeAvro(f *testing.F) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for i, schema := range fuzzedSchemas {
@@ -108,7 +108,7 @@ func FuzzDecodeAvro(f *testing.F) {
 	})
 }
 
-// judge holds what the reader makes of a value against another implementation of Avro.
+// judge compares the reader's result with another implementation of Avro.
 func judge(t *testing.T, by *avro.Schema, root *avroType, value []byte) {
 	t.Helper()
 	var want any
@@ -118,10 +118,10 @@ func judge(t *testing.T, by *avro.Schema, root *avroType, value []byte) {
 	kind, err := r.value(root, 1)
 	switch {
 	case err != nil && (err.Reason != NotAvro || strings.HasPrefix(err.Detail, "a boolean") || strings.HasPrefix(err.Detail, "the size of a block")) || r.isOdd:
-		// BSON or bounds refuse it, the judge takes any byte for a boolean and any size of a block, or a map has a name twice.
+		// BSON or bounds refuse it, the judge accepts any byte as a boolean and any size of a block, or a map has a name twice.
 		return
 	case refused != nil && strings.Contains(refused.Error(), "zero-byte items"):
-		return // The judge takes fewer of them.
+		return // the judge accepts fewer of them
 	case (err != nil) != (refused != nil):
 		t.Fatalf("%x: %v, the judge says %v", value, err, refused)
 	case err != nil:
@@ -132,7 +132,7 @@ func judge(t *testing.T, by *avro.Schema, root *avroType, value []byte) {
 	judged(t, root, want, kind, r.out)
 }
 
-// randomAvro is a value of a type. Its numbers are times now and then.
+// randomAvro returns a value of a type. Some of its numbers are times.
 func randomAvro(random *rand.Rand, t *avroType, depth int) (out []byte) {
 	number := func() int64 {
 		if random.IntN(2) == 0 {
@@ -209,7 +209,7 @@ func TestAvroAgainstTheJudge(t *testing.T) {
 	}
 }
 
-// randomSchema is a type without a logical type.
+// randomSchema returns a type without a logical type.
 func randomSchema(random *rand.Rand, names *int, depth int) string {
 	simple := []string{`"null"`, `"boolean"`, `"int"`, `"long"`, `"float"`, `"double"`, `"string"`, `"bytes"`}
 	n := len(simple)

@@ -17,7 +17,7 @@ import (
 const exampleEvent = `{"time":"2023-11-14T22:13:20.123Z","meta":{"site":"a1","host":"sensor-0042"},"temp":21.375,` +
 	`"humidity":47,"pressure":1013.25,"battery":3.71,"rssi":-67}`
 
-// benchmarkDecode decodes the values in turns. It also reports the processor time of one, which is steadier than the clock on
+// benchmarkDecode decodes the values in turns. It also reports the processor time per value, which is steadier than the clock on
 // a busy machine.
 func benchmarkDecode(b *testing.B, o Options, values ...string) {
 	b.Helper()
@@ -104,7 +104,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// valuesInBSON are events of relaxed Extended JSON as BSON.
+// valuesInBSON converts events in relaxed Extended JSON to BSON.
 func valuesInBSON(b *testing.B, events ...string) (values []string) {
 	b.Helper()
 	for _, event := range events {
@@ -117,7 +117,7 @@ func valuesInBSON(b *testing.B, events ...string) (values []string) {
 	return values
 }
 
-// variedEvents are like exampleEvent, each with other values, and with its names in another order if they shall be shuffled.
+// variedEvents returns events like exampleEvent with other values. With shuffled their names are in different orders.
 func variedEvents(shuffled bool) (events []string) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -138,12 +138,12 @@ func variedEvents(shuffled bool) (events []string) {
 	return events
 }
 
-// exampleSchema is that of exampleEvent in Avro.
+// exampleSchema is the schema of exampleEvent in Avro.
 const exampleSchema = `{"type":"record","name":"Event","fields":[{"name":"time","type":{"type":"long","logicalType":"timestamp-millis"}},
 	{"name":"meta","type":{"type":"record","name":"Meta","fields":[{"name":"site","type":"string"},{"name":"host","type":"string"}]}},
 	{"name":"temp","type":"double"},{"name":"humidity","type":"int"},{"name":"pressure","type":["null","double"]},{"name":"battery","type":"double"},{"name":"rssi","type":"int"}]}`
 
-// exampleInAvro is exampleEvent in Avro.
+// exampleInAvro returns exampleEvent in Avro.
 func exampleInAvro(host string, temp float64) []byte {
 	double := func(b []byte, f float64) []byte {
 		return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
@@ -154,7 +154,7 @@ func exampleInAvro(host string, temp float64) []byte {
 	return binary.AppendVarint(double(double(out, 1013.25), 3.71), -67)
 }
 
-// variedAvro are like exampleInAvro, each with other values.
+// variedAvro returns events like exampleInAvro with other values.
 func variedAvro() (events []string) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -163,14 +163,14 @@ func variedAvro() (events []string) {
 	return events
 }
 
-// exampleProto is the file of exampleEvent in Protobuf, metaProto the message of its meta.
+// exampleProto is the file of exampleEvent in Protobuf, and metaProto the message of its meta.
 const (
 	metaProto    = `message Meta { string site = 1; string host = 2; }`
 	exampleProto = `syntax = "proto3"; import "google/protobuf/timestamp.proto";` + metaProto + `
 	message Event { google.protobuf.Timestamp time = 1; Meta meta = 2; double temp = 3; int32 humidity = 4; optional double pressure = 5; double battery = 6; sint32 rssi = 7; }`
 )
 
-// exampleInProto is exampleEvent in Protobuf.
+// exampleInProto returns exampleEvent in Protobuf.
 func exampleInProto(host string, temp float64) []byte {
 	out := append(wireBytes(1, string(wireTime(1_700_000_000, 123_000_000))), wireBytes(2, string(wireBytes(1, "a1"))+string(wireBytes(2, host)))...)
 	out = append(append(out, wireFixed64(3, math.Float64bits(temp))...), wireVarint(4, 47)...)
@@ -178,7 +178,7 @@ func exampleInProto(host string, temp float64) []byte {
 	return append(out, wireVarint(7, 133)...) // -67
 }
 
-// variedProto are like exampleInProto, each with other values.
+// variedProto returns events like exampleInProto with other values.
 func variedProto() (events []string) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -190,7 +190,7 @@ func variedProto() (events []string) {
 // exampleLine is exampleEvent as a line.
 const exampleLine = `air,host=sensor-0042,site=a1 temp=21.375,humidity=47i,pressure=1013.25,battery=3.71,rssi=-67i 1700000000123000000`
 
-// variedLines are like exampleLine, each with other values.
+// variedLines returns lines like exampleLine with other values.
 func variedLines() (lines []string) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -201,8 +201,8 @@ func variedLines() (lines []string) {
 	return lines
 }
 
-// BenchmarkDecodeOTLP decodes requests of a thousand data points of ten metrics, each with the five values of an event in two of its
-// attributes and its value.
+// BenchmarkDecodeOTLP decodes requests of a thousand data points of ten metrics. Each point holds the five values of an event, in
+// two of its attributes and its value.
 func BenchmarkDecodeOTLP(b *testing.B) {
 	const points, metrics = 1000, 10
 	var list []string
@@ -236,7 +236,7 @@ func BenchmarkDecodeArray(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*events), "ns/event")
 }
 
-// BenchmarkDecodeShapes decodes events that stages change, and an array of the same events for comparison.
+// BenchmarkDecodeShapes decodes events that stages change. For comparison it decodes an array of the same events.
 func BenchmarkDecodeShapes(b *testing.B) {
 	var readings, events []string
 	for i := range 10 {

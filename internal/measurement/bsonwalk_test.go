@@ -20,7 +20,7 @@ import (
 // twoWays decodes each record with a walker and without.
 type twoWays struct {
 	walking, judge *Decoder
-	taken, stored  int // events by the walker, and by the judge
+	taken, stored  int // numbers of events decoded by the walker, and by the judge
 }
 
 func newTwoWays(t testing.TB, o Options) *twoWays {
@@ -29,7 +29,7 @@ func newTwoWays(t testing.TB, o Options) *twoWays {
 	return w
 }
 
-// decode compares all that the two make of a record. The walker has no rest.
+// decode compares the complete results of the two for a record. The walker never rests.
 func (w *twoWays) decode(t testing.TB, r record.Record) {
 	t.Helper()
 	w.walking.walker.rest = 0
@@ -50,7 +50,7 @@ func (w *twoWays) decode(t testing.TB, r record.Record) {
 	}
 }
 
-// decodedText is all that a decoder answered, to the byte.
+// decodedText returns the complete result of a decoder as text.
 func decodedText(results []Result, err error) string {
 	var text strings.Builder
 	if refused, ok := errors.AsType[*DecodeError](err); ok {
@@ -65,7 +65,7 @@ func decodedText(results []Result, err error) string {
 	return text.String()
 }
 
-// cutDocuments takes the documents off that stand one after the other; the last may be anything.
+// cutDocuments splits off consecutive documents. The last part may be anything.
 func cutDocuments(list []byte) (documents [][]byte) {
 	for len(list) > 0 && len(documents) < 16 {
 		n := rawbson.DocumentSize(list)
@@ -78,7 +78,7 @@ func cutDocuments(list []byte) (documents [][]byte) {
 	return documents
 }
 
-// moreOptions also chooses formats of time and bounds.
+// moreOptions adds a choice of time formats and bounds to fuzzOptions.
 func moreOptions(choice uint16) Options {
 	o := fuzzOptions(BSON, uint8(choice))
 	switch choice >> 8 & 7 {
@@ -101,7 +101,7 @@ func moreOptions(choice uint16) Options {
 	return o
 }
 
-// FuzzFastBSON decodes the same records by a decoder that walks once, and learns, and by one that proves first.
+// FuzzFastBSON decodes the same records with a decoder that walks once and learns, and with one that validates first.
 func FuzzFastBSON(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for choice := range uint16(1 << 12) {
@@ -118,7 +118,7 @@ func FuzzFastBSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, records []byte, choice uint16) {
 		w := newTwoWays(t, moreOptions(choice))
 		documents := cutDocuments(records)
-		for range 2 { // the second time, the names are known
+		for range 2 { // the second time the names are known
 			for _, document := range documents {
 				w.decode(t, record.Record{Offset: 3, Timestamp: recordTime, Key: document, Value: document})
 			}
@@ -126,7 +126,7 @@ func FuzzFastBSON(f *testing.F) {
 	})
 }
 
-// TestWalkerAgreesWithItsJudge decodes random events by random settings both ways, some of them damaged.
+// TestWalkerAgreesWithItsJudge decodes random events with random settings in both ways. Some of them are damaged.
 func TestWalkerAgreesWithItsJudge(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -161,7 +161,7 @@ func TestWalkerAgreesWithItsJudge(t *testing.T) {
 	}
 }
 
-// randomRecord is an event of the names that the settings of the tests have paths to, and some others.
+// randomRecord returns an event with the names to which the tests' settings have paths, and some others.
 func randomRecord(random *rand.Rand) []byte {
 	event := bson.D{}
 	add := func(name string, odds int, value any) {
@@ -178,7 +178,7 @@ func randomRecord(random *rand.Rand) []byte {
 	} else {
 		add(pick(random, "x", "host"), 2, randomValue(random, 0))
 	}
-	if random.IntN(3) == 0 { // what paths lead into first
+	if random.IntN(3) == 0 { // the fields at the start of paths come first
 		fields = append(bson.D{{Key: "a", Value: bson.D{{Key: "time", Value: randomTime(random)}, {Key: "meta", Value: 1}}}}, fields[min(1, len(fields)):]...)
 	}
 	add("p", 10, append(bson.D{{Key: "meta", Value: randomMeta(random)}, {Key: "x", Value: randomFields(random, 1)}}, randomFields(random, 1)...))
@@ -231,7 +231,7 @@ func randomMeta(random *rand.Rand) any {
 	return bson.D{{Key: "site", Value: "a1"}, {Key: "host", Value: "sensor-0042"}}
 }
 
-// randomFields are few names, so that they are seen again, sometimes twice in one object.
+// randomFields returns fields with few different names, so that names repeat, sometimes within one object.
 func randomFields(random *rand.Rand, depth int) (fields bson.D) {
 	fields = bson.D{}
 	names := []string{"a", "b", "c", "d", "temperature", "y", "z"}
@@ -288,7 +288,7 @@ func randomValue(random *rand.Rand, depth int) any {
 // everyRare has a value of each type.
 var everyRare = everyType(&testing.B{})
 
-// TestWalkerTakesWhatIsUsual: the events that most topics have are taken, from the first one on.
+// TestWalkerTakesWhatIsUsual checks that the walker decodes the events of most topics, from the first one on.
 func TestWalkerTakesWhatIsUsual(t *testing.T) {
 	meta := bson.D{{Key: "site", Value: "a1"}, {Key: "host", Value: "ö-0042"}}
 	at := bson.DateTime(eventTime * 1000)
@@ -333,7 +333,7 @@ func TestWalkerTakesWhatIsUsual(t *testing.T) {
 	}
 }
 
-// wide is an event with many fields.
+// wide returns an event with many fields.
 func wide(at bson.DateTime, reversed bool) bson.D {
 	event := bson.D{{Key: "time", Value: at}, {Key: "meta", Value: "a"}}
 	for i := range 200 {
@@ -345,8 +345,8 @@ func wide(at bson.DateTime, reversed bool) bson.D {
 	return event
 }
 
-// TestWalkerForgetsNames: names that never come again fill what it knows, and what follows is decoded all the same; after some
-// time it knows the new ones.
+// TestWalkerForgetsNames has names that never repeat. They fill the walker's memory, and later events are still decoded. After
+// some time the walker knows the new names.
 func TestWalkerForgetsNames(t *testing.T) {
 	o := plainOptions
 	o.Format = BSON
@@ -372,7 +372,7 @@ func TestWalkerForgetsNames(t *testing.T) {
 	}
 }
 
-// TestWalkerRests: events that it does not take are not walked in vain for ever, and it comes back.
+// TestWalkerRests checks that the walker stops trying on events that it does not support, and tries again later.
 func TestWalkerRests(t *testing.T) {
 	o := plainOptions
 	o.Format = BSON

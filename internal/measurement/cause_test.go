@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// inUTF16 is a text in UTF-16, the byte with the smaller bits first or last.
+// inUTF16 encodes a text in UTF-16, in big-endian or little-endian order.
 func inUTF16(text string, bigEndian bool) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(text)) {
@@ -35,8 +35,8 @@ func gzipped(t *testing.T, text string) string {
 	return b.String()
 }
 
-// TestEncodingsAreNamed: a value that is encoded otherwise than the settings say is told by its encoding, with the way out, also
-// behind a frame and where BSON is expected.
+// TestEncodingsAreNamed checks the error of a value in another encoding than the settings say. It names the encoding and the
+// remedy, also after a frame and where BSON is expected.
 func TestEncodingsAreNamed(t *testing.T) {
 	const event = `{"time":1700000000,"meta":"m","x":1}`
 	for _, test := range []struct{ value, says string }{
@@ -76,7 +76,7 @@ func TestEncodingsAreNamed(t *testing.T) {
 			t.Errorf("%.20q behind a frame: %v, want …%s", test.value, err, test.says)
 		}
 		if strings.HasPrefix(test.value, "\x00") {
-			continue // it begins as a frame does
+			continue // it begins like a frame
 		}
 		if err := refusal(t, newDecoder(t, framed), recordOf(test.value)); !strings.Contains(err.Detail, test.says) {
 			t.Errorf("%.20q without a frame that is announced: %v, want …%s", test.value, err, test.says)
@@ -84,7 +84,7 @@ func TestEncodingsAreNamed(t *testing.T) {
 	}
 }
 
-// TestOtherFormatsAreNamed: BSON where JSON is expected, and the other way round, and frames with longer ids.
+// TestOtherFormatsAreNamed covers BSON instead of JSON, JSON instead of BSON, and frames with longer ids.
 func TestOtherFormatsAreNamed(t *testing.T) {
 	framed, inBSONFormat := plainOptions, Options{Format: BSON, MetaFrom: MetaFromNone}
 	framed.Framing = Confluent
@@ -94,7 +94,7 @@ func TestOtherFormatsAreNamed(t *testing.T) {
 		value, says string
 	}{
 		{plainOptions, string(inBSON(t, `{"time": 1700000000}`)), "the value is a BSON document: set EVENT_FORMAT=bson"},
-		{plainOptions, string(inBSON(t, `{"a": "`+long[:243]+`"}`)), "the value is a BSON document"}, // of 256 bytes, the first of them zero
+		{plainOptions, string(inBSON(t, `{"a": "`+long[:243]+`"}`)), "the value is a BSON document"}, // of 256 bytes, the first of which is zero
 		{inBSONFormat, `[{"a": 1}]`, "begins as JSON does: set EVENT_FORMAT=json"},
 		{inBSONFormat, "\x00\x00\x00\x00\x07{}", "set EVENT_FORMAT=json and EVENT_FRAMING=confluent"},
 		{plainOptions, "\x00\x00\x00\x00\x00\x00\x00\x00\x07{}", "whose ids have eight bytes: set its serializer to ids of four"},
@@ -107,7 +107,7 @@ func TestOtherFormatsAreNamed(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotJSONIsNamed: the cause at its place, with what to write instead, and not what a parser expected there.
+// TestWhatIsNotJSONIsNamed checks that the error names the cause, its place and the remedy, instead of a parser's expectation.
 func TestWhatIsNotJSONIsNamed(t *testing.T) {
 	const null = `send null instead, leave the field out, or send {"$numberDouble": "NaN"} with EVENT_FORMAT=extjson`
 	for _, test := range []struct{ value, path, what, wayOut string }{
@@ -155,7 +155,7 @@ func TestWhatIsNotJSONIsNamed(t *testing.T) {
 	}
 }
 
-// TestStrangeRecordsAreNamed: what is not read is named by its form.
+// TestStrangeRecordsAreNamed checks that the error names the form of a value that is not supported.
 func TestStrangeRecordsAreNamed(t *testing.T) {
 	for value, want := range map[string]string{
 		"\xff\xfe{\x00}\x00": "UTF-16", "{\"a\":1}\x00\x00": "zero bytes", "\x1f\x8b\x08": "gzip", "\x28\xb5\x2f\xfd": "zstd",
@@ -171,7 +171,8 @@ func TestStrangeRecordsAreNamed(t *testing.T) {
 	}
 }
 
-// FuzzForms: no bytes harm those who recognise encodings, what they say is readable, and no JSON text is taken for another encoding.
+// FuzzForms checks that no bytes break the recognition of encodings, that messages are readable, and that no JSON text is taken
+// for another encoding.
 func FuzzForms(f *testing.F) {
 	for _, value := range []string{"\xff\xfe{\x00", "\x05\x10{\"a\"", "\xc8\x01\xf0\x63{", "cpu,a=b c=1 5", "a\\ b,c=d e=\"f g\"", "{\"a\":NaN}", "\x16\x00\x00\x00", "{\x00{"} {
 		f.Add([]byte(value), 3)

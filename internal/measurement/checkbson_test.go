@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// everyType holds a value of each BSON type.
+// everyType returns a document with a value of each BSON type.
 func everyType(t testing.TB) bson.Raw {
 	t.Helper()
 	var raw bson.Raw
@@ -38,8 +38,8 @@ func TestBSONIsKept(t *testing.T) {
 	}
 }
 
-// Each single byte of a document is set to each of some values. Whatever still decodes must be a document, and one that
-// the driver takes.
+// TestCorruptBSON sets each single byte of a document to several values. A result that still decodes must be a document that the
+// driver accepts.
 func TestCorruptBSON(t *testing.T) {
 	raw := everyType(t)
 	d := newDecoder(t, bsonOptions)

@@ -15,7 +15,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestDecimals holds decimals against big numbers, and the bounds of digits.
+// TestDecimals compares decimals with big numbers, and checks the bounds of digits.
 func TestDecimals(t *testing.T) {
 	ten := func(n int64) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil) }
 	largest := new(big.Int).Sub(ten(34), big.NewInt(1))
@@ -88,7 +88,7 @@ func TestDecimals(t *testing.T) {
 	}
 }
 
-// TestDecimalsBecomeDoubles: where the options say so, in one pass and by the document.
+// TestDecimalsBecomeDoubles checks this with the option set, in one pass and through the document.
 func TestDecimalsBecomeDoubles(t *testing.T) {
 	o := avroOptions(readingSchema(`{"name":"x","type":["null",{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}]}`))
 	o.Decimals = AsDoubles
@@ -102,7 +102,7 @@ func TestDecimalsBecomeDoubles(t *testing.T) {
 	}
 }
 
-// twosComplement is a number as Java's BigInteger writes it.
+// twosComplement encodes a number as Java's BigInteger does.
 func twosComplement(n *big.Int) []byte {
 	size := uint(n.BitLen()/8 + 1)
 	if n.Sign() >= 0 {

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// recordTime is the timestamp of the records in the tests; eventTime, in seconds, the time of their events.
+// recordTime is the timestamp of the tests' records, in milliseconds. eventTime is the time of their events, in seconds.
 const (
 	recordTime = 1_700_000_060_000
 	eventTime  = 1_700_000_000
@@ -46,7 +46,7 @@ func decodeOne(t testing.TB, d *Decoder, r record.Record) Measurement {
 	return results[0].Measurement
 }
 
-// refusal decodes a record that must be refused as a whole.
+// refusal decodes a record that must be refused as a whole, and returns the error.
 func refusal(t testing.TB, d *Decoder, r record.Record) *DecodeError {
 	t.Helper()
 	results, err := d.Decode(r)
@@ -61,7 +61,7 @@ func refusal(t testing.TB, d *Decoder, r record.Record) *DecodeError {
 	return refused
 }
 
-// document makes a document of a measurement's elements and checks that it is one.
+// document returns a document of a measurement's elements, and checks that it is valid.
 func document(t testing.TB, elements []byte) bson.Raw {
 	t.Helper()
 	raw := bson.Raw(rawbson.EndDocument(append(make([]byte, 4), elements...), 0))
@@ -71,7 +71,7 @@ func document(t testing.TB, elements []byte) bson.Raw {
 	return raw
 }
 
-// shown is a measurement as canonical Extended JSON.
+// shown returns a measurement as canonical Extended JSON.
 func shown(t testing.TB, m Measurement) string {
 	t.Helper()
 	meta := "absent"

@@ -32,7 +32,7 @@ func TestElementIsCutOutOfItsRecord(t *testing.T) {
 	}
 }
 
-// TestElementsOfFramedRecordsAreFramed: so that a letter of one can go back to the topic.
+// TestElementsOfFramedRecordsAreFramed checks this because a letter of an element must be redrivable to the topic.
 func TestElementsOfFramedRecordsAreFramed(t *testing.T) {
 	const frame = "\x00\x00\x00\x00\x07"
 	for _, format := range []Format{JSON, ExtJSON} {

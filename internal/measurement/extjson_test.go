@@ -10,7 +10,7 @@ import (
 
 var extOptions = Options{Format: ExtJSON, MetaFrom: MetaFromNone}
 
-// TestExtendedJSONAgreesWithDriver decodes values as the driver does.
+// TestExtendedJSONAgreesWithDriver checks that values decode as in the driver.
 func TestExtendedJSONAgreesWithDriver(t *testing.T) {
 	d := newDecoder(t, extOptions)
 	for _, value := range []string{

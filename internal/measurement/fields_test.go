@@ -23,7 +23,7 @@ func TestMissingFieldNamesThoseThatAreThere(t *testing.T) {
 	}
 }
 
-// TestPathsIntoArraysAreNamed: the field is there, and no path leads to it.
+// TestPathsIntoArraysAreNamed checks the error about a field that exists but that no path can reach.
 func TestPathsIntoArraysAreNamed(t *testing.T) {
 	const value = `{"meta": 1, "list": [{"at": 1700000000}], "o": {"l.m": [1]}, "x[0]": {"at": 1700000000}, "p": {"q": [{"at": 1}]}}`
 	for _, test := range []struct {
@@ -46,13 +46,13 @@ func TestPathsIntoArraysAreNamed(t *testing.T) {
 			t.Errorf("%+v: %v, want …%s…", test.options, err, test.want)
 		}
 	}
-	x := decodeOne(t, newDecoder(t, Options{TimeField: "x[0].at", MetaField: "meta"}), recordOf(value)) // brackets in a name are part of it
+	x := decodeOne(t, newDecoder(t, Options{TimeField: "x[0].at", MetaField: "meta"}), recordOf(value)) // brackets in a name are part of the name
 	if x.Time != eventTime*1000 {
 		t.Error(x.Time)
 	}
 }
 
-// TestMissingFieldsAreNamedWithinBounds: neither the number nor the length of what is there makes a message long, or slow.
+// TestMissingFieldsAreNamedWithinBounds checks that neither many nor long fields make a message long or slow.
 func TestMissingFieldsAreNamedWithinBounds(t *testing.T) {
 	var many strings.Builder
 	for i := range 10_000 {

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// fuzzOptions are the settings a fuzzed number chooses from.
+// fuzzOptions returns the settings that a fuzzed number selects.
 func fuzzOptions(format Format, choice uint8) Options {
 	o := Options{Format: format, TimeField: "time", MetaField: "meta", StoredTime: "time", StoredMeta: "meta", MaxBytes: 1 << 16}
 	if choice&1 != 0 {
@@ -47,8 +47,8 @@ func fuzzOptions(format Format, choice uint8) Options {
 	return o
 }
 
-// checkFuzzed decodes a record and checks what holds for all: elements are a document, errors are of the closed set
-// and readable, and a second time gives the same.
+// checkFuzzed decodes a record and checks what holds for every record. Elements are a document, errors have known reasons and
+// readable messages, and a second decoding gives the same.
 func checkFuzzed(t *testing.T, format Format, value []byte, choice uint8) {
 	checkDecoded(t, fuzzOptions(format, choice), value)
 }
@@ -153,10 +153,10 @@ func FuzzDecodeExtJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte, choice uint8) { checkFuzzed(t, ExtJSON, value, choice) })
 }
 
-// FuzzDecodeBSON also holds the check against the driver's: what the decoder takes, the driver takes.
+// FuzzDecodeBSON also checks that the driver accepts everything that the decoder accepts.
 func FuzzDecodeBSON(f *testing.F) {
 	f.Add([]byte(everyType(f)), uint8(10))
-	for list := rawbson.Content(everyType(f)); len(list) > 0; { // each type alone, easier to change into something valid
+	for list := rawbson.Content(everyType(f)); len(list) > 0; { // each type alone, which is easier to mutate into something valid
 		var e rawbson.Element
 		rest := e.Cut(list)
 		single := append(make([]byte, 4), list[:len(list)-len(rest)]...)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A pathological record must be refused in time that is linear in its size, and small.
+// TestPathologicalRecordsAreQuick checks that a pathological record is refused in time linear in its size, with a small factor.
 func TestPathologicalRecordsAreQuick(t *testing.T) {
 	const size = 10 << 20
 	repeat := func(s string) string { return strings.Repeat(s, size/len(s)) }
@@ -44,7 +44,7 @@ func TestPathologicalRecordsAreQuick(t *testing.T) {
 			if length := len(err.Error()); length > 1024 {
 				t.Errorf("the message has %d bytes", length)
 			}
-			// Work that grows with the square of the size would take minutes.
+			// Quadratic work would take minutes.
 			if took := processorTime(t) - start; took > 20*time.Second {
 				t.Errorf("it took %v", took)
 			}
@@ -52,7 +52,7 @@ func TestPathologicalRecordsAreQuick(t *testing.T) {
 	}
 }
 
-// processorTime is what the process has used of its processors so far: other programs on the machine do not count.
+// processorTime returns the processor time of this process. Other programs on the machine do not affect it.
 func processorTime(t testing.TB) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

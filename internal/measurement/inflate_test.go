@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// compressed compresses a text by the standard library, and for zstd as a stream, whose header does not have the size.
+// compressed compresses a text with the standard library. For zstd it uses a stream, whose header lacks the size.
 func compressed(t testing.TB, c Compression, text string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -39,7 +39,7 @@ func compressed(t testing.TB, c Compression, text string) string {
 	return out.String()
 }
 
-// sizedZstd is a text in a frame of zstd whose header has its size.
+// sizedZstd returns a text in a zstd frame whose header has its size.
 func sizedZstd(t testing.TB, text string) string {
 	t.Helper()
 	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
@@ -57,8 +57,8 @@ func withCompression(c Compression) Options {
 	return o
 }
 
-// TestCompressedValuesAreRead: what a compressed value becomes is what the value becomes, in each format, behind a frame, and with
-// auto beside values that are not compressed.
+// TestCompressedValuesAreRead checks that a compressed value decodes like the value itself. It covers each format, frames, and
+// auto with values that are not compressed.
 func TestCompressedValuesAreRead(t *testing.T) {
 	framed := "\x00\x00\x00\x00\x07" + exampleEvent
 	for _, test := range []struct {
@@ -102,7 +102,7 @@ func TestCompressedValuesAreRead(t *testing.T) {
 	}
 }
 
-// TestBadCompressionIsSaid: what a letter says of values that cannot be decompressed.
+// TestBadCompressionIsSaid checks the letters of values that cannot be decompressed.
 func TestBadCompressionIsSaid(t *testing.T) {
 	gz := compressed(t, Gzip, exampleEvent)
 	for _, test := range []struct {
@@ -133,8 +133,8 @@ func TestBadCompressionIsSaid(t *testing.T) {
 	}
 }
 
-// TestValueUnfoldsToTheBoundAndNoFurther: EVENT_MAX_BYTES bounds a value before and after its compression, and a value that
-// unfolds further takes no more memory than the bound.
+// TestValueUnfoldsToTheBoundAndNoFurther checks that EVENT_MAX_BYTES bounds a value before and after decompression. A value that
+// would become larger takes no more memory than the bound.
 func TestValueUnfoldsToTheBoundAndNoFurther(t *testing.T) {
 	const limit = 1 << 20
 	head := exampleEvent[:len(exampleEvent)-1] + `,"text":"`
@@ -164,7 +164,8 @@ func TestValueUnfoldsToTheBoundAndNoFurther(t *testing.T) {
 	}
 }
 
-// TestLettersOfElementsAreCompressedAsTheirRecord: so that they can go back to its topic, with the frame inside.
+// TestLettersOfElementsAreCompressedAsTheirRecord checks this because they must be redrivable to its topic, with the frame
+// inside.
 func TestLettersOfElementsAreCompressedAsTheirRecord(t *testing.T) {
 	const frame = "\x00\x00\x00\x00\x07"
 	for _, c := range append([]Compression{NoCompression}, realCompressions...) {
@@ -195,7 +196,8 @@ func TestLettersOfElementsAreCompressedAsTheirRecord(t *testing.T) {
 	}
 }
 
-// TestTextsAndDocumentsAreNotTakenForZlib: its header has two bytes, which others may begin with.
+// TestTextsAndDocumentsAreNotTakenForZlib checks this because zlib's header has only two bytes, with which other values may
+// begin.
 func TestTextsAndDocumentsAreNotTakenForZlib(t *testing.T) {
 	document := inBSON(t, `{"a":"`+strings.Repeat("y", 0x5e78-14)+`"}`) // 0x5e78 bytes
 	for _, value := range []string{"x^temperature=21.4", "x\x01 and more text", string(document)} {
@@ -208,8 +210,8 @@ func TestTextsAndDocumentsAreNotTakenForZlib(t *testing.T) {
 	}
 }
 
-// FuzzInflate: any bytes unfold to no more than the limit, in bounded memory, and what the standard library's decoders make of
-// them is what these do.
+// FuzzInflate checks that any bytes decompress to at most the limit, in bounded memory, and to the same result as with the
+// standard library's decoders.
 func FuzzInflate(f *testing.F) {
 	for _, c := range realCompressions {
 		f.Add([]byte(compressed(f, c, exampleEvent)))

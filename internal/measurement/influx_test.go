@@ -14,14 +14,14 @@ import (
 	"waterwheel/internal/record"
 )
 
-// lineOptions are the settings of lines without any of their own.
+// lineOptions returns the default settings of lines.
 func lineOptions() Options {
 	o, _ := DefaultPaths(Influx)
 	o.Format, o.StoredTime, o.StoredMeta = Influx, "time", "meta"
 	return o
 }
 
-// TestLinesBecomeMeasurements: what is stored of a line, with the types that its values have.
+// TestLinesBecomeMeasurements checks the stored measurement of a line, with the types of its values.
 func TestLinesBecomeMeasurements(t *testing.T) {
 	d := newDecoder(t, lineOptions())
 	for _, test := range []struct{ line, time, meta, fields string }{
@@ -44,9 +44,9 @@ func TestLinesBecomeMeasurements(t *testing.T) {
 		},
 		{`m a.b=1,a.c=2i 1700000000000000000`, "1700000000000", `{"name":"m","tags":{}}`, `{"a":{"b":1.0,"c":2}}`},
 		{`m,größe=ü é="ä" 1700000000000000000`, "1700000000000", `{"name":"m","tags":{"größe":"ü"}}`, `{"é":"ä"}`},
-		{`m v=1 1700000000`, "1700000000000", `{"name":"m","tags":{}}`, `{"v":1.0}`}, // a time in seconds is told by its size
+		{`m v=1 1700000000`, "1700000000000", `{"name":"m","tags":{}}`, `{"v":1.0}`}, // the size of a time in seconds identifies its unit
 	} {
-		for range 2 { // The second time the names are known.
+		for range 2 { // the second time the names are known
 			m := decodeOne(t, d, recordOf(test.line))
 			var fields bytes.Buffer
 			text, err := bson.MarshalExtJSON(document(t, m.Elements), false, false)
@@ -60,13 +60,13 @@ func TestLinesBecomeMeasurements(t *testing.T) {
 	}
 }
 
-// asExtended writes JSON as the driver does.
+// asExtended formats JSON as the driver does.
 func asExtended(t *testing.T, text string) string {
 	t.Helper()
 	return bson.Raw(inBSON(t, text)).String()
 }
 
-// TestLinesAreStoredAsTelegrafsJSON: who changes from one to the other keeps the series, and the values.
+// TestLinesAreStoredAsTelegrafsJSON checks that a change from one format to the other keeps series and values.
 func TestLinesAreStoredAsTelegrafsJSON(t *testing.T) {
 	asJSON := lineOptions()
 	asJSON.Format = JSON
@@ -90,7 +90,7 @@ func TestLinesAreStoredAsTelegrafsJSON(t *testing.T) {
 	}
 }
 
-// TestBadLinesAreSaid: what a letter says of a line that is none.
+// TestBadLinesAreSaid checks the letters of invalid lines.
 func TestBadLinesAreSaid(t *testing.T) {
 	for _, test := range []struct {
 		line   string
@@ -139,8 +139,8 @@ func TestBadLinesAreSaid(t *testing.T) {
 	}
 }
 
-// TestLinesAreParts: each line has a position, comments and blank lines have none, and a bad line is a letter by itself that
-// does not take others with it.
+// TestLinesAreParts checks that each line has a position, and that comments and blank lines have none. A bad line is a letter by
+// itself, and does not affect others.
 func TestLinesAreParts(t *testing.T) {
 	lines := []string{"a v=1 1700000000000000000", "# comment", "a v=", `a s="two`, `lines" 1700000001000000000`, "", "a s=\"open", "a v=2 1700000002000000000\r"}
 	r := recordOf(strings.Join(lines, "\n") + "\n")
@@ -179,7 +179,7 @@ func TestLinesAreParts(t *testing.T) {
 	}
 }
 
-// TestCorpusOfLines compares what is read with test cases that others made; testdata/README.md says whose they are.
+// TestCorpusOfLines compares the result with test cases of others. testdata/README.md names their origin.
 func TestCorpusOfLines(t *testing.T) {
 	text, err := os.ReadFile("testdata/line-protocol-corpus.jsonl")
 	if err != nil {
@@ -207,7 +207,7 @@ func TestCorpusOfLines(t *testing.T) {
 		case strings.ContainsFunc(c.Text, func(c rune) bool { return c < ' ' && c != '\n' || c == 0x7f }):
 			// The corpus allows no control characters in names and between them.
 		default:
-			d := newDecoder(t, lineOptions()) // names that come twice are for the rules of names
+			d := newDecoder(t, lineOptions()) // the rules of names decide about duplicate names
 			if results, err := d.Decode(record.Record{Timestamp: recordTime, Value: []byte(c.Text)}); err == nil && results[0].Err == nil {
 				t.Errorf("%q is read, and should be refused", c.Text)
 			}
@@ -232,7 +232,7 @@ type corpusLine struct {
 	Absent bool
 }
 
-// convert makes the values of fields those that BSON has for them.
+// convert converts the values of fields to their BSON types.
 func (c *corpusCase) convert(t *testing.T) {
 	t.Helper()
 	for _, line := range c.Lines {
@@ -253,7 +253,7 @@ func (c *corpusCase) convert(t *testing.T) {
 	}
 }
 
-// readCorpus reads lines into the corpus's form.
+// readCorpus parses lines into the form of the corpus.
 func readCorpus(t *testing.T, text string) (lines []corpusLine, err error) {
 	t.Helper()
 	var l lineReader
@@ -286,7 +286,7 @@ func readCorpus(t *testing.T, text string) (lines []corpusLine, err error) {
 	return lines, nil
 }
 
-// FuzzDecodeLines: lines that are read in one pass become what they become by their events.
+// FuzzDecodeLines checks that lines read in one pass equal those read through their events.
 func FuzzDecodeLines(f *testing.F) {
 	for _, seed := range []string{
 		exampleLine, exampleLine + "\n" + exampleLine, "a,b=c,d=e f=1i,g=\"x\\\"y\",h=t 1700000000000000000\r\n# c\na v=-1.5e3", `a\ b,c\,d=e\=f g\\=1u`,
@@ -310,7 +310,7 @@ func FuzzDecodeLines(f *testing.F) {
 		if choice&8 != 0 {
 			o.Fields, o.Drop, o.MetaFields = "", []string{"tags.a"}, []string{"name"}
 		}
-		if len(o.Skip) == 0 { // a line that is skipped has a position, and no result
+		if len(o.Skip) == 0 { // a skipped line has a position, but no result
 			checkDecoded(t, o, value)
 		}
 		quick, walked, slow := newDecoder(t, o), newDecoder(t, o), newDecoder(t, o)
@@ -327,7 +327,7 @@ func FuzzDecodeLines(f *testing.F) {
 	})
 }
 
-// lineFates is what becomes of a record, as a text.
+// lineFates returns the results of a record as text.
 func lineFates(t *testing.T, d *Decoder, r record.Record) string {
 	results, err := d.Decode(r)
 	if err != nil {

@@ -115,7 +115,8 @@ func TestMetaAbsentAndNullDiffer(t *testing.T) {
 	}
 }
 
-// TestFramedKeyIsUnframed: the id of a schema in a key names no series, and a new one makes no other series of the same device.
+// TestFramedKeyIsUnframed checks that the schema id in a key is no part of the series, so that a new schema makes no new series
+// of a device.
 func TestFramedKeyIsUnframed(t *testing.T) {
 	decode := func(o Options, key string) Measurement {
 		value := `{"x": 1}`
@@ -133,7 +134,7 @@ func TestFramedKeyIsUnframed(t *testing.T) {
 		{"\x00\x00\x00\x00\x07" + `4711`, `{"$numberInt":"4711"}`},
 		{"\x00\x00\x00\x00\x07" + `[1, {"b": 1, "a": 2}]`, `[{"$numberInt":"1"},{"a": {"$numberInt":"2"},"b": {"$numberInt":"1"}}]`},
 		{"\x00\x00\x00\x00\x07" + `null`, `null`},
-		{"d-8", `"d-8"`}, // a text serializer's key, beside values of a registry's
+		{"d-8", `"d-8"`}, // a text serializer's key, with values of a registry's serializer
 		{`{"device": "d-8"}`, `{"device": "d-8"}`},
 		{"\x00abc", `"\u0000abc"`},
 	} {
@@ -151,7 +152,7 @@ func TestFramedKeyIsUnframed(t *testing.T) {
 		{framed, "\x00\x00\x00\x00\x07d-8", "is not JSON"},
 		{framed, "\x00\x00\x00\x00\x07", "is not JSON"},
 		{framed, "\x00\x00\x00\x00\x07" + `{"a":1} {}`, "is not JSON"},
-		{framed, "\x00\x00\x00\x00\x00\x00\x10\x92", "is not JSON"}, // a number in binary
+		{framed, "\x00\x00\x00\x00\x00\x00\x10\x92", "is not JSON"}, // a binary number
 		{plain, "\x00\x00\x00\x00\x07" + `{"device":"d-8"}`, "set EVENT_FRAMING=confluent if the values have it too, else auto, or have its producer write the key as text"},
 		{plain, "\x00\x00\x00\x00\x00\x00\x10\x12", "begins with a zero byte"},
 		{inBSONFormat, "\x00\x00\x00\x00\x07" + `{"device":"d-8"}`, "as the frame of a schema registry does: have its producer write the key as text"},

@@ -14,8 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestJSONAgreesWithNaiveModel decodes random events and compares each with what encoding/json and the driver's
-// encoder make of them.
+// TestJSONAgreesWithNaiveModel decodes random events, and compares each with the result of encoding/json and the driver's
+// encoder.
 func TestJSONAgreesWithNaiveModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -40,14 +40,14 @@ func TestJSONAgreesWithNaiveModel(t *testing.T) {
 		if problem := differs(m.Meta, model["meta"]); problem != "" {
 			t.Fatalf("%s\nmeta: %s", event, problem)
 		}
-		m.Meta.Value = bytes.Clone(m.Meta.Value) // the next Decode writes where it was
+		m.Meta.Value = bytes.Clone(m.Meta.Value) // the next Decode overwrites it
 		if again := decodeOne(t, d, recordOf(`{"time": 1700000000, "meta": `+sortedJSON(t, model["meta"])+`}`)).Meta; !again.Equal(m.Meta) {
 			t.Fatalf("%s\nmeta differs when its fields come sorted:\n%s\n%s", event, m.Meta, again)
 		}
 	}
 }
 
-// sortedJSON writes a value as encoding/json does: with the names of objects sorted by their bytes.
+// sortedJSON formats a value as encoding/json does, with the names of objects sorted by bytes.
 func sortedJSON(t *testing.T, value any) string {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -57,7 +57,7 @@ func sortedJSON(t *testing.T, value any) string {
 	return string(text)
 }
 
-// differs says in what a BSON value is not what the model wants, empty when it is.
+// differs describes the difference between a BSON value and the model's. Empty means none.
 func differs(got bson.RawValue, want any) string {
 	switch want := want.(type) {
 	case nil:
@@ -111,7 +111,7 @@ func unless(ok bool, got bson.RawValue, want any) string {
 	return fmt.Sprintf("%s, want %#v", got, want)
 }
 
-// sameNumber decides by arbitrary precision which type a number must have.
+// sameNumber decides with arbitrary precision which type a number must have.
 func sameNumber(got bson.RawValue, text string) bool {
 	whole, isInteger := new(big.Int).SetString(text, 10)
 	if isInteger && whole.IsInt64() && text != "-0" {

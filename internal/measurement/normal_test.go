@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestNormalMetaIsWhatRecordsBring: what an update makes of a meta is the series that records of it would be put into.
+// TestNormalMetaIsWhatRecordsBring checks that an updated meta names the series into which records with this meta are stored.
 func TestNormalMetaIsWhatRecordsBring(t *testing.T) {
 	d := newDecoder(t, plainOptions)
 	for _, meta := range []string{`{"b": 1, "a": {"z": [{"d": 1, "c": 2}], "Z": null}}`, `"x"`, `null`, `[{"b": 1, "a": 2}]`, `{}`} {

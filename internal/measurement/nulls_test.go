@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestNullsAreDropped: in each format that has null, in one pass and by the document.
+// TestNullsAreDropped covers each format that has null, in one pass and through the document.
 func TestNullsAreDropped(t *testing.T) {
 	o := plainOptions
 	o.Nulls, o.MetaField, o.MetaFields = DropNulls, "", []string{"meta", "site"}

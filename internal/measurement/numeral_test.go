@@ -47,7 +47,7 @@ func TestDecimalCommaIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzNumerals: what is read as a number is the number that strconv reads, and no text changes that is none.
+// FuzzNumerals checks that numbers parse as with strconv, and that other texts do not change.
 func FuzzNumerals(f *testing.F) {
 	for _, text := range []string{"0", "-5", "21.50", "2.4385e-05", "NaN", "+Inf", "007", "1e999", " 1 ", "+-1", "9223372036854775808", "-0", "1e", "\u00a01"} {
 		f.Add(text)

@@ -14,14 +14,14 @@ import (
 	"waterwheel/internal/record"
 )
 
-// otlpOptions are the settings of requests without any of their own.
+// otlpOptions returns the default settings of requests.
 func otlpOptions(f Format) Options {
 	o, _ := DefaultPaths(f)
 	o.Format, o.StoredTime, o.StoredMeta = f, "time", "meta"
 	return o
 }
 
-// inProtobuf is a request in JSON as it is in protobuf. e2e holds what becomes of it against OpenTelemetry's own encoder.
+// inProtobuf converts a JSON request to protobuf. An e2e test compares the decoding with OpenTelemetry's own encoder.
 func inProtobuf(t testing.TB, text string) string {
 	t.Helper()
 	out, err := appendOTLP(nil, inBSON(t, text), "Request", 1)
@@ -31,13 +31,13 @@ func inProtobuf(t testing.TB, text string) string {
 	return string(out)
 }
 
-// requestOf is a request with metrics, each with its data.
+// requestOf returns a request with metrics, each with its data.
 func requestOf(metrics ...string) string {
 	return `{"resourceMetrics":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},"schemaUrl":"https://opentelemetry.io/schemas/1.30.0",
 		"scopeMetrics":[{"scope":{"name":"queues","version":"1.2"},"metrics":[` + strings.Join(metrics, ",") + `]}]}]}`
 }
 
-// pointAt has the time of the tests' events.
+// pointAt is the time of the tests' events.
 const pointAt = `"timeUnixNano":"1700000000123456789"`
 
 const (
@@ -57,7 +57,7 @@ const (
 	started = `{"start":{"$date":"2023-11-14T22:13:19.999Z"},`
 )
 
-// TestDataPointsBecomeMeasurements: of each kind of metric, in protobuf and in JSON.
+// TestDataPointsBecomeMeasurements covers each kind of metric, in protobuf and in JSON.
 func TestDataPointsBecomeMeasurements(t *testing.T) {
 	for _, test := range []struct {
 		metric string
@@ -106,7 +106,7 @@ func TestDataPointsBecomeMeasurements(t *testing.T) {
 	}
 }
 
-// TestAttributesKeepTheirTypes: each kind of value that an attribute may have.
+// TestAttributesKeepTheirTypes covers each type of an attribute's value.
 func TestAttributesKeepTheirTypes(t *testing.T) {
 	attributes := `[{"key":"s","value":{"stringValue":"ü"}},{"key":"b","value":{"boolValue":true}},{"key":"i","value":{"intValue":"-9007199254740993"}},{"key":"d","value":{"doubleValue":"NaN"}},
 		{"key":"l","value":{"arrayValue":{"values":[{"intValue":1},{"stringValue":"x"},{}]}}},{"key":"o","value":{"kvlistValue":{"values":[{"key":"k","value":{"boolValue":false}}]}}},
@@ -122,7 +122,7 @@ func TestAttributesKeepTheirTypes(t *testing.T) {
 	}
 }
 
-// TestExampleOfTheProtocolIsRead: a request that OpenTelemetry has as its example; testdata/README.md says where.
+// TestExampleOfTheProtocolIsRead reads an example request of OpenTelemetry. testdata/README.md names its origin.
 func TestExampleOfTheProtocolIsRead(t *testing.T) {
 	text, err := os.ReadFile("testdata/otlp/metrics.json")
 	if err != nil {
@@ -133,7 +133,7 @@ func TestExampleOfTheProtocolIsRead(t *testing.T) {
 		if err != nil || len(results) != 4 {
 			t.Fatalf("%s: %v, %v", format, results, err)
 		}
-		if format == OTLP { // a part of the same, written by OpenTelemetry's own encoder
+		if format == OTLP { // a part of the same, encoded by OpenTelemetry's own encoder
 			theirs, err := os.ReadFile("testdata/otlp/metrics.protobuf-bin")
 			if err != nil {
 				t.Fatal(err)
@@ -159,7 +159,8 @@ func TestExampleOfTheProtocolIsRead(t *testing.T) {
 	}
 }
 
-// TestNothingRecordedIsATombstone: such a point is neither stored nor a letter, and those behind it keep their positions.
+// TestNothingRecordedIsATombstone checks that such a point is neither stored nor a letter, and that later points keep their
+// positions.
 func TestNothingRecordedIsATombstone(t *testing.T) {
 	const nothing = `{` + pointAt + `,"flags":1}`
 	for name, test := range map[string]struct {
@@ -181,8 +182,8 @@ func TestNothingRecordedIsATombstone(t *testing.T) {
 	}
 }
 
-// TestLetterOfADataPointIsItsRequest: with this point alone, with all that stands around it, so that it is the same letter when it
-// comes back.
+// TestLetterOfADataPointIsItsRequest checks that the letter is the request with only this point. Redriven, it makes the same
+// letter.
 func TestLetterOfADataPointIsItsRequest(t *testing.T) {
 	const bad = `{"name":"bad","unit":"s","sum":{"aggregationTemporality":2,"dataPoints":[{` + pointAt + `,"asInt":1},{` + pointAt + `},{"asInt":3}]}}`
 	request := requestOf(gaugeMetric, bad, histogramMetric)
@@ -225,7 +226,7 @@ func TestLetterOfADataPointIsItsRequest(t *testing.T) {
 	}
 }
 
-// TestBadRequestsAreSaid: what a letter says of a value that is no request.
+// TestBadRequestsAreSaid checks the letters of values that are no requests.
 func TestBadRequestsAreSaid(t *testing.T) {
 	good := inProtobuf(t, requestOf(gaugeMetric))
 	point := func(text string) string {
@@ -262,7 +263,8 @@ func TestBadRequestsAreSaid(t *testing.T) {
 	}
 }
 
-// FuzzDecodeOTLP: a request in protobuf becomes something in bounded time and memory, and its letters come back as they went.
+// FuzzDecodeOTLP checks that a request in protobuf decodes in bounded time and memory, and that its redriven letters make the
+// same letters.
 func FuzzDecodeOTLP(f *testing.F) {
 	for _, metric := range []string{gaugeMetric, sumMetric, histogramMetric, exponentialMetric, summaryMetric} {
 		for _, request := range []string{requestOf(metric, gaugeMetric), requestOf(metric)} {
@@ -297,7 +299,7 @@ func FuzzDecodeOTLP(f *testing.F) {
 	})
 }
 
-// checkLetter checks that the letter of a part is what Element gives, and is refused for the same reason by itself.
+// checkLetter checks that a part's letter is the result of Element, and is refused for the same reason by itself.
 func checkLetter(t *testing.T, d *Decoder, r record.Record, wrong *DecodeError) {
 	t.Helper()
 	checkError(t, wrong, wrong.Part)

@@ -7,7 +7,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// inBSON is the BSON of a JSON event, for events without arrays of events.
+// inBSON returns the BSON of a JSON event without arrays of events.
 func inBSON(t testing.TB, event string) []byte {
 	t.Helper()
 	j := newJSONReader(false)
@@ -19,7 +19,7 @@ func inBSON(t testing.TB, event string) []byte {
 	return j.out
 }
 
-// TestEventsAsTheyAre: what the paths make of events, in every format.
+// TestEventsAsTheyAre checks the effect of paths on events, in every format.
 func TestEventsAsTheyAre(t *testing.T) {
 	const telegraf = `{"fields": {"usage": 1.5, "n": 7}, "name": "cpu", "tags": {"host": "a", "cpu": "0"}, "timestamp": 1700000000}`
 	const debezium = `{"schema": {"$type": "a", "": 1}, "payload": {"before": null, "after": {"id": 7, "v": 2, "note": "x"},
@@ -114,7 +114,7 @@ func TestEventsAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestLettersNamePathsOfTheRecord: as a producer wrote them, whatever the settings are relative to.
+// TestLettersNamePathsOfTheRecord checks that letters name paths as in the record, even if the settings are relative to the root.
 func TestLettersNamePathsOfTheRecord(t *testing.T) {
 	inRoot := Options{TimeField: "at", MetaFields: []string{"id", "tags"}, Root: "p.after", StoredTime: "time", StoredMeta: "meta"}
 	withFields := Options{TimeField: "at", MetaField: "id", Root: "p", Fields: "f", StoredTime: "time", StoredMeta: "meta"}
@@ -152,7 +152,7 @@ func TestLettersNamePathsOfTheRecord(t *testing.T) {
 	}
 }
 
-// TestNullRootIsSkipped: as Debezium's after of a deleted row is.
+// TestNullRootIsSkipped covers a null root, such as Debezium's after of a deleted row.
 func TestNullRootIsSkipped(t *testing.T) {
 	d := newDecoder(t, Options{TimeField: "at", MetaField: "id", Root: "payload.after"})
 	for _, event := range []string{
@@ -186,7 +186,7 @@ func TestPathsDecodeWithoutAllocations(t *testing.T) {
 	}
 }
 
-// pathBenchmark is a record that all paths are needed for.
+// pathBenchmark is a record for which all paths are needed.
 type pathBenchmark struct {
 	options Options
 	record  record.Record
@@ -208,8 +208,8 @@ func pathBenchmarks(t testing.TB) map[string]pathBenchmark {
 	}
 }
 
-// TestNamesWithADollarSignCanBeTakenOut: a name that could not be stored keeps no event out whose settings take it out, in any
-// format, and on the quick way.
+// TestNamesWithADollarSignCanBeTakenOut checks that a name that cannot be stored does no harm if the settings remove it. It
+// covers any format and the quick reader.
 func TestNamesWithADollarSignCanBeTakenOut(t *testing.T) {
 	const event = `{"$schema": {"$id": 1}, "ts": 1700000000, "$type": "motor", "x": {"$$unit": "C", "v": 1}, "$meta": {"$id": 7}, "id": "d"}`
 	options := Options{
@@ -246,13 +246,13 @@ func TestNamesWithADollarSignCanBeTakenOut(t *testing.T) {
 		}
 	}
 	enveloped := newDecoder(t, Options{Root: "p", TimeField: "ts", MetaFrom: MetaFromNone})
-	decodeOne(t, enveloped, recordOf(`{"$schema": 1, "p": {"ts": 1700000000}}`)) // what is outside the root may have any name
+	decodeOne(t, enveloped, recordOf(`{"$schema": 1, "p": {"ts": 1700000000}}`)) // names outside of the root may be anything
 	if enveloped.quick.missed != 0 {
 		t.Error("an envelope with a dollar sign goes the longer way")
 	}
 }
 
-// TestLettersSayWhatToLeaveOut: which path EVENT_DROP takes to store the rest of an event.
+// TestLettersSayWhatToLeaveOut checks the path for EVENT_DROP that stores the rest of an event.
 func TestLettersSayWhatToLeaveOut(t *testing.T) {
 	with := func(change func(*Options)) Options {
 		o := Options{TimeField: "ts", MetaFrom: MetaFromNone, StoredTime: "time", StoredMeta: "meta"}

@@ -10,11 +10,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// modelNames are so few that random paths often lead somewhere.
+// modelNames are so few that random paths often match.
 var modelNames = []string{"a", "b", "c", "d"}
 
-// TestPathsAgreeWithNaiveModel decodes random events by random settings, in JSON, behind a frame and in BSON, and compares each
-// measurement with what maps make of the event, taken apart setting by setting.
+// TestPathsAgreeWithNaiveModel decodes random events with random settings, in JSON, after a frame and in BSON. It compares each
+// measurement with a model that applies the settings one by one to maps.
 func TestPathsAgreeWithNaiveModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -59,7 +59,7 @@ func TestPathsAgreeWithNaiveModel(t *testing.T) {
 	}
 }
 
-// outcome is what a decoder makes of a record: a measurement in a form without order, a reason, or "skipped".
+// outcome returns a decoder's result for a record. It is a measurement in a form without order, a reason, or "skipped".
 func outcome(t *testing.T, d *Decoder, value []byte) string {
 	t.Helper()
 	results, err := d.Decode(recordOf(string(value)))
@@ -84,7 +84,7 @@ func outcome(t *testing.T, d *Decoder, value []byte) string {
 	return string(meta) + " " + string(fields)
 }
 
-// sortedNames reports whether the names of a document are in order.
+// sortedNames reports whether the names of a document are sorted.
 func sortedNames(t *testing.T, d bson.Raw) bool {
 	t.Helper()
 	elements, err := d.Elements()
@@ -94,7 +94,7 @@ func sortedNames(t *testing.T, d bson.Raw) bool {
 	return slices.IsSortedFunc(elements, func(a, b bson.RawElement) int { return strings.Compare(a.Key(), b.Key()) })
 }
 
-// plainValue is a value of numbers, nulls and objects as encoding/json has it.
+// plainValue returns a value of numbers, nulls and objects in the form of encoding/json.
 func plainValue(t *testing.T, v bson.RawValue) any {
 	t.Helper()
 	switch v.Type {
@@ -117,7 +117,7 @@ func plainValue(t *testing.T, v bson.RawValue) any {
 	return nil
 }
 
-// randomPaths are settings of which many cannot be taken together. The time is the record's.
+// randomPaths returns random settings, many of which contradict each other. The time is the record's.
 func randomPaths(random *rand.Rand) Options {
 	path := func(longest int) string {
 		names := make([]string, 1+random.IntN(longest))
@@ -156,7 +156,7 @@ func randomPaths(random *rand.Rand) Options {
 	return o
 }
 
-// randomEvent is an object of numbers, nulls and objects, with the root in it more often than not.
+// randomEvent returns an object of numbers, nulls and objects. Most contain the root.
 func randomEvent(random *rand.Rand, root string, depth int) map[string]any {
 	event := map[string]any{}
 	for _, name := range modelNames {
@@ -179,7 +179,7 @@ func randomEvent(random *rand.Rand, root string, depth int) map[string]any {
 	return event
 }
 
-// modelled is what the model makes of an event.
+// modelled is the model's result for an event.
 type modelled struct {
 	text   string
 	reason Reason
@@ -187,7 +187,7 @@ type modelled struct {
 
 func modelRefusal(reason Reason) modelled { return modelled{string(reason), reason} }
 
-// modelOf decodes an event the long way: each path is followed by itself, and what it led to is deleted.
+// modelOf decodes an event in the simplest way. It follows each path separately, and deletes the value found.
 func modelOf(o Options, event map[string]any) modelled {
 	place := func(path string) []string {
 		if whole, ok := strings.CutPrefix(path, "/"); ok && o.Root != "" {
@@ -258,7 +258,7 @@ func modelText(v any) string {
 	return string(text)
 }
 
-// follow is the value that a path leads to.
+// follow returns the value at a path.
 func follow(event map[string]any, path []string) (any, bool) {
 	v, found := event[path[0]]
 	if object, isObject := v.(map[string]any); isObject && len(path) > 1 {
@@ -267,7 +267,7 @@ func follow(event map[string]any, path []string) (any, bool) {
 	return v, found && len(path) == 1
 }
 
-// takeOut deletes the value that a path leads to, and the objects on the way that held nothing else.
+// takeOut deletes the value at a path, and parent objects that become empty.
 func takeOut(event map[string]any, path []string) (any, bool) {
 	v, found := event[path[0]]
 	if !found {

@@ -34,7 +34,7 @@ func protoFile(t testing.TB, source string) protoreflect.FileDescriptor {
 	return files[0]
 }
 
-// protoSet is a set of descriptors with a file and all that it imports.
+// protoSet returns a descriptor set with a file and all its imports.
 func protoSet(t testing.TB, file protoreflect.FileDescriptor) string {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet
@@ -58,7 +58,7 @@ func protoSet(t testing.TB, file protoreflect.FileDescriptor) string {
 	return string(out)
 }
 
-// protoOptions are the options of events in Protobuf with time and meta, of the message Reading in a file.
+// protoOptions returns the options of events in Protobuf with time and meta, of the message Reading in a file.
 func protoOptions(t testing.TB, source string) Options {
 	t.Helper()
 	o := plainOptions
@@ -66,7 +66,7 @@ func protoOptions(t testing.TB, source string) Options {
 	return o
 }
 
-// readingProto is a file with the message Reading, which has time, meta and more, and others.
+// readingProto returns a file with the message Reading, which has time, meta and further fields. others are further messages.
 func readingProto(fields string, others ...string) string {
 	return `syntax = "proto3"; import "google/protobuf/timestamp.proto"; import "google/protobuf/duration.proto"; import "google/protobuf/wrappers.proto";
 		import "google/protobuf/struct.proto"; import "google/protobuf/any.proto"; import "confluent/type/decimal.proto";
@@ -96,7 +96,7 @@ func wireTime(seconds, nanos int64) []byte {
 	return append(wireVarint(1, uint64(seconds)), wireVarint(2, uint64(nanos))...)
 }
 
-// TestProtoValues has what becomes of each type, as relaxed Extended JSON.
+// TestProtoValues lists the stored value of each type, as relaxed Extended JSON.
 func TestProtoValues(t *testing.T) {
 	join := func(parts ...[]byte) string {
 		var all []byte
@@ -195,7 +195,7 @@ func TestProtoValues(t *testing.T) {
 		{`google.protobuf.Any x = 3;`, join(wireBytes(3, join(wireBytes(1, "u")))), `{"x":{"type_url":"u","value":{"$binary":{"base64":"","subType":"00"}}}}`},
 	} {
 		d := newDecoder(t, protoOptions(t, readingProto(test.field, enum, inner)))
-		for range 2 { // in one pass, and by the document
+		for range 2 { // in one pass, and through the document
 			results, err := d.Decode(record.Record{Offset: 1, Timestamp: recordTime, Value: []byte(readingOfProto + test.value)})
 			if err != nil {
 				t.Errorf("%s %x: %v", test.field, test.value, err)
@@ -214,7 +214,7 @@ func TestProtoValues(t *testing.T) {
 	}
 }
 
-// TestProtoOfTheSecondEdition: groups, fields with a default, enums that do not begin with zero, and numbers that are not packed.
+// TestProtoOfTheSecondEdition covers groups, default values, enums that do not begin with zero, and unpacked numbers.
 func TestProtoOfTheSecondEdition(t *testing.T) {
 	o := protoOptions(t, `syntax = "proto2"; message Reading { required int64 time = 1; required string meta = 2; optional int32 d = 3 [default = 7]; optional E e = 4 [default = B];
 		repeated group G = 5 { optional int32 n = 1; optional group H = 2 { optional int32 o = 3; } } repeated int32 l = 6; map<string, F> m = 7; enum E { A = 5; B = 6; } enum F { C = 0; } extensions 100 to 200; }`)
@@ -236,7 +236,7 @@ func TestProtoOfTheSecondEdition(t *testing.T) {
 	}
 }
 
-// TestProtoPaths: time, meta, root and what is dropped, in messages, in one pass and by the document.
+// TestProtoPaths covers time, meta, root and dropped paths in messages, in one pass and through the document.
 func TestProtoPaths(t *testing.T) {
 	const file = `syntax = "proto3"; import "google/protobuf/timestamp.proto";
 		message Reading { Source source = 1; Body body = 2; int64 seen = 3; }
@@ -275,7 +275,7 @@ func TestProtoPaths(t *testing.T) {
 	}
 }
 
-// TestProtoOfNothingIsAnEvent: a message whose fields are all zero has no bytes.
+// TestProtoOfNothingIsAnEvent covers a message with only zero fields, which has no bytes.
 func TestProtoOfNothingIsAnEvent(t *testing.T) {
 	o := protoOptions(t, `syntax = "proto3"; message Reading { double celsius = 1; }`)
 	o.TimeField, o.MetaField, o.MetaFrom = "", "", MetaFromKey
@@ -285,7 +285,7 @@ func TestProtoOfNothingIsAnEvent(t *testing.T) {
 	}
 }
 
-// TestProtoIsRefused: values that are not of their message are letters, in bounded memory.
+// TestProtoIsRefused checks that values that do not match their message are letters, in bounded memory.
 func TestProtoIsRefused(t *testing.T) {
 	many := string(wireBytes(3, strings.Repeat("\x01", 2<<20-100)))
 	wide := "message Wide {"
@@ -357,7 +357,7 @@ func TestProtoIsRefused(t *testing.T) {
 	}
 }
 
-// TestProtoMessagesAreChecked: what is no set, or has no message of the name.
+// TestProtoMessagesAreChecked covers invalid descriptor sets, and sets without the named message.
 func TestProtoMessagesAreChecked(t *testing.T) {
 	set := protoSet(t, protoFile(t, `syntax = "proto3"; package plant.air; import "google/protobuf/timestamp.proto"; import "google/protobuf/struct.proto";
 		message Reading { google.protobuf.Timestamp at = 1; map<string, google.protobuf.Value> more = 2; } enum State { OFF = 0; }`))

@@ -21,7 +21,7 @@ import (
 	"waterwheel/internal/timeseries/rawbson"
 )
 
-// protoJudge is what becomes of a message that another implementation has read: bson.D of messages, map[string]any of maps.
+// protoJudge converts a message read by another implementation. Messages become bson.D, and maps become map[string]any.
 func protoJudge(m protoreflect.Message) any {
 	fields := m.Descriptor().Fields()
 	number := func(name protoreflect.Name) int64 { return m.Get(fields.ByName(name)).Int() }
@@ -94,7 +94,7 @@ func singleJudge(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	}
 }
 
-// sameAsJudge reports whether BSON is what the judge says.
+// sameAsJudge reports whether BSON equals the judge's value.
 func sameAsJudge(want any, got bson.RawValue) bool {
 	switch v := want.(type) {
 	case nil:
@@ -142,7 +142,7 @@ func sameAsJudge(want any, got bson.RawValue) bool {
 	return same
 }
 
-// judgeProto holds what the reader makes of a value against another implementation of Protobuf. It reports whether both read it.
+// judgeProto compares the reader's result with another implementation of Protobuf. It reports whether both can read the value.
 func judgeProto(t *testing.T, of protoreflect.MessageDescriptor, root *protoMember, value []byte) bool {
 	t.Helper()
 	want := dynamicpb.NewMessage(of)
@@ -152,7 +152,7 @@ func judgeProto(t *testing.T, of protoreflect.MessageDescriptor, root *protoMemb
 	err := r.event(root)
 	switch {
 	case failed, err != nil && err.Reason != NotProtobuf, refused != nil && strings.Contains(refused.Error(), "UTF-8"):
-		return false // The judge fails, BSON or bounds refuse it, or the judge looks at a text that is replaced by another.
+		return false // the judge fails, BSON or bounds refuse it, or the judge checks a text that another one replaces
 	case (err != nil) != (refused != nil):
 		t.Fatalf("%x of %s: %v, the judge says %v", value, of.FullName(), err, refused)
 	case err != nil:
@@ -164,7 +164,7 @@ func judgeProto(t *testing.T, of protoreflect.MessageDescriptor, root *protoMemb
 	return true
 }
 
-// readByJudge reads a value. The judge fails on a map's name that comes again with another type of encoding.
+// readByJudge reads a value. The judge fails if a map's key repeats with another wire type.
 func readByJudge(value []byte, m proto.Message) (refused error, failed bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -174,7 +174,7 @@ func readByJudge(value []byte, m proto.Message) (refused error, failed bool) {
 	return proto.UnmarshalOptions{AllowPartial: true}.Unmarshal(value, m), false
 }
 
-// messageOf is the message Reading of a set of descriptors.
+// messageOf returns the message Reading of a descriptor set.
 func messageOf(t testing.TB, descriptors string) protoreflect.MessageDescriptor {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet
@@ -192,7 +192,7 @@ func messageOf(t testing.TB, descriptors string) protoreflect.MessageDescriptor 
 	return of.(protoreflect.MessageDescriptor)
 }
 
-// randomProto is a value of a message, with fields in any order, several times, in pieces, and some that are not known.
+// randomProto returns a value of a message, with fields in any order, repeated, in pieces, and unknown ones.
 func randomProto(random *rand.Rand, of protoreflect.MessageDescriptor, depth int) (out []byte) {
 	fields := of.Fields()
 	for range random.IntN(2 * (fields.Len() + 1)) {
@@ -227,7 +227,7 @@ func randomProto(random *rand.Rand, of protoreflect.MessageDescriptor, depth int
 	return out
 }
 
-// randomScalar is a value of a scalar type as it is written.
+// randomScalar returns an encoded value of a scalar type.
 func randomScalar(random *rand.Rand, kind protoreflect.Kind, wire protowire.Type) []byte {
 	switch wire {
 	case protowire.Fixed64Type:
@@ -243,7 +243,7 @@ func randomScalar(random *rand.Rand, kind protoreflect.Kind, wire protowire.Type
 	return protowire.AppendVarint(nil, random.Uint64()>>random.IntN(64))
 }
 
-// randomFile is a file with the message Reading, which holds others.
+// randomFile returns a file with the message Reading, which contains others.
 func randomFile(random *rand.Rand) string {
 	types := []string{
 		"int32", "sint32", "int64", "sint64", "uint32", "uint64", "fixed32", "fixed64", "sfixed32", "sfixed64", "float", "double", "bool", "string", "bytes", "E",
@@ -314,7 +314,7 @@ func TestProtoAgainstTheJudge(t *testing.T) {
 	}
 }
 
-// secondEdition has what only older files have.
+// secondEdition has features that only older files have.
 const secondEdition = `syntax = "proto2"; message Reading { required int64 time = 1; required string meta = 2; optional int32 d = 3 [default = 7]; optional E e = 4 [default = B];
 	repeated group G = 5 { optional int32 n = 1; optional group H = 2 { optional int32 o = 3; repeated Reading r = 4; } } repeated int32 l = 6; repeated int32 p = 9 [packed = true];
 	map<string, F> m = 7; optional group K = 8 { optional sint32 s = 1; oneof of { string t = 2; group L = 3 { optional bytes u = 1; } } } enum E { A = 5; B = 6; } enum F { C = 0; D = 1; } }`
@@ -329,8 +329,8 @@ var fuzzedFiles = []string{
 	`syntax = "proto3"; message Reading { P p = 1; int64 at = 2; M meta = 3; } message P { string meta = 1; double c = 2; M x = 3; } message M { sint32 b = 1; string a = 2; }`,
 }
 
-// FuzzDecodeProto: events that are read in one pass become what they become by their documents, and the judge agrees with what is
-// read, and with what is refused.
+// FuzzDecodeProto checks that events read in one pass equal those read through their documents. The judge must agree with the
+// values and with the refusals.
 func FuzzDecodeProto(f *testing.F) {
 	random := rand.New(rand.NewPCG(11, 12))
 	type compiled struct {

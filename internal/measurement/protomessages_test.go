@@ -14,14 +14,14 @@ import (
 	"waterwheel/internal/record"
 )
 
-// protoRegistryOptions are the options of events in Protobuf that name their schemas.
+// protoRegistryOptions returns the options of events in Protobuf that name their schemas.
 func protoRegistryOptions() Options {
 	o := plainOptions
 	o.Format, o.Framing = Protobuf, Confluent
 	return o
 }
 
-// protoFrame is the frame of a schema with message indexes, as serializers write it.
+// protoFrame returns the frame of a schema with message indexes, as serializers write it.
 func protoFrame(id uint32, indexes ...int) []byte {
 	frame := binary.BigEndian.AppendUint32([]byte{0}, id)
 	if len(indexes) == 1 && indexes[0] == 0 {
@@ -34,7 +34,7 @@ func protoFrame(id uint32, indexes ...int) []byte {
 	return frame
 }
 
-// countedFile has messages that serializers count differently: B and D behind the entries of a map, F behind a group.
+// countedFile has messages that serializers count differently. B and D come after the entries of a map, and F after a group.
 const countedFile = `syntax = "proto2"; package plant; import "google/protobuf/timestamp.proto";
 	message Reading { required google.protobuf.Timestamp time = 1; required string meta = 2; map<string, int32> m = 3;
 		message B { required google.protobuf.Timestamp time = 1; required string meta = 2; required int32 b = 3; }
@@ -44,24 +44,24 @@ const countedFile = `syntax = "proto2"; package plant; import "google/protobuf/t
 		message F { required google.protobuf.Timestamp time = 1; required string meta = 2; required int32 f = 3; } }
 	message Only { required google.protobuf.Timestamp time = 1; required string meta = 2; message In { required google.protobuf.Timestamp time = 1; required string meta = 2; } }`
 
-// TestMessageIndexesChooseTheMessage: also where serializers count messages differently, and with the message's name.
+// TestMessageIndexesChooseTheMessage also covers files whose messages serializers count differently, and the message's name.
 func TestMessageIndexesChooseTheMessage(t *testing.T) {
 	set := protoSet(t, protoFile(t, countedFile))
 	event := readingOfProto + string(wireVarint(3, 7))
 	for _, test := range []struct {
-		indexes string // behind the id
+		indexes string // the bytes after the id
 		message string // EVENT_PROTOBUF_MESSAGE
-		want    string // the fields, or what the error says
+		want    string // the fields, or a part of the error
 	}{
 		{"\x00", "", `{"m":{}}`},
-		{"\x02\x00", "", `{"m":{}}`}, // the same, written out
+		{"\x02\x00", "", `{"m":{}}`}, // the same in the long form
 		{"\x00", "plant.Reading", `{"m":{}}`},
 		{"\x00", ".plant.Reading", `{"m":{}}`},
 		{"\x00", "plant.Only", "it is the message plant.Reading, and EVENT_PROTOBUF_MESSAGE=plant.Only"},
 		{"\x02\x04", "", `{}`},
 		{"\x04\x04\x00", "", `{}`},
-		{"\x04\x00\x00", "", `{"b":7}`}, // the entries of the map are no message of events
-		{"\x04\x00\x04", "", `{"d":7}`}, // of the text only two are there
+		{"\x04\x00\x00", "", `{"b":7}`}, // the map's entry message is no message of events
+		{"\x04\x00\x04", "", `{"d":7}`}, // the text has only two of them
 		{"\x04\x00\x02", "", "its message indexes [0 1] are plant.Reading.D for serializers that count messages as the schema's text has them, and plant.Reading.B for those"},
 		{"\x04\x00\x02", "plant.Reading.B", `{"b":7}`},
 		{"\x04\x00\x02", "plant.Reading.D", `{"d":7}`},
@@ -72,10 +72,10 @@ func TestMessageIndexesChooseTheMessage(t *testing.T) {
 		{"\x04\x00\x06", "", "its message indexes [0 3] lead to no message"},
 		{"\x06\x04\x00\x00", "", "its message indexes [2 0 0] lead to no message"},
 		{"", "", "no message indexes stand behind the id of the schema 7, but"},
-		{"\x01\x00", "", "no message indexes"},                                     // a number below zero
-		{"\x02\x01", "", "no message indexes"},                                     // an index below zero
-		{"\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "", "no message indexes"}, // one above 32 bits
-		{"\xff\xff\xff\xff\x0f", "", "no message indexes"},                         // more than there can be
+		{"\x01\x00", "", "no message indexes"},                                     // a negative number
+		{"\x02\x01", "", "no message indexes"},                                     // a negative index
+		{"\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "", "no message indexes"}, // an index above 32 bits
+		{"\xff\xff\xff\xff\x0f", "", "no message indexes"},                         // more than possible
 		{"\xff", "", "no message indexes"},
 	} {
 		o := protoRegistryOptions()
@@ -100,7 +100,7 @@ func TestMessageIndexesChooseTheMessage(t *testing.T) {
 	}
 }
 
-// TestSchemasOfProtobufAreNeededAndLearned: by frame, by header and by GUID, with the message indexes behind either.
+// TestSchemasOfProtobufAreNeededAndLearned covers frames, headers and GUIDs, with the message indexes after them.
 func TestSchemasOfProtobufAreNeededAndLearned(t *testing.T) {
 	guid := string([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 	set := protoSet(t, protoFile(t, readingProto(`double x = 3;`)))
@@ -166,7 +166,7 @@ func TestSchemasOfProtobufAreNeededAndLearned(t *testing.T) {
 	}
 }
 
-// TestKeysAreReadByTheirSchemas: in Avro, Protobuf and JSON, whatever the values are; as text and JSON without a frame.
+// TestKeysAreReadByTheirSchemas covers keys in Avro, Protobuf and JSON with any values, and text and JSON without a frame.
 func TestKeysAreReadByTheirSchemas(t *testing.T) {
 	keys := map[uint32]Schema{
 		11: {Format: Avro, Text: `"string"`}, 12: {Format: Avro, Text: `"long"`},
@@ -185,7 +185,7 @@ func TestKeysAreReadByTheirSchemas(t *testing.T) {
 	for format, of := range values {
 		for _, test := range []struct {
 			key, header string
-			paths       []string // EVENT_META_FIELDS, else EVENT_META_FROM=key
+			paths       []string // EVENT_META_FIELDS. Empty means EVENT_META_FROM=key.
 			want        string
 		}{
 			{frame(11) + "\x08d-17", "", nil, `"d-17"`},
@@ -246,8 +246,8 @@ func TestKeysAreReadByTheirSchemas(t *testing.T) {
 	}
 }
 
-// chosenBy is the message that indexes lead to, where those count whose names are not hidden. It is nil if there is none, or if it
-// stands for the entries of a map.
+// chosenBy returns the message at the indexes, where hidden messages do not count. It returns nil if there is none, or if it is a
+// map's entry message.
 func chosenBy(file protoreflect.FileDescriptor, indexes []int, hidden ...protoreflect.Name) (of protoreflect.MessageDescriptor) {
 	list := file.Messages()
 	for _, index := range indexes {
@@ -266,8 +266,8 @@ func chosenBy(file protoreflect.FileDescriptor, indexes []int, hidden ...protore
 	return of
 }
 
-// TestRandomEventsOfARegistry: events of random schemas behind a frame with message indexes become what they become by a set of
-// descriptors with the name of their message, whose reader a judge looks at (TestRandomProto).
+// TestRandomEventsOfARegistry checks that events of random schemas after a frame with message indexes decode as with a descriptor
+// set and the name of their message. A judge checks that reader (TestProtoAgainstTheJudge).
 func TestRandomEventsOfARegistry(t *testing.T) {
 	random := rand.New(rand.NewPCG(21, 22))
 	files, events := 200, 20
@@ -311,8 +311,8 @@ func TestRandomEventsOfARegistry(t *testing.T) {
 	}
 }
 
-// FuzzMessageIndexes: no bytes behind the id of a schema make the decoder panic; what is chosen is what one of both ways to count leads
-// to, and the event behind the indexes becomes what it becomes by the name of its message.
+// FuzzMessageIndexes checks that no bytes after a schema's id make the decoder panic. The chosen message must match one of the
+// two ways to count. The event after the indexes must decode as with the name of its message.
 func FuzzMessageIndexes(f *testing.F) {
 	file := protoFile(f, countedFile)
 	set := protoSet(f, file)

@@ -11,12 +11,12 @@ import (
 	"waterwheel/internal/record"
 )
 
-// fastFormats are the formats of time that a fuzzed number chooses from.
+// fastFormats are the time formats that a fuzzed number selects from.
 var fastFormats = []string{
 	"auto", "rfc3339", "unix", "unix_ms", "unix_us", "unix_ns", "2006-01-02 15:04:05", time.RFC3339,
 }
 
-// fastOptions are the settings a fuzzed number chooses from: those of fuzzOptions and more.
+// fastOptions returns the settings that a fuzzed number selects. They include those of fuzzOptions.
 func fastOptions(choice uint32) Options {
 	format := JSON
 	if choice>>8&1 != 0 {
@@ -71,13 +71,13 @@ func fastOptions(choice uint32) Options {
 	return o
 }
 
-// fastPair are two decoders of the same options: one has only the other reader.
+// fastPair holds two decoders with the same options, one of which lacks the quick reader.
 type fastPair struct {
 	options     Options
 	fast, judge *Decoder
 }
 
-// newFastPair makes the decoders, or none when the options do not go together.
+// newFastPair returns the decoders, or false if the options contradict each other.
 func newFastPair(options Options) (p fastPair, ok bool) {
 	fast, err := New(options)
 	if err != nil {
@@ -91,7 +91,7 @@ func newFastPair(options Options) (p fastPair, ok bool) {
 	return fastPair{options, fast, judge}, true
 }
 
-// check decodes a record by both and compares all that comes out.
+// check decodes a record with both, and compares the complete results.
 func (p *fastPair) check(t *testing.T, r record.Record) {
 	t.Helper()
 	got, want := described(p.fast.Decode(r)), described(p.judge.Decode(r))
@@ -100,7 +100,7 @@ func (p *fastPair) check(t *testing.T, r record.Record) {
 	}
 }
 
-// described is all that a decoder said, in a text.
+// described returns the complete result of a decoder as text.
 func described(results []Result, err error) string {
 	var b bytes.Buffer
 	for _, result := range results {
@@ -124,7 +124,7 @@ func describeError(b *bytes.Buffer, err *DecodeError) {
 	}
 }
 
-// fastSeeds are records as they come, and such as are nearly right.
+// fastSeeds are usual records, and nearly correct ones.
 var fastSeeds = []string{
 	exampleEvent,
 	`{"time":"2023-11-14T22:13:21.5+01:00","meta":{"host":"b","site":"c"},"temp":-0,"humidity":4e2,"pressure":12345678901234567890,"battery":1e-7,"rssi":0.1}`,
@@ -150,8 +150,8 @@ var fastSeeds = []string{
 	"{\"time\":1700000000,\"meta\":\"\xff\",\"\xc3\xa9\":1}", "{\"time\":1700000000,\"meta\":\"a\tb\"}",
 }
 
-// FuzzFastPath feeds records to a decoder and to one without the quick reader: both must say the same of each. The first
-// records teach the quick one what it meets again in the last.
+// FuzzFastPath gives records to a decoder and to one without the quick reader. Both must give the same results. The quick reader
+// learns from the first records what the last one repeats.
 func FuzzFastPath(f *testing.F) {
 	choices := []uint32{0, 1, 2, 4, 8, 12, 16, 32, 64, 96, 224, 1 << 8, 3 << 9, 4 << 9, 6 << 9, 1 << 12, 2 << 12, 1 << 14, 3 << 14, 4 << 14, 5 << 14, 6 << 14, 1 << 21}
 	for i, value := range fastSeeds {

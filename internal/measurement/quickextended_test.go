@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// extendedSeeds are events in Extended JSON, and such as are nearly right.
+// extendedSeeds are events in Extended JSON, and nearly correct ones.
 var extendedSeeds = []string{
 	`{"time":{"$date":{"$numberLong":"1700000000123"}},"meta":{"site":"a1","host":"b"},"temp":{"$numberDouble":"21.375"},"n":{"$numberInt":"47"},"x":1.5}`,
 	`{"time": {"$date": "2023-11-14T22:13:20.5+01:00"}, "meta": {"$oid": "0123456789abcdef01234567"}, "x": {"$numberLong": "5"}, "y": {"$numberDecimal": "1.50"}}`,
@@ -30,7 +30,7 @@ var extendedSeeds = []string{
 	`{"time":1700000000,"meta":1,"x":{"$numberLong":"` + strings.Repeat("0", 100) + `1"},"y":{"$numberDouble":"0.` + strings.Repeat("1", 60) + `"}}`,
 }
 
-// FuzzFastExtJSON is FuzzFastPath for Extended JSON: values are wrapped, and unwrapped, from record to record.
+// FuzzFastExtJSON is FuzzFastPath for Extended JSON. Values are wrapped in some records and not in others.
 func FuzzFastExtJSON(f *testing.F) {
 	for i, value := range extendedSeeds {
 		next := extendedSeeds[(i+1)%len(extendedSeeds)]
@@ -49,8 +49,7 @@ func FuzzFastExtJSON(f *testing.F) {
 	})
 }
 
-// TestFastPathAgreesOnExtendedJSON gives random events, of which many values are wrapped, to a decoder and to one without the
-// quick reader.
+// TestFastPathAgreesOnExtendedJSON gives random events with many wrapped values to a decoder and to one without the quick reader.
 func TestFastPathAgreesOnExtendedJSON(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -80,10 +79,10 @@ func TestFastPathAgreesOnExtendedJSON(t *testing.T) {
 	}
 }
 
-// plainMember is a member of an object, or an item of an array, that is a short number or text.
+// plainMember matches a member of an object, or an item of an array, that is a short number or text.
 var plainMember = regexp.MustCompile(`([:,[]\s*)(-?[0-9.]{1,20}|"[^"\\$]*")(\s*[,}\]])`)
 
-// wrap writes some values of a text as Extended JSON does, most of them rightly.
+// wrap wraps some values of a text as Extended JSON does, most of them correctly.
 func (g eventGenerator) wrap(text string) string {
 	return plainMember.ReplaceAllStringFunc(text, func(member string) string {
 		parts := plainMember.FindStringSubmatch(member)

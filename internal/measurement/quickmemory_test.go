@@ -8,7 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestStepsAreBounded: a text with more braces than a step may have is not remembered, also where it turns out to be wrong.
+// TestStepsAreBounded checks that a text with more braces than a step may have is not remembered, even if it turns out to be
+// invalid.
 func TestStepsAreBounded(t *testing.T) {
 	var objects strings.Builder
 	for i := range maxPlaces / 2 {
@@ -29,7 +30,7 @@ func TestStepsAreBounded(t *testing.T) {
 	}
 }
 
-// roomForMoves is the largest of the steps at a place, and inside.
+// roomForMoves returns the largest capacity of the steps at a place and below it.
 func roomForMoves(p *place) int {
 	n := max(cap(p.first.moves), cap(p.next.moves))
 	for _, child := range p.children {
@@ -38,7 +39,7 @@ func roomForMoves(p *place) int {
 	return n
 }
 
-// TestWalkerKeepsNoLargeMeta: a meta that is too large to name a series is not brought into order, and no copy of it stays.
+// TestWalkerKeepsNoLargeMeta checks that a meta that is too large for a series is not sorted, and that no copy of it is kept.
 func TestWalkerKeepsNoLargeMeta(t *testing.T) {
 	o := plainOptions
 	o.Format = BSON

@@ -9,8 +9,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestFastPathAgrees gives random events of random shapes, each shape several times with other values and now and then
-// spoilt, to a decoder and to one without the quick reader.
+// TestFastPathAgrees gives random events of random shapes to a decoder and to one without the quick reader. Each shape comes
+// several times with other values, and is sometimes damaged.
 func TestFastPathAgrees(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -47,7 +47,7 @@ func TestFastPathAgrees(t *testing.T) {
 	}
 }
 
-// TestPlacesAreBounded: events whose names are always new are decoded as ever, and few of them are remembered.
+// TestPlacesAreBounded checks that events with ever new names are decoded as before, and that few of them are remembered.
 func TestPlacesAreBounded(t *testing.T) {
 	p, ok := newFastPair(plainOptions)
 	if !ok {
@@ -92,7 +92,7 @@ func TestNamesInAnyOrderDecodeWithoutAllocations(t *testing.T) {
 // eventGenerator makes the texts of events.
 type eventGenerator struct{ *rand.Rand }
 
-// choice is a number for fastOptions of which few bits are set: many settings at once leave no event good.
+// choice returns a number for fastOptions with few bits set, because no event satisfies many settings at once.
 func (g eventGenerator) choice() uint32 {
 	var choice uint32
 	for range g.IntN(4) {
@@ -101,7 +101,7 @@ func (g eventGenerator) choice() uint32 {
 	return choice
 }
 
-// field is a name of an event and what stands there: fields of an object, items of an array, or a value.
+// field is a name of an event with its content, which is fields of an object, items of an array, or a value.
 type field struct {
 	name    string
 	fields  []field
@@ -109,7 +109,7 @@ type field struct {
 	value   func() string
 }
 
-// shape is what the options expect, and random fields around it.
+// shape returns the fields that the options expect, among random fields.
 func (g eventGenerator) shape(o Options) []field {
 	shape := g.fields(0)
 	place := func(path string, value func() string) {
@@ -148,7 +148,7 @@ func (g eventGenerator) shape(o Options) []field {
 	return shape
 }
 
-// insert puts a value at a path, whatever was there.
+// insert sets the value at a path, and replaces what was there.
 func insert(shape []field, path []string, value func() string) []field {
 	for i := range shape {
 		if f := &shape[i]; f.name == path[0] {
@@ -193,7 +193,7 @@ func (g eventGenerator) name() string {
 	return names[g.IntN(len(names))]
 }
 
-// record is an event of the shape, or an array of several, spoilt now and then.
+// record returns an event of the shape, or an array of several, sometimes damaged.
 func (g eventGenerator) record(o Options, shape []field) string {
 	var b strings.Builder
 	if o.Framing == Confluent || o.Framing == AutoFrame && g.IntN(2) == 0 {
@@ -290,7 +290,7 @@ func (g eventGenerator) writeField(b *strings.Builder, f field, spaced bool) {
 	}
 }
 
-// scalar is a value that is no object, sometimes none at all.
+// scalar returns a value that is no object, or sometimes nothing.
 func (g eventGenerator) scalar() string {
 	switch g.IntN(9) {
 	case 0:

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// TestEscapedNames: names that are written with escapes are the same as without, in any order; one that cannot be written
-// without is not taken for one that looks like it.
+// TestEscapedNames checks that names with escapes equal those without, in any order. A name that needs escapes is not taken for a
+// similar one.
 func TestEscapedNames(t *testing.T) {
 	const begin = `{"time":1700000000,"meta":"a",`
 	for _, test := range []struct {
 		name   string
 		events []string
-		quick  bool // the last is read in one pass
+		quick  bool // the last record is read in one pass
 	}{
 		{"not ASCII", []string{`"temp\u00e9rature":1,"b":2}`, `"b":2,"temp\u00e9rature":1}`, `"temp\u00e9rature":3,"b":2}`}, true},
 		{"both ways", []string{`"\u00e9":1}`, `"é":1}`, `"\u00E9":1,"b":1}`}, true},
@@ -49,7 +49,7 @@ func TestEscapedNames(t *testing.T) {
 	}
 }
 
-// TestManyDottedGroups: dotted names of many objects are read in one pass.
+// TestManyDottedGroups checks that dotted names of many objects are read in one pass.
 func TestManyDottedGroups(t *testing.T) {
 	p, ok := newFastPair(plainOptions)
 	if !ok {

@@ -28,7 +28,7 @@ func TestReasons(t *testing.T) {
 	tests := []struct {
 		reason  Reason
 		path    string
-		message string // a part of it
+		message string // a part of the message
 		options Options
 		value   string
 	}{
@@ -112,7 +112,7 @@ func TestReasons(t *testing.T) {
 		{BadElements, "", "more than 100 of its 150 elements cannot be stored, so none is; element 1: not_object: \"3\"", plainOptions, `[` + event(``) + strings.Repeat(",3", 149) + `]`},
 		{BadUTF8, "x", "is not UTF-8", inFormat(BSON), unhex("0f000000" + "027800" + "02000000ff00" + "0000")},
 	}
-	seen := map[Reason]bool{BadSchema: true, UnknownSchema: true, Unreadable: true, RefusedByDatabase: true, InternalError: true} // not of decoding
+	seen := map[Reason]bool{BadSchema: true, UnknownSchema: true, Unreadable: true, RefusedByDatabase: true, InternalError: true} // these are no reasons of decoding
 	for _, test := range tests {
 		seen[test.reason] = true
 		t.Run(fmt.Sprintf("%s %.40q", test.reason, test.value), func(t *testing.T) {

@@ -8,14 +8,14 @@ import (
 	"waterwheel/internal/record"
 )
 
-// registryOptions are the options of events in Avro that name their schemas.
+// registryOptions returns the options of events in Avro that name their schemas.
 func registryOptions() Options {
 	o := plainOptions
 	o.Format, o.Framing = Avro, Confluent
 	return o
 }
 
-// TestSchemasAreNeededAndLearned: by frame, by header and by GUID, each schema once.
+// TestSchemasAreNeededAndLearned covers frames, headers and GUIDs. Each schema is needed once.
 func TestSchemasAreNeededAndLearned(t *testing.T) {
 	guid := string([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 	d := newDecoder(t, registryOptions())
@@ -59,7 +59,7 @@ func TestSchemasAreNeededAndLearned(t *testing.T) {
 	}
 }
 
-// TestSchemasReferToOthers: types of other schemas, which refer to others themselves.
+// TestSchemasReferToOthers covers types of other schemas, which refer to further ones.
 func TestSchemasReferToOthers(t *testing.T) {
 	d := newDecoder(t, registryOptions())
 	id := SchemaID{Number: 1}

@@ -7,7 +7,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// headersOf encodes headers, which are names and values in turn, as Kafka does; a value "null" is none.
+// headersOf encodes headers, given as alternating names and values, as Kafka does. The value "null" means null.
 func headersOf(list ...string) []byte {
 	appendText := func(raw []byte, text string) []byte {
 		n := uint64(len(text)) << 1
@@ -28,12 +28,12 @@ func headersOf(list ...string) []byte {
 	return raw
 }
 
-// TestMetaComesFromTheRecord: parts from the key, from headers and from fields together, by both readers.
+// TestMetaComesFromTheRecord covers parts from the key, headers and fields together, with both readers.
 func TestMetaComesFromTheRecord(t *testing.T) {
 	parts := func(list ...string) Options { return Options{TimeField: "ts", MetaFields: list} }
 	for _, test := range []struct {
 		options     Options
-		key         string // "-": none
+		key         string // "-" means no key
 		headers     []byte
 		event, want string
 	}{
@@ -134,7 +134,7 @@ func TestPathsToTheRecordAreChecked(t *testing.T) {
 	}
 }
 
-// FuzzHeaders: no bytes of headers harm, and those that are encoded right are read.
+// FuzzHeaders checks that no header bytes do harm, and that correctly encoded headers are read.
 func FuzzHeaders(f *testing.F) {
 	f.Add([]byte{2, 2, 'h', 2, 'v'}, "h", "v")
 	f.Add([]byte{}, "", "")

@@ -11,14 +11,15 @@ import (
 	"waterwheel/internal/record"
 )
 
-// staged are options of stages over the plain ones, with meta from the device.
+// staged returns options with stages, with the device as meta.
 func staged(change func(*Options)) Options {
 	o := Options{TimeField: "ts", MetaField: "device"}
 	change(&o)
 	return o
 }
 
-// outcomes are what becomes of a record's events: measurements, or the reason and path of their errors, each with its part.
+// outcomes returns the results of a record's events, as measurements or as the reason and path of their errors, each with its
+// part.
 func outcomes(t *testing.T, o Options, value string) (list []string) {
 	t.Helper()
 	d := newDecoder(t, o)
@@ -60,12 +61,12 @@ func TestListIsTakenApart(t *testing.T) {
 	nested := lists("values")
 	nested.Fields = "values"
 	checkOutcomes(t, nested, `{"device":"d","values":[{"ts":1700000000,"values":{"t":21.5}}]}`, `0: 1700000000000 "d" {"t": {"$numberDouble":"21.5"}}`)
-	// A list of one may come without its brackets.
+	// A list of one element may lack its brackets.
 	checkOutcomes(t, lists("r"), `{"device":"d","r":{"ts":1700000000,"v":1}}`, `0: 1700000000000 "d" {"v": {"$numberInt":"1"}}`)
-	// Several lists follow in the order of the setting; the one that lacks or is null has no element.
+	// Several lists follow in the order of the setting. A missing or null list has no elements.
 	checkOutcomes(t, lists("b", "a", "c", "d"), `{"device":"d","d":null,"a":[{"ts":1700000000,"x":1}],"b":[{"ts":1700000001,"y":2}]}`,
 		`0: 1700000001000 "d" {"y": {"$numberInt":"2"}}`, `1: 1700000000000 "d" {"x": {"$numberInt":"1"}}`)
-	// A list deeper down goes with the object that held nothing else.
+	// A nested list is removed together with its parent if that has no other field.
 	checkOutcomes(t, lists("a.r", "b.r"), `{"device":"d","a":{"r":[{"ts":1700000000,"v":1}]},"b":{"u":"C","r":[]}}`,
 		`0: 1700000000000 "d" {"b": {"u": "C"},"v": {"$numberInt":"1"}}`)
 	checkOutcomes(t, lists("r"), `{"device":"d","r":[]}`, "skipped: 1")
@@ -86,7 +87,8 @@ func TestListInRoot(t *testing.T) {
 		`0: 1700000000000 "d" {"v": {"$numberInt":"1"}}`, `1: 1700000001000 "d" {}`)
 }
 
-// TestPartsOfListsGoOn: the events of arrays, of several texts and of lists are the parts of one position, in their order.
+// TestPartsOfListsGoOn checks that the events of arrays, of several texts and of lists share one numbering of parts, in their
+// order.
 func TestPartsOfListsGoOn(t *testing.T) {
 	o := staged(func(o *Options) { o.List = []string{"r"} })
 	const two = `{"device":"d","r":[{"ts":1700000000},{"ts":1700000001}]}`
@@ -138,7 +140,7 @@ func TestListsOfListsAreRefused(t *testing.T) {
 	}
 }
 
-// TestLetterOfListElementGoesBackAlone: it is the event with that element alone, and makes the same of it.
+// TestLetterOfListElementGoesBackAlone checks that the letter is the event with only this element, and decodes to the same.
 func TestLetterOfListElementGoesBackAlone(t *testing.T) {
 	o := staged(func(o *Options) { o.List, o.Parse = []string{"a", "b.r"}, []string{"b"} })
 	const good = `{"ts":1700000000,"big":9007199254740993,"d":20.0,"e":1e20}`
@@ -172,7 +174,7 @@ func TestLetterOfListElementGoesBackAlone(t *testing.T) {
 	}
 }
 
-// TestWhatListsInheritIsBounded: a large envelope before many elements is refused before it is repeated.
+// TestWhatListsInheritIsBounded checks that a large envelope of many elements is refused before it is repeated.
 func TestWhatListsInheritIsBounded(t *testing.T) {
 	o := staged(func(o *Options) { o.List, o.MaxBytes = []string{"a"}, 1<<20 })
 	d := newDecoder(t, o)
@@ -180,7 +182,7 @@ func TestWhatListsInheritIsBounded(t *testing.T) {
 	if err := refusal(t, d, recordOf(value)); err.Reason != TooLarge || !strings.Contains(err.Detail, "with what each inherits") {
 		t.Error(err)
 	}
-	// Dead letters that repeat a large envelope are bounded as well.
+	// Letters that repeat a large envelope are bounded as well.
 	value = `{"device":"d","x":"` + strings.Repeat("x", 900_000) + `","a":[{}` + strings.Repeat(",{}", 7) + `]}`
 	d = newDecoder(t, staged(func(o *Options) { o.List, o.MaxBytes = []string{"a"}, 1<<20 }))
 	if results, err := d.Decode(recordOf(value)); err != nil || len(results) != 8 {
@@ -193,7 +195,7 @@ func TestWhatListsInheritIsBounded(t *testing.T) {
 	}
 }
 
-// TestBuffersOfLargeListsAreDropped: what one large record makes large is given back.
+// TestBuffersOfLargeListsAreDropped checks that the memory of one large record is freed.
 func TestBuffersOfLargeListsAreDropped(t *testing.T) {
 	d := newDecoder(t, staged(func(o *Options) { o.List, o.Parse, o.MaxBytes = []string{"a"}, []string{"a"}, 8<<20 }))
 	large := `{"device":"d","ts":1700000000,"a":[{"x":"` + strings.Repeat("x", 1_000_000) + `"}` + strings.Repeat(`,{"v":1}`, 200_000) + `]}`
@@ -248,12 +250,12 @@ func TestEventsAreSkipped(t *testing.T) {
 			t.Errorf("%s: %s", condition, got)
 		}
 	}
-	// What is skipped keeps its position, so that the others have theirs.
+	// A skipped event keeps its position, so that the positions of others do not change.
 	checkOutcomes(t, skip("x"), `[{"x":1},{"device":"d","ts":1700000000}]`, `1: 1700000000000 "d" {}`, "skipped: 1")
 	lists := staged(func(o *Options) { o.List, o.Skip = []string{"r"}, []string{"!r", "v=0"} })
 	checkOutcomes(t, lists, `{"device":"d"}`, "skipped: 1")
 	checkOutcomes(t, lists, `{"device":"d","ts":1700000000,"r":[{"v":0},{"v":1}]}`, `1: 1700000000000 "d" {"v": {"$numberInt":"1"}}`, "skipped: 1")
-	// An event without the list is skipped by what it has itself.
+	// The fields of the event itself decide whether an event without the list is skipped.
 	checkOutcomes(t, staged(func(o *Options) { o.List, o.Skip = []string{"r"}, []string{"type=status"} }), `{"device":"d","type":"status"}`, "skipped: 1")
 	root := Options{TimeField: "/ts", MetaField: "/device", Root: "p", Skip: []string{"/type!=up", "v=9"}}
 	checkOutcomes(t, root, `{"device":"d","ts":1700000000,"type":"up","p":{"v":1}}`, `0: 1700000000000 "d" {"v": {"$numberInt":"1"}}`)

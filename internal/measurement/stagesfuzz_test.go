@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// stageOptions are the settings of stages that a fuzzed number chooses from.
+// stageOptions returns the settings of stages that a fuzzed number selects.
 func stageOptions(choice uint16) Options {
 	o := Options{TimeField: "t|a.t", MetaFields: []string{"m", "k=key:", "h=header:h"}, MaxBytes: 1 << 14, StoredTime: "time", StoredMeta: "meta"}
 	set := func(bit int) bool { return choice>>bit&1 != 0 }
@@ -55,8 +55,8 @@ func stageOptions(choice uint16) Options {
 	return o
 }
 
-// FuzzStages: whatever a record holds, its events have rising positions, the second time is like the first, and each event that
-// is an element of a list or array becomes the same when it comes alone, as its dead letter goes back.
+// FuzzStages checks that positions of events rise, and that a second decoding gives the same, for any record. Each event that is
+// an element of a list or array must decode to the same alone, as its redriven letter does.
 func FuzzStages(f *testing.F) {
 	for _, value := range []string{
 		`{"m":1,"l":[{"t":1700000000,"n":"x","v":1},{"t":1700000001,"n":"y.z","v":"2,5"},3,[]],"a":{"l":[{"ts":"2023-11-14T22:13:20.123456789Z"}],"x":1,"t":1700000002}}`,
@@ -90,14 +90,14 @@ func FuzzStages(f *testing.F) {
 	})
 }
 
-// fate is what becomes of one event.
+// fate is the result of one event.
 type fate struct {
 	part  int32
 	shown string
-	value string // of an error
+	value string // value of an error
 }
 
-// fates are those of a record's events. An error of the whole record has no part of it.
+// fates returns the results of a record's events. An error of the whole record has no parts.
 func fates(t *testing.T, d *Decoder, r record.Record) (list []fate) {
 	results, err := d.Decode(r)
 	if err != nil {
@@ -132,14 +132,14 @@ func asDecodeError(t *testing.T, err error) *DecodeError {
 	return refused
 }
 
-// checkAlone decodes an event alone, as it goes back to its topic.
+// checkAlone decodes an event alone, as its redriven letter.
 func checkAlone(t *testing.T, d *Decoder, r record.Record, of fate) {
 	element, ok := d.Element(r, of.part)
 	if ok != (of.value != "") && of.value != "" || of.value != "" && !bytes.Equal(element, []byte(of.value)) {
 		t.Fatalf("part %d is %q, its letter's value %q", of.part, element, of.value)
 	}
 	if !ok || len(element) > d.options.MaxBytes || d.options.Format != BSON && !isJSONStart(element) && !hasFrame(element) || bytes.HasPrefix(element, []byte{'['}) {
-		return // an array is no event in an array, and several where it comes alone
+		return // an array within an array is no event, but alone it is several
 	}
 	alone := r
 	alone.Value = bytes.Clone(element)
@@ -154,7 +154,7 @@ func checkAlone(t *testing.T, d *Decoder, r record.Record, of fate) {
 	default:
 		got = shown(t, results[0].Measurement)
 	}
-	if got == "nothing" && of.shown == string(NotObject) { // a root that is null is skipped where the record is one event
+	if got == "nothing" && of.shown == string(NotObject) { // a null root is skipped if the record is one event
 		return
 	}
 	if got != of.shown {

@@ -193,21 +193,21 @@ func TestRFC3339AgreesWithTimePackage(t *testing.T) {
 			text = text[:at] + string("0:-TZ. x"[r(8)]) + text[at+1:]
 		}
 		if strings.ContainsAny(text, "z ") || strings.Contains(text, ",") {
-			continue // RFC 3339 has small letters and a space, the time package has not
+			continue // RFC 3339 allows lower-case letters and a space, but the time package does not
 		}
 		check(text)
 	}
 	for _, text := range []string{"2024-02-29T00:00:00Z", "1900-02-29T00:00:00Z", "2023-06-30T23:59:60Z", "2023-06-30T24:00:00Z", ""} {
 		check(text)
 	}
-	for _, text := range []string{"2023-06-30T00:00:00+24:00", "2023-06-30T00:00:00-00:60"} { // the time package has them
+	for _, text := range []string{"2023-06-30T00:00:00+24:00", "2023-06-30T00:00:00-00:60"} { // the time package accepts them
 		if millis, ok := parseRFC3339([]byte(text)); ok {
 			t.Errorf("%q: %d", text, millis)
 		}
 	}
 }
 
-// TestMonthsAgreeWithTimePackage reads the first and the last days of all months that times may be in, and those that are none.
+// TestMonthsAgreeWithTimePackage parses the first and last days of all months in the range of times, and days that do not exist.
 func TestMonthsAgreeWithTimePackage(t *testing.T) {
 	for year := range 10000 {
 		for month := time.January; month <= time.December; month++ {
@@ -346,8 +346,8 @@ func TestTimeOfBSON(t *testing.T) {
 	}
 }
 
-// TestNoSettingLiftsTheYears: a record's timestamp below 0, or a bound beyond the years that can be written, does not make
-// any time acceptable.
+// TestNoSettingLiftsTheYears checks that neither a record's negative timestamp nor a bound beyond the range of years makes every
+// time acceptable.
 func TestNoSettingLiftsTheYears(t *testing.T) {
 	const first, last = -62167219200000, 253402300799999
 	widest := anyTime

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestISOFormsAgreeWithTimePackage writes random times in the forms of ISO 8601 that RFC 3339 leaves out.
+// TestISOFormsAgreeWithTimePackage formats random times in forms of ISO 8601 that RFC 3339 lacks.
 func TestISOFormsAgreeWithTimePackage(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	pick := func(list ...string) string { return list[random.IntN(len(list))] }
@@ -32,7 +32,7 @@ func TestISOFormsAgreeWithTimePackage(t *testing.T) {
 	}
 }
 
-// FuzzTime: whatever is taken for a time is one moment, the same where it is written in full.
+// FuzzTime checks that an accepted time is one moment, and is the same in its full form.
 func FuzzTime(f *testing.F) {
 	for _, text := range []string{"2026-03-01T12:00:00Z", "20260301T120000,5 +0200", "2026-03-01 12:00Z", "20260301", "1700000000.5"} {
 		f.Add(text)
@@ -52,7 +52,7 @@ func FuzzTime(f *testing.F) {
 	})
 }
 
-// TestPatternsThatCannotBeRead: of strftime, with what to write instead.
+// TestPatternsThatCannotBeRead checks the errors about strftime patterns, with the remedy.
 func TestPatternsThatCannotBeRead(t *testing.T) {
 	for format, want := range map[string]string{
 		"%s":                   "set unix instead",
@@ -80,7 +80,7 @@ func TestPatternsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// FuzzStrftime: a pattern that is taken reads what it writes.
+// FuzzStrftime checks that an accepted pattern parses the times that it formats.
 func FuzzStrftime(f *testing.F) {
 	for _, pattern := range []string{"%Y-%m-%d %H:%M:%S.%f%z", "%d/%b/%Y:%T %:z", "%-d.%-m.%y", "%F %I:%M %p", "%%%Y%j"} {
 		f.Add(pattern, int64(1700000000123))

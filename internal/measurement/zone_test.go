@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// zoned is the time of a text in a zone, for a record of some timestamp.
+// zoned returns the time of a text in a zone, for a record with some timestamp.
 func zoned(t *testing.T, o Options, text string, timestamp int64) string {
 	t.Helper()
 	o.TimeField, o.MetaFrom = "t", MetaFromNone
@@ -57,7 +57,7 @@ func TestTimesWithoutZoneAreLocal(t *testing.T) {
 		{layout("02.01.2006 15:04:05"), `"24.08.2026 07:17:52"`, noTimestamp, "2026-08-24T05:17:52Z"},
 		{layout("%Y%m%d%H%M%S"), `20260824071752`, noTimestamp, "2026-08-24T05:17:52Z"},
 		{layout("2006-01-02"), `"2026-08-24"`, noTimestamp, "2026-08-23T22:00:00Z"},
-		// The hour that comes twice: what is nearer to the record.
+		// The hour occurs twice, and the time nearer to the record counts.
 		{berlin, `"2025-10-26T02:30:00"`, noTimestamp, "2025-10-26T00:30:00Z"},
 		{berlin, `"2025-10-26T02:30:00"`, millis("2025-10-26T00:30:04Z"), "2025-10-26T00:30:00Z"},
 		{berlin, `"2025-10-26T02:30:00"`, millis("2025-10-26T01:30:04Z"), "2025-10-26T01:30:00Z"},
@@ -65,7 +65,7 @@ func TestTimesWithoutZoneAreLocal(t *testing.T) {
 		{berlin, `"2025-10-26T02:00:00"`, noTimestamp, "2025-10-26T00:00:00Z"},
 		{berlin, `"2025-10-26T01:59:59"`, millis("2025-10-27T00:00:00Z"), "2025-10-25T23:59:59Z"},
 		{berlin, `"2025-10-26T03:00:00"`, noTimestamp, "2025-10-26T02:00:00Z"},
-		// The hour that does not come.
+		// The hour is skipped.
 		{berlin, `"2026-03-29T01:59:59"`, noTimestamp, "2026-03-29T00:59:59Z"},
 		{berlin, `"2026-03-29T02:30:00"`, noTimestamp, "2026-03-29T01:30:00Z"},
 		{berlin, `"2026-03-29T03:00:00"`, noTimestamp, "2026-03-29T01:00:00Z"},
@@ -80,7 +80,7 @@ func TestTimesWithoutZoneAreLocal(t *testing.T) {
 	}
 }
 
-// TestLocalTimesComeBack: what the clocks of a zone show at a moment is read as that moment, if it is that of the record.
+// TestLocalTimesComeBack checks that a zone's local time at a moment is read as that moment, if it is the record's.
 func TestLocalTimesComeBack(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, zone := range []string{"Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Asia/Tehran", "Africa/Casablanca", "Pacific/Apia"} {
@@ -121,7 +121,8 @@ func TestZonesAreChecked(t *testing.T) {
 	}
 }
 
-// FuzzZones: no text harms the reading of times in zones, and one that is read says on the clocks of its zone what was written.
+// FuzzZones checks that no text breaks the parsing of times in zones, and that a parsed time has the given local time in its
+// zone.
 func FuzzZones(f *testing.F) {
 	zones := []string{"Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca", "UTC"}
 	for i, text := range []string{"2025-10-26T02:30:00", "2026-03-29 02:30", "20260301T120000,123456789", "2026-03-01T12:00:00Z", "1772366400.25", "0000-01-01T00:00:00", "9999-12-31T23:59:59"} {
