@@ -11,22 +11,22 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// errStage: the model does not know the stage, as servers do not know every one.
+// errStage means that the model does not support a stage, just as some servers do not support all stages.
 var errStage = errors.New("unrecognized pipeline stage name")
 
-// missing is the value of a field that is not there.
+// missing is the value of a missing field.
 type missing struct{}
 
-// aggregation is a model of MongoDB's aggregation as far as views here use it, by its documentation.
+// aggregation models MongoDB's aggregation, as far as views use it here, following its documentation.
 type aggregation struct {
 	collection func(name string) []bson.D
-	unpack     func(stage bson.D, buckets []bson.D) []bson.D // MongoDB's own stage. Nil means that it is not known.
-	unknown    []string                                      // stages that are not known either
+	unpack     func(stage bson.D, buckets []bson.D) []bson.D // MongoDB's own stage. Nil means that it is not supported.
+	unknown    []string                                      // further stages that are not supported
 	now        bson.DateTime
-	always     string // an operator that is true whatever it compares
+	always     string // an operator that is true for all operands
 }
 
-// aggregate runs a pipeline on documents, which are all collections.
+// aggregate runs a pipeline. documents are the content of all collections.
 func aggregate(pipeline bson.A, documents ...bson.D) ([]bson.D, error) {
 	a := aggregation{collection: func(string) []bson.D { return documents }, now: bson.NewDateTimeFromTime(time.Now())}
 	return a.run(pipeline, documents)
@@ -49,7 +49,7 @@ func (a aggregation) run(pipeline bson.A, documents []bson.D) ([]bson.D, error) 
 			if err != nil {
 				return nil, err
 			}
-			next = append(more, documents...) // in whichever order
+			next = append(more, documents...) // in any order
 		default:
 			for _, d := range documents {
 				made, err := a.stage(stage, d)
@@ -64,7 +64,7 @@ func (a aggregation) run(pipeline bson.A, documents []bson.D) ([]bson.D, error) 
 	return documents, nil
 }
 
-// matches reports whether a query finds a document.
+// matches reports whether a query matches a document.
 func matches(query bson.D, vars map[string]any) bool {
 	for _, condition := range query {
 		v := pathOf(vars["ROOT"], condition.Key)
@@ -103,7 +103,7 @@ func (a aggregation) stage(stage bson.E, d bson.D) ([]bson.D, error) {
 		return []bson.D{d}, nil
 	case "$project":
 		fields := stage.Value.(bson.D)
-		return []bson.D{evaluate(fields[1:], vars).(bson.D)}, nil // the first is _id: 0
+		return []bson.D{evaluate(fields[1:], vars).(bson.D)}, nil // the first one is _id: 0
 	case "$unset":
 		return []bson.D{slices.DeleteFunc(slices.Clone(d), func(e bson.E) bool { return e.Key == stage.Value })}, nil
 	case "$replaceWith":
@@ -132,10 +132,10 @@ func (a aggregation) stage(stage bson.E, d bson.D) ([]bson.D, error) {
 		}
 		return all, nil
 	}
-	return []bson.D{d}, nil // $limit, which is for none or one
+	return []bson.D{d}, nil // $limit, which lets none or one pass
 }
 
-// evaluate is the value of an expression.
+// evaluate returns the value of an expression.
 func evaluate(expression any, vars map[string]any) any {
 	switch e := expression.(type) {
 	case string:
@@ -167,7 +167,7 @@ func evaluate(expression any, vars map[string]any) any {
 	return expression
 }
 
-// earlier compares dates. An absent one is less than any.
+// earlier compares dates. A missing one is less than any other.
 func earlier(v, than any) bool {
 	a, isDate := v.(bson.DateTime)
 	b, thanDate := than.(bson.DateTime)
@@ -262,7 +262,7 @@ func operate(operator string, arguments any, vars map[string]any) any {
 	panic("the model has no " + operator)
 }
 
-// merged sets the fields of another object: those that are there keep their place.
+// merged sets the fields of another object. Existing fields keep their position.
 func merged(object, other bson.D) bson.D {
 	for _, field := range other {
 		if i := slices.IndexFunc(object, func(e bson.E) bool { return e.Key == field.Key }); i >= 0 {
@@ -283,7 +283,7 @@ func fieldOf(d bson.D, name string) any {
 	return missing{}
 }
 
-// pathOf follows a path; one through an array gives the array of what its elements have there.
+// pathOf returns the value at a path. A path through an array returns the array of the values in its elements.
 func pathOf(v any, path string) any {
 	if path == "" {
 		return v

@@ -36,7 +36,7 @@ func TestSetGranularityOnlyGrows(t *testing.T) {
 			t.Errorf("after %s: %+v, version %d, %v", step.to, have, version, err)
 		}
 	}
-	// The consumer's own set-up agrees with view and expiry as they are now.
+	// The consumer's own set-up agrees with the present view and expiry.
 	o.Granularity = timeseries.Hours
 	if _, err := collection.Of(e.Database, "events").Setup(t.Context(), o, collection.Settings{}); err != nil {
 		t.Error(err)

@@ -15,11 +15,10 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// kept is a sink.Upkeep and the options collection beside it, in memory: it writes down what is changed, and can fail at the
-// n-th change.
+// kept is a sink.Upkeep with the options collection, in memory. It records all changes, and can fail at the n-th change.
 type kept struct {
 	options  bson.D
-	holder   string // of the lock; "-": there is no lock yet
+	holder   string // holder of the lock. "-" means that there is no lock yet.
 	expiry   int32
 	span     int32
 	steps    []string
@@ -104,7 +103,7 @@ func (k *kept) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) erro
 	return each(marshal(bson.D{{Key: "_id", Value: "change"}, {Key: "token", Value: k.holder}, {Key: "waitMs", Value: int64(5000)}}))
 }
 
-// definedBy is a definition with what the server does right for it.
+// definedBy returns a definition with the correct state of the server.
 func definedBy(granularity timeseries.Granularity, expire int64) *kept {
 	o, err := timeseries.Options{TimeField: "time", Granularity: granularity, ExpireAfterSeconds: expire}.Normalize()
 	if err != nil {
@@ -129,8 +128,8 @@ func (k *kept) change(t testing.TB, sleep func(context.Context, time.Duration) e
 	return after, err
 }
 
-// TestChangeOrder: expiry and view give more before the definition is written, and less after it. Cut off anywhere, they are
-// right for the definition, and repeating the change makes what is missing.
+// TestChangeOrder checks that expiry and view are raised before the definition is written, and lowered after it. After an
+// interruption at any point they are correct for the definition, and a repeated change completes the rest.
 func TestChangeOrder(t *testing.T) {
 	const day, hour = 86400, 3600
 	to := func(g timeseries.Granularity, expire int64) func(timeseries.Options) (timeseries.Options, error) {
@@ -167,7 +166,7 @@ func TestChangeOrder(t *testing.T) {
 			if covers, err := collection.Covers(t.Context(), &k, now); err != nil || !covers {
 				t.Errorf("%s, cut at %d: expiry %d and view %d do not cover %+v", name, cut, k.expiry, k.span, now)
 			}
-			// What has no answer may yet be executed: the lock is kept until it cannot be.
+			// A command without an answer may still be executed, so the lock is kept until this is impossible.
 			if _, ok := errors.AsType[*mongodb.OutageError](err); k.released == ok {
 				t.Errorf("%s, cut at %d: the lock is released: %v, after %v", name, cut, k.released, err)
 			}
@@ -180,8 +179,8 @@ func TestChangeOrder(t *testing.T) {
 	}
 }
 
-// TestChangeOutlastsAStartingConsumer: one that read the former options may set expiry and view by them until the new ones are
-// written. If it dies then, nobody else would put that right.
+// TestChangeOutlastsAStartingConsumer covers a consumer that has read the former options. It may set expiry and view by them
+// until the new ones are written. If it dies then, no other process would correct that.
 func TestChangeOutlastsAStartingConsumer(t *testing.T) {
 	const day = 86400
 	for name, to := range map[string]timeseries.Options{
@@ -212,8 +211,8 @@ func grow(o timeseries.Options) (timeseries.Options, error) {
 	return o.Change(timeseries.Options{Granularity: timeseries.Hours, ExpireAfterSeconds: o.ExpireAfterSeconds})
 }
 
-// TestChangeWaitsForAnother: one that lives is waited for as long as it holds the lock; of one that is dead, what it sent may
-// still come for a while.
+// TestChangeWaitsForAnother checks that a change waits for a live process as long as that holds the lock. Commands of a dead one
+// may still arrive for a while.
 func TestChangeWaitsForAnother(t *testing.T) {
 	k := definedBy(timeseries.Seconds, 0)
 	k.holder = "another"
@@ -256,7 +255,7 @@ func TestCovers(t *testing.T) {
 		{0, 0, timeseries.Options{Granularity: timeseries.Hours}, true},
 		{0, 3600, timeseries.Options{Granularity: timeseries.Seconds}, true},
 		{0, 3600, timeseries.Options{Granularity: timeseries.Minutes}, false},
-		{86400, 0, timeseries.Options{Granularity: timeseries.Seconds}, false}, // it is kept for ever
+		{86400, 0, timeseries.Options{Granularity: timeseries.Seconds}, false}, // documents are kept for ever
 		{86400 + 3600, 0, timeseries.Options{Granularity: timeseries.Seconds, ExpireAfterSeconds: 86400}, true},
 		{86400 + 3600, 0, timeseries.Options{Granularity: timeseries.Minutes, ExpireAfterSeconds: 86400}, false},
 		{0, 0, timeseries.Options{Granularity: timeseries.Minutes, ExpireAfterSeconds: 86400}, true},

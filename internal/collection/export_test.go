@@ -6,7 +6,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// What tests outside of the package look at.
+// These are exported for tests outside of the package.
 var (
 	PortablePipeline    = portablePipeline
 	InternalPipeline    = internalPipeline
@@ -15,7 +15,7 @@ var (
 	CompareMeasurements = compareMeasurements
 )
 
-// Errors that no caller tells apart.
+// These are errors that no caller distinguishes.
 type (
 	MismatchError      = mismatchError
 	IndexConflictError = indexConflictError
@@ -24,7 +24,7 @@ type (
 	OtherKeyError      = otherKeyError
 )
 
-// CreateIndexForMeta makes an index of any keys as META_INDEXES does.
+// CreateIndexForMeta creates an index with any keys, as META_INDEXES does.
 func (t TimeSeries) CreateIndexForMeta(ctx context.Context, user timeseries.Index) (Index, bool, error) {
 	return t.createIndex(ctx, user, byMetaIndexes)
 }

@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// records are the positions of n records from an offset on.
+// records returns the positions of n records from an offset on.
 func records(from int64, n int) []timeseries.Position {
 	all := make([]timeseries.Position, n)
 	for i := range all {
@@ -21,7 +21,7 @@ func records(from int64, n int) []timeseries.Position {
 	return all
 }
 
-// bucketOf is a bucket of a series, with a measurement for each position.
+// bucketOf returns a bucket of a series with a measurement for each position.
 func bucketOf(series string, minTime int64, positions ...timeseries.Position) bson.Raw {
 	first, last := positions[0].Offset, positions[0].Offset
 	times, values := bson.D{}, bson.D{}
@@ -59,7 +59,7 @@ var (
 	source     = timeseries.Source{Topic: "events", TopicID: [16]byte{7, 1, 2}, Partition: 3}
 )
 
-// env is a real server with a database of its own, and how time series are set up there.
+// env is a real server with a database of its own, and the settings of its time series.
 type env struct {
 	*mongodbtest.Real
 	as collection.Settings
@@ -67,7 +67,7 @@ type env struct {
 
 func connect(t testing.TB) *env { return &env{Real: mongodbtest.Connect(t)} }
 
-// setup makes the time series events.
+// setup sets up the time series events.
 func (e *env) setup(t testing.TB) {
 	t.Helper()
 	if _, err := collection.Of(e.Database, "events").Setup(t.Context(), definition, e.as); err != nil {

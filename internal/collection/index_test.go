@@ -16,7 +16,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// TestIndexOfSegmentsIsNeeded: it is waterwheel's own, made where there are segments, and serves no filter of a user.
+// TestIndexOfSegmentsIsNeeded checks waterwheel's own index. It is created if there are segments, and serves no filter of a user.
 func TestIndexOfSegmentsIsNeeded(t *testing.T) {
 	e := connect(t)
 	e.as.Segments = collection.SegmentsOn
@@ -40,8 +40,8 @@ func TestIndexOfSegmentsIsNeeded(t *testing.T) {
 	}
 }
 
-// TestBoundsOfSegmentsAreIndexed: for each part of the meta that queries ask for. They may be dropped, and the next start makes them again;
-// segments with arrays there keep nobody from starting.
+// TestBoundsOfSegmentsAreIndexed checks the index for each part of the meta that queries use. It may be dropped, and the next
+// start creates it again. Segments with arrays there do not prevent a start.
 func TestBoundsOfSegmentsAreIndexed(t *testing.T) {
 	e := connect(t)
 	e.as = collection.Settings{Segments: collection.SegmentsOn, MetaPaths: []string{"meta.sensor", "meta.site.name"}}
@@ -117,7 +117,7 @@ func TestIndexesAreOfMeasurements(t *testing.T) {
 		t.Errorf("a text index: %v", err)
 	}
 
-	// Made by others: mapped back by rule where that can be, and shown as it is where not.
+	// Indexes of others are mapped back by rule if possible, and shown unchanged otherwise.
 	for _, keys := range []bson.D{
 		{{Key: "meta.site", Value: 1}, {Key: "control.min.time", Value: 1}, {Key: "control.max.time", Value: 1}},
 		{{Key: "control.count", Value: 1}},
@@ -146,7 +146,7 @@ func TestIndexesAreOfMeasurements(t *testing.T) {
 		t.Errorf("dropping nothing: %v", err)
 	}
 
-	// Another client drops it: the definition is told as gone, and cleaned.
+	// If another client drops the index, the definition is reported as gone, and removed.
 	if err := e.Raw.Collection("events.buckets").Indexes().DropOne(ctx, "meta.sensor_1_time_-1"); err != nil {
 		t.Fatal(err)
 	}
@@ -160,10 +160,10 @@ func TestIndexesAreOfMeasurements(t *testing.T) {
 	}
 	want = e.ownIndexes(t)
 	check("all dropped")
-	e.setup(t) // nothing of it is in the way of a consumer
+	e.setup(t) // no index prevents a consumer's start
 }
 
-// TestIndexOptionsAreMadeOrRefused: an option that the server ignores would be an index that does not do what it says.
+// TestIndexOptionsAreMadeOrRefused checks this because an ignored option would make an index that does not do what it says.
 func TestIndexOptionsAreMadeOrRefused(t *testing.T) {
 	e := connect(t)
 	e.setup(t)
@@ -226,7 +226,7 @@ func TestIndexOnMixedKindsIsRefused(t *testing.T) {
 	}
 }
 
-// TestIndexDefinitionsAtOnce: whoever is quicker, each command ends, and the index has one of the definitions.
+// TestIndexDefinitionsAtOnce checks concurrent commands. Each ends, and the index has one of the definitions.
 func TestIndexDefinitionsAtOnce(t *testing.T) {
 	e := connect(t)
 	e.setup(t)
@@ -250,7 +250,7 @@ func TestIndexDefinitionsAtOnce(t *testing.T) {
 	if !found {
 		t.Error(e.summaries(t))
 	}
-	// A damaged document is a definition no more, and the next command writes it anew.
+	// A damaged document is no definition any more, and the next command rewrites it.
 	edit := bson.D{{Key: "$set", Value: bson.D{{Key: "keys", Value: 7}}}}
 	if _, err := e.Raw.Collection("events.options").UpdateByID(t.Context(), "index/meta.a_1_time_1", edit); err != nil {
 		t.Fatal(err)
@@ -299,7 +299,7 @@ func TestMetaIndexesAreComparedAndMade(t *testing.T) {
 			t.Errorf("%v: missing %q, unasked %q", c.paths, missing, unasked)
 		}
 	}
-	// Whoever asks for it by command keeps it, whatever META_INDEXES says.
+	// An index requested by a command is kept, no matter what META_INDEXES says.
 	if _, made, err := collection.Of(e.Database, "events").CreateIndex(ctx, userIndex(t, `{"meta.a": 1, "time": -1}`, "")); err != nil || made {
 		t.Fatal(made, err)
 	}
@@ -371,7 +371,7 @@ func TestIndexIsHidden(t *testing.T) {
 	}
 }
 
-// TestHiddenIndexIsNotMissing: consumers go on starting while an operator tries how it goes without an index, whatever its name.
+// TestHiddenIndexIsNotMissing checks that consumers start while an operator hides an index of any name for a trial.
 func TestHiddenIndexIsNotMissing(t *testing.T) {
 	o := definition
 	o.MaxSpanSeconds = 3600

@@ -15,7 +15,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// TestCreateIndexTellsItsConsequences: an index on a name that no measurement has, and one that lets MongoDB refuse measurements.
+// TestCreateIndexTellsItsConsequences covers an index on a name that no measurement has, and one that makes MongoDB refuse
+// measurements.
 func TestCreateIndexTellsItsConsequences(t *testing.T) {
 	e := connect(t)
 	e.setup(t)
@@ -71,7 +72,7 @@ func TestCreateIndexTellsItsConsequences(t *testing.T) {
 	}
 }
 
-// TestRefusedIndexesAreExplained: MongoDB names its own index kinds and keys, which are not those of the user.
+// TestRefusedIndexesAreExplained checks this because MongoDB names its own index types and keys, which differ from the user's.
 func TestRefusedIndexesAreExplained(t *testing.T) {
 	o := definition
 	o.MaxSpanSeconds = 3600
@@ -99,7 +100,7 @@ func TestRefusedIndexesAreExplained(t *testing.T) {
 	}
 }
 
-// TestSampleOfNothing: nothing is stored, so nothing is known of any path.
+// TestSampleOfNothing checks that nothing is said about any path if nothing is stored.
 func TestSampleOfNothing(t *testing.T) {
 	e := connect(t)
 	e.setup(t)

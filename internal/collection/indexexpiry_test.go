@@ -17,7 +17,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// TestUserExpiryFollowsTheSpan makes an index that expires some series, and raises the granularity: the index must not delete a
+// TestUserExpiryFollowsTheSpan creates an index that expires some series, and raises the granularity. The index must not delete a
 // bucket before its last measurement is old enough.
 func TestUserExpiryFollowsTheSpan(t *testing.T) {
 	o := definition
@@ -58,10 +58,10 @@ func TestUserExpiryFollowsTheSpan(t *testing.T) {
 	}
 }
 
-// TestFirstExpiryMayBeBuiltForLong: MongoDB builds the index for longer than a change may hold the lock, and nothing ends that.
+// TestFirstExpiryMayBeBuiltForLong has a build that takes longer than a change may hold the lock. Nothing interrupts it.
 func TestFirstExpiryMayBeBuiltForLong(t *testing.T) {
 	const timeout = 100 * time.Millisecond
-	for _, lists := range []bool{true, false} { // while it is being built
+	for _, lists := range []bool{true, false} { // whether the server lists the index while it is built
 		o := definition
 		o.MaxSpanSeconds = 3600
 		f, specs := indexServer(t, o)
@@ -112,7 +112,8 @@ func TestFirstExpiryMayBeBuiltForLong(t *testing.T) {
 	}
 }
 
-// TestExpiryOfAnIndexBeingBuilt: MongoDB lists such an index and finds none to change. Nothing is written then, and it is said why.
+// TestExpiryOfAnIndexBeingBuilt checks a change during a build, in which MongoDB lists the index but finds none to change.
+// Nothing is written then, and the error says why.
 func TestExpiryOfAnIndexBeingBuilt(t *testing.T) {
 	o := definition
 	o.MaxSpanSeconds = 3600
@@ -148,7 +149,7 @@ func TestExpiryOfAnIndexBeingBuilt(t *testing.T) {
 	}
 }
 
-// TestInterruptedBuildIsExplained: who waits no longer must know that MongoDB may go on.
+// TestInterruptedBuildIsExplained checks that an interrupted command says that MongoDB may continue the build.
 func TestInterruptedBuildIsExplained(t *testing.T) {
 	o := definition
 	o.MaxSpanSeconds = 3600
@@ -157,7 +158,7 @@ func TestInterruptedBuildIsExplained(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f.Answer("createIndexes", func(bson.Raw) bson.D {
 		cancel()
-		time.Sleep(50 * time.Millisecond) // for the client to notice first
+		time.Sleep(50 * time.Millisecond) // so that the client notices first
 		return bson.D{}
 	})
 	_, _, err := collection.Of(d, "events").CreateIndex(ctx, userIndex(t, `{"meta.a": 1}`, ""))
@@ -166,12 +167,13 @@ func TestInterruptedBuildIsExplained(t *testing.T) {
 	}
 }
 
-// TestUserExpiryIsNeverTooEarly: whatever is kept of an index, and whenever the span grows, a measurement outlives what its user said.
+// TestUserExpiryIsNeverTooEarly checks that a measurement outlives the user's expiry, for any record of an index and any time of
+// growth.
 func TestUserExpiryIsNeverTooEarly(t *testing.T) {
 	const hour, minutes = 3600, 86400
 	for name, c := range map[string]struct {
-		grown   bool  // while MongoDB built the index
-		byHand  int64 // The index was made anew by hand with these seconds. Zero means that it was not.
+		grown   bool  // the span grew while MongoDB built the index
+		byHand  int64 // The index was recreated by hand with these seconds. Zero means that it was not.
 		want    int64 // seconds of the index, once the span is that of minutes
 		changes int
 	}{
@@ -200,7 +202,7 @@ func TestUserExpiryIsNeverTooEarly(t *testing.T) {
 		build, find := f.Answers["createIndexes"], f.Answers["find"]
 		f.Answer("createIndexes", func(command bson.Raw) bson.D {
 			answer := build(command)
-			if c.grown { // all the same on this server
+			if c.grown { // there is no difference on this server
 				f.Answer("find", func(command bson.Raw) bson.D {
 					if id, ok := command.Lookup("filter", "_id").StringValueOK(); ok && id == "options" {
 						return mongodbtest.CursorOf(bson.D{

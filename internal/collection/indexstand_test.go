@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// ext is a document in Extended JSON; "" gives none.
+// ext parses a document in Extended JSON. "" gives nil.
 func ext(t testing.TB, s string) (raw bson.Raw) {
 	t.Helper()
 	if s == "" {
@@ -30,7 +30,7 @@ func userIndex(t testing.TB, keys, options string) timeseries.Index {
 	return timeseries.Index{Keys: ext(t, keys), Options: ext(t, options)}
 }
 
-// summary is an index in one line.
+// summary returns an index in one line.
 func summary(t *testing.T, i collection.Index) string {
 	t.Helper()
 	text := fmt.Sprintf("%s %s", i.Kind, i.Name)
@@ -69,7 +69,7 @@ func (e *env) summaries(t *testing.T) (all []string) {
 	return all
 }
 
-// ownIndexes are those that a time series has from its beginning: one is for the view, where the server has one of its own stage.
+// ownIndexes returns the indexes that a time series has from the start. One is for the view, if the server has its own stage.
 func (e *env) ownIndexes(t *testing.T) []string {
 	t.Helper()
 	all := []string{
@@ -87,7 +87,7 @@ func (e *env) ownIndexes(t *testing.T) []string {
 	return all
 }
 
-// refusesParallelArrays reports whether the server refuses an index with two keys that are arrays in a document.
+// refusesParallelArrays reports whether the server refuses a document with arrays in two keys of an index.
 func (e *env) refusesParallelArrays(t *testing.T) bool {
 	t.Helper()
 	c := e.Raw.Collection("arrays")
@@ -100,7 +100,7 @@ func (e *env) refusesParallelArrays(t *testing.T) bool {
 	return e.Raw.RunCommand(t.Context(), command).Err() != nil
 }
 
-// indexServer is a fake that keeps indexes as MongoDB does.
+// indexServer returns a fake that keeps indexes like MongoDB.
 func indexServer(t *testing.T, o timeseries.Options) (*mongodbtest.Fake, *[]bson.Raw) {
 	t.Helper()
 	f := mongodbtest.NewFake(t, mongodbtest.ReplicaSet)

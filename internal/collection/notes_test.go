@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// noted are the positions of the notes of a kind.
+// noted returns the positions in the notes of a kind.
 func noted(t *testing.T, options *shelf, kind string) (all []timeseries.Position) {
 	t.Helper()
 	for _, d := range options.documents {
@@ -35,7 +35,8 @@ func noted(t *testing.T, options *shelf, kind string) (all []timeseries.Position
 	return slices.Compact(all)
 }
 
-// TestWhatGrowsMeanwhileIsNotedWhole: measurements that a bucket gets between reading and writing are noted before they are edited.
+// TestWhatGrowsMeanwhileIsNotedWhole checks that measurements a bucket gets between a read and a write are noted before they are
+// edited.
 func TestWhatGrowsMeanwhileIsNotedWhole(t *testing.T) {
 	for name, deletes := range map[string]bool{"delete": true, "change": false} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +74,7 @@ func TestWhatGrowsMeanwhileIsNotedWhole(t *testing.T) {
 	}
 }
 
-// TestNotesOfManyPositionsAreSplit: a document holds no more than MongoDB takes.
+// TestNotesOfManyPositionsAreSplit checks that no document exceeds MongoDB's limit.
 func TestNotesOfManyPositionsAreSplit(t *testing.T) {
 	const buckets = 300
 	all := &shelf{t: t}

@@ -19,12 +19,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// ruledServer is a viewServer with a login and rights. It refuses what MongoDB refuses once it has looked at the rights, and keeps
+// ruledServer is a viewServer with logins and rights. It checks rights first, then refuses the same as MongoDB, and keeps
 // indexes.
 type ruledServer struct {
 	*viewServer
-	denied     map[string]bool // "collMod events": a command, and the end of the name of what it is on
-	privileges bson.A          // that it lists
+	denied     map[string]bool // "collMod events" denies a command on collections whose names end so
+	privileges bson.A          // the privileges that it lists
 	indexes    map[string][]any
 }
 
@@ -91,7 +91,7 @@ func newRuledServer(t *testing.T) *ruledServer {
 	return r
 }
 
-// before answers a command in place of the server, where it answers.
+// before answers a command instead of the server, unless first returns nil.
 func (r *ruledServer) before(command string, first func(name string, command bson.D) bson.D) {
 	then := r.Answers[command]
 	r.Answer(command, func(raw bson.Raw) bson.D {
@@ -109,7 +109,7 @@ func (r *ruledServer) before(command string, first func(name string, command bso
 	})
 }
 
-// deny takes rights away, all others are there.
+// deny removes these rights, and grants all others.
 func (r *ruledServer) deny(rights ...string) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -119,7 +119,7 @@ func (r *ruledServer) deny(rights ...string) {
 	}
 }
 
-// state is all that the server keeps.
+// state returns everything that the server keeps, as text.
 func (r *ruledServer) state() string {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -128,7 +128,7 @@ func (r *ruledServer) state() string {
 
 func (r *ruledServer) noted() bool { return fieldOf(r.definition(), "segments") == true }
 
-// trial is what a trial finds, with these settings.
+// trial returns the result of a trial with these settings.
 func (r *ruledServer) trial(t *testing.T, view collection.ViewKind, segments collection.Segments) collection.Trial {
 	t.Helper()
 	d := mongodbtest.Open(t, r.Fake)
@@ -143,7 +143,7 @@ func (r *ruledServer) trial(t *testing.T, view collection.ViewKind, segments col
 	return trial
 }
 
-// lacking are the actions that are missing, those that are due with a mark.
+// lacking returns the missing actions. Those that are due have a mark.
 func lacking(trial collection.Trial) (all []string) {
 	for _, r := range trial.Missing {
 		name := r.Action + " " + r.Namespace
@@ -155,7 +155,8 @@ func lacking(trial collection.Trial) (all []string) {
 	return all
 }
 
-// TestSegmentsAreNotNotedWhereTheirViewCannotBeMade: nothing is done for good before all that it needs is there.
+// TestSegmentsAreNotNotedWhereTheirViewCannotBeMade checks that no irreversible step is taken before everything it needs is
+// possible.
 func TestSegmentsAreNotNotedWhereTheirViewCannotBeMade(t *testing.T) {
 	for _, denied := range [][]string{
 		{"collMod events", "drop"},
@@ -169,7 +170,7 @@ func TestSegmentsAreNotNotedWhereTheirViewCannotBeMade(t *testing.T) {
 		r.deny(denied...)
 		for _, segments := range []collection.Segments{collection.SegmentsAuto, collection.SegmentsOn} {
 			ready, said, err := r.setupSegments(collection.ViewAuto, segments)
-			if segments == collection.SegmentsOn { // asked for by name
+			if segments == collection.SegmentsOn { // requested explicitly
 				if !mongodb.LacksRight(err) {
 					t.Fatalf("%v, SEGMENTS=on: %v", denied, err)
 				}
@@ -195,7 +196,7 @@ func TestSegmentsAreNotNotedWhereTheirViewCannotBeMade(t *testing.T) {
 	}
 }
 
-// TestAViewThatMayNotBeChangedIsCreatedAnew: readWrite has the rights for that.
+// TestAViewThatMayNotBeChangedIsCreatedAnew checks this because readWrite has the rights for it.
 func TestAViewThatMayNotBeChangedIsCreatedAnew(t *testing.T) {
 	r := newRuledServer(t)
 	if _, err := r.setup(collection.ViewAuto); err != nil {
@@ -209,7 +210,7 @@ func TestAViewThatMayNotBeChangedIsCreatedAnew(t *testing.T) {
 	if err != nil || !ready.Segments || !r.noted() || r.kind() != union || !strings.Contains(said, "created anew") {
 		t.Errorf("%v, noted: %v, the view is %s; said %s", err, r.noted(), r.kind(), said)
 	}
-	r.views["events"] = internalView(3600) // as a consumer of a former version makes it
+	r.views["events"] = internalView(3600) // as a consumer of a former version creates it
 	d := mongodbtest.Open(t, r.Fake)
 	if mended, err := collection.Of(d, "events").MendView(t.Context()); err != nil || !mended || r.kind() != union {
 		t.Errorf("mended: %v, %v; the view is %s", mended, err, r.kind())
@@ -222,7 +223,7 @@ func TestAViewThatMayNotBeChangedIsCreatedAnew(t *testing.T) {
 	}
 }
 
-// TestTrialHeedsRightsOnTheViewAlone: a role may name the view, and nothing may be dropped but that.
+// TestTrialHeedsRightsOnTheViewAlone covers a role that names only the view. Nothing but the view may be dropped.
 func TestTrialHeedsRightsOnTheViewAlone(t *testing.T) {
 	r := newRuledServer(t)
 	if _, err := r.setup(collection.ViewAuto); err != nil {
@@ -247,7 +248,8 @@ func TestTrialHeedsRightsOnTheViewAlone(t *testing.T) {
 	}
 }
 
-// TestAViewThatCannotBeMadeStopsNothingElse where segments have begun, or are off: it is said, and the rest goes on.
+// TestAViewThatCannotBeMadeStopsNothingElse covers a collection with segments, and one with segments off. The failure is logged,
+// and everything else continues.
 func TestAViewThatCannotBeMadeStopsNothingElse(t *testing.T) {
 	for name, c := range map[string]struct {
 		segments, then collection.Segments
@@ -285,7 +287,8 @@ func TestAViewThatCannotBeMadeStopsNothingElse(t *testing.T) {
 	}
 }
 
-// TestAMissingRightIsNoInability: whether there are segments is decided for good, and not by what a user may not do today.
+// TestAMissingRightIsNoInability checks that a user's missing right does not decide about segments, because this decision is
+// final.
 func TestAMissingRightIsNoInability(t *testing.T) {
 	r := newRuledServer(t)
 	r.deny("create events")
@@ -310,13 +313,13 @@ func TestAMissingRightIsNoInability(t *testing.T) {
 	}
 }
 
-// TestNoViewIsMadeThatMayNotBeDropped, nor a document that may not be deleted: kind finds what is left behind.
+// TestNoViewIsMadeThatMayNotBeDropped also covers documents that may not be deleted. kind finds objects left behind.
 func TestNoViewIsMadeThatMayNotBeDropped(t *testing.T) {
 	for _, denied := range []string{"drop", "delete", "create probe"} {
 		r := newRuledServer(t)
 		r.deny(denied)
 		r.before("create", func(name string, _ bson.D) bson.D {
-			if denied == "create probe" && strings.HasPrefix(name, "waterwheel.probe") { // as for a role that names its collections
+			if denied == "create probe" && strings.HasPrefix(name, "waterwheel.probe") { // like a role that names its collections
 				return mongodbtest.Failing(13, "not authorized on db to execute command { create: \"x\" }")(nil)
 			}
 			return nil
@@ -328,7 +331,7 @@ func TestNoViewIsMadeThatMayNotBeDropped(t *testing.T) {
 	}
 }
 
-// TestIndexesThatAreThereNeedNoRight, and some are not needed.
+// TestIndexesThatAreThereNeedNoRight also covers indexes that are not needed.
 func TestIndexesThatAreThereNeedNoRight(t *testing.T) {
 	r := newRuledServer(t)
 	r.deny("createIndexes")
@@ -361,7 +364,7 @@ func TestIndexesThatAreThereNeedNoRight(t *testing.T) {
 	}
 }
 
-// TestTrialNamesEachMissingRight before the time series is set up, and after it.
+// TestTrialNamesEachMissingRight covers the state before and after the set-up of the time series.
 func TestTrialNamesEachMissingRight(t *testing.T) {
 	r := newRuledServer(t)
 	for _, ready := range []bool{false, true} {
@@ -388,7 +391,7 @@ func TestTrialNamesEachMissingRight(t *testing.T) {
 	}
 }
 
-// TestTrialSparesServersWithoutALogin what they might carry out.
+// TestTrialSparesServersWithoutALogin checks that they get no commands that they might execute.
 func TestTrialSparesServersWithoutALogin(t *testing.T) {
 	r := newRuledServer(t)
 	r.Answer("connectionStatus", func(bson.Raw) bson.D {
@@ -408,7 +411,7 @@ func TestTrialSparesServersWithoutALogin(t *testing.T) {
 	}
 }
 
-// TestMissingRightsHaveOneForm: the command as a whole is not quoted, the right is named.
+// TestMissingRightsHaveOneForm checks that the message names the right, and does not quote the whole command.
 func TestMissingRightsHaveOneForm(t *testing.T) {
 	const role = ", which the role readWrite on the database telemetry has"
 	for message, want := range map[string]string{

@@ -18,10 +18,10 @@ import (
 	"waterwheel/internal/mongodb/mongodbtest"
 )
 
-// grants are actions by the end of a collection's name, of a user on the time series "events"; "" is the database.
+// grants are a user's actions on the time series "events", by the suffix of the collection's name. "" means the database.
 type grants map[string][]string
 
-// runs are the rights that a consumer needs, as docs/runbook.md has them.
+// runs returns the rights that a consumer needs, as docs/runbook.md lists them.
 func runs() grants {
 	return grants{
 		"":            {"listCollections"},
@@ -32,7 +32,7 @@ func runs() grants {
 	}
 }
 
-// without has an action less.
+// without returns grants without one action.
 func (g grants) without(on, action string) grants {
 	less := grants{}
 	for name, actions := range g {
@@ -41,13 +41,13 @@ func (g grants) without(on, action string) grants {
 	return less
 }
 
-// ruled is a real server with authorization, on which a user is made for a test.
+// ruled is a real server with authorization and a user for the test.
 type ruled struct {
 	*env
-	uri string // of the user
+	uri string // URI of the user
 }
 
-// loginURI is the URI of a server with a login; the test is skipped where there is none.
+// loginURI returns the URI of a server with a login. It skips the test without such a server.
 func loginURI(t *testing.T) *url.URL {
 	t.Helper()
 	admin, err := url.Parse(mongodbtest.URI(t))
@@ -57,7 +57,7 @@ func loginURI(t *testing.T) *url.URL {
 	return admin
 }
 
-// newRuled skips the test where the user of E2E_MONGODB_URI may not make others.
+// newRuled skips the test if the user of E2E_MONGODB_URI may not create users.
 func newRuled(t *testing.T) *ruled {
 	t.Helper()
 	admin := loginURI(t)
@@ -87,7 +87,7 @@ func newRuled(t *testing.T) *ruled {
 	return r
 }
 
-// may gives the user these rights and roles, and no others.
+// may grants the user exactly these rights and roles.
 func (r *ruled) may(t *testing.T, g grants, roles ...string) {
 	t.Helper()
 	privileges := bson.A{}
@@ -124,7 +124,7 @@ func (r *ruled) as(t *testing.T, log *strings.Builder) collection.TimeSeries {
 	return collection.Of(d, "events")
 }
 
-// noted reports whether the time series has segments for good.
+// noted reports whether the definition says that the time series has segments.
 func (r *ruled) noted(t *testing.T) bool {
 	t.Helper()
 	var definition struct{ Segments bool }
@@ -138,7 +138,7 @@ func (r *ruled) noted(t *testing.T) bool {
 	return definition.Segments
 }
 
-// names are the names of all collections and views, without what MongoDB keeps of them.
+// names returns the names of all collections and views, without MongoDB's own collections.
 func (r *ruled) names(t *testing.T) []string {
 	t.Helper()
 	names, err := r.Raw.ListCollectionNames(t.Context(), bson.D{})
@@ -150,7 +150,7 @@ func (r *ruled) names(t *testing.T) []string {
 
 var allNames = []string{"events", "events.buckets", "events.options"}
 
-// TestReadWriteIsEnoughOnAServer, also to begin segments where the view was made without.
+// TestReadWriteIsEnoughOnAServer also begins segments on a view that was made without them.
 func TestReadWriteIsEnoughOnAServer(t *testing.T) {
 	r := newRuled(t)
 	r.may(t, nil, "readWrite")
@@ -176,7 +176,8 @@ func TestReadWriteIsEnoughOnAServer(t *testing.T) {
 	}
 }
 
-// TestSegmentsWaitForTheirViewOnAServer: where it may not be made, nothing is noted, and SEGMENTS=off works as before.
+// TestSegmentsWaitForTheirViewOnAServer checks that nothing is noted if the view may not be made, and that SEGMENTS=off works as
+// before.
 func TestSegmentsWaitForTheirViewOnAServer(t *testing.T) {
 	for _, lacking := range []string{"dropCollection", "createCollection"} {
 		r := newRuled(t)
@@ -219,7 +220,8 @@ func TestSegmentsWaitForTheirViewOnAServer(t *testing.T) {
 	}
 }
 
-// TestARefusedExpiryIsNotNotedOnAServer: whoever may not change the index does not change the definition either, shorter or longer.
+// TestARefusedExpiryIsNotNotedOnAServer checks that a user who may not change the index does not change the definition, shorter
+// or longer.
 func TestARefusedExpiryIsNotNotedOnAServer(t *testing.T) {
 	r := newRuled(t)
 	r.may(t, nil, "readWrite")
@@ -243,7 +245,8 @@ func TestARefusedExpiryIsNotNotedOnAServer(t *testing.T) {
 	}
 }
 
-// TestEachMissingRightIsNamedOnAServer, before the time series is set up and after it; none is taken for an inability.
+// TestEachMissingRightIsNamedOnAServer covers the state before and after the set-up of the time series. No missing right is taken
+// for an inability.
 func TestEachMissingRightIsNamedOnAServer(t *testing.T) {
 	loginURI(t)
 	optional := map[string]bool{"events dropCollection": true}
@@ -286,7 +289,7 @@ func TestEachMissingRightIsNamedOnAServer(t *testing.T) {
 					t.Errorf("once it is set up a trial finds %v, %v", got, err)
 				}
 				needed := on == ".partitions" || action == "remove" || on == ".buckets" && (action == "insert" || action == "update") || action == "find" ||
-					on == ".options" && action == "insert" // Each topic is noted at its first sight.
+					on == ".options" && action == "insert" // each topic is noted when it is first seen
 				if got := lackingHere(trial); needed && !slices.Equal(got, []string{action + "!"}) {
 					t.Errorf("once it is set up a trial finds %v", got)
 				}
@@ -300,7 +303,7 @@ func TestEachMissingRightIsNamedOnAServer(t *testing.T) {
 	}
 }
 
-// lackingHere are the actions that a trial misses, those that are due with a mark.
+// lackingHere returns the actions that a trial lacks. Those that are due have a mark.
 func lackingHere(trial collection.Trial) []string {
 	all := lacking(trial)
 	for i, name := range all {

@@ -17,7 +17,7 @@ import (
 
 const union = "$unionWith"
 
-// definition is the definition as it is stored.
+// definition returns the stored definition.
 func (s *viewServer) definition() bson.D {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -28,7 +28,7 @@ func (s *viewServer) definition() bson.D {
 	return slices.Clone(s.documents["events.options"][i])
 }
 
-// steps are the commands that make a time series what it is, in their order: what defines it, its view, its index of segments.
+// steps returns the set-up commands in order, for the definition, the view and the index of segments.
 func (s *viewServer) steps() (steps []string) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -53,7 +53,7 @@ func (s *viewServer) steps() (steps []string) {
 	return steps
 }
 
-// hasBuckets makes the time series one that has buckets.
+// hasBuckets adds a bucket to the time series.
 func hasBuckets(s *viewServer) {
 	s.documents["events.buckets"] = []bson.D{{{Key: "_id", Value: bson.NewObjectID()}}}
 }
@@ -64,7 +64,7 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 		view   collection.ViewKind
 		ask    collection.Segments
 		noted  bool // in the definition
-		filled bool // new ones are written
+		filled bool // new segments are written
 		want   string
 		says   string
 	}{
@@ -91,7 +91,7 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newViewServer(t)
 			c.server(s)
-			for range 2 { // The second time nothing is changed.
+			for range 2 { // the second time nothing changes
 				ready, said, err := s.setupSegments(c.view, c.ask)
 				if err != nil {
 					t.Fatal(err)
@@ -110,8 +110,9 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 	}
 }
 
-// TestSetupSwitchesTheViewBeforeTheFirstSegment: the index comes first, since the view looks for segments by it. The view comes before the
-// definition, since what cannot be made must not be noted for good.
+// TestSetupSwitchesTheViewBeforeTheFirstSegment checks the order. The index comes first, because the view uses it to find
+// segments. The view comes before the definition, because the definition is final and must not promise a view that cannot be
+// made.
 func TestSetupSwitchesTheViewBeforeTheFirstSegment(t *testing.T) {
 	for kind, stages := range map[collection.ViewKind]int{collection.ViewInternal: 4, collection.ViewPortable: 5} {
 		s := newViewServer(t)
@@ -129,7 +130,7 @@ func TestSetupSwitchesTheViewBeforeTheFirstSegment(t *testing.T) {
 		if version := fieldOf(s.definition(), "version"); version != int32(2) {
 			t.Errorf("%s: version %v of the definition", kind, version)
 		}
-		// It is for good: with segments off, those that are there are shown all the same.
+		// This is final. With segments off, the existing ones are still shown.
 		ready, said, err := s.setupSegments(kind, collection.SegmentsOff)
 		if err != nil || ready.Segments || s.kind() != union || strings.Contains(said, "level=WARN") {
 			t.Errorf("%s: off again: %v, written: %v, the view is %s; said %s", kind, err, ready.Segments, s.kind(), said)
@@ -141,7 +142,7 @@ func TestSetupSwitchesTheViewBeforeTheFirstSegment(t *testing.T) {
 	}
 }
 
-// TestSetupDropsAViewThatShowsMeasurementsTwice: segments are forced on a server that has no view for them.
+// TestSetupDropsAViewThatShowsMeasurementsTwice forces segments on a server without a view for them.
 func TestSetupDropsAViewThatShowsMeasurementsTwice(t *testing.T) {
 	s := newViewServer(t)
 	s.single = true
@@ -159,8 +160,8 @@ func TestSetupDropsAViewThatShowsMeasurementsTwice(t *testing.T) {
 	}
 }
 
-// TestSetupLeavesAViewWithSegments: of two consumers that start at once, a consumer that has not read of segments yet does not take them out of
-// the view.
+// TestSetupLeavesAViewWithSegments has two consumers that start at the same time. A consumer that has not yet read of segments
+// does not remove them from the view.
 func TestSetupLeavesAViewWithSegments(t *testing.T) {
 	s := newViewServer(t)
 	if _, _, err := s.setupSegments(collection.ViewAuto, collection.SegmentsOn); err != nil {
@@ -182,7 +183,7 @@ func TestSetupLeavesAViewWithSegments(t *testing.T) {
 	}
 }
 
-// spans are the spans of the view's stages.
+// spans returns the spans of the view's stages.
 func (s *viewServer) spans(t *testing.T) (all []any) {
 	t.Helper()
 	s.lock.Lock()
@@ -225,7 +226,7 @@ func TestBothPartsOfTheViewFollowTheSpan(t *testing.T) {
 	}
 	want("started again", int32(86400), int32(86400))
 
-	// One that looks less far in a part looks so far only.
+	// A view with a smaller span in one part covers only this smaller span.
 	o := definition
 	o.Granularity, o.MaxSpanSeconds = timeseries.Minutes, 86400
 	pipeline := collection.UnionPipeline(collection.ViewInternal, o, "events.buckets", nil)
@@ -242,8 +243,8 @@ func TestBothPartsOfTheViewFollowTheSpan(t *testing.T) {
 	want("with a part that looked less far", int32(86400), int32(86400))
 }
 
-// TestChangingTheSpanKeepsSegmentsInTheView: a consumer has begun segments, and not yet changed the view, when an operator changes
-// the span.
+// TestChangingTheSpanKeepsSegmentsInTheView has a consumer that has begun segments and not yet changed the view when an operator
+// changes the span.
 func TestChangingTheSpanKeepsSegmentsInTheView(t *testing.T) {
 	s := newViewServer(t)
 	if _, _, err := s.setupSegments(collection.ViewAuto, collection.SegmentsOn); err != nil {
@@ -262,7 +263,7 @@ func TestChangingTheSpanKeepsSegmentsInTheView(t *testing.T) {
 	}
 }
 
-// TestViewsAreMended: a consumer of a former version, which was just starting when segments began, has made the view as it was.
+// TestViewsAreMended has a consumer of a former version that was starting when segments began, and has made the former view.
 func TestViewsAreMended(t *testing.T) {
 	s := newViewServer(t)
 	d := mongodbtest.Open(t, s.Fake)
@@ -332,7 +333,8 @@ func TestServersWithoutPartialIndexesGoWithout(t *testing.T) {
 	}
 }
 
-// TestSetupHearsOfSegmentsThatOthersBegin: another consumer notes them while this one, which begins none, makes its indexes.
+// TestSetupHearsOfSegmentsThatOthersBegin has another consumer that notes segments while this one, which begins none, creates its
+// indexes.
 func TestSetupHearsOfSegmentsThatOthersBegin(t *testing.T) {
 	s := newViewServer(t)
 	s.handle("createIndexes", func(string, bson.D) bson.D {
@@ -348,7 +350,7 @@ func TestSetupHearsOfSegmentsThatOthersBegin(t *testing.T) {
 	}
 }
 
-// TestSetupLeavesNotingToOthers: a process that does not get the lock goes on as soon as another one has noted the segments.
+// TestSetupLeavesNotingToOthers checks that a process without the lock continues once another one has noted the segments.
 func TestSetupLeavesNotingToOthers(t *testing.T) {
 	for noted, fails := range map[bool]bool{true: false, false: true} {
 		s := newViewServer(t)
@@ -356,7 +358,7 @@ func TestSetupLeavesNotingToOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		holder, update := 0, s.update
-		s.handle("update", func(name string, command bson.D) bson.D { // the lock has another holder each time that one looks
+		s.handle("update", func(name string, command bson.D) bson.D { // the lock has another holder at each read
 			filter := fieldOf(fieldOf(command, "updates").(bson.A)[0].(bson.D), "q").(bson.D)
 			if fieldOf(filter, "_id") != "change" {
 				return update(name, command)

@@ -16,7 +16,8 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// series puts buckets into the time series events: of each meta so many open and closed ones, of ten measurements each.
+// series stores buckets in the time series events. Each meta gets the given numbers of open and closed ones, with ten
+// measurements each.
 func (e *env) series(t *testing.T, metas []any, open, closed int) {
 	t.Helper()
 	var all []any
@@ -38,7 +39,7 @@ func (e *env) series(t *testing.T, metas []any, open, closed int) {
 	}
 }
 
-// metas counts the buckets of each meta: open and closed.
+// metas returns the numbers of open and closed buckets of each meta.
 func (e *env) metas(t *testing.T) map[string][2]int {
 	t.Helper()
 	cursor, err := e.Raw.Collection("events.buckets").Find(t.Context(), bson.D{})
@@ -77,7 +78,7 @@ func raw(t *testing.T, d any) bson.Raw {
 
 func silent(collection.Edited) {}
 
-// everything selects all buckets.
+// everything returns options that select all buckets.
 func everything(t *testing.T) collection.SelectionOptions {
 	return collection.SelectionOptions{Query: raw(t, bson.D{}), TimeField: "time", Closed: true, Timeout: time.Hour}
 }
@@ -143,7 +144,7 @@ func TestTryIsTheServersUpdate(t *testing.T) {
 	if err != nil || len(tried) != len(metas) {
 		t.Fatal(len(tried), err)
 	}
-	refused := 0 // FerretDB does not tell which of a command
+	refused := 0 // FerretDB does not say which write of a command failed
 	for i, one := range tried {
 		if one.Err != nil {
 			refused++
@@ -226,7 +227,7 @@ func TestDeleteLeavesOthers(t *testing.T) {
 	}
 }
 
-// memory is a collection of buckets whose answers come as a test says. It knows the queries of edits.
+// memory is a collection of buckets whose answers a test controls. It supports the queries of edits.
 type memory struct {
 	buckets []bson.D
 	before  func(command int) // called before the command is executed
@@ -277,7 +278,7 @@ func (m *memory) Update(_ context.Context, updates []mongodb.Update) (reply mong
 
 func (m *memory) Delete(context.Context, []bson.Raw) (mongodb.Reply, error) { panic("not used") }
 
-// TestChangeGoesOnAfterLostAnswers moves series in a ring, with answers that do not come: each bucket moves once all the same.
+// TestChangeGoesOnAfterLostAnswers moves series in a ring, while some answers are lost. Each bucket moves once all the same.
 func TestChangeGoesOnAfterLostAnswers(t *testing.T) {
 	m := &memory{lost: func(n int) bool { return n == 1 || n == 4 }}
 	var all []collection.SelectedSeries
@@ -306,7 +307,7 @@ func TestChangeGoesOnAfterLostAnswers(t *testing.T) {
 	}
 }
 
-// TestChangeTellsWhatItMissed: buckets that others edit between reading and writing, and series that appear.
+// TestChangeTellsWhatItMissed covers buckets that others edit between a read and a write, and series that appear.
 func TestChangeTellsWhatItMissed(t *testing.T) {
 	meta := func(s string) bson.RawValue { return raw(t, bson.D{{Key: "m", Value: s}}).Lookup("m") }
 	m := &memory{}
@@ -325,7 +326,7 @@ func TestChangeTellsWhatItMissed(t *testing.T) {
 	}
 }
 
-// TestBucketsMadeOfSegmentsAreSelected: though they are closed. Segments are left alone.
+// TestBucketsMadeOfSegmentsAreSelected checks this although they are closed. Segments are left unchanged.
 func TestBucketsMadeOfSegmentsAreSelected(t *testing.T) {
 	e := connect(t)
 	e.series(t, []any{"a"}, 1, 1)
@@ -340,7 +341,7 @@ func TestBucketsMadeOfSegmentsAreSelected(t *testing.T) {
 		}},
 	}
 	segment := bson.D{
-		{Key: "_id", Value: bson.NewObjectID()}, {Key: "meta", Value: "a"}, // as an imitation of a query that would find it
+		{Key: "_id", Value: bson.NewObjectID()}, {Key: "meta", Value: "a"}, // as an imitation of a query that would match it
 		{Key: "control", Value: bson.D{{Key: "count", Value: 7}, {Key: "closed", Value: true}, {Key: "segment", Value: bson.D{{Key: "owner", Value: "x"}}}}},
 	}
 	if _, err := e.Raw.Collection("events.buckets").InsertMany(t.Context(), []any{made, segment}); err != nil {

@@ -39,7 +39,8 @@ func TestSetupListsEveryDifferingSetting(t *testing.T) {
 	}
 }
 
-// Advised options can be set: a granularity implies span and rounding, and may not stand beside them.
+// TestSetupAdvisesSettingsThatCanBeSet checks that the advised options are valid. A granularity implies span and rounding, and
+// excludes them.
 func TestSetupAdvisesSettingsThatCanBeSet(t *testing.T) {
 	e := connect(t)
 	custom := definition
@@ -69,7 +70,7 @@ func TestSetupAdvisesSettingsThatCanBeSet(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "MONGODB_BUCKET") {
 			t.Errorf("%s: %v, want …%s…", edit, err, want)
 		}
-		set(0) // a granularity alone says all
+		set(0) // a granularity alone suffices
 		if _, err := collection.Of(e.Database, "events").Setup(t.Context(), definition, collection.Settings{}); err != nil {
 			t.Errorf("without %s: %v", edit, err)
 		}
@@ -140,7 +141,7 @@ func TestSetupMakesIndexesAndView(t *testing.T) {
 		t.Errorf("view %v", view)
 	}
 
-	// The next time, the view is there: it is changed only when its span is another one.
+	// The next time the view exists, and changes only if its span differs.
 	for span, changes := range map[int32]int{86400: 0, 3600: 1} {
 		f.views["events"][1].Value = bson.A{bson.D{{Key: "$_internalUnpackBucket", Value: bson.D{
 			{Key: "timeField", Value: "time"}, {Key: "metaField", Value: "meta"}, {Key: "bucketMaxSpanSeconds", Value: span},
@@ -158,7 +159,7 @@ func TestSetupMakesIndexesAndView(t *testing.T) {
 	}
 }
 
-// TestViewIndexIsForTheInternalView: whoever has no view that can use it pays nothing for it.
+// TestViewIndexIsForTheInternalView checks that the index is created only for a view that can use it.
 func TestViewIndexIsForTheInternalView(t *testing.T) {
 	single := timeseries.Options{TimeField: "time"}
 	for name, c := range map[string]struct {
@@ -183,7 +184,7 @@ func TestViewIndexIsForTheInternalView(t *testing.T) {
 	}
 }
 
-// TestSetupTakesAnIndexOfAnotherName: an index made by hand, or by create-index, serves as well.
+// TestSetupTakesAnIndexOfAnotherName checks that an index made by hand, or by create-index, suffices.
 func TestSetupTakesAnIndexOfAnotherName(t *testing.T) {
 	keys := bson.D{{Key: "meta", Value: 1}, {Key: "control.max.time", Value: -1}, {Key: "control.min.time", Value: -1}}
 	for name, c := range map[string]struct {
@@ -252,8 +253,8 @@ func TestSetupBySeveralConsumersAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatDoesNotComeIsSaidInPlainWords: whether the command was sent or there was no time left to send it, the driver's own
-// words about time do not reach people.
+// TestAnAnswerThatDoesNotComeIsSaidInPlainWords checks a sent command and one without time left. The driver's own messages about
+// time must not reach users.
 func TestAnAnswerThatDoesNotComeIsSaidInPlainWords(t *testing.T) {
 	f := mongodbtest.NewFake(t, mongodbtest.ReplicaSet)
 	d := mongodbtest.Open(t, f)
@@ -303,7 +304,7 @@ func TestAnAnswerThatDoesNotComeIsSaidInPlainWords(t *testing.T) {
 	}
 }
 
-// bounded is a context of so much time.
+// bounded returns a context with this timeout.
 func bounded(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -311,7 +312,7 @@ func bounded(t *testing.T, limit time.Duration) context.Context {
 	return ctx
 }
 
-// TestSetupMeetsAnElection: no index and no view is given up for it.
+// TestSetupMeetsAnElection checks that set-up gives up no index and no view because of an election.
 func TestSetupMeetsAnElection(t *testing.T) {
 	nothing := func(bson.Raw) bson.D {
 		cursor := bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "db.c"}, {Key: "firstBatch", Value: bson.A{}}}

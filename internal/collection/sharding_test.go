@@ -13,12 +13,12 @@ import (
 	"waterwheel/internal/mongodb/mongodbtest"
 )
 
-// cluster is a router whose answers tell how a collection is sharded.
+// cluster is a router whose answers say how a collection is sharded.
 type cluster struct {
 	*mongodbtest.Fake
 	definition bson.Raw
 	key        bson.D // Nil means not sharded.
-	buckets    []any  // found by any query
+	buckets    []any  // found by every query
 }
 
 // onCluster opens a database behind a router, with a time series.
@@ -95,7 +95,7 @@ func TestShardingIsRead(t *testing.T) {
 func TestShardMakesTheIndexFirst(t *testing.T) {
 	for _, hashed := range []bool{false, true} {
 		c, d := onCluster(t, mongodbtest.Router)
-		if hashed { // since 6.0 there may be no such command some day
+		if hashed { // since 6.0 the command may be removed some day
 			c.Answer("enableSharding", mongodbtest.Failing(59, "no such command: 'enableSharding'"))
 		}
 		var order []string

@@ -19,20 +19,20 @@ type chunkOf struct {
 	shard    string
 }
 
-// chunked is a cluster with chunks, which it splits and moves.
+// chunked is a cluster with chunks that it splits and moves.
 type chunked struct {
 	*cluster
 	t      *testing.T
 	shards []string
 	chunks []chunkOf
 	moved  int
-	until  int // The command of this number fails, counted down. Zero means that none does.
+	until  int // number of commands until one fails. Zero means that none fails.
 	zones  []chunkOf
 	zoned  []string // the shards of the zones
-	busy   int      // So many moves meet the balancer.
+	busy   int      // number of moves that conflict with the balancer
 }
 
-// onChunks opens a database on a cluster of shards. Its time series may have segments.
+// onChunks opens a database on a cluster of shards, with a time series that may have segments.
 func onChunks(t *testing.T, shards ...string) (*chunked, *mongodb.Database) {
 	t.Helper()
 	c, d := onCluster(t, mongodbtest.Router)
@@ -81,12 +81,12 @@ func keyOf(bound any) bson.Raw {
 	return marshal(bson.D{{Key: "meta", Value: bound}, {Key: "control.min.time", Value: bound}})
 }
 
-// compareKeys orders keys as MongoDB does.
+// compareKeys orders keys like MongoDB.
 func compareKeys(a, b bson.Raw) int {
 	return timeseries.Compare(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: a}, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: b})
 }
 
-// found are the chunks, or zones, whose minimum and maximum meet conditions.
+// found returns the chunks or zones whose minimum and maximum match a filter.
 func found(chunks []chunkOf, filter bson.Raw) (all []any) {
 	for _, c := range chunks {
 		meets := true
@@ -106,7 +106,7 @@ func found(chunks []chunkOf, filter bson.Raw) (all []any) {
 	return all
 }
 
-// changed answers a command, which may be one of those that fail.
+// changed answers a command, which may be one that must fail.
 func (f *chunked) changed(ok bool) bson.D {
 	if !ok {
 		return mongodbtest.Failing(20, "the chunk cannot be changed so")(nil)
@@ -141,7 +141,7 @@ func (f *chunked) move(command bson.Raw) bool {
 	return false
 }
 
-// shardOf is where a document lies.
+// shardOf returns the shard of a document.
 func (f *chunked) shardOf(meta any) string {
 	key := marshal(bson.D{{Key: "meta", Value: meta}, {Key: "control.min.time", Value: bson.DateTime(1.8e12)}})
 	for _, c := range f.chunks {
@@ -153,7 +153,8 @@ func (f *chunked) shardOf(meta any) string {
 	return ""
 }
 
-// TestARangedKeySpreadsSegments: each shard gets its part of the segments, and no series. What fails goes on with the next command.
+// TestARangedKeySpreadsSegments checks that each shard gets its part of the segments, and that no series moves. The next command
+// continues after a failure.
 func TestARangedKeySpreadsSegments(t *testing.T) {
 	for _, c := range []struct{ shards, fails int }{{1, 0}, {2, 0}, {3, 0}, {3, 2}, {7, 0}, {7, 3}} {
 		var names []string
@@ -193,7 +194,7 @@ func TestARangedKeySpreadsSegments(t *testing.T) {
 		if err := events.Shard(t.Context(), false); err != nil || f.moved != before {
 			t.Errorf("repeated: %v, %d chunks moved", err, f.moved-before)
 		}
-		// A shard that comes later gets its part by the same command.
+		// A shard that is added later gets its part with the same command.
 		f.shards = append(f.shards, "new")
 		if _, state, err := events.Shardable(t.Context(), false); err != nil || state != collection.SegmentsUneven {
 			t.Errorf("with a new shard: %v, %v", state, err)
@@ -210,7 +211,8 @@ func TestARangedKeySpreadsSegments(t *testing.T) {
 	}
 }
 
-// TestMergedChunksAreEven: MongoDB 7.0 merges a chunk of segments with its neighbour on the same shard. The shard has its segments all the same.
+// TestMergedChunksAreEven has a MongoDB 7.0, which merges a chunk of segments with its neighbour on the same shard. The shard has
+// its segments all the same.
 func TestMergedChunksAreEven(t *testing.T) {
 	f, d := onChunks(t, "s0", "s1")
 	events := collection.Of(d, "events")
@@ -226,7 +228,7 @@ func TestMergedChunksAreEven(t *testing.T) {
 	}
 }
 
-// TestTheBalancerIsWaitedFor: MongoDB moves one chunk of a shard at a time.
+// TestTheBalancerIsWaitedFor checks this because MongoDB moves one chunk of a shard at a time.
 func TestTheBalancerIsWaitedFor(t *testing.T) {
 	f, d := onChunks(t, "s0", "s1")
 	f.busy = 1
@@ -235,7 +237,8 @@ func TestTheBalancerIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestZonesHaveTheSegments: in a zone of all segments each of its shards gets a part, and where zones divide them nothing is moved.
+// TestZonesHaveTheSegments checks that each shard of a zone with all segments gets a part. If zones divide the segments, nothing
+// moves.
 func TestZonesHaveTheSegments(t *testing.T) {
 	zone := func(min, max any) chunkOf {
 		return chunkOf{

@@ -14,12 +14,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// shelf is a collection in memory, which knows the queries and updates of edits.
+// shelf is a collection in memory that supports the queries and updates of edits.
 type shelf struct {
 	t         testing.TB
 	documents []bson.Raw
 	before    func()      // called before each command. Nil means nothing.
-	lost      func() bool // the answer to a write does not come. Nil means that all come.
+	lost      func() bool // reports whether the answer to a write is lost. Nil means never.
 }
 
 func (s *shelf) command() {
@@ -49,7 +49,7 @@ func (s *shelf) Insert(_ context.Context, documents []bson.Raw) (reply mongodb.R
 	return reply, s.answer()
 }
 
-// Find implements mongodb.Collection. Documents written while each is called are not found.
+// Find implements mongodb.Collection. It does not return documents that each writes.
 func (s *shelf) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	s.command()
 	for _, d := range slices.Clone(s.documents) {
@@ -71,7 +71,7 @@ func (s *shelf) Update(_ context.Context, updates []mongodb.Update) (reply mongo
 	return reply, s.answer()
 }
 
-// update updates the first document found.
+// update updates the first matching document.
 func (s *shelf) update(filter, update bson.Raw) int {
 	i := slices.IndexFunc(s.documents, func(d bson.Raw) bool { return s.finds(d, filter) })
 	if i < 0 {
@@ -105,7 +105,7 @@ func (s *shelf) update(filter, update bson.Raw) int {
 	return 1
 }
 
-// placed changes the value under a path; nil takes it away.
+// placed changes the value at a path. A nil value removes the field.
 func placed(d bson.D, path []string, change func(old any) any) bson.D {
 	i := slices.IndexFunc(d, func(e bson.E) bool { return e.Key == path[0] })
 	var old any
@@ -170,7 +170,7 @@ func (s *shelf) finds(d, filter bson.Raw) bool {
 	return true
 }
 
-// holds reports whether a value (Type 0 means none) is what a condition says.
+// holds reports whether a value meets a condition. Type 0 means a missing value.
 func (s *shelf) holds(have, want bson.RawValue) bool {
 	operators, ok := want.DocumentOK()
 	var all []bson.RawElement

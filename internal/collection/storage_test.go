@@ -14,12 +14,12 @@ import (
 	"waterwheel/internal/mongodb/mongodbtest"
 )
 
-// storageServer is a scripted server that makes collections and lists them as it was told to.
+// storageServer is a scripted server that creates and lists collections as it was told to.
 type storageServer struct {
 	*mongodbtest.Fake
-	create func(bson.Raw) bson.D // answers the making of the buckets
+	create func(bson.Raw) bson.D // answers the creation of the buckets collection
 	keeps  bool                  // it lists the options of the buckets
-	there  bool                  // the buckets
+	there  bool                  // the buckets collection exists
 }
 
 func newStorageServer(t *testing.T) *storageServer {
@@ -50,7 +50,7 @@ func newStorageServer(t *testing.T) *storageServer {
 func TestSetupChoosesZstdWhereTheServerLetsIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		server func(*storageServer)
-		says   string // the one line in the log
+		says   string // the only line in the log
 	}{
 		"takes it":           {func(*storageServer) {}, ""},
 		"ignores it":         {func(s *storageServer) { s.keeps = false }, "it leaves the option out"},
@@ -98,7 +98,8 @@ func TestSetupLeavesTheStorageOfExistingBucketsAlone(t *testing.T) {
 	}
 }
 
-// What passes by itself says nothing of what the server can do: the next attempt asks again.
+// TestSetupDoesNotTakeAnOutageForARefusal checks that a temporary error says nothing about the server's features. The next
+// attempt tries again.
 func TestSetupDoesNotTakeAnOutageForARefusal(t *testing.T) {
 	for _, code := range []int32{11600, 462, 10107} {
 		s := newStorageServer(t)

@@ -19,7 +19,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// viewServer is a server that keeps documents and views, and runs the pipelines that the model knows.
+// viewServer is a server that keeps documents and views, and runs the pipelines that the model supports.
 type viewServer struct {
 	*mongodbtest.Fake
 	t testing.TB
@@ -27,14 +27,14 @@ type viewServer struct {
 	lock      sync.Mutex
 	documents map[string][]bson.D // by collection
 	views     map[string]bson.D   // viewOn and pipeline, by name
-	internal  bool                // it knows MongoDB's own stage
-	wrong     bool                // and makes something else of a bucket
-	portable  bool                // it knows the documented stages
-	single    bool                // it reads one collection in a query
-	late      time.Duration       // of $$NOW behind the time that the server tells
+	internal  bool                // it supports MongoDB's own stage
+	wrong     bool                // but the stage gives wrong results
+	portable  bool                // it supports the documented stages
+	single    bool                // it reads only one collection in a query
+	late      time.Duration       // lag of $$NOW behind the server's reported time
 	always    string              // an operator that it answers with true
-	plain     bool                // it makes a collection where a view is asked for
-	refuses   int32               // the code that views are refused with
+	plain     bool                // it creates a collection instead of a view
+	refuses   int32               // the code with which it refuses views
 }
 
 func newViewServer(t *testing.T) *viewServer {
@@ -69,7 +69,7 @@ func newViewServer(t *testing.T) *viewServer {
 	s.handle("create", func(name string, command bson.D) bson.D {
 		_, taken := s.views[name]
 		switch {
-		case fieldOf(command, "viewOn") == any(missing{}): // the buckets
+		case fieldOf(command, "viewOn") == any(missing{}): // the buckets collection
 			if _, taken := s.documents[name]; taken {
 				return mongodbtest.Failing(48, "exists")(nil)
 			}
@@ -97,7 +97,7 @@ func newViewServer(t *testing.T) *viewServer {
 	return s
 }
 
-// handle answers a command by a function of the collection's name and the command.
+// handle answers a command with a function of the collection's name and the command.
 func (s *viewServer) handle(command string, with func(name string, command bson.D) bson.D) {
 	s.Answer(command, func(raw bson.Raw) bson.D {
 		s.lock.Lock()
@@ -107,7 +107,7 @@ func (s *viewServer) handle(command string, with func(name string, command bson.
 	})
 }
 
-// update sets and unsets fields of documents that it finds by their fields.
+// update sets and unsets fields of documents that match by equality.
 func (s *viewServer) update(name string, command bson.D) bson.D {
 	n := int32(0)
 	for _, one := range fieldOf(command, "updates").(bson.A) {
@@ -164,7 +164,7 @@ func (s *viewServer) unpack(stage bson.D, buckets []bson.D) (all []bson.D) {
 	o.MetaField, _ = fieldOf(stage, "metaField").(string)
 	for _, b := range buckets {
 		if o.MetaField == "" && fieldOf(b, "meta") != any(missing{}) {
-			s.t.Errorf("the stage is not told of the meta of %v", b) // MongoDB refuses that (5369601)
+			s.t.Errorf("the stage is not told of the meta of %v", b) // MongoDB refuses this (5369601)
 		}
 		measurements, err := collection.Measurements(o, marshal(b))
 		if err != nil {
@@ -180,7 +180,7 @@ func (s *viewServer) unpack(stage bson.D, buckets []bson.D) (all []bson.D) {
 	return all
 }
 
-// kind is the kind of the view "events", by its last stage; its other stages are ignored.
+// kind returns the kind of the view "events", by its last stage. Other stages are ignored.
 func (s *viewServer) kind() string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -249,7 +249,7 @@ func TestSetupChoosesTheViewThatTheServerCanHave(t *testing.T) {
 	} {
 		s := newViewServer(t)
 		c.server(s)
-		for range 2 { // The second time nothing is changed.
+		for range 2 { // the second time nothing changes
 			said, err := s.setup(c.ask)
 			if err != nil {
 				said += err.Error()
@@ -276,12 +276,12 @@ func TestSetupChangesTheKindOfAViewOnlyWhenAskedTo(t *testing.T) {
 		want   string
 	}{
 		{nil, collection.ViewPortable, portable},
-		{nil, collection.ViewAuto, portable}, // it works
+		{nil, collection.ViewAuto, portable}, // the view works
 		{nil, collection.ViewInternal, internal},
 		{nil, collection.ViewAuto, internal},
 		{func() { s.internal = false }, collection.ViewAuto, portable}, // as after an upgrade of the server
 		{func() { s.internal = true }, collection.ViewNone, "none"},
-		{func() { s.views["events"] = handMade }, collection.ViewNone, "$match"}, // A view made by hand is left.
+		{func() { s.views["events"] = handMade }, collection.ViewNone, "$match"}, // a view made by hand stays
 		{nil, collection.ViewAuto, internal},
 	} {
 		if step.before != nil {
@@ -296,7 +296,7 @@ func TestSetupChangesTheKindOfAViewOnlyWhenAskedTo(t *testing.T) {
 	}
 }
 
-// TestSetupKeepsAViewThroughAFailure: one answer that nothing is known of does not replace a view that has worked.
+// TestSetupKeepsAViewThroughAFailure checks that one answer without a meaning does not replace a view that has worked.
 func TestSetupKeepsAViewThroughAFailure(t *testing.T) {
 	s := newViewServer(t)
 	if _, err := s.setup(collection.ViewAuto); err != nil {
@@ -316,14 +316,14 @@ func TestSetupKeepsAViewThroughAFailure(t *testing.T) {
 	if said, err := s.setup(collection.ViewAuto); err != nil || s.kind() != internal {
 		t.Errorf("the view is %s: %v, %s", s.kind(), err, said)
 	}
-	failures = 2 // as of a server that refuses the stage
+	failures = 2 // like a server that refuses the stage
 	if said, err := s.setup(collection.ViewAuto); err != nil || s.kind() != portable {
 		t.Errorf("refused twice, the view is %s: %v, %s", s.kind(), err, said)
 	}
 }
 
-// TestSetupNarrowsNoView: whoever raises the span widens the view before the definition is written, and a consumer that starts in
-// between leaves that alone.
+// TestSetupNarrowsNoView checks a change of the span, which widens the view before the definition is written. A consumer that
+// starts in between must not narrow it.
 func TestSetupNarrowsNoView(t *testing.T) {
 	s := newViewServer(t)
 	if _, err := s.setup(collection.ViewAuto); err != nil {
@@ -349,13 +349,13 @@ func TestSetupNarrowsNoView(t *testing.T) {
 	}
 }
 
-// internalView is a view by MongoDB's own stage that looks so many seconds far.
+// internalView returns a view with MongoDB's own stage and this span in seconds.
 func internalView(span int32) bson.D {
 	stage := bson.D{{Key: "timeField", Value: "time"}, {Key: "metaField", Value: "meta"}, {Key: "bucketMaxSpanSeconds", Value: span}}
 	return bson.D{{Key: "viewOn", Value: "events.buckets"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: internal, Value: stage}}}}}
 }
 
-// The probe's own filter keeps the view's other buckets out of it.
+// TestSetupOfSeveralAtOnceMakesOneView also checks that the probe's own filter excludes the view's other buckets.
 func TestSetupOfSeveralAtOnceMakesOneView(t *testing.T) {
 	s := newViewServer(t)
 	var all sync.WaitGroup
@@ -380,8 +380,8 @@ func TestSetupOfSeveralAtOnceMakesOneView(t *testing.T) {
 func TestViewSaysWhichAndWhy(t *testing.T) {
 	for _, c := range []struct {
 		server func(*viewServer)
-		made   collection.ViewKind // by set-up
-		ask    collection.ViewKind // by who looks
+		made   collection.ViewKind // the kind that set-up made
+		ask    collection.ViewKind // the kind that the reader of the state asks for
 		kind   collection.ViewKind
 		why    string
 	}{

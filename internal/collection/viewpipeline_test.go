@@ -13,8 +13,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// randomBucket is a bucket as this program writes them, of any shape: sparse columns, values of any type, names that mean
-// something elsewhere, times before 1970 and after 2106.
+// randomBucket returns a bucket of any shape, as this program writes it. It has sparse columns, values of any type, names with
+// special meanings, and times before 1970 and after 2106.
 func randomBucket(random *rand.Rand, o timeseries.Options, count, fields int) bson.Raw {
 	begin := random.Int64N(300*365*24*3600*1000) - 100*365*24*3600*1000
 	start := o.Round(begin)
@@ -89,7 +89,7 @@ func randomValue(random *rand.Rand, depth int) any {
 	}
 }
 
-// decoded is a document as the model takes it.
+// decoded returns a document in the model's form.
 func decoded(t testing.TB, raw bson.Raw) (d bson.D) {
 	t.Helper()
 	if err := bson.Unmarshal(raw, &d); err != nil {
@@ -98,7 +98,7 @@ func decoded(t testing.TB, raw bson.Raw) (d bson.D) {
 	return d
 }
 
-// modelled are the measurements that the model makes of buckets.
+// modelled returns the measurements that the model computes from buckets.
 func modelled(t testing.TB, pipeline bson.A, buckets ...bson.Raw) (all []bson.Raw, err error) {
 	t.Helper()
 	var documents []bson.D
@@ -124,7 +124,7 @@ func TestPortablePipelineMakesTheSameMeasurements(t *testing.T) {
 		}
 		bucket := randomBucket(random, o, 1+random.IntN(30), random.IntN(20))
 		if o.MetaField == "columns" || o.TimeField == "times" || o.TimeField == "k" {
-			bucket = randomBucket(random, o, 1+random.IntN(30), 3) // whose columns have other names
+			bucket = randomBucket(random, o, 1+random.IntN(30), 3) // its columns have other names
 		}
 		want, err := collection.Measurements(o, bucket)
 		if err != nil {
@@ -140,7 +140,7 @@ func TestPortablePipelineMakesTheSameMeasurements(t *testing.T) {
 	}
 }
 
-// roundTrip is the pipeline as a server reads it.
+// roundTrip returns the pipeline as a server reads it.
 func roundTrip(t testing.TB, pipeline bson.A) bson.A {
 	t.Helper()
 	return decoded(t, marshal(bson.D{{Key: "pipeline", Value: pipeline}}))[0].Value.(bson.A)

@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// viewed is a server with a view of a kind, and random buckets; the test is skipped where the server has no such view.
+// viewed returns a server with a view of a kind, and random buckets. It skips the test if the server has no such view.
 func viewed(t *testing.T, kind collection.ViewKind, buckets int) (*env, []bson.Raw) {
 	t.Helper()
 	e := connect(t)
@@ -52,7 +52,7 @@ func (e *env) view(t *testing.T, filter bson.D) []bson.Raw {
 	return all
 }
 
-// TestViewsShowTheMeasurements: each kind of view shows what this program reads in the same buckets.
+// TestViewsShowTheMeasurements checks that each kind of view shows what this program reads in the same buckets.
 func TestViewsShowTheMeasurements(t *testing.T) {
 	for _, kind := range []collection.ViewKind{collection.ViewInternal, collection.ViewPortable} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestViewsShowTheMeasurements(t *testing.T) {
 	}
 }
 
-// TestViewsShowSegments: each kind of view shows of random buckets and segments what is to be shown now, and each measurement once
-// while segments end and the buckets that were made of them begin.
+// TestViewsShowSegments checks each kind of view of random buckets and segments. It must show the present measurements, each
+// once, also while segments end and the buckets made of them begin.
 func TestViewsShowSegments(t *testing.T) {
 	for _, kind := range []collection.ViewKind{collection.ViewInternal, collection.ViewPortable} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestViewsShowSegments(t *testing.T) {
 				}
 			}
 			for i := range 60 {
-				// A segment that ends, and in its place the bucket of a series, of the same measurements.
+				// A segment ends, and a bucket of a series with the same measurements replaces it.
 				begun := randomBucket(random, o, 1+random.IntN(50), random.IntN(10))
 				meta := any(missing{})
 				if raw := begun.Lookup("meta"); raw.Type != 0 {
@@ -130,7 +130,7 @@ func TestViewsShowSegments(t *testing.T) {
 				segment[0].Value = bson.NewObjectID()
 				add(with(t, marshal(timeFirst(segment, o)), "segment.visibleUntil", change), true)
 				add(with(t, begun, "compaction.visibleFrom", change), false)
-				// And what does not change.
+				// These do not change.
 				ends := []time.Time{clock.Add(-time.Minute), clock.Add(time.Hour)}[i%2]
 				add(with(t, randomBucket(random, o, 1+random.IntN(50), random.IntN(10)), "compaction.visibleFrom", ends), i%2 == 0)
 				mixed := decoded(t, segmentOf(t, o, randomBucket(random, o, 1+random.IntN(50), random.IntN(10)), 0, func(int) any { return metas[random.IntN(len(metas))] }))
@@ -154,7 +154,7 @@ func TestViewsShowSegments(t *testing.T) {
 	}
 }
 
-// timeFirst has the time before all other columns, and the meta behind it.
+// timeFirst moves the time before all other columns, and the meta after it.
 func timeFirst(d bson.D, o timeseries.Options) bson.D {
 	columns := fieldOf(d, "data").(bson.D)
 	rank := func(e bson.E) int { return slices.Index([]string{o.MetaField, o.TimeField}, e.Key) }
@@ -162,11 +162,11 @@ func timeFirst(d bson.D, o timeseries.Options) bson.D {
 	return d
 }
 
-// TestViewsByTime: what docs/bucket-document.md says of filters on time. The view of documented stages finds all. The server
-// narrows them by _id behind its own stage: it finds ordinary times by ordinary bounds, and may miss what is outside. What MongoDB
-// 5.0 misses depends on the filter; later versions may miss less.
+// TestViewsByTime checks the statements of docs/bucket-document.md about filters on time. The view with documented stages finds
+// all. With its own stage the server narrows filters by _id. It then finds ordinary times with ordinary bounds, and may miss
+// others. What MongoDB 5.0 misses depends on the filter. Later versions may miss less.
 func TestViewsByTime(t *testing.T) {
-	times := map[int]bool{1960: true, 2026: false, 2050: false, 2110: true} // by year: outside of what an _id can hold
+	times := map[int]bool{1960: true, 2026: false, 2050: false, 2110: true} // by year, whether it is outside of an _id's range
 	type bounds struct{ from, to int }
 	all := []bounds{{1950, 2120}, {1950, 2030}, {1980, 2060}, {1980, 2120}, {2030, 2060}}
 	for year := range times {
@@ -209,8 +209,8 @@ func TestViewsByTime(t *testing.T) {
 	}
 }
 
-// TestViewFindsTheNewestBucketByItsIndex: a filter on a whole meta and the last hour examines few keys and buckets of a long series,
-// and so do the others that docs/reading.md has figures of.
+// TestViewFindsTheNewestBucketByItsIndex checks that a filter on a whole meta and the last hour examines few keys and buckets of
+// a long series. The same holds for the other filters with figures in docs/reading.md.
 func TestViewFindsTheNewestBucketByItsIndex(t *testing.T) {
 	e, _ := viewed(t, collection.ViewInternal, 1)
 	const hour, buckets, others = int64(3_600_000), 300, 700
@@ -226,14 +226,14 @@ func TestViewFindsTheNewestBucketByItsIndex(t *testing.T) {
 	if _, err := e.Raw.Collection("events.buckets").InsertMany(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := collection.Of(e.Database, "events").CreateMetaIndex(t.Context(), "meta.sensor"); err != nil { // it is not taken for what it does not serve
+	if _, _, err := collection.Of(e.Database, "events").CreateMetaIndex(t.Context(), "meta.sensor"); err != nil { // no other filter may use it
 		t.Fatal(err)
 	}
 	of, last := bson.E{Key: "meta", Value: "long"}, bson.E{Key: "time", Value: bson.D{{Key: "$gte", Value: bson.DateTime(end - hour)}}}
 	newest := bson.D{{Key: "control.min.time", Value: -1}}
 	for name, c := range map[string]struct {
 		command    bson.D
-		keys, docs int64 // at most
+		keys, docs int64 // maximum numbers
 	}{
 		"the last hour": {bson.D{{Key: "find", Value: "events"}, {Key: "filter", Value: bson.D{of, last}}}, 2, 1},
 		"the last measurement of it": {bson.D{
@@ -258,7 +258,7 @@ func TestViewFindsTheNewestBucketByItsIndex(t *testing.T) {
 	}
 }
 
-// examined adds up the keys and documents that an answer of explain tells of. False means that it tells of none.
+// examined adds up the keys and documents in an answer of explain. It returns false if there are none.
 func examined(d bson.Raw) (keys, docs int64, told bool) {
 	elements, _ := d.Elements()
 	for _, e := range elements {
@@ -277,7 +277,7 @@ func examined(d bson.Raw) (keys, docs int64, told bool) {
 	return keys, docs, told
 }
 
-// TestCheckRefusesAForeignName, as Setup does: else a check finds nothing wrong, and a start ends.
+// TestCheckRefusesAForeignName checks that check refuses it like Setup. Otherwise a check would pass, and a start would fail.
 func TestCheckRefusesAForeignName(t *testing.T) {
 	e := connect(t)
 	if err := e.Raw.CreateCollection(t.Context(), "events"); err != nil {

@@ -14,8 +14,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// segmentOf is a bucket as a segment: its meta becomes a column of the measurements that one is given for, at a place among the
-// columns.
+// segmentOf returns a bucket as a segment. The metas become a column at the given place among the columns. A missing meta adds no
+// value.
 func segmentOf(t testing.TB, o timeseries.Options, bucket bson.Raw, place int, metaOf func(i int) any) bson.Raw {
 	t.Helper()
 	d, metas := decoded(t, bucket), bson.D{}
@@ -41,7 +41,7 @@ func segmentOf(t testing.TB, o timeseries.Options, bucket bson.Raw, place int, m
 	return marshal(d)
 }
 
-// with has a field of control set, by its path.
+// with sets a field of control by its path.
 func with(t testing.TB, document bson.Raw, path string, at time.Time) bson.Raw {
 	t.Helper()
 	d := decoded(t, document)
@@ -52,14 +52,14 @@ func with(t testing.TB, document bson.Raw, path string, at time.Time) bson.Raw {
 	return marshal(merged(d, bson.D{{Key: "control", Value: control}}))
 }
 
-// sorted are documents in an order of their own.
+// sorted returns documents in a fixed order.
 func sorted(all []bson.Raw) []bson.Raw {
 	slices.SortFunc(all, slices.Compare[bson.Raw])
 	return all
 }
 
-// TestPortableUnionMakesTheSameMeasurements: of buckets and segments that are shown, and of no others, wherever a segment's meta lies
-// among its columns.
+// TestPortableUnionMakesTheSameMeasurements checks the measurements of the shown buckets and segments, for any position of a
+// segment's meta among its columns.
 func TestPortableUnionMakesTheSameMeasurements(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -103,7 +103,7 @@ func TestPortableUnionMakesTheSameMeasurements(t *testing.T) {
 	}
 }
 
-// TestUnionOfMongoDBsOwnStages is the pipeline word by word, as it stands in docs/segments.md.
+// TestUnionOfMongoDBsOwnStages compares the pipeline with docs/segments.md literally.
 func TestUnionOfMongoDBsOwnStages(t *testing.T) {
 	o, err := definition.Normalize()
 	if err != nil {
