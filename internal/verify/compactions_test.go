@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/verify"
 )
 
-// stages are where a compaction can be when it is looked at, with what leads there from the stage before.
+// stages are the possible stages of a compaction, each with the step from the stage before.
 var stages = []struct {
 	name string
 	step func(c *compaction)
@@ -48,7 +48,7 @@ var stages = []struct {
 	}},
 }
 
-// TestEachStageOfACompactionStoresOnce: nothing is wrong in any, and a repair changes nothing.
+// TestEachStageOfACompactionStoresOnce checks that nothing is wrong in any stage, and that a repair changes nothing.
 func TestEachStageOfACompactionStoresOnce(t *testing.T) {
 	w := newSparseWorld(t, 200)
 	segments := w.segmentIDs()
@@ -74,11 +74,12 @@ func TestEachStageOfACompactionStoresOnce(t *testing.T) {
 	}
 }
 
-// TestEachStageShowsWhatIsWrong: a measurement that is lacking, and one that is in another bucket as well, are found in each.
+// TestEachStageShowsWhatIsWrong checks that a missing measurement, and one that is also in another bucket, are found in each
+// stage.
 func TestEachStageShowsWhatIsWrong(t *testing.T) {
 	w := newSparseWorld(t, 200)
 	w.dense = 0
-	rival(w, 4)          // with three copies: the last record is none
+	rival(w, 4)          // with three copies, because the last record has none
 	w.append(w.event(5)) // and one is not stored
 	c := w.begin(w.segmentIDs()...)
 	for _, stage := range stages {
@@ -89,7 +90,7 @@ func TestEachStageShowsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestACompactionThatIsRolledBackStoresOnce: while it is rolled back, and afterwards.
+// TestACompactionThatIsRolledBackStoresOnce checks this during the roll-back and afterwards.
 func TestACompactionThatIsRolledBackStoresOnce(t *testing.T) {
 	w := newSparseWorld(t, 200)
 	c := w.inserted(noon+2_000_000, w.segmentIDs()...)
@@ -114,7 +115,8 @@ func TestACompactionThatIsRolledBackStoresOnce(t *testing.T) {
 	look("rolled back")
 }
 
-// TestEndedSegmentsDoNotStore: nor do the others of their compaction, still frozen. What only they list is missing.
+// TestEndedSegmentsDoNotStore also covers the segments of their compaction that are still frozen. Measurements that only they
+// list are missing.
 func TestEndedSegmentsDoNotStore(t *testing.T) {
 	w := newSparseWorld(t, 100)
 	c := w.frozen(noon+2_000_000, w.segmentIDs()[:2]...)
@@ -127,7 +129,7 @@ func TestEndedSegmentsDoNotStore(t *testing.T) {
 	if r := w.verify(content); r.Missing.Count != n || r.Damaged.Count != 0 {
 		t.Errorf("%d of %d are missing: %+v", r.Missing.Count, n, r)
 	}
-	for i := range c.buckets { // buckets store although they are not shown yet
+	for i := range c.buckets { // buckets count although they are not shown yet
 		c.insert(i)
 	}
 	if r := w.verify(content); r.Wrong() {
@@ -135,8 +137,8 @@ func TestEndedSegmentsDoNotStore(t *testing.T) {
 	}
 }
 
-// TestASegmentThatIsFrozenMeanwhileStores: it is frozen after it was read which compactions are unfinished, and before its turn. It has
-// no moment that could be long ago.
+// TestASegmentThatIsFrozenMeanwhileStores has a segment that is frozen after the read of unfinished compactions, and before it is
+// read itself. It has no time that could be long past.
 func TestASegmentThatIsFrozenMeanwhileStores(t *testing.T) {
 	w := doubledWorld(t, true)
 	h := &hooked{world: w, before: func(query int) {
@@ -154,7 +156,7 @@ func TestPlantedFaultsOfSegmentsAreFound(t *testing.T) {
 		path  string
 		value any
 		want  string
-		cheap bool // it is found without looking at the content
+		cheap bool // found without a read of the content
 	}{
 		"an open segment":          {"control.closed", nil, "control.closed: is nothing, a segment is closed", false},
 		"a meta of its own":        {"meta", "x", "meta: is \"x\", a segment of this _id has ", false},
@@ -213,7 +215,8 @@ func TestPlantedFaultsOfCompactedBucketsAreFound(t *testing.T) {
 	}
 }
 
-// TestASegmentIsCheckedByTheHashesOfItsMetas: with metas of several types, and in a collection of a single series, which has none.
+// TestASegmentIsCheckedByTheHashesOfItsMetas covers metas of several types, and a collection of a single series, which has no
+// hashes.
 func TestASegmentIsCheckedByTheHashesOfItsMetas(t *testing.T) {
 	w := newSparseWorld(t, 30)
 	for i, meta := range []string{`"s-17"`, `{"sensor":"s-17"}`, `17`, `null`} {
@@ -237,7 +240,7 @@ func TestASegmentIsCheckedByTheHashesOfItsMetas(t *testing.T) {
 	}
 }
 
-// failing are buckets of which it cannot be read the n-th time which compactions are unfinished.
+// failing is buckets with an error at the n-th read of unfinished compactions.
 type failing struct {
 	*world
 	reads, at int
@@ -252,10 +255,10 @@ func (f *failing) Unfinished(ctx context.Context) (map[claim.Token]bool, error) 
 	return f.world.Unfinished(ctx)
 }
 
-// TestUnreadableCompactionsAreAnError: without them it is not known what is stored.
+// TestUnreadableCompactionsAreAnError checks this because without them the stored measurements are unknown.
 func TestUnreadableCompactionsAreAnError(t *testing.T) {
 	reads := 0
-	for at := 0; at <= reads; at++ { // Zero means never.
+	for at := 0; at <= reads; at++ { // zero means never
 		w := newSparseWorld(t, 100)
 		segments := w.segmentIDs()
 		w.double(segments[0])

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// newSparseWorld is a world whose measurements go into segments, with those of a few records in each.
+// newSparseWorld returns a world whose measurements go into segments, with those of a few records in each.
 func newSparseWorld(t testing.TB, records int) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -22,29 +22,29 @@ func newSparseWorld(t testing.TB, records int) *world {
 	return w
 }
 
-// compaction makes buckets of segments, a step at a time.
+// compaction compacts segments into buckets, one step at a time.
 type compaction struct {
 	w        *world
 	id       claim.Token
 	segments []bson.ObjectID
-	ended    int // how many of them have
+	ended    int // number of segments that have ended
 	buckets  []bson.ObjectID
 	made     map[bson.ObjectID]bson.Raw
-	from     int64 // the moment that shows the buckets, in milliseconds since 1970
+	from     int64 // time from which the buckets are shown, in milliseconds since 1970
 }
 
 var compactions uint32
 
-// begin begins a compaction of segments. Nothing is done yet.
+// begin returns a new compaction of segments, without any step done.
 func (w *world) begin(segments ...bson.ObjectID) *compaction {
 	c := &compaction{w: w, segments: segments, made: map[bson.ObjectID]bson.Raw{}}
 	compactions++
-	binary.BigEndian.PutUint32(c.id[:], compactions) // by which the _ids of its buckets are its own
+	binary.BigEndian.PutUint32(c.id[:], compactions) // makes the _ids of its buckets unique
 	w.compactions = append(w.compactions, c)
 	return c
 }
 
-// freeze freezes the segment of this index, if no compaction has.
+// freeze freezes the segment with this index, unless it is frozen.
 func (c *compaction) freeze(i int) {
 	c.w.t.Helper()
 	if d := c.w.docs[c.segments[i]]; d != nil && d.Lookup("control", "segment", "compaction").Type == 0 {
@@ -85,7 +85,7 @@ func (w *world) frozen(from int64, segments ...bson.ObjectID) *compaction {
 	return c
 }
 
-// inserted is frozen, and inserts all buckets.
+// inserted does the same as frozen, and inserts all buckets.
 func (w *world) inserted(from int64, segments ...bson.ObjectID) *compaction {
 	w.t.Helper()
 	c := w.frozen(from, segments...)
@@ -95,7 +95,7 @@ func (w *world) inserted(from int64, segments ...bson.ObjectID) *compaction {
 	return c
 }
 
-// whole compacts segments from beginning to end.
+// whole compacts segments completely.
 func (w *world) whole(segments ...bson.ObjectID) *compaction {
 	w.t.Helper()
 	c := w.inserted(noon+2_000_000, segments...)
@@ -105,7 +105,7 @@ func (w *world) whole(segments ...bson.ObjectID) *compaction {
 	return c
 }
 
-// renamed is a document with another _id.
+// renamed returns a document with another _id.
 func (w *world) renamed(document bson.Raw, id bson.ObjectID) bson.Raw {
 	w.t.Helper()
 	var d bson.D
@@ -119,7 +119,7 @@ func (w *world) renamed(document bson.Raw, id bson.ObjectID) bson.Raw {
 	return raw
 }
 
-// insert inserts the bucket of this index.
+// insert inserts the bucket with this index.
 func (c *compaction) insert(i int) {
 	c.w.t.Helper()
 	id := c.buckets[i]
@@ -129,7 +129,7 @@ func (c *compaction) insert(i int) {
 	c.w.docs[id] = c.made[id]
 }
 
-// end ends the segment of this index, if this compaction has frozen it.
+// end ends the segment with this index, if this compaction has frozen it.
 func (c *compaction) end(i int) {
 	if d := c.w.docs[c.segments[i]]; d != nil && c.froze(d) && d.Lookup("control", "segment", "visibleUntil").Type == 0 {
 		c.w.edit(c.segments[i], "control.segment.visibleUntil", bson.DateTime(c.from))
@@ -142,21 +142,21 @@ func (c *compaction) froze(d bson.Raw) bool {
 	return ok && string(id) == string(c.id[:])
 }
 
-// sweep deletes the segment of this index, which has ended.
+// sweep deletes the ended segment with this index.
 func (c *compaction) sweep(i int) { delete(c.w.docs, c.segments[i]) }
 
-// withdraw deletes the bucket of this index, as a roll-back does first.
+// withdraw deletes the bucket with this index, which is the first step of a roll-back.
 func (c *compaction) withdraw(i int) { delete(c.w.docs, c.buckets[i]) }
 
-// unfreeze takes the compaction off the segment of this index, as a roll-back does in the end.
+// unfreeze unfreezes the segment with this index, which is the last step of a roll-back.
 func (c *compaction) unfreeze(i int) {
 	if d := c.w.docs[c.segments[i]]; d != nil && c.froze(d) {
 		c.w.edit(c.segments[i], "control.segment.compaction", nil)
 	}
 }
 
-// counted tells how many stored copies each measurement has that any document lists: those of unfinished compactions are in
-// segments, those of others in buckets.
+// counted returns the number of copies that count for each listed measurement. For unfinished compactions segments count,
+// otherwise buckets.
 func (w *world) counted() map[timeseries.Position]int {
 	w.t.Helper()
 	finished := map[string]bool{}
@@ -182,7 +182,7 @@ func (w *world) counted() map[timeseries.Position]int {
 	return counted
 }
 
-// segmentIDs are the segments that are not frozen, in order.
+// segmentIDs returns the segments that are not frozen, in order.
 func (w *world) segmentIDs() (ids []bson.ObjectID) {
 	for _, id := range w.ids() {
 		if about, ok := w.docs[id].Lookup("control", "segment").DocumentOK(); ok && about.Lookup("compaction").Type == 0 {
@@ -192,7 +192,7 @@ func (w *world) segmentIDs() (ids []bson.ObjectID) {
 	return ids
 }
 
-// content is everything that is stored, by documents.
+// content returns everything stored, by document.
 func (w *world) content() string {
 	text := ""
 	for _, id := range w.ids() {

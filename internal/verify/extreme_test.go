@@ -9,8 +9,8 @@ import (
 	"waterwheel/internal/verify"
 )
 
-// TestBoundsAreTheWritersOwn compares what the catalog writes of nested and changing values with what is made of the
-// columns here.
+// TestBoundsAreTheWritersOwn compares the catalog's bounds of nested and changing values with those computed from the columns
+// here.
 func TestBoundsAreTheWritersOwn(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -34,7 +34,7 @@ func TestBoundsAreTheWritersOwn(t *testing.T) {
 	}
 }
 
-// value makes up a JSON value.
+// value returns a random JSON value.
 func value(random *rand.Rand, depth int) string {
 	switch random.IntN(3 + min(depth, 2)) {
 	case 0:

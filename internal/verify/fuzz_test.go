@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// twoBuckets gives out any document, and a good one that lists the same positions.
+// twoBuckets returns an arbitrary document, and a good one that lists the same positions.
 type twoBuckets struct{ any, good bson.Raw }
 
 func (b twoBuckets) Find(_ context.Context, _ timeseries.Source, _, _ int64, _ bool, each func(bson.Raw) error) error {
@@ -25,7 +25,7 @@ func (b twoBuckets) Find(_ context.Context, _ timeseries.Source, _, _ int64, _ b
 func (twoBuckets) Update(context.Context, bson.Raw, bson.Raw) (bool, error) { return true, nil }
 func (twoBuckets) Delete(context.Context, bson.Raw) (bool, error)           { return true, nil }
 
-// FuzzBucket verifies and repairs documents that may be anything: nothing panics, and damaged documents are left alone.
+// FuzzBucket verifies and repairs arbitrary documents. Nothing panics, and damaged documents stay unchanged.
 func FuzzBucket(f *testing.F) {
 	w := newWorld(f)
 	w.fill(40)
@@ -38,7 +38,7 @@ func FuzzBucket(f *testing.F) {
 	for _, id := range w.ids() {
 		f.Add([]byte(w.docs[id]))
 	}
-	for at := range min(len(good), 200) { // broken further and further in
+	for at := range min(len(good), 200) { // damaged further and further inside
 		broken := bytes.Clone(good)
 		broken[at] ^= 0x42
 		f.Add(broken)

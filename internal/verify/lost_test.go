@@ -9,8 +9,8 @@ import (
 	"waterwheel/internal/verify"
 )
 
-// TestLostRecordsAreCounted: of the records that retention deleted before they were read, those that are not stored. What a former owner had
-// read and not committed is stored.
+// TestLostRecordsAreCounted counts the records that retention deleted before they were read. Those that a former owner had read
+// and stored without a commit are not lost.
 func TestLostRecordsAreCounted(t *testing.T) {
 	w := newWorld(t)
 	w.fill(40) // offsets 100 to 139, all stored

@@ -14,13 +14,13 @@ import (
 	"waterwheel/internal/verify"
 )
 
-// windows are verifications in one piece and in many.
+// windows configures verifications in one window and in many.
 var windows = map[string]func(*verify.Options){
 	"one window": func(*verify.Options) {}, "windows of 7": func(o *verify.Options) { o.Window = 7 },
 	"content": content, "content in windows of 7": func(o *verify.Options) { o.Content, o.Window = true, 7 },
 }
 
-// TestWhatACommandDeletedIsNotMissing: only what no command has deleted is.
+// TestWhatACommandDeletedIsNotMissing checks that only measurements that no command has deleted are missing.
 func TestWhatACommandDeletedIsNotMissing(t *testing.T) {
 	for name, change := range windows {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,8 @@ func TestWhatACommandDeletedIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestMetaThatACommandChangedIsNotDifferent: another value is, and so is a meta that no command has changed.
+// TestMetaThatACommandChangedIsNotDifferent checks that a different value is reported, and so is a meta that no command has
+// changed.
 func TestMetaThatACommandChangedIsNotDifferent(t *testing.T) {
 	for name, change := range windows {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +61,7 @@ func TestMetaThatACommandChangedIsNotDifferent(t *testing.T) {
 				t.Errorf("noted, and not changed: %+v", r)
 			}
 			w.edit(id, "meta.host", "z")
-			looked := func(n int64) int64 { // at content
+			looked := func(n int64) int64 { // at the content
 				if strings.HasPrefix(name, "content") {
 					return n
 				}
@@ -83,7 +84,7 @@ func TestMetaThatACommandChangedIsNotDifferent(t *testing.T) {
 	}
 }
 
-// TestRecordsThatWereCompactedAwayAreNotUnknown: their stored measurements are no fault, unless they are stored twice.
+// TestRecordsThatWereCompactedAwayAreNotUnknown checks that their stored measurements are no fault, unless they are stored twice.
 func TestRecordsThatWereCompactedAwayAreNotUnknown(t *testing.T) {
 	for name, change := range windows {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +116,7 @@ func TestRecordsThatWereCompactedAwayAreNotUnknown(t *testing.T) {
 	}
 }
 
-// TestStoredPartsThatTheRecordLacksAreUnknown: the log has the record.
+// TestStoredPartsThatTheRecordLacksAreUnknown covers a record that the log still has.
 func TestStoredPartsThatTheRecordLacksAreUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.produce("[" + w.event(1) + "," + w.event(2) + "]")
@@ -134,13 +135,13 @@ func TestStoredPartsThatTheRecordLacksAreUnknown(t *testing.T) {
 	}
 }
 
-// compact takes records out of the log.
+// compact removes records from the log.
 func (w *world) compact(gone func(record.Record) bool) {
 	w.records = slices.DeleteFunc(w.records, gone)
 }
 
-// TestEventsBehindSkippedOnesAreExplained: a skipped event is not missing, and a value that differs is compared with the event of its
-// own position.
+// TestEventsBehindSkippedOnesAreExplained checks that a skipped event is not missing, and that a different value is compared with
+// the event at its own position.
 func TestEventsBehindSkippedOnesAreExplained(t *testing.T) {
 	w := newWorld(t)
 	decoder := func() *measurement.Decoder {

@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// book is Offsets of a log from 10 to 300.
+// book implements Offsets for a log from 10 to 300.
 type book struct {
 	committed []claim.Committed
 	asked     []string
@@ -30,7 +30,7 @@ func (b *book) Bounds(context.Context, record.Partition) (first, end int64, err 
 	return 10, 300, nil
 }
 
-// OffsetAt has a record a second.
+// OffsetAt assumes a record per second.
 func (b *book) OffsetAt(_ context.Context, _ record.Partition, time int64) (int64, error) {
 	return time / 1000, nil
 }
@@ -42,7 +42,7 @@ func from(name string, l Limit) Limit {
 	return l
 }
 
-// TestRangeIsBelowWhatIsStored: a check of nothing must not look like one that found nothing.
+// TestRangeIsBelowWhatIsStored checks this because a check of an empty range must not look like a check without findings.
 func TestRangeIsBelowWhatIsStored(t *testing.T) {
 	ours := claim.Provenance{ClusterID: "c", TopicID: [16]byte{1}, Namespace: "db.events"}
 	for name, c := range map[string]struct {
@@ -76,7 +76,7 @@ func TestRangeIsBelowWhatIsStored(t *testing.T) {
 	}
 }
 
-// TestOffsetsOfOthersAreNotVerified as if they were ours.
+// TestOffsetsOfOthersAreNotVerified checks that they are not treated as ours.
 func TestOffsetsOfOthersAreNotVerified(t *testing.T) {
 	ours := claim.Provenance{ClusterID: "c", TopicID: [16]byte{1}, Namespace: "db.events"}
 	deleted, elsewhere, mirrored := ours, ours, ours

@@ -10,7 +10,7 @@ import (
 
 func repair(o *verify.Options) { o.Repair = verify.Repair }
 
-// rival stores the log's last n records again, and one more, as an owner would that knows nothing of another.
+// rival stores the log's last n records again, and one more, like an owner that does not know of another.
 func rival(w *world, n int) {
 	w.t.Helper()
 	w.catalog = w.newCatalog()
@@ -135,14 +135,14 @@ func TestRepairNoticesACountThatCameBack(t *testing.T) {
 	}
 }
 
-// A copy that comes while the repair runs, in a bucket with a smaller _id, is the copy that the next repair will keep: this
-// one must not take it out, or between them none would stay.
+// TestRepairLeavesANewcomerWithASmallerID has a copy that arrives during the repair, in a bucket with a smaller _id. The next
+// repair will keep this copy. This repair must not remove it, because otherwise the two repairs would remove both.
 func TestRepairLeavesANewcomerWithASmallerID(t *testing.T) {
 	w := newWorld(t)
 	w.fill(100)
 	larger := w.double(w.full())
 	newcomer := larger
-	newcomer[3]-- // of a second before
+	newcomer[3]-- // a second earlier
 	planted := false
 	r := w.verify(repair, func(o *verify.Options) {
 		o.Progress = func(at verify.Progress) {
@@ -210,8 +210,8 @@ func TestRepairLeavesCopiesThatDiffer(t *testing.T) {
 	}
 }
 
-// TestADoubleUnderTheSameIDOnAnotherShard: an _id is unique in each shard only. The shard key tells the two buckets apart, by the meta or
-// by the smallest time.
+// TestADoubleUnderTheSameIDOnAnotherShard covers an _id in two shards, because it is unique only within a shard. The shard key
+// distinguishes the two buckets, by the meta or the smallest time.
 func TestADoubleUnderTheSameIDOnAnotherShard(t *testing.T) {
 	for path, value := range map[string]any{"meta": bson.D{{Key: "host", Value: int32(77)}}, "control.min.time": bson.DateTime(noon - 60_000)} {
 		t.Run(path, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestADoubleUnderTheSameIDOnAnotherShard(t *testing.T) {
 				t.Fatalf("%d doubled, %+v", r.Doubled.Count, r)
 			}
 			r := w.verify(repair)
-			if path == "meta" { // which of the two metas is right, an operator must say
+			if path == "meta" { // an operator must say which of the two metas is right
 				if r.Repair.Left.Count == 0 || r.Repair.Copies != 0 {
 					t.Errorf("copies that differ in their meta: %+v", r.Repair)
 				}

@@ -13,7 +13,8 @@ import (
 	"waterwheel/internal/verify"
 )
 
-// doubledWorld is a world with the last three measurements of 100 in two segments each, or (dense) in a segment and a bucket.
+// doubledWorld returns a world with 100 measurements. The last three are in two segments each, or (dense) in a segment and a
+// bucket.
 func doubledWorld(t *testing.T, dense bool) *world {
 	t.Helper()
 	w := newSparseWorld(t, 100)
@@ -27,7 +28,7 @@ func doubledWorld(t *testing.T, dense bool) *world {
 	return w
 }
 
-// lists are the documents that list a position.
+// lists returns the documents that list a position.
 func (w *world) lists(p timeseries.Position) (ids []bson.ObjectID) {
 	w.t.Helper()
 	for _, id := range w.ids() {
@@ -42,7 +43,7 @@ func (w *world) isSegment(id bson.ObjectID) bool {
 	return w.docs[id].Lookup("control", "segment", "owner").Type != 0
 }
 
-// afterCounting is an option that does something once, when the copies were counted and before any is taken out.
+// afterCounting returns an option that calls do once, after the copies were counted and before any is removed.
 func afterCounting(do func()) func(*verify.Options) {
 	return func(o *verify.Options) {
 		o.Progress = func(at verify.Progress) {
@@ -82,8 +83,8 @@ func TestRepairTakesCopiesOutOfSegments(t *testing.T) {
 	}
 }
 
-// TestRepairLeavesFrozenSegments: whether they are frozen before they are read, or between reading and writing. When the compaction is
-// over, the next repair takes out of its buckets what is doubled still.
+// TestRepairLeavesFrozenSegments covers segments frozen before they are read, and between the read and the write. After the
+// compaction the next repair removes the remaining copies from its buckets.
 func TestRepairLeavesFrozenSegments(t *testing.T) {
 	for name, meet := range map[string]func(w *world) *compaction{
 		"before": func(w *world) *compaction { return w.inserted(noon, w.segmentIDs()...) },
@@ -117,7 +118,7 @@ func TestRepairLeavesFrozenSegments(t *testing.T) {
 	}
 }
 
-// TestACompactionOfBothCopiesMakesThemOne: the repair that meets it has nothing to do.
+// TestACompactionOfBothCopiesMakesThemOne checks that the concurrent repair has nothing to do.
 func TestACompactionOfBothCopiesMakesThemOne(t *testing.T) {
 	w := doubledWorld(t, false)
 	h := &hooked{world: w, before: func(query int) {
@@ -133,8 +134,8 @@ func TestACompactionOfBothCopiesMakesThemOne(t *testing.T) {
 	}
 }
 
-// TestRepairFollowsTheCopyThatStays: its segment is compacted after the copies were counted, and before the copy was found again. The
-// repair counts again, and keeps the copy in the new bucket.
+// TestRepairFollowsTheCopyThatStays has a segment that is compacted after the copies were counted, and before its copy was found
+// again. The repair counts again, and keeps the copy in the new bucket.
 func TestRepairFollowsTheCopyThatStays(t *testing.T) {
 	w := doubledWorld(t, false)
 	keep := w.lists(w.verify().Doubled.First[0])[0]
@@ -154,7 +155,8 @@ func TestRepairFollowsTheCopyThatStays(t *testing.T) {
 	}
 }
 
-// TestRepairLosesNothingWhenTheCopyThatStaysMoves: its segment is compacted after it was found. The repair takes the other copy out.
+// TestRepairLosesNothingWhenTheCopyThatStaysMoves has a segment that is compacted after it was found. The repair removes the
+// other copy.
 func TestRepairLosesNothingWhenTheCopyThatStaysMoves(t *testing.T) {
 	w := doubledWorld(t, false)
 	keep := w.lists(w.verify().Doubled.First[0])[0]
@@ -172,7 +174,8 @@ func TestRepairLosesNothingWhenTheCopyThatStaysMoves(t *testing.T) {
 	}
 }
 
-// TestRepairLeavesBucketsOfAnUnfinishedCompaction: it began after the copies were counted, and may be rolled back.
+// TestRepairLeavesBucketsOfAnUnfinishedCompaction has a compaction that began after the copies were counted, and may be rolled
+// back.
 func TestRepairLeavesBucketsOfAnUnfinishedCompaction(t *testing.T) {
 	w := doubledWorld(t, true)
 	var c *compaction
@@ -187,7 +190,7 @@ func TestRepairLeavesBucketsOfAnUnfinishedCompaction(t *testing.T) {
 	}
 }
 
-// TestRepairKeepsNoBucketThatMayBeRolledBack: a segment's copy stays as long as the bucket made of it may go.
+// TestRepairKeepsNoBucketThatMayBeRolledBack checks that a segment's copy stays as long as a roll-back may delete its bucket.
 func TestRepairKeepsNoBucketThatMayBeRolledBack(t *testing.T) {
 	w := doubledWorld(t, false)
 	keep := w.lists(w.verify().Doubled.First[0])[0]
@@ -206,8 +209,8 @@ func TestRepairKeepsNoBucketThatMayBeRolledBack(t *testing.T) {
 	}
 }
 
-// TestALateBucketIsADouble: a bucket of a compaction that was rolled back comes late, beyond all assumptions. Nothing deletes it later,
-// so it is a copy like any other.
+// TestALateBucketIsADouble has a bucket of a rolled-back compaction that arrives too late, against all assumptions. Nothing
+// deletes it later, so it is a copy like any other.
 func TestALateBucketIsADouble(t *testing.T) {
 	w := newSparseWorld(t, 100)
 	c := w.frozen(noon, w.segmentIDs()...)
@@ -224,15 +227,15 @@ func TestALateBucketIsADouble(t *testing.T) {
 	}
 }
 
-// TestTwoRepairsBesideACompactionKeepOneCopy: the second begins and ends in the middle of the first, when a segment that held a copy has
-// been compacted. Whatever order their ids have, both must keep the copy of the bucket that was there all the time.
+// TestTwoRepairsBesideACompactionKeepOneCopy has a second repair that runs completely during the first, after a segment with a
+// copy was compacted. Both must keep the copy of the bucket that existed all the time, for any order of the ids.
 func TestTwoRepairsBesideACompactionKeepOneCopy(t *testing.T) {
 	w := doubledWorld(t, true)
 	var segments []bson.ObjectID
 	for _, p := range w.verify().Doubled.First {
 		for _, id := range w.lists(p) {
 			if !w.isSegment(id) {
-				larger := id // than the segments', and smaller than those of the buckets made of them
+				larger := id // larger than the segments' ids, and smaller than those of the buckets made of them
 				larger[0] = 0xfe
 				w.docs[larger] = w.renamed(w.docs[id], larger)
 				delete(w.docs, id)
@@ -264,7 +267,7 @@ func TestTwoRepairsBesideACompactionKeepOneCopy(t *testing.T) {
 	}
 }
 
-// hooked are the buckets of a world in which something happens before each query.
+// hooked is the buckets of a world, with a function that is called before each query.
 type hooked struct {
 	*world
 	queries int
@@ -277,7 +280,7 @@ func (h *hooked) Find(ctx context.Context, source timeseries.Source, from, to in
 	return h.world.Find(ctx, source, from, to, whole, each)
 }
 
-// TestADoubleIsFoundThoughItsSegmentIsDeletedMeanwhile: the segments of an ended compaction go while it is read what is stored.
+// TestADoubleIsFoundThoughItsSegmentIsDeletedMeanwhile deletes the segments of an ended compaction during a read.
 func TestADoubleIsFoundThoughItsSegmentIsDeletedMeanwhile(t *testing.T) {
 	for _, query := range []int{1, 2} {
 		w := doubledWorld(t, true)
@@ -295,7 +298,7 @@ func TestADoubleIsFoundThoughItsSegmentIsDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestACompactionFromBeginningToEndInOneReading: and its segments are deleted before the reading comes to them.
+// TestACompactionFromBeginningToEndInOneReading also deletes its segments before the read reaches them.
 func TestACompactionFromBeginningToEndInOneReading(t *testing.T) {
 	w := newSparseWorld(t, 100)
 	hidden := map[bson.ObjectID]bool{}
@@ -319,7 +322,7 @@ func TestACompactionFromBeginningToEndInOneReading(t *testing.T) {
 	}
 }
 
-// passing passes documents over.
+// passing skips documents.
 type passing struct {
 	*hooked
 	over map[bson.ObjectID]bool
@@ -334,7 +337,7 @@ func (p passing) Find(ctx context.Context, source timeseries.Source, from, to in
 	})
 }
 
-// TestEndlessCompactionIsAnError: what cannot be told is not reported as missing or doubled.
+// TestEndlessCompactionIsAnError checks that uncertain measurements are not reported as missing or doubled.
 func TestEndlessCompactionIsAnError(t *testing.T) {
 	w := newSparseWorld(t, 30)
 	segments := w.segmentIDs()

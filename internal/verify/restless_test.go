@@ -17,23 +17,23 @@ import (
 
 var restlessRuns = flag.Int("restless", 10, "how many random worlds are verified while they are being compacted")
 
-// restless is a world whose segments are compacted while it is looked at. A query gives out documents by their largest offset, each
-// as it is when its turn comes: one that is inserted before that place is passed over.
+// restless is a world whose segments are compacted during a verification. A query returns documents by their largest offset, each
+// in its state at that moment. It misses a document that is inserted before its present place.
 type restless struct {
 	*world
 	random *rand.Rand
 	now    int64 // milliseconds since 1970
-	left   int   // steps that may still be taken
-	within int   // queries
+	left   int   // number of steps that are left
+	within int   // number of running queries
 
 	compaction *compaction
 	plan       []func()      // the remaining steps
-	over       []*compaction // whose segments wait for deletion
-	rival      func()        // happens once at some step, if it is not nil
+	over       []*compaction // compactions whose segments wait for deletion
+	rival      func()        // called once at some step, if not nil
 	rolledBack int
 }
 
-// step does the next thing, or nothing.
+// step does the next step, or nothing.
 func (r *restless) step() {
 	if r.left == 0 || r.random.IntN(3) > 0 {
 		return
@@ -51,7 +51,7 @@ func (r *restless) step() {
 	r.advance()
 }
 
-// sweep deletes the segments that ended minutes ago.
+// sweep deletes segments that ended minutes ago.
 func (r *restless) sweep() {
 	r.over = slices.DeleteFunc(r.over, func(c *compaction) bool {
 		if r.now < c.from+300_000 {
@@ -82,7 +82,7 @@ func (r *restless) proceed() {
 	next()
 }
 
-// planCompaction begins a compaction, and plans it.
+// planCompaction begins a compaction, and plans its steps.
 func (r *restless) planCompaction(segments []bson.ObjectID) {
 	c := r.begin(segments...)
 	r.compaction, r.plan = c, nil
@@ -104,7 +104,7 @@ func (r *restless) planCompaction(segments []bson.ObjectID) {
 	})
 }
 
-// rollBack plans that the compaction is rolled back.
+// rollBack plans a roll-back of the compaction.
 func (r *restless) rollBack() {
 	c := r.compaction
 	r.rolledBack++
@@ -118,7 +118,7 @@ func (r *restless) rollBack() {
 	r.plan = append(r.plan, func() { r.compaction = nil })
 }
 
-// rest brings what was begun to its end.
+// rest completes everything that was begun.
 func (r *restless) rest() {
 	for r.compaction != nil {
 		r.proceed()
@@ -159,7 +159,7 @@ func (r *restless) Find(_ context.Context, _ timeseries.Source, from, to int64, 
 	}
 }
 
-// key is the place of a document in the index.
+// key is the position of a document in the index.
 type key struct {
 	last int64
 	id   bson.ObjectID
@@ -191,15 +191,15 @@ func (r *restless) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
 	return r.world.Delete(ctx, filter)
 }
 
-// options are the options of a verification that the compactions disturb.
+// options sets the options of a verification that the compactions disturb.
 func (r *restless) options(o *verify.Options) {
-	skew := r.random.Int64N(1_200_000) - 600_000 // between the clocks
+	skew := r.random.Int64N(1_200_000) - 600_000 // difference of the clocks
 	o.Buckets, o.Examples = r, 1000
 	o.Now = func() int64 { return r.now + skew }
 	o.Window = []int64{1 << 20, 50, 7}[r.random.IntN(3)]
 }
 
-// newRestless is a world with copies, in buckets and segments, of some measurements, and without others.
+// newRestless returns a world with copies of some measurements in buckets and segments, and without some others.
 func newRestless(t *testing.T, seed uint64) (r *restless, doubled, missing []timeseries.Position) {
 	r = &restless{world: newWorld(t), random: rand.New(rand.NewPCG(seed, 1)), now: noon + 3_600_000, left: 400}
 	for range 3 {
@@ -235,7 +235,7 @@ func newRestless(t *testing.T, seed uint64) (r *restless, doubled, missing []tim
 	return r, doubled, missing
 }
 
-// flushBeside stores what the catalog holds beside documents that begin with the same measurement.
+// flushBeside stores the content of the catalog in addition to documents that begin with the same measurement.
 func (w *world) flushBeside() {
 	w.t.Helper()
 	f := w.catalog.Prepare(0)
@@ -251,8 +251,8 @@ func (w *world) flushBeside() {
 	}
 }
 
-// TestNothingIsMistakenBesideCompactions: missing and doubled measurements are found, and nothing else, however the segments are compacted
-// meanwhile. A compaction of both copies makes them one.
+// TestNothingIsMistakenBesideCompactions checks that missing and doubled measurements are found, and no others, for any
+// concurrent compactions. A compaction of both copies leaves one.
 func TestNothingIsMistakenBesideCompactions(t *testing.T) {
 	rolledBack, healed := 0, 0
 	for seed := range uint64(*restlessRuns) {
@@ -282,8 +282,7 @@ func TestNothingIsMistakenBesideCompactions(t *testing.T) {
 	}
 }
 
-// TestRepairsBesideCompactionsLoseNothing: nor does a second repair that runs in the middle of the first; and when all is at rest one
-// more repair is enough.
+// TestRepairsBesideCompactionsLoseNothing also runs a second repair during the first. At rest, one more repair is enough.
 func TestRepairsBesideCompactionsLoseNothing(t *testing.T) {
 	repaired, left := int64(0), int64(0)
 	for seed := range uint64(*restlessRuns) {
@@ -316,7 +315,7 @@ func TestRepairsBesideCompactionsLoseNothing(t *testing.T) {
 	}
 }
 
-// positions are those that a document lists.
+// positions returns the positions that a document lists.
 func (w *world) positions(id bson.ObjectID) (positions []timeseries.Position) {
 	w.t.Helper()
 	elements, err := w.docs[id].Lookup("control", "source", "offsets").Array().Values()

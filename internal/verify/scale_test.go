@@ -20,15 +20,15 @@ import (
 
 var scale = flag.Int64("scale", 120_000, "records of the test of memory, made up as they are read; a multiple of 4000")
 
-// Shape of what is made up: a bucket holds every stride-th of a stretch of offsets.
+// These are the shape of the generated data. A bucket holds every stride-th offset of a stretch.
 const (
 	perBucket = 20
 	stride    = 200
 	stretch   = perBucket * stride
 )
 
-// madeUp is a log and its buckets, made up as they are read. The bucket of the deleted offset is not there, that of the
-// doubled one is there twice.
+// madeUp is a log with its buckets, generated when they are read. The bucket of the deleted offset is missing, and that of the
+// doubled offset exists twice.
 type madeUp struct {
 	records          int64
 	deleted, doubled int64
@@ -75,7 +75,7 @@ func (m *madeUp) Find(_ context.Context, _ timeseries.Source, from, to int64, wh
 	return nil
 }
 
-// bucket makes up the bucket whose first offset this is; copies have other ids.
+// bucket generates the bucket with this first offset. Copies have other ids.
 func (m *madeUp) bucket(first int64, copied int32, whole bool) bson.Raw {
 	positions := make([]timeseries.Position, perBucket)
 	for i := range positions {
@@ -144,8 +144,8 @@ func (*madeUp) Update(context.Context, bson.Raw, bson.Raw) (bool, error) { retur
 // Delete implements verify.Buckets.
 func (*madeUp) Delete(context.Context, bson.Raw) (bool, error) { return true, nil }
 
-// TestMemoryIsBounded judges records that were never stored anywhere, with planted faults, and looks at the memory of the
-// process: with -scale=100000000 a hundred million of them.
+// TestMemoryIsBounded verifies generated records with planted faults, and checks the memory of the process. With -scale=100000000
+// there are a hundred million records.
 func TestMemoryIsBounded(t *testing.T) {
 	const bound = 256 << 20
 	for name, content := range map[string]bool{"positions": false, "content": true} {
@@ -183,7 +183,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// memory is what the Go runtime holds of the system's memory.
+// memory returns the number of bytes that the Go runtime holds.
 func memory() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)

@@ -37,7 +37,7 @@ func TestNothingIsWrongWithWhatTheWriterStores(t *testing.T) {
 	}
 }
 
-// TestNullRootsAreTombstones: a deleted row of an envelope is neither valid nor bad.
+// TestNullRootsAreTombstones checks that a deleted row of an envelope is neither valid nor bad.
 func TestNullRootsAreTombstones(t *testing.T) {
 	w := newWorld(t)
 	decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta", Root: "after"})
@@ -186,7 +186,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 	}
 }
 
-// TestDeletedLettersAreNotMissing: after a re-drive the letters that are done are deleted, as the runbook says.
+// TestDeletedLettersAreNotMissing covers letters that were deleted after a redrive, as the runbook says.
 func TestDeletedLettersAreNotMissing(t *testing.T) {
 	w := newWorld(t)
 	w.fill(40)
@@ -211,7 +211,7 @@ func TestDeletedLettersAreNotMissing(t *testing.T) {
 	}
 }
 
-// full is a bucket of eight measurements.
+// full returns a bucket of eight measurements.
 func (w *world) full() bson.ObjectID {
 	w.t.Helper()
 	for _, id := range w.ids()[1:] {

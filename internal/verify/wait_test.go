@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/verify"
 )
 
-// TestRepairWaitsForWritesOnTheirWay: as long as the longest owner says, and once.
+// TestRepairWaitsForWritesOnTheirWay checks that a repair waits once, for the longest time that an owner states.
 func TestRepairWaitsForWritesOnTheirWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

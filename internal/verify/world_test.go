@@ -19,30 +19,30 @@ import (
 	"waterwheel/internal/verify"
 )
 
-const noon = int64(1_700_000_000_000) // of the first record, milliseconds
+const noon = int64(1_700_000_000_000) // time of the first record in milliseconds
 
-// world is a log and the buckets that the catalog makes of it.
+// world is a log with the buckets that the catalog makes of it.
 type world struct {
 	t       testing.TB
 	source  timeseries.Source
 	options timeseries.Options
 	records []record.Record
-	first   int64 // of the log
+	first   int64 // first offset of the log
 	letters verify.Letters
 	claims  []claim.Document
 	docs    map[bson.ObjectID]bson.Raw
-	// other are the documents of another shard: an _id is unique in each shard only.
+	// other holds the documents of another shard, because an _id is unique only within a shard.
 	other map[bson.ObjectID]bson.Raw
-	// compactions are all that have begun.
+	// compactions are all compactions that have begun.
 	compactions []*compaction
-	// deleted and changed are noted.
+	// deleted and changed are the noted positions.
 	deleted, changed []timeseries.Position
 
 	catalog *bucketer.Catalog
 	dense   int32 // bucketer.Options.DenseFrom of the next catalog
 	decoder *measurement.Decoder
-	twice   bool // a query gives each bucket out twice, as one does that moves in the index
-	// beaten reports whether a live owner's write comes before an update or delete, which then finds another bucket than was read.
+	twice   bool // a query returns each bucket twice, like a bucket that moves in the index
+	// beaten reports whether a live owner's write comes before an update or delete, whose filter then does not match.
 	beaten func() bool
 }
 
@@ -61,7 +61,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// newCatalog makes an owner that knows of no bucket.
+// newCatalog makes an owner without any known bucket.
 func (w *world) newCatalog() *bucketer.Catalog {
 	limits := timeseries.Limits{MaxCount: 8, MaxBytes: 125 << 10, MinCount: 10}
 	return bucketer.New(bucketer.Options{Collection: w.options, Limits: limits, Source: w.source, DeltaMax: 2, DenseFrom: w.dense})
@@ -75,7 +75,7 @@ func (w *world) newDecoder() *measurement.Decoder {
 	return d
 }
 
-// produce appends a record and stores its measurements; bad ones become letters.
+// produce appends a record and stores its measurements. Bad ones become letters.
 func (w *world) produce(value string) {
 	w.t.Helper()
 	w.insert(w.append(value))
@@ -96,7 +96,7 @@ func (w *world) insert(r record.Record) {
 	}
 }
 
-// append appends a record that nobody stores.
+// append appends a record that is not stored.
 func (w *world) append(value string) record.Record {
 	r := record.Record{Offset: 100, Timestamp: noon, Value: []byte(value)}
 	if n := len(w.records); n > 0 {
@@ -106,7 +106,7 @@ func (w *world) append(value string) record.Record {
 	return r
 }
 
-// fill produces n records of three series: single measurements, and every tenth an array of three with a bad element.
+// fill produces n records of three series. They are single measurements, and every tenth is an array of three with a bad element.
 func (w *world) fill(n int) {
 	w.t.Helper()
 	for i := range n {
@@ -127,7 +127,7 @@ func (w *world) event(i int) string {
 		noon+int64(i)*1000, i%3, i*7%11, 'a'+rune(i%5), i*13%17, strings.Repeat("s", i%4))
 }
 
-// flush stores what the catalog holds.
+// flush stores the content of the catalog.
 func (w *world) flush() {
 	w.t.Helper()
 	f := w.catalog.Prepare(0)
@@ -144,7 +144,7 @@ func (w *world) flush() {
 	w.catalog.Finish(f, make([]bucketer.Outcome, len(f.Writes)), 0)
 }
 
-// ids are the ids of all buckets, in order.
+// ids returns the ids of all buckets, in order.
 func (w *world) ids() []bson.ObjectID {
 	var ids []bson.ObjectID
 	for id := range w.docs {
@@ -154,7 +154,7 @@ func (w *world) ids() []bson.ObjectID {
 	return ids
 }
 
-// edit changes a value of a bucket by its dotted path; nil takes it away.
+// edit changes a value of a bucket by its dotted path. A nil value removes the field.
 func (w *world) edit(id bson.ObjectID, path string, value any) {
 	w.t.Helper()
 	var d bson.D
@@ -225,7 +225,7 @@ func (w *world) Scan(_ context.Context, of record.Partition, from, to int64, eac
 	return max(from, w.first), nil
 }
 
-// Find implements verify.Buckets as a MongoDB does: only whole documents have columns.
+// Find implements verify.Buckets like MongoDB. Only whole documents have columns.
 func (w *world) Find(_ context.Context, source timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error {
 	stored := make([]bson.Raw, 0, len(w.docs)+len(w.other))
 	for _, id := range w.ids() {
@@ -253,7 +253,7 @@ func (w *world) Find(_ context.Context, source timeseries.Source, from, to int64
 	return nil
 }
 
-// short is a document without its columns.
+// short returns a document without its columns.
 func (w *world) short(d bson.Raw) bson.Raw {
 	w.t.Helper()
 	control := bson.D{{Key: "min", Value: bson.D{{Key: "time", Value: d.Lookup("control", "min", "time")}}}}
@@ -297,7 +297,7 @@ func (w *world) Unfinished(context.Context) (map[claim.Token]bool, error) {
 	return all, nil
 }
 
-// Update implements verify.Buckets with the operators that the product writes.
+// Update implements verify.Buckets with the operators that the product uses.
 func (w *world) Update(_ context.Context, filter, update bson.Raw) (bool, error) {
 	id, ok := w.match(filter)
 	if !ok {
@@ -352,7 +352,7 @@ func (w *world) match(filter bson.Raw) (bson.ObjectID, bool) {
 	return id, w.fits(w.docs[id], filter)
 }
 
-// fits reports whether a document, of which there may be none, meets the conditions of a filter.
+// fits reports whether a document matches a filter. The document may be nil.
 func (w *world) fits(d, filter bson.Raw) bool {
 	if d == nil {
 		return false
@@ -373,7 +373,7 @@ func (w *world) fits(d, filter bson.Raw) bool {
 	return true
 }
 
-// verify judges the whole log.
+// verify verifies the whole log.
 func (w *world) verify(change ...func(*verify.Options)) verify.Report {
 	w.t.Helper()
 	from := w.records[0].Offset
@@ -409,7 +409,7 @@ func (w *world) verifyRange(from, to int64, change ...func(*verify.Options)) ver
 
 func content(o *verify.Options) { o.Content = true }
 
-// double adds a copy of a bucket under a larger _id, with only some of its measurements when fewer than all are asked for.
+// double adds a copy of a bucket with a larger _id. It returns the larger _id.
 func (w *world) double(id bson.ObjectID) bson.ObjectID {
 	other := id
 	other[4] ^= 0xff
