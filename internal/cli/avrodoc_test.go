@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/avro"
 )
 
-// TestAvroOfTheDocumentsIsTrue: the schema of docs/events.md, its event and its settings make the measurement that is there, and
-// check proposes the settings once format and schema are set.
+// TestAvroOfTheDocumentsIsTrue checks that the schema of docs/events.md, its event and its settings make the documented
+// measurement. check must propose the settings once format and schema are set.
 func TestAvroOfTheDocumentsIsTrue(t *testing.T) {
 	block := avroBlocks(t, "Avro")
 	schema := avro.MustParse(block(1))
@@ -55,7 +55,7 @@ func TestAvroOfTheDocumentsIsTrue(t *testing.T) {
 	}
 }
 
-// avroBlocks are the schema (1), the event (3), the settings (5) and the measurement (7) of a chapter of docs/events.md.
+// avroBlocks returns the schema (1), the event (3), the settings (5) and the measurement (7) of a chapter of docs/events.md.
 func avroBlocks(t *testing.T, chapter string) func(int) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/events.md")

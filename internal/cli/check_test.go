@@ -24,7 +24,7 @@ func TestFindingsPrintTheirWaysOut(t *testing.T) {
 	}
 }
 
-// TestSampleIsPrinted: what there is of it.
+// TestSampleIsPrinted checks each part of a printed sample.
 func TestSampleIsPrinted(t *testing.T) {
 	sample := check.Sample{
 		Topic: "events", Records: 63, Tombstones: 1, Measurements: 61, Series: 4, Buckets: 5, Examples: []check.Document{check.Document("{}\x1b")},
@@ -55,7 +55,7 @@ func TestCheckOfServersThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestInterruptedCheckFindsNothing: Ctrl-C is no fault of the servers.
+// TestInterruptedCheckFindsNothing checks that Ctrl-C is not reported as a fault of the servers.
 func TestInterruptedCheckFindsNothing(t *testing.T) {
 	env := settings()
 	env["KAFKA_BROKERS"], env["MONGODB_URI"] = "127.0.0.1:1", "mongodb://127.0.0.1:1/db?serverSelectionTimeoutMS=100"
@@ -68,13 +68,13 @@ func TestInterruptedCheckFindsNothing(t *testing.T) {
 	}
 }
 
-// feed runs a command with something on standard input.
+// feed runs a command with text on standard input.
 func feed(t *testing.T, env map[string]string, text string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	return try(t, env, func(p *Program) { p.Stdin = strings.NewReader(text) }, args...)
 }
 
-// TestEventsFromStandardInputAreChecked: without servers, or settings of them.
+// TestEventsFromStandardInputAreChecked needs neither servers nor their settings.
 func TestEventsFromStandardInputAreChecked(t *testing.T) {
 	now := time.Now().UTC().Format(time.RFC3339)
 	telegraf := `{"fields":{"usage":1.5},"name":"cpu","tags":{"host":"a"},"timestamp":"` + now + `"}`
@@ -118,7 +118,7 @@ func TestStandardInputIsCheckedAsItShouldBe(t *testing.T) {
 	}
 }
 
-// TestCheckOfStandardInputIsInterrupted, though nothing comes and nothing ends.
+// TestCheckOfStandardInputIsInterrupted covers an input that neither brings anything nor ends.
 func TestCheckOfStandardInputIsInterrupted(t *testing.T) {
 	reader, writer := io.Pipe()
 	defer writer.Close()
@@ -131,7 +131,7 @@ func TestCheckOfStandardInputIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestQuestionsShowBothAnswers: what a sample does not show is not proposed.
+// TestQuestionsShowBothAnswers checks that a setting is not proposed if the sample cannot decide it.
 func TestQuestionsShowBothAnswers(t *testing.T) {
 	now := time.Now().UTC().Format(time.RFC3339)
 	events := `{"id":"a","site":"n","time":"` + now + `","v":"1"}` + "\n" + `{"id":"b","site":"n","time":"` + now + `","v":"2"}`

@@ -19,11 +19,11 @@ import (
 	"waterwheel/sink"
 )
 
-// claimTable is a claimStore and groupStates in memory.
+// claimTable implements claimStore and groupStates in memory.
 type claimTable struct {
 	documents []sink.PartitionDocument
 	members   map[string]int
-	racing    string // the document of this id changes before it is taken over
+	racing    string // id of a document that changes before it is taken over
 	taken     []string
 }
 
@@ -145,7 +145,7 @@ func TestCollectionFlags(t *testing.T) {
 	}
 }
 
-// shown is a collectionSource in memory.
+// shown implements collectionSource in memory.
 type shown struct {
 	size   collection.Size
 	held   []sink.Holding
@@ -261,7 +261,7 @@ func TestShowTellsOfSegments(t *testing.T) {
 	for _, want := range []string{
 		"Size 20 buckets and segments, 3.9 KiB", "Segments 3 with 75 measurements that are not in buckets yet, 7 more wait for deletion; 6 buckets are being made of segments, " +
 			"by the 4 buckets and 10 segments looked at Fill 10.0 measurements a bucket",
-		"A measurement 34.8 B", // of 20 documents with 115 measurements in the 20 that were looked at
+		"A measurement 34.8 B", // of 20 documents, with 115 measurements in the 20 that were read
 		"Times 1970-01-01T00:00:01.000Z (rounded down) to 1970-01-01T00:00:09.000Z",
 		"FILLED SEGMENTS STAGED ENDED OFFSETS",
 		"events/1 0 0 0 – – 2 70 0 3–99 ",
@@ -283,7 +283,7 @@ func TestShowTellsOfSegments(t *testing.T) {
 	}
 }
 
-// TestShowCountsSegmentsAsSegments: the server counts documents, and knows no difference.
+// TestShowCountsSegmentsAsSegments checks this although the server's count of documents does not distinguish them.
 func TestShowCountsSegmentsAsSegments(t *testing.T) {
 	from := shown{size: collection.Size{Documents: 8, Bytes: 4000}, held: []sink.Holding{
 		{Source: timeseries.Source{Topic: "events", TopicID: [16]byte{7}}, Buckets: 3, Measurements: 30, Segments: 1, Staged: 5, Ended: 3, Unfinished: 1},
@@ -303,14 +303,14 @@ func TestShowCountsSegmentsAsSegments(t *testing.T) {
 	}
 }
 
-// TestShowAdvisesHowBucketsBecomeFuller by that setting which keeps them as they are.
+// TestShowAdvisesHowBucketsBecomeFuller checks that the advised setting is the one that limits the buckets.
 func TestShowAdvisesHowBucketsBecomeFuller(t *testing.T) {
 	hour := time.Hour.Milliseconds()
 	seconds := bucketingView{Granularity: timeseries.Seconds, MaxSpanSeconds: 3600}
 	for name, c := range map[string]struct {
 		of        bucketingView
 		buckets   int64
-		each      int64 // measurements
+		each      int64 // number of measurements
 		covers    int64 // milliseconds
 		compacted bool
 		interval  time.Duration

@@ -100,7 +100,7 @@ func TestIndexesAreListed(t *testing.T) {
 	}
 }
 
-// TestMadeIndexesAreTold with what else they do.
+// TestMadeIndexesAreTold checks the messages about their further effects.
 func TestMadeIndexesAreTold(t *testing.T) {
 	view := newIndexView(collection.Index{
 		Name: "device_1", Kind: collection.IndexOfUser, Bytes: -1, Uses: -1,
@@ -119,7 +119,7 @@ func TestIndexChangesInSeveralCollections(t *testing.T) {
 	none := &collection.NoIndexError{Name: "i"}
 	for name, c := range map[string]struct {
 		errs  map[string]error
-		quiet bool // nothing is changed
+		quiet bool // nothing changes
 		says  string
 		fails string
 	}{

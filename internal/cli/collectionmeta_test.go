@@ -21,7 +21,7 @@ type metaShelf struct {
 	metas []bson.RawValue
 }
 
-// Find implements mongodb.Collection, for the query for one meta.
+// Find implements mongodb.Collection for queries for one meta.
 func (m metaShelf) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	for _, meta := range m.metas {
 		if wanted := q.Filter.Lookup("meta"); !wanted.Equal(meta) {
@@ -47,17 +47,17 @@ func metaValue(t *testing.T, meta any) bson.RawValue {
 	return bson.Raw(document).Lookup("m")
 }
 
-// TestPlanTellsWhatBecomesOne: series that get one meta, and those that get that of a series which stays.
+// TestPlanTellsWhatBecomesOne covers series that get the same meta, and series that get the meta of one that stays.
 func TestPlanTellsWhatBecomesOne(t *testing.T) {
 	value := func(meta string) bson.RawValue { return metaValue(t, meta) }
 	open := collection.Amount{Buckets: 2, Measurements: 20}
 	for name, c := range map[string]struct {
-		stored  []string // metas of the collection
-		all     []string // those selected
-		closed  string   // has a closed bucket
+		stored  []string // metas in the collection
+		all     []string // selected metas
+		closed  string   // meta with a closed bucket
 		changes [][2]string
 		joining int
-		joined  string // its change is marked
+		joined  string // meta whose change has a mark
 	}{
 		"a new one":            {[]string{"a"}, []string{"a"}, "", [][2]string{{"a", "z"}}, 0, ""},
 		"into one that stays":  {[]string{"a", "b"}, []string{"a"}, "", [][2]string{{"a", "b"}}, 1, "a"},
@@ -118,7 +118,7 @@ func TestMetasAreShownAsJSON(t *testing.T) {
 	}
 }
 
-// unsteadyEdit fails so many times, and then is done with a bucket.
+// unsteadyEdit fails fails times, and then edits one bucket.
 type unsteadyEdit struct {
 	fails    int
 	with     error
@@ -140,7 +140,7 @@ func (u *unsteadyEdit) Resolve(context.Context) error {
 
 func (u *unsteadyEdit) Edited() collection.Edited { return collection.Edited{} }
 
-// TestEditsGoOnThroughOutages, not through refusals and interruptions; then they find out what was done.
+// TestEditsGoOnThroughOutages checks that edits do not continue after refusals and interruptions. They then report what was done.
 func TestEditsGoOnThroughOutages(t *testing.T) {
 	outage, refusal := &mongodb.OutageError{Doing: "x", Err: errors.New("y")}, &mongodb.RefusedError{Doing: "x"}
 	for name, c := range map[string]struct {

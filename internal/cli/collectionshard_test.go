@@ -14,16 +14,16 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// shards are time series in memory.
+// shards holds time series in memory.
 type shards struct {
 	done    map[string]bool
-	uneven  string // this time series
+	uneven  string // name of an unevenly sharded time series
 	levels  map[string][]string
-	refuses string // this time series
+	refuses string // name of a time series that refuses
 	sharded []string
 }
 
-// shardedSeries is a shardSource in memory.
+// shardedSeries implements shardSource in memory.
 type shardedSeries struct {
 	*shards
 	series string

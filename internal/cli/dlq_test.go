@@ -118,7 +118,7 @@ func TestWrongUseOfDLQCommands(t *testing.T) {
 	}
 }
 
-// TestCommandLineSelectsTheSame: a run that was cut off is gone on with by the line that is printed.
+// TestCommandLineSelectsTheSame checks that the printed command line continues an interrupted run.
 func TestCommandLineSelectsTheSame(t *testing.T) {
 	s := redrive.Selection{MaxAttempts: 5, Filter: dlq.Filter{
 		Reasons: []string{"bad_time", "not_json"}, Topics: []string{"events"},
@@ -132,7 +132,7 @@ func TestCommandLineSelectsTheSame(t *testing.T) {
 	}
 }
 
-// TestRedriveRefusesDistancesFromNow: the command that goes on with a run must select the same letters.
+// TestRedriveRefusesDistancesFromNow checks this because the command that continues a run must select the same letters.
 func TestRedriveRefusesDistancesFromNow(t *testing.T) {
 	for _, args := range [][]string{{"--from=-2h"}, {"--from=+2h"}, {"--to=-2h"}, {"--to=+1h"}, {"--from=now"}, {"--to", "now"}} {
 		code, _, stderr := try(t, settings(), nil, append([]string{"dlq", "redrive"}, args...)...)
@@ -176,11 +176,11 @@ func TestRedriveSaysWhatWouldComeBack(t *testing.T) {
 	}
 }
 
-// TestReasonsThatNoLetterHasAreTold, and are an error where nothing is selected because of them.
+// TestReasonsThatNoLetterHasAreTold also checks that they are an error if nothing is selected because of them.
 func TestReasonsThatNoLetterHasAreTold(t *testing.T) {
 	for _, c := range []struct {
 		asked []string
-		want  string // the reason warned of. Empty means none.
+		want  string // the reason in the warning. Empty means none.
 	}{
 		{nil, ""}, {[]string{"bad_time", "internal_error"}, ""}, {[]string{"theirs"}, ""}, {[]string{"bad_time", "bad-time"}, `"bad-time"`},
 	} {
@@ -198,7 +198,7 @@ func TestReasonsThatNoLetterHasAreTold(t *testing.T) {
 	}
 }
 
-// TestMessagesAreWholeInAPipe: only a terminal cuts them, where they would run over its width.
+// TestMessagesAreWholeInAPipe checks that only a terminal truncates them, at its width.
 func TestMessagesAreWholeInAPipe(t *testing.T) {
 	long := strings.Repeat("long ", 100) + "end"
 	for _, onTerminal := range []bool{false, true} {
@@ -238,7 +238,7 @@ func TestRetrialOutlastsARecordThatMakesTheDecoderFail(t *testing.T) {
 	}
 }
 
-// TestRetrialReadsHeaders verifies that a dead letter is tried with the headers of its record.
+// TestRetrialReadsHeaders checks that a letter is tried with the headers of its record.
 func TestRetrialReadsHeaders(t *testing.T) {
 	env := map[string]string{"EVENT_META_FIELD": "header:sensor"}
 	c, err := config.LoadEvents(func(name string) (string, bool) { value, ok := env[name]; return value, ok }, nil)

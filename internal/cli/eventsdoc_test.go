@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/check"
 )
 
-// recipe is a section of docs/events.md: an event, settings, and the measurement that they make of it.
+// recipe is a section of docs/events.md, with an event, settings, and the measurement they make.
 type recipe struct{ name, event, settings, measurement string }
 
 // readRecipes reads the recipes of a chapter of the page.
@@ -176,7 +176,7 @@ func TestTimesOfTheDocumentsAreRead(t *testing.T) {
 	}
 }
 
-// readsTime has check read an event with a time of the documents, as a number or Extended JSON if it is such, and as a text.
+// readsTime makes check read an event with a time of the documents, as a string, and as a number or Extended JSON if it is one.
 func readsTime(t *testing.T, format, example string) {
 	t.Helper()
 	values := []string{example}

@@ -55,12 +55,12 @@ func TestOnlyTheConfirmedIsDone(t *testing.T) {
 	}
 }
 
-// TestWhatRunsDryIsDoneOnceConfirmed: what a dry run finds is no reason not to ask.
+// TestWhatRunsDryIsDoneOnceConfirmed checks that the command asks after a dry run, even if that has findings.
 func TestWhatRunsDryIsDoneOnceConfirmed(t *testing.T) {
 	for name, c := range map[string]struct {
 		told   confirmation
-		answer string // at the terminal. Empty means that there is none.
-		ends   error  // how the dry run ends
+		answer string // answer at the terminal. Empty means no terminal.
+		ends   error  // error of the dry run
 		want   string
 		err    error
 	}{
@@ -87,7 +87,7 @@ func TestWhatRunsDryIsDoneOnceConfirmed(t *testing.T) {
 	}
 }
 
-// TestCommandsThatDeleteAsk by the same flags, and no others have them.
+// TestCommandsThatDeleteAsk checks that they have the same flags, and that no other commands have them.
 func TestCommandsThatDeleteAsk(t *testing.T) {
 	var asking []string
 	var walk func(cmd *cobra.Command)
@@ -123,10 +123,10 @@ func TestCommandsThatDeleteAsk(t *testing.T) {
 	}
 }
 
-// definedAs is a time series of these options. Zero options mean that it is not set up.
+// definedAs is a time series with these options. Zero options mean that it is not set up.
 type definedAs timeseries.Options
 
-// Definition is how the time series is defined.
+// Definition returns the definition of the time series.
 func (d definedAs) Definition(context.Context) (timeseries.Options, int32, error) {
 	if d == (definedAs{}) {
 		return timeseries.Options{}, 0, collection.ErrNotSetUp
@@ -134,10 +134,10 @@ func (d definedAs) Definition(context.Context) (timeseries.Options, int32, error
 	return timeseries.Options(d), 1, nil
 }
 
-// planned are plans of what becomes of it.
+// planned returns a store that only plans changes of the definition.
 func (d definedAs) planned(string) optionStore { return plannedOptions{d} }
 
-// TestPlannedOptionsAreThoseOfTheChange, and which of them is for good.
+// TestPlannedOptionsAreThoseOfTheChange also checks which of them are irreversible.
 func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
 	now, err := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Minutes, ExpireAfterSeconds: 7200}.Normalize()
 	if err != nil {

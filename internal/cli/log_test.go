@@ -53,7 +53,7 @@ func TestRememberedLinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestLinesAreInWordsInEveryFormat: a duration is not nanoseconds, and what has a name is not its number.
+// TestLinesAreInWordsInEveryFormat checks that durations are not printed in nanoseconds, and named values not as numbers.
 func TestLinesAreInWordsInEveryFormat(t *testing.T) {
 	for format, want := range map[string]string{
 		"text": `wait=30s of=kafka err=x bytes=3`, "json": `"wait":"30s","of":"kafka","err":"x","bytes":3`,

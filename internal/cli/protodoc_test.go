@@ -23,8 +23,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestProtobufOfTheDocumentsIsTrue: the file of docs/events.md, its event and its settings make the measurement that is there, and
-// without the last settings check proposes them.
+// TestProtobufOfTheDocumentsIsTrue checks that the file of docs/events.md, its event and its settings make the documented
+// measurement. Without the last settings check must propose them.
 func TestProtobufOfTheDocumentsIsTrue(t *testing.T) {
 	block := avroBlocks(t, "Protobuf")
 	reading, value := protoOfDocuments(t, block)
@@ -82,8 +82,8 @@ func protoOfDocuments(t *testing.T, block func(int) string) (protoreflect.FileDe
 	return files[0], value
 }
 
-// TestProtobufOfARegistryIsTrue: with the schema of docs/events.md in a registry, its event and its settings make the measurement that
-// is there, check proposes the settings, and keys are read by their schema with the settings of the next chapter.
+// TestProtobufOfARegistryIsTrue puts the schema of docs/events.md into a registry. Its event and its settings make the documented
+// measurement, and check proposes the settings. Keys are read by their schema with the settings of the next chapter.
 func TestProtobufOfARegistryIsTrue(t *testing.T) {
 	block := avroBlocks(t, "Protobuf with a schema registry")
 	_, value := protoOfDocuments(t, block)

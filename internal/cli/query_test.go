@@ -111,7 +111,7 @@ func TestQueryTimes(t *testing.T) {
 	}
 }
 
-// TestQueryTimesAreOfTheZoneOfTheWindows: a day of --zone begins at its midnight, and so does --from.
+// TestQueryTimesAreOfTheZoneOfTheWindows checks that a day of --zone begins at its midnight, and so does --from.
 func TestQueryTimesAreOfTheZoneOfTheWindows(t *testing.T) {
 	now := time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
 	for want, f := range map[string]queryFlags{
@@ -125,7 +125,7 @@ func TestQueryTimesAreOfTheZoneOfTheWindows(t *testing.T) {
 	}
 }
 
-// TestARequestIsToldOfItsParameters: it has no flags.
+// TestARequestIsToldOfItsParameters checks that errors name parameters, because a request has no flags.
 func TestARequestIsToldOfItsParameters(t *testing.T) {
 	for want, c := range map[string][3]string{
 		"last and from both": {"2026-03-01", "", "1h"},
@@ -139,7 +139,7 @@ func TestARequestIsToldOfItsParameters(t *testing.T) {
 	}
 }
 
-// TestQueryRefusesWhatDoesNotGoTogether with the way out, before anything is opened.
+// TestQueryRefusesWhatDoesNotGoTogether checks that the error names the remedy, and comes before anything is opened.
 func TestQueryRefusesWhatDoesNotGoTogether(t *testing.T) {
 	for want, args := range map[string][]string{
 		"give one of --latest, --follow":  {"--latest", "--follow"},
@@ -161,7 +161,7 @@ func TestQueryRefusesWhatDoesNotGoTogether(t *testing.T) {
 	}
 }
 
-// TestQueryTakesTheCollectionOfTheTopic where no word names it.
+// TestQueryTakesTheCollectionOfTheTopic covers command lines that do not name the collection.
 func TestQueryTakesTheCollectionOfTheTopic(t *testing.T) {
 	env := map[string]string{"MONGODB_URI": "mongodb://mongo/db", "KAFKA_TOPICS": "events", "MONGODB_COLLECTION": "ts-{topic}"}
 	opened := ""
@@ -199,7 +199,7 @@ func TestQueryAsksForWhatIsNamed(t *testing.T) {
 	}
 }
 
-// TestQueryTakesNoFieldsFromTimeAndMeta: they are printed in any case, and cannot be drawn.
+// TestQueryTakesNoFieldsFromTimeAndMeta checks this because they are always printed, and cannot be drawn.
 func TestQueryTakesNoFieldsFromTimeAndMeta(t *testing.T) {
 	for format, want := range map[string]string{
 		"table": "time                      sensor  celsius\n2026-03-01T12:00:00.000Z  s-17          0\n",
@@ -258,7 +258,7 @@ func TestQueryHints(t *testing.T) {
 	}
 }
 
-// TestQueryHintsEarly: who misspelt a field need not wait for the end.
+// TestQueryHintsEarly checks that a hint about a misspelt field comes before the end of the output.
 func TestQueryHintsEarly(t *testing.T) {
 	s := filled(t)
 	for len(s.all) < 3*hintAfter {
@@ -270,7 +270,7 @@ func TestQueryHintsEarly(t *testing.T) {
 	}
 }
 
-// TestQueryTellsOfBrokenBuckets: what can be read is printed, and the command fails.
+// TestQueryTellsOfBrokenBuckets checks that readable measurements are printed, and that the command fails.
 func TestQueryTellsOfBrokenBuckets(t *testing.T) {
 	s := filled(t)
 	s.broken = &reader.BucketError{Namespace: "db.measurements.buckets", Err: errors.New("odd")}
@@ -292,7 +292,7 @@ func TestQueryTellsOfBrokenBuckets(t *testing.T) {
 	}
 }
 
-// TestQueryFollowsInTheColumnsOfWhatThereIs: the first measurement need not have all fields.
+// TestQueryFollowsInTheColumnsOfWhatThereIs covers a first measurement that lacks some fields.
 func TestQueryFollowsInTheColumnsOfWhatThereIs(t *testing.T) {
 	s := filled(t)
 	s.all[0].Fields = raw(t, bson.D{{Key: "name", Value: "first"}}).Document()
@@ -302,7 +302,7 @@ func TestQueryFollowsInTheColumnsOfWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestQueryDrawsForWhoLooks: colours and fine dots on a terminal that has them.
+// TestQueryDrawsForWhoLooks checks colours and fine dots on terminals that support them.
 func TestQueryDrawsForWhoLooks(t *testing.T) {
 	for name, c := range map[string]struct {
 		screen terminal
@@ -340,7 +340,7 @@ func TestQueryDrawsForWhoLooks(t *testing.T) {
 	}
 }
 
-// endOfPaper is a writer that is full after some bytes.
+// endOfPaper is a writer that fails after some bytes.
 type endOfPaper struct{ left int }
 
 // Write implements io.Writer.
@@ -351,7 +351,7 @@ func (e *endOfPaper) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestQueryStopsWhenNothingCanBePrinted instead of reading on.
+// TestQueryStopsWhenNothingCanBePrinted checks that it does not read any further.
 func TestQueryStopsWhenNothingCanBePrinted(t *testing.T) {
 	s := filled(t)
 	s.endless = true

@@ -15,14 +15,14 @@ import (
 	"waterwheel/reader"
 )
 
-// indexedShelf is an indexSource in memory.
+// indexedShelf implements indexSource in memory.
 type indexedShelf struct {
 	*shelf
 	buckets int64
 	indexes []collection.Index
 	told    *reader.Plan
 	err     error
-	asked   *int // how often for the indexes
+	asked   *int // number of requests for the indexes
 }
 
 // Indexes implements indexSource.
@@ -55,7 +55,7 @@ func onIndexedShelf(t *testing.T, s indexedShelf, args ...string) (code int, std
 	}, append([]string{"query", "measurements"}, args...)...)
 }
 
-// indexNamed is an index on buckets.
+// indexNamed returns an index on buckets.
 func indexNamed(t *testing.T, name, keys string) collection.Index {
 	t.Helper()
 	options, err := bson.Marshal(bson.D{{Key: "name", Value: name}})
@@ -65,7 +65,7 @@ func indexNamed(t *testing.T, name, keys string) collection.Index {
 	return collection.Index{Name: name, Buckets: timeseries.Index{Keys: extDocument(t, keys), Options: options}}
 }
 
-// TestQuerySaysWhichIndexWouldHelp once it has looked through many buckets for few measurements.
+// TestQuerySaysWhichIndexWouldHelp checks the hint after a query has read many buckets for few measurements.
 func TestQuerySaysWhichIndexWouldHelp(t *testing.T) {
 	bySensor := indexNamed(t, "by sensor", `{"meta.sensor": 1, "control.min.time": 1, "control.max.time": 1}`)
 	for name, c := range map[string]struct {
@@ -89,7 +89,7 @@ func TestQuerySaysWhichIndexWouldHelp(t *testing.T) {
 	}
 }
 
-// TestNoIndexIsAdvisedForAField: one on a part that no meta has would find nothing.
+// TestNoIndexIsAdvisedForAField checks this because an index on a part that no meta has would find nothing.
 func TestNoIndexIsAdvisedForAField(t *testing.T) {
 	const says = `"celsius" is a field of the measurements: conditions are on the meta, which has sensor. Filter what is printed, or query the view.`
 	for _, args := range [][]string{{"celsius=3"}, {"--filter", `{"meta.celsius": {"$gt": 3}}`}, {"sensor=s-17", "celsius=3"}} {
@@ -106,7 +106,7 @@ func TestNoIndexIsAdvisedForAField(t *testing.T) {
 	}
 }
 
-// TestQueryAsksForNoIndexesInVain: where none could help, a query costs what it did.
+// TestQueryAsksForNoIndexesInVain checks that a query that no index can help makes no extra request.
 func TestQueryAsksForNoIndexesInVain(t *testing.T) {
 	for condition, want := range map[string]int{"sensor=s-17": 1, "sensor!=s-17": 0, "": 0} {
 		asked := 0

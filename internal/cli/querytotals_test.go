@@ -14,7 +14,7 @@ import (
 	"waterwheel/reader"
 )
 
-// totalled is a shelf with totals of two days.
+// totalled returns a shelf with totals of two days.
 func totalled(t *testing.T) *shelf {
 	s := filled(t)
 	for day := range 2 {
@@ -61,7 +61,7 @@ func TestQueryTotals(t *testing.T) {
 	}
 }
 
-// TestQueryPrintsTotals: a column for each figure, in JSON the documents that rollups are, and times of the zone.
+// TestQueryPrintsTotals checks the columns of figures, the rollup documents in JSON, and times of the zone.
 func TestQueryPrintsTotals(t *testing.T) {
 	for format, want := range map[string]string{
 		"table": "time                           sensor  count  celsius.mean  celsius.max  wind.speed.mean\n" +

@@ -94,8 +94,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestLastWordOfRunIsALineOfItsLog: whoever collects the log learns why the consumer ended. Other commands, and a log for people, say
-// it in plain words.
+// TestLastWordOfRunIsALineOfItsLog checks that a collected log has the reason why the consumer ended. Other commands, and a log
+// for people, have it in plain words.
 func TestLastWordOfRunIsALineOfItsLog(t *testing.T) {
 	failing := func(p *Program) {
 		p.Run = func(context.Context, config.Config, *slog.Logger) error { return errors.New("no brokers") }
@@ -104,7 +104,7 @@ func TestLastWordOfRunIsALineOfItsLog(t *testing.T) {
 	for name, c := range map[string]struct {
 		args    []string
 		format  string // LOG_FORMAT
-		wrong   bool   // settings
+		wrong   bool   // the settings are wrong
 		want    string
 		notJSON bool
 	}{
@@ -133,7 +133,8 @@ func TestLastWordOfRunIsALineOfItsLog(t *testing.T) {
 	}
 }
 
-// TestLogLinesDoNotStandWithinTheOutput of a command, where both go to one file; on a terminal they are seen at once.
+// TestLogLinesDoNotStandWithinTheOutput covers a command whose log and output go to one file. On a terminal log lines appear at
+// once.
 func TestLogLinesDoNotStandWithinTheOutput(t *testing.T) {
 	for _, onTerminal := range []bool{false, true} {
 		var both bytes.Buffer
@@ -160,7 +161,8 @@ func TestLogLinesDoNotStandWithinTheOutput(t *testing.T) {
 	}
 }
 
-// TestWhatASignalCutsOffIsNoOutage: else the driver's words about a closed connection are all that Ctrl-C leaves behind.
+// TestWhatASignalCutsOffIsNoOutage checks this because otherwise Ctrl-C would leave the driver's message about a closed
+// connection.
 func TestWhatASignalCutsOffIsNoOutage(t *testing.T) {
 	signal := errors.New("interrupt signal received")
 	for of, want := range map[error]string{
@@ -220,7 +222,7 @@ func TestVersionNamesProgramAndGo(t *testing.T) {
 	}
 }
 
-// TestStartMentionsWhatMayNotBeMeant: weak security, and variables that begin like settings; check does too.
+// TestStartMentionsWhatMayNotBeMeant covers weak security, and variables that resemble settings. check mentions them too.
 func TestStartMentionsWhatMayNotBeMeant(t *testing.T) {
 	env := settings()
 	for name, value := range map[string]string{

@@ -16,7 +16,7 @@ import (
 	"waterwheel/config"
 )
 
-// rotating is a program whose MONGODB_URI is in a file. run is called with the URI and the context of each call of Run.
+// rotating returns a program whose MONGODB_URI is in a file. run is called with the URI and the context of each call of Run.
 func rotating(t *testing.T, run func(ctx context.Context, uri string) error) (p *Program, c config.Config, write func(text string)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "uri")
@@ -40,7 +40,8 @@ func rotating(t *testing.T, run func(ctx context.Context, uri string) error) (p 
 	return p, c, write
 }
 
-// TestRunBeginsAgainWithAnotherSecret: soon after it has changed, and not with a file that holds nonsense for a moment.
+// TestRunBeginsAgainWithAnotherSecret checks that Run restarts soon after a change, but not with a file that is invalid for a
+// moment.
 func TestRunBeginsAgainWithAnotherSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, signal := context.WithCancel(t.Context())
@@ -86,7 +87,7 @@ func TestRunBeginsAgainWithAnotherSecret(t *testing.T) {
 	})
 }
 
-// TestAFailureIsNoRotation: Run is not called again when it fails, nor when it has ended by itself.
+// TestAFailureIsNoRotation checks that Run is not called again after it fails or ends by itself.
 func TestAFailureIsNoRotation(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("no such topic")} {
 		synctest.Test(t, func(t *testing.T) {

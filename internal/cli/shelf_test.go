@@ -15,15 +15,16 @@ import (
 	"waterwheel/reader"
 )
 
-// shelf is a measurementSource in memory. Of queries it knows the times, the limit, and whether there is a filter on the meta.
+// shelf implements measurementSource in memory. It evaluates a query's times and limit, and whether the query has a filter on the
+// meta.
 type shelf struct {
-	all      []reader.Measurement // series after series
-	selected []bson.RawValue      // the metas that any filter selects
-	broken   error                // comes after the first measurement
+	all      []reader.Measurement // sorted by series
+	selected []bson.RawValue      // metas that every filter selects
+	broken   error                // error after the first measurement
 	asked    []reader.Query
-	endless  bool // Find repeats all, until it is stopped
+	endless  bool // Find repeats all measurements until it is stopped
 	windows  []reader.Window
-	totals   []reader.TotalsQuery // that were asked for
+	totals   []reader.TotalsQuery // queries for totals so far
 }
 
 // Options implements measurementSource.
@@ -57,7 +58,7 @@ func (s *shelf) Find(_ context.Context, q reader.Query) iter.Seq2[reader.Measure
 	}
 }
 
-// Latest implements measurementSource: here it is the last of each meta.
+// Latest implements measurementSource. It returns the last measurement of each meta.
 func (s *shelf) Latest(_ context.Context, q reader.Query) iter.Seq2[reader.Measurement, error] {
 	if q.Meta == nil {
 		q.Meta = bson.D{}
@@ -100,7 +101,7 @@ func (s *shelf) Totals(_ context.Context, q reader.TotalsQuery) iter.Seq2[reader
 	}
 }
 
-// Explain implements measurementSource: there is no server to ask.
+// Explain implements measurementSource. There is no server to explain.
 func (s *shelf) Explain(context.Context, reader.Query) (reader.Plan, error) {
 	return reader.Plan{}, reader.ErrNoExplain
 }
@@ -115,7 +116,7 @@ func raw(t testing.TB, v any) bson.RawValue {
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-// filled is a shelf with an hour of two sensors, one of them selected by any filter.
+// filled returns a shelf with an hour of two sensors. Every filter selects one of them.
 func filled(t testing.TB) *shelf {
 	s := &shelf{}
 	for sensor := range 2 {
@@ -133,7 +134,7 @@ func filled(t testing.TB) *shelf {
 	return s
 }
 
-// querying runs a command line on a shelf.
+// onShelf runs a command line on a shelf.
 func onShelf(t *testing.T, s *shelf, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	env := map[string]string{"MONGODB_URI": "mongodb://mongo/db"}

@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/status"
 )
 
-// consumerPage answers as a consumer's pages do.
+// consumerPage returns the address of a server with the pages of a consumer.
 func consumerPage(t *testing.T, report, hour string) string {
 	t.Helper()
 	pages := http.NewServeMux()
@@ -31,7 +31,7 @@ const (
 	someHour      = `{"storedPerSecond": [null, 10, 20, 20], "freshnessSeconds": [null, 1, 100, 4], "lagRecords": [1, 2, 3, 4], "letters": [0, 0, 0, null]}`
 )
 
-// TestStatusShowsEachConsumer: those that are well, are not, or do not answer; the exit code is that of the worst.
+// TestStatusShowsEachConsumer covers consumers that are well, are not, or do not answer. The exit code is that of the worst.
 func TestStatusShowsEachConsumer(t *testing.T) {
 	well, stopped := consumerPage(t, wellReport, someHour), consumerPage(t, stoppedReport, someHour)
 	foreign := consumerPage(t, "<html>", "")
@@ -66,7 +66,7 @@ func TestStatusShowsEachConsumer(t *testing.T) {
 	}
 }
 
-// TestStatusIsAskedWhereTheConsumerAnswers: at HTTP_ADDR, unless --of says otherwise.
+// TestStatusIsAskedWhereTheConsumerAnswers checks the address, which is HTTP_ADDR unless --of names another.
 func TestStatusIsAskedWhereTheConsumerAnswers(t *testing.T) {
 	for address, want := range map[string]string{
 		"": "http://127.0.0.1:9464", ":9000": "http://127.0.0.1:9000", "0.0.0.0:1": "http://127.0.0.1:1", "[::]:2": "http://127.0.0.1:2", "10.0.0.7:3": "http://10.0.0.7:3",
@@ -90,7 +90,7 @@ func TestStatusIsAskedWhereTheConsumerAnswers(t *testing.T) {
 	}
 }
 
-// TestHoursOfAnyLengthAreDrawn: also of none, as an earlier version might answer.
+// TestHoursOfAnyLengthAreDrawn also covers an empty hour, as an earlier version may answer.
 func TestHoursOfAnyLengthAreDrawn(t *testing.T) {
 	p := &Program{Lookup: func(string) (string, bool) { return "", false }}
 	for n := range 130 {
@@ -106,7 +106,7 @@ func TestHoursOfAnyLengthAreDrawn(t *testing.T) {
 	}
 }
 
-// TestHealthAsksTheConsumer: the exit code is what a supervisor looks at.
+// TestHealthAsksTheConsumer checks the exit code for supervisors.
 func TestHealthAsksTheConsumer(t *testing.T) {
 	consumer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {

@@ -23,7 +23,7 @@ import (
 
 var updateTrials = flag.Bool("update-trials", false, "write into testdata/trials what became of the records: look at each difference")
 
-// trialRecord is a record of a trial.
+// trialRecord is a record in a trial.
 type trialRecord struct {
 	Key         *string           `json:"key"`
 	KeyBase64   []byte            `json:"key_base64"`
@@ -33,10 +33,10 @@ type trialRecord struct {
 	Timestamp   int64             `json:"timestamp"`
 }
 
-// trialAt is the timestamp of records that have no other: 2026-11-24T00:00:00Z.
+// trialAt is the default timestamp of records, 2026-11-24T00:00:00Z.
 const trialAt = 1_795_478_400_000
 
-// record is the record as Kafka has it.
+// record returns the record as Kafka delivers it.
 func (r *trialRecord) record(offset int) record.Record {
 	of := record.Record{Offset: int64(offset), Timestamp: trialAt, Key: r.KeyBase64, Value: r.ValueBase64}
 	if r.Timestamp != 0 {
@@ -56,7 +56,7 @@ func (r *trialRecord) record(offset int) record.Record {
 	return of
 }
 
-// line is the record as kcat -J prints it.
+// line returns the record as kcat -J prints it.
 func (r *trialRecord) line(t *testing.T, offset int) string {
 	t.Helper()
 	of := r.record(offset)
@@ -81,9 +81,9 @@ func (r *trialRecord) line(t *testing.T, offset int) string {
 	return string(text)
 }
 
-// TestTrials: each file of testdata/trials is what happened to a user: records as they were sent, some settings, and what is
-// right. Its lines "with" have settings for some of the records, and below them what becomes of each; its lines "check" what is
-// proposed for some of them where nothing is set.
+// TestTrials runs the files of testdata/trials. Each is a case of a user, with records as they were sent, some settings, and the
+// right results. A line "with" has settings for some of the records, and the lines after it have the result of each. A line
+// "check" has the proposal for some of them without settings.
 func TestTrials(t *testing.T) {
 	paths, err := filepath.Glob("testdata/trials/*.trial")
 	if err != nil || len(paths) < 15 {
@@ -108,14 +108,14 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// runTrial is the text of a trial with what really becomes of its records.
+// runTrial returns the text of a trial with the actual results of its records.
 func runTrial(t *testing.T, text string) string {
 	t.Helper()
 	var records []trialRecord
 	var out strings.Builder
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "  ") {
-			continue // it was written by the run before
+			continue // the run before has written it
 		}
 		out.WriteString(line)
 		head, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -138,7 +138,7 @@ func runTrial(t *testing.T, text string) string {
 	return out.String()
 }
 
-// chosen are the numbers of records that a line names.
+// chosen returns the numbers of the records that a line names.
 func chosen(t *testing.T, which string, n int) (list []int) {
 	t.Helper()
 	if which == "all" {
@@ -157,7 +157,7 @@ func chosen(t *testing.T, which string, n int) (list []int) {
 	return list
 }
 
-// trialWith says what becomes of some records with some settings.
+// trialWith returns the results of some records with some settings.
 func trialWith(t *testing.T, records []trialRecord, which, settings string) (list []string) {
 	t.Helper()
 	env := map[string]string{}
@@ -181,7 +181,7 @@ func trialWith(t *testing.T, records []trialRecord, which, settings string) (lis
 	return list
 }
 
-// trialFates say what becomes of the events of a record.
+// trialFates returns the results of a record's events.
 func trialFates(t *testing.T, decoder *measurement.Decoder, r record.Record) (list []string) {
 	results, err := decoder.Decode(r)
 	switch {
@@ -204,7 +204,7 @@ func trialFates(t *testing.T, decoder *measurement.Decoder, r record.Record) (li
 	return list
 }
 
-// trialMeasurement is a measurement as readers see it, with its types.
+// trialMeasurement returns a measurement as readers see it, with its types.
 func trialMeasurement(t *testing.T, m *measurement.Measurement) string {
 	raw := rawbson.AppendDate(make([]byte, 4), "time", m.Time)
 	if m.Meta.Type != 0 {
@@ -218,7 +218,7 @@ func trialMeasurement(t *testing.T, m *measurement.Measurement) string {
 	return string(text)
 }
 
-// trialCheck says what is proposed for some records.
+// trialCheck returns the proposal for some records.
 func trialCheck(t *testing.T, records []trialRecord, which string) string {
 	t.Helper()
 	var lines []string

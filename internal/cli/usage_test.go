@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHelpIsPointedToWhereItIs: an error names the help of the command that was meant, and not that of the whole program.
+// TestHelpIsPointedToWhereItIs checks that an error names the help of the intended command, not that of the whole program.
 func TestHelpIsPointedToWhereItIs(t *testing.T) {
 	for hint, args := range map[string][]string{
 		`Run "waterwheel help" for usage.`:                            {"qery"},
@@ -18,7 +18,7 @@ func TestHelpIsPointedToWhereItIs(t *testing.T) {
 		if code, _, stderr := try(t, settings(), nil, args...); code != exitUsage || !strings.HasSuffix(stderr, "\n"+hint+"\n") {
 			t.Errorf("%v: exit code %d, %s, want %s", args, code, stderr, hint)
 		}
-		// And what it points to is there.
+		// The named help must exist.
 		words := strings.Fields(strings.Trim(strings.TrimSuffix(strings.TrimPrefix(hint, "Run "), " for usage."), `"`))
 		if code, stdout, stderr := try(t, nil, nil, words[1:]...); code != exitDone || !strings.Contains(stdout, "Usage:\n  waterwheel "+strings.Join(words[2:], " ")) {
 			t.Errorf("%v: exit code %d, %s%s", words, code, stdout, stderr)
@@ -26,7 +26,7 @@ func TestHelpIsPointedToWhereItIs(t *testing.T) {
 	}
 }
 
-// TestHelpOfNoCommandPointsToThoseThereAre, from both sides.
+// TestHelpOfNoCommandPointsToThoseThereAre covers both orders of the words.
 func TestHelpOfNoCommandPointsToThoseThereAre(t *testing.T) {
 	for hint, args := range map[string][]string{`Run "waterwheel help" for usage.`: {"help", "dlq", "lst"}, `Run "waterwheel help dlq" for usage.`: {"dlq", "help", "lst"}} {
 		code, _, stderr := try(t, nil, nil, args...)
@@ -36,7 +36,7 @@ func TestHelpOfNoCommandPointsToThoseThereAre(t *testing.T) {
 	}
 }
 
-// TestHelpOfACommandIsFoundFromBothSides: "help dlq list" and "dlq help list" print the same.
+// TestHelpOfACommandIsFoundFromBothSides checks that "help dlq list" and "dlq help list" print the same.
 func TestHelpOfACommandIsFoundFromBothSides(t *testing.T) {
 	_, want, _ := try(t, nil, nil, "dlq", "list", "--help")
 	for _, args := range [][]string{{"help", "dlq", "list"}, {"dlq", "help", "list"}} {
@@ -50,7 +50,7 @@ func TestHelpOfACommandIsFoundFromBothSides(t *testing.T) {
 	}
 }
 
-// TestHelpSaysWhatTimesAreTaken: what the help of a flag offers is what the flag takes.
+// TestHelpSaysWhatTimesAreTaken checks that a flag accepts the times in its help.
 func TestHelpSaysWhatTimesAreTaken(t *testing.T) {
 	for _, command := range [][]string{{"dlq", "list"}, {"dlq", "stats"}, {"query"}, {"verify"}, {"collection", "expire"}} {
 		if _, help, _ := try(t, nil, nil, append([]string{"help"}, command...)...); !strings.Contains(help, whenForms) {
@@ -66,7 +66,8 @@ func TestHelpSaysWhatTimesAreTaken(t *testing.T) {
 	}
 }
 
-// TestShellsAreToldTheWords: flags, their words, topics, reasons and time series, without any server or setting but KAFKA_TOPICS.
+// TestShellsAreToldTheWords covers the completion of flags and their values, topics, reasons and time series. It needs no server,
+// and no setting but KAFKA_TOPICS.
 func TestShellsAreToldTheWords(t *testing.T) {
 	env := map[string]string{"KAFKA_TOPICS": "events, meters", "MONGODB_COLLECTION": "ts_{topic}"}
 	for _, c := range []struct {

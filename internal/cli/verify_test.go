@@ -56,7 +56,7 @@ func TestOffsetsAndTimesOfFlags(t *testing.T) {
 	}
 }
 
-// faulty is a report with one of each problem.
+// faulty returns a report with one of each problem.
 func faulty() verify.Report {
 	tally := func(offsets ...timeseries.Position) verify.Tally {
 		return verify.Tally{Count: int64(len(offsets)), First: offsets}
@@ -107,7 +107,7 @@ func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	}
 }
 
-// TestVerifySaysWhichLettersCannotBeTold: a topic whose letters were deleted after a re-drive is not wrong.
+// TestVerifySaysWhichLettersCannotBeTold checks that a topic whose letters were deleted after a redrive is not wrong.
 func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 	deleted := verify.Report{Partition: 2, From: 100, To: 200, Next: 200, Findings: verify.Findings{
 		Records: 100, Valid: 97, StoredOnce: 97, Bad: 3, DeadLettered: 1,
@@ -137,7 +137,7 @@ func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 	}
 }
 
-// TestVerifyCountsWhatIsNotWrong by what it is, and advises nothing.
+// TestVerifyCountsWhatIsNotWrong checks that each kind has its own count and no advice.
 func TestVerifyCountsWhatIsNotWrong(t *testing.T) {
 	tally := func(n int64) verify.Tally { return verify.Tally{Count: n, First: []timeseries.Position{{Offset: 7}}} }
 	var view verifyView
@@ -165,14 +165,14 @@ func TestVerifyCountsWhatIsNotWrong(t *testing.T) {
 	}
 }
 
-// letterShelf is a dead-letter topic of two partitions in memory, without any letters that are still there.
+// letterShelf is a dead-letter topic of two partitions in memory, from which all letters are deleted.
 type letterShelf struct{ first, later []int64 }
 
 func (l *letterShelf) Topic(context.Context, string) (kafka.Topic, error) {
 	return kafka.Topic{Partitions: []kafka.Partition{{ID: 0}, {ID: 1}}}, nil
 }
 
-// Bounds are the first bounds at the first look, then the later ones.
+// Bounds returns the first bounds at the first call, and then the later ones.
 func (l *letterShelf) Bounds(_ context.Context, of record.Partition) (first, end int64, err error) {
 	first = l.first[of.Number]
 	l.first[of.Number] = l.later[of.Number]
