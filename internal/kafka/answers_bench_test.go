@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/kafka/wire"
 )
 
-// BenchmarkAnswer reads answers of 2 MiB from a connection that costs a copy, into memory of their own and into lent memory.
+// BenchmarkAnswer reads answers of 2 MiB from a connection that copies, into new memory and into lent memory.
 func BenchmarkAnswer(b *testing.B) {
 	const size = 2 << 20
 	answers := newAnswerMemory(size)

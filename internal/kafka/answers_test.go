@@ -14,18 +14,18 @@ import (
 	"waterwheel/internal/record"
 )
 
-// answersBytes is what the fetches of these tests ask for.
+// answersBytes is the size that the fetches of these tests request.
 const answersBytes = 33_000
 
-// largeAnswer is of 3,000 records, which take about as much as is asked for.
+// largeAnswer returns an answer of 3,000 records, which takes about the requested size.
 func largeAnswer(base int64) []byte {
 	return fetchSpec{id: fakeID, highWatermark: base + 3000, lastStable: base + 3000, set: plainBatch(base, 3000)}.encode()
 }
 
-// largeLog answers each fetch with what follows the offset asked for.
+// largeLog answers each fetch with the records from its offset on.
 func largeLog(t *testing.T) *Client {
 	t.Helper()
-	processors := runtime.GOMAXPROCS(1) // each keeps something of a pool to itself
+	processors := runtime.GOMAXPROCS(1) // each processor keeps a part of a pool to itself
 	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	fake := &fakeBroker{topics: []string{"events"}}
 	fake.answer = func(api protocol.ApiKey, frame []byte) []byte {
@@ -41,13 +41,13 @@ func largeLog(t *testing.T) *Client {
 	return client
 }
 
-// askedOffset is where a fetch begins: before the last 8 bytes of the epoch, the log's start, the size and the empty rest.
+// askedOffset returns the offset of a fetch. After it come 8 bytes of the epoch, the log's start, the size and the empty rest.
 func askedOffset(frame []byte) int64 {
 	const behind = 8 + 4 + 8 + 4 + 2 + 1 + 1 + 1
 	return int64(binary.BigEndian.Uint64(frame[len(frame)-behind:]))
 }
 
-// large reads all of a log's next answer as one batch.
+// large reads the whole next answer of a log as one batch.
 func large(t *testing.T, log *Log, offset int64) record.Batch {
 	t.Helper()
 	if err := log.await(t.Context(), offset, answersBytes); err != nil {
@@ -60,7 +60,7 @@ func large(t *testing.T, log *Log, offset int64) record.Batch {
 	return batch
 }
 
-// TestAnswersAreReadIntoTheSameMemory, whichever partition they are of, but not while a batch is not released.
+// TestAnswersAreReadIntoTheSameMemory covers all partitions, and batches that are not released.
 func TestAnswersAreReadIntoTheSameMemory(t *testing.T) {
 	client := largeLog(t)
 	log, other := client.Log(partition("events", 0), fakeID), client.Log(partition("events", 0), fakeID)
@@ -85,7 +85,7 @@ func TestAnswersAreReadIntoTheSameMemory(t *testing.T) {
 	}
 }
 
-// TestABatchThatIsNotReleasedIsNotOverwritten by what any partition fetches meanwhile, though its log goes on and on.
+// TestABatchThatIsNotReleasedIsNotOverwritten checks this while its log and other partitions fetch further records.
 func TestABatchThatIsNotReleasedIsNotOverwritten(t *testing.T) {
 	client := largeLog(t)
 	log, other := client.Log(partition("events", 0), fakeID), client.Log(partition("events", 0), fakeID)
@@ -109,7 +109,7 @@ func TestABatchThatIsNotReleasedIsNotOverwritten(t *testing.T) {
 	other.drop()
 }
 
-// TestMemoryOfAFetchThatFailedIsNotLentAgain: it may still be read into.
+// TestMemoryOfAFetchThatFailedIsNotLentAgain checks this because bytes may still be read into it.
 func TestMemoryOfAFetchThatFailedIsNotLentAgain(t *testing.T) {
 	hold := make(chan struct{})
 	answer := largeAnswer(0)
@@ -151,7 +151,7 @@ func TestMemoryOfAFetchThatFailedIsNotLentAgain(t *testing.T) {
 	}
 }
 
-// TestLentMemoryIsBounded: a small answer, one of a fetch that was granted less, and a very large one get their own.
+// TestLentMemoryIsBounded checks that a small answer, an answer to a smaller fetch, and a very large one get their own memory.
 func TestLentMemoryIsBounded(t *testing.T) {
 	for _, test := range []struct {
 		fetchBytes, answer, want int

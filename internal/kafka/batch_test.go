@@ -13,7 +13,8 @@ import (
 
 const attributeTransactional = 0x10
 
-// batchOf is a record batch, uncompressed, of so many records from an offset on, whose values are their last digits.
+// batchOf returns an uncompressed record batch with count records from an offset on. The values are the last digits of the
+// offsets.
 func batchOf(base int64, attributes int16, producer, baseTime int64, count int) []byte {
 	var payload []byte
 	for i := range count {
@@ -40,12 +41,12 @@ func batchOf(base int64, attributes int16, producer, baseTime int64, count int) 
 
 func plainBatch(base int64, count int) []byte { return batchOf(base, 0, -1, 0, count) }
 
-// partition is the partition of a topic.
+// partition returns a partition of a topic.
 func partition(topic string, number int32) record.Partition {
 	return record.Partition{Topic: topic, Number: number}
 }
 
-// fetch reads one piece of partition 0, with errors to Classify.
+// fetch reads one piece of partition 0. Its errors are for Classify.
 func fetch(ctx context.Context, c *Client, topic string, id [16]byte, offset int64) (record.Batch, error) {
 	return c.Log(partition(topic, 0), id).fetch(ctx, offset)
 }
@@ -57,7 +58,7 @@ func (l *Log) fetch(ctx context.Context, offset int64) (record.Batch, error) {
 	return l.take(offset, recordbatch.PieceOf(1<<20))
 }
 
-// tested are options that tests need not care about.
+// tested fills in options that tests need not set.
 func tested(o Options) Options {
 	if o.FetchBytes == 0 {
 		o.FetchBytes = 2 << 20
@@ -69,7 +70,7 @@ func tested(o Options) Options {
 	return o
 }
 
-// offsets are the offsets of a batch's records.
+// offsets returns the offsets of a batch's records.
 func offsets(b record.Batch) []int64 {
 	var list []int64
 	for _, r := range b.Records {

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// refused says that Open answered with an error that mentions all parts.
+// refused checks that Open has failed with an error of the class that contains all parts.
 func refused(t *testing.T, err error, class Class, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -54,7 +54,7 @@ func TestOpenNamesBrokersThatCannotBeReached(t *testing.T) {
 	refused(t, err, Retry, "no broker of KAFKA_BROKERS can be reached ("+closed.Addr().String()+": connect: connection refused)")
 }
 
-// TestOpenSaysWhatNameIsNotKnown: it may be later, when the broker starts.
+// TestOpenSaysWhatNameIsNotKnown checks this because the name may become known when the broker starts.
 func TestOpenSaysWhatNameIsNotKnown(t *testing.T) {
 	_, err := Open(t.Context(), tested(Options{Brokers: []string{"no-such-host.invalid:9092"}}), prometheus.NewRegistry())
 	refused(t, err, Retry, "DNS does not know no-such-host.invalid", "no broker of KAFKA_BROKERS can be reached (no-such-host.invalid:9092: ")
@@ -79,7 +79,8 @@ func TestProbePassesOverABrokerThatHangsUp(t *testing.T) {
 	}
 }
 
-// TestABrokerThatHangsUpAtOnceIsAway: it may be a balancer before a broker that is down. That it may require TLS is a hint.
+// TestABrokerThatHangsUpAtOnceIsAway covers a load balancer in front of a broker that is down. The error hints that TLS may be
+// required.
 func TestABrokerThatHangsUpAtOnceIsAway(t *testing.T) {
 	for name, c := range map[string]struct {
 		security Security
@@ -102,7 +103,7 @@ func TestABrokerThatHangsUpAtOnceIsAway(t *testing.T) {
 	}
 }
 
-// hangingUp is the address of a listener that ends each connection after it has done something with it.
+// hangingUp returns the address of a listener that closes each connection after the function has run.
 func hangingUp(t *testing.T, after func(net.Conn)) string {
 	t.Helper()
 	hanging := listen(t)
@@ -121,7 +122,7 @@ func hangingUp(t *testing.T, after func(net.Conn)) string {
 	return hanging.Addr().String()
 }
 
-// quickConnector does not wait long for silent listeners.
+// quickConnector returns a connector with short timeouts for silent listeners.
 func quickConnector(t *testing.T) *connector {
 	t.Helper()
 	connector, err := Security{}.connector(nil)
@@ -137,7 +138,7 @@ func TestOpenRefusesBrokersBeforeTopicIDs(t *testing.T) {
 	refused(t, err, StopProgram, "Kafka 3.1")
 }
 
-// TestOpenNamesTheControllersPort: it answers as Kafka does, and is not an old broker.
+// TestOpenNamesTheControllersPort covers the port of a controller, which answers like Kafka and is not an old broker.
 func TestOpenNamesTheControllersPort(t *testing.T) {
 	_, err := startFake(t, &fakeBroker{controller: true}).open(t, nil)
 	refused(t, err, StopProgram, "is the port of controllers: put the port of the brokers into KAFKA_BROKERS")
@@ -220,7 +221,7 @@ func TestOpenWithTLS(t *testing.T) {
 	refused(t, err, Retry, "does not speak TLS", "KAFKA_SECURITY")
 }
 
-// The connections of a writer are secured the same way.
+// TestWriterIsSecured checks that the connections of a writer are secured the same way.
 func TestWriterIsSecured(t *testing.T) {
 	authority := newAuthority(t)
 	fake := startFake(t, &fakeBroker{

@@ -7,7 +7,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// TestWhatComesOfEachCode tries every code that a broker can send, and more: a code on no list is retried.
+// TestWhatComesOfEachCode tries every code that a broker can send, and more. A code without a list is retried.
 func TestWhatComesOfEachCode(t *testing.T) {
 	lists := map[Class][]kafkago.Error{
 		None:           {0},
@@ -36,7 +36,7 @@ func TestWhatComesOfEachCode(t *testing.T) {
 	}
 }
 
-// TestEveryRowIsOfUse: none says what holds of a code without a row, and what stops the program says what to change.
+// TestEveryRowIsOfUse checks that no row says the same as a missing row, and that an error that stops the program has advice.
 func TestEveryRowIsOfUse(t *testing.T) {
 	for code, a := range answers {
 		if a == answerOf(12345) {
@@ -48,7 +48,7 @@ func TestEveryRowIsOfUse(t *testing.T) {
 	}
 }
 
-// TestARefusedGroupMayBeARedrives: its name is another than KAFKA_GROUP_ID, and so is what is to be granted.
+// TestARefusedGroupMayBeARedrives checks the advice. A redrive's group differs from KAFKA_GROUP_ID, and needs another grant.
 func TestARefusedGroupMayBeARedrives(t *testing.T) {
 	if advice := answerOf(kafkago.GroupAuthorizationFailed).advice; !strings.Contains(advice, "KAFKA_GROUP_ID.redrive") {
 		t.Errorf("the advice is %q", advice)

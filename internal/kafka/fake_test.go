@@ -18,26 +18,26 @@ import (
 	"waterwheel/internal/kafka/wire"
 )
 
-// fakeBroker is a cluster of one broker that answers the few requests of this side as a test wants.
+// fakeBroker is a cluster of one broker that answers a few requests of the client, as a test wants.
 type fakeBroker struct {
 	listener net.Listener
 	topics   []string // one partition each
-	leader   int32    // of each partition, -1 for none. Zero means this broker, whose id is 1.
+	leader   int32    // leader of each partition. -1 means none. Zero means this broker, whose id is 1.
 
 	newestFetch int16
-	controller  bool   // a controller's listener, not a broker's
-	password    string // of the user "user", empty for no SASL
-	hangsUp     bool   // on a wrong password, instead of answering
+	controller  bool   // listener of a controller instead of a broker
+	password    string // password of the user "user". Empty means no SASL.
+	hangsUp     bool   // closes the connection after a wrong password instead of answering
 	fetch       func() []byte
 	listOffsets func(timestamp int64) listoffsets.ResponsePartition
-	answer      func(api protocol.ApiKey, body []byte) []byte // instead of the above when not nil and not nil
+	answer      func(api protocol.ApiKey, body []byte) []byte // used instead of the fields above, if neither it nor its answer is nil
 
 	mu    sync.Mutex
 	conns []net.Conn
 	done  sync.WaitGroup
 }
 
-// startFake serves until the test ends.
+// startFake runs the broker until the test ends.
 func startFake(t *testing.T, b *fakeBroker) *fakeBroker {
 	t.Helper()
 	if b.listener == nil {
@@ -84,7 +84,7 @@ func listen(t *testing.T) net.Listener {
 
 func (b *fakeBroker) address() string { return b.listener.Addr().String() }
 
-// open is a client of the fake.
+// open returns a client of the fake.
 func (b *fakeBroker) open(t *testing.T, change func(*Options)) (*Client, error) {
 	t.Helper()
 	options := tested(Options{Brokers: []string{b.address()}, Topics: b.topics, FetchWait: 50 * time.Millisecond, Isolation: ReadCommitted})
@@ -98,12 +98,12 @@ func (b *fakeBroker) open(t *testing.T, change func(*Options)) (*Client, error) 
 	return client, err
 }
 
-// serve answers one connection until there is nothing to answer.
+// serve answers the requests of one connection until its end.
 func (b *fakeBroker) serve(conn net.Conn) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	authenticated := b.password == ""
-	versions := 0 // how often they were asked for before the login
+	versions := 0 // number of requests for the versions before the login
 	for {
 		frame, err := readFrame(in)
 		if err != nil {
@@ -118,7 +118,7 @@ func (b *fakeBroker) serve(conn net.Conn) {
 		if versions++; api != protocol.ApiVersions || authenticated {
 			versions = 0
 		}
-		if versions > 1 { // Kafka takes one: "Unexpected ApiVersions request received during SASL authentication"
+		if versions > 1 { // Kafka allows only one: "Unexpected ApiVersions request received during SASL authentication"
 			return
 		}
 		var out bytes.Buffer
@@ -174,7 +174,7 @@ func (b *fakeBroker) reply(api protocol.ApiKey, frame []byte, usual func() []byt
 	return usual()
 }
 
-// write frames a hand-made body, and nothing for nil, which hangs up.
+// write frames a hand-made body. A nil body writes nothing, which closes the connection.
 func (b *fakeBroker) write(out *bytes.Buffer, correlation int32, body []byte) {
 	if body == nil {
 		return

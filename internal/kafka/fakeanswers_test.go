@@ -22,7 +22,7 @@ func (b *fakeBroker) versions() []byte {
 		protocol.Fetch: b.newestFetch, protocol.Metadata: 13, protocol.ListOffsets: 9, protocol.ApiVersions: 4,
 		protocol.SaslHandshake: 1, protocol.SaslAuthenticate: 2,
 	}
-	if b.controller { // some of what Kafka 4.3 answers there
+	if b.controller { // some of the answers of Kafka 4.3 there
 		const vote, registration, heartbeat = 52, 62, 63
 		newest = map[protocol.ApiKey]int16{
 			protocol.Fetch: 18, protocol.SaslHandshake: 1, protocol.ApiVersions: 4, protocol.CreateTopics: 7, protocol.SaslAuthenticate: 2,
@@ -38,7 +38,7 @@ func (b *fakeBroker) versions() []byte {
 	return body
 }
 
-// known answers what kafka-go's own messages ask.
+// known answers requests of kafka-go's own messages.
 func (b *fakeBroker) known(api protocol.ApiKey, frame []byte) (answer protocol.Message, authenticated bool) {
 	_, _, _, request, err := protocol.ReadRequest(bytes.NewReader(frame))
 	if err != nil {
@@ -88,7 +88,7 @@ func (b *fakeBroker) layout() *metadata.Response {
 // fakeID is the id of the fake's topics.
 var fakeID = [16]byte{1, 2, 3}
 
-// metadataBody is Metadata v12 with the header's tags.
+// metadataBody returns a Metadata v12 answer with the header's tags.
 func (b *fakeBroker) metadataBody() []byte {
 	body := []byte{0}
 	body = binary.BigEndian.AppendUint32(body, 0) // throttle
@@ -120,7 +120,7 @@ func (b *fakeBroker) metadataBody() []byte {
 	return append(body, 0)
 }
 
-// fetchSpec is an answer to encode.
+// fetchSpec is a fetch answer to encode.
 type fetchSpec struct {
 	top, code                           int16
 	id                                  [16]byte
@@ -130,7 +130,7 @@ type fetchSpec struct {
 	set                                 []byte
 }
 
-// encode is the body of Fetch v13 with the header's tags.
+// encode returns the body of a Fetch v13 answer with the header's tags.
 func (s fetchSpec) encode() []byte {
 	b := []byte{0}
 	b = binary.BigEndian.AppendUint32(b, 0)
@@ -157,6 +157,6 @@ func (s fetchSpec) encode() []byte {
 	}
 	b = binary.BigEndian.AppendUint32(b, 0xffffffff)
 	b = append(wire.AppendCompactLen(b, len(s.set)), s.set...)
-	// a tagged field of the partition, as brokers send when epochs diverge: 0, of three bytes
+	// This is a tagged field of the partition with number 0 and three bytes, as brokers send it when epochs diverge.
 	return append(b, 1, 0, 3, 9, 9, 9, 0, 0)
 }

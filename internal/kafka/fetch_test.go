@@ -53,7 +53,7 @@ func TestFetchOfNothingStaysWhereItIs(t *testing.T) {
 	}
 }
 
-// TestFetchWaitsWhileItIsThrottled: a broker whose quota is used up answers at once, with nothing.
+// TestFetchWaitsWhileItIsThrottled covers a broker that answers at once with nothing when a quota is used up.
 func TestFetchWaitsWhileItIsThrottled(t *testing.T) {
 	const throttle = 120
 	throttled := []byte{0, 0, 0, 0, throttle, 0, 0, 0, 0, 0, 0, 1, 0} // time, code, session, no topics
@@ -111,7 +111,7 @@ func TestFetchAsksForWhatWasAsked(t *testing.T) {
 	}
 }
 
-// The real broker answers OFFSET_OUT_OF_RANGE with every offset at -1; only ListOffsets tells them.
+// TestFetchOutOfRangeIsAskedOfListOffsets checks this because a real broker answers OFFSET_OUT_OF_RANGE with -1 as every offset.
 func TestFetchOutOfRangeIsAskedOfListOffsets(t *testing.T) {
 	fake := startFake(t, &fakeBroker{
 		topics: []string{"events"},
@@ -206,7 +206,8 @@ func TestFetchOfAnUnknownTopicLooksAtMetadata(t *testing.T) {
 	}
 }
 
-// Records that came before a damaged batch are not lost: the error comes with the next fetch.
+// TestFetchGivesWhatComesBeforeADamagedBatch checks that records before a damaged batch are not lost. The error comes with the
+// next fetch.
 func TestFetchGivesWhatComesBeforeADamagedBatch(t *testing.T) {
 	damaged := plainBatch(3, 3)
 	damaged[len(damaged)-1] ^= 1
@@ -235,7 +236,7 @@ func TestFetchGivesUpOnASilentBroker(t *testing.T) {
 	}
 }
 
-// A shutdown is no error of Kafka.
+// TestFetchThatIsCancelledIsNotCounted checks that a shutdown is no error of Kafka.
 func TestFetchThatIsCancelledIsNotCounted(t *testing.T) {
 	client, err := startFake(t, &fakeBroker{topics: []string{"events"}}).open(t, nil)
 	if err != nil {

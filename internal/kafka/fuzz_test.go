@@ -6,7 +6,7 @@ import (
 	"waterwheel/internal/kafka/recordbatch"
 )
 
-// FuzzAnswers feeds the readers of whole answers.
+// FuzzAnswers gives arbitrary bytes to the parsers of answers.
 func FuzzAnswers(f *testing.F) {
 	f.Add(fetchSpec{id: fakeID, aborted: []recordbatch.Aborted{{Producer: 1, First: 2}}, set: []byte("set")}.encode())
 	f.Add(fetchSpec{top: 3}.encode())

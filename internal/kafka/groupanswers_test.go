@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// offsetFetchBody is an answer to OffsetFetch v7 about two partitions.
+// offsetFetchBody returns an answer to OffsetFetch v7 about two partitions.
 func offsetFetchBody() []byte {
 	b := []byte{0}                                // tags of the header
 	b = binary.BigEndian.AppendUint32(b, 0)       // throttle time
@@ -52,7 +52,7 @@ func TestOffsetFetchAnswer(t *testing.T) {
 	}
 }
 
-// consumerGroup is an answer to ConsumerGroupDescribe v0 with one member that has two partitions.
+// consumerGroup returns an answer to ConsumerGroupDescribe v0 with one member that has two partitions.
 func consumerGroup() []byte {
 	b := []byte{0}                               // tags
 	b = binary.BigEndian.AppendUint32(b, 0)      // throttle

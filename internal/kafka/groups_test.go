@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestGroupsOfABrokerThatCannotTellAreNotLeftOut: a coordinator that still loads its groups lists none.
+// TestGroupsOfABrokerThatCannotTellAreNotLeftOut covers a coordinator that still loads its groups, and lists none.
 func TestGroupsOfABrokerThatCannotTellAreNotLeftOut(t *testing.T) {
 	request := &listGroups{}
 	messages, merger, err := request.Split(protocol.Cluster{Brokers: map[int32]protocol.Broker{1: {ID: 1}, 2: {ID: 2}}})

@@ -16,7 +16,7 @@ import (
 	"waterwheel/internal/kafka/wire"
 )
 
-// scripted answers the requests of one connection: each with what answer returns, and hangs up at nil.
+// scripted answers each request of one connection with the result of answer. A nil result closes the connection.
 func scripted(t *testing.T, answer func(api protocol.ApiKey, frame []byte) []byte) net.Conn {
 	t.Helper()
 	client, broker := net.Pipe()
@@ -41,12 +41,12 @@ func scripted(t *testing.T, answer func(api protocol.ApiKey, frame []byte) []byt
 	return client
 }
 
-// authenticated is a broker's answer to the last proof, for a session of so many milliseconds.
+// authenticated returns a broker's answer to the last proof, for a session of lifetime milliseconds.
 func authenticated(lifetime uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{0, 0, 0xff, 0xff, 0, 0, 0, 0}, lifetime)
 }
 
-// TestLoginIsRenewed: a broker with connections.max.reauth.ms ends connections whose login is too old.
+// TestLoginIsRenewed checks this because a broker with connections.max.reauth.ms closes connections whose login is too old.
 func TestLoginIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
@@ -126,7 +126,7 @@ func TestLoginSaysWhichMechanismsThereAre(t *testing.T) {
 	}
 }
 
-// TestLoginThatIsCutNamesItsSettings: there are brokers that refuse a password so.
+// TestLoginThatIsCutNamesItsSettings checks this because some brokers refuse a password by closing the connection.
 func TestLoginThatIsCutNamesItsSettings(t *testing.T) {
 	fake := startFake(t, &fakeBroker{password: "right", hangsUp: true})
 	_, err := fake.open(t, func(o *Options) {
@@ -135,7 +135,8 @@ func TestLoginThatIsCutNamesItsSettings(t *testing.T) {
 	refused(t, err, StopProgram, fake.address(), `"user"`, "KAFKA_SASL_PASSWORD")
 }
 
-// TestAdvertisedAddressIsToldFromThoseOfTheSettings: no setting here mends an address that only the cluster names.
+// TestAdvertisedAddressIsToldFromThoseOfTheSettings checks this because no setting here fixes an address that only the cluster
+// names.
 func TestAdvertisedAddressIsToldFromThoseOfTheSettings(t *testing.T) {
 	const closed = "127.0.0.1:1"
 	for given, want := range map[string]bool{"127.0.0.1:2": true, closed: false, "": false} {
@@ -150,7 +151,7 @@ func TestAdvertisedAddressIsToldFromThoseOfTheSettings(t *testing.T) {
 	}
 }
 
-// allocated is what f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

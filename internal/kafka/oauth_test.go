@@ -16,7 +16,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// endpoint gives tokens that are numbered and last an hour.
+// endpoint issues numbered tokens that are valid for an hour.
 type endpoint struct {
 	*httptest.Server
 	asked  atomic.Int64
@@ -61,7 +61,7 @@ func (e *endpoint) mechanism(t *testing.T, change func(*OAuth)) *bearer {
 	return b
 }
 
-// proof is the first message of a login.
+// proof returns the first message of a login.
 func proof(t *testing.T, b *bearer) string {
 	t.Helper()
 	_, first, err := b.Start(t.Context())
@@ -71,13 +71,14 @@ func proof(t *testing.T, b *bearer) string {
 	return string(first)
 }
 
-// TestATokenIsSharedUntilItIsOld: connections log in with one token, and with another when four fifths of its time are over.
+// TestATokenIsSharedUntilItIsOld checks that connections log in with one token, and with a new one after four fifths of its
+// lifetime.
 func TestATokenIsSharedUntilItIsOld(t *testing.T) {
 	e := newEndpoint(t)
 	b := e.mechanism(t, nil)
 	now := time.Now()
 	b.now = func() time.Time { return now }
-	e.answer = func(w http.ResponseWriter, r *http.Request, n int64) bool { // a token has no blank
+	e.answer = func(w http.ResponseWriter, r *http.Request, n int64) bool { // a token contains no blank
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"access_token": "t%d-%s-%s", "token_type": "Bearer", "expires_in": 3600}`, n, strings.ReplaceAll(r.FormValue("scope"), " ", "+"), r.FormValue("audience"))
 		return true
@@ -96,7 +97,7 @@ func TestATokenIsSharedUntilItIsOld(t *testing.T) {
 	}
 }
 
-// TestARefusedTokenIsNotUsedAgain: the broker's reason is said, and the next login asks for another one.
+// TestARefusedTokenIsNotUsedAgain checks that the broker's reason is reported, and that the next login requests a new token.
 func TestARefusedTokenIsNotUsedAgain(t *testing.T) {
 	e := newEndpoint(t)
 	b := e.mechanism(t, func(o *OAuth) { o.Scopes, o.Extensions = nil, nil })
@@ -116,7 +117,8 @@ func TestARefusedTokenIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// TestWhatTheEndpointSaysIsTold: what passes by itself is waited for, what does not names its settings, and nobody tells the secret.
+// TestWhatTheEndpointSaysIsTold checks that temporary errors are retried, that others name their settings, and that no error
+// contains the secret.
 func TestWhatTheEndpointSaysIsTold(t *testing.T) {
 	status := func(code int) func(http.ResponseWriter, *http.Request, int64) bool {
 		return func(w http.ResponseWriter, _ *http.Request, _ int64) bool { w.WriteHeader(code); return true }
@@ -152,7 +154,7 @@ func TestWhatTheEndpointSaysIsTold(t *testing.T) {
 	}
 }
 
-// TestATokenOfAFileIsReadForEachLogin: something else keeps it current.
+// TestATokenOfAFileIsReadForEachLogin checks this because another program keeps the file current.
 func TestATokenOfAFileIsReadForEachLogin(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	b, err := (&OAuth{TokenFile: file}).mechanism()
@@ -186,7 +188,7 @@ func TestOAuthRefusesWhatKafkaWould(t *testing.T) {
 	}
 }
 
-// TestTheEndpointIsCheckedAgainstItsAuthority: an endpoint of an unknown authority gets no secret.
+// TestTheEndpointIsCheckedAgainstItsAuthority checks that an endpoint of an unknown authority gets no secret.
 func TestTheEndpointIsCheckedAgainstItsAuthority(t *testing.T) {
 	asked := false
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))

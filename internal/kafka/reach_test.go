@@ -11,8 +11,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestKafkaThatIsWhollyDownIsNamed: the last state of the cluster, a partition without a leader say, is not the reason for
-// which nothing is answered.
+// TestKafkaThatIsWhollyDownIsNamed checks the error when no broker answers. The last state of the cluster, such as a partition
+// without a leader, is not the reason.
 func TestKafkaThatIsWhollyDownIsNamed(t *testing.T) {
 	fake := startFake(t, &fakeBroker{topics: []string{"events"}, leader: -1})
 	client, err := fake.open(t, nil)
@@ -28,7 +28,7 @@ func TestKafkaThatIsWhollyDownIsNamed(t *testing.T) {
 		t.Fatalf("while the broker is there: %v", err)
 	}
 	fake.end()
-	for range 100 { // until the connections that broke are noticed
+	for range 100 { // until the broken connections are noticed
 		if _, err = client.Topics(t.Context(), "events"); errors.Is(err, errNoBroker) {
 			break
 		}
@@ -44,7 +44,7 @@ func TestKafkaThatIsWhollyDownIsNamed(t *testing.T) {
 	}
 }
 
-// TestOneBrokerThatIsReachedIsEnough, and a connection that was given up says nothing.
+// TestOneBrokerThatIsReachedIsEnough also checks that a cancelled connection says nothing.
 func TestOneBrokerThatIsReachedIsEnough(t *testing.T) {
 	closed, alive := listen(t), startFake(t, &fakeBroker{topics: []string{"events"}})
 	closed.Close()
@@ -56,7 +56,7 @@ func TestOneBrokerThatIsReachedIsEnough(t *testing.T) {
 		given  bool // up
 		says   error
 	}{
-		{closed.Addr().String(), false, protocol.ErrNoLeader}, // of the other one nothing is known
+		{closed.Addr().String(), false, protocol.ErrNoLeader}, // nothing is known of the other one
 		{alive.address(), true, protocol.ErrNoLeader},
 		{alive.address(), false, protocol.ErrNoLeader},
 	} {

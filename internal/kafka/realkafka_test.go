@@ -18,7 +18,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// realBrokers are the brokers of E2E_KAFKA_BROKERS; tests without them are skipped.
+// realBrokers returns the brokers of E2E_KAFKA_BROKERS. It skips the test without them.
 func realBrokers(t *testing.T) []string {
 	t.Helper()
 	brokers := os.Getenv("E2E_KAFKA_BROKERS")
@@ -28,7 +28,7 @@ func realBrokers(t *testing.T) []string {
 	return strings.Split(brokers, ",")
 }
 
-// realTopic creates a topic of one partition that lasts as long as the test.
+// realTopic creates a topic of one partition, and deletes it at the end of the test.
 func realTopic(t *testing.T, brokers []string, config ...kafkago.ConfigEntry) string {
 	t.Helper()
 	name := "kafka-test-" + rand.Text()
@@ -79,7 +79,7 @@ func realClient(t *testing.T, brokers []string, topic string) (*Client, [16]byte
 	return client, topicID(t, client, topic)
 }
 
-// topicID waits until the topic's leader answers. The metadata names a leader before that broker knows that it leads.
+// topicID waits until the topic's leader answers. The metadata may name a leader before that broker knows that it leads.
 func topicID(t *testing.T, client *Client, topic string) [16]byte {
 	t.Helper()
 	var last error
@@ -98,7 +98,7 @@ func topicID(t *testing.T, client *Client, topic string) [16]byte {
 	return [16]byte{}
 }
 
-// fetchUntil fetches until a number of records came, retrying what Classify says to, and returns copies.
+// fetchUntil fetches until it has want records, and returns copies. It retries errors as Classify says.
 func fetchUntil(t *testing.T, client *Client, topic string, id [16]byte, want int) []record.Record {
 	t.Helper()
 	var records []record.Record
@@ -177,7 +177,8 @@ func TestRealFetchReadsEveryCodec(t *testing.T) {
 	}
 }
 
-// The broker sends whole record batches up to the size that was asked for, and the first one even beyond it.
+// TestRealFetchInSmallBites checks that the broker sends whole record batches up to the requested size, and that the first one
+// may exceed it.
 func TestRealFetchInSmallBites(t *testing.T) {
 	brokers := realBrokers(t)
 	topic := realTopic(t, brokers)
@@ -249,12 +250,12 @@ func TestRealTopicCreatedAgainIsAnotherTopic(t *testing.T) {
 	deleteTopic(t, brokers, topic)
 	createTopic(t, brokers, topic)
 	after := topicID(t, client, topic)
-	for i := 0; after == before && i < 100; i++ { // the broker asked may not know yet
+	for i := 0; after == before && i < 100; i++ { // the broker may not know the new topic yet
 		time.Sleep(50 * time.Millisecond)
 		after = topicID(t, client, topic)
 	}
 	produce(t, brokers, topic, 0, kafkago.Message{Value: []byte("after")}, kafkago.Message{Value: []byte("after")}, kafkago.Message{Value: []byte("after")})
-	// The new log is longer than the old position: by name the third record would be read as if nothing had happened.
+	// The new log is longer than the old position. A fetch by name would read the third record as if nothing had happened.
 	for range 50 {
 		batch, err := fetch(t.Context(), client, topic, before, 2)
 		if err == nil {

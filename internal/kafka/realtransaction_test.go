@@ -14,7 +14,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Two transactions overlap and abort in the order opposite to their beginning: the broker lists the later one first.
+// TestRealAbortedTransactionsAreLeftOut has overlapping transactions that abort in the reverse order of their beginnings. The
+// broker lists the later one first.
 func TestRealAbortedTransactionsAreLeftOut(t *testing.T) {
 	brokers := realBrokers(t)
 	topic := realTopic(t, brokers)
@@ -42,7 +43,7 @@ func TestRealAbortedTransactionsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestRealOpenTransactionIsKnown: by its producer, its transactional id and the time of its beginning, until it ends.
+// TestRealOpenTransactionIsKnown checks its producer, its transactional id and its start time, until it ends.
 func TestRealOpenTransactionIsKnown(t *testing.T) {
 	brokers := realBrokers(t)
 	topic := realTopic(t, brokers)
@@ -122,7 +123,7 @@ func newTransaction(t *testing.T, brokers []string, topic string) *transaction {
 	return x
 }
 
-// retry waits for a coordinator that is still loading or busy with the transaction before.
+// retry waits for a coordinator that is still loading, or busy with the previous transaction.
 func (x *transaction) retry(t *testing.T, what string, do func() error) {
 	t.Helper()
 	var err error

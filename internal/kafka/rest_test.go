@@ -18,7 +18,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// askedOf are the numbers of the partitions that a fetch is about.
+// askedOf returns the numbers of the partitions in a fetch.
 func askedOf(frame []byte) (numbers []int32) {
 	r := wire.NewReader(frame[12:])
 	r.ShortString() // client
@@ -36,7 +36,7 @@ func askedOf(frame []byte) (numbers []int32) {
 	return numbers
 }
 
-// restAnswer is the answer to a fetch of partitions 0 of topics that share an id.
+// restAnswer returns the answer to a fetch of partitions 0 of topics that share an id.
 func restAnswer(partitions int, of fetchSpec) []byte {
 	one := of.encode()
 	const before = 1 + 4 + 2 + 4 + 1 + 16 // tags, time, code, session, topics, id
@@ -49,7 +49,8 @@ func restAnswer(partitions int, of fetchSpec) []byte {
 	return append(b, 0, 0)
 }
 
-// TestPartitionsAtRestWaitTogether: a partition that got nothing waits with the others. What is new for it comes by a fetch of its own.
+// TestPartitionsAtRestWaitTogether checks that partitions without new records wait in one request. New records come with a fetch
+// of their own.
 func TestPartitionsAtRestWaitTogether(t *testing.T) {
 	const topics, wait = 10, 200 * time.Millisecond
 	var requests, together atomic.Int32
@@ -124,7 +125,7 @@ func TestPartitionsAtRestWaitTogether(t *testing.T) {
 	}
 }
 
-// TestRestFindsOutAlone: what the answer to several does not say of a partition is asked for by a fetch of its own.
+// TestRestFindsOutAlone checks that a separate fetch asks for anything that the common answer lacks about a partition.
 func TestRestFindsOutAlone(t *testing.T) {
 	for name, answer := range map[string][]byte{
 		"a code of the partition": fetchSpec{id: fakeID, code: 6}.encode(),
@@ -159,7 +160,8 @@ func TestRestFindsOutAlone(t *testing.T) {
 	}
 }
 
-// TestRestGoesOnWhenOthersHaveRecords: a request ends early then. It is sent again, until there is something new or the time is over.
+// TestRestGoesOnWhenOthersHaveRecords covers a common request that ends early. It is repeated until there are records or the time
+// is over.
 func TestRestGoesOnWhenOthersHaveRecords(t *testing.T) {
 	const wait = 200 * time.Millisecond
 	var asked, news atomic.Int32
@@ -199,8 +201,8 @@ func TestRestGoesOnWhenOthersHaveRecords(t *testing.T) {
 	}
 }
 
-// TestRestMeetsAnOutage: a request without an answer is an error of each partition, as one of its own would be. Trying again alone would only
-// let the outage be noticed later.
+// TestRestMeetsAnOutage checks that a common request without an answer is an error of each partition, as for a request of its
+// own. A separate retry would only delay the report of the outage.
 func TestRestMeetsAnOutage(t *testing.T) {
 	for name, answer := range map[string][]byte{"no answer": nil, "an answer cut": fetchSpec{id: fakeID}.encode()[:30]} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +235,7 @@ func TestRestMeetsAnOutage(t *testing.T) {
 	}
 }
 
-// TestPartitionWithAnErrorIsNotAtRest: each request with it would end at once, for all that wait.
+// TestPartitionWithAnErrorIsNotAtRest checks this because each common request with it would end at once for all.
 func TestPartitionWithAnErrorIsNotAtRest(t *testing.T) {
 	var asked, ill atomic.Int32
 	fake := &fakeBroker{topics: []string{"events"}}
@@ -266,7 +268,7 @@ func TestPartitionWithAnErrorIsNotAtRest(t *testing.T) {
 	}
 }
 
-// TestClosedClientOpensNoConnection: a partition that was gathered for a request may be gone, and the client as well.
+// TestClosedClientOpensNoConnection checks this because a partition in a common request may be gone, and so may the client.
 func TestClosedClientOpensNoConnection(t *testing.T) {
 	fake := &fakeBroker{topics: []string{"events"}, fetch: fetchSpec{id: fakeID, highWatermark: 5, lastStable: 5}.encode}
 	client, err := startFake(t, fake).open(t, func(o *Options) { o.FetchWait = time.Second })
@@ -296,7 +298,7 @@ func TestClosedClientOpensNoConnection(t *testing.T) {
 	}
 }
 
-// TestFetchBody names each topic once, with all its partitions.
+// TestFetchBody checks that the body names each topic once, with all its partitions.
 func TestFetchBody(t *testing.T) {
 	var all []*fetchRequest
 	for i, id := range []byte{1, 2, 1} {

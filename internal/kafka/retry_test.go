@@ -9,11 +9,11 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// TestPatienceIsForWhatMayPass: an outage is asked about again, and ends some time; a refusal is an answer.
+// TestPatienceIsForWhatMayPass checks that an outage is retried for a limited time, and that a refusal is final.
 func TestPatienceIsForWhatMayPass(t *testing.T) {
 	silence := errors.New("no answer")
 	for name, c := range map[string]struct {
-		errs []error // of the questions, the last one again and again
+		errs []error // of the requests in order. The last one repeats.
 		want error
 		asks int
 	}{

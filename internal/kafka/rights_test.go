@@ -13,7 +13,7 @@ func TestRightsThatAreNotToldAreAllowed(t *testing.T) {
 		{read, Write, false},
 		{1 << describe, Read, false},
 		{untold, Write, true},
-		{0, Write, true}, // whoever sees a resource may describe it: a broker that says otherwise says nothing
+		{0, Write, true}, // the right to use a resource includes Describe, so a broker that denies it says nothing
 	} {
 		if got := c.rights.Allow(c.asked); got != c.want {
 			t.Errorf("%b allows %d: %v", c.rights, c.asked, got)

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// scanned scans events/0 of a fake, and returns the offsets that were given out and where the log went on.
+// scanned scans events/0 of a fake. It returns the offsets of the records, and the offset at which the log went on.
 func scanned(t *testing.T, fake *fakeBroker, from, to int64, each func(*record.Record) error) (got []int64, first int64, err error) {
 	t.Helper()
 	fake.topics = []string{"events"}
@@ -31,7 +31,7 @@ func scanned(t *testing.T, fake *fakeBroker, from, to int64, each func(*record.R
 	return got, first, err
 }
 
-// inTurn are the answers to one fetch after the other, the last one again and again.
+// inTurn returns answers to consecutive fetches. The last one repeats.
 func inTurn(specs ...fetchSpec) func() []byte {
 	return func() []byte {
 		spec := specs[0]
@@ -59,7 +59,8 @@ func TestScanGivesOutWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// Retention may remove records that are about to be read. A log that ends before its former end is another one.
+// TestScanGoesOnBehindWhatWasDeleted covers retention that deletes records before they are read. A log that ends before its
+// former end is another log.
 func TestScanGoesOnBehindWhatWasDeleted(t *testing.T) {
 	gone := fetchSpec{id: fakeID, code: int16(kafkago.OffsetOutOfRange), highWatermark: -1, lastStable: -1}
 	one := fetchSpec{id: fakeID, highWatermark: 40, lastStable: 40, set: plainBatch(0, 4)}

@@ -64,7 +64,7 @@ func (a *authority) issue(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// files writes the authority's certificate and a client's certificate and key into a folder of their own.
+// files writes the authority's certificate, and a client's certificate and key, to a folder of their own.
 func (a *authority) files(t *testing.T, name string) TLS {
 	t.Helper()
 	folder := t.TempDir()
@@ -91,7 +91,7 @@ func (a *authority) write(t *testing.T, settings TLS, name string) {
 	}
 }
 
-// handshake connects with the files to a server of an authority that asks for a certificate, and gives the client's name.
+// handshake connects with the files to a server that requires a certificate, and returns the client's name.
 func handshake(t *testing.T, c *connector, server *authority) (string, error) {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -138,7 +138,7 @@ func TestTLSFilesAreReadAgain(t *testing.T) {
 	if err := os.WriteFile(settings.KeyFile, []byte("half wri"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	expect(before, "first") // the last that could be read
+	expect(before, "first") // the last readable one
 	if !strings.Contains(log.String(), "KAFKA_TLS_KEY_FILE") {
 		t.Errorf("the log says %q", log.String())
 	}

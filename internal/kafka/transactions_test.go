@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// producersBody is an answer to DescribeProducers v0 about one partition, with three producers.
+// producersBody returns an answer to DescribeProducers v0 about one partition with three producers.
 func producersBody() []byte {
 	b := binary.BigEndian.AppendUint32([]byte{0}, 0) // tags of the header, throttle time
 	b = wire.AppendCompactString(wire.AppendCompactLen(b, 1), "events")
@@ -28,7 +28,7 @@ func producersBody() []byte {
 	return append(b, 0, 0, 0)
 }
 
-// cutShort says that no beginning of an answer is one.
+// cutShort checks that no prefix of an answer is accepted.
 func cutShort[A any](t *testing.T, r *wire.Request[A], body []byte) {
 	t.Helper()
 	for n := range body {
@@ -84,7 +84,7 @@ func TestTransactionIsDescribed(t *testing.T) {
 	cutShort(t, &request.Request, b)
 }
 
-// TestBrokerThatKnowsNoProducersSaysSo, and stays connected: nothing is sent that it would hang up on.
+// TestBrokerThatKnowsNoProducersSaysSo also checks that nothing is sent for which the broker would close the connection.
 func TestBrokerThatKnowsNoProducersSaysSo(t *testing.T) {
 	fake := startFake(t, &fakeBroker{topics: []string{"events"}})
 	client, err := fake.open(t, nil)
