@@ -13,7 +13,7 @@ func claimedBy(cluster, topic string, partition int32, group string) sink.Partit
 	return sink.PartitionDocument{ClusterID: cluster, Topic: topic, Partition: partition, Document: claim.Document{Found: true, Group: group}}
 }
 
-// TestCheckSeesClaimsOfAnotherGroup: run stops such partitions, so nothing is in place.
+// TestCheckSeesClaimsOfAnotherGroup checks this because run stops such partitions.
 func TestCheckSeesClaimsOfAnotherGroup(t *testing.T) {
 	documents := []sink.PartitionDocument{
 		claimedBy("c", "events", 0, "ours"), claimedBy("c", "events", 1, "theirs"), claimedBy("c", "events", 2, "theirs"),

@@ -8,7 +8,7 @@ import (
 
 func hashOfInt(n int) uint64 { return hashOf(binary.LittleEndian.AppendUint64(nil, uint64(n))) }
 
-// TestDistinctValuesAreCountedInBoundedMemory: exactly while they are few, about right when they are many.
+// TestDistinctValuesAreCountedInBoundedMemory checks that few values are counted exactly, and many approximately.
 func TestDistinctValuesAreCountedInBoundedMemory(t *testing.T) {
 	for _, test := range []struct {
 		events, values int
@@ -34,7 +34,7 @@ func TestDistinctValuesAreCountedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// TestValuesThatComeWithSeveralThingsAreSeen: a device under several keys.
+// TestValuesThatComeWithSeveralThingsAreSeen covers a device with several keys.
 func TestValuesThatComeWithSeveralThingsAreSeen(t *testing.T) {
 	d := newDistinct(keptValues)
 	for i := range 40 {
@@ -44,7 +44,7 @@ func TestValuesThatComeWithSeveralThingsAreSeen(t *testing.T) {
 		}
 		d.add(hashOfInt(i%4), with)
 	}
-	d.add(hashOfInt(99), 5) // comes once, and says nothing
+	d.add(hashOfInt(99), 5) // a value that occurs once says nothing
 	if mixed, tested := d.mixing(); mixed != 0.25 || !tested {
 		t.Errorf("%v of the values come with several things (%v)", mixed, tested)
 	}

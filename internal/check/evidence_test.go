@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestEvidenceOfALargeSampleIsBounded: of events with ever other names and values, and of long ones.
+// TestEvidenceOfALargeSampleIsBounded covers events with ever new names and values, and long ones.
 func TestEvidenceOfALargeSampleIsBounded(t *testing.T) {
 	e := newEvidence("events", true)
 	for i := range 5000 {
@@ -35,7 +35,7 @@ func TestEvidenceOfALargeSampleIsBounded(t *testing.T) {
 	}
 }
 
-// TestKeptRecordsAreSpreadOverTheSample: not its first ones, and within their bounds.
+// TestKeptRecordsAreSpreadOverTheSample checks that the kept records are not the first ones, and stay within their bounds.
 func TestKeptRecordsAreSpreadOverTheSample(t *testing.T) {
 	var k kept
 	value := make([]byte, 64<<10)
@@ -63,7 +63,7 @@ func TestKeptRecordsAreSpreadOverTheSample(t *testing.T) {
 	}
 }
 
-// TestWhatTextsLookLike: numbers in several notations, JSON, base64.
+// TestWhatTextsLookLike covers numbers in several notations, JSON and base64.
 func TestWhatTextsLookLike(t *testing.T) {
 	for text, want := range map[string]string{
 		"21.5": "numeral", "-3": "numeral", "2.4385e-05": "numeral", "NaN": "numeral", "+Inf": "numeral", ".5": "numeral", "418.": "numeral",

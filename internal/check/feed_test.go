@@ -68,7 +68,7 @@ func TestFeedSaysWhatItIsOf(t *testing.T) {
 	}
 }
 
-// TestFeedOfRecordsHasTheirKeys: of lines that kcat -J prints.
+// TestFeedOfRecordsHasTheirKeys reads lines that kcat -J prints.
 func TestFeedOfRecordsHasTheirKeys(t *testing.T) {
 	lines := repeat(40, `{"topic":"t","partition":%d,"offset":%d,"tstype":"create","ts":%d,"broker":1,"headers":["a","b"],"key":"room-%d","payload":"{\"time\":%d,\"v\":1}"}`,
 		func(i int) []any { return []any{i % 4, i, 1_700_000_000_000 + i, i % 4, 1_700_000_000 + i} })

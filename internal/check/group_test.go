@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/verify"
 )
 
-// book is verify.Offsets: partition 0 has what is looked at, partition 1 an offset of ours.
+// book implements verify.Offsets. Partition 0 has the offset under test, and partition 1 an offset of ours.
 type book []claim.Committed
 
 func (o book) Committed(context.Context, string, []record.Partition) ([]claim.Committed, error) {
@@ -23,8 +23,8 @@ func (o book) Bounds(context.Context, record.Partition) (first, end int64, err e
 
 func (o book) OffsetAt(context.Context, record.Partition, int64) (int64, error) { return 0, nil }
 
-// TestRunCheckAndVerifyAgree about what a commit means: where run begins or why it stops, what check finds of it, and up to
-// where verify holds everything for stored.
+// TestRunCheckAndVerifyAgree checks that they agree about a commit. They are where run begins or why it stops, the finding of
+// check, and the offset up to which verify expects everything to be stored.
 func TestRunCheckAndVerifyAgree(t *testing.T) {
 	ours := claim.Provenance{ClusterID: "c", TopicID: [16]byte{1}, Namespace: "db.events"}
 	elsewhere, mirrored, deleted := ours, ours, ours
@@ -37,10 +37,10 @@ func TestRunCheckAndVerifyAgree(t *testing.T) {
 		committed claim.Committed
 		document  claim.Document
 		policy    claim.OutOfRange
-		state     State // of the only finding. Empty means that there is none.
+		state     State // state of the only finding. Empty means no finding.
 		text      string
 		lag       int64
-		verified  int64 // up to which offset. -1 means refused.
+		verified  int64 // offset up to which verify expects measurements. -1 means refused.
 	}{
 		"ours":                {claim.Committed{Offset: 50, Metadata: ours.String()}, document, "stop", "", "", 50, 50},
 		"a reset":             {claim.Committed{Offset: 50}, document, "stop", "", "", 50, 50},

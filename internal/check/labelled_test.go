@@ -93,41 +93,41 @@ func readLabelled(t *testing.T, path string) labelled {
 	return l
 }
 
-// made is what templates of records can use: the number of the record, and functions of chance with a fixed seed.
+// made is the data for templates of records. It has the number of the record, and random functions with a fixed seed.
 type made struct {
 	I int
 	*rand.Rand
 }
 
-// Draw is a number below n.
+// Draw returns a random number below n.
 func (m made) Draw(n int) int { return m.IntN(n) }
 
-// Float is a number between two.
+// Float returns a random number between from and to.
 func (m made) Float(from, to float64) string {
 	return strconv.FormatFloat(from+m.Float64()*(to-from), 'f', 2, 64)
 }
 
-// UUID is random.
+// UUID returns a random UUID.
 func (m made) UUID() string {
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", m.Uint32(), m.IntN(1<<16), m.IntN(1<<12), m.IntN(1<<12), m.Int64N(1<<48))
 }
 
-// Millis is the time of the record, a second after the one before.
+// Millis returns the time of the record, a second after the previous one.
 func (m made) Millis() int64 { return labelledAt + int64(m.I)*1000 }
 
-// Time is that as a text.
+// Time returns the time of the record as text.
 func (m made) Time(layout string) string { return time.UnixMilli(m.Millis()).UTC().Format(layout) }
 
-// Cell puts a number into one of n.
+// Cell returns the number of the record modulo n.
 func (m made) Cell(n int) int { return m.I % n }
 
-// Step is the number of the record divided by n.
+// Step returns the number of the record divided by n.
 func (m made) Step(n int) int { return m.I / n }
 
-// Pick is one of some words, by a number.
+// Pick returns the i-th word, modulo their number.
 func (m made) Pick(i int, words ...string) string { return words[i%len(words)] }
 
-// labelledAt is when the first record of a sample was made: 2026-03-01T12:00:00Z.
+// labelledAt is the time of a sample's first record, 2026-03-01T12:00:00Z.
 const labelledAt = 1_772_366_400_000
 
 // take gives the records of a sample to a sampler.
@@ -192,7 +192,7 @@ func headersOf(name, value string) []byte {
 	return append(append(raw, byte(2*len(value))), value...)
 }
 
-// settingsOf changes options as settings do.
+// settingsOf returns a function that applies settings to options.
 func settingsOf(t *testing.T, line string) func(*measurement.Options) {
 	return func(o *measurement.Options) {
 		for setting := range strings.FieldsSeq(line) {
@@ -219,16 +219,16 @@ func settingsOf(t *testing.T, line string) func(*measurement.Options) {
 // judged is one row of the table.
 type judged struct{ name, expected, proposed, confidence, verdict string }
 
-// The verdicts.
+// These are the verdicts.
 const (
 	isRight  = "right"
-	isAsked  = "asked" // the expected settings are one of two candidates, none of which is proposed
+	isAsked  = "asked" // the expected settings are one of two candidates in a question without a proposal
 	isMissed = "missed"
-	isUnsaid = "unsaid" // right, but what would be lost is not said
+	isUnsaid = "unsaid" // right, but the loss is not mentioned
 	isWrong  = "WRONG, WITH CONFIDENCE"
 )
 
-// judge compares what is said of a sample with what is expected.
+// judge compares the advice about a sample with the expected one.
 func (l *labelled) judge(a Advice, found Findings) judged {
 	row := judged{name: l.name, expected: strings.Join(l.expect, " or "), proposed: "nothing", confidence: "-", verdict: isMissed}
 	var lines []string
@@ -270,7 +270,7 @@ func (l *labelled) judge(a Advice, found Findings) judged {
 	return row
 }
 
-// said reports whether some text is said of a sample.
+// said reports whether the advice or the findings contain a text.
 func said(a Advice, found Findings, text string) bool {
 	for _, p := range append(slices.Clone(a.Choices), Proposal{}) {
 		if a.Proposal != nil {
@@ -285,7 +285,7 @@ func said(a Advice, found Findings, text string) bool {
 	})
 }
 
-// inOrder sorts the parts of meta in a line: their order means nothing.
+// inOrder sorts the parts of meta in a line, because their order does not matter.
 func inOrder(line string) string {
 	list := strings.Fields(line)
 	for i, setting := range list {
@@ -296,7 +296,7 @@ func inOrder(line string) string {
 	return strings.Join(list, " ")
 }
 
-// cutTo shortens a text for the table.
+// cutTo truncates a text for the table.
 func cutTo(text string, most int) string {
 	if cut := []rune(text); len(cut) > most {
 		return string(cut[:most]) + "…"
@@ -304,7 +304,7 @@ func cutTo(text string, most int) string {
 	return text
 }
 
-// labelledSamples are the samples of testdata, and the recipes of docs/events.md.
+// labelledSamples returns the samples of testdata, and the recipes of docs/events.md.
 func labelledSamples(t *testing.T) (list []labelled) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/labelled/*.sample")

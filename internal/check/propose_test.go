@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// advised is what a sample of events says about settings, made at the time that they are recorded at.
+// advised returns the advice about a sample of events. The sample is taken at the time at which they are recorded.
 func advised(t *testing.T, change func(*measurement.Options), events ...string) Advice {
 	t.Helper()
 	view, _ := sampled(t, change, events...)
@@ -109,7 +109,8 @@ func TestNothingIsProposedWithItsReason(t *testing.T) {
 	}
 }
 
-// TestFieldForEachQuantityIsTheOtherChoice: the proposal makes a series of each, and names the settings for the other.
+// TestFieldForEachQuantityIsTheOtherChoice checks that the proposal makes a series of each quantity, and names the settings for
+// the other choice.
 func TestFieldForEachQuantityIsTheOtherChoice(t *testing.T) {
 	const hint = "EVENT_FIELD_NAME=metric EVENT_FIELD_VALUE=value would make it a field of one series"
 	for event, want := range map[string]bool{
@@ -124,7 +125,7 @@ func TestFieldForEachQuantityIsTheOtherChoice(t *testing.T) {
 	}
 }
 
-// TestProposalTakesBackWhatIsSet: the line stands for itself, whatever the settings are now.
+// TestProposalTakesBackWhatIsSet checks that the proposed line is complete, whatever the present settings are.
 func TestProposalTakesBackWhatIsSet(t *testing.T) {
 	a := advised(t, func(o *measurement.Options) {
 		o.TimeField, o.TimeFormat, o.MetaField, o.Root = "at", "unix", "id", "data"
@@ -136,7 +137,7 @@ func TestProposalTakesBackWhatIsSet(t *testing.T) {
 	}
 }
 
-// TestProposalsStoreMoreThanTheSettings: and of a sample in which some events fit already.
+// TestProposalsStoreMoreThanTheSettings also covers a sample of which some events fit already.
 func TestProposalsStoreMoreThanTheSettings(t *testing.T) {
 	events := repeat(10, `{"time":%d,"meta":"a"}`, func(i int) []any { return []any{1_700_000_000 + i} })
 	if a := advised(t, nil, append(events, `{"ts":1700000000,"host":"a"}`)...); a.Proposal != nil {

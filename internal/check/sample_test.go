@@ -17,7 +17,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// eventOptions are the options of events with a time in seconds, as check has them.
+// eventOptions returns the options of events with a time in seconds, as check uses them.
 func eventOptions(t *testing.T, change func(*measurement.Options)) (measurement.Options, bucketer.Options) {
 	t.Helper()
 	definition, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
@@ -36,7 +36,7 @@ func eventOptions(t *testing.T, change func(*measurement.Options)) (measurement.
 	}
 }
 
-// sampled runs events through a sampler, made at the time that they are recorded at.
+// sampled runs events through a sampler, at the time at which they are recorded.
 func sampled(t *testing.T, change func(*measurement.Options), events ...string) (Sample, Findings) {
 	t.Helper()
 	decoding, bucketing := eventOptions(t, change)
@@ -65,7 +65,7 @@ func repeat(n int, format string, args func(int) []any) []string {
 	return list
 }
 
-// has reports whether a finding of this state holds the text.
+// has reports whether a finding of this state contains the text.
 func (f Findings) has(state State, text string) bool {
 	return slices.ContainsFunc(f, func(one Finding) bool { return one.State == state && strings.Contains(one.Text, text) })
 }
@@ -87,7 +87,7 @@ func TestSampleShowsWhatEventsBecome(t *testing.T) {
 	if len(reasons) != 2 || reasons["not_json"] != 1 || reasons["not_object"] != 1 {
 		t.Errorf("bad: %v", reasons)
 	}
-	// The minute begins at 22:13: every series has a bucket for it and one for the next.
+	// A minute begins at 22:13, so every series has a bucket for it and one for the next minute.
 	if view.Buckets < 4 || view.Largest[0].Measurements < view.Largest[len(view.Largest)-1].Measurements || view.Largest[0].Bytes == 0 {
 		t.Errorf("%d buckets: %+v", view.Buckets, view.Largest)
 	}
@@ -173,14 +173,14 @@ func TestSampleOutlastsARecordThatMakesTheDecoderFail(t *testing.T) {
 	}
 }
 
-// TestSampleDropsACatalogThatFailed: what a catalog holds after a panic is not known.
+// TestSampleDropsACatalogThatFailed checks this because the content of a catalog after a panic is unknown.
 func TestSampleDropsACatalogThatFailed(t *testing.T) {
 	decoding, bucketing := eventOptions(t, nil)
 	s, err := newSampler("events", decoding, bucketing)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.catalogs[4] = new(bucketer.Catalog) // without its maps it fails when it is inserted into
+	s.catalogs[4] = new(bucketer.Catalog) // without its maps it panics at an insertion
 	for offset := range int64(2) {
 		s.take(4, &record.Record{Offset: offset, Timestamp: 1_700_000_000_000, Value: []byte(`{"time":1700000000,"meta":"a"}`)})
 	}
@@ -190,7 +190,7 @@ func TestSampleDropsACatalogThatFailed(t *testing.T) {
 	}
 }
 
-// TestSampleSeesPartsOfMetaThatNoEventHas: a misspelt path makes no letter where another part is there.
+// TestSampleSeesPartsOfMetaThatNoEventHas checks this because a misspelt path makes no letter if another part exists.
 func TestSampleSeesPartsOfMetaThatNoEventHas(t *testing.T) {
 	parts := func(list ...string) func(*measurement.Options) {
 		return func(o *measurement.Options) { o.MetaField, o.MetaFields = "", list }
@@ -204,7 +204,7 @@ func TestSampleSeesPartsOfMetaThatNoEventHas(t *testing.T) {
 	}
 }
 
-// TestSampleWarnsOfSeriesInSeveralPartitions: these have buckets of their own in each.
+// TestSampleWarnsOfSeriesInSeveralPartitions checks this because such series have separate buckets in each partition.
 func TestSampleWarnsOfSeriesInSeveralPartitions(t *testing.T) {
 	look := func(partitions int, change func(*measurement.Options)) Findings {
 		decoding, bucketing := eventOptions(t, change)
@@ -229,7 +229,7 @@ func TestSampleWarnsOfSeriesInSeveralPartitions(t *testing.T) {
 	}
 }
 
-// TestBucketsAreCountedWhateverMemoryTheyTake: a bucket written for the sake of memory is counted once.
+// TestBucketsAreCountedWhateverMemoryTheyTake checks that a bucket written early to free memory is counted once.
 func TestBucketsAreCountedWhateverMemoryTheyTake(t *testing.T) {
 	decoding, bucketing := eventOptions(t, nil)
 	views := map[int64]Sample{}

@@ -7,7 +7,7 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// TestSettingsOfShapesInEffectAreLookedAt: findings about values concern the events that the settings make.
+// TestSettingsOfShapesInEffectAreLookedAt checks that findings about values are about the events that the settings make.
 func TestSettingsOfShapesInEffectAreLookedAt(t *testing.T) {
 	events := repeat(60, `{"p":{"device":"d%d","readings":[{"ts":%d,"v":"%d.5"},{"ts":%d,"v":"1.5"}]}}`, func(i int) []any {
 		return []any{i % 5, 1_700_000_000 + i, i, 1_700_000_000 + i}
@@ -37,7 +37,7 @@ func TestSettingsOfShapesInEffectAreLookedAt(t *testing.T) {
 	}
 }
 
-// TestSkippedEventsAreNoLettersOfASample: they are counted, and settings that skip them fit.
+// TestSkippedEventsAreNoLettersOfASample checks that they are counted, and that settings that skip them fit.
 func TestSkippedEventsAreNoLettersOfASample(t *testing.T) {
 	events := append(repeat(30, `{"device":"d%d","time":%d,"v":1}`, func(i int) []any { return []any{i % 5, 1_700_000_000 + i} }), `{"join":true}`, `{"join":true}`)
 	decoding, bucketing := eventOptions(t, func(o *measurement.Options) {
@@ -50,7 +50,7 @@ func TestSkippedEventsAreNoLettersOfASample(t *testing.T) {
 	}
 }
 
-// TestLocalTimesInAZoneAreNoGuess: a format without a zone is warned of, until the zone is set.
+// TestLocalTimesInAZoneAreNoGuess checks that a format without a zone causes a warning until the zone is set.
 func TestLocalTimesInAZoneAreNoGuess(t *testing.T) {
 	events := repeat(30, `{"time":"2023-11-14 22:13:%02d","meta":"a"}`, func(i int) []any { return []any{i} })
 	says := func(zone string) bool {

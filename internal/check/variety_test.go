@@ -33,6 +33,6 @@ func TestMostVariedFieldsAreNamed(t *testing.T) {
 }
 
 func textMeta(s string) bson.RawValue {
-	kind, value, _ := bson.MarshalValue(s) // a string always has an encoding
+	kind, value, _ := bson.MarshalValue(s) // a string can always be encoded
 	return bson.RawValue{Type: kind, Value: value}
 }
