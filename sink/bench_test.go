@@ -7,7 +7,7 @@ import (
 	"waterwheel/bucketer"
 )
 
-// BenchmarkSend inserts buckets of 1 to 1000 measurements, as many a call as Send puts in one.
+// BenchmarkSend inserts buckets of 1 to 1000 measurements, with as many per call as Send uses.
 func BenchmarkSend(b *testing.B) {
 	for _, n := range []int{1, 20, 200, 1000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) { benchmarkSend(b, n) })
@@ -50,7 +50,7 @@ func BenchmarkStored(b *testing.B) {
 	}
 }
 
-// BenchmarkFind looks 1000 series up among 4000 buckets.
+// BenchmarkFind looks up 1000 series among 4000 buckets.
 func BenchmarkFind(b *testing.B) {
 	e := connect(b)
 	p := e.claimed(b, e.setup(b))

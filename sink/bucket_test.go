@@ -30,7 +30,7 @@ func offsetsOf(positions ...timeseries.Position) []byte {
 	return timeseries.AppendPositions(nil, positions)
 }
 
-// run are the positions of n records from an offset on.
+// run returns the positions of n records from an offset on.
 func run(from int64, n int) []timeseries.Position {
 	all := make([]timeseries.Position, n)
 	for i := range all {
@@ -39,7 +39,7 @@ func run(from int64, n int) []timeseries.Position {
 	return all
 }
 
-// insertOf is the first write of a bucket, opened by the first position.
+// insertOf returns the first write of a bucket. The first position opens it.
 func insertOf(series string, positions ...timeseries.Position) *bucketer.Write {
 	return insertAt(series, minute, positions...)
 }
@@ -79,7 +79,7 @@ func insertAt(series string, minTime int64, positions ...timeseries.Position) *b
 	return w
 }
 
-// updateOf is a delta on the bucket that w left, with one more measurement.
+// updateOf returns a delta for the bucket after w, with one more measurement.
 func updateOf(w *bucketer.Write, position timeseries.Position) *bucketer.Write {
 	u := &bucketer.Write{
 		Kind: bucketer.Update, ID: w.ID, Meta: w.Meta, MinTime: w.MinTime, Added: 1, Count: w.Count + 1,
@@ -99,7 +99,7 @@ func updateOf(w *bucketer.Write, position timeseries.Position) *bucketer.Write {
 	return u
 }
 
-// closeOf closes the bucket that w left.
+// closeOf returns a write that closes the bucket after w.
 func closeOf(w *bucketer.Write) *bucketer.Write {
 	return &bucketer.Write{
 		Kind: bucketer.Update, ID: w.ID, Meta: w.Meta, MinTime: w.MinTime, Count: w.Count, Closes: true, Filter: filterOf(w),
@@ -107,7 +107,7 @@ func closeOf(w *bucketer.Write) *bucketer.Write {
 	}
 }
 
-// filterOf is the condition of an update of the bucket that w left (E5).
+// filterOf returns the filter of an update of the bucket after w (E5).
 func filterOf(w *bucketer.Write) bson.Raw {
 	return marshal(bson.D{
 		{Key: "_id", Value: w.ID},

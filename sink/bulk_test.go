@@ -12,7 +12,8 @@ import (
 	"waterwheel/bucketer"
 )
 
-// TestBulkCallsOfSmallAndLargeWritesAreAnsweredAlike: the former are put together by this package, the latter by the driver.
+// TestBulkCallsOfSmallAndLargeWritesAreAnsweredAlike checks both kinds. This package encodes small ones, and the driver large
+// ones.
 func TestBulkCallsOfSmallAndLargeWritesAreAnsweredAlike(t *testing.T) {
 	e := connect(t)
 	s := e.setup(t)
@@ -31,7 +32,7 @@ func TestBulkCallsOfSmallAndLargeWritesAreAnsweredAlike(t *testing.T) {
 			for _, sent := range p.Send(t.Context(), writes) {
 				why := fmt.Sprint(sent.Err)
 				if sent.Code != 0 {
-					why = "" // it names the bucket
+					why = "" // the message names the bucket
 				}
 				line = append(line, fmt.Sprint(sent.Result, " ", sent.Code, " ", why))
 			}
@@ -39,9 +40,9 @@ func TestBulkCallsOfSmallAndLargeWritesAreAnsweredAlike(t *testing.T) {
 		}
 		a, b, c := write(1), write(2), write(3)
 		send(a, b)
-		send(a, c, b) // two are there already
+		send(a, c, b) // two of them exist already
 		send(update(a, 2), update(b, 2))
-		send(update(a, 2), update(c, 7)) // one does not find its bucket
+		send(update(a, 2), update(c, 7)) // one does not match its bucket
 		return all
 	}
 	small := course(0, "s")
@@ -54,7 +55,7 @@ func TestBulkCallsOfSmallAndLargeWritesAreAnsweredAlike(t *testing.T) {
 	}
 }
 
-// processorNanos is what the process has used of its processors so far.
+// processorNanos returns the processor time of this process.
 func processorNanos(b *testing.B) int64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -54,7 +54,8 @@ func TestClaimIsCompareAndSet(t *testing.T) {
 	}
 }
 
-// TestWaitIsWrittenDownForOneClaim: it is about the claim that was seen, and means nothing for the next one.
+// TestWaitIsWrittenDownForOneClaim checks that a noted wait belongs to the claim that was seen, and does not count for the next
+// one.
 func TestWaitIsWrittenDownForOneClaim(t *testing.T) {
 	e := connect(t)
 	s := e.setup(t)
@@ -83,7 +84,7 @@ func TestWaitIsWrittenDownForOneClaim(t *testing.T) {
 	}
 }
 
-// TestLostRecordsAreNoted for each topic id, by the owner alone, and outlive its claim.
+// TestLostRecordsAreNoted checks that only the owner notes them, for each topic id, and that they outlive its claim.
 func TestLostRecordsAreNoted(t *testing.T) {
 	e := connect(t)
 	s := e.setup(t)

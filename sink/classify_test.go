@@ -66,22 +66,22 @@ func TestClassifyByClosedLists(t *testing.T) {
 	}
 }
 
-// effect is what comes of a code in the three places where one can stand.
+// effect is the consequence of a code in the three places where it can occur.
 type effect struct {
 	write   bucketer.Result // as the answer to one write of a bulk call
 	command bucketer.Result // as the answer to a whole bulk call of one write
-	lasts   bool            // As the answer to any other request, it lasts until an operator changes something.
+	lasts   bool            // as the answer to any other request it lasts until an operator changes something
 }
 
-// The effects that there are.
+// These are the possible effects.
 var (
 	leavesOpen = effect{bucketer.Unknown, bucketer.Unknown, false}
 	resent     = effect{bucketer.Unknown, bucketer.NotExecuted, false}
 	isBadData  = effect{bucketer.Refused, bucketer.Refused, true}
-	isRefusal  = effect{bucketer.Unknown, bucketer.Unknown, true} // of all writes alike: an outage, never a letter
+	isRefusal  = effect{bucketer.Unknown, bucketer.Unknown, true} // of all writes alike, so it is an outage and never a letter
 )
 
-// TestWhatComesOfEachCode tries every code below 20,000, and the few above it, in each place.
+// TestWhatComesOfEachCode tries every code below 20,000, and the few above, in each place.
 func TestWhatComesOfEachCode(t *testing.T) {
 	want := map[int32]effect{
 		10058: resent, 10107: resent, 13435: resent,

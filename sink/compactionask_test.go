@@ -14,12 +14,12 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// askedServer has segments, and notes when a compaction was asked for.
+// askedServer has segments, and records requests for compactions.
 type askedServer struct {
 	mongodb.Collection
 	segments map[int]*askedSegment
 	asked    []time.Time
-	before   func() // is called before the segments are read
+	before   func() // called before the segments are read
 }
 
 type askedSegment struct {
@@ -56,7 +56,7 @@ func (a *askedServer) Update(context.Context, []mongodb.Update) (mongodb.Reply, 
 	return mongodb.Reply{N: 1}, nil
 }
 
-// wish waits for the segments of a server, of whose partitions the first is released or not.
+// wish returns a wait for the segments of the server. released reports whether the first of its partitions is released.
 func (a *askedServer) wish(released bool) *compactionWish {
 	return &compactionWish{
 		buckets: a, options: a, left: func(int) {},
@@ -71,7 +71,8 @@ func newAskedServer() *askedServer {
 	return &askedServer{segments: map[int]*askedSegment{1: {owner: "c/events/3"}, 2: {owner: "c/events/3"}}}
 }
 
-// TestCompactedWaitsUntilNoQueryShowsTheSegments of the beginning, and asks again when nothing comes of it.
+// TestCompactedWaitsUntilNoQueryShowsTheSegments covers the segments that exist at the start. A request without an effect is
+// repeated.
 func TestCompactedWaitsUntilNoQueryShowsTheSegments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAskedServer()
@@ -83,7 +84,7 @@ func TestCompactedWaitsUntilNoQueryShowsTheSegments(t *testing.T) {
 				a.segments[2].until = until
 			case since >= 270*time.Second:
 				a.segments[1].until = until
-			case since >= 100*time.Second: // the first wish was lost
+			case since >= 100*time.Second: // the first request was lost
 				a.segments[3] = &askedSegment{owner: "c/events/3"}
 				a.segments[1].frozen, a.segments[2].frozen = true, true
 			}
@@ -94,13 +95,14 @@ func TestCompactedWaitsUntilNoQueryShowsTheSegments(t *testing.T) {
 		if late := time.Since(until.Add(compactedMargin)); late < 0 || late > askSlowPause {
 			t.Errorf("it returned %v after the end of the last segment", late)
 		}
-		if len(a.asked) != 2 || a.asked[0] != began { // frozen segments need no wish
+		if len(a.asked) != 2 || a.asked[0] != began { // frozen segments need no request
 			t.Errorf("asked at %v", a.asked)
 		}
 	})
 }
 
-// TestCompactedSaysWhatToStart, in bounded time: soon where the consumers have released the partitions.
+// TestCompactedSaysWhatToStart checks that the error comes in bounded time, and soon if the consumers have released the
+// partitions.
 func TestCompactedSaysWhatToStart(t *testing.T) {
 	for released, within := range map[bool]time.Duration{true: 35 * time.Second, false: 185 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -116,7 +118,7 @@ func TestCompactedSaysWhatToStart(t *testing.T) {
 	}
 }
 
-// TestCompactedDoesNotAskForNothing: where no segment is shown, or those that are have ended.
+// TestCompactedDoesNotAskForNothing covers collections in which no segment is shown, or all shown ones have ended.
 func TestCompactedDoesNotAskForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &askedServer{segments: map[int]*askedSegment{

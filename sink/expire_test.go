@@ -13,8 +13,8 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// TestExpiredDeletesWholeBucketsOnly: those that may still hold something younger stay, to the millisecond, and a write to a
-// bucket that went finds none, which is read back like any other.
+// TestExpiredDeletesWholeBucketsOnly checks that buckets that may hold a younger measurement stay, to the millisecond. A write to
+// a deleted bucket does not match, and is read back like any other.
 func TestExpiredDeletesWholeBucketsOnly(t *testing.T) {
 	e := connect(t)
 	store := e.setup(t)
@@ -55,7 +55,7 @@ func TestExpiredDeletesWholeBucketsOnly(t *testing.T) {
 	sendAll(t, p, bucketer.Applied, updateOf(young, timeseries.Position{Offset: 10}))
 }
 
-// TestExpiredStopsWhenItIsToBeKept: nothing is deleted by an expiry that was made longer, or taken away, since it began.
+// TestExpiredStopsWhenItIsToBeKept checks that nothing is deleted by an expiry that was extended or removed since the start.
 func TestExpiredStopsWhenItIsToBeKept(t *testing.T) {
 	e := connect(t)
 	o := definition
@@ -99,7 +99,7 @@ func TestExpiredStopsWhenItIsToBeKept(t *testing.T) {
 	}
 }
 
-// TestExpiredGoesByTheCollection: without a moment, by the collection's expiry and MongoDB's clock.
+// TestExpiredGoesByTheCollection covers a call without a time, which uses the collection's expiry and MongoDB's clock.
 func TestExpiredGoesByTheCollection(t *testing.T) {
 	e := connect(t)
 	o := definition

@@ -1,4 +1,4 @@
 package sink
 
-// HoldingPartition is a partition under a claim of ours.
+// HoldingPartition returns a partition under a claim of ours.
 func HoldingPartition(s *Store) *Partition { return &Partition{store: s, standing: holding} }

@@ -12,8 +12,8 @@ import (
 	"waterwheel/sink"
 )
 
-// TestHoldingsTellsSegmentsFromBuckets: a compaction that is unfinished has its measurements in segments, one that is over in
-// buckets, and each counts once.
+// TestHoldingsTellsSegmentsFromBuckets checks that the measurements of an unfinished compaction count in segments, and those of a
+// finished one in buckets. Each counts once.
 func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 	e := connect(t)
 	s := e.setup(t)
@@ -61,7 +61,7 @@ func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 	}
 }
 
-// TestScanTellsOfCompactions: also without columns.
+// TestScanTellsOfCompactions also covers scans without columns.
 func TestScanTellsOfCompactions(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
@@ -95,7 +95,7 @@ func TestScanTellsOfCompactions(t *testing.T) {
 	}
 }
 
-// TestACompactionWithAnEndedSegmentIsNotUnfinished: it is not rolled back any more.
+// TestACompactionWithAnEndedSegmentIsNotUnfinished checks this because it is not rolled back any more.
 func TestACompactionWithAnEndedSegmentIsNotUnfinished(t *testing.T) {
 	e := connect(t)
 	e.setup(t)
@@ -123,7 +123,7 @@ func TestACompactionWithAnEndedSegmentIsNotUnfinished(t *testing.T) {
 	}
 }
 
-// TestARollBackDeletesBucketsOfSegmentsThatAreGone: of a compaction some segments have expired, and its buckets list their offsets too.
+// TestARollBackDeletesBucketsOfSegmentsThatAreGone covers a compaction with expired segments. Its buckets list their offsets too.
 func TestARollBackDeletesBucketsOfSegmentsThatAreGone(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))

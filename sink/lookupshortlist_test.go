@@ -17,7 +17,7 @@ import (
 	"waterwheel/sink"
 )
 
-// listed is a Collection that finds its documents, whatever the query, each in memory that the next one overwrites.
+// listed is a Collection that returns its documents for any query, each in memory that the next one overwrites.
 type listed struct {
 	mongodb.Editable
 	documents []bson.Raw
@@ -34,7 +34,7 @@ func (l *listed) Find(_ context.Context, _ mongodb.Query, each func(bson.Raw) er
 	return nil
 }
 
-// leftBehind is a bucket as a query finds it, n-th of its series.
+// leftBehind is a bucket as a query returns it. n is its number within its series.
 type leftBehind struct {
 	n       int
 	minTime int64
@@ -56,7 +56,7 @@ func (l leftBehind) document(series string) bson.Raw {
 	})
 }
 
-// found asks for buckets of some documents.
+// found looks up buckets among some documents.
 func found(t *testing.T, documents []bson.Raw, lookups ...bucketer.Lookup) [][]bson.ObjectID {
 	t.Helper()
 	store := sink.NewStore(collection.Ready{Ports: collection.Ports{Buckets: &listed{documents: documents}}, Options: definition},
@@ -74,8 +74,8 @@ func found(t *testing.T, documents []bson.Raw, lookups ...bucketer.Lookup) [][]b
 	return all
 }
 
-// TestFindKeepsTheBestFew: what a look-up keeps does not grow with the buckets there are, and is what the catalog would
-// have asked first.
+// TestFindKeepsTheBestFew checks that the memory of a look-up does not grow with the number of buckets. It keeps the buckets that
+// the catalog would try first.
 func TestFindKeepsTheBestFew(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 100 {
@@ -119,8 +119,8 @@ func TestFindOfAnyBucketByID(t *testing.T) {
 	}
 }
 
-// TestFindBoundsWhatItHolds: buckets that are large without their columns, each wanted by many look-ups, do not bring more
-// than memory should hold. Look-ups that are only ahead are left without an answer first, and one is always answered.
+// TestFindBoundsWhatItHolds has buckets that are large without their columns, and that many look-ups want. Find must not hold
+// more than its memory limit. Look-ups ahead lose their answer first, and one look-up is always answered.
 func TestFindBoundsWhatItHolds(t *testing.T) {
 	const hour = 3_600_000
 	var documents []bson.Raw

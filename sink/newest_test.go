@@ -36,7 +36,7 @@ func TestNewestIsNotExceeded(t *testing.T) {
 	if found := newest(); found < minute || found >= minute+60_000 {
 		t.Errorf("the newest is of %d, want %d", found, minute)
 	}
-	// The _id of a bucket from before 1970 does not tell its time.
+	// The _id of a bucket from before 1970 does not contain its time.
 	sendAll(t, p, bucketer.Applied, insertAt("c", -60_000, run(20, 1)...))
 	if found := newest(); found != math.MaxInt64 {
 		t.Errorf("with a bucket from before 1970 the newest is of %d", found)

@@ -18,7 +18,7 @@ import (
 	"waterwheel/sink"
 )
 
-// positionsOf are the positions that a find of notes gives out.
+// positionsOf returns the positions in notes.
 func positionsOf(
 	t *testing.T, find func(context.Context, timeseries.Source, int64, int64, func(timeseries.Position)) error, of timeseries.Source, from, to int64,
 ) []timeseries.Position {
@@ -31,7 +31,7 @@ func positionsOf(
 	return slices.Compact(all)
 }
 
-// TestDeletedMeasurementsAreStoredNoMore: an owner that reads their records again knows them, whenever it begins.
+// TestDeletedMeasurementsAreStoredNoMore checks that an owner that reads their records again recognises them, for any start.
 func TestDeletedMeasurementsAreStoredNoMore(t *testing.T) {
 	e := connect(t)
 	s := e.setup(t)
@@ -72,7 +72,7 @@ func TestDeletedMeasurementsAreStoredNoMore(t *testing.T) {
 	}
 }
 
-// TestChangedMetasAreNoted, and stay stored.
+// TestChangedMetasAreNoted also checks that the measurements stay stored.
 func TestChangedMetasAreNoted(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
@@ -97,7 +97,7 @@ func TestChangedMetasAreNoted(t *testing.T) {
 	}
 }
 
-// TestDamagedNoteIsNamed: which records it lists as deleted is not known.
+// TestDamagedNoteIsNamed checks this because the deleted records that it lists are unknown.
 func TestDamagedNoteIsNamed(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
@@ -120,7 +120,8 @@ func TestDamagedNoteIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatExpiresIsNotNoted, because its time tells. Measurements deleted from before a moment are noted.
+// TestWhatExpiresIsNotNoted checks this because the time of a measurement shows that it has expired. Deletions of measurements
+// before a time are noted.
 func TestWhatExpiresIsNotNoted(t *testing.T) {
 	for _, expiry := range []bool{true, false} {
 		e := connect(t)

@@ -25,7 +25,7 @@ func TestTakeOverIsCompareAndSet(t *testing.T) {
 	if err := former.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	claimWith(t, former) // after the document was looked at
+	claimWith(t, former) // after the document was read
 	if done, err := sink.ContentsOf(e.Database, "events").TakeOver(t.Context(), seen, "next"); done || err != nil {
 		t.Fatalf("a claim that is gone was taken over: %v, %v", done, err)
 	}

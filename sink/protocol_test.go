@@ -56,7 +56,7 @@ func TestWritesAskForMajorityAndJournalAndATimeLimit(t *testing.T) {
 	sendAll(t, p, bucketer.Applied, w, updateOf(w, timeseries.Position{Offset: 1}))
 	for _, command := range append(f.Sent("insert"), f.Sent("update")...) {
 		if c := command.Index(0).Value().StringValue(); c == "events.options" {
-			continue // of the set-up
+			continue // a command of the set-up
 		}
 		if w, j := command.Lookup("writeConcern", "w"), command.Lookup("writeConcern", "j"); w.StringValue() != "majority" || !j.Boolean() {
 			t.Errorf("write concern %v %v", w, j)
@@ -82,7 +82,7 @@ func TestReadsAfterAFenceAreCausalAndOfTheMajority(t *testing.T) {
 	if _, err := read.LookupErr("readConcern", "afterClusterTime"); err != nil {
 		t.Errorf("the read does not come after the fence: %v", read.Lookup("readConcern"))
 	}
-	if mode, ok := read.Lookup("$readPreference", "mode").StringValueOK(); ok && mode != "primaryPreferred" { // how one server is addressed
+	if mode, ok := read.Lookup("$readPreference", "mode").StringValueOK(); ok && mode != "primaryPreferred" { // the mode for a single server
 		t.Errorf("read preference %v", mode)
 	}
 }
@@ -149,7 +149,7 @@ func TestNoPrimaryMeansNotExecuted(t *testing.T) {
 func TestADeadServerMeansNotExecuted(t *testing.T) {
 	f, p := onFake(t, nil)
 	f.Answer("insert", func(bson.Raw) bson.D { f.Close(); return nil })
-	sendAll(t, p, bucketer.Unknown, insertOf("a", run(0, 1)...)) // it had the command
+	sendAll(t, p, bucketer.Unknown, insertOf("a", run(0, 1)...)) // the server had the command
 	sendAll(t, p, bucketer.NotExecuted, insertOf("b", run(1, 1)...))
 	var outage *mongodb.OutageError
 	if _, err := p.Read(t.Context()); !errors.As(err, &outage) {
@@ -226,7 +226,7 @@ func TestNothingIsSentWithoutTheLease(t *testing.T) {
 }
 
 func TestTheConnectionStopsAWriteWhoseLeaseLapsed(t *testing.T) {
-	// The check before the command says yes, the one inside the connection's Write no.
+	// The check before the command says yes, and the check within the connection's Write says no.
 	var lease atomic.Int32
 	lease.Store(1 << 20)
 	f, p := onFake(t, mongodbtest.ReplicaSet, func(o *mongodb.Options) { o.Lease = func() bool { return lease.Add(-1) >= 0 } })
@@ -289,14 +289,14 @@ func TestAnUnsupportedWriteConcernIsRefused(t *testing.T) {
 	}
 }
 
-// TestARefusedWriteConcernBlamesNoDocument: a server that lost its journal refuses every command with a code that a bad
-// document gets as well.
+// TestARefusedWriteConcernBlamesNoDocument covers a server that has lost its journal. It refuses every command with a code that
+// bad documents get as well.
 func TestARefusedWriteConcernBlamesNoDocument(t *testing.T) {
 	f, p := onFake(t, mongodbtest.ReplicaSet)
 	refusing := mongodbtest.Failing(2, "cannot use 'j' option when a host does not have journaling enabled")
 	f.Answer("insert", refusing)
 	writes := []*bucketer.Write{insertOf("a", run(0, 1)...), insertOf("b", run(1, 1)...)}
-	sendAll(t, p, bucketer.Refused, writes...) // other commands are executed: it is the documents
+	sendAll(t, p, bucketer.Refused, writes...) // other commands are executed, so the documents are the cause
 	f.Answer("update", refusing)
 	sendAll(t, p, bucketer.Unknown, writes...)
 	var refused *mongodb.RefusedError

@@ -15,20 +15,20 @@ import (
 	"waterwheel/sink"
 )
 
-// The buckets that madeUp makes: the records of a topic go round its series.
+// These describe the buckets of madeUp. The records of a topic belong to its series in turns.
 const (
 	madeUpSeries = 1000
-	madeUpCount  = 1000 // measurements a bucket
-	// resetHeap bounds what the heap may grow by while D is read, however far back a group was reset.
+	madeUpCount  = 1000 // measurements per bucket
+	// resetHeap bounds the growth of the heap while D is read, for a reset of any distance.
 	resetHeap = 64 << 20
 )
 
-// madeUp is a Collection of buckets that are made while they are read. They list the first total offsets but every third,
-// which was lost: so D is as large as it gets, a bit an offset.
+// madeUp is a Collection of buckets that are generated when they are read. They list two of every three offsets below total. D is
+// then as large as possible, with a bit per offset.
 type madeUp struct {
 	mongodb.Editable
 	total int64
-	parts int32 // elements of each record: 1 for no arrays
+	parts int32 // elements of each record. 1 means no arrays.
 	// looked is called before every thousandth bucket.
 	looked func()
 }
@@ -36,7 +36,7 @@ type madeUp struct {
 // holds reports whether a bucket lists an offset.
 func (m *madeUp) holds(offset int64) bool { return offset < m.total && offset%3 != 2 }
 
-// Find implements mongodb.Collection. It gives every bucket out, also one that a server would leave out.
+// Find implements mongodb.Collection. It returns every bucket, also those that a server would leave out.
 func (m *madeUp) Find(_ context.Context, _ mongodb.Query, each func(bson.Raw) error) error {
 	const block = madeUpSeries * madeUpCount
 	var bucket []byte
@@ -64,7 +64,7 @@ func (m *madeUp) Find(_ context.Context, _ mongodb.Query, each func(bson.Raw) er
 	return nil
 }
 
-// appendListing is what D asks of a bucket: how many measurements it holds, and which.
+// appendListing appends the fields of a bucket that D needs, which are its number of measurements and their positions.
 func appendListing(dst []byte, positions []timeseries.Position) []byte {
 	offsets := bsoncore.NewArrayBuilder().AppendBinary(bson.TypeBinaryGeneric, timeseries.AppendPositions(nil, positions)).Build()
 	source := bsoncore.NewDocumentBuilder().AppendArray(timeseries.FieldOffsets, offsets).Build()
@@ -79,15 +79,15 @@ type nothing struct{ mongodb.Editable }
 // Find implements mongodb.Collection.
 func (nothing) Find(context.Context, mongodb.Query, func(bson.Raw) error) error { return nil }
 
-// resetCost is what reading D after a reset to offset 0 took.
+// resetCost is the cost of reading D after a reset to offset 0.
 type resetCost struct {
 	took    time.Duration
-	largest int64 // the memory of D, as it counts itself
-	grown   int64 // the heap, with its garbage
+	largest int64 // memory of D, by its own count
+	grown   int64 // growth of the heap, with garbage
 	windows int
 }
 
-// reset reads D as after a reset to offset 0, window by window, and looks each offset up.
+// reset reads D window by window, as after a reset to offset 0, and looks up each offset.
 func reset(t testing.TB, m *madeUp, storedBytes int64) (cost resetCost) {
 	t.Helper()
 	heap := func() int64 {
@@ -119,11 +119,11 @@ func reset(t testing.TB, m *madeUp, storedBytes int64) (cost resetCost) {
 	return cost
 }
 
-// compare looks up what D must hold in its window, and what it must not.
+// compare looks up positions that D must hold in its window, and others that it must not.
 func (m *madeUp) compare(t testing.TB, d *timeseries.PositionSet) {
 	t.Helper()
 	begin, end := d.Window()
-	step := max(1, (min(end, m.total)-begin)/100_003) // about as many, on all remainders by three
+	step := max(1, (min(end, m.total)-begin)/100_003) // about 100,003 offsets, with all remainders modulo three
 	for offset := begin; offset < min(end, m.total+10); offset += step {
 		for _, part := range []int32{0, m.parts - 1} {
 			if got := d.Contains(timeseries.Position{Offset: offset, Part: part}); got != m.holds(offset) {
@@ -145,7 +145,7 @@ func TestResetTakesABitAnOffset(t *testing.T) {
 	}
 }
 
-// TestResetOfArraysComesInWindows: the elements of arrays take more than a bit, so D does not fit.
+// TestResetOfArraysComesInWindows checks this because elements of arrays need more than a bit, so D does not fit.
 func TestResetOfArraysComesInWindows(t *testing.T) {
 	const limit = 1 << 20
 	cost := reset(t, &madeUp{total: 50_000, parts: 6}, limit)
@@ -155,14 +155,14 @@ func TestResetOfArraysComesInWindows(t *testing.T) {
 	}
 }
 
-// TestOneRecordAlwaysFits: a window of D holds at least one offset, whatever that takes.
+// TestOneRecordAlwaysFits checks that a window of D holds at least one offset, for any size.
 func TestOneRecordAlwaysFits(t *testing.T) {
 	if cost := reset(t, &madeUp{total: 4, parts: 100_000}, 1); cost.windows > 4 {
 		t.Errorf("%+v", cost)
 	}
 }
 
-// BenchmarkReset100M reads D after a reset by 100 million offsets. It fails when the heap grows by more than 64 MiB.
+// BenchmarkReset100M reads D after a reset by 100 million offsets. It fails if the heap grows by more than 64 MiB.
 func BenchmarkReset100M(b *testing.B) {
 	const total = 100_000_000
 	for b.Loop() {

@@ -11,13 +11,13 @@ import (
 	"waterwheel/internal/mongodb"
 )
 
-// unsteady finds documents in the order of their largest offset, and fails after so many. Where that gets nobody further,
-// smaller answers come through.
+// unsteady returns documents in the order of their largest offset, and fails after some documents. If a repetition makes no
+// progress, smaller answers succeed, unless it is stubborn.
 type unsteady struct {
 	mongodb.Collection
 	documents []bson.Raw
 	after     int
-	stubborn  bool // they do not
+	stubborn  bool // smaller answers fail too
 	batches   []int32
 }
 
@@ -44,7 +44,7 @@ func (u *unsteady) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) 
 	return nil
 }
 
-// scanned counts how often each document comes of a scan in virtual time.
+// scanned counts how often a scan returns each document, in virtual time.
 func scanned(t *testing.T, u *unsteady) (came map[bson.ObjectID]int, err error) {
 	came = map[bson.ObjectID]int{}
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestScanEndsWithItsUser(t *testing.T) {
 	}
 }
 
-// TestScanTellsBucketsOfTwoShardsApart: an _id is unique in each shard only.
+// TestScanTellsBucketsOfTwoShardsApart checks this because an _id is unique only within a shard.
 func TestScanTellsBucketsOfTwoShardsApart(t *testing.T) {
 	bucket := func(meta string, least bson.DateTime) bson.Raw {
 		return mongodb.Document(bson.D{{Key: "_id", Value: bson.ObjectID{11: 1}}, {Key: "meta", Value: meta}, {Key: "control", Value: bson.D{

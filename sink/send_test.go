@@ -25,7 +25,7 @@ func TestSplitBoundsCallsAndKeepsKindsApart(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		writes []*bucketer.Write
-		want   []int // writes of each call
+		want   []int // numbers of writes per call
 	}{
 		"none":      {nil, nil},
 		"kinds":     {[]*bucketer.Write{write(bucketer.Update, 100), write(bucketer.Insert, 100), write(bucketer.Update, 100)}, []int{1, 2}},
@@ -50,7 +50,7 @@ func TestSplitBoundsCallsAndKeepsKindsApart(t *testing.T) {
 	}
 }
 
-// scripted is a Collection that answers by functions.
+// scripted is a Collection that answers with functions.
 type scripted struct {
 	mongodb.Editable
 	insert func([]bson.Raw) (mongodb.Reply, error)

@@ -12,7 +12,7 @@ import (
 	"waterwheel/sink"
 )
 
-// env is a real server with a database of its own, and how time series are set up there.
+// env is a real server with a database of its own, and the settings of its time series.
 type env struct {
 	*mongodbtest.Real
 	as collection.Settings
@@ -34,12 +34,12 @@ func (e *env) setup(t testing.TB) *sink.Store {
 	return e.store(ready)
 }
 
-// store is a Store of a time series that is set up.
+// store returns a Store of a time series that is set up.
 func (e *env) store(ready collection.Ready) *sink.Store {
 	return sink.NewStore(ready, sink.StoreOptions{MaxCount: 1000, WriteTimeout: e.WriteTimeout(), Logger: e.Log()})
 }
 
-// claimed is a partition under a claim of ours.
+// claimed returns a partition under a claim of ours.
 func (e *env) claimed(t testing.TB, s *sink.Store) *sink.Partition {
 	t.Helper()
 	p := s.Partition(source, "cluster", "group", "host")

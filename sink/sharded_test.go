@@ -16,7 +16,7 @@ import (
 	"waterwheel/internal/mongodb/mongodbtest"
 )
 
-// unkeyed says what an update or delete of a bucket lacks for one shard to get it, with a version. Empty means nothing.
+// unkeyed says which part an update or delete of a bucket lacks to reach one shard, with a shard version. Empty means none.
 func unkeyed(write bson.Raw) string {
 	filter := write.Lookup("q").Document()
 	for _, field := range []string{"_id", "meta", "control.min.time"} {
@@ -33,7 +33,7 @@ func unkeyed(write bson.Raw) string {
 	return ""
 }
 
-// bucketWrites are the updates or deletes of buckets that a fake was sent.
+// bucketWrites returns the updates or deletes of buckets that a fake received.
 func bucketWrites(f *mongodbtest.Fake, command, list string) (writes []bson.Raw) {
 	for _, c := range f.Sent(command) {
 		if c.Index(0).Value().StringValue() != "events.buckets" {
@@ -47,7 +47,8 @@ func bucketWrites(f *mongodbtest.Fake, command, list string) (writes []bson.Raw)
 	return writes
 }
 
-// TestEveryWriteNamesTheShardKey: mongos sends an update or delete without it to all shards, and without a version.
+// TestEveryWriteNamesTheShardKey checks this because mongos sends other updates and deletes to all shards, without a shard
+// version.
 func TestEveryWriteNamesTheShardKey(t *testing.T) {
 	f, p := onFake(t, mongodbtest.ReplicaSet)
 	every := func(command bson.Raw) bson.D {
@@ -96,7 +97,7 @@ func TestEveryWriteNamesTheShardKey(t *testing.T) {
 	}
 }
 
-// TestEditsNameTheShardKey: of buckets with and without a meta.
+// TestEditsNameTheShardKey covers buckets with and without a meta.
 func TestEditsNameTheShardKey(t *testing.T) {
 	for name, hello := range map[string]bson.D{"replica set": mongodbtest.ReplicaSet, "mongos": mongodbtest.Router} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +161,7 @@ func TestEditsNameTheShardKey(t *testing.T) {
 	}
 }
 
-// TestAFenceReachesEveryShard: the partition document lies on one.
+// TestAFenceReachesEveryShard checks this because the partition document lies on one shard.
 func TestAFenceReachesEveryShard(t *testing.T) {
 	for name, c := range map[string]struct {
 		hello  bson.D
@@ -208,8 +209,8 @@ func TestAFenceReachesEveryShard(t *testing.T) {
 	}
 }
 
-// TestAnArrayIsNoShardKey: the measurement becomes a dead letter. The same code for other metas stays an outage: the collection is sharded
-// by something else.
+// TestAnArrayIsNoShardKey checks that the measurement becomes a letter. The same code for other metas stays an outage, because
+// the collection is then sharded by another key.
 func TestAnArrayIsNoShardKey(t *testing.T) {
 	f, p := onFake(t, mongodbtest.Router, func(o *mongodb.Options) { o.Logger = slog.New(slog.DiscardHandler) })
 	array := insertOf("a", run(5, 1)...)

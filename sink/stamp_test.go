@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestAFenceChangesItsDocumentWhenTheClockIsSetBack: an update that changes nothing would be no write, and would order
+// TestAFenceChangesItsDocumentWhenTheClockIsSetBack checks this because an update without a change is no write, and orders
 // nothing.
 func TestAFenceChangesItsDocumentWhenTheClockIsSetBack(t *testing.T) {
 	var p Partition
@@ -17,7 +17,7 @@ func TestAFenceChangesItsDocumentWhenTheClockIsSetBack(t *testing.T) {
 		}
 		before = next
 	}
-	p.stamped = time.Now().Round(0).Add(time.Hour) // what the clock said before it was set back
+	p.stamped = time.Now().Round(0).Add(time.Hour) // the time before the clock was set back
 	former := p.stamped.UnixMilli()
 	if next := p.stamp(); int64(next) <= former {
 		t.Errorf("%v after %v", next, former)

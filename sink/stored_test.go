@@ -38,7 +38,7 @@ func TestStoredIsWhatWasSent(t *testing.T) {
 	if err != nil || !d.Contains(timeseries.Position{Offset: 105, Part: 7}) || d.Contains(timeseries.Position{Offset: 105, Part: 6}) {
 		t.Errorf("parts are mixed up (%v)", err)
 	}
-	// Another partition, and another topic of the same name, have nothing stored.
+	// Another partition, and another topic with the same name, have nothing stored.
 	for _, other := range []timeseries.Source{
 		{Topic: "events", TopicID: source.TopicID, Partition: 4}, {Topic: "events", TopicID: [16]byte{9}, Partition: 3},
 	} {
@@ -63,7 +63,7 @@ func TestDamagedBucketIsNamed(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		damage bson.D
-		// anywhere: nothing tells which offsets it may list.
+		// anywhere means that nothing says which offsets it may list.
 		anywhere bool
 	}{
 		"count":           {damage: set("count", 9)},
@@ -105,7 +105,7 @@ func TestDamagedBucketIsNamed(t *testing.T) {
 	}
 }
 
-// TestBucketWithoutLastIsRead: what a bucket lists counts, not what it says about it.
+// TestBucketWithoutLastIsRead checks that the listed positions count, not the bucket's summary of them.
 func TestBucketWithoutLastIsRead(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))

@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// listedBucket is what a look at D reads of a bucket of three measurements.
+// listedBucket returns the fields of a bucket of three measurements that D reads.
 func listedBucket(t testing.TB) bson.Raw {
 	t.Helper()
 	encoded := timeseries.AppendPositions(nil, []timeseries.Position{{Offset: 7}, {Offset: 8, Part: 2}, {Offset: 11}})
@@ -27,11 +27,11 @@ func listedBucket(t testing.TB) bson.Raw {
 	return d
 }
 
-// FuzzListed: no bytes make the reader of D panic; what it cannot read it calls damaged.
+// FuzzListed checks that no bytes make the reader of D panic. It reports unreadable bytes as damaged.
 func FuzzListed(f *testing.F) {
 	whole := listedBucket(f)
 	f.Add([]byte(whole))
-	for i := range whole { // each byte wrong in turn: among them the lengths of what is nested
+	for i := range whole { // one wrong byte at a time, including the lengths of nested values
 		broken := append([]byte(nil), whole...)
 		broken[i] ^= 0xff
 		f.Add(broken)

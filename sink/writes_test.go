@@ -41,14 +41,14 @@ func TestSendTellsWhichWritesFoundTheirBucket(t *testing.T) {
 	if got[0].Result != bucketer.Unknown || got[0].Code != 11000 {
 		t.Errorf("a duplicate _id: %+v", got)
 	}
-	// A server that counts the duplicate among the inserted leaves the other write in doubt.
+	// A server that counts the duplicate as inserted leaves the other write in doubt.
 	if found, err := p.Resolve(t.Context(), []*bucketer.Write{a, b}); err != nil || found[0] != bucketer.Applied || found[1] != bucketer.Applied {
 		t.Errorf("read back: %v, %v (sent %+v)", found, err, got)
 	}
 	missing := insertOf("c", run(20, 1)...)
 	sent := p.Send(t.Context(), []*bucketer.Write{updateOf(a, run(5, 1)[0]), updateOf(missing, run(21, 1)[0])})
 	for i, s := range sent {
-		if s.Result != bucketer.Unknown { // the server tells the sum only
+		if s.Result != bucketer.Unknown { // the server reports only the sum
 			t.Errorf("update %d: %+v", i, s)
 		}
 	}
@@ -74,7 +74,7 @@ func TestSendOfThousandsOfWrites(t *testing.T) {
 	}
 }
 
-// Calls of one Send that is too slow: those that began are answered, the others are not begun.
+// TestCallsWithoutATurnAreNotSent covers a Send that is too slow. Calls in progress are answered, and the others are not sent.
 func TestCallsWithoutATurnAreNotSent(t *testing.T) {
 	var now atomic.Int64
 	calls := 0
@@ -88,7 +88,7 @@ func TestCallsWithoutATurnAreNotSent(t *testing.T) {
 		writes[i] = insertOf("a", timeseries.Position{Offset: int64(i)})
 	}
 	sent := p.Send(t.Context(), writes)
-	if calls != 2 { // the third would have 200 ms, less than either of those before took
+	if calls != 2 { // the third would have 200 ms, less than each of the others took
 		t.Errorf("%d calls", calls)
 	}
 	for i, s := range sent {
@@ -104,7 +104,7 @@ func TestCallsWithoutATurnAreNotSent(t *testing.T) {
 	}
 }
 
-// slowInserts is a Collection that takes its time.
+// slowInserts is a Collection with slow inserts.
 type slowInserts struct {
 	mongodb.Editable
 	took func()
