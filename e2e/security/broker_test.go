@@ -15,17 +15,17 @@ const (
 	encrypted = "ENCRYPTED" // SSL
 	expired   = "EXPIRED"   // SSL with a certificate that was valid until an hour ago
 	elsewhere = "ELSEWHERE" // SSL with a certificate of another name
-	mutual    = "MUTUAL"    // SSL that wants a client's certificate
-	tokens    = "TOKENS"    // SASL_PLAINTEXT with tokens; a login ends with its token
+	mutual    = "MUTUAL"    // SSL that requires a client certificate
+	tokens    = "TOKENS"    // SASL_PLAINTEXT with tokens; a login ends when its token expires
 )
 
-// password is the password of all users. No message may hold it, nor wrongPassword.
+// password is the password of all users. No message may contain it or wrongPassword.
 const (
 	password      = "r1ght-S3cret"
 	wrongPassword = "wr0ng-S3cret"
 )
 
-// users are those that can log in; rights_test.go says what each may do.
+// users returns the users that can log in. rights_test.go defines what each of them may do.
 func users() []string {
 	return []string{"writer", "least", "blind", "unreading", "groupless", "letterless", "makeless", "unwriting", "fleeting"}
 }
@@ -73,12 +73,12 @@ func clusterOptions(jars, dir string, f files) harness.ClusterOptions {
 		},
 		Settings: []string{
 			"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-			"super.users=User:ANONYMOUS", // who comes without a login, as the tests do
+			"super.users=User:ANONYMOUS", // clients without a login, such as the tests
 		},
 	}
 }
 
-// at are settings for a listener, without a login.
+// at returns the settings for a listener, without a login.
 func at(listener, topic string) harness.Settings {
 	s := world.servers.Short(topic, topic).With("KAFKA_BROKERS", world.cluster.ListenerAddress(listener), "DLQ_PARTITIONS", "1")
 	switch listener {
@@ -90,12 +90,12 @@ func at(listener, topic string) harness.Settings {
 	return s.With("KAFKA_SECURITY", "tls", "KAFKA_TLS_CA_FILE", world.files.path("known.crt"))
 }
 
-// as are the settings with a login.
+// as returns the settings with a login.
 func as(s harness.Settings, mechanism, user string) harness.Settings {
 	return s.With("KAFKA_SASL_MECHANISM", mechanism, "KAFKA_SASL_USERNAME", user, "KAFKA_SASL_PASSWORD", password)
 }
 
-// showing are the settings with a client's certificate.
+// showing returns the settings with a client certificate.
 func showing(s harness.Settings, certificate string) harness.Settings {
 	return s.With("KAFKA_TLS_CERT_FILE", world.files.path(certificate+".crt"), "KAFKA_TLS_KEY_FILE", world.files.path(certificate+".key"))
 }

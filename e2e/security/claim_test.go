@@ -13,18 +13,18 @@ import (
 	"waterwheel/e2e/harness/link"
 )
 
-// A claim asks MongoDB first and then Kafka. These tests hold MongoDB's answer back, so that what happens to Kafka meanwhile
-// meets the claim, and nothing else. They change the broker, and are not run side by side.
+// A claim asks MongoDB first and then Kafka. These tests hold back the answer of MongoDB, so that a fault of Kafka in the
+// meantime affects only the claim. They change the broker, and do not run in parallel.
 
-// claiming is a consumer that has lost its partition and reads the claim anew, of which MongoDB's answer is held back.
+// claiming is a consumer that has lost its partition and makes the claim again. The answer of MongoDB is held back.
 type claiming struct {
 	flow
 	*harness.Consumer
 	mongo *link.Link
-	said  int // so long was its log when the answer came
+	said  int // the length of its log when the answer came
 }
 
-// newClaiming stores ten measurements and lets the member be evicted.
+// newClaiming stores ten measurements and evicts the member.
 func newClaiming(t *testing.T, topic string, settings harness.Settings) *claiming {
 	mongo, uri := world.servers.LinkMongo(t)
 	name := "claim-" + topic
@@ -39,7 +39,7 @@ func newClaiming(t *testing.T, topic string, settings harness.Settings) *claimin
 	return c
 }
 
-// answer lets MongoDB's answer through.
+// answer lets the answer of MongoDB through.
 func (c *claiming) answer() {
 	c.t.Helper()
 	c.said = len(c.Log())
@@ -48,10 +48,10 @@ func (c *claiming) answer() {
 	}
 }
 
-// blames reports whether the log says since the answer that something fails.
+// blames reports whether the log says, after the answer, that a server fails.
 func (c *claiming) blames(whom string) bool { return strings.Contains(c.Log()[c.said:], whom+" fails") }
 
-// awaitPhase waits until every partition stands there.
+// awaitPhase waits until every partition is in this phase.
 func (c *claiming) awaitPhase(phase string) {
 	c.t.Helper()
 	ctx := within(c.t, 30*time.Second)
@@ -67,7 +67,7 @@ func (c *claiming) awaitPhase(phase string) {
 	}
 }
 
-// evict takes the members out of the group, as a coordinator does that has not heard of them.
+// evict removes the members from the group, as a new coordinator does that does not know them.
 func (f flow) evict() {
 	f.t.Helper()
 	ctx, group := within(f.t, 10*time.Second), f.settings["KAFKA_GROUP_ID"]
@@ -96,7 +96,8 @@ func (f flow) evict() {
 	}
 }
 
-// TestKafkasOutageDuringAClaimIsKafkas: it is counted and told as Kafka's, and the claim goes on after it.
+// TestKafkasOutageDuringAClaimIsKafkas checks that the outage is counted and reported as Kafka's, and that the claim continues
+// after it.
 func TestKafkasOutageDuringAClaimIsKafkas(t *testing.T) {
 	needsBroker(t)
 	topic := newTopic(t)
@@ -120,7 +121,8 @@ func TestKafkasOutageDuringAClaimIsKafkas(t *testing.T) {
 	c.stop(c.Consumer)
 }
 
-// TestRightMissingDuringAClaimStopsThePartition: at once, with the name of the right.
+// TestRightMissingDuringAClaimStopsThePartition checks that the partition stops at once, with a message that names the missing
+// right.
 func TestRightMissingDuringAClaimStopsThePartition(t *testing.T) {
 	needsBroker(t)
 	topic := newTopic(t)

@@ -16,10 +16,11 @@ import (
 	"time"
 )
 
-// files are the certificates, in PEM: of an authority in NAME.crt, of a server or client with their keys in NAME.pem.
+// files is the folder of the certificates, in PEM. NAME.crt contains a certificate, NAME.key its key, and NAME.pem both. An
+// authority has only NAME.crt.
 type files struct{ dir string }
 
-// path is a file's.
+// path returns the path of a file.
 func (f files) path(name string) string { return filepath.Join(f.dir, name) }
 
 // authority issues certificates.
@@ -28,7 +29,7 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// newFiles makes the brokers' authority and one that nobody knows, and what they issue.
+// newFiles makes the authority of the brokers, an unknown authority, and the certificates that they issue.
 func newFiles(dir string) (files, error) {
 	f := files{dir}
 	known, err := f.authority("known")
@@ -70,7 +71,7 @@ func (f files) authority(name string) (*authority, error) {
 	return &authority{certificate, key}, f.write(name+".crt", &pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// issue writes a certificate and its key into one file, as Kafka wants them, and in two, as waterwheel does.
+// issue writes a certificate and its key into one file, as Kafka needs them, and into two files, as waterwheel needs them.
 func (f files) issue(by *authority, name string, template x509.Certificate) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// What happens to logins and rights while the program runs. These tests change the broker, and are not run side by side.
+// These tests change logins and rights while the program runs. They change the broker, and do not run in parallel.
 
-// TestLoginsAreRenewed: the broker ends a login after two seconds, and nobody notices.
+// TestLoginsAreRenewed checks that the consumer continues without an error when the broker ends each login after two seconds.
 func TestLoginsAreRenewed(t *testing.T) {
 	needsBroker(t)
 	topic := newTopic(t)
@@ -23,7 +23,7 @@ func TestLoginsAreRenewed(t *testing.T) {
 	}
 }
 
-// trickle lets a consumer store a few records each second or so, and returns its log.
+// trickle lets a consumer store a few records about every second, and returns its log.
 func (f flow) trickle(times int) string {
 	f.t.Helper()
 	c := f.start()
@@ -36,7 +36,7 @@ func (f flow) trickle(times int) string {
 	return c.Log()
 }
 
-// TestBrokersRestartIsOutlived: what fails while a broker starts passes, whatever it is.
+// TestBrokersRestartIsOutlived checks that every failure during the start of a broker is temporary.
 func TestBrokersRestartIsOutlived(t *testing.T) {
 	needsBroker(t)
 	topic := newTopic(t)
@@ -57,7 +57,7 @@ func TestBrokersRestartIsOutlived(t *testing.T) {
 	f.stop(c)
 }
 
-// TestLettersWaitForTheirRight: it is taken away, and given again.
+// TestLettersWaitForTheirRight takes the right to write letters away and gives it back.
 func TestLettersWaitForTheirRight(t *testing.T) {
 	needsBroker(t)
 	f := flow{t, guarded, as(at(login, guarded), "PLAIN", "least")}
@@ -79,7 +79,7 @@ func TestLettersWaitForTheirRight(t *testing.T) {
 	}
 }
 
-// take takes a right away.
+// take removes a right.
 func (f flow) take(r right) {
 	f.t.Helper()
 	filter := kmsg.NewDeleteACLsRequestFilter()
@@ -97,7 +97,7 @@ func (f flow) take(r right) {
 	}
 }
 
-// awaitLog waits until a running consumer has said something.
+// awaitLog waits until the log of a running consumer contains text.
 func (f flow) awaitLog(c *harness.Consumer, text string) {
 	f.t.Helper()
 	ctx := within(f.t, 30*time.Second)
@@ -112,7 +112,8 @@ func (f flow) awaitLog(c *harness.Consumer, text string) {
 	}
 }
 
-// TestLoginTakenAwayEndsTheConsumer: with a message that names the setting, and not in a loop of its own.
+// TestLoginTakenAwayEndsTheConsumer checks that the consumer ends with a message that names the setting, and does not retry in a
+// loop of its own.
 func TestLoginTakenAwayEndsTheConsumer(t *testing.T) {
 	needsBroker(t)
 	topic := newTopic(t)

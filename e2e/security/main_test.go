@@ -14,17 +14,17 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// world is what all tests share; it does not change once they run.
+// world is shared by all tests. It does not change after the tests start.
 var world struct {
-	servers *harness.Servers // its Kafka is the plain listener, where everybody may do everything
-	cluster *harness.Cluster // Nil means that Kafka's jars are not given.
+	servers *harness.Servers // its Kafka is the plain listener, where every client has all rights
+	cluster *harness.Cluster // nil means that the Kafka jars are not given.
 	admin   *kgo.Client
 	files   files
 	signer  *signer
 	binary  string
 }
 
-// TestMain builds the program, makes certificates and starts a broker, if it is told where Kafka's jars are.
+// TestMain builds the program, makes certificates and starts a broker if the Kafka jars are given.
 func TestMain(m *testing.M) {
 	harness.Main(m, "security", func(ctx context.Context, s *harness.Shared) (err error) {
 		jars := os.Getenv("E2E_KAFKA_LIBS")
@@ -69,7 +69,7 @@ func startBroker(ctx context.Context, s *harness.Shared, jars string) (err error
 	return grantAll(ctx)
 }
 
-// needsBroker skips a test without the jars.
+// needsBroker skips a test if the Kafka jars are not given.
 func needsBroker(t *testing.T) {
 	t.Helper()
 	if world.cluster == nil {
@@ -77,7 +77,7 @@ func needsBroker(t *testing.T) {
 	}
 }
 
-// within is a context for one test.
+// within returns a context for one test.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)

@@ -11,8 +11,8 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestRightOnesWork: over each kind of listener records are stored, letters written and driven back, and everything
-// verified.
+// TestRightOnesWork checks on each kind of listener that records are stored, that letters are written and redriven, and that
+// verification succeeds.
 func TestRightOnesWork(t *testing.T) {
 	needsBroker(t)
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestRightOnesWork(t *testing.T) {
 	}
 }
 
-// newTopic makes a topic and its dead-letter topic's name known to nobody yet.
+// newTopic makes a new topic and a name for its dead-letter topic, which does not exist yet.
 func newTopic(t *testing.T) string {
 	t.Helper()
 	var topic string
@@ -58,7 +58,7 @@ func newTopic(t *testing.T) string {
 	return topic
 }
 
-// flow is a topic's way through the program.
+// flow is one topic with the settings of the program that processes it.
 type flow struct {
 	t        *testing.T
 	topic    string
@@ -108,7 +108,7 @@ func (f flow) start() *harness.Consumer {
 	return c
 }
 
-// await waits until so many measurements are stored, and so many letters written.
+// await waits until this many measurements are stored and this many letters are written.
 func (f flow) await(c *harness.Consumer, stored, letters int) {
 	f.t.Helper()
 	ctx := within(f.t, 60*time.Second)
@@ -127,7 +127,7 @@ func (f flow) await(c *harness.Consumer, stored, letters int) {
 	}
 }
 
-// stop ends a consumer in order.
+// stop stops a consumer with a normal shutdown.
 func (f flow) stop(c *harness.Consumer) {
 	f.t.Helper()
 	if code, err := c.Terminate(within(f.t, 30*time.Second)); err != nil || code != 0 {
@@ -135,7 +135,7 @@ func (f flow) stop(c *harness.Consumer) {
 	}
 }
 
-// command runs a command and returns what it printed.
+// command runs a command and returns its output.
 func (f flow) command(want int, args ...string) string {
 	f.t.Helper()
 	c, err := harness.Start(world.binary, f.settings, args...)

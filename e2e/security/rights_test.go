@@ -9,23 +9,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The topic of the tests of rights, its dead-letter topic, and a dead-letter topic that does not exist.
+// guarded is the topic for the tests of rights. The other names are its dead-letter topic and a dead-letter topic that does not
+// exist.
 const (
 	guarded        = "guarded"
 	guardedLetters = "guarded.dlq"
 	missingLetters = "guarded.missing"
 )
 
-// right is one that a user has on a resource.
+// right is a right of a user on a resource.
 type right struct {
 	user      string
 	kind      kmsg.ACLResourceType
-	name      string // "*": all of the kind
+	name      string // "*" means all resources of the kind
 	operation kmsg.ACLOperation
 }
 
-// rights are what each user may do: writer everything, least what docs/runbook.md asks for, each of the others all of that
-// but one.
+// rights returns the rights of each user. The users writer, fleeting and CN=writer have all rights, and least has those that
+// docs/runbook.md requires. Most other users lack one of the rights of least.
 func rights() []right {
 	const topic, group = kmsg.ACLResourceTypeTopic, kmsg.ACLResourceTypeGroup
 	const read, write, describe = kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationDescribe

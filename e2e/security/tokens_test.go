@@ -23,7 +23,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// The names that are in the tokens.
+// These names are in the tokens.
 const (
 	tokenIssuer   = "https://id.example"
 	tokenAudience = "kafka"
@@ -33,7 +33,7 @@ const (
 // signer signs tokens. The brokers read its public key from keys.json.
 type signer struct{ key *rsa.PrivateKey }
 
-// newSigner makes a key and writes the public one for the brokers.
+// newSigner makes a key pair and writes the public key for the brokers.
 func newSigner(f files) (*signer, error) {
 	const bits = 2048
 	key, err := rsa.GenerateKey(rand.Reader, bits)
@@ -52,7 +52,7 @@ func newSigner(f files) (*signer, error) {
 
 func encoded(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// token is a JWT of RS256 for a user.
+// token returns a JWT for a user, signed with RS256.
 func (s *signer) token(user, audience string, lasts time.Duration) (string, error) {
 	now := time.Now()
 	head, err := json.Marshal(map[string]string{"alg": "RS256", "typ": "JWT", "kid": tokenKey})
@@ -94,13 +94,13 @@ func newEndpoint(t *testing.T, lasts time.Duration) *endpoint {
 	return e
 }
 
-// bearing are the settings of a login by tokens of an endpoint.
+// bearing returns the settings of a login with tokens from an endpoint.
 func bearing(s harness.Settings, endpoint, user string) harness.Settings {
 	return s.With("KAFKA_SASL_MECHANISM", "OAUTHBEARER", "KAFKA_OAUTH_TOKEN_URL", endpoint, "KAFKA_OAUTH_CLIENT_ID", user,
 		"KAFKA_OAUTH_CLIENT_SECRET", password, "KAFKA_OAUTH_PARAMETERS", "audience="+tokenAudience)
 }
 
-// TestTokensWork: of an endpoint, and of a file.
+// TestTokensWork checks tokens from an endpoint and from a file.
 func TestTokensWork(t *testing.T) {
 	needsBroker(t)
 	t.Run("of an endpoint", func(t *testing.T) {
@@ -120,7 +120,8 @@ func TestTokensWork(t *testing.T) {
 	})
 }
 
-// TestTokensAreRenewed: each lasts five seconds, the broker ends a login with its token, and nobody notices.
+// TestTokensAreRenewed checks that the consumer continues without an error when each token lasts five seconds and the broker ends
+// a login when its token expires.
 func TestTokensAreRenewed(t *testing.T) {
 	needsBroker(t)
 	topic, e := newTopic(t), newEndpoint(t, 5*time.Second)
@@ -133,7 +134,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	}
 }
 
-// TestWrongTokensAreNamed: whoever does not get in learns why.
+// TestWrongTokensAreNamed checks that a refused client gets a message with the reason.
 func TestWrongTokensAreNamed(t *testing.T) {
 	needsBroker(t)
 	right := newEndpoint(t, time.Hour).URL
@@ -147,7 +148,7 @@ func TestWrongTokensAreNamed(t *testing.T) {
 	}
 }
 
-// TestAnEndpointThatIsAwayIsWaitedFor: a start waits for it as for a broker.
+// TestAnEndpointThatIsAwayIsWaitedFor checks that a start waits for the endpoint as it waits for a broker.
 func TestAnEndpointThatIsAwayIsWaitedFor(t *testing.T) {
 	needsBroker(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

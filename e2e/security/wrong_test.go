@@ -8,14 +8,14 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// wrong is a way to start the program that must end with a message that says what to do.
+// wrong is a mistake in the settings. The program must end with a message that says what to do.
 type wrong struct {
 	name     string
 	settings harness.Settings
 	says     []string // all of these, in any order
 }
 
-// TestWrongLoginsAreNamed: whoever does not get in learns why.
+// TestWrongLoginsAreNamed checks that a refused client gets a message with the reason.
 func TestWrongLoginsAreNamed(t *testing.T) {
 	needsBroker(t)
 	plaintext := func(listener string) harness.Settings {
@@ -42,7 +42,7 @@ func TestWrongLoginsAreNamed(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, c.test)
 	}
-	// A broker that hangs up before it has answered anything may be down behind a proxy: only run waits for it.
+	// A broker that closes the connection before its first answer may be down behind a proxy. Only run waits for it.
 	waited := []wrong{
 		{"plain at a TLS port", bare(plaintext(encrypted)), []string{"KAFKA_SECURITY", "tls"}},
 		{"SASL without TLS at a TLS port", as(plaintext(secret), "PLAIN", "writer"), []string{"KAFKA_SECURITY", "sasl_tls"}},
@@ -54,7 +54,7 @@ func TestWrongLoginsAreNamed(t *testing.T) {
 	}
 }
 
-// TestWrongCertificatesAreNamed: of the broker and of the client.
+// TestWrongCertificatesAreNamed checks wrong certificates of the broker and of the client.
 func TestWrongCertificatesAreNamed(t *testing.T) {
 	needsBroker(t)
 	client := []string{"KAFKA_TLS_CERT_FILE"}
@@ -72,7 +72,7 @@ func TestWrongCertificatesAreNamed(t *testing.T) {
 	}
 }
 
-// TestMissingRightsAreNamed: each with the resource and the operation.
+// TestMissingRightsAreNamed checks that each message names the resource and the operation.
 func TestMissingRightsAreNamed(t *testing.T) {
 	needsBroker(t)
 	user := func(name string) harness.Settings { return as(at(login, guarded), "SCRAM-SHA-256", name) }
@@ -88,10 +88,10 @@ func TestMissingRightsAreNamed(t *testing.T) {
 	}
 }
 
-// test is look at a mistake that nothing waits for.
+// test calls look for a mistake that the program does not wait for.
 func (w wrong) test(t *testing.T) { w.look(t, false) }
 
-// look starts check and run, and looks at how they end: run at once, or after START_TIMEOUT.
+// look starts check and run, and checks how they end. If waits is set, run ends only after START_TIMEOUT.
 func (w wrong) look(t *testing.T, waits bool) {
 	t.Helper()
 	t.Parallel()
