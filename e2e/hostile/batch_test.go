@@ -24,16 +24,16 @@ const (
 
 // record is one record as a batch holds it, with all lengths free to be wrong.
 type record struct {
-	offset     int64 // from the batch's first
+	offset     int64 // relative to the offset of the batch
 	key, value []byte
-	headers    []byte // from their number on. Nil means no headers.
-	fields     []byte // from the key on, instead of these
-	lie        int    // added to the length that is said before it
+	headers    []byte // starts with the number of headers; nil means no headers
+	fields     []byte // starts with the key; used instead of the fields above
+	lie        int    // added to the length of the record
 }
 
 // appendTo appends the record with its length.
 func (r record) appendTo(b []byte) []byte {
-	body := []byte{0, 0} // attributes, time from the batch's first
+	body := []byte{0, 0} // attributes, and the time relative to that of the batch
 	body = binary.AppendVarint(body, r.offset)
 	if r.fields == nil {
 		r.fields = appendBytes(appendBytes(nil, r.key), r.value)
@@ -54,7 +54,7 @@ func appendBytes(b, field []byte) []byte {
 	return append(binary.AppendVarint(b, int64(len(field))), field...)
 }
 
-// recordBatch is a batch of n records, whose encoded, and compressed, form is given. Brokers put the offset of the first in.
+// recordBatch returns a batch of n records from their encoded and compressed form. Brokers set the offset of the batch.
 func recordBatch(codec int16, n int, encoded []byte) []byte {
 	now := time.Now().UnixMilli()
 	batch := kmsg.RecordBatch{
@@ -67,7 +67,7 @@ func recordBatch(codec int16, n int, encoded []byte) []byte {
 	return b
 }
 
-// compressed is what a codec makes of bytes.
+// compressed returns b compressed with a codec.
 func compressed(t *testing.T, codec int16, b []byte) []byte {
 	t.Helper()
 	choice := map[int16]kgo.CompressionCodec{plain: kgo.NoCompression(), gzip: kgo.GzipCompression(), zstd: kgo.ZstdCompression()}[codec]
@@ -82,10 +82,10 @@ func compressed(t *testing.T, codec int16, b []byte) []byte {
 	return out
 }
 
-// produce writes a record batch to a partition as it is, and returns the broker's error.
+// produce writes a record batch unchanged to a partition, and returns the error of the broker.
 func (r *trial) produce(partition int32, batch []byte) error {
 	r.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.settings["KAFKA_BROKERS"]), kgo.MaxVersions(kversion.V3_6_0())) // names topics
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.settings["KAFKA_BROKERS"]), kgo.MaxVersions(kversion.V3_6_0())) // uses names
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestNonsenseFromBrokersIsSurvived: whatever kind of request is answered with lengths that nothing follows, the consumer
-// stays within its memory, asks again, and goes on when the answers are good again; every record is stored once.
+// TestNonsenseFromBrokersIsSurvived answers each kind of request with lengths that exceed the data. The consumer must stay within
+// its memory, retry, and continue when the answers are valid again. Every record is stored once.
 func TestNonsenseFromBrokersIsSurvived(t *testing.T) {
 	t.Parallel()
 	const limit = 128 << 20
@@ -42,7 +42,7 @@ func TestNonsenseFromBrokersIsSurvived(t *testing.T) {
 		m.disturb(api)
 		survives(c, api)
 	}
-	for _, api := range []kmsg.Key{kmsg.JoinGroup, kmsg.SyncGroup, kmsg.OffsetFetch, kmsg.ListOffsets} { // asked at the beginning
+	for _, api := range []kmsg.Key{kmsg.JoinGroup, kmsg.SyncGroup, kmsg.OffsetFetch, kmsg.ListOffsets} { // sent at the start
 		r.staysWithin(c, limit)
 		r.terminate(c)
 		m.disturb(api)
@@ -56,7 +56,7 @@ func TestNonsenseFromBrokersIsSurvived(t *testing.T) {
 	}
 }
 
-// TestNonsenseAtTheStartIsNamed: a start, and check, end with a message instead of a stack.
+// TestNonsenseAtTheStartIsNamed checks that check ends without a stack trace when its first requests get nonsense as answers.
 func TestNonsenseAtTheStartIsNamed(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, 1)

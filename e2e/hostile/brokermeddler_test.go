@@ -13,16 +13,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// nothing is the kind of request that is never disturbed.
+// nothing is a kind of request that no client sends, so no request is disturbed.
 const nothing kmsg.Key = -1
 
-// meddler stands between clients and a broker, and answers requests of one kind with nonsense. Clients know the broker by
-// its address only: answers that name the broker name the meddler instead.
+// meddler is a proxy between clients and a broker. It answers requests of one kind with nonsense. It replaces the address of the
+// broker in answers by its own, so that clients always connect to the meddler.
 type meddler struct {
 	listener net.Listener
 	target   string
 	own      []byte // the broker's address in answers
-	mine     []byte // the meddler's
+	mine     []byte // the address of the meddler
 
 	mu    sync.Mutex
 	api   kmsg.Key
@@ -82,21 +82,21 @@ func (m *meddler) keep(conns ...net.Conn) {
 	m.conns = append(m.conns, conns...)
 }
 
-// disturb answers this kind of request with nonsense from now on, and all others well.
+// disturb answers this kind of request with nonsense from now on, and passes all others on.
 func (m *meddler) disturb(api kmsg.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.api, m.count = api, 0
 }
 
-// disturbed is how often it did.
+// disturbed returns the number of disturbed answers.
 func (m *meddler) disturbed() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.count
 }
 
-// pass carries frames one way, changed, until one side ends.
+// pass copies frames in one direction and changes them, until one side closes the connection.
 func (m *meddler) pass(to, from net.Conn, change func([]byte) []byte) {
 	defer to.Close()
 	defer from.Close()
@@ -131,14 +131,14 @@ func (m *meddler) answer(asked *sync.Map, frame []byte) []byte {
 	return nonsense(frame[:8], m.count)
 }
 
-// nonsense is an answer of which lengths announce far more than follows, each time at other places.
+// nonsense returns an answer whose lengths exceed the data. The position of the wrong lengths depends on n.
 func nonsense(head []byte, n int) []byte {
 	switch n % 4 {
-	case 0: // as a whole
+	case 0: // the length of the whole
 		return append([]byte{0x7f, 0xff, 0xff, 0xff}, head[4:8]...)
-	case 1: // arrays and strings, and a code that nobody knows
+	case 1: // arrays and strings, and an unknown error code
 		return framed(head, bytes.Repeat([]byte{0x7f}, 200))
-	case 2: // compact ones
+	case 2: // compact arrays and strings
 		return framed(head, append(make([]byte, n%20), bytes.Repeat([]byte{0xff, 0xff, 0xff, 0xff, 0x07}, 40)...))
 	}
 	return framed(head, append(make([]byte, n%20), bytes.Repeat([]byte{0x7f, 0xff, 0xff, 0xff}, 40)...))

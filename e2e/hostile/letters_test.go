@@ -14,12 +14,12 @@ import (
 // limit is the MEMORY_LIMIT of these tests, in bytes.
 const limit = 128 << 20
 
-// good is an event that can be stored.
+// good returns an event that can be stored.
 func good(n int) []byte {
 	return fmt.Appendf(nil, `{"time":%d,"meta":{"sensor":%d},"v":%d}`, time.Now().UnixMilli(), n%10, n)
 }
 
-// letters are the records of the dead-letter topic.
+// letters returns the records of the dead-letter topic.
 func (r *trial) letters() []check.Record {
 	r.t.Helper()
 	ctx := within(r.t, 30*time.Second)
@@ -34,14 +34,14 @@ func (r *trial) letters() []check.Record {
 	return letters
 }
 
-// stored waits until the consumer's own metric says that so many measurements are stored.
+// stored waits until the metric of the consumer reports this many stored measurements.
 func (r *trial) stored(c *harness.Consumer, want float64) {
 	r.t.Helper()
 	r.awaitMetric(c, want, "waterwheel_measurements_stored_total")
 }
 
-// TestArrayOfBadElements: an array of 300,000 bad elements under a key of 400 KB takes a few hundred bytes on the wire.
-// It becomes one letter, and the records beside it are stored.
+// TestArrayOfBadElements produces an array of 300,000 bad elements under a key of 400 KB, which needs only a few hundred bytes
+// when it is compressed. It must become one letter, and the other records must be stored.
 func TestArrayOfBadElements(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, 1)
@@ -66,8 +66,8 @@ func TestArrayOfBadElements(t *testing.T) {
 	}
 }
 
-// TestFloodOfBadRecords: so many bad records in one batch that their letters do not fit into memory, and a consumer that is
-// killed in the middle of them. Each becomes a letter, and the records behind them are stored.
+// TestFloodOfBadRecords produces one batch with so many bad records that their letters do not fit into memory, and kills a
+// consumer while it processes them. Each bad record must become a letter, and the records after them must be stored.
 func TestFloodOfBadRecords(t *testing.T) {
 	t.Parallel()
 	n := 60_000

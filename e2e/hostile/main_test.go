@@ -7,7 +7,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// world is what all tests share; it does not change once they run.
+// world is shared by all tests. It does not change after the tests start.
 var world struct {
 	servers *harness.Servers
 	binary  string

@@ -14,12 +14,13 @@ import (
 	"waterwheel/e2e/harness/link"
 )
 
-// patient are settings for a database that is slow.
+// patient contains settings for a slow database.
 var patient = []string{
 	"MONGODB_WRITE_TIMEOUT", "20s", "KAFKA_REBALANCE_TIMEOUT", "60s", "KAFKA_SESSION_TIMEOUT", "20s", "SHUTDOWN_TIMEOUT", "25s",
 }
 
-// A record of a few kilobytes that unfolds to most of what a process may have, in each of several partitions.
+// TestMemoryWhenRecordsUnfold produces, in each of several partitions, a record of a few kilobytes that decompresses to most of
+// the memory that a process may use.
 func TestMemoryWhenRecordsUnfold(t *testing.T) {
 	const partitions, limit = 8, 128 << 20
 	for name, codec := range map[string]int16{"gzip": gzip, "zstd": zstd} {
@@ -39,7 +40,8 @@ func TestMemoryWhenRecordsUnfold(t *testing.T) {
 	}
 }
 
-// All that asks for a thousand times its size, at once, in partitions of one process, over a database that is slow.
+// TestMemoryOfHostileTopicsTogether produces at the same time, in the partitions of one process, all records that need a thousand
+// times their size. The database is slow.
 func TestMemoryOfHostileTopicsTogether(t *testing.T) {
 	const most = 128 << 20
 	r := newTrial(t, 6)
@@ -70,7 +72,7 @@ func TestMemoryOfHostileTopicsTogether(t *testing.T) {
 	}
 }
 
-// Far more series than fit, in many partitions, and a database that takes long to answer.
+// TestMemoryOfManySeriesAndASlowDatabase uses far more series than fit into memory, in many partitions, and a slow database.
 func TestMemoryOfManySeriesAndASlowDatabase(t *testing.T) {
 	series, partitions := 24_000, fromEnv(t, "E2E_MEMORY_PARTITIONS", 12)
 	if world.servers.Slow() {
@@ -82,19 +84,19 @@ func TestMemoryOfManySeriesAndASlowDatabase(t *testing.T) {
 	r.produceSeries(partitions, series/partitions, fromEnv(t, "E2E_MEMORY_ROUNDS", 1))
 	slow := r.behindLink()
 	slow.DelayAnswers(time.Duration(fromEnv(t, "E2E_MEMORY_DELAY_MS", 200)) * time.Millisecond)
-	// Look-ups, and reading back what timed out, scan the whole collection in the servers that tests have.
+	// Lookups, and reads after a timeout, scan the whole collection on the servers of the tests.
 	c := r.startWithin(limit, append(patient, "BUCKET_REOPEN", "false")...)
 	r.moves(c, limit, time.Duration(fromEnv(t, "E2E_MEMORY_MINUTES", 3))*time.Minute)
 }
 
-// measurement is a record of one series.
+// measurement returns a record of one series.
 func measurement(sensor string, n int) record {
 	return record{key: []byte(sensor), value: fmt.Appendf(nil,
 		`{"time":%q,"meta":{"sensor":%q},"celsius":%d.5,"humidity":%d,"pressure":%d,"rssi":-%d,"count":%d}`,
 		time.Now().UTC().Format(time.RFC3339Nano), sensor, n%50, n%100, n%1100, n%90, n)}
 }
 
-// produceSeries writes measurements of n series to each partition, some of each.
+// produceSeries writes measurements of n series to each partition. The parameter each is the number per series.
 func (r *trial) produceSeries(partitions, n, each int) {
 	r.t.Helper()
 	var g errgroup.Group

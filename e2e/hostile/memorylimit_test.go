@@ -12,11 +12,11 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// memoryRoom is what a container must have beside MEMORY_LIMIT.
+// memoryRoom is the memory that a container must have in addition to MEMORY_LIMIT.
 const memoryRoom = 64 << 20
 
-// startWithin is start in a cgroup of MEMORY_LIMIT and memoryRoom, in which the kernel kills whoever takes more. Where the
-// test may make none, staysWithin has to do.
+// startWithin calls start in a cgroup of MEMORY_LIMIT and memoryRoom, in which the kernel kills a process that uses more. Where
+// the test may not make a cgroup, staysWithin is the only check.
 func (r *trial) startWithin(limit int64, pairs ...string) *harness.Consumer {
 	r.t.Helper()
 	if group := memoryGroup(r.t, limit+memoryRoom); group != "" {
@@ -29,7 +29,7 @@ func (r *trial) startWithin(limit int64, pairs ...string) *harness.Consumer {
 	return r.start(append(pairs, "MEMORY_LIMIT", fmt.Sprint(limit))...)
 }
 
-// memoryGroup makes a cgroup, of version 1 or 2, that may use so many bytes. Empty means that it may not be made here.
+// memoryGroup makes a cgroup of version 1 or 2 with this limit in bytes. It returns an empty string if the test may not make one.
 func memoryGroup(t *testing.T, bytes int64) string {
 	t.Helper()
 	for _, kind := range []struct{ parent, file string }{
@@ -49,7 +49,8 @@ func memoryGroup(t *testing.T, bytes int64) string {
 	return ""
 }
 
-// moves fails the test unless the consumer goes on committing until everything is, in a time that one pace allows for.
+// moves waits until the consumer has committed everything, and fails the test if this takes longer than most, if the memory
+// exceeds limit, or if a partition stopped.
 func (r *trial) moves(c *harness.Consumer, limit int64, most time.Duration) {
 	r.t.Helper()
 	began := time.Now()
@@ -62,7 +63,7 @@ func (r *trial) moves(c *harness.Consumer, limit int64, most time.Duration) {
 	r.terminate(c)
 }
 
-// fromEnv is a number that an environment variable makes larger than it is in CI.
+// fromEnv returns the value of an environment variable, or otherwise. The variables make tests larger than they are in CI.
 func fromEnv(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(name)

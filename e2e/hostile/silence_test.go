@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// TestAnswersOfTheDatabaseAreLost for a moment, between two checks of the driver, which then notices nothing. Reads are given up and
-// sent again.
+// TestAnswersOfTheDatabaseAreLost loses answers for a moment between two checks of the driver, which then notices nothing. Reads
+// must time out and be sent again.
 func TestAnswersOfTheDatabaseAreLost(t *testing.T) {
 	const partitions = 4
 	r := newTrial(t, partitions)
 	between := r.behindLink()
 	series := 0
-	produce := func(d time.Duration) { // of new series, each older than the last: their buckets are looked up
+	produce := func(d time.Duration) { // each new series is older than the last, so its bucket must be looked up
 		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			for p := range int32(partitions) {
 				at := time.Now().Add(time.Duration(-series) * time.Hour).UTC().Format(time.RFC3339Nano)
@@ -28,7 +28,7 @@ func TestAnswersOfTheDatabaseAreLost(t *testing.T) {
 	first := r.start()
 	r.awaitCommitted(first, time.Minute)
 	r.terminate(first)
-	c := r.start("FLUSH_INTERVAL", "100ms") // which does not know all that is stored
+	c := r.start("FLUSH_INTERVAL", "100ms") // it does not know all that is stored
 	produce(2 * time.Second)
 	between.LoseAnswers()
 	produce(400 * time.Millisecond)
