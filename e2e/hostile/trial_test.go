@@ -14,17 +14,17 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// trial is one test's topic, its dead-letter topic, its group and its database.
+// trial contains the topic of one test, its dead-letter topic, its group and its database.
 type trial struct {
 	t        *testing.T
 	topic    string
-	binary   string // of the program, or what starts it
+	binary   string // the program, or a script that starts it
 	settings harness.Settings
 	kafka    *check.Kafka
 }
 
-// newTrial creates a topic of its own for a test, and removes it with its dead-letter topic and the database at the test's
-// end. settings are the topic's own, pairs of name and value.
+// newTrial creates a topic for a test, and removes it with its dead-letter topic and the database at the end of the test.
+// settings are those of the topic, as pairs of name and value.
 func newTrial(t *testing.T, partitions int, settings ...string) *trial {
 	t.Helper()
 	ctx := within(t, 30*time.Second)
@@ -37,7 +37,7 @@ func newTrial(t *testing.T, partitions int, settings ...string) *trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	database := name[max(0, len(name)-60):] // MongoDB's names are short
+	database := name[max(0, len(name)-60):] // MongoDB limits the length of names
 	r := &trial{t: t, topic: name, binary: world.binary, kafka: kafka, settings: world.servers.Short(name, database)}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -53,7 +53,7 @@ func newTrial(t *testing.T, partitions int, settings ...string) *trial {
 	return r
 }
 
-// within is the test's context with a deadline.
+// within returns the context of the test with a deadline.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -61,8 +61,8 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// start starts a consumer with more settings, pairs of name and value, and ends it with the test if the test does not. It
-// returns when the process answers or has ended: a signal that comes before a process can catch it kills it.
+// start starts a consumer with additional settings, as pairs of name and value. The consumer ends with the test at the latest.
+// start returns when the process answers or has ended, because a signal before the process can catch it would kill it.
 func (r *trial) start(pairs ...string) *harness.Consumer {
 	r.t.Helper()
 	c, err := harness.Start(r.binary, r.settings.With(pairs...))
@@ -87,7 +87,7 @@ func (r *trial) start(pairs ...string) *harness.Consumer {
 	return c
 }
 
-// terminate ends a consumer with SIGTERM; it must end by itself, with code 0.
+// terminate sends SIGTERM to a consumer, which must end with code 0.
 func (r *trial) terminate(c *harness.Consumer) {
 	r.t.Helper()
 	code, err := c.Terminate(within(r.t, 20*time.Second))
@@ -96,7 +96,7 @@ func (r *trial) terminate(c *harness.Consumer) {
 	}
 }
 
-// awaitCommitted waits until everything produced so far is committed. The consumer must not end meanwhile.
+// awaitCommitted waits until everything produced so far is committed. The consumer must not end before that.
 func (r *trial) awaitCommitted(c *harness.Consumer, d time.Duration) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(within(r.t, d))
@@ -117,7 +117,8 @@ func (r *trial) awaitCommitted(c *harness.Consumer, d time.Duration) {
 	}
 }
 
-// peak is the largest resident memory that a running consumer has had, in bytes; 0 where the system does not tell.
+// peak returns the largest resident memory of a running consumer so far, in bytes. It returns 0 where the system does not report
+// it.
 func (r *trial) peak(c *harness.Consumer) int64 {
 	r.t.Helper()
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.PID()), "status"))
@@ -136,8 +137,8 @@ func (r *trial) peak(c *harness.Consumer) int64 {
 	return 0
 }
 
-// staysWithin fails the test when a running consumer has had more resident memory than its limit and some room for what Go
-// does not count.
+// staysWithin fails the test if the resident memory of a running consumer was larger than its limit and some room for memory that
+// Go does not count.
 func (r *trial) staysWithin(c *harness.Consumer, limit int64) {
 	r.t.Helper()
 	const room = 64 << 20
@@ -148,7 +149,7 @@ func (r *trial) staysWithin(c *harness.Consumer, limit int64) {
 	}
 }
 
-// awaitMetric waits until the sum of a metric is no less than wanted. The consumer must not end meanwhile.
+// awaitMetric waits until the sum of a metric is at least want. The consumer must not end before that.
 func (r *trial) awaitMetric(c *harness.Consumer, want float64, name string, labels ...string) {
 	r.t.Helper()
 	for ctx := within(r.t, time.Minute); ; time.Sleep(50 * time.Millisecond) {

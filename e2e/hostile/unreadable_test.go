@@ -11,14 +11,15 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// nulls are a key, a value and a header's value of length −2, which Java's client reads as null.
+// nulls are records with a key, a value and a header value of length −2, which the Java client reads as null.
 var nulls = []record{
 	{fields: append([]byte{3}, append(appendBytes(nil, []byte("{")), 0)...)},
 	{fields: []byte{1, 3, 0}},
 	{value: []byte("{"), headers: []byte{2, 2, 'h', 3}},
 }
 
-// TestLengthsBelowNull: records that nobody but an attacker writes, and Java reads, are read; in a dead-letter topic too.
+// TestLengthsBelowNull checks that the program reads records that only an attacker writes and that Java reads, also in a
+// dead-letter topic.
 func TestLengthsBelowNull(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, 1)
@@ -42,7 +43,7 @@ func TestLengthsBelowNull(t *testing.T) {
 	}
 }
 
-// run runs a command of the program to its end.
+// run runs a command of the program until it ends.
 func (r *trial) run(settings []string, args ...string) (code int, output string) {
 	r.t.Helper()
 	c, err := harness.Start(world.binary, r.settings.With(settings...), args...)
@@ -56,8 +57,9 @@ func (r *trial) run(settings []string, args ...string) (code int, output string)
 	return code, c.Log()
 }
 
-// TestUnreadableBatchIsSkippedOnDemand: a record batch that the broker takes and no client reads stops its partition, and
-// says what to set. Then it becomes a letter with its bytes, and the records around it are stored.
+// TestUnreadableBatchIsSkippedOnDemand produces a record batch that the broker accepts and that no client can read. It must stop
+// its partition, with a message that names the setting to change. With that setting, the batch must become a letter with its
+// bytes, and the records around it must be stored.
 func TestUnreadableBatchIsSkippedOnDemand(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, 1)
@@ -77,7 +79,7 @@ func TestUnreadableBatchIsSkippedOnDemand(t *testing.T) {
 	}
 	r.stored(c, 2)
 	r.terminate(c)
-	c = r.start("KAFKA_SKIP_CORRUPT", r.topic+"/0/1") // another place: nothing is skipped
+	c = r.start("KAFKA_SKIP_CORRUPT", r.topic+"/0/1") // the setting names another offset, so nothing is skipped
 	r.awaitStop(c)
 	r.terminate(c)
 
@@ -91,7 +93,7 @@ func TestUnreadableBatchIsSkippedOnDemand(t *testing.T) {
 	if len(letters) != 1 || letters[0].Headers["waterwheel.reason"] != "unreadable" || letters[0].Headers["__connect.errors.offset"] != "2" {
 		t.Fatalf("%d letters: %+v", len(letters), letters)
 	}
-	if got := letters[0].Value; len(got) != len(bad) || !bytes.Equal(got[61:], bad[61:]) { // the broker sets fields of the head
+	if got := letters[0].Value; len(got) != len(bad) || !bytes.Equal(got[61:], bad[61:]) { // the broker changes fields of the header
 		t.Errorf("the letter has %d bytes of the batch's %d", len(got), len(bad))
 	}
 	if code, output := r.run(nil, "verify", "--topic", r.topic); code != 1 || !strings.Contains(output, "KAFKA_SKIP_CORRUPT="+place) {
@@ -105,7 +107,7 @@ func TestUnreadableBatchIsSkippedOnDemand(t *testing.T) {
 	}
 }
 
-// awaitStop waits until a partition has stopped, and returns what /readyz says.
+// awaitStop waits until a partition has stopped, and returns the text of /readyz.
 func (r *trial) awaitStop(c *harness.Consumer) string {
 	r.t.Helper()
 	r.awaitMetric(c, 1, "waterwheel_partitions_stopped")
@@ -118,7 +120,8 @@ func (r *trial) awaitStop(c *harness.Consumer) string {
 	return body
 }
 
-// TestDeadLetterTopicOfShortLetters: letters are cut to what their topic takes, whatever of them is long.
+// TestDeadLetterTopicOfShortLetters checks that letters are cut to the largest size that their topic accepts, whatever part of
+// them is long.
 func TestDeadLetterTopicOfShortLetters(t *testing.T) {
 	t.Parallel()
 	r := newTrial(t, 1)
@@ -144,7 +147,8 @@ func TestDeadLetterTopicOfShortLetters(t *testing.T) {
 	}
 }
 
-// TestDeadLetterTopicThatTakesNoLetter stops the partition with the way out. When that was gone, it goes on by a restart.
+// TestDeadLetterTopicThatTakesNoLetter checks that the partition stops with a message that names the setting of the topic. After
+// the topic is deleted, the partition must continue with a restart.
 func TestDeadLetterTopicThatTakesNoLetter(t *testing.T) {
 	t.Parallel()
 	for name, setting := range map[string][2]string{
