@@ -12,10 +12,10 @@ import (
 
 var topic = Topic{Name: "events", ID: [16]byte{1, 2, 3}, Partitions: 2}
 
-// opened is the rounded time of the test's bucket: 2023-11-14 22:13 UTC.
+// opened is the rounded time of the bucket in these tests: 2023-11-14 22:13 UTC.
 const opened = 1_700_000_000_000 - 1_700_000_000_000%60_000
 
-// sample are readings of one series, one of them late, with fields that come and go.
+// sample returns readings of one series. One of them is late, and their fields differ.
 func sample() []*events.Reading {
 	meta := bson.D{{Key: "id", Value: int32(1)}, {Key: "at", Value: "x"}}
 	return []*events.Reading{
@@ -25,7 +25,7 @@ func sample() []*events.Reading {
 	}
 }
 
-// sampleBucket is the bucket of the sample at offsets 10, 12 and 11, written by hand.
+// sampleBucket returns the bucket of the sample at the offsets 10, 12 and 11. It is written by hand.
 func sampleBucket(t *testing.T) bson.D {
 	t.Helper()
 	var id bson.ObjectID
@@ -46,7 +46,7 @@ func sampleBucket(t *testing.T) bson.D {
 				{Key: "partition", Value: int32(1)},
 				{Key: "first", Value: int64(10)},
 				{Key: "last", Value: int64(12)},
-				// Two writes: offset 10 part 3, then 12 and 11. zigzag(10) = 20, shifted 40, with a part 41.
+				// There are two writes: offset 10 with part 3, then 12 and 11. zigzag(10) = 20, shifted 40, with a part 41.
 				{Key: "offsets", Value: bson.A{bson.Binary{Data: []byte{41, 3}}, bson.Binary{Data: []byte{48, 2}}}},
 			}},
 		}},
@@ -60,7 +60,7 @@ func sampleBucket(t *testing.T) bson.D {
 	}
 }
 
-// judge runs the judgement of buckets on documents, with the sample at its positions.
+// judge checks documents as buckets of the sample.
 func judge(t *testing.T, documents ...bson.D) *Report {
 	t.Helper()
 	j := &judgement{topic: topic, report: &Report{}, readings: map[place]*events.Reading{}, buckets: map[place]int{}}
@@ -82,7 +82,7 @@ func judge(t *testing.T, documents ...bson.D) *Report {
 	return j.report
 }
 
-// TestAcceptsWhatIsRight: the bucket written by hand has no fault.
+// TestAcceptsWhatIsRight checks that the bucket written by hand has no fault.
 func TestAcceptsWhatIsRight(t *testing.T) {
 	report := judge(t, sampleBucket(t))
 	if err := report.Err(); err != nil || report.Stored != 3 {
@@ -90,10 +90,10 @@ func TestAcceptsWhatIsRight(t *testing.T) {
 	}
 }
 
-// TestNoticesWhatIsWrong changes one thing at a time in a bucket that is right: each must be noticed, by its name.
+// TestNoticesWhatIsWrong makes one change at a time in a correct bucket. Each change must be reported by its name.
 func TestNoticesWhatIsWrong(t *testing.T) {
 	for path, change := range map[string]struct {
-		value any // Nil means that the field is removed.
+		value any // nil removes the field
 		fault string
 	}{
 		"_id":                       {bson.ObjectID{1}, "_id has time"},
@@ -131,7 +131,7 @@ func TestNoticesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestCountsMissingAndDoubled: a bucket that is not there, and one that is there twice.
+// TestCountsMissingAndDoubled checks a missing bucket and a bucket that is there twice.
 func TestCountsMissingAndDoubled(t *testing.T) {
 	if report := judge(t); report.Missing != 3 || report.Err() == nil {
 		t.Errorf("without a bucket: %v", report)

@@ -6,7 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestExtremes: the examples of MongoDB's manual way of keeping minima and maxima.
+// TestExtremes checks examples from the MongoDB manual for minima and maxima.
 func TestExtremes(t *testing.T) {
 	a := func(elements ...any) bson.A { return bson.A(elements) }
 	o := func(name string, value any) bson.D { return bson.D{{Key: name, Value: value}} }

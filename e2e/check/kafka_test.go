@@ -13,8 +13,8 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestReadsTheWholeLog: every record produced is read back as it was sent, null values and headers too, and a topic
-// without records or that is not there is no error.
+// TestReadsTheWholeLog checks that every record is read back as it was sent, including null values and headers. A topic that is
+// empty or missing is no error.
 func TestReadsTheWholeLog(t *testing.T) {
 	server, err := embedded.StartKafka(kfake.SeedTopics(4, "full"), kfake.SeedTopics(1, "bare"))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWhatIsWrongIsAVerdict: whatever is not as it must be is said in a way that a second run of the test does not excuse.
+// TestWhatIsWrongIsAVerdict checks that every fault is reported as a verdict, which a second run of the test does not excuse.
 func TestWhatIsWrongIsAVerdict(t *testing.T) {
 	for name, r := range map[string]*Report{
 		"missing": {Missing: 1}, "doubled": {Doubled: 1}, "unknown": {Unknown: 1}, "not committed": {Uncommitted: 1}, "a fault": {FaultCount: 1},

@@ -21,7 +21,7 @@ func uuid(first byte) bson.Binary {
 	return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: append([]byte{first}, make([]byte, 15)...)}
 }
 
-// sampleSegment is the sample, the last reading of it of the series "s-17", as a segment.
+// sampleSegment returns the sample as a segment. Its last reading is of the series "s-17".
 func sampleSegment(t *testing.T) bson.D {
 	t.Helper()
 	d := sampleBucket(t)
@@ -34,13 +34,13 @@ func sampleSegment(t *testing.T) bson.D {
 	return set(d, []string{"control", "segment"}, bson.D{{Key: "owner", Value: "0/0"}})
 }
 
-// withOwnMeta gives a segment the meta of its _id.
+// withOwnMeta gives a segment the meta that belongs to its _id.
 func withOwnMeta(d bson.D) bson.D {
 	id := d[0].Value.(bson.ObjectID)
 	return set(d, []string{"meta"}, bson.Binary{Data: append([]byte("segment"), id[10]&0x0f, id[11])})
 }
 
-// judgeSegment is judge with the last reading of another series.
+// judgeSegment is judge for a sample whose last reading is of another series.
 func judgeSegment(t *testing.T, counts bool, documents ...bson.D) *Report {
 	t.Helper()
 	j := &judgement{topic: topic, report: &Report{}, readings: map[place]*events.Reading{}, buckets: map[place]int{}}
@@ -120,7 +120,7 @@ func TestNoticesWhatIsWrongWithASegment(t *testing.T) {
 	}
 }
 
-// about is a document with one measurement, the offset, of the stage's only partition.
+// about returns a document with one measurement, from this offset of the only partition.
 func about(id byte, offset int64, control ...bson.E) bson.D {
 	d := bson.D{
 		{Key: "_id", Value: bson.ObjectID{11: id}},
@@ -152,13 +152,13 @@ func compactedBy(from int64, by byte) bson.E {
 	return bson.E{Key: "compaction", Value: bson.D{{Key: "visibleFrom", Value: bson.DateTime(from)}, {Key: "id", Value: uuid(by)}}}
 }
 
-// TestWhatCountsAndWhatIsShown: the rules, case by case, at the moment 1000 with compaction 1 unfinished.
+// TestWhatCountsAndWhatIsShown checks the rules for each case, at the moment 1000 while compaction 1 is unfinished.
 func TestWhatCountsAndWhatIsShown(t *testing.T) {
 	unfinished := Unfinished{string(uuid(1).Data): true}
 	for name, c := range map[string]struct {
 		document        bson.D
 		counts, shown   bool
-		countsOtherwise bool // when nothing is unfinished
+		countsOtherwise bool // the result when no compaction is unfinished
 	}{
 		"a bucket":                                       {about(1, 1), true, true, true},
 		"a compacted bucket":                             {about(1, 1, compactedBy(1000, 2)), true, true, true},
@@ -192,7 +192,7 @@ func TestWhatCountsAndWhatIsShown(t *testing.T) {
 	}
 }
 
-// TestShownLooksAtOneMoment: on servers, of ten measurements with seven committed.
+// TestShownLooksAtOneMoment reads from servers with ten measurements, of which seven are committed.
 func TestShownLooksAtOneMoment(t *testing.T) {
 	s, buckets := shownStage(t)
 	far := time.Now().Add(time.Hour).UnixMilli()
@@ -207,7 +207,7 @@ func TestShownLooksAtOneMoment(t *testing.T) {
 	for offset := range int64(3) {
 		put(about(byte(offset), offset))
 	}
-	put( // 3 is compacted and shown, 4 compacted and not shown yet, 5 and 6 in segments, and 8 before its commit
+	put( // 3 is compacted and shown, 4 is compacted and not yet shown, 5 and 6 are in segments, and 8 is not yet committed
 		about(30, 3, segmentOf(5, 1)), about(31, 3, compactedBy(5, 1)), about(40, 4, segmentOf(far, 1)), about(41, 4, compactedBy(far, 1)),
 		about(50, 5, segmentOf(0, 0)), about(60, 6, segmentOf(0, 0)), about(80, 8, segmentOf(0, 0)),
 	)
@@ -231,7 +231,7 @@ func TestShownLooksAtOneMoment(t *testing.T) {
 
 func withID(id byte) bson.D { return bson.D{{Key: "_id", Value: bson.ObjectID{11: id}}} }
 
-// TestCalmNoticesCompactions: one that came while documents were read, and one that went.
+// TestCalmNoticesCompactions checks a compaction that started while documents were read, and one that ended.
 func TestCalmNoticesCompactions(t *testing.T) {
 	s, buckets := shownStage(t)
 	freeze := func(frozen bool) {
@@ -257,7 +257,7 @@ func TestCalmNoticesCompactions(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		documents []bson.D
-		frozen    bool // compaction 2 was unfinished still when they were read
+		frozen    bool // compaction 2 was still unfinished when they were read
 		want      bool
 	}{
 		"nothing happens":       {[]bson.D{old, present, about(4, 4)}, true, true},
@@ -279,7 +279,7 @@ func TestCalmNoticesCompactions(t *testing.T) {
 	}
 }
 
-// shownStage is a topic of ten readings, seven of them committed, and an empty collection on a server.
+// shownStage makes a topic with ten readings, of which seven are committed, and an empty collection on a server.
 func shownStage(t *testing.T) (Source, *mongo.Collection) {
 	t.Helper()
 	server, err := embedded.StartKafka(kfake.SeedTopics(1, "events"))
@@ -313,7 +313,7 @@ func shownStage(t *testing.T) (Source, *mongo.Collection) {
 	}
 	former := topic.ID
 	t.Cleanup(func() { topic.ID = former })
-	topic.ID = found.ID // that the documents name
+	topic.ID = found.ID // the documents contain it
 	commit(ctx, t, k, 7)
 	client, err := mongo.Connect(options.Client().ApplyURI(database.URI()))
 	if err != nil {
