@@ -11,7 +11,7 @@ import (
 	"waterwheel/e2e/harness/tap"
 )
 
-// TestExplainsADoubling: one of the two writes that hold offset 2 took longer than the grace.
+// TestExplainsADoubling checks that a doubling is explained when one of the two writes with offset 2 took longer than the grace.
 func TestExplainsADoubling(t *testing.T) {
 	one, other := bson.NewObjectID(), bson.NewObjectID()
 	offset2, offset4 := []byte{2 << 2}, []byte{4 << 2}

@@ -11,9 +11,9 @@ import (
 
 var outageTime = flag.Duration("outage", 0, "how long an outage lasts; 0: none is tried")
 
-// world is what the tests share; it does not change once they run.
+// world is shared by the tests. It does not change after they start.
 var world struct {
-	cluster  *harness.Cluster // Nil means that no outage is to be tried.
+	cluster  *harness.Cluster // nil means that no outage is tested
 	mongoURI string
 	binary   string
 	dir      string
@@ -21,7 +21,7 @@ var world struct {
 	series   int
 }
 
-// TestMain builds the program and starts a cluster of three brokers, if it is told where Kafka's jars are.
+// TestMain builds the program and starts a cluster of three brokers if the Kafka jars are given.
 func TestMain(m *testing.M) {
 	harness.Main(m, "chaos", func(ctx context.Context, s *harness.Shared) (err error) {
 		jars := os.Getenv("E2E_KAFKA_LIBS")

@@ -6,7 +6,7 @@ import (
 )
 
 func TestChurnMakesOnlyMembersComeAndGoMoreOften(t *testing.T) {
-	rates := func(o *Options) map[string]float64 { // disturbances a minute
+	rates := func(o *Options) map[string]float64 { // disturbances per minute
 		rates := map[string]float64{}
 		for _, name := range o.Actions {
 			rates[name] += time.Minute.Seconds() / o.Every.Seconds() / float64(len(o.Actions))

@@ -14,24 +14,24 @@ import (
 	"waterwheel/e2e/harness/refuser"
 )
 
-// outage is a server that is away for a while, and what must be seen of it.
+// outage describes a server that is down for some time, and the effects that the test expects.
 type outage struct {
 	begin, end func(t *testing.T, r *run)
-	// reason is what /readyz calls the server.
+	// reason is the name of the server in /readyz.
 	reason string
-	// recovery is how long it may take from its end until each consumer stores again.
+	// recovery is the longest time from the end of the outage until each consumer stores again.
 	recovery time.Duration
-	// steady tells that the group must not notice: no rebalance.
+	// steady means that the outage must not cause a rebalance.
 	steady bool
-	// partial tells that some partitions go on.
+	// partial means that some partitions continue.
 	partial bool
-	// stalled is the metric that stands still meanwhile. Empty means the measurements stored.
+	// stalled is the metric that does not change during the outage. Empty means the number of stored measurements.
 	stalled string
-	// answer, when set, is what MongoDB answers every write of a bucket meanwhile; begin and end are made of it.
+	// answer, if set, is the answer of MongoDB to every write of a bucket during the outage. begin and end are made from it.
 	answer *refuser.Refusal
 }
 
-// sign is the metric that shows the recovery.
+// sign returns the metric that shows the recovery.
 func (o outage) sign() string {
 	if o.stalled != "" {
 		return o.stalled
@@ -39,13 +39,14 @@ func (o outage) sign() string {
 	return "waterwheel_measurements_stored_total"
 }
 
-// writeTimeout is MONGODB_WRITE_TIMEOUT of the tests' settings.
+// writeTimeout is the MONGODB_WRITE_TIMEOUT of the tests.
 const writeTimeout = 2 * time.Second
 
-// trialMemory is their MEMORY_LIMIT, in bytes.
+// trialMemory is the MEMORY_LIMIT of the tests, in bytes.
 const trialMemory = 256 << 20
 
-// soon is how quickly a consumer stores again, and how much more a loaded machine may need for the next flush.
+// soon is the time in which a consumer must store again. The other value is the additional time that a loaded machine may need
+// for the next flush.
 const (
 	soon  = 2 * time.Second
 	slack = time.Second
@@ -62,7 +63,7 @@ func TestDatabaseRefusesConnections(t *testing.T) {
 func TestDatabaseIsABlackHole(t *testing.T) {
 	testOutage(t, outage{
 		begin: onLinks(databaseLinks, (*link.Link).Hold),
-		// What the proxy holds must not be delivered after the grace: a network would have dropped it by then.
+		// Data that the proxy holds must not be delivered after the grace. A network would have dropped it by then.
 		end:    onLinks(databaseLinks, (*link.Link).Cut),
 		reason: "MongoDB", recovery: writeTimeout + soon, steady: true,
 	})
@@ -113,7 +114,7 @@ func TestAllBrokersAreKilled(t *testing.T) {
 	})
 }
 
-// TestLettersCannotBeWritten: the dead-letter topic wants all three replicas, and one broker is away.
+// TestLettersCannotBeWritten stops one broker while the dead-letter topic requires all three replicas.
 func TestLettersCannotBeWritten(t *testing.T) {
 	testOutage(t, outage{
 		begin: func(_ *testing.T, r *run) { r.cluster.Brokers()[2].Kill() },
@@ -129,7 +130,7 @@ func TestLettersCannotBeWritten(t *testing.T) {
 	})
 }
 
-// TestLetterTopicIsDeleted: there is no dead-letter topic until it is created again, with the letters it had.
+// TestLetterTopicIsDeleted deletes the dead-letter topic and creates it again with its letters.
 func TestLetterTopicIsDeleted(t *testing.T) {
 	var had []check.Record
 	testOutage(t, outage{
@@ -168,7 +169,7 @@ func restored(of func(*member) []*link.Link) func(*testing.T, *run) {
 	}
 }
 
-// testOutage lets two consumers run into an outage under load, and out of it.
+// testOutage begins and ends an outage while two consumers run under load.
 func testOutage(t *testing.T, o outage) {
 	if world.cluster == nil {
 		t.Skip("no outage is tried: make outages does, with E2E_KAFKA_LIBS, the folder of Kafka's jars")
@@ -230,7 +231,7 @@ func testOutage(t *testing.T, o outage) {
 	r.conclude(t)
 }
 
-// startTrial starts two consumers with half of four partitions each, at work.
+// startTrial starts two consumers, and waits until each processes two of the four partitions.
 func startTrial(t *testing.T, mongoURI string) *run {
 	t.Helper()
 	o := Options{
@@ -249,7 +250,7 @@ func startTrial(t *testing.T, mongoURI string) *run {
 	})
 	ctx := within(t, time.Minute)
 	createLetterTopic(ctx, t, r.topic+".dlq")
-	if err := r.startMembers(t.Context()); err != nil { // the load lasts as long as its context
+	if err := r.startMembers(t.Context()); err != nil { // the load ends with its context
 		t.Fatal(err)
 	}
 	for assigned := false; !assigned; time.Sleep(200 * time.Millisecond) {
@@ -262,11 +263,11 @@ func startTrial(t *testing.T, mongoURI string) *run {
 			t.Fatalf("the consumers do not share the work:\n%s\n%s", r.members[0].consumer.Log(), r.members[1].consumer.Log())
 		}
 	}
-	sleep(ctx, 8*time.Second) // the claims of the rebalance are made
+	sleep(ctx, 8*time.Second) // by then the claims of the rebalance are made
 	return r
 }
 
-// createLetterTopic creates a topic that takes letters only while all brokers are there.
+// createLetterTopic creates a topic that accepts letters only while all brokers are available.
 func createLetterTopic(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
 	servers, err := harness.GivenServers(ctx, world.cluster.Address(), world.mongoURI)
@@ -279,7 +280,7 @@ func createLetterTopic(ctx context.Context, t *testing.T, name string) {
 	}
 }
 
-// conclude stops the load and judges what is stored.
+// conclude stops the load and judges the stored data.
 func (r *run) conclude(t *testing.T) {
 	t.Helper()
 	if err := r.load.stop(); err != nil {
@@ -329,7 +330,7 @@ func awaitReason(t *testing.T, c *harness.Consumer, reason string, d time.Durati
 	t.Errorf("/readyz does not name %s, but says %q\n%s", reason, body, c.Log())
 }
 
-// storedBy is a metric's value of each consumer.
+// storedBy returns the value of a metric for each consumer.
 func storedBy(t *testing.T, consumers []*harness.Consumer, metric string) []float64 {
 	t.Helper()
 	stored := make([]float64, len(consumers))
@@ -352,7 +353,7 @@ func sumOf(t *testing.T, consumers []*harness.Consumer, metric string) float64 {
 	return sum
 }
 
-// awaitMore waits until a metric of each consumer is more than it was.
+// awaitMore waits until a metric of each consumer is larger than before.
 func awaitMore(t *testing.T, consumers []*harness.Consumer, metric string, than []float64, d time.Duration) {
 	t.Helper()
 	ctx := within(t, d)
@@ -379,7 +380,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// testLog writes lines to the test's log.
+// testLog writes lines to the log of the test.
 type testLog struct{ t *testing.T }
 
 func (l testLog) Write(p []byte) (int, error) {

@@ -14,8 +14,8 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// deleteLetters deletes the dead-letter topic, and returns what was in it. Nothing is produced, and no letter under way,
-// meanwhile.
+// deleteLetters deletes the dead-letter topic, and returns its records. During this nothing is produced and no letter is in
+// flight.
 func (r *run) deleteLetters(t *testing.T) []check.Record {
 	t.Helper()
 	ctx := within(t, time.Minute)
@@ -54,7 +54,7 @@ func (r *run) deleteLetters(t *testing.T) []check.Record {
 	return letters
 }
 
-// writeLetters writes letters as they were.
+// writeLetters writes letters unchanged.
 func (r *run) writeLetters(ctx context.Context, letters []check.Record) error {
 	w := &kafka.Writer{
 		Addr: kafka.TCP(strings.Split(r.cluster.Address(), ",")...), Topic: r.topic + ".dlq", RequiredAcks: kafka.RequireAll,

@@ -22,12 +22,12 @@ func TestDatabaseTakesThePrivilegeAway(t *testing.T) {
 	testRefusal(t, refuser.Unauthorized())
 }
 
-// testRefusal lets MongoDB be read, and answer writes of buckets so.
+// testRefusal makes MongoDB answer reads normally, and writes of buckets with this refusal.
 func testRefusal(t *testing.T, with refuser.Refusal) {
 	testOutage(t, outage{answer: &with, reason: "MongoDB", recovery: soon, steady: true})
 }
 
-// answering puts a proxy that gives the answer before the database, and returns its address.
+// answering puts a proxy with this answer in front of the database, and returns its address.
 func (o *outage) answering(t *testing.T) string {
 	t.Helper()
 	proxy, err := refuser.New(world.mongoURI)

@@ -12,18 +12,18 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// Ends of the time in which an outage is noticed: clocks of lines and pages count whole seconds, and an attempt under way
-// takes its time to fail. A broker that was killed counts as in sync until its session of nine seconds is over.
+// An outage must be noticed between these times. The times in log lines and pages are whole seconds, and an attempt in progress
+// needs time to fail. A killed broker counts as in sync until its session of nine seconds ends.
 const (
 	noticedEarly = 2 * time.Second
 	noticedLate  = 20 * time.Second
 )
 
-// sinceWhen finds, in a line of /readyz, what fails and since when.
+// sinceWhen matches a line of /readyz: what fails, and since when.
 var sinceWhen = regexp.MustCompile(`(?:partition \S+: )?(.+?) (?:has been failing|has not answered) since (\S+): `)
 
-// wantNamed wants /readyz to name the server that is away and no other, since the outage's begin, which was made between
-// early and late.
+// wantNamed checks that /readyz names only the server that is down, and the begin of the outage, which was between early and
+// late.
 func (o outage) wantNamed(t *testing.T, c *harness.Consumer, early, late time.Time) {
 	t.Helper()
 	status, body, err := c.Get(t.Context(), "/readyz")
@@ -37,7 +37,7 @@ func (o outage) wantNamed(t *testing.T, c *harness.Consumer, early, late time.Ti
 		if err != nil {
 			t.Errorf("/readyz: %v", err)
 		}
-		if found[1] != o.reason && !(o.reason == "Kafka" && found[1] == "the dead-letter topic") { // that one is in Kafka
+		if found[1] != o.reason && !(o.reason == "Kafka" && found[1] == "the dead-letter topic") { // the dead-letter topic is in Kafka
 			t.Errorf("/readyz blames %s:\n%s", found[1], body)
 		}
 		if first.IsZero() || since.Before(first) {
@@ -49,10 +49,10 @@ func (o outage) wantNamed(t *testing.T, c *harness.Consumer, early, late time.Ti
 	}
 }
 
-// fetches is what one fetch a partition brings, by which the budget may be exceeded.
+// fetches is the size of one fetch for each partition. The budget may be exceeded by it.
 const fetches = 4 * 2 << 20
 
-// wantWithinMemory wants what a consumer holds to be within its budget, and the process within its limit.
+// wantWithinMemory checks that a consumer is within its memory budget, and its process within the limit.
 func wantWithinMemory(t *testing.T, c *harness.Consumer) {
 	t.Helper()
 	metrics, err := c.Metrics(t.Context())
@@ -69,16 +69,16 @@ func wantWithinMemory(t *testing.T, c *harness.Consumer) {
 	}
 }
 
-// warning finds a warning or an error in a log, and its time.
+// warning matches a warning or an error in a log, with its time.
 var warning = regexp.MustCompile(`^time=(\S+) level=(?:WARN|ERROR) (msg=(?:"[^"]*"|\S+))(.*)$`)
 
-// place finds what a line is about.
+// place matches the attributes that tell what a line is about.
 var place = regexp.MustCompile(` (?:topic|partition|reason)=\S+`)
 
-// wantFewLines wants the log to say what is wrong during an outage, and nothing twice within ten seconds.
+// wantFewLines checks that the log reports the outage, and does not repeat a line within ten seconds.
 func wantFewLines(t *testing.T, c *harness.Consumer, begin, end time.Time) {
 	t.Helper()
-	const apart = 10*time.Second - 50*time.Millisecond // the line's time is taken a moment before it is let through
+	const apart = 10*time.Second - 50*time.Millisecond // the time of a line is taken shortly before it is let through
 	last := map[string]time.Time{}
 	lines := strings.Split(c.Log(), "\n")
 	for _, line := range lines {
