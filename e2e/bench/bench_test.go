@@ -27,7 +27,7 @@ func small() bench.Load {
 	return l
 }
 
-// newBench returns a bench whose peers are this test's program, and where its log is written.
+// newBench returns a bench whose peers run the program of this test, and the text of its log.
 func newBench(t *testing.T) (*bench.Bench, *strings.Builder) {
 	t.Helper()
 	self, err := os.Executable()
@@ -35,7 +35,7 @@ func newBench(t *testing.T) (*bench.Bench, *strings.Builder) {
 		t.Fatal(err)
 	}
 	log := &strings.Builder{}
-	settings := harness.Settings{"FLUSH_INTERVAL": "500ms"} // the usual one is longer than the rest of the test
+	settings := harness.Settings{"FLUSH_INTERVAL": "500ms"} // the default is longer than the rest of the test
 	return &bench.Bench{
 		Servers: world.servers, Consumer: world.binary, Self: []string{self, childArgument}, Settings: settings, Log: log,
 	}, log
@@ -48,8 +48,8 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// TestPeersStoreAll: each peer stores every measurement, the report has a figure for whatever these servers tell, and nothing
-// is left behind.
+// TestPeersStoreAll checks that each peer stores every measurement, that the report has all figures that these servers provide,
+// and that nothing is left behind.
 func TestPeersStoreAll(t *testing.T) {
 	ctx := within(t, 3*time.Minute)
 	b, log := newBench(t)
@@ -78,7 +78,7 @@ func TestPeersStoreAll(t *testing.T) {
 	checkWritten(t, report)
 }
 
-// checkWritten: the files hold what the report says.
+// checkWritten checks that the files contain the data of the report.
 func checkWritten(t *testing.T, report *bench.Report) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "out")
@@ -100,7 +100,7 @@ func checkWritten(t *testing.T, report *bench.Report) {
 	}
 }
 
-// TestMissingMeasurementsAreNoticed: a bucket that vanishes before the count makes a result incomplete.
+// TestMissingMeasurementsAreNoticed checks that a result is incomplete if a bucket disappears before the count.
 func TestMissingMeasurementsAreNoticed(t *testing.T) {
 	ctx := within(t, 2*time.Minute)
 	b, _ := newBench(t)
@@ -138,11 +138,11 @@ func TestMissingMeasurementsAreNoticed(t *testing.T) {
 	}
 }
 
-// made says how the collection of the buckets was created, and with which indexes.
+// made describes how the collection of the buckets was created, and its indexes.
 func made(ctx context.Context, t *testing.T, database, topic string) string {
 	t.Helper()
 	db := client(t).Database(database)
-	collections, err := db.ListCollectionSpecifications(ctx, bson.D{}) // some servers do not look at a filter
+	collections, err := db.ListCollectionSpecifications(ctx, bson.D{}) // some servers ignore the filter
 	at := slices.IndexFunc(collections, func(c mongo.CollectionSpecification) bool { return c.Name == topic+".buckets" })
 	if err != nil || at < 0 {
 		t.Fatalf("no buckets among %d collections, %v", len(collections), err)
@@ -158,7 +158,7 @@ func made(ctx context.Context, t *testing.T, database, topic string) string {
 	return strings.ReplaceAll(fmt.Sprint(collections[at].Options, all), database, "")
 }
 
-// client is a connection to the tests' MongoDB.
+// client returns a connection to the MongoDB server of the tests.
 func client(t *testing.T) *mongo.Client {
 	t.Helper()
 	c, err := mongo.Connect(options.Client().ApplyURI(world.servers.MongoURI))
@@ -169,7 +169,7 @@ func client(t *testing.T) *mongo.Client {
 	return c
 }
 
-// databases are the names of those that there are.
+// databases returns the names of all databases.
 func databases(ctx context.Context, t *testing.T) []string {
 	t.Helper()
 	names, err := client(t).ListDatabaseNames(ctx, bson.D{})
@@ -179,7 +179,7 @@ func databases(ctx context.Context, t *testing.T) []string {
 	return names
 }
 
-// TestRoundsBeforeAFailureAreReported: a turn that takes too long ends the run, and the figures measured before are not lost.
+// TestRoundsBeforeAFailureAreReported checks that a turn that takes too long ends the run, and that the earlier figures are kept.
 func TestRoundsBeforeAFailureAreReported(t *testing.T) {
 	b, log := newBench(t)
 	l := small()
@@ -199,7 +199,7 @@ func TestRoundsBeforeAFailureAreReported(t *testing.T) {
 	}
 }
 
-// cancelling is a log that cancels when a line of it has these words.
+// cancelling is a log that cancels a context when a line contains these words.
 type cancelling struct {
 	*strings.Builder
 

@@ -2,7 +2,7 @@ package bench
 
 import "context"
 
-// ProfileOf takes profiles of a peer's turn at an address until ready is closed, and makes one of them.
+// ProfileOf takes profiles of a turn of a peer at an address until ready is closed, and merges them into one.
 func (b *Bench) ProfileOf(ctx context.Context, d Drain, address string, ready <-chan struct{}) error {
 	p := b.startProfiler(d, address)
 	<-ready

@@ -8,12 +8,12 @@ import (
 	"waterwheel/e2e/bench/live"
 )
 
-// TestLiveInEachWay: in each way all that is produced is stored, counted, and seen by who looks for it.
+// TestLiveInEachWay checks for each way that all produced measurements are stored, counted, and visible to readers.
 func TestLiveInEachWay(t *testing.T) {
 	for _, way := range live.Ways {
 		t.Run(string(way), func(t *testing.T) {
 			b, _ := newBench(t)
-			b.Settings["COMPACT_VISIBILITY_DELAY"] = "2s" // the time is short
+			b.Settings["COMPACT_VISIBILITY_DELAY"] = "2s" // the test is short
 			r, err := live.Measure(within(t, 3*time.Minute), b, live.Case{Series: 20, Rate: 2}, way, 16*time.Second)
 			if err != nil || r == nil || r.Trouble != "" {
 				t.Fatal(err, r)

@@ -10,8 +10,8 @@ import (
 	"waterwheel/e2e/bench"
 )
 
-// TestEventsAreOfTheLoad: as many series, fields and bytes as were asked for, every time of a series once, late ones in their
-// share.
+// TestEventsAreOfTheLoad checks that the events have the requested series, fields, size and share of late ones, and that each
+// time occurs once in a series.
 func TestEventsAreOfTheLoad(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*bench.Load){
@@ -77,7 +77,7 @@ func checkEvents(t *testing.T, l bench.Load) {
 	}
 }
 
-// TestBaseEventHasItsLength: figures are given for events of some 156 bytes.
+// TestBaseEventHasItsLength checks the size of about 156 bytes per event, for which figures are published.
 func TestBaseEventHasItsLength(t *testing.T) {
 	t.Parallel()
 	m, bytes := bench.NewMaker(bench.Base()), 0
@@ -89,7 +89,7 @@ func TestBaseEventHasItsLength(t *testing.T) {
 	}
 }
 
-// TestLateShare: as many measurements as were asked for are a minute to an hour late.
+// TestLateShare checks that the requested share of measurements is between a minute and an hour late.
 func TestLateShare(t *testing.T) {
 	t.Parallel()
 	l := bench.Base()
@@ -110,7 +110,7 @@ func TestLateShare(t *testing.T) {
 	}
 }
 
-// TestWrongPlansAreNamed: all that is wrong is said, and by which value.
+// TestWrongPlansAreNamed checks that every error in a plan is reported with its value.
 func TestWrongPlansAreNamed(t *testing.T) {
 	t.Parallel()
 	wrong := bench.Plan{Load: bench.Load{Codec: "rar", Order: "none", Late: 2}, Peers: []bench.Peer{"nobody", bench.Ceiling}}

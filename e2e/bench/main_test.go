@@ -11,13 +11,13 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// world is what all tests share.
+// world is shared by all tests.
 var world struct {
 	servers *harness.Servers
 	binary  string
 }
 
-// childArgument makes of this test's program a peer.
+// childArgument makes the program of this test run as a peer.
 const childArgument = "peer"
 
 func TestMain(m *testing.M) {

@@ -17,12 +17,13 @@ import (
 	"waterwheel/e2e/bench"
 )
 
-// windows answers each request with a profile of as many samples as the request's number, up to the last; later ones fail.
+// windows answers each request with a profile. The number of its samples is the number of the request. Requests after the last
+// fail.
 type windows struct {
 	last    int64
 	asked   atomic.Int64
 	samples *pprof.Profile
-	reached chan struct{} // closed when the one after the last is asked for
+	reached chan struct{} // closed at the first request after the last
 }
 
 func (w *windows) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
@@ -46,7 +47,8 @@ func (w *windows) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestProfilesOfATurnBecomeOne: all windows are in one file, those before a window that cannot be taken too, which is told.
+// TestProfilesOfATurnBecomeOne checks that one file contains all windows. If a window fails, the file contains those before it,
+// and the failure is reported.
 func TestProfilesOfATurnBecomeOne(t *testing.T) {
 	for last, want := range map[int64]string{3: "100% of 6 total", 1: "100% of 1 total", 0: ""} {
 		t.Run(fmt.Sprint(last), func(t *testing.T) {
@@ -58,7 +60,7 @@ func TestProfilesOfATurnBecomeOne(t *testing.T) {
 			dir := t.TempDir()
 			b := &bench.Bench{Profiles: dir}
 			ended, end := context.WithCancel(ctx)
-			end() // a turn that took too long has its profile, too
+			end() // a turn that took too long has a profile too
 			err := b.ProfileOf(ended, bench.Drain{Peer: bench.Discard, Round: 2}, server.Listener.Addr().String(), w.reached)
 			if err == nil || !strings.Contains(err.Error(), "the window is broken") {
 				t.Errorf("the error is %v", err)
@@ -68,7 +70,7 @@ func TestProfilesOfATurnBecomeOne(t *testing.T) {
 	}
 }
 
-// checkProfiles: the folder has one file, of which pprof says this; none if it is to say nothing.
+// checkProfiles checks that the folder has one file for which pprof prints want. If want is empty, there must be no file.
 func checkProfiles(ctx context.Context, t *testing.T, dir, want string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)

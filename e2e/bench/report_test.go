@@ -9,7 +9,7 @@ import (
 	"waterwheel/e2e/bench"
 )
 
-// result is one of 1,000 measurements.
+// result returns a result with 1,000 measurements.
 func result(peer bench.Peer, round int, wall time.Duration) bench.Result {
 	return bench.Result{
 		Peer: peer, Round: round, Measurements: 1000, Stored: 1000, Wall: wall, CPU: wall / 2, MaxResident: int64(round) << 20,
@@ -17,7 +17,7 @@ func result(peer bench.Peer, round int, wall time.Duration) bench.Result {
 	}
 }
 
-// TestSummary: medians and spread over the rounds, and ratios of peers of the same round, however they took turns.
+// TestSummary checks medians and spread over the rounds, and the ratios of peers in the same round, in any order of the peers.
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	r := &bench.Report{Results: []bench.Result{

@@ -10,7 +10,7 @@ import (
 	"waterwheel/e2e/bench"
 )
 
-// TestUsageOfAnotherProcess: the server is found by its port, and what it uses is told.
+// TestUsageOfAnotherProcess checks that the server is found by its port, and that its usage is returned.
 func TestUsageOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -42,7 +42,7 @@ func TestUsageOfAnotherProcess(t *testing.T) {
 	}
 	defer func() { other.Process.Kill(); other.Wait() }()
 	file.Close()
-	listener.Close() // now only the other one holds it
+	listener.Close() // now only the other process has it open
 	if _, err := out.Read(make([]byte, 8)); err != nil {
 		t.Fatal(err)
 	}
