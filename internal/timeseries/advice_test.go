@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// seriesIndex is the one that every time series has.
+// seriesIndex is the index that every time series has.
 const seriesIndex = `{"name": "series", "key": {"meta": 1, "control.min.t": 1}}`
 
 func TestAdvise(t *testing.T) {
@@ -93,7 +93,7 @@ func describe(t *testing.T, a Advice) string {
 	return text
 }
 
-// TestAdvisedIndexIsEnough: who makes the index that is advised is not advised another one for the same filter.
+// TestAdvisedIndexIsEnough checks that no second index is advised for the same filter after the advised index is made.
 func TestAdvisedIndexIsEnough(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	advised := 0

@@ -10,7 +10,7 @@ func TestBucketIDIsStable(t *testing.T) {
 	source := Source{Topic: "events", TopicID: [16]byte{1, 2, 3}, Partition: 4}
 	const minTime = 1609459200_000
 	base := BucketID(source, Position{Offset: 5, Part: 6}, 0, minTime)
-	// A stored bucket must be found again by every later version: this value never changes.
+	// This value must never change, because every later version must find a stored bucket.
 	if want := "5fee6600586320803d8c762f"; base.Hex() != want {
 		t.Errorf("the id is %s, want %s", base.Hex(), want)
 	}

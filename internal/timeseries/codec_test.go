@@ -75,7 +75,7 @@ func TestDecodePositionsRefuses(t *testing.T) {
 	}
 }
 
-// FuzzDecodePositions: whatever is accepted has exactly one encoding, within the documented bounds.
+// FuzzDecodePositions checks that every accepted input has exactly one encoding and is within the documented bounds.
 func FuzzDecodePositions(f *testing.F) {
 	f.Add(AppendPositions(nil, []Position{{Offset: 100}, {Offset: 90, Part: 4}, {Offset: math.MaxInt64}}))
 	f.Add([]byte{0xff, 0xff, 0x03, 0x01})
@@ -99,7 +99,7 @@ func FuzzDecodePositions(f *testing.F) {
 	})
 }
 
-// FuzzAppendPositions: every list of positions survives the way through its encoding.
+// FuzzAppendPositions checks that every list of positions is unchanged after it is encoded and decoded.
 func FuzzAppendPositions(f *testing.F) {
 	f.Add(uint64(1), 10, int64(1000))
 	f.Add(uint64(2), 3, int64(math.MaxInt64))

@@ -29,7 +29,7 @@ func decimal128(t testing.TB, s string) bson.Decimal128 {
 	return d
 }
 
-// TestCompareOrders checks every pair of a sorted list; values in one row are equal.
+// TestCompareOrders checks every pair of a sorted list. Values in one row are equal.
 func TestCompareOrders(t *testing.T) {
 	dec := func(s string) bson.Decimal128 { return decimal128(t, s) }
 	rows := [][]any{
@@ -73,7 +73,7 @@ func TestCompareOrders(t *testing.T) {
 		{"b"},
 		{"é"},
 		{bson.D{}},
-		{bson.D{{Key: "b", Value: nil}}}, // the value's type comes before the name
+		{bson.D{{Key: "b", Value: nil}}}, // the type of the value is compared before the name
 		{bson.D{{Key: "a", Value: 1}}, bson.D{{Key: "a", Value: 1.0}}},
 		{bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 0}}},
 		{bson.D{{Key: "a", Value: 2}}},
@@ -101,7 +101,7 @@ func TestCompareOrders(t *testing.T) {
 		{bson.Regex{Pattern: "a", Options: "i"}},
 		{bson.Regex{Pattern: "ab"}},
 		{bson.DBPointer{DB: "b"}},
-		{bson.DBPointer{DB: "aa"}}, // length first
+		{bson.DBPointer{DB: "aa"}}, // the length is compared first
 		{bson.JavaScript("a")},
 		{bson.JavaScript("b")},
 		{bson.CodeWithScope{Code: "a", Scope: bson.D{}}},
@@ -213,7 +213,7 @@ func BenchmarkCompare(b *testing.B) {
 	}
 }
 
-// FuzzCompare: whatever the bytes, the order is the same from both sides, and a value equals itself.
+// FuzzCompare checks for any bytes that the order is the same from both sides, and that a value equals itself.
 func FuzzCompare(f *testing.F) {
 	x := []byte(ext(f, `{"a": [1, {"$numberDecimal": "1.5"}], "b": {"$code": "c", "$scope": {"d": 1.5}}}`))
 	y := []byte(ext(f, `{"a": [1, 1.5], "b": {"$code": "c", "$scope": {"d": {"$numberLong": "2"}}}}`))

@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// caseFiles are the cases of the repository and those that WATERWHEEL_CASES names: files, or folders of .jsonl files.
+// caseFiles returns the files of the repository, and the files or folders of .jsonl files in WATERWHEEL_CASES.
 func caseFiles(t *testing.T) []string {
 	t.Helper()
 	files := []string{filepath.Join("testdata", "bucket_catalog.jsonl")}
@@ -33,7 +33,7 @@ func caseFiles(t *testing.T) []string {
 	return files
 }
 
-// positional are the fields of a sample that is written as an array, by the kind of its case.
+// positional contains the field names of samples that are written as arrays, for each kind of case.
 var positional = map[string][]string{
 	"options":   {"from", "to", "ok"},
 	"index":     {"spec", "buckets"},
@@ -44,13 +44,14 @@ var positional = map[string][]string{
 	"cachesize": {"cacheBytes", "activeBuckets", "derived"},
 }
 
-// question is one sample and what it is called.
+// question is one sample and its name.
 type question struct {
 	name string
 	sample
 }
 
-// questionsIn reads the samples of a case: an array or an object of them, each an object or an array of its fields' values.
+// questionsIn reads the samples of a case. They are an array or an object. Each sample is an object, or an array of the values of
+// its fields.
 func questionsIn(kind string, samples bson.RawValue) (all []question, err error) {
 	elements, err := elementsOf(samples)
 	if err != nil {
@@ -66,7 +67,7 @@ func questionsIn(kind string, samples bson.RawValue) (all []question, err error)
 	return all, nil
 }
 
-// elementsOf are the elements of an array or an object.
+// elementsOf returns the elements of an array or an object.
 func elementsOf(v bson.RawValue) ([]bson.RawElement, error) {
 	if v.Type != bson.TypeArray && v.Type != bson.TypeEmbeddedDocument {
 		return nil, fmt.Errorf("%v is of type %s: neither an array nor an object", v, v.Type)
@@ -95,7 +96,7 @@ func sampleOf(kind string, v bson.RawValue) (sample, error) {
 	return s, s.takeNamespace()
 }
 
-// takeNamespace removes the namespace that a sample is of. Nothing depends on it, so that it only has to be one.
+// takeNamespace removes the namespace of a sample. Nothing depends on it, so it only has to be a valid one.
 func (s sample) takeNamespace() error {
 	for _, name := range []string{"ns", "namespace"} {
 		v := s.take(name)
@@ -111,7 +112,8 @@ func (s sample) takeNamespace() error {
 	return nil
 }
 
-// flatten takes the options of a collection as create and collMod have them: what is in "timeseries" beside the rest.
+// flatten changes the options of a collection from the form of create and collMod: it moves the fields in "timeseries" to the
+// other fields.
 func flatten(raw bson.Raw) (bson.Raw, error) {
 	b := newBuilder()
 	elements, err := raw.Elements()
@@ -175,7 +177,7 @@ func TestSampleFormsAreRead(t *testing.T) {
 	sameDocument(t, "the options", flat, objectValue(ext(t, `{"timeField": "t", "granularity": "hours", "expireAfterSeconds": 5}`)))
 }
 
-// leftOver names what of a sample nobody has looked at.
+// leftOver returns the names of the fields of a sample that no runner took.
 func (s sample) leftOver() []string {
 	names := make([]string, 0, len(s))
 	for name := range s {

@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// document is a sample's field as a document; nil when it is absent.
+// document returns a field of a sample as a document. It returns nil if the field is absent.
 func document(t *testing.T, v bson.RawValue) bson.Raw {
 	t.Helper()
 	if v.Type == 0 {
@@ -20,7 +20,7 @@ func document(t *testing.T, v bson.RawValue) bson.Raw {
 	return d
 }
 
-// sameDocument compares documents field by field in their order, numbers by value.
+// sameDocument compares documents field by field in their order. Numbers are compared by value.
 func sameDocument(t *testing.T, what string, got bson.Raw, want bson.RawValue) {
 	t.Helper()
 	if Compare(objectValue(got), want) != 0 {
@@ -28,7 +28,7 @@ func sameDocument(t *testing.T, what string, got bson.Raw, want bson.RawValue) {
 	}
 }
 
-// runOptionsSample: a creation with "options", or a change "from" one definition "to" another.
+// runOptionsSample checks a creation with "options", or a change "from" one definition "to" another.
 func runOptionsSample(t *testing.T, c conformanceCase, s sample) {
 	want := s.wantError()
 	var got Options
@@ -59,8 +59,8 @@ func runOptionsSample(t *testing.T, c conformanceCase, s sample) {
 	}
 }
 
-// runIndexSample: the keys of an index ("spec"), a whole specification of createIndexes (with "key"), a shard key
-// ("shardKey") or a hint, with options where given.
+// runIndexSample checks the keys of an index ("spec"), a specification of createIndexes (with "key"), a shard key ("shardKey") or
+// a hint, with options where they are given.
 func runIndexSample(t *testing.T, c conformanceCase, s sample) {
 	o, want := readOptions(t, c.Options), s.wantError()
 	for name, translate := range map[string]func(bson.Raw) (bson.Raw, error){"shardKey": o.BucketShardKey, "hint": o.bucketKeys} {
@@ -92,7 +92,7 @@ func runIndexSample(t *testing.T, c conformanceCase, s sample) {
 	}
 }
 
-// indexOf is an index of its keys, or of a specification of createIndexes, whose keys are an object "key".
+// indexOf returns an index from its keys, or from a specification of createIndexes, whose keys are an object "key".
 func indexOf(t *testing.T, spec bson.Raw) Index {
 	t.Helper()
 	key, ok := spec.Lookup("key").DocumentOK()
@@ -112,7 +112,7 @@ func indexOf(t *testing.T, spec bson.Raw) Index {
 	return Index{Keys: key, Options: rest.document()}
 }
 
-// sameFields compares documents in which the order of the fields means nothing. A name that is not wanted may be there.
+// sameFields compares documents and ignores the order of fields. The got document may have a name even if none is wanted.
 func sameFields(t *testing.T, what string, got bson.Raw, want bson.RawValue) {
 	t.Helper()
 	left := map[string]bson.RawValue{}
@@ -137,8 +137,8 @@ func sameFields(t *testing.T, what string, got bson.Raw, want bson.RawValue) {
 	}
 }
 
-// runUpdateSample: an update with "u", or a delete without; also as the commands update and delete have them, in "updates"
-// and "deletes".
+// runUpdateSample checks an update with "u", or a delete without it. Both may have the form of the commands, with "updates" or
+// "deletes".
 func runUpdateSample(t *testing.T, c conformanceCase, s sample) {
 	o, want := readOptions(t, c.Options), s.wantError()
 	if own := s.take("options"); own.Type != 0 {
@@ -174,7 +174,7 @@ func runUpdateSample(t *testing.T, c conformanceCase, s sample) {
 	}
 }
 
-// unwrap puts the one operation of a command's array into the sample.
+// unwrap puts the only operation in the array of a command into the sample.
 func unwrap(t *testing.T, s sample, name string) {
 	t.Helper()
 	list := s.take(name)
@@ -198,7 +198,7 @@ func unwrap(t *testing.T, s sample, name string) {
 	}
 }
 
-// runTTLSample: whether a bucket is expired at a time.
+// runTTLSample checks whether a bucket is expired at a time.
 func runTTLSample(t *testing.T, _ conformanceCase, s sample) {
 	seconds := int32(s.number(t, "bucketMaxSpanSeconds", "spanSeconds", "span"))
 	o := Options{
@@ -212,7 +212,7 @@ func runTTLSample(t *testing.T, _ conformanceCase, s sample) {
 	}
 }
 
-// runIDSample: the timestamp of a bucket's _id.
+// runIDSample checks the timestamp in the _id of a bucket.
 func runIDSample(t *testing.T, _ conformanceCase, s sample) {
 	minTime := int64(0)
 	if v := s.take("minTime", "time", "rounded"); v.Type != 0 {
@@ -232,7 +232,7 @@ func runIDSample(t *testing.T, _ conformanceCase, s sample) {
 	}
 }
 
-// runRoundSample: the minimum time of the bucket that a time opens.
+// runRoundSample checks the minimum time of the bucket that a time opens.
 func runRoundSample(t *testing.T, c conformanceCase, s sample) {
 	o := readOptions(t, c.Options)
 	if own := s.take("options"); own.Type != 0 {
@@ -251,7 +251,7 @@ func runRoundSample(t *testing.T, c conformanceCase, s sample) {
 	}
 }
 
-// runCacheSample: the limits of a bucket's bytes that follow from the cache.
+// runCacheSample checks the limits for the size of a bucket that follow from the size of the cache.
 func runCacheSample(t *testing.T, c conformanceCase, s sample) {
 	cacheBytes := int64(0)
 	if v := s.take("cacheMB", "cacheSizeMB"); v.Type != 0 {

@@ -14,8 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// conformanceCase is one line of the conformance cases. Kinds that this package owns hold samples, in one of the forms of
-// questionsIn; the fields of a sample depend on the kind.
+// conformanceCase is one line of the conformance cases. The kinds of this package contain samples, in one of the forms of
+// questionsIn. The fields of a sample depend on the kind.
 type conformanceCase struct {
 	Name    string        `bson:"name"`
 	Kind    string        `bson:"kind"`
@@ -24,11 +24,11 @@ type conformanceCase struct {
 	Samples bson.RawValue `bson:"samples"`
 }
 
-// sample is one question and its answer. Each runner takes the fields it understands out; what is left over has not
-// been checked and fails the case.
+// sample is one question and its answer. Each runner takes out the fields that it knows. A field that is left over was not
+// checked and fails the case.
 type sample map[string]bson.RawValue
 
-// runners answer the samples of the kinds that this package owns.
+// runners check the samples of the kinds of this package.
 var runners = map[string]func(t *testing.T, c conformanceCase, s sample){
 	"options":   runOptionsSample,
 	"index":     runIndexSample,
@@ -39,7 +39,7 @@ var runners = map[string]func(t *testing.T, c conformanceCase, s sample){
 	"cachesize": runCacheSample,
 }
 
-// TestConformance runs the cases taken from MongoDB's own tests, those of the files that WATERWHEEL_CASES lists as well.
+// TestConformance runs the cases that come from the tests of MongoDB, and those in the files of WATERWHEEL_CASES.
 func TestConformance(t *testing.T) {
 	ran := map[string]int{}
 	for _, file := range caseFiles(t) {
@@ -75,7 +75,7 @@ func readLines(t *testing.T, file string) (lines []string) {
 	return lines
 }
 
-// runCase runs the case in a line, and returns its kind, after "bucketer " when that package runs it.
+// runCase runs the case in a line, and returns its kind. The kind starts with "bucketer " if that package runs it.
 func runCase(t *testing.T, line, where string) string {
 	var head struct{ Name, Kind string }
 	if err := json.Unmarshal([]byte(line), &head); err != nil {
@@ -109,8 +109,8 @@ func runCase(t *testing.T, line, where string) string {
 	return head.Kind
 }
 
-// questions are the samples of a case. What the case itself says beside them holds for each; a case without samples is
-// its own only one.
+// questions returns the samples of a case. The other fields of the case apply to each sample. A case without samples is its own
+// only sample.
 func questions(t *testing.T, c conformanceCase, line, where string) []question {
 	t.Helper()
 	var common sample
@@ -143,7 +143,7 @@ func questions(t *testing.T, c conformanceCase, line, where string) []question {
 	return all
 }
 
-// take removes the first of several fields from the sample and returns it; Type 0 when there is none.
+// take removes the first of several fields from the sample and returns it. The Type is 0 if there is none.
 func (s sample) take(names ...string) bson.RawValue {
 	for _, name := range names {
 		if v, ok := s[name]; ok {
@@ -154,7 +154,7 @@ func (s sample) take(names ...string) bson.RawValue {
 	return bson.RawValue{}
 }
 
-// need is take for a field that must be there.
+// need is take for a field that must be present.
 func (s sample) need(t *testing.T, names ...string) bson.RawValue {
 	t.Helper()
 	v := s.take(names...)
@@ -186,8 +186,8 @@ func (s sample) flag(standard bool, names ...string) bool {
 	return standard
 }
 
-// wantError is the code name that the sample expects, "" for success: by name, by number, as the answer of a command, or
-// as a flag that tells only whether it succeeds.
+// wantError returns the code name that the sample expects, "" for success. A sample gives it by name, by number, as the answer of
+// a command, or as a flag for success.
 func (s sample) wantError() string {
 	ok, given := s["ok"]
 	delete(s, "ok")
@@ -204,7 +204,7 @@ func (s sample) wantError() string {
 		case v.IsNumber() && want == "":
 			want = (&Error{Code: int32(v.AsInt64())}).CodeName()
 		case !v.IsNumber():
-			s[name] = v // it is left over
+			s[name] = v // so it is left over
 		}
 	}
 	if want == "" && failed {
@@ -213,12 +213,12 @@ func (s sample) wantError() string {
 	return want
 }
 
-// checkError compares an error with the expected code; false means that there is no result to look at.
+// checkError compares an error with the expected code. It returns false if there is no result to check.
 func checkError(t *testing.T, err error, want string) bool {
 	t.Helper()
 	got := codeOf(t, err)
 	if got == "Location51024" && want == "BadValue" {
-		got = want // MongoDB gives the one or the other, by version
+		got = want // MongoDB returns one or the other, depending on the version
 	}
 	if got != want && (want != "any" || got == "") {
 		t.Errorf("got %q (%v), want %q", got, err, want)
@@ -226,7 +226,7 @@ func checkError(t *testing.T, err error, want string) bool {
 	return err == nil && want == ""
 }
 
-// readOptions takes the options of a collection as MongoDB's commands name them.
+// readOptions reads the options of a collection, with the names of the MongoDB commands.
 func readOptions(t *testing.T, raw bson.Raw) Options {
 	t.Helper()
 	var o struct {
@@ -253,7 +253,7 @@ func readOptions(t *testing.T, raw bson.Raw) Options {
 	}
 }
 
-// refuseUnset fails on names that readOptions does not know.
+// refuseUnset fails the test for names that readOptions does not know.
 func refuseUnset(t *testing.T, raw bson.Raw) {
 	t.Helper()
 	known := []string{

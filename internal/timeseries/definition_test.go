@@ -6,7 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// definedOptions are normalised options of every kind of bucketing.
+// definedOptions returns normalised options for every kind of bucketing.
 func definedOptions(t *testing.T) (all []Options) {
 	t.Helper()
 	for _, o := range []Options{
@@ -44,7 +44,7 @@ func TestDefinitionsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// TestDefinitionHasPlainValues: whoever reads the document, a program or a person, finds the granularity itself.
+// TestDefinitionHasPlainValues checks that the document contains the granularity itself, for programs and for people.
 func TestDefinitionHasPlainValues(t *testing.T) {
 	for _, o := range definedOptions(t) {
 		raw := stored(t, Definition{ID: DefinitionID, Version: 7, Options: o, Segments: true})
@@ -58,7 +58,7 @@ func TestDefinitionHasPlainValues(t *testing.T) {
 	}
 }
 
-// TestDefinitionTakesNoRemark: a granularity is a granularity, and nothing else.
+// TestDefinitionTakesNoRemark checks that a granularity with additional text is refused.
 func TestDefinitionTakesNoRemark(t *testing.T) {
 	for _, granularity := range []Granularity{"hours; see the wiki", "custom; see the wiki", "weeks"} {
 		if _, err := ReadDefinition(stored(t, Definition{ID: DefinitionID, Options: Options{TimeField: "t", Granularity: granularity}})); err == nil {

@@ -8,7 +8,7 @@ import (
 
 var indexed = Options{TimeField: "t", MetaField: "m"}
 
-// ext is a document in Extended JSON; "" gives none.
+// ext returns a document from Extended JSON, or nil for "".
 func ext(t testing.TB, s string) bson.Raw {
 	t.Helper()
 	if s == "" {
@@ -127,7 +127,7 @@ func TestTTLIsNeverTooEarly(t *testing.T) {
 	}
 	const now = 1_700_000_000_000
 	before := now - int64(o.TTLSeconds())*1000
-	newest := before + o.Span() - 1 // the last time that a bucket with this minimum takes
+	newest := before + o.Span() - 1 // the last time that belongs to a bucket with this minimum
 	if newest >= now-10_000 {
 		t.Errorf("a measurement of %d, %d ms old, is deleted", newest, now-newest)
 	}

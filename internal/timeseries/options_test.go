@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// codeOf is the code name of an *Error, "" for none.
+// codeOf returns the code name of an *Error, "" for no error.
 func codeOf(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {

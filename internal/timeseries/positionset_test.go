@@ -169,7 +169,7 @@ func TestPositionSetKnowsItsMemory(t *testing.T) {
 
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // the first only retires what pools hold
+	runtime.GC() // the first collection only retires the content of pools
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)

@@ -87,8 +87,8 @@ func TestBucketDelete(t *testing.T) {
 	}
 }
 
-// TestReadQueryTakesExpressions: $expr on the meta is what MongoDB takes to read a time series by; other fields of measurements
-// are nowhere in a bucket under their names.
+// TestReadQueryTakesExpressions checks $expr. On the meta, MongoDB can use it to read a time series. Other fields of measurements
+// do not exist in a bucket under their names.
 func TestReadQueryTakesExpressions(t *testing.T) {
 	for query, want := range map[string]string{
 		`{"$expr": {"$eq": ["$m", 1]}}`:                                       `{"$expr": {"$eq": ["$meta", 1]}}`,
@@ -130,7 +130,7 @@ func TestReadQueryTakesExpressions(t *testing.T) {
 	}
 }
 
-// FuzzTranslate: no bytes make a translation panic, and what it gives out is well-formed.
+// FuzzTranslate checks that no bytes make a translation panic, and that its output is well-formed.
 func FuzzTranslate(f *testing.F) {
 	for _, s := range []string{
 		`{"$or": [{"m": 1}, {"$jsonSchema": {"required": ["m"]}}]}`, `{"$rename": {"m.a": "m.b"}}`, `{"m": 1, "t": -1, "x.y": "2dsphere"}`,

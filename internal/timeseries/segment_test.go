@@ -6,7 +6,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestUnpackSegment: each measurement of a segment has the meta of its own series, which is none of its fields.
+// TestUnpackSegment checks that each measurement of a segment has the meta of its own series, and that the meta is not one of its
+// fields.
 func TestUnpackSegment(t *testing.T) {
 	id := bson.NewObjectID()
 	positions := []Position{{Offset: 7}, {Offset: 9, Part: 1}, {Offset: 8}}
@@ -32,7 +33,7 @@ func TestUnpackSegment(t *testing.T) {
 		return raw
 	}
 	u := NewUnpacker(Options{TimeField: "time", MetaField: "meta"})
-	for range 2 { // it is made for reuse
+	for range 2 { // it must be reusable
 		if err := u.Reset(segment(bson.D{{Key: "0", Value: "a"}, {Key: "2", Value: "b"}})); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,7 @@ func TestUnpackSegment(t *testing.T) {
 	}
 }
 
-// TestSegmentMeta: it follows from the _id, lies within its bounds, and is no meta of a series.
+// TestSegmentMeta checks that the meta follows from the _id, is within its bounds, and is never the meta of a series.
 func TestSegmentMeta(t *testing.T) {
 	least, most := SegmentMeta(0), SegmentMeta(SegmentRoutes-1)
 	for _, end := range [][2]byte{{0, 0}, {0, 1}, {0x77, 0xff}, {0xff, 0xff}} {

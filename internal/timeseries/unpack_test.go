@@ -13,7 +13,7 @@ import (
 
 var unpackOptions = Options{TimeField: "t", MetaField: "m"}
 
-// column of values under the indexes "0", "1", …; a nil value leaves its index out.
+// columnOf returns a column with values under the indexes "0", "1", and so on. A nil value leaves its index out.
 func columnOf(values ...any) bson.D {
 	c := bson.D{}
 	for i, v := range values {
@@ -24,7 +24,7 @@ func columnOf(values ...any) bson.D {
 	return c
 }
 
-// storedBucket is a well-formed bucket of three measurements, for tests to change.
+// storedBucket returns a well-formed bucket of three measurements, which tests can change.
 func storedBucket() map[string]any {
 	return map[string]any{
 		"meta": bson.D{{Key: "host", Value: "a"}},
@@ -93,7 +93,7 @@ func rows(u *Unpacker, bucket bson.Raw) ([]string, error) {
 func TestUnpackGivesMeasurementsInTheOrderOfTheTimeColumn(t *testing.T) {
 	u := NewUnpacker(unpackOptions)
 	bucket := marshalBucket(t, storedBucket())
-	for range 2 { // an Unpacker is made for reuse
+	for range 2 { // an Unpacker must be reusable
 		got, err := rows(u, bucket)
 		if err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestUnpackTellsWhenABucketContradictsItself(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(parts map[string]any)
 		want   Mismatch
-		rows   []string // first words of the rows
+		rows   []string // the first words of the rows
 	}{
 		"count": {
 			func(p map[string]any) { p["count"] = int64(4) },
@@ -305,7 +305,7 @@ func TestUnpackRefuses(t *testing.T) {
 	})
 }
 
-// FuzzUnpack: no bytes make the unpacker panic, and what it gives out are elements that can be read.
+// FuzzUnpack checks that no bytes make the unpacker panic, and that its output consists of readable elements.
 func FuzzUnpack(f *testing.F) {
 	bucket := marshalBucket(f, storedBucket())
 	f.Add([]byte(bucket))

@@ -6,7 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestUserIndexIsTheWayBack: what BucketIndex makes is taken back to what it was made of.
+// TestUserIndexIsTheWayBack checks that the index made by BucketIndex is translated back to the original.
 func TestUserIndexIsTheWayBack(t *testing.T) {
 	for _, c := range []struct{ keys, options string }{
 		{`{"t": 1}`, ``},
@@ -45,7 +45,7 @@ func TestUserIndexIsTheWayBack(t *testing.T) {
 	}
 }
 
-// TestUserIndexKnowsForeignOnes: an index that no user could have asked for stays one on buckets.
+// TestUserIndexKnowsForeignOnes checks that an index that no user can have requested stays an index on buckets.
 func TestUserIndexKnowsForeignOnes(t *testing.T) {
 	for _, c := range []struct{ keys, options string }{
 		{`{"_id": 1}`, ``},
