@@ -22,7 +22,7 @@ type showing struct {
 
 func (s showing) Collect(out chan<- prometheus.Metric) { s.collect(out, s.statuses, s.now) }
 
-// twoPartitions are one that is read and one that has stopped before it was.
+// twoPartitions returns a partition that is read, and one that stopped before it was read.
 func twoPartitions(now time.Time) []*pipeline.Status {
 	return []*pipeline.Status{
 		{
@@ -87,7 +87,7 @@ waterwheel_series 88
 	}
 }
 
-// TestGaugesAreDescribed: a registry refuses a metric that its collector has not described.
+// TestGaugesAreDescribed checks that the collector describes all its metrics. A registry refuses other metrics.
 func TestGaugesAreDescribed(t *testing.T) {
 	registry, v := prometheus.NewRegistry(), idle()
 	registry.MustRegister(showing{v, twoPartitions(time.Now()), time.Now()})

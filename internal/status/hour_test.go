@@ -11,7 +11,7 @@ import (
 
 var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
-// aged is a partition that is read, and whose oldest undurable record has an age.
+// aged returns a partition that is read, and whose oldest record that is not durable has this age.
 func aged(number int32, now time.Time, age time.Duration) *pipeline.Status {
 	return &pipeline.Status{
 		Partition: record.Partition{Topic: "events", Number: number}, Running: true, Since: 1,
@@ -19,7 +19,7 @@ func aged(number int32, now time.Time, age time.Duration) *pipeline.Status {
 	}
 }
 
-// hourOf lets a consumer be seen for a while, each ten seconds until noon.
+// hourOf samples a consumer every ten seconds until noon.
 func hourOf(t *testing.T, samples int, at func(i int, now time.Time) seen) *hourSeen {
 	t.Helper()
 	h := newHour(time.Second, noon.Add(-time.Hour))
@@ -53,7 +53,7 @@ func TestAnHourIsKept(t *testing.T) {
 	}
 }
 
-// TestAnHourHasGaps: nothing is known of the time in which nobody looked, and an hour later nothing is left.
+// TestAnHourHasGaps checks that the time without samples is shown as unknown, and that an hour later no sample is left.
 func TestAnHourHasGaps(t *testing.T) {
 	h := newHour(time.Second, noon.Add(-time.Hour))
 	for _, at := range []time.Duration{0, 10 * time.Second, 30 * time.Minute} {
@@ -82,8 +82,8 @@ func TestAnHourHasGaps(t *testing.T) {
 	}
 }
 
-// TestTheFirstMinuteCountsWholly: the chart and the first sentence count the measurements stored before the first sample, and no
-// others.
+// TestTheFirstMinuteCountsWholly checks that the chart and the first sentence count the measurements stored before the first
+// sample, and no others.
 func TestTheFirstMinuteCountsWholly(t *testing.T) {
 	const first = 600
 	h := newHour(time.Second, noon)
@@ -114,7 +114,7 @@ func TestTheFirstMinuteCountsWholly(t *testing.T) {
 	}
 }
 
-// TestTheWorstOfACellCounts: also when it was better before and after.
+// TestTheWorstOfACellCounts checks that a cell shows its worst state, even if the state was better before and after.
 func TestTheWorstOfACellCounts(t *testing.T) {
 	stopped := aged(1, noon, 0)
 	stopped.Stopped = &record.StopError{Reason: "kafka"}
@@ -147,7 +147,7 @@ func TestTheWorstOfACellCounts(t *testing.T) {
 		}
 	}
 	h := newHour(time.Minute, noon.Add(-time.Hour))
-	for _, at := range []time.Duration{0, 10 * time.Second} { // one cell
+	for _, at := range []time.Duration{0, 10 * time.Second} { // both are in one cell
 		h.note(seen{at: noon.Add(at), statuses: []*pipeline.Status{aged(0, noon.Add(at), 4*time.Minute-22*at)}})
 	}
 	if got := h.until(noon.Add(10 * time.Second)).walls[record.Partition{Topic: "events"}][hourCells-1]; got != cellLate {
@@ -155,7 +155,7 @@ func TestTheWorstOfACellCounts(t *testing.T) {
 	}
 }
 
-// TestWhatHappenedIsDrawn: rebalances, claims, letters and outages stand under the wall, where they happened.
+// TestWhatHappenedIsDrawn checks that rebalances, claims, letters and outages are drawn under the wall at their times.
 func TestWhatHappenedIsDrawn(t *testing.T) {
 	v := hourOf(t, 100, func(i int, now time.Time) seen {
 		s := seen{generation: 1, statuses: []*pipeline.Status{aged(0, now, 0)}}
@@ -185,7 +185,7 @@ func TestWhatHappenedIsDrawn(t *testing.T) {
 	}
 }
 
-// TestAWallOfManyPartitionsShowsTheWorst: and says how many it leaves out.
+// TestAWallOfManyPartitionsShowsTheWorst checks that the wall shows the worst partitions and says how many it leaves out.
 func TestAWallOfManyPartitionsShowsTheWorst(t *testing.T) {
 	v := hourOf(t, 10, func(_ int, now time.Time) seen {
 		var s seen

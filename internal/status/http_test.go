@@ -32,7 +32,7 @@ func busyView() Snapshot {
 	}
 }
 
-// idle is a view of a consumer that is not connected.
+// idle returns a view of a consumer that is not connected.
 func idle() *View {
 	return New(Options{
 		Budget: pipeline.NewBudget(4 << 20), Metrics: pipeline.NewMetrics(prometheus.NewRegistry()), MaxCount: 1000,

@@ -24,7 +24,8 @@ func TestRecentLettersAreTheLastOnes(t *testing.T) {
 	}
 }
 
-// TestLettersAreToldByReason: one line a reason, that counts those since the last and names a command.
+// TestLettersAreToldByReason checks that there is one line per reason. It counts the letters since the last line and names a
+// command.
 func TestLettersAreToldByReason(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))

@@ -13,7 +13,7 @@ import (
 	"waterwheel/pipeline"
 )
 
-// fakeLooker answers with what a log is said to be.
+// fakeLooker answers with given values of a log.
 type fakeLooker struct {
 	end, timestamp    int64
 	committed         int64
@@ -42,7 +42,7 @@ func (f *fakeLooker) Timestamp(context.Context, record.Partition, [16]byte, int6
 	return f.timestamp, f.err
 }
 
-// TestPartitionThatIsNotReadIsLookedAt: its lag and freshness go on.
+// TestPartitionThatIsNotReadIsLookedAt checks that the lag and freshness of such a partition are still updated.
 func TestPartitionThatIsNotReadIsLookedAt(t *testing.T) {
 	clock := time.Hour
 	l := newLooks(func() pipeline.Instant { return clock }, slog.New(slog.DiscardHandler))
@@ -78,8 +78,8 @@ func TestPartitionThatIsNotReadIsLookedAt(t *testing.T) {
 	}
 }
 
-// TestOpenTransactionIsSeen: its records and those behind count as lag, the first one's age is the freshness, and who holds up the
-// reading is asked once that lasts, and once.
+// TestOpenTransactionIsSeen checks that the records of the transaction and those after it count as lag, and that the freshness is
+// the age of its first record. If the transaction lasts, Kafka is asked once which producer it belongs to.
 func TestOpenTransactionIsSeen(t *testing.T) {
 	clock := time.Hour
 	var log bytes.Buffer
@@ -92,7 +92,7 @@ func TestOpenTransactionIsSeen(t *testing.T) {
 	kafka := &fakeLooker{end: 1006, timestamp: began.Add(time.Second).UnixMilli(), transaction: &record.Transaction{Producer: 4000, First: 5, ID: "job-7", Since: began}}
 	look := func(after time.Duration) *pipeline.Status {
 		clock += after
-		s.EndAt = clock // it is fetched, and nothing comes
+		s.EndAt = clock // it is fetched, without new records
 		l.refresh(t.Context(), kafka, []*pipeline.Status{s})
 		return l.completed([]*pipeline.Status{s}, now)[0]
 	}
@@ -112,19 +112,20 @@ func TestOpenTransactionIsSeen(t *testing.T) {
 	if says := log.String(); strings.Count(says, "level=WARN") != 1 || !strings.Contains(says, "of producer 4000") || !strings.Contains(says, "job-7") {
 		t.Errorf("the log says:\n%s", says)
 	}
-	s.Position, s.Undurable, s.Readable = 1006, 1006, 1006 // it has ended
+	s.Position, s.Undurable, s.Readable = 1006, 1006, 1006 // the transaction has ended
 	if known := look(lookAgain); known.Transaction != nil {
 		t.Errorf("after its end: %+v", known.Transaction)
 	}
 }
 
-// TestTransactionThatMayNotBeKnownIsSeen, with the time of its first record, or since when that is known to be there.
+// TestTransactionThatMayNotBeKnownIsSeen checks that the freshness starts at the time of the first record, or at the time since
+// which the record is known to exist.
 func TestTransactionThatMayNotBeKnownIsSeen(t *testing.T) {
 	for _, timestamp := range []int64{0, time.Now().Add(-time.Hour).UnixMilli()} {
 		clock := time.Hour
 		l := newLooks(func() pipeline.Instant { return clock }, slog.New(slog.DiscardHandler))
 		s := []*pipeline.Status{{Partition: record.Partition{Topic: "events"}, Running: true, Readable: 0, Committed: -1, End: 9, EndAt: clock}}
-		kafka := &fakeLooker{end: 9, timestamp: timestamp} // nobody tells who it is
+		kafka := &fakeLooker{end: 9, timestamp: timestamp} // Kafka does not tell which producer it is
 		l.refresh(t.Context(), kafka, s)
 		clock += lookAfter
 		l.refresh(t.Context(), kafka, s)
@@ -139,7 +140,7 @@ func TestTransactionThatMayNotBeKnownIsSeen(t *testing.T) {
 	}
 }
 
-// TestStoppedPartitionLagsBehindTheGroupsOffset, also when that could not be read when it was assigned.
+// TestStoppedPartitionLagsBehindTheGroupsOffset checks this also if the offset could not be read at the assignment.
 func TestStoppedPartitionLagsBehindTheGroupsOffset(t *testing.T) {
 	l := newLooks(func() pipeline.Instant { return time.Hour }, slog.New(slog.DiscardHandler))
 	stopped := []*pipeline.Status{{Partition: record.Partition{Topic: "events"}, Position: -1, Undurable: -1, Committed: -1, End: -1, Stopped: &record.StopError{}}}
@@ -149,7 +150,7 @@ func TestStoppedPartitionLagsBehindTheGroupsOffset(t *testing.T) {
 	}
 }
 
-// TestUnreachableKafkaIsNotAskedForEachPartition: with many partitions the round would never end.
+// TestUnreachableKafkaIsNotAskedForEachPartition checks that a round ends early, because with many partitions it would never end.
 func TestUnreachableKafkaIsNotAskedForEachPartition(t *testing.T) {
 	l := newLooks(func() pipeline.Instant { return time.Hour }, slog.New(slog.DiscardHandler))
 	kafka := &fakeLooker{err: errors.New("down")}
@@ -163,7 +164,7 @@ func TestUnreachableKafkaIsNotAskedForEachPartition(t *testing.T) {
 	}
 }
 
-// TestRecordThatCannotBeLookedAtAges: it is as old as it is known to be there.
+// TestRecordThatCannotBeLookedAtAges checks that the age counts from the time since which the record is known to exist.
 func TestRecordThatCannotBeLookedAtAges(t *testing.T) {
 	clock := time.Hour
 	l := newLooks(func() pipeline.Instant { return clock }, slog.New(slog.DiscardHandler))

@@ -15,7 +15,7 @@ import (
 	"waterwheel/pipeline"
 )
 
-// TestTheFirstSentenceSaysHowItIs: in the order of what a person should know first.
+// TestTheFirstSentenceSaysHowItIs checks that the most important state is reported first.
 func TestTheFirstSentenceSaysHowItIs(t *testing.T) {
 	seconds := func(s float64) *float64 { return &s }
 	partitions := func(ages ...*float64) (all []Partition) {
@@ -59,7 +59,7 @@ var (
 	anchors = regexp.MustCompile(`id="([^"]*)"`)
 )
 
-// TestEveryLinkLeadsSomewhere: those of the page, of each document, and of each notice, also to a heading.
+// TestEveryLinkLeadsSomewhere checks the links of the page, of each document and of each notice, including links to headings.
 func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	v := idle()
 	handler := v.pages(busyView, prometheus.NewRegistry())
@@ -123,7 +123,7 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// busyHour is an hour of many partitions, in which much happened.
+// busyHour returns an hour with many partitions and many events.
 func busyHour(partitions int) *View {
 	v := idle()
 	for i := range hourSamples {

@@ -8,7 +8,7 @@ import (
 	"waterwheel/pipeline"
 )
 
-// TestEverySignShowsTheSameLag: the sum of the log's line is that of the partitions of the page and of the metrics.
+// TestEverySignShowsTheSameLag checks that the sum in the log line is the sum over the partitions of the page and of the metrics.
 func TestEverySignShowsTheSameLag(t *testing.T) {
 	now := time.Now()
 	old := now.Add(-9 * time.Second).UnixMilli()

@@ -13,7 +13,8 @@ import (
 	"waterwheel/pipeline"
 )
 
-// TestServerThatFailsIsNamedOnce: with the partitions that wait for it, whoever found out.
+// TestServerThatFailsIsNamedOnce checks that a failing server is named once, with the partitions that wait for it, whichever part
+// noticed the failure.
 func TestServerThatFailsIsNamedOnce(t *testing.T) {
 	since := kafka.Now() - time.Minute
 	statuses := make([]*pipeline.Status, 12)
@@ -34,7 +35,8 @@ func TestServerThatFailsIsNamedOnce(t *testing.T) {
 	}
 }
 
-// TestOneSentenceForAllPartitionsThatHaveIt, also where each names its own.
+// TestOneSentenceForAllPartitionsThatHaveIt checks that partitions with the same notice share one sentence, even where each has
+// its own name in it.
 func TestOneSentenceForAllPartitionsThatHaveIt(t *testing.T) {
 	status := func(number int32, change func(*pipeline.Status)) *pipeline.Status {
 		s := &pipeline.Status{Partition: record.Partition{Topic: "events", Number: number}}
@@ -69,7 +71,7 @@ func TestOneSentenceForAllPartitionsThatHaveIt(t *testing.T) {
 	}
 }
 
-// TestOpenTransactionIsDoubtful: one sentence for all partitions that wait for it.
+// TestOpenTransactionIsDoubtful checks that there is one sentence for all partitions that wait for the transaction.
 func TestOpenTransactionIsDoubtful(t *testing.T) {
 	since := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	of := func(n int32, transaction *record.Transaction) *pipeline.Status {
@@ -89,7 +91,7 @@ func TestOpenTransactionIsDoubtful(t *testing.T) {
 	}
 }
 
-// TestLossesAreDoubtful: the work goes on, and a person should know.
+// TestLossesAreDoubtful checks that the consumer continues after a loss and reports it.
 func TestLossesAreDoubtful(t *testing.T) {
 	of := func(n int32) record.Partition { return record.Partition{Topic: "events", Number: n} }
 	r := readiness{}
@@ -105,7 +107,7 @@ func TestLossesAreDoubtful(t *testing.T) {
 	}
 }
 
-// TestWaitingPartitionsAreDoubtful: nobody reads them, so all is not well; one line says so for all.
+// TestWaitingPartitionsAreDoubtful checks that one line reports all partitions that wait for a former owner.
 func TestWaitingPartitionsAreDoubtful(t *testing.T) {
 	r := readiness{}
 	r.claims([]*pipeline.Status{
@@ -120,7 +122,7 @@ func TestWaitingPartitionsAreDoubtful(t *testing.T) {
 	}
 }
 
-// texts are the sentences alone.
+// texts returns the sentences of notices.
 func texts(all []Notice) (texts []string) {
 	for _, n := range all {
 		texts = append(texts, n.Text)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// endless is a MongoDB that answers when the asker gives up.
+// endless is a MongoDB server that answers only when the client gives up.
 type endless struct{}
 
 func (endless) Ping(ctx context.Context) error {
@@ -13,7 +13,7 @@ func (endless) Ping(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// TestAStopIsNoOutage: a ping that the end of the process cuts says nothing about MongoDB.
+// TestAStopIsNoOutage checks that a ping that is cancelled at the end of the process does not count as an outage of MongoDB.
 func TestAStopIsNoOutage(t *testing.T) {
 	v := idle()
 	v.parts.Store(&Parts{Database: endless{}})

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestAStartSaysWhatItWaitsFor: a line for each server, amber, and counted as an outage.
+// TestAStartSaysWhatItWaitsFor checks that a start shows an amber line for each server, and counts the wait as an outage.
 func TestAStartSaysWhatItWaitsFor(t *testing.T) {
 	v := idle()
 	page := func(path string) string {
