@@ -26,7 +26,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// counts are the commands sent to MongoDB, as "collection command".
+// counts is the number of commands sent to MongoDB, by "collection command".
 type counts struct {
 	mu   sync.Mutex
 	made map[string]int
@@ -38,7 +38,7 @@ func (c *counts) add(what string) {
 	c.made[what]++
 }
 
-// since returns what was added to an earlier state.
+// since returns the commands since an earlier state.
 func (c *counts) since(before map[string]int) map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +51,8 @@ func (c *counts) since(before map[string]int) map[string]int {
 	return added
 }
 
-// counted is a collection that nobody else uses: conditions of updates are always met. It keeps what was inserted last.
+// counted is a collection that nobody else uses, so conditions of updates are always met. It keeps the document that was inserted
+// last.
 type counted struct {
 	*counts
 	name string
@@ -80,14 +81,14 @@ func (c counted) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) er
 	c.add(c.name + " find")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, byRange := q.Filter.Lookup("_id").DocumentOK()     // of notes
+	_, byRange := q.Filter.Lookup("_id").DocumentOK()     // a query of notes
 	if *c.last == nil || c.name == "buckets" || byRange { // D is empty, and nothing is reopened
 		return nil
 	}
 	return each(*c.last)
 }
 
-// steadyLog has ten records a second, of ten series, and a hundred series from the second minute on.
+// steadyLog has ten records per second, of ten series at first and of a hundred series from the second minute on.
 type steadyLog struct{ begin time.Time }
 
 func (l steadyLog) end() int64 { return int64(time.Since(l.begin).Seconds() * 10) }
@@ -123,7 +124,7 @@ func (l steadyLog) Bounds(context.Context) (record.Bounds, error) {
 
 func (l steadyLog) Partitions(context.Context) (int32, error) { return 1, nil }
 
-// steadyPorts opens both; the topic never changes.
+// steadyPorts opens the log and the store. The topic never changes.
 type steadyPorts struct {
 	log   steadyLog
 	store *sink.Store
@@ -152,8 +153,8 @@ func (steadyGeneration) Commit(_ context.Context, commits []record.Commit) ([]er
 	return make([]error, len(commits)), nil
 }
 
-// After the claim, one read and one write of the partition document, MongoDB is only written to. New series are not looked
-// up either, with BUCKET_REOPEN: all buckets of the partition are in memory.
+// TestSteadyStateCostsNoReads checks that after the claim, which reads and writes the partition document once, MongoDB is only
+// written to. New series are not looked up even with BUCKET_REOPEN, because all buckets of the partition are in memory.
 func TestSteadyStateCostsNoReads(t *testing.T) {
 	for _, reopen := range []bool{false, true} {
 		t.Run(fmt.Sprintf("reopen %v", reopen), func(t *testing.T) {
@@ -176,8 +177,8 @@ func steadyState(t *testing.T, reopen bool) {
 	assignment := []pipeline.Assignment{{Partition: record.Partition{Topic: "events"}, Assigned: pipeline.Assigned{TopicID: [16]byte{1}}}}
 	consumer.Assigned(steadyGeneration{}, assignment, false)
 	time.Sleep(30 * time.Second)
-	// No document: also whether there are buckets without one, and the topic is noted. Then D, which is a query of buckets and
-	// one of notes, and which bucket is the newest.
+	// Without a document, the consumer also checks whether there are buckets, and the topic is noted. Then it reads D with a
+	// query of buckets and one of notes, and finds the newest bucket.
 	finds := 2
 	if reopen {
 		finds = 3
@@ -196,7 +197,7 @@ func steadyState(t *testing.T, reopen bool) {
 	wantMade(t, "the hand-over", made.since(before), map[string]int{"partitions update": 1})
 }
 
-// wantMade compares the commands, without writes of buckets, of which there must be some.
+// wantMade compares the commands except writes of buckets. There must be some of those.
 func wantMade(t *testing.T, when string, made, want map[string]int) {
 	t.Helper()
 	if made["buckets insert"]+made["buckets update"] == 0 {

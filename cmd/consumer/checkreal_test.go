@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/check"
 )
 
-// TestCheckFindsWhatStopsEveryPartition compares on real servers: the same settings find nothing wrong.
+// TestCheckFindsWhatStopsEveryPartition runs check on real servers. The settings of the consumer must have no fault.
 func TestCheckFindsWhatStopsEveryPartition(t *testing.T) {
 	s := newStage(t)
 	stop := s.consume()
@@ -59,7 +59,7 @@ func TestCheckOnServers(t *testing.T) {
 		}
 	}
 	r.records(t, 100)
-	r.redrive(t) // letters are no events
+	r.redrive(t) // letters are not events
 	r.env["KAFKA_TOPICS"] += ",no-such-" + r.topic
 	code, stdout, _ = try(t, r.env, "check", "--sample", "50")
 	for _, text := range []string{"would become letters", "create the topic or correct KAFKA_TOPICS", "50       not_json"} {

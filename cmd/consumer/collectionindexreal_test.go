@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestIndexesOnServers makes indexes at init, by command and beside a consumer, and takes them away again.
+// TestIndexesOnServers makes indexes at init, by a command and while a consumer runs, and removes them.
 func TestIndexesOnServers(t *testing.T) {
 	s := newStage(t)
 	s.command(exitFailed, "there is no time series "+s.topic+" yet", "collection", "create-index", `{"meta.a": 1}`)
@@ -26,7 +26,7 @@ func TestIndexesOnServers(t *testing.T) {
 		t.Errorf("init made it again:\n%s", out)
 	}
 	stop := s.consume()
-	s.produce(1000) // else a server that explains queries says that few buckets are read without an index
+	s.produce(1000) // with fewer buckets, a server that explains queries reports that few buckets are read without an index
 	s.command(exitDone, `made the index meta.site_1_time_-1 on {"meta.site":1,"time":-1}`, "collection", "create-index", `{"meta.site": 1, "time": -1}`)
 	s.command(exitDone, "is there already", "collection", "create-index", `{"meta.site": 1, "time": -1}`)
 	s.verified()
@@ -55,7 +55,7 @@ func TestIndexesOnServers(t *testing.T) {
 	s.command(exitDone, "the index meta.site_1_time_-1 is dropped", "collection", "drop-index", "meta.site_1_time_-1", "--yes")
 	s.command(exitFailed, "meta.sensor_1_time_-1", "collection", "drop-index", "meta.site_1_time_-1", "--yes")
 
-	// What a server can is tried, and told where it cannot.
+	// Features that the server may lack are tried. Where one is missing, a message must say so.
 	for _, args := range [][]string{
 		{"create-index", `{"temperature": 1}`, "--name", "hidden", "--hidden"},
 		{"create-index", `{"temperature": -1}`, "--name", "partial", "--partial", `{"meta.site": "x"}`},
@@ -72,7 +72,7 @@ func TestIndexesOnServers(t *testing.T) {
 		}
 	}
 
-	// The consumer makes it, too, and goes on without if it cannot be made.
+	// The consumer makes this index too, and continues if it cannot be made.
 	env := maps.Clone(s.env)
 	s.env["META_INDEXES"] = "meta.zone"
 	defer s.consume()()

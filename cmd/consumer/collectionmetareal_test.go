@@ -16,7 +16,7 @@ import (
 	"waterwheel/reader"
 )
 
-// metas counts the measurements of each meta, as readers find them: in buckets and in segments.
+// metas counts the measurements of each meta in buckets and in segments, as readers find them.
 func (s *stage) metas() map[string]int {
 	s.t.Helper()
 	series, err := reader.Open(s.t.Context(), s.buckets.Database(), s.topic)
@@ -35,13 +35,13 @@ func (s *stage) metas() map[string]int {
 	return counts
 }
 
-// hosts counts the measurements of each meta.host, those without it under "".
+// hosts counts the measurements of each meta.host. Those without it are counted under "".
 func (s *stage) hosts() map[string]int {
 	s.t.Helper()
 	counts := map[string]int{}
 	for meta, n := range s.metas() {
 		var fields struct{ Host *int }
-		_ = json.Unmarshal([]byte(meta), &fields) // else there is none
+		_ = json.Unmarshal([]byte(meta), &fields) // an error means that there is none
 		host := ""
 		if fields.Host != nil {
 			host = fmt.Sprint(*fields.Host)
@@ -51,7 +51,7 @@ func (s *stage) hosts() map[string]int {
 	return counts
 }
 
-// TestUpdateAndDeleteMetaOnServers changes and deletes whole series, as a user would: first looking, then doing.
+// TestUpdateAndDeleteMetaOnServers changes and deletes whole series as a user does: first with --dry-run, then with --yes.
 func TestUpdateAndDeleteMetaOnServers(t *testing.T) {
 	for _, segments := range []string{"off", "on"} {
 		t.Run("segments "+segments, func(t *testing.T) { updateAndDeleteMeta(t, segments) })
@@ -84,7 +84,7 @@ func updateAndDeleteMeta(t *testing.T, segments string) {
 		return s.command(code, says, append([]string{"collection", "delete-meta", "--filter", filter}, more...)...)
 	}
 
-	// Nothing of this writes.
+	// These commands must not write.
 	count := fmt.Sprintf(with+" of 1 series would be changed", before["1"])
 	out := update(exitDone, count, host(1), `{"$set": {"meta.area": "x"}}`, "--dry-run", "--closed")
 	if !strings.Contains(out, `{"area":"x","host":1}`) || !strings.Contains(out, "Nothing was changed.") {
@@ -139,7 +139,7 @@ func updateAndDeleteMeta(t *testing.T, segments string) {
 	says := fmt.Sprintf("verified %d measurements of %s: %d stored once, ", s.valid, s.topic, changed)
 	s.verifies(says, fmt.Sprintf(" 0 missing, 0 doubled, 0 unknown, 0 letters missing, 0 damaged buckets, 0 different, %d deleted, %d metas changed\n", before["1"], changed))
 
-	// What was deleted is not stored again, nor anything else, when all is read again.
+	// When the whole topic is read again, deleted data and all other data must not be stored again.
 	s.reset()
 	stop = s.consume()
 	s.verifies(says, fmt.Sprintf("%d deleted, %d metas changed\n", before["1"], changed))
@@ -165,7 +165,8 @@ func (s *stage) compacted() {
 	}
 }
 
-// TestMetaCommandsSayWhatToStart: without a consumer what is in segments stays there, and nothing is edited.
+// TestMetaCommandsSayWhatToStart checks that the commands edit nothing without a consumer, because the measurements in segments
+// stay there.
 func TestMetaCommandsSayWhatToStart(t *testing.T) {
 	s := newStage(t)
 	s.env["SEGMENTS"], s.env["COMPACT_INTERVAL"] = "on", "1h"
@@ -181,7 +182,7 @@ func TestMetaCommandsSayWhatToStart(t *testing.T) {
 	}
 }
 
-// verifies waits until nothing is wrong, and verify says all of it.
+// verifies waits until verify finds no fault, and checks its output.
 func (s *stage) verifies(says ...string) {
 	s.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
@@ -196,7 +197,7 @@ func (s *stage) verifies(says ...string) {
 	}
 }
 
-// reset sets the group's offsets back to the beginning, while nobody is in it.
+// reset sets the offsets of the group to the beginning while it has no members.
 func (s *stage) reset() {
 	s.t.Helper()
 	answer, err := s.admin.OffsetCommit(s.t.Context(), &kafka.OffsetCommitRequest{

@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/cli"
 )
 
-// command runs a command that must end with this code and say that.
+// command runs a command and checks its exit code and its output.
 func (s *stage) command(code int, says string, args ...string) (out string) {
 	s.t.Helper()
 	got, stdout, stderr := try(s.t, s.env, args...)
@@ -18,10 +18,10 @@ func (s *stage) command(code int, says string, args ...string) (out string) {
 	return out
 }
 
-// TestTakeoverOnServers lets a second group go on where the first one was, each record stored once.
+// TestTakeoverOnServers lets a second group continue where the first one stopped. Each record must be stored once.
 func TestTakeoverOnServers(t *testing.T) {
 	s := newStage(t)
-	s.env["KAFKA_LEASE"] = "500ms" // what is taken over waits for it
+	s.env["KAFKA_LEASE"] = "500ms" // a takeover waits for it
 	stop := s.consume()
 	s.produce(500)
 	s.verified()
@@ -48,7 +48,7 @@ func TestTakeoverOnServers(t *testing.T) {
 	s.verified()
 }
 
-// TestSetGranularityOnServers changes the bucketing beside a consumer, and starts another one with the new settings.
+// TestSetGranularityOnServers changes the bucketing while a consumer runs, and starts another one with the new settings.
 func TestSetGranularityOnServers(t *testing.T) {
 	s := newStage(t)
 	stop := s.consume()
@@ -73,7 +73,7 @@ func TestSetGranularityOnServers(t *testing.T) {
 	s.verified()
 }
 
-// optionsVersion is the version of the collection's options.
+// optionsVersion returns the version of the options of the collection.
 func (s *stage) optionsVersion() int32 {
 	s.t.Helper()
 	out := s.command(exitDone, "", "collection", "show", "--output", "json")
@@ -84,7 +84,7 @@ func (s *stage) optionsVersion() int32 {
 	return views[0].Version
 }
 
-// TestExpiryOnServers sets an expiry and removes it beside a consumer, and deletes once what is older than a time.
+// TestExpiryOnServers sets and removes an expiry while a consumer runs, and deletes once the data before a time.
 func TestExpiryOnServers(t *testing.T) {
 	s := newStage(t)
 	stop := s.consume()
@@ -101,7 +101,7 @@ func TestExpiryOnServers(t *testing.T) {
 	s.command(exitFailed, "repeat it with --yes", "collection", "expire", "--before", "1990-01-01T00:00:00Z")
 	s.command(exitFailed, "has not come yet", "collection", "expire", "--before", "2990-01-01T00:00:00Z", "--yes")
 	stop()
-	defer s.consume()() // with settings that say nothing of an expiry
+	defer s.consume()() // its settings do not mention an expiry
 	s.produce(100)
 	s.verified()
 	s.command(exitDone, "measurements are kept for ever; before: ", "collection", "set-expiry", "none")

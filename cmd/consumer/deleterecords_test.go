@@ -10,7 +10,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// deleteRecords is DeleteRecords v1 of one partition, which kafka-go does not have. It is its own answer.
+// deleteRecords is DeleteRecords v1 for one partition, which kafka-go does not have. It is also its own answer.
 type deleteRecords struct {
 	topic     string
 	partition int32
@@ -28,7 +28,7 @@ func (*deleteRecords) ApiKey() protocol.ApiKey { return protocol.DeleteRecords }
 // Required implements protocol.RawExchanger.
 func (*deleteRecords) Required(map[protocol.ApiKey]int16) bool { return true }
 
-// Broker implements protocol.BrokerMessage: only the leader deletes.
+// Broker implements protocol.BrokerMessage. Only the leader deletes records.
 func (d *deleteRecords) Broker(cluster protocol.Cluster) (protocol.Broker, error) {
 	p, ok := cluster.Topics[d.topic].Partitions[d.partition]
 	if !ok {

@@ -25,14 +25,14 @@ import (
 	"waterwheel/internal/record"
 )
 
-// redriving is a topic with letters on the Kafka of the environment.
+// redriving is a topic with letters on the Kafka server of the environment.
 type redriving struct {
 	env    map[string]string
 	topic  string
 	client *kafkago.Client
 	config config.Config
 	log    *kafka.Scanner
-	id     [16]byte // the source topic's
+	id     [16]byte // of the source topic
 	has    [sourcePartitions]int64
 }
 
@@ -46,7 +46,7 @@ func newRedriving(t *testing.T) *redriving {
 	}
 	r := &redriving{env: settings(), topic: fmt.Sprintf("redrive-test-%d", time.Now().UnixNano())}
 	r.env["KAFKA_BROKERS"], r.env["KAFKA_TOPICS"], r.env["KAFKA_GROUP_ID"] = brokers, r.topic, r.topic
-	r.env["KAFKA_SESSION_TIMEOUT"], r.env["KAFKA_HEARTBEAT_INTERVAL"] = "6s", "1s" // the least a broker takes
+	r.env["KAFKA_SESSION_TIMEOUT"], r.env["KAFKA_HEARTBEAT_INTERVAL"] = "6s", "1s" // the smallest values that a broker accepts
 	r.client = &kafkago.Client{Addr: kafkago.TCP(strings.Split(brokers, ",")...), Timeout: 10 * time.Second}
 	forEver := []kafkago.ConfigEntry{{ConfigName: "retention.ms", ConfigValue: "-1"}}
 	response, err := r.client.CreateTopics(t.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{
@@ -72,12 +72,12 @@ func newRedriving(t *testing.T) *redriving {
 	return r
 }
 
-// letter is the one of a record of the source topic.
+// letter returns the letter for a record of the source topic.
 func (r *redriving) letter(i int) record.Letter {
 	l := record.Letter{
 		Place:   record.Place{Partition: record.Partition{Topic: r.topic, Number: int32(i % sourcePartitions)}, Offset: int64(i / sourcePartitions)},
 		TopicID: r.id, Part: record.WholeRecord, Value: fmt.Appendf(nil, "letter %d", i), Timestamp: 1_700_000_000_000 + int64(i), Reason: "bad_time",
-		Headers: []byte("\x02\x06own\x00"), // one, own, which is empty
+		Headers: []byte("\x02\x06own\x00"), // one header, "own", with an empty value
 	}
 	l.Key = keyIn(l.Number)
 	if i%2 == 0 {
@@ -86,7 +86,7 @@ func (r *redriving) letter(i int) record.Letter {
 	return l
 }
 
-// keyIn is the key of the records of a partition.
+// keyIn returns the key of the records in a partition.
 func keyIn(partition int32) []byte {
 	if partition%2 == 1 {
 		return nil
@@ -94,7 +94,7 @@ func keyIn(partition int32) []byte {
 	return []byte("key")
 }
 
-// records sees to it that the source topic has the records of so many letters.
+// records makes sure that the source topic has the records for n letters.
 func (r *redriving) records(t *testing.T, n int) {
 	t.Helper()
 	for p := range int32(sourcePartitions) {
@@ -103,7 +103,7 @@ func (r *redriving) records(t *testing.T, n int) {
 			continue
 		}
 		records := make([]kafkago.Record, missing)
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the leader may not be there yet
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // there may be no leader yet
 			for i := range records {
 				records[i] = kafkago.Record{Time: time.UnixMilli(1_700_000_000_000), Key: kafkago.NewBytes(keyIn(p)), Value: kafkago.NewBytes([]byte("{"))}
 			}
@@ -121,14 +121,14 @@ func (r *redriving) records(t *testing.T, n int) {
 	}
 }
 
-// fill writes n letters, the tenth part of them twice, of records that are there.
+// fill writes n letters for existing records. A tenth of them is written twice.
 func (r *redriving) fill(t *testing.T, n int) {
 	t.Helper()
 	r.records(t, n)
 	r.write(t, r.letters(n)...)
 }
 
-// letters are those of so many records, the tenth part of them twice.
+// letters returns the letters for n records. A tenth of them is there twice.
 func (r *redriving) letters(n int) (letters []record.Letter) {
 	for i := range n {
 		letters = append(letters, r.letter(i))
@@ -144,7 +144,7 @@ func (r *redriving) write(t *testing.T, letters ...record.Letter) {
 	t.Helper()
 	producer := dlq.New(r.log.Client, connect.LetterOptions(r.config))
 	defer producer.Close()
-	for deadline := time.Now().Add(20 * time.Second); len(letters) > 0; time.Sleep(100 * time.Millisecond) { // the leaders may not be there yet
+	for deadline := time.Now().Add(20 * time.Second); len(letters) > 0; time.Sleep(100 * time.Millisecond) { // there may be no leaders yet
 		n, err := producer.Produce(t.Context(), letters)
 		if err != nil && time.Now().After(deadline) {
 			t.Fatal(err)
@@ -153,7 +153,7 @@ func (r *redriving) write(t *testing.T, letters ...record.Letter) {
 	}
 }
 
-// redriveArgs are the words of a command that does what it says, unless it is to run dry.
+// redriveArgs returns the arguments of a command that executes the redrive, unless it is a dry run.
 func redriveArgs(args []string) []string {
 	if !slices.Contains(args, "--dry-run") {
 		args = append(args, "--yes")
@@ -172,7 +172,7 @@ func (r *redriving) redrive(t *testing.T, args ...string) cli.RedriveView {
 	return view
 }
 
-// returned counts the records of the source topic that went back, by value.
+// returned counts the redriven records in the source topic by value.
 func (r *redriving) returned(t *testing.T) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -223,8 +223,8 @@ func (r *redriving) isOnce(t *testing.T, n int) {
 	}
 }
 
-// TestReasonsThatThereAreNotEndAllCommandsAlike: with the code of wrong usage where no letter is selected, and with what was asked
-// for where some are.
+// TestReasonsThatThereAreNotEndAllCommandsAlike uses unknown reasons. The exit code must be that of wrong usage if no letter is
+// selected, and the command must do its work if some are.
 func TestReasonsThatThereAreNotEndAllCommandsAlike(t *testing.T) {
 	r := newRedriving(t)
 	r.fill(t, 4)
@@ -268,7 +268,7 @@ func TestTenThousandLettersGoBackOnce(t *testing.T) {
 	r.isOnce(t, n)
 }
 
-// start runs the command in a process of its own, and waits until so many letters are back.
+// start runs the command in a separate process, and waits until this many letters are redriven.
 func (r *redriving) start(t *testing.T, letters int, args ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), os.Args[0], append([]string{"dlq", "redrive", "--yes"}, args...)...)
@@ -295,15 +295,15 @@ func TestKilledRedriveIsHealed(t *testing.T) {
 	if err := command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = command.Wait() // killed
+	_ = command.Wait() // it was killed
 	t.Logf("killed when %d of %d letters were back", len(r.returned(t)), n)
 	last := r.redrive(t)
 	t.Logf("then %d went back, %d had arrived", last.Driven, last.Arrived)
 	r.isOnce(t, n)
 }
 
-// A run that is stopped for longer than its session loses its group, and sends nothing more: the next run has finished what
-// it had begun.
+// TestStoppedRedriveSendsNothingMore stops a run for longer than its session. The run loses its group and must send nothing more,
+// and the next run completes the work that it began.
 func TestStoppedRedriveSendsNothingMore(t *testing.T) {
 	const n = 4000
 	r := newRedriving(t)
@@ -323,7 +323,8 @@ func TestStoppedRedriveSendsNothingMore(t *testing.T) {
 	r.isOnce(t, n)
 }
 
-// What a crash between producing a batch and committing it leaves is found by the same command, and holds up all others.
+// TestCrashBetweenProduceAndCommit simulates a crash between producing a batch and committing it. The same command must find the rest, and
+// until then all other commands must be refused.
 func TestCrashBetweenProduceAndCommit(t *testing.T) {
 	const n, driven = 400, 100
 	r := newRedriving(t)

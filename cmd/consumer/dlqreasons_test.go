@@ -35,7 +35,7 @@ import (
 // refusedMark is in a measurement that the database of this test refuses.
 const refusedMark = "<refuse me>"
 
-// refusingPorts are the consumer's with a MongoDB that refuses what is marked.
+// refusingPorts are the ports of the consumer, with a MongoDB server that refuses marked measurements.
 type refusingPorts struct{ *ports }
 
 func (p refusingPorts) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
@@ -67,8 +67,8 @@ func (s refusingStore) Send(ctx context.Context, writes []*bucketer.Write) []buc
 	return sent
 }
 
-// consumeThrough runs a consumer on the servers until the test ends, with its workers' options changed and what is marked
-// refused.
+// consumeThrough runs a consumer on the servers until the test ends. The options of its workers are changed, and marked
+// measurements are refused.
 func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 	s.t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -121,10 +121,10 @@ func (s *stage) send(value string) {
 type badRecord struct {
 	reason measurement.Reason
 	value  string
-	path   string // to the field that is wrong
+	path   string // of the wrong field
 }
 
-// badEvents has a record for each reason that JSON can give, and for the database's.
+// badEvents returns a record for each reason that JSON can cause, and for the reason of the database.
 func badEvents() []badRecord {
 	event := func(rest string) string { return `{"time":1700000000,"meta":1` + rest + `}` }
 	return []badRecord{
@@ -147,8 +147,8 @@ func badEvents() []badRecord {
 	}
 }
 
-// TestEachReasonIsReadBack: for every reason of the closed set a real record becomes a letter in Kafka, which "dlq list",
-// "dlq show" and "dlq stats" show; but for a batch that cannot be read, which no producer sends (e2e/hostile does).
+// TestEachReasonIsReadBack makes a letter in Kafka from a real record for every reason, and reads it with "dlq list", "dlq show"
+// and "dlq stats". The exception is a batch that cannot be read, because no producer sends one (e2e/hostile does).
 func TestEachReasonIsReadBack(t *testing.T) {
 	s := newStage(t)
 	s.env["DLQ_TOPIC"], s.env["EVENT_MAX_BYTES"] = s.topic+".dlq", "64KiB"
@@ -203,7 +203,7 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	named.consumeThrough(func(*pipeline.Options) {})
 	compressed.consumeThrough(func(*pipeline.Options) {})
 	lists.consumeThrough(func(*pipeline.Options) {})
-	failing.consumeThrough(func(o *pipeline.Options) { o.Decoder = nil }) // a bug that no record can make
+	failing.consumeThrough(func(o *pipeline.Options) { o.Decoder = nil }) // this causes a bug, which no record can
 
 	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, asLines.topic, asRequests.topic, asAvro.topic, asProtobuf.topic, named.topic, compressed.topic, lists.topic, failing.topic}, ",")
 	s.awaitStats(bad)
@@ -212,10 +212,10 @@ func TestEachReasonIsReadBack(t *testing.T) {
 	}
 }
 
-// badEventSchema is a schema of events in Avro.
+// badEventSchema is an Avro schema of events.
 const badEventSchema = `{"type":"record","name":"R","fields":[{"name":"time","type":"long"},{"name":"meta","type":"string"}]}`
 
-// ownDescriptors is the path of a set with the descriptors of descriptors.
+// ownDescriptors returns the path of a set with the descriptors of descriptors.
 func ownDescriptors(t *testing.T) string {
 	set := descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(descriptorpb.File_google_protobuf_descriptor_proto)}}
 	content, err := proto.Marshal(&set)
@@ -226,7 +226,7 @@ func ownDescriptors(t *testing.T) string {
 	return path
 }
 
-// registryOfTwo is a schema registry with a schema of events, 1, and one that no event can have, 2.
+// registryOfTwo returns the URL of a schema registry. Its schema 1 is one of events, and no event can have its schema 2.
 func registryOfTwo(t *testing.T) (url string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, found := map[string]string{"/schemas/ids/1": badEventSchema, "/schemas/ids/2": `"long"`}[r.URL.Path]
@@ -240,7 +240,7 @@ func registryOfTwo(t *testing.T) (url string) {
 	return server.URL
 }
 
-// awaitStats waits until "dlq stats" counts one letter of each record and reason, and compares the reasons with the closed
+// awaitStats waits until "dlq stats" counts one letter for each record and reason, and compares the reasons with the complete
 // set.
 func (s *stage) awaitStats(bad []badRecord) {
 	s.t.Helper()
@@ -274,7 +274,7 @@ func (s *stage) awaitStats(bad []badRecord) {
 	}
 }
 
-// showsLetter looks a letter up by its reason, then by its own place and by its record's.
+// showsLetter finds a letter by its reason, by its own place and by the place of its record.
 func (s *stage) showsLetter(r badRecord) {
 	s.t.Helper()
 	var row cli.LetterRow
@@ -298,7 +298,7 @@ func (s *stage) showsLetter(r badRecord) {
 	}
 }
 
-// readableNow reports whether the settings that read JSON, without EVENT_LIST, can read the record of a reason.
+// readableNow reports whether the settings for JSON, without EVENT_LIST, can read the record of a reason.
 func readableNow(reason measurement.Reason) bool {
 	return slices.Contains([]measurement.Reason{measurement.MissingField, measurement.RefusedByDatabase, measurement.InternalError}, reason)
 }

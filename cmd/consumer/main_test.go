@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/leak"
 )
 
-// The exit codes of the program.
+// These are the exit codes of the program.
 const (
 	exitDone   = 0
 	exitFailed = 1
@@ -17,7 +17,7 @@ const (
 	exitFound  = 3
 )
 
-// asProgram makes the test binary be the program, for tests that kill it.
+// asProgram makes the test binary run as the program, for tests that kill it.
 const asProgram = "CONSUMER_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func try(t *testing.T, env map[string]string, args ...string) (code int, stdout,
 	return code, out.String(), err.String()
 }
 
-// settings are enough to start with.
+// settings returns the minimum settings for a start.
 func settings() map[string]string {
 	return map[string]string{
 		"KAFKA_BROKERS": "kafka:9092", "KAFKA_TOPICS": "events", "MONGODB_URI": "mongodb://u:geheim@mongo/db", "MEMORY_LIMIT": "1GiB",

@@ -24,7 +24,7 @@ import (
 	"waterwheel/sink"
 )
 
-// described are the labels of all metrics that are registered, by name.
+// described contains the labels of all registered metrics by name.
 type described map[string]string
 
 // Register implements prometheus.Registerer.
@@ -59,7 +59,7 @@ func (d described) MustRegister(all ...prometheus.Collector) {
 // Unregister implements prometheus.Registerer.
 func (d described) Unregister(prometheus.Collector) bool { return false }
 
-// registerAll registers every metric that "run" registers, apart from those of Go and of the process.
+// registerAll registers every metric that "run" registers, except those of Go and of the process.
 func registerAll(to prometheus.Registerer) (*pipeline.Metrics, *group.Group) {
 	of := pipeline.NewMetrics(to)
 	sink.NewMetrics(to)
@@ -71,7 +71,7 @@ func registerAll(to prometheus.Registerer) (*pipeline.Metrics, *group.Group) {
 	return of, group.New(&kafka.Client{}, group.Options{}, nil, to)
 }
 
-// TestMetricsAreThoseOfTheTable: what is registered stands in the table, and what stands there is registered.
+// TestMetricsAreThoseOfTheTable checks that the table in the documentation lists exactly the registered metrics.
 func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	all := described{}
 	registerAll(all)
@@ -92,7 +92,7 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// TestMetricsAreOfTheKindAndHaveTheValuesOfTheTable looks at all series that exist from the assignment of a partition on.
+// TestMetricsAreOfTheKindAndHaveTheValuesOfTheTable checks all series that exist from the assignment of a partition on.
 func TestMetricsAreOfTheKindAndHaveTheValuesOfTheTable(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	of, _ := registerAll(registry)
@@ -130,7 +130,8 @@ func TestMetricsAreOfTheKindAndHaveTheValuesOfTheTable(t *testing.T) {
 	}
 }
 
-// TestCountersOfPartitionsNameThem: a counter without topic and partition is of the process, the group or a connection.
+// TestCountersOfPartitionsNameThem checks that a counter without topic and partition belongs to the process, the group or a
+// connection.
 func TestCountersOfPartitionsNameThem(t *testing.T) {
 	all := described{}
 	registerAll(all)
@@ -147,7 +148,8 @@ func TestCountersOfPartitionsNameThem(t *testing.T) {
 	}
 }
 
-// What MongoDB's own catalog counts has its row, and each counter named there is one of ours.
+// TestCountersOfMongoDBAreDocumented checks that each counter of MongoDB's catalog has a row, and that each of our counters there
+// exists.
 func TestCountersOfMongoDBAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
@@ -160,15 +162,15 @@ func TestCountersOfMongoDBAreDocumented(t *testing.T) {
 		ours[strings.TrimPrefix(name, "waterwheel_")] = true
 	}
 	rows := strings.Split(string(text), "\n")
-	// What MongoDB counts and the catalog does not: it has one writer, archives what time backward closed before MongoDB 6.3, and
-	// neither compresses nor freezes.
+	// MongoDB also counts these, but the catalog does not. It has one writer, archives buckets that MongoDB before 6.3 closed
+	// because of time going backward, and neither compresses nor freezes.
 	theirs := []string{
 		"numBucketsClosedDueToTimeBackward", "numMeasurementsGroupCommitted", "numWaits", "numBucketsFrozen",
 		"numCompressedBucketsConvertedToUnsorted", "avgNumMeasurementsPerCommit", "numActiveBuckets",
 	}
 	for field := range reflect.TypeFor[bucketer.Stats]().Fields() {
 		if field.Name == "BucketsOpened" {
-			break // from here on they are only ours
+			break // the fields from here on are only ours
 		}
 		theirs = append(theirs, "num"+field.Name)
 	}

@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/cli"
 )
 
-// configure sets a setting of the source topic.
+// configure changes a setting of the source topic.
 func (r *redriving) configure(t *testing.T, name, value string) {
 	t.Helper()
 	response, err := r.client.IncrementalAlterConfigs(t.Context(), &kafka.IncrementalAlterConfigsRequest{
@@ -25,7 +25,7 @@ func (r *redriving) configure(t *testing.T, name, value string) {
 	}
 }
 
-// refusing runs the command where letters are refused, and returns what it says of them.
+// refusing runs the command where letters are refused, and returns its report about them.
 func (r *redriving) refusing(t *testing.T, args ...string) (view cli.RedriveView, stderr string) {
 	t.Helper()
 	code, stdout, stderr := try(t, r.env, redriveArgs(append([]string{"--output", "json"}, args...))...)
@@ -35,7 +35,8 @@ func (r *redriving) refusing(t *testing.T, args ...string) (view cli.RedriveView
 	return view, stderr
 }
 
-// A record that its topic takes no more stays a letter, and the rest goes back.
+// TestRefusedLetterStaysAlone checks that a record that its topic no longer accepts stays a letter, and that the others are
+// redriven.
 func TestRefusedLetterStaysAlone(t *testing.T) {
 	const n, large = 100, 1000
 	r := newRedriving(t)
@@ -58,8 +59,8 @@ func TestRefusedLetterStaysAlone(t *testing.T) {
 	}
 }
 
-// A letter that was refused comes back alone when its topic takes it; one that no re-drive has been at does not, since the
-// next would bring it back again.
+// TestRefusedLetterComesBackByItsPlace checks that a refused letter can be redriven alone by its place when its topic accepts it.
+// A letter that no redrive has processed cannot, because the next redrive would send it again.
 func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 	const large = 1000
 	r := newRedriving(t)
@@ -73,7 +74,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 		t.Errorf("before any re-drive: exit code %d\n%s", code, stderr)
 	}
 	_, _ = r.refusing(t)
-	r.redrive(t, "--reason", "not_json") // another selection passes it
+	r.redrive(t, "--reason", "not_json") // another selection skips it
 	if view, stderr := r.refusing(t, "--letter", place); view.Refused != 1 || !strings.Contains(stderr, place+" stays") {
 		t.Errorf("it is taken: %+v\n%s", view, stderr)
 	}
@@ -83,7 +84,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 		if code == exitDone && strings.Contains(stdout, "1  driven back") {
 			break
 		}
-		if code != exitFound || time.Now().After(deadline) { // the broker may not know of the setting yet
+		if code != exitFound || time.Now().After(deadline) { // the broker may not have applied the setting yet
 			t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
 		}
 	}
@@ -98,9 +99,9 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 	}
 }
 
-// A topic that has become compacted takes no record without a key.
+// TestCompactedTopicRefusesLettersWithoutKey checks a topic that has become compacted, which accepts no record without a key.
 func TestCompactedTopicRefusesLettersWithoutKey(t *testing.T) {
-	const n = 20 // each second one has no key
+	const n = 20 // every second one has no key
 	r := newRedriving(t)
 	r.records(t, n)
 	r.configure(t, "cleanup.policy", "compact")

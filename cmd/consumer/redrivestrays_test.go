@@ -12,10 +12,10 @@ import (
 	"waterwheel/internal/record"
 )
 
-// Letters that anybody wrote who may write to the dead-letter topic: none goes back, whatever record of the topic it names, and
-// they keep no genuine one from going back, not even those of the same records.
+// TestForgedLettersStayInTheirTopic writes letters that any client with write access to the dead-letter topic could write. None
+// of them may be redriven, whatever record it names, and they must not block genuine letters, even of the same records.
 func TestForgedLettersStayInTheirTopic(t *testing.T) {
-	const n, named = 40, 3 // so many stray letters are named one by one
+	const n, named = 40, 3 // this many stray letters are listed one by one
 	r := newRedriving(t)
 	r.records(t, 2*n)
 	forge := func(i int, change func(*record.Letter)) record.Letter {
@@ -57,7 +57,8 @@ func TestForgedLettersStayInTheirTopic(t *testing.T) {
 	r.isOnce(t, n)
 }
 
-// Letters whose records the topic has no more go back, counted apart: a log's beginning is deleted with time.
+// TestLettersOfDeletedRecordsGoBack checks that letters whose records are deleted from the topic are redriven and counted
+// separately. The beginning of a log is deleted after some time.
 func TestLettersOfDeletedRecordsGoBack(t *testing.T) {
 	const n = 40
 	r := newRedriving(t)
@@ -76,11 +77,12 @@ func TestLettersOfDeletedRecordsGoBack(t *testing.T) {
 	r.isOnce(t, n)
 }
 
-// On an operator's word a letter goes back that no selection takes, and its doubt is told.
+// TestStrayComesBackByItsPlace checks that an operator can redrive a letter by its place that no selection includes, and that the
+// doubt about it is reported.
 func TestStrayComesBackByItsPlace(t *testing.T) {
 	r := newRedriving(t)
 	l := r.letter(5)
-	l.TopicID[0]++ // the topic was created anew
+	l.TopicID[0]++ // as if the topic was created again
 	r.records(t, 8)
 	r.write(t, l)
 	place := fmt.Sprintf("%s.dlq/%d/0", r.topic, l.Number%2)

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// roles are those of docs/runbook.md, by name, for the stage's time series.
+// roles returns the roles in docs/runbook.md by name, for the time series of the stage.
 func (s *stage) roles() map[string]bson.D {
 	s.t.Helper()
 	all := map[string]bson.D{}
@@ -29,7 +29,7 @@ func (s *stage) roles() map[string]bson.D {
 	return all
 }
 
-// as are the settings of a user who has a role; the test is skipped where none can be made.
+// as returns the settings of a user with a role. It skips the test where no user can be made.
 func (s *stage) as(role bson.D) map[string]string {
 	s.t.Helper()
 	admin, err := url.Parse(s.env["MONGODB_URI"])
@@ -57,7 +57,7 @@ func (s *stage) as(role bson.D) map[string]string {
 	return env
 }
 
-// TestRolesOfTheRunbookAreEnoughOnAServer, each for the commands that it is for.
+// TestRolesOfTheRunbookAreEnoughOnAServer checks each role with the commands that it is for.
 func TestRolesOfTheRunbookAreEnoughOnAServer(t *testing.T) {
 	s := newStage(t)
 	roles := s.roles()
@@ -73,7 +73,7 @@ func TestRolesOfTheRunbookAreEnoughOnAServer(t *testing.T) {
 		code, stdout, stderr := try(t, users[role], args...)
 		lacks := strings.Count(stdout+stderr, "lacks the right")
 		if args[0] == "check" {
-			lacks -= strings.Count(stdout, "lacks the right collStats") // it does without
+			lacks -= strings.Count(stdout, "lacks the right collStats") // it works without this right
 		}
 		if code != exitDone || lacks > 0 {
 			t.Errorf("%s as %s: exit code %d\n%s%s", args[0], role, code, stdout, stderr)
@@ -93,8 +93,8 @@ func TestRolesOfTheRunbookAreEnoughOnAServer(t *testing.T) {
 	expect("waterwheelQuery", "query", s.topic, "--latest")
 }
 
-// TestCompactionGoesOnWithoutTheRightToDeleteOnAServer: segments end and are not deleted, others are compacted, and a stop releases
-// the partitions.
+// TestCompactionGoesOnWithoutTheRightToDeleteOnAServer checks that segments end and are not deleted, that others are compacted,
+// and that a stop releases the partitions.
 func TestCompactionGoesOnWithoutTheRightToDeleteOnAServer(t *testing.T) {
 	s := newStage(t)
 	role := s.roles()["waterwheelRun"]
@@ -118,7 +118,7 @@ func TestCompactionGoesOnWithoutTheRightToDeleteOnAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := listener.Addr().String()
-	_ = listener.Close() // for the consumer to take
+	_ = listener.Close() // so that the consumer can use the port
 	maps.Copy(env, map[string]string{"HTTP_ADDR": addr, "COMPACT_INTERVAL": "1s", "COMPACT_VISIBILITY_DELAY": "2s", "SEGMENT_RETENTION": "1s", "KAFKA_LEASE": "4s"})
 	s.env = env
 	stop := s.consume()

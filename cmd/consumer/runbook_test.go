@@ -18,7 +18,7 @@ import (
 	"waterwheel/internal/metrics"
 )
 
-// runbookSection is the text of a section of docs/runbook.md.
+// runbookSection returns the text of a section of docs/runbook.md.
 func runbookSection(t *testing.T, title string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/runbook.md")
@@ -33,7 +33,7 @@ func runbookSection(t *testing.T, title string) string {
 	return section
 }
 
-// entries are the code words in the first column of a section's tables, sorted.
+// entries returns the code words in the first column of the tables of a section, sorted.
 func entries(t *testing.T, title string) []string {
 	t.Helper()
 	var found []string
@@ -48,7 +48,7 @@ func entries(t *testing.T, title string) []string {
 	return found
 }
 
-// wantSame compares the entries of a section with what the code has.
+// wantSame compares the entries of a section with those in the code.
 func wantSame(t *testing.T, section string, documented, have []string) {
 	t.Helper()
 	slices.Sort(have)
@@ -73,7 +73,7 @@ func TestRunbookHasEveryLetter(t *testing.T) {
 	wantSame(t, "Letters", entries(t, "Letters"), reasons)
 }
 
-// eachFile parses the files of a package that are no tests.
+// eachFile parses the non-test files of a package.
 func eachFile(t *testing.T, dir string, use func(*ast.File)) {
 	t.Helper()
 	names, err := filepath.Glob(dir + "/*.go")
@@ -92,7 +92,7 @@ func eachFile(t *testing.T, dir string, use func(*ast.File)) {
 	}
 }
 
-// literalText is the value of a string literal, empty for anything else.
+// literalText returns the value of a string literal. It returns an empty string for any other expression.
 func literalText(e ast.Expr) string {
 	if field, ok := e.(*ast.KeyValueExpr); ok {
 		e = field.Value
@@ -105,7 +105,7 @@ func literalText(e ast.Expr) string {
 	return ""
 }
 
-// stopReason is the reason of a StopError made here, empty for any other expression.
+// stopReason returns the reason of a StopError that is made here. It returns an empty string for any other node.
 func stopReason(n ast.Node) string {
 	literal, ok := n.(*ast.CompositeLit)
 	if !ok || len(literal.Elts) == 0 {
@@ -135,8 +135,8 @@ func TestRunbookHasEveryStoppedPartition(t *testing.T) {
 	wantSame(t, "Stopped partitions", entries(t, "Stopped partitions"), reasons)
 }
 
-// TestRunbookHasEveryReadinessReason compares the sentences that the status makes with those of the runbook, where "…"
-// stands for what is filled in.
+// TestRunbookHasEveryReadinessReason compares the sentences of the status with those of the runbook. The sign "…" stands for
+// values.
 func TestRunbookHasEveryReadinessReason(t *testing.T) {
 	var sentences []string
 	eachFile(t, "../../internal/status", func(file *ast.File) {
@@ -179,7 +179,7 @@ func TestRunbookHasEveryReadinessReason(t *testing.T) {
 	}
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of the type of a method.
 func receiver(f *ast.FuncDecl) string {
 	typ := f.Recv.List[0].Type
 	if star, ok := typ.(*ast.StarExpr); ok {
@@ -191,7 +191,8 @@ func receiver(f *ast.FuncDecl) string {
 	return ""
 }
 
-// TestExitCodesAreExplained: Go's own code after a panic is that of wrong settings, and asks for something else.
+// TestExitCodesAreExplained checks the documentation of the exit codes. Go uses the exit code of wrong settings after a panic
+// too, which needs another reaction.
 func TestExitCodesAreExplained(t *testing.T) {
 	_, help, _ := try(t, nil, "help")
 	section := runbookSection(t, "Exits")
@@ -205,7 +206,7 @@ func TestExitCodesAreExplained(t *testing.T) {
 	}
 }
 
-// TestRunbookCommandsWorkWithTheDefaultGroup: the group is a setting that need not be set.
+// TestRunbookCommandsWorkWithTheDefaultGroup checks that the commands work without a setting for the group.
 func TestRunbookCommandsWorkWithTheDefaultGroup(t *testing.T) {
 	env := settings()
 	c, err := config.Load(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, nil)

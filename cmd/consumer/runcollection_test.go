@@ -45,7 +45,7 @@ func TestMendedViewsAreTold(t *testing.T) {
 	}
 }
 
-// scratch is a database of the test's own on the real server, as the consumer and as others see it.
+// scratch returns a database of this test on the real server, as the consumer sees it and as others see it.
 func scratch(t *testing.T) (*mongodb.Database, *mongo.Database) {
 	t.Helper()
 	uri := os.Getenv("E2E_MONGODB_URI")
@@ -70,8 +70,8 @@ func scratch(t *testing.T) (*mongodb.Database, *mongo.Database) {
 	return database, raw.Database(name)
 }
 
-// A raised granularity is noticed by a consumer that runs, and by one that is started with its old settings; what the
-// settings say otherwise is still refused.
+// TestRaisedGranularityIsNoticed checks that a raised granularity is noticed by a running consumer, and by one that starts with
+// the old settings. Other differences from the settings are still refused.
 func TestRaisedGranularityIsNoticed(t *testing.T) {
 	ctx := t.Context()
 	database, _ := scratch(t)
@@ -94,7 +94,7 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 			if covers, err := series.Covers(ctx, o); err != nil || !covers {
 				return false, err
 			}
-			return covered.Swap(true), nil // as if the first look came too early
+			return covered.Swap(true), nil // as if the first look was too early
 		},
 	}
 	go func() {
@@ -126,8 +126,8 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 	}
 }
 
-// TestWishesForACompactionAreFollowed: once each, by MongoDB's clock, whatever that of the consumer shows. Those from before the start
-// were followed by others.
+// TestWishesForACompactionAreFollowed checks that each request is followed once, by the clock of MongoDB, whatever the clock of
+// the consumer shows. Requests from before the start were followed by other consumers.
 func TestWishesForACompactionAreFollowed(t *testing.T) {
 	ctx := t.Context()
 	database, raw := scratch(t)
@@ -143,7 +143,7 @@ func TestWishesForACompactionAreFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	past := time.Now().Add(-time.Hour) // MongoDB's clock may be far behind
+	past := time.Now().Add(-time.Hour) // the clock of MongoDB may be far behind
 	ask(past)
 	looked, wishes := make(chan struct{}), make(chan struct{}, 10)
 	watch := collectionWatch{
@@ -158,7 +158,7 @@ func TestWishesForACompactionAreFollowed(t *testing.T) {
 		watch.run(watching, time.Millisecond)
 	}()
 	asks := map[int]time.Time{2: past.Add(time.Minute), 5: past.Add(-time.Minute)} // the clock of a new primary may be behind
-	for i := range 9 {                                                             // each look but the last is over when the next begins
+	for i := range 9 {                                                             // each look except the last has ended when the next begins
 		<-looked
 		if want := (i - 1) / 3; i != 3 && i != 6 && len(wishes) != want {
 			t.Errorf("at look %d: %d wishes were followed", i, len(wishes))

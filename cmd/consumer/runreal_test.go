@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// metricsOf reads /metrics of a consumer that runs: samples by their line without the value; empty while it does not
-// answer.
+// metricsOf reads /metrics of a running consumer and returns the values by the rest of their lines. It returns an empty map while
+// the consumer does not answer.
 func metricsOf(t *testing.T, addr string) map[string]float64 {
 	t.Helper()
 	samples := map[string]float64{}
@@ -26,14 +26,14 @@ func metricsOf(t *testing.T, addr string) map[string]float64 {
 	}
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
-		if end := strings.LastIndexByte(line, ' '); end >= 0 && !strings.HasPrefix(line, "#") { // labels may have spaces
-			samples[line[:end]], _ = strconv.ParseFloat(line[end+1:], 64) // what is no number here is none of ours
+		if end := strings.LastIndexByte(line, ' '); end >= 0 && !strings.HasPrefix(line, "#") { // labels may contain spaces
+			samples[line[:end]], _ = strconv.ParseFloat(line[end+1:], 64) // no metric of ours has a value that is not a number
 		}
 	}
 	return samples
 }
 
-// sumOf adds up the samples of a metric that have a label.
+// sumOf returns the sum of the samples of a metric that have a label.
 func sumOf(samples map[string]float64, metric, label string) (sum float64) {
 	for name, value := range samples {
 		if strings.HasPrefix(name, metric+"{") && strings.Contains(name, label) {
@@ -43,7 +43,7 @@ func sumOf(samples map[string]float64, metric, label string) (sum float64) {
 	return sum
 }
 
-// On real servers as well: once the partitions are claimed, nothing is read.
+// TestSteadyStateCostsNoReadsOnServers checks on real servers too that nothing is read after the partitions are claimed.
 func TestSteadyStateCostsNoReadsOnServers(t *testing.T) {
 	s := newStage(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,7 +51,7 @@ func TestSteadyStateCostsNoReadsOnServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := listener.Addr().String()
-	_ = listener.Close() // for the consumer to take
+	_ = listener.Close() // so that the consumer can use the port
 	s.env["HTTP_ADDR"], s.env["BUCKET_REOPEN"] = addr, "false"
 	const reads = `waterwheel_mongodb_command_duration_seconds_count{command="find"}`
 	stored := func() map[string]float64 {

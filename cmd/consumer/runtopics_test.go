@@ -11,7 +11,8 @@ import (
 	"waterwheel/config"
 )
 
-// TestTopicsThatComeLater: each is set up once and then read; one that cannot be is told once, and tried each time.
+// TestTopicsThatComeLater checks that each new topic is set up once and then read. A topic that cannot be set up is logged once
+// and tried each time.
 func TestTopicsThatComeLater(t *testing.T) {
 	var log strings.Builder
 	var there, set, read []string
@@ -56,7 +57,7 @@ func TestTopicsThatComeLater(t *testing.T) {
 	step("b", "a c b b")
 	lookErr = errors.New("Kafka is away")
 	step("", "")
-	lookErr, there = nil, nil // all are gone
+	lookErr, there = nil, nil // all topics are deleted
 	step("", "")
 	there = []string{"a", "b", "c"}
 	step("", "")

@@ -20,7 +20,7 @@ import (
 	"waterwheel/internal/logtest"
 )
 
-// TestServiceManagerIsTold: that the process runs, again and again that it lives, and that it ends.
+// TestServiceManagerIsTold checks that the process reports that it runs, repeatedly that it is alive, and that it ends.
 func TestServiceManagerIsTold(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -64,7 +64,7 @@ func TestServiceManagerIsTold(t *testing.T) {
 	}
 }
 
-// TestBeginningAgainIsNoStop: systemd would end a process that says that it stops.
+// TestBeginningAgainIsNoStop checks that a new beginning is not reported as a stop, because systemd would then end the process.
 func TestBeginningAgainIsNoStop(t *testing.T) {
 	asked, ask := context.WithCancelCause(t.Context())
 	if beginsAgain(asked) {
@@ -112,8 +112,8 @@ func TestWatchdogOfThisProcessSetsTheInterval(t *testing.T) {
 	}
 }
 
-// TestClosingEndsWithinTheShutdown: connections that hang are given up before SHUTDOWN_TIMEOUT is over, however short that is, and
-// after the group had its part of it.
+// TestClosingEndsWithinTheShutdown checks that hanging connections are closed before SHUTDOWN_TIMEOUT ends, however short it is,
+// and after the group had its part of the time.
 func TestClosingEndsWithinTheShutdown(t *testing.T) {
 	for _, shutdown := range []time.Duration{time.Second, 8 * time.Second, 25 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestClosingEndsWithinTheShutdown(t *testing.T) {
 	}
 }
 
-// TestAStopIsLogged with what asked for it, and how long it may take.
+// TestAStopIsLogged checks that the log contains the cause of the stop and the time that it may take.
 func TestAStopIsLogged(t *testing.T) {
 	env := settings()
 	env["KAFKA_BROKERS"], env["MONGODB_URI"], env["HTTP_ADDR"] = "127.0.0.1:1", "mongodb://127.0.0.1:1/db", ""

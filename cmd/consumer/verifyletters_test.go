@@ -17,7 +17,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// readLetters reads the dead-letter topic as it is.
+// readLetters reads the records of the dead-letter topic.
 func (s *stage) readLetters() (all []kafkago.Message) {
 	s.t.Helper()
 	c, err := config.Load(func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, nil)
@@ -42,13 +42,13 @@ func (s *stage) readLetters() (all []kafkago.Message) {
 	return all
 }
 
-// replaceLetters creates the dead-letter topic again, with these letters in it.
+// replaceLetters deletes the dead-letter topic and creates it again with these letters.
 func (s *stage) replaceLetters(with []kafkago.Message) {
 	s.t.Helper()
 	name := s.topic + ".dlq"
 	_, err := s.admin.DeleteTopics(s.t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{name}})
 	s.change(err)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the deletion takes a while
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the deletion takes some time
 		created, err := s.admin.CreateTopics(s.t.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{
 			Topic: name, NumPartitions: 1, ReplicationFactor: 1, ConfigEntries: []kafkago.ConfigEntry{{ConfigName: "retention.ms", ConfigValue: "-1"}},
 		}}})
@@ -67,7 +67,7 @@ func (s *stage) replaceLetters(with []kafkago.Message) {
 	s.change(w.WriteMessages(s.t.Context(), with...))
 }
 
-// header is a letter's header.
+// header returns the value of a header of a letter.
 func header(m *kafkago.Message, name string) string {
 	for _, h := range m.Headers {
 		if h.Key == name {
@@ -77,7 +77,7 @@ func header(m *kafkago.Message, name string) string {
 	return ""
 }
 
-// TestVerifyMissesALetter takes one letter out of the dead-letter topic, and puts it back.
+// TestVerifyMissesALetter removes one letter from the dead-letter topic, and puts it back.
 func TestVerifyMissesALetter(t *testing.T) {
 	s := newStage(t)
 	s.consume()
@@ -108,7 +108,7 @@ func TestVerifyMissesALetter(t *testing.T) {
 	s.verified()
 }
 
-// TestVerifyOfDeletedLetters deletes letters as one does after a re-drive.
+// TestVerifyOfDeletedLetters deletes letters as an operator does after a redrive.
 func TestVerifyOfDeletedLetters(t *testing.T) {
 	s := newStage(t)
 	stop := s.consume()
@@ -116,7 +116,7 @@ func TestVerifyOfDeletedLetters(t *testing.T) {
 	s.verified()
 	stop()
 	half := int64(s.letters / 2)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the client learns of the topic
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the client must first learn of the topic
 		_, err := s.admin.Transport.RoundTrip(t.Context(), s.admin.Addr, &deleteRecords{s.topic + ".dlq", 0, half})
 		if err == nil {
 			break

@@ -29,7 +29,7 @@ type stage struct {
 	buckets *mongo.Collection
 	sent    int
 
-	valid, letters int // of what was sent
+	valid, letters int // the numbers of what was sent
 }
 
 // newStage needs E2E_KAFKA_BROKERS and E2E_MONGODB_URI.
@@ -95,7 +95,7 @@ func (s *stage) consume() (stop func()) {
 	return stop
 }
 
-// produce sends n records of five series: every 20th an array with a bad element, every 50th no JSON.
+// produce sends n records of five series. Every 20th is an array with a bad element, and every 50th is not JSON.
 func (s *stage) produce(n int) {
 	s.t.Helper()
 	w := &kafka.Writer{
@@ -126,14 +126,14 @@ func (s *stage) produce(n int) {
 	s.sent += n
 }
 
-// verify runs the command.
+// verify runs the verify command.
 func (s *stage) verify(args ...string) (code int, out string) {
 	s.t.Helper()
 	code, stdout, stderr := try(s.t, s.env, append([]string{"verify"}, args...)...)
 	return code, stdout + stderr
 }
 
-// verified waits until everything sent is committed, and verified.
+// verified waits until everything that was sent is committed and verified.
 func (s *stage) verified() {
 	s.t.Helper()
 	want := fmt.Sprintf("verified %d measurements of %s: %d stored once, %d dead-lettered, 0 expired, 0 missing, 0 doubled, 0 unknown, "+
@@ -150,7 +150,7 @@ func (s *stage) verified() {
 	}
 }
 
-// find returns the buckets of a partition, the fullest first.
+// find returns the buckets of a partition, starting with the fullest.
 func (s *stage) find() (found []bson.Raw) {
 	s.t.Helper()
 	cursor, err := s.buckets.Find(s.t.Context(), bson.D{{Key: "control.source.partition", Value: 0}},
@@ -171,7 +171,7 @@ func (s *stage) change(err error) {
 	}
 }
 
-// double inserts a bucket again under an _id with another byte behind its time.
+// double inserts a copy of a bucket. Its _id has another byte after the time.
 func (s *stage) double(bucket bson.Raw, other byte) {
 	s.t.Helper()
 	var d bson.D
@@ -183,7 +183,7 @@ func (s *stage) double(bucket bson.Raw, other byte) {
 	s.change(err)
 }
 
-// TestVerifyBesideTheConsumer fills a topic, lets the product store it, and plants faults while it goes on.
+// TestVerifyBesideTheConsumer fills a topic, lets the consumer store it, and creates faults while the consumer runs.
 func TestVerifyBesideTheConsumer(t *testing.T) {
 	s := newStage(t)
 	s.consume()
@@ -225,7 +225,7 @@ func TestVerifyBesideTheConsumer(t *testing.T) {
 	s.verified()
 }
 
-// TestVerifyAfterLogCompaction: records that the log's compaction has removed are stored, and nothing is wrong.
+// TestVerifyAfterLogCompaction checks that no fault is found when stored records were removed by the compaction of the log.
 func TestVerifyAfterLogCompaction(t *testing.T) {
 	s := newStage(t)
 	altered, err := s.admin.IncrementalAlterConfigs(t.Context(), &kafka.IncrementalAlterConfigsRequest{
@@ -241,8 +241,8 @@ func TestVerifyAfterLogCompaction(t *testing.T) {
 	s.consume()
 	s.produce(200)
 	s.verified()
-	for deadline := time.Now().Add(2 * time.Minute); ; { // the cleaner looks for work now and then
-		s.produce(10) // the segment before is closed
+	for deadline := time.Now().Add(2 * time.Minute); ; { // the log cleaner runs only at intervals
+		s.produce(10) // this closes the earlier segment
 		code, out := s.verify("--content")
 		if code == exitDone && strings.Contains(out, " compacted\n") && strings.Contains(out, "0 missing, 0 doubled, 0 unknown, ") {
 			return
@@ -253,17 +253,17 @@ func TestVerifyAfterLogCompaction(t *testing.T) {
 	}
 }
 
-// TestRepairBesideTheConsumer takes a copy out of a bucket that the consumer is writing.
+// TestRepairBesideTheConsumer removes a copy from a bucket that the consumer is writing.
 func TestRepairBesideTheConsumer(t *testing.T) {
 	s := newStage(t)
-	s.env["SEGMENTS"] = "off" // no consumer writes to a segment again
+	s.env["SEGMENTS"] = "off" // a consumer never writes to a segment again
 	s.consume()
 	s.produce(300)
 	s.verified()
-	for _, bucket := range s.find() { // again under an _id that mostly is the smaller one: the copy to go is the consumer's
+	for _, bucket := range s.find() { // the new _id is mostly the smaller one, so the repair removes the measurements of the consumer's bucket
 		s.double(bucket, 0)
 	}
-	s.produce(50) // deltas to buckets whose earlier half the repair takes out
+	s.produce(50) // updates of buckets from which the repair removes the earlier half
 	code, out := s.verify("--repair", "--yes")
 	if code != exitDone || !strings.Contains(out, "were taken out") {
 		t.Fatalf("exit code %d:\n%s", code, out)
@@ -272,7 +272,7 @@ func TestRepairBesideTheConsumer(t *testing.T) {
 	s.verified()
 }
 
-// TestVerifyGoesByTheExpiryOfTheCollection: a command has changed it, and the settings are as before.
+// TestVerifyGoesByTheExpiryOfTheCollection checks verify after a command has changed the expiry, with unchanged settings.
 func TestVerifyGoesByTheExpiryOfTheCollection(t *testing.T) {
 	s := newStage(t)
 	stop := s.consume()
