@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// event is something that must come up.
+// event is an event that must occur in the runs.
 type event string
 
 const (
@@ -38,12 +38,12 @@ var dangers = []event{
 	rolledBack, resetBack, handedOver, renaming, deletion, expiry, wrongClock,
 }
 
-// told is what the checks know of a compaction.
+// told is the knowledge of the checks about a compaction.
 type told struct {
 	from      int
 	positions map[int]bool
 	open      bool // a majority has its frozen segments
-	finished  int  // when a majority had no more of them
+	finished  int  // the time since which a majority has none of them
 	doubted   bool // a recovery has begun
 }
 
@@ -59,7 +59,7 @@ func (c *consumer) tellBuckets(p *plan) {
 	}
 }
 
-// follow notes which compactions are under way.
+// follow notes the compactions that are in progress.
 func (w *world) follow() {
 	if !w.clocks && w.now == 1 {
 		w.saw(wrongClock)
@@ -81,8 +81,8 @@ func (w *world) follow() {
 	}
 }
 
-// unfinished reports whether a query that began at a time may see a position twice: a compaction has passed its T, and it was
-// not finished in all that the query may read. This is the only exception.
+// unfinished reports whether a query that began at a time may see a position twice. This is the only exception: a compaction has
+// passed its T, and some state that the query may read does not have its end yet.
 func (w *world) unfinished(position, now, began int) bool {
 	for _, t := range w.compactions {
 		if t.positions[position] && now >= t.from && (t.open || t.finished > 0 && began-replicaLag <= t.finished) {
@@ -92,7 +92,7 @@ func (w *world) unfinished(position, now, began int) bool {
 	return false
 }
 
-// finished reports whether nothing more is to be done.
+// finished reports whether no work is left.
 func (w *world) finished() bool {
 	s := w.db.majority()
 	if w.committed < w.end || w.db.major < w.db.last() {
@@ -111,7 +111,7 @@ func (w *world) finished() bool {
 	return true
 }
 
-// check looks at what is shown at the end.
+// check checks what queries see at the end.
 func (w *world) check() {
 	if !w.finished() {
 		w.fault("no progress: committed %d of %d", w.committed, w.end)
@@ -127,7 +127,7 @@ func (w *world) check() {
 	}
 	for p := range w.committed {
 		switch found := metasOf[p]; {
-		case len(found) > 1 && !w.expired[p]: // of what expires one document may go before the other
+		case len(found) > 1 && !w.expired[p]: // of an expired position, one document may be deleted before the other
 			w.fault("position %d is stored %d times", p, len(found))
 		case len(found) == 0 && !w.deleted[p]:
 			w.fault("position %d is committed and not stored", p)

@@ -9,8 +9,8 @@ import (
 // plan is a compaction that an owner has begun.
 type plan struct {
 	id       string
-	from     int                 // when queries see the buckets, and no longer the segments
-	segments map[string]document // as they were read
+	from     int                 // from then on queries see the buckets and not the segments
+	segments map[string]document // in the state in which they were read
 	buckets  []document
 }
 
@@ -45,7 +45,7 @@ func (c *consumer) choose() []string {
 	return ids
 }
 
-// openSegments lists the segments that no compaction has begun with.
+// openSegments lists the segments that no compaction has frozen.
 func openSegments(s state) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(s.documents)) {
 		if doc := s.documents[id]; doc.segment && doc.compaction == "" {
@@ -55,7 +55,7 @@ func openSegments(s state) (ids []string) {
 	return ids
 }
 
-// compact goes through the steps of one compaction. After any doubt it must be recovered.
+// compact runs the steps of one compaction. After any doubt the compaction must be recovered.
 func (c *consumer) compact(sleep func(int), ids []string) bool {
 	c.compacted++
 	p := &plan{id: fmt.Sprintf("%s.%d", c.name, c.compacted)}
@@ -81,7 +81,7 @@ func (c *consumer) compact(sleep func(int), ids []string) bool {
 	return true
 }
 
-// dawdle takes long, now and then.
+// dawdle sometimes sleeps for a long time.
 func (c *consumer) dawdle(sleep func(int), often float64, most int) {
 	if c.w.chaos && c.w.chance(often) {
 		for until := c.w.now + c.w.random.IntN(most); c.w.now < until; {
@@ -90,8 +90,8 @@ func (c *consumer) dawdle(sleep func(int), often float64, most int) {
 	}
 }
 
-// send carries out the commands of a compaction, and notes until when those of unknown outcome may be executed. It reports
-// whether each was executed, or found nothing to change.
+// send executes the commands of a compaction, and notes until when those with an unknown result may be executed. It reports
+// whether each was executed or found nothing to change.
 func (c *consumer) send(sleep func(int), calls []*call) bool {
 	c.await(sleep, calls, refused)
 	good := true
@@ -104,7 +104,7 @@ func (c *consumer) send(sleep func(int), calls []*call) bool {
 	return good
 }
 
-// freeze gives segments the compaction, if they have none. Nobody changes them from then on.
+// freeze sets the compaction of segments that have none. Nobody changes them from then on.
 func (c *consumer) freeze(sleep func(int), p *plan, ids []string) bool {
 	var calls []*call
 	for _, id := range ids {
@@ -122,7 +122,7 @@ func (c *consumer) freeze(sleep func(int), p *plan, ids []string) bool {
 	return c.send(sleep, calls) || !c.w.with(freezeAcked)
 }
 
-// read reads the frozen segments and makes buckets of them.
+// read reads the frozen segments and makes buckets from them.
 func (c *consumer) read(sleep func(int), p *plan, ids []string) bool {
 	s := c.look(sleep, readFence)
 	p.segments = map[string]document{}
@@ -134,7 +134,7 @@ func (c *consumer) read(sleep func(int), p *plan, ids []string) bool {
 		}
 		p.segments[id] = doc
 		for _, r := range doc.rows {
-			if !taken[r.position] { // a double is taken once
+			if !taken[r.position] { // a double is used once
 				series[r.meta], taken[r.position] = append(series[r.meta], r), true
 			}
 		}
@@ -149,7 +149,7 @@ func (c *consumer) read(sleep func(int), p *plan, ids []string) bool {
 	return true
 }
 
-// insert writes the buckets, in commands of their own.
+// insert writes each bucket with a separate command.
 func (c *consumer) insert(sleep func(int), p *plan) bool {
 	attempts, left := make([]int, len(p.buckets)), map[int]bool{}
 	for i := range p.buckets {
@@ -186,8 +186,8 @@ func (c *consumer) insertBucket(doc document, attempt int) (seq int, err string)
 	return c.w.db.insert(idOf(doc, attempt), doc)
 }
 
-// inTime reports whether every query that sees the buckets will find all of them, and whether there is time left to find out
-// what became of the ends.
+// inTime reports whether every query that sees the buckets finds all of them, and whether there is time to learn the results of
+// the commands that end the segments.
 func (c *consumer) inTime(p *plan) bool {
 	if c.clock()+margin+grace < p.from {
 		return true
@@ -196,7 +196,7 @@ func (c *consumer) inTime(p *plan) bool {
 	return !c.w.with(insertsInTime)
 }
 
-// end gives frozen segments their last moment, each in a command of its own.
+// end sets the end of each frozen segment, with separate commands.
 func (c *consumer) end(sleep func(int), compaction string, from int, ids []string) bool {
 	var calls []*call
 	for _, id := range ids {

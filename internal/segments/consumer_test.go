@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// consumer is one owner's time with the partition.
+// consumer is one term of an owner of the partition.
 type consumer struct {
 	w             *world
 	name          string
 	token         int
-	main          *process // claims, writes measurements, commits
+	main          *process // it claims, writes measurements and commits
 	compactor     *process
 	skew          int // of its clock
-	leased        int // until when
+	leased        int // the end of its lease
 	leaving       bool
 	ready         bool
 	known         map[int]bool    // positions that are stored, or were sent
 	unresolved    map[string]bool // segments whose write is unknown
 	position      int
-	flying        int // calls that wait for their answer
-	unknownUntil  int // when no write without an answer can be executed any more
-	commandsUntil int // the same of the commands of compactions
-	compacted     int // how many compactions it has begun
+	flying        int // the number of calls that wait for their answer
+	unknownUntil  int // from then on no write without an answer can be executed
+	commandsUntil int // the same for the commands of compactions
+	compacted     int // the number of compactions that it has begun
 }
 
 // assign gives the partition to a new owner.
@@ -65,7 +65,7 @@ func (c *consumer) over() bool {
 	return c.w.owner != c && c.w.now >= last
 }
 
-// start sends a command, if the lease holds.
+// start sends a command if the lease is held.
 func (c *consumer) start(execute func() (seq int, err string)) *call {
 	if c.w.with(underLease) && c.w.now >= c.leased {
 		return &call{w: c.w}
@@ -74,7 +74,7 @@ func (c *consumer) start(execute func() (seq int, err string)) *call {
 	return c.w.start(execute)
 }
 
-// await waits for calls, and remembers until when those without an answer may still be executed.
+// await waits for calls, and notes until when those without an answer may still be executed.
 func (c *consumer) await(sleep func(int), calls []*call, hasty ...string) bool {
 	all := c.w.await(sleep, calls, hasty...)
 	for _, k := range calls {
@@ -90,8 +90,8 @@ func (c *consumer) await(sleep func(int), calls []*call, hasty ...string) bool {
 
 func (c *consumer) one(sleep func(int), k *call) bool { return c.await(sleep, []*call{k}) }
 
-// look reads what a majority has, after everything that was written before (a fence), or without the fence what some member had.
-// It does not return when the term is over.
+// look reads the state of a majority after all earlier writes (a fence). Without the fence it reads a state that some member had.
+// It does not return after the end of the term.
 func (c *consumer) look(sleep func(int), fence guard) state {
 	if !c.w.with(fence) {
 		return c.w.db.log[c.w.db.oldest(c.w.now-c.w.random.IntN(10*replicaLag))]
@@ -105,7 +105,7 @@ func (c *consumer) look(sleep func(int), fence guard) state {
 	}
 }
 
-// retry waits a little, for ever when the term is over.
+// retry waits a little. It does not return after the end of the term.
 func (c *consumer) retry(sleep func(int)) {
 	if c.over() {
 		sleep(never)
@@ -138,7 +138,7 @@ func (c *consumer) run(sleep func(int), wait bool) {
 	}
 }
 
-// claim waits until no write of the former owner can be executed any more, and makes the partition its own.
+// claim waits until no write of the former owner can be executed any more, and then claims the partition.
 func (c *consumer) claim(sleep func(int), wait bool) {
 	if wait && c.w.with(waitForFormer) {
 		for until := c.w.now + leaseTime + grace + 1; c.w.now < until; {
@@ -162,7 +162,7 @@ func (c *consumer) claim(sleep func(int), wait bool) {
 	}
 }
 
-// load reads D: the positions that any document holds.
+// load reads D, the positions in all documents.
 func (c *consumer) load(sleep func(int)) {
 	c.position = c.w.committed
 	s := c.look(sleep, fenceD)
@@ -181,7 +181,7 @@ func (c *consumer) load(sleep func(int)) {
 	c.ready = true
 }
 
-// release hands the partition over, so that the next owner need not wait.
+// release releases the partition, so that the next owner need not wait.
 func (c *consumer) release() bool {
 	clean := c.flying == 0 && c.w.now >= c.unknownUntil || !c.w.with(releaseClean)
 	c.commit()
@@ -195,7 +195,7 @@ func (c *consumer) release() bool {
 	return true
 }
 
-// flush stores the records up to one: in segments, or now and then in buckets at once.
+// flush stores the records before end in segments, or sometimes directly in buckets.
 func (c *consumer) flush(sleep func(int), end int) {
 	var rows []row
 	for p := c.position; p < end; p++ {
@@ -220,9 +220,9 @@ func (c *consumer) flush(sleep func(int), end int) {
 	c.position = end
 }
 
-// store writes one document, until it is known to be there.
+// store writes one document until it is known to be stored.
 func (c *consumer) store(sleep func(int), doc document) {
-	late := 0 // until then a sending without an answer may be executed
+	late := 0 // until then a command without an answer may be executed
 	for attempt := 0; len(doc.rows) > 0; c.retry(sleep) {
 		id := idOf(doc, attempt)
 		c.unresolved[id] = true
@@ -250,7 +250,7 @@ func (c *consumer) store(sleep func(int), doc document) {
 		s := c.look(sleep, always)
 		found, has := s.documents[id]
 		if !has {
-			continue // the same again
+			continue // the same document is sent again
 		}
 		if samePositions(found, doc) {
 			delete(c.unresolved, id)
@@ -258,7 +258,7 @@ func (c *consumer) store(sleep func(int), doc document) {
 			return
 		}
 		if c.w.now < late {
-			continue // it may be executed when the other document is deleted
+			continue // it may be executed after the other document is deleted
 		}
 		delete(c.unresolved, id)
 		doc.rows = notStored(s, doc.rows)
@@ -266,7 +266,7 @@ func (c *consumer) store(sleep func(int), doc document) {
 	}
 }
 
-// idOf is derived from the first position.
+// idOf derives an _id from the first position.
 func idOf(doc document, attempt int) string {
 	return fmt.Sprintf("%s%d/%d", map[bool]string{true: "S", false: "B"}[doc.segment], doc.rows[0].position, attempt)
 }
@@ -275,7 +275,7 @@ func samePositions(a, b document) bool {
 	return slices.EqualFunc(a.rows, b.rows, func(a, b row) bool { return a.position == b.position })
 }
 
-// notStored leaves the rows whose position no document holds.
+// notStored returns the rows whose position is in no document.
 func notStored(s state, rows []row) (left []row) {
 	stored := map[int]bool{}
 	for _, doc := range s.documents {

@@ -1,10 +1,10 @@
 package segments
 
-// guard is a rule of the protocol that a run may do without.
+// guard is a rule of the protocol. A run can be made without it.
 type guard string
 
 const (
-	always guard = "" // is never missing
+	always guard = "" // used for rules that are never missing
 
 	readSegments  guard = "D without segments"
 	fenceD        guard = "D is read without a fence"
@@ -42,7 +42,7 @@ const (
 	dWithHidden guard = "D without buckets not shown yet"
 )
 
-// guards are those that are missed alone.
+// guards are the rules that are tested by leaving out each of them alone.
 var guards = []guard{
 	readSegments, fenceD, waitForFormer, underLease, releaseClean,
 	awaitAnswer, readBack, compactResolved,
@@ -52,21 +52,21 @@ var guards = []guard{
 	editLater, repairOpen, repairSame, repairStable,
 }
 
-// pairs are rules that stand in for each other: one of them may be missing, not both.
+// pairs are rules that replace each other. One of them may be missing, but not both.
 var pairs = [][2]guard{{dWithEnded, dWithHidden}}
 
-// provoke makes a run have more of the schedule that a guard is for.
+// provoke makes those events more frequent in a run that a guard is for.
 func (w *world) provoke(g guard) {
 	switch g {
-	case releaseClean: // releases in the middle of compactions
+	case releaseClean: // releases during compactions
 		w.late, w.spread, w.often, w.habit, w.catching = 0.3, grace/4, 1, 4, 1
-	case insertsInTime: // an owner that is slow
+	case insertsInTime: // a slow owner
 		w.loss, w.breaks, w.slow, w.catching, w.ahead, w.often, w.trouble = 0, 0, 0.3, 1, 40, 1, 0.003
-	case compactResolved: // a flush that takes longer to judge than its segment lives
+	case compactResolved: // a flush that takes longer to judge than its segment exists
 		w.loss, w.breaks, w.slow, w.lazy, w.ahead, w.often, w.many, w.trouble = 0, 0.1, 0, 0.5, 40, 1, 6, 0.003
 	case repairOpen, repairStable: // a slow operator
 		w.loss, w.breaks, w.slow, w.lazy, w.edits, w.expiring = 0, 0, 0.5, 0.5, 2, 0.3
-	case repairSame: // a slow repair, and an operator who need not wait long
+	case repairSame: // a slow repair, and an operator who does not have to wait long
 		w.loss, w.late, w.breaks, w.slow, w.lazy, w.edits, w.ahead, w.often, w.many, w.trouble = 0, 0.05, 0, 0, 0.5, 2, 40, 1, 6, 0.003
 	}
 }

@@ -10,11 +10,12 @@ import (
 var (
 	runs  = flag.Int("segments.runs", 3000, "runs of the model with all guards; with the race detector a tenth of them")
 	seed  = flag.Uint64("segments.seed", 1, "the first seed")
-	raced = false // by the race detector, with which a run takes ten times as long
+	raced = false // set by the race detector, with which a run takes ten times as long
 	trace = flag.Bool("segments.trace", false, "print what happens in the first run")
 )
 
-// TestModel: with all guards nothing is lost, stored twice, shown twice or not shown, and every danger came up.
+// TestModel checks that with all guards nothing is lost, stored twice, shown twice or missing in queries, and that every
+// dangerous event occurred.
 func TestModel(t *testing.T) {
 	n := *runs
 	if raced {
@@ -45,7 +46,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestCalm: where nothing goes wrong each compaction is done before its time, and no query sees anything twice.
+// TestCalm checks that without faults each compaction ends in time, and no query sees anything twice.
 func TestCalm(t *testing.T) {
 	for s := range uint64(100) {
 		w := newWorld(*seed + s)
@@ -57,7 +58,7 @@ func TestCalm(t *testing.T) {
 	}
 }
 
-// TestGuards: without any one of its rules the protocol fails.
+// TestGuards checks that the protocol fails without any one of its rules.
 func TestGuards(t *testing.T) {
 	if raced {
 		t.Skip("takes too long with the race detector: run go test ./segments")
@@ -71,7 +72,7 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// TestPairs: of two rules that stand in for each other one is enough, and one is needed.
+// TestPairs checks that of two rules that replace each other one is enough and one is needed.
 func TestPairs(t *testing.T) {
 	for _, p := range pairs {
 		if n, fault := noticed(*seed, p[0], p[1]); n == 0 {
@@ -82,7 +83,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// noticed is how many runs it takes to notice that rules are missing, 0: more than 3,000, and how it shows.
+// noticed returns the number of runs until missing rules are noticed, and the fault. The number is 0 if more than 3,000 runs are
+// needed.
 func noticed(from uint64, without ...guard) (run int, fault string) {
 	for s := range 3000 {
 		w := newWorld(from+uint64(s), without...)

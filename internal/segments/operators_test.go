@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// operation is what an operator does to a series.
+// operation is a change that an operator makes to a series.
 type operation struct {
 	meta     int
 	to       int // the new meta
 	removing bool
 }
 
-// operators change or delete the meta of whole series. They ask for a compaction, wait until every segment that was there has
-// ended and no query sees it, and edit buckets.
+// operators change or delete the meta of whole series. They request a compaction, wait until all earlier segments have ended and
+// no query sees them, and edit buckets.
 func (w *world) operators(sleep func(int)) {
 	for times := 1; ; times++ {
 		sleep(5 + w.random.IntN(w.edits))
@@ -37,7 +37,7 @@ func (w *world) operators(sleep func(int)) {
 	}
 }
 
-// hidden reports whether no query of now or later sees a segment of an earlier state.
+// hidden reports whether no query can see a segment of an earlier state from now on.
 func (w *world) hidden(then state) bool {
 	now := w.db.majority()
 	for id := range then.documents {
@@ -57,7 +57,7 @@ func (w *world) begin(o operation) (stored []int) {
 	for _, doc := range w.db.majority().documents {
 		for _, r := range doc.rows {
 			if o.matches(r) && !slices.Contains(stored, r.position) {
-				if w.sent[r.position] < w.now { // else it may be written again: as if the operation had come before
+				if w.sent[r.position] < w.now { // otherwise it may be written again, as if the operation was earlier
 					stored = append(stored, r.position)
 				}
 				w.deleted[r.position] = w.deleted[r.position] || o.removing
@@ -71,7 +71,7 @@ func (w *world) done(o operation, stored []int) {
 	w.log("operator: done")
 	for _, p := range stored {
 		switch {
-		case w.doubled[p] != 0: // its copy may have come after the beginning
+		case w.doubled[p] != 0: // its copy may have been made after the begin
 		case !o.removing:
 			w.renamed[p] = o.to
 			w.saw(renaming)
@@ -85,7 +85,7 @@ func (w *world) done(o operation, stored []int) {
 	}
 }
 
-// apply makes the rows that an operation leaves, and reports whether it changes any.
+// apply returns the rows that remain after an operation, and reports whether it changes any.
 func (w *world) apply(o operation, rows []row) (left []row, changes bool) {
 	for _, r := range rows {
 		switch {
@@ -105,7 +105,8 @@ func (w *world) apply(o operation, rows []row) (left []row, changes bool) {
 	return left, changes
 }
 
-// edit changes a bucket, on the condition that it is as it was read, until that is acknowledged.
+// edit changes a bucket on the condition that it was not changed since it was read. It repeats this until the change is
+// acknowledged.
 func (w *world) edit(sleep func(int), id string, o operation) {
 	for ; ; sleep(1) {
 		read, has := w.db.majority().documents[id]
@@ -135,7 +136,7 @@ func (w *world) edit(sleep func(int), id string, o operation) {
 	}
 }
 
-// repairs make doubles, as a fault in former times would have, and take them out again.
+// repairs make doubles, like an earlier fault, and remove them.
 func (w *world) repairs(sleep func(int)) {
 	for times := 0; ; times++ {
 		sleep(5 + w.random.IntN(2*w.edits))
@@ -143,7 +144,7 @@ func (w *world) repairs(sleep func(int)) {
 			continue
 		}
 		if p, ok := w.double(times); ok {
-			sleep(queryTime + replicaLag + clockError) // a query that began before it may have looked for the copy too early
+			sleep(queryTime + replicaLag + clockError) // an earlier query may have looked for the copy too early
 			for w.doubled[p] == never && !w.repair(sleep, p) {
 				sleep(1)
 			}
@@ -151,7 +152,7 @@ func (w *world) repairs(sleep func(int)) {
 	}
 }
 
-// double copies a measurement into a segment or bucket of its own.
+// double copies a measurement into a new segment or bucket.
 func (w *world) double(times int) (position int, made bool) {
 	s := w.db.now()
 	for _, id := range slices.Sorted(maps.Keys(s.documents)) {
@@ -173,14 +174,14 @@ func (w *world) double(times int) (position int, made bool) {
 	return 0, false
 }
 
-// holder is a document that holds a position, as it was read.
+// holder is a document that contains a position, in the state in which it was read.
 type holder struct {
 	id string
 	document
 }
 
-// holders lists the documents that hold a position. The segments of a compaction that is not finished count, and its buckets do
-// not, since a roll-back would delete them. The buckets of a finished compaction count, and its segments do not.
+// holders lists the documents that contain a position. The segments of an unfinished compaction count, and its buckets do not,
+// because a rollback would delete them. The buckets of a finished compaction count, and its segments do not.
 func (w *world) holders(position int) (all []holder) {
 	s := w.db.majority()
 	for _, id := range slices.Sorted(maps.Keys(s.documents)) {
@@ -196,8 +197,8 @@ func (w *world) holders(position int) (all []holder) {
 	return all
 }
 
-// repair takes a double out of one document, after it has read another one that keeps it, later than the first. It reports
-// whether one document is left.
+// repair removes a double from one document, after it has read another one that keeps it, later than the first. It reports
+// whether only one document is left.
 func (w *world) repair(sleep func(int), position int) bool {
 	all := w.holders(position)
 	if len(all) < 2 {
@@ -236,12 +237,12 @@ func (w *world) repair(sleep func(int), position int) bool {
 		})
 	})
 	if !w.await(sleep, []*call{k}) && !k.known {
-		sleep(grace + replicaLag + 1) // else the next choice may take out the other one as well
+		sleep(grace + replicaLag + 1) // otherwise the next repair could remove the other copy too
 	}
 	return false
 }
 
-// expire deletes a document of old measurements.
+// expire deletes a document with old measurements.
 func (w *world) expire() {
 	documents := w.db.majority().documents
 	for _, id := range slices.Sorted(maps.Keys(documents)) {

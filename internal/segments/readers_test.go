@@ -1,7 +1,7 @@
 package segments
 
-// readers ask for everything again and again. A query looks at the clock once, and reads the documents at several moments: one
-// kind before the other, or in any order.
+// readers query everything repeatedly. A query reads the clock once, and reads the documents at several moments: first one kind
+// and then the other, or in any order.
 func (w *world) readers(sleep func(int)) {
 	for {
 		sleep(1 + w.random.IntN(4))
@@ -21,7 +21,7 @@ func (w *world) readers(sleep func(int)) {
 	}
 }
 
-// stored lists the positions that every member has had when a query begins.
+// stored lists the positions that every member has when a query begins.
 func (w *world) stored(began int) []bool {
 	stored := make([]bool, w.end)
 	for _, doc := range w.db.log[w.db.oldest(began-replicaLag)].documents {
@@ -32,7 +32,7 @@ func (w *world) stored(began int) []bool {
 	return stored
 }
 
-// query counts how often each position is shown, with each document as it was at one of the moments.
+// query counts how often each position is shown. Each document is read in its state at one of the moments.
 func (w *world) query(states []state, now int) []int {
 	counts := make([]int, w.end)
 	order, salt := w.random.IntN(3), w.random.Uint32()
@@ -48,10 +48,11 @@ func (w *world) query(states []state, now int) []int {
 	return counts
 }
 
-// moment is at which of several a document is read: 0, segments first; 1, buckets first; 2, in any order.
+// moment returns the index of the moment at which a document is read. With order 0 buckets are read first, with 1 segments, and
+// with 2 the order is random.
 func moment(id string, order int, salt uint32, moments int) int {
 	if order < 2 {
-		return (order ^ int(id[0]&1)) * (moments - 1) // B is even, S is odd
+		return (order ^ int(id[0]&1)) * (moments - 1) // the character B is even, and S is odd
 	}
 	for _, b := range []byte(id) {
 		salt = (salt ^ uint32(b)) * 16777619
@@ -63,7 +64,7 @@ func (w *world) judge(began, now int, stored []bool, counts []int) {
 	twice := false
 	for p := range stored {
 		switch {
-		case w.deleted[p]: // it may be read and stored again meanwhile
+		case w.deleted[p]: // it may be read and stored again in the meantime
 		case counts[p] == 0 && stored[p]:
 			w.fault("position %d is not shown to a query of %d that began at %d", p, now, began)
 		case counts[p] > 1 && w.doubled[p]+replicaLag+clockError >= began:

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// recover finishes or rolls back every compaction that has frozen segments, until none has. It waits before each judgement, so
-// that no command of the one before can still be executed.
+// recover completes or rolls back every compaction with frozen segments until there are none. It waits before each decision, so
+// that no command of the former owner can still be executed.
 func (c *consumer) recover(sleep func(int)) (found bool) {
 	for ; ; c.retry(sleep) {
 		for c.w.now < c.commandsUntil && c.w.with(waitForCommands) {
@@ -30,7 +30,7 @@ func (c *consumer) recover(sleep func(int)) (found bool) {
 	}
 }
 
-// unfinished returns a compaction with frozen segments, and when those end, if one of its segments has ended.
+// unfinished returns a compaction with frozen segments, and the time at which those end if one of its segments has ended.
 func unfinished(s state) (compaction string, frozen []string, from int) {
 	for _, id := range slices.Sorted(maps.Keys(s.documents)) {
 		if doc := s.documents[id]; doc.frozen() && (compaction == "" || doc.compaction == compaction) {
@@ -56,8 +56,8 @@ func (c *consumer) seeRollBack(s state, compaction string) {
 	c.w.log("%s rolls back %s", c.name, compaction)
 }
 
-// rollBack deletes the buckets, and then gives the segments free. No segment has ended, so no query has missed one: nothing
-// waits for queries.
+// rollBack deletes the buckets, and then unfreezes the segments. No segment has ended, so no query has missed one, and rollBack
+// need not wait for queries.
 func (c *consumer) rollBack(sleep func(int), s state, compaction string, frozen []string) {
 	if !c.w.with(deleteFirst) {
 		c.unfreeze(sleep, compaction, frozen)
@@ -92,7 +92,7 @@ func (c *consumer) discardOne(compaction, id string) (seq int, err string) {
 	})
 }
 
-// unfreeze takes a compaction off its segments.
+// unfreeze removes a compaction from its segments.
 func (c *consumer) unfreeze(sleep func(int), compaction string, frozen []string) bool {
 	var calls []*call
 	for _, id := range frozen {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// sweep deletes segments that ended long enough ago. It comes between compactions, when none is unfinished: as long as a segment of a
-// compaction has not ended, an ended one is the proof that the buckets must stay.
+// sweep deletes segments that ended long enough ago. It runs between compactions, when none is unfinished. As long as a segment
+// of a compaction has not ended, an ended segment is the proof that the buckets must stay.
 func (c *consumer) sweep(sleep func(int)) {
 	before := c.clock() - linger
 	if !c.w.with(sweepLinger) {

@@ -7,22 +7,22 @@ import (
 	"slices"
 )
 
-// Times in ticks. A write is executed within grace of its sending or never.
+// These are times in ticks. A write is executed within the grace after it is sent, or never.
 const (
 	writeTimeout = 8
 	grace        = 3 * writeTimeout
 	leaseTime    = 8
-	queryTime    = 10 // a query takes no longer
-	replicaLag   = 4  // and reads no older state than this
-	clockError   = 2  // for which the clocks of owners and queries are apart
+	queryTime    = 10 // the longest time of a query
+	replicaLag   = 4  // a query reads no older state than this
+	clockError   = 2  // the largest difference between the clocks of owners and queries
 	margin       = replicaLag + clockError + 1
-	linger       = queryTime + clockError // from a segment's end to its deletion
+	linger       = queryTime + clockError // from the end of a segment to its deletion
 	chaosTime    = 340
 	calmTime     = 600
 	metas        = 3
 )
 
-// process is a coroutine; it says for how many ticks it sleeps.
+// process is a coroutine. It tells for how many ticks it sleeps.
 type process struct {
 	next   func() (int, bool)
 	stop   func()
@@ -30,13 +30,13 @@ type process struct {
 	paused int
 }
 
-// request is a command on its way.
+// request is a command that is sent and not yet executed.
 type request struct {
-	at      int // when it arrives
+	at      int // the time when it arrives
 	execute func()
 }
 
-// step is what happens in a tick: a process goes on, or a command is executed.
+// step is an event in a tick: a process continues, or a command is executed.
 type step struct {
 	process *process
 	execute func()
@@ -46,23 +46,23 @@ type world struct {
 	random      *rand.Rand
 	without     map[guard]bool
 	now         int
-	calm        bool // nothing goes wrong at all
+	calm        bool // there are no faults
 	chaos       bool
-	expiring    float64 // how often a document does
-	clocks      bool    // are what they should be
-	ahead       int     // from the reading of segments to the moment that shows the buckets (T)
+	expiring    float64 // how often a document expires
+	clocks      bool    // the clocks are correct
+	ahead       int     // the time from the reading of segments to the moment that shows the buckets (T)
 	catching    float64
 	loss        float64
 	late        float64
-	breaks      float64 // how often a connection breaks, and the command is on its way
-	spread      int     // how far apart what is late arrives, before the grace is over
-	slow        float64 // how often an owner takes long from one step of a compaction to the next
-	lazy        float64 // how often a flush, an operator or a repair does
-	trouble     float64 // how often something goes wrong with the owner or the database
-	habit       int     // what goes wrong most
-	edits       int     // the longest time from one operation to the next
+	breaks      float64 // how often a connection breaks while the command is in flight
+	spread      int     // the range of arrival times of late commands within the grace
+	slow        float64 // how often an owner pauses between two steps of a compaction
+	lazy        float64 // how often a flush, an operator or a repair pauses
+	trouble     float64 // how often there is a fault of the owner or the database
+	habit       int     // the most frequent fault
+	edits       int     // the longest time between operations
 	many        int     // the most segments of one compaction
-	often       int     // the longest time from one compaction to the next
+	often       int     // the longest time between compactions
 	db          *database
 	processes   []*process
 	requests    []request
@@ -71,15 +71,15 @@ type world struct {
 	owner       *consumer
 	released    bool // by the last owner
 	committed   int
-	lowest      int   // of committed, since an operator began
-	end         int   // the log's end
-	born        []int // when each position was produced
+	lowest      int   // the lowest value of committed since an operator began
+	end         int   // the end of the log
+	born        []int // the time when each position was produced
 	compactions map[string]*told
-	renamed     map[int]int  // at least which meta a position must have
+	renamed     map[int]int  // a position must have at least this meta
 	deleted     map[int]bool // by an operator or expiry, at any time
-	sent        map[int]int  // until when an insert of a position by a flush may be executed
-	gone        map[int]bool // deleted by an operator, and not to come back
-	doubled     map[int]int  // until when a position may be shown twice, as the fault that a repair mends
+	sent        map[int]int  // until then an insert of a position by a flush may be executed
+	gone        map[int]bool // deleted by an operator; it must not appear again
+	doubled     map[int]int  // until then a position may be shown twice, because of the fault that a repair removes
 	expired     map[int]bool
 	faults      []string
 	seen        map[event]int
@@ -132,7 +132,7 @@ func (w *world) fault(format string, args ...any) {
 	w.log("FAULT "+format, args...)
 }
 
-// spawn starts a coroutine; sleep returns when it may go on, and does not return when it is killed.
+// spawn starts a coroutine. Its sleep returns when the coroutine may continue, and does not return when it is killed.
 func (w *world) spawn(run func(sleep func(int))) *process {
 	p := &process{wake: w.now}
 	type killed struct{}
@@ -162,21 +162,21 @@ func (p *process) kill() {
 
 const never = 1 << 30
 
-// call is a command that was sent, and what is known of it.
+// call is a command that was sent, and what its sender knows of it.
 type call struct {
 	w        *world
 	sent     bool
 	at       int
 	executed bool
-	lost     bool // the answer
-	broken   int  // when the connection breaks, 0: it does not
+	lost     bool // the answer is lost
+	broken   int  // the time when the connection breaks; 0 means never
 	seq      int
 	term     int
 	err      string
-	known    bool // it was answered in time, and by a majority
+	known    bool // answered in time and by a majority
 }
 
-// start sends a command: it is executed sometime until the grace is over, or never.
+// start sends a command. It is executed at some time within the grace, or never.
 func (w *world) start(execute func() (seq int, err string)) *call {
 	k := &call{w: w, sent: true, at: w.now}
 	if w.chaos && w.chance(w.loss) {
@@ -200,19 +200,19 @@ func (w *world) start(execute func() (seq int, err string)) *call {
 	return k
 }
 
-// answered reports whether the answer has come, which a majority must have.
+// answered reports whether the answer has arrived. A majority must have the write.
 func (k *call) answered() bool {
 	return k.executed && !k.lost && k.broken == 0 && k.term == k.w.db.term && k.w.db.major >= k.seq
 }
 
-// over reports whether no answer is awaited any more.
+// over reports whether no answer can arrive any more.
 func (k *call) over() bool { return k.w.now > k.at+writeTimeout || k.broken > 0 && k.w.now >= k.broken }
 
-// done reports whether it is known to be executed and durable.
+// done reports whether the command is known to be executed and durable.
 func (k *call) done() bool { return k.known && k.err == ok }
 
-// await returns when each call was answered or its time is over. True means that all are done. With hasty errors it does not wait for the
-// others once one of them was answered.
+// await returns when each call was answered or its time is over. It returns true if all are done. After one of the hasty errors
+// it does not wait for the other calls.
 func (w *world) await(sleep func(int), calls []*call, hasty ...string) bool {
 	for waiting := true; waiting; {
 		waiting = false
@@ -233,7 +233,7 @@ func (w *world) await(sleep func(int), calls []*call, hasty ...string) bool {
 	return !slices.ContainsFunc(calls, func(k *call) bool { return !k.done() })
 }
 
-// tick executes what has arrived and lets the processes go on, in any order.
+// tick executes the commands that have arrived and lets the processes continue, in any order.
 func (w *world) tick() {
 	w.now++
 	w.db.step()
@@ -264,7 +264,7 @@ func (w *world) tick() {
 	}
 }
 
-// run lets everything happen, then waits until all is stored and compacted, and checks.
+// run runs the simulation, waits until everything is stored and compacted, and checks the result.
 func (w *world) run() {
 	w.chaos = !w.calm
 	w.assign()
@@ -301,7 +301,7 @@ func (w *world) run() {
 	w.check()
 }
 
-// disturb lets one thing go wrong with the owner or the database.
+// disturb causes one fault of the owner or the database.
 func (w *world) disturb() {
 	c := w.owner
 	kind := w.random.IntN(7)
@@ -336,7 +336,7 @@ func (w *world) disturb() {
 	}
 }
 
-// reset sets the committed offset back.
+// reset moves the committed offset back.
 func (w *world) reset(to int) {
 	w.committed, w.lowest = to, min(w.lowest, to)
 	w.log("reset to %d", to)
