@@ -9,8 +9,9 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// TestOnlyFourCodesBlameARecord: whatever else a broker answers to a letter, or to a record that goes back, is an outage of
-// the topic, and the same is sent again. The names are those of Kafka's protocol guide, https://kafka.apache.org/protocol#protocol_error_codes.
+// TestOnlyFourCodesBlameARecord checks that every other error code for a letter or a redriven record counts as an outage of the
+// topic, and that the same messages are sent again. The names are those of Kafka's protocol guide,
+// https://kafka.apache.org/protocol#protocol_error_codes.
 func TestOnlyFourCodesBlameARecord(t *testing.T) {
 	blaming := map[kafkago.Error]string{10: "MESSAGE_TOO_LARGE", 18: "RECORD_LIST_TOO_LARGE", 32: "INVALID_TIMESTAMP", 87: "INVALID_RECORD"}
 	for code := kafkago.Error(-1); code < 1000; code++ {

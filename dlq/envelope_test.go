@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// sample is a letter, and the headers of its record.
+// sample returns a letter.
 func sample() record.Letter {
 	return record.Letter{
 		Place:     record.Place{Partition: record.Partition{Topic: "events", Number: 3}, Offset: 182},
@@ -27,12 +27,12 @@ func sample() record.Letter {
 	}
 }
 
-// traced are the headers of sample.
+// traced returns the headers of the record of sample.
 func traced() []record.Header {
 	return []record.Header{{Key: "trace", Value: []byte("a")}, {Key: "trace", Value: nil}}
 }
 
-// reread reads back what envelope wrote.
+// reread reads the output of envelope.
 func reread(t *testing.T, l record.Letter, headers []record.Header) Found {
 	t.Helper()
 	f, err := parse(l.Key, l.Value, envelope(&l, headers, "group"), l.Timestamp)
@@ -69,7 +69,8 @@ func TestLetterComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// TestFoundIsWhereItStands: the place of a record of the topic is the letter's, whatever its headers say.
+// TestFoundIsWhereItStands checks that the place of a letter is that of its record in the dead-letter topic, whatever its headers
+// contain.
 func TestFoundIsWhereItStands(t *testing.T) {
 	at := record.Place{Partition: record.Partition{Topic: "events.dlq", Number: 1}, Offset: 7}
 	f := found(at.Partition, &record.Record{Offset: 7, Headers: sample().Headers})
@@ -104,7 +105,7 @@ func TestEnvelopeHasTheDocumentedHeaders(t *testing.T) {
 	}
 }
 
-// drivenBack are the headers of a record that went back, after an attempt.
+// drivenBack returns the headers of a redriven record after an attempt.
 func drivenBack(attempt string, own ...record.Header) []record.Header {
 	return append(slices.Clone(own), record.Header{Key: "waterwheel.attempt", Value: []byte(attempt)}, record.Header{Key: "waterwheel.driven", Value: []byte("events.dlq/0/12")})
 }
@@ -125,7 +126,7 @@ func TestAttemptGoesOnFromTheRecord(t *testing.T) {
 	}
 }
 
-// A producer's own header of that name is a header like any other: it counts for nothing, and survives.
+// TestAttemptOfAProducerIsItsOwn checks that a header of a producer with that name is not counted and is kept.
 func TestAttemptOfAProducerIsItsOwn(t *testing.T) {
 	attempt, place := record.Header{Key: "waterwheel.attempt", Value: []byte("7")}, record.Header{Key: "waterwheel.driven", Value: []byte("events.dlq/0/12")}
 	for name, own := range map[string][]record.Header{

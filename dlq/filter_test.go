@@ -55,7 +55,8 @@ func TestStatsCountByReasonAndHour(t *testing.T) {
 	}
 }
 
-// TestStatsTellCopies: a letter of the same position is a copy; of another element or topic id it is not.
+// TestStatsTellCopies checks that a letter with the same position is a copy, and that one with another element or topic id is
+// not.
 func TestStatsTellCopies(t *testing.T) {
 	s := NewStats()
 	for _, change := range []func(*record.Letter){

@@ -20,7 +20,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// stand is a producer with dead-letter topics of its own on the Kafka of the environment, and a client that reads them.
+// stand is a producer with its own dead-letter topics on the Kafka server of the environment, and a client that reads them.
 type stand struct {
 	*Producer
 	source string
@@ -54,7 +54,7 @@ func onKafka(t *testing.T, change func(*Options)) stand {
 	return s
 }
 
-// produce brings letters again until all are acknowledged, as a caller does: a new topic's leader may not know of it yet.
+// produce sends letters until all are acknowledged, as a caller does. The leader of a new topic may not know of the topic yet.
 func (s stand) produce(t *testing.T, letters []record.Letter) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -93,7 +93,7 @@ func (s stand) read(t *testing.T, partition, n int) (letters []record.Letter) {
 	return letters
 }
 
-// readBatch reads the letters from an offset on: a batch may begin before it. They have the headers of sample.
+// readBatch reads the letters from an offset on, because a batch may begin before it. The letters have the headers of sample.
 func readBatch(t *testing.T, records kafkago.RecordReader, from int64) (letters []record.Letter) {
 	t.Helper()
 	for {
@@ -122,14 +122,14 @@ func readBatch(t *testing.T, records kafkago.RecordReader, from int64) (letters 
 	}
 }
 
-// sameBytes compares slices at once; go-cmp would go byte by byte. Nil and empty differ.
+// sameBytes compares whole slices, because go-cmp compares byte by byte. A nil slice and an empty slice differ.
 func sameBytes(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
 func byPosition(a, b record.Letter) int { return cmp.Compare(a.Offset, b.Offset) }
 
 func TestLettersArriveOnKafka(t *testing.T) {
 	s := onKafka(t, func(o *Options) { o.Partitions = 2 })
-	for range 2 { // the second time the topic is there
+	for range 2 { // the second time, the topic exists
 		if err := s.Setup(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestLettersArriveOnKafka(t *testing.T) {
 	for i := range 300 {
 		l := sample()
 		l.Topic, l.Number, l.Offset = s.source, int32(i/100), int64(i)
-		l.Timestamp = int64(i) * 1000 // 1970: would be deleted at once by retention
+		l.Timestamp = int64(i) * 1000 // in the year 1970, so retention would delete it at once
 		l.Value = []byte(strings.Repeat("x", 5000))
 		letters = append(letters, l)
 	}
@@ -183,7 +183,7 @@ func TestAnyTimestampComesBack(t *testing.T) {
 	}
 	times := []int64{
 		time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), // refused by the topic
-		time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), // beyond what kafka-go writes
+		time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), // later than kafka-go can write
 		-1, 0, 1, 1_700_000_000_000,
 	}
 	letters := make([]record.Letter, len(times))

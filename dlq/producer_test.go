@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// shelf is one dead-letter topic of one partition, which answers each request by what it is given.
+// shelf is a dead-letter topic with one partition. Its answer depends on the request.
 type shelf struct {
 	answer   func(messages []kafka.Message) error
 	requests int
@@ -42,12 +42,12 @@ func (s *shelf) Create(context.Context, ...kafka.NewTopic) error { return nil }
 // Close implements writer.
 func (s *shelf) Close() {}
 
-// producer writes to the shelf.
+// producer returns a producer that writes to the shelf.
 func (s *shelf) producer() *Producer {
 	return &Producer{options: Options{TopicFor: func(string) string { return "dead" }}, writer: s}
 }
 
-// letterAt is a short letter of an offset.
+// letterAt returns a short letter for a record at an offset.
 func letterAt(offset int64, value []byte) record.Letter {
 	return record.Letter{
 		Place: record.Place{Partition: record.Partition{Topic: "events"}, Offset: offset}, Part: record.WholeRecord, Value: value, Timestamp: 1,
@@ -65,7 +65,8 @@ func TestSourcesMayShareADeadLetterTopic(t *testing.T) {
 	}
 }
 
-// TestRequestsAreBoundedAndOfOnePartition: letters go in their order, as many of a partition as fit into one request.
+// TestRequestsAreBoundedAndOfOnePartition checks that letters are sent in order, with as many of one partition as fit into a
+// request.
 func TestRequestsAreBoundedAndOfOnePartition(t *testing.T) {
 	const most = 512 << 10
 	letters := make([]record.Letter, 100)
@@ -123,7 +124,8 @@ func TestCutKeepsTheEnvelope(t *testing.T) {
 	}
 }
 
-// TestCutLeavesTheKey: headers that are too long go before the key does, and a value that fits beside it stays.
+// TestCutLeavesTheKey checks that headers that are too long are removed before the key, and that a value that fits with the key
+// is kept.
 func TestCutLeavesTheKey(t *testing.T) {
 	d := draft{sample(), []record.Header{{Key: "long", Value: make([]byte, 1<<20)}}}
 	got := d.cut(8 << 10)
@@ -136,8 +138,8 @@ func TestCutLeavesTheKey(t *testing.T) {
 	}
 }
 
-// TestOverheadBoundsTheEnvelope: also with the longest names and message, and a letter without its record stays as small as it can
-// be.
+// TestOverheadBoundsTheEnvelope checks the bound with the longest names and message. A letter without its record must be as small
+// as possible.
 func TestOverheadBoundsTheEnvelope(t *testing.T) {
 	l := sample()
 	l.Topic, l.Reason, l.Message, l.Part = strings.Repeat("t", 249), strings.Repeat("r", 40), strings.Repeat("m", 5000), 9
@@ -155,8 +157,8 @@ func TestOverheadBoundsTheEnvelope(t *testing.T) {
 	}
 }
 
-// TestProduceEndsWithTheFirstFailure: what comes behind a request that fails is not sent, and what came before it need not be
-// sent again.
+// TestProduceEndsWithTheFirstFailure checks that nothing is sent after a failed request, and that the letters before it need not
+// be sent again.
 func TestProduceEndsWithTheFirstFailure(t *testing.T) {
 	failure := errors.New("no answer")
 	s := &shelf{}
@@ -179,10 +181,10 @@ func TestProduceEndsWithTheFirstFailure(t *testing.T) {
 	}
 }
 
-// TestLetterIsCutToWhatItsTopicTakes: whatever is too long, as much of the letter is written as the topic takes; a topic that
-// takes none says so at once, and what to do.
+// TestLetterIsCutToWhatItsTopicTakes checks that as much of a letter is written as the topic accepts, whatever part is too long.
+// For a topic that accepts no letter, the error comes at once and says what to do.
 func TestLetterIsCutToWhatItsTopicTakes(t *testing.T) {
-	header := func(size int) []byte { // one header, h, of so many zeros: 1 MiB or 3
+	header := func(size int) []byte { // one header, h, with a value of this many zeros: 1 MiB or 3
 		length := map[int]string{1 << 20: "\x80\x80\x80\x01", 3 << 20: "\x80\x80\x80\x03"}[size]
 		return append([]byte("\x02\x02h"+length), make([]byte, size)...)
 	}
@@ -222,7 +224,7 @@ func TestLetterIsCutToWhatItsTopicTakes(t *testing.T) {
 	}
 }
 
-// TestALetterThatMayNotBeWrittenSaysWhichRightIsLacking, and none is named where it is an outage.
+// TestALetterThatMayNotBeWrittenSaysWhichRightIsLacking also checks that no right is named in an outage.
 func TestALetterThatMayNotBeWrittenSaysWhichRightIsLacking(t *testing.T) {
 	for code, says := range map[kafkago.Error]bool{kafkago.TopicAuthorizationFailed: true, kafkago.NotEnoughReplicas: false} {
 		s := &shelf{answer: func([]kafka.Message) error { return code }}

@@ -13,7 +13,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// A crash at any commit or request, before or after its effect, leaves the next run to finish the work.
+// TestCrashAnywhereIsHealed checks that after a crash at any commit or request, before or after its effect, the next run
+// completes the work.
 func TestCrashAnywhereIsHealed(t *testing.T) {
 	const n = 60
 	for _, late := range []bool{false, true} {
@@ -48,20 +49,20 @@ func TestCrashAnywhereIsHealed(t *testing.T) {
 	}
 }
 
-// A run whose group has passed to another tries nothing again: the other has.
+// TestNoTryAfterTheGroupIsLost checks that a run does not try again after its group was taken over, because the new run does.
 func TestNoTryAfterTheGroupIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := filled(20)
 		w.tries = []int{2}
-		w.failAt, w.lasts = 2, true // the commit after the first request, and all that follows
+		w.failAt, w.lasts = 2, true // the commit after the first request fails, and everything after it
 		if _, err := w.run(t, nil); err == nil || !strings.HasPrefix(err.Error(), "committing") || w.effects != 2 {
 			t.Errorf("%v after %d effects", err, w.effects)
 		}
 	})
 }
 
-// Letters that are deleted after a run was killed in the middle of them hold up no other selection: neither all, nor those of
-// its batch and of the next.
+// TestDeletedLettersLeaveNothingUnfinished deletes letters after a run was killed while it processed them. They must not block
+// another selection, whether all letters are deleted or only those of its batch and of the next.
 func TestDeletedLettersLeaveNothingUnfinished(t *testing.T) {
 	for _, first := range []int64{22, 15, 5} {
 		synctest.Test(t, func(t *testing.T) {
@@ -94,7 +95,7 @@ func TestDeletedLettersLeaveNothingUnfinished(t *testing.T) {
 	}
 }
 
-// filledWithEqual is a world with letters that differ in their records' offsets only.
+// filledWithEqual returns a world with letters that differ only in the offsets of their records.
 func filledWithEqual(n int) *world {
 	w := newWorld()
 	w.append(record.Partition{Topic: "events", Number: 3})
@@ -106,7 +107,8 @@ func filledWithEqual(n int) *world {
 	return w
 }
 
-// Of records that are equal, as many go back as there are, though half of a request is written before the crash.
+// TestEqualRecordsAreCounted checks that equal records are redriven exactly as often as they exist, even if half of a request is
+// written before a crash.
 func TestEqualRecordsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := filledWithEqual(20)
@@ -122,12 +124,12 @@ func TestEqualRecordsAreCounted(t *testing.T) {
 	})
 }
 
-// Equal records are counted too when several tries of one run fail: the half that the first has written, and what the second
-// has, or has not.
+// TestEqualRecordsAreCountedAtEachTry checks that equal records are also counted when several tries of one run fail, after the
+// first try has written a part and the second has or has not.
 func TestEqualRecordsAreCountedAtEachTry(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		tries []int // how many records each request writes before it fails
+		tries []int // the number of records that each request writes before it fails
 	}{
 		{"the first writes a half, the second nothing", []int{10, 0}},
 		{"each writes a part", []int{7, 6, 5}},
@@ -146,7 +148,7 @@ func TestEqualRecordsAreCountedAtEachTry(t *testing.T) {
 	}
 }
 
-// An answer that is lost does not end the run, nor does a record arrive twice.
+// TestLostAnswerIsLookedUp checks that a lost answer does not end the run, and that no record arrives twice.
 func TestLostAnswerIsLookedUp(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		for _, half := range []bool{false, true} {
@@ -168,7 +170,7 @@ func TestLostAnswerIsLookedUp(t *testing.T) {
 	}
 }
 
-// Selections that overlap, and crash, and take turns, bring each letter back once.
+// TestSelectionsTogetherDriveOnce checks that overlapping selections that crash and take turns redrive each letter once.
 func TestSelectionsTogetherDriveOnce(t *testing.T) {
 	selections := []Selection{
 		{MaxAttempts: 3},

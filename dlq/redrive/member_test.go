@@ -28,10 +28,11 @@ func TestGroupNamesItsSelection(t *testing.T) {
 	}
 }
 
-// A lapsed lease is renewed by the commit that was made last, and by nothing else.
+// TestLapsedRedriveAsksWhetherTheGroupIsStillItsOwn checks that an expired lease is renewed only by sending the last commit
+// again.
 func TestLapsedRedriveAsksWhetherTheGroupIsStillItsOwn(t *testing.T) {
 	for name, c := range map[string]struct {
-		held    []bool // the answers to the question whether the lease is held
+		held    []bool // the results of the checks whether the lease is held
 		answer  error
 		commits int
 		want    error

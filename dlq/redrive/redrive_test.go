@@ -57,8 +57,8 @@ func TestLetterGoesBackAsTheRecordItWas(t *testing.T) {
 	}
 }
 
-// The letter of a sink connector of Kafka Connect with errors.deadletterqueue.context.headers.enable, made by hand of its
-// documentation.
+// TestLetterOfKafkaConnectGoesBack uses the letter of a Kafka Connect sink connector with
+// errors.deadletterqueue.context.headers.enable, written by hand from its documentation.
 func TestLetterOfKafkaConnectGoesBack(t *testing.T) {
 	w := newWorld()
 	headers := []record.Header{{Key: "trace", Value: []byte("7")}}
@@ -132,7 +132,7 @@ func TestLimitAndRate(t *testing.T) {
 
 func TestDryRunChangesNothing(t *testing.T) {
 	w := filled(700)
-	w.failAt, w.lasts = 1, true // any effect fails
+	w.failAt, w.lasts = 1, true // every effect fails
 	report, err := w.run(t, func(o *Options) { o.DryRun = true })
 	if err != nil || report.Driven != 700 || report.Doubles != 70 || w.effects != 0 {
 		t.Errorf("report %+v, %v, %d effects", report, err, w.effects)

@@ -17,7 +17,7 @@ func refusesSome(r *kafka.Message) bool {
 	return err == nil && i%7 == 1
 }
 
-// isOnceButRefused fails unless each of n letters is in the source topic once, and none of those that refusesSome refuses.
+// isOnceButRefused checks that each of n letters is in the source topic once, except those that refusesSome refuses.
 func (w *world) isOnceButRefused(t *testing.T, n int) {
 	t.Helper()
 	counts := w.arrived()
@@ -32,8 +32,8 @@ func (w *world) isOnceButRefused(t *testing.T, n int) {
 	}
 }
 
-// A letter that its topic refuses stays alone: all others go back, of its own batch and of later ones, and neither the same
-// selection nor another finds anything unfinished.
+// TestRefusedLetterHoldsUpNoOther checks that all letters except the refused ones are redriven, in the same batch and in later
+// ones. Neither the same selection nor another may find unfinished work.
 func TestRefusedLetterHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := filled(60)
@@ -66,7 +66,7 @@ func TestRefusedLetterHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// Also when a run is cut off, or an answer is lost, beside refused letters.
+// TestCrashBesideRefusedLettersIsHealed checks this also when a run is killed or an answer is lost.
 func TestCrashBesideRefusedLettersIsHealed(t *testing.T) {
 	for _, lasts := range []bool{false, true} {
 		for failAt := 1; failAt <= 30; failAt++ {
@@ -85,7 +85,8 @@ func TestCrashBesideRefusedLettersIsHealed(t *testing.T) {
 	}
 }
 
-// The limit bounds what a topic is offered that takes nothing.
+// TestRefusedLettersCountForTheLimit checks that the limit also counts refused letters. It bounds the number of records that are
+// sent to a topic that refuses them all.
 func TestRefusedLettersCountForTheLimit(t *testing.T) {
 	w := filled(60)
 	w.refuses = func(*kafka.Message) bool { return true }

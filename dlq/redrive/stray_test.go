@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// straying has a genuine letter of events/3/4, and one that is forged beside it on each side.
+// straying returns a world with a genuine letter of events/3/4, between two forged letters.
 func straying(change func(*record.Letter)) *world {
 	w := newWorld()
 	genuine := sample()
@@ -25,8 +25,8 @@ func straying(change func(*record.Letter)) *world {
 	return w
 }
 
-// A letter that is not of the record that it names stays, is told of with what is wrong, and holds up no other: not even the
-// genuine one of the same position, which another selection drives.
+// TestForgedLettersStay checks that a letter that does not belong to the record in its headers is kept and reported with the
+// reason. It must not block other letters, not even the genuine one of the same position in another selection.
 func TestForgedLettersStay(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*record.Letter)
@@ -43,7 +43,7 @@ func TestForgedLettersStay(t *testing.T) {
 		"an element's":      {func(l *record.Letter) { l.Part, l.Key = 2, nil }, "its key is not that"},
 		"a foreign topic's": {func(l *record.Letter) { l.Topic = "orders" }, `letters of "orders" stand in "orders.dlq"`},
 	} {
-		for _, first := range []string{"", "bad_time"} { // the forged ones' reason
+		for _, first := range []string{"", "bad_time"} { // the reason of the forged letters
 			w := straying(c.change)
 			var told []string
 			options := func(o *Options) {
@@ -76,7 +76,8 @@ func TestForgedLettersStay(t *testing.T) {
 	}
 }
 
-// What the log has no more cannot be compared: it goes back, and is counted apart.
+// TestLettersOfRecordsThatAreGoneGoBack checks that letters whose records are no longer in the log are redriven without a
+// comparison, and counted separately.
 func TestLettersOfRecordsThatAreGoneGoBack(t *testing.T) {
 	w := filled(40)
 	for i := range 4 {
@@ -91,7 +92,7 @@ func TestLettersOfRecordsThatAreGoneGoBack(t *testing.T) {
 	w.isOnce(t, 40)
 }
 
-// A limit counts what goes back, whatever stays on the way there.
+// TestStraysDoNotCountForTheLimit checks that the limit counts only redriven letters, and none of those that are kept.
 func TestStraysDoNotCountForTheLimit(t *testing.T) {
 	w := newWorld()
 	for i := range 60 {
@@ -114,7 +115,8 @@ func TestStraysDoNotCountForTheLimit(t *testing.T) {
 	}
 }
 
-// Records are read in passes over their partitions, not one by one; those far apart are looked up.
+// TestOriginalsAreReadInPasses checks that records are read in passes over their partitions and not one by one. Records that are
+// far apart are looked up.
 func TestOriginalsAreReadInPasses(t *testing.T) {
 	w := filled(1200)
 	if _, err := w.run(t, func(o *Options) { o.DryRun = true }); err != nil || w.reads > 3*4 {

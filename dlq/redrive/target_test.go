@@ -11,9 +11,9 @@ import (
 	"waterwheel/internal/record"
 )
 
-// answering answers each request to write.
+// answering has an answer for each request to write.
 type answering struct {
-	errs     []error // by request; then nil
+	errs     []error // for the first requests; later ones have no error
 	requests int
 }
 
@@ -25,10 +25,10 @@ func (a *answering) write(context.Context, record.Partition, ...kafka.Message) (
 	return err
 }
 
-// A message that fills a request, and one of which many go into one.
+// The message large fills a request. Many small messages fit into one.
 var large, small = kafka.Message{Value: make([]byte, 512<<10)}, kafka.Message{}
 
-// Before each request it is asked whether it may be sent, also where the messages of one are sent one by one.
+// TestReturnerAsksBeforeEachRequest checks that the check before each request is also made when messages are sent one by one.
 func TestReturnerAsksBeforeEachRequest(t *testing.T) {
 	errOver := errors.New("over")
 	for name, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestReturnerAsksBeforeEachRequest(t *testing.T) {
 	}
 }
 
-// All refused messages are told of at once, and the others are written.
+// TestReturnerNamesAllRefusedMessages checks that all refused messages are reported together, and that the others are written.
 func TestReturnerNamesAllRefusedMessages(t *testing.T) {
 	const tooLarge, badTime, notLeader = kafkago.MessageSizeTooLarge, kafkago.InvalidTimestamp, kafkago.NotLeaderForPartition
 	held := func(context.Context) error { return nil }

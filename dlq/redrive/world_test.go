@@ -16,24 +16,24 @@ import (
 	"waterwheel/internal/record"
 )
 
-// world is a Kafka in memory: the logs of topics, and what groups have committed.
+// world is a Kafka server in memory. It has the logs of topics and the commits of groups.
 type world struct {
 	logs    map[record.Partition][]record.Record
 	commits map[string]map[record.Partition]record.Commit // by the text of the selection
 
 	own     string                       // the selection that runs
-	effects int                          // commits and requests to produce so far
-	failAt  int                          // fail from this effect on. Zero means never.
-	late    bool                         // the first one that fails has its effect all the same
-	lasts   bool                         // all that follow fail too: the process is gone
-	rate    int                          // makes batches of so many letters. Zero means the usual.
-	half    bool                         // a request to produce that fails has written its first half
-	refuses func(*kafka.Message) bool    // Nil means that every record is taken.
-	first   int64                        // the first offset of the dead-letter topic that is still there
-	expired map[record.Partition]int64   // the first offsets of source partitions that are still there
-	gaps    map[record.Partition][]int64 // offsets that compaction has taken
-	reads   int                          // of source partitions
-	tries   []int                        // the coming requests to produce fail after they have written so many records
+	effects int                          // the number of commits and requests to produce so far
+	failAt  int                          // the first effect that fails; zero means none
+	late    bool                         // the first effect that fails is executed nevertheless
+	lasts   bool                         // all later effects fail too, as if the process was killed
+	rate    int                          // the number of letters in a batch; zero means the default
+	half    bool                         // a failed request to produce has written its first half
+	refuses func(*kafka.Message) bool    // nil means that every record is accepted
+	first   int64                        // the first offset of the dead-letter topic that still exists
+	expired map[record.Partition]int64   // the first offsets of source partitions that still exist
+	gaps    map[record.Partition][]int64 // offsets that compaction has removed
+	reads   int                          // the number of reads of source partitions
+	tries   []int                        // the next requests to produce fail after they have written this many records
 }
 
 var (
@@ -60,7 +60,7 @@ func (w *world) written(p record.Partition, messages ...kafka.Message) {
 	}
 }
 
-// encoded are headers as Kafka encodes them.
+// encoded returns headers as Kafka encodes them.
 func encoded(headers []record.Header) []byte {
 	if len(headers) == 0 {
 		return nil
@@ -77,13 +77,13 @@ func encoded(headers []record.Header) []byte {
 	return b
 }
 
-// letter appends a letter to the dead-letter topic. Its topic has the record, or one that stands for it, without its value.
+// letter appends a letter to the dead-letter topic. The source topic has its record, or one that replaces it, without its value.
 func (w *world) letter(l record.Letter, own ...record.Header) {
 	w.original(&l)
 	w.forge(l, own...)
 }
 
-// tried are headers of a record that has come to the dead-letter topic so often.
+// tried returns the headers of a record after an attempt.
 func tried(attempt string, own ...record.Header) []record.Header {
 	return append(own, record.Header{Key: dlq.HeaderAttempt, Value: []byte(attempt)}, record.Header{Key: dlq.HeaderDriven, Value: []byte("events.dlq/0/0")})
 }
@@ -99,7 +99,7 @@ func (w *world) original(l *record.Letter) {
 	w.logs[l.Partition] = records
 }
 
-// forge appends a letter to the dead-letter topic, whose record need not be there.
+// forge appends a letter to the dead-letter topic. Its record need not exist.
 func (w *world) forge(l record.Letter, own ...record.Header) {
 	w.written(dead, dlq.Message(&l, own, "group"))
 }
@@ -144,7 +144,7 @@ func (w *world) Scan(_ context.Context, p record.Partition, from, to int64, each
 	return from, nil
 }
 
-// effect counts an effect; it says whether it happens and whether it fails.
+// effect counts an effect. It reports whether the effect is executed and whether it fails.
 func (w *world) effect() (happens bool, err error) {
 	w.effects++
 	if w.failAt == 0 || w.effects < w.failAt || w.effects > w.failAt && !w.lasts {
@@ -189,13 +189,13 @@ func (w *world) Commit(_ context.Context, c record.Commit) error {
 	return err
 }
 
-// run is one run of the command.
+// run runs the command once.
 func (w *world) run(t *testing.T, change func(*Options)) (Report, error) {
 	t.Helper()
 	return w.runUntil(t.Context(), t, w, change)
 }
 
-// runUntil is a run that ctx ends, which commits to p.
+// runUntil runs the command until ctx ends. It commits to p.
 func (w *world) runUntil(ctx context.Context, t *testing.T, p progress, change func(*Options)) (Report, error) {
 	t.Helper()
 	o := Options{
@@ -238,7 +238,7 @@ func (w *world) arrived() map[string]int {
 
 var dead = record.Partition{Topic: "events.dlq", Number: 0}
 
-// sample is a letter of the third partition.
+// sample returns a letter of the third partition.
 func sample() record.Letter {
 	return record.Letter{
 		Place: record.Place{Partition: record.Partition{Topic: "events", Number: 3}, Offset: 182}, TopicID: [16]byte{1, 2, 3}, Part: record.WholeRecord,
@@ -246,10 +246,10 @@ func sample() record.Letter {
 	}
 }
 
-// filled has n letters, of four source partitions and two reasons, every tenth of them twice.
+// filled returns a world with n letters of four source partitions and with two reasons. Every tenth letter is there twice.
 func filled(n int) *world {
 	w := newWorld()
-	for i := range 4 { // the records of before
+	for i := range 4 { // the earlier records
 		w.append(record.Partition{Topic: "events", Number: int32(i)}, make([]record.Record, 5)...)
 	}
 	for i := range n {
