@@ -20,56 +20,56 @@ import (
 	"waterwheel/internal/record"
 )
 
-// errHang makes a scripted request wait for its context.
+// errHang makes a scripted request wait until its context ends.
 var errHang = errors.New("hang")
 
-// late makes a scripted request wait for so long before it is answered well.
+// late makes a scripted request wait for this time before it succeeds.
 type late time.Duration
 
 func (l late) Error() string { return "answered after " + time.Duration(l).String() }
 
-// asked is one request that reached the script.
+// asked is a request that reached the script.
 type asked struct {
 	request      string
 	at           time.Duration
 	membership   membership
 	subscription string
-	deadline     time.Duration // from the time of asking. Zero means none.
+	deadline     time.Duration // measured from the time of the request; zero means none
 }
 
-// script is a coordinator, and a cluster's metadata, with one member and answers that a test prepares. Without any, all
-// goes well.
+// script is a coordinator and the metadata of a cluster. The group has one member, and a test prepares the answers. Without
+// prepared answers every request succeeds.
 type script struct {
 	now func() time.Duration
 
 	mu        sync.Mutex
 	requests  []asked
-	next      map[string][]error // answers to be given once, in order
-	always    map[string]error   // after them
-	begun     int32              // generations
+	next      map[string][]error // answers that are given once, in order
+	always    map[string]error   // answers after those
+	begun     int32              // the number of generations
 	ids       int
 	topics    []kafka.Topic
-	refused   map[int32]error // results of committing, or of looking up, partitions
+	refused   map[int32]error // results of committing or looking up partitions
 	committed map[int32]record.Commit
-	others    []kafka.Member // of the group
-	made      []byte         // The assignment of another program's leader. Nil means our leader's assignment.
+	others    []kafka.Member // the other members of the group
+	made      []byte         // the assignment that a leader in another program made; nil means that of our leader
 }
 
-// answer sets what a request is answered from now on. Nil means success.
+// answer sets the answer to a request from now on. Nil means success.
 func (s *script) answer(request string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.always[request] = err
 }
 
-// answerOnce queues answers for the next requests.
+// answerOnce adds answers for the next requests to the queue.
 func (s *script) answerOnce(request string, errs ...error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next[request] = append(s.next[request], errs...)
 }
 
-// cut makes every request fail like a coordinator that is gone; nil ends that.
+// cut makes every request fail as if the coordinator was down. Nil ends that.
 func (s *script) cut(err error) {
 	for _, request := range []string{requestJoin, requestSync, requestHeartbeat, requestLeave, requestTopics, "commit"} {
 		s.answer(request, err)
@@ -139,7 +139,7 @@ func (s *script) Members(ctx context.Context, _ string) ([]kafka.Member, error) 
 	return slices.Concat([]kafka.Member{{ID: "member-1", ClientID: wire.ClientID}}, s.others), err
 }
 
-// assignedBy is the assignment that a leader that is not this member makes from now on. Nil means that this member leads.
+// assignedBy sets the assignment that another leader makes from now on. Nil means that this member leads.
 func (s *script) assignedBy(assignment []byte, others ...kafka.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +182,7 @@ func (s *script) Topics(ctx context.Context, _ ...string) ([]kafka.Topic, error)
 	return s.topics, nil
 }
 
-// refuse sets what commits and look-ups of a partition are answered. Nil means success.
+// refuse sets the answer to commits and lookups of a partition. Nil means success.
 func (s *script) refuse(partition int32, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *script) setTopic(id byte, partitions int) {
 	s.topics = []kafka.Topic{topic}
 }
 
-// asks are the requests of one kind so far.
+// asks returns the requests of one kind so far.
 func (s *script) asks(request string) []asked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,7 @@ func (s *script) asks(request string) []asked {
 	return found
 }
 
-// scene is a member with a scripted coordinator in a bubble of simulated time.
+// scene is a member with a scripted coordinator in a synctest bubble, with simulated time.
 type scene struct {
 	*script
 	*recorder
@@ -220,8 +220,8 @@ type scene struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 	done  chan struct{} // closed when Run has returned
-	err   error         // what it returned
-	at    time.Duration // when it returned
+	err   error         // the result of Run
+	at    time.Duration // the time when Run returned
 }
 
 // play runs a test in a bubble. The test starts the member with start, and play stops it.
@@ -250,7 +250,7 @@ func play(t *testing.T, change func(*Options), test func(t *testing.T, s *scene)
 	})
 }
 
-// start runs the member and lets a while pass.
+// start runs the member and waits for some time.
 func (s *scene) start(while time.Duration) {
 	go func() {
 		defer close(s.done)
@@ -260,7 +260,7 @@ func (s *scene) start(while time.Duration) {
 	s.pass(while)
 }
 
-// pass lets time pass, and all that happens in it happen.
+// pass waits for some time, with everything that happens in it.
 func (s *scene) pass(while time.Duration) {
 	time.Sleep(while)
 	synctest.Wait()
@@ -274,7 +274,7 @@ func (s *scene) stopped() time.Duration {
 	return s.at - from
 }
 
-// told compares what the handler was told so far.
+// told compares the calls of the handler so far.
 func (s *scene) told(t *testing.T, want ...string) {
 	t.Helper()
 	if got := s.recorder.log(); !slices.Equal(got, want) {
@@ -290,7 +290,7 @@ func (s *scene) counts(t *testing.T, c prometheus.Collector, want float64) {
 	}
 }
 
-// commit is one of a partition's offset.
+// commit returns a commit of the offset of a partition.
 func commit(topic string, number int32, offset int64, metadata string) record.Commit {
 	return record.Commit{Place: record.Place{Partition: record.Partition{Topic: topic, Number: number}, Offset: offset}, Metadata: metadata}
 }

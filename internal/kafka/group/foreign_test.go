@@ -14,7 +14,7 @@ import (
 
 var stranger = kafka.Member{ID: "X", ClientID: "console-consumer", Host: "/10.0.0.7"}
 
-// ours is an assignment as a leader of this program makes it, of topics with four partitions each.
+// ours returns an assignment as a leader of this program makes it, for topics with four partitions each.
 func ours(topics map[string][]int32) []byte {
 	shapes := map[string]topicShape{}
 	for _, topic := range []string{"events", "removed"} {
@@ -57,7 +57,7 @@ func TestAssignmentOfAnotherProgramIsRefused(t *testing.T) {
 				if _, err := s.Commit(t.Context(), membership{}, []record.Commit{commit("events", 2, 7, "")}); err != nil {
 					t.Fatal(err)
 				}
-				s.assignedBy(nil) // it is gone: this member leads again
+				s.assignedBy(nil) // the other leader left, so this member leads again
 				s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
 				s.pass(5 * time.Second)
 				s.told(t, "assigned 1", "revoked 1", "assigned 2")
@@ -67,7 +67,7 @@ func TestAssignmentOfAnotherProgramIsRefused(t *testing.T) {
 				if p := s.generation().Partitions[2]; !p.Beside {
 					t.Errorf("what the other one committed is not known as that: %+v", p)
 				}
-				s.answerOnce(requestHeartbeat, kafkago.UnknownMemberId) // the group may have been empty since
+				s.answerOnce(requestHeartbeat, kafkago.UnknownMemberId) // the group may have been empty since then
 				s.pass(5 * time.Second)
 				if p := s.generation().Partitions[2]; p.Beside {
 					t.Errorf("in another membership: %+v", p)
@@ -134,7 +134,7 @@ func TestPartitionsOfOtherTopicsAreIgnored(t *testing.T) {
 			t.Errorf("assigned %v", got)
 		}
 		s.counts(t, s.group.metrics.ignored.WithLabelValues("removed", "2"), 1)
-		s.pass(3 * watchInterval) // the others are told once
+		s.pass(3 * watchInterval) // the other members are reported once
 		s.told(t, "assigned 1", "assigned 2")
 		s.counts(t, s.group.metrics.ignored.WithLabelValues("removed", "2"), 2)
 		s.counts(t, s.group.metrics.rebalances.WithLabelValues(kindTopics), 1)

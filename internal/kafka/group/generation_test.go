@@ -59,7 +59,7 @@ func TestCommitRenewsTheLease(t *testing.T) {
 				}
 				sends := 1.0
 				if test.renews {
-					sends = 2 // the first proves nothing yet
+					sends = 2 // the first does not prove anything yet
 				}
 				s.counts(t, s.group.metrics.commits.WithLabelValues(test.outcome), sends)
 				s.told(t, "assigned 1")
@@ -68,7 +68,7 @@ func TestCommitRenewsTheLease(t *testing.T) {
 	}
 }
 
-// TestLostCommitThatIsAnswered: a deposed coordinator answers what was pending, and takes nothing more.
+// TestLostCommitThatIsAnswered checks that a deposed coordinator answers pending requests and accepts no other.
 func TestLostCommitThatIsAnswered(t *testing.T) {
 	for name, second := range map[string]error{
 		"the next coordinator is not found yet": kafkago.NotCoordinatorForGroup,

@@ -23,7 +23,7 @@ func TestFreshGroupIsAwaitedWithoutFailure(t *testing.T) {
 		s.start(5 * time.Second)
 		s.told(t, "assigned 1")
 		joins := s.asks(requestJoin)
-		if len(joins) != 7 { // five refused, one for the member id, one that counts
+		if len(joins) != 7 { // five were refused, one got the member id, and one counts
 			t.Fatalf("%d requests to join", len(joins))
 		}
 		for i, a := range joins[1:6] {
@@ -40,7 +40,8 @@ func TestFreshGroupIsAwaitedWithoutFailure(t *testing.T) {
 	})
 }
 
-// A coordinator that was just elected answers so until it has loaded: no trouble, unless that lasts.
+// TestCoordinatorThatIsNotReadyIsNoTrouble uses the answer of a newly elected coordinator until it has loaded. It must not be
+// logged as trouble unless it lasts.
 func TestCoordinatorThatIsNotReadyIsNoTrouble(t *testing.T) {
 	for refusals, want := range map[int]int{unreadyTries: 0, unreadyTries + 2: 1} {
 		var logged strings.Builder
@@ -55,7 +56,7 @@ func TestCoordinatorThatIsNotReadyIsNoTrouble(t *testing.T) {
 	}
 }
 
-// TestLastingTroubleIsAnError: a coordinator that is away for long is no matter of an election any more.
+// TestLastingTroubleIsAnError checks that the absence of a coordinator for a long time is not regarded as an election.
 func TestLastingTroubleIsAnError(t *testing.T) {
 	var logged logtest.Lines
 	change := func(o *Options) {
@@ -93,7 +94,7 @@ func TestMemberIDOutlivesALostCoordinator(t *testing.T) {
 	})
 }
 
-// eager lets go before each generation that follows.
+// eager releases the partitions before each later generation.
 func eager(o *Options) { o.Eager = true }
 
 func TestRebalanceFlushesCommitsAndRejoins(t *testing.T) {
@@ -204,7 +205,7 @@ func TestHeartbeatsRenewNoLease(t *testing.T) {
 func TestLostGenerationIsJoinedAgain(t *testing.T) {
 	for _, test := range []struct {
 		answer error
-		member string // under which it joins again
+		member string // the member id with which it joins again
 	}{
 		{kafkago.IllegalGeneration, "member-1"},
 		{kafkago.UnknownMemberId, ""},
@@ -243,7 +244,7 @@ func TestFencedInstanceStopsTheProgram(t *testing.T) {
 	})
 }
 
-// TestStaticMemberThatIsReplacedWhileItStopsHasStopped: it was asked to.
+// TestStaticMemberThatIsReplacedWhileItStopsHasStopped checks that Run returns no error, because the member was asked to stop.
 func TestStaticMemberThatIsReplacedWhileItStopsHasStopped(t *testing.T) {
 	play(t, func(o *Options) { o.InstanceID = "one" }, func(t *testing.T, s *scene) {
 		s.start(time.Second)

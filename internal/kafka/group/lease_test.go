@@ -21,8 +21,8 @@ func (c *handClock) set(s float64)      { c.at.Store(int64(s * float64(time.Seco
 
 func (c *handClock) sent(s float64) (t time.Duration) { return time.Duration(s * float64(time.Second)) }
 
-// until is when the lease ends, on the clock of Now, unless it is renewed before. It lies in the past when the lease has
-// lapsed, and is 0 when it was ended for good.
+// until returns the end of the lease on the clock of Now if it is not renewed. It is in the past if the lease has expired, and 0
+// if it was ended forever.
 func (l *lease) until() time.Duration {
 	return max(0, time.Duration(l.end.Load()))
 }

@@ -19,9 +19,9 @@ import (
 	"waterwheel/internal/record"
 )
 
-// exchanged has a member's coordinator asked by a request of our own, which a broker reads with kafka-go's protocol package and
-// answers with the given bytes (kafka-go has the fields of these answers in the wrong order). It returns what the broker
-// understood, and what came of the answer.
+// exchanged lets the coordinator of a member send one of our requests. A broker reads it with the protocol package of kafka-go
+// and answers with the given bytes, because kafka-go has the fields of these answers in the wrong order. It returns the request
+// as the broker read it, and the result of the answer.
 func exchanged(t *testing.T, options Options, answer []byte, ask func(coordinator) error) (understood protocol.Message, got error) {
 	t.Helper()
 	client, broker := net.Pipe()

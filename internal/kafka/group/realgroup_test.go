@@ -17,7 +17,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// realMember is a running member of a group on a real Kafka.
+// realMember is a running member of a group on a real Kafka server.
 type realMember struct {
 	*recorder
 	group *Group
@@ -25,7 +25,7 @@ type realMember struct {
 	done  chan error
 }
 
-// realBrokers are the brokers of E2E_KAFKA_BROKERS; tests without them are skipped.
+// realBrokers returns the brokers in E2E_KAFKA_BROKERS. It skips tests if there are none.
 func realBrokers(t *testing.T) []string {
 	t.Helper()
 	brokers := os.Getenv("E2E_KAFKA_BROKERS")
@@ -84,7 +84,7 @@ func (m *realMember) leave(t *testing.T) {
 	}
 }
 
-// holding waits until the member's current generation has n partitions.
+// holding waits until the current generation of the member has n partitions.
 func (m *realMember) holding(t *testing.T, n int) *Generation {
 	t.Helper()
 	deadline := time.Now().Add(15 * time.Second)
@@ -148,7 +148,8 @@ func TestRealMembersShareFairlyAndStick(t *testing.T) {
 	c.leave(t)
 }
 
-// TestRealToolsCommitNothingBesideMembers: what a member finds committed since it is in the group, a member committed.
+// TestRealToolsCommitNothingBesideMembers checks that every commit found by a member since it joined the group was made by a
+// member.
 func TestRealToolsCommitNothingBesideMembers(t *testing.T) {
 	brokers := realBrokers(t)
 	options := realOptions(realGroupTopic(t, brokers, 1), "kafka-group-"+rand.Text())

@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// recorder is a handler that notes what it is told, checks the contract, and flushes as the test says.
+// recorder is a handler that notes its calls, checks the contract, and flushes as the test requires.
 type recorder struct {
 	mu      sync.Mutex
 	events  []string
@@ -50,28 +50,28 @@ func (r *recorder) Revoke(ctx context.Context, g *Generation) {
 // Lost implements Handler.
 func (r *recorder) Lost(g *Generation) { r.note("lost", g) }
 
-// onRevoke sets what the handler does when a generation ends.
+// onRevoke sets the action of the handler when a generation ends.
 func (r *recorder) onRevoke(flush func(context.Context, *Generation)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flush = flush
 }
 
-// log is what the handler was told so far.
+// log returns the calls of the handler so far.
 func (r *recorder) log() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.events)
 }
 
-// generation is the one the handler works in, nil if there is none.
+// generation returns the current generation of the handler, nil if there is none.
 func (r *recorder) generation() *Generation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.current
 }
 
-// count is how often the handler was told so.
+// count returns the number of calls with this event.
 func (r *recorder) count(event string) int {
 	n := 0
 	for _, e := range r.log() {

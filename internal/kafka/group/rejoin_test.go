@@ -13,8 +13,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// joiningAgain starts a member that has committed once, and lets it ask for the next generation, which does not come as long as
-// joining hangs.
+// joiningAgain starts a member that has committed once, and lets it request the next generation. That generation does not begin
+// while the join hangs.
 func joiningAgain(t *testing.T, s *scene) *Generation {
 	t.Helper()
 	s.start(2 * time.Second)
@@ -40,9 +40,9 @@ func TestWorkGoesOnWhileTheGroupJoins(t *testing.T) {
 			t.Errorf("the status is %+v", status)
 		}
 		renewed := s.now()
-		s.renew(t, first) // proves the one before
+		s.renew(t, first) // it proves the one before
 		s.answer(requestJoin, nil)
-		s.pass(30 * time.Second) // the request that hangs ends with its time
+		s.pass(30 * time.Second) // the hanging request ends at its timeout
 		s.told(t, "assigned 1", "assigned 2")
 		second := s.generation()
 		if !second.Follows || len(second.Partitions) != 4 {
@@ -106,7 +106,7 @@ func TestMemberThatIsGivenUpWhileItJoinsLosesEverything(t *testing.T) {
 	}
 }
 
-// TestSkippedGenerationIsNotFollowed: nobody here knows the assignments in it.
+// TestSkippedGenerationIsNotFollowed checks this because the member does not know the assignments in a skipped generation.
 func TestSkippedGenerationIsNotFollowed(t *testing.T) {
 	play(t, nil, func(t *testing.T, s *scene) {
 		s.start(2 * time.Second)
@@ -122,16 +122,16 @@ func TestSkippedGenerationIsNotFollowed(t *testing.T) {
 	})
 }
 
-// TestGenerationThatNothingProvesIsNotFollowed: a coordinator that was deposed may have made it up, and the group then have had
-// another one with its number.
+// TestGenerationThatNothingProvesIsNotFollowed checks this because a deposed coordinator may have made up the generation, and the
+// group may have had another one with the same number.
 func TestGenerationThatNothingProvesIsNotFollowed(t *testing.T) {
 	rebalance := func(s *scene) { s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress) }
 	for name, test := range map[string]struct {
 		static bool
 		ends   func(*scene)
-		ahead  int32 // from number to number
+		ahead  int32 // the difference of their numbers
 		bare   bool  // followed if nothing was committed in it
-		proven bool  // if it was
+		proven bool  // followed if something was committed in it
 	}{
 		"the next one":                       {false, rebalance, 1, true, true},
 		"the next one, of a static member":   {true, rebalance, 1, false, true},
@@ -170,7 +170,7 @@ func TestGenerationThatNothingProvesIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestGenerationThatFollowsIsProvenAnew: a commit of the one before says nothing of it.
+// TestGenerationThatFollowsIsProvenAnew checks that a commit of the earlier generation proves nothing about the next.
 func TestGenerationThatFollowsIsProvenAnew(t *testing.T) {
 	play(t, nil, func(t *testing.T, s *scene) {
 		s.start(2 * time.Second)
@@ -226,15 +226,15 @@ func TestShutdownWhileTheGroupJoinsTakesTheOrderlyWay(t *testing.T) {
 	}
 }
 
-// TestLeaverWorksOnWhileADeadMemberHoldsTheJoin: nobody else may read its partitions before the next generation, which begins when the
-// session of the dead member is over. So it lets go in that one, and not before.
+// TestLeaverWorksOnWhileADeadMemberHoldsTheJoin checks that the member releases its partitions in the next generation and not
+// before. That generation begins when the session of the dead member ends, and no other member may read the partitions before it.
 func TestLeaverWorksOnWhileADeadMemberHoldsTheJoin(t *testing.T) {
 	for _, test := range []struct {
-		session time.Duration // that is left of the dead member's
+		session time.Duration // the remaining session time of the dead member
 		want    []string
 	}{
 		{10 * time.Second, []string{"assigned 1", "assigned 2", "revoked 2"}},
-		{20 * time.Second, []string{"assigned 1", "revoked 1"}}, // there would be no time to hand over
+		{20 * time.Second, []string{"assigned 1", "revoked 1"}}, // there would be no time for a handover
 	} {
 		play(t, nil, func(t *testing.T, s *scene) {
 			s.start(2 * time.Second)
@@ -252,7 +252,7 @@ func TestLeaverWorksOnWhileADeadMemberHoldsTheJoin(t *testing.T) {
 	}
 }
 
-// TestShutdownWaitsAQuarterForTheNextGeneration, also where the hand-over could take all of its time.
+// TestShutdownWaitsAQuarterForTheNextGeneration checks this also where the handover could need the whole time.
 func TestShutdownWaitsAQuarterForTheNextGeneration(t *testing.T) {
 	play(t, func(o *Options) { o.Shutdown, o.HandOver = 8*time.Second, time.Minute }, func(t *testing.T, s *scene) {
 		s.start(2 * time.Second)
@@ -264,7 +264,7 @@ func TestShutdownWaitsAQuarterForTheNextGeneration(t *testing.T) {
 	})
 }
 
-// TestLeavingAnUnreachableCoordinatorEndsInTime, however short the time is.
+// TestLeavingAnUnreachableCoordinatorEndsInTime checks this also for a very short time.
 func TestLeavingAnUnreachableCoordinatorEndsInTime(t *testing.T) {
 	play(t, func(o *Options) { o.Shutdown = 2 * time.Second }, func(t *testing.T, s *scene) {
 		s.start(2 * time.Second)
@@ -277,7 +277,8 @@ func TestLeavingAnUnreachableCoordinatorEndsInTime(t *testing.T) {
 	})
 }
 
-// TestBesideFormerVersionsEverybodyLetsGo: members that know nothing of going on wait long for what is handed over meanwhile.
+// TestBesideFormerVersionsEverybodyLetsGo checks that all members release their partitions, because members of earlier versions
+// wait long for partitions that are handed over in the meantime.
 func TestBesideFormerVersionsEverybodyLetsGo(t *testing.T) {
 	play(t, nil, func(t *testing.T, s *scene) {
 		s.start(2 * time.Second)
@@ -324,7 +325,7 @@ func TestNothingIsTakenFromWhoGoesOnBesideFormerVersions(t *testing.T) {
 	}
 }
 
-// TestShutdownIsAnnounced: others are given what this member has while it still works.
+// TestShutdownIsAnnounced checks that the other members get the partitions of this member while it still works.
 func TestShutdownIsAnnounced(t *testing.T) {
 	play(t, nil, func(t *testing.T, s *scene) {
 		s.start(2 * time.Second)

@@ -11,7 +11,7 @@ import (
 	"waterwheel/internal/kafka"
 )
 
-// untilDone is a flush that never ends by itself. It notes for how long it was allowed to go on.
+// untilDone is a flush that ends only with its context. It notes how long it was allowed to run.
 func untilDone(allowed *time.Duration) func(context.Context, *Generation) {
 	return func(ctx context.Context, _ *Generation) {
 		began := time.Now()
@@ -77,7 +77,7 @@ func TestShutdownLetsTheHandlerFinishAndLeaves(t *testing.T) {
 		if s.err != nil || took < 5500*time.Millisecond || took > 7*time.Second {
 			t.Errorf("Run took %v and returned %v", took, s.err)
 		}
-		if n := len(s.asks(requestHeartbeat)); n != 2 { // one before, one during the flush
+		if n := len(s.asks(requestHeartbeat)); n != 2 { // one before and one during the flush
 			t.Errorf("%d heartbeats", n)
 		}
 		leaves := s.asks(requestLeave)
@@ -109,11 +109,11 @@ func TestShutdownIsBounded(t *testing.T) {
 func TestShutdownDuringARebalanceTakesTheEarlierEnd(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		rebalance time.Duration // timeout
-		after     time.Duration // of the rebalance until the shutdown; negative: the shutdown comes first
-		allowed   time.Duration // for the flush
+		rebalance time.Duration // the rebalance timeout
+		after     time.Duration // from the rebalance to the shutdown; negative means that the shutdown comes first
+		allowed   time.Duration // the time for the flush
 	}{
-		// Heartbeats are sent every 3 s; the one of 6 s is the first to say that the group rebalances.
+		// Heartbeats are sent every 3 s. The heartbeat at 6 s is the first whose answer reports the rebalance.
 		{"the rebalance ends first", time.Minute, 15 * time.Second, 27 * time.Second},
 		{"the shutdown ends first", time.Minute, time.Second, 25 * time.Second},
 		{"the shutdown comes and the rebalance ends first", 20 * time.Second, -time.Second, 8 * time.Second},
@@ -139,7 +139,7 @@ func TestShutdownDoesNotWaitForAPendingJoin(t *testing.T) {
 		t.Run(request, func(t *testing.T) {
 			play(t, nil, func(t *testing.T, s *scene) {
 				if request == requestJoin {
-					s.answerOnce(request, nil) // gives the member id
+					s.answerOnce(request, nil) // this answer contains the member id
 				}
 				s.answer(request, errHang)
 				s.start(10 * time.Second)
@@ -170,7 +170,7 @@ func TestGrownTopicAsksForARebalance(t *testing.T) {
 		s.start(25 * time.Second)
 		s.answer(requestTopics, io.ErrUnexpectedEOF)
 		s.pass(25 * time.Second)
-		s.told(t, "assigned 1") // an error ends nothing
+		s.told(t, "assigned 1") // an error does not end the generation
 		s.setTopic(1, 6)
 		s.answer(requestTopics, nil)
 		s.pass(11 * time.Second)
@@ -178,9 +178,9 @@ func TestGrownTopicAsksForARebalance(t *testing.T) {
 		if n := len(s.generation().Partitions); n != 6 {
 			t.Errorf("%d partitions are assigned", n)
 		}
-		s.setTopic(1, 4) // a broker that knows less than the others
+		s.setTopic(1, 4) // a broker with older metadata
 		s.pass(25 * time.Second)
-		s.setTopic(2, 6) // deleted and created again
+		s.setTopic(2, 6) // the topic was deleted and created again
 		s.pass(11 * time.Second)
 		s.told(t, "assigned 1", "assigned 2", "assigned 3")
 		if id := s.generation().Partitions[0].TopicID; id != [16]byte{2} {
@@ -190,14 +190,14 @@ func TestGrownTopicAsksForARebalance(t *testing.T) {
 	})
 }
 
-// TestASubscriptionThatGrows: the member joins again with the new topic, and keeps what it has.
+// TestASubscriptionThatGrows checks that the member joins again with the new topic, and keeps its partitions.
 func TestASubscriptionThatGrows(t *testing.T) {
 	play(t, nil, func(t *testing.T, s *scene) {
 		s.start(25 * time.Second)
 		s.told(t, "assigned 1")
 		s.group.Subscribe([]string{"events", "more"})
 		s.pass(25 * time.Second)
-		s.told(t, "assigned 1") // there is no such topic yet
+		s.told(t, "assigned 1") // the topic does not exist yet
 		s.script.mu.Lock()
 		s.topics = append(s.topics, kafka.Topic{Name: "more", ID: [16]byte{2}, Partitions: []kafka.Partition{{ID: 0}, {ID: 1}}})
 		s.script.mu.Unlock()

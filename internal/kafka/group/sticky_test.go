@@ -12,10 +12,10 @@ import (
 	"waterwheel/internal/record"
 )
 
-// world is a group as the balancer meets it, round after round.
+// world is a group that the balancer assigns repeatedly.
 type world struct {
 	random     *rand.Rand
-	topics     map[string]int // partitions
+	topics     map[string]int // the numbers of partitions
 	members    map[string]ownership
 	generation int32
 	ids        int
@@ -51,7 +51,7 @@ func (w *world) arguments() ([]claimant, []record.Partition) {
 	return members, partitions
 }
 
-// rebalance assigns, checks, and makes the members own what they got.
+// rebalance assigns the partitions, checks the result, and makes the members own their partitions.
 func (w *world) rebalance(t *testing.T) (moved int) {
 	t.Helper()
 	members, partitions := w.arguments()
@@ -93,8 +93,8 @@ func (w *world) rebalance(t *testing.T) (moved int) {
 	return moved
 }
 
-// moves counts the partitions that are not where they were, and how many cannot stay: those nobody owns any more, and what
-// is over a fair share, when as many members as may hold one more are those that hold most.
+// moves counts the partitions with a new owner, and those that cannot stay: partitions without an owner, and those above a fair
+// share when the members that hold most are the ones that may hold one more.
 func (w *world) moves(owners map[record.Partition]string) (moved, needed int) {
 	was := map[record.Partition]string{}
 	for id, owned := range w.members {
@@ -176,7 +176,7 @@ func TestStickyTakesTheNewestClaim(t *testing.T) {
 		}
 		return claimant{id, []string{"t"}, o}
 	}
-	// a slept through generation 8, in which b got both its partitions and then lost one to nobody.
+	// Member a missed generation 8, in which b got both partitions and then lost one of them to nobody.
 	got := sticky([]claimant{member("a", 7, 0, 1), member("b", 8, 0)}, partitions, true)
 	want := map[string]map[string][]int32{"a": {"t": {1}}, "b": {"t": {0}}}
 	if diff := cmp.Diff(want, got); diff != "" {

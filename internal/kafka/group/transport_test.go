@@ -8,7 +8,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/offsetcommit"
 )
 
-// transportFunc answers requests in place of a cluster.
+// transportFunc answers requests instead of a cluster.
 type transportFunc func(kafkago.Request) kafkago.Response
 
 // RoundTrip implements kafka.Asker.
@@ -16,7 +16,8 @@ func (f transportFunc) RoundTrip(_ context.Context, request kafkago.Request) (ka
 	return f(request), nil
 }
 
-// answerCommit checks a request to commit and answers it out of order, with an illegal generation for topic a and nothing for b/0.
+// answerCommit checks a commit request. Its answer has the partitions in another order, an illegal generation for topic a, and
+// nothing for b/0.
 func answerCommit(t *testing.T, request kafkago.Request) kafkago.Response {
 	t.Helper()
 	r, ok := request.(*offsetcommit.Request)
