@@ -174,7 +174,7 @@ func TestSettingsThatAreFine(t *testing.T) {
 	}
 }
 
-// oauth are settings of a login by a token.
+// oauth returns the settings of a login with a token.
 func oauth(more ...string) []string {
 	return append([]string{"KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_MECHANISM", "OAUTHBEARER"}, more...)
 }

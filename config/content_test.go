@@ -9,14 +9,15 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// TestTopicsHaveTheirOwnDescriptors: a file of bytes is read as it is, also where it ends with a line end, and shown by its path.
+// TestTopicsHaveTheirOwnDescriptors checks that a binary file is read unchanged, even if it ends with a newline, and that its
+// path is shown.
 func TestTopicsHaveTheirOwnDescriptors(t *testing.T) {
 	set := descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(descriptorpb.File_google_protobuf_descriptor_proto)}}
 	content, err := proto.Marshal(&set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	content = append(content, "\x52\x01\n"...) // a field that no set has
+	content = append(content, "\x52\x01\n"...) // a field that does not exist in a set
 	path, also := writeFile(t, string(content)), writeFile(t, string(content))
 	settings := `
 KAFKA_BROKERS: kafka-1:9092

@@ -83,7 +83,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// FuzzSize: a size that is written is read as the same size.
+// FuzzSize checks that a size that is formatted is parsed as the same size.
 func FuzzSize(f *testing.F) {
 	for _, text := range []string{"64M", "125KiB", "2 g", "7b", "9223372036854775807", "8388607TiB", "1.5M", ""} {
 		f.Add(text)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// writeFile is a file of settings.
+// writeFile writes a file of settings and returns its path.
 func writeFile(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "waterwheel.yaml")
@@ -19,7 +19,7 @@ func writeFile(t *testing.T, content string) string {
 	return path
 }
 
-// onlyFrom are settings of a file and, before it, of an environment.
+// onlyFrom loads the settings of a file and of an environment, which has priority.
 func onlyFrom(t *testing.T, content string, pairs ...string) (Config, error) {
 	t.Helper()
 	env := map[string]string{"CONFIG_FILE": writeFile(t, content), "MEMORY_LIMIT": "1GiB"}
@@ -128,7 +128,7 @@ func TestWrongFiles(t *testing.T) {
 	}
 }
 
-// TestTopicsHaveTheirOwnSchemas: in the file itself, and in files of their own.
+// TestTopicsHaveTheirOwnSchemas checks schemas in the file itself and in separate files.
 func TestTopicsHaveTheirOwnSchemas(t *testing.T) {
 	const schema = `{"type":"record","name":"R","fields":[]}`
 	c, err := onlyFrom(t, `
@@ -159,7 +159,8 @@ topics:
 	}
 }
 
-// TestFormatsOfTopicsHaveTheirOwnPaths: a topic whose events have another format has the paths of that format, unless they are set.
+// TestFormatsOfTopicsHaveTheirOwnPaths checks that a topic with another event format has the default paths of that format, unless
+// they are set.
 func TestFormatsOfTopicsHaveTheirOwnPaths(t *testing.T) {
 	c, err := onlyFrom(t, `
 KAFKA_BROKERS: kafka-1:9092

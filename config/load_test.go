@@ -15,7 +15,7 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// minimal is the least that loads.
+// minimal returns the minimum settings that can be loaded.
 func minimal() map[string]string {
 	return map[string]string{
 		"KAFKA_BROKERS": "kafka:9092", "KAFKA_TOPICS": "events", "MONGODB_URI": "mongodb://user:pa55@mongo:27017/metrics",
@@ -31,7 +31,7 @@ func load(env map[string]string) (Config, error) {
 	return Load(func(name string) (string, bool) { value, ok := env[name]; return value, ok }, environ)
 }
 
-// with is the minimal environment and these pairs of names and values.
+// with returns the minimal environment with these pairs of names and values.
 func with(pairs ...string) map[string]string {
 	env := minimal()
 	for i := 0; i < len(pairs); i += 2 {
@@ -58,7 +58,7 @@ func problems(t *testing.T, env map[string]string) []string {
 	return lines
 }
 
-// TestEventsAreLoadedWithoutServers: only what says what events become is looked at.
+// TestEventsAreLoadedWithoutServers checks that only the settings for decoding events are checked.
 func TestEventsAreLoadedWithoutServers(t *testing.T) {
 	read := func(env map[string]string) (Config, error) {
 		var environ []string
@@ -259,7 +259,7 @@ func TestOnlyMisspeltSettingsAreRefused(t *testing.T) {
 	}
 }
 
-// TestLoadDatabaseNeedsOnlyMongoDB: what Kafka's settings are does not matter, what MongoDB's are does.
+// TestLoadDatabaseNeedsOnlyMongoDB checks that the settings of Kafka are ignored and those of MongoDB are not.
 func TestLoadDatabaseNeedsOnlyMongoDB(t *testing.T) {
 	load := func(pairs ...string) (Config, error) {
 		env := map[string]string{}
@@ -294,7 +294,8 @@ func TestLoadDatabaseNeedsOnlyMongoDB(t *testing.T) {
 	}
 }
 
-// TestSettingsOfOtherClientsAreNotTakenSilently: whoever sets one means it, unless ours is set beside it.
+// TestSettingsOfOtherClientsAreNotTakenSilently checks that a setting of another client causes a problem, unless our setting is
+// set too.
 func TestSettingsOfOtherClientsAreNotTakenSilently(t *testing.T) {
 	got := problems(t, with("KAFKA_SECURITY_PROTOCOL", "SASL_SSL"))
 	const want = "KAFKA_SECURITY_PROTOCOL: no such setting: did you mean KAFKA_SECURITY? If another program reads it, set KAFKA_SECURITY as well"
@@ -329,7 +330,7 @@ func TestSettingsOfOtherClientsAreNotTakenSilently(t *testing.T) {
 	}
 }
 
-// TestValuesAsTheyAreTyped: in any case, by the words of other clients, and with the units that people use.
+// TestValuesAsTheyAreTyped checks values in upper and lower case, in the words of other clients, and with common units.
 func TestValuesAsTheyAreTyped(t *testing.T) {
 	c, err := load(with(
 		"KAFKA_SECURITY", "SASL_SSL", "KAFKA_SASL_MECHANISM", "scram-sha512", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", `"quoted"`,
@@ -374,7 +375,7 @@ func fieldOf(t *testing.T, name string) field {
 	return field{}
 }
 
-// TestOtherWordsAreOfAllowedOnes: a tag names only words that the setting has.
+// TestOtherWordsAreOfAllowedOnes checks that a tag names only values that the setting allows.
 func TestOtherWordsAreOfAllowedOnes(t *testing.T) {
 	for _, f := range fields(&Config{}) {
 		for other := range strings.SplitSeq(f.tag("also"), ",") {
@@ -385,7 +386,8 @@ func TestOtherWordsAreOfAllowedOnes(t *testing.T) {
 	}
 }
 
-// TestFormatsHaveTheirOwnPaths: what no setting names is where the format has it, also where another setting names the rest.
+// TestFormatsHaveTheirOwnPaths checks that fields without a setting have the default path of the format, even if another setting
+// names the rest.
 func TestFormatsHaveTheirOwnPaths(t *testing.T) {
 	for _, test := range []struct{ settings, time, metaField, metas, fields string }{
 		{"", "timestamp", "", "name,tags", "fields"},

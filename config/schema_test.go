@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestSchemaTakesWhatTheSettingTakes: its default and its bounds; and where the setting has a notation, nothing else.
+// TestSchemaTakesWhatTheSettingTakes checks that the schema accepts the default and the bounds. Where the setting has a notation,
+// the schema must accept nothing else.
 func TestSchemaTakesWhatTheSettingTakes(t *testing.T) {
 	all, limited := Schema(), 0
 	for _, f := range fields(&Config{}) {

@@ -45,7 +45,8 @@ func TestTopicsThatMatch(t *testing.T) {
 	}
 }
 
-// TestTopicsInThePlaceOfPatterns: those whose collections are one another's are refused, as they are when they are named.
+// TestTopicsInThePlaceOfPatterns checks that topics that match a pattern are refused if their collections collide, like topics
+// that are named.
 func TestTopicsInThePlaceOfPatterns(t *testing.T) {
 	settings, err := load(with("KAFKA_TOPICS", "^s"))
 	if err != nil {

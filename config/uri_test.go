@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// marked is the password that nothing may show.
+// marked is the password, which must never be shown.
 const marked = "hIdDeN"
 
-// printed is all that loading settings prints: problems, or the settings in effect.
+// printed returns everything that the loading of settings prints: problems, or the settings in effect.
 func printed(env map[string]string) string {
 	c, err := load(env)
 	if err != nil {
@@ -22,7 +22,7 @@ func printed(env map[string]string) string {
 	return b.String() + fmt.Sprintf("%v %+v %#v", c, c, c)
 }
 
-// TestNoPartOfAPasswordIsShown: whatever was forgotten or not escaped.
+// TestNoPartOfAPasswordIsShown checks this for any missing or unescaped part of a URI.
 func TestNoPartOfAPasswordIsShown(t *testing.T) {
 	for _, uri := range []string{
 		"mongodb://user:hIdDeN@host/db", "mongodb+srv://user:hIdDeN@host.example/db",
@@ -42,7 +42,7 @@ func TestNoPartOfAPasswordIsShown(t *testing.T) {
 			t.Errorf("%s is shown:\n%s", uri, got)
 		}
 		if p, ok := URI(uri).parts(); ok && strings.Contains(p.rest, marked) {
-			continue // what stands behind the hosts of a good URI is shown, but for some options
+			continue // the part after the hosts of a valid URI is shown, except some options
 		}
 		if got := fmt.Sprintf("%v %+v %#v", URI(uri), URI(uri), URI(uri)); strings.Contains(got, marked) {
 			t.Errorf("%s is printed as %s", uri, got)
@@ -58,7 +58,7 @@ func TestNoPartOfAPasswordIsShown(t *testing.T) {
 	}
 }
 
-// TestValuesInTheWrongVariableAreNotShown: a value where the name of its file belongs, and a URI where a name does.
+// TestValuesInTheWrongVariableAreNotShown checks a value in place of the name of its file, and a URI in place of a name.
 func TestValuesInTheWrongVariableAreNotShown(t *testing.T) {
 	for _, variable := range []string{
 		"MONGODB_URI_FILE", "KAFKA_BROKERS_FILE", "KAFKA_SASL_PASSWORD_FILE", "MONGODB_DATABASE", "DLQ_TOPIC", "KAFKA_SKIP_CORRUPT", "KAFKA_TOPICS",
@@ -112,7 +112,7 @@ func FuzzURI(f *testing.F) {
 		uri := before + ":" + marked + after
 		if got := printed(with("MONGODB_URI", uri)); strings.Contains(got, marked) {
 			if p, ok := URI(uri).parts(); ok && !strings.Contains(p.user, marked) {
-				t.Skip() // behind the @: no password
+				t.Skip() // after the @, so it is not a password
 			}
 			t.Errorf("%q is shown:\n%s", uri, got)
 		}

@@ -9,7 +9,7 @@ func TestWeakSecurityIsWarnedAbout(t *testing.T) {
 	login := []string{"KAFKA_SASL_MECHANISM", "PLAIN", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "hIdDeN"}
 	for _, c := range []struct {
 		env  []string
-		want string // the settings warned about
+		want string // the settings in the warning
 	}{
 		{nil, ""},
 		{append([]string{"KAFKA_SECURITY", "sasl_tls"}, login...), ""},
