@@ -33,13 +33,16 @@ type fake struct {
 	disorder   bool                // it sorts metas in reverse order
 	sharded    bool                // it acts as a router of a sharded cluster
 	refuse     func(request) error // error of a request. Nil means that no request is refused.
-	mu         sync.Mutex          // guards buckets, if a test changes them during a read
+	failMu     sync.Mutex          // makes calls of fail follow each other
+	mu         sync.Mutex          // guards buckets, which a test may change during a read, and the counts
 }
 
 func (f *fake) failing() error {
 	if f.fail == nil {
 		return nil
 	}
+	f.failMu.Lock()
+	defer f.failMu.Unlock()
 	return f.fail()
 }
 
@@ -56,6 +59,8 @@ func (f *fake) rollups(context.Context) (bson.Raw, error) { return f.rolled, f.f
 
 // now is requested once per read.
 func (f *fake) now(context.Context) (time.Time, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.asked++
 	return f.clock, f.failing()
 }

@@ -68,22 +68,29 @@ func (s *Series) levels(ctx context.Context, t *totaling) (list []level, err err
 	candidates := slices.DeleteFunc(slices.Clone(definition.Levels), func(d rollup.DefinedLevel) bool {
 		return !t.windows.step.consistsOf(stepOf(d)) || !wanted(t.query.Fields, d.Rules())
 	})
+	if len(candidates) == 0 {
+		return nil, nil
+	}
 	// The requests run at once, because the wait for answers is most of a short query.
-	opened, failed := make([]*Series, len(candidates)), make([]error, len(candidates)+1)
-	var now time.Time
-	var horizon int64
+	opened, failed := make([]*Series, len(candidates)), make([]error, len(candidates))
 	var asked sync.WaitGroup
-	asked.Go(func() { now, horizon, failed[len(candidates)] = s.horizon(ctx, definition.Levels) })
 	for i, d := range candidates {
 		asked.Go(func() { opened[i], failed[i] = s.openLevel(ctx, d) })
 	}
+	now, horizon, err := s.horizon(ctx, definition.Levels)
 	asked.Wait()
-	if err := errors.Join(failed...); err != nil || horizon == math.MinInt64 {
+	if err != nil || horizon == math.MinInt64 {
 		return nil, err
 	}
 	for i, d := range candidates {
 		rules := d.Rules()
-		if opened[i] == nil || len(list) > 0 && !sameRules(rules, t.rules) {
+		if len(list) > 0 && !sameRules(rules, t.rules) {
+			continue
+		}
+		if failed[i] != nil {
+			return nil, failed[i]
+		}
+		if opened[i] == nil {
 			continue
 		}
 		l := levelOf(opened[i], d, now, horizon)
@@ -148,8 +155,11 @@ func (s *Series) horizon(ctx context.Context, levels []rollup.DefinedLevel) (now
 		asked.Go(func() { now, unknown = s.port.now(ctx) })
 		marks, unmarked, err := s.watermarks(ctx)
 		asked.Wait()
-		if err = errors.Join(unknown, err); err != nil {
+		if err != nil {
 			return err
+		}
+		if unknown != nil {
+			return unknown
 		}
 		horizon, err = s.horizonOf(ctx, now, marks, unmarked, levels)
 		return err

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -176,15 +175,9 @@ func (t *totaling) run(ctx context.Context) error {
 		}
 	}()
 	for _, p := range t.pieces {
-		streams = append(streams, t.stream(ctx, p))
-	}
-	var started sync.WaitGroup
-	for _, s := range streams { // at once, because each waits for its answers
-		started.Go(s.step)
-	}
-	started.Wait()
-	for _, s := range streams {
-		if err := t.checked(s); err != nil {
+		s := t.stream(ctx, p)
+		streams = append(streams, s)
+		if err := t.advance(s); err != nil {
 			return err
 		}
 	}
@@ -218,7 +211,6 @@ type stream struct {
 	next   func() (Measurement, error, bool)
 	stop   func()
 	head   Measurement
-	err    error // of the head
 	more   bool
 }
 
@@ -239,27 +231,21 @@ func (t *totaling) stream(ctx context.Context, p piece) *stream {
 	return s
 }
 
-// step goes to the next row or measurement of a stream.
-func (s *stream) step() { s.head, s.err, s.more = s.next() }
-
-// advance goes to the next row or measurement that can be read.
+// advance goes to the next row or measurement of a stream. It yields the errors of buckets that cannot be read.
 func (t *totaling) advance(s *stream) error {
-	s.step()
-	return t.checked(s)
-}
-
-// checked passes over documents that cannot be read, and yields the error of each. It returns any other error.
-func (t *totaling) checked(s *stream) error {
-	for s.more && s.err != nil {
-		if _, ok := errors.AsType[*BucketError](s.err); !ok {
-			return s.err
+	for {
+		var err error
+		s.head, err, s.more = s.next()
+		if err == nil || !s.more {
+			return nil
 		}
-		if !t.yield(Window{}, s.err) {
+		if _, ok := errors.AsType[*BucketError](err); !ok {
+			return err
+		}
+		if !t.yield(Window{}, err) {
 			return errEnough
 		}
-		s.step()
 	}
-	return nil
 }
 
 // nextGroup returns the smallest meta among the streams, which is the next series.

@@ -61,7 +61,7 @@ func TestSetGranularityOnServers(t *testing.T) {
 		t.Errorf("the options have version %d, before nothing was changed they had %d", now, before)
 	}
 	s.command(exitDone, "Set MONGODB_GRANULARITY=minutes", "collection", "set-granularity", "minutes", "--yes")
-	s.command(exitDone, "MONGODB_GRANULARITY and MONGODB_BUCKET_MAX_SPAN ignored: 1h (seconds) here, 1d (minutes) in the collection", "check")
+	s.command(exitDone, "MONGODB_GRANULARITY and MONGODB_BUCKET_MAX_SPAN ignored: 1h (seconds) here, 24h (minutes) in the collection", "check")
 	s.command(exitFailed, "neither may shrink", "collection", "set-granularity", "seconds", "--yes")
 	if after := s.optionsVersion(); after != before+1 {
 		t.Errorf("the options have version %d, before they had %d", after, before)

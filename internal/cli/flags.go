@@ -83,7 +83,7 @@ func knownTopics(c config.Config, topics ...string) error {
 
 // These describe the values of parseWhen in the help and in errors.
 const (
-	whenForms    = "RFC 3339, a date with or without a time of day, now, or a distance from now as -2h or -7d"
+	whenForms    = "RFC 3339, a date with or without a time of day (UTC without a zone), now, or a distance from now as -2h or -7d"
 	whenExamples = `a time as 2026-01-31T12:00:00Z, "2026-01-31 12:00" or 2026-01-31, now, or a distance from now as -2h or -7d`
 )
 
@@ -103,14 +103,27 @@ func parseWhen(flag, text string, now time.Time, zone *time.Location) (time.Time
 		return now.Add(d).UTC().Truncate(time.Millisecond), nil
 	}
 	for _, layout := range zoneless {
-		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
-			return t.UTC(), nil
+		if wall, err := time.Parse(layout, text); err == nil {
+			return inZone(wall, zone).UTC(), nil
 		}
 	}
 	if t, ok := measurement.ParseTime(text); ok {
 		return t.UTC(), nil
 	}
 	return time.Time{}, usageError{fmt.Errorf("%s is %q: %s", flag, text, whenExamples)}
+}
+
+// inZone returns the moment at which clocks of a zone show a time. A time that the clocks skip in spring is the moment of the change.
+func inZone(wall time.Time, zone *time.Location) time.Time {
+	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), zone)
+	_, offset := t.Zone()
+	switch shown := t.Add(time.Duration(offset) * time.Second).UTC(); {
+	case shown.Before(wall):
+		_, t = t.ZoneBounds()
+	case shown.After(wall):
+		t, _ = t.ZoneBounds()
+	}
+	return t
 }
 
 // isRelative reports whether a time of a flag depends on the present: now, or a distance from now.

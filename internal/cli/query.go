@@ -96,7 +96,7 @@ func (p *Program) queryCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.from, "from", "", "first time: "+whenForms+"; without a zone it is UTC, or that of --local and --zone")
+	f.StringVar(&flags.from, "from", "", "first time: "+whenForms+"; --local and --zone say another zone")
 	f.StringVar(&flags.to, "to", "", "end of the time, not included; written as --from")
 	f.StringVar(&flags.last, "last", "", "only so long before --to, or before now: 90s, 1h30m, 7d")
 	f.Int64Var(&flags.limit, "limit", 0, "so many measurements at most; 0: all")

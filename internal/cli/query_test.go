@@ -115,6 +115,8 @@ func TestQueryTimes(t *testing.T) {
 func TestQueryTimesAreOfTheZoneOfTheWindows(t *testing.T) {
 	now := time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
 	for want, f := range map[string]queryFlags{
+		" from 2026-09-06T04:00:00Z to 2026-09-07T03:00:00Z": {from: "2026-09-06", to: "2026-09-07", every: "1d", zone: "America/Santiago"}, // it has no midnight
+		" from 2026-03-29T01:00:00Z to 2026-03-29T01:30:00Z": {from: "2026-03-29 02:30", to: "2026-03-29 03:30", every: "1h", zone: "Europe/Berlin"},
 		" from 2026-03-01T00:00:00Z to 2026-03-01T17:00:00Z": {from: "2026-03-01", to: "2026-03-01 17:00"},
 		" from 2026-03-01T05:00:00Z to 2026-03-01T17:00:00Z": {from: "2026-03-01", to: "2026-03-01T17:00:00Z", every: "1d", zone: "America/New_York"},
 		" from 2026-07-01T04:00:00Z to 2026-07-01T05:30:00Z": {from: "2026-07-01", to: "2026-07-01 01:30", every: "1h", zone: "America/New_York"},
@@ -133,7 +135,7 @@ func TestARequestIsToldOfItsParameters(t *testing.T) {
 		"from is \"monday\"": {"monday", "", ""},
 		"is from before to?": {"now", "-1h", ""},
 	} {
-		if _, _, err := serveTimes(c[0], c[1], c[2], time.Now()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--") {
+		if _, _, err := serveTimes(c[0], c[1], c[2], time.Now(), time.UTC); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--") {
 			t.Errorf("%v: %v, want %q", c, err, want)
 		}
 	}

@@ -132,7 +132,7 @@ func serveFilter(o timeseries.Options, conditions []string, filter string) (bson
 }
 
 // serveTimes parses the bounds of a request in the notation of query.
-func serveTimes(from, to, last string, now time.Time) (begin, end time.Time, err error) {
-	r, err := parseRange("", from, to, last, now, time.UTC)
+func serveTimes(from, to, last string, now time.Time, zone *time.Location) (begin, end time.Time, err error) {
+	r, err := parseRange("", from, to, last, now, zone)
 	return r.from, r.to, err
 }

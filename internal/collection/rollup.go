@@ -116,7 +116,11 @@ func (t TimeSeries) setupLevel(ctx context.Context, level rollup.Level, of times
 		if err := s.createBuckets(ctx); err != nil {
 			return err
 		}
-		return s.createReading(ctx)
+		if err := s.createReading(ctx); err != nil {
+			return err
+		}
+		s.warnIgnored()
+		return nil
 	})
 	return err
 }

@@ -164,7 +164,7 @@ func (h *handler) totals(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q.rows.Fields, q.rows.Flat, q.rows.Location = nil, true, t.Zone // each field has several columns
+	q.rows.Fields, q.rows.Flat, t.Zone = nil, true, q.rows.Location // each field has several columns
 	limit := q.Limit
 	t.Query = q.Query
 	t.Limit++ // to find out whether there are more

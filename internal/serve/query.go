@@ -51,7 +51,12 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 	if r.Meta, err = h.Filter(o, nonempty(values["match"]), values.Get("filter")); err != nil {
 		return nil, err
 	}
-	if r.From, r.To, err = h.Times(milliseconds(values.Get("from")), milliseconds(values.Get("to")), values.Get("last"), time.Now()); err != nil {
+	zone, err := time.LoadLocation(values.Get("zone"))
+	if err != nil {
+		return nil, requestError{fmt.Errorf("zone is %q, and there is no such time zone: give a name of the time zone database, such as Europe/Berlin", values.Get("zone"))}
+	}
+	r.rows.Location = zone
+	if r.From, r.To, err = h.Times(milliseconds(values.Get("from")), milliseconds(values.Get("to")), values.Get("last"), time.Now(), zone); err != nil {
 		return nil, err
 	}
 	for _, list := range values["fields"] {
@@ -96,9 +101,6 @@ func readTotals(values url.Values) (t reader.TotalsQuery, err error) {
 		if t.Aggregations, err = rollup.ParseAggregations(agg); err != nil {
 			return t, requestError{fmt.Errorf("agg %w", err)}
 		}
-	}
-	if t.Zone, err = time.LoadLocation(values.Get("zone")); err != nil {
-		return t, requestError{fmt.Errorf("zone is %q, and there is no such time zone: give a name of the time zone database, such as Europe/Berlin", values.Get("zone"))}
 	}
 	if exact := values.Get("exact"); exact != "" {
 		if t.Exact, err = strconv.ParseBool(exact); err != nil {

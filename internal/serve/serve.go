@@ -37,8 +37,8 @@ type Options struct {
 	Open  func(ctx context.Context, name string) (Source, error)
 	// Filter makes a filter on the meta from the conditions of a request, such as sensor=s-17, and a filter in Extended JSON.
 	Filter func(o timeseries.Options, conditions []string, filter string) (bson.D, error)
-	// Times parses the bounds of a request, in the notation of the flags of query.
-	Times func(from, to, last string, now time.Time) (begin, end time.Time, err error)
+	// Times parses the bounds of a request, in the notation of the flags of query. Times without a zone are in the given zone.
+	Times func(from, to, last string, now time.Time, zone *time.Location) (begin, end time.Time, err error)
 	// Explain adds to an error of the reader its cause and the way out.
 	Explain func(error) error
 	// Usage reports whether an error of Filter or Times is a mistake in the request.

@@ -130,11 +130,14 @@ func serving(t *testing.T, s *source, change func(*Options)) string {
 			}
 			return bson.D{{Key: "conditions", Value: strings.Join(conditions, " ")}, {Key: "filter", Value: filter}}, nil
 		},
-		Times: func(from, to, last string, _ time.Time) (time.Time, time.Time, error) {
+		Times: func(from, to, last string, _ time.Time, zone *time.Location) (time.Time, time.Time, error) {
 			if last == "wrong" {
 				return time.Time{}, time.Time{}, errUsage
 			}
-			begin, _ := time.Parse(time.RFC3339, from)
+			begin, err := time.Parse(time.RFC3339, from)
+			if err != nil {
+				begin, _ = time.ParseInLocation(time.DateOnly, from, zone)
+			}
 			end, _ := time.Parse(time.RFC3339, to)
 			return begin, end, nil
 		},
@@ -247,7 +250,7 @@ func TestTotals(t *testing.T) {
 	)
 	from := serving(t, s, nil) + "/v1/totals?"
 	values := url.Values{
-		"series": {"a"}, "match": {"site=north"}, "from": {"2025-11-25T00:00:00Z"}, "to": {"2025-11-26T00:00:00Z"}, "fields": {"celsius,wind"},
+		"series": {"a"}, "match": {"site=north"}, "from": {"2025-11-25"}, "to": {"2025-11-26T00:00:00Z"}, "fields": {"celsius,wind"},
 		"limit": {"1"}, "every": {"1h"}, "agg": {"count,mean,max"}, "zone": {"Europe/Berlin"}, "exact": {"true"},
 	}
 	answer, body, err := get(t, from+values.Encode())
@@ -257,7 +260,7 @@ func TestTotals(t *testing.T) {
 	}
 	q := s.totals
 	if fmt.Sprint(q.Meta) != `{"conditions":"site=north","filter":""}` || q.Limit != 2 || fmt.Sprint(q.Fields, q.Every, q.Aggregations, q.Zone, q.Exact) != "[celsius wind] 1h [count mean max] Europe/Berlin true" ||
-		q.From.Format(time.RFC3339) != "2025-11-25T00:00:00Z" || q.To.Format(time.RFC3339) != "2025-11-26T00:00:00Z" {
+		q.From.Format(time.RFC3339) != "2025-11-25T00:00:00+01:00" || q.To.Format(time.RFC3339) != "2025-11-26T00:00:00Z" {
 		t.Errorf("the query is %+v", q)
 	}
 	const table = "time,sensor,count,celsius.mean,celsius.max,wind.speed.max\n2026-11-25T12:00:00.000Z,s-1,2,21.25,24,\n2026-11-25T13:00:00.000Z,s-1,1,,,3\n"
