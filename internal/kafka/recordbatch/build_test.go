@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// recordSpec is a record to encode; differences are to the batch's base.
+// recordSpec is a record to encode. Its offset and time are relative to the batch.
 type recordSpec struct {
 	delta      int64
 	time       int64
@@ -43,7 +43,7 @@ func appendField(b, field []byte) []byte {
 	return append(binary.AppendVarint(b, int64(len(field))), field...)
 }
 
-// batchSpec is a record batch to encode; fields that are zero are derived from the records.
+// batchSpec is a record batch to encode. The count and the last offset are derived from the records if they are zero.
 type batchSpec struct {
 	base       int64
 	attributes int16
@@ -83,13 +83,13 @@ func (s batchSpec) encode() []byte {
 	return seal(append(b, payload...))
 }
 
-// seal makes a batch's checksum right.
+// seal corrects a batch's checksum.
 func seal(b []byte) []byte {
 	binary.BigEndian.PutUint32(b[batchChecksum:], crc32.Checksum(b[batchAttributes:], castagnoli))
 	return b
 }
 
-// marker is a control batch.
+// marker returns a control batch.
 func marker(base, producer int64, kind uint16) []byte {
 	key := binary.BigEndian.AppendUint16([]byte{0, 0}, kind)
 	return batchSpec{
@@ -103,7 +103,7 @@ const (
 	commitMarker = 1
 )
 
-// transactional is a batch of a transaction whose records' values are their offsets' last digits.
+// transactional returns a batch of a transaction. Each value is the last digit of its record's number within the batch.
 func transactional(base, producer int64, count int) []byte {
 	return batchSpec{base: base, attributes: attributeTransactional, producer: producer, records: plainRecords(count)}.encode()
 }
@@ -116,7 +116,7 @@ func plainRecords(count int) []recordSpec {
 	return records
 }
 
-// compressors make what producers make, by codec and framing.
+// compressors returns functions that compress as producers do, by codec and framing.
 func compressors(t testing.TB) map[string]struct {
 	codec    int16
 	compress func([]byte) []byte
@@ -166,10 +166,10 @@ func compressors(t testing.TB) map[string]struct {
 	}
 }
 
-// concat joins record batches to a set.
+// concat joins record batches to one set.
 func concat(batches ...[]byte) []byte { return bytes.Join(batches, nil) }
 
-// newTestDecoder decodes a set from an offset on.
+// newTestDecoder returns a decoder of a set from an offset on.
 func newTestDecoder(set []byte, from int64, pieceBytes int, aborted ...Aborted) *decoder {
 	m := NewMemory(Options{PieceBytes: pieceBytes, RecordBytes: 2 * pieceBytes})
 	return &decoder{Memory: m, set: set, next: from, first: from, aborted: newAbortedTransactions(aborted)}
@@ -195,7 +195,7 @@ func decodePieces(d *decoder, most Piece) (record.Batch, error) {
 	}
 }
 
-// offsets are the offsets of a batch's records.
+// offsets returns the offsets of a batch's records.
 func offsets(b record.Batch) []int64 {
 	var list []int64
 	for _, r := range b.Records {

@@ -15,7 +15,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// capturedRecord is the record at an offset of each captured record batch.
+// capturedRecord returns the record at an offset, which is the same in each captured record batch.
 func capturedRecord(offset int) record.Record {
 	return record.Record{
 		Offset: int64(offset), Timestamp: 1772366400000 + int64(offset)*1000,
@@ -25,7 +25,7 @@ func capturedRecord(offset int) record.Record {
 	}
 }
 
-// captured gives each record batch of testdata with its records.
+// captured calls each with every record batch of testdata and its records.
 func captured(t *testing.T, each func(name string, batch []byte, want []record.Record)) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.batch")
@@ -45,11 +45,11 @@ func captured(t *testing.T, each func(name string, batch []byte, want []record.R
 	}
 }
 
-// blockSizes are what producers compress at a time, or multiples of it.
+// blockSizes holds the size of the blocks that producers compress, or a multiple of it, by codec.
 var blockSizes = map[int16]int{codecGzip: 256 << 10, codecSnappy: 128 << 10, codecLZ4: 64 << 10, codecZstd: 128 << 10}
 
-// pieceSizes are sizes of a piece around the boundaries of the blocks of a payload that unfolds to so many bytes, around its end,
-// those under MEMORY_LIMIT=32MiB to 512MiB, and one in between.
+// pieceSizes returns sizes of pieces for a payload that unfolds to so many bytes. They are around the ends of its blocks and
+// around its own end, those under MEMORY_LIMIT=32MiB to 512MiB, and a random one.
 func pieceSizes(rnd *rand.Rand, codec int16, unfolded int) []int {
 	var sizes []int
 	for at := blockSizes[codec]; at < unfolded+blockSizes[codec]; at += blockSizes[codec] {
@@ -62,7 +62,8 @@ func pieceSizes(rnd *rand.Rand, codec int16, unfolded int) []int {
 	return append(sizes, unfolded-1, unfolded, unfolded+1)
 }
 
-// A correct batch is read under every size of a piece, wherever that ends within the blocks of the codec.
+// TestBatchesOfOtherProducersAreReadInPiecesOfEverySize checks that a correct batch is read with any size of a piece, wherever
+// the piece ends within a block of the codec.
 func TestBatchesOfOtherProducersAreReadInPiecesOfEverySize(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -93,7 +94,8 @@ func readInPieces(t *testing.T, batch []byte, want []record.Record, size int) {
 	}
 }
 
-// The same for each way in which Go's encoder writes zstd: with and without the size of the content before it.
+// TestZstdIsReadInPiecesOfEverySizeAtEveryLevel checks the same for every level of Go's zstd encoder, with and without the size
+// of the content in front of it.
 func TestZstdIsReadInPiecesOfEverySizeAtEveryLevel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var payload []byte
@@ -109,7 +111,7 @@ func TestZstdIsReadInPiecesOfEverySizeAtEveryLevel(t *testing.T) {
 		}
 		var streamed strings.Builder
 		w.Reset(&streamed)
-		for rest := payload; len(rest) > 0; { // in several writes, or the encoder knows the size
+		for rest := payload; len(rest) > 0; { // in several writes, because otherwise the encoder knows the size
 			n := min(len(rest), 100_000)
 			if _, err := w.Write(rest[:n]); err != nil {
 				t.Fatal(err)
@@ -130,8 +132,8 @@ func TestZstdIsReadInPiecesOfEverySizeAtEveryLevel(t *testing.T) {
 	}
 }
 
-// A damaged payload with a checksum that is right is corrupt under every size of a piece, and only then may the message advise
-// to skip it.
+// TestDamageIsCalledCorruptInPiecesOfEverySize checks that a damaged payload with a correct checksum is reported as corrupt, with
+// any size of a piece. The message must say how to skip it.
 func TestDamageIsCalledCorruptInPiecesOfEverySize(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	captured(t, func(name string, batch []byte, want []record.Record) {
@@ -160,8 +162,8 @@ func TestDamageIsCalledCorruptInPiecesOfEverySize(t *testing.T) {
 	})
 }
 
-// What refers back farther than a stream may is read if it unfolds to no more than that, under every size of a piece, and named
-// if it unfolds to more.
+// TestAWideWindowIsReadUnderEveryMemoryLimit checks batches that refer back farther than a stream may, with any size of a piece.
+// A batch is read if it unfolds to no more than that distance. Otherwise the error names the reason.
 func TestAWideWindowIsReadUnderEveryMemoryLimit(t *testing.T) {
 	for _, test := range []struct {
 		records int

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Compaction keeps the last marker of a producer that is still known without its record.
+// TestMarkersThatCompactionEmptiedArePassedOver checks control batches without records. Compaction leaves such a batch for the
+// last marker of a producer that the broker still knows.
 func TestMarkersThatCompactionEmptiedArePassedOver(t *testing.T) {
 	empty := batchSpec{base: 2, attributes: attributeControl | attributeTransactional, producer: 1}.encode()
 	set := concat(transactional(0, 1, 2), empty, batchSpec{base: 3, records: plainRecords(1)}.encode())
@@ -16,7 +17,8 @@ func TestMarkersThatCompactionEmptiedArePassedOver(t *testing.T) {
 	}
 }
 
-// A length that is none ends a record batch that is unfolded piece by piece, wherever it stands.
+// TestALengthThatIsNoneIsCorrupt checks that an invalid record length ends the decoding of a record batch, wherever it occurs.
+// The decoder must not wait for more bytes.
 func TestALengthThatIsNoneIsCorrupt(t *testing.T) {
 	const pieceBytes = 64 << 10
 	for name, c := range compressors(t) {

@@ -171,7 +171,8 @@ func TestDecodeDropsMarkers(t *testing.T) {
 	}
 }
 
-// Brokers list aborted transactions by their markers: the transaction that began first comes last here.
+// TestDecodeDropsAbortedTransactionsInAnyOrder checks this because brokers list aborted transactions in the order of their
+// markers. Here the transaction that began first is not the first in the list.
 func TestDecodeDropsAbortedTransactionsInAnyOrder(t *testing.T) {
 	set := concat(
 		transactional(0, 1, 2),      // aborted at 8
@@ -257,7 +258,7 @@ func TestDecodeBoundsWhatABatchClaims(t *testing.T) {
 	for name, set := range tests {
 		before := 0
 		if name == "offsets that go back" {
-			before = 1 // what comes before it in the same record batch
+			before = 1 // the record before it in the same record batch
 		}
 		if batch, err := decodeSet(set, 0); !errors.Is(err, ErrCorrupt) || len(batch.Records) != before {
 			t.Errorf("%s: %d records, %v", name, len(batch.Records), err)

@@ -13,8 +13,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// serve answers fetches from a log. Where rnd is not nil, the last stable offset goes on by and by, and now and then nothing
-// comes.
+// serve returns a function that answers fetches from a log. If rnd is not nil, the last stable offset advances little by little,
+// and some answers are empty.
 func serve(l *fakeLog, rnd *rand.Rand) func(offset int64, most int) Set {
 	stable := int64(0)
 	return func(offset int64, most int) Set {
@@ -29,7 +29,7 @@ func serve(l *fakeLog, rnd *rand.Rand) func(offset int64, most int) Set {
 	}
 }
 
-// reading is one way through a log.
+// reading is one course of reads through a log.
 type reading struct {
 	memory  *Memory
 	serve   func(offset int64, most int) Set
@@ -46,13 +46,13 @@ func (r *reading) lend(s Set) Set {
 	s.Free = func() {
 		r.lent--
 		for i := range s.Bytes {
-			s.Bytes[i] = byte(rand.Uint32()) // another way in each reading
+			s.Bytes[i] = byte(rand.Uint32()) // different bytes in each reading
 		}
 	}
 	return s
 }
 
-// piece reads as the log of a partition does: it asks for what is not at hand.
+// piece reads as the log of a partition does. It fetches a set only if the present one does not have the offset.
 func (r *reading) piece(offset int64, most int, p Piece) (record.Batch, error) {
 	if r.reader == nil || !r.reader.Has(offset) {
 		if r.reader != nil {
@@ -67,7 +67,7 @@ func (r *reading) take(b record.Batch, n int) {
 	for _, one := range b.Records[:n] {
 		one.Key, one.Value, one.Headers = bytes.Clone(one.Key), bytes.Clone(one.Value), bytes.Clone(one.Headers)
 		if one.Unreadable != "" {
-			one.Unreadable, _, _ = strings.Cut(one.Unreadable, ":") // it may have been come to from a gap before it
+			one.Unreadable, _, _ = strings.Cut(one.Unreadable, ":") // the rest depends on the offset at which the read began
 		}
 		r.records = append(r.records, one)
 	}
@@ -92,7 +92,7 @@ func release(b record.Batch) {
 	}
 }
 
-// readWhole reads to the end in pieces as large as everything.
+// readWhole reads a log to its end in pieces that are larger than the log.
 func readWhole(l *fakeLog, from int64, skip []record.Place) *reading {
 	m := NewMemory(Options{PieceBytes: 64 << 20, RecordBytes: 64 << 20, SkipCorrupt: skip})
 	r := &reading{memory: m, serve: serve(l, nil), next: from}
@@ -108,7 +108,7 @@ func readWhole(l *fakeLog, from int64, skip []record.Place) *reading {
 	return r
 }
 
-// step takes a part of a small piece, or reads a record again that was taken before.
+// step takes a part of a small piece, or reads again a record that was taken before.
 func (r *reading) step(t *testing.T, rnd *rand.Rand) (done bool) {
 	offset := r.next
 	again := len(r.records) > 0 && rnd.IntN(10) == 0
@@ -135,8 +135,8 @@ func (r *reading) step(t *testing.T, rnd *rand.Rand) (done bool) {
 	return r.idle > 60
 }
 
-// Whatever is asked for, in whatever pieces, from whatever answers, with streams that others take away in between: the same
-// records come, each once, and the same end.
+// TestPiecesAndAnswersMakeNoDifference checks that every course of reads yields the same records, each once, and the same end.
+// The courses differ in offsets, sizes of pieces and answers, and take streams away from each other.
 func TestPiecesAndAnswersMakeNoDifference(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -10,7 +10,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// fakeLog is a partition's log: whole record batches one after the other, and what transactions made of them.
+// fakeLog is a partition's log. It holds whole record batches in order, and its aborted transactions.
 type fakeLog struct {
 	batches [][]byte
 	lasts   []int64 // their last offsets
@@ -27,8 +27,8 @@ type abortedSpan struct {
 // of is the partition that tests read.
 var of = record.Partition{Topic: "events", Number: 3}
 
-// answer is what a broker has from an offset on, below a last stable offset: its first record batch whole, the last one cut off
-// after so many bytes.
+// answer returns a broker's answer to a fetch from an offset on, below a last stable offset. The first record batch is whole. A
+// later one is cut off where the answer reaches most bytes.
 func (l *fakeLog) answer(offset, stable int64, most int) Set {
 	set := Set{Partition: of, From: offset, End: l.end}
 	for i, batch := range l.batches {
@@ -49,12 +49,12 @@ func (l *fakeLog) answer(offset, stable int64, most int) Set {
 	return set
 }
 
-// logMaker makes a log at random.
+// logMaker makes a random log.
 type logMaker struct {
 	fakeLog
 	t      *testing.T
 	rnd    *rand.Rand
-	codecs []string // of compressors, or "none"
+	codecs []string // names of compressors, or "none"
 }
 
 func (l *logMaker) put(batch []byte) {
@@ -66,7 +66,7 @@ func (l *logMaker) put(batch []byte) {
 	}
 }
 
-// records is a record batch, with what compaction leaves of one: offsets at its begin, in between, and at its end are missing.
+// records returns a record batch as compaction may leave it. Offsets are missing at its beginning, in its middle and at its end.
 func (l *logMaker) records(attributes int16, producer int64, n, most int) []byte {
 	delta := int64(-1)
 	var payload []byte
@@ -96,7 +96,8 @@ func (l *logMaker) records(attributes int16, producer int64, n, most int) []byte
 	return spec.encode()
 }
 
-// size is a number of records and the longest value: most record batches are small, some are many pieces, or of long records.
+// size returns a number of records and the maximum length of a value. Most record batches are small. Some take many pieces, or
+// have long records.
 func (l *logMaker) size() (n, most int) {
 	switch l.rnd.IntN(6) {
 	case 0:
@@ -107,7 +108,7 @@ func (l *logMaker) size() (n, most int) {
 	return 1 + l.rnd.IntN(30), 300
 }
 
-// step puts one or a few record batches at the end.
+// step appends one or a few record batches.
 func (l *logMaker) step() {
 	n, most := l.size()
 	switch l.rnd.IntN(8) {
@@ -122,7 +123,7 @@ func (l *logMaker) step() {
 	}
 }
 
-// transactions are two that overlap, over several record batches; one or both are aborted.
+// transactions appends two transactions that overlap, over several record batches. Each may be aborted.
 func (l *logMaker) transactions(n, most int) {
 	first := [3]int64{-1, -1, -1}
 	for range 2 + l.rnd.IntN(4) {
@@ -148,7 +149,7 @@ func (l *logMaker) transactions(n, most int) {
 	}
 }
 
-// spoil damages the record batch in the middle: its checksum, or a record in it.
+// spoil damages the record batch in the middle of the log, either its checksum or a record in it.
 func (l *logMaker) spoil() {
 	at := len(l.batches) / 2
 	h := parseBatchHeader(l.batches[at])

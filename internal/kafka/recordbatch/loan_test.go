@@ -7,7 +7,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// taken is a batch of a reader that has to give one.
+// taken takes a batch from a reader that must have records at the offset.
 func taken(t *testing.T, r *Reader, offset int64, most Piece) record.Batch {
 	t.Helper()
 	batch, err := r.Take(offset, most)
@@ -17,8 +17,8 @@ func taken(t *testing.T, r *Reader, offset int64, most Piece) record.Batch {
 	return batch
 }
 
-// TestASetIsFreeWhenNothingReadsIt: not before the reader is closed, and not before the last batch is released, whichever comes
-// last.
+// TestASetIsFreeWhenNothingReadsIt checks that a set is freed when the reader is closed and the last batch is released, in any
+// order, and not before.
 func TestASetIsFreeWhenNothingReadsIt(t *testing.T) {
 	set := batchSpec{records: plainRecords(10)}.encode()
 	m := NewMemory(Options{PieceBytes: 1 << 20, RecordBytes: 1 << 20})
@@ -49,14 +49,14 @@ func TestASetIsFreeWhenNothingReadsIt(t *testing.T) {
 					t.Fatal("it was freed too early")
 				}
 			})
-			if r.Close(); freed != 1 { // closing twice is nothing
+			if r.Close(); freed != 1 { // a second Close has no effect
 				t.Errorf("it was freed %d times", freed)
 			}
 		})
 	}
 }
 
-// TestABatchThatIsNotReleasedKeepsItsSet: nothing tells that its records are not read any more.
+// TestABatchThatIsNotReleasedKeepsItsSet checks this because its records may still be in use.
 func TestABatchThatIsNotReleasedKeepsItsSet(t *testing.T) {
 	set := batchSpec{records: plainRecords(10)}.encode()
 	m := NewMemory(Options{PieceBytes: 1 << 20, RecordBytes: 1 << 20})

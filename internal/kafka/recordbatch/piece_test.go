@@ -12,7 +12,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// largeBatch is a record batch of n records under a codec, with gaps, of values up to most bytes.
+// largeBatch returns a record batch of n records under a codec. Its offsets have gaps, and its values have up to about most
+// bytes.
 func largeBatch(t testing.TB, rnd *rand.Rand, codec string, base int64, n, most int) []byte {
 	t.Helper()
 	var payload []byte
@@ -29,7 +30,8 @@ func largeBatch(t testing.TB, rnd *rand.Rand, codec string, base int64, n, most 
 	return spec.encode()
 }
 
-// Whatever the pieces and the place to begin with: the same records as in one piece, each once.
+// TestPiecesGiveOutEveryRecordOnce checks that pieces of any size, from any offset on, hold the same records as one large piece,
+// each once.
 func TestPiecesGiveOutEveryRecordOnce(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -63,12 +65,12 @@ func TestPiecesGiveOutEveryRecordOnce(t *testing.T) {
 	}
 }
 
-// A small payload must not make a piece large, however many of them are read at the same time.
+// TestPiecesAreBounded checks that a small compressed payload does not make a piece large, for any number of concurrent readers.
 func TestPiecesAreBounded(t *testing.T) {
 	const bytesWhole = 12 << 20
 	for name, c := range compressors(t) {
 		if name == "snappy raw" {
-			continue // at most 21 times its size
+			continue // it unfolds to 21 times its size at most
 		}
 		var payload []byte
 		for i := range 12 {
@@ -123,7 +125,7 @@ func TestARecordThatIsTooLongIsCut(t *testing.T) {
 	other := recordSpec{delta: 2, key: nil, value: bytes.Repeat([]byte("w"), 3<<20), headers: []record.Header{{Key: "a", Value: make([]byte, keptHeaders)}}}
 	for name, c := range compressors(t) {
 		if name == "snappy raw" {
-			continue // more than a block may have
+			continue // the payload is larger than a block may be
 		}
 		payload := concat(recordSpec{value: []byte("first")}.encode(), long.encode(), other.encode(), recordSpec{delta: 3, value: []byte("last")}.encode())
 		set := batchSpec{base: 10, attributes: c.codec, lastDelta: 3, count: 4, payload: c.compress(payload)}.encode()
@@ -153,7 +155,8 @@ func TestARecordThatIsTooLongIsCut(t *testing.T) {
 	}
 }
 
-// An error inside a record batch comes after the records before it, again and again, in pieces of any size.
+// TestRecordsBeforeADamagedOneComeFirst checks that an error within a record batch comes after the records before it. It comes
+// again on each further read, with pieces of any size.
 func TestRecordsBeforeADamagedOneComeFirst(t *testing.T) {
 	for name, c := range compressors(t) {
 		var payload []byte

@@ -7,10 +7,10 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestRecordsAreReadAsJavaReadsThem: any negative length is null, numbers are cut to 32 bits, and a record ends where its
-// headers do. The header in question stands alone in a partition: a record that Java reads and we do not would stop it.
+// TestRecordsAreReadAsJavaReadsThem checks that any negative length means null, that numbers are cut to 32 bits, and that a
+// record ends with its headers. A record that Java reads and this package does not would stop its partition.
 func TestRecordsAreReadAsJavaReadsThem(t *testing.T) {
-	const null, nullToo, zero, one = 1, 3, 0, 2 // as zigzag: -1, -2, 0, 1
+	const null, nullToo, zero, one = 1, 3, 0, 2 // in zigzag encoding these are -1, -2, 0 and 1
 	tests := map[string]struct {
 		body       []byte
 		key, value []byte

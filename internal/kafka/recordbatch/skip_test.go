@@ -9,7 +9,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// taking reads a set from an offset on.
+// taking returns a reader of a set from an offset on.
 func taking(set []byte, high, from int64, skip ...record.Place) *Reader {
 	m := NewMemory(Options{PieceBytes: 1 << 20, RecordBytes: 2 << 20, SkipCorrupt: skip})
 	return m.NewReader(Set{Partition: of, Bytes: set, From: from, End: high})
@@ -19,8 +19,8 @@ func place(number int32, offset int64) record.Place {
 	return record.Place{Partition: record.Partition{Topic: of.Topic, Number: number}, Offset: offset}
 }
 
-// TestUnreadableBatchesAreSkippedByTheirPlace: only a named batch is passed over, with its bytes; another one says how it
-// may be named, in the same way whatever the offset is that it was come to from.
+// TestUnreadableBatchesAreSkippedByTheirPlace checks that only a named batch is skipped, and that its bytes are given out. The
+// error for any other batch says how to name it, in the same way from every offset at which a read may begin.
 func TestUnreadableBatchesAreSkippedByTheirPlace(t *testing.T) {
 	good := batchSpec{base: 0, records: plainRecords(3)}.encode()
 	damaged := batchSpec{base: 5, records: plainRecords(4)}.encode() // after a gap
@@ -68,7 +68,7 @@ func TestUnreadableBatchesAreSkippedByTheirPlace(t *testing.T) {
 	}
 }
 
-// TestSkippingEndsWithTheLog: a record batch that says it ends behind the log's end is passed over for one offset.
+// TestSkippingEndsWithTheLog checks that the reader skips one offset if the batch claims an end behind the end of the log.
 func TestSkippingEndsWithTheLog(t *testing.T) {
 	bad := batchSpec{base: 5, lastDelta: 1 << 30, count: 1, payload: []byte{1}}.encode()
 	reader := taking(bad, 9, 5, place(3, 5))

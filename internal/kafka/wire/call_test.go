@@ -28,7 +28,7 @@ func TestExchangeRefusesAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// An announced size alone must not allocate.
+// TestReadIntoGrowsWithWhatArrives checks that an announced size alone allocates nothing.
 func TestReadIntoGrowsWithWhatArrives(t *testing.T) {
 	buffer, err := readInto(bytes.NewReader(make([]byte, 100)), MaxResponseBytes, nil)
 	if !errors.Is(err, io.ErrUnexpectedEOF) || cap(buffer) > 2*readStep {
@@ -41,7 +41,7 @@ func TestReadIntoGrowsWithWhatArrives(t *testing.T) {
 	}
 }
 
-// A lent buffer is read into when it is large enough, and only then.
+// TestReadIntoLentMemory checks that readInto uses a lent buffer only if it is large enough.
 func TestReadIntoLentMemory(t *testing.T) {
 	for _, test := range []struct {
 		size, lent int
@@ -58,7 +58,7 @@ func TestReadIntoLentMemory(t *testing.T) {
 	}
 }
 
-// scriptedConn answers the request it was given.
+// scriptedConn answers each request with a function.
 type scriptedConn struct {
 	answer func(correlation []byte) []byte
 	rest   bytes.Reader

@@ -15,7 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// canned is the network of a conn: it takes any request, and gives an answer out.
+// canned is the network connection below a Conn. It accepts any request and returns a fixed answer.
 type canned struct {
 	net.Conn
 	answer io.Reader
@@ -25,7 +25,7 @@ func (c *canned) Write(b []byte) (int, error) { return len(b), nil }
 
 func (c *canned) Read(b []byte) (int, error) { return c.answer.Read(b) }
 
-// receive has kafka-go decode an answer as it comes over a conn.
+// receive lets kafka-go decode an answer that it reads from a Conn.
 func receive(api protocol.ApiKey, version int16, frame []byte) (protocol.Message, error) {
 	c := &Conn{Conn: &canned{answer: bytes.NewReader(frame)}}
 	if _, err := c.Write(Call{API: api, Version: version}.encode(1)); err != nil {
@@ -35,7 +35,7 @@ func receive(api protocol.ApiKey, version int16, frame []byte) (protocol.Message
 	return message, err
 }
 
-// fill sets what a message has to something that is not zero: two elements in each array.
+// fill sets all fields of a message to values other than zero. Each array gets two elements.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Bool:
@@ -58,7 +58,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// eachAnswer calls f with an answer of each kind and version that kafka-go decodes, framed.
+// eachAnswer calls f with a framed answer of each kind and version that kafka-go decodes.
 func eachAnswer(t testing.TB, f func(api protocol.ApiKey, version int16, frame []byte)) {
 	t.Helper()
 	count := 0
@@ -102,7 +102,8 @@ func TestConnHandsGoodAnswersOn(t *testing.T) {
 
 var exportAll = cmp.Exporter(func(reflect.Type) bool { return true })
 
-// TestConnRefusesAnswersThatAnnounceMoreThanCame: kafka-go allocates what is announced, and panics over what is negative.
+// TestConnRefusesAnswersThatAnnounceMoreThanCame checks this because kafka-go allocates what an answer announces, and panics over
+// negative lengths.
 func TestConnRefusesAnswersThatAnnounceMoreThanCame(t *testing.T) {
 	bombs := [][]byte{
 		{0x7f, 0xff, 0xff, 0xff},
@@ -117,7 +118,7 @@ func TestConnRefusesAnswersThatAnnounceMoreThanCame(t *testing.T) {
 	eachAnswer(t, func(api protocol.ApiKey, version int16, frame []byte) {
 		for at := range frame {
 			var tried [][]byte
-			taken := allocated(func() { // a look at the memory stops the world: one for all bombs at a place
+			taken := allocated(func() { // reading the memory statistics stops the world, so it happens once per place
 				for _, bomb := range bombs {
 					if at+len(bomb) > len(frame) {
 						continue
@@ -128,7 +129,7 @@ func TestConnRefusesAnswersThatAnnounceMoreThanCame(t *testing.T) {
 					tried = append(tried, bomb)
 				}
 			})
-			// Built with the race detector, slices.Grow allocates what it appends as well.
+			// With the race detector, slices.Grow also allocates the zeros that it appends.
 			if taken > uint64(len(tried))*(2*readStep+1<<20) {
 				t.Fatalf("%v v%d with one of %x at byte %d takes %d bytes", api, version, tried, at, taken)
 			}
@@ -138,7 +139,7 @@ func TestConnRefusesAnswersThatAnnounceMoreThanCame(t *testing.T) {
 	t.Logf("most: %d bytes", most)
 }
 
-// allocated is what f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -147,13 +148,13 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestConnBoundsWhatDecodingTakes: six bytes on the wire may be six in memory, or fifty.
+// TestConnBoundsWhatDecodingTakes checks this because six bytes on the wire may take six bytes in memory, or fifty.
 func TestConnBoundsWhatDecodingTakes(t *testing.T) {
 	const elements = maxAnswerBytes / 12
 	for _, c := range []struct {
 		api      protocol.ApiKey
 		version  int16
-		before   int // bytes before the array
+		before   int // bytes in front of the array
 		refusing error
 	}{
 		{protocol.ApiVersions, 0, 2, nil},         // the code
@@ -168,7 +169,7 @@ func TestConnBoundsWhatDecodingTakes(t *testing.T) {
 }
 
 func TestConnKeepsRequestsAndAnswersApart(t *testing.T) {
-	var own bytes.Buffer // an answer of ours, and behind it one that nobody asked for
+	var own bytes.Buffer // the answer to our request, followed by bytes without a request
 	own.Write(framed([]byte{0, 0, 0, 0, 0, 0}))
 	length := own.Len()
 	own.Write(bytes.Repeat([]byte{0x7f}, 64))
@@ -190,7 +191,7 @@ func TestConnKeepsRequestsAndAnswersApart(t *testing.T) {
 	}
 }
 
-// TestConnKnowsItsRequests: a kind of request whose answer nobody bounds is not sent.
+// TestConnKnowsItsRequests checks that a request is not sent if no bound for its answer is known.
 func TestConnKnowsItsRequests(t *testing.T) {
 	c := &Conn{Conn: &canned{}}
 	if _, err := c.Write(Call{API: protocol.DescribeAcls, Version: 1}.encode(1)); err == nil {
@@ -212,7 +213,7 @@ func FuzzConn(f *testing.F) {
 	})
 }
 
-// framed is an answer with its head, to the request 1.
+// framed returns an answer to request 1 with its head.
 func framed(body []byte) []byte {
 	frame := binary.BigEndian.AppendUint32(nil, uint32(len(body)+4))
 	return append(binary.BigEndian.AppendUint32(frame, 1), body...)
