@@ -33,7 +33,7 @@ func TestStartIsResolvedAgainstTheLog(t *testing.T) {
 		first     int32
 		policy    claim.OutOfRange
 		want      claim.Start
-		stopped   string // the reason
+		stopped   string // the reason of an error that stops the pipeline
 	}{
 		"a commit of ours":                                       {committed: 50, metadata: ours.String(), want: claim.Start{Offset: 50}},
 		"an operator's reset has no metadata":                    {committed: 20, want: claim.Start{Offset: 20}},
@@ -81,7 +81,8 @@ func TestStartIsResolvedAgainstTheLog(t *testing.T) {
 	}
 }
 
-// TestStartMayLieBehindTheEnd: the end is asked first, and a record that comes then may be the one that KAFKA_START means.
+// TestStartMayLieBehindTheEnd checks this because the end is asked for first. KAFKA_START may mean a record that arrives
+// afterwards.
 func TestStartMayLieBehindTheEnd(t *testing.T) {
 	got, err := claim.Facts{
 		Pipeline: ours, Committed: claim.Committed{Offset: -1}, FirstPartitions: 1, Bounds: record.Bounds{End: 100, Start: 101},

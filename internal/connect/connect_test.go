@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/record"
 )
 
-// TestATopicThatMayNotBeSeenIsNotToBeCreated: each error has the advice of its own, once.
+// TestATopicThatMayNotBeSeenIsNotToBeCreated checks that each error has its own advice, once.
 func TestATopicThatMayNotBeSeenIsNotToBeCreated(t *testing.T) {
 	refused := func(code kafkago.Error) error {
 		return &kafka.Error{API: "Metadata", Of: record.Partition{Topic: "events", Number: -1}, Err: code}
@@ -30,14 +30,15 @@ func TestATopicThatMayNotBeSeenIsNotToBeCreated(t *testing.T) {
 	}
 }
 
-// TestATopicOfAMomentAgoIsFound: a broker may not know it yet. One that it goes on not knowing is a mistake, and is said soon.
+// TestATopicOfAMomentAgoIsFound checks that a new topic is asked for again, because a broker may not know it yet. A topic that
+// stays unknown is a mistake, and is reported soon.
 func TestATopicOfAMomentAgoIsFound(t *testing.T) {
 	unknown := func() []kafka.Topic {
 		return []kafka.Topic{{Name: "old"}, {Name: "new", Err: kafkago.UnknownTopicOrPartition}}
 	}
 	known := func() []kafka.Topic { return []kafka.Topic{{Name: "old"}, {Name: "new"}} }
 	for name, c := range map[string]struct {
-		looks []func() []kafka.Topic // the last one again and again
+		looks []func() []kafka.Topic // the last look repeats
 		want  error
 		asked int
 	}{

@@ -14,7 +14,7 @@ import (
 
 var errAway = errors.New("connection refused")
 
-// patient is a patience of run, with its log and what it shows.
+// patient is the Patience of the command run, with its log and the errors that it shows.
 type patient struct {
 	*Patience
 	log  strings.Builder
@@ -35,7 +35,8 @@ func (p *patient) lines(with string) int { return strings.Count(p.log.String(), 
 
 var someKafka = wait{of: pipeline.Kafka, at: "kafka:9092", wayOut: "start Kafka"}
 
-// TestAWaitIsSaidAndEnds: with one line at its beginning, one a minute while it goes on, which is an error then, and one at its end.
+// TestAWaitIsSaidAndEnds checks the log of a wait. It has a line at its beginning, then an error each minute, and a line at its
+// end.
 func TestAWaitIsSaidAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, begin := newPatient(0), time.Now()
@@ -54,7 +55,7 @@ func TestAWaitIsSaidAndEnds(t *testing.T) {
 	})
 }
 
-// TestATryWithoutAnAnswerIsSaid: it may take its time, and a person who reads the log must know what it waits for.
+// TestATryWithoutAnAnswerIsSaid checks that a slow try is logged while it runs, so that the log shows the reason of the wait.
 func TestATryWithoutAnAnswerIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, w := newPatient(0), someKafka
@@ -73,7 +74,7 @@ func TestATryWithoutAnAnswerIsSaid(t *testing.T) {
 	})
 }
 
-// TestATryThatIsCutOffIsNotTheReason: the try before it says why.
+// TestATryThatIsCutOffIsNotTheReason checks that the error comes from the try before the last one, which the time limit cut off.
 func TestATryThatIsCutOffIsNotTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, tries := newPatient(10*time.Second), 0
@@ -91,7 +92,7 @@ func TestATryThatIsCutOffIsNotTheReason(t *testing.T) {
 	})
 }
 
-// TestNoWaitWhereAllIsThere says nothing.
+// TestNoWaitWhereAllIsThere checks that nothing is logged or shown if the first try succeeds.
 func TestNoWaitWhereAllIsThere(t *testing.T) {
 	p := newPatient(time.Second)
 	if err := p.opens(t.Context(), someKafka, func(context.Context) error { return nil }); err != nil || p.log.Len() > 0 || len(p.told) > 0 {
@@ -99,7 +100,7 @@ func TestNoWaitWhereAllIsThere(t *testing.T) {
 	}
 }
 
-// TestAMistakeEndsAWait at once, at the first try or later.
+// TestAMistakeEndsAWait checks that a wait ends at once when a try returns an error that does not pass by itself.
 func TestAMistakeEndsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, wrong, tries := newPatient(0), errors.New("wrong password"), 0
@@ -115,7 +116,8 @@ func TestAMistakeEndsAWait(t *testing.T) {
 	})
 }
 
-// TestPatienceIsBounded by all waits together; what cut the last try off is not what was wrong.
+// TestPatienceIsBounded checks that the time limit covers all waits together. The error is the reason of the wait, and not the
+// time limit that cut off the last try.
 func TestPatienceIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, begin, tries := newPatient(4*time.Second), time.Now(), 0
@@ -138,7 +140,7 @@ func TestPatienceIsBounded(t *testing.T) {
 	})
 }
 
-// TestAStopEndsAWait at once, also in the pause between two tries.
+// TestAStopEndsAWait checks that a wait ends at once when its context ends, also in the pause between two tries.
 func TestAStopEndsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, begin := newPatient(0), time.Now()
@@ -151,7 +153,7 @@ func TestAStopEndsAWait(t *testing.T) {
 	})
 }
 
-// TestOnlyRunWaitsForWhatOpens: other commands say at once that a server is not there; an election they sit out.
+// TestOnlyRunWaitsForWhatOpens checks that other commands report a missing server at once. They do wait for an election to end.
 func TestOnlyRunWaitsForWhatOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, begin := newPatient(30*time.Second), time.Now()

@@ -14,7 +14,8 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// TestRegistryIsTrustedAndLoggedInTo: over TLS, by its authority, with a token; and what is wrong with the files is said at the start.
+// TestRegistryIsTrustedAndLoggedInTo covers TLS, a certificate authority and a token. Mistakes in the files are reported at the
+// start.
 func TestRegistryIsTrustedAndLoggedInTo(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer geheim" {
@@ -43,7 +44,7 @@ func TestRegistryIsTrustedAndLoggedInTo(t *testing.T) {
 		{config.Registry{Username: "u", Password: "geheim", TLSCAFile: file}, "SCHEMA_REGISTRY_USERNAME"},
 		{config.Registry{Token: "geheim", TLSCAFile: nothing}, "holds no PEM certificate"},
 		{config.Registry{Token: "geheim", TLSCAFile: nothing + "x"}, "SCHEMA_REGISTRY_TLS_CA_FILE"},
-		{config.Registry{Token: "geheim", TLSCAFile: file, TLSCertFile: nothing, TLSKeyFile: nothing}, ""}, // the server asks for none
+		{config.Registry{Token: "geheim", TLSCAFile: file, TLSCertFile: nothing, TLSKeyFile: nothing}, ""}, // the server asks for no client certificate
 	} {
 		test.registry.URLs = []string{server.URL}
 		r, err := Registry(config.Config{Registry: test.registry}, nil)
@@ -59,7 +60,7 @@ func TestRegistryIsTrustedAndLoggedInTo(t *testing.T) {
 	}
 }
 
-// TestCommandsAskAFailingRegistryOnce: the first error is the answer to all questions of a command.
+// TestCommandsAskAFailingRegistryOnce checks that a command does not ask again after the first error.
 func TestCommandsAskAFailingRegistryOnce(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/kafka"
 )
 
-// settings are those of an environment, and what every environment needs.
+// settings loads settings from pairs of names and values, and from values for the required settings.
 func settings(t *testing.T, pairs ...string) config.Config {
 	t.Helper()
 	all := map[string]string{"KAFKA_BROKERS": "none:9092", "KAFKA_TOPICS": "events", "MONGODB_URI": "mongodb://none", "MEMORY_LIMIT": "1GiB"}
@@ -26,7 +26,8 @@ func settings(t *testing.T, pairs ...string) config.Config {
 	return c
 }
 
-// TestTopicsForPatterns: what may not be read, what is Kafka's own and what would share a collection is left out, each with its reason.
+// TestTopicsForPatterns checks that patterns leave out topics without the right to read, Kafka's own topics, and topics that
+// would share a collection. The first and the last come with a reason.
 func TestTopicsForPatterns(t *testing.T) {
 	const all = kafka.Rights(-1)
 	there := []kafka.Topic{

@@ -8,7 +8,7 @@ import (
 	"waterwheel/internal/metrics"
 )
 
-// TestGridHasNoGapsAndNoOverlaps: each cell of the grid belongs to exactly one panel or heading.
+// TestGridHasNoGapsAndNoOverlaps checks that each cell of the grid belongs to exactly one panel or heading.
 func TestGridHasNoGapsAndNoOverlaps(t *testing.T) {
 	cells, deepest := map[[2]int]string{}, 0
 	for _, p := range dashboard().Panels {
@@ -28,7 +28,7 @@ func TestGridHasNoGapsAndNoOverlaps(t *testing.T) {
 }
 
 func TestQueriesNameOnlyMetricsOfTheTable(t *testing.T) {
-	// What the libraries for Go export.
+	// These metrics come from Prometheus's library for Go.
 	others := []string{"process_resident_memory_bytes", "process_cpu_seconds_total"}
 	var queries []string
 	for _, r := range rows {
@@ -63,7 +63,7 @@ func TestQueriesNameOnlyMetricsOfTheTable(t *testing.T) {
 	}
 }
 
-// TestCountersAreShownAsRates: the value of a counter says when the process began.
+// TestCountersAreShownAsRates checks this because the value of a counter depends on when the process began.
 func TestCountersAreShownAsRates(t *testing.T) {
 	for _, r := range rows {
 		for _, p := range r.panels {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNamesFollowTheConventions: those of Prometheus, as promtool check metrics looks at them, and more strictly.
+// TestNamesFollowTheConventions checks Prometheus's conventions, as promtool check metrics does, but more strictly.
 func TestNamesFollowTheConventions(t *testing.T) {
 	form := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	seen := map[string]bool{}
@@ -37,7 +37,7 @@ func TestNamesFollowTheConventions(t *testing.T) {
 	}
 }
 
-// TestDocumentHasEverySection: each table has its place in the text, once.
+// TestDocumentHasEverySection checks that each table has one place in the text.
 func TestDocumentHasEverySection(t *testing.T) {
 	for _, s := range Table {
 		if n := strings.Count(text, `{{table "`+s.Title+`"}}`); n != 1 {
@@ -46,7 +46,7 @@ func TestDocumentHasEverySection(t *testing.T) {
 	}
 }
 
-// TestDocumentNamesOnlyMetrics: its prose is about metrics of the table, too.
+// TestDocumentNamesOnlyMetrics checks that the prose of the document names only metrics of the table.
 func TestDocumentNamesOnlyMetrics(t *testing.T) {
 	var quoted strings.Builder
 	for _, words := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {

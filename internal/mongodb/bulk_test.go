@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/mongodb/mongodbtest"
 )
 
-// onBuckets opens the collection of buckets on a scripted server, with a connection in the pool.
+// onBuckets opens the collection of buckets on a scripted server. The pool then holds a connection.
 func onBuckets(t *testing.T, hello bson.D) (*mongodbtest.Fake, mongodb.Collection) {
 	t.Helper()
 	f := mongodbtest.NewFake(t, hello)
@@ -58,7 +58,8 @@ func TestWhatTheDriverHadNoTimeForWasNotSent(t *testing.T) {
 	}
 }
 
-// The driver finds the time to be over between the two commands that it has made of one call.
+// TestACallThatIsSplitIsUnknownWhenTheTimeIsOverInTheMiddle covers a call that the driver splits into two commands. The deadline
+// passes between them.
 func TestACallThatIsSplitIsUnknownWhenTheTimeIsOverInTheMiddle(t *testing.T) {
 	f, buckets := onBuckets(t, bson.D{{Key: "maxWriteBatchSize", Value: int32(1)}})
 	ctx := mongodbtest.NewHurried(t.Context(), time.Minute)

@@ -13,8 +13,8 @@ import (
 	"waterwheel/internal/mongodb/mongodbtest"
 )
 
-// TestBulkCallsOfSmallAndLargeWritesSayTheSame: what stands in a command beside its writes, in the session, the time that the
-// server has and the write concern above all, is the same whoever puts it together.
+// TestBulkCallsOfSmallAndLargeWritesSayTheSame checks that commands from this package and from the driver are the same except for
+// their writes. This concerns above all the session, the server's time limit and the write concern.
 func TestBulkCallsOfSmallAndLargeWritesSayTheSame(t *testing.T) {
 	hello := bson.D{{Key: "setName", Value: "rs"}, {Key: "logicalSessionTimeoutMinutes", Value: int32(30)}}
 	f := mongodbtest.NewFake(t, hello)
@@ -64,7 +64,8 @@ func TestBulkCallsOfSmallAndLargeWritesSayTheSame(t *testing.T) {
 	}
 }
 
-// beside is what a command says but for its writes, with the times and sessions that differ from call to call by kind.
+// beside returns the fields of a command without its writes. Times and sessions differ between calls, so fixed words replace
+// them.
 func beside(t *testing.T, command bson.Raw, list string) map[string]string {
 	t.Helper()
 	elements, err := command.Elements()

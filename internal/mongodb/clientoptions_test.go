@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestTimeoutsOfTheURI hold, and others take their place where it names none.
+// TestTimeoutsOfTheURI checks that the timeouts of the URI are used, and defaults where it has none.
 func TestTimeoutsOfTheURI(t *testing.T) {
 	for uri, want := range map[string][2]time.Duration{
 		"mongodb://h/":                        {defaultSelection, defaultConnect},

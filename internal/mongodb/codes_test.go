@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// TestEveryRowIsOfUse: each code has one row and a name, and the outages that a server is known to have are all there.
+// TestEveryRowIsOfUse checks that each code has one row and a name. All codes of known outages must have a row, and must not
+// blame a document.
 func TestEveryRowIsOfUse(t *testing.T) {
 	seen := map[int32]bool{}
 	for _, a := range answers {

@@ -22,7 +22,7 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// message is an OP_MSG with one command in its body.
+// message returns an OP_MSG with one command in its body.
 func message(command bson.D, flags uint32) []byte {
 	body := Document(command)
 	m := make([]byte, 16, 21+len(body))
@@ -32,7 +32,7 @@ func message(command bson.D, flags uint32) []byte {
 	return append(append(m, 0), body...)
 }
 
-// large is an insert of n bytes of data.
+// large returns an insert with n bytes of data.
 func large(n int) []byte {
 	return message(bson.D{{Key: "insert", Value: "events.buckets"}, {Key: "documents", Value: make([]byte, n)}}, 0)
 }
@@ -79,18 +79,18 @@ func FuzzGuarded(f *testing.F) {
 		if len(m) >= 4 {
 			binary.LittleEndian.PutUint32(m, uint32(len(m)))
 		}
-		guarded(m) // it never panics
+		guarded(m) // it must not panic
 	})
 }
 
-// listening is how the server's side of a pair listens.
+// listening holds the options with which the server's side of a pair listens.
 var listening net.ListenConfig
 
-// pair is a connection over loopback: the guarded side, and the server's, which reads what comes in the background.
+// pair is a guarded connection over loopback, and the server's side of it.
 type pair struct {
 	*guardedConn
 	server   net.Conn
-	received chan []byte // all that came, when the connection has ended
+	received chan []byte // all received bytes, sent when the connection has ended
 }
 
 func dialPair(t *testing.T, secure bool, g guard) *pair {
@@ -113,7 +113,7 @@ func dialPair(t *testing.T, secure bool, g guard) *pair {
 		}
 		accepted <- conn
 		if secure {
-			_ = conn.(*tls.Conn).Handshake() // the client's side reports
+			_ = conn.(*tls.Conn).Handshake() // the client reports the error
 		}
 	}()
 	d := &dialer{sendTimeout: 5 * time.Second, guard: g, failed: make(map[string]error)}
@@ -129,7 +129,7 @@ func dialPair(t *testing.T, secure bool, g guard) *pair {
 	return p
 }
 
-// closeWrite ends what the guarded side sends, in order.
+// closeWrite closes the sending direction of the guarded side, with TLS's own message if it uses TLS.
 func (p *pair) closeWrite() {
 	if secure, ok := p.Conn.(*tls.Conn); ok {
 		secure.CloseWrite()
@@ -138,10 +138,10 @@ func (p *pair) closeWrite() {
 	p.raw.Conn.(*net.TCPConn).CloseWrite()
 }
 
-// collect reads what comes until the connection ends.
+// collect reads all bytes in the background until the connection ends.
 func (p *pair) collect() {
 	go func() {
-		all, _ := io.ReadAll(p.server) // a reset is how an abandoned write ends
+		all, _ := io.ReadAll(p.server) // an abandoned write ends with a reset
 		p.received <- all
 	}()
 }

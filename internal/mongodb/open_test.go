@@ -15,7 +15,7 @@ import (
 	"waterwheel/internal/mongodb/mongodbtest"
 )
 
-// closedPort is an address that nobody listens at.
+// closedPort returns an address at which no server listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func closedPort(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// TestOpenQuotesNothingOfAURI that cannot be read: it may be of the password.
+// TestOpenQuotesNothingOfAURI covers URIs that cannot be read. Any part of such a URI may belong to the password.
 func TestOpenQuotesNothingOfAURI(t *testing.T) {
 	for _, uri := range []string{
 		"mongodb://user:hIdDeN/hIdDeN@host/db", "mongodb://user:hIdDeN", "mongodb://user:hIdDeNhost:27017/db", "mongodb://user:hId?DeN=hIdDeN@host/db",
@@ -59,7 +59,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		uri, database string
 		want          []string
-		passes        bool // nothing need be changed for it to work later
+		passes        bool // it may work later without any change by an operator
 	}{
 		"nobody there":      {"mongodb://" + closedPort(t) + "/db?" + quick, "db", []string{"not reachable", "connection refused", "MONGODB_URI"}, true},
 		"unknown host":      {"mongodb://no-such-host.invalid/db?" + quick, "db", []string{"not reachable", "no-such-host.invalid"}, true},
@@ -96,8 +96,9 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestOpenTellsSilenceFromARefusal: a server that says nothing is not one that is no primary. One that hangs up at once may be a
-// balancer before a server that is down: it passes, and that it may require TLS is a hint.
+// TestOpenTellsSilenceFromARefusal checks that a silent server is not reported as a server that is no primary. A server that
+// hangs up at once may be a balancer in front of a server that is down. This is an outage, and the error hints that the server
+// may require TLS.
 func TestOpenTellsSilenceFromARefusal(t *testing.T) {
 	hangUp := func(c net.Conn) { c.Close() }
 	for name, c := range map[string]struct {
@@ -135,7 +136,7 @@ func TestOpenTellsSilenceFromARefusal(t *testing.T) {
 	}
 }
 
-// acceptor is the address of a server that does something with each connection and never answers.
+// acceptor returns the address of a server that calls a function with each connection, and never answers.
 func acceptor(t *testing.T, with func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -158,8 +159,8 @@ func acceptor(t *testing.T, with func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// TestUnreachedServerIsNamed: what comes of a command without a server or a connection names the address and the cause, and
-// no times of the driver's.
+// TestUnreachedServerIsNamed checks that the error of a command without a server or connection leaves out the driver's details,
+// such as its waiting times.
 func TestUnreachedServerIsNamed(t *testing.T) {
 	f := mongodbtest.NewFake(t, nil)
 	f.Answer("ping", func(bson.Raw) bson.D { return bson.D{} })
@@ -182,7 +183,8 @@ func TestUnreachedServerIsNamed(t *testing.T) {
 	}
 }
 
-// TestOpenDuringAnElection: a member of a replica set may be the primary later, and so may one that is to be initiated.
+// TestOpenDuringAnElection checks that a member of a replica set without a primary is an outage, because there may be a primary
+// later. This also holds for a member that is not initiated.
 func TestOpenDuringAnElection(t *testing.T) {
 	for name, says := range map[string]bson.D{
 		"a secondary":    {{Key: "setName", Value: "rs"}, {Key: "secondary", Value: true}},
@@ -203,7 +205,8 @@ func TestOpenDuringAnElection(t *testing.T) {
 	}
 }
 
-// TestOpenIsSilentInTLS: that nothing comes back in the handshake says nothing about the settings.
+// TestOpenIsSilentInTLS checks that silence during the TLS handshake is an outage, because it does not show whether the settings
+// are wrong.
 func TestOpenIsSilentInTLS(t *testing.T) {
 	uri := "mongodb://" + acceptor(t, func(net.Conn) {}) + "/db?tls=true&directConnection=true&serverSelectionTimeoutMS=600&connectTimeoutMS=200"
 	_, err := mongodb.Open(t.Context(), mongodb.Options{URI: uri, Database: "db", WriteTimeout: time.Second})
@@ -214,7 +217,7 @@ func TestOpenIsSilentInTLS(t *testing.T) {
 
 func TestOpenWithoutTLSWhereItIsNeeded(t *testing.T) {
 	address := acceptor(t, func(conn net.Conn) {
-		_ = tls.Server(conn, &tls.Config{}).Handshake() // it cannot succeed
+		_ = tls.Server(conn, &tls.Config{}).Handshake() // it must fail
 		conn.Close()
 	})
 	uri := "mongodb://" + address + "/db?directConnection=true&serverSelectionTimeoutMS=300"

@@ -12,15 +12,15 @@ import (
 	"waterwheel/internal/claim"
 )
 
-// A window so small that the kernel takes a message in many pieces.
+// The receive buffer is so small that the kernel accepts a message in many pieces only.
 func init() {
 	listening.Control = func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 1) })
 	}
 }
 
-// TestGuardAsksBeforeEverySystemCall: the kernel took a part of a piece, and when it has room for the rest the lease is
-// over, as after a stop of the process.
+// TestGuardAsksBeforeEverySystemCall covers a kernel that accepts only a part of a piece. When it has room for the rest, the
+// lease has lapsed, as after a stop of the process.
 func TestGuardAsksBeforeEverySystemCall(t *testing.T) {
 	eachTransport(t, func(t *testing.T, secure bool) {
 		stopped := make(chan struct{}, 100)

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
 
-// TestUnreachedNamesAddressAndCause, in the words of whoever looks for it, and stays what tells that nothing was sent.
+// TestUnreachedNamesAddressAndCause checks that the error uses an operator's words. It must still be a NotSentError.
 func TestUnreachedNamesAddressAndCause(t *testing.T) {
 	refused := &dialError{Address: "b:2", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errors.New("connection refused"))}}
 	queue := topology.WaitQueueTimeoutError{Wrapped: context.DeadlineExceeded}
@@ -43,7 +43,7 @@ func TestUnreachedNamesAddressAndCause(t *testing.T) {
 	}
 }
 
-// TestHeardFrom: what did not answer is never said to answer, whatever the driver kept of it.
+// TestHeardFrom checks that a server without an answer is never reported as answering, whatever errors the driver kept.
 func TestHeardFrom(t *testing.T) {
 	failed := func(err error) description.Server { return description.Server{LastError: err} }
 	late := &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}

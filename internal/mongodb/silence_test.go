@@ -13,7 +13,8 @@ import (
 	"waterwheel/internal/mongodb/mongodbtest"
 )
 
-// losing answers a command, and before that loses as many answers: the connection lives on.
+// losing returns a function that loses the given number of answers, and then answers commands with another function. The
+// connection stays open.
 func losing(t *testing.T, answers int32, with func(bson.Raw) bson.D) func(bson.Raw) bson.D {
 	var lost atomic.Int32
 	return func(command bson.Raw) bson.D {
@@ -25,7 +26,8 @@ func losing(t *testing.T, answers int32, with func(bson.Raw) bson.D) func(bson.R
 	}
 }
 
-// TestAReadWhoseAnswerIsLostIsGivenUp, of the query and of what follows it, and the next one waits twice as long.
+// TestAReadWhoseAnswerIsLostIsGivenUp covers a lost answer to a query and to a getMore. After each lost answer the next read
+// waits twice as long.
 func TestAReadWhoseAnswerIsLostIsGivenUp(t *testing.T) {
 	const first = 100 * time.Millisecond
 	document := bson.D{{Key: "_id", Value: 1}}

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// model is a naive total: all numbers, in their order.
+// model is a naive total. It keeps all numbers in order.
 type model struct {
 	numbers []bson.RawValue
 }
@@ -70,7 +70,7 @@ func (m *model) check(t *testing.T, what string, got *Total) {
 	}
 }
 
-// randomNumber is mostly small, sometimes at an edge.
+// randomNumber returns a number that is mostly small, and sometimes at the edge of its type.
 func randomNumber(rng *rand.Rand) any {
 	switch rng.IntN(12) {
 	case 0:
@@ -88,7 +88,7 @@ func randomNumber(rng *rand.Rand) any {
 	}
 }
 
-// TestModel compares rows, and folds of rows cut anywhere, with a list of all numbers.
+// TestModel compares rows with a list of all numbers. It also compares folds of rows that are cut at random places.
 func TestModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -132,7 +132,7 @@ func TestModel(t *testing.T) {
 			}
 			row.Add(raw)
 			part.Add(raw)
-			clear(raw) // nothing of it is kept
+			clear(raw) // the row must keep no part of it
 			if rng.IntN(5) == 0 {
 				folded.Fold(part.Document())
 				part = rules.NewRow(0)

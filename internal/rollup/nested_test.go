@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// nestedRows are rows of the first two hours of a day: the second hour has no row of its own level, nor has the day.
+// nestedRows returns rows of the first two hours of a day. The second hour and the day have no row of their own level.
 func nestedRows(t *testing.T) (NestedRows, int64) {
 	t.Helper()
 	from := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
@@ -24,7 +24,7 @@ func nestedRows(t *testing.T) (NestedRows, int64) {
 	row(Minute, from+60_000, 3)
 	row(Hour, from, 1, 2, 3)
 	row(Minute, from+hourMs, 4)
-	row(Minute, from+hourMs, 0.5) // of the same window, after update-meta
+	row(Minute, from+hourMs, 0.5) // a second row of the same window, as after update-meta
 	return rows, from
 }
 
@@ -37,7 +37,8 @@ func marshal(t *testing.T, v any) bson.Raw {
 	return raw
 }
 
-// TestNestedDay: totals are the row of their own level, or folds of what is below. Fields with the names of lists are left out.
+// TestNestedDay checks that the totals of a window come from the row of its own level, or else from folds of the levels below.
+// Fields with the names of the lists are left out.
 func TestNestedDay(t *testing.T) {
 	rows, from := nestedRows(t)
 	rules := map[string]*Rules{Minute: {}, Hour: {}, Day: {}}

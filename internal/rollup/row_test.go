@@ -13,7 +13,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// fieldsOf makes the fields of a measurement of Extended JSON.
+// fieldsOf returns the fields of a measurement, given in Extended JSON.
 func fieldsOf(t testing.TB, text string) bson.Raw {
 	t.Helper()
 	var d bson.D
@@ -27,7 +27,7 @@ func fieldsOf(t testing.TB, text string) bson.Raw {
 	return raw
 }
 
-// written is a document as relaxed Extended JSON without spaces.
+// written returns a document as relaxed Extended JSON without spaces.
 func written(t testing.TB, d bson.Raw) string {
 	t.Helper()
 	text, err := bson.MarshalExtJSON(d, false, false)
@@ -207,7 +207,7 @@ func TestTotalsByName(t *testing.T) {
 		t.Error("an object or nothing has a total")
 	}
 	for range row.Fields() {
-		break // must not go on
+		break // the iterator must stop here
 	}
 }
 
@@ -265,7 +265,7 @@ func sameValue(a, b bson.RawValue) bool {
 	return a.Type == b.Type && string(a.Value) == string(b.Value)
 }
 
-// sorted has the fields of a document in the order of their names: a bucket keeps no other order.
+// sorted returns a document with its fields sorted by name, because a bucket keeps no other order.
 func sorted(t testing.TB, d bson.Raw) bson.Raw {
 	t.Helper()
 	var list bson.D
@@ -325,7 +325,7 @@ func TestDamagedDocumentsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzRow adds and folds whatever bytes come.
+// FuzzRow adds and folds arbitrary bytes.
 func FuzzRow(f *testing.F) {
 	f.Add([]byte(fieldsOf(f, `{"a": 1, "o": {"b": 2.5, "c": {"n": 1}}}`)))
 	f.Add([]byte(fieldsOf(f, `{"count": 1, "a": {"n": 1, "sum": 2, "min": 2, "max": 2, "first": 2, "last": 2}}`)))
@@ -358,7 +358,7 @@ func BenchmarkRowAdd(b *testing.B) {
 	}
 }
 
-// total is the total of a field by its dotted path; nil means that it had no number.
+// total returns the total of a field by its dotted path. Nil means that the field had no number.
 func (w *Row) total(path string) *Total {
 	for p, t := range w.Fields() {
 		if p == path {

@@ -11,10 +11,10 @@ import (
 	"waterwheel/internal/measurement"
 )
 
-// registry is a server that answers paths with a status and a body.
+// registry is a server that answers each path with a status and a body.
 type registry struct {
 	*httptest.Server
-	answers map[string]string // "200 {…}"
+	answers map[string]string // by path, as in "200 {…}"
 	asked   []string
 	auth    string
 }
@@ -39,7 +39,8 @@ func newRegistry(t *testing.T, answers map[string]string) *registry {
 
 func number(n uint32) measurement.SchemaID { return measurement.SchemaID{Number: n} }
 
-// TestSchemaIsFoundOnce: by number and by GUID, with what it refers to, and is not asked for again.
+// TestSchemaIsFoundOnce checks that a schema is found by number and by GUID, with its references, and that the registry is asked
+// only once.
 func TestSchemaIsFoundOnce(t *testing.T) {
 	guid := measurement.SchemaID{IsGUID: true, GUID: [16]byte{1}}
 	r := newRegistry(t, map[string]string{
@@ -69,7 +70,7 @@ func TestSchemaIsFoundOnce(t *testing.T) {
 	}
 }
 
-// TestAnswersThatMeanAnOutage: nothing that may be otherwise later is said of a schema.
+// TestAnswersThatMeanAnOutage checks that an answer that may be different later is an error, and says nothing about the schema.
 func TestAnswersThatMeanAnOutage(t *testing.T) {
 	for name, answer := range map[string]string{
 		"busy": "503 busy", "internal": `500 {"error_code":50001,"message":"x"}`, "timeout": "408 x", "early": "425 x", "too many": "429 x", "not logged in": "401 x",
@@ -107,7 +108,7 @@ func TestAnswersThatMeanAnOutage(t *testing.T) {
 	}
 }
 
-// TestSchemasThatNoRecordCanHave: they are bad for good, and not kept.
+// TestSchemasThatNoRecordCanHave checks that such schemas are bad for good.
 func TestSchemasThatNoRecordCanHave(t *testing.T) {
 	loop := `200 {"schema":"\"int\"","references":[{"subject":"a","version":1}]}`
 	many := map[string]string{}
@@ -134,7 +135,7 @@ func TestSchemasThatNoRecordCanHave(t *testing.T) {
 	}
 }
 
-// TestCacheIsBounded: what is over a bound is asked for again.
+// TestCacheIsBounded checks that the cache drops schemas when it exceeds its bound on bytes or on their number.
 func TestCacheIsBounded(t *testing.T) {
 	c := newCache()
 	large := measurement.Schema{Text: strings.Repeat("x", 1<<20)}

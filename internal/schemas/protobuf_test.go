@@ -17,7 +17,8 @@ import (
 	"waterwheel/internal/record"
 )
 
-// inRegistry is the answer of a registry with a schema in Protobuf and its references, each as name=subject/version.
+// inRegistry returns a registry's answer with a Protobuf schema and its references. Each reference has the form
+// name=subject/version.
 func inRegistry(t *testing.T, text string, references ...string) string {
 	t.Helper()
 	a := answer{Schema: text, Type: typeProtobuf}
@@ -35,7 +36,8 @@ func inRegistry(t *testing.T, text string, references ...string) string {
 	return "200 " + string(body)
 }
 
-// read is a reading in Protobuf by a schema of the registry: time, meta and the fields, as Extended JSON.
+// read decodes a Protobuf reading by a schema of the registry, and returns its elements as text. The reading has a time, a meta
+// and the encoded fields.
 func read(t *testing.T, s measurement.Schema, fields string) string {
 	t.Helper()
 	d, err := measurement.New(measurement.Options{Format: measurement.Protobuf, Framing: measurement.Confluent, TimeField: "time", MetaField: "meta"})
@@ -55,7 +57,8 @@ func read(t *testing.T, s measurement.Schema, fields string) string {
 	return fmt.Sprintf("%q", results[0].Measurement.Elements)
 }
 
-// TestProtobufIsCompiled: with references, what comes with Protobuf and Confluent's serializers, and options that nobody has.
+// TestProtobufIsCompiled covers references, the files that come with Protobuf and with Confluent's serializers, and options that
+// are defined nowhere.
 func TestProtobufIsCompiled(t *testing.T) {
 	r := newRegistry(t, map[string]string{
 		"/schemas/ids/1": inRegistry(t, `syntax = "proto3"; package plant;
@@ -83,8 +86,8 @@ func TestProtobufIsCompiled(t *testing.T) {
 	}
 }
 
-// TestBytesOfASerializer: schema and records as confluent-kafka 2.16.1 for Python writes them, with frame and with header. It registers a
-// serialized file, and counts the entries of a map before the message In.
+// TestBytesOfASerializer has a schema and records as confluent-kafka 2.16.1 for Python writes them, with the id in a frame and in
+// a header. This serializer registers a serialized file. It counts the message of a map's entries before the message In.
 func TestBytesOfASerializer(t *testing.T) {
 	const schema = "CgdyLnByb3RvEgVwbGFudCIVCgVBbGFybRIMCgR0ZXh0GAEgASgJInYKB1JlYWRpbmcSDgoGbnVtYmVyGAEgASgFEiAKAW0YAiADKAsyFS5wbGFudC5SZWFkaW5nLk1FbnRyeRooCgZNRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgFOgI4ARoPCgJJbhIJCgF4GAEgASgFYgZwcm90bzM="
 	r := newRegistry(t, map[string]string{"/schemas/ids/1": inRegistry(t, schema), "/schemas/guids/c74a2593-8e84-4cb3-a42b-e0b3aad58668": inRegistry(t, schema)})
@@ -114,7 +117,7 @@ func TestBytesOfASerializer(t *testing.T) {
 	}
 }
 
-// TestFilesThatSerializersKnow: each of them compiles, and is imported without a reference.
+// TestFilesThatSerializersKnow checks that each of these files compiles, and can be imported without a reference.
 func TestFilesThatSerializersKnow(t *testing.T) {
 	var imports strings.Builder
 	for name := range wellKnown {
@@ -126,13 +129,13 @@ func TestFilesThatSerializersKnow(t *testing.T) {
 	}
 }
 
-// TestProtobufThatCannotBeCompiled: the message has the line, and of which subject.
+// TestProtobufThatCannotBeCompiled checks that the message names the line, and the subject if the error is in a reference.
 func TestProtobufThatCannotBeCompiled(t *testing.T) {
 	const head = "syntax = \"proto3\";\n"
 	for _, test := range []struct {
 		says string
 		text string
-		of   map[string]string // the references, by their subjects
+		of   map[string]string // the texts of the references, by subject
 	}{
 		{"line 2: syntax error", head + `message {`, nil},
 		{`line 2: field Reading.x: unknown type Air`, head + `message Reading { Air x = 1; }`, nil},
@@ -171,7 +174,7 @@ func TestProtobufThatCannotBeCompiled(t *testing.T) {
 	}
 }
 
-// nested is a serialized file with messages nested so deep, of which the first has a field of a type that nobody has.
+// nested returns a serialized file with messages nested to a depth. The outermost message has a field of an unknown type.
 func nested(t *testing.T, depth int) []byte {
 	t.Helper()
 	m := &descriptorpb.DescriptorProto{Name: proto.String("M")}
@@ -189,7 +192,7 @@ func nested(t *testing.T, depth int) []byte {
 	return raw
 }
 
-// TestHostileSchemasAreBounded: what fits into the bounds takes bounded memory.
+// TestHostileSchemasAreBounded checks that each schema within the bounds takes bounded memory to compile.
 func TestHostileSchemasAreBounded(t *testing.T) {
 	fill := func(line string, n int) string {
 		var b strings.Builder
@@ -217,7 +220,7 @@ func TestHostileSchemasAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzCompile: no text makes the compiler panic, and what it makes can be read.
+// FuzzCompile checks that no text makes the compiler panic, and that a Decoder accepts everything that it compiles.
 func FuzzCompile(f *testing.F) {
 	for _, text := range wellKnown {
 		f.Add(text)

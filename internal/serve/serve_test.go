@@ -26,13 +26,13 @@ import (
 
 var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
-// source answers with measurements that it has, and keeps what it was asked.
+// source answers with fixed measurements, and records the queries.
 type source struct {
 	options timeseries.Options
 	all     []reader.Measurement
-	err     error         // after them
-	wait    chan struct{} // each reading waits for it. Nil means that none waits.
-	waiting chan struct{} // a reading sends to it as it begins to wait
+	err     error         // returned after the measurements
+	wait    chan struct{} // each query waits for it. Nil means that none waits.
+	waiting chan struct{} // a query sends to it when it begins to wait
 
 	mu     sync.Mutex
 	asked  reader.Query
@@ -82,7 +82,7 @@ func (s *source) Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawV
 	}
 }
 
-// Totals gives its measurements as windows.
+// Totals returns the measurements as windows.
 func (s *source) Totals(ctx context.Context, q reader.TotalsQuery) iter.Seq2[reader.Window, error] {
 	s.totals = q
 	return func(yield func(reader.Window, error) bool) {
@@ -110,10 +110,10 @@ func measured(second int, meta any, fields bson.D) reader.Measurement {
 	return m
 }
 
-// errUsage is a request that Filter or Times refuses.
+// errUsage is the error of requests that Filter or Times refuse.
 var errUsage = errors.New("this cannot be asked")
 
-// serving is a server for a source, with options that a test changes.
+// serving starts a server for a source, with options that a test may change, and returns its address.
 func serving(t *testing.T, s *source, change func(*Options)) string {
 	t.Helper()
 	o := Options{
@@ -157,13 +157,13 @@ func newSource(all ...reader.Measurement) *source {
 	return &source{options: timeseries.Options{TimeField: "time", MetaField: "meta"}, all: all}
 }
 
-// head is what stands before and behind the body of an answer.
+// head is an answer without its body.
 type head struct {
 	StatusCode      int
 	Header, Trailer http.Header
 }
 
-// get asks for a page, and reads the answer to its end.
+// get sends a request, and reads the answer to its end.
 func get(t *testing.T, address string, header ...string) (head, string, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
@@ -182,7 +182,7 @@ func get(t *testing.T, address string, header ...string) (head, string, error) {
 	return head{answer.StatusCode, answer.Header, answer.Trailer}, string(body), err
 }
 
-// TestRowsAreFlat: the parts of meta and nested fields have their paths, and every kind of value is plain JSON.
+// TestRowsAreFlat checks that the parts of meta and nested fields are named by their paths. Values of every kind are plain JSON.
 func TestRowsAreFlat(t *testing.T) {
 	uuid := bson.Binary{Subtype: 4, Data: []byte("0123456789abcdef")}
 	decimal, _ := bson.ParseDecimal128("12.50")
@@ -224,7 +224,7 @@ func TestRowsAreFlat(t *testing.T) {
 	}
 }
 
-// TestRequestsBecomeQueries: each parameter arrives, Grafana's milliseconds and empty variables too.
+// TestRequestsBecomeQueries checks that each parameter gets into the query, also Grafana's milliseconds and empty variables.
 func TestRequestsBecomeQueries(t *testing.T) {
 	s := newSource(measured(0, "s-1", bson.D{{Key: "celsius", Value: 1}, {Key: "wind", Value: bson.D{{Key: "speed", Value: 3}}}, {Key: "humidity", Value: 40}}))
 	from := serving(t, s, nil) + "/v1/measurements?"
@@ -242,7 +242,7 @@ func TestRequestsBecomeQueries(t *testing.T) {
 	}
 }
 
-// TestTotals: the parameters arrive, and a window is a flat row like any other.
+// TestTotals checks that the parameters get into the query, and that a window is a flat row like any other.
 func TestTotals(t *testing.T) {
 	s := newSource(
 		measured(0, bson.D{{Key: "sensor", Value: "s-1"}}, bson.D{{Key: "count", Value: int64(2)}, {Key: "celsius", Value: bson.D{{Key: "mean", Value: 21.25}, {Key: "max", Value: int32(24)}}}}),
@@ -272,7 +272,7 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrongIsSaid: with a status and a sentence that says what to do.
+// TestWhatIsWrongIsSaid checks that each error has a status and a sentence that says what to do.
 func TestWhatIsWrongIsSaid(t *testing.T) {
 	s := newSource(measured(0, "s-1", bson.D{}))
 	from := serving(t, s, nil)
@@ -322,7 +322,8 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	}
 }
 
-// TestAPartIsNotTakenForTheWhole: an answer that was cut off by its limit says so, and a failure on the way breaks it off.
+// TestAPartIsNotTakenForTheWhole checks that an answer says if its limit cut it off. A failure in the middle breaks the answer
+// off.
 func TestAPartIsNotTakenForTheWhole(t *testing.T) {
 	var all []reader.Measurement
 	for i := range 3000 {
@@ -350,7 +351,7 @@ func TestAPartIsNotTakenForTheWhole(t *testing.T) {
 	}
 }
 
-// TestQueriesAreBounded: in time, and how many are answered at once.
+// TestQueriesAreBounded checks the time limit of a query and the number of concurrent queries.
 func TestQueriesAreBounded(t *testing.T) {
 	s := newSource(measured(0, "s-1", bson.D{}))
 	s.wait, s.waiting = make(chan struct{}), make(chan struct{}, 3)
@@ -398,7 +399,7 @@ func TestQueriesAreBounded(t *testing.T) {
 	}
 }
 
-// TestATokenIsNeeded: measurements need the token, the page and health do not.
+// TestATokenIsNeeded checks that measurements need the token. The page and the health check do not.
 func TestATokenIsNeeded(t *testing.T) {
 	from := serving(t, newSource(), func(o *Options) { o.Token = "geheim" })
 	for _, c := range []struct {

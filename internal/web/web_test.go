@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRequestsAreLimited: those beyond the limit are sent away, while whoever asks for health is answered.
+// TestRequestsAreLimited checks that requests beyond the limit are refused, while health checks are still answered.
 func TestRequestsAreLimited(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	handler := Limited(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,7 +43,7 @@ func TestRequestsAreLimited(t *testing.T) {
 	}
 }
 
-// TestListeningSaysWhoIsAnswered: a page that only this machine sees looks like a dead one from a probe outside.
+// TestListeningSaysWhoIsAnswered checks this because a page that answers only this machine looks dead to a probe from outside.
 func TestListeningSaysWhoIsAnswered(t *testing.T) {
 	for ip, want := range map[string]string{"127.0.0.1": "this machine only", "::1": "this machine only", "0.0.0.0": "whoever", "::": "whoever", "192.0.2.1": "whoever"} {
 		if got := audience(&net.TCPAddr{IP: net.ParseIP(ip)}); !strings.HasPrefix(got, want) {

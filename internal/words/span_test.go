@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestSpansAreWrittenAsTheyAreRead: the text is short, and ParseSpan reads the same length from it.
+// TestSpansAreWrittenAsTheyAreRead checks that the text is short, and that ParseSpan reads the same length of time from it.
 func TestSpansAreWrittenAsTheyAreRead(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 90 * time.Second: "1m30s", time.Hour: "1h", 90 * time.Minute: "1h30m", 20 * time.Minute: "20m", 10*time.Hour + time.Second: "10h0m1s",

@@ -11,7 +11,8 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// TestAnswersAreThoseOfTheScript: a command that the script does not know is refused, and each is kept as it was sent.
+// TestAnswersAreThoseOfTheScript checks that the server refuses commands without a scripted answer, and keeps each command as it
+// was sent.
 func TestAnswersAreThoseOfTheScript(t *testing.T) {
 	f := NewFake(t, ReplicaSet)
 	c := Open(t, f).Collection("c")
