@@ -33,7 +33,7 @@ func TestStartIsResolvedAgainstTheLog(t *testing.T) {
 		first     int32
 		policy    claim.OutOfRange
 		want      claim.Start
-		stopped   string // the reason of an error that stops the pipeline
+		stopped   string // reason of the StopError. Empty means no error.
 	}{
 		"a commit of ours":                                       {committed: 50, metadata: ours.String(), want: claim.Start{Offset: 50}},
 		"an operator's reset has no metadata":                    {committed: 20, want: claim.Start{Offset: 20}},
