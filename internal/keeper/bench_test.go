@@ -9,7 +9,8 @@ import (
 	"waterwheel/internal/rollup"
 )
 
-// BenchmarkMeasurement is what one measurement of five fields costs a pass, from the stored bucket to the rows of minutes and hours.
+// BenchmarkMeasurement measures the cost of one measurement of five fields in a pass, from the stored bucket to the rows of
+// minutes and hours.
 func BenchmarkMeasurement(b *testing.B) {
 	const perBucket, buckets = 40, 18 // an hour of a series at 0.2 Hz
 	w := &world{bits: map[int64]int{}}

@@ -8,10 +8,10 @@ import (
 	"waterwheel/internal/rollup"
 )
 
-// quietSteps bounds how many steps are waited for.
+// quietSteps is the maximum number of steps of drain.
 const quietSteps = 20_000
 
-// drain lets all that was begun come to its end.
+// drain runs all actors to their end.
 func (w *world) drain() {
 	for range quietSteps {
 		if len(w.actors) == 0 {
@@ -25,7 +25,7 @@ func (w *world) drain() {
 	}
 }
 
-// quiet ends what is under way, lets the owners finish, and compares all rows.
+// quiet runs all actors to their end, lets the owners store everything, and compares all rows.
 func (w *world) quiet() {
 	w.calm = true
 	w.drain()
@@ -36,7 +36,7 @@ func (w *world) quiet() {
 			w.store(p)
 		}
 	}
-	// Commands that were cut off are finished, and their notes grow old enough.
+	// Commands that were cut off are marked as finished, and their notes become old enough.
 	w.mem.write("options", func(all map[string]bson.Raw) {
 		for id, d := range all {
 			if d.Lookup("metas").Type != 0 && d.Lookup("edited").Type == 0 {
@@ -57,7 +57,7 @@ func (w *world) quiet() {
 	w.compare()
 }
 
-// compare compares all rows that are computed again with what is shown.
+// compare compares the rows with the shown measurements. It skips hours that are frozen, and hours that lost measurements by hand.
 func (w *world) compare() {
 	if w.violation != "" {
 		return

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// edit is a text of a file, and what stands there instead.
+// edit replaces a text of a file.
 type edit struct{ file, text, instead string }
 
-// defects are mistakes in the source of the protocol. The model must notice each.
+// defects are mistakes in the source of the protocol. The model must notice each of them.
 var defects = []struct {
 	name  string
 	edits []edit
@@ -55,7 +55,7 @@ var defects = []struct {
 	{"a former topic is dropped before it is computed", []edit{{"pass.go", "to = math.MaxInt64", "to = mark.Below + math.MaxInt64*0"}}},
 }
 
-// TestDefectsFit looks for the text of each defect, which may have changed since.
+// TestDefectsFit checks that the source still has the text of each defect.
 func TestDefectsFit(t *testing.T) {
 	for _, d := range defects {
 		damaged(t, t.TempDir(), d.edits)
@@ -64,7 +64,7 @@ func TestDefectsFit(t *testing.T) {
 
 var noticed = regexp.MustCompile(`(?m)^ *\w+_test\.go:\d+: ((?:seed|in the order|an equal|an early).*)`)
 
-// TestModelNoticesEachDefect runs the model on damaged copies of the source. It takes minutes, so it is part of make sim.
+// TestModelNoticesEachDefect runs the model on damaged copies of the source. It takes minutes, so only make sim runs it.
 func TestModelNoticesEachDefect(t *testing.T) {
 	if os.Getenv("ROLLUP_DEFECTS") == "" {
 		t.Skip("set ROLLUP_DEFECTS=1: it builds the model once for each defect")
@@ -80,7 +80,7 @@ func TestModelNoticesEachDefect(t *testing.T) {
 	}
 }
 
-// damaged writes damaged copies of files to a directory, and returns their paths by those of the files.
+// damaged writes damaged copies of files to a directory. It returns the path of each copy by the path of its original.
 func damaged(t *testing.T, dir string, edits []edit) map[string]string {
 	t.Helper()
 	copies := map[string]string{}
@@ -108,7 +108,7 @@ func damaged(t *testing.T, dir string, edits []edit) map[string]string {
 	return copies
 }
 
-// runDamaged runs the model with a damaged source, and returns what it writes.
+// runDamaged runs the model with a damaged source, and returns its output.
 func runDamaged(t *testing.T, edits []edit) string {
 	t.Helper()
 	dir := t.TempDir()

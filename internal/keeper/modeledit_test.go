@@ -10,7 +10,7 @@ import (
 	"waterwheel/sink"
 )
 
-// handDelete deletes a bucket behind the back of everybody.
+// handDelete deletes a bucket by hand, without a note.
 func (w *world) handDelete() {
 	var ids []string
 	of := map[string][]measurement{}
@@ -32,7 +32,7 @@ func (w *world) handDelete() {
 	w.logf("a hand deletes")
 }
 
-// readNotes begins to compute the rows of notes.
+// readNotes starts an actor that computes the rows of notes.
 func (w *world) readNotes() {
 	w.logf("notes computed")
 	w.begin("notes", func(ctx context.Context, a *actor) {
@@ -52,7 +52,7 @@ func (w *world) readNotes() {
 	})
 }
 
-// series returns a filter on whole documents of a series that are not segments.
+// documentsOf returns the _ids of the documents of a series, without segments.
 func (w *world) documentsOf(series string) (ids []string) {
 	for id, d := range w.mem.now()["buckets"] {
 		if meta, _ := d.Lookup("meta").StringValueOK(); meta == series && d.Lookup("control", "segment").Type == 0 {
@@ -63,7 +63,7 @@ func (w *world) documentsOf(series string) (ids []string) {
 	return ids
 }
 
-// isCompacted reports whether no segment is left, as the commands wait for.
+// isCompacted reports whether no segment is left. The commands wait for this.
 func (w *world) isCompacted() bool {
 	for _, d := range w.mem.now()["buckets"] {
 		if d.Lookup("control", "segment").Type != 0 {
@@ -73,7 +73,7 @@ func (w *world) isCompacted() bool {
 	return true
 }
 
-// edit begins a command on whole series.
+// edit starts a command that changes whole series.
 func (w *world) edit(what string, series []string, deletes bool, do func(id string)) {
 	if !w.isCompacted() {
 		return
@@ -92,7 +92,7 @@ func (w *world) edit(what string, series []string, deletes bool, do func(id stri
 			for _, one := range series {
 				a.editing[one] = true
 			}
-			for range 4 { // others have time to look at the note meanwhile
+			for range 4 { // other actors may read the note in between
 				if w.step(ctx) != nil {
 					return
 				}
