@@ -125,8 +125,7 @@ func TestFindGroupsByBinarySeries(t *testing.T) {
 	}
 }
 
-// replaced is a document with another value of a field, without it for the zero value.
-
+// replaced returns a document with another value of a field. The zero value removes the field.
 func replaced(d bson.Raw, key string, value bson.RawValue) bson.Raw {
 	var fields bson.D
 	elements, err := d.Elements()
