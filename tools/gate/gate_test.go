@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The pretenders. Each notes how it was called and fails where the environment names it: $FAIL is a part of the call, and
-// $TIMES how often that fails.
+// These scripts take the place of the real programs. Each records its call, and fails if the call contains the text of $FAIL.
+// $TIMES is the number of times that it fails.
 const (
 	pretend = `
 calls=$(dirname "$(dirname "$0")")/calls
@@ -30,7 +30,7 @@ fi
 	server = script + `case $1 in start) mkdir -p "$2"; echo "$(basename "$0")-of-$(basename "$2")-at-${4}" ;; esac` + "\n"
 )
 
-// run runs the gate in a tree of pretenders and returns its exit code, what it printed and how they were called.
+// run runs the gate with these scripts. It returns the gate's exit code, its output, and the recorded calls.
 func run(t *testing.T, environment ...string) (code int, out, calls string) {
 	t.Helper()
 	if version, err := exec.CommandContext(t.Context(), "bash", "-c", "echo ${BASH_VERSINFO[0]}").Output(); err != nil || version[0] < '4' {
@@ -73,7 +73,7 @@ func run(t *testing.T, environment ...string) (code int, out, calls string) {
 	return command.ProcessState.ExitCode(), string(output), string(called)
 }
 
-// stages are calls that the gate makes, one of each stage.
+// stages holds one call of each stage of the gate.
 var stages = []string{
 	"make --no-print-directory lint",
 	"make --no-print-directory test",
@@ -109,7 +109,7 @@ func TestPassesWhenEverythingDoes(t *testing.T) {
 	wantStopped(t, calls)
 }
 
-// wantStopped: every server that was started, and every try, is stopped.
+// wantStopped checks that every server is stopped, also after a start that failed.
 func wantStopped(t *testing.T, calls string) {
 	t.Helper()
 	for line := range strings.Lines(calls) {
@@ -120,7 +120,7 @@ func wantStopped(t *testing.T, calls string) {
 	}
 }
 
-// TestAnyFailureIsTheVerdict: whichever stage fails, aside or not, the gate ends with its code and names it.
+// TestAnyFailureIsTheVerdict checks that the gate fails and names the call when any stage fails, also one in the background.
 func TestAnyFailureIsTheVerdict(t *testing.T) {
 	for _, call := range stages {
 		t.Run(call, func(t *testing.T) {
@@ -137,13 +137,13 @@ func TestAnyFailureIsTheVerdict(t *testing.T) {
 	}
 }
 
-// TestServersAreStartedAgain: twice they may fail to start, not three times.
+// TestServersAreStartedAgain checks that a server may fail to start twice, but not three times.
 func TestServersAreStartedAgain(t *testing.T) {
 	for _, name := range []string{"kafka", "mongo", "cluster", "chaosdb"} {
 		for times, want := range map[int]int{2: 0, 3: 1} {
 			t.Run(fmt.Sprintf("%s fails %d times", name, times), func(t *testing.T) {
 				t.Parallel()
-				code, out, calls := run(t, "FAIL=/"+name+".", fmt.Sprintf("TIMES=%d", 2*times-1)) // start, stop, start, …
+				code, out, calls := run(t, "FAIL=/"+name+".", fmt.Sprintf("TIMES=%d", 2*times-1)) // the calls are start, stop, start and so on
 				if code != want || strings.Count(out, name+" did not start at port") != times {
 					t.Errorf("code %d:\n%s", code, out)
 				}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// reported reads events and returns the report and what it printed.
+// reported reads events, and returns the report and its output.
 func reported(t *testing.T, events string, again func(test) (string, bool)) (*report, string) {
 	t.Helper()
 	var out strings.Builder
@@ -23,7 +23,7 @@ func reported(t *testing.T, events string, again func(test) (string, bool)) (*re
 	return r, out.String()
 }
 
-// said makes the events of a test: its output, and how it ended.
+// said returns the events of a test, which are its output and its end.
 func said(name, action string, output ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"Action":"run","Package":"m/p","Test":%q}`+"\n", name)
@@ -36,7 +36,7 @@ func said(name, action string, output ...string) string {
 	return b.String()
 }
 
-// The ends of a package: all tests done, and something on the way.
+// These are the last events of a package. In failedPackage all tests have ended, and in brokenPackage the package broke off.
 const (
 	failedPackage = `{"Action":"output","Package":"m/p","Output":"FAIL\n"}
 {"Action":"output","Package":"m/p","Output":"FAIL\tm/p\t0.1s\n"}
@@ -78,7 +78,7 @@ func TestNothingRunIsAFailure(t *testing.T) {
 	}
 }
 
-// TestPassesTheSecondTime: it is flaky, with both outputs, and counts as passed with its subtests.
+// TestPassesTheSecondTime checks that such a test is reported as flaky, with both outputs. It counts as passed with its subtests.
 func TestPassesTheSecondTime(t *testing.T) {
 	events := said("TestA", "pass") + said("TestB/sub", "fail", "too slow") + said("TestB", "fail", "--- FAIL: TestB") + failedPackage
 	var asked []string
@@ -106,7 +106,7 @@ func TestFailsTwice(t *testing.T) {
 	}
 }
 
-// TestWhatIsNeverForgiven: a second run would pass, and decides nothing.
+// TestWhatIsNeverForgiven checks failures that count even though a second run would pass.
 func TestWhatIsNeverForgiven(t *testing.T) {
 	var many strings.Builder
 	for i := range mostAgain + 1 {
@@ -148,7 +148,8 @@ func module(t *testing.T, tests string) (dir string) {
 	return dir
 }
 
-// TestRunsAloneWhatFailed: the second run is of this test only, by a real go test, and must run it.
+// TestRunsAloneWhatFailed checks with a real go test that the second run has only the failed test, and that it must run this
+// test.
 func TestRunsAloneWhatFailed(t *testing.T) {
 	dir := module(t, `
 func TestGood(t *testing.T)       { t.Log("fine") }
@@ -172,10 +173,10 @@ func TestSkipped(t *testing.T)    { t.Skip("not now") }
 	}
 }
 
-// TestVerdictsOfRealRuns: every way in which go test can end, by a real one.
+// TestVerdictsOfRealRuns covers every way in which a real go test can end.
 func TestVerdictsOfRealRuns(t *testing.T) {
 	goTest := []string{"go", "test", "-count=1", "-json"}
-	once := func(then string) string { // fails the first time only
+	once := func(then string) string { // a test that fails the first time only
 		return `
 func TestB(t *testing.T) {
 	if _, err := os.Stat("been"); err == nil {

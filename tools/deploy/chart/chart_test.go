@@ -28,7 +28,7 @@ const (
 	chartPath = root + "/deploy/chart"
 )
 
-// values are the least that installs, with these settings beside.
+// values returns the least values that the chart can be installed with, and more settings.
 func values(settings ...any) map[string]any {
 	env := map[string]any{"KAFKA_BROKERS": "kafka-1:9092,kafka-2:9092", "KAFKA_TOPICS": "measurements, events"}
 	for i := 0; i < len(settings); i += 2 {
@@ -37,11 +37,11 @@ func values(settings ...any) map[string]any {
 	return map[string]any{"existingSecret": "waterwheel", "env": env}
 }
 
-// everything switches on all that is off by default.
+// everything returns values with all options that are off by default.
 func everything() map[string]any {
 	all := values("FLUSH_INTERVAL", "10s", "FLUSH_COUNT", 250000, "BUCKET_REOPEN", false, "EVENT_META_FIELD", "", "EVENT_META_FROM", "key", "LOG_LEVEL", "warn")
 	for _, name := range []string{"podDisruptionBudget", "serviceMonitor", "dashboard"} {
-		all[name] = map[string]any{"enabled": true} // Helm writes into it
+		all[name] = map[string]any{"enabled": true} // a new map each time, because Helm writes into it
 	}
 	all["prometheusRule"] = map[string]any{"enabled": true, "runbookUrl": "https://wiki.example/runbook", "labels": map[string]any{"release": "kube"}}
 	all["scaling"] = map[string]any{"enabled": true, "maxReplicas": 24, "lagThreshold": 2000000, "authentication": "kafka"}
@@ -62,7 +62,7 @@ func render(t *testing.T, values map[string]any) map[string]string {
 	return objects
 }
 
-// decode reads an object as its own type, in which every field must be known.
+// decode reads an object into its own type, which must know every field.
 func decode[T any](t *testing.T, objects map[string]string, template string) T {
 	t.Helper()
 	var object T
@@ -82,7 +82,7 @@ func TestHelmFindsNoFault(t *testing.T) {
 	}
 }
 
-// TestObjectsAreOfTheirTypes: each decodes strictly, and there are no others.
+// TestObjectsAreOfTheirTypes checks that each object decodes strictly, and that there are no others.
 func TestObjectsAreOfTheirTypes(t *testing.T) {
 	objects := render(t, everything())
 	set := decode[apps.StatefulSet](t, objects, "statefulset.yaml")
@@ -136,7 +136,7 @@ func TestObjectsAreOfTheirTypes(t *testing.T) {
 	}
 }
 
-// TestPodIsConfined: nothing that a consumer does not need.
+// TestPodIsConfined checks that the pod has no rights that a consumer does not need.
 func TestPodIsConfined(t *testing.T) {
 	pod := decode[apps.StatefulSet](t, render(t, values()), "statefulset.yaml").Spec.Template.Spec
 	c := pod.Containers[0].SecurityContext
@@ -146,7 +146,7 @@ func TestPodIsConfined(t *testing.T) {
 	}
 }
 
-// environment are the variables of the pod as the program would see them, with the files of the secret.
+// environment returns the variables of the pod as the program sees them. The files of the secret are in a temporary folder.
 func environment(t *testing.T, set apps.StatefulSet) map[string]string {
 	t.Helper()
 	env, dir := map[string]string{}, t.TempDir()
@@ -168,7 +168,8 @@ func environment(t *testing.T, set apps.StatefulSet) map[string]string {
 	return env
 }
 
-// TestPodStartsTheProgram: the program takes the settings, fits into the memory, and is given the time to end.
+// TestPodStartsTheProgram checks that the program accepts the settings, that its memory fits the pod's, and that it has time to
+// end.
 func TestPodStartsTheProgram(t *testing.T) {
 	large := values()
 	large["resources"] = map[string]any{"limits": map[string]any{"memory": "2Gi"}}
@@ -199,7 +200,7 @@ func TestPodStartsTheProgram(t *testing.T) {
 	}
 }
 
-// TestScalingFollowsTheLag: one trigger for each topic, and no consumer for a partition that has stopped.
+// TestScalingFollowsTheLag checks that each topic has a trigger, and that a partition that has stopped adds no consumer.
 func TestScalingFollowsTheLag(t *testing.T) {
 	objects := render(t, everything())
 	scaled := decode[keda.ScaledObject](t, objects, "scaledobject.yaml")
@@ -221,7 +222,7 @@ func TestScalingFollowsTheLag(t *testing.T) {
 	}
 }
 
-// TestWrongValuesAreRefused: a misspelt setting fails when the chart is installed, and says where.
+// TestWrongValuesAreRefused checks that a wrong value fails when the chart is installed. The error names the value.
 func TestWrongValuesAreRefused(t *testing.T) {
 	change := func(name string, value any) map[string]any {
 		v := values()
@@ -252,7 +253,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	}
 }
 
-// TestManifestsAreRendered: "make manifests" writes them.
+// TestManifestsAreRendered checks that the manifests are as "make manifests" writes them.
 func TestManifestsAreRendered(t *testing.T) {
 	text, err := os.ReadFile(root + "/deploy/manifests/values.yaml")
 	if err != nil {
@@ -280,7 +281,7 @@ func TestManifestsAreRendered(t *testing.T) {
 	}
 }
 
-// TestEveryValueIsUsed: a value that no template names does nothing.
+// TestEveryValueIsUsed checks this because a value without a template that uses it has no effect.
 func TestEveryValueIsUsed(t *testing.T) {
 	var defaults map[string]any
 	text, err := os.ReadFile(chartPath + "/values.yaml")
@@ -317,7 +318,7 @@ func TestEveryValueIsUsed(t *testing.T) {
 	look("Values", defaults)
 }
 
-// TestPageInstalls: the values of docs/deploy.md are taken, and its Alertmanager's configuration is YAML.
+// TestPageInstalls checks that the chart accepts the values of docs/deploy.md, and that all YAML of the page can be read.
 func TestPageInstalls(t *testing.T) {
 	text, err := os.ReadFile(root + "/docs/deploy.md")
 	if err != nil {

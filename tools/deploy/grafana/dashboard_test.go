@@ -13,8 +13,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 )
 
-// TestGrafanaKnowsEveryField: the dashboard decodes strictly into Grafana's types, with those of its panels and queries. A field
-// that Grafana does not know is found in each query and in each graph.
+// TestGrafanaKnowsEveryField checks that the dashboard decodes strictly into Grafana's types, including those of its panels and
+// queries. It also checks that an unknown field is found in each query and in each graph.
 func TestGrafanaKnowsEveryField(t *testing.T) {
 	text, err := os.ReadFile("../../../deploy/grafana/waterwheel.json")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestGrafanaKnowsEveryField(t *testing.T) {
 	}
 }
 
-// decode returns what is wrong with a dashboard, a line each. Where nothing is, the decoder returns an empty list as its error.
+// decode returns the faults of a dashboard, one per line. If there are none, the decoder returns an empty list as its error.
 func decode(text []byte) string {
 	//lint:ignore SA1019 Every Grafana imports the first version of the model.
 	var d dashboard.Dashboard //nolint:staticcheck // as above

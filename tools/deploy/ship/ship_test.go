@@ -27,7 +27,7 @@ import (
 
 const root = "../../.."
 
-// open is the repository, with programs that are no programs, because builds take long.
+// open returns the repository as a source of releases. It replaces the programs with short texts, because builds are slow.
 func open(t *testing.T) *Source {
 	t.Helper()
 	s, err := Open(t.Context(), root, "v1.2.3")
@@ -45,7 +45,7 @@ func open(t *testing.T) *Source {
 	return s
 }
 
-// hashes are those of all files below a folder, by name.
+// hashes returns the hashes of all files below a folder, by name.
 func hashes(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -93,7 +93,7 @@ func TestImageIsTheSameTwice(t *testing.T) {
 	}
 }
 
-// unpack writes the image of a layout for this processor into a folder, and returns its configuration.
+// unpack writes the image of a layout for the present architecture into a folder, and returns its configuration.
 func unpack(t *testing.T, path, dir string) (entrypoint []string, user string) {
 	t.Helper()
 	named, err := layout.ImageIndexFromPath(path)
@@ -171,7 +171,7 @@ func untar(t *testing.T, from io.Reader, dir string) {
 	}
 }
 
-// TestImageRuns: the program of the image works with nothing but the image, as nobody.
+// TestImageRuns checks that the program runs with only the files of the image, as an unprivileged user.
 func TestImageRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: nothing is built")
@@ -201,7 +201,7 @@ func TestImageRuns(t *testing.T) {
 	command := exec.CommandContext(t.Context(), entrypoint[0], "version")
 	command.Dir = "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Chroot: image, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
-	for _, path := range []string{dir, filepath.Dir(dir)} { // of the test only
+	for _, path := range []string{dir, filepath.Dir(dir)} { // these folders belong to this test only
 		if err := os.Chmod(path, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestImageRuns(t *testing.T) {
 	}
 }
 
-// TestReleaseIsTheSameTwice, and has in it what it should.
+// TestReleaseIsTheSameTwice also checks the contents of the release.
 func TestReleaseIsTheSameTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: the tool for the bill of materials is not built")
