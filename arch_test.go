@@ -19,42 +19,42 @@ import (
 
 // module is the path of this module, as go.mod has it.
 var module = func() string {
-	info, _ := debug.ReadBuildInfo() // every test binary has it
+	info, _ := debug.ReadBuildInfo() // every test binary has build information
 	return info.Main.Path
 }()
 
-// mayImport is the table of the rooms: for each package the packages of this module that it may import, tests apart. There is
-// no other table. A row ends with what is the room's own.
+// mayImport lists, for each package, the packages of this module that it may import. Tests are not included. There is no other
+// such table. The comment of a row says what the package contains.
 var mayImport = map[string][]string{
-	"":                  {}, // the module: tests of all of it
-	"compose":           {}, // a deployment to try
+	"":                  {}, // tests of the whole module
+	"compose":           {}, // a deployment for trying waterwheel out
 	"internal/leak":     {}, // goroutines that tests leave behind
 	"internal/logtest":  {}, // logs that tests read while they are written
 	"internal/segments": {}, // a model of how segments are compacted
 
 	"internal/metrics":   {},                                                   // the table of the metrics
-	"deploy":             {},                                                   // what operates the consumer
+	"deploy":             {},                                                   // files for operating the consumer
 	"deploy/generate":    {"internal/metrics", "internal/dashboard", "config"}, // files made from tables in Go
 	"internal/dashboard": {},                                                   // the panels of the dashboard
 
 	"internal/words": {}, // counts, misspelt words and lengths of time in text
 
-	"internal/record":              {},                                                                                                      // words about Kafka that rooms share
-	"internal/claim":               {"internal/record"},                                                                                     // words and rules of owning a partition
+	"internal/record":              {},                                                                                                      // types about Kafka that several packages share
+	"internal/claim":               {"internal/record"},                                                                                     // types and rules of owning a partition
 	"config":                       {"internal/record", "internal/timeseries", "internal/rollup", "internal/measurement", "internal/words"}, // settings
-	"internal/timeseries":          {"internal/timeseries/rawbson"},                                                                         // what a bucket is
+	"internal/timeseries":          {"internal/timeseries/rawbson"},                                                                         // the format of buckets
 	"internal/timeseries/rawbson":  {},                                                                                                      // BSON in place
-	"internal/measurement":         {"internal/timeseries", "internal/timeseries/rawbson", "internal/record", "internal/words"},             // bytes to measurements
+	"internal/measurement":         {"internal/timeseries", "internal/timeseries/rawbson", "internal/record", "internal/words"},             // conversion of bytes to measurements
 	"internal/schemas":             {"internal/measurement"},                                                                                // schemas of a registry
 	"internal/rollup":              {"internal/timeseries", "internal/timeseries/rawbson", "internal/words"},                                // totals by window
 	"bucketer":                     {"internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "internal/record"},       // the bucket catalog
-	"internal/kafka":               {"internal/kafka/recordbatch", "internal/kafka/wire", "internal/record"},                                // the client: what Kafka is asked
-	"internal/kafka/recordbatch":   {"internal/record"},                                                                                     // records out of what a broker sent
-	"internal/kafka/wire":          {},                                                                                                      // requests and answers as bytes
+	"internal/kafka":               {"internal/kafka/recordbatch", "internal/kafka/wire", "internal/record"},                                // the client of Kafka
+	"internal/kafka/recordbatch":   {"internal/record"},                                                                                     // records from the answers of brokers
+	"internal/kafka/wire":          {},                                                                                                      // the encoding of requests and answers
 	"internal/kafka/group":         {"internal/kafka", "internal/kafka/wire", "internal/record"},                                            // the membership and its lease
-	"dlq":                          {"internal/kafka", "internal/kafka/recordbatch", "internal/record", "internal/words"},                   // letters
-	"dlq/redrive":                  {"dlq", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/record"},      // driving letters back
-	"internal/mongodb":             {"internal/timeseries", "internal/claim", "internal/record"},                                            // the client: connections, the guard, codes
+	"dlq":                          {"internal/kafka", "internal/kafka/recordbatch", "internal/record", "internal/words"},                   // dead letters
+	"dlq/redrive":                  {"dlq", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/record"},      // sending dead letters back
+	"internal/mongodb":             {"internal/timeseries", "internal/claim", "internal/record"},                                            // the client of MongoDB: connections, the guard, codes
 	"internal/mongodb/mongodbtest": {"internal/mongodb"},                                                                                    // servers for tests
 	"internal/collection":          {"internal/mongodb", "internal/timeseries", "internal/rollup", "internal/words"},                        // setting time series up
 	"sink":                         {"internal/mongodb", "internal/collection", "internal/timeseries", "internal/rollup", "bucketer", "internal/claim", "internal/record", "internal/words"},
@@ -71,39 +71,40 @@ var mayImport = map[string][]string{
 		"internal/record", "internal/claim", "internal/timeseries", "internal/measurement", "internal/kafka", "internal/kafka/group", "internal/mongodb", "internal/collection", "sink", "dlq", "dlq/redrive",
 		"reader", "internal/check", "internal/verify", "internal/words", "internal/rollup", "internal/keeper",
 	},
-	// Settings to options, and both ends, opened.
+	// The conversion of settings to options, and the opening of Kafka and MongoDB.
 	"internal/connect":  {"config", "internal/timeseries", "internal/rollup", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/schemas", "internal/mongodb", "internal/collection", "sink", "dlq", "pipeline"},
 	"internal/cli/text": {},
 	"internal/web":      {},                    // servers of HTTP
 	"internal/cli/rows": {"internal/cli/text"}, // measurements as tables, CSV, JSON
 	"internal/cli/plot": {"internal/words"},    // measurements as pictures
-	// What waterwheel check finds.
+	// The findings of waterwheel check.
 	"internal/check":  {"internal/claim", "internal/record", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/group", "internal/kafka/recordbatch", "dlq", "internal/mongodb", "internal/collection", "sink", "reader", "internal/words"},
 	"internal/serve":  {"internal/web", "internal/cli/rows", "internal/rollup", "internal/words", "internal/timeseries", "reader"}, // measurements over HTTP
 	"internal/status": {"internal/cli/text", "internal/web", "internal/words", "internal/record", "internal/kafka", "internal/kafka/group", "internal/mongodb", "pipeline", "docs"},
 	"docs":            {}, // the documents, for the status page
 }
 
-// purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.
+// purePackages have no context, clock, logger, goroutine or lock, and do no input or output.
 var purePackages = []string{"internal/words", "internal/record", "internal/claim", "internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "internal/rollup", "bucketer"}
 
-// pureModules are the modules beside the standard library that pure packages may import from.
+// pureModules are the modules that pure packages may import in addition to the standard library.
 var pureModules = []string{
 	"go.mongodb.org/mongo-driver/v2/bson", "go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore", "github.com/RoaringBitmap/roaring/v2",
 	"github.com/go-json-experiment/json/jsontext", "github.com/klauspost/compress", "google.golang.org/protobuf",
 	"github.com/twmb/avro",
 }
 
-// impure are packages of the standard library that a pure package has no use for.
+// impure lists packages of the standard library that a pure package must not import.
 var impure = []string{"context", "log", "os", "net", "sync", "math/rand", "runtime"}
 
-// mayDrive are the packages that may import more of MongoDB's driver than BSON: which of its packages, and those below them.
+// mayDrive lists the packages that may import more of MongoDB's driver than BSON. The values are packages of the driver, each
+// with the packages below it.
 var mayDrive = map[string][]string{
 	"internal/mongodb":             {driver + "/mongo", driver + "/event", driver + "/x/mongo/driver"},
 	"internal/mongodb/mongodbtest": {driver + "/mongo"},
-	"internal/collection":          {driver + "/mongo"},                                  // commands that no Collection has
-	"reader":                       {driver + "/mongo", driver + "/x/mongo/driver/auth"}, // it is given a database of the driver's
-	"config":                       {driver + "/x/mongo/driver/connstring"},              // a URI is checked as the driver reads it
+	"internal/collection":          {driver + "/mongo"},                                  // for commands that Collection does not have
+	"reader":                       {driver + "/mongo", driver + "/x/mongo/driver/auth"}, // its callers pass a database of the driver
+	"config":                       {driver + "/x/mongo/driver/connstring"},              // it checks a URI with the driver's parser
 }
 
 // driver is the module of MongoDB's driver.
@@ -132,7 +133,7 @@ func listPackages(t *testing.T) []goPackage {
 	}
 }
 
-// folder is an import path of this module without the module. False means of another module.
+// folder returns an import path without the path of this module. False means that the package belongs to another module.
 func folder(importPath string) (string, bool) {
 	if importPath == module {
 		return "", true
@@ -140,7 +141,7 @@ func folder(importPath string) (string, bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
 
-// within reports whether an import path is one of the paths or below it.
+// within reports whether an import path is one of the paths, or is below one of them.
 func within(importPath string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return importPath == p || strings.HasPrefix(importPath, p+"/") })
 }
@@ -168,7 +169,7 @@ func TestDependenciesPointOneWay(t *testing.T) {
 	}
 }
 
-// TestOnlyTheClientDrives: a package that could reach around the client to the driver would send what the guard does not see.
+// TestOnlyTheClientDrives checks this because the guard would not see commands that bypass the client.
 func TestOnlyTheClientDrives(t *testing.T) {
 	for _, p := range listPackages(t) {
 		name, _ := folder(p.ImportPath)

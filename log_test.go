@@ -19,8 +19,8 @@ import (
 	"testing"
 )
 
-// numbers are the attributes of log lines that are numbers, each a count of what its name says, or an offset, or named with
-// its unit.
+// numbers lists the attributes of log lines that may be numbers. Each is an offset, a count of the things in its name, or has its
+// unit in its name.
 var numbers = []string{
 	"partition", "partitions", "offset", "from", "records", "positions", "log_start", "log_end", "lag", "lag_unknown", "stored",
 	"stored_in_all", "recognised", "measurements", "segments", "next_bytes", "recognised_in_all", "letters", "letters_in_all", "rows", "series", "max", "open_buckets", "generation", "times", "repeated", "span_seconds",
@@ -28,8 +28,8 @@ var numbers = []string{
 
 var attributeName = regexp.MustCompile(`^[a-z][a-z_]*$`)
 
-// TestLogLinesAreForPeople walks every call of the logger: names are constant, and a value is a word, a duration, an error,
-// something with a name of its own (String, which the logger writes in every format), or a number of numbers.
+// TestLogLinesAreForPeople checks every call of the logger. Names must be constant. A value must be a word, a duration, an error,
+// a type with a method String, or a number listed in numbers.
 func TestLogLinesAreForPeople(t *testing.T) {
 	calls := 0
 	for _, p := range checkedPackages(t) {
@@ -40,7 +40,7 @@ func TestLogLinesAreForPeople(t *testing.T) {
 					calls++
 					p.wantForPeople(t, call.Args[first:])
 				}
-				if list, ok := n.(*ast.CompositeLit); ok && isList(p.info, list) { // attributes of a line that grows
+				if list, ok := n.(*ast.CompositeLit); ok && isList(p.info, list) { // attributes that are collected for a later line
 					p.wantForPeople(t, list.Elts)
 				}
 				return true
@@ -75,7 +75,7 @@ func (p *checkedPackage) wantForPeople(t *testing.T, attributes []ast.Expr) {
 	}
 }
 
-// forPeople reports whether the logger writes a value of this type in words.
+// forPeople reports whether the logger writes values of this type in words.
 func forPeople(typ types.Type) bool {
 	if basic, ok := typ.Underlying().(*types.Basic); ok && basic.Info()&(types.IsString|types.IsBoolean) != 0 {
 		return true
@@ -99,7 +99,7 @@ func isList(info *types.Info, list *ast.CompositeLit) bool {
 		slices.IndexFunc(list.Elts, func(e ast.Expr) bool { v := info.Types[e].Value; return v != nil && v.Kind() == constant.String }) == 0
 }
 
-// firstAttribute is the index of a call's first attribute, -1 when it is no call of a logger.
+// firstAttribute returns the index of a call's first attribute. -1 means that the call is no call of a logger.
 func firstAttribute(info *types.Info, call *ast.CallExpr) int {
 	if call == nil {
 		return -1
@@ -114,12 +114,13 @@ func firstAttribute(info *types.Info, call *ast.CallExpr) int {
 	case "With":
 		return 0
 	case "Log", "LogAttrs", "DebugContext", "InfoContext", "WarnContext", "ErrorContext":
-		return len(call.Args) // none is used: add it here with the place of its attributes
+		return len(call.Args) // not used so far. A first use must add the index of its attributes here.
 	}
 	return -1
 }
 
-// checkedPackages type-checks the module's packages, tests apart, with the compiler's own export data of what they import.
+// checkedPackages type-checks the module's packages without their tests. It reads imported packages from the compiler's export
+// data.
 func checkedPackages(t *testing.T) []*checkedPackage {
 	t.Helper()
 	exports := map[string]string{}

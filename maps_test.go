@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// smallRoom is how many files a package may have, beside its doc.go, that needs no map of them.
+// smallRoom is the maximum number of files, besides doc.go, of a package that needs no map of its files.
 const smallRoom = 2
 
-// TestMapsNameTheirFiles: the documentation of a package is a map of its files, and of no others.
+// TestMapsNameTheirFiles checks that the documentation of a package names all of its files, and no others.
 func TestMapsNameTheirFiles(t *testing.T) {
 	named := regexp.MustCompile(`[a-z0-9_*]+\.go\b`)
 	for _, p := range listPackages(t) {
@@ -41,13 +41,13 @@ func TestMapsNameTheirFiles(t *testing.T) {
 	}
 }
 
-// matches reports whether a name on a map, such as clock_*.go, is about a file.
+// matches reports whether a name on a map, such as clock_*.go, matches a file.
 func matches(pattern, name string) bool {
 	is, err := filepath.Match(pattern, name)
 	return is && err == nil
 }
 
-// goFiles lists a folder's source files for any system, tests apart.
+// goFiles lists a folder's source files for all systems, without tests.
 func goFiles(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -62,7 +62,7 @@ func goFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestArchitectureNamesWhatIsThere: each path in ARCHITECTURE.md leads somewhere.
+// TestArchitectureNamesWhatIsThere checks that each path in ARCHITECTURE.md exists.
 func TestArchitectureNamesWhatIsThere(t *testing.T) {
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
@@ -79,7 +79,7 @@ func TestArchitectureNamesWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestPackagesWithGoroutinesLookForLeaks: a package that starts goroutines ends its tests with leak.Main.
+// TestPackagesWithGoroutinesLookForLeaks checks that the tests of a package that starts goroutines end with leak.Main.
 func TestPackagesWithGoroutinesLookForLeaks(t *testing.T) {
 	looked := 0
 	for _, p := range listPackages(t) {
@@ -103,7 +103,8 @@ func TestPackagesWithGoroutinesLookForLeaks(t *testing.T) {
 	}
 }
 
-// startsGoroutines looks for go statements, and for calls of a method Go, as of sync.WaitGroup and errgroup.Group.
+// startsGoroutines reports whether a package has go statements, or calls of a method Go, such as that of sync.WaitGroup or
+// errgroup.Group.
 func startsGoroutines(t *testing.T, p goPackage) (starts bool) {
 	for _, name := range p.GoFiles {
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
