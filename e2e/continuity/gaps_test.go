@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// at is a moment of a test, in seconds from its beginning.
+// at returns a time in seconds from the beginning of a test.
 func at(seconds float64) time.Time {
 	return time.Unix(1_000_000, 0).Add(time.Duration(seconds * float64(time.Second)))
 }
@@ -78,7 +78,8 @@ func TestLooking(t *testing.T) {
 	}
 }
 
-// TestLooksMakeWritesAndSamples: a partition is written to when a newer offset is found, and all up to that offset is seen then, once.
+// TestLooksMakeWritesAndSamples checks that a look that finds a newer offset counts as a write to the partition. Each offset up
+// to it becomes one sample.
 func TestLooksMakeWritesAndSamples(t *testing.T) {
 	w := &watch{newest: []int64{-1, -1}, writes: make([][]time.Time, 2), waiting: make([][]made, 2)}
 	for offset := range int64(10) {

@@ -15,7 +15,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// world is what the tests share.
+// world holds the servers and the program that all tests share.
 var world struct {
 	servers *harness.Servers
 	binary  string
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScenarios: of a consumer that is killed the partitions are seen to stand still for as long as who takes them over must wait;
-// one that is added gets its share, and all is stored once.
+// TestScenarios checks a killed consumer and an added one. The partitions of the killed consumer stand still for as long as their
+// next owner must wait. The added consumer gets its share. All measurements are stored once.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -64,7 +64,8 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("undisturbed: %+v", r)
 		}
 	}
-	// KAFKA_LEASE and two MONGODB_WRITE_TIMEOUTs are waited for, but for what is over when the consumer is killed.
+	// The next owner waits for KAFKA_LEASE and two MONGODB_WRITE_TIMEOUTs, minus the part that is over when the consumer is
+	// killed.
 	if least := 5 * time.Second; kill.Own.Longest < least || kill.Freshness.Max < least || kill.Recovered < least {
 		t.Errorf("killed: its own partitions stood still for %s s, %+v", kill.Own, kill)
 	}
@@ -79,7 +80,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// databases are the names of those that scenarios have made.
+// databases returns the names of the databases that scenarios have made.
 func databases(ctx context.Context, t *testing.T) (left []string) {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(world.servers.MongoURI))

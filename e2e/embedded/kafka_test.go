@@ -13,8 +13,8 @@ import (
 	"waterwheel/e2e/embedded"
 )
 
-// TestKafkaSpeaksWhatTheConsumerUses asks for every request version the consumer relies on, so that an upgrade of kfake
-// that drops one is seen here and not as a closed connection.
+// TestKafkaSpeaksWhatTheConsumerUses checks every request version that the consumer relies on. An upgrade of kfake that drops a
+// version fails here, and not with a closed connection.
 func TestKafkaSpeaksWhatTheConsumerUses(t *testing.T) {
 	client := startKafka(t)
 	want := map[kmsg.Key]int16{
@@ -38,7 +38,7 @@ func TestKafkaSpeaksWhatTheConsumerUses(t *testing.T) {
 	}
 }
 
-// TestKafkaGivesTopicIDs: a topic created again gets another id, and a fetch by the old one is told so.
+// TestKafkaGivesTopicIDs checks that a topic that is created again has another id, and that a fetch by the old id fails.
 func TestKafkaGivesTopicIDs(t *testing.T) {
 	client := startKafka(t)
 	first := createTopic(t, client, "events")
@@ -70,7 +70,7 @@ func TestKafkaGivesTopicIDs(t *testing.T) {
 	}
 }
 
-// TestKafkaKeepsCommitMetadata: offsets committed outside a group's generation come back with their metadata.
+// TestKafkaKeepsCommitMetadata checks that offsets committed outside a group's generation are returned with their metadata.
 func TestKafkaKeepsCommitMetadata(t *testing.T) {
 	client := startKafka(t)
 	createTopic(t, client, "events")
@@ -108,7 +108,7 @@ func TestKafkaKeepsCommitMetadata(t *testing.T) {
 	}
 }
 
-// startKafka starts a cluster for this test and a client of it.
+// startKafka starts a cluster for this test, and returns a client of it.
 func startKafka(t *testing.T) *kgo.Client {
 	t.Helper()
 	kafka, err := embedded.StartKafka()
@@ -124,7 +124,7 @@ func startKafka(t *testing.T) *kgo.Client {
 	return client
 }
 
-// createTopic creates a topic of two partitions and returns the id that Metadata then tells.
+// createTopic creates a topic of two partitions, and returns its id from the Metadata response.
 func createTopic(t *testing.T, client *kgo.Client, name string) [16]byte {
 	t.Helper()
 	create := kmsg.NewPtrCreateTopicsRequest()

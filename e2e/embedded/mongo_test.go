@@ -14,8 +14,8 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestMongoHasWhatTheConsumerUses walks through the operations the consumer relies on: the source index, a conditional
-// update of paths that pushes an element, its miss after the count moved, and a claim by findAndModify.
+// TestMongoHasWhatTheConsumerUses runs the operations that the consumer relies on: the source index, a conditional update that
+// pushes an element, its miss after the count has changed, and a claim by findAndModify.
 func TestMongoHasWhatTheConsumerUses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -89,7 +89,7 @@ func TestMongoHasWhatTheConsumerUses(t *testing.T) {
 	}
 }
 
-// TestMongoLosesNoUpdate: what several clients write to one document at the same time is all there afterwards.
+// TestMongoLosesNoUpdate checks that concurrent updates of one document by several clients all take effect.
 func TestMongoLosesNoUpdate(t *testing.T) {
 	const clients, updates = 4, 100
 	server := harness.EmbeddedMongo(t)
@@ -122,7 +122,7 @@ func TestMongoLosesNoUpdate(t *testing.T) {
 	}
 }
 
-// TestMongoTakesUnacknowledgedWrites: they are carried out, and leave the connection usable.
+// TestMongoTakesUnacknowledgedWrites checks that these writes are executed, and that the connection stays usable.
 func TestMongoTakesUnacknowledgedWrites(t *testing.T) {
 	acknowledged := probe(t, harness.EmbeddedMongo(t)).Collection("counters")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -140,7 +140,7 @@ func TestMongoTakesUnacknowledgedWrites(t *testing.T) {
 	}
 }
 
-// probe is a database of the server, by a client with one connection of its own.
+// probe returns a database of the server. Its client has a single connection of its own.
 func probe(t *testing.T, server *embedded.Mongo) *mongo.Database {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()).SetMaxPoolSize(1))

@@ -8,8 +8,8 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// TestGeneratorMakesWhatItSays: good events are JSON, every reason and every special kind occurs, and the same seed makes
-// the same events.
+// TestGeneratorMakesWhatItSays checks that good events are JSON, that every reason and every special kind occurs, and that the
+// same seed makes the same events.
 func TestGeneratorMakesWhatItSays(t *testing.T) {
 	o := events.Options{Series: 50, Start: time.Unix(1_700_000_000, 0), Step: 30 * time.Second, MaxBytes: 4096, Seed: 7}
 	first, second := events.NewGenerator(o), events.NewGenerator(o)

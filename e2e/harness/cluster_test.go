@@ -10,7 +10,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestClusterIsTriedAgain: a java that fails is asked again, some times, and what it said is told.
+// TestClusterIsTriedAgain checks that a failed start of java is tried three times, and that the error has the output of each.
 func TestClusterIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	calls := filepath.Join(dir, "calls")

@@ -14,7 +14,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestMain plays the program under test when the harness starts it: its behaviour is in CHILD.
+// TestMain acts as the program under test if CHILD is set. CHILD holds its behaviour.
 func TestMain(m *testing.M) {
 	if behaviour := os.Getenv("CHILD"); behaviour != "" {
 		os.Exit(child(behaviour))
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child serves HTTP as the consumer does and ends on SIGTERM, except where its behaviour says otherwise.
+// child serves HTTP as the consumer does, and ends on SIGTERM, unless its behaviour says otherwise.
 func child(behaviour string) int {
 	fmt.Println("variables:", strings.Join(os.Environ(), " "))
 	if behaviour == "fails" {

@@ -16,7 +16,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// server is the URI of a MongoDB: the given one, or an embedded one.
+// server returns the URI of the MongoDB in the environment, or of an embedded one.
 func server(t *testing.T) string {
 	t.Helper()
 	if uri := os.Getenv("E2E_MONGODB_URI"); uri != "" {
@@ -35,7 +35,7 @@ func connect(t *testing.T, uri string) *mongo.Database {
 	return client.Database("discard_" + strings.ToLower(t.Name()))
 }
 
-// start starts the proxy, and returns the database through it and past it.
+// start starts the proxy. It returns the database through the proxy, and the same database without it.
 func start(t *testing.T) (p *discard.Process, through, past *mongo.Database) {
 	t.Helper()
 	uri := server(t)
@@ -146,7 +146,7 @@ func TestUnacknowledgedWritesGetNoAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// An answer that nobody expects would be taken for that to the next request of its connection.
+	// The driver would take an unexpected answer for the answer to the next request on the connection.
 	for range 5 {
 		if err := through.RunCommand(t.Context(), bson.D{{Key: "ping", Value: 1}}).Err(); err != nil {
 			t.Fatal(err)

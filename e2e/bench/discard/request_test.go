@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// message2013 makes a message of a command and of documents beside it.
+// message2013 returns a message with a command, and with documents in a section of their own.
 func message2013(t testing.TB, flags uint32, name string, documents []bson.D, command bson.D) []byte {
 	t.Helper()
 	marshal := func(d bson.D) []byte {
@@ -75,7 +75,7 @@ func TestHeadTellsBucketWrites(t *testing.T) {
 	}
 }
 
-// FuzzRequest: whatever comes, nothing is read beyond the message, and nothing panics.
+// FuzzRequest checks that no bytes make the parser read beyond the message or panic.
 func FuzzRequest(f *testing.F) {
 	f.Add(message2013(f, flagChecksum, "documents", []bson.D{{{Key: "a", Value: 1}}}, bson.D{{Key: "insert", Value: "x.buckets"}}))
 	f.Add(message2013(f, 0, "", nil, bson.D{{Key: "update", Value: "x.buckets"}, {Key: "updates", Value: bson.A{bson.D{}}}}))

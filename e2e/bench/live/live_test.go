@@ -49,7 +49,7 @@ func TestFreshnessOfWhatBecomesVisible(t *testing.T) {
 	begin := time.UnixMilli(1_000_000)
 	p := &probe{}
 	w := &probes{all: []*probe{p}, waiting: map[*probe][]int64{}}
-	for i := range 100 { // one each 10 ms
+	for i := range 100 { // one every 10 ms
 		w.waiting[p] = append(w.waiting[p], begin.UnixMilli()+int64(10*i))
 	}
 	p.seen = begin.UnixMilli() + 490 // the first 50
@@ -61,7 +61,7 @@ func TestFreshnessOfWhatBecomesVisible(t *testing.T) {
 	if text := f.String(); text != "0.76 / 0.95 / 1.00 / 1.00 (50 more not seen)" {
 		t.Error(text)
 	}
-	w.visible(p, begin.Add(time.Minute)) // nothing more
+	w.visible(p, begin.Add(time.Minute)) // nothing new is visible
 	if again := w.freshness(); again != f {
 		t.Errorf("%+v, then %+v", f, again)
 	}
@@ -114,7 +114,7 @@ func TestParseWays(t *testing.T) {
 	}
 }
 
-// TestCompactionsAreMeasured: of each way of a consumer the measured part has two compactions, and time to delete what has ended.
+// TestCompactionsAreMeasured checks that the measured time has room for two compactions, and for the deletion of ended segments.
 func TestCompactionsAreMeasured(t *testing.T) {
 	const lasting = 4 * time.Minute
 	s := Segments.settings(lasting)

@@ -8,7 +8,8 @@ import (
 	"waterwheel/e2e/embedded"
 )
 
-// TestEveryWayFindsWhatIsStored: a way that finds more or less is no measure.
+// TestEveryWayFindsWhatIsStored checks this because the time of a way of reading counts only if it finds exactly the stored
+// measurements.
 func TestEveryWayFindsWhatIsStored(t *testing.T) {
 	server, err := embedded.StartMongo()
 	if err != nil {
@@ -31,7 +32,7 @@ func TestEveryWayFindsWhatIsStored(t *testing.T) {
 	}
 }
 
-// TestTotalsComeFromRowsAndFromMeasurements: both ways find each window.
+// TestTotalsComeFromRowsAndFromMeasurements checks that both ways find each window.
 func TestTotalsComeFromRowsAndFromMeasurements(t *testing.T) {
 	server, err := embedded.StartMongo()
 	if err != nil {

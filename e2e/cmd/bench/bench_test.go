@@ -9,7 +9,7 @@ import (
 	"waterwheel/e2e/bench"
 )
 
-// TestFlagsOverruleScenarios: what a scenario says holds, but for what a flag says.
+// TestFlagsOverruleScenarios checks that flags override the values of a scenario, and that its other values stay.
 func TestFlagsOverruleScenarios(t *testing.T) {
 	t.Parallel()
 	w, err := parse(strings.Fields("-scenario million -records 5000 -codec zstd -peers waterwheel,discard -set FLUSH_INTERVAL=1s -scenario memory"))
@@ -28,7 +28,7 @@ func TestFlagsOverruleScenarios(t *testing.T) {
 	}
 }
 
-// TestExitCodes: help is no failure, and wrong usage is told from what fails later.
+// TestExitCodes checks that help is no failure, and that wrong usage and later failures have different codes.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]int{
@@ -41,7 +41,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestCommandIsTheMakefiles: the report says what to type.
+// TestCommandIsTheMakefiles checks that the report names the call of make for the same run.
 func TestCommandIsTheMakefiles(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -56,7 +56,7 @@ func TestCommandIsTheMakefiles(t *testing.T) {
 	}
 }
 
-// TestExitCodeOfErrors: missing measurements are told from a failed run.
+// TestExitCodeOfErrors checks that missing measurements and a failed run have different codes.
 func TestExitCodeOfErrors(t *testing.T) {
 	t.Parallel()
 	missing := &bench.IncompleteError{Results: []bench.Result{{Peer: bench.Naive, Round: 1, Measurements: 2, Stored: 1}}}

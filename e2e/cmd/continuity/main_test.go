@@ -22,7 +22,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestExitCodes: help is no failure, and wrong usage is told from what fails later.
+// TestExitCodes checks that help is no failure, and that wrong usage and later failures have different codes.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]int{
@@ -35,7 +35,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestCommandIsTheMakefiles: the target names the built consumer itself.
+// TestCommandIsTheMakefiles checks that the command leaves out the built consumer, because the target of make names it.
 func TestCommandIsTheMakefiles(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{

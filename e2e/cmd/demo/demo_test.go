@@ -16,7 +16,8 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// TestChart: bars as high as their values, the crash where it was, and nothing wider than the screen.
+// TestChart checks that bars are as high as their values and that the crash is at its place. No line may be wider than the
+// screen.
 func TestChart(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	points := make([]point, chartWidth)
@@ -50,7 +51,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestDocument: long columns are cut, small documents stand on one line.
+// TestDocument checks that long columns are cut, and that small documents take one line.
 func TestDocument(t *testing.T) {
 	column := bson.D{}
 	for i := range 40 {
@@ -77,7 +78,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestSensorsSendEverything: late readings arrive in the end, bad events and tombstones are among them.
+// TestSensorsSendEverything checks that late readings arrive in the end, and that there are bad events and tombstones.
 func TestSensorsSendEverything(t *testing.T) {
 	s := newSensors()
 	now := time.Now()
@@ -102,7 +103,7 @@ func TestSensorsSendEverything(t *testing.T) {
 	}
 }
 
-// TestPlottedSensorsHaveThatField: what a person is told to draw is there.
+// TestPlottedSensorsHaveThatField checks that the demo tells its user to plot fields that exist.
 func TestPlottedSensorsHaveThatField(t *testing.T) {
 	s := newSensors()
 	for _, name := range strings.Split(plottedSensors, ",") {
@@ -117,7 +118,7 @@ func TestPlottedSensorsHaveThatField(t *testing.T) {
 	}
 }
 
-// TestMinutesAreCompared: each difference between rows and measurements is found.
+// TestMinutesAreCompared checks that every kind of difference between rows and measurements is found.
 func TestMinutesAreCompared(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	want := map[time.Time]minute{at: {4, 200}, at.Add(time.Minute): {4, 210}}
@@ -137,7 +138,7 @@ func TestMinutesAreCompared(t *testing.T) {
 	}
 }
 
-// TestMachineMeasures: this machine tells at least its memory, and every event can be read.
+// TestMachineMeasures checks that there is at least one event, and that every event is valid.
 func TestMachineMeasures(t *testing.T) {
 	m, err := newMachine(t.Context())
 	if err != nil {
@@ -154,7 +155,7 @@ func TestMachineMeasures(t *testing.T) {
 	}
 }
 
-// TestKeptSettingsAreForAShell: what -keep says to read can be read.
+// TestKeptSettingsAreForAShell checks that a shell can read the file of settings that -keep names.
 func TestKeptSettingsAreForAShell(t *testing.T) {
 	s := &stage{settings: harness.Settings{"MONGODB_URI": "mongodb://127.0.0.1:1/?a=b&c=d", "KAFKA_TOPICS": "x"}}
 	if got, want := s.environment(), "KAFKA_TOPICS='x'\nMONGODB_URI='mongodb://127.0.0.1:1/?a=b&c=d'\n"; got != want {

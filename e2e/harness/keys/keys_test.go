@@ -50,7 +50,8 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// TestWatchReadsCommands: in their body and beside it. A document that is no bucket passes.
+// TestWatchReadsCommands covers writes in the body of a command and in a section of their own. A write to another collection than
+// buckets is no fault.
 func TestWatchReadsCommands(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

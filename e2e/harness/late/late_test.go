@@ -27,7 +27,7 @@ func connected(t *testing.T) (*late.Late, *mongo.Database) {
 	return l, client.Database("late")
 }
 
-// insert inserts so many documents at once, and returns when the answer came.
+// insert inserts n documents at once, and returns the time of the answer.
 func insert(t *testing.T, into *mongo.Collection, n int) time.Time {
 	t.Helper()
 	documents := make([]bson.D, n)

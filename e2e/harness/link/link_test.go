@@ -12,7 +12,7 @@ import (
 	"waterwheel/e2e/harness/link"
 )
 
-// echo is a server that answers every byte with itself.
+// echo starts a server that sends every byte back, and returns its address.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

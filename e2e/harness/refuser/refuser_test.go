@@ -13,7 +13,7 @@ import (
 	"waterwheel/e2e/harness/refuser"
 )
 
-// connected is a client of an embedded server behind a refuser.
+// connected returns a refuser in front of an embedded server, and a collection of a client behind the refuser.
 func connected(t *testing.T) (*refuser.Refuser, *mongo.Collection) {
 	t.Helper()
 	r, err := refuser.New(harness.EmbeddedMongo(t).URI())

@@ -14,7 +14,7 @@ import (
 	"waterwheel/e2e/harness/tap"
 )
 
-// TestNotesAnswersWhoseClientIsGone: a client, a tap, a link that is cut, another tap, and the server.
+// TestNotesAnswersWhoseClientIsGone has a client, a tap, a link that is cut, another tap, and the server, in this order.
 func TestNotesAnswersWhoseClientIsGone(t *testing.T) {
 	uri, err := url.Parse(harness.EmbeddedMongo(t).URI())
 	if err != nil {

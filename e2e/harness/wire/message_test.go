@@ -7,7 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestWritesInTheBodyComeBesideIt: drivers send the writes of a command in a section of their own, RunCommand in its body.
+// TestWritesInTheBodyComeBesideIt checks this because drivers send the writes of a command in a section of their own, and
+// RunCommand sends them in its body.
 func TestWritesInTheBodyComeBesideIt(t *testing.T) {
 	for kind, list := range map[string]string{"insert": "documents", "update": "updates"} {
 		body, err := bson.Marshal(bson.D{

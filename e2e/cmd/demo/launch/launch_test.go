@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// paced is a progress whose clock goes on by a second at each look.
+// paced returns a progress whose clock advances by one second at each call.
 func paced(out *bytes.Buffer, terminal bool) *progress {
 	now := time.Unix(1_700_000_000, 0)
 	return &progress{out: out, name: "it", terminal: terminal, begin: now, now: func() time.Time { now = now.Add(time.Second); return now }}
@@ -36,7 +36,7 @@ func TestSaysHowFarItIs(t *testing.T) {
 	}
 }
 
-// TestSaysNothingOfAQuickBuild: everything is compiled already.
+// TestSaysNothingOfAQuickBuild covers a build in which almost everything is compiled already.
 func TestSaysNothingOfAQuickBuild(t *testing.T) {
 	var out bytes.Buffer
 	p := paced(&out, true)
