@@ -9,7 +9,7 @@ MODULES := . e2e tools
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # Flags for the demo, as in: make demo DEMOFLAGS=-keep
 DEMOFLAGS ?=
-# A consumer that is built already, for the demo
+# The path of a built consumer, for the demo
 CONSUMER ?=
 # More flags for go test, as in: make test TESTFLAGS=-short
 TESTFLAGS ?=
@@ -52,7 +52,7 @@ model: ## compare the bucket catalog with a naive model, over 100,000 random str
 	go test ./bucketer -count=1 -timeout=1h -run 'TestModel$$|TestStoredOnce' -v -streams 100000 $(TESTFLAGS)
 	go test ./internal/segments -count=1 -v
 
-# The tests mostly wait, so four run at once; of one package, because some measure memory.
+# The tests mostly wait, so four run at once. All four are of one package, because some tests measure memory.
 .PHONY: e2e
 e2e: ## run the end-to-end tests (E2E_KAFKA_BROKERS and E2E_MONGODB_URI name servers, else embedded ones); what fails runs again
 	cd e2e && go build ./...
@@ -103,7 +103,7 @@ module: ## write another module path into go.mod and all imports (MODULE=example
 	$(MAKE) --no-print-directory format
 	go list -m
 
-# What is made from tables is checked by the tests of the packages. This module has Helm and Kubernetes in it, and is built apart.
+# The tests of the packages check the files that are made from tables. This module has Helm and Kubernetes in it, and is built apart.
 .PHONY: deploy
 deploy: ## lint and test what deploys: chart, manifests, image, release
 	cd tools/deploy && go vet ./... && $(TOOL) staticcheck ./... && $(TOOL) golangci-lint run ./... && go test -count=1 -timeout=15m $(TESTFLAGS) ./...
