@@ -69,7 +69,7 @@ func (k *checker) addresses() {
 			switch {
 			case err == nil && brokerHost.MatchString(host) && isPort(port, 1):
 			case strings.Contains(broker, "://"):
-				k.fail("KAFKA_BROKERS", "", "number %d has a scheme: write host:port alone, and how connections are protected into KAFKA_SECURITY", i+1)
+				k.fail("KAFKA_BROKERS", "", "number %d has a scheme: write only host:port here, and set encryption and login with KAFKA_SECURITY", i+1)
 			case strings.ContainsAny(broker, "; \t"):
 				k.fail("KAFKA_BROKERS", "", "number %d has a semicolon or a blank in it: write commas between addresses, as kafka-1:9092,kafka-2:9092", i+1)
 			case harmless.MatchString(broker) && !mayHoldLogin(strings.Join(k.Kafka.Brokers, ",")):

@@ -62,7 +62,7 @@ func (k *checker) sasl() {
 	}
 	if s.OAuthTokenFile != "" {
 		if s.OAuthTokenURL != "" {
-			k.fail("KAFKA_OAUTH_TOKEN_FILE", s.OAuthTokenFile, "and KAFKA_OAUTH_TOKEN_URL both say where tokens come from: set one of them")
+			k.fail("KAFKA_OAUTH_TOKEN_FILE", s.OAuthTokenFile, "cannot be combined with KAFKA_OAUTH_TOKEN_URL: set only one of them")
 		}
 		return
 	}

@@ -47,7 +47,7 @@ func (p *Producer) setUp(ctx context.Context, names ...string) error {
 	var errs []error
 	for _, t := range topics {
 		if t.Err == nil && !t.Rights.Allow(kafka.Write) {
-			errs = append(errs, kafka.Mistake(fmt.Errorf("dead-letter topic %q may be seen and not written: %s", t.Name, grantWrite)))
+			errs = append(errs, kafka.Mistake(fmt.Errorf("this user can see dead-letter topic %q but may not write to it: %s", t.Name, grantWrite)))
 		}
 	}
 	return errors.Join(errs...)

@@ -209,7 +209,7 @@ func (w *Worker) resolve(e ClaimRead) bool {
 		return false
 	}
 	if w.term.committed.Consumed && s.Offset < w.term.committed.Offset && !w.term.resolved {
-		w.log.Warn("another program committed the group's offset: going on where the last owner began and skipping stored records "+
+		w.log.Warn("another program committed an offset of this group: reading resumes where the last owner began, and stored records are skipped "+
 			"(to go on at that offset instead: kafka-consumer-groups.sh --reset-offsets --to-current)",
 			"offset", w.term.committed.Offset, "from", s.Offset)
 	}

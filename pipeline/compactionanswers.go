@@ -129,7 +129,7 @@ func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
 		c.twice = 0
 		s.unfinished, s.compaction = append(s.unfinished, c), nil
 		w.metrics.failed(compactingSegments)
-		w.log.Warn("compaction cannot be rolled back: this user may not delete its buckets; they stay hidden, its segments are shown, and other segments are compacted",
+		w.log.Warn("compaction cannot be rolled back: the MongoDB user has no right to delete its buckets. They stay hidden, queries read the segments instead, and other segments are compacted",
 			"compaction", c.ID.String(), "measurements", c.inSegments(), "err", e.Err)
 	case e.Err != nil:
 		w.doubt(m, e.Err)

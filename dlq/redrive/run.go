@@ -66,7 +66,7 @@ func (g groups) mayReturn(ctx context.Context, o Options) error {
 	}
 	for _, topic := range topics {
 		if topic.Err == nil && !topic.Rights.Allow(kafka.Write) {
-			return fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not written: grant this user WRITE on it, to bring records back", topic.Name)
+			return fmt.Errorf("this user can see topic %q of KAFKA_TOPICS but may not write to it: grant WRITE on the topic, to bring records back", topic.Name)
 		}
 	}
 	return nil
@@ -107,7 +107,7 @@ func (o *Options) mayGo(pasts []past, f *dlq.Found) error {
 	case f.Err != nil:
 		return f.Err
 	case f.Letter.Cut != "":
-		return errors.New("a part of its value is lost: only the topic it comes from may still have it")
+		return errors.New("the dead letter holds only a part of the record: only the source topic may still have the whole record")
 	case !slices.Contains(o.Member.Topics, f.Letter.Topic):
 		return fmt.Errorf("it comes from the topic %q, which is not one of KAFKA_TOPICS: add it there", f.Letter.Topic)
 	case !passed(pasts, f):

@@ -17,7 +17,7 @@ import (
 func (d *driver) drivePartition(ctx context.Context, s dlq.Span) error {
 	own := d.own.committed[s.Partition]
 	if own.Offset > s.End {
-		return fmt.Errorf("the group has committed offset %d of %s, which ends at %d: was the topic made anew? Delete the group, or reset it with kafka-consumer-groups.sh",
+		return fmt.Errorf("the group's committed offset %d of %s is beyond the partition's end %d: was the topic deleted and created again? Delete the group, or reset its offsets with kafka-consumer-groups.sh",
 			own.Offset, s.Partition, s.End)
 	}
 	b := &batch{from: s.Partition, start: d.from(s), targets: map[record.Partition]bool{}}

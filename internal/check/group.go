@@ -23,7 +23,7 @@ func (l *look) group(ctx context.Context) {
 		return
 	}
 	if rights, err := l.Kafka.GroupRights(ctx, l.GroupID); err == nil && !rights.Allow(kafka.Read) {
-		l.Wrong(subject, "grant this user READ on the group", "may be seen and not joined (KAFKA_GROUP_ID)")
+		l.Wrong(subject, "grant this user READ on the group", "this user can see it but may not join it (KAFKA_GROUP_ID)")
 		return
 	}
 	for _, m := range members {

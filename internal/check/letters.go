@@ -33,9 +33,9 @@ func (l *look) letters(ctx context.Context) {
 		case kafka.Classify(topic.Err) == kafka.StopPartition:
 			l.Wrong(subject, "grant this user WRITE on it, and CREATE if DLQ_CREATE is to make it", "may not be seen by this user")
 		case !topic.Rights.Allow(kafka.Write):
-			l.Wrong(subject, "grant this user WRITE on it", "may be seen and not written")
+			l.Wrong(subject, "grant this user WRITE on it", "this user can see it but may not write to it")
 		case !topic.Rights.Allow(kafka.Read):
-			l.OK(subject, "%s; letters can be written, and not be read by this user: dlq and verify need READ", words.Count(len(topic.Partitions), "partition"))
+			l.OK(subject, "%s; this user can write dead letters but not read them: grant READ on the topic for the commands dlq and verify", words.Count(len(topic.Partitions), "partition"))
 		default:
 			l.letterTopic(ctx, subject, topic.Name)
 		}

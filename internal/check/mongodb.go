@@ -81,7 +81,7 @@ func (l *look) server(ctx context.Context) {
 	// MongoDB made the answer at a moment in between.
 	difference := clock.Sub(before.Add(took / 2))
 	if difference.Abs() > clockTolerated+took/2 {
-		l.Warn("MongoDB", "let NTP set the clocks of both", "its clock is %v from the clock here: expiry goes by MongoDB's", difference.Round(time.Millisecond))
+		l.Warn("MongoDB", "synchronize the clocks of both machines with NTP", "its clock differs by %v from the clock of this machine: expiry uses MongoDB's clock", difference.Round(time.Millisecond))
 		return
 	}
 	l.OK("MongoDB", "its clock is %v from the clock here (± %v)", difference.Round(time.Millisecond), (took / 2).Round(100*time.Microsecond))

@@ -51,7 +51,7 @@ func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 		return nil, err
 	}
 	if !answers[0].Rights.Allow(kafka.Read) {
-		l.Wrong(subject, "grant this user READ on it", "may be seen and not read")
+		l.Wrong(subject, "grant this user READ on it", "this user can see it but may not read it")
 		return nil, nil
 	}
 	var leaderless []string

@@ -63,7 +63,7 @@ func setGranularityCommand() optionCommand {
 func setSpanCommand() optionCommand {
 	return optionCommand{&cobra.Command{
 		Use:   "set-span DURATION",
-		Short: "Let new buckets span a time that is no granularity",
+		Short: "Set a span of your own for new buckets",
 		Long: "Changes the bucketing of collections to a custom one: a bucket begins at a multiple of DURATION, and spans as long.\n" +
 			"Neither may become smaller than it is. Apart from that it is as set-granularity.",
 		Example: "  waterwheel collection set-span 2h --yes",

@@ -25,12 +25,12 @@ func (p *Program) shardCommand() *cobra.Command {
 		Use:   "shard",
 		Short: "Shard collections by meta and time",
 		Long: "Spreads the buckets of a collection, and the rows of its rollups, over the shards of a cluster, by the key\n" +
-			"{meta: 1, \"control.min.<time>\": 1}, or with --hashed by {meta: \"hashed\", \"control.min.<time>\": 1}: every write of a\n" +
-			"bucket names both fields, so one shard gets it. It makes the index of the key first. Consumers may run meanwhile.\n" +
-			"Before 8.0 no command of MongoDB takes it back.\n\n" +
-			"A hashed key spreads the series at once, and keeps each on one shard. A ranged key keeps neighbouring series together, as\n" +
-			"zones need, and begins as one chunk. With either, each shard gets a part of the segments: with a ranged key the command splits\n" +
-			"and moves their chunk. docs/sharding.md has the rest.",
+			"{meta: 1, \"control.min.<time>\": 1}, or with --hashed by {meta: \"hashed\", \"control.min.<time>\": 1}. Each write of a\n" +
+			"bucket contains both fields, so MongoDB sends it to one shard. The command first creates the index of the key. Consumers may\n" +
+			"keep running. Before MongoDB 8.0 no command can undo this.\n\n" +
+			"A hashed key spreads the series over the shards at once, and each series stays on one shard. A ranged key keeps neighbouring\n" +
+			"series together, as zones require, and starts as one chunk. With either key each shard gets a part of the segments: with a\n" +
+			"ranged key the command splits and moves their chunk. See docs/sharding.md.",
 		Example: "  waterwheel collection shard --dry-run\n  waterwheel collection shard --hashed --yes",
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return told.check() },

@@ -158,7 +158,7 @@ func checkReasons(asked []string) error {
 	known := reasonNames()
 	for _, reason := range asked {
 		if reason == "" {
-			return usageError{fmt.Errorf("--reason names none: the reasons are %s", strings.Join(known, ", "))}
+			return usageError{fmt.Errorf("--reason is empty: give one or more of %s", strings.Join(known, ", "))}
 		}
 		if near := words.Near(reason, known); near != "" && !slices.Contains(known, reason) {
 			return usageError{fmt.Errorf("--reason is %q: did you mean %s? The reasons are %s", reason, near, strings.Join(known, ", "))}

@@ -151,7 +151,7 @@ func TestRedriveRefusesDistancesFromNow(t *testing.T) {
 func TestMisspelledReasonIsAnError(t *testing.T) {
 	for reason, want := range map[string]string{
 		"bad_tme": `--reason is "bad_tme": did you mean bad_time? The reasons are not_json, `, "bad-time": "did you mean bad_time?",
-		"Missing_Meta": "did you mean missing_meta?", "toolarge": "did you mean too_large?", "": "--reason names none: the reasons are not_json",
+		"Missing_Meta": "did you mean missing_meta?", "toolarge": "did you mean too_large?", "": "--reason is empty: give one or more of not_json",
 		"bad_time": "", "empty": "", "org.example.BadTime": "", "theirs": "",
 	} {
 		err := checkReasons([]string{"too_deep", reason})

@@ -110,7 +110,7 @@ func parseWhen(flag, text string, now time.Time, zone *time.Location) (time.Time
 	if t, ok := measurement.ParseTime(text); ok {
 		return t.UTC(), nil
 	}
-	return time.Time{}, usageError{fmt.Errorf("%s is %q: %s", flag, text, whenExamples)}
+	return time.Time{}, usageError{fmt.Errorf("%s is %q: give %s", flag, text, whenExamples)}
 }
 
 // inZone returns the moment at which clocks of a zone show a time. A time that the clocks skip in spring is the moment of the change.

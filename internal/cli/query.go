@@ -105,7 +105,7 @@ func (p *Program) queryCommand() *cobra.Command {
 	f.StringVar(&flags.filter, "filter", "", `filter on the meta in Extended JSON, as '{"meta.sensor": {"$gt": "s-1"}}'`)
 	f.BoolVar(&flags.latest, "latest", false, "the newest measurement of each series")
 	f.BoolVar(&flags.follow, "follow", false, "print measurements stored from now on, until ctrl-C")
-	f.BoolVar(&flags.series, "series", false, "only the series: the metas")
+	f.BoolVar(&flags.series, "series", false, "print the metas of the series instead of measurements")
 	f.StringVar(&flags.plot, "plot", "", "draw this field over time")
 	f.BoolVar(&flags.explain, "explain", false, "print no measurements, but which index finds them, and which would find them better")
 	f.StringVar(&flags.every, "every", "", "total the measurements by windows of this length: 15m, 1h, 1d, 1w, 1mo, 1y")

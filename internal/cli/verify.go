@@ -41,7 +41,7 @@ func (p *Program) verifyCommand() *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Prove what is stored: each measurement of the log once",
+		Short: "Prove that each measurement in the log is stored exactly once",
 		Long: "Reads the records of a topic and the positions that its buckets list, and tells for each partition which\n" +
 			"measurements are stored once, dead-lettered, expired, missing or doubled, with the first offsets of each problem.\n" +
 			"Measurements that `collection delete-meta` or `expire --before` has deleted count as deleted, and stored measurements\n" +

@@ -174,7 +174,7 @@ func unreadable(topics []kafka.Topic) (errs []error) {
 		case topic.Err != nil && kafka.Classify(topic.Err) != kafka.Retry:
 			errs = append(errs, fmt.Errorf("looking at a topic of KAFKA_TOPICS: %w", topic.Err))
 		case topic.Err == nil && !topic.Rights.Allow(kafka.Read):
-			errs = append(errs, kafka.Mistake(fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not read: grant this user READ on it", topic.Name)))
+			errs = append(errs, kafka.Mistake(fmt.Errorf("this user can see topic %q of KAFKA_TOPICS but may not read it: grant READ on the topic", topic.Name)))
 		}
 	}
 	return errs

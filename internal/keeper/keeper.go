@@ -199,7 +199,7 @@ func (k *Keeper) failed(err error, about ...any) {
 func (k *Keeper) succeeded() {
 	if k.told {
 		k.told = false
-		k.o.Log.Info("rollups go on")
+		k.o.Log.Info("rollups recovered: a pass succeeded")
 	}
 }
 

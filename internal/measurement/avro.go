@@ -403,6 +403,6 @@ func (r *avroReader) block(isEmpty bool) (int64, *DecodeError) {
 
 // wrong is the error of a value that does not match the schema. what names the expected value.
 func (r *avroReader) wrong(what string) *DecodeError {
-	return newError(NotAvro, "", "%s is expected at byte %d of %d, and something else stands there: is the value cut, or written by another schema?",
+	return newError(NotAvro, "", "%s is expected at byte %d of %d, but other bytes were found: is the value cut, or written with another schema?",
 		what, r.at, len(r.text))
 }

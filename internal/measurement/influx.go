@@ -238,7 +238,7 @@ func (l *lineReader) fields() *DecodeError {
 // value appends the value of a field.
 func (l *lineReader) value() (bson.Type, *DecodeError) {
 	if l.i == len(l.text) {
-		return 0, l.wrong("a field has a value")
+		return 0, l.wrong("a field needs a value")
 	}
 	switch c := l.text[l.i]; {
 	case c == '"':
@@ -313,7 +313,7 @@ func (l *lineReader) word() (bson.Type, *DecodeError) {
 		l.out = append(l.out, 0)
 		return bson.TypeBoolean, nil
 	case "":
-		return 0, l.wrong("a field has a value: leave the field out")
+		return 0, l.wrong("a field needs a value: leave the field out")
 	default:
 		return l.number(word)
 	}

@@ -60,8 +60,8 @@ func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError
 	}
 	text := key[frameBytes:]
 	if value, err = d.jsonKey(text); d.json.broken {
-		return value, newError(BadMeta, "", "what follows the frame of EVENT_FRAMING=%s is not JSON: %s; "+
-			"keys in Avro and Protobuf are read where the values are, too", d.options.Framing, quoteText(text))
+		return value, newError(BadMeta, "", "the key after the frame of EVENT_FRAMING=%s is not JSON: %s; "+
+			"keys in Avro and Protobuf are read only with values of the same format", d.options.Framing, quoteText(text))
 	}
 	return value, err
 }

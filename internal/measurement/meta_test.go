@@ -148,7 +148,7 @@ func TestFramedKeyIsUnframed(t *testing.T) {
 		options   Options
 		key, says string
 	}{
-		{framed, "\x00\x00\x00\x00\x07\x06d-8", "is not JSON: \"\\x06d-8\"; keys in Avro and Protobuf are read where the values are"},
+		{framed, "\x00\x00\x00\x00\x07\x06d-8", "is not JSON: \"\\x06d-8\"; keys in Avro and Protobuf are read only with values of the same format"},
 		{framed, "\x00\x00\x00\x00\x07d-8", "is not JSON"},
 		{framed, "\x00\x00\x00\x00\x07", "is not JSON"},
 		{framed, "\x00\x00\x00\x00\x07" + `{"a":1} {}`, "is not JSON"},

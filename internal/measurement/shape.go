@@ -31,8 +31,8 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 		return d.withWayOut(err)
 	}
 	if size := len(d.out) - start; !fitsDocument(size, d.topCount) {
-		return newError(TooLarge, "", "its fields take %d bytes, and three times that, as data, minimum and maximum, "+
-			"does not fit a document of 16 MiB: split the event", size)
+		return newError(TooLarge, "", "the event's fields take %d bytes. A bucket stores them three times (data, minimum, maximum), "+
+			"which exceeds MongoDB's limit of 16 MiB for a document: split the event", size)
 	}
 	var err *DecodeError
 	if m.Time, err = d.timeOf(); err != nil {

@@ -129,7 +129,7 @@ func (u *Unpacker) openControl(value bson.RawValue) error {
 	case version.Type == 0:
 		return refuse(codeNoVersion, "the bucket has no %s", PathVersion)
 	case CanonicalType(version.Type) != CanonicalType(bson.TypeInt32) || Compare(version, versionValue()) != 0:
-		return refuse(codeBadVersion, "%s is %v: only version %d can be read, compressed buckets cannot", PathVersion, version, Version)
+		return refuse(codeBadVersion, "%s is %v: only buckets of version %d can be read; compressed buckets are not supported", PathVersion, version, Version)
 	}
 	return u.openOffsets(offsets)
 }

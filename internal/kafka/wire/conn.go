@@ -92,7 +92,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 // length. If kafka-go decodes it, next reads and checks it as a whole.
 func (c *Conn) next() error {
 	if !c.awaited {
-		return fmt.Errorf("%w: nothing was asked", errOutOfStep)
+		return fmt.Errorf("%w: an answer came although no request had been sent", errOutOfStep)
 	}
 	c.awaited = false
 	var head [answerHead]byte
