@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -34,13 +33,13 @@ type ShardChunks struct {
 	Chunks int64  `bson:"n" json:"chunks"`
 }
 
-// Unnamed returns the fields of the shard key that updates and deletes of buckets do not name.
+// Unnamed returns the fields of the shard key that updates and deletes of buckets do not name. A part of the meta is one of them,
+// because the metas of segments and of some series do not have it.
 func (s Sharding) Unnamed(timeField string) (fields []string) {
 	elements, _ := s.Key.Elements()
 	for _, e := range elements {
 		switch path := e.Key(); {
-		case path == timeseries.FieldID, path == timeseries.FieldMeta, strings.HasPrefix(path, timeseries.FieldMeta+"."):
-		case path == timeseries.MinPath(timeField):
+		case path == timeseries.FieldID, path == timeseries.FieldMeta, path == timeseries.MinPath(timeField):
 		default:
 			fields = append(fields, path)
 		}
@@ -65,7 +64,7 @@ func ShardKey(o timeseries.Options, byHash bool) bson.D {
 func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
 	s, err := t.sharding(ctx)
 	if err == nil && s.Key != nil {
-		s.Uneven, err = t.isUneven(ctx, s)
+		s.Uneven, err = t.isUneven(ctx, s, false)
 	}
 	return s, err
 }
@@ -135,7 +134,7 @@ type ShardState int
 // The states.
 const (
 	NotSharded     ShardState = iota
-	SegmentsUneven            // it is sharded, and segments do not lie on all shards
+	SegmentsUneven            // it is sharded, and some shard does not have its part of the segments
 	Sharded
 )
 
@@ -150,7 +149,7 @@ func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Op
 	if o.MetaField == "" {
 		return o, state, ErrSingle
 	}
-	have, err := t.Sharding(ctx)
+	have, err := t.sharding(ctx)
 	switch {
 	case err != nil:
 		return o, state, err
@@ -158,7 +157,12 @@ func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Op
 		return o, state, t.series().refuseArrays(ctx)
 	case !equalKeys(have.Key, ShardKey(o, byHash)):
 		return o, state, &otherKeyError{have.Key}
-	case have.Uneven:
+	}
+	uneven, err := t.isUneven(ctx, have, true)
+	switch {
+	case err != nil:
+		return o, state, err
+	case uneven:
 		return o, SegmentsUneven, nil
 	}
 	return o, Sharded, nil

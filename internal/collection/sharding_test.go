@@ -78,7 +78,7 @@ func TestShardingIsRead(t *testing.T) {
 		"ours":         {bson.D{{Key: "meta", Value: 1}, {Key: "control.min.time", Value: 1}}, nil},
 		"ours, hashed": {bson.D{{Key: "meta", Value: "hashed"}, {Key: "control.min.time", Value: 1}}, nil},
 		"of the _id":   {bson.D{{Key: "_id", Value: "hashed"}}, nil},
-		"within meta":  {bson.D{{Key: "meta.site", Value: 1}}, nil},
+		"within meta":  {bson.D{{Key: "meta.site", Value: 1}}, []string{"meta.site"}},
 		"foreign":      {bson.D{{Key: "meta", Value: 1}, {Key: "control.max.time", Value: 1}, {Key: "metas", Value: 1}}, []string{"control.max.time", "metas"}},
 	} {
 		c.key = one.key

@@ -26,8 +26,9 @@ func (t TimeSeries) spreading(o timeseries.Options, have Sharding) spreading {
 	return spreading{t, o, have.chunks}
 }
 
-// isUneven reports whether, with a ranged key, some shard that should have segments has none.
-func (t TimeSeries) isUneven(ctx context.Context, have Sharding) (bool, error) {
+// isUneven reports whether, with a ranged key, some shard that should have segments has none. With exactly it reports whether some
+// shard does not have the part that Shard gives it.
+func (t TimeSeries) isUneven(ctx context.Context, have Sharding, exactly bool) (bool, error) {
 	definition, err := ReadDefinition(ctx, t.Ports().Options)
 	switch {
 	case errors.Is(err, ErrNotSetUp):
@@ -35,7 +36,7 @@ func (t TimeSeries) isUneven(ctx context.Context, have Sharding) (bool, error) {
 	case err != nil || !definition.Segments || !equalKeys(have.Key, ShardKey(definition.Options, false)):
 		return false, err
 	}
-	even, err := t.spreading(definition.Options, have).done(ctx)
+	even, err := t.spreading(definition.Options, have).done(ctx, exactly)
 	return !even && err == nil, err
 }
 
@@ -46,14 +47,25 @@ type chunk struct {
 	Shard string   `bson:"shard"`
 }
 
-// done reports whether all shards that should have segments have some. A chunk may hold more than segments, because MongoDB 7.0
-// merges neighbours on one shard by itself.
-func (s spreading) done(ctx context.Context) (bool, error) {
+// done reports whether all shards that should have segments have some, or exactly their parts. A chunk may hold more than segments,
+// because MongoDB 7.0 merges neighbours on one shard by itself.
+func (s spreading) done(ctx context.Context, exactly bool) (bool, error) {
 	shards, err := s.shards(ctx)
 	if err != nil || len(shards) < 2 {
 		return true, err
 	}
 	chunks, err := s.having(ctx, s.overlapping()...)
+	if exactly {
+		borders := s.borders(len(shards))
+		return !slices.ContainsFunc(chunks, func(c chunk) bool {
+			for i, shard := range shards {
+				if c.Shard != shard && compareKeys(c.Min, mongodb.Document(borders[i+1])) < 0 && compareKeys(mongodb.Document(borders[i]), c.Max) < 0 {
+					return true
+				}
+			}
+			return false
+		}), err
+	}
 	return !slices.ContainsFunc(shards, func(shard string) bool {
 		return !slices.ContainsFunc(chunks, func(c chunk) bool { return c.Shard == shard })
 	}), err
@@ -166,10 +178,12 @@ type zone struct {
 
 // covers reports whether all keys from the first border to the last lie in the zone.
 func (z zone) covers(borders []bson.D) bool {
-	compare := func(a, b bson.Raw) int {
-		return timeseries.Compare(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: a}, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: b})
-	}
-	return compare(z.Min, mongodb.Document(borders[0])) <= 0 && compare(mongodb.Document(borders[len(borders)-1]), z.Max) <= 0
+	return compareKeys(z.Min, mongodb.Document(borders[0])) <= 0 && compareKeys(mongodb.Document(borders[len(borders)-1]), z.Max) <= 0
+}
+
+// compareKeys orders shard keys as MongoDB does.
+func compareKeys(a, b bson.Raw) int {
+	return timeseries.Compare(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: a}, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: b})
 }
 
 // having returns the chunks that meet conditions.

@@ -202,11 +202,26 @@ func TestARangedKeySpreadsSegments(t *testing.T) {
 		if s, err := events.Sharding(t.Context()); err != nil || !s.Uneven {
 			t.Errorf("with a new shard: %+v, %v", s, err)
 		}
-		if err := events.Shard(t.Context(), false); err != nil {
-			t.Error(err)
+		for f.until = 1; ; f.until = 2 { // the first command, and then each second one, fails
+			err := events.Shard(t.Context(), false)
+			if err == nil {
+				break
+			}
+			if _, state, err := events.Shardable(t.Context(), false); err != nil || state != collection.SegmentsUneven {
+				t.Errorf("with a new shard, interrupted: %v, %v", state, err)
+			}
 		}
 		if _, state, err := events.Shardable(t.Context(), false); err != nil || state != collection.Sharded {
 			t.Errorf("with a new shard: %v, %v", state, err)
+		}
+		counts = map[string]int{}
+		for i := range timeseries.SegmentRoutes {
+			counts[f.shardOf(timeseries.SegmentMeta(i))]++
+		}
+		for _, name := range f.shards {
+			if equal := timeseries.SegmentRoutes / len(f.shards); counts[name] < equal || counts[name] > equal+1 {
+				t.Errorf("%+v with a new shard: %v", c, counts)
+			}
 		}
 	}
 }

@@ -2,11 +2,15 @@ package measurement
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strconv"
 	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 func TestMetaIsNormalised(t *testing.T) {
@@ -161,6 +165,45 @@ func TestFramedKeyIsUnframed(t *testing.T) {
 		err := refusal(t, newDecoder(t, test.options), record.Record{Timestamp: recordTime, Key: []byte(test.key), Value: value})
 		if err.Reason != BadMeta || err.Path != "key" || !strings.Contains(err.Detail, test.says) {
 			t.Errorf("key %q: %v, want …%s…", test.key, err, test.says)
+		}
+	}
+}
+
+// TestBytesOfSegmentsNameNoSeries checks that the bytes which mark segments are a dead letter, in one pass and through the document.
+func TestBytesOfSegmentsNameNoSeries(t *testing.T) {
+	marked := string(timeseries.SegmentMeta(7).Value[5:]) // behind length and subtype
+	schema := func(meta string) Options {
+		return avroOptions(`{"type":"record","name":"R","fields":[{"name":"time","type":{"type":"long","logicalType":"timestamp-millis"}},{"name":"meta","type":` + meta + `}]}`)
+	}
+	at := string(binary.AppendVarint(nil, 1_700_000_000_123))
+	proto := protoOptions(t, `syntax = "proto3"; message Reading { int64 time = 1; bytes meta = 2; }`)
+	for name, test := range map[string]struct {
+		options Options
+		event   func(meta string) []byte
+	}{
+		"bytes": {schema(`"bytes"`), func(meta string) []byte { return []byte(at + "\x12" + meta) }},
+		"fixed": {schema(`{"type":"fixed","name":"F","size":9}`), func(meta string) []byte { return []byte(at + meta) }},
+		"union": {schema(`["null","bytes"]`), func(meta string) []byte { return []byte(at + "\x02\x12" + meta) }},
+		"proto": {proto, func(meta string) []byte { return append(wireVarint(1, 1_700_000_000), wireBytes(2, meta)...) }},
+	} {
+		d := newDecoder(t, test.options)
+		if d.avroPlan == nil && d.protoPlan == nil {
+			t.Errorf("%s: there is no plan", name)
+		}
+		for range 2 {
+			results, err := d.Decode(record.Record{Offset: 1, Timestamp: recordTime, Value: test.event(marked)})
+			if err == nil && results[0].Err != nil {
+				err = results[0].Err
+			}
+			if err == nil || !strings.Contains(err.Error(), "they mark segments") {
+				t.Errorf("%s: %v, %v", name, results, err)
+			}
+			other := []byte(marked)
+			other[0]++
+			if m := decodeOne(t, d, record.Record{Offset: 2, Timestamp: recordTime, Value: test.event(string(other))}); m.Meta.Type != bson.TypeBinary {
+				t.Errorf("%s: the meta of other bytes is %v", name, m.Meta)
+			}
+			d.avroPlan, d.protoPlan = nil, nil
 		}
 	}
 }

@@ -147,5 +147,5 @@ func (d *Decoder) plannedMeta(p *plan, meta *bson.RawValue) bool {
 		}
 	}
 	meta.Type, meta.Value = part.kind, p.metas[part.start:part.end:part.end]
-	return part.kind != 0 && part.end-part.start <= maxMetaBytes
+	return part.kind != 0 && part.end-part.start <= maxMetaBytes && !timeseries.IsSegmentMeta(*meta)
 }
