@@ -39,7 +39,7 @@ type Config struct {
 	hidden []string      // the settings of single topics that the environment overrides
 }
 
-// Kafka holds what is read, and by which member of which group.
+// Kafka names the topics to read, and the member and the group that read them.
 type Kafka struct {
 	Brokers           []string      `env:"KAFKA_BROKERS,required" doc:"bootstrap addresses, host:port, comma-separated"`
 	Topics            []string      `env:"KAFKA_TOPICS,required" doc:"topics to read, comma-separated. An entry that begins with ^ is a regular expression (RE2) for the beginning of topic names, such as ^sensors\\.; end it with $ to match whole names. All matching topics are read. Matching topics that are created later are read from their log start. Dead-letter topics and names that begin with __ never match"`

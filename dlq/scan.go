@@ -13,7 +13,7 @@ import (
 type Log interface {
 	// Topic describes a topic. A topic that is deleted and created again has another id.
 	Topic(ctx context.Context, name string) (kafka.Topic, error)
-	// Bounds returns the first offset that still exists, and the one after the last.
+	// Bounds returns the first offset that still exists, and the offset after the last.
 	Bounds(ctx context.Context, of record.Partition) (first, end int64, err error)
 	// Scan calls each for the records in [from, to), in order. Their bytes are valid during the call. An error of each ends the
 	// scan and is returned unchanged, except kafka.ErrStop. first is the first offset after the last record that was deleted

@@ -22,7 +22,7 @@ type Log interface {
 type Offsets interface {
 	// Committed returns what the group has committed for partitions of a topic, in their order.
 	Committed(ctx context.Context, group string, partitions []record.Partition) ([]claim.Committed, error)
-	// Bounds returns the first offset of a partition's log, and the one after the last that can be read.
+	// Bounds returns the first offset of a partition's log, and the offset after the last record that can be read.
 	Bounds(ctx context.Context, of record.Partition) (first, end int64, err error)
 	// OffsetAt returns the offset of the first record from a time on, in milliseconds since 1970. If there is none, it returns
 	// the log's end.
