@@ -102,8 +102,8 @@ func TestClaimWaitsForACommitThatFailsAtFirst(t *testing.T) {
 		consumer := newFakeConsumer(t, fakePorts{database: database, logs: []*fakeLog{l}}, NewBudget(1<<30), definedBy(timeseries.Seconds))
 		consumer.Assigned(gen, []Assignment{{events(0), Assigned{TopicID: thisTopic}}}, false)
 		_ = wait(t.Context(), 20*time.Second)
-		if gen.committed[0] != 100 {
-			t.Errorf("committed to %d of 100", gen.committed[0])
+		if got := gen.at(0); got != 100 {
+			t.Errorf("committed to %d of 100", got)
 		}
 		consumer.Revoke(context.Background(), true)
 	})

@@ -50,8 +50,8 @@ func TestNothingIsCommittedOfATermThatIsOver(t *testing.T) {
 		consumer.Assigned(first, []Assignment{{events(0), Assigned{TopicID: thisTopic}}}, false)
 		_ = wait(t.Context(), 20*time.Second)
 		consumer.Revoke(context.Background(), false)
-		if first.committed[0] != 100 {
-			t.Errorf("committed to %d of 100", first.committed[0])
+		if got := first.at(0); got != 100 {
+			t.Errorf("committed to %d of 100", got)
 		}
 		ports.unread = &record.StopError{Reason: "kafka", Detail: "not authorized"}
 		consumer.Assigned(second, []Assignment{{events(0), Assigned{TopicID: thisTopic}}}, true)
