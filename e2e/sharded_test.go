@@ -31,6 +31,14 @@ type cluster struct {
 // onCluster returns a stream with a sharded collection, ranged or hashed. It skips the test without a cluster.
 func onCluster(t *testing.T, partitions int, kind string) *cluster {
 	t.Helper()
+	c := beforeSharding(t, partitions)
+	c.succeed("init", "--shard", kind)
+	return c
+}
+
+// beforeSharding returns a stream on a cluster, without a collection. It skips the test without a cluster.
+func beforeSharding(t *testing.T, partitions int) *cluster {
+	t.Helper()
 	s := newStream(t, partitions)
 	client := s.collection(timeseries.BucketsSuffix).Database().Client()
 	on, err := sharded.Of(within(t, 30*time.Second), client)
@@ -42,7 +50,6 @@ func onCluster(t *testing.T, partitions int, kind string) *cluster {
 	case len(on.Shards()) < 2:
 		t.Skipf("the cluster has the shards %v: one is not enough", on.Shards())
 	}
-	s.succeed("init", "--shard", kind)
 	return &cluster{stream: s, on: on, chunks: on.Chunks(s.database, s.topic, "time"), rows: on.Chunks(s.database, s.topic+"_1m", "time")}
 }
 
@@ -139,6 +146,50 @@ func TestEachShardGetsItsPartOfTheSegments(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLargeChunksOfSegmentsAreSpread shards a collection whose segments are larger than a chunk that MongoDB moves.
+func TestLargeChunksOfSegmentsAreSpread(t *testing.T) {
+	s := beforeSharding(t, 4)
+	s.succeed("init")
+	if err := s.on.LimitChunks(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.on.LimitChunks(context.Background(), 0); err != nil {
+			t.Error(err)
+		}
+	})
+	load := s.startLoad(s.generator(300, func(o *events.Options) { o.NoArrayMetas = true }), 2000)
+	consumer := s.start(append(slices.Clone(inSegments), "COMPACT_INTERVAL", "1h")...)
+	s.awaitStored(consumer, time.Minute)
+	buckets := s.collection(timeseries.BucketsSuffix)
+	for end, large := time.Now().Add(time.Minute), false; !large && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		stats, err := buckets.Database().RunCommand(t.Context(), bson.D{{Key: "collStats", Value: buckets.Name()}}).Raw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes, _ := stats.Lookup("size").AsInt64OK()
+		large = bytes > 5<<20
+	}
+	load.stop()
+	s.awaitCommitted(consumer, time.Minute)
+	s.succeed("collection", "shard", "--yes")
+	s.terminate(consumer)
+	counts, err := s.on.CountsOf(t.Context(), buckets, bson.D{{Key: "control.segment", Value: bson.D{{Key: "$exists", Value: true}}}})
+	t.Logf("segments by shard, with copies that a move left: %v, %v", counts, err)
+	for shard, n := range counts {
+		if n == 0 {
+			t.Errorf("%s has no segments", shard)
+		}
+	}
+	shown := s.succeed("collection", "show")
+	t.Log(shown)
+	if plan := s.succeed("collection", "shard", "--dry-run"); !strings.Contains(plan, "is sharded so already") {
+		t.Errorf("something is to be sharded:\n%s", plan)
+	}
+	s.check()
+	s.checkShown()
 }
 
 // TestRollupsFollowTheShardKey checks that a consumer with rollups shards them like the time series. Rows are right while their

@@ -29,7 +29,7 @@ func TestUserExpiryFollowsTheSpan(t *testing.T) {
 	if err != nil || !made || !index.Kept || index.User.Options.Lookup("expireAfterSeconds").AsInt64() != 60 {
 		t.Fatalf("%v %v %v", index, made, err)
 	}
-	if diff := cmp.Diff(`{"key": {"control.min.time": {"$numberInt":"1"}},"name": "time_1","partialFilterExpression": {"meta.kind": "debug"},`+
+	if diff := cmp.Diff(`{"key": {"control.min.time": {"$numberInt":"1"}},"name": "time_1","partialFilterExpression": {"meta.kind": "debug","control.segment.owner": null},`+
 		`"expireAfterSeconds": {"$numberInt":"3660"}}`, (*specs)[0].String()); diff != "" {
 		t.Error(diff)
 	}
@@ -235,6 +235,60 @@ func TestUserExpiryIsNeverTooEarly(t *testing.T) {
 		}
 		if got := (*specs)[0].Lookup("expireAfterSeconds").AsInt64(); got != c.want || len(f.Sent("collMod")) != c.changes {
 			t.Errorf("%s: %d seconds after %d changes, want %d", name, got, len(f.Sent("collMod")), c.want)
+		}
+	}
+}
+
+// TestUserExpiryLeavesSegments has filters that the meta of a segment matches too. A real server deletes the buckets, and no
+// segment, which has measurements of other series.
+func TestUserExpiryLeavesSegments(t *testing.T) {
+	for _, filter := range []string{`{"meta": {"$exists": true}}`, `{"meta": {"$type": ["binData", "string"]}}`, `{"meta.kind": null}`} {
+		e := connect(t)
+		e.setup(t)
+		buckets := e.Raw.Collection("events.buckets")
+		segment := segmentOf(t, definition, bucketOf("", minute-60_000, records(0, 3)...), 0, func(i int) any { return []any{"a", missing{}, "b"}[i] })
+		for _, document := range []bson.Raw{segment, bucketOf("a", minute, records(3, 3)...)} {
+			if _, err := buckets.InsertOne(t.Context(), document); err != nil {
+				t.Fatal(err)
+			}
+		}
+		restore := e.expireEverySecond(t)
+		options := `{"expireAfterSeconds": 60, "partialFilterExpression": ` + filter + `}`
+		index, made, err := collection.Of(e.Database, "events").CreateIndex(t.Context(), userIndex(t, `{"time": 1}`, options))
+		if err != nil || !made {
+			t.Fatalf("%v, %v", index, err)
+		}
+		for range 100 { // of 100 ms
+			if n, err := buckets.CountDocuments(t.Context(), bson.D{{Key: "meta", Value: "a"}}); err != nil || n == 0 {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		var left []bson.Raw
+		cursor, err := buckets.Find(t.Context(), bson.D{})
+		if err == nil {
+			err = cursor.All(t.Context(), &left)
+		}
+		if err != nil || len(left) != 1 || left[0].Lookup("_id").ObjectID() != segment.Lookup("_id").ObjectID() {
+			t.Errorf("%s: %v are left, %v", filter, left, err)
+		}
+		restore()
+	}
+}
+
+// expireEverySecond makes the server look for expired documents each second. It skips the test if the server cannot.
+func (e *env) expireEverySecond(t *testing.T) (restore func()) {
+	t.Helper()
+	set := func(seconds any) (bson.Raw, error) {
+		return e.Raw.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "setParameter", Value: 1}, {Key: "ttlMonitorSleepSecs", Value: seconds}}).Raw()
+	}
+	was, err := set(1)
+	if err != nil {
+		t.Skipf("the server at E2E_MONGODB_URI does not let a test hurry its deletion of expired documents: %v", err)
+	}
+	return func() {
+		if _, err := set(was.Lookup("was")); err != nil {
+			t.Error(err)
 		}
 	}
 }

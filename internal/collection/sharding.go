@@ -64,7 +64,7 @@ func ShardKey(o timeseries.Options, byHash bool) bson.D {
 func (t TimeSeries) Sharding(ctx context.Context) (Sharding, error) {
 	s, err := t.sharding(ctx)
 	if err == nil && s.Key != nil {
-		s.Uneven, err = t.isUneven(ctx, s, false)
+		s.Uneven, err = t.isUneven(ctx, s, spreading.reachesAll)
 	}
 	return s, err
 }
@@ -158,7 +158,7 @@ func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Op
 	case !equalKeys(have.Key, ShardKey(o, byHash)):
 		return o, state, &otherKeyError{have.Key}
 	}
-	uneven, err := t.isUneven(ctx, have, true)
+	uneven, err := t.isUneven(ctx, have, spreading.isDone)
 	switch {
 	case err != nil:
 		return o, state, err

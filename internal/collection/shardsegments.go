@@ -26,9 +26,8 @@ func (t TimeSeries) spreading(o timeseries.Options, have Sharding) spreading {
 	return spreading{t, o, have.chunks}
 }
 
-// isUneven reports whether, with a ranged key, some shard that should have segments has none. With exactly it reports whether some
-// shard does not have the part that Shard gives it.
-func (t TimeSeries) isUneven(ctx context.Context, have Sharding, exactly bool) (bool, error) {
+// isUneven reports whether segments of the collection have a ranged key, and lie otherwise than a method of spreading wants.
+func (t TimeSeries) isUneven(ctx context.Context, have Sharding, wanted func(spreading, context.Context) (bool, error)) (bool, error) {
 	definition, err := ReadDefinition(ctx, t.Ports().Options)
 	switch {
 	case errors.Is(err, ErrNotSetUp):
@@ -36,7 +35,7 @@ func (t TimeSeries) isUneven(ctx context.Context, have Sharding, exactly bool) (
 	case err != nil || !definition.Segments || !equalKeys(have.Key, ShardKey(definition.Options, false)):
 		return false, err
 	}
-	even, err := t.spreading(definition.Options, have).done(ctx, exactly)
+	even, err := wanted(t.spreading(definition.Options, have), ctx)
 	return !even && err == nil, err
 }
 
@@ -47,28 +46,42 @@ type chunk struct {
 	Shard string   `bson:"shard"`
 }
 
-// done reports whether all shards that should have segments have some, or exactly their parts. A chunk may hold more than segments,
-// because MongoDB 7.0 merges neighbours on one shard by itself.
-func (s spreading) done(ctx context.Context, exactly bool) (bool, error) {
-	shards, err := s.shards(ctx)
-	if err != nil || len(shards) < 2 {
-		return true, err
-	}
-	chunks, err := s.having(ctx, s.overlapping()...)
-	if exactly {
-		borders := s.borders(len(shards))
-		return !slices.ContainsFunc(chunks, func(c chunk) bool {
-			for i, shard := range shards {
-				if c.Shard != shard && compareKeys(c.Min, mongodb.Document(borders[i+1])) < 0 && compareKeys(mongodb.Document(borders[i]), c.Max) < 0 {
-					return true
-				}
-			}
-			return false
-		}), err
-	}
+// reachesAll reports whether each shard that should have segments has some. A chunk may hold more than segments, because MongoDB
+// 7.0 merges neighbours on one shard by itself.
+func (s spreading) reachesAll(ctx context.Context) (bool, error) {
+	shards, chunks, err := s.now(ctx)
 	return !slices.ContainsFunc(shards, func(shard string) bool {
 		return !slices.ContainsFunc(chunks, func(c chunk) bool { return c.Shard == shard })
 	}), err
+}
+
+// isDone reports whether each shard that should have segments has exactly the part that spread gives it.
+func (s spreading) isDone(ctx context.Context) (bool, error) {
+	shards, chunks, err := s.now(ctx)
+	borders := s.borders(len(shards))
+	return !slices.ContainsFunc(chunks, func(c chunk) bool {
+		for i, shard := range shards {
+			if c.Shard != shard && c.overlaps(borders[i], borders[i+1]) {
+				return true
+			}
+		}
+		return false
+	}), err
+}
+
+// now returns the shards that should have segments, and the chunks that have some. A single shard has nothing to spread, and
+// counts as none.
+func (s spreading) now(ctx context.Context) (shards []string, chunks []chunk, err error) {
+	if shards, err = s.shards(ctx); err != nil || len(shards) < 2 {
+		return nil, nil, err
+	}
+	chunks, err = s.having(ctx, s.overlapping()...)
+	return shards, chunks, err
+}
+
+// overlaps reports whether the chunk has keys from one border on and before the next.
+func (c chunk) overlaps(from, before bson.D) bool {
+	return compareKeys(c.Min, mongodb.Document(before)) < 0 && compareKeys(mongodb.Document(from), c.Max) < 0
 }
 
 // The balancer may be moving a chunk of a shard. MongoDB then refuses to move another one.
@@ -106,22 +119,35 @@ func (s spreading) spread(ctx context.Context) error {
 		}
 	}
 	for i, shard := range shards {
-		chunks, err := s.having(ctx, bson.E{Key: "min", Value: bson.D{{Key: "$gte", Value: borders[i]}, {Key: "$lt", Value: borders[i+1]}}})
-		if err != nil {
+		if err := s.move(ctx, borders[i], borders[i+1], shard); err != nil {
 			return err
-		}
-		for _, c := range chunks {
-			if c.Shard == shard {
-				continue
-			}
-			if err := s.command(ctx, "moving segments to "+shard, bson.D{
-				{Key: "moveChunk", Value: s.t.bucketsNamespace()}, {Key: "bounds", Value: bson.A{c.Min, c.Max}}, {Key: "to", Value: shard},
-			}); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
+}
+
+// move moves the chunks from one border on and before the next to a shard. A chunk may be too large to be moved. MongoDB then
+// divides it at the median of its keys, and each half is moved, or divided again.
+func (s spreading) move(ctx context.Context, from, before bson.D, to string) error {
+	chunks, err := s.having(ctx, bson.E{Key: "min", Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: before}}})
+	for len(chunks) > 0 && err == nil {
+		c := chunks[0]
+		if chunks = chunks[1:]; c.Shard == to {
+			continue
+		}
+		of, bounds := s.t.bucketsNamespace(), bson.A{c.Min, c.Max}
+		err = s.run(ctx, bson.D{{Key: "moveChunk", Value: of}, {Key: "bounds", Value: bounds}, {Key: "to", Value: to}})
+		if !mongodb.HasCode(err, mongodb.CodeChunkTooBig) {
+			err = mongodb.Failure("moving segments to "+to, err)
+			continue
+		}
+		if err = s.command(ctx, "dividing a large chunk of segments", bson.D{{Key: "split", Value: of}, {Key: "bounds", Value: bounds}}); err == nil {
+			var parts []chunk
+			parts, err = s.having(ctx, bson.E{Key: "min", Value: bson.D{{Key: "$gte", Value: c.Min}, {Key: "$lt", Value: c.Max}}})
+			chunks = append(parts, chunks...)
+		}
+	}
+	return err
 }
 
 // borders returns where the parts of segments begin, and where the last one ends.
@@ -211,5 +237,9 @@ func (s spreading) all(ctx context.Context, of string, filter bson.D, into any) 
 }
 
 func (s spreading) command(ctx context.Context, doing string, command bson.D) error {
-	return mongodb.Failure(doing, s.t.db.Translate(s.t.driver().Client().Database("admin").RunCommand(ctx, command).Err()))
+	return mongodb.Failure(doing, s.run(ctx, command))
+}
+
+func (s spreading) run(ctx context.Context, command bson.D) error {
+	return s.t.db.Translate(s.t.driver().Client().Database("admin").RunCommand(ctx, command).Err())
 }

@@ -1,6 +1,7 @@
 package collection_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"testing"
@@ -30,6 +31,7 @@ type chunked struct {
 	zones  []chunkOf
 	zoned  []string // the shards of the zones
 	busy   int      // number of moves that conflict with the balancer
+	large  int      // number of different metas of a chunk that is too large to be moved. Zero means that no chunk is.
 }
 
 // onChunks opens a database on a cluster of shards, with a time series that may have segments.
@@ -66,15 +68,31 @@ func onChunks(t *testing.T, shards ...string) (*chunked, *mongodb.Database) {
 		f.chunks = []chunkOf{{keyOf(bson.MinKey{}), keyOf(bson.MaxKey{}), shards[0]}}
 		return shard(command)
 	})
-	c.Answer("split", func(command bson.Raw) bson.D { return f.changed(f.split(command.Lookup("middle").Document())) })
+	c.Answer("split", func(command bson.Raw) bson.D {
+		if bounds, ok := command.Lookup("bounds").ArrayOK(); ok { // the median of what the chunk holds
+			from, before := routeOf(bounds.Index(0).Document()), routeOf(bounds.Index(1).Document())
+			return f.changed(f.split(marshal(bson.D{{Key: "meta", Value: timeseries.SegmentMeta((from + before) / 2)}, {Key: "control.min.time", Value: bson.DateTime(5)}})))
+		}
+		return f.changed(f.split(command.Lookup("middle").Document()))
+	})
 	c.Answer("moveChunk", func(command bson.Raw) bson.D {
 		if f.busy > 0 {
 			f.busy--
 			return mongodbtest.Failing(117, "this shard is currently donating a chunk")(nil)
 		}
+		bounds := command.Lookup("bounds").Array()
+		if f.large > 0 && routeOf(bounds.Index(1).Document())-routeOf(bounds.Index(0).Document()) >= f.large {
+			return mongodbtest.Failing(153, "the maximum number of documents for a chunk is 4")(nil)
+		}
 		return f.changed(f.move(command))
 	})
 	return f, d
+}
+
+// routeOf returns the number of the meta in the key of a segment.
+func routeOf(key bson.Raw) int {
+	_, data := key.Lookup("meta").Binary()
+	return int(binary.BigEndian.Uint16(data[len(data)-2:]))
 }
 
 func keyOf(bound any) bson.Raw {
@@ -222,6 +240,29 @@ func TestARangedKeySpreadsSegments(t *testing.T) {
 			if equal := timeseries.SegmentRoutes / len(f.shards); counts[name] < equal || counts[name] > equal+1 {
 				t.Errorf("%+v with a new shard: %v", c, counts)
 			}
+		}
+	}
+}
+
+// TestLargeChunksAreDivided checks that segments that MongoDB cannot move in one piece are moved in several.
+func TestLargeChunksAreDivided(t *testing.T) {
+	for _, fails := range []int{0, 4} {
+		f, d := onChunks(t, "s0", "s1", "s2")
+		f.large, f.until = timeseries.SegmentRoutes/10, fails
+		events := collection.Of(d, "events")
+		err := events.Shard(t.Context(), false)
+		if fails > 0 {
+			if err == nil {
+				t.Error("no command failed")
+			}
+			f.until = 0
+			err = events.Shard(t.Context(), false)
+		}
+		if _, state, failure := events.Shardable(t.Context(), false); err != nil || failure != nil || state != collection.Sharded {
+			t.Errorf("%v, %v, %v", err, state, failure)
+		}
+		if f.moved != 8 { // two parts, each divided twice
+			t.Errorf("%d chunks were moved", f.moved)
 		}
 	}
 }

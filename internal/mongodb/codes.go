@@ -85,6 +85,7 @@ var answers = []answer{
 	{79, "UnknownReplWriteConcern", refused},
 	{100, "UnsatisfiableWriteConcern", refused},
 	{115, "CommandNotSupported", refused},
+	{153, "ChunkTooBig", refused}, // moveChunk
 	{166, "CommandNotSupportedOnView", refused},
 	{238, "NotImplemented", refused},
 	{371, "UserWritesBlocked", refused}, // setUserWriteBlockMode
@@ -143,6 +144,7 @@ const (
 	CodeIndexOptionsConflict  = 85
 	CodeIndexKeySpecsConflict = 86
 	CodeConflictingOperation  = 117
+	CodeChunkTooBig           = 153
 	CodeParallelArrays        = 171
 	CodeNotImplemented        = 238
 	CodeObjectTooLarge        = 10334

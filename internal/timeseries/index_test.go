@@ -45,7 +45,7 @@ func TestBucketIndexTranslatesOptions(t *testing.T) {
 		},
 		"TTL": {
 			`{"t": -1}`, `{"expireAfterSeconds": 60, "partialFilterExpression": {"m.a": 1}}`,
-			`{"control.min.t": -1}`, `{"name": "t_-1", "partialFilterExpression": {"meta.a": 1}, "expireAfterSeconds": 3660}`,
+			`{"control.min.t": -1}`, `{"name": "t_-1", "partialFilterExpression": {"meta.a": 1, "control.segment.owner": null}, "expireAfterSeconds": 3660}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package timeseries
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -104,6 +105,32 @@ func (o Options) checkTTL(keys, partial bson.Raw) error {
 	return nil
 }
 
+// onlyBuckets adds the condition that a document is no segment to the partial filter of a TTL index. A segment has a meta of its
+// own, which a filter may match, and measurements of other series. A partial filter cannot say that a field is absent, but null
+// matches an absent field.
+func onlyBuckets(partial bson.Raw) bson.Raw {
+	b := copied(partial)
+	b.add(PathOwner, bson.RawValue{Type: bson.TypeNull})
+	return b.document()
+}
+
+// notOnlyBuckets takes the condition of onlyBuckets away.
+func notOnlyBuckets(partial bson.Raw) bson.Raw {
+	return copied(partial, PathOwner).document()
+}
+
+// copied begins a document with the fields of another, but for some.
+func copied(document bson.Raw, without ...string) *builder {
+	b := newBuilder()
+	var part cursor
+	for part.open(document); part.next(); {
+		if name := string(part.key); !slices.Contains(without, name) {
+			b.add(name, part.value())
+		}
+	}
+	return b
+}
+
 // mayBeSparse reports whether all keys of an index are on the time or the meta.
 func (o Options) mayBeSparse(keys bson.Raw) bool {
 	var key cursor
@@ -121,6 +148,9 @@ func (i indexOptions) document(keys bson.Raw) bson.Raw {
 		i.name = stringValue(indexName(keys))
 	}
 	i.rest.add("name", i.name)
+	if i.partial != nil && i.expire.Type != 0 {
+		i.partial = onlyBuckets(i.partial)
+	}
 	if i.partial != nil {
 		i.rest.add("partialFilterExpression", objectValue(i.partial))
 	}

@@ -83,6 +83,9 @@ func (o Options) userOptions(options bson.Raw) (bson.Raw, bool) {
 			if !ok {
 				return nil, false
 			}
+			if options.Lookup("expireAfterSeconds").Type != 0 {
+				filter = notOnlyBuckets(filter)
+			}
 			if filter, ok = o.userQuery(filter, 0); !ok {
 				return nil, false
 			}

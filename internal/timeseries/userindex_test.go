@@ -21,6 +21,7 @@ func TestUserIndexIsTheWayBack(t *testing.T) {
 		{`{"m.loc": "2dsphere", "t": 1}`, ``},
 		{`{"t": 1}`, `{"expireAfterSeconds": 60, "partialFilterExpression": {"m.a": 1}}`},
 		{`{"t": -1}`, `{"expireAfterSeconds": 0, "partialFilterExpression": {"m.a": 1}, "name": "n"}`},
+		{`{"t": 1}`, `{"expireAfterSeconds": 60, "partialFilterExpression": {"m": {"$exists": true}, "$and": [{"m.b": null}]}}`},
 	} {
 		want := Index{Keys: ext(t, c.keys), Options: ext(t, c.options)}
 		buckets, err := indexed.BucketIndex(want)

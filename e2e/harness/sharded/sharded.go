@@ -88,6 +88,20 @@ func (c *Cluster) StepDown(ctx context.Context, set string, away time.Duration) 
 	return fmt.Errorf("no primary of %s stepped down: %w", set, errors.Join(errs...))
 }
 
+// LimitChunks sets the size of the largest chunk that the cluster moves, in MB. Zero means the default.
+func (c *Cluster) LimitChunks(ctx context.Context, megabytes int) (err error) {
+	settings, key := c.client.Database("config").Collection("settings"), bson.D{{Key: "_id", Value: "chunksize"}}
+	if megabytes == 0 {
+		_, err = settings.DeleteOne(ctx, key)
+	} else {
+		_, err = settings.UpdateOne(ctx, key, bson.D{{Key: "$set", Value: bson.D{{Key: "value", Value: megabytes}}}}, options.UpdateOne().SetUpsert(true))
+	}
+	if err != nil {
+		return fmt.Errorf("setting the size of chunks: %w", err)
+	}
+	return nil
+}
+
 func stepDown(ctx context.Context, member string, away time.Duration) error {
 	client, err := mongo.Connect(options.Client().SetHosts([]string{member}).SetDirect(true))
 	if err != nil {
