@@ -3,8 +3,7 @@ package dlq
 import (
 	"hash/maphash"
 
-	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
+	"waterwheel/internal/bitmap"
 	"waterwheel/internal/record"
 )
 
@@ -29,8 +28,8 @@ type origin struct {
 
 // marked are the positions of one source partition.
 type marked struct {
-	records roaring64.Bitmap            // whole records, by offset
-	parts   map[int64]*roaring64.Bitmap // elements of array records, by offset
+	records bitmap.Set            // whole records, by offset
+	parts   map[int64]*bitmap.Set // elements of array records, by offset
 }
 
 // NewPositions returns an empty set.
@@ -47,11 +46,11 @@ func (p Positions) digest(key []byte) uint16 {
 }
 
 // bitmap returns the bitmap that holds the letter's bit, and the number of that bit.
-func (p Positions) bitmap(l *record.Letter) (*roaring64.Bitmap, uint64) {
+func (p Positions) bitmap(l *record.Letter) (*bitmap.Set, uint64) {
 	o := origin{topic: l.Topic, id: l.TopicID, partition: l.Number, key: p.digest(l.Key)}
 	m := p.origins[o]
 	if m == nil {
-		m = &marked{parts: map[int64]*roaring64.Bitmap{}}
+		m = &marked{parts: map[int64]*bitmap.Set{}}
 		p.origins[o] = m
 	}
 	if l.Part == record.WholeRecord {
@@ -59,7 +58,7 @@ func (p Positions) bitmap(l *record.Letter) (*roaring64.Bitmap, uint64) {
 	}
 	parts := m.parts[l.Offset]
 	if parts == nil {
-		parts = roaring64.New()
+		parts = &bitmap.Set{}
 		m.parts[l.Offset] = parts
 	}
 	return parts, uint64(l.Part)
@@ -67,12 +66,12 @@ func (p Positions) bitmap(l *record.Letter) (*roaring64.Bitmap, uint64) {
 
 // Add reports whether the letter's position was not in the set before.
 func (p Positions) Add(l *record.Letter) bool {
-	bitmap, bit := p.bitmap(l)
-	return bitmap.CheckedAdd(bit)
+	set, bit := p.bitmap(l)
+	return set.Add(bit)
 }
 
 // Has reports whether the letter's position is in the set.
 func (p Positions) Has(l *record.Letter) bool {
-	bitmap, bit := p.bitmap(l)
-	return bitmap.Contains(bit)
+	set, bit := p.bitmap(l)
+	return set.Has(bit)
 }

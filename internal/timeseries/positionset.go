@@ -2,26 +2,20 @@ package timeseries
 
 import (
 	"fmt"
-	"math"
 
-	"github.com/RoaringBitmap/roaring/v2"
-	"github.com/RoaringBitmap/roaring/v2/roaring64"
+	"waterwheel/internal/bitmap"
 )
 
-// maxWindow bounds the offsets of a PositionSet, so that an offset counted from its start fits 32 bits.
+// maxWindow bounds the offsets of a PositionSet.
 const maxWindow = 1 << 32
 
 // PositionSet is the set of stored positions in a window of offsets, which is the D of E2. Most positions have part 0, and take
 // at most one bit per offset.
 type PositionSet struct {
 	start, end int64
-	max        int64             // largest offset in the set, or start-1 for an empty set
-	whole      *roaring.Bitmap   // offset − start of the positions of part 0
-	parts      *roaring64.Bitmap // (offset − start) << 20 | part of the other positions
-
-	added      int64 // positions added since size was measured
-	containers int64 // number of containers when size was measured
-	size       int64
+	max        int64      // largest offset in the set, or start-1 for an empty set
+	whole      bitmap.Set // offset − start of the positions of part 0
+	parts      bitmap.Set // (offset − start) << 20 | part of the other positions
 }
 
 // NewPositionSet makes an empty set for the offsets in [start, end), at most 2^32 of them. It ignores positions outside of this
@@ -30,7 +24,7 @@ func NewPositionSet(start, end int64) *PositionSet {
 	if start < 0 || end < start || end-start > maxWindow {
 		panic(fmt.Sprintf("E2: offsets [%d, %d) are no window of stored positions", start, end))
 	}
-	return &PositionSet{start: start, end: end, max: start - 1, whole: roaring.New(), parts: roaring64.New()}
+	return &PositionSet{start: start, end: end, max: start - 1}
 }
 
 // Window returns the range of offsets, [start, end), for which the set answers.
@@ -42,9 +36,8 @@ func (s *PositionSet) Add(p Position) {
 		return
 	}
 	s.max = max(s.max, p.Offset)
-	s.added++
 	if p.Part == 0 {
-		s.whole.Add(uint32(p.Offset - s.start))
+		s.whole.Add(uint64(p.Offset - s.start))
 		return
 	}
 	s.parts.Add(s.key(p))
@@ -73,16 +66,15 @@ func (s *PositionSet) Shrink(end int64) {
 	if end < s.start || end >= s.end {
 		return
 	}
-	s.whole.RemoveRange(uint64(end-s.start), maxWindow)
-	s.parts.RemoveRange(s.key(Position{Offset: end}), math.MaxUint64)
+	s.whole.RemoveFrom(uint64(end - s.start))
+	s.parts.RemoveFrom(s.key(Position{Offset: end}))
 	s.end, s.max = end, s.start-1
-	if !s.whole.IsEmpty() {
-		s.max = s.start + int64(s.whole.Maximum())
+	if last, ok := s.whole.Max(); ok {
+		s.max = s.start + int64(last)
 	}
-	if !s.parts.IsEmpty() {
-		s.max = max(s.max, s.start+int64(s.parts.Maximum()>>20))
+	if last, ok := s.parts.Max(); ok {
+		s.max = max(s.max, s.start+int64(last>>20))
 	}
-	s.measure()
 }
 
 // Contains reports whether a position is stored. It is false outside the window.
@@ -91,49 +83,19 @@ func (s *PositionSet) Contains(p Position) bool {
 		return false // the case of nearly every record once D is passed
 	}
 	if p.Part == 0 {
-		return s.whole.Contains(uint32(p.Offset - s.start))
+		return s.whole.Has(uint64(p.Offset - s.start))
 	}
-	return s.parts.Contains(s.key(p))
+	return s.parts.Has(s.key(p))
 }
 
 // Max returns the largest offset in the set. False means that the set is empty. The set is of no use for larger offsets.
 func (s *PositionSet) Max() (offset int64, ok bool) { return s.max, s.max >= s.start }
 
 // Len returns the number of positions in the set.
-func (s *PositionSet) Len() int {
-	return int(s.whole.GetCardinality() + s.parts.GetCardinality())
-}
+func (s *PositionSet) Len() int { return s.whole.Len() + s.parts.Len() }
 
-// Costs of the containers of a bitmap on the heap, in bytes.
-const (
-	containerBytes = 64  // the object of a container of 2^16 values, and its place in the bitmap's lists
-	branchBytes    = 100 // the same for each bitmap of 2^32 values in a 64-bit bitmap
-)
-
-// Bytes estimates the memory of the set in bytes, rather too high than too low. It is cheap enough to call after every Add. It
-// measures the containers only after more positions than containers were added. Until then each added position counts as a
-// container.
-func (s *PositionSet) Bytes() int64 {
-	if s.added > s.containers {
-		s.measure()
-	}
-	return s.size + s.added*containerBytes
-}
-
-func (s *PositionSet) measure() {
-	whole, parts := s.whole.Stats(), s.parts.Stats()
-	s.added, s.containers = 0, int64(whole.Containers+parts.Containers)
-	s.size = containersSize(whole) + containersSize(parts)
-	if parts.Containers > 0 {
-		branches := (s.max-s.start)>>(32-20) + 1
-		s.size += branchBytes * min(branches, int64(parts.Containers))
-	}
-}
-
-// containersSize counts arrays twice, because they grow by doubling.
-func containersSize(s roaring.Statistics) int64 {
-	return int64(s.Containers*containerBytes + 2*s.ArrayContainerBytes + s.BitmapContainerBytes + s.RunContainerBytes)
-}
+// Bytes estimates the memory of the set in bytes. It is cheap enough to call after every Add.
+func (s *PositionSet) Bytes() int64 { return s.whole.Bytes() + s.parts.Bytes() }
 
 func (s *PositionSet) key(p Position) uint64 {
 	return uint64(p.Offset-s.start)<<20 | uint64(p.Part)

@@ -1,8 +1,7 @@
 package verify
 
 import (
-	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
+	"waterwheel/internal/bitmap"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 )
@@ -18,8 +17,8 @@ type Letters struct {
 
 // letterSet holds the letters of one partition.
 type letterSet struct {
-	records  *roaring64.Bitmap // offsets of records that are letters as a whole
-	elements *roaring64.Bitmap // offset << 20 | part of elements of array records
+	records  bitmap.Set // offsets of records that are letters as a whole
+	elements bitmap.Set // offset << 20 | part of elements of array records
 }
 
 // Add notes a letter. Its part is record.WholeRecord or the index of an element. Letters may come more than once.
@@ -29,7 +28,7 @@ func (l *Letters) Add(partition int32, offset int64, part int32) {
 	}
 	s := l.partitions[partition]
 	if s == nil {
-		s = &letterSet{records: roaring64.New(), elements: roaring64.New()}
+		s = &letterSet{}
 		l.partitions[partition] = s
 	}
 	switch {
@@ -50,6 +49,6 @@ func (l *Letters) has(partition int32, p timeseries.Position) bool {
 	if s == nil {
 		return false
 	}
-	return s.records.Contains(uint64(p.Offset)) ||
-		p.Offset < maxPartOffset && s.elements.Contains(uint64(p.Offset)<<20|uint64(p.Part))
+	return s.records.Has(uint64(p.Offset)) ||
+		p.Offset < maxPartOffset && s.elements.Has(uint64(p.Offset)<<20|uint64(p.Part))
 }

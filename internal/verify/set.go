@@ -1,9 +1,7 @@
 package verify
 
 import (
-	"github.com/RoaringBitmap/roaring/v2"
-	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
+	"waterwheel/internal/bitmap"
 	"waterwheel/internal/timeseries"
 )
 
@@ -11,12 +9,12 @@ import (
 // Other parts of array records take at most a few bytes each.
 type set struct {
 	start int64
-	whole *roaring.Bitmap   // offset − start of the positions of part 0
-	parts *roaring64.Bitmap // the keys of all other positions
+	whole *bitmap.Set // offset − start of the positions of part 0
+	parts *bitmap.Set // the keys of all other positions
 }
 
 func newSet(start int64) *set {
-	return &set{start: start, whole: roaring.New(), parts: roaring64.New()}
+	return &set{start: start, whole: &bitmap.Set{}, parts: &bitmap.Set{}}
 }
 
 // key orders parts in blocks of 64 parts by offset. So both many short arrays and few long ones lie close together in the
@@ -32,21 +30,19 @@ func (s *set) position(key uint64) timeseries.Position {
 // add adds a position of the window. False means that it was there already.
 func (s *set) add(p timeseries.Position) bool {
 	if p.Part == 0 {
-		return s.whole.CheckedAdd(uint32(p.Offset - s.start))
+		return s.whole.Add(uint64(p.Offset - s.start))
 	}
-	return s.parts.CheckedAdd(s.key(p))
+	return s.parts.Add(s.key(p))
 }
 
 func (s *set) has(p timeseries.Position) bool {
 	if p.Part == 0 {
-		return s.whole.Contains(uint32(p.Offset - s.start))
+		return s.whole.Has(uint64(p.Offset - s.start))
 	}
-	return s.parts.Contains(s.key(p))
+	return s.parts.Has(s.key(p))
 }
 
-func (s *set) count() int64 {
-	return int64(s.whole.GetCardinality() + s.parts.GetCardinality())
-}
+func (s *set) count() int64 { return int64(s.whole.Len() + s.parts.Len()) }
 
 // addAll adds the positions of t, which has the same start.
 func (s *set) addAll(t *set) {
@@ -62,32 +58,33 @@ func (s *set) remove(t *set) {
 
 // without returns the positions of s that are not in t, with the same start.
 func (s *set) without(t *set) *set {
-	return &set{start: s.start, whole: roaring.AndNot(s.whole, t.whole), parts: roaring64.AndNot(s.parts, t.parts)}
+	return &set{start: s.start, whole: bitmap.Difference(s.whole, t.whole), parts: bitmap.Difference(s.parts, t.parts)}
 }
 
 // and returns the positions in both sets.
 func (s *set) and(t *set) *set {
-	return &set{start: s.start, whole: roaring.And(s.whole, t.whole), parts: roaring64.And(s.parts, t.parts)}
+	return &set{start: s.start, whole: bitmap.Intersection(s.whole, t.whole), parts: bitmap.Intersection(s.parts, t.parts)}
 }
 
 // each calls use for every position. Positions of part 0 come first, by rising offset.
 func (s *set) each(use func(timeseries.Position)) {
-	for i := s.whole.Iterator(); i.HasNext(); {
-		use(timeseries.Position{Offset: s.start + int64(i.Next())})
+	for offset := range s.whole.All() {
+		use(timeseries.Position{Offset: s.start + int64(offset)})
 	}
-	for i := s.parts.Iterator(); i.HasNext(); {
-		use(s.position(i.Next()))
+	for key := range s.parts.All() {
+		use(s.position(key))
 	}
 }
 
 // span returns the smallest range of offsets, [from, to), that holds all positions. The set must not be empty.
 func (s *set) span() (from, to int64) {
 	from, to = int64(1)<<62, 0
-	if !s.whole.IsEmpty() {
-		from, to = s.start+int64(s.whole.Minimum()), s.start+int64(s.whole.Maximum())+1
+	if least, ok := s.whole.Min(); ok {
+		most, _ := s.whole.Max()
+		from, to = s.start+int64(least), s.start+int64(most)+1
 	}
-	for i := s.parts.Iterator(); i.HasNext(); {
-		p := s.position(i.Next())
+	for key := range s.parts.All() {
+		p := s.position(key)
 		from, to = min(from, p.Offset), max(to, p.Offset+1)
 	}
 	return from, to

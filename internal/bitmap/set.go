@@ -1,0 +1,119 @@
+package bitmap
+
+import (
+	"iter"
+	"maps"
+	"slices"
+)
+
+// Set is a set of 64-bit numbers. The zero value is empty and ready for use. Several goroutines may read a set at the same time if
+// none changes it.
+type Set struct {
+	blocks map[uint64]*block // by the upper bits of their numbers; none is empty
+	n      int
+	bytes  int64
+
+	recent    *block // the block of the last Add, nil at first
+	recentKey uint64
+}
+
+// Add adds a number. False means that it was there already.
+func (s *Set) Add(v uint64) bool {
+	key := v >> blockBits
+	b := s.recent
+	if b == nil || s.recentKey != key {
+		b = s.block(key)
+		s.recent, s.recentKey = b, key
+	}
+	before := b.bytes()
+	if !b.add(uint16(v)) {
+		return false
+	}
+	s.n++
+	s.bytes += b.bytes() - before
+	return true
+}
+
+// block returns the block of a key. It makes the block if there is none.
+func (s *Set) block(key uint64) *block {
+	b := s.blocks[key]
+	if b == nil {
+		if s.blocks == nil {
+			s.blocks = map[uint64]*block{}
+		}
+		b = &block{}
+		s.blocks[key] = b
+		s.bytes += blockBytes
+	}
+	return b
+}
+
+// Has reports whether a number is in the set.
+func (s *Set) Has(v uint64) bool {
+	b := s.blocks[v>>blockBits]
+	return b != nil && b.has(uint16(v))
+}
+
+// Len returns the number of numbers.
+func (s *Set) Len() int { return s.n }
+
+// Bytes estimates the memory of the set in bytes.
+func (s *Set) Bytes() int64 { return s.bytes }
+
+// Min returns the smallest number. False means that the set is empty.
+func (s *Set) Min() (uint64, bool) {
+	if s.n == 0 {
+		return 0, false
+	}
+	key := slices.Min(slices.Collect(maps.Keys(s.blocks)))
+	return key<<blockBits | uint64(s.blocks[key].min()), true
+}
+
+// Max returns the largest number. False means that the set is empty.
+func (s *Set) Max() (uint64, bool) {
+	if s.n == 0 {
+		return 0, false
+	}
+	key := slices.Max(slices.Collect(maps.Keys(s.blocks)))
+	return key<<blockBits | uint64(s.blocks[key].max()), true
+}
+
+// All returns the numbers in rising order.
+func (s *Set) All() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for _, key := range slices.Sorted(maps.Keys(s.blocks)) {
+			for low := range s.blocks[key].all() {
+				if !yield(key<<blockBits | uint64(low)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// RemoveFrom removes this number and all larger ones.
+func (s *Set) RemoveFrom(v uint64) {
+	rest := Set{}
+	for key, b := range s.blocks { // A map never becomes smaller, so the rest gets another.
+		switch last := v >> blockBits; {
+		case key < last:
+			rest.put(key, b)
+		case key == last:
+			rest.put(key, b.below(uint16(v)))
+		}
+	}
+	*s = rest
+}
+
+// put sets the block of a key that has none. Nil is an empty block.
+func (s *Set) put(key uint64, b *block) {
+	if b == nil {
+		return
+	}
+	if s.blocks == nil {
+		s.blocks = map[uint64]*block{}
+	}
+	s.blocks[key] = b
+	s.n += b.n
+	s.bytes += blockBytes + b.bytes()
+}
