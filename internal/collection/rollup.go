@@ -107,20 +107,7 @@ func (t TimeSeries) shardRollups(ctx context.Context, levels rollup.Levels, base
 func (t TimeSeries) setupLevel(ctx context.Context, level rollup.Level, of timeseries.Options, as Settings) error {
 	_, err := Of(t.db, level.SeriesName(t.name)).prepare(ctx, level.Options(of), as, func(s *series) error {
 		s.rollupOf = t.name
-		if err := s.refuseForeign(ctx); err != nil {
-			return err
-		}
-		if err := s.define(ctx); err != nil {
-			return err
-		}
-		if err := s.createBuckets(ctx); err != nil {
-			return err
-		}
-		if err := s.createReading(ctx); err != nil {
-			return err
-		}
-		s.warnIgnored()
-		return nil
+		return s.createMissing(ctx)
 	})
 	return err
 }

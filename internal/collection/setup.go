@@ -17,23 +17,24 @@ import (
 // exists with other options, the error names each differing setting.
 func (t TimeSeries) Setup(ctx context.Context, o timeseries.Options, as Settings) (Ready, error) {
 	return t.prepare(ctx, o, as, func(s *series) error {
-		if err := s.refuseForeign(ctx); err != nil {
-			return err
-		}
-		if err := s.define(ctx); err != nil {
-			return err
-		}
-		if err := s.createBuckets(ctx); err != nil {
-			return err
-		}
-		if err := s.createReading(ctx); err != nil {
+		if err := s.createMissing(ctx); err != nil {
 			return err
 		}
 		s.decideSegments()
 		s.textOrder = s.setsInTextOrder(ctx)
-		s.warnIgnored()
 		return nil
 	})
+}
+
+// createMissing makes the missing collections, and warns of settings that the existing ones ignore.
+func (s *series) createMissing(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{s.refuseForeign, s.define, s.createBuckets, s.createReading} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	s.warnIgnored()
+	return nil
 }
 
 // createReading makes the indexes and the view. It makes them again when the options were changed meanwhile. A view of a smaller
