@@ -146,10 +146,7 @@ func (s *stream) segments(ctx context.Context) int64 {
 // checkShown checks that each committed measurement is shown once at this moment.
 func (s *stream) checkShown() {
 	s.t.Helper()
-	report, err := check.Shown(within(s.t, time.Minute), check.Source{
-		Kafka: s.kafka, MongoURI: world.servers.MongoURI, Database: s.database, Topic: s.topic,
-		Group: s.settings["KAFKA_GROUP_ID"], Fate: s.book.Fate,
-	})
+	report, err := check.Shown(within(s.t, time.Minute), s.source())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -153,9 +153,7 @@ func TestSeriesAreDeletedUnderLoad(t *testing.T) {
 		s.awaitCommitted(c, 2*time.Minute)
 		t.Log(s.conflicts(c), s.compactions(c))
 		s.terminate(c)
-		report, err := check.Run(within(t, time.Minute), check.Source{
-			Kafka: s.kafka, MongoURI: world.servers.MongoURI, Database: s.database, Topic: s.topic, Group: s.group(), Fate: s.book.Fate,
-		})
+		report, err := check.Run(within(t, time.Minute), s.source())
 		if err != nil {
 			t.Fatal(err)
 		}

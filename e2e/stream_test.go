@@ -196,10 +196,7 @@ func (s *stream) awaitCommitted(c *harness.Consumer, d time.Duration) {
 // check compares all stored documents with all produced records.
 func (s *stream) check() *check.Report {
 	s.t.Helper()
-	report, err := check.Run(within(s.t, time.Minute), check.Source{
-		Kafka: s.kafka, MongoURI: world.servers.MongoURI, Database: s.database, Topic: s.topic,
-		Group: s.settings["KAFKA_GROUP_ID"], Fate: s.book.Fate,
-	})
+	report, err := check.Run(within(s.t, time.Minute), s.source())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -208,4 +205,12 @@ func (s *stream) check() *check.Report {
 	}
 	s.t.Log(report)
 	return report
+}
+
+// source says where the records and documents of the stream are.
+func (s *stream) source() check.Source {
+	return check.Source{
+		Kafka: s.kafka, MongoURI: world.servers.MongoURI, Database: s.database, Topic: s.topic,
+		Group: s.settings["KAFKA_GROUP_ID"], Fate: s.book.Fate,
+	}
 }

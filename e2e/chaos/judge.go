@@ -23,6 +23,8 @@ type Result struct {
 	LongestWrite time.Duration
 	// Looks counts the looks of a reader during the disturbances. ChunksMoved counts the chunks that moved to another shard.
 	Looks, ChunksMoved int
+	// Rows counts the rows of rollups that were compared with the records.
+	Rows int
 	// Actions counts the disturbances by name.
 	Actions map[string]int
 	// Valid counts the measurements that must be stored. Stored of them are in exactly one place, Missing in none, Doubled in
@@ -55,6 +57,9 @@ func (r *Result) String() string {
 	if r.Looks > 0 {
 		beside += fmt.Sprintf(", %d looks at what is shown", r.Looks)
 	}
+	if r.Rows > 0 {
+		beside += fmt.Sprintf(", %d rows of rollups compared", r.Rows)
+	}
 	return fmt.Sprintf("%d records in %.0fs (%.0f/s), %d disturbances%s, the rest stored after %.0fs: "+
 		"%d measurements, stored once %d, missing %d, doubled %d; %d faults; the database held a write for up to %.1fs (grace %.0fs)",
 		r.Produced, r.Seconds, float64(r.Produced)/r.Seconds, disturbances, beside, r.DrainSeconds,
@@ -83,6 +88,9 @@ func (r *run) judge(ctx context.Context) error {
 	result.Doubled += report.Doubled
 	if err := report.Err(); err != nil {
 		result.Faults = append(result.Faults, err.Error())
+	}
+	if err := r.judgeRollups(ctx); err != nil {
+		return err
 	}
 	return r.judgePassages(ctx)
 }

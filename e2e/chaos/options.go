@@ -84,6 +84,15 @@ func (o *Options) Churn(times int) {
 	o.Actions, o.Every = actions, o.Every*time.Duration(before)/time.Duration(len(actions))
 }
 
+// hasRollups reports whether the consumers keep rollups of all levels. The judge then compares the rows with the records.
+func (o *Options) hasRollups() bool {
+	at := slices.Index(o.Settings, "ROLLUP_LEVELS")
+	return at >= 0 && o.Settings[at+1] == allLevels
+}
+
+// allLevels is the value of ROLLUP_LEVELS for all levels.
+const allLevels = "1m,1h,1d"
+
 // validate returns an error for every wrong option.
 func (o *Options) validate() error {
 	var wrong []error
@@ -106,6 +115,9 @@ func (o *Options) validate() error {
 	}
 	if slices.Contains(o.Actions, "database-kill") && len(o.DatabaseCommands) == 0 {
 		wrong = append(wrong, errors.New("database-kill needs a database of the run's own"))
+	}
+	if slices.Contains(o.Actions, "recreate") && o.hasRollups() {
+		wrong = append(wrong, errors.New("recreate deletes records, and the judge needs all of them to compute rollups: leave one of them out"))
 	}
 	if slices.Contains(o.Actions, "step-down") && o.ShardKey == "" {
 		wrong = append(wrong, errors.New("step-down needs a sharded cluster: -shard"))

@@ -209,6 +209,9 @@ func (r *run) drain(ctx context.Context) error {
 	if err != nil {
 		r.fault("%v", err)
 	}
+	if r.options.hasRollups() {
+		r.awaitRollups(ctx)
+	}
 	r.stopAll(context.WithoutCancel(ctx))
 	r.result.SlowestAnswer = r.pulse.slowest()
 	return nil

@@ -39,7 +39,7 @@ func newPlan(args []string) (*plan, error) {
 	flags.IntVar(&o.Partitions, "partitions", 6, "partitions at first")
 	flags.DurationVar(&o.WriteTimeout, "write-timeout", 5*time.Second, "MONGODB_WRITE_TIMEOUT")
 	flags.BoolVar(&o.Reopen, "reopen", true, "BUCKET_REOPEN")
-	flags.Func("set", "a setting of the consumers, NAME=VALUE; can be repeated", harness.Pairs(func(name, value string) {
+	flags.Func("set", "a setting of the consumers, NAME=VALUE; can be repeated. With ROLLUP_LEVELS=1m,1h,1d the rows of rollups are judged too", harness.Pairs(func(name, value string) {
 		o.Settings = append(o.Settings, name, value)
 	}))
 	flags.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "decides about the disturbances and the events")
