@@ -64,12 +64,12 @@ func TestIndexes(t *testing.T) {
 	}
 	ok(nil, unserved, "check", "--filter", `{"meta.sensor": "s-17"}`)
 	ok(asked, "META_INDEXES asks for meta.sensor, and no index serves it", "check")
-	ok(asked, "made the index meta.sensor_1_time_-1 for META_INDEXES", "init")
+	ok(asked, "created the index meta.sensor_1_time_-1 for META_INDEXES", "init")
 	ok(asked, "1 of 1 index of META_INDEXES is there", "check")
 	ok(nil, "narrowed by the index meta.sensor_1_time_-1: meta.sensor", "check", "--filter", `{"meta.sensor": "s-17"}`)
-	ok(nil, `made the index meta.site_1_time_-1 on {"meta.site":1,"time":-1}`, "collection", "create-index", `{"meta.site": 1, "time": -1}`)
-	ok(nil, `made the index warm on {"celsius":1}`, "collection", "create-index", `{"celsius": 1}`, "--name", "warm")
-	ok(nil, "is there already", "collection", "create-index", `{"celsius": 1}`, "--name", "warm")
+	ok(nil, `created the index meta.site_1_time_-1 on {"meta.site":1,"time":-1}`, "collection", "create-index", `{"meta.site": 1, "time": -1}`)
+	ok(nil, `created the index warm on {"celsius":1}`, "collection", "create-index", `{"celsius": 1}`, "--name", "warm")
+	ok(nil, "exists already", "collection", "create-index", `{"celsius": 1}`, "--name", "warm")
 	ok(nil, "META_INDEXES does not ask for meta.sensor_1_time_-1 any more", "collection", "indexes")
 	if code, stdout, stderr := s.query("measurements", "sensor=s-17", "--explain"); code != 0 || !strings.Contains(stdout, "meta.sensor_1_time_-1 narrows by meta.sensor") {
 		t.Errorf("--explain: exit code %d, %s%s", code, stdout, stderr)

@@ -141,7 +141,7 @@ func TestEachShardGetsItsPartOfTheSegments(t *testing.T) {
 			}
 			s.check()
 			s.checkShown()
-			if plan := s.succeed(append([]string{"collection", "shard", "--dry-run"}, map[string][]string{"hashed": {"--hashed"}}[kind]...)...); !strings.Contains(plan, "is sharded so already") {
+			if plan := s.succeed(append([]string{"collection", "shard", "--dry-run"}, map[string][]string{"hashed": {"--hashed"}}[kind]...)...); !strings.Contains(plan, "is sharded by this key already") {
 				t.Errorf("something is to be sharded:\n%s", plan)
 			}
 		})
@@ -185,7 +185,7 @@ func TestLargeChunksOfSegmentsAreSpread(t *testing.T) {
 	}
 	shown := s.succeed("collection", "show")
 	t.Log(shown)
-	if plan := s.succeed("collection", "shard", "--dry-run"); !strings.Contains(plan, "is sharded so already") {
+	if plan := s.succeed("collection", "shard", "--dry-run"); !strings.Contains(plan, "is sharded by this key already") {
 		t.Errorf("something is to be sharded:\n%s", plan)
 	}
 	s.check()
@@ -214,7 +214,7 @@ func TestRollupsFollowTheShardKey(t *testing.T) {
 	s.terminate(c)
 	s.check()
 	s.t.Log(s.succeed("rollup", "verify"))
-	const done = "is sharded so already"
+	const done = "is sharded by this key already"
 	if plan := s.succeed("collection", "shard", "--hashed", "--dry-run"); strings.Count(plan, done) != 4 {
 		t.Errorf("the time series and three levels are to be sharded:\n%s", plan)
 	}

@@ -19,7 +19,7 @@ func TestIndexesOnServers(t *testing.T) {
 		}
 		return stdout
 	}
-	if out := initialized(); !strings.Contains(out, "made the index meta.sensor_1_time_-1 for META_INDEXES") {
+	if out := initialized(); !strings.Contains(out, "created the index meta.sensor_1_time_-1 for META_INDEXES") {
 		t.Errorf("init says nothing of the index:\n%s", out)
 	}
 	if out := initialized(); strings.Contains(out, "META_INDEXES") {
@@ -27,8 +27,8 @@ func TestIndexesOnServers(t *testing.T) {
 	}
 	stop := s.consume()
 	s.produce(1000) // with fewer buckets, a server that explains queries reports that few buckets are read without an index
-	s.command(exitDone, `made the index meta.site_1_time_-1 on {"meta.site":1,"time":-1}`, "collection", "create-index", `{"meta.site": 1, "time": -1}`)
-	s.command(exitDone, "is there already", "collection", "create-index", `{"meta.site": 1, "time": -1}`)
+	s.command(exitDone, `created the index meta.site_1_time_-1 on {"meta.site":1,"time":-1}`, "collection", "create-index", `{"meta.site": 1, "time": -1}`)
+	s.command(exitDone, "exists already", "collection", "create-index", `{"meta.site": 1, "time": -1}`)
 	s.verified()
 	stop()
 	s.command(exitFailed, "InvalidOptions", "collection", "create-index", `{"meta.site": 1}`, "--options", `{"unique": true}`)
@@ -65,7 +65,7 @@ func TestIndexesOnServers(t *testing.T) {
 		switch {
 		case code == exitFailed && (strings.Contains(stderr, "NotImplemented") || strings.Contains(stderr, "ignores")):
 			t.Logf("this server cannot: %s", stderr)
-		case code != exitDone || !strings.Contains(stdout, "made the index "+args[3]):
+		case code != exitDone || !strings.Contains(stdout, "created the index "+args[3]):
 			t.Errorf("%v: exit code %d, %s%s", args, code, stdout, stderr)
 		default:
 			s.command(exitDone, "dropped", "collection", "drop-index", args[3], "--yes")

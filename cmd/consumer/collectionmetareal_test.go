@@ -93,9 +93,9 @@ func updateAndDeleteMeta(t *testing.T, segments string) {
 	if segments == "off" {
 		update(exitDone, "--closed includes them", host(1), `{"$set": {"meta.area": "x"}}`, "--dry-run")
 	}
-	update(exitDone, "becomes one with another series", host(1), `{"$set": {"meta.host": 2}}`, "--dry-run")
-	update(exitDone, "would change its own results again", `{}`, `{"$inc": {"meta.host": 1}}`, "--dry-run")
-	update(exitFailed, "repeat it with --yes", host(1), `{"$set": {"meta.area": "x"}}`)
+	update(exitDone, "merges with another series", host(1), `{"$set": {"meta.host": 2}}`, "--dry-run")
+	update(exitDone, "would change the series again", `{}`, `{"$inc": {"meta.host": 1}}`, "--dry-run")
+	update(exitFailed, "Repeat the command with --yes", host(1), `{"$set": {"meta.area": "x"}}`)
 	update(exitFailed, "a regex cannot name a series", host(1), `{"$set": {"meta.area": {"$regularExpression": {"pattern": "x", "options": ""}}}}`, "--yes")
 	update(exitFailed, "more than 8192", host(1), `{"$set": {"meta.area": "`+strings.Repeat("x", 9000)+`"}}`, "--yes")
 	update(exitFailed, "the update is refused for 1 series of 1", host(1), `{"$inc": {"meta": 1}}`, "--yes")
@@ -108,7 +108,7 @@ func updateAndDeleteMeta(t *testing.T, segments string) {
 	remove(exitUsage, "must be an object", `[]`, "--yes")
 	remove(exitUsage, "x is not part of the meta", `{"x": 1}`, "--yes")
 	remove(exitUsage, "--filter is missing", ``, "--yes")
-	remove(exitFailed, "repeat it with --yes", host(1))
+	remove(exitFailed, "Repeat the command with --yes", host(1))
 	remove(exitDone, fmt.Sprintf(with+" of 1 series would be deleted", before["1"]), host(1), "--dry-run", "--closed")
 	if got := s.hosts(); fmt.Sprint(got) != fmt.Sprint(before) {
 		t.Fatalf("something was written: %v, before %v", got, before)

@@ -55,8 +55,8 @@ func TestSetGranularityOnServers(t *testing.T) {
 	s.produce(200)
 	s.verified()
 	before := s.optionsVersion()
-	s.command(exitDone, "no command makes buckets span a shorter time again", "collection", "set-granularity", "minutes", "--dry-run")
-	s.command(exitFailed, "nothing was changed: repeat it with --yes", "collection", "set-granularity", "minutes")
+	s.command(exitDone, "no command can shorten the time span of buckets again", "collection", "set-granularity", "minutes", "--dry-run")
+	s.command(exitFailed, "Repeat the command with --yes", "collection", "set-granularity", "minutes")
 	if now := s.optionsVersion(); now != before {
 		t.Errorf("the options have version %d, before nothing was changed they had %d", now, before)
 	}
@@ -91,7 +91,7 @@ func TestExpiryOnServers(t *testing.T) {
 	s.produce(200)
 	s.verified()
 	s.command(exitFailed, "keeps measurements for ever: give --before", "collection", "expire", "--yes")
-	s.command(exitFailed, "0 buckets with 0 measurements would be deleted, and more as time goes on", "collection", "set-expiry", "87600h")
+	s.command(exitFailed, "0 buckets with 0 measurements would be deleted, and more as they expire", "collection", "set-expiry", "87600h")
 	s.command(exitDone, "never", "collection", "show")
 	s.command(exitDone, "measurements are deleted after 3650d", "collection", "set-expiry", "87600h", "--yes")
 	s.command(exitDone, "as before. Nothing was changed.", "collection", "set-expiry", "87600h")

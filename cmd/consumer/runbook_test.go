@@ -201,7 +201,7 @@ func TestExitCodesAreExplained(t *testing.T) {
 			t.Errorf("the exit code %d is not explained", code)
 		}
 	}
-	if !strings.Contains(section, "| `2` and a stack | a panic") || !strings.Contains(help, "Also 2, with a stack") {
+	if !strings.Contains(section, "| `2` and a stack | a panic") || !strings.Contains(help, "Exit code 2 with a stack trace") {
 		t.Error("the exit code after a panic is not explained")
 	}
 }

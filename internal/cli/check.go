@@ -31,24 +31,24 @@ func (p *Program) checkCommand() *cobra.Command {
 	var filter string
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check whether everything is in place, and what events would become",
-		Long: "Connects to Kafka and MongoDB with the settings in effect and says what it finds, with the way out of what is wrong. It\n" +
-			"changes nothing: the rights that run needs are tried by operations that find nothing, or that MongoDB refuses for\n" +
-			"what they are.\n" +
-			"With --sample it also decodes the newest records of each topic, without joining the group, and prints what they would\n" +
-			"become: measurements, buckets, letters. Where the settings of events do not suit them, it proposes others, with its\n" +
-			"confidence and with what they would lose. What the sample does not show is a question, with the settings for each answer.\n" +
-			"With --sample - it does so with events from standard input, one a line or a JSON array, and needs neither Kafka nor\n" +
-			"MongoDB, nor settings of them. Of lines that kcat -J has printed it takes the records' keys and timestamps as well.\n" +
-			"With --filter it says of a filter on measurements, as find takes it on the view, which index serves it, and which would serve\n" +
-			"it better. Where MongoDB tells (explain), the filter is tried: that takes as long as finding its buckets.\n\n" +
+		Short: "Check Kafka, MongoDB and the settings, and show how events would be stored",
+		Long: "Connects to Kafka and MongoDB with the settings in effect, reports what is wrong, and says what to do about it. It changes\n" +
+			"nothing: it tests the rights that run needs with operations that match no document, or that MongoDB always rejects.\n\n" +
+			"With --sample it also decodes the newest records of each topic, without joining the group. It prints the measurements,\n" +
+			"buckets and dead letters that these records would become. If the EVENT_ settings do not suit the records, it proposes\n" +
+			"other settings, with its confidence in them and with what they would lose. If the sample leaves a question open, it asks\n" +
+			"the question and shows the settings for each answer.\n" +
+			"With --sample - it reads events from standard input, one per line or as a JSON array. It then needs neither Kafka nor\n" +
+			"MongoDB, nor their settings. From lines that kcat -J has printed it also takes the records' keys and timestamps.\n\n" +
+			"With --filter it reports which index serves a filter on measurements, as find takes it on the view, and which index would\n" +
+			"serve it better. If MongoDB supports explain, it also runs the filter, which takes as long as finding its buckets.\n\n" +
 			"Exit code 3: something is wrong.",
 		Example: "  waterwheel check\n  waterwheel check --filter '{\"meta.sensor\": \"s-17\"}'\n  waterwheel check --sample 10000\n  head events.json | waterwheel check --sample -\n" +
 			"  kcat -b kafka-1:9092 -t measurements -C -o -1000 -e -J | EVENT_META_FIELDS=sensor,site waterwheel check --sample -",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if sample.feed && filter != "" {
-				return usageError{errors.New("--filter asks MongoDB, which --sample - does without: give one of them")}
+				return usageError{errors.New("--filter needs MongoDB, and --sample - does not connect to it: give only one of them")}
 			}
 			if sample.feed {
 				return p.checkFeed(cmd.Context())
@@ -56,8 +56,8 @@ func (p *Program) checkCommand() *cobra.Command {
 			return p.check(cmd.Context(), sample.records, filter)
 		},
 	}
-	cmd.Flags().StringVar(&filter, "filter", "", "say which index serves this filter on measurements, in Extended JSON")
-	cmd.Flags().Var(&sample, "sample", "decode so many of the newest records of each topic, 0: none; -: events from standard input")
+	cmd.Flags().StringVar(&filter, "filter", "", "report which index serves this filter on measurements, in Extended JSON")
+	cmd.Flags().Var(&sample, "sample", "number of newest records of each topic to decode, 0 for none, or - for events from standard input")
 	p.outputFlag(cmd, "table")
 	return cmd
 }
@@ -194,7 +194,7 @@ func (*sampleFlag) Type() string { return "records" }
 func (s *sampleFlag) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if s.feed = text == "-"; !s.feed && (err != nil || n < 0 || n > maxSample) {
-		return fmt.Errorf("it must be 0 to %d records, or - for standard input", maxSample)
+		return fmt.Errorf("must be 0 to %d records, or - for standard input", maxSample)
 	}
 	s.records = n
 	return nil
@@ -207,7 +207,7 @@ func (p *Program) checkFeed(ctx context.Context) error {
 		return err
 	}
 	if c.Event.Format == "bson" {
-		return usageError{errors.New("--sample - reads text, and EVENT_FORMAT is bson: sample the topic itself, with --sample 100")}
+		return usageError{errors.New("--sample - reads text, but EVENT_FORMAT is bson: read records from the topic instead, with --sample 100")}
 	}
 	_, definition, err := connect.NewDecoder(c)
 	if err != nil {
@@ -303,14 +303,14 @@ func printSample(w io.Writer, s *check.Sample) {
 	}
 	table := text.NewTable(w)
 	if len(s.Bad) > 0 {
-		table.Title("\nLETTERS", "REASON", "RECORD", "EXAMPLE")
+		table.Title("\nDEAD LETTERS", "REASON", "RECORD", "EXAMPLE")
 		for _, b := range s.Bad {
 			table.Row(b.Count, b.Reason, b.From, text.Fit(w, text.Printable(withoutReason(b.Example, b.Reason)), 160))
 		}
 	}
 	if s.Buckets > 0 {
 		table.Flush()
-		fmt.Fprintf(w, "\nThey would be %s in %s, %.1f measurements in each; the fullest:\n", words.Count(s.Series, "series"), words.Count(s.Buckets, "bucket"), float64(s.Measurements)/float64(s.Buckets))
+		fmt.Fprintf(w, "\nThey would become %s in %s, with %.1f measurements per bucket. The fullest buckets:\n", words.Count(s.Series, "series"), words.Count(s.Buckets, "bucket"), float64(s.Measurements)/float64(s.Buckets))
 		table.Title("MEASUREMENTS", "BYTES", "FIRST", "LAST", "PARTITION", "META")
 		for _, b := range s.Largest {
 			table.Row(b.Measurements, b.Bytes, b.First, b.Last, b.From, text.Fit(w, text.Printable(string(b.Meta)), 100))

@@ -34,8 +34,8 @@ func TestSampleIsPrinted(t *testing.T) {
 	var out bytes.Buffer
 	checkView{Samples: []check.Sample{sample, {Topic: "empty"}}}.print(&out)
 	for _, line := range []string{
-		"The newest 63 records of events: 61 measurements, 1 tombstone\n", `  {}\x1b`, "1        not_json  events/0/7  it ends too early",
-		"They would be 4 series in 5 buckets, 12.2 measurements in each", "3       meta.host",
+		"The newest 63 records of events: 61 measurements, 1 tombstone\n", `  {}\x1b`, "1             not_json  events/0/7  it ends too early",
+		"They would become 4 series in 5 buckets, with 12.2 measurements per bucket", "3       meta.host",
 	} {
 		if !strings.Contains(out.String(), line) || strings.Contains(out.String(), "empty") {
 			t.Errorf("%q is missing in:\n%s", line, out.String())
@@ -108,8 +108,8 @@ func TestStandardInputIsCheckedAsItShouldBe(t *testing.T) {
 		want string
 	}{
 		{nil, []string{"check", "--sample", "-"}, "there are no events on standard input"},
-		{nil, []string{"check", "--sample", "many"}, "it must be 0 to 1000000 records, or - for standard input"},
-		{map[string]string{"EVENT_FORMAT": "bson"}, []string{"check", "--sample", "-"}, "--sample - reads text, and EVENT_FORMAT is bson"},
+		{nil, []string{"check", "--sample", "many"}, "must be 0 to 1000000 records, or - for standard input"},
+		{map[string]string{"EVENT_FORMAT": "bson"}, []string{"check", "--sample", "-"}, "--sample - reads text, but EVENT_FORMAT is bson"},
 		{map[string]string{"EVENT_DROP": "time"}, []string{"check", "--sample", "-"}, "EVENT_DROP=time: is EVENT_TIME_FIELD as well"},
 	} {
 		if code, _, stderr := feed(t, test.env, "", test.args...); code != exitUsage || !strings.Contains(stderr, test.want) {

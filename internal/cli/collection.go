@@ -18,9 +18,9 @@ import (
 )
 
 func (p *Program) collectionCommand() *cobra.Command {
-	return family("collection", "Look at the collections of measurements and change them",
-		"A time series is kept in MongoDB as its buckets, the claims of the consumers that write them, and its options. These\n"+
-			"commands work on the time series of KAFKA_TOPICS, beside running consumers.",
+	return family("collection", "Show and change the collections of measurements",
+		"MongoDB stores a time series as its buckets, the claims of the consumers that write them, and its options. These\n"+
+			"commands work on the time series of KAFKA_TOPICS. Consumers may keep running.",
 		p.collectionShowCommand(), p.onOptions(setGranularityCommand()), p.onOptions(setSpanCommand()), p.onOptions(setExpiryCommand()),
 		p.expireCommand(), p.takeoverCommand(), p.shardCommand(),
 		p.indexesCommand(), p.createIndexCommand(), p.dropIndexCommand(), p.hideIndexCommand(true), p.hideIndexCommand(false),

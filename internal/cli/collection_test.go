@@ -127,10 +127,10 @@ func TestCollectionFlags(t *testing.T) {
 		{[]string{"collection", "set-granularity"}, "seconds, minutes or hours"},
 		{[]string{"collection", "set-granularity", "days"}, `"days"`},
 		{[]string{"collection", "set-granularity", ""}, "seconds, minutes or hours"},
-		{[]string{"collection", "set-span"}, "a duration of whole seconds, as 36h or 30d; not"},
+		{[]string{"collection", "set-span"}, "a duration of whole seconds, such as 36h or 30d; not"},
 		{[]string{"collection", "set-span", "none"}, `"none" is not a duration`},
 		{[]string{"collection", "set-span", "500ms"}, `"500ms" is not a duration`},
-		{[]string{"collection", "set-expiry", "0s"}, `"0s" is not a duration of whole seconds, as 36h or 30d, or none`},
+		{[]string{"collection", "set-expiry", "0s"}, `"0s" is not a duration of whole seconds, such as 36h or 30d, or none`},
 		{[]string{"collection", "set-expiry", "1h", "2h"}, "takes one argument"},
 		{[]string{"collection", "expire", "--before", "yesterday"}, `--before is "yesterday"`},
 		{[]string{"collection", "expire", "--dry-run", "--yes"}, "exclude each other"},
@@ -218,9 +218,9 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 	printed := strings.Join(strings.Fields(out.String()), " ")
 	for _, row := range append([]string{
 		"events (options version 4)", "minutes (a bucket spans 24h)", "after 2h", "View events, portable: documented stages", "Size 47 buckets, 3.0 MiB, 1.0 MiB on disk (zstd), indexes 2.0 KiB",
-		"Fill 426.2 measurements a bucket, a tenth has 3 or fewer, of 1000 at most, by the 47 buckets looked at",
-		"A measurement 157.1 B, 52.4 B on disk, 0.1 B in indexes, by the 47 buckets looked at",
-		"Times 1970-01-01T00:00:00.000Z (rounded down) to 1970-01-01T00:00:02.500Z, by the 47 buckets looked at",
+		"Fill 426.2 measurements per bucket, a tenth of the buckets has 3 or fewer, 1000 is the maximum, in a sample of 47 buckets",
+		"Per measurement 157.1 B, 52.4 B on disk, 0.1 B in indexes, in a sample of 47 buckets",
+		"Times 1970-01-01T00:00:00.000Z (rounded down) to 1970-01-01T00:00:02.500Z, in a sample of 47 buckets",
 		"meta_1_control.min.time_1 series 2.0 KiB 17",
 	}, rows...) {
 		row = strings.Join(strings.Fields(row), " ")
@@ -259,9 +259,9 @@ func TestShowTellsOfSegments(t *testing.T) {
 	printCollections(&out, []CollectionView{view}, time.Now())
 	printed := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		"Size 20 buckets and segments, 3.9 KiB", "Segments 3 with 75 measurements that are not in buckets yet, 7 more wait for deletion; 6 buckets are being made of segments, " +
-			"by the 4 buckets and 10 segments looked at Fill 10.0 measurements a bucket",
-		"A measurement 34.8 B", // of 20 documents, with 115 measurements in the 20 that were read
+		"Size 20 buckets and segments, 3.9 KiB", "Segments 3 with 75 measurements that are not in buckets yet, 7 more wait for deletion; 6 buckets are being made from segments, " +
+			"in a sample of 4 buckets and 10 segments Fill 10.0 measurements per bucket",
+		"Per measurement 34.8 B", // of 20 documents, with 115 measurements in the 20 that were read
 		"Times 1970-01-01T00:00:01.000Z (rounded down) to 1970-01-01T00:00:09.000Z",
 		"FILLED SEGMENTS STAGED ENDED OFFSETS",
 		"events/1 0 0 0 – – 2 70 0 3–99 ",
@@ -324,8 +324,8 @@ func TestShowAdvisesHowBucketsBecomeFuller(t *testing.T) {
 		"many in a flush":       {of: seconds, buckets: 100, each: 64, covers: 5000},
 		"the coarsest":          {of: bucketingView{Granularity: timeseries.Hours, MaxSpanSeconds: 2592000}, buckets: 100, each: 10, covers: 600 * hour},
 		"a custom span":         {of: bucketingView{MaxSpanSeconds: 7200, RoundingSeconds: 7200}, buckets: 100, each: 10, covers: hour * 18 / 10, want: "`waterwheel collection set-span 30d` would"},
-		"of segments":           {of: seconds, buckets: 100, each: 10, covers: hour / 60 * 9, compacted: true, interval: 10 * time.Minute, want: "a COMPACT_INTERVAL (10m): one of 1h would fill them with about 61 measurements"},
-		"of segments, rarely":   {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, compacted: true, interval: 2 * time.Hour, want: "set-granularity minutes` would fill new ones with about 1000 measurements, and cannot be taken back, with a COMPACT_INTERVAL"},
+		"of segments":           {of: seconds, buckets: 100, each: 10, covers: hour / 60 * 9, compacted: true, interval: 10 * time.Minute, want: "one COMPACT_INTERVAL (10m): an interval of 1h would fill them with about 61 measurements"},
+		"of segments, rarely":   {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, compacted: true, interval: 2 * time.Hour, want: "set-granularity minutes` would fill new ones with about 1000 measurements, and cannot be undone; set COMPACT_INTERVAL"},
 	} {
 		h := sink.Holding{Buckets: c.buckets, Measurements: c.buckets * c.each, Covered: c.buckets * c.covers, Counts: map[int32]int64{int32(c.each): c.buckets}}
 		if c.compacted {

@@ -22,13 +22,14 @@ func (p *Program) deleteMetaCommand() *cobra.Command {
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "delete-meta",
 		Short: "Delete whole series",
-		Long: "Deletes the measurements of the series that a query on their meta finds. It can be run beside consumers: they notice\n" +
-			"it, and go on; what they read of these series for the first time afterwards is stored, as ever.\n\n" + aboutClosed +
-			"The command notes the Kafka positions of what it deletes in the collection's options. `waterwheel verify` counts these\n" +
-			"measurements as deleted, and consumers that read their records again, after a reset of the group's offsets, do not\n" +
-			"store them again. The runbook says how to take that back.\n\n" +
-			"Consumers that keep rollups delete the totals of these series within some minutes; with --keep-rollups these stay.\n\n" +
-			"A run that was interrupted is finished by the same command.",
+		Long: "Deletes all measurements of the series whose meta matches a query. Consumers may keep running. Records of these\n" +
+			"series that they read for the first time afterwards are stored as usual.\n\n" + aboutClosed +
+			"The command notes the Kafka positions of the deleted measurements in the collection's options. `waterwheel verify`\n" +
+			"counts these measurements as deleted. Consumers that read their records again, after a reset of the group's offsets,\n" +
+			"do not store them again. The runbook describes how to undo this.\n\n" +
+			"Consumers that maintain rollups delete the totals of these series within some minutes. With --keep-rollups the\n" +
+			"totals stay.\n\n" +
+			"If a run is interrupted, run the same command again to finish it.",
 		Example: "  waterwheel collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --dry-run\n" +
 			"  waterwheel collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --closed --yes",
 		Args:    noArguments,
@@ -108,14 +109,14 @@ func (p *Program) deleteSelected(ctx context.Context, name string, s *collection
 	line.End()
 	edited := deletion.Edited()
 	if err != nil {
-		err = fmt.Errorf("%s: interrupted; run it again to delete the rest: %w", name, err)
+		err = fmt.Errorf("%s: interrupted; run the same command again to delete the rest: %w", name, err)
 	}
 	return &edited, err
 }
 
 // selected lists the series of a selection.
 func (p *Program) selected(ctx context.Context, name string, s *collection.Selection) (all []collection.SelectedSeries, err error) {
-	line := p.progress("looking at buckets of " + name)
+	line := p.progress("reading buckets of " + name)
 	defer line.End()
 	err = through(ctx, func() (bool, error) {
 		all, err = s.Series(ctx, func(buckets int64) { line.At(buckets, 0) })
@@ -179,7 +180,7 @@ func scope(s *collection.SelectedSeries, closed bool) (within, left collection.A
 func (v *MetaDeletion) print(w io.Writer) {
 	verb := "would be deleted"
 	if !v.DryRun {
-		verb = "were to be deleted"
+		verb = "were selected"
 	}
 	fmt.Fprintf(w, "%s: %s of %s %s.\n", v.Series, amountText(v.Selected), seriesText(v.SeriesCount), verb)
 	if len(v.Metas) > 0 {
@@ -209,14 +210,14 @@ func (p *Program) expireCommand() *cobra.Command {
 	var f expireFlags
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "expire",
-		Short: "Delete what has expired, once",
-		Long: "Deletes the buckets that hold only measurements older than the collection keeps them (MONGODB_EXPIRE_AFTER, collection\n" +
-			"set-expiry), or than --before. It is for servers that delete nothing by themselves, and for once; run it as often as is\n" +
-			"needed. Whole buckets go, so some older measurements stay until all of their bucket may be deleted.\n\n" +
-			"It can be run beside consumers: one that meets a bucket which is gone opens another. With --before the command notes\n" +
-			"the Kafka positions of what it deletes, as delete-meta does: `waterwheel verify` counts them as deleted, and a reset of\n" +
-			"the group's offsets does not bring them back. What the collection keeps no longer is not noted: `verify` counts it as\n" +
-			"expired by its time. A run that was interrupted is finished by the same command.",
+		Short: "Delete expired measurements once",
+		Long: "Deletes the buckets whose measurements are all older than the collection's expiry (MONGODB_EXPIRE_AFTER, collection\n" +
+			"set-expiry), or older than --before. Use it once, or regularly on servers that do not delete expired documents\n" +
+			"themselves. It deletes whole buckets only, so some older measurements stay until their whole bucket is old enough.\n\n" +
+			"Consumers may keep running: they open a new bucket in place of a deleted one. With --before the command notes the\n" +
+			"Kafka positions of the deleted measurements, as delete-meta does. `waterwheel verify` then counts them as deleted, and\n" +
+			"a reset of the group's offsets does not store them again. Without --before it notes nothing: `verify` counts these\n" +
+			"measurements as expired by their time. If a run is interrupted, run the same command again to finish it.",
 		Example: "  waterwheel collection expire --dry-run\n  waterwheel collection expire --yes\n" +
 			"  waterwheel collection expire --before 2026-01-01T00:00:00Z --yes",
 		Args: noArguments,
@@ -242,7 +243,7 @@ func (p *Program) expireCommand() *cobra.Command {
 		})
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&f.before, "before", "", "delete measurements from before this time: "+whenForms+"; default: those that the collection keeps no longer")
+	flags.StringVar(&f.before, "before", "", "delete measurements older than this time: "+whenForms+"; default: the collection's expiry")
 	f.flags(cmd)
 	return cmd
 }
@@ -269,7 +270,7 @@ func (p *Program) planExpiries(ctx context.Context, with collections, f *expireF
 		case errors.Is(err, collection.ErrNotSetUp):
 			return views, nil, fmt.Errorf("there is no time series %s yet", name)
 		case errors.Is(err, collection.ErrNeverExpires):
-			return views, nil, fmt.Errorf("%s: %w: give --before, or let it expire with `waterwheel collection set-expiry`", name, err)
+			return views, nil, fmt.Errorf("%s: %w: give --before, or set an expiry with `waterwheel collection set-expiry`", name, err)
 		case err != nil:
 			return views, nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -284,7 +285,7 @@ func (p *Program) planExpiries(ctx context.Context, with collections, f *expireF
 
 // amountOf counts the selected buckets of a time series.
 func (p *Program) amountOf(ctx context.Context, series string, s *collection.Selection) (*collection.Amount, error) {
-	line := p.progress("looking at buckets of " + series)
+	line := p.progress("reading buckets of " + series)
 	defer line.End()
 	amount, err := s.Amount(ctx, func(buckets int64) { line.At(buckets, 0) })
 	if err != nil {
@@ -297,7 +298,7 @@ func printExpiries(w io.Writer, views []expiryView) {
 	for _, v := range views {
 		verb := "would be deleted"
 		if !v.DryRun {
-			verb = "were to be deleted"
+			verb = "were selected"
 		}
 		fmt.Fprintf(w, "%s: %s from before %s %s.\n", v.Series, amountText(v.Selected), text.Time(v.Before), verb)
 		printEdited(w, v.Edited, "deleted")

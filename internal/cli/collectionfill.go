@@ -113,22 +113,22 @@ func (f *fillView) print(head *text.Table, most int32) {
 		if segments := f.Segments + f.Ended; segments > 0 {
 			documents += " and " + words.Count(segments, "segment")
 		}
-		sample = fmt.Sprintf(", by the %s looked at", documents)
+		sample = fmt.Sprintf(", in a sample of %s", documents)
 	}
 	if f.Segments+f.Ended+f.Unfinished > 0 {
 		segments := fmt.Sprintf("%d with %s that %s not in buckets yet, %d more %s for deletion", f.Segments, words.Count(f.Staged, "measurement"),
 			words.Form(f.Staged, "is", "are"), f.Ended, words.Form(f.Ended, "waits", "wait"))
 		if f.Unfinished > 0 {
-			segments += "; " + words.Count(f.Unfinished, "bucket") + words.Form(f.Unfinished, " is", " are") + " being made of segments"
+			segments += "; " + words.Count(f.Unfinished, "bucket") + words.Form(f.Unfinished, " is", " are") + " being made from segments"
 		}
 		head.Row("Segments", segments+sample)
 	}
-	head.Row("Fill", fmt.Sprintf("%.1f measurements a bucket, a tenth has %d or fewer, of %d at most%s", f.Mean, f.P10, most, sample))
+	head.Row("Fill", fmt.Sprintf("%.1f measurements per bucket, a tenth of the buckets has %d or fewer, %d is the maximum%s", f.Mean, f.P10, most, sample))
 	bytes := fmt.Sprintf("%.1f B", f.Bytes)
 	if f.StorageBytes > 0 {
 		bytes += fmt.Sprintf(", %.1f B on disk, %.1f B in indexes", f.StorageBytes, f.IndexBytes)
 	}
-	head.Row("A measurement", bytes+sample)
+	head.Row("Per measurement", bytes+sample)
 	if f.Advice != "" {
 		head.Row("Advice", f.Advice)
 	}
@@ -157,12 +157,12 @@ func (f *fillView) advise(of bucketingView, most int32, interval time.Duration) 
 	made := 2*f.compacted > f.Buckets // most buckets are made of segments
 	switch {
 	case made && interval < span && within >= worthwhile*f.Mean:
-		f.Advice = fmt.Sprintf("buckets are poorly filled, since they are made of what comes in a COMPACT_INTERVAL (%s): one of %s would fill them with about %.0f measurements",
+		f.Advice = fmt.Sprintf("buckets are poorly filled, because each holds only the measurements of one COMPACT_INTERVAL (%s): an interval of %s would fill them with about %.0f measurements",
 			words.Span(interval), words.Span(min(span, longestCompaction)), min(float64(most), within))
 	case within < worthwhile*f.Mean:
 		f.Advice = coarser(of, f.Mean, most)
 		if f.Advice != "" && made {
-			f.Advice += ", with a COMPACT_INTERVAL that is as long"
+			f.Advice += "; set COMPACT_INTERVAL to the same length"
 		}
 	}
 }
@@ -184,8 +184,8 @@ func coarser(of bucketingView, mean float64, most int32) string {
 			command = fmt.Sprintf("set-span %s", spanOf(to.MaxSpanSeconds))
 		}
 		filled := min(float64(most), mean*float64(to.MaxSpanSeconds)/float64(of.MaxSpanSeconds))
-		advice = fmt.Sprintf("buckets are poorly filled, since their time ends before: `waterwheel collection %s` would fill new ones with about %.0f measurements, "+
-			"and cannot be taken back", command, filled)
+		advice = fmt.Sprintf("buckets are poorly filled, because their time span is short: `waterwheel collection %s` would fill new ones with about %.0f measurements, "+
+			"and cannot be undone", command, filled)
 		if 2*filled >= float64(most) {
 			break
 		}

@@ -28,16 +28,18 @@ func (p *Program) createIndexCommand() *cobra.Command {
 	var told confirmation
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "create-index KEYS",
-		Short: "Make an index that queries of measurements need",
-		Long: "Makes an index on measurements, as createIndex does for MongoDB's own time series: the keys, an object in (Extended) JSON, name\n" +
-			"the meta, the time and other fields of measurements; the index is made on the buckets so that it serves the same queries.\n" +
-			"Indexes are for parts of the meta: a whole meta and the time are served already. What MongoDB refuses for its time series is\n" +
-			"refused here: unique and text indexes, others than ascending and descending ones on the time and on fields beside the meta,\n" +
-			"sparse ones on fields beside the meta, partial filters on anything but the meta. An index on a field beside the meta needs that\n" +
-			"no bucket holds values of several kinds in it; consumers write no such bucket. While there is such an index, MongoDB refuses\n" +
-			"measurements with an array in the field: they become dead letters.\n\n" +
-			"--expire-after, with keys of the time alone and with --partial, deletes measurements of some series only: the command says how\n" +
-			"many these are, and asks first. On a large collection MongoDB builds for long, and may go on when this command is interrupted.",
+		Short: "Create an index for queries of measurements",
+		Long: "Creates an index on measurements, as createIndex does for MongoDB's own time series. KEYS is an object in (Extended) JSON\n" +
+			"that names the meta, the time and other fields of measurements. The command creates the index on the buckets, where it\n" +
+			"serves the same queries. Create indexes on parts of the meta: the whole meta and the time are indexed already.\n\n" +
+			"The command rejects the indexes that MongoDB rejects for its time series: unique and text indexes; partial filters on\n" +
+			"anything but the meta; on fields other than the meta, sparse indexes and all that are not ascending or descending.\n" +
+			"An index on a field other than the meta requires that no bucket holds values of different types in this field. Consumers\n" +
+			"write no such bucket. While the index exists, MongoDB rejects measurements with an array in the field: they become dead\n" +
+			"letters.\n\n" +
+			"--expire-after requires the time as the only key, and --partial. It deletes measurements of some series only: the command\n" +
+			"reports how many, and asks first. On a large collection MongoDB builds an index for a long time, and may continue after\n" +
+			"this command is interrupted.",
 		Example: "  waterwheel collection create-index '{\"meta.sensor\": 1, \"time\": -1}'\n" +
 			"  waterwheel collection create-index '{\"temperature\": 1}' --name warm --hidden\n" +
 			"  waterwheel collection create-index '{\"time\": 1}' --expire-after 24h --partial '{\"meta.kind\": \"debug\"}' --yes",
@@ -74,11 +76,11 @@ func (p *Program) createIndexCommand() *cobra.Command {
 		}
 		return p.show(made, made.print)
 	})
-	cmd.Flags().StringVar(&flags.name, "name", "", "name of the index; empty: of its keys, as meta.sensor_1_time_-1")
-	cmd.Flags().BoolVar(&flags.hidden, "hidden", false, "make it hidden: no query uses it until it is shown by unhide-index")
-	cmd.Flags().StringVar(&flags.partial, "partial", "", "only measurements that this filter on the meta finds")
-	cmd.Flags().Var(length{&flags.expireAfter}, "expire-after", "delete measurements older than this; with --partial, and the time as the only key")
-	cmd.Flags().StringVar(&flags.options, "options", "", "more options of createIndexes, as '{\"sparse\": true}'")
+	cmd.Flags().StringVar(&flags.name, "name", "", "name of the index; default: made from its keys, such as meta.sensor_1_time_-1")
+	cmd.Flags().BoolVar(&flags.hidden, "hidden", false, "create a hidden index: no query uses it until unhide-index")
+	cmd.Flags().StringVar(&flags.partial, "partial", "", "index only measurements that match this filter on the meta")
+	cmd.Flags().Var(length{&flags.expireAfter}, "expire-after", "delete measurements older than this; requires --partial, and the time as the only key")
+	cmd.Flags().StringVar(&flags.options, "options", "", "more options of createIndexes, such as '{\"sparse\": true}'")
 	told.flags(cmd)
 	return cmd
 }
@@ -123,9 +125,9 @@ func (p *Program) planIndexes(ctx context.Context, with collections, user timese
 
 func (i plannedIndexes) print(w io.Writer) {
 	for _, one := range i {
-		fmt.Fprintf(w, "%s: would make an index on %s; on the buckets that is %s.\n", one.Series, text.Printable(string(one.Keys)), text.Printable(string(one.BucketKeys)))
+		fmt.Fprintf(w, "%s: would create an index on %s; on the buckets its keys are %s.\n", one.Series, text.Printable(string(one.Keys)), text.Printable(string(one.BucketKeys)))
 		if one.Deletes != nil {
-			fmt.Fprintf(w, "%s: %s would be deleted by it, and more as time goes on.\n", one.Series, amountText(*one.Deletes))
+			fmt.Fprintf(w, "%s: the index would delete %s, and more as they expire.\n", one.Series, amountText(*one.Deletes))
 		}
 	}
 }
@@ -160,7 +162,7 @@ func (f indexFlags) index(keys string) (index timeseries.Index, err error) {
 	}
 	if f.expireAfter != 0 {
 		if f.expireAfter < 0 || f.expireAfter%time.Second != 0 {
-			return index, usageError{fmt.Errorf("--expire-after is %v: it must be whole seconds, and more than none", f.expireAfter)}
+			return index, usageError{fmt.Errorf("--expire-after is %v: it must be a positive number of whole seconds", f.expireAfter)}
 		}
 		options = append(options, bson.E{Key: "expireAfterSeconds", Value: int64(f.expireAfter / time.Second)})
 	}
@@ -170,7 +172,7 @@ func (f indexFlags) index(keys string) (index timeseries.Index, err error) {
 	seen := map[string]bool{}
 	for _, e := range options {
 		if seen[e.Key] {
-			return index, usageError{fmt.Errorf("%s is given twice: by a flag of its own and in --options", e.Key)}
+			return index, usageError{fmt.Errorf("%s is given twice: by its own flag and in --options", e.Key)}
 		}
 		seen[e.Key] = true
 	}
@@ -200,7 +202,7 @@ func oneArgument(what string) cobra.PositionalArgs {
 // seriesError says how to create a time series that does not exist.
 func seriesError(name string, err error) error {
 	if errors.Is(err, collection.ErrNotSetUp) {
-		return fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", name)
+		return fmt.Errorf("there is no time series %s yet: `waterwheel init` and `waterwheel run` create it", name)
 	}
 	return err
 }
@@ -240,13 +242,13 @@ func (m madeIndexes) print(w io.Writer) {
 	for _, one := range m {
 		i := one.Index
 		if one.Made {
-			fmt.Fprintf(w, "%s: made the index %s on %s; on the buckets that is %s", one.Series, text.Printable(i.Name), i.keys(), text.Printable(string(i.BucketKeys)))
+			fmt.Fprintf(w, "%s: created the index %s on %s; on the buckets its keys are %s", one.Series, text.Printable(i.Name), i.keys(), text.Printable(string(i.BucketKeys)))
 			if words := i.words(); words != "" {
 				fmt.Fprintf(w, " (%s)", words)
 			}
 			fmt.Fprintln(w)
 		} else {
-			fmt.Fprintf(w, "%s: the index %s on %s is there already. Nothing was changed.\n", one.Series, text.Printable(i.Name), i.keys())
+			fmt.Fprintf(w, "%s: the index %s on %s exists already. Nothing was changed.\n", one.Series, text.Printable(i.Name), i.keys())
 		}
 		for _, doubt := range one.Doubts {
 			fmt.Fprintf(w, "%s: note: %s.\n", one.Series, text.Printable(doubt))

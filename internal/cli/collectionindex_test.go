@@ -83,16 +83,16 @@ func TestIndexesAreListed(t *testing.T) {
 	printIndexes(&out, []indexesView{newIndexesView("events", list, []string{"meta.zone"})})
 	printed := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		"Indexes of events NAME KEYS WHOSE SIZE USES SINCE STATE",
+		"Indexes of events NAME KEYS OWNER SIZE USES SINCE STATE",
 		`_id_ {"on.buckets":1} MongoDB – – – –`,
 		`e {"time":1} waterwheel (expiry) – – – deletes measurements after 2h`,
 		`by sensor\x1b[2J {"meta.sensor":1} user 4.0 KiB 12 2026-01-02T03:04:05.000Z hidden, only {"meta.a":1}`,
 		`site {"meta.site":1,"time":1} META_INDEXES – – – being built, deletes measurements after 1m`,
 		`f {"on.buckets":1} foreign, on buckets – – – –`,
 		"Sizes are not known: no sizes today.", "Uses are not known: no uses either.",
-		"META_INDEXES asks for meta.zone, and no index serves it: `waterwheel init` makes it.",
+		"META_INDEXES asks for meta.zone, and no index serves it: `waterwheel init` creates one.",
 		"META_INDEXES does not ask for site any more: `waterwheel collection drop-index site` drops it.",
-		"The index former is gone, its definition is kept",
+		"The index former no longer exists, but its definition is stored",
 	} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%q is not in:\n%s", want, out.String())
@@ -108,8 +108,8 @@ func TestMadeIndexesAreTold(t *testing.T) {
 	})
 	var out bytes.Buffer
 	madeIndexes{{Series: "a", Made: true, Index: view, Doubts: []string{"no measurement has device", "x\x1b"}}, {Series: "b", Index: view}}.print(&out)
-	want := `a: made the index device_1 on {"device":1}; on the buckets that is {"control.min.device":1,"control.max.device":1}` + "\n" +
-		"a: note: no measurement has device.\na: note: x\\x1b.\n" + `b: the index device_1 on {"device":1} is there already. Nothing was changed.` + "\n"
+	want := `a: created the index device_1 on {"device":1}; on the buckets its keys are {"control.min.device":1,"control.max.device":1}` + "\n" +
+		"a: note: no measurement has device.\na: note: x\\x1b.\n" + `b: the index device_1 on {"device":1} exists already. Nothing was changed.` + "\n"
 	if out.String() != want {
 		t.Errorf("%s\nwant\n%s", out.String(), want)
 	}
@@ -124,7 +124,7 @@ func TestIndexChangesInSeveralCollections(t *testing.T) {
 		fails string
 	}{
 		"all":            {says: "a: the index i is dropped.\nb: the index i is dropped.\n"},
-		"one":            {errs: map[string]error{"a": none}, says: "a: the index i is not there.\nb: the index i is dropped.\n"},
+		"one":            {errs: map[string]error{"a": none}, says: "a: the index i does not exist.\nb: the index i is dropped.\n"},
 		"none":           {errs: map[string]error{"a": none, "b": none}, fails: `dropping the index of b: there is no index "i"`},
 		"refused":        {errs: map[string]error{"b": errors.New("it is needed: so it is")}, says: "a: the index i is dropped.\n", fails: "so it is"},
 		"no time series": {errs: map[string]error{"a": collection.ErrNotSetUp}, fails: "there is no time series a yet"},

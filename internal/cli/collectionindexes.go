@@ -20,10 +20,10 @@ import (
 func (p *Program) indexesCommand() *cobra.Command {
 	return p.onCollections(&cobra.Command{
 		Use:   "indexes",
-		Short: "List the indexes of collections in the terms of measurements",
-		Long: "Lists the indexes of collections: on which fields of measurements each is, whose it is, how large, and how often MongoDB has used\n" +
-			"it since it started. An index that no index on measurements becomes is shown as it is on the buckets. It also says which\n" +
-			"indexes META_INDEXES asks for and which it does not any more.",
+		Short: "List the indexes of collections, with the fields of measurements that they cover",
+		Long: "Lists the indexes of collections: the fields of measurements that each covers, who created it, its size, and how often\n" +
+			"MongoDB has used it since the server started. If an index does not correspond to an index on measurements, the list shows\n" +
+			"its keys on the buckets. The command also reports which indexes META_INDEXES asks for, and which it no longer asks for.",
 		Args: noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
 		views := []indexesView{}
@@ -43,8 +43,8 @@ func (p *Program) dropIndexCommand() *cobra.Command {
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "drop-index NAME",
 		Short: "Drop an index of collections",
-		Long: "Drops an index, and the definition that is kept beside it. The indexes that waterwheel needs stay: \"collection indexes\" says which\n" +
-			"these are. To see first what dropping an index costs, hide it by \"collection hide-index\".",
+		Long: "Drops an index and its stored definition. The indexes that waterwheel needs cannot be dropped: \"collection indexes\" lists\n" +
+			"them. To see the cost of dropping an index first, hide it with \"collection hide-index\".",
 		Example: "  waterwheel collection drop-index meta.sensor_1_time_-1 --yes",
 		Args:    oneArgument("the name of an index"),
 		PreRunE: func(*cobra.Command, []string) error { return told.check() },
@@ -102,13 +102,13 @@ func (d indexDrops) print(w io.Writer) {
 	for _, one := range d {
 		switch {
 		case one.Missing:
-			fmt.Fprintf(w, "%s: the index is not there.\n", one.Series)
+			fmt.Fprintf(w, "%s: the index does not exist.\n", one.Series)
 		case one.Index == nil:
-			fmt.Fprintf(w, "%s: the definition of an index that is gone would be deleted.\n", one.Series)
+			fmt.Fprintf(w, "%s: the index does not exist; its stored definition would be deleted.\n", one.Series)
 		default:
 			size := ""
 			if one.Index.Bytes != nil {
-				size = fmt.Sprintf(" (%s, to be built again if it is missed)", text.Bytes(*one.Index.Bytes))
+				size = fmt.Sprintf(" (%s; if queries need it again, it has to be rebuilt)", text.Bytes(*one.Index.Bytes))
 			}
 			fmt.Fprintf(w, "%s: the index %s on %s would be dropped%s.\n", one.Series, text.Printable(one.Index.Name), one.Index.keys(), size)
 		}
@@ -119,8 +119,8 @@ func (p *Program) hideIndexCommand(hidden bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hide-index NAME",
 		Short: "Hide an index from queries, to see what dropping it would cost",
-		Long: "Hides an index: MongoDB keeps it up to date, and uses it for no query. \"collection unhide-index\" shows it again at once, without\n" +
-			"building it anew. The indexes that waterwheel needs cannot be hidden.",
+		Long: "Hides an index: MongoDB keeps it up to date, but uses it for no query. \"collection unhide-index\" makes queries use it again\n" +
+			"at once, without rebuilding it. The indexes that waterwheel needs cannot be hidden.",
 		Example: "  waterwheel collection hide-index meta.sensor_1_time_-1",
 		Args:    oneArgument("the name of an index"),
 	}
@@ -178,7 +178,7 @@ func (c indexChanges) print(w io.Writer) {
 		state := "is " + c.done
 		switch {
 		case one.Missing:
-			state = "is not there"
+			state = "does not exist"
 		case !one.Changed:
 			state += " already. Nothing was changed"
 		}
@@ -329,7 +329,7 @@ func printIndexes(w io.Writer, views []indexesView) {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintf(w, "Indexes of %s\n\n", v.Series)
-		table := text.NewTable(w, "NAME", "KEYS", "WHOSE", "SIZE", "USES", "SINCE", "STATE")
+		table := text.NewTable(w, "NAME", "KEYS", "OWNER", "SIZE", "USES", "SINCE", "STATE")
 		for _, one := range v.Indexes {
 			size, since := text.Unknown, text.Unknown
 			if one.Bytes != nil {
@@ -359,13 +359,13 @@ func (v indexesView) printNotes(w io.Writer) {
 		note("Uses are not known: %s.", text.Printable(v.NoUses))
 	}
 	for _, path := range v.Missing {
-		note("META_INDEXES asks for %s, and no index serves it: `waterwheel init` makes it.", text.Printable(path))
+		note("META_INDEXES asks for %s, and no index serves it: `waterwheel init` creates one.", text.Printable(path))
 	}
 	for _, name := range v.Unasked {
 		note("META_INDEXES does not ask for %s any more: `waterwheel collection drop-index %[1]s` drops it.", text.Printable(name))
 	}
 	for _, name := range v.Gone {
-		note("The index %s is gone, its definition is kept: make it again, or `waterwheel collection drop-index %[1]s` takes that away.", text.Printable(name))
+		note("The index %s no longer exists, but its definition is stored: create the index again, or delete the definition with `waterwheel collection drop-index %[1]s`.", text.Printable(name))
 	}
 	if len(notes) > 0 {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(notes, "\n"))

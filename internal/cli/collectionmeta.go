@@ -21,13 +21,13 @@ import (
 )
 
 // aboutClosed is the part of the help of the commands on metas about closed buckets and running consumers.
-const aboutClosed = "Whole series are selected: the filter may name the meta field and its parts, nothing else. As MongoDB's own\n" +
-	"time series do, these commands leave closed buckets alone, which are full or out of their time: the output counts\n" +
-	"them, and --closed includes them. Nothing writes a closed bucket any more, so that is safe, and without it a series is split.\n" +
-	"Buckets made of segments are always included.\n\n" +
-	"Only buckets are edited. So the command first asks the running consumers to move measurements in segments into buckets, and\n" +
-	"waits for that: about a minute and COMPACT_VISIBILITY_DELAY. Without a consumer that does it the command ends after at most\n" +
-	"three minutes, edits nothing, and says what to start. A --dry-run does not wait, and leaves out measurements in segments.\n\n"
+const aboutClosed = "The command selects whole series: the filter may name the meta field and its parts, nothing else. Like MongoDB's\n" +
+	"own time series, it skips closed buckets, which are full or past their time span. The output counts them, and\n" +
+	"--closed includes them. No consumer writes to a closed bucket any more, so --closed is safe. Without --closed only a\n" +
+	"part of a series is edited. Buckets made from segments are always included.\n\n" +
+	"The command edits buckets only. It first asks the running consumers to move measurements from segments into buckets,\n" +
+	"and waits about a minute plus COMPACT_VISIBILITY_DELAY. If no consumer does this, the command ends after at most three\n" +
+	"minutes, edits nothing, and says what to start. A --dry-run does not wait, and ignores measurements in segments.\n\n"
 
 // metaFlags are the flags of the commands that edit whole series.
 type metaFlags struct {
@@ -41,8 +41,8 @@ type metaFlags struct {
 func (f *metaFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.filter, "filter", "", "query on the meta, as JSON; {} for all series")
-	flags.BoolVar(&f.closed, "closed", false, "closed buckets as well")
-	flags.IntVar(&f.series, "series", 20, "list at most so many series")
+	flags.BoolVar(&f.closed, "closed", false, "include closed buckets")
+	flags.IntVar(&f.series, "series", 20, "maximum number of series to list")
 	f.confirmation.flags(cmd)
 }
 
@@ -50,9 +50,9 @@ func (f *metaFlags) flags(cmd *cobra.Command) {
 func (f *metaFlags) check(*cobra.Command, []string) error {
 	switch {
 	case f.filter == "":
-		return usageError{errors.New(`--filter is missing: name the series, as {"meta.sensor": "s-17"}; {} for all`)}
+		return usageError{errors.New(`--filter is missing: select series, such as {"meta.sensor": "s-17"}, or {} for all`)}
 	case f.series < 0:
-		return usageError{fmt.Errorf("--series is %d: 0 or more", f.series)}
+		return usageError{fmt.Errorf("--series is %d: it must be 0 or more", f.series)}
 	}
 	if _, err := jsonFlag("--filter", f.filter); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (f *metaFlags) check(*cobra.Command, []string) error {
 func jsonFlag(flag, text string) (bson.RawValue, error) {
 	var any json.RawMessage
 	if err := json.Unmarshal([]byte(text), &any); err != nil {
-		return bson.RawValue{}, usageError{fmt.Errorf("%s is no JSON: %w (in %.80s); write names and texts within double quotes, and single quotes around all of it", flag, err, text)}
+		return bson.RawValue{}, usageError{fmt.Errorf("%s is no JSON: %w (in %.80s); write double quotes around names and strings, and single quotes around the whole value", flag, err, text)}
 	}
 	const name = "value"
 	var document bson.Raw
@@ -79,7 +79,7 @@ func (p *Program) compacted(ctx context.Context, database *mongodb.Database, nam
 	if f.dryRun {
 		return nil
 	}
-	line := p.progress("waiting until the segments of " + name + " are compacted, left")
+	line := p.progress("waiting for compaction of " + name + ", segments left")
 	defer line.End()
 	err := through(ctx, func() (bool, error) {
 		return false, sink.ContentsOf(database, name).Compact(ctx, func(segments int) { line.At(int64(segments), 0) })
@@ -115,7 +115,7 @@ func translated(series string, err error) error {
 func definition(ctx context.Context, database *mongodb.Database, series string) (timeseries.Options, error) {
 	options, _, err := collection.Of(database, series).Definition(ctx)
 	if errors.Is(err, collection.ErrNotSetUp) {
-		return options, fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", series)
+		return options, fmt.Errorf("there is no time series %s yet: `waterwheel init` and `waterwheel run` create it", series)
 	}
 	return options, err
 }
@@ -252,15 +252,15 @@ type changedMeta struct {
 // wayOut returns what to do after the update was interrupted.
 func (v *metaUpdate) wayOut() string {
 	if v.Repeats {
-		return "the same command would change again what is changed already, so name the rest by another filter"
+		return "the same command would change the changed series a second time, so select the rest with another filter"
 	}
-	return "the same command changes the rest"
+	return "run the same command again to change the rest"
 }
 
 func (v *metaUpdate) print(w io.Writer) {
 	verb := "would be changed"
 	if !v.DryRun {
-		verb = "were to be changed"
+		verb = "were selected"
 	}
 	fmt.Fprintf(w, "%s: %s of %s %s.\n", v.Series, amountText(v.Changed), seriesText(v.SeriesCount), verb)
 	if len(v.Changes) > 0 {
@@ -268,7 +268,7 @@ func (v *metaUpdate) print(w io.Writer) {
 		for _, one := range v.Changes {
 			note := ""
 			if one.Joins {
-				note = "becomes one with another series"
+				note = "merges with another series"
 			}
 			table.Row(one.Before.cell(w), one.After.cell(w), one.Buckets, one.Measurements, note)
 		}
@@ -280,14 +280,14 @@ func (v *metaUpdate) print(w io.Writer) {
 		if v.Cut {
 			least = "at least "
 		}
-		fmt.Fprintf(w, "%s%s %s one with another, which nothing takes apart again.\n", least, seriesText(v.Joining), words.Form(v.Joining, "becomes", "become"))
+		fmt.Fprintf(w, "%s%s %s with another series. This cannot be undone.\n", least, seriesText(v.Joining), words.Form(v.Joining, "merges", "merge"))
 	}
 	if !v.Unchanged.IsZero() {
 		fmt.Fprintf(w, "Unchanged by this update: %s.\n", amountText(v.Unchanged))
 	}
 	printClosed(w, v.ClosedLeft)
 	if v.Repeats && v.DryRun {
-		fmt.Fprintln(w, "The update would change its own results again: a run that is interrupted cannot be finished by repeating it.")
+		fmt.Fprintln(w, "A second run of this update would change the series again: do not repeat the command to finish an interrupted run.")
 	}
 	printEdited(w, v.Edited, "changed")
 }
@@ -302,14 +302,14 @@ func seriesText(n int) string { return words.Count(n, "series") }
 // printMore reports the number of series that are not listed.
 func printMore(w io.Writer, n int) {
 	if n > 0 {
-		fmt.Fprintf(w, "… and %s more; --series lists as many as you like\n", seriesText(n))
+		fmt.Fprintf(w, "… and %s more; --series sets how many are listed\n", seriesText(n))
 	}
 }
 
 // printClosed reports closed buckets that are left alone.
 func printClosed(w io.Writer, left collection.Amount) {
 	if left.Buckets > 0 {
-		fmt.Fprintf(w, "Closed buckets are left as they are, as MongoDB does: %s of these series. --closed includes them.\n", amountText(left))
+		fmt.Fprintf(w, "Closed buckets are skipped, as MongoDB does: %s of these series. --closed includes them.\n", amountText(left))
 	}
 }
 
@@ -321,12 +321,12 @@ func printEdited(w io.Writer, e *collection.Edited, done string) {
 	}
 	fmt.Fprintf(w, "Done: %s %s.\n", amountText(e.Done), done)
 	if e.Missed > 0 {
-		fmt.Fprintf(w, "Left alone: %s, which others closed, edited or deleted meanwhile.\n", words.Count(e.Missed, "document"))
+		fmt.Fprintf(w, "Skipped: %s that other processes closed, edited or deleted in the meantime.\n", words.Count(e.Missed, "document"))
 	}
 	if e.Appeared > 0 {
-		fmt.Fprintf(w, "Left alone: %s of series that appeared meanwhile; the same command finds them.\n", words.Count(e.Appeared, "bucket"))
+		fmt.Fprintf(w, "Skipped: %s of series that appeared in the meantime; run the same command again for them.\n", words.Count(e.Appeared, "bucket"))
 	}
 	if e.Unsure > 0 {
-		fmt.Fprintf(w, "Not known: %s, of which no answer came.\n", words.Count(e.Unsure, "document"))
+		fmt.Fprintf(w, "Outcome unknown: %s, because MongoDB did not answer.\n", words.Count(e.Unsure, "document"))
 	}
 }

@@ -37,10 +37,11 @@ func setGranularityCommand() optionCommand {
 	command := &cobra.Command{
 		Use:   "set-granularity seconds|minutes|hours",
 		Short: "Let new buckets span a longer time",
-		Long: "Changes the granularity of collections, as collMod does for MongoDB's own time series: only to a coarser one, which no\n" +
-			"stored bucket contradicts. No command takes that back, so the command asks first. Stored buckets stay as they are; the view of\n" +
-			"the measurements and the expiry are adjusted first. Running consumers follow within a minute; one that starts with another\n" +
-			"MONGODB_GRANULARITY says so and follows.",
+		Long: "Changes the granularity of collections, as collMod does for MongoDB's own time series. Only a coarser granularity is\n" +
+			"possible, because stored buckets stay valid with it. This cannot be undone, so the command asks first. Stored buckets\n" +
+			"stay as they are. The command adjusts the view of the measurements and the expiry first. Running consumers apply the\n" +
+			"change within a minute. A consumer that starts with another MONGODB_GRANULARITY logs this and uses the collection's\n" +
+			"granularity.",
 		Example:   "  waterwheel collection set-granularity minutes --dry-run\n  waterwheel collection set-granularity minutes --yes",
 		ValidArgs: []string{string(timeseries.Seconds), string(timeseries.Minutes), string(timeseries.Hours)},
 	}
@@ -63,9 +64,9 @@ func setGranularityCommand() optionCommand {
 func setSpanCommand() optionCommand {
 	return optionCommand{&cobra.Command{
 		Use:   "set-span DURATION",
-		Short: "Set a span of your own for new buckets",
-		Long: "Changes the bucketing of collections to a custom one: a bucket begins at a multiple of DURATION, and spans as long.\n" +
-			"Neither may become smaller than it is. Apart from that it is as set-granularity.",
+		Short: "Set a custom time span for new buckets",
+		Long: "Changes the bucketing of collections to a custom one: a bucket begins at a multiple of DURATION, and spans DURATION.\n" +
+			"Neither value may become smaller than it is now. Otherwise the command works like set-granularity.",
 		Example: "  waterwheel collection set-span 2h --yes",
 		Args:    oneDuration(false),
 	}, func(args []string) optionChange {
@@ -83,11 +84,11 @@ func setExpiryCommand() optionCommand {
 	return optionCommand{&cobra.Command{
 		Use:   "set-expiry DURATION|none",
 		Short: "Change after what time measurements are deleted",
-		Long: "Changes, sets or removes the time after which MongoDB deletes the measurements of collections: a bucket goes when all\n" +
-			"that it may hold is older. A shorter time applies at once, and what it deletes cannot be had back but from Kafka: the command\n" +
-			"says how many measurements these are, and asks first.\n" +
-			"Running consumers need nothing; one that starts with another MONGODB_EXPIRE_AFTER says so, and the collection's time holds.\n" +
-			"Where MongoDB deletes nothing by itself, waterwheel collection expire does it.",
+		Long: "Changes, sets or removes the time after which MongoDB deletes the measurements of collections. A bucket is deleted when\n" +
+			"its whole time span is older. A shorter time applies at once, and only Kafka may still have the deleted measurements: the\n" +
+			"command reports how many it would delete, and asks first.\n" +
+			"Running consumers need no restart. A consumer that starts with another MONGODB_EXPIRE_AFTER logs this and uses the\n" +
+			"collection's time. If MongoDB does not delete expired documents itself, run waterwheel collection expire.",
 		Example: "  waterwheel collection set-expiry 90d --dry-run\n  waterwheel collection set-expiry 90d --yes\n  waterwheel collection set-expiry none",
 		Args:    oneDuration(true),
 	}, func(args []string) optionChange {
@@ -109,7 +110,7 @@ const noDuration = "none"
 // oneDuration takes one argument: a duration of whole seconds, or none if that is allowed.
 func oneDuration(orNone bool) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		form := "a duration of whole seconds, as 36h or 30d"
+		form := "a duration of whole seconds, such as 36h or 30d"
 		if orNone {
 			form += ", or none"
 		}
@@ -288,9 +289,9 @@ func (c optionChanges) print(w io.Writer, advice func(after timeseries.Options) 
 func (c changedOptions) printPlan(w io.Writer) {
 	fmt.Fprintf(w, "%s: would become: %s; now: %s.\n", c.Series, c.After, c.Before)
 	if c.Before.bucketingView != c.After.bucketingView {
-		fmt.Fprintf(w, "%s: no command makes buckets span a shorter time again.\n", c.Series)
+		fmt.Fprintf(w, "%s: no command can shorten the time span of buckets again.\n", c.Series)
 	}
 	if c.Deletes != nil {
-		fmt.Fprintf(w, "%s: %s would be deleted, and more as time goes on.\n", c.Series, amountText(*c.Deletes))
+		fmt.Fprintf(w, "%s: %s would be deleted, and more as they expire.\n", c.Series, amountText(*c.Deletes))
 	}
 }

@@ -77,9 +77,9 @@ type shardState string
 
 const (
 	shardDue  shardState = "to be sharded"
-	spreadDue shardState = "is sharded so, its segments are to be spread over the shards"
+	spreadDue shardState = "is sharded by this key already, its segments are to be spread over the shards"
 	shardNow  shardState = "sharded"
-	shardDone shardState = "is sharded so already"
+	shardDone shardState = "is sharded by this key already"
 )
 
 // planShards examines all time series and their rollups before it changes the first.
@@ -221,7 +221,7 @@ func (v shardingView) String() string {
 	}
 	told := fmt.Sprintf("by %s, chunks: %s", v.Key, strings.Join(chunks, ", "))
 	if len(v.Unnamed) > 0 {
-		told += fmt.Sprintf("; writes do not name %s: beside the move of a chunk measurements may be lost or stored twice (docs/sharding.md)",
+		told += fmt.Sprintf("; writes do not contain %s: while a chunk moves, measurements may be lost or stored twice (docs/sharding.md)",
 			strings.Join(v.Unnamed, ", "))
 	}
 	if v.Uneven {

@@ -76,7 +76,7 @@ func TestShardLooksAtAllCollectionsFirst(t *testing.T) {
 	}
 	plan.print(&out)
 	for _, says := range []string{
-		`collection a: sharded, by {"meta": "hashed", "control.min.time": 1}`, "collection b: is sharded so already", "SHARD KEY",
+		`collection a: sharded, by {"meta": "hashed", "control.min.time": 1}`, "collection b: is sharded by this key already", "SHARD KEY",
 	} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("%q is missing in:\n%s", says, out.String())
@@ -117,9 +117,9 @@ func TestShowTellsOfShards(t *testing.T) {
 	chunks := []collection.ShardChunks{{Shard: "a", Chunks: 3}, {Shard: "b", Chunks: 4}}
 	for want, s := range map[string]collection.Sharding{
 		"no: one shard of the cluster has all buckets": {Router: true},
-		"chunks: a 3, b 4":               {Router: true, Key: key(bson.D{{Key: "meta", Value: "hashed"}}), Chunks: chunks},
-		"writes do not name data.x.0: b": {Router: true, Key: key(bson.D{{Key: "data.x.0", Value: 1}}), Chunks: chunks},
-		"not all shards get segments":    {Router: true, Key: key(bson.D{{Key: "meta", Value: 1}}), Chunks: chunks, Uneven: true},
+		"chunks: a 3, b 4":                 {Router: true, Key: key(bson.D{{Key: "meta", Value: "hashed"}}), Chunks: chunks},
+		"writes do not contain data.x.0: ": {Router: true, Key: key(bson.D{{Key: "data.x.0", Value: 1}}), Chunks: chunks},
+		"not all shards get segments":      {Router: true, Key: key(bson.D{{Key: "meta", Value: 1}}), Chunks: chunks, Uneven: true},
 	} {
 		if v := newShardingView(s, o); v == nil || !strings.Contains(v.String(), want) {
 			t.Errorf("%v, want %q", v, want)

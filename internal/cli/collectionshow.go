@@ -28,17 +28,17 @@ func (p *Program) collectionShowCommand() *cobra.Command {
 	var newest int64
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "show",
-		Short: "Show the options of collections, what they hold of each partition, and who has claimed it",
-		Long: "Shows how a collection is defined, which view it has and why, how large it is and how full its buckets are (and which setting\n" +
-			"would fill poorly filled ones), its indexes,\n" +
-			"how many buckets, segments and measurements it holds of each source partition, and whose claim stands on that. Staged\n" +
-			"measurements are in segments only, and wait for their buckets; segments that ended wait for their deletion. Of a\n" +
-			"partition with more buckets and segments than --buckets only those with the largest offsets are looked at, and the\n" +
-			"output says so: it costs little on a collection of any size.",
+		Short: "Show the options of collections, and the contents and the owner of each partition",
+		Long: "Shows the definition of a collection, its view and the reason for it, its size, its indexes, and how full its buckets are.\n" +
+			"If buckets are poorly filled, it names the setting that would fill them better.\n\n" +
+			"For each source partition it shows the number of buckets, segments and measurements, and the consumer that has claimed\n" +
+			"the partition. Staged measurements are in segments only, and are not in buckets yet. Ended segments wait for deletion.\n" +
+			"If a partition has more than --buckets buckets and segments, the command reads only those with the largest offsets, and\n" +
+			"says so. Therefore it is cheap on a collection of any size.",
 		Args: noArguments,
 		PreRunE: func(*cobra.Command, []string) error {
 			if newest < 0 {
-				return usageError{fmt.Errorf("--buckets is %d: 1 or more, or 0 for all", newest)}
+				return usageError{fmt.Errorf("--buckets is %d: it must be 1 or more, or 0 for all", newest)}
 			}
 			return nil
 		},
@@ -55,7 +55,7 @@ func (p *Program) collectionShowCommand() *cobra.Command {
 		}
 		return p.show(views, func(w io.Writer) { printCollections(w, views, time.Now()) })
 	})
-	cmd.Flags().Int64Var(&newest, "buckets", defaultNewest, "look at so many buckets and segments of each partition at most; 0: all")
+	cmd.Flags().Int64Var(&newest, "buckets", defaultNewest, "maximum number of buckets and segments to read per partition; 0 for all")
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func showCollection(ctx context.Context, from collectionSource, name string, ask
 	view := CollectionView{Name: name, Newest: newest, Partitions: []heldPartition{}}
 	definition, version, err := from.Definition(ctx)
 	if errors.Is(err, collection.ErrNotSetUp) {
-		return view, fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", name)
+		return view, fmt.Errorf("there is no time series %s yet: `waterwheel init` and `waterwheel run` create it", name)
 	}
 	if err != nil {
 		return view, err
@@ -207,7 +207,7 @@ func printCollections(w io.Writer, views []CollectionView, now time.Time) {
 }
 
 func (v CollectionView) print(w io.Writer, now time.Time) {
-	expiry, view, meta := "never", "none", "none, it is a single series"
+	expiry, view, meta := "never", "none", "no meta (a single series)"
 	if v.ExpireAfterSeconds > 0 {
 		expiry = "after " + spanOf(v.ExpireAfterSeconds)
 	}
@@ -233,7 +233,7 @@ func (v CollectionView) print(w io.Writer, now time.Time) {
 	v.printIndexes(w)
 	fmt.Fprintln(w)
 	if len(v.Partitions) == 0 {
-		fmt.Fprintln(w, "It holds nothing, and no partition is claimed.")
+		fmt.Fprintln(w, "The collection is empty, and no partition is claimed.")
 		return
 	}
 	v.printPartitions(w, now)
@@ -278,7 +278,7 @@ func (v CollectionView) printPartitions(w io.Writer, now time.Time) {
 	}
 	table.Flush()
 	if cut {
-		fmt.Fprintf(w, "\n+ only the %s with the largest offsets %s looked at; --buckets 0 looks at all.\n",
+		fmt.Fprintf(w, "\n+ only the %s with the largest offsets %s read; --buckets 0 reads all.\n",
 			words.Form(v.Newest, "bucket or segment", fmt.Sprint(v.Newest, " buckets and segments")), words.Form(v.Newest, "was", "were"))
 	}
 }

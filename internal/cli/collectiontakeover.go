@@ -26,11 +26,12 @@ func (p *Program) takeoverCommand() *cobra.Command {
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "takeover",
 		Short: "Let another consumer group write a collection",
-		Long: "Only one consumer group may write a collection: the claim of each partition names it. This gives all partitions of a\n" +
-			"collection to another group. Stop the consumers of the former group first: while Kafka knows a member of it, nothing\n" +
-			"is changed. The first consumer of the new group then waits until nothing that the former one sent can still arrive.\n\n" +
-			"Where the new group has committed no offset it begins where the last owner of each partition did. Stored records are\n" +
-			"recognised and skipped.",
+		Long: "Only one consumer group may write a collection: the claim of each partition names the group. This command gives all\n" +
+			"partitions of a collection to another group. Stop the consumers of the former group first: while the former group has\n" +
+			"members, the command changes nothing. The first consumer of the new group then waits until no more writes of the former\n" +
+			"group can arrive.\n\n" +
+			"If the new group has no committed offset for a partition, it begins at the offset at which the last owner began. Stored\n" +
+			"records are recognised and skipped.",
 		Example: "  waterwheel collection takeover --to waterwheel-2 --dry-run\n  KAFKA_GROUP_ID=waterwheel-2 waterwheel collection takeover",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
@@ -138,7 +139,7 @@ func (t takeover) change(ctx context.Context, partitions []takenPartition) error
 		}
 	}
 	if changed > 0 {
-		return fmt.Errorf("%s %s changed by another process meanwhile: is a consumer of the former group running? Stop it, and run this again", words.Count(changed, "claim"), words.Form(changed, "was", "were"))
+		return fmt.Errorf("%s %s changed by another process in the meantime: if a consumer of the former group is running, stop it and run this command again", words.Count(changed, "claim"), words.Form(changed, "was", "were"))
 	}
 	return nil
 }
@@ -151,9 +152,9 @@ const (
 	takeoverDone      takeoverState = "taken over"
 	takeoverNotNeeded takeoverState = "is the group's already"
 	takeoverLiving    takeoverState = "its group has members"
-	takeoverForeign   takeoverState = "of another Kafka cluster, left alone"
-	takeoverDamaged   takeoverState = "names no group or no claim, left alone: delete this document"
-	takeoverMissed    takeoverState = "changed meanwhile, left alone"
+	takeoverForeign   takeoverState = "of another Kafka cluster, skipped"
+	takeoverDamaged   takeoverState = "names no group or no claim, skipped: delete this document"
+	takeoverMissed    takeoverState = "changed in the meantime, skipped"
 )
 
 // takenPartition is one claim in the output of takeover.
@@ -187,7 +188,7 @@ func (v takeoverView) living(members map[string]int) error {
 		return nil
 	}
 	slices.Sort(groups)
-	return fmt.Errorf("nothing was changed: Kafka knows members of %s; stop those consumers (one that crashed counts for KAFKA_SESSION_TIMEOUT), then run this again",
+	return fmt.Errorf("nothing was changed: Kafka knows members of %s; stop those consumers, then run this command again (a crashed consumer stays a member for KAFKA_SESSION_TIMEOUT)",
 		strings.Join(groups, ", "))
 }
 
@@ -222,7 +223,7 @@ func (v takeoverView) printNext(w io.Writer) {
 	case v.DryRun && due > 0:
 		fmt.Fprintf(w, "\nThe group %q would take over %s. Nothing was changed.\n", v.To, words.Count(due, "partition"))
 	case done > 0:
-		fmt.Fprintf(w, "\nThe group %q has taken over %s. Start its consumers with KAFKA_GROUP_ID=%s; those already waiting\n"+
-			"for a partition look again at the next rebalance, or when they are restarted.\n", v.To, words.Count(done, "partition"), text.Printable(v.To))
+		fmt.Fprintf(w, "\nThe group %q has taken over %s. Start its consumers with KAFKA_GROUP_ID=%s. Consumers that already\n"+
+			"wait for a partition try again at the next rebalance, or after a restart.\n", v.To, words.Count(done, "partition"), text.Printable(v.To))
 	}
 }

@@ -23,22 +23,23 @@ func (p *Program) updateMetaCommand() *cobra.Command {
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "update-meta",
 		Short: "Change the meta of whole series",
-		Long: "Changes the meta of the series that a query on it finds, by the operators of MongoDB's updates ($set, $unset, $rename,\n" +
-			"…). MongoDB itself works out what each meta becomes; it is then brought into the normal form, in which consumers store\n" +
-			"it, and a meta that consumers would refuse is refused before anything is written. Each bucket is changed in one write.\n" +
-			"It can be run beside consumers: they notice it, and go on. The meta of new measurements is what producers send: change\n" +
-			"it there first, or a series goes on under its former meta.\n\n" + aboutClosed +
-			"Series whose new metas are equal become one, which nothing takes apart again: --dry-run says so. Without any meta left\n" +
-			"a series is that of the measurements without meta, which is another one than null.\n\n" +
-			"The command notes the Kafka positions of what it changes: `waterwheel verify --content` counts these metas as changed.\n\n" +
-			"A run that was interrupted is finished by the same command, unless the update changes its own results again, as $inc\n" +
-			"does: the output says so before.",
+		Long: "Changes the meta of the series whose meta matches a query, with MongoDB's update operators ($set, $unset, $rename, …).\n" +
+			"MongoDB computes each new meta. The command then brings it into the normal form in which consumers store metas. If\n" +
+			"consumers would reject a new meta, the command writes nothing. It changes each bucket in one write. Consumers may keep\n" +
+			"running. New measurements have the meta that producers send: change the producers first, or a series continues under\n" +
+			"its former meta.\n\n" + aboutClosed +
+			"Series whose new metas are equal merge, which cannot be undone: --dry-run reports them. If an update removes the whole\n" +
+			"meta, the measurements join the series without meta, which is not the series with meta null.\n\n" +
+			"The command notes the Kafka positions of the changed measurements. `waterwheel verify --content` counts their metas as\n" +
+			"changed.\n\n" +
+			"If a run is interrupted, run the same command again to finish it. Do not do so if a second run would change the series\n" +
+			"again, as $inc does: the output warns about this before the first run.",
 		Example: "  waterwheel collection update-meta --filter '{\"meta.sensor\": \"s-17\"}' --update '{\"$set\": {\"meta.site\": \"north\"}}' --dry-run\n" +
 			"  waterwheel collection update-meta --filter '{\"meta.site\": \"old\"}' --update '{\"$unset\": {\"meta.site\": \"\"}}' --closed --yes",
 		Args: noArguments,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if f.update == "" {
-				return usageError{errors.New(`--update is missing: say what changes, as {"$set": {"meta.site": "north"}}`)}
+				return usageError{errors.New(`--update is missing: give update operators, such as {"$set": {"meta.site": "north"}}`)}
 			}
 			return f.check(cmd, args)
 		},
@@ -52,7 +53,7 @@ func (p *Program) updateMetaCommand() *cobra.Command {
 		return p.edit(ctx, f.confirmation, err, views, print, func() error { return p.updateMetas(ctx, with.database, views, plans) })
 	})
 	f.flags(cmd)
-	cmd.Flags().StringVar(&f.update, "update", "", "operators on the meta, as JSON")
+	cmd.Flags().StringVar(&f.update, "update", "", "MongoDB's update operators on the meta, as JSON")
 	return cmd
 }
 

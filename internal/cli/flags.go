@@ -50,7 +50,7 @@ func (length) Type() string { return "duration" }
 func (l length) Set(text string) (err error) {
 	var ok bool
 	if *l.Duration, ok = words.ParseSpan(text); !ok {
-		return errors.New("must be a length of time as 90s, 1h30m, 7d or 2w")
+		return errors.New("must be a length of time such as 90s, 1h30m, 7d or 2w")
 	}
 	return nil
 }
@@ -83,8 +83,8 @@ func knownTopics(c config.Config, topics ...string) error {
 
 // These describe the values of parseWhen in the help and in errors.
 const (
-	whenForms    = "RFC 3339, a date with or without a time of day (UTC without a zone), now, or a distance from now as -2h or -7d"
-	whenExamples = `a time as 2026-01-31T12:00:00Z, "2026-01-31 12:00" or 2026-01-31, now, or a distance from now as -2h or -7d`
+	whenForms    = "RFC 3339, a date with or without a time of day (UTC if no zone is given), now, or a time relative to now such as -2h or -7d"
+	whenExamples = `a time such as 2026-01-31T12:00:00Z, "2026-01-31 12:00" or 2026-01-31, now, or a time relative to now such as -2h or -7d`
 )
 
 // zoneless are the formats of a time without a zone.
@@ -137,7 +137,7 @@ type confirmation struct{ dryRun, yes bool }
 
 func (c *confirmation) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "show what would be done, and do nothing")
-	cmd.Flags().BoolVar(&c.yes, "yes", false, "do it without asking; needed where no terminal is there to ask at")
+	cmd.Flags().BoolVar(&c.yes, "yes", false, "do it without asking; required if there is no terminal to ask at")
 }
 
 func (c *confirmation) check() error {
@@ -148,10 +148,10 @@ func (c *confirmation) check() error {
 }
 
 // errUnconfirmed means that neither flag was given and there is no terminal to ask at.
-var errUnconfirmed = errors.New("nothing was changed: repeat it with --yes to do it, or with --dry-run to only look")
+var errUnconfirmed = errors.New("nothing was changed: there is no terminal to ask at. Repeat the command with --yes to make the changes, or with --dry-run to only show them")
 
 // errDeclined means that the question was not answered with yes.
-var errDeclined = errors.New("nothing was changed, as asked")
+var errDeclined = errors.New("nothing was changed: the answer was not yes")
 
 // edit shows the plan, or the part that exists if planning failed. It asks whether to continue, calls do, and shows the result.
 func (p *Program) edit(ctx context.Context, c confirmation, planning error, views any, print func(io.Writer), do func() error) error {

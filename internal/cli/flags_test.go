@@ -151,11 +151,11 @@ func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
 		err     string
 	}{
 		{setGranularityCommand(), "hours", true, "a: would become: hours (a bucket spans 30d), measurements are deleted after 2h; now: minutes (a bucket spans 24h), " +
-			"measurements are deleted after 2h.\na: no command makes buckets span a shorter time again.\n", ""},
+			"measurements are deleted after 2h.\na: no command can shorten the time span of buckets again.\n", ""},
 		{setGranularityCommand(), "minutes", false, "as before. Nothing was changed.", ""},
 		{setGranularityCommand(), "seconds", false, "", "neither may shrink"},
-		{setSpanCommand(), "48h", true, "no command makes buckets span a shorter time again", ""},
-		{setExpiryCommand(), "1h", true, "a: 2 buckets with 7 measurements would be deleted, and more as time goes on.\n", ""},
+		{setSpanCommand(), "48h", true, "no command can shorten the time span of buckets again", ""},
+		{setExpiryCommand(), "1h", true, "a: 2 buckets with 7 measurements would be deleted, and more as they expire.\n", ""},
 		{setExpiryCommand(), "3h", false, "would become: minutes (a bucket spans 24h), measurements are deleted after 3h; now: ", ""},
 		{setExpiryCommand(), "none", false, "measurements are kept for ever; now: ", ""},
 	} {
@@ -186,14 +186,14 @@ func TestDropsAreToldBefore(t *testing.T) {
 	view := indexView{Name: "by site", Kind: collection.IndexOfUser, Keys: []byte(`{"meta.site":1}`), Bytes: &size}
 	var out bytes.Buffer
 	indexDrops{{Series: "a", Index: &view}, {Series: "b", Missing: true}, {Series: "c"}}.print(&out)
-	want := `a: the index by site on {"meta.site":1} would be dropped (2.0 KiB, to be built again if it is missed).` + "\n" +
-		"b: the index is not there.\nc: the definition of an index that is gone would be deleted.\n"
+	want := `a: the index by site on {"meta.site":1} would be dropped (2.0 KiB; if queries need it again, it has to be rebuilt).` + "\n" +
+		"b: the index does not exist.\nc: the index does not exist; its stored definition would be deleted.\n"
 	if out.String() != want {
 		t.Error(fmt.Sprint("\n", out.String(), "want\n", want))
 	}
 	out.Reset()
 	plannedIndexes{{Series: "a", Keys: []byte(`{"time":1}`), BucketKeys: []byte(`{"control.min.time":1}`), Deletes: &collection.Amount{Buckets: 1, Measurements: 5}}}.print(&out)
-	if want := "a: 1 bucket with 5 measurements would be deleted by it, and more as time goes on.\n"; !strings.HasSuffix(out.String(), want) {
+	if want := "a: the index would delete 1 bucket with 5 measurements, and more as they expire.\n"; !strings.HasSuffix(out.String(), want) {
 		t.Error(out.String())
 	}
 }

@@ -36,7 +36,7 @@ func rollups(ctx context.Context, database *mongodb.Database, series string) (*s
 	command, err := keeper.NewCommand(ctx, r)
 	switch {
 	case errors.Is(err, collection.ErrNotSetUp):
-		err = fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", series)
+		err = fmt.Errorf("there is no time series %s yet: `waterwheel init` and `waterwheel run` create it", series)
 	case err != nil:
 		err = fmt.Errorf("%s: %w", series, err)
 	case len(command.Levels()) == 0:

@@ -83,7 +83,7 @@ func (p *Program) Execute(ctx context.Context, args []string) int {
 		err = fmt.Errorf("interrupted: %w: %w", context.Cause(ctx), err)
 	}
 	if err == nil && out.Err != nil {
-		err = fmt.Errorf("printing: %w", out.Err)
+		err = fmt.Errorf("writing the output: %w", out.Err)
 	}
 	var usage usageError
 	var settings *config.Error
@@ -133,8 +133,8 @@ func (p *Program) root() *cobra.Command {
 		Short: "Store measurement events from Kafka as buckets in MongoDB, each record exactly once",
 		Long: "Reads measurement events from Kafka, groups them by series and time into buckets, and stores those in MongoDB,\n" +
 			"each record exactly once. Settings are environment variables; \"waterwheel config\" shows those in effect.\n\n" +
-			"Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 found something. Also 2, with a stack, when it\n" +
-			"ran into a bug: restart it, and report the stack.",
+			"Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 found a problem. Exit code 2 with a stack trace\n" +
+			"means a bug in this program: restart it, and report the stack trace.",
 		Args:          noArguments,
 		Version:       p.versionText(),
 		RunE:          run.RunE,

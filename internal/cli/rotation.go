@@ -24,7 +24,7 @@ const (
 
 // ErrRotated is the cause with which the context of run ends if a secret has changed. Then run hands over in order, and is called
 // again.
-var ErrRotated = errors.New("beginning again with it")
+var ErrRotated = errors.New("starting again with the new secrets")
 
 // runRotating calls Run again each time that a secret changes in the file that holds it, NAME_FILE or CONFIG_FILE.
 func (p *Program) runRotating(ctx context.Context, c config.Config, log *slog.Logger) error {
@@ -45,7 +45,7 @@ func (p *Program) runUntilRotated(ctx context.Context, c config.Config, log *slo
 	watching.Go(func() {
 		if found, names := p.awaitRotation(running, &c, log); found != nil {
 			next = found
-			stop(fmt.Errorf("%s changed in its file, %w", strings.Join(names, ", "), ErrRotated))
+			stop(fmt.Errorf("%s changed in its file: %w", strings.Join(names, ", "), ErrRotated))
 		}
 	})
 	err = p.Run(running, c, log)
@@ -63,7 +63,7 @@ func (p *Program) awaitRotation(ctx context.Context, c *config.Config, log *slog
 		read, err := config.Load(p.Lookup, p.Environ)
 		if err != nil {
 			if !said {
-				log.Warn("the settings cannot be read again: going on with the secrets that were read before", "err", err)
+				log.Warn("the settings cannot be read again: the secrets that were read before stay in use", "err", err)
 			}
 			said = true
 			continue

@@ -24,11 +24,12 @@ const runName = "run"
 func (p *Program) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   runName,
-		Short: "Read and write until a signal comes (the default)",
-		Long: "Joins the consumer group and carries measurements from Kafka to MongoDB until SIGINT or SIGTERM. Then it stops\n" +
-			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. Whatever it cannot\n" +
-			"write by then is named in the log and will be read again. A second signal ends it at once, with exit code 1.\n\n" +
-			"When a password or another secret changes in the file that holds it, it does the same and begins again with\nthe new one.",
+		Short: "Store measurements from Kafka in MongoDB until a signal arrives (the default)",
+		Long: "Joins the consumer group and writes measurements from Kafka to MongoDB until SIGINT or SIGTERM. On the signal\n" +
+			"it stops reading, writes the measurements in memory, commits offsets and leaves the group, within\n" +
+			"SHUTDOWN_TIMEOUT. The log names the records that it could not write by then. They will be read again. A second\n" +
+			"signal ends the process at once, with exit code 1.\n\n" +
+			"When a password or another secret changes in its file, run stops in the same way and starts again with the new\nsecret.",
 		Args: noArguments,
 		RunE: p.start(p.settings, p.runRotating),
 	}
@@ -69,7 +70,7 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.Database.Name(), c.SeriesFor(topic))
 	}
 	unmade := n.MakeMetaIndexes(ctx, c, log, func(series, path, index string) {
-		fmt.Fprintf(out, "collection %s: made the index %s for META_INDEXES, on %s and the time\n", series, index, path)
+		fmt.Fprintf(out, "collection %s: created the index %s for META_INDEXES, on %s and the time\n", series, index, path)
 	})
 	if n.Letters != nil {
 		o := connect.LetterOptions(c)
@@ -77,7 +78,7 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 		if o.Retention > 0 {
 			kept = "for " + words.Span(o.Retention)
 		}
-		fmt.Fprintf(out, "dead-letter topics are ready: %s; those made now keep letters %s (DLQ_RETENTION)\n", strings.Join(o.Topics(), ", "), kept)
+		fmt.Fprintf(out, "dead-letter topics are ready: %s; new ones keep dead letters %s (DLQ_RETENTION)\n", strings.Join(o.Topics(), ", "), kept)
 	}
 	return unmade
 }
@@ -87,7 +88,7 @@ func (p *Program) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print the settings in effect, secrets masked",
-		Long:  "Prints every setting as NAME=value, secrets masked, or says everything that is wrong with them.",
+		Long:  "Prints every setting as NAME=value, with secrets masked. If settings are wrong, it reports all errors instead.",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			if markdown {

@@ -82,7 +82,7 @@ func (p *Program) verifyCommand() *cobra.Command {
 	flags.BoolVar(&o.repair, "repair", false, "take doubled measurements out")
 	o.confirmation.flags(cmd)
 	flags.Lookup("dry-run").Usage = "show what --repair would do, and do nothing"
-	flags.Lookup("yes").Usage = "let --repair do it without asking; needed where no terminal is there to ask at"
+	flags.Lookup("yes").Usage = "let --repair do it without asking; required if there is no terminal to ask at"
 	flags.IntVar(&o.examples, "examples", verify.DefaultExamples, "how many of the first of each problem to show")
 	p.outputFlag(cmd, "table")
 	return cmd

@@ -29,7 +29,7 @@ func TestWrongUseOfVerify(t *testing.T) {
 		"no topic":      {several, nil, "--topic is missing: one of KAFKA_TOPICS, a, b"},
 		"no such topic": {settings(), []string{"--topic", "x"}, "not one of KAFKA_TOPICS: events"},
 		"partition":     {settings(), []string{"--partition", "-2"}, "--partition is -2"},
-		"from":          {settings(), []string{"--from", "noon"}, `--from is "noon": an offset, a time as 2026-01-31T12:00:00Z, "`},
+		"from":          {settings(), []string{"--from", "noon"}, `--from is "noon": an offset, a time such as 2026-01-31T12:00:00Z, "`},
 		"to":            {settings(), []string{"--to=-5"}, "--to is -5: offsets begin at 0"},
 		"empty":         {settings(), []string{"--from", "7", "--to", "7"}, "--to is 7: it must be above --from, 7"},
 		"empty times":   {settings(), []string{"--from=-1h", "--to=-2h"}, "--to is -2h: it must be above --from, -1h"},
