@@ -235,7 +235,7 @@ func TestReasonsThatThereAreNotEndAllCommandsAlike(t *testing.T) {
 				args = append(args, "--dry-run")
 			}
 			code, stdout, stderr := try(t, r.env, args...)
-			told := strings.Contains(stderr, `No letter was found of the reason "org.example.Oops", and there is no such reason: not_json, `)
+			told := strings.Contains(stderr, `No letter has the reason "org.example.Oops", and the program has no such reason. Its reasons: not_json, `)
 			if code != want || told != strings.Contains(reasons, "Oops") {
 				t.Errorf("%v: exit code %d, want %d\n%s%s", args, code, want, stdout, stderr)
 			}
@@ -349,7 +349,7 @@ func TestCrashBetweenProduceAndCommit(t *testing.T) {
 		t.Fatal(err, answer)
 	}
 	code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--reason", "not_json")
-	if code != exitFailed || !strings.Contains(stderr, `run "waterwheel dlq redrive --yes", then this again`) {
+	if code != exitFailed || !strings.Contains(stderr, `run "waterwheel dlq redrive --yes", then this command again`) {
 		t.Errorf("another selection after the crash: exit code %d, %s", code, stderr)
 	}
 	if last := r.redrive(t); last.Arrived != driven || last.Driven != n-driven {

@@ -47,7 +47,7 @@ func TestRefusedLetterStaysAlone(t *testing.T) {
 	r.write(t, l)
 	r.fill(t, n)
 	view, stderr := r.refusing(t)
-	if view.Refused != 1 || view.Driven != n || !strings.Contains(stderr, "The letter "+r.topic+".dlq/0/0 stays: "+r.topic+"/0 does not take it") {
+	if view.Refused != 1 || view.Driven != n || !strings.Contains(stderr, "The letter "+r.topic+".dlq/0/0 stays: "+r.topic+"/0 rejects it") {
 		t.Errorf("%+v\n%s", view, stderr)
 	}
 	r.isOnce(t, n)
@@ -81,7 +81,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 	r.configure(t, "max.message.bytes", "1000000")
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		code, stdout, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", place)
-		if code == exitDone && strings.Contains(stdout, "1  driven back") {
+		if code == exitDone && strings.Contains(stdout, "1  redriven") {
 			break
 		}
 		if code != exitFound || time.Now().After(deadline) { // the broker may not have applied the setting yet

@@ -21,9 +21,9 @@ import (
 )
 
 func (p *Program) dlqCommand() *cobra.Command {
-	return family("dlq", "Look at dead letters and drive them back",
-		"Dead letters are the records that could not be stored. They stand in the topic that DLQ_TOPIC names, with headers\n"+
-			"that say where they come from and why. The times of letters are the times of their records.",
+	return family("dlq", "Show dead letters and redrive them",
+		"Dead letters are the records that could not be stored. They are in the topic that DLQ_TOPIC names, with headers\n"+
+			"that contain their source and the reason. The time of a letter is the time of its record.",
 		p.dlqListCommand(), p.dlqShowCommand(), p.dlqStatsCommand(), p.dlqRedriveCommand())
 }
 
@@ -37,7 +37,7 @@ func (f *letterFilter) flags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.Reasons, "reason", nil, "only letters of these reasons, comma-separated")
 	cmd.Flags().StringSliceVar(&f.Topics, "topic", nil, "only letters from these topics of KAFKA_TOPICS, comma-separated")
 	cmd.Flags().StringVar(&f.from, "from", "", "only records of this time or later: "+whenForms)
-	cmd.Flags().StringVar(&f.to, "to", "", "only records before this time; written as --from")
+	cmd.Flags().StringVar(&f.to, "to", "", "only records before this time, in the same form as --from")
 }
 
 // read parses the flags.
@@ -185,7 +185,7 @@ func (p *Program) warnOfReasons(asked []string, seen map[string]int64, selected 
 		if !selected {
 			wrong = usageError{errors.New("no letter is selected")}
 		}
-		fmt.Fprintf(p.Stderr, "No letter was found of the reason %q, and there is no such reason: %s.\n", reason, strings.Join(reasonNames(), ", "))
+		fmt.Fprintf(p.Stderr, "No letter has the reason %q, and the program has no such reason. Its reasons: %s.\n", reason, strings.Join(reasonNames(), ", "))
 	}
 	return wrong
 }

@@ -136,7 +136,7 @@ func TestCommandLineSelectsTheSame(t *testing.T) {
 func TestRedriveRefusesDistancesFromNow(t *testing.T) {
 	for _, args := range [][]string{{"--from=-2h"}, {"--from=+2h"}, {"--to=-2h"}, {"--to=+1h"}, {"--from=now"}, {"--to", "now"}} {
 		code, _, stderr := try(t, settings(), nil, append([]string{"dlq", "redrive"}, args...)...)
-		if code != exitUsage || !strings.Contains(stderr, "not a distance from now") {
+		if code != exitUsage || !strings.Contains(stderr, "must not be now or relative to now") {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
 		}
 	}

@@ -61,8 +61,8 @@ func (p *Program) dlqListCommand() *cobra.Command {
 	cmd := p.onLetters(&cobra.Command{
 		Use:   "list",
 		Short: "List dead letters: where they come from and why",
-		Long: "Lists the last dead letters, oldest first, without the records' contents. \"dlq show\" takes the place of a letter or of\n" +
-			"its record and prints everything. With --output json there is one object a line.",
+		Long: "Lists the last dead letters, oldest first, without the records' contents. To print all of a letter, give its place or\n" +
+			"the place of its record to \"dlq show\". With --output json there is one object per line.",
 		Example: "  waterwheel dlq list --reason bad_time,missing_time --from -24h\n  waterwheel dlq list --limit 0 --output json",
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error {
@@ -73,7 +73,7 @@ func (p *Program) dlqListCommand() *cobra.Command {
 		},
 	}, filter.read, func(ctx context.Context, from *letters) error { return p.listLetters(ctx, from, &filter.Filter, limit) })
 	filter.flags(cmd)
-	cmd.Flags().IntVar(&limit, "limit", 50, "the last so many; 0: all")
+	cmd.Flags().IntVar(&limit, "limit", 50, "number of last letters to list; 0 for all")
 	return cmd
 }
 
@@ -93,13 +93,13 @@ func (p *Program) listLetters(ctx context.Context, from *letters, filter *dlq.Fi
 		return err
 	}
 	if list.selected == 0 {
-		fmt.Fprintln(p.Stderr, "No letter is there, or none that --from, --to, --reason and --topic select.")
+		fmt.Fprintln(p.Stderr, "There are no letters, or --from, --to, --reason and --topic select none of them.")
 	}
 	if rest := list.selected - list.written; rest > 0 {
 		fmt.Fprintf(p.Stderr, "%s %s not shown: --limit 0 shows all.\n", words.Count(rest, "older letter"), words.Form(rest, "is", "are"))
 	}
 	if list.others > 0 {
-		fmt.Fprintf(p.Stderr, "%s of the dead-letter topics %s.\n", words.Count(list.others, "record"), words.Form(list.others, "is no letter", "are no letters"))
+		fmt.Fprintf(p.Stderr, "%s of the dead-letter topics %s.\n", words.Count(list.others, "record"), words.Form(list.others, "is not a letter", "are not letters"))
 	}
 	return wrong
 }
@@ -231,11 +231,11 @@ func (s statsView) print(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	if s.Copies > 0 {
-		fmt.Fprintf(w, "%d of them %s, written again for the same record after a crash or a failed request: they are of %s, and a re-drive takes each once\n",
+		fmt.Fprintf(w, "%d of them %s, written again for the same record after a crash or a failed request. The letters are of %s, and redrive produces each record once\n",
 			s.Copies, words.Form(s.Copies, "is a copy", "are copies"), words.Count(s.Letters-s.Copies, "record"))
 	}
 	if s.Others > 0 {
-		fmt.Fprintf(w, "%s of the dead-letter topics %s\n", words.Count(s.Others, "record"), words.Form(s.Others, "is no letter", "are no letters"))
+		fmt.Fprintf(w, "%s of the dead-letter topics %s\n", words.Count(s.Others, "record"), words.Form(s.Others, "is not a letter", "are not letters"))
 	}
 	if s.Letters == 0 {
 		return

@@ -34,19 +34,21 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 	var f redriveFlags
 	cmd := p.onLetters(&cobra.Command{
 		Use:   "redrive",
-		Short: "Bring the records of dead letters back to their topics, each once",
-		Long: "Produces the record of each letter to the partition it came from, as it was, with the headers waterwheel.attempt, which\n" +
-			"counts up, and waterwheel.driven, which names the letter. A record that fails again becomes a letter again; one tried\n" +
-			"--max-attempts times stays. So does a letter whose record its topic does not take (too large, say), and one that is not\n" +
-			"of the record it names: its topic, partition or offset does not exist, or the record there has another key. These are\n" +
-			"named, and the exit code is 3. Letters stay in the dead-letter topic: progress is kept in the offsets of a\n" +
-			"consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of letters. Letters driven by one selection\n" +
-			"are not driven by another. A run that was cut off goes on where it was, and looks first which records have arrived.\n\n" +
-			"No selection drives a letter again that was refused, or that is not of the record it names. --letter brings it back\n" +
-			"and says what speaks against it; it does so each time, because no account is kept of these.\n\n" +
-			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
-			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.\n\n" +
-			"No command takes records out of a topic again, so this one counts first, and asks.",
+		Short: "Produce the records of dead letters to their topics again, each once",
+		Long: "Produces the record of each letter unchanged to the partition it came from, with two more headers: waterwheel.attempt\n" +
+			"counts the attempts, and waterwheel.driven names the letter. A record that fails again becomes a letter again. After\n" +
+			"--max-attempts attempts a record is not redriven any more.\n\n" +
+			"Two other kinds of letters are not redriven. The first kind are letters whose topic rejects the record, for example\n" +
+			"because it is too large. The second kind are letters that do not match the record that they name: its topic, partition\n" +
+			"or offset does not exist, or the record there has another key. The command names these letters, and its exit code is 3.\n" +
+			"It does not redrive them again in later runs. --letter redrives one of them and reports what is wrong with it. It does\n" +
+			"so each time, because no progress is kept of letters that --letter redrives.\n\n" +
+			"Letters stay in the dead-letter topic. Progress is kept in the offsets of a consumer group for each selection of\n" +
+			"letters, whose name begins with KAFKA_GROUP_ID and \".redrive\". Letters redriven by one selection are not redriven by\n" +
+			"another. An interrupted run continues where it was, and checks first which records have arrived.\n\n" +
+			"Kafka deletes the offsets of a group that is unused for offsets.retention.minutes (a week by default). The letters would\n" +
+			"then be redriven again: delete finished letters from the topic before, with kafka-delete-records.sh.\n\n" +
+			"No command can remove records from a topic again, so this command counts first, and asks.",
 		Example: "  waterwheel dlq redrive --dry-run\n  waterwheel dlq redrive --reason bad_time --rate 1000 --yes\n  waterwheel dlq redrive --letter events.dlq/0/12 --yes",
 		Args:    noArguments,
 		PreRunE: f.check,
@@ -65,12 +67,12 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 	})
 	f.letterFilter.flags(cmd)
 	f.confirmation.flags(cmd)
-	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date; with --dry-run also now, or a distance from it"
-	cmd.Flags().Lookup("dry-run").Usage = "only count what would be driven, and what of it would become letters again"
-	cmd.Flags().Int64Var(&f.options.Limit, "limit", 0, "drive at most so many letters, those that are refused included; 0: all")
-	cmd.Flags().IntVar(&f.options.Rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
-	cmd.Flags().IntVar(&f.options.Selection.MaxAttempts, "max-attempts", redrive.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
-	cmd.Flags().StringVar(&f.letter, "letter", "", "bring back the one at TOPIC/PARTITION/OFFSET of a dead-letter topic, which its topic refused before")
+	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date; with --dry-run also now, or a time relative to now"
+	cmd.Flags().Lookup("dry-run").Usage = "only count the letters that would be redriven, and those that would become letters again"
+	cmd.Flags().Int64Var(&f.options.Limit, "limit", 0, "maximum number of letters to redrive, including rejected ones; 0 for all")
+	cmd.Flags().IntVar(&f.options.Rate, "rate", 0, "maximum number of letters per second; 0 for no limit")
+	cmd.Flags().IntVar(&f.options.Selection.MaxAttempts, "max-attempts", redrive.DefaultMaxAttempts, "do not redrive records that were tried this many times, including the first time")
+	cmd.Flags().StringVar(&f.letter, "letter", "", "redrive the one letter at TOPIC/PARTITION/OFFSET of a dead-letter topic, even if it was rejected before")
 	return cmd
 }
 
@@ -97,7 +99,7 @@ func (f *redriveFlags) read(c config.Config) error {
 		return err
 	}
 	if (isRelative(f.from) || isRelative(f.to)) && !f.dryRun {
-		return usageError{errors.New("--from and --to need a time here, not a distance from now, nor now itself: a run that is repeated must select the same letters")}
+		return usageError{errors.New("--from and --to must not be now or relative to now: a repeated run must select the same letters")}
 	}
 	f.options.Selection.Filter = f.Filter
 	return nil
@@ -105,7 +107,7 @@ func (f *redriveFlags) read(c config.Config) error {
 
 // redriveLetters drives letters back, or counts them, and shows the report.
 func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.Options, show shower) error {
-	line := p.progress("letters driven back")
+	line := p.progress("letters redriven")
 	var astray strays
 	p.redriving(from, &o)
 	o.Report = func(r redrive.Report) { line.At(r.Read, r.Total) }
@@ -138,7 +140,7 @@ func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.O
 		return wrong
 	}
 	if err == nil && untried != nil {
-		return fmt.Errorf("not all letters could be tried by the present settings: %w", untried)
+		return fmt.Errorf("not all letters could be tried with the current settings: %w", untried)
 	}
 	if err == nil {
 		return p.tellStaying(report)
@@ -150,7 +152,7 @@ func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.O
 func (p *Program) redriving(from *letters, o *redrive.Options) {
 	o.Member, o.Topics, o.TopicFor = connect.GroupOptions(from.config, from.log), from.topics, from.config.DeadLettersFor
 	o.CutOff = func(wait time.Duration) {
-		fmt.Fprintf(p.Stderr, "The last run was cut off. Waiting %v before looking which of its records have arrived.\n", wait)
+		fmt.Fprintf(p.Stderr, "The last run was interrupted. Waiting %v before checking which of its records have arrived.\n", wait)
 	}
 }
 
@@ -162,7 +164,7 @@ func (p *Program) redriveLetter(ctx context.Context, from *letters, f *redriveFl
 	}
 	plan := RedriveView{DryRun: true, Letter: place.String(), Report: redrive.Report{Total: 1, Reasons: map[string]int64{}}}
 	do, err := p.confirmed(ctx, f.confirmation, plan, func(w io.Writer) {
-		fmt.Fprintf(w, "The record of the letter %s would be produced to the partition that it came from, whatever speaks against it.\n", place)
+		fmt.Fprintf(w, "The record of the letter %s would be produced to the partition it came from, even if it does not match the record there.\n", place)
 	})
 	if !do {
 		return err
@@ -170,7 +172,7 @@ func (p *Program) redriveLetter(ctx context.Context, from *letters, f *redriveFl
 	o := redrive.Options{Refused: p.nameRefused}
 	p.redriving(from, &o)
 	o.Stray = func(s redrive.Stray) {
-		fmt.Fprintf(p.Stderr, "The letter %s is not of the record that it names (%s). It is brought back all the same.\n", s.Place, s.Wrong)
+		fmt.Fprintf(p.Stderr, "The letter %s does not match the record that it names (%s). It is redriven because of --letter.\n", s.Place, s.Wrong)
 	}
 	report, err := redrive.One(ctx, from.Scanner, place, o)
 	switch {
@@ -187,12 +189,12 @@ func redriveError(ctx context.Context, err error, selection redrive.Selection) e
 	var unfinished *redrive.UnfinishedError
 	switch {
 	case errors.As(err, &unfinished):
-		return fmt.Errorf("a re-drive of another selection was cut off and must be finished first: run %q, then this again",
+		return fmt.Errorf("a redrive of another selection was interrupted and must be finished first: run %q, then this command again",
 			redriveCommandLine(unfinished.Selection))
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted: begun letters are driven; run it again to continue: %s", redriveCommandLine(selection))
+		return fmt.Errorf("interrupted after the letters in progress were redriven; to continue, run: %s", redriveCommandLine(selection))
 	}
-	return fmt.Errorf("driving letters back: %w; the same command goes on where it stopped", err)
+	return fmt.Errorf("redriving letters: %w; run the same command again to continue", err)
 }
 
 // redriveCommandLine returns the command for a selection.
@@ -236,9 +238,9 @@ func showRedrive(show shower, o redrive.Options, group string, r redrive.Report)
 
 func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report) {
 	table := text.NewTable(w)
-	verb := "driven back"
+	verb := "redriven"
 	if o.DryRun {
-		verb = "would be driven back"
+		verb = "would be redriven"
 	}
 	reasons := func(counts map[string]int64) {
 		for _, reason := range text.ByCount(counts) {
@@ -248,12 +250,12 @@ func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report)
 	table.Row(r.Driven, verb)
 	reasons(r.Reasons)
 	if r.Gone > 0 {
-		table.Row(r.Gone, words.Form(r.Gone, "of these is of a record that its topic has no more, whose key could not be compared",
-			"of these are of records that their topics have no more, whose keys could not be compared"))
+		table.Row(r.Gone, words.Form(r.Gone, "of these could not be compared with its record, which is no longer in the topic",
+			"of these could not be compared with their records, which are no longer in the topics"))
 	}
 	if o.DryRun && r.Driven > 0 {
 		again := text.Sum(r.Again)
-		table.Row(again, "of these would become "+words.Form(again, "a letter", "letters")+" again, by the present settings (what MongoDB refuses is not asked)")
+		table.Row(again, "of these would become "+words.Form(again, "a letter", "letters")+" again with the current settings (MongoDB may reject more)")
 		reasons(r.Again)
 	}
 	attempts := words.Count(o.Selection.MaxAttempts, "time") + " or more (--max-attempts)"
@@ -261,18 +263,18 @@ func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report)
 		count    int64
 		one, all string
 	}{
-		{r.Arrived, "had arrived already when a former run was cut off", ""},
-		{r.Refused, "stays: its topic does not take it; it is named above", "stay: their topics do not take them; each is named above"},
-		{r.Doubles, "double, or driven by another selection", "doubles, or driven by another selection"},
+		{r.Arrived, "had arrived already when an earlier run was interrupted", ""},
+		{r.Refused, "stays: its topic rejects it; it is named above", "stay: their topics reject them; each is named above"},
+		{r.Doubles, "double, or redriven by another selection", "doubles, or redriven by another selection"},
 		{r.Exhausted, "stays: tried " + attempts, "stay: tried " + attempts},
 		{
-			r.Cut, "stays: too long for the dead-letter topic, a part of its value is lost; only its source topic may still have it (dlq show)",
-			"stay: too long for the dead-letter topic, a part of their value is lost; only their source topic may still have them (dlq show)",
+			r.Cut, "stays: too large for the dead-letter topic, so the letter lacks a part; its source topic may still have the record (dlq show)",
+			"stay: too large for the dead-letter topic, so the letters lack a part; their source topics may still have the records (dlq show)",
 		},
-		{r.Strays, "stays: it is not of the record that it names, as is said above", "stay: they are not of the records that they name, as is said above"},
-		{r.Others, "is no letter", "are no letters"},
+		{r.Strays, "stays: it does not match the record that it names, see above", "stay: they do not match the records that they name, see above"},
+		{r.Others, "is not a letter", "are not letters"},
 		{r.Unselected, "not selected", ""},
-		{r.Total - r.Read, "not looked at yet", ""},
+		{r.Total - r.Read, "not read yet", ""},
 	} {
 		if one.count > 0 {
 			table.Row(one.count, words.Form(one.count, one.one, cmp.Or(one.all, one.one)))
@@ -286,13 +288,13 @@ func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report)
 
 // nameRefused reports that a letter stays.
 func (p *Program) nameRefused(r redrive.Refusal) {
-	fmt.Fprintf(p.Stderr, "The letter %s stays: %s does not take it: %v\n", r.Place, r.To, r.Err)
+	fmt.Fprintf(p.Stderr, "The letter %s stays: %s rejects it: %v\n", r.Place, r.To, r.Err)
 }
 
 // tellStaying says what to do about letters that were refused or belong to no record, if there are any.
 func (p *Program) tellStaying(r redrive.Report) error {
 	if r.Refused > 0 {
-		fmt.Fprintf(p.Stderr, "%s %s: change the configuration of their topics, then bring each back with \"waterwheel dlq redrive --letter\" and its place.\n",
+		fmt.Fprintf(p.Stderr, "%s %s: change the configuration of their topics, then redrive each with \"waterwheel dlq redrive --letter\" and its place.\n",
 			words.Count(r.Refused, "letter"), words.Form(r.Refused, "stays", "stay"))
 	}
 	if r.Refused > 0 || r.Strays > 0 {
@@ -325,5 +327,5 @@ func (s *strays) tell(w io.Writer) {
 	if more := s.count - len(s.first); more > 0 {
 		list = fmt.Sprintf("%s and %d more", list, more)
 	}
-	fmt.Fprintf(w, "Not of the records that they name: %s. These letters stay: see who may write to the dead-letter topic; \"waterwheel dlq redrive --letter\" brings one back that is right all the same.\n", list)
+	fmt.Fprintf(w, "These letters do not match the records that they name, and stay: %s. Check who may write to the dead-letter topic. If one of them is right, \"waterwheel dlq redrive --letter\" redrives it.\n", list)
 }

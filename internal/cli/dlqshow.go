@@ -30,9 +30,9 @@ func (p *Program) dlqShowCommand() *cobra.Command {
 	cmd := p.onLetters(&cobra.Command{
 		Use:   "show TOPIC/PARTITION/OFFSET",
 		Short: "Print one dead letter with its record",
-		Long: "Prints a letter, its record, and a mark at the field that is wrong. The place is the letter's in the dead-letter topic,\n" +
-			"or that of its record in the topic it comes from: the topic's name tells which. A record may have several letters. What\n" +
-			"the present settings would make of the record is said too.",
+		Long: "Prints a letter, its record, and a mark below the field that is wrong. The place is that of the letter in a dead-letter\n" +
+			"topic, or that of its record in the topic it comes from. A record may have several letters. The command also reports\n" +
+			"whether the current settings can read the record.",
 		Example: "  waterwheel dlq show events.dlq/0/12\n  waterwheel dlq show events/3/182 --raw > record.json",
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) != 1 {
@@ -60,7 +60,7 @@ func (p *Program) dlqShowCommand() *cobra.Command {
 			})
 		})
 	})
-	cmd.Flags().BoolVar(&raw, "raw", false, "write the value of the record alone, as it is")
+	cmd.Flags().BoolVar(&raw, "raw", false, "write only the value of the record, unchanged")
 	return cmd
 }
 
@@ -205,7 +205,7 @@ func printLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError, unknow
 		table.Row("stage", f.Stage)
 	}
 	if l.Cut != "" {
-		table.Row("cut", "the letter lacks "+l.Cut+": it cannot be driven back")
+		table.Row("cut", "the letter lacks "+l.Cut+": it cannot be redriven")
 	}
 	table.Row("key", formatKey(w, l.Key))
 	for _, h := range f.Headers {
@@ -222,7 +222,7 @@ func printValue(w io.Writer, l *record.Letter, size int, by measurement.Compress
 		return
 	}
 	if by != measurement.NoCompression {
-		fmt.Fprintf(w, "\nThe value is compressed by %s (%s), and unfolds to %s:\n", by, words.Count(len(l.Value), "byte"), words.Count(size, "byte"))
+		fmt.Fprintf(w, "\nThe value is compressed by %s (%s), and is %s long when decompressed:\n", by, words.Count(len(l.Value), "byte"), words.Count(size, "byte"))
 	}
 	fmt.Fprintf(w, "\n%s\n", text)
 }
@@ -235,11 +235,11 @@ func verdictNow(l *record.Letter, now *measurement.DecodeError, unknown error) s
 	case now != nil && now.Error() == l.Message:
 		return "it would be refused again with the current settings"
 	case now != nil:
-		return "the present settings refuse it: " + now.Error()
+		return "the current settings refuse it: " + now.Error()
 	case l.RefusedByDatabase:
-		return "the present settings can read it; whether MongoDB takes it is seen when it is driven back"
+		return "the current settings can read it; redrive it to see whether MongoDB accepts it"
 	}
-	return "the present settings can read it: it may be driven back"
+	return "the current settings can read it: it may be redriven"
 }
 
 // formatKey formats bytes that are often text.
