@@ -129,10 +129,10 @@ func TestNestedTotalsOutliveAKill(t *testing.T) {
 		compare(into + "2")
 	}
 	for want, args := range map[string][]string{
-		"In which form? Give --form nested": {},
-		`--form is "flat"`:                  {"--form", "flat"},
-		`--agg has "summ"`:                  {"--form", "nested", "--agg", "summ"},
-		"belongs to the time series":        {"--form", "nested", "--into", s.topic + "_1h"},
+		"--form is missing: give --form nested": {},
+		`--form is "flat"`:                      {"--form", "flat"},
+		`--agg has "summ"`:                      {"--form", "nested", "--agg", "summ"},
+		"belongs to the time series":            {"--form", "nested", "--into", s.topic + "_1h"},
 	} {
 		if code, _, stderr := s.command(rolledUp, append([]string{"rollup", "export"}, args...)...); code == 0 || !strings.Contains(strings.ToLower(stderr), strings.ToLower(want)) {
 			t.Errorf("%q: exit code %d, %s; want %s", args, code, stderr, want)

@@ -111,7 +111,7 @@ func TestQuery(t *testing.T) {
 		"no such part": {[]string{"senser=s-17"}, 0, "", `The meta has no "senser": it has sensor, site.`},
 		"a value":      {[]string{"celsius=20"}, 0, "", `"celsius" is a field of the measurements: conditions are on the meta, which has sensor, site.`},
 		"no time":      {[]string{"sensor=s-17", "--from", "2026-03-02", "--to", "2026-03-03"}, 0, "", "No measurement of sensor=s-17 from 2026-03-02T00:00:00Z to 2026-03-03T00:00:00Z: the newest of them is at "},
-		"no field":     {append(march, "sensor=s-17", "celcius"), readingsEach + 1, "celcius\n", "None of the 60 measurements has celcius; there are celsius, humidity."},
+		"no field":     {append(march, "sensor=s-17", "celcius"), readingsEach + 1, "celcius\n", "None of the 60 measurements has celcius. Existing fields: celsius, humidity."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := s.query(append([]string{"measurements"}, c.args...)...)
@@ -148,7 +148,7 @@ func TestQueryRefuses(t *testing.T) {
 		code int
 		err  string
 	}{
-		"no collection":  {nil, 2, "which time series? Name its collection first"},
+		"no collection":  {nil, 2, "which time series? Give its collection first"},
 		"another":        {[]string{"nothing"}, 1, `has no time series "nothing"; it has ` + s.topic},
 		"a filter":       {[]string{s.topic, "--filter", `{"sensor": 1}`}, 2, "sensor is not part of the meta"},
 		"nothing stored": {[]string{s.topic}, 0, s.topic + " has no measurements yet."},

@@ -208,10 +208,10 @@ func TestVerifyBesideTheConsumer(t *testing.T) {
 			t.Fatalf("exit code %d, %q is not said:\n%s", code, line, out)
 		}
 	}
-	if code, out = s.verify("--dry-run"); code != exitFound || !strings.Contains(out, "50 copies would be taken out") {
+	if code, out = s.verify("--dry-run"); code != exitFound || !strings.Contains(out, "50 copies would be removed") {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
-	if code, out = s.verify("--repair", "--yes"); code != exitFound || !strings.Contains(out, "50 copies were taken out") {
+	if code, out = s.verify("--repair", "--yes"); code != exitFound || !strings.Contains(out, "50 copies were removed") {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
 	if code, out = s.verify("--partition", "0"); code != exitFound || !strings.Contains(out, ", 50 missing, 0 doubled") {
@@ -265,7 +265,7 @@ func TestRepairBesideTheConsumer(t *testing.T) {
 	}
 	s.produce(50) // updates of buckets from which the repair removes the earlier half
 	code, out := s.verify("--repair", "--yes")
-	if code != exitDone || !strings.Contains(out, "were taken out") {
+	if code != exitDone || !strings.Contains(out, "were removed") {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
 	s.produce(150)

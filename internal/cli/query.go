@@ -24,25 +24,28 @@ import (
 	"waterwheel/reader"
 )
 
-const queryHelp = `Prints measurements: series after series, each in the order of time. It reads MongoDB only; of the settings it needs
-MONGODB_URI and what goes with it.
+const queryHelp = `Prints measurements series by series, each in the order of time. It reads MongoDB only. The only settings that it needs are
+MONGODB_URI and the other settings of the connection to MongoDB.
 
-COLLECTION is the name of the time series; it may be left out where KAFKA_TOPICS has one topic and a condition comes first.
+COLLECTION is the name of the time series. It may be omitted if KAFKA_TOPICS has one topic and the first argument is a
+condition.
 
-NAME=VALUE is a condition on the meta, sensor=s-17 on its part "sensor". NAME!=VALUE is its contrary, NAME=A,B takes either. A
-number, true, false and null also mean the text: n=17 finds 17 and "17", n='"17"' only the text. meta=VALUE compares the whole
-meta (its fields in any order), and --filter takes any filter on it, in Extended JSON and the words of the view.
+NAME=VALUE is a condition on the meta: sensor=s-17 compares its part "sensor". NAME!=VALUE excludes the value, and NAME=A,B
+accepts both values. A number, true, false and null also match the same text: n=17 finds 17 and "17", and n='"17"' finds only
+the text. meta=VALUE compares the whole meta, with its fields in any order. --filter takes any filter on the meta, in Extended
+JSON and with the names of the view, such as meta.sensor.
 
-FIELDs are those to print beside time and meta, dotted paths too; without any all are printed.
+FIELDs are the fields to print besides time and meta, or dotted paths. Without FIELDs all fields are printed.
 
-The table's columns fit the first 40 measurements; what appears later is at the end of its line, as name=value. CSV without
-FIELDs has those of the first 1000 measurements, and says on standard error what it left out. A line of JSON is relaxed Extended
-JSON: types survive, but for how wide a whole number is stored. --plot draws the smallest and the largest value of each column,
-and no line where measurements are missing; FIELDs that are named with it are printed before.
+The columns of the table are the fields of the first 40 measurements. Other fields are at the end of their line, as name=value.
+CSV without FIELDs has the columns of the first 1000 measurements, and reports on standard error which fields it omits. A line
+of JSON is relaxed Extended JSON: it keeps all types except the width of integers. --plot draws the smallest and the largest
+value of each column of the terminal, and leaves gaps where measurements are missing. With FIELDs it also prints these before
+the plot.
 
---every totals the measurements of each series by windows of time, which are 15m, 1h, 1d, 1w, 1mo or 1y long, for example. --agg
-names the figures of each numeric field. Windows are whole: the first and the last reach beyond --from and --to. They come from
-rollups (ROLLUP_LEVELS) as far as there are any; --exact reads measurements only. Days begin at midnight in --zone.`
+--every computes totals of each series by windows of time, for example 15m, 1h, 1d, 1w, 1mo or 1y long. --agg names the
+aggregations of each numeric field. Windows are whole: the first and the last may extend beyond --from and --to. The totals
+come from rollups (ROLLUP_LEVELS) where rollups exist. --exact reads measurements only. Days begin at midnight in --zone.`
 
 const queryExample = `  waterwheel query measurements sensor=s-17 --last 1h celsius humidity --plot celsius
   waterwheel query measurements site=north,south --from 2026-03-01 --to 2026-03-02 --format csv celsius > march.csv
@@ -96,23 +99,23 @@ func (p *Program) queryCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.from, "from", "", "first time: "+whenForms+"; --local and --zone say another zone")
-	f.StringVar(&flags.to, "to", "", "end of the time, not included; written as --from")
-	f.StringVar(&flags.last, "last", "", "only so long before --to, or before now: 90s, 1h30m, 7d")
-	f.Int64Var(&flags.limit, "limit", 0, "so many measurements at most; 0: all")
+	f.StringVar(&flags.from, "from", "", "begin of the range: "+whenForms+"; --local and --zone change the zone")
+	f.StringVar(&flags.to, "to", "", "end of the range, not included; in the same form as --from")
+	f.StringVar(&flags.last, "last", "", "length of the range before --to, or before now: 90s, 1h30m, 7d")
+	f.Int64Var(&flags.limit, "limit", 0, "maximum number of measurements; 0 for all")
 	flags.format = "table"
-	f.Var(choice{&flags.format, []string{"table", "csv", "json"}}, "format", "table, csv or json (a line each); --output means the same")
-	f.StringVar(&flags.filter, "filter", "", `filter on the meta in Extended JSON, as '{"meta.sensor": {"$gt": "s-1"}}'`)
-	f.BoolVar(&flags.latest, "latest", false, "the newest measurement of each series")
+	f.Var(choice{&flags.format, []string{"table", "csv", "json"}}, "format", "table, csv or json (one line per measurement); --output means the same")
+	f.StringVar(&flags.filter, "filter", "", `filter on the meta in Extended JSON, such as '{"meta.sensor": {"$gt": "s-1"}}'`)
+	f.BoolVar(&flags.latest, "latest", false, "print only the newest measurement of each series")
 	f.BoolVar(&flags.follow, "follow", false, "print measurements stored from now on, until ctrl-C")
 	f.BoolVar(&flags.series, "series", false, "print the metas of the series instead of measurements")
 	f.StringVar(&flags.plot, "plot", "", "draw this field over time")
-	f.BoolVar(&flags.explain, "explain", false, "print no measurements, but which index finds them, and which would find them better")
-	f.StringVar(&flags.every, "every", "", "total the measurements by windows of this length: 15m, 1h, 1d, 1w, 1mo, 1y")
-	f.StringVar(&flags.agg, "agg", "", "the figures of each field with --every: some of mean, max, min, sum, count, first, last (default mean)")
-	f.StringVar(&flags.zone, "zone", "", "time zone of the windows of --every, as Europe/Berlin (default UTC)")
+	f.BoolVar(&flags.explain, "explain", false, "print which index finds the measurements, and which index would find them better, instead of measurements")
+	f.StringVar(&flags.every, "every", "", "compute totals by windows of this length: 15m, 1h, 1d, 1w, 1mo, 1y")
+	f.StringVar(&flags.agg, "agg", "", "aggregations of each field with --every, separated by commas: mean, max, min, sum, count, first, last (default mean)")
+	f.StringVar(&flags.zone, "zone", "", "time zone of the windows of --every, such as Europe/Berlin (default UTC)")
 	f.BoolVar(&flags.exact, "exact", false, "with --every: read measurements only, and no rollups")
-	f.BoolVar(&flags.local, "local", false, "times of the local time zone instead of UTC; not in JSON")
+	f.BoolVar(&flags.local, "local", false, "use the local time zone instead of UTC; not in JSON")
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.Replace(name, "output", "format", 1))
 	})
@@ -147,7 +150,7 @@ func (f queryFlags) query(words queryWords, now time.Time) (*query, error) {
 	}
 	if f.filter != "" {
 		if err := bson.UnmarshalExtJSON([]byte(f.filter), false, &q.also); err != nil {
-			return nil, usageError{fmt.Errorf("--filter is not an object of Extended JSON: %w; write it as '{\"meta.sensor\": \"s-17\"}', within single quotes", err)}
+			return nil, usageError{fmt.Errorf("--filter is not an object of Extended JSON: %w; write it like '{\"meta.sensor\": \"s-17\"}', within single quotes", err)}
 		}
 	}
 	return q, nil
@@ -160,17 +163,17 @@ func (q *query) check() error {
 		why   string
 	}{
 		{q.limit < 0, fmt.Sprintf("--limit is %d: it must not be negative", q.limit)},
-		{countTrue(q.latest, q.follow, q.series, q.plot != "") > 1, "give one of --latest, --follow, --series and --plot"},
-		{q.totals != nil && countTrue(q.latest, q.follow, q.series, q.explain) > 0, "--every totals measurements by windows of time: leave --latest, --follow, --series and --explain away"},
-		{q.totals == nil && q.agg != "", "--agg is for totals: add --every, the length of the windows, as --every 15m"},
-		{q.totals == nil && q.zone != "", "--zone is for totals: add --every, the length of the windows, as --every 1d; --local prints times of the local time zone"},
-		{q.totals == nil && q.exact, "--exact is for totals: add --every, the length of the windows, as --every 15m"},
-		{q.local && q.zone != "", "--local and --zone both say in which time zone: give one of them"},
-		{q.explain && (q.follow || q.plot != "" || q.formatGiven), "--explain prints a text of its own: leave --follow, --plot and --format away"},
-		{q.follow && (q.to != "" || q.last != ""), "--follow has no end: leave --to and --last away, or follow without"},
-		{q.series && len(q.words.fields) > 0, "--series prints no fields: leave " + strings.Join(q.words.fields, ", ") + " away"},
-		{q.series && q.format == "csv", "--series prints a table or json"},
-		{q.plot != "" && q.formatGiven && q.format != "table", "--plot draws for people: leave --format " + q.format + " away"},
+		{countTrue(q.latest, q.follow, q.series, q.plot != "") > 1, "give only one of --latest, --follow, --series and --plot"},
+		{q.totals != nil && countTrue(q.latest, q.follow, q.series, q.explain) > 0, "--every computes totals by windows of time: omit --latest, --follow, --series and --explain"},
+		{q.totals == nil && q.agg != "", "--agg is for totals: add --every, the length of the windows, such as --every 15m"},
+		{q.totals == nil && q.zone != "", "--zone is for totals: add --every, the length of the windows, such as --every 1d; --local prints times of the local time zone"},
+		{q.totals == nil && q.exact, "--exact is for totals: add --every, the length of the windows, such as --every 15m"},
+		{q.local && q.zone != "", "--local and --zone both set the time zone: give only one of them"},
+		{q.explain && (q.follow || q.plot != "" || q.formatGiven), "--explain prints its own text: omit --follow, --plot and --format"},
+		{q.follow && (q.to != "" || q.last != ""), "--follow has no end: omit --to and --last"},
+		{q.series && len(q.words.fields) > 0, "--series prints no fields: omit " + strings.Join(q.words.fields, ", ")},
+		{q.series && q.format == "csv", "--series cannot print csv: use --format table or json"},
+		{q.plot != "" && q.formatGiven && q.format != "table", "--plot draws a picture: omit --format " + q.format},
 	} {
 		if c.wrong {
 			return usageError{errors.New(c.why)}
@@ -196,8 +199,8 @@ func (p *Program) query(ctx context.Context, q *query) error {
 	}
 	if q.words.collection == "" {
 		if len(c.Kafka.Topics) != 1 || c.Kafka.HasPatterns() {
-			return usageError{errors.New("which time series? Name its collection first, as: waterwheel query measurements (it may be left out " +
-				"where KAFKA_TOPICS has one topic)")}
+			return usageError{errors.New("which time series? Give its collection first, such as: waterwheel query measurements (it may be omitted " +
+				"only if KAFKA_TOPICS has one topic)")}
 		}
 		q.words.collection = c.SeriesFor(c.Kafka.Topics[0])
 	}
@@ -225,7 +228,7 @@ func (p *Program) query(ctx context.Context, q *query) error {
 func (q *query) leaveFields(o timeseries.Options) error {
 	none := func(name string) bool { return name == o.TimeField || o.MetaField != "" && o.OfMeta(name) }
 	if q.queryFlags.plot != "" && none(q.queryFlags.plot) {
-		return usageError{fmt.Errorf("--plot draws a field of the measurements over time, and %s is none", q.queryFlags.plot)}
+		return usageError{fmt.Errorf("--plot draws a field of the measurements over time, and %s is not a field", q.queryFlags.plot)}
 	}
 	q.words.fields = slices.DeleteFunc(q.words.fields, none)
 	return nil
@@ -260,7 +263,7 @@ func noSuchSeries(ctx context.Context, database *mongodb.Database, name string) 
 	case err != nil:
 		return err
 	case len(names) == 0:
-		return fmt.Errorf("the database %s has no time series yet: is MONGODB_DATABASE right? `waterwheel init` makes them", database.Name())
+		return fmt.Errorf("the database %s has no time series yet: is MONGODB_DATABASE right? `waterwheel init` creates them", database.Name())
 	}
 	return fmt.Errorf("the database %s has no time series %q; it has %s. Name the collection first, then conditions and fields",
 		database.Name(), name, text.List(names))
@@ -284,7 +287,7 @@ func parseRange(before, from, to, last string, now time.Time, zone *time.Locatio
 		case !ok || length <= 0:
 			return r, usageError{fmt.Errorf("%slast is %q: must be a length of time such as 90s, 1h30m, 7d or 2w", before, last)}
 		case from != "":
-			return r, usageError{fmt.Errorf("%[1]slast and %[1]sfrom both say where to begin: give one of them", before)}
+			return r, usageError{fmt.Errorf("%[1]slast and %[1]sfrom both set the beginning: give only one of them", before)}
 		}
 		if r.to.IsZero() {
 			r.to = now.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
@@ -292,7 +295,7 @@ func parseRange(before, from, to, last string, now time.Time, zone *time.Locatio
 		r.from = r.to.Add(-length)
 	}
 	if !r.from.IsZero() && !r.to.IsZero() && !r.from.Before(r.to) {
-		return r, usageError{fmt.Errorf("it ends at %s, and begins only at %s: is %[3]sfrom before %[3]sto?", r.to.Format(time.RFC3339), r.from.Format(time.RFC3339), before)}
+		return r, usageError{fmt.Errorf("the range ends at %s, but begins at %s: %[3]sfrom must be before %[3]sto", r.to.Format(time.RFC3339), r.from.Format(time.RFC3339), before)}
 	}
 	return r, nil
 }

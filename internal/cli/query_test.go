@@ -57,11 +57,11 @@ func TestQueryWords(t *testing.T) {
 		}
 	}
 	for want, words := range map[string][]string{
-		"conditions are name=value":     {"m", "celsius>20"},
-		"names no part of the meta":     {"m", "=x"},
-		"this is not Extended JSON":     {"m", "meta={sensor: 1}"},
-		"is no text in quotes":          {"m", `a="x`},
-		`the field "a" is empty, or na`: {"m", "a", "a"},
+		"conditions are name=value":      {"m", "celsius>20"},
+		"names no part of the meta":      {"m", "=x"},
+		"this is not Extended JSON":      {"m", "meta={sensor: 1}"},
+		"is not a text in double quotes": {"m", `a="x`},
+		`the field "a" is empty, or na`:  {"m", "a", "a"},
 	} {
 		if _, err := parseWords(words); !errors.As(err, &usageError{}) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", words, err, want)
@@ -102,7 +102,7 @@ func TestQueryTimes(t *testing.T) {
 		"--last is \"5200w3":   {"", "", "5200w36500d2500000h"},
 		"--last is \"-1h\"":    {"", "", "-1h"},
 		"--from is \"monday\"": {"monday", "", ""},
-		"begins only at":       {"now", "-1h", ""},
+		"but begins at":        {"now", "-1h", ""},
 		"--from is \"-1e9d\"":  {"-1e9d", "", ""},
 	} {
 		if _, err := parseRange("--", c[0], c[1], c[2], now, time.UTC); !errors.As(err, &usageError{}) || !strings.Contains(err.Error(), want) {
@@ -130,10 +130,10 @@ func TestQueryTimesAreOfTheZoneOfTheWindows(t *testing.T) {
 // TestARequestIsToldOfItsParameters checks that errors name parameters, because a request has no flags.
 func TestARequestIsToldOfItsParameters(t *testing.T) {
 	for want, c := range map[string][3]string{
-		"last and from both": {"2026-03-01", "", "1h"},
-		"last is \"1x\"":     {"", "", "1x"},
-		"from is \"monday\"": {"monday", "", ""},
-		"is from before to?": {"now", "-1h", ""},
+		"last and from both":     {"2026-03-01", "", "1h"},
+		"last is \"1x\"":         {"", "", "1x"},
+		"from is \"monday\"":     {"monday", "", ""},
+		"from must be before to": {"now", "-1h", ""},
 	} {
 		if _, _, err := serveTimes(c[0], c[1], c[2], time.Now(), time.UTC); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--") {
 			t.Errorf("%v: %v, want %q", c, err, want)
@@ -144,14 +144,14 @@ func TestARequestIsToldOfItsParameters(t *testing.T) {
 // TestQueryRefusesWhatDoesNotGoTogether checks that the error names the remedy, and comes before anything is opened.
 func TestQueryRefusesWhatDoesNotGoTogether(t *testing.T) {
 	for want, args := range map[string][]string{
-		"give one of --latest, --follow":  {"--latest", "--follow"},
-		"--follow has no end":             {"--follow", "--last", "1h"},
-		"--series prints no fields":       {"--series", "celsius"},
-		"--series prints a table or json": {"--series", "--format", "csv"},
-		"--plot draws for people":         {"--plot", "celsius", "--format", "csv"},
-		"--limit is -1":                   {"--limit", "-1"},
-		"must be table or csv or json":    {"--output", "yaml"},
-		"within single quotes":            {"--filter", "{meta.sensor: 1}"},
+		"give only one of --latest, --follow": {"--latest", "--follow"},
+		"--follow has no end":                 {"--follow", "--last", "1h"},
+		"--series prints no fields":           {"--series", "celsius"},
+		"--series cannot print csv":           {"--series", "--format", "csv"},
+		"--plot draws a picture":              {"--plot", "celsius", "--format", "csv"},
+		"--limit is -1":                       {"--limit", "-1"},
+		"must be table or csv or json":        {"--output", "yaml"},
+		"within single quotes":                {"--filter", "{meta.sensor: 1}"},
 	} {
 		if code, _, stderr := onShelf(t, nil, args...); code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, %q, want %q", args, code, stderr, want)
@@ -221,20 +221,20 @@ func TestQueryTakesNoFieldsFromTimeAndMeta(t *testing.T) {
 		t.Errorf("printed\n%s", stdout)
 	}
 	for _, name := range []string{"time", "meta", "meta.sensor"} {
-		if code, _, stderr := onShelf(t, filled(t), "--plot", name); code != exitUsage || !strings.Contains(stderr, name+" is none") {
+		if code, _, stderr := onShelf(t, filled(t), "--plot", name); code != exitUsage || !strings.Contains(stderr, name+" is not a field") {
 			t.Errorf("exit code %d, %q", code, stderr)
 		}
 	}
-	if _, _, stderr := onShelf(t, filled(t), "sensor"); stderr != "\"sensor\" is no field but a part of the meta, which is printed in any case.\n" {
+	if _, _, stderr := onShelf(t, filled(t), "sensor"); stderr != "\"sensor\" is not a field but a part of the meta, which is always printed.\n" {
 		t.Errorf("it says %q", stderr)
 	}
 }
 
 func TestQueryHints(t *testing.T) {
 	for want, args := range map[string][]string{
-		"None of the 120 measurements has celcius; there are celsius, name.": {"celcius"},
-		`No measurement of sensor=s-17 to 2026-01-01T00:00:00Z: the newest`:  {"sensor=s-17", "--to", "2026-01-01"},
-		"at 2026-03-01T12:59:00.000Z.":                                       {"--from", "2027-01-01"},
+		"None of the 120 measurements has celcius. Existing fields: celsius, name.": {"celcius"},
+		`No measurement of sensor=s-17 to 2026-01-01T00:00:00Z: the newest`:         {"sensor=s-17", "--to", "2026-01-01"},
+		"at 2026-03-01T12:59:00.000Z.":                                              {"--from", "2027-01-01"},
 	} {
 		if code, _, stderr := onShelf(t, filled(t), args...); code != exitDone || strings.Count(stderr, want) != 1 {
 			t.Errorf("%v: exit code %d, %q, want %q", args, code, stderr, want)

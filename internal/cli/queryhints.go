@@ -34,8 +34,8 @@ func (r *querying) hints(ctx context.Context) error {
 		return nil
 	}
 	if names, n := r.rows.Omitted(); n > 0 {
-		fmt.Fprintf(r.p.Stderr, "The header has the columns of the first measurements; %s also had %s, which is left out: name the "+
-			"fields, or take --format json.\n", words.Count(n, "later row"), text.Printable(text.List(names)))
+		fmt.Fprintf(r.p.Stderr, "The header has the columns of the first measurements. The output omits other fields: %s also had %s. Name the "+
+			"fields, or use --format json.\n", words.Count(n, "later row"), text.Printable(text.List(names)))
 	}
 	return nil
 }
@@ -53,12 +53,12 @@ func (r *querying) hintFields(ctx context.Context) error {
 		first, _, _ := strings.Cut(name, ".")
 		ofMeta := slices.Contains(have.parts, first)
 		if ofMeta {
-			fmt.Fprintf(r.p.Stderr, "%q is no field but a part of the meta, which is printed in any case.\n", text.Printable(name))
+			fmt.Fprintf(r.p.Stderr, "%q is not a field but a part of the meta, which is always printed.\n", text.Printable(name))
 		}
 		return ofMeta
 	})
 	if len(missing) > 0 {
-		fmt.Fprintf(r.p.Stderr, "None of the %s has %s; there are %s.\n",
+		fmt.Fprintf(r.p.Stderr, "None of the %s has %s. Existing fields: %s.\n",
 			words.Count(r.found, r.noun()), text.Printable(strings.Join(missing, ", ")), text.Printable(text.List(have.fields)))
 	}
 	return nil
@@ -121,7 +121,7 @@ func (s sampled) mistaken(path string, o timeseries.Options) string {
 	case !within || len(s.parts) == 0 || slices.Contains(s.parts, first):
 		return ""
 	case slices.Contains(s.fields, first):
-		return fmt.Sprintf("%q is a field of the measurements: conditions are on the meta, which has %s. Filter what is printed, or query the view.",
+		return fmt.Sprintf("%q is a field of the measurements: conditions are on the meta, which has %s. Filter the output, or query the view.",
 			first, text.List(s.parts))
 	}
 	return fmt.Sprintf("The meta has no %q: it has %s.", first, text.List(s.parts))
@@ -224,7 +224,7 @@ func (r *querying) hintIndex(ctx context.Context) {
 		return
 	}
 	if size, err := from.Size(ctx); err == nil && size.Documents >= adviseFrom && size.Documents > r.found {
-		fmt.Fprintf(r.p.Stderr, "No index serves %s: up to %s and segments were looked through. This makes one: %s.\n",
+		fmt.Fprintf(r.p.Stderr, "No index serves %s: up to %s and segments were read. This command creates an index: %s.\n",
 			text.Printable(strings.Join(advice.Misses, ", ")), words.Count(size.Documents, "bucket"), text.Printable(check.IndexCommand(advice.Keys, "")))
 	}
 }
@@ -299,7 +299,7 @@ func (r *querying) explained(ctx context.Context) error {
 		table.Row("No index for", strings.Join(advice.Wide, ", "))
 	}
 	if err != nil {
-		table.Row("Tried", "this MongoDB does not tell what a query examines")
+		table.Row("Tried", "this MongoDB does not report what a query examines")
 	} else {
 		tried(table, plan)
 	}

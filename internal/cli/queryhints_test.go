@@ -73,7 +73,7 @@ func TestQuerySaysWhichIndexWouldHelp(t *testing.T) {
 		args  []string
 		hint  string
 	}{
-		"no index":       {indexedShelf{buckets: 5000}, []string{"sensor=s-17"}, `No index serves meta.sensor: up to 5000 buckets and segments were looked through. This makes one: waterwheel collection create-index '{"meta.sensor":1,"time":-1}', or META_INDEXES=meta.sensor.`},
+		"no index":       {indexedShelf{buckets: 5000}, []string{"sensor=s-17"}, `No index serves meta.sensor: up to 5000 buckets and segments were read. This command creates an index: waterwheel collection create-index '{"meta.sensor":1,"time":-1}', or META_INDEXES=meta.sensor.`},
 		"and a time":     {indexedShelf{buckets: 5000}, []string{"sensor=s-17", "--from", "2026-03-01"}, "No index serves meta.sensor, time"},
 		"an index":       {indexedShelf{buckets: 5000, indexes: []collection.Index{bySensor}}, []string{"sensor=s-17"}, ""},
 		"few buckets":    {indexedShelf{buckets: 500}, []string{"sensor=s-17"}, ""},
@@ -91,7 +91,7 @@ func TestQuerySaysWhichIndexWouldHelp(t *testing.T) {
 
 // TestNoIndexIsAdvisedForAField checks this because an index on a part that no meta has would find nothing.
 func TestNoIndexIsAdvisedForAField(t *testing.T) {
-	const says = `"celsius" is a field of the measurements: conditions are on the meta, which has sensor. Filter what is printed, or query the view.`
+	const says = `"celsius" is a field of the measurements: conditions are on the meta, which has sensor. Filter the output, or query the view.`
 	for _, args := range [][]string{{"celsius=3"}, {"--filter", `{"meta.celsius": {"$gt": 3}}`}, {"sensor=s-17", "celsius=3"}} {
 		s := indexedShelf{shelf: filled(t), buckets: 5000}
 		s.selected = nil
@@ -122,7 +122,7 @@ func TestQueryIsExplained(t *testing.T) {
 	code, stdout, stderr := onIndexedShelf(t, s, "sensor=s-17", "--from", "2026-03-01", "--to", "2026-03-02", "--explain")
 	for _, want := range []string{
 		`{"$and":[{"meta.sensor":{"$eq":"s-17"}},{"time":{"$gte":{"$date":"2026-03-01T00:00:00Z"},"$lt":{"$date":"2026-03-02T00:00:00Z"}}}]}`,
-		"none serves it: every bucket is read", "this MongoDB does not tell", `create-index '{"meta.sensor":1,"time":-1}'`,
+		"none serves it: every bucket is read", "this MongoDB does not report", `create-index '{"meta.sensor":1,"time":-1}'`,
 	} {
 		if code != exitDone || !strings.Contains(stdout, want) {
 			t.Errorf("exit code %d, %s; %q is not in:\n%s", code, stderr, want, stdout)

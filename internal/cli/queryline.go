@@ -32,8 +32,8 @@ func parseWords(words []string) (q queryWords, err error) {
 		name, value, isCondition := strings.Cut(word, "=")
 		switch {
 		case !isCondition && strings.ContainsAny(word, "<>"):
-			return q, usageError{fmt.Errorf("%q: conditions are name=value, name=value,value or name!=value, on the meta; for others "+
-				"give --filter, and for conditions on values pass --format json on to a program such as jq", word)}
+			return q, usageError{fmt.Errorf("%q: conditions are name=value, name=value,value or name!=value, on the meta. For other conditions on the meta "+
+				"use --filter. For conditions on fields use --format json and a program such as jq", word)}
 		case !isCondition && i == 0:
 			q.collection = word
 		case !isCondition:
@@ -44,7 +44,7 @@ func parseWords(words []string) (q queryWords, err error) {
 		default:
 			c := condition{word: word}
 			if c.path, c.not = strings.CutSuffix(name, "!"); c.path == "" {
-				return q, usageError{fmt.Errorf("%q names no part of the meta: write name=value, as sensor=s-17", word)}
+				return q, usageError{fmt.Errorf("%q names no part of the meta: write name=value, such as sensor=s-17", word)}
 			}
 			if c.values, err = parseValues(value); err != nil {
 				return q, usageError{fmt.Errorf("%s: %w", word, err)}
@@ -94,7 +94,7 @@ func formsOf(text string) (bson.A, error) {
 	if strings.HasPrefix(text, `"`) {
 		var s string
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
-			return nil, fmt.Errorf("%s is no text in quotes: %w", text, err)
+			return nil, fmt.Errorf("%s is not a text in double quotes: %w", text, err)
 		}
 		return bson.A{s}, nil
 	}

@@ -92,7 +92,7 @@ func TestQueryPrintsTotals(t *testing.T) {
 			t.Errorf("--plot %s: %q is not in\n%s", plotted, want, stdout)
 		}
 	}
-	if _, _, stderr := onShelf(t, totalled(t), "--every", "1d", "celcius"); !strings.Contains(stderr, "None of the 2 windows has celcius; there are celsius, name.") {
+	if _, _, stderr := onShelf(t, totalled(t), "--every", "1d", "celcius"); !strings.Contains(stderr, "None of the 2 windows has celcius. Existing fields: celsius, name.") {
 		t.Errorf("it says %q", stderr)
 	}
 }
@@ -109,9 +109,9 @@ func TestQueryRefusesTotalsThatCannotBe(t *testing.T) {
 		"--agg is for totals: add --every":                    {"--agg", "mean"},
 		"--zone is for totals: add --every":                   {"--zone", "Europe/Berlin"},
 		"--exact is for totals: add --every":                  {"--exact"},
-		"leave --latest, --follow, --series and --explain":    {"--every", "1h", "--latest"},
-		"leave --latest, --follow, --series and --explain a":  {"--every", "1h", "--explain"},
-		"--local and --zone both say":                         {"--every", "1h", "--zone", "UTC", "--local"},
+		"omit --latest, --follow, --series and --explain":     {"--every", "1h", "--latest"},
+		"omit --latest, --follow, --series and --explain\n":   {"--every", "1h", "--explain"},
+		"--local and --zone both set":                         {"--every", "1h", "--zone", "UTC", "--local"},
 	} {
 		if code, _, stderr := onShelf(t, nil, args...); code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, %q, want %q", args, code, stderr, want)

@@ -19,9 +19,9 @@ import (
 )
 
 func (p *Program) rollupCommand() *cobra.Command {
-	return family("rollup", "Look at rollups, build them for the past, and check them",
-		"Rollups are totals of measurements by minute, hour and day, which `waterwheel run` keeps as ROLLUP_LEVELS says. These\n"+
-			"commands work on the rollups of the time series of KAFKA_TOPICS, beside running consumers.",
+	return family("rollup", "Show rollups, build them for past measurements, and check them",
+		"Rollups are totals of measurements by minute, hour and day. `waterwheel run` maintains the levels of ROLLUP_LEVELS. These\n"+
+			"commands work on the rollups of the time series of KAFKA_TOPICS. Consumers may keep running.",
 		p.rollupStatusCommand(), p.rollupBuildCommand(), p.rollupVerifyCommand(), p.rollupExportCommand(), p.rollupDropCommand())
 }
 
@@ -78,9 +78,9 @@ type rollupPartitionView struct {
 func (p *Program) rollupStatusCommand() *cobra.Command {
 	return p.onCollections(&cobra.Command{
 		Use:   "status",
-		Short: "Show which rollups there are, since when they are whole, and how far they are",
-		Long: "Shows the levels of each time series, since when their rows are whole, and of each partition the offset below which all\n" +
-			"measurements are in rows, and when that was so.",
+		Short: "Show the levels of rollups, since when they are complete, and their progress",
+		Long: "Shows the levels of each time series, and the time since which the rows of a level are complete. For each partition it\n" +
+			"shows the offset below which all measurements are in rows, and when a consumer reached that offset.",
 		Example: "  waterwheel rollup status",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
@@ -133,7 +133,7 @@ func readRollupView(ctx context.Context, database *mongodb.Database, series stri
 }
 
 func (v *rollupView) print(w io.Writer) {
-	levels := text.NewTable(w, "LEVEL", "COLLECTION", "KEPT", "WHOLE SINCE")
+	levels := text.NewTable(w, "LEVEL", "COLLECTION", "KEPT", "COMPLETE SINCE")
 	for _, l := range v.Levels {
 		kept, since := "for ever", "the beginning"
 		if l.ExpireAfterSeconds > 0 {
@@ -155,7 +155,7 @@ func (v *rollupView) print(w io.Writer) {
 	}
 	table.Flush()
 	if v.Edits > 0 {
-		fmt.Fprintf(w, "%s: %s of whole series, whose rows consumers compute again.\n", v.Series, words.Count(v.Edits, "edit"))
+		fmt.Fprintf(w, "%s: consumers compute rows again after %s of whole series.\n", v.Series, words.Count(v.Edits, "edit"))
 	}
 }
 
@@ -164,8 +164,8 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "drop LEVEL",
 		Short: "Delete the rows of a level, with its collections",
-		Long: "Deletes a level with all its rows, also those whose measurements have expired. Take the level out of ROLLUP_LEVELS first:\n" +
-			"a consumer that starts with it makes the level again.",
+		Long: "Deletes a level with all its rows, including rows whose measurements have expired. Remove the level from ROLLUP_LEVELS\n" +
+			"first: a consumer that starts with the level in its settings creates it again.",
 		Example: "  waterwheel rollup drop 1m --dry-run\n  waterwheel rollup drop 1m --yes",
 		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(_ *cobra.Command, args []string) error {
@@ -229,7 +229,7 @@ func planLevelDrop(ctx context.Context, database *mongodb.Database, series strin
 	case !command.Levels().Has(level.Name):
 		return view, fmt.Errorf("%s has no level %s: it has %s", series, level.Name, command.Levels())
 	case level.Name == rollup.Hour && command.Levels().Has(rollup.Day):
-		return view, fmt.Errorf("%s: days are folded from hours: drop 1d first", series)
+		return view, fmt.Errorf("%s: the level 1d is computed from the level 1h: drop 1d first", series)
 	}
 	return view, nil
 }

@@ -21,8 +21,8 @@ type rollupFlags struct {
 
 func (f *rollupFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "begin at this time: "+whenForms+"; default: at the oldest measurement")
-	flags.StringVar(&f.to, "to", "", "end before this time, written as --from; default: behind the newest measurement")
+	flags.StringVar(&f.from, "from", "", "begin at this time: "+whenForms+"; default: the oldest measurement")
+	flags.StringVar(&f.to, "to", "", "end before this time, in the same form as --from; default: after the newest measurement")
 	flags.StringVar(&f.filter, "filter", "", "query on the meta, as JSON; default: all series")
 }
 
@@ -66,12 +66,12 @@ func (p *Program) rollupBuildCommand() *cobra.Command {
 	var replace bool
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "build",
-		Short: "Compute the rows of the past from stored measurements",
-		Long: "Computes rows day by day, the oldest first, from the measurements that are stored: for a level or a field that came\n" +
-			"later, and after buckets were edited by hand. Rows whose measurements have expired stay as they are, and so do rows that\n" +
-			"would hold fewer measurements than before, unless --replace says that only stored measurements count. It can be run beside\n" +
-			"consumers, and again: a row is computed, and never added to. A build that was interrupted goes on with --from and the\n" +
-			"day that its error names.",
+		Short: "Compute the rows of past measurements",
+		Long: "Computes rows day by day, the oldest first, from the stored measurements. Use it for a level or a field that was added\n" +
+			"later, and after buckets were edited by hand. Rows whose measurements have expired stay as they are. Rows that would hold\n" +
+			"fewer measurements than before stay too, unless --replace is given. Consumers may keep running. The command may be\n" +
+			"repeated: it replaces rows, and never adds to them. To continue an interrupted build, give --from with the day that the\n" +
+			"error names.",
 		Example: "  waterwheel rollup build\n  waterwheel rollup build --from 2026-03-01 --to 2026-04-01 --replace",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
@@ -83,7 +83,7 @@ func (p *Program) rollupBuildCommand() *cobra.Command {
 		return nil
 	})
 	f.flags(cmd)
-	cmd.Flags().BoolVar(&replace, "replace", false, "let rows shrink to the stored measurements")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace rows also if they would hold fewer measurements than before")
 	return cmd
 }
 
@@ -115,7 +115,7 @@ func (p *Program) buildRollups(ctx context.Context, with collections, series str
 	})
 	line.End()
 	if err != nil {
-		return fmt.Errorf("%s: interrupted; go on with --from %s: %w", series, last.Format(time.RFC3339), err)
+		return fmt.Errorf("%s: interrupted; continue with --from %s: %w", series, last.Format(time.RFC3339), err)
 	}
 	if f.filter == "" && f.to == "" {
 		since := span.From
@@ -148,10 +148,11 @@ func (p *Program) rollupVerifyCommand() *cobra.Command {
 	var list int
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "verify",
-		Short: "Compute rows once more, and compare them with those that are stored",
-		Long: "Computes the rows of minutes and hours from stored measurements, folds days from hours, stores nothing, and compares. Rows whose\n" +
-			"measurements have expired are not compared, nor are those that the next pass of a consumer computes. The exit code is 3\n" +
-			"if a row is wrong: `waterwheel rollup build --replace` computes it again.",
+		Short: "Compare stored rows with rows computed from the measurements",
+		Long: "Computes the rows of minutes and hours from the stored measurements, and the rows of days from the rows of hours. It\n" +
+			"compares them with the stored rows, and stores nothing. It skips rows whose measurements have expired, and rows that the\n" +
+			"next pass of a consumer computes. The exit code is 3 if a row is wrong: `waterwheel rollup build --replace` computes it\n" +
+			"again.",
 		Example: "  waterwheel rollup verify\n  waterwheel rollup verify --from -7d",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
@@ -175,7 +176,7 @@ func (p *Program) rollupVerifyCommand() *cobra.Command {
 		return err
 	})
 	f.flags(cmd)
-	cmd.Flags().IntVar(&list, "list", 20, "list at most so many wrong rows")
+	cmd.Flags().IntVar(&list, "list", 20, "maximum number of wrong rows to list")
 	return cmd
 }
 
@@ -219,7 +220,7 @@ func (v *rollupVerification) print(w io.Writer) {
 		fmt.Fprintf(w, "Not compared: %s that the next pass of a consumer computes.\n", words.Count(v.Behind, "row"))
 	}
 	if v.Unbuilt > 0 {
-		fmt.Fprintf(w, "Missing: %s from before their level was whole; `waterwheel rollup build` makes them.\n", words.Count(v.Unbuilt, "row"))
+		fmt.Fprintf(w, "Missing: %s from before their level was complete; `waterwheel rollup build` creates them.\n", words.Count(v.Unbuilt, "row"))
 	}
 	if len(v.Wrong) == 0 {
 		return

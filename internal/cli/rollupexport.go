@@ -22,16 +22,16 @@ func (p *Program) rollupExportCommand() *cobra.Command {
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "export --form nested",
 		Short: "Write rollups as nested documents: one for each series and month, with its days, hours and minutes",
-		Long: "Writes one document for each series and month, made of rollup rows, for queries of the classic form:\n\n" +
+		Long: "Writes one document for each series and month, made from rollup rows, for queries on nested documents:\n\n" +
 			"  {date, <fields of the meta>, days: [{date, <totals>, hours: [{date, <totals>, minutes: [{date, <totals>}]}]}]}\n\n" +
-			"Each is replaced as a whole, and never incremented, so the command can be run again at any time. A month that would\n" +
-			"pass MongoDB's 16 MB becomes one document for each day, and stays so. A day that would pass it comes without its\n" +
-			"minutes. ROLLUP_NESTED lets `waterwheel run` keep such documents current.",
+			"The command replaces each document as a whole, and never increments it, so it can be run again at any time. A month\n" +
+			"that would exceed MongoDB's limit of 16 MB becomes one document for each day, and stays so. A day that would exceed\n" +
+			"the limit is written without its minutes. With ROLLUP_NESTED `waterwheel run` keeps such documents up to date.",
 		Example: "  waterwheel rollup export --form nested --agg sum\n  waterwheel rollup export --form nested --into months --agg sum,max",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
 		if into != "" && len(with.series) > 1 {
-			return usageError{fmt.Errorf("--into names one collection, and there are %s: name the topic of one with --topic, or leave --into away", words.Count(len(with.series), "time series"))}
+			return usageError{fmt.Errorf("--into names one collection, but there are %s: select one with --topic, or omit --into", words.Count(len(with.series), "time series"))}
 		}
 		for _, series := range with.series {
 			to := into
@@ -47,9 +47,9 @@ func (p *Program) rollupExportCommand() *cobra.Command {
 	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
 		switch {
 		case form == "":
-			return usageError{errors.New("in which form? Give --form nested")}
+			return usageError{errors.New("--form is missing: give --form nested")}
 		case form != "nested":
-			return usageError{fmt.Errorf("--form is %q: the one form is nested", form)}
+			return usageError{fmt.Errorf("--form is %q: the only form is nested", form)}
 		case agg == "":
 			return nil
 		}
@@ -59,9 +59,9 @@ func (p *Program) rollupExportCommand() *cobra.Command {
 		return nil
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&form, "form", "", "nested")
-	flags.StringVar(&into, "into", "", "collection of the documents; default: the name of the time series, with "+nestedSuffix)
-	flags.StringVar(&agg, "agg", "", "of one aggregation each field has that figure as its value, of several an object of them; default: the whole totals")
+	flags.StringVar(&form, "form", "", "form of the documents: nested")
+	flags.StringVar(&into, "into", "", "collection of the documents; default: the name of the time series and "+nestedSuffix)
+	flags.StringVar(&agg, "agg", "", "aggregations of each field: one becomes the value of the field, several become an object; default: the whole totals")
 	return cmd
 }
 
@@ -79,7 +79,7 @@ func (p *Program) exportRollups(ctx context.Context, with collections, series, i
 	months, err := command.Nest(ctx, &keeper.Nested{Documents: documents, Aggregations: aggregations}, func(months int) { line.At(int64(months), 0) })
 	line.End()
 	if err != nil {
-		return fmt.Errorf("%s: interrupted; run it again, which does no harm: %w", series, err)
+		return fmt.Errorf("%s: interrupted; run the same command again: %w", series, err)
 	}
 	fmt.Fprintf(p.Stdout, "%s: %s in %s.\n", series, words.Form(int64(months), "1 month of a series is", fmt.Sprint(months, " months of series are")), into)
 	return nil

@@ -21,8 +21,9 @@ import (
 	"waterwheel/reader"
 )
 
-const serveHelp = `Answers over HTTP at SERVE_ADDR, until SIGINT or SIGTERM. It reads MongoDB only, by a process of its own: no dashboard slows
-the stream. Give it a user who may do no more. Of the settings it needs MONGODB_URI and what goes with it.
+const serveHelp = `Answers queries over HTTP at SERVE_ADDR, until SIGINT or SIGTERM. It reads MongoDB only, in its own process: dashboards do
+not slow the consumers. Give it a MongoDB user that may only read. The only settings that it needs are MONGODB_URI and the
+other settings of the connection to MongoDB.
 
   GET /                    a page that plots measurements
   GET /v1/collections      the names of the time series
@@ -30,9 +31,10 @@ the stream. Give it a user who may do no more. Of the settings it needs MONGODB_
   GET /v1/measurements     ?series=NAME&match=sensor=s-17&last=1h: measurements, as an array of flat rows
   GET /v1/totals           ?series=NAME&last=30d&every=1h&agg=mean,max: totals by windows of time, as query --every has them
 
-Parameters of all: series, match (as the conditions of query; several are taken together), filter, from, to, last, limit. Of
-measurements and totals also fields (with commas between them) and format=json or csv; of measurements latest=true and newest=true;
-of totals every, agg, zone and exact=true. An answer that was cut off by its limit ends with the trailer Waterwheel-More.`
+All requests about series take the parameters series, match (a condition as in query; if there are several, all must hold),
+filter, from, to, last and limit. Measurements and totals also take fields (separated by commas) and format=json or csv.
+Measurements take latest=true and newest=true. Totals take every, agg, zone and exact=true. If the limit cuts off an answer,
+the answer ends with the trailer Waterwheel-More.`
 
 // answerRoom is how much longer than SERVE_MAX_TIME an answer may take to write its error or its last rows.
 const answerRoom = 5 * time.Second
@@ -40,7 +42,7 @@ const answerRoom = 5 * time.Second
 func (p *Program) serveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
-		Short: "Answer questions for stored measurements over HTTP, for Grafana and a browser",
+		Short: "Serve stored measurements over HTTP, for Grafana and browsers",
 		Long:  serveHelp,
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -118,7 +120,7 @@ func serveFilter(o timeseries.Options, conditions []string, filter string) (bson
 			return nil, err
 		}
 		if len(parsed.conditions) != 1 {
-			return nil, usageError{fmt.Errorf("match is %q: name=value or name!=value, as sensor=s-17", one)}
+			return nil, usageError{fmt.Errorf("match is %q: it must be name=value or name!=value, such as sensor=s-17", one)}
 		}
 		words.conditions = append(words.conditions, parsed.conditions...)
 	}

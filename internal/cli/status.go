@@ -44,10 +44,10 @@ func (p *Program) statusCommand() *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show how running consumers do, as their status pages say",
-		Long: "Asks running consumers for their status (/api/status and /api/hour of HTTP_ADDR) and shows it: in one sentence how each\n" +
-			"does, its last hour, and its partitions. Without --of it asks the consumer of this machine, at HTTP_ADDR. Exit code 3:\n" +
-			"one of them is not ready, or does not answer.",
+		Short: "Show the status of running consumers",
+		Long: "Asks running consumers for their status (/api/status and /api/hour of HTTP_ADDR). For each it shows one sentence about its\n" +
+			"state, its last hour, and its partitions. Without --of it asks the consumer of this machine, at HTTP_ADDR. Exit code 3:\n" +
+			"a consumer is not ready, or does not answer.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			urls, err := p.consumerURLs(of)
@@ -58,12 +58,12 @@ func (p *Program) statusCommand() *cobra.Command {
 				return p.showStatus(cmd.Context(), urls)
 			}
 			if p.output == "json" {
-				return usageError{errors.New("--watch cannot be combined with --output json: ask again instead")}
+				return usageError{errors.New("--watch cannot be combined with --output json: run the command repeatedly instead")}
 			}
 			return p.watchStatus(cmd.Context(), urls)
 		},
 	}
-	cmd.Flags().StringSliceVar(&of, "of", nil, "addresses of consumers, separated by commas, as http://host:9464")
+	cmd.Flags().StringSliceVar(&of, "of", nil, "addresses of consumers, separated by commas, such as http://host:9464")
 	cmd.Flags().BoolVar(&watch, "watch", false, "show it again every two seconds, until Ctrl-C")
 	p.outputFlag(cmd, "table")
 	return cmd
@@ -95,7 +95,7 @@ func (p *Program) consumerURL() (string, error) {
 		address = "127.0.0.1:9464"
 	}
 	if address == "" {
-		return "", usageError{errors.New("HTTP_ADDR is empty: the consumer of this machine answers nobody")}
+		return "", usageError{errors.New("HTTP_ADDR is empty: the consumer of this machine serves no status")}
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -205,7 +205,7 @@ func getJSON(ctx context.Context, from string, into any) error {
 		return fmt.Errorf("%s answered %s: is it a consumer of this version?", from, answer.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, longestStatus)).Decode(into); err != nil {
-		return fmt.Errorf("%s did not answer as a consumer does: %w", from, err)
+		return fmt.Errorf("%s is not the status of a consumer: %w", from, err)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (p *Program) printConsumers(w io.Writer, all []consumerSeen) {
 		if seen.Err != "" {
 			fmt.Fprintf(w, "%s does not answer: %s\n", seen.URL, text.Printable(seen.Err))
 			if seen.silent {
-				fmt.Fprintln(w, "  Is the consumer running, and is this its HTTP_ADDR? By default it answers its own machine only. --of asks at other addresses.")
+				fmt.Fprintln(w, "  Is the consumer running, and is this its HTTP_ADDR? By default a consumer answers its own machine only. --of asks other addresses.")
 			}
 			continue
 		}
@@ -316,9 +316,9 @@ func (p *Program) healthCommand() *cobra.Command {
 	var ready bool
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Ask the consumer of this machine whether it is alive, or reads",
-		Long: "Asks /healthz at HTTP_ADDR, or /readyz with --ready, and prints the answer. The exit code is 1 where the consumer\n" +
-			"does not answer, or answers that it is not ready. A container without a shell checks its health with it.",
+		Short: "Ask the consumer of this machine whether it is alive, or ready",
+		Long: "Asks /healthz at HTTP_ADDR, or /readyz with --ready, and prints the answer. The exit code is 1 if the consumer does\n" +
+			"not answer, or answers that it is not ready. Use it as the health check of a container without a shell.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url, err := p.consumerURL()
@@ -334,7 +334,7 @@ func (p *Program) healthCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&ready, "ready", false, "ask whether it reads, not only whether it is alive")
+	cmd.Flags().BoolVar(&ready, "ready", false, "ask whether the consumer is ready, not only whether it is alive")
 	return cmd
 }
 

@@ -52,7 +52,7 @@ func TestStatusShowsEachConsumer(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitFound)
 	}
 	for _, part := range []string{
-		"Not ready: reading has stopped\n  and \\x1b[2J\nWhat to do: " + stopped + "/docs/runbook.md#stopped-partitions\n", foreign + " does not answer: " + foreign + "/api/status did not answer as a consumer does",
+		"Not ready: reading has stopped\n  and \\x1b[2J\nWhat to do: " + stopped + "/docs/runbook.md#stopped-partitions\n", foreign + " does not answer: " + foreign + "/api/status is not the status of a consumer",
 		"http://127.0.0.1:1 does not answer: dial tcp", "refused\n  Is the consumer running, and is this its HTTP_ADDR?",
 	} {
 		if !strings.Contains(stdout, part) {

@@ -42,18 +42,18 @@ func (p *Program) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Prove that each measurement in the log is stored exactly once",
-		Long: "Reads the records of a topic and the positions that its buckets list, and tells for each partition which\n" +
+		Long: "Reads the records of a topic and the positions that its buckets list. For each partition it reports which\n" +
 			"measurements are stored once, dead-lettered, expired, missing or doubled, with the first offsets of each problem.\n" +
-			"Measurements that `collection delete-meta` or `expire --before` has deleted count as deleted, and stored measurements\n" +
-			"whose records the log's compaction has removed count as compacted: neither is wrong.\n" +
-			"It works beside running consumers, below the offset that the group has committed. Exit code 3 when something is\n" +
-			"wrong. Continue an interrupted range with --partition and --from.\n\n" +
-			"--content compares every value with its record, and every bucket with itself. A meta that `collection update-meta` has\n" +
-			"changed counts as changed; one that was edited by hand differs. --repair takes doubled measurements out of segments, or\n" +
-			"else out of the bucket with the larger _id, and closes that bucket. Segments that are being compacted it leaves alone,\n" +
-			"and says so: run it again. Without --yes it shows first what it would do, and asks. Run\n" +
-			"one repair at a time, and none while MongoDB elects a primary: what one does not see of the other could take the\n" +
-			"last copy out.",
+			"Measurements that `collection delete-meta` or `expire --before` has deleted count as deleted. Stored measurements\n" +
+			"whose records log compaction has removed count as compacted. Neither is wrong.\n" +
+			"Consumers may keep running: it verifies offsets below the committed offset of the group. Exit code 3: something is\n" +
+			"wrong. To continue an interrupted run, give --partition and --from.\n\n" +
+			"--content compares every value with its record, and checks that each bucket agrees with itself. A meta that\n" +
+			"`collection update-meta` has changed counts as changed. A meta that was edited by hand counts as different.\n\n" +
+			"--repair removes doubled measurements from segments, or else from the bucket with the larger _id, and closes that\n" +
+			"bucket. It skips segments that are being compacted, and reports them: run it again for these. Without --yes it first\n" +
+			"shows what it would do, and asks. Run one repair at a time, and none while MongoDB elects a primary. Otherwise a\n" +
+			"repair may not see the changes of another one, and may remove the last copy.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, log, err := p.quietSettings(cmd.Context())
@@ -73,17 +73,17 @@ func (p *Program) verifyCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.topic, "topic", "", "the topic, one of KAFKA_TOPICS; needed when there are several")
+	flags.StringVar(&o.topic, "topic", "", "the topic, one of KAFKA_TOPICS; required if there are several")
 	flags.Int32Var(&o.partition, "partition", allPartitions, "only this partition")
 	flags.Lookup("partition").DefValue = "all"
-	flags.StringVar(&o.from, "from", "", "first offset, or a time: "+whenForms+"; default: the log's start, or KAFKA_START when it is a time")
-	flags.StringVar(&o.to, "to", "", "offset, or time, to stop before, written as --from; default, and at most: the committed offset")
+	flags.StringVar(&o.from, "from", "", "first offset, or a time: "+whenForms+"; default: the log's start, or KAFKA_START if it is a time")
+	flags.StringVar(&o.to, "to", "", "end before this offset or time, in the same form as --from; default and maximum: the committed offset")
 	flags.BoolVar(&o.content, "content", false, "compare every value, not only positions")
-	flags.BoolVar(&o.repair, "repair", false, "take doubled measurements out")
+	flags.BoolVar(&o.repair, "repair", false, "remove doubled measurements")
 	o.confirmation.flags(cmd)
 	flags.Lookup("dry-run").Usage = "show what --repair would do, and do nothing"
 	flags.Lookup("yes").Usage = "let --repair do it without asking; required if there is no terminal to ask at"
-	flags.IntVar(&o.examples, "examples", verify.DefaultExamples, "how many of the first of each problem to show")
+	flags.IntVar(&o.examples, "examples", verify.DefaultExamples, "number of examples to show of each problem")
 	p.outputFlag(cmd, "table")
 	return cmd
 }
@@ -100,7 +100,7 @@ func (o *verifyOptions) check(c config.Config) error {
 	case o.partition < allPartitions:
 		return usageError{fmt.Errorf("--partition is %d: partitions begin at 0", o.partition)}
 	case o.examples < 1 || o.examples > 1_000_000:
-		return usageError{fmt.Errorf("--examples is %d: 1 to 1000000", o.examples)}
+		return usageError{fmt.Errorf("--examples is %d: it must be 1 to 1000000", o.examples)}
 	}
 	if err := o.confirmation.check(); err != nil {
 		return err
@@ -134,7 +134,7 @@ func parseLimit(flag, text string, now time.Time) (verify.Limit, error) {
 	}
 	at, err := parseWhen(flag, text, now, time.UTC)
 	if err != nil {
-		err = usageError{fmt.Errorf("%s is %q: an offset, %s", flag, text, whenExamples)}
+		err = usageError{fmt.Errorf("%s is %q: give an offset, %s", flag, text, whenExamples)}
 	}
 	return verify.Limit{Time: at, Name: flag}, err
 }
@@ -187,7 +187,7 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	}
 	ready, err := series.Check(ctx, definition)
 	if err != nil {
-		return fmt.Errorf("looking at the time series %s: %w", c.SeriesFor(o.topic), err)
+		return fmt.Errorf("checking the time series %s: %w", c.SeriesFor(o.topic), err)
 	}
 	verifier, err := verify.New(verify.Options{
 		Collection: ready.Options, Decoder: decoder, Log: scanner, Buckets: contents.Buckets(ready.Options.TimeField), Letters: letters.Letters,

@@ -122,7 +122,7 @@ func (v *verifyView) printResume(w io.Writer, o verifyOptions) {
 	if len(rest) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "Not all was verified. Go on with:")
+	fmt.Fprintln(w, "Not everything was verified. Continue with:")
 	for _, r := range rest {
 		fmt.Fprintf(w, "  waterwheel verify --topic %s --partition %d --from %d%s\n", v.Topic, r.Partition, r.From, o.flags())
 	}
@@ -190,7 +190,7 @@ func printLost(w io.Writer, l *verify.Lost, name string) {
 	for i, r := range l.First {
 		ranges[i] = formatRange(r.From, r.To)
 	}
-	fmt.Fprintf(w, "%s: lost: retention deleted %s before %s read, and nothing of %s is stored: %s (--from leaves out earlier offsets).\n",
+	fmt.Fprintf(w, "%s: lost: retention deleted %s before %s read, and nothing of %s is stored: %s (--from excludes earlier offsets).\n",
 		name, words.Count(l.Count, "offset"), words.Form(l.Count, "it was", "they were"), words.Form(l.Count, "it", "them"), text.List(ranges))
 }
 
@@ -235,12 +235,12 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 	}
 	if n := p.Unknown.Count; n > 0 {
 		fmt.Fprintf(w, "%s: %d unknown: listed by buckets, but the record in the log has no such measurement: %s.\n"+
-			"  The present EVENT_ settings may refuse the record, or read other measurements from it. Otherwise something else wrote\n"+
-			"  these buckets.\n", name, n, formatPlaces(&p.Unknown))
+			"  The current EVENT_ settings may refuse the record, or read other measurements from it. Otherwise another program\n"+
+			"  wrote these buckets.\n", name, n, formatPlaces(&p.Unknown))
 	}
 	if n := p.LetterMissing.Count; n > 0 {
 		fmt.Fprintf(w, "%s: %d without a letter: %s not in the dead-letter topic: %s.\n"+
-			"  Look whether the topic's retention has deleted letters. Read again they become letters again.\n", name, n, words.Form(n, "it cannot be decoded and is", "they cannot be decoded and are"), formatPlaces(&p.LetterMissing))
+			"  Check whether the topic's retention has deleted letters. Records that are read again become letters again.\n", name, n, words.Form(n, "it cannot be decoded and is", "they cannot be decoded and are"), formatPlaces(&p.LetterMissing))
 	}
 	if n := p.LetterDeleted.Count; n > 0 {
 		fmt.Fprintf(w, "%s: note: %d cannot be decoded, and %s may have been deleted: %s.\n", name, n,
@@ -249,8 +249,8 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 	printFaults(w, name+": damaged: ", &p.Damaged)
 	printFaults(w, name+": different: ", &p.Different)
 	if p.Damaged.Count > 0 {
-		fmt.Fprintf(w, "  A damaged bucket is no longer written to. Repair it by hand, or delete it and set the group's offset back: what only\n"+
-			"  it held is then stored again.\n")
+		fmt.Fprintf(w, "  Consumers no longer write to a damaged bucket. Repair it by hand, or delete it and set the group's offset back:\n"+
+			"  measurements that were only in this bucket are then stored again.\n")
 	}
 }
 
@@ -261,8 +261,8 @@ func (v *verifyView) printDeletedLetters(w io.Writer) {
 		return
 	}
 	for _, d := range v.DeletedLetters {
-		fmt.Fprintf(w, "Letters before offset %d of %s were deleted. Records whose letters they were cannot be told from records whose\n"+
-			"letter is lost; those that MongoDB refused count as missing.\n", d.Before, d.Place)
+		fmt.Fprintf(w, "Letters before offset %d of %s were deleted. A record with a deleted letter cannot be distinguished from a record whose\n"+
+			"letter is lost. If MongoDB refused such a record, it counts as missing.\n", d.Before, d.Place)
 	}
 }
 
@@ -289,7 +289,7 @@ func printRepair(w io.Writer, r *verify.Repairs, name string) {
 		verb, done = words.Form(r.Copies, "was", "were"), r.Repaired
 	}
 	if r.Copies > 0 {
-		fmt.Fprintf(w, "%s: repair: %s %s taken out, so that %s %s stored once: %s changed and closed, %d deleted.\n",
+		fmt.Fprintf(w, "%s: repair: %s %s removed, so that %s %s stored once: %s changed and closed, %d deleted.\n",
 			name, words.Count(r.Copies, "copy"), verb, words.Count(done, "measurement"), words.Form(done, "is", "are"), words.Count(r.Updated, "bucket"), r.Deleted)
 	}
 	for _, c := range r.First {
@@ -297,7 +297,7 @@ func printRepair(w io.Writer, r *verify.Repairs, name string) {
 		if c.Kept == 0 {
 			fate = "deleted"
 		}
-		fmt.Fprintf(w, "  bucket %s: %d out, %s.\n", c.Bucket, c.Removed, fate)
+		fmt.Fprintf(w, "  bucket %s: %d removed, %s.\n", c.Bucket, c.Removed, fate)
 	}
 	if more := r.Updated + r.Deleted - int64(len(r.First)); more > 0 {
 		fmt.Fprintf(w, "  and %s more.\n", words.Count(more, "bucket"))
