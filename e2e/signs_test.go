@@ -216,7 +216,7 @@ func TestStopDuringAnOutageSaysWhatIsReadAgain(t *testing.T) {
 		code, err := c.Wait(within(t, 20*time.Second))
 		want, says := 0, "stopped before all records were stored and committed"
 		if hurried {
-			want, says = 1, "a second signal ended it before everything read was stored and committed"
+			want, says = 1, "a second signal ended the consumer before it stored and committed all records"
 		}
 		if err != nil || code != want || !strings.Contains(lastLine(c, says), s.topic+"/") {
 			t.Errorf("ended with %d, %v, and %q; want %d", code, err, lastLine(c, says), want)

@@ -119,7 +119,7 @@ func (h *handler) series(a *answer, r *http.Request) error {
 		return err
 	}
 	if q.csv {
-		return requestError{errors.New("format=csv is for measurements: series come as json")}
+		return requestError{errors.New("format=csv is for measurements and totals: request series with format=json")}
 	}
 	limit := q.Limit
 	q.Limit++ // to find out whether there are more
@@ -191,7 +191,7 @@ func (h *handler) table(a *answer, q *request, limit int64, found iter.Seq2[read
 		var bucket *reader.BucketError
 		if errors.As(err, &bucket) {
 			unreadable++
-			h.Log.Warn("a bucket cannot be read: the answer lacks what it holds", "err", err)
+			h.Log.Warn("a bucket cannot be read: the answer lacks its measurements", "err", err)
 			continue
 		}
 		if err != nil {

@@ -11,7 +11,7 @@ async function ask(path, parameters) {
   const url = path + (parameters ? "?" + new URLSearchParams(parameters) : "");
   const answer = await fetch(url, { headers: token ? { Authorization: "Bearer " + token } : {} });
   if (answer.status === 401) {
-    const given = prompt("This server wants a token (SERVE_TOKEN):");
+    const given = prompt("This server requires a token (SERVE_TOKEN):");
     if (given) { token = given; sessionStorage.setItem("token", token); return ask(path, parameters); }
   }
   const body = await answer.json();
@@ -137,7 +137,7 @@ async function plot(event) {
     table(rows);
     const unit = what.path === "v1/totals" ? `windows of ${every}` : "measurements";
     say(`${rows.length.toLocaleString("en")} ${unit} in ${took} ms, ${lines} series with ${what.drawn || "a number"}` +
-      (rows.length === most ? `: these are the first ${most.toLocaleString("en")}, ask for less time or for one series` : "") + (rows.length > shownRows ? `; the first ${shownRows} are below` : ""));
+      (rows.length === most ? `: these are only the first ${most.toLocaleString("en")}; choose a shorter time or a single series` : "") + (rows.length > shownRows ? `; the first ${shownRows} are below` : ""));
     remember();
     $("link").hidden = false;
     for (const format of ["json", "csv"]) $(format).href = what.path + "?" + new URLSearchParams([...what.parameters, ["format", format]]);

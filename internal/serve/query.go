@@ -40,7 +40,7 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 	}
 	name := values.Get("series")
 	if name == "" {
-		return nil, requestError{fmt.Errorf("which time series? Add series=NAME; /v1/collections lists them")}
+		return nil, requestError{fmt.Errorf("the parameter series is missing: add series=NAME; /v1/collections lists the names")}
 	}
 	from, err := h.Open(ctx, name)
 	if err != nil {
@@ -73,7 +73,7 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 	for flag, to := range map[string]*bool{"latest": &r.latest, "newest": &r.Newest} {
 		if text := values.Get(flag); text != "" {
 			if *to, err = strconv.ParseBool(text); err != nil {
-				return nil, requestError{fmt.Errorf("%s is %q: true or false", flag, text)}
+				return nil, requestError{fmt.Errorf("%s is %q: it must be true or false", flag, text)}
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 	case "csv":
 		r.csv = true
 	default:
-		return nil, requestError{fmt.Errorf("format is %q: json or csv", format)}
+		return nil, requestError{fmt.Errorf("format is %q: it must be json or csv", format)}
 	}
 	return r, nil
 }
@@ -91,7 +91,7 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 func readTotals(values url.Values) (t reader.TotalsQuery, err error) {
 	every := values.Get("every")
 	if every == "" {
-		return t, requestError{fmt.Errorf("how long are the windows? Add every=15m, every=1d or another length")}
+		return t, requestError{fmt.Errorf("the parameter every is missing: add the length of the windows, such as every=15m or every=1d")}
 	}
 	if t.Every, err = reader.ParseStep(every); err != nil {
 		return t, requestError{fmt.Errorf("every %w", err)}
@@ -104,7 +104,7 @@ func readTotals(values url.Values) (t reader.TotalsQuery, err error) {
 	}
 	if exact := values.Get("exact"); exact != "" {
 		if t.Exact, err = strconv.ParseBool(exact); err != nil {
-			return t, requestError{fmt.Errorf("exact is %q: true or false", exact)}
+			return t, requestError{fmt.Errorf("exact is %q: it must be true or false", exact)}
 		}
 	}
 	return t, nil
@@ -117,7 +117,7 @@ func (h *handler) limit(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 || n > h.MaxRows {
-		return 0, requestError{fmt.Errorf("limit is %q: a number from 1 to %d (SERVE_MAX_ROWS)", text, h.MaxRows)}
+		return 0, requestError{fmt.Errorf("limit is %q: it must be a number from 1 to %d (SERVE_MAX_ROWS)", text, h.MaxRows)}
 	}
 	return n, nil
 }

@@ -102,7 +102,7 @@ func (h *handler) allowed(next http.Handler) http.Handler {
 		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !ok || subtle.ConstantTimeCompare([]byte(given), []byte(h.Token)) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			fail(w, http.StatusUnauthorized, errors.New("this needs the header Authorization: Bearer TOKEN, with SERVE_TOKEN"))
+			fail(w, http.StatusUnauthorized, errors.New("the request needs the header Authorization: Bearer TOKEN, with the token of SERVE_TOKEN"))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -110,7 +110,7 @@ func (h *handler) allowed(next http.Handler) http.Handler {
 }
 
 func tooMany(w http.ResponseWriter, _ *http.Request) {
-	fail(w, http.StatusTooManyRequests, errors.New("too many queries at once (SERVE_MAX_QUERIES): ask again in a moment"))
+	fail(w, http.StatusTooManyRequests, errors.New("too many queries at once (SERVE_MAX_QUERIES): try again in a moment"))
 }
 
 // bounded limits the time of an answer, and handles its errors.
@@ -150,10 +150,10 @@ func (h *handler) fail(w http.ResponseWriter, ctx context.Context, err error) {
 	case errors.Is(err, reader.ErrNotSetUp):
 		fail(w, http.StatusNotFound, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		fail(w, http.StatusGatewayTimeout, errors.New("this takes longer than SERVE_MAX_TIME ("+h.MaxTime.String()+
-			"): ask for less time, or for one series, or make an index on the parts of meta that are asked for (META_INDEXES)"))
+		fail(w, http.StatusGatewayTimeout, errors.New("the query takes longer than SERVE_MAX_TIME ("+h.MaxTime.String()+
+			"): query a shorter time or a single series, or create an index on the queried parts of meta (META_INDEXES)"))
 	default:
-		h.Log.Warn("a query failed", "err", err)
+		h.Log.Warn("query failed", "err", err)
 		fail(w, http.StatusBadGateway, err)
 	}
 }

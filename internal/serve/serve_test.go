@@ -277,7 +277,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	s := newSource(measured(0, "s-1", bson.D{}))
 	from := serving(t, s, nil)
 	for path, want := range map[string]string{
-		"/v1/measurements":                              "400 which time series?",
+		"/v1/measurements":                              "400 the parameter series is missing",
 		"/v1/measurements?series=b":                     "404 no such time series",
 		"/v1/measurements?series=a&lst=1h":              "400 did you mean last?",
 		"/v1/measurements?series=a&match=wrong":         "400 this cannot be asked",
@@ -286,9 +286,9 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"/v1/measurements?series=a&limit=-1":            "400 from 1 to 1000",
 		"/v1/measurements?series=a&format=xml":          "400 json or csv",
 		"/v1/measurements?series=a&latest=perhaps":      "400 true or false",
-		"/v1/series?series=a&format=csv":                "400 series come as json",
+		"/v1/series?series=a&format=csv":                "400 format=csv is for measurements and totals",
 		"/v1/series?series=a&fields=celsius":            "400 there is no parameter",
-		"/v1/totals?series=a":                           "400 how long are the windows?",
+		"/v1/totals?series=a":                           "400 the parameter every is missing",
 		"/v1/totals?series=a&every=7m":                  "400 every is \\\"7m\\\": windows shorter",
 		"/v1/totals?series=a&every=1h&agg=meen":         "400 did you mean mean?",
 		"/v1/totals?series=a&every=1h&zone=Berlin":      "400 there is no such time zone",

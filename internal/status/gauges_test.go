@@ -45,10 +45,10 @@ func TestGaugesAreOfPartitionsAndOfAll(t *testing.T) {
 # HELP waterwheel_active_buckets Open and archived buckets in memory.
 # TYPE waterwheel_active_buckets gauge
 waterwheel_active_buckets 109
-# HELP waterwheel_bucket_fill_ratio Measurements stored by the catalogs in memory for each bucket they wrote to, of BUCKET_MAX_COUNT.
+# HELP waterwheel_bucket_fill_ratio Measurements per bucket written by the present catalogs, as a fraction of BUCKET_MAX_COUNT.
 # TYPE waterwheel_bucket_fill_ratio gauge
 waterwheel_bucket_fill_ratio 0.22
-# HELP waterwheel_fetch_paused 1 while nothing is fetched because too much waits already.
+# HELP waterwheel_fetch_paused 1 while fetching is paused because too much data waits to be processed.
 # TYPE waterwheel_fetch_paused gauge
 waterwheel_fetch_paused{partition="0",topic="a"} 0
 waterwheel_fetch_paused{partition="0",topic="b"} 1

@@ -65,7 +65,7 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 		first := s.NotReady[0]
 		return Headline{Text: "Not ready: " + first.Text + more(len(s.NotReady)-1), State: "stopped", Runbook: first.Runbook}
 	case len(s.Partitions) == 0:
-		return Headline{Text: "Ready. The group has given this consumer no partition: it has more members than partitions, or assigns them now.", State: "waiting"}
+		return Headline{Text: "Ready. This consumer has no partition: the group has more members than partitions, or is assigning partitions now.", State: "waiting"}
 	}
 	last := v.lastMinute(s.Done.Stored)
 	stored := text.Grouped(last) + " " + words.Form(last, "measurement", "measurements") + " stored in the last minute"

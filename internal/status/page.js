@@ -18,7 +18,7 @@ async function refresh() {
     const old = document.getElementById("old") ?? document.createElement("p");
     old.id = "old";
     old.setAttribute("role", "alert");
-    old.textContent = "The consumer has not answered for " + Math.round((Date.now() - last) / 1000) + " s: what follows is old.";
+    old.textContent = "The consumer has not answered for " + Math.round((Date.now() - last) / 1000) + " s: this page is outdated.";
     document.body.prepend(old);
   }
 }

@@ -39,7 +39,7 @@ func TestTheFirstSentenceSaysHowItIs(t *testing.T) {
 	}{
 		{"start", Snapshot{Starting: true, NotReady: waits}, stored, Headline{"Starting: waiting for Kafka", "waiting", "readiness"}},
 		{"outage", Snapshot{NotReady: waits, Partitions: partitions(seconds(1))}, stored, Headline{"Not ready: waiting for Kafka (and 1 more below)", "stopped", "readiness"}},
-		{"no partition", Snapshot{}, stored, Headline{"Ready. The group has given this consumer no partition: it has more members than partitions, or assigns them now.", "waiting", ""}},
+		{"no partition", Snapshot{}, stored, Headline{"Ready. This consumer has no partition: the group has more members than partitions, or is assigning partitions now.", "waiting", ""}},
 		{"late", Snapshot{Partitions: partitions(seconds(200), seconds(1)), Degraded: waits}, stored, Headline{"1 of 2 partitions is late, by up to 3 min; 61,241 measurements stored in the last minute.", "late", "waterwheelstale"}},
 		{"warning", Snapshot{Partitions: partitions(seconds(1)), Degraded: waits[:1]}, stored, Headline{"Ready, with a warning: waiting for Kafka", "late", "readiness"}},
 		{"unknown", Snapshot{Partitions: partitions(seconds(1), nil)}, stored, Headline{"Ready; the age of 1 of 2 partitions is not known yet; 61,241 measurements stored in the last minute.", "waiting", ""}},

@@ -51,7 +51,7 @@ func (v *View) progress(last report) report {
 	v.o.Log.Info("progress", attributes...)
 	if v.o.SeriesMax > 0 && sum.series > v.o.SeriesMax {
 		v.overSeries.Inc()
-		v.o.Log.Warn("more series than SERIES_MAX: does meta contain a value that changes with every event?", "series", sum.series,
+		v.o.Log.Warn("there are more series than SERIES_MAX: check whether the meta has a value that changes with every event", "series", sum.series,
 			"max", v.o.SeriesMax, "varies_most", p.MostVaried())
 	}
 	return this
@@ -111,7 +111,7 @@ func (v *View) Stopped() {
 		v.o.Log.Warn("stopped before all records were stored and committed: uncommitted records will be re-read and deduplicated",
 			append([]any{"read_again", again}, totals...)...)
 	case waits != "":
-		v.o.Log.Warn("stopped before every partition was released: the next owner of those waits for KAFKA_LEASE + 2 × MONGODB_WRITE_TIMEOUT", totals...)
+		v.o.Log.Warn("stopped before every partition was released: the next owners of those partitions wait for KAFKA_LEASE + 2 × MONGODB_WRITE_TIMEOUT", totals...)
 	default:
 		v.o.Log.Info("stopped", totals...)
 	}
@@ -135,10 +135,9 @@ func (v *View) Hurried() error {
 		again = unwritten(p.Consumer.Statuses())
 	}
 	if again == "" {
-		return errors.New("a second signal ended it before it had left the group: the other members wait until its session times out")
+		return errors.New("a second signal ended the consumer before it left the group: the other members wait until its session times out")
 	}
-	return fmt.Errorf("a second signal ended it before everything read was stored and committed: these records will be read again, "+
-		"and recognised where they are stored: %s", again)
+	return fmt.Errorf("a second signal ended the consumer before it stored and committed all records; these will be re-read and deduplicated: %s", again)
 }
 
 // unwritten names the records that were read since the assignment and are not committed. Empty means none.

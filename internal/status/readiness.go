@@ -110,11 +110,11 @@ func standing(s *pipeline.Status) string {
 	if s.ClaimWait == 0 {
 		return s.Phase
 	}
-	owner := "a former owner"
+	owner := "the previous owner"
 	if s.FormerOwner != "" {
-		owner += " (" + s.FormerOwner + ", killed?)"
+		owner += " (" + s.FormerOwner + ", perhaps killed)"
 	}
-	return owner + " has not released them: its writes may still arrive for " + s.ClaimWait.Round(time.Second).String()
+	return owner + " has not released the partitions: its writes may still arrive for " + s.ClaimWait.Round(time.Second).String()
 }
 
 // joins adds a sentence about a group that is being joined. It does so at once if no partition is read meanwhile.
@@ -126,7 +126,7 @@ func (r *readiness) joins(name string, membership group.Status) {
 	case membership.Generation == nil:
 		r.notReady(aboutReadiness, "not in group %s yet: %s", name, membership.State)
 	case joining && took > patience:
-		r.degraded("joining the next generation of group %s for %s: the work goes on under the present one", name, took.Round(time.Second))
+		r.degraded("joining the next generation of group %s for %s: processing continues in the present generation", name, took.Round(time.Second))
 	}
 }
 
@@ -139,7 +139,7 @@ func (r *readiness) transactions(statuses []*pipeline.Status) {
 		}
 	}
 	for _, of := range slices.Sorted(maps.Keys(behind)) {
-		r.degraded("waits for a transaction open since %s: nothing behind its first record can be read before it ends%s", of, waiting(behind[of]))
+		r.degraded("waits for a transaction open since %s: records after its first record can be read only when it ends%s", of, waiting(behind[of]))
 	}
 }
 
@@ -170,7 +170,7 @@ func (r *readiness) losses(recent []pipeline.Loss) {
 		r.degraded("retention deleted records before they were read, within the last hour: %s", text.List(deleted))
 	}
 	if elsewhere != nil {
-		r.degraded("a log ended before the offset to go on at, within the last hour, and KAFKA_OUT_OF_RANGE=%s goes on at another: %s",
+		r.degraded("within the last hour a log ended before the next offset to read, and reading continued at another offset because of KAFKA_OUT_OF_RANGE=%s: %s",
 			policy, text.List(elsewhere))
 	}
 }
@@ -180,7 +180,7 @@ func offsetsOf(l pipeline.Loss) string {
 }
 
 func placeOf(l pipeline.Loss) string {
-	return fmt.Sprintf("%s at %d in place of %d", l.Partition, l.To, l.From)
+	return fmt.Sprintf("%s at %d instead of %d", l.Partition, l.To, l.From)
 }
 
 // partitions adds the sentences about partitions. Each comes once, with all partitions that it applies to.
@@ -207,7 +207,7 @@ func (r *readiness) partitions(statuses []*pipeline.Status) {
 		r.notReady(aboutStopped, "no claim is possible yet (%s): %s%s", why.Reason, why.Detail, waiting(why.partitions))
 	}
 	if records > 0 {
-		r.degraded("a bug in this program made letters of %s (internal_error): please report the stack in the log%s",
+		r.degraded("a bug in this program made dead letters of %s (internal_error): please report the stack trace in the log%s",
 			words.Count(records, "record"), waiting(poisoned))
 	}
 }

@@ -65,7 +65,7 @@ func TestOneSentenceForAllPartitionsThatHaveIt(t *testing.T) {
 	if diff := cmp.Diff(want, texts(r.bad)); diff != "" {
 		t.Errorf("not ready (-want +got):\n%s", diff)
 	}
-	doubtful := []string{"a bug in this program made letters of 3 records (internal_error): please report the stack in the log [2 partitions: events/5, events/6]"}
+	doubtful := []string{"a bug in this program made dead letters of 3 records (internal_error): please report the stack trace in the log [2 partitions: events/5, events/6]"}
 	if diff := cmp.Diff(doubtful, texts(r.doubtful)); diff != "" {
 		t.Errorf("with warnings (-want +got):\n%s", diff)
 	}
@@ -83,8 +83,8 @@ func TestOpenTransactionIsDoubtful(t *testing.T) {
 		of(2, &record.Transaction{Producer: 4000, ID: "job-7", Since: since, First: 70}), of(3, &record.Transaction{Producer: -1, Since: since}),
 	})
 	want := []string{
-		"waits for a transaction open since 2026-11-25T12:00:00.000Z: nothing behind its first record can be read before it ends [1 partition: events/3]",
-		`waits for a transaction open since 2026-11-25T12:00:00.000Z, of producer 4000 (transactional id "job-7"): nothing behind its first record can be read before it ends [2 partitions: events/0, events/2]`,
+		"waits for a transaction open since 2026-11-25T12:00:00.000Z: records after its first record can be read only when it ends [1 partition: events/3]",
+		`waits for a transaction open since 2026-11-25T12:00:00.000Z, of producer 4000 (transactional id "job-7"): records after its first record can be read only when it ends [2 partitions: events/0, events/2]`,
 	}
 	if diff := cmp.Diff(want, texts(r.doubtful)); diff != "" || len(r.bad) != 0 {
 		t.Errorf("not ready %q, with warnings (-want +got):\n%s", r.bad, diff)
@@ -100,7 +100,7 @@ func TestLossesAreDoubtful(t *testing.T) {
 	})
 	want := []string{
 		"retention deleted records before they were read, within the last hour: events/0 from 100 to 499, events/1 from 7 to 7",
-		"a log ended before the offset to go on at, within the last hour, and KAFKA_OUT_OF_RANGE=earliest goes on at another: events/2 at 0 in place of 2000",
+		"within the last hour a log ended before the next offset to read, and reading continued at another offset because of KAFKA_OUT_OF_RANGE=earliest: events/2 at 0 instead of 2000",
 	}
 	if diff := cmp.Diff(want, texts(r.doubtful)); diff != "" || len(r.bad) != 0 {
 		t.Errorf("not ready %q, with warnings (-want +got):\n%s", r.bad, diff)
@@ -116,7 +116,7 @@ func TestWaitingPartitionsAreDoubtful(t *testing.T) {
 		{Partition: record.Partition{Topic: "events", Number: 2}, Phase: "claiming", Since: kafka.Now()}, // takes no time
 		{Partition: record.Partition{Topic: "events", Number: 3}, Phase: "idle", Between: true},
 	})
-	want := "not read yet: a former owner (consumer-2, killed?) has not released them: its writes may still arrive for 25s [2 partitions: events/0, events/1]"
+	want := "not read yet: the previous owner (consumer-2, perhaps killed) has not released the partitions: its writes may still arrive for 25s [2 partitions: events/0, events/1]"
 	if len(r.bad) != 0 || len(r.doubtful) != 1 || r.doubtful[0].Text != want {
 		t.Errorf("the sentences are %q and %q, want %q", r.bad, r.doubtful, want)
 	}

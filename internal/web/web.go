@@ -82,7 +82,7 @@ func audience(address net.Addr) string {
 	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 		return "this machine only"
 	}
-	return "whoever the network lets through"
+	return "all machines that can reach it"
 }
 
 // Limited answers at most most requests at a time. Requests for the free paths do not count. busy answers the others.
@@ -124,7 +124,7 @@ func Guarded(next http.Handler) http.Handler {
 
 // Busy answers that there are too many requests.
 func Busy(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
+	http.Error(w, "too many requests at once: try again in a moment", http.StatusServiceUnavailable)
 }
 
 // Certificate is a server's certificate and its key, in PEM files. They are read again for each connection, because they may be

@@ -45,7 +45,7 @@ func TestRequestsAreLimited(t *testing.T) {
 
 // TestListeningSaysWhoIsAnswered checks this because a page that answers only this machine looks dead to a probe from outside.
 func TestListeningSaysWhoIsAnswered(t *testing.T) {
-	for ip, want := range map[string]string{"127.0.0.1": "this machine only", "::1": "this machine only", "0.0.0.0": "whoever", "::": "whoever", "192.0.2.1": "whoever"} {
+	for ip, want := range map[string]string{"127.0.0.1": "this machine only", "::1": "this machine only", "0.0.0.0": "all machines", "::": "all machines", "192.0.2.1": "all machines"} {
 		if got := audience(&net.TCPAddr{IP: net.ParseIP(ip)}); !strings.HasPrefix(got, want) {
 			t.Errorf("%s answers %q, want %q", ip, got, want)
 		}
