@@ -64,15 +64,15 @@ func (a *accounts) disagrees(document bson.Raw) (path, text string) {
 	control := lookup(document, timeseries.FieldControl).Value
 	least, ok := lookup(control, timeseries.FieldMin, a.timeField).DateTimeOK()
 	if !ok || least > a.earliest {
-		return timeseries.MinPath(a.timeField), fmt.Sprintf("is %s, the earliest measurement is of %s",
+		return timeseries.MinPath(a.timeField), fmt.Sprintf("is %s, but the earliest measurement is of %s",
 			show(lookup(control, timeseries.FieldMin, a.timeField)), showTime(a.earliest))
 	}
 	if id, ok := document.Lookup(timeseries.FieldID).ObjectIDOK(); ok && !timeseries.IDFits(id, least) {
-		return timeseries.FieldID, fmt.Sprintf("is %s, which has other seconds than %s: %s", id.Hex(), timeseries.MinPath(a.timeField), showTime(least))
+		return timeseries.FieldID, fmt.Sprintf("is %s, whose seconds differ from %s: %s", id.Hex(), timeseries.MinPath(a.timeField), showTime(least))
 	}
 	largest, ok := lookup(control, timeseries.FieldMax, a.timeField).DateTimeOK()
 	if !ok || largest != a.latest {
-		return timeseries.MaxPath(a.timeField), fmt.Sprintf("is %s, the latest measurement is of %s",
+		return timeseries.MaxPath(a.timeField), fmt.Sprintf("is %s, but the latest measurement is of %s",
 			show(lookup(control, timeseries.FieldMax, a.timeField)), showTime(a.latest))
 	}
 	for _, bound := range []struct {
@@ -86,7 +86,7 @@ func (a *accounts) disagrees(document bson.Raw) (path, text string) {
 	}
 	size, ok := lookup(control, timeseries.FieldSize).AsInt64OK()
 	if most := 3 * len(document); !ok || size < int64(a.columns) || size > int64(most) {
-		return timeseries.PathSize, fmt.Sprintf("is %s, these measurements account for %d to %d bytes",
+		return timeseries.PathSize, fmt.Sprintf("is %s, but the measurements account for %d to %d bytes",
 			show(lookup(control, timeseries.FieldSize)), a.columns, most)
 	}
 	return "", ""

@@ -158,16 +158,16 @@ func TestPlantedFaultsOfSegmentsAreFound(t *testing.T) {
 		want  string
 		cheap bool // found without a read of the content
 	}{
-		"an open segment":          {"control.closed", nil, "control.closed: is nothing, a segment is closed", false},
-		"a meta of its own":        {"meta", "x", "meta: is \"x\", a segment of this _id has ", false},
-		"an end by nobody":         {"control.segment.visibleUntil", bson.DateTime(5), "control.segment.compaction: is nothing, no UUID", true},
-		"an end that is no date":   {"control.segment.visibleUntil", "x", "control.segment.visibleUntil: is \"x\", no date", true},
-		"a compaction that is odd": {"control.segment.compaction", "x", "control.segment.compaction: is \"x\", no UUID", true},
-		"a segment that is none":   {"control.segment", "x", "control.segment: is \"x\", no object", true},
-		"another meta":             {"data.meta.2", bson.D{{Key: "host", Value: "z"}}, "data.meta.2: is {\"host\": \"z\"}, the record says", false},
-		"no meta":                  {"data.meta.1", nil, "data.meta.1: is nothing, the record says", false},
-		"another value":            {"data.x.3", 4.25, "data.x.3: is {\"$numberDouble\":\"4.25\"}, the record says", false},
-		"a minimum without a meta": {"control.min.meta", nil, "control.min.meta: is nothing, the measurements make it", false},
+		"an open segment":          {"control.closed", nil, "control.closed: is nothing, but every segment is closed", false},
+		"a meta of its own":        {"meta", "x", "meta: is \"x\", but a segment with this _id has ", false},
+		"an end by nobody":         {"control.segment.visibleUntil", bson.DateTime(5), "control.segment.compaction: is nothing, not a UUID", true},
+		"an end that is no date":   {"control.segment.visibleUntil", "x", "control.segment.visibleUntil: is \"x\", not a date", true},
+		"a compaction that is odd": {"control.segment.compaction", "x", "control.segment.compaction: is \"x\", not a UUID", true},
+		"a segment that is none":   {"control.segment", "x", "control.segment: is \"x\", not an object", true},
+		"another meta":             {"data.meta.2", bson.D{{Key: "host", Value: "z"}}, "data.meta.2: is {\"host\": \"z\"}, but the record has", false},
+		"no meta":                  {"data.meta.1", nil, "data.meta.1: is nothing, but the record has", false},
+		"another value":            {"data.x.3", 4.25, "data.x.3: is {\"$numberDouble\":\"4.25\"}, but the record has", false},
+		"a minimum without a meta": {"control.min.meta", nil, "control.min.meta: is nothing, but the measurements give", false},
 		"a wrong maximum of metas": {"control.max.meta.host", int32(77), "control.max.meta.host: is", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,9 +198,9 @@ func TestPlantedFaultsOfCompactedBucketsAreFound(t *testing.T) {
 		value any
 		want  string
 	}{
-		"no object":       {"control.compaction", 1, "control.compaction.visibleFrom: is nothing, no date"},
-		"no time":         {"control.compaction.visibleFrom", nil, "control.compaction.visibleFrom: is nothing, no date"},
-		"another type id": {"control.compaction.id", bson.Binary{Data: make([]byte, 16)}, "no UUID"},
+		"no object":       {"control.compaction", 1, "control.compaction.visibleFrom: is nothing, not a date"},
+		"no time":         {"control.compaction.visibleFrom", nil, "control.compaction.visibleFrom: is nothing, not a date"},
+		"another type id": {"control.compaction.id", bson.Binary{Data: make([]byte, 16)}, "not a UUID"},
 	} {
 		w := newSparseWorld(t, 100)
 		c := w.whole(w.segmentIDs()...)

@@ -93,7 +93,7 @@ func (w *window) explain(ctx context.Context) error {
 	for i := range w.suspects {
 		s := &w.suspects[i]
 		position := s.stored.Position
-		path, text := "", "differs from a record that could not be read again"
+		path, text := "", "differs from its record, which could not be read again"
 		_, err := w.Log.Scan(ctx, w.rng.partition(), position.Offset, position.Offset+1, func(r *record.Record) error {
 			results, err := w.Decoder.TryDecode(*r)
 			i := slices.IndexFunc(results, func(r measurement.Result) bool { return r.Measurement.Position == position })
@@ -113,7 +113,7 @@ func (w *window) explain(ctx context.Context) error {
 // difference returns the path in the bucket at which the measurement first differs from its record, and a text about it.
 func (s *suspect) difference(o timeseries.Options, m *measurement.Measurement) (path, text string) {
 	at := func(field string) string { return fmt.Sprintf("%s.%d", timeseries.DataPath(field), s.index) }
-	say := func(stored, record string) string { return fmt.Sprintf("is %s, the record says %s", stored, record) }
+	say := func(stored, record string) string { return fmt.Sprintf("is %s, but the record has %s", stored, record) }
 	if s.stored.Time != m.Time {
 		return at(o.TimeField), say(showTime(s.stored.Time), showTime(m.Time))
 	}
@@ -134,7 +134,7 @@ func (s *suspect) difference(o timeseries.Options, m *measurement.Measurement) (
 			return at(string(e.name)), say(show(e.value), show(record))
 		}
 	}
-	return "", "differed from its record when it was read first, and does not now"
+	return "", "differed from its record at the first reading, but not at the second"
 }
 
 func showTime(ms int64) string {

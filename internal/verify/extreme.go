@@ -82,7 +82,7 @@ func (x *extreme) disagrees(stored bson.RawValue, path string) (at, text string)
 		}
 		for e := range elementsOf(stored.Value) {
 			if x.members[string(e.name)] == nil {
-				return timeseries.Path(path, string(e.name)), fmt.Sprintf("is %s, no measurement has the field", show(e.value))
+				return timeseries.Path(path, string(e.name)), fmt.Sprintf("is %s, but no measurement has the field", show(e.value))
 			}
 		}
 		for _, name := range x.names {
@@ -101,7 +101,7 @@ func (x *extreme) disagrees(stored bson.RawValue, path string) (at, text string)
 			return "", ""
 		}
 	}
-	return path, fmt.Sprintf("is %s, the measurements make it %s", show(stored), show(x.raw()))
+	return path, fmt.Sprintf("is %s, but the measurements give %s", show(stored), show(x.raw()))
 }
 
 func (x *extreme) disagreesArray(stored bson.RawValue, path string) (at, text string) {
@@ -115,7 +115,7 @@ func (x *extreme) disagreesArray(stored bson.RawValue, path string) (at, text st
 		n++
 	}
 	if n != len(x.items) {
-		return path, fmt.Sprintf("has %s, the measurements make it %d", words.Count(n, "position"), len(x.items))
+		return path, fmt.Sprintf("has %s, but the measurements give %d", words.Count(n, "position"), len(x.items))
 	}
 	return "", ""
 }

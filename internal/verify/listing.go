@@ -110,9 +110,9 @@ func (w *window) check(b *listing) {
 	case len(b.positions) == 0:
 		w.damaged(b, timeseries.PathOffsets, "lists nothing")
 	case !hasFirst || first != b.smallest:
-		w.damaged(b, timeseries.PathFirst, "is %s, the smallest offset listed is %d", shown(first, hasFirst), b.smallest)
+		w.damaged(b, timeseries.PathFirst, "is %s, but the smallest listed offset is %d", shown(first, hasFirst), b.smallest)
 	case !hasLast || last != b.largest:
-		w.damaged(b, timeseries.PathLast, "is %s, the largest offset listed is %d", shown(last, hasLast), b.largest)
+		w.damaged(b, timeseries.PathLast, "is %s, but the largest listed offset is %d", shown(last, hasLast), b.largest)
 	default:
 		if path, text := b.compactionFault(); path != "" {
 			w.damaged(b, path, "%s", text)

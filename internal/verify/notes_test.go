@@ -163,7 +163,7 @@ func TestEventsBehindSkippedOnesAreExplained(t *testing.T) {
 	}
 	w.edit(w.ids()[0], "data.x.1", 7)
 	r := w.verify(change)
-	if r.Different.Count != 1 || r.Different.First[0].Position.Part != 3 || !strings.Contains(r.Different.First[0].Text, `the record says {"$numberInt":"2"}`) {
+	if r.Different.Count != 1 || r.Different.First[0].Position.Part != 3 || !strings.Contains(r.Different.First[0].Text, `the record has {"$numberInt":"2"}`) {
 		t.Errorf("%+v", r.Different)
 	}
 }

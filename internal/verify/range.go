@@ -61,7 +61,7 @@ func (q *Question) Ranges(ctx context.Context, offsets Offsets) ([]Range, error)
 		return nil, fmt.Errorf("reading the committed offsets of group %q: %w", q.Group, err)
 	}
 	if !slices.ContainsFunc(committed, func(c claim.Committed) bool { return c.Offset >= 0 }) {
-		return nil, fmt.Errorf("group %q has committed no offset of %s, so nothing need be stored yet: has it run, and is KAFKA_GROUP_ID right?",
+		return nil, fmt.Errorf("group %q has committed no offset of %s, so there is nothing to verify yet: check that the group has run, and that KAFKA_GROUP_ID is right",
 			q.Group, q.Topic)
 	}
 	ranges := make([]Range, len(q.Partitions))
@@ -87,7 +87,7 @@ func (q *Question) Ranges(ctx context.Context, offsets Offsets) ([]Range, error)
 func (r *Range) stored(q *Question, committed claim.Committed) (int64, error) {
 	switch meaning, of := q.Pipeline.Meaning(committed); meaning {
 	case claim.OtherCollection:
-		return 0, fmt.Errorf("group %q writes %s to %s, the settings name %s: verify with the consumer's own settings",
+		return 0, fmt.Errorf("group %q writes %s to %s, but the settings name %s: verify with the settings of the consumer",
 			q.Group, r.partition(), of.Namespace, q.Pipeline.Namespace)
 	case claim.Nothing:
 		r.note("group %q has committed nothing: nothing to verify", q.Group)
@@ -96,9 +96,9 @@ func (r *Range) stored(q *Question, committed claim.Committed) (int64, error) {
 		r.note("the offset was committed for a topic of this name that has since been deleted: nothing to verify")
 		return -1, nil
 	case claim.OfAnotherProgram:
-		r.note("another program committed the offset: what only that has read is missing here")
+		r.note("another program committed the offset: records that only that program has read count as missing")
 	case claim.AsItIs:
-		r.note("the offset was committed by something else (a reset?): it is taken as it is")
+		r.note("the offset was not committed by a consumer of this program, but perhaps by a reset: it is used unchanged")
 	}
 	return committed.Offset, nil
 }

@@ -90,12 +90,12 @@ func TestOffsetsOfOthersAreNotVerified(t *testing.T) {
 	}{
 		"ours":                {claim.Committed{Offset: 50, Metadata: ours.String()}, 50, "", ""},
 		"none":                {claim.Committed{Offset: -1}, 0, "has committed nothing", ""},
-		"a reset":             {claim.Committed{Offset: 50}, 50, "taken as it is", ""},
-		"a mirror":            {claim.Committed{Offset: 50, Metadata: mirrored.String()}, 50, "taken as it is", ""},
+		"a reset":             {claim.Committed{Offset: 50}, 50, "used unchanged", ""},
+		"a mirror":            {claim.Committed{Offset: 50, Metadata: mirrored.String()}, 50, "used unchanged", ""},
 		"another program":     {claim.Committed{Offset: 50, Consumed: true}, 50, "another program committed the offset", ""},
 		"a deleted topic":     {claim.Committed{Offset: 50, Metadata: deleted.String()}, 0, "has since been deleted", ""},
-		"other collection":    {claim.Committed{Offset: 50, Metadata: elsewhere.String()}, 0, "", "writes events/1 to db.other, the settings name db.events"},
-		"and a deleted topic": {claim.Committed{Offset: 50, Metadata: both.String()}, 0, "", "writes events/1 to db.other, the settings name db.events"},
+		"other collection":    {claim.Committed{Offset: 50, Metadata: elsewhere.String()}, 0, "", "writes events/1 to db.other, but the settings name db.events"},
+		"and a deleted topic": {claim.Committed{Offset: 50, Metadata: both.String()}, 0, "", "writes events/1 to db.other, but the settings name db.events"},
 	} {
 		q := Question{Topic: "events", Partitions: []int32{0, 1}, Group: "g", Pipeline: ours}
 		ranges, err := q.Ranges(t.Context(), &book{committed: []claim.Committed{{Offset: 20, Metadata: ours.String()}, c.committed}})
@@ -113,7 +113,7 @@ func TestOffsetsOfOthersAreNotVerified(t *testing.T) {
 	if _, err := q.Ranges(t.Context(), &book{}); err == nil || !strings.Contains(err.Error(), "no answer") {
 		t.Errorf("no answer: %v", err)
 	}
-	if _, err := q.Ranges(t.Context(), &book{committed: []claim.Committed{{Offset: -1}}}); err == nil || !strings.Contains(err.Error(), "has it run") {
+	if _, err := q.Ranges(t.Context(), &book{committed: []claim.Committed{{Offset: -1}}}); err == nil || !strings.Contains(err.Error(), "check that the group has run") {
 		t.Errorf("nothing committed at all: %v", err)
 	}
 }

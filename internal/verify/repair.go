@@ -18,7 +18,7 @@ const repairPasses = 10
 // were counted, because these existed before the copy that stays was found. It changes a segment only on the condition that no
 // compaction has frozen it. Otherwise the bucket of that compaction would bring the copy back, or would merge two copies.
 func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copies, counted map[string]bool) error {
-	w.progress("taking doubles out", w.end)
+	w.progress("removing doubled measurements", w.end)
 	if err := w.compactions.begin(ctx); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copie
 			}
 			if counts, how := w.compactions.judge(b); !counted[id] {
 				if counts || how == unsure {
-					w.found.Repair.Left.add(b.fault("", "holds copies that came meanwhile: run the repair again"), w.Examples)
+					w.found.Repair.Left.add(b.fault("", "has copies that were written during the repair: run the repair again"), w.Examples)
 				}
 				return nil
 			}
@@ -41,7 +41,7 @@ func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copie
 				return err
 			case done:
 			case pass == repairPasses:
-				w.found.Repair.Left.add(b.fault("", "was changed again and again meanwhile: run the repair again"), w.Examples)
+				w.found.Repair.Left.add(b.fault("", "kept changing during the repair: run the repair again"), w.Examples)
 			default:
 				again[id] = true
 			}
@@ -103,15 +103,15 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 		fault := Fault{Bucket: b.id(), Position: &p}
 		switch {
 		case id < c.keep: // another repair would keep this copy
-			fault.Text = "came meanwhile: run the repair again"
+			fault.Text = "was written during the repair: run the repair again"
 		case b.segment && b.compaction != claim.Token{}: // The segment is frozen, or has ended since.
-			fault.Text = "is being compacted: run the repair again when that is over"
+			fault.Text = "is being compacted: run the repair again after the compaction"
 		case !c.kept:
 			fault.Text = "the copy that stays was being compacted: run the repair again"
 		case c.damaged || sums == nil:
-			fault.Text = "a bucket that lists it is damaged: repair or delete that bucket by hand"
+			fault.Text = "a bucket that lists this measurement is damaged: repair or delete that bucket by hand"
 		case sums[i] != c.sum:
-			fault.Text = "its copies differ: look with --content which one the record agrees with"
+			fault.Text = "the copies differ: use --content to see which one agrees with the record"
 		default:
 			drop[i] = true
 			removed++

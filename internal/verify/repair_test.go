@@ -146,7 +146,7 @@ func TestRepairLeavesANewcomerWithASmallerID(t *testing.T) {
 	planted := false
 	r := w.verify(repair, func(o *verify.Options) {
 		o.Progress = func(at verify.Progress) {
-			if at.Doing == "taking doubles out" && !planted {
+			if at.Doing == "removing doubled measurements" && !planted {
 				planted = true
 				w.docs[newcomer] = w.docs[larger]
 				w.edit(newcomer, "_id", newcomer)

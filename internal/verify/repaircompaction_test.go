@@ -47,7 +47,7 @@ func (w *world) isSegment(id bson.ObjectID) bool {
 func afterCounting(do func()) func(*verify.Options) {
 	return func(o *verify.Options) {
 		o.Progress = func(at verify.Progress) {
-			if at.Doing == "taking doubles out" && do != nil {
+			if at.Doing == "removing doubled measurements" && do != nil {
 				once := do
 				do = nil
 				once()
@@ -166,7 +166,7 @@ func TestRepairLosesNothingWhenTheCopyThatStaysMoves(t *testing.T) {
 			t.Fatalf("%v is stored %d times: %+v", p, n, r.Repair)
 		}
 	}
-	if r.Repair.Left.Count == 0 || !strings.Contains(r.Repair.Left.First[0].Text, "came meanwhile") {
+	if r.Repair.Left.Count == 0 || !strings.Contains(r.Repair.Left.First[0].Text, "written during the repair") {
 		t.Errorf("%+v", r.Repair)
 	}
 	if r := w.verify(repair, content); r.Wrong() || r.StoredOnce != 107 {

@@ -43,7 +43,7 @@ func tokenOf(v bson.RawValue) (id claim.Token, ok bool) {
 // path means that they are right.
 func (b *listing) compactionFault() (path, text string) {
 	if about := b.control(timeseries.FieldSegment); about.Type != 0 && !b.segment {
-		return timeseries.PathSegment, fmt.Sprintf("is %s, no object", show(about))
+		return timeseries.PathSegment, fmt.Sprintf("is %s, not an object", show(about))
 	}
 	if b.segment {
 		return b.momentFault(timeseries.FieldSegment, timeseries.FieldVisibleUntil, timeseries.FieldCompaction)
@@ -58,10 +58,10 @@ func (b *listing) momentFault(within, moment, id string) (path, text string) {
 		return "", ""
 	}
 	if _, ok := at.DateTimeOK(); !ok && (at.Type != 0 || !b.segment) { // a frozen segment has no such moment
-		return timeseries.Path(timeseries.FieldControl, within, moment), fmt.Sprintf("is %s, no date", show(at))
+		return timeseries.Path(timeseries.FieldControl, within, moment), fmt.Sprintf("is %s, not a date", show(at))
 	}
 	if _, ok := tokenOf(by); !ok {
-		return timeseries.Path(timeseries.FieldControl, within, id), fmt.Sprintf("is %s, no UUID", show(by))
+		return timeseries.Path(timeseries.FieldControl, within, id), fmt.Sprintf("is %s, not a UUID", show(by))
 	}
 	return "", ""
 }
@@ -73,8 +73,8 @@ func (w *window) checkSegment(b *listing) {
 	id, _ := lookup(b.document, timeseries.FieldID).ObjectIDOK()
 	switch {
 	case !meta.Equal(timeseries.SegmentMetaOf(id)):
-		w.damaged(b, timeseries.FieldMeta, "is %s, a segment of this _id has %s", show(meta), show(timeseries.SegmentMetaOf(id)))
+		w.damaged(b, timeseries.FieldMeta, "is %s, but a segment with this _id has %s", show(meta), show(timeseries.SegmentMetaOf(id)))
 	case !closed:
-		w.damaged(b, timeseries.PathClosed, "is %s, a segment is closed", show(b.control(timeseries.FieldClosed)))
+		w.damaged(b, timeseries.PathClosed, "is %s, but every segment is closed", show(b.control(timeseries.FieldClosed)))
 	}
 }

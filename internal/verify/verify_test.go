@@ -92,12 +92,12 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		"a wrong first": {
 			func(w *world, id bson.ObjectID) { w.edit(id, "control.source.first", int64(7)) },
 			counts{damaged: 1},
-			"control.source.first: is 7, the smallest offset listed is",
+			"control.source.first: is 7, but the smallest listed offset is",
 		},
 		"a last too large": {
 			func(w *world, id bson.ObjectID) { w.edit(id, "control.source.last", int64(7000)) },
 			counts{damaged: 1},
-			"control.source.last: is 7000, the largest offset listed is",
+			"control.source.last: is 7000, but the largest listed offset is",
 		},
 		"no list": {
 			func(w *world, id bson.ObjectID) { w.edit(id, "control.source.offsets", "x") },
@@ -110,32 +110,32 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		"a changed value": {
 			func(w *world, id bson.ObjectID) { w.edit(id, "data.x.3", 4.25) },
 			counts{different: 1},
-			"data.x.3: is {\"$numberDouble\":\"4.25\"}, the record says",
+			"data.x.3: is {\"$numberDouble\":\"4.25\"}, but the record has",
 		},
 		"a value taken away": {func(w *world, id bson.ObjectID) { w.edit(id, "data.tags.7", nil) }, counts{different: 1}, "data.tags.7: is nothing"},
 		"a value added": {func(w *world, id bson.ObjectID) {
 			w.edit(id, "data.y", bson.D{{Key: "2", Value: 1}})
-		}, counts{different: 1, damaged: 1}, "data.y.2: is {\"$numberInt\":\"1\"}, the record says nothing"},
+		}, counts{different: 1, damaged: 1}, "data.y.2: is {\"$numberInt\":\"1\"}, but the record has nothing"},
 		"another type": {
 			func(w *world, id bson.ObjectID) { w.edit(id, "data.inner.0", bson.D{}) },
 			counts{different: 1, damaged: none},
-			"data.inner.0: is {}, the record says {",
+			"data.inner.0: is {}, but the record has {",
 		},
-		"another meta": {func(w *world, id bson.ObjectID) { w.edit(id, "meta.host", "z") }, counts{different: 8}, `meta: is {"host": "z"}, the record says`},
+		"another meta": {func(w *world, id bson.ObjectID) { w.edit(id, "meta.host", "z") }, counts{different: 8}, `meta: is {"host": "z"}, but the record has`},
 		"a wrong minimum": {
 			func(w *world, id bson.ObjectID) { w.edit(id, "control.min.x", -1.0) },
 			counts{damaged: 1},
-			"control.min.x: is {\"$numberDouble\":\"-1.0\"}, the measurements make it",
+			"control.min.x: is {\"$numberDouble\":\"-1.0\"}, but the measurements give",
 		},
 		"a wrong nested maximum": {
 			func(w *world, id bson.ObjectID) { w.edit(id, "control.max.inner.n", int32(99)) },
 			counts{damaged: 1},
-			"control.max.inner.n: is {\"$numberInt\":\"99\"}, the measurements make it",
+			"control.max.inner.n: is {\"$numberInt\":\"99\"}, but the measurements give",
 		},
 		"a minimum nobody has": {
 			func(w *world, id bson.ObjectID) { w.edit(id, "control.min.w", 1) },
 			counts{damaged: 1},
-			"control.min.w: is {\"$numberInt\":\"1\"}, no measurement has the field",
+			"control.min.w: is {\"$numberInt\":\"1\"}, but no measurement has the field",
 		},
 		"a wrong last time": {
 			func(w *world, id bson.ObjectID) { w.edit(id, "control.max.time", bson.DateTime(noon-1)) },
@@ -152,7 +152,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 			delete(w.docs, id)
 			w.options.ExpireAfterSeconds = 3600
 		}, counts{expired: 8}, ""},
-		"a wrong size":       {func(w *world, id bson.ObjectID) { w.edit(id, "control.size", int32(3)) }, counts{damaged: 1}, "control.size: is {\"$numberInt\":\"3\"}, these measurements account for"},
+		"a wrong size":       {func(w *world, id bson.ObjectID) { w.edit(id, "control.size", int32(3)) }, counts{damaged: 1}, "control.size: is {\"$numberInt\":\"3\"}, but the measurements account for"},
 		"an unknown version": {func(w *world, id bson.ObjectID) { w.edit(id, "control.version", int32(2)) }, counts{damaged: 1}, "cannot be unpacked"},
 		"a lost column":      {func(w *world, id bson.ObjectID) { w.edit(id, "data.x.99", 1.5) }, counts{damaged: 1}, "data.x.99"},
 	} {

@@ -27,7 +27,7 @@ func (v *Verifier) wait(ctx context.Context, r Range) error {
 	for begin := time.Now(); time.Since(begin) < grace; {
 		if v.o.Progress != nil {
 			v.o.Progress(Progress{
-				Partition: r.Source.Partition, Doing: "waiting for writes that are on their way", Seconds: true,
+				Partition: r.Source.Partition, Doing: "waiting until pending writes can no longer arrive", Seconds: true,
 				Offset: int64(time.Since(begin).Seconds()), To: int64(grace.Seconds()),
 			})
 		}
