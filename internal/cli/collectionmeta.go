@@ -23,8 +23,8 @@ import (
 // aboutClosed is the part of the help of the commands on metas about closed buckets and running consumers.
 const aboutClosed = "The command selects whole series: the filter may name the meta field and its parts, nothing else. Like MongoDB's\n" +
 	"own time series, it skips closed buckets, which are full or past their time span. The output counts them, and\n" +
-	"--closed includes them. No consumer writes to a closed bucket any more, so --closed is safe. Without --closed only a\n" +
-	"part of a series is edited. Buckets made from segments are always included.\n\n" +
+	"--closed includes them. No consumer writes to a closed bucket any more, so --closed is safe. Without --closed a\n" +
+	"series may be edited only in part. Buckets made from segments are always included.\n\n" +
 	"The command edits buckets only. It first asks the running consumers to move measurements from segments into buckets,\n" +
 	"and waits about a minute plus COMPACT_VISIBILITY_DELAY. If no consumer does this, the command ends after at most three\n" +
 	"minutes, edits nothing, and says what to start. A --dry-run does not wait, and ignores measurements in segments.\n\n"

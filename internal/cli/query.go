@@ -31,7 +31,7 @@ COLLECTION is the name of the time series. It may be omitted if KAFKA_TOPICS has
 condition.
 
 NAME=VALUE is a condition on the meta: sensor=s-17 compares its part "sensor". NAME!=VALUE excludes the value, and NAME=A,B
-accepts both values. A number, true, false and null also match the same text: n=17 finds 17 and "17", and n='"17"' finds only
+accepts either value. A number, true, false and null also match the same text: n=17 finds 17 and "17", and n='"17"' finds only
 the text. meta=VALUE compares the whole meta, with its fields in any order. --filter takes any filter on the meta, in Extended
 JSON and with the names of the view, such as meta.sensor.
 

@@ -24,7 +24,7 @@ func consumerPage(t *testing.T, report, hour string) string {
 }
 
 const (
-	wellReport = `{"headline": {"text": "Well: 1 partition stored up to the end; 60 measurements stored in the last minute.", "state": "fresh"},
+	wellReport = `{"headline": {"text": "Ready: 1 partition stored up to the end of the log; 60 measurements stored in the last minute.", "state": "fresh"},
 		"group": "g", "generation": 3, "version": "v1", "notReady": [], "partitions": [{"topic": "events", "partition": 2, "state": "running",
 		"lag": 12, "freshnessSeconds": 1.5, "committed": 7, "pending": 4, "openBuckets": 5}]}`
 	stoppedReport = `{"headline": {"text": "Not ready: reading has stopped", "state": "stopped", "runbook": "stopped-partitions"}, "notReady": [{"text": "reading has stopped"}, {"text": "and \u001b[2J"}]}`
@@ -40,7 +40,7 @@ func TestStatusShowsEachConsumer(t *testing.T) {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	for _, part := range []string{
-		well + "  group g, generation 3, version v1\n", "Well: 1 partition stored", "stored a second        20  |", "at most 20\n", "freshness           4.0 s  |", "at most 100 s\n",
+		well + "  group g, generation 3, version v1\n", "Ready: 1 partition stored", "stored a second        20  |", "at most 20\n", "freshness           4.0 s  |", "at most 100 s\n",
 		"events/2", "running  12", "1.5s",
 	} {
 		if !strings.Contains(stdout, part) {

@@ -102,9 +102,9 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 	case unknown > 0:
 		return Headline{Text: fmt.Sprintf("Ready; the age of %d of %s is not known yet; %s.", unknown, partitions, stored), State: "waiting", Runbook: about}
 	case oldest == 0:
-		return Headline{Text: "Well: " + all + " stored up to the end; " + stored + ".", State: "fresh", Runbook: about}
+		return Headline{Text: "Ready: " + all + " stored up to the end of the log; " + stored + ".", State: "fresh", Runbook: about}
 	}
-	return Headline{Text: "Well: " + all + " stored up to " + oldestAge + " ago; " + stored + ".", State: "fresh", Runbook: about}
+	return Headline{Text: "Ready: " + all + " stored up to " + oldestAge + " ago; " + stored + ".", State: "fresh", Runbook: about}
 }
 
 // ago formats how long before now something was.

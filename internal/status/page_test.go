@@ -43,9 +43,9 @@ func TestTheFirstSentenceSaysHowItIs(t *testing.T) {
 		{"late", Snapshot{Partitions: partitions(seconds(200), seconds(1)), Degraded: waits}, stored, Headline{"1 of 2 partitions is late, by up to 3 min; 61,241 measurements stored in the last minute.", "late", "waterwheelstale"}},
 		{"warning", Snapshot{Partitions: partitions(seconds(1)), Degraded: waits[:1]}, stored, Headline{"Ready, with a warning: waiting for Kafka", "late", "readiness"}},
 		{"unknown", Snapshot{Partitions: partitions(seconds(1), nil)}, stored, Headline{"Ready; the age of 1 of 2 partitions is not known yet; 61,241 measurements stored in the last minute.", "waiting", ""}},
-		{"idle", Snapshot{Partitions: partitions(seconds(0))}, stored, Headline{"Well: 1 partition stored up to the end; 61,241 measurements stored in the last minute.", "fresh", ""}},
-		{"well", Snapshot{Partitions: partitions(seconds(0), seconds(4))}, stored, Headline{"Well: all 2 partitions stored up to 4.0 s ago; 61,241 measurements stored in the last minute.", "fresh", ""}},
-		{"letters", Snapshot{Partitions: partitions(seconds(0))}, refused, Headline{"Well: 1 partition stored up to the end; 64,781 measurements stored in the last minute, 8 dead letters in the last hour.", "fresh", "letters"}},
+		{"idle", Snapshot{Partitions: partitions(seconds(0))}, stored, Headline{"Ready: 1 partition stored up to the end of the log; 61,241 measurements stored in the last minute.", "fresh", ""}},
+		{"well", Snapshot{Partitions: partitions(seconds(0), seconds(4))}, stored, Headline{"Ready: all 2 partitions stored up to 4.0 s ago; 61,241 measurements stored in the last minute.", "fresh", ""}},
+		{"letters", Snapshot{Partitions: partitions(seconds(0))}, refused, Headline{"Ready: 1 partition stored up to the end of the log; 64,781 measurements stored in the last minute, 8 dead letters in the last hour.", "fresh", "letters"}},
 	} {
 		c.of.lateAfter, c.of.Done = 15*time.Second, done
 		if got := headline(&c.of, c.hour); got != c.want {
