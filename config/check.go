@@ -58,7 +58,7 @@ func (k *checker) fail(variable string, value any, format string, args ...any) {
 // keyPair rejects a certificate without a key, and a key without a certificate. prefix is the beginning of their settings' names.
 func (k *checker) keyPair(prefix, certificate, key string) {
 	if (certificate == "") != (key == "") {
-		k.fail(prefix+"_CERT_FILE", certificate, "and %s_KEY_FILE belong together: set both or none", prefix)
+		k.fail(prefix+"_CERT_FILE", certificate, "this setting and %s_KEY_FILE must be set together: set both or neither", prefix)
 	}
 }
 
@@ -69,13 +69,13 @@ func (k *checker) addresses() {
 			switch {
 			case err == nil && brokerHost.MatchString(host) && isPort(port, 1):
 			case strings.Contains(broker, "://"):
-				k.fail("KAFKA_BROKERS", "", "number %d has a scheme: write only host:port here, and set encryption and login with KAFKA_SECURITY", i+1)
+				k.fail("KAFKA_BROKERS", "", "address %d has a scheme: write only host:port here, and set encryption and login with KAFKA_SECURITY", i+1)
 			case strings.ContainsAny(broker, "; \t"):
-				k.fail("KAFKA_BROKERS", "", "number %d has a semicolon or a blank in it: write commas between addresses, as kafka-1:9092,kafka-2:9092", i+1)
+				k.fail("KAFKA_BROKERS", "", "address %d contains a semicolon or a space: write commas between addresses, as kafka-1:9092,kafka-2:9092", i+1)
 			case harmless.MatchString(broker) && !mayHoldLogin(strings.Join(k.Kafka.Brokers, ",")):
 				k.fail("KAFKA_BROKERS", broker, "not an address: write host:port, as kafka-1:9092")
 			default: // it may contain a password
-				k.fail("KAFKA_BROKERS", "", "number %d is not an address: write host:port, as kafka-1:9092; a login goes into KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD", i+1)
+				k.fail("KAFKA_BROKERS", "", "entry %d is not an address: write host:port, as kafka-1:9092; write a login into KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD", i+1)
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func (k *checker) addresses() {
 		}
 	}
 	if k.Service.HTTPAddr != "" && k.Service.HTTPAddr == k.Service.PprofAddr {
-		k.fail("PPROF_ADDR", k.Service.PprofAddr, "is HTTP_ADDR as well: give profiles an address of their own")
+		k.fail("PPROF_ADDR", k.Service.PprofAddr, "is the same address as HTTP_ADDR: choose another address for the profiles")
 	}
 }
 
@@ -113,7 +113,7 @@ func (k *checker) timing() {
 	}
 	if k.good("SHUTDOWN_TIMEOUT", "MONGODB_WRITE_TIMEOUT") && k.Service.ShutdownTimeout <= write {
 		k.fail("SHUTDOWN_TIMEOUT", formatDuration(k.Service.ShutdownTimeout),
-			"must be more than MONGODB_WRITE_TIMEOUT = %s: the end waits for the writes in flight", formatDuration(write))
+			"must be more than MONGODB_WRITE_TIMEOUT = %s: the shutdown waits for the writes in flight", formatDuration(write))
 	}
 	if k.good("KAFKA_HEARTBEAT_INTERVAL", "KAFKA_SESSION_TIMEOUT") && 3*kafka.HeartbeatInterval > kafka.SessionTimeout {
 		k.fail("KAFKA_HEARTBEAT_INTERVAL", formatDuration(kafka.HeartbeatInterval),

@@ -23,13 +23,13 @@ func (k *checker) events() {
 		k.fail("EVENT_TIME_MAX", e.TimeMax, "must be after EVENT_TIME_MIN = %s: no time would be accepted", e.TimeMin)
 	}
 	if k.good("EVENT_FORMAT", "EVENT_FRAMING") && e.Framing != "none" && !measurement.HasFrames(measurement.Format(e.Format)) {
-		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=%s: the frame of a schema registry is for JSON, Avro and Protobuf", e.Format)
+		k.fail("EVENT_FRAMING", e.Framing, "cannot be combined with EVENT_FORMAT=%s: only events in JSON, Avro and Protobuf can have the frame of a schema registry", e.Format)
 	}
 	k.avro()
 	k.protobuf()
 	k.registry()
 	if k.good("EVENT_FORMAT", "EVENT_LIST") && len(e.List) > 0 && !measurement.HasLists(measurement.Format(e.Format)) {
-		k.fail("EVENT_LIST", strings.Join(e.List, ","), "is not read with EVENT_FORMAT=%s: its events have no lists", e.Format)
+		k.fail("EVENT_LIST", strings.Join(e.List, ","), "cannot be combined with EVENT_FORMAT=%s: events in this format have no lists", e.Format)
 	}
 }
 
@@ -41,11 +41,11 @@ func (k *checker) avro() {
 	}
 	switch {
 	case e.Schema == "" && len(k.Registry.URLs) == 0:
-		k.fail("EVENT_FORMAT", e.Format, "needs the schemas that events are written by: set SCHEMA_REGISTRY_URL to the registry that has them, or EVENT_SCHEMA_FILE to the path of the file of the only one")
+		k.fail("EVENT_FORMAT", e.Format, "needs the schemas of the events: set SCHEMA_REGISTRY_URL to the address of their registry, or, if all events have the same schema, set EVENT_SCHEMA_FILE to the path of its file")
 	case (e.Schema == "") != (e.Framing == "confluent"):
-		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=avro: events behind a registry's frame need SCHEMA_REGISTRY_URL and no EVENT_SCHEMA, others have none")
+		k.fail("EVENT_FRAMING", e.Framing, "does not fit EVENT_FORMAT=avro: it must be confluent if SCHEMA_REGISTRY_URL has the schemas, and must not be confluent if EVENT_SCHEMA is set")
 	case e.TimeExact != "":
-		k.fail("EVENT_TIME_EXACT", e.TimeExact, "is not filled with EVENT_FORMAT=avro, whose times become dates of milliseconds: unset it")
+		k.fail("EVENT_TIME_EXACT", e.TimeExact, "cannot be combined with EVENT_FORMAT=avro, because its times are read in milliseconds: unset it")
 	case e.Schema != "":
 		if err := measurement.CheckSchema(e.Schema); err != nil {
 			k.fail("EVENT_SCHEMA", "", "%v", err)
@@ -61,18 +61,18 @@ func (k *checker) protobuf() {
 	}
 	switch hasFile := e.Descriptors.Path != ""; {
 	case hasFile && e.Descriptors.Bytes == "":
-		k.fail("EVENT_PROTOBUF_FILE", e.Descriptors.Path, "is empty: write it with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
+		k.fail("EVENT_PROTOBUF_FILE", e.Descriptors.Path, "is an empty file: write it with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
 	case !hasFile && len(k.Registry.URLs) == 0:
-		k.fail("EVENT_FORMAT", e.Format, "needs the schemas of the events: set SCHEMA_REGISTRY_URL to the registry that has them, or EVENT_PROTOBUF_FILE to the path of the file that protoc --include_imports --descriptor_set_out=FILE, or buf build -o FILE, writes")
+		k.fail("EVENT_FORMAT", e.Format, "needs the schemas of the events: set SCHEMA_REGISTRY_URL to the address of their registry, or EVENT_PROTOBUF_FILE to the path of a descriptor file. protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE writes this file")
 	case !hasFile != (e.Framing == "confluent"):
-		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=protobuf: events behind a registry's frame need SCHEMA_REGISTRY_URL and no EVENT_PROTOBUF_FILE, others have none")
+		k.fail("EVENT_FRAMING", e.Framing, "does not fit EVENT_FORMAT=protobuf: it must be confluent if SCHEMA_REGISTRY_URL has the schemas, and must not be confluent if EVENT_PROTOBUF_FILE is set")
 	case hasFile && e.Message == "":
-		k.fail("EVENT_PROTOBUF_MESSAGE", "", "is not set: name the message that events are, as plant.air.Reading, which EVENT_PROTOBUF_FILE has")
+		k.fail("EVENT_PROTOBUF_MESSAGE", "", "is not set: give the full name of the message in EVENT_PROTOBUF_FILE that the events are, such as plant.air.Reading")
 	case e.TimeExact != "":
-		k.fail("EVENT_TIME_EXACT", e.TimeExact, "is not filled with EVENT_FORMAT=protobuf, whose times become dates of milliseconds: unset it")
+		k.fail("EVENT_TIME_EXACT", e.TimeExact, "cannot be combined with EVENT_FORMAT=protobuf, because its times are read in milliseconds: unset it")
 	case hasFile:
 		if err := measurement.CheckMessage(e.Descriptors.Bytes, e.Message); err != nil {
-			k.fail("EVENT_PROTOBUF_MESSAGE", e.Message, "of EVENT_PROTOBUF_FILE=%s cannot be read: %v", e.Descriptors.Path, err)
+			k.fail("EVENT_PROTOBUF_MESSAGE", e.Message, "cannot be read from EVENT_PROTOBUF_FILE=%s: %v", e.Descriptors.Path, err)
 		}
 	}
 }
@@ -84,13 +84,13 @@ func (k *checker) registry() {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-			k.fail("SCHEMA_REGISTRY_URL", "", "one is no address of a server: write http://host:8081 or https://host")
+			k.fail("SCHEMA_REGISTRY_URL", "", "an entry is not the address of a server: write http://host:8081 or https://host")
 		case u.User != nil:
-			k.fail("SCHEMA_REGISTRY_URL", "", "one holds a user: write it into SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD")
+			k.fail("SCHEMA_REGISTRY_URL", "", "an address contains a user name: write it into SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD")
 		}
 	}
 	if r.Token != "" && r.Username != "" {
-		k.fail("SCHEMA_REGISTRY_TOKEN", r.Token, "and SCHEMA_REGISTRY_USERNAME both authenticate: set one of them")
+		k.fail("SCHEMA_REGISTRY_TOKEN", r.Token, "cannot be combined with SCHEMA_REGISTRY_USERNAME: set only one of them")
 	}
 	k.keyPair("SCHEMA_REGISTRY_TLS", r.TLSCertFile, r.TLSKeyFile)
 }
@@ -103,9 +103,9 @@ func (k *checker) meta() {
 	}
 	switch several := strings.Join(e.MetaFields, ","); {
 	case several != "" && e.MetaFrom != "value":
-		k.fail("EVENT_META_FIELDS", several, "meta comes from EVENT_META_FROM=%s: set one of them", e.MetaFrom)
+		k.fail("EVENT_META_FIELDS", several, "cannot be combined with EVENT_META_FROM=%s: set only one of them", e.MetaFrom)
 	case several != "" && k.given["EVENT_META_FIELD"]:
-		k.fail("EVENT_META_FIELDS", several, "EVENT_META_FIELD=%s names meta as well: set one of them", e.MetaField)
+		k.fail("EVENT_META_FIELDS", several, "cannot be combined with EVENT_META_FIELD=%s: set only one of them", e.MetaField)
 	case several == "" && e.MetaField == "" && e.MetaFrom == "value":
 		k.fail("EVENT_META_FIELD", "", "is empty: name the field, or set EVENT_META_FROM to key or none")
 	}

@@ -9,7 +9,7 @@ import (
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 // topicRule describes the names that Kafka allows for topics.
-const topicRule = "not a topic Kafka can have: 1 to 249 of a-z A-Z 0-9 . _ -, and not . or .."
+const topicRule = "not a valid topic name: Kafka allows 1 to 249 of the characters a-z A-Z 0-9 . _ -, and not . or .."
 
 func isTopic(name string) bool { return topicName.MatchString(name) && name != "." && name != ".." }
 
@@ -22,7 +22,7 @@ func (k *checker) topics() {
 	}
 	for i, topic := range k.Kafka.Topics {
 		if _, err := regexp.Compile(topic); isPattern(topic) && err != nil {
-			k.fail("KAFKA_TOPICS", topic, "is not a regular expression: %v; one with a comma cannot be written here", err)
+			k.fail("KAFKA_TOPICS", topic, "is not a regular expression: %v; an expression with a comma cannot be used here", err)
 		} else if !isPattern(topic) && !isTopic(topic) {
 			k.fail("KAFKA_TOPICS", topic, topicRule)
 		}
@@ -40,7 +40,7 @@ func (k *checker) security() {
 	k.sasl()
 	files := s.TLSCAFile + s.TLSCertFile + s.TLSKeyFile + s.TLSServerName
 	if !strings.HasSuffix(s.Protocol, "tls") && (files != "" || s.TLSInsecure) {
-		k.fail("KAFKA_SECURITY", s.Protocol, "does not encrypt, but KAFKA_TLS_… is set: use tls or sasl_tls, or unset it")
+		k.fail("KAFKA_SECURITY", s.Protocol, "does not encrypt, but KAFKA_TLS_… is set: use tls or sasl_tls, or unset KAFKA_TLS_…")
 	}
 	k.keyPair("KAFKA_TLS", s.TLSCertFile, s.TLSKeyFile)
 }
@@ -54,9 +54,9 @@ func (k *checker) deadLetters() {
 		switch {
 		case name == "": // a bad record stops its partition
 		case !isTopic(name):
-			k.fail("DLQ_TOPIC", k.DLQ.Topic, "for topic %s that is %s: %s", topic, quoted(name), topicRule)
+			k.fail("DLQ_TOPIC", k.DLQ.Topic, "the dead-letter topic of %s would be %s: %s", topic, quoted(name), topicRule)
 		case slices.Contains(k.Kafka.Topics, name):
-			k.fail("DLQ_TOPIC", k.DLQ.Topic, "for topic %s that is %s, which is in KAFKA_TOPICS: its letters would be read as events", topic, name)
+			k.fail("DLQ_TOPIC", k.DLQ.Topic, "the dead-letter topic of %s would be %s, which is in KAFKA_TOPICS: its dead letters would be read as events", topic, name)
 		}
 	}
 }

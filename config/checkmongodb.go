@@ -40,7 +40,7 @@ func (k *checker) metaIndexes() {
 		return
 	}
 	if k.Event.MetaFrom == "none" {
-		k.fail(name, strings.Join(paths, ","), "there is no meta with EVENT_META_FROM=none: leave it out")
+		k.fail(name, strings.Join(paths, ","), "cannot be combined with EVENT_META_FROM=none, because measurements then have no meta: unset it")
 		return
 	}
 	meta := k.MongoDB.MetaField
@@ -48,13 +48,13 @@ func (k *checker) metaIndexes() {
 		below, within := strings.CutPrefix(path, meta+".")
 		switch {
 		case path == meta:
-			k.fail(name, path, "the whole meta has an index always: name parts of it, as %s.sensor", meta)
+			k.fail(name, path, "the whole meta always has an index: give paths within it, such as %s.sensor", meta)
 		case !within:
-			k.fail(name, path, "is not within the meta: write it as queries do, %s.%s (MONGODB_META_FIELD=%s)", meta, path, meta)
+			k.fail(name, path, "is not a path within the meta: write it as queries do, %s.%s (MONGODB_META_FIELD=%s)", meta, path, meta)
 		case slices.ContainsFunc(strings.Split(below, "."), func(n string) bool { return n == "" || n[0] == '$' || strings.Contains(n, "\x00") }):
-			k.fail(name, path, "has a name that is empty or begins with $")
+			k.fail(name, path, "contains a name that is empty or begins with $")
 		case slices.Contains(paths[:i], path):
-			k.fail(name, path, "is there twice")
+			k.fail(name, path, "is listed twice")
 		}
 	}
 }
@@ -68,13 +68,13 @@ func (k *checker) collections() {
 	for _, topic := range slices.DeleteFunc(slices.Clone(k.Kafka.Topics), isNoTopic) {
 		series := k.SeriesFor(topic)
 		if err := timeseries.CheckSeriesName(k.MongoDB.Database, series, timeseries.MaxNamespace); err != nil {
-			k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "for topic %s that is %s, which %v", topic, quoted(series), err)
+			k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "the time series of topic %s would be %s, which %v", topic, quoted(series), err)
 			continue
 		}
 		for _, name := range timeseries.Collections(series) {
 			if other, taken := owner[name]; taken && other != series {
 				k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "the time series %q and %q would both use the collection %q: "+
-					"rename one, or read the topics by consumers with different databases", other, series, name)
+					"rename one of them, or read the topics with separate consumers that have different databases", other, series, name)
 			}
 			owner[name] = series
 		}
@@ -92,7 +92,7 @@ func (k *checker) bucketing() {
 				shownOrUnset(m.BucketMaxSpan))
 		}
 		if m.Granularity != "" {
-			k.fail("MONGODB_GRANULARITY", m.Granularity, "set together with MONGODB_BUCKET_MAX_SPAN or MONGODB_BUCKET_ROUNDING: give one or the other")
+			k.fail("MONGODB_GRANULARITY", m.Granularity, "cannot be combined with MONGODB_BUCKET_MAX_SPAN or MONGODB_BUCKET_ROUNDING: set the granularity, or these two")
 		}
 	}
 	if b := k.Bucket; k.good("BUCKET_MIN_COUNT", "BUCKET_MAX_COUNT") && b.MinCount > b.MaxCount {

@@ -28,7 +28,7 @@ func (k *checker) sasl() {
 		len(s.OAuthScope)+len(s.OAuthParameters)+len(s.OAuthExtensions) > 0
 	if !strings.HasPrefix(s.Protocol, "sasl_") {
 		if s.SASLMechanism != "" || hasPassword || hasToken {
-			k.fail("KAFKA_SECURITY", s.Protocol, "does not authenticate, but KAFKA_SASL_… or KAFKA_OAUTH_… is set: use sasl_tls (or sasl_plaintext), or unset it")
+			k.fail("KAFKA_SECURITY", s.Protocol, "does not authenticate, but KAFKA_SASL_… or KAFKA_OAUTH_… is set: use sasl_tls (or sasl_plaintext), or unset these")
 		}
 		return
 	}
@@ -41,14 +41,14 @@ func (k *checker) sasl() {
 	require("KAFKA_SASL_MECHANISM", s.SASLMechanism, with)
 	if s.SASLMechanism != OAuthBearer {
 		if hasToken {
-			k.fail("KAFKA_SASL_MECHANISM", s.SASLMechanism, "takes no token, but %s is set: use OAUTHBEARER, or unset it", token)
+			k.fail("KAFKA_SASL_MECHANISM", s.SASLMechanism, "does not use a token, but %s is set: use OAUTHBEARER, or unset %[1]s", token)
 		}
 		require("KAFKA_SASL_USERNAME", s.SASLUsername, with)
 		require("KAFKA_SASL_PASSWORD", string(s.SASLPassword), with)
 		return
 	}
 	if hasPassword {
-		k.fail("KAFKA_SASL_MECHANISM", s.SASLMechanism, "takes no user and password, but %s are set: use %s, or unset them", password, token)
+		k.fail("KAFKA_SASL_MECHANISM", s.SASLMechanism, "does not use a user name and a password, but %s are set: unset these, and set %s", password, token)
 	}
 	for _, list := range []struct {
 		name  string

@@ -13,8 +13,8 @@ import (
 // belong to a password. The driver's own messages do quote it.
 const (
 	uriExample = "not a connection string: write mongodb://host:port/database or mongodb+srv://host/database"
-	uriEscapes = "cannot be read: write mongodb://user:password@host:port/database (mongodb+srv://user:password@host/database has no port), " +
-		"and in user and password %40 for @, %3A for :, %2F for /, %3F for ?, %23 for #, %5B and %5D for [ ], %25 for %"
+	uriEscapes = "cannot be parsed: write mongodb://user:password@host:port/database or mongodb+srv://user:password@host/database (without a port). " +
+		"In user and password write %40 for @, %3A for :, %2F for /, %3F for ?, %23 for #, %5B and %5D for [ ], %25 for %"
 )
 
 // uri lets the driver check the connection string, without any DNS lookup.
@@ -51,7 +51,7 @@ func (u URI) refusal() string {
 	if text := err.Error(); !strings.Contains(text, `"`) && !strings.Contains(text, p.hosts) {
 		return text
 	}
-	return "has options that contradict each other, or that need another one, or a user"
+	return "has options that contradict each other, or an option that needs another option or a user name"
 }
 
 // withoutDNS returns the parts of a URI with the same login and options that needs no DNS lookup.
@@ -80,13 +80,13 @@ func (p uriParts) text() string {
 func (p uriParts) refusedPart() string {
 	for i, host := range strings.Split(p.hosts, ",") {
 		if _, port, err := net.SplitHostPort(host); err == nil && !isPort(port, 1) {
-			return fmt.Sprintf("has a port beyond 65535, or 0, at its address number %d", i+1)
+			return fmt.Sprintf("has a port outside of 1 to 65535, in address %d", i+1)
 		}
 	}
 	_, query, _ := strings.Cut(p.rest, "?")
 	for i, option := range strings.Split(query, "&") {
 		if _, err := connstring.Parse("mongodb://host/?" + option); err != nil && query != "" {
-			return "has a value that MongoDB's driver does not take, in its option " + optionName(i, option)
+			return "has a value that MongoDB's driver does not accept, in the option " + optionName(i, option)
 		}
 	}
 	return ""
@@ -98,7 +98,7 @@ func optionName(index int, option string) string {
 	if i := slices.IndexFunc(uriOptions, func(known string) bool { return strings.EqualFold(known, name) }); i >= 0 {
 		return uriOptions[i]
 	}
-	return fmt.Sprintf("number %d behind the ?", index+1)
+	return fmt.Sprintf("number %d after the question mark", index+1)
 }
 
 // uriOptions are the options for which the driver accepts only certain values.

@@ -52,9 +52,9 @@ topics:
 		}
 	}
 	for _, test := range []struct{ name, value, want string }{
-		{"EVENT_FRAMING", "confluent", "EVENT_FRAMING=confluent: is not read with EVENT_FORMAT=protobuf"},
-		{"EVENT_LIST", "x", "EVENT_LIST=x: is not read with EVENT_FORMAT=protobuf"},
-		{"EVENT_TIME_EXACT", "ns", "EVENT_TIME_EXACT=ns: is not filled with EVENT_FORMAT=protobuf"},
+		{"EVENT_FRAMING", "confluent", "EVENT_FRAMING=confluent: does not fit EVENT_FORMAT=protobuf"},
+		{"EVENT_LIST", "x", "EVENT_LIST=x: cannot be combined with EVENT_FORMAT=protobuf"},
+		{"EVENT_TIME_EXACT", "ns", "EVENT_TIME_EXACT=ns: cannot be combined with EVENT_FORMAT=protobuf"},
 	} {
 		if _, err := onlyFrom(t, settings, test.name, test.value); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v, want %s", err, test.want)

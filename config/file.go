@@ -106,14 +106,14 @@ func (r *fileReader) each(n *yaml.Node, what string, do func(name string, key, v
 		return true
 	}
 	if n.Kind != yaml.MappingNode {
-		r.fail(n.Line, "%s must be a mapping, as NAME: value on each line", what)
+		r.fail(n.Line, "%s must be a YAML mapping, with NAME: value on each line", what)
 		return false
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if seen[key.Value] {
-			r.fail(key.Line, "%s is there twice", quoted(key.Value))
+			r.fail(key.Line, "%s appears twice", quoted(key.Value))
 			continue
 		}
 		seen[key.Value] = true
@@ -127,7 +127,7 @@ func (r *fileReader) sections(n *yaml.Node, f *file) {
 		s := section{topic: topic, values: map[string]string{}, lines: map[string]int{}}
 		r.each(value, "the part of topic "+topic, func(name string, key, value *yaml.Node) {
 			if !byTopic(name) && r.knows(name) {
-				r.fail(key.Line, "%s cannot differ by topic: write it above %s", name, topicsKey)
+				r.fail(key.Line, "%s cannot differ by topic: write it above \"%s\", where it applies to all topics", name, topicsKey)
 				return
 			}
 			s.lines[name] = key.Line
@@ -153,7 +153,7 @@ func (r *fileReader) setting(into map[string]string, key, value *yaml.Node) {
 		if near = nearest(name, names); near != "" {
 			near = ": did you mean " + near + "?"
 		}
-		r.fail(key.Line, "%s is no setting%s", quoted(name), near)
+		r.fail(key.Line, "%s is not a setting%s", quoted(name), near)
 		return
 	}
 	text, ok := textOf(value)
@@ -268,7 +268,7 @@ func (l *loader) checkSections(c *Config, f file, own []loader) {
 func hiddenWarning(hidden []string) Warning {
 	return Warning{
 		Setting: fileVariable,
-		Message: fmt.Sprintf("%s %s no effect: the environment sets the same, and wins", strings.Join(hidden, ", "), words.Form(len(hidden), "has", "have")),
-		WayOut:  "take these out of the environment: what stands in the file above \"topics\" is for all other topics",
+		Message: fmt.Sprintf("%s %s no effect: environment variables with the same names take precedence", strings.Join(hidden, ", "), words.Form(len(hidden), "has", "have")),
+		WayOut:  "remove these variables from the environment: in the file, a setting above \"topics\" applies to all other topics",
 	}
 }

@@ -102,21 +102,21 @@ func TestTheEnvironmentWinsOverTheFile(t *testing.T) {
 func TestWrongFiles(t *testing.T) {
 	const fine = "KAFKA_BROKERS: k:1\nKAFKA_TOPICS: a,b\nMONGODB_URI: mongodb://db\n"
 	for content, want := range map[string]string{
-		fine + "EVENT_TYME_FIELD: x":                   `waterwheel.yaml:4: "EVENT_TYME_FIELD" is no setting: did you mean EVENT_TIME_FIELD?`,
+		fine + "EVENT_TYME_FIELD: x":                   `waterwheel.yaml:4: "EVENT_TYME_FIELD" is not a setting: did you mean EVENT_TIME_FIELD?`,
 		fine + "a b":                                   "is not YAML",
-		fine + "KAFKA_TOPICS: c":                       `waterwheel.yaml:4: "KAFKA_TOPICS" is there twice`,
-		"- a":                                          "must be a mapping",
+		fine + "KAFKA_TOPICS: c":                       `waterwheel.yaml:4: "KAFKA_TOPICS" appears twice`,
+		"- a":                                          "must be a YAML mapping",
 		fine + "FLUSH_COUNT: {a: b}":                   "waterwheel.yaml:4: FLUSH_COUNT must be a text, a number",
 		fine + "FLUSH_COUNT: many":                     "FLUSH_COUNT=many: ",
-		fine + "topics: [a]":                           "topics must be a mapping",
+		fine + "topics: [a]":                           "topics must be a YAML mapping",
 		fine + "topics:\n  a:\n    FLUSH_COUNT: 1":     "waterwheel.yaml:6: FLUSH_COUNT cannot differ by topic",
 		fine + "topics:\n  a:\n    EVENT_MAX_BYTES: 1": "EVENT_MAX_BYTES cannot differ by topic",
-		fine + "topics:\n  'a b':\n    EVENT_LIST: x":  "not a topic Kafka can have",
+		fine + "topics:\n  'a b':\n    EVENT_LIST: x":  "not a valid topic name",
 		fine + "topics:\n  a:\n    EVENT_FORMAT: xml":  "EVENT_FORMAT=xml: ",
 		fine + "topics:\n  a:\n    EVENT_META_FROM: key\n    EVENT_META_FIELDS: x": "(CONFIG_FILE, topic a, line 7)",
 		fine + "topics:\n  a:\n    MONGODB_COLLECTION: b.buckets":                  "would both use the collection",
 		fine + "topics:\n  ^(:\n    EVENT_LIST: x":                                 "is not a regular expression",
-		fine + "CONFIG_FILE: x":                                                    `"CONFIG_FILE" is no setting`,
+		fine + "CONFIG_FILE: x":                                                    `"CONFIG_FILE" is not a setting`,
 	} {
 		_, err := onlyFrom(t, content)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") != 1 {

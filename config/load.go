@@ -151,7 +151,7 @@ func (l *loader) load(f field) {
 		return
 	}
 	if f.isQuoted(text) {
-		l.report([]Problem{{Variable: name, Value: f.shownText(text), Message: "begins and ends with a quote, which belongs to no value: leave the quotes out, also in an env file, which keeps them"}})
+		l.report([]Problem{{Variable: name, Value: f.shownText(text), Message: "begins and ends with a quote: remove the quotes. In an env file of Docker, quotes become a part of the value"}})
 		return
 	}
 	l.given[name], l.found[name] = found && text != "", found
@@ -175,11 +175,11 @@ func (l *loader) resolve(f *field) (text string, found bool, problem string) {
 		return text, found, ""
 	}
 	if found {
-		return "", false, "set both itself and as " + f.name() + fileSuffix + ": give one of them"
+		return "", false, "cannot be combined with " + f.name() + fileSuffix + ": set only one of them"
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return "", false, fmt.Sprintf("reading the file that %s names: %v", f.name()+fileSuffix, f.fileError(err))
+		return "", false, fmt.Sprintf("cannot read the file that %s names: %v", f.name()+fileSuffix, f.fileError(err))
 	}
 	text = strings.TrimRight(string(content), "\r\n")
 	return text, text != "" || f.takesEmpty(), ""

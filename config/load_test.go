@@ -141,9 +141,9 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 		"DLQ_CREATE=perhaps: neither true nor false",
 		"KAFKA_HEARTBEAT: no such setting: did you mean KAFKA_HEARTBEAT_INTERVAL?",
 		"MONGODB_BUCKET_MAXSPAN: no such setting: did you mean MONGODB_BUCKET_MAX_SPAN?",
-		"KAFKA_TOPICS=no spaces allowed: not a topic Kafka can have: 1 to 249 of a-z A-Z 0-9 . _ -, and not . or ..",
+		"KAFKA_TOPICS=no spaces allowed: not a valid topic name: Kafka allows 1 to 249 of the characters a-z A-Z 0-9 . _ -, and not . or ..",
 		"KAFKA_TOPICS=ok: is listed twice",
-		"KAFKA_SECURITY=plaintext: does not authenticate, but KAFKA_SASL_… or KAFKA_OAUTH_… is set: use sasl_tls (or sasl_plaintext), or unset it",
+		"KAFKA_SECURITY=plaintext: does not authenticate, but KAFKA_SASL_… or KAFKA_OAUTH_… is set: use sasl_tls (or sasl_plaintext), or unset these",
 		"KAFKA_LEASE=2s: must be at least 3 × COMMIT_INTERVAL = 3s",
 		"EVENT_TIME_MAX=1980-01-01T00:00:00Z: must be after EVENT_TIME_MIN = 1990-01-01T00:00:00Z: no time would be accepted",
 		"MONGODB_URI: " + uriEscapes,
@@ -179,7 +179,7 @@ func TestValuesFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := with("MONGODB_URI_FILE", path)
-	if got := problems(t, env); len(got) != 1 || !strings.Contains(got[0], "set both itself and as MONGODB_URI_FILE") {
+	if got := problems(t, env); len(got) != 1 || !strings.Contains(got[0], "cannot be combined with MONGODB_URI_FILE") {
 		t.Errorf("set twice: %v", got)
 	}
 	delete(env, "MONGODB_URI")
@@ -279,14 +279,14 @@ func TestLoadDatabaseNeedsOnlyMongoDB(t *testing.T) {
 		t.Errorf("topics %v, %v", c.Kafka.Topics, err)
 	}
 	for want, pairs := range map[string][]string{
-		"MONGODB_URI: is required":              {"KAFKA_TOPICS", "a"},
-		"did you mean MONGODB_URI?":             {"MONGODB_URL", uri},
-		"MONGODB_URI: not a connection string":  {"MONGODB_URI", "mongo:27017"},
-		"MONGODB_DATABASE: the database name":   {"MONGODB_URI", uri, "MONGODB_DATABASE", "a b"},
-		"LOG_LEVEL=loud: must be one of debug,": {"MONGODB_URI", uri, "LOG_LEVEL", "loud"},
-		"SERVE_ADDR=9465: not an address":       {"MONGODB_URI", uri, "SERVE_ADDR", "9465"},
-		"SERVE_TLS_KEY_FILE belong together":    {"MONGODB_URI", uri, "SERVE_TLS_CERT_FILE", "/cert.pem"},
-		"did you mean SERVE_TOKEN?":             {"MONGODB_URI", uri, "SERVE_TOKN", "x"},
+		"MONGODB_URI: is required":                {"KAFKA_TOPICS", "a"},
+		"did you mean MONGODB_URI?":               {"MONGODB_URL", uri},
+		"MONGODB_URI: not a connection string":    {"MONGODB_URI", "mongo:27017"},
+		"MONGODB_DATABASE: the database name":     {"MONGODB_URI", uri, "MONGODB_DATABASE", "a b"},
+		"LOG_LEVEL=loud: must be one of debug,":   {"MONGODB_URI", uri, "LOG_LEVEL", "loud"},
+		"SERVE_ADDR=9465: not an address":         {"MONGODB_URI", uri, "SERVE_ADDR", "9465"},
+		"SERVE_TLS_KEY_FILE must be set together": {"MONGODB_URI", uri, "SERVE_TLS_CERT_FILE", "/cert.pem"},
+		"did you mean SERVE_TOKEN?":               {"MONGODB_URI", uri, "SERVE_TOKN", "x"},
 	} {
 		if _, err := load(pairs...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", pairs, err, want)
@@ -298,7 +298,7 @@ func TestLoadDatabaseNeedsOnlyMongoDB(t *testing.T) {
 // set too.
 func TestSettingsOfOtherClientsAreNotTakenSilently(t *testing.T) {
 	got := problems(t, with("KAFKA_SECURITY_PROTOCOL", "SASL_SSL"))
-	const want = "KAFKA_SECURITY_PROTOCOL: no such setting: did you mean KAFKA_SECURITY? If another program reads it, set KAFKA_SECURITY as well"
+	const want = "KAFKA_SECURITY_PROTOCOL: no such setting: did you mean KAFKA_SECURITY? If another program uses this variable, set KAFKA_SECURITY as well"
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -20,14 +20,14 @@ func TestMetaIndexes(t *testing.T) {
 		want  string
 	}{
 		{[]string{"META_INDEXES", "sensor"}, "write it as queries do, meta.sensor (MONGODB_META_FIELD=meta)"},
-		{[]string{"META_INDEXES", "meta.sensor", "MONGODB_META_FIELD", "tags"}, "is not within the meta"},
-		{[]string{"META_INDEXES", "meta"}, "the whole meta has an index always"},
-		{[]string{"META_INDEXES", "metadata.x"}, "is not within the meta"},
+		{[]string{"META_INDEXES", "meta.sensor", "MONGODB_META_FIELD", "tags"}, "is not a path within the meta"},
+		{[]string{"META_INDEXES", "meta"}, "the whole meta always has an index"},
+		{[]string{"META_INDEXES", "metadata.x"}, "is not a path within the meta"},
 		{[]string{"META_INDEXES", "meta."}, "a name that is empty"},
 		{[]string{"META_INDEXES", "meta.a..b"}, "a name that is empty"},
 		{[]string{"META_INDEXES", "meta.$**"}, "begins with $"},
-		{[]string{"META_INDEXES", "meta.a,meta.a"}, "is there twice"},
-		{[]string{"META_INDEXES", "meta.a", "EVENT_META_FROM", "none"}, "there is no meta"},
+		{[]string{"META_INDEXES", "meta.a,meta.a"}, "is listed twice"},
+		{[]string{"META_INDEXES", "meta.a", "EVENT_META_FROM", "none"}, "measurements then have no meta"},
 		{[]string{"META_INDEXS", "meta.a"}, "did you mean META_INDEXES?"},
 	} {
 		if lines := problems(t, with(bad.pairs...)); len(lines) != 1 || !strings.Contains(lines[0], bad.want) {

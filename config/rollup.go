@@ -95,7 +95,7 @@ func (k *checker) rollups() {
 		k.fail(column, name, "must differ from MONGODB_TIME_FIELD and MONGODB_META_FIELD")
 	}
 	if len(k.Rollup.Levels) == 0 && k.Rollup.Nested.Collection != "" && k.good("ROLLUP_LEVELS") {
-		k.fail("ROLLUP_NESTED", k.Rollup.Nested.String(), "needs ROLLUP_LEVELS: nested documents are made of rollup rows")
+		k.fail("ROLLUP_NESTED", k.Rollup.Nested.String(), "needs ROLLUP_LEVELS: nested documents are made from rollup rows")
 	}
 	if len(k.Rollup.Levels) == 0 || !k.good("KAFKA_TOPICS", "MONGODB_COLLECTION", "ROLLUP_LEVELS") {
 		return
@@ -109,12 +109,12 @@ func (k *checker) rollups() {
 		for _, level := range k.Rollup.Levels {
 			series := level.SeriesName(k.SeriesFor(topic))
 			if measured[series] {
-				k.fail("ROLLUP_LEVELS", k.Rollup.Levels.String(), "the totals by %s of topic %s need the name %q, which is the time series of another topic: rename one by MONGODB_COLLECTION, or leave the level out",
+				k.fail("ROLLUP_LEVELS", k.Rollup.Levels.String(), "the totals by %s of topic %s need the name %q, which is the time series of another topic: rename one of them with MONGODB_COLLECTION, or remove the level",
 					level.Name, topic, series)
 				continue
 			}
 			if err := timeseries.CheckSeriesName(k.MongoDB.Database, series, timeseries.MaxNamespace); err != nil {
-				k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "for the totals by %s of topic %s that is %s, which %v", level.Name, topic, quoted(series), err)
+				k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "the time series for the totals by %s of topic %s would be %s, which %v", level.Name, topic, quoted(series), err)
 			}
 		}
 	}
@@ -146,9 +146,9 @@ func (k *checker) nested() {
 	for _, topic := range k.Kafka.Named() {
 		name := n.For(topic)
 		if taken[name] {
-			k.fail(setting, n.String(), "would be %s, which a time series has: choose another name", quoted(name))
+			k.fail(setting, n.String(), "would use the collection %s, which belongs to a time series: choose another name", quoted(name))
 		} else if err := timeseries.CheckSeriesName(k.MongoDB.Database, name, timeseries.MaxNamespace); err != nil {
-			k.fail(setting, n.String(), "for topic %s that is %s, which %v", topic, quoted(name), err)
+			k.fail(setting, n.String(), "the collection for topic %s would be %s, which %v", topic, quoted(name), err)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func unknown(environ []string, known []field) (misspelt []Problem, strange []str
 		switch {
 		case isOther && !set[first] && value != "":
 			misspelt = append(misspelt, Problem{Variable: name, Message: "no such setting: did you mean " + ours +
-				"? If another program reads it, set " + first + " as well"})
+				"? If another program uses this variable, set " + first + " as well"})
 		case isOther || near == "":
 			strange = append(strange, name)
 		default:

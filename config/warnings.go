@@ -28,8 +28,8 @@ func (c Config) Warnings() []Warning {
 	}
 	if c.Security.TLSInsecure {
 		list = append(list, Warning{
-			"KAFKA_TLS_INSECURE=true", "any certificate is taken: whoever is between here and the brokers can read and change everything" +
-				c.Security.plainPassword(), "put the brokers' authority into KAFKA_TLS_CA_FILE",
+			"KAFKA_TLS_INSECURE=true", "any certificate is accepted: an attacker in the network between this consumer and the brokers can read and change all data" +
+				c.Security.plainPassword(), "set KAFKA_TLS_CA_FILE to the certificate authority of the brokers",
 		})
 	}
 	if r := c.Registry; r.Username != "" || r.Token != "" {
@@ -39,8 +39,8 @@ func (c Config) Warnings() []Warning {
 			list = append(list, Warning{"SCHEMA_REGISTRY_URL", "the login of the registry crosses the network unencrypted", "use an https:// address"})
 		case r.TLSInsecure:
 			list = append(list, Warning{
-				"SCHEMA_REGISTRY_TLS_INSECURE=true", "any certificate is taken: whoever is between here and the registry can read the login and change schemas",
-				"put the registry's authority into SCHEMA_REGISTRY_TLS_CA_FILE",
+				"SCHEMA_REGISTRY_TLS_INSECURE=true", "any certificate is accepted: an attacker in the network between this consumer and the registry can read the login and change schemas",
+				"set SCHEMA_REGISTRY_TLS_CA_FILE to the certificate authority of the registry",
 			})
 		}
 	}
@@ -50,7 +50,7 @@ func (c Config) Warnings() []Warning {
 // plainPassword is the addition to a warning for the mechanism PLAIN.
 func (s Security) plainPassword() string {
 	if s.SASLMechanism == "PLAIN" {
-		return ", and PLAIN sends the password itself"
+		return ", and PLAIN sends the password without hashing it"
 	}
 	return ""
 }

@@ -156,7 +156,7 @@ func TestServeTokenAndSettings(t *testing.T) {
 		t.Errorf("health: %d", status)
 	}
 	for want, pair := range map[string]string{
-		"SERVE_ADDR=9465: not an address to listen at": "SERVE_ADDR=9465", "SERVE_MAX_ROWS": "SERVE_MAX_ROWS=0", "SERVE_TLS_KEY_FILE belong together": "SERVE_TLS_CERT_FILE=/c.pem",
+		"SERVE_ADDR=9465: not an address to listen at": "SERVE_ADDR=9465", "SERVE_MAX_ROWS": "SERVE_MAX_ROWS=0", "SERVE_TLS_KEY_FILE must be set together": "SERVE_TLS_CERT_FILE=/c.pem",
 	} {
 		run := exec.CommandContext(within(t, 20*time.Second), world.binary, "serve")
 		run.Env = []string{"MONGODB_URI=" + s.settings["MONGODB_URI"], pair}
