@@ -201,7 +201,7 @@ func (s *stream) judgedByCommands(r *registry, stored int) {
 	if err := json.Unmarshal([]byte(strings.Split(out, "\n")[0]), &row); code != 0 || err != nil {
 		s.t.Fatalf("dlq list ended with code %d, %v in %s", code, err, out)
 	}
-	if code, out = s.run("dlq", "show", row.Letter); code != 0 || !strings.Contains(out, "the registry has none of this id") {
+	if code, out = s.run("dlq", "show", row.Letter); code != 0 || !strings.Contains(out, "the registry has no schema with this id") {
 		s.t.Errorf("dlq show ended with code %d, without what the registry says:\n%s", code, out)
 	}
 	r.away(true)

@@ -29,17 +29,17 @@ func TestStartOrderDoesNotMatter(t *testing.T) {
 		t.Errorf("a consumer that waits is said to be dead: %d %s %v", status, body, err)
 	}
 	kafka()
-	s.awaitLine(c, "Kafka is there")
+	s.awaitLine(c, "Kafka answers")
 	s.awaitNotReady(c, "waiting for MongoDB ("+hostOf(t, uri)+") since ", refused)
 	if _, body, _ := c.Get(t.Context(), "/readyz"); strings.Contains(body, "waiting for Kafka") {
-		t.Errorf("Kafka is there, and waited for: %s", body)
+		t.Errorf("Kafka answers, and is waited for: %s", body)
 	}
 	if err := mongo.Restore(); err != nil {
 		t.Fatal(err)
 	}
 	s.awaitCommitted(c, time.Minute)
 	log := c.Log()
-	for line, want := range map[string]int{`msg="waiting for Kafka"`: 1, `msg="waiting for MongoDB"`: 1, `msg="Kafka is there"`: 1, `msg="MongoDB is there"`: 1} {
+	for line, want := range map[string]int{`msg="waiting for Kafka"`: 1, `msg="waiting for MongoDB"`: 1, `msg="Kafka answers"`: 1, `msg="MongoDB answers"`: 1} {
 		if n := strings.Count(log, line); n != want {
 			t.Errorf("the log has %s %d times, want %d", line, n, want)
 		}

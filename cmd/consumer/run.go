@@ -128,7 +128,7 @@ func (p *process) work(ctx, closing context.Context) error {
 	defer n.Close(closing)
 	err := n.Open(ctx, p.config, p.patience(), p.registry)
 	if err != nil && ctx.Err() != nil {
-		p.log.Info("stopped before it had connected")
+		p.log.Info("stopped before Kafka and MongoDB were connected")
 		return nil // as asked
 	}
 	if err != nil {
@@ -199,13 +199,13 @@ func (p *process) collectionWatch(n *connect.Connections, consumer *pipeline.Con
 // makeMetaIndexes creates the missing indexes of META_INDEXES for the collections of some topics.
 func (p *process) makeMetaIndexes(ctx context.Context, n *connect.Connections, topics []string) {
 	made := func(series, path, index string) {
-		p.log.Info("made an index for META_INDEXES", "collection", series, "on", path, "index", index)
+		p.log.Info("index created for META_INDEXES", "collection", series, "on", path, "index", index)
 	}
 	c := p.config
 	c.Kafka.Topics = topics
 	if err := n.MakeMetaIndexes(ctx, c, p.log, made); err != nil && ctx.Err() == nil {
-		p.log.Warn("an index of META_INDEXES cannot be made: measurements are stored all the same; queries on parts of meta will scan the collection",
-			"err", err, "way_out", "waterwheel init makes it when the cause is gone; waterwheel collection indexes lists what there is")
+		p.log.Warn("an index of META_INDEXES cannot be created: measurements are still stored, but queries on parts of meta will scan the collection",
+			"err", err, "way_out", "remove the cause, then run waterwheel init to create the index; waterwheel collection indexes lists the existing indexes")
 	}
 }
 
@@ -300,7 +300,7 @@ func newToken() (t claim.Token) {
 func registerBuildInfo(reg prometheus.Registerer) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "waterwheel_build_info",
-		Help:        "The running program, in its labels.",
+		Help:        "Version of the running program, in the labels; always 1.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": cli.Revision(), "goversion": runtime.Version()},
 	}, func() float64 { return 1 }))
 }

@@ -70,14 +70,14 @@ func (c collectionWatch) follow(ctx context.Context, last, warned timeseries.Opt
 	}
 	switch {
 	case err != nil:
-		c.log.Debug("reading the collection's options again", "collection", c.store.Namespace, "err", err)
+		c.log.Debug("cannot read the collection's options again", "collection", c.store.Namespace, "err", err)
 	case covered:
 		c.store.SetCollection(now)
 		c.apply(now)
 		return now, warned
 	case now != warned:
-		c.log.Warn("changed options of the collection ignored: its expiry and view do not match them until `waterwheel collection "+
-			"set-granularity`, `set-span` or `set-expiry` has set them", "collection", c.store.Namespace)
+		c.log.Warn("changed options of the collection ignored, because its expiry and view do not match them: set the options with `waterwheel collection "+
+			"set-granularity`, `set-span` or `set-expiry`", "collection", c.store.Namespace)
 		return last, now
 	}
 	return last, warned
@@ -87,12 +87,12 @@ func (c collectionWatch) follow(ctx context.Context, last, warned timeseries.Opt
 func (c collectionWatch) mendView(ctx context.Context) {
 	switch mended, err := c.mend(ctx); {
 	case mongodb.LacksRight(err):
-		c.log.Warn("the view does not support segments and shows measurements twice; a right to change it is missing", "collection", c.store.Namespace,
+		c.log.Warn("the view does not support segments and shows measurements twice, and this user may not change the view", "collection", c.store.Namespace,
 			"err", err, "way_out", "grant the role dbAdmin, or start once with MONGODB_VIEW=none")
 	case err != nil:
-		c.log.Debug("looking whether the view shows segments", "collection", c.store.Namespace, "err", err)
+		c.log.Debug("cannot check whether the view shows segments", "collection", c.store.Namespace, "err", err)
 	case mended:
-		c.log.Warn("view replaced: it did not support segments and showed measurements twice, as consumers of a former version make it; "+
+		c.log.Warn("view replaced: a consumer of an older version had created it without support for segments, so it showed measurements twice; "+
 			"update the other consumers", "collection", c.store.Namespace)
 	}
 }

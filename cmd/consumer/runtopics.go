@@ -50,7 +50,7 @@ func (t *topicWatch) run(ctx context.Context, every time.Duration) {
 func (t *topicWatch) once(ctx context.Context) {
 	found, refused, err := t.look(ctx)
 	if err != nil {
-		t.log.Debug("looking for topics that match KAFKA_TOPICS", "err", err)
+		t.log.Debug("cannot look for topics that match KAFKA_TOPICS", "err", err)
 		return
 	}
 	var added []string
@@ -78,7 +78,7 @@ func (t *topicWatch) tell(refused map[string]error) {
 	said := make(map[string]string, len(refused))
 	for topic, why := range refused {
 		if said[topic] = why.Error(); t.refused[topic] != said[topic] {
-			t.log.Warn("topic matches KAFKA_TOPICS and is not read", "topic", topic, "err", why)
+			t.log.Warn("topic matches KAFKA_TOPICS but is not read", "topic", topic, "err", why)
 		}
 	}
 	t.refused = said

@@ -135,7 +135,7 @@ func (n *Connections) openKafka(ctx context.Context, c config.Config, p *Patienc
 
 // kafkaWait describes a wait for a part of Kafka.
 func kafkaWait(c config.Config, of pipeline.Dependency) wait {
-	return wait{of: of, at: strings.Join(c.Kafka.Brokers, ","), wayOut: "start Kafka, or correct KAFKA_BROKERS: waterwheel check tries it"}
+	return wait{of: of, at: strings.Join(c.Kafka.Brokers, ","), wayOut: "start Kafka, or correct KAFKA_BROKERS; waterwheel check tests the connection"}
 }
 
 // mayPass marks errors of Kafka that may pass by themselves.
@@ -155,7 +155,7 @@ func checkTopics(ctx context.Context, look func() ([]kafka.Topic, error)) error 
 	for try := 1; ; try++ {
 		topics, err := look()
 		if err != nil {
-			return fmt.Errorf("looking at the topics: %w", err)
+			return fmt.Errorf("reading metadata of the topics: %w", err)
 		}
 		unknown := slices.ContainsFunc(topics, func(t kafka.Topic) bool { return kafka.Classify(t.Err) == kafka.LookAtMetadata })
 		if !unknown || try == newTopicTries {
@@ -172,7 +172,7 @@ func unreadable(topics []kafka.Topic) (errs []error) {
 	for _, topic := range topics {
 		switch {
 		case topic.Err != nil && kafka.Classify(topic.Err) != kafka.Retry:
-			errs = append(errs, fmt.Errorf("looking at a topic of KAFKA_TOPICS: %w", topic.Err))
+			errs = append(errs, fmt.Errorf("reading metadata of a topic in KAFKA_TOPICS: %w", topic.Err))
 		case topic.Err == nil && !topic.Rights.Allow(kafka.Read):
 			errs = append(errs, kafka.Mistake(fmt.Errorf("this user can see topic %q of KAFKA_TOPICS but may not read it: grant READ on the topic", topic.Name)))
 		}
@@ -212,7 +212,7 @@ func (n *Connections) held() bool {
 }
 
 func databaseWait(c config.Config) wait {
-	return wait{of: pipeline.MongoDB, at: c.MongoDB.URI.Hosts(), wayOut: "start MongoDB, or correct MONGODB_URI: waterwheel check tries it"}
+	return wait{of: pipeline.MongoDB, at: c.MongoDB.URI.Hosts(), wayOut: "start MongoDB, or correct MONGODB_URI; waterwheel check tests the connection"}
 }
 
 // outage marks errors of MongoDB that may pass by themselves.
@@ -228,7 +228,7 @@ func outage(err error) error {
 func (n *Connections) setUp(ctx context.Context, c config.Config, p *Patience) error {
 	var failed []error
 	w := databaseWait(c)
-	w.slow = "MongoDB makes the collections and their indexes, which takes its time where there are many documents: db.currentOp() shows it"
+	w.slow = "MongoDB creates the collections and their indexes, which takes long if there are many documents: db.currentOp() shows the progress"
 	for _, topic := range c.Kafka.Topics {
 		err := p.wait(ctx, w, func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
 		failed = append(failed, err)
@@ -347,7 +347,7 @@ func (n *Connections) MakeMetaIndexes(ctx context.Context, c config.Config, log 
 			break
 		}
 		for _, path := range missing {
-			log.Debug("making an index for META_INDEXES", "collection", series, "on", path)
+			log.Debug("creating an index for META_INDEXES", "collection", series, "on", path)
 			index, is, err := of.CreateMetaIndex(ctx, path)
 			if is {
 				made(series, path, index.Name)

@@ -163,7 +163,7 @@ func (s *spell) over(err error) {
 	}
 	s.p.tell(s.wait, s.begin, nil)
 	if err == nil {
-		s.p.Log.Info(s.wait.of.Name()+" is there", "at", s.wait.at, "after", lasted(s.begin))
+		s.p.Log.Info(s.wait.of.Name()+" answers", "at", s.wait.at, "after", lasted(s.begin))
 	}
 }
 

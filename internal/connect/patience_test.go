@@ -46,7 +46,7 @@ func TestAWaitIsSaidAndEnds(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil || p.lines("level=WARN") != 1 || p.lines("level=ERROR") != 2 || p.lines(`msg="Kafka is there"`) != 1 || p.lines("at=kafka:9092") != 4 || p.lines("after=2m30") != 1 {
+		if err != nil || p.lines("level=WARN") != 1 || p.lines("level=ERROR") != 2 || p.lines(`msg="Kafka answers"`) != 1 || p.lines("at=kafka:9092") != 4 || p.lines("after=2m30") != 1 {
 			t.Errorf("%v, and the lines are\n%s", err, p.log.String())
 		}
 		if n := len(p.told); n < 200 || !errors.Is(p.told[0], errAway) || p.told[n-1] != nil {
@@ -65,7 +65,7 @@ func TestATryWithoutAnAnswerIsSaid(t *testing.T) {
 			return nil
 		})
 		if err != nil || p.lines("level=WARN") != 1 || p.lines("level=ERROR") != 1 || p.lines(`err="no answer for 10s"`) != 1 ||
-			p.lines(`err="no answer for 1m10s"`) != 1 || p.lines(`way_out="an index takes its time"`) != 2 || p.lines(`msg="Kafka is there"`) != 1 {
+			p.lines(`err="no answer for 1m10s"`) != 1 || p.lines(`way_out="an index takes its time"`) != 2 || p.lines(`msg="Kafka answers"`) != 1 {
 			t.Errorf("%v, and the lines are\n%s", err, p.log.String())
 		}
 		if n := len(p.told); n != 10 || p.told[0] == nil || p.told[n-1] != nil {
@@ -110,7 +110,7 @@ func TestAMistakeEndsAWait(t *testing.T) {
 			}
 			return wrong
 		})
-		if !errors.Is(err, wrong) || tries != 2 || p.told[len(p.told)-1] != nil || p.lines("Kafka is there") != 0 {
+		if !errors.Is(err, wrong) || tries != 2 || p.told[len(p.told)-1] != nil || p.lines("Kafka answers") != 0 {
 			t.Errorf("%v after %d tries; shown is %v, and the lines are\n%s", err, tries, p.told, p.log.String())
 		}
 	})

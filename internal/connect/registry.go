@@ -76,7 +76,7 @@ func Asking(ctx context.Context, from Schemas, o *measurement.Options) {
 			failed = fmt.Errorf("asking the schema registry: %w", err)
 		}
 		if a.Unknown {
-			a.Schema = measurement.Schema{Reason: measurement.UnknownSchema, Detail: "the registry has none of this id"}
+			a.Schema = measurement.Schema{Reason: measurement.UnknownSchema, Detail: "the registry has no schema with this id"}
 		}
 		return a.Schema, failed
 	}

@@ -44,7 +44,7 @@ func matchTopics(c config.Config, there []kafka.Topic, log *slog.Logger) (matche
 			continue
 		}
 		if !rights[topic].Allow(kafka.Read) {
-			refused[topic] = fmt.Errorf("this user may see it and not read it: grant READ on it")
+			refused[topic] = fmt.Errorf("this user can see the topic but may not read it: grant READ on the topic")
 			continue
 		}
 		more, err := matched.WithTopics(append(matched.Kafka.Topics[:len(matched.Kafka.Topics):len(matched.Kafka.Topics)], topic))
@@ -55,7 +55,7 @@ func matchTopics(c config.Config, there []kafka.Topic, log *slog.Logger) (matche
 		matched = more
 	}
 	for topic, why := range refused {
-		log.Debug("topic matches KAFKA_TOPICS and is not read", "topic", topic, "err", why)
+		log.Debug("topic matches KAFKA_TOPICS but is not read", "topic", topic, "err", why)
 	}
 	return matched, refused, nil
 }
@@ -74,7 +74,7 @@ func Resolve(ctx context.Context, c config.Config, log *slog.Logger) (config.Con
 	defer client.Close()
 	matched, _, err := Match(ctx, client, c, log)
 	if err == nil && len(matched.Kafka.Topics) == 0 {
-		err = kafka.Mistake(fmt.Errorf("no topic matches KAFKA_TOPICS=%s yet, or this user may see none: nothing to work on", strings.Join(c.Kafka.Topics, ",")))
+		err = kafka.Mistake(fmt.Errorf("no topic matches KAFKA_TOPICS=%s yet, or this user may not see the topics that match", strings.Join(c.Kafka.Topics, ",")))
 	}
 	return matched, err
 }

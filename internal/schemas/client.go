@@ -175,11 +175,11 @@ type source struct {
 func (w *walk) take(ctx context.Context, a answer, as reference, depth int) error {
 	switch of := cmp.Or(a.Type, typeAvro); {
 	case a.tooLong || len(a.Schema) > w.left:
-		return &badError{fmt.Sprintf("it has more than %d bytes with its references", measurement.MaxSchemaBytes)}
+		return &badError{fmt.Sprintf("it has more than %d bytes, including its references", measurement.MaxSchemaBytes)}
 	case of != typeAvro && of != typeProtobuf:
-		return &badError{fmt.Sprintf("it is of the type %q, and Avro, Protobuf and JSON Schema are known", clip(of))}
+		return &badError{fmt.Sprintf("its type is %q, but only Avro, Protobuf and JSON Schema are supported", clip(of))}
 	case of != w.of:
-		return &badError{fmt.Sprintf("it is of the type %s, and refers to version %d of %q, which is of the type %s", w.of, as.Version, clip(as.Subject), of)}
+		return &badError{fmt.Sprintf("its type is %s, but it refers to version %d of %q, whose type is %s", w.of, as.Version, clip(as.Subject), of)}
 	case depth > measurement.MaxReferences:
 		return &badError{fmt.Sprintf("its references are nested more than %d levels deep", measurement.MaxReferences)}
 	}
@@ -275,7 +275,7 @@ func (c *Client) getFrom(ctx context.Context, base, path string) (a answer, err 
 	}
 	response, err := c.o.Client.Do(request)
 	if err != nil {
-		return a, fmt.Errorf("asking the registry: %w", err)
+		return a, fmt.Errorf("asking the schema registry: %w", err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes+1))
@@ -287,11 +287,11 @@ func (c *Client) getFrom(ctx context.Context, base, path string) (a answer, err 
 	case response.StatusCode == http.StatusOK && len(body) > maxAnswerBytes:
 		return answer{tooLong: true}, nil
 	case !isOurs:
-		return a, fmt.Errorf("%s answers %s with status %s: %q%s", base, path, response.Status, clip(string(body)), wayOut(response.StatusCode))
+		return a, fmt.Errorf("%s answers the request %s with status %s: %q%s", base, path, response.Status, clip(string(body)), wayOut(response.StatusCode))
 	}
 	err = json.Unmarshal(body, &a)
 	if err != nil || response.StatusCode == http.StatusNotFound && a.Code == 0 || response.StatusCode == http.StatusOK && a.Schema == "" {
-		return answer{}, fmt.Errorf("%s answers %s with status %s and %q, which is no answer of a schema registry: is SCHEMA_REGISTRY_URL right?", base, path, response.Status, clip(string(body)))
+		return answer{}, fmt.Errorf("%s answers the request %s with status %s and %q, which is not an answer of a schema registry: check SCHEMA_REGISTRY_URL", base, path, response.Status, clip(string(body)))
 	}
 	if response.StatusCode == http.StatusOK {
 		a.Code = 0

@@ -19,7 +19,7 @@ const (
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "waterwheel_schema_requests_total", Help: "Requests to the schema registry, by what became of them.",
+			Name: "waterwheel_schema_requests_total", Help: "Requests to the schema registry, by result.",
 		}, []string{"result"}),
 		cached: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "waterwheel_schemas_cached", Help: "Schemas that are kept in memory.",

@@ -47,7 +47,7 @@ func compile(ctx context.Context, text string, imports []source) (string, error)
 		statements += countStatements(one.text)
 	}
 	if statements > maxStatements {
-		return "", &badError{fmt.Sprintf("it has more than %d statements with its references", maxStatements)}
+		return "", &badError{fmt.Sprintf("it has more than %d statements, including its references", maxStatements)}
 	}
 	for _, taken := c.of[c.main]; taken; _, taken = c.of[c.main] {
 		c.main = "the " + c.main
@@ -165,7 +165,7 @@ func parse(path, text string) (parser.Result, error) {
 type missingError struct{ path string }
 
 func (e *missingError) Error() string {
-	return fmt.Sprintf("it imports %q, which is neither a reference of it nor a file that comes with Protobuf: register the schema with a reference to each import", clip(e.path))
+	return fmt.Sprintf("it imports %q, which is neither one of its references nor a file that comes with Protobuf: register the schema with a reference to each import", clip(e.path))
 }
 
 // dropOptions drops options whose names are extensions, from a message and everything in it.

@@ -145,7 +145,7 @@ func TestProtobufThatCannotBeCompiled(t *testing.T) {
 		{`line 3 of version 1 of "air": syntax error: unexpected '='`, head + `import "air"; message Reading { Air x = 1; }`, map[string]string{"air": head + "message\n="}},
 		{`line 2 of version 1 of "air": it imports "fire"`, head + `import "air";`, map[string]string{"air": head + `import "fire";`}},
 		{`line 2 of version 1 of "air": cycle found in imports: "air" -> "air"`, head + `import "air";`, map[string]string{"air": head + `import "air";`}},
-		{`refers to version 1 of "air", which is of the type AVRO`, head, map[string]string{"air": "avro"}},
+		{`refers to version 1 of "air", whose type is AVRO`, head, map[string]string{"air": "avro"}},
 		{`more than 30000 statements`, head + "message Reading {" + strings.Repeat(";", maxStatements), nil},
 		{`more than 30000 statements`, head, map[string]string{"air": strings.Repeat("a,", maxStatements)}},
 		{`more than 1048576 bytes`, head + "// " + strings.Repeat("x", 1<<20), nil},
