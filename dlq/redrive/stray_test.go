@@ -36,11 +36,11 @@ func TestForgedLettersStay(t *testing.T) {
 		"no such record":    {func(l *record.Letter) { l.Offset = 5 }, "events/3 ends at 5, before offset 5"},
 		"far behind":        {func(l *record.Letter) { l.Offset = 1 << 60 }, "before offset 1152921504606846976"},
 		"another topic's":   {func(l *record.Letter) { l.TopicID[0]++ }, "events was created anew since"},
-		"another key":       {func(l *record.Letter) { l.Key = []byte("other") }, "its key is not that of the record events/3/4"},
-		"no key":            {func(l *record.Letter) { l.Key = nil }, "its key is not that"},
-		"an empty key":      {func(l *record.Letter) { l.Key = []byte{} }, "its key is not that"},
-		"another record's":  {func(l *record.Letter) { l.Offset = 2 }, "its key is not that of the record events/3/2"},
-		"an element's":      {func(l *record.Letter) { l.Part, l.Key = 2, nil }, "its key is not that"},
+		"another key":       {func(l *record.Letter) { l.Key = []byte("other") }, "its key differs from the key of the record events/3/4"},
+		"no key":            {func(l *record.Letter) { l.Key = nil }, "its key differs"},
+		"an empty key":      {func(l *record.Letter) { l.Key = []byte{} }, "its key differs"},
+		"another record's":  {func(l *record.Letter) { l.Offset = 2 }, "its key differs from the key of the record events/3/2"},
+		"an element's":      {func(l *record.Letter) { l.Part, l.Key = 2, nil }, "its key differs"},
 		"a foreign topic's": {func(l *record.Letter) { l.Topic = "orders" }, `letters of "orders" stand in "orders.dlq"`},
 	} {
 		for _, first := range []string{"", "bad_time"} { // the reason of the forged letters
@@ -142,7 +142,7 @@ func TestDoubtSaysWhatSpeaksAgainstALetter(t *testing.T) {
 		got = append(got, wrong)
 		return err
 	})
-	if want := []string{"its key is not that of the record events/3/4", ""}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"its key differs from the key of the record events/3/4", ""}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }

@@ -161,7 +161,7 @@ func TestAnEndpointThatIsAwayIsWaitedFor(t *testing.T) {
 	f := flow{t, topic, bearing(at(tokens, topic), "http://"+address, "writer")}
 	f.produce(10, 1)
 	c := f.start()
-	f.awaitLog(c, "asking KAFKA_OAUTH_TOKEN_URL")
+	f.awaitLog(c, "requesting a token from KAFKA_OAUTH_TOKEN_URL")
 	e := newEndpoint(t, time.Hour)
 	if listener, err = net.Listen("tcp", address); err != nil {
 		t.Skipf("another program has taken the port meanwhile: %v", err)

@@ -36,8 +36,8 @@ func TestWrongLoginsAreNamed(t *testing.T) {
 		{"a mechanism that is not offered", as(at(secret, guarded), "SCRAM-SHA-256", "writer"), []string{"KAFKA_SASL_MECHANISM", "SCRAM-SHA-512", "PLAIN"}},
 		{"no SASL at a SASL port", bare(plaintext(login)), []string{"KAFKA_SECURITY", "sasl_plaintext"}},
 		{"no SASL at a SASL port with TLS", tls(secret), []string{"KAFKA_SECURITY", "sasl_tls"}},
-		{"SASL at a plain port", as(plaintext(login), "PLAIN", "writer").With("KAFKA_BROKERS", world.cluster.Address()), []string{"does not take SASL", "KAFKA_SECURITY"}},
-		{"SASL at a TLS port without SASL", as(at(secret, guarded), "PLAIN", "writer").With("KAFKA_BROKERS", world.cluster.ListenerAddress(encrypted)), []string{"does not take SASL", "KAFKA_SECURITY"}},
+		{"SASL at a plain port", as(plaintext(login), "PLAIN", "writer").With("KAFKA_BROKERS", world.cluster.Address()), []string{"does not accept SASL", "KAFKA_SECURITY"}},
+		{"SASL at a TLS port without SASL", as(at(secret, guarded), "PLAIN", "writer").With("KAFKA_BROKERS", world.cluster.ListenerAddress(encrypted)), []string{"does not accept SASL", "KAFKA_SECURITY"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, c.test)

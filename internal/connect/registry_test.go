@@ -42,7 +42,7 @@ func TestRegistryIsTrustedAndLoggedInTo(t *testing.T) {
 		{config.Registry{Token: "geheim", TLSInsecure: true}, ""},
 		{config.Registry{Token: "geheim"}, "certificate"},
 		{config.Registry{Username: "u", Password: "geheim", TLSCAFile: file}, "SCHEMA_REGISTRY_USERNAME"},
-		{config.Registry{Token: "geheim", TLSCAFile: nothing}, "holds no PEM certificate"},
+		{config.Registry{Token: "geheim", TLSCAFile: nothing}, "contains no PEM certificate"},
 		{config.Registry{Token: "geheim", TLSCAFile: nothing + "x"}, "SCHEMA_REGISTRY_TLS_CA_FILE"},
 		{config.Registry{Token: "geheim", TLSCAFile: file, TLSCertFile: nothing, TLSKeyFile: nothing}, ""}, // the server asks for no client certificate
 	} {

@@ -87,10 +87,10 @@ func TestABrokerThatHangsUpAtOnceIsAway(t *testing.T) {
 		ends     func(net.Conn)
 		says     []string
 	}{
-		"at the connection":            {Security{}, func(net.Conn) {}, []string{"hangs up at once", "require TLS", "KAFKA_SECURITY", "KAFKA_BROKERS"}},
-		"at the connection, with SASL": {Security{SASL: &SASL{Mechanism: "PLAIN", Username: "u", Password: "p"}}, func(net.Conn) {}, []string{"hangs up at once", "require TLS"}},
-		"at the connection, with TLS":  {Security{TLS: &TLS{}}, func(net.Conn) {}, []string{"hangs up in the TLS handshake", "does not speak TLS", "KAFKA_SECURITY"}},
-		"after the first bytes":        {Security{}, func(c net.Conn) { _, _ = c.Read(make([]byte, 4)) }, []string{"hangs up at once", "require TLS"}},
+		"at the connection":            {Security{}, func(net.Conn) {}, []string{"closes the connection at once", "require TLS", "KAFKA_SECURITY", "KAFKA_BROKERS"}},
+		"at the connection, with SASL": {Security{SASL: &SASL{Mechanism: "PLAIN", Username: "u", Password: "p"}}, func(net.Conn) {}, []string{"closes the connection at once", "require TLS"}},
+		"at the connection, with TLS":  {Security{TLS: &TLS{}}, func(net.Conn) {}, []string{"closes the connection in the TLS handshake", "does not speak TLS", "KAFKA_SECURITY"}},
+		"after the first bytes":        {Security{}, func(c net.Conn) { _, _ = c.Read(make([]byte, 4)) }, []string{"closes the connection at once", "require TLS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			connector, err := c.security.connector(nil)
@@ -141,7 +141,7 @@ func TestOpenRefusesBrokersBeforeTopicIDs(t *testing.T) {
 // TestOpenNamesTheControllersPort covers the port of a controller, which answers like Kafka and is not an old broker.
 func TestOpenNamesTheControllersPort(t *testing.T) {
 	_, err := startFake(t, &fakeBroker{controller: true}).open(t, nil)
-	refused(t, err, StopProgram, "is the port of controllers: put the port of the brokers into KAFKA_BROKERS")
+	refused(t, err, StopProgram, "is a listener of a KRaft controller: set KAFKA_BROKERS to listeners of brokers")
 	if strings.Contains(err.Error(), "too old") {
 		t.Error(err)
 	}
@@ -151,7 +151,7 @@ func TestOpenSaysWhatIsNoKafka(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	_, err := Open(t.Context(), tested(Options{Brokers: []string{server.Listener.Addr().String()}}), prometheus.NewRegistry())
-	refused(t, err, StopProgram, "does not answer as Kafka", "KAFKA_BROKERS")
+	refused(t, err, StopProgram, "does not answer like a Kafka broker", "KAFKA_BROKERS")
 }
 
 func TestOpenGivesUpOnASilentListener(t *testing.T) {
@@ -175,11 +175,11 @@ func TestOpenWithSASL(t *testing.T) {
 	refused(t, with("PLAIN", "wrong"), StopProgram, "[58]", "KAFKA_SASL_PASSWORD")
 	refused(t, with("SCRAM-SHA-512", "right"), StopProgram, "[33]", "KAFKA_SASL_MECHANISM")
 	_, err := fake.open(t, nil)
-	refused(t, err, StopProgram, "wants SASL", "KAFKA_SECURITY")
+	refused(t, err, StopProgram, "requires SASL", "KAFKA_SECURITY")
 
 	open := startFake(t, &fakeBroker{})
 	_, err = open.open(t, func(o *Options) { o.Security.SASL = &SASL{Mechanism: "PLAIN", Username: "user", Password: "p"} })
-	refused(t, err, StopProgram, "[34]", "does not take SASL")
+	refused(t, err, StopProgram, "[34]", "does not accept SASL")
 }
 
 func TestOpenWithTLS(t *testing.T) {

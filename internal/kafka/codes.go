@@ -14,8 +14,8 @@ type answer struct {
 // when. A code without a row is retried, as the guide's column "retriable" says of outages of brokers, leaders, coordinators,
 // replicas and disks. An unknown code is retried too, and is never a reason to lose anything.
 var answers = map[kafkago.Error]answer{
-	kafkago.OffsetOutOfRange: {OutOfRange, "KAFKA_OUT_OF_RANGE says where to go on"},
-	kafkago.InvalidMessage:   {StopIfPersists, "if it persists, the broker's copy of the log is damaged"}, // CORRUPT_MESSAGE
+	kafkago.OffsetOutOfRange: {OutOfRange, "KAFKA_OUT_OF_RANGE sets where reading continues"},
+	kafkago.InvalidMessage:   {StopIfPersists, "if this error persists, the broker's copy of the log is damaged"}, // CORRUPT_MESSAGE
 
 	// The guide calls this code retriable. But the topic may have been deleted, or deleted and created again.
 	kafkago.UnknownTopicOrPartition: {LookAtMetadata, "create the topic or correct KAFKA_TOPICS"},
@@ -29,26 +29,26 @@ var answers = map[kafkago.Error]answer{
 	kafkago.TopicAuthorizationFailed: {StopPartition, "grant READ and DESCRIBE on the topic to this user"},
 	kafkago.GroupAuthorizationFailed: {
 		StopPartition,
-		"grant READ on this group to this user: on KAFKA_GROUP_ID, for re-drives on all that begin with KAFKA_GROUP_ID.redrive",
+		"grant this user READ on this consumer group: for run the group KAFKA_GROUP_ID, for re-drives all groups whose names begin with KAFKA_GROUP_ID.redrive",
 	},
-	kafkago.ClusterAuthorizationFailed:  {StopPartition, "this user may not do that on the cluster"},
+	kafkago.ClusterAuthorizationFailed:  {StopPartition, "this user lacks the right to this operation on the cluster"},
 	kafkago.UnsupportedForMessageFormat: {StopPartition, ""},
 	kafkago.UnsupportedCompressionType:  {StopPartition, ""},
 	kafkago.OffsetMetadataTooLarge:      {StopPartition, ""},
 
-	kafkago.FencedInstanceID: {StopProgram, "another process uses this KAFKA_INSTANCE_ID: give each its own"},
+	kafkago.FencedInstanceID: {StopProgram, "another process uses the same KAFKA_INSTANCE_ID: give each process a different one"},
 	kafkago.InvalidSessionTimeout: {
 		StopProgram,
 		"KAFKA_SESSION_TIMEOUT is outside the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
 	},
-	kafkago.InconsistentGroupProtocol: {StopProgram, "KAFKA_GROUP_ID is used by another program: choose another"},
+	kafkago.InconsistentGroupProtocol: {StopProgram, "another program uses the consumer group of KAFKA_GROUP_ID: choose another group"},
 	kafkago.InvalidGroupId:            {StopProgram, "KAFKA_GROUP_ID is not a group name that Kafka allows"},
-	kafkago.InvalidTopic:              {StopProgram, "KAFKA_TOPICS holds a name that Kafka does not allow"},
+	kafkago.InvalidTopic:              {StopProgram, "KAFKA_TOPICS contains a name that Kafka does not allow"},
 	kafkago.UnsupportedSASLMechanism:  {StopProgram, "the broker does not offer this KAFKA_SASL_MECHANISM"},
-	kafkago.IllegalSASLState:          {StopProgram, "this listener does not take SASL: look at KAFKA_SECURITY and the port in KAFKA_BROKERS"},
+	kafkago.IllegalSASLState:          {StopProgram, "this listener does not accept SASL: check KAFKA_SECURITY and the port in KAFKA_BROKERS"},
 	kafkago.SASLAuthenticationFailed: {
 		StopProgram,
-		"KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD is wrong, or this listener wants another KAFKA_SASL_MECHANISM",
+		"KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD is wrong, or this listener needs another KAFKA_SASL_MECHANISM",
 	},
 	kafkago.UnsupportedVersion: {StopProgram, "the broker in KAFKA_BROKERS is too old: Kafka 3.1 or later is needed"},
 }

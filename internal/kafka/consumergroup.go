@@ -39,7 +39,7 @@ type consumerGroupAnswer struct {
 func readConsumerGroup(r *wire.Reader) (a consumerGroupAnswer) {
 	r.Int32() // throttle time
 	if n := r.CompactLen(); n != 1 {
-		r.Fail(fmt.Errorf("%w: %d groups", wire.ErrMalformed, n))
+		r.Fail(fmt.Errorf("%w: %d groups instead of 1", wire.ErrMalformed, n))
 	}
 	a.code = r.Int16()
 	r.CompactBytes() // message

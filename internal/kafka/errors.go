@@ -40,7 +40,7 @@ const (
 )
 
 // ErrGenerationOver is the error of a commit whose generation has ended in this process. Nothing was sent.
-var ErrGenerationOver = errors.New("the generation is over")
+var ErrGenerationOver = errors.New("the generation of the consumer group has ended")
 
 // Error is a failed request to Kafka. When the broker answered with a code, errors.As finds the kafkago.Error inside.
 type Error struct {

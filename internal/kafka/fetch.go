@@ -127,7 +127,7 @@ func (f *fetchRequest) partition(b []byte, maxBytes int32) []byte {
 }
 
 // errOtherPartition is an answer about another partition than the request.
-var errOtherPartition = errors.New("the answer is not about the partition that was asked for")
+var errOtherPartition = errors.New("the answer is about another partition than the request")
 
 // read decodes the answer, which must be about the one partition of the request.
 func (f *fetchRequest) read(r *wire.Reader) *fetchAnswer {

@@ -105,7 +105,7 @@ func (c *Client) describeGroup(ctx context.Context, group string) (g describegro
 		return g, err
 	}
 	if len(answer.Groups) != 1 {
-		return g, NoAnswer(protocol.DescribeGroups, record.Partition{}, fmt.Errorf("%w: %d groups", wire.ErrMalformed, len(answer.Groups)))
+		return g, NoAnswer(protocol.DescribeGroups, record.Partition{}, fmt.Errorf("%w: %d groups instead of 1", wire.ErrMalformed, len(answer.Groups)))
 	}
 	return answer.Groups[0], CodeError(protocol.DescribeGroups, record.Partition{}, answer.Groups[0].ErrorCode)
 }
@@ -151,7 +151,7 @@ func (c *Client) Committed(ctx context.Context, group string, partitions []recor
 }
 
 // ErrNotAnswered means that the answer leaves out a requested partition.
-var ErrNotAnswered = errors.New("not in the answer")
+var ErrNotAnswered = errors.New("the answer does not contain this partition")
 
 // offsetFetchRequest makes an OffsetFetch v7 request with "require stable". While a transaction is about to commit an offset, the
 // broker answers UNSTABLE_OFFSET_COMMIT instead of the older offset. kafka-go's own request ends at an earlier version.

@@ -67,7 +67,7 @@ func (c *Client) AllTopics(ctx context.Context) ([]Topic, error) {
 func (c *Client) Missing(ctx context.Context, names ...string) (missing []string, err error) {
 	topics, err := Answer(ctx, func() ([]Topic, error) { return c.Topics(ctx, names...) })
 	if err != nil {
-		return nil, fmt.Errorf("looking at the topics %s: %w", strings.Join(names, ", "), err)
+		return nil, fmt.Errorf("reading metadata of the topics %s: %w", strings.Join(names, ", "), err)
 	}
 	for _, t := range topics {
 		switch Classify(t.Err) {
@@ -75,7 +75,7 @@ func (c *Client) Missing(ctx context.Context, names ...string) (missing []string
 		case LookAtMetadata:
 			missing = append(missing, t.Name)
 		default:
-			return nil, fmt.Errorf("looking at topic %q: %w", t.Name, t.Err)
+			return nil, fmt.Errorf("reading metadata of topic %q: %w", t.Name, t.Err)
 		}
 	}
 	return missing, nil

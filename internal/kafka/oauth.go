@@ -51,7 +51,7 @@ const maxTokenFile = 256 << 10
 
 var (
 	// errTokenAway means that the token's source gives no token now.
-	errTokenAway = errors.New("no token now")
+	errTokenAway = errors.New("no token is available")
 	// errTokenRefused means that the endpoint refuses this client.
 	errTokenRefused = errors.New("no token for this client")
 )
@@ -77,7 +77,7 @@ type bearer struct {
 func (o *OAuth) mechanism() (*bearer, error) {
 	for name, value := range o.Extensions {
 		if !extensionName.MatchString(name) || name == "auth" || !extensionValue.MatchString(value) {
-			return nil, fmt.Errorf("KAFKA_OAUTH_EXTENSIONS: %s=%s is not an extension: a name of letters and a value of printable characters", name, value)
+			return nil, fmt.Errorf("KAFKA_OAUTH_EXTENSIONS: %s=%s is not a valid extension: the name must have letters only, and the value printable characters only", name, value)
 		}
 	}
 	b := &bearer{OAuth: *o, client: &http.Client{Timeout: tokenTimeout}, now: time.Now}
@@ -150,7 +150,7 @@ func (b *bearer) current(ctx context.Context) (string, error) {
 		return "", b.explain(err)
 	}
 	if !usable(token.AccessToken) {
-		return "", fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_URL answers with a token that has characters which no header may have", errTokenRefused)
+		return "", fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_URL answers with a token that has characters which a header must not have", errTokenRefused)
 	}
 	b.token, b.fetch = token, b.now()
 	if lasts := token.Expiry.Sub(b.now()); !token.Expiry.IsZero() && lasts > 0 {
@@ -163,7 +163,7 @@ func (b *bearer) current(ctx context.Context) (string, error) {
 func (b *bearer) explain(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || answer.Response == nil {
-		return fmt.Errorf("%w: asking KAFKA_OAUTH_TOKEN_URL (%s): %w", errTokenAway, b.TokenURL, err)
+		return fmt.Errorf("%w: requesting a token from KAFKA_OAUTH_TOKEN_URL (%s): %w", errTokenAway, b.TokenURL, err)
 	}
 	status := answer.Response.StatusCode
 	if status >= http.StatusInternalServerError || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout {
@@ -173,7 +173,7 @@ func (b *bearer) explain(err error) error {
 	if what == "" {
 		what = "without a reason"
 	}
-	return fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_URL (%s) answers %s, %s: look at KAFKA_OAUTH_CLIENT_ID, KAFKA_OAUTH_CLIENT_SECRET and KAFKA_OAUTH_SCOPE",
+	return fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_URL (%s) answers %s, %s: check KAFKA_OAUTH_CLIENT_ID, KAFKA_OAUTH_CLIENT_SECRET and KAFKA_OAUTH_SCOPE",
 		errTokenRefused, b.TokenURL, answer.Response.Status, what)
 }
 
@@ -185,7 +185,7 @@ func readToken(file string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("%w: reading KAFKA_OAUTH_TOKEN_FILE: %w", errTokenAway, err)
 	case len(token) == 0 || len(content) > maxTokenFile || !usable(string(token)):
-		return "", fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_FILE: %s holds no token", errTokenAway, file)
+		return "", fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_FILE: %s contains no valid token", errTokenAway, file)
 	}
 	return string(token), nil
 }

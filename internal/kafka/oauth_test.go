@@ -136,8 +136,8 @@ func TestWhatTheEndpointSaysIsTold(t *testing.T) {
 		is     error
 		part   string
 	}{
-		"wrong secret": {nil, func(o *OAuth) { o.ClientSecret = "geheimer" }, errTokenRefused, "invalid_client no such client: look at KAFKA_OAUTH_CLIENT_ID"},
-		"no endpoint":  {nil, func(o *OAuth) { o.TokenURL = "http://127.0.0.1:1/" }, errTokenAway, "asking KAFKA_OAUTH_TOKEN_URL (http://127.0.0.1:1/)"},
+		"wrong secret": {nil, func(o *OAuth) { o.ClientSecret = "geheimer" }, errTokenRefused, "invalid_client no such client: check KAFKA_OAUTH_CLIENT_ID"},
+		"no endpoint":  {nil, func(o *OAuth) { o.TokenURL = "http://127.0.0.1:1/" }, errTokenAway, "requesting a token from KAFKA_OAUTH_TOKEN_URL (http://127.0.0.1:1/)"},
 		"not there":    {status(http.StatusNotFound), nil, errTokenRefused, "404"},
 		"overloaded":   {status(http.StatusTooManyRequests), nil, errTokenAway, "429"},
 		"down":         {status(http.StatusBadGateway), nil, errTokenAway, "502"},

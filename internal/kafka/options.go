@@ -56,7 +56,7 @@ type Options struct {
 func (o Options) validate() error {
 	var problems []error
 	if len(o.Brokers) == 0 {
-		problems = append(problems, errors.New("KAFKA_BROKERS names no broker"))
+		problems = append(problems, errors.New("KAFKA_BROKERS contains no broker"))
 	}
 	for _, broker := range o.Brokers {
 		if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || port == "" {

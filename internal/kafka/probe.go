@@ -135,32 +135,32 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 		return fmt.Errorf("%s: %w; %s", broker, err, answerOf(code).advice)
 	}
 	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("%s %w within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w",
+		return fmt.Errorf("%s %w within %v: check that this is the address of a Kafka listener, and that KAFKA_SECURITY fits this listener: %w",
 			broker, errUnreachable, c.timeout, cmp.Or(ctx.Err(), context.DeadlineExceeded))
 	}
 	if unknown, ok := errors.AsType[*net.DNSError](err); ok {
-		return fmt.Errorf("%s %w: DNS does not know %s: is it written right, is the server known there yet? %w", broker, errUnreachable, unknown.Name, err)
+		return fmt.Errorf("%s %w: DNS does not know %s: check the spelling, and whether DNS has the name already: %w", broker, errUnreachable, unknown.Name, err)
 	}
 	says := ""
 	switch {
 	case errors.Is(err, errHandshake):
 		says = explainHandshake(err)
 	case alerted(err):
-		says = "refuses this client's certificate, or that it has none: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE"
+		says = "refuses this client's certificate, or refuses a client without a certificate: check KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE"
 	case errors.Is(err, errLoginCut):
-		says = "hangs up on this login: look at KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, unless the broker is ending"
+		says = "closes the connection at the login: check KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, unless the broker is shutting down"
 	case errors.Is(err, errNoLogin):
-		says = "hangs up on an unauthenticated request: this listener wants SASL, set KAFKA_SECURITY to " + c.withSASL()
+		says = "closes the connection after a request without a login: this listener requires SASL, set KAFKA_SECURITY to " + c.withSASL()
 	case errors.Is(err, errController):
-		says = "is the port of controllers: put the port of the brokers into KAFKA_BROKERS (listeners in the broker's configuration, without those of controller.listener.names)"
+		says = "is a listener of a KRaft controller: set KAFKA_BROKERS to listeners of brokers (in the broker's configuration, those in listeners that are not in controller.listener.names)"
 	case errors.Is(err, errNoAnswer) && c.tls != nil:
-		says = "agrees on TLS and then hangs up: it may be a proxy before a broker that is down, want another client certificate (KAFKA_TLS_CERT_FILE), " +
-			"or be no Kafka (the port in KAFKA_BROKERS)"
+		says = "completes the TLS handshake and then closes the connection: it may be a proxy in front of a broker that is down, require another client certificate " +
+			"(KAFKA_TLS_CERT_FILE), or not be Kafka (check the port in KAFKA_BROKERS)"
 	case hungUpAtOnce(err):
-		says = "hangs up at once: it may be a proxy before a broker that is down, require TLS (then set KAFKA_SECURITY to tls or sasl_tls), " +
-			"or be no Kafka (the port in KAFKA_BROKERS)"
+		says = "closes the connection at once: it may be a proxy in front of a broker that is down, require TLS (then set KAFKA_SECURITY to tls or sasl_tls), " +
+			"or not be Kafka (check the port in KAFKA_BROKERS)"
 	case errors.Is(err, errNoAnswer):
-		says = "does not answer as Kafka without TLS does: if it wants TLS set KAFKA_SECURITY to tls or sasl_tls, else look at the port in KAFKA_BROKERS"
+		says = "does not answer like a Kafka broker without TLS: if this listener requires TLS, set KAFKA_SECURITY to tls or sasl_tls; if not, check the port in KAFKA_BROKERS"
 	default:
 		return fmt.Errorf("%s %w: %w", broker, errUnreachable, err)
 	}
@@ -174,22 +174,22 @@ func explainHandshake(err error) string {
 	_, otherName := errors.AsType[x509.HostnameError](err)
 	switch {
 	case alerted(err):
-		return "refuses this client: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE"
+		return "refuses this client in the TLS handshake: check KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE"
 	case unknownAuthority:
 		return "has a certificate of an unknown authority: put its CA into KAFKA_TLS_CA_FILE"
 	case otherName:
-		return "has a certificate for another name: set KAFKA_TLS_SERVER_NAME or dial it by that name"
+		return "has a certificate for another name: set KAFKA_TLS_SERVER_NAME to that name, or use that name as the address"
 	case isInvalid && invalid.Reason == x509.Expired:
 		return "has a certificate that is not valid at this time: the broker needs a new one, or a clock is wrong"
 	case isInvalid:
-		return "has a certificate that is not good for a server: the broker needs another one"
+		return "has a certificate that is not valid for a server: the broker needs another one"
 	case hungUp(err):
-		return "hangs up in the TLS handshake: perhaps it is a proxy before a broker that is down, or it does not speak TLS: look at KAFKA_SECURITY " +
+		return "closes the connection in the TLS handshake: it is a proxy in front of a broker that is down, or it does not speak TLS: check KAFKA_SECURITY " +
 			"and the port in KAFKA_BROKERS"
 	case strings.Contains(err.Error(), "does not look like a TLS handshake"):
-		return "does not speak TLS: look at KAFKA_SECURITY and the port in KAFKA_BROKERS"
+		return "does not speak TLS: check KAFKA_SECURITY and the port in KAFKA_BROKERS"
 	}
-	return "cannot agree on TLS with this client: look at the broker's ssl.enabled.protocols and ssl.cipher.suites, and at KAFKA_TLS_…"
+	return "cannot agree on TLS with this client: check the broker's ssl.enabled.protocols and ssl.cipher.suites, and KAFKA_TLS_…"
 }
 
 // withSASL returns the value of KAFKA_SECURITY that adds SASL.

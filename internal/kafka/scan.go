@@ -49,7 +49,7 @@ func (s *Scanner) Topic(ctx context.Context, name string) (Topic, error) {
 		return answers[0], answers[0].Err
 	})
 	if err != nil {
-		return topic, fmt.Errorf("looking at topic %q: %w", name, err)
+		return topic, fmt.Errorf("reading metadata of topic %q: %w", name, err)
 	}
 	s.ids[name] = topic.ID
 	return topic, nil
@@ -122,7 +122,7 @@ func (s *Scanner) Scan(ctx context.Context, of record.Partition, from, to int64,
 			idle = 0
 		}
 		if idle == patience { // else it would be read for ever
-			return first, fmt.Errorf("%s gives out nothing at offset %d, though it reached to %d: was it truncated?", of, at, to)
+			return first, fmt.Errorf("partition %s returns no records at offset %d, although its end was %d before: it may have been truncated", of, at, to)
 		}
 		at = batch.Next
 	}
@@ -148,7 +148,7 @@ func (s *Scanner) behind(ctx context.Context, of record.Partition, offset int64)
 		return 0, err
 	}
 	if offset >= first {
-		return 0, fmt.Errorf("%s ends at %d now, before offset %d: was it made anew?", of, end, offset)
+		return 0, fmt.Errorf("partition %s now ends at %d, before offset %d: the topic may have been deleted and created again", of, end, offset)
 	}
 	return first, nil
 }

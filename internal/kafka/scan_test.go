@@ -75,7 +75,7 @@ func TestScanGoesOnBehindWhatWasDeleted(t *testing.T) {
 		t.Errorf("offsets %v, on at %d: %v", got, first, err)
 	}
 	_, _, err = scanned(t, &fakeBroker{fetch: inTurn(one, gone), listOffsets: bounds(0, 2)}, 0, 32, nil)
-	if err == nil || !strings.Contains(err.Error(), "events/0 ends at 2 now, before offset 4") {
+	if err == nil || !strings.Contains(err.Error(), "events/0 now ends at 2, before offset 4") {
 		t.Errorf("a log made anew: %v", err)
 	}
 }
@@ -83,7 +83,7 @@ func TestScanGoesOnBehindWhatWasDeleted(t *testing.T) {
 func TestScanOfALogThatWasTruncatedEnds(t *testing.T) {
 	nothing := fetchSpec{id: fakeID, highWatermark: 4, lastStable: 4}
 	_, _, err := scanned(t, &fakeBroker{fetch: nothing.encode}, 4, 9, nil)
-	if err == nil || !strings.Contains(err.Error(), "events/0 gives out nothing at offset 4, though it reached to 9") {
+	if err == nil || !strings.Contains(err.Error(), "events/0 returns no records at offset 4, although its end was 9 before") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -54,7 +54,7 @@ func (s *SASL) mechanism() (sasl.Mechanism, error) {
 		return s.OAuth.mechanism()
 	}
 	if s.Username == "" || s.Password == "" {
-		return nil, errors.New("KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD are both needed")
+		return nil, errors.New("KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD must both be set")
 	}
 	switch s.Mechanism {
 	case "PLAIN":
@@ -64,14 +64,14 @@ func (s *SASL) mechanism() (sasl.Mechanism, error) {
 	case "SCRAM-SHA-512":
 		return scramMechanism(scram.SHA512, s)
 	default:
-		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM is %q: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER are known", s.Mechanism)
+		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM is %q: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER are supported", s.Mechanism)
 	}
 }
 
 func scramMechanism(algorithm scram.Algorithm, s *SASL) (sasl.Mechanism, error) {
 	mechanism, err := scram.Mechanism(algorithm, s.Username, s.Password)
 	if err != nil { // its text holds the password
-		return nil, errors.New("KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD holds a character that SCRAM does not allow")
+		return nil, errors.New("KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD contains a character that SCRAM does not allow")
 	}
 	return mechanism, nil
 }
@@ -117,7 +117,7 @@ func (c *connector) dial(ctx context.Context, network, address string) (net.Conn
 		c.reach.note(address, err)
 	}
 	if len(c.bootstrap) > 0 && !slices.Contains(c.bootstrap, address) {
-		err = fmt.Errorf("%w; this address is not in KAFKA_BROKERS, the cluster tells it (advertised.listeners)", err)
+		err = fmt.Errorf("%w; this address is not in KAFKA_BROKERS: the brokers advertise it (advertised.listeners in their configuration)", err)
 	}
 	return nil, err
 }

@@ -58,7 +58,7 @@ func (f *tlsFiles) newest() *tls.Config {
 	defer f.mu.Unlock()
 	config, err := f.settings.read()
 	if err != nil {
-		f.logger.Warn("Kafka's TLS files cannot be read again: going on with what was read last", "err", err)
+		f.logger.Warn("Kafka's TLS files cannot be read again: their previous content stays in use", "err", err)
 		return f.last
 	}
 	f.last = config
@@ -79,7 +79,7 @@ func (t TLS) read() (*tls.Config, error) {
 		}
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		return nil, errors.New("KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE are only useful together")
+		return nil, errors.New("KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE must be set together")
 	}
 	if t.CertFile != "" {
 		certificate, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
@@ -99,7 +99,7 @@ func Authorities(setting, file string) (*x509.CertPool, error) {
 	}
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s: %s holds no PEM certificate", setting, file)
+		return nil, fmt.Errorf("%s: %s contains no PEM certificate", setting, file)
 	}
 	return authorities, nil
 }

@@ -157,8 +157,8 @@ func TestTLSFilesThatAreWrongAreNamed(t *testing.T) {
 	}
 	for want, settings := range map[string]TLS{
 		"reading KAFKA_TLS_CA_FILE":                          {CAFile: filepath.Join(t.TempDir(), "missing.pem")},
-		"holds no PEM certificate":                           {CAFile: empty},
-		"only useful together":                               {CertFile: good.CertFile},
+		"contains no PEM certificate":                        {CAFile: empty},
+		"must be set together":                               {CertFile: good.CertFile},
 		"reading KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE": {CertFile: good.CertFile, KeyFile: good.CertFile},
 	} {
 		if _, err := (Security{TLS: &settings}).connector(nil); err == nil || !strings.Contains(err.Error(), want) {

@@ -119,7 +119,7 @@ func TestSchemasThatNoRecordCanHave(t *testing.T) {
 	for says, answers := range map[string]map[string]string{
 		`its type is "THRIFT"`:     {"/schemas/ids/1": `200 {"schema":"x","schemaType":"THRIFT"}`},
 		"more than 1048576 bytes":  {"/schemas/ids/1": `200 {"schema":"` + strings.Repeat("x", 2<<20) + `"}`},
-		"than 1048576 bytes":  {"/schemas/ids/1": `200 {"schema":"` + strings.Repeat("x", 5<<20) + `"}`},
+		"than 1048576 bytes":       {"/schemas/ids/1": `200 {"schema":"` + strings.Repeat("x", 5<<20) + `"}`},
 		`version 2 of "gone"`:      {"/schemas/ids/1": `200 {"schema":"x","references":[{"subject":"gone","version":2}]}`, "/subjects/gone/versions/2": `404 {"error_code":40401}`},
 		"more than 100 references": many,
 	} {

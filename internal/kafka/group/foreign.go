@@ -26,7 +26,7 @@ type ForeignError struct {
 
 // Error names the other members and the remedy.
 func (e *ForeignError) Error() string {
-	others := "who it is could not be found out"
+	others := "its name is not known"
 	if len(e.Others) > 0 {
 		names := make([]string, len(e.Others))
 		for i, m := range e.Others {
@@ -34,8 +34,8 @@ func (e *ForeignError) Error() string {
 		}
 		others = strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("another program is a member of the group %q: %s; what it commits would be skipped, so nothing is read beside it: "+
-		"end it or give it another group id (or this consumer, by KAFKA_GROUP_ID): %v", e.Group, others, e.Err)
+	return fmt.Sprintf("another program is a member of the group %q: %s; this consumer reads nothing, because records that the other program commits would never be stored: "+
+		"stop the other program, or give it another group id, or set another KAFKA_GROUP_ID here: %v", e.Group, others, e.Err)
 }
 
 // Unwrap returns the evidence.
@@ -113,7 +113,7 @@ func readAssignment(assignment []byte) (owned []record.Partition, shapes map[str
 	}
 	for _, p := range owned {
 		if n := shapes[p.Topic].partitions; err == nil && (p.Number < 0 || p.Number >= n) {
-			err = fmt.Errorf("%w: partition %s of %d", wire.ErrMalformed, p, n)
+			err = fmt.Errorf("%w: partition %s of a topic with %d partitions", wire.ErrMalformed, p, n)
 		}
 	}
 	if err != nil {

@@ -82,7 +82,7 @@ func TestRefusalNamesWhoComesLater(t *testing.T) {
 		s.assignedBy(encodeAssignment(nil, nil))
 		s.answerOnce("members", errors.New("not now"))
 		s.start(time.Second)
-		if err := s.group.Status().Refused; err == nil || !strings.Contains(err.Error(), "could not be found out") {
+		if err := s.group.Status().Refused; err == nil || !strings.Contains(err.Error(), "its name is not known") {
 			t.Errorf("%v", err)
 		}
 		s.assignedBy(encodeAssignment(nil, nil), stranger)

@@ -190,7 +190,7 @@ func (g *Group) Run(ctx context.Context) error {
 			g.leave(ctx)
 			switch {
 			case ctx.Err() != nil && errors.Is(err, kafkago.FencedInstanceID):
-				g.log.Warn("another process took the place of this static member while it stopped", "err", err)
+				g.log.Warn("another process with the same KAFKA_INSTANCE_ID replaced this member while it stopped", "err", err)
 				return nil
 			case ctx.Err() != nil && fatal(err) == nil: // it only says that ctx is done
 				return nil
@@ -237,12 +237,12 @@ func (g *Group) leave(ctx context.Context) {
 		}
 		g.metrics.retries.WithLabelValues(requestLeave).Inc()
 		if !kafka.Pause(ctx) {
-			g.log.Warn("leaving the group was not confirmed: the others wait for the session to end", "member", g.memberID, "err", err)
+			g.log.Warn("Kafka did not confirm that this member has left the group: the other members wait until its session ends", "member", g.memberID, "err", err)
 			return
 		}
 	}
 }
 
 func (g *Group) fatalError(err error) error {
-	return fmt.Errorf("being a member of group %q: %w", g.options.GroupID, err)
+	return fmt.Errorf("membership of group %q: %w", g.options.GroupID, err)
 }

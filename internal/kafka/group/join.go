@@ -22,7 +22,7 @@ func (g *Group) enter(ctx context.Context, from *period) (*period, error) {
 		p, request, err := g.attempt(ctx, from, try)
 		switch {
 		case err == nil:
-			g.outage.over("in the group again")
+			g.outage.over("joined the group again")
 			p.joined = g.now() - asked
 			return p, nil
 		case ctx.Err() != nil:
@@ -108,7 +108,7 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 		topics, claim, err := decodeClaim(m.subscription)
 		if err != nil {
 			// Records that the member commits would never be stored. So it gets nothing, and the others go on.
-			g.log.Error("a group member belongs to another program and gets no partitions: give each program its own KAFKA_GROUP_ID", "member", m.id, "err", err)
+			g.log.Error("a group member belongs to another program and gets no partitions: give each program its own group id", "member", m.id, "err", err)
 		}
 		claimants = append(claimants, claimant{m.id, topics, claim})
 		names = append(names, topics...)

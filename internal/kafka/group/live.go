@@ -204,7 +204,7 @@ func (g *Group) stable(ctx context.Context, p *period) (kind string) {
 		case <-p.over: // an answer to a commit ended the generation
 			return kindLost
 		case topic := <-changed:
-			g.log.Info("a topic has changed, or is not read here: asking for a rebalance", "topic", topic)
+			g.log.Info("requesting a rebalance: the topic has changed, or is not in KAFKA_TOPICS of this consumer", "topic", topic)
 			return kindTopics
 		case e := <-strangers:
 			g.log.Error("consumption suspended: foreign members in group", "member", p.MemberID, "generation", p.ID, "err", e)

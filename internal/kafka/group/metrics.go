@@ -63,27 +63,27 @@ func newMetrics(registerer prometheus.Registerer, now func() time.Duration) *met
 		return vec
 	}
 	m := &metrics{
-		rebalances: counters("waterwheel_rebalances_total", "Generations of the group that ended for this member, by what ended them.",
+		rebalances: counters("waterwheel_rebalances_total", "Generations of the group that ended for this member, by cause.",
 			"kind", kindRebalance, kindTopics, kindLost, kindShutdown),
 		commits: counters("waterwheel_commits_total", "Requests to commit offsets, by outcome.",
 			"outcome", outcomeCommitted, outcomeRefused, outcomeUnanswered, outcomeOver),
 		retries: counters("waterwheel_group_retries_total",
-			"Requests about the membership that were not answered, or with an error that passes, and are sent again.",
+			"Requests about the membership that are sent again, because there was no answer, or an answer with a transient error.",
 			"request", requestJoin, requestSync, requestHeartbeat, requestTopics, requestLeave),
 		lapsed: counter("waterwheel_lease_lapsed_seconds_total",
-			"Time in which partitions were assigned but no lease was held, which takes two commits answered in a row: nothing may be written then."),
+			"Time in which partitions were assigned, but this member had no lease and could write nothing. A lease begins with two successive answered commits."),
 		refused: counter("waterwheel_assignments_refused_total",
-			"Assignments of which nothing was taken, because another program is a member of the group."),
+			"Assignments that were ignored, because another program is a member of the group."),
 		ignored: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "waterwheel_partitions_ignored_total",
-			Help: "Assigned partitions that were left alone, because their topic is not in KAFKA_TOPICS.",
+			Help: "Assigned partitions that were not read, because their topic is not in KAFKA_TOPICS.",
 		}, []string{"topic", "partition"}),
 		assigned: factory.NewGauge(prometheus.GaugeOpts{Name: "waterwheel_assigned_partitions", Help: "Partitions assigned to this member."}),
 	}
 	m.since.Store(-1)
 	factory.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waterwheel_generation_seconds",
-		Help: "How long the current generation of the group has lasted for this member, 0 while there is none.",
+		Help: "Age of the current generation of the group for this member; 0 without a generation.",
 	}, func() float64 {
 		if since := m.since.Load(); since >= 0 {
 			return (now() - time.Duration(since)).Seconds()

@@ -128,7 +128,7 @@ func decodeShapes(b []byte) (shapes map[string]topicShape, cooperative bool, err
 
 func checkUserDataVersion(r *wire.Reader) {
 	if v := r.Take(1); v != nil && v[0] != userDataVersion {
-		r.Fail(fmt.Errorf("%w: version %d, %d is known", wire.ErrMalformed, v[0], userDataVersion))
+		r.Fail(fmt.Errorf("%w: version %d, but only version %d is supported", wire.ErrMalformed, v[0], userDataVersion))
 	}
 }
 

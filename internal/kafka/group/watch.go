@@ -24,7 +24,7 @@ func (g *Group) watch(ctx context.Context, p *period, changed chan<- string) {
 		_, seen, err := g.look(ctx, topics)
 		if err != nil && ctx.Err() == nil {
 			g.metrics.retries.WithLabelValues(requestTopics).Inc()
-			g.log.Debug("looking at the topics", "err", err)
+			g.log.Debug("cannot read metadata of the topics", "err", err)
 		}
 		topic := p.unread
 		for _, name := range topics {

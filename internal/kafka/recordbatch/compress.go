@@ -24,7 +24,7 @@ const (
 
 // errTooLarge means that a record batch did not unfold within the limit of its decoder. If it was unfolded whole, it is then
 // unfolded piece by piece. The text names the limits of the streams, which are final.
-var errTooLarge = fmt.Errorf("%w: it unfolds to more than %d MiB, or to more than %d MiB and refers back farther than that",
+var errTooLarge = fmt.Errorf("%w: it decompresses to more than %d MiB, or to more than %d MiB with references that go back farther than that",
 	ErrUnreadable, maxBatchBytes>>20, maxWindow>>20)
 
 // codecs are decompressors for one user at a time. Each is made when first needed.
@@ -72,7 +72,7 @@ func (c *codecs) open(codec int16, payload []byte) (io.Reader, error) {
 	case codecZstd:
 		return c.zstdReader(payload)
 	}
-	return nil, fmt.Errorf("%w: compression %d is not known", ErrUnreadable, codec)
+	return nil, fmt.Errorf("%w: compression type %d is not supported", ErrUnreadable, codec)
 }
 
 // decompressing turns an error of decompression into one about the record batch.
@@ -195,7 +195,7 @@ func (c *codecs) fromSnappy(dst, source []byte) ([]byte, error) {
 // framed returns what follows the framing's header.
 func framed(source []byte) ([]byte, error) {
 	if len(source) < xerialHeaderBytes {
-		return nil, fmt.Errorf("a header of %d bytes", len(source))
+		return nil, fmt.Errorf("the header has only %d bytes", len(source))
 	}
 	return source[xerialHeaderBytes:], nil
 }
@@ -203,7 +203,7 @@ func framed(source []byte) ([]byte, error) {
 // nextBlock cuts the first block off a framed payload.
 func nextBlock(source []byte) (block, rest []byte, err error) {
 	if len(source) < 4 || uint64(binary.BigEndian.Uint32(source)) > uint64(len(source)-4) {
-		return nil, nil, fmt.Errorf("a block ends early, %d bytes are left", len(source))
+		return nil, nil, fmt.Errorf("a block is incomplete: only %d bytes are left", len(source))
 	}
 	end := 4 + int(binary.BigEndian.Uint32(source))
 	return source[4:end], source[end:], nil

@@ -139,7 +139,7 @@ func (l *longRecord) piece() []byte {
 		l.fail(err)
 	}
 	if n == 0 {
-		l.fail(fmt.Errorf("%w: record %d of %d ends early", ErrCorrupt, o.read+1, o.header.count))
+		l.fail(fmt.Errorf("%w: record %d of %d is truncated", ErrCorrupt, o.read+1, o.header.count))
 	}
 	return o.plain
 }

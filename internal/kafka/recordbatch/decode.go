@@ -90,7 +90,7 @@ func (d *decoder) fill(p *piece, most Piece) error {
 func (d *decoder) begin(p *piece) (bool, error) {
 	if !d.more() {
 		if len(d.set) > 0 && d.next == d.first {
-			return false, d.unreadable(d.set, fmt.Errorf("%w: the first at offset %d is cut off after %d bytes", ErrCorrupt, d.next, len(d.set)))
+			return false, d.unreadable(d.set, fmt.Errorf("%w: the first batch, at offset %d, is truncated after %d bytes", ErrCorrupt, d.next, len(d.set)))
 		}
 		return false, nil
 	}
@@ -140,11 +140,11 @@ func (d *decoder) extent() (int, error) {
 		return 0, fmt.Errorf("%w at offset %d: format %d was last written by brokers before Kafka 0.11; copy the topic with a current producer",
 			ErrUnreadable, d.next, magic)
 	case magic > 2:
-		return 0, fmt.Errorf("%w at offset %d: format %d is not known", ErrUnreadable, d.next, magic)
+		return 0, fmt.Errorf("%w at offset %d: format %d is not supported", ErrUnreadable, d.next, magic)
 	}
 	length := int(int32(binary.BigEndian.Uint32(d.set[batchLength:])))
 	if length < batchRecords-batchLengthField {
-		return 0, fmt.Errorf("%w at offset %d: it says it is %d bytes long", ErrCorrupt, d.next, length)
+		return 0, fmt.Errorf("%w at offset %d: its header says that it has %d bytes", ErrCorrupt, d.next, length)
 	}
 	return batchLengthField + length, nil
 }
@@ -152,11 +152,11 @@ func (d *decoder) extent() (int, error) {
 // recordBatch opens one complete record batch, or moves past it.
 func (d *decoder) recordBatch(p *piece, raw []byte) error {
 	if sum, want := crc32.Checksum(raw[batchAttributes:], castagnoli), binary.BigEndian.Uint32(raw[batchChecksum:]); sum != want {
-		return fmt.Errorf("%w at offset %d: its checksum is %08x and says %08x", ErrCorrupt, d.next, sum, want)
+		return fmt.Errorf("%w at offset %d: its checksum is %08x, but its header says %08x", ErrCorrupt, d.next, sum, want)
 	}
 	h := parseBatchHeader(raw)
 	if h.base < 0 || h.base > math.MaxInt64-math.MaxInt32-1 || h.lastDelta < 0 {
-		return fmt.Errorf("%w at offset %d: its offsets are %d and %d more", ErrCorrupt, d.next, h.base, h.lastDelta)
+		return fmt.Errorf("%w at offset %d: its first offset is %d, and its last offset is %d higher", ErrCorrupt, d.next, h.base, h.lastDelta)
 	}
 	last := h.base + int64(h.lastDelta)
 	aborted := d.aborted.covers(h, last)
@@ -201,7 +201,7 @@ func (d *decoder) openBatch(p *piece, h batchHeader, raw []byte) (*openBatch, er
 	case h.count < 0 || o.whole && int(h.count) > len(o.plain)/minRecordBytes:
 		return nil, fmt.Errorf("%w: %d records in %d bytes", ErrCorrupt, h.count, len(o.plain))
 	case h.count > maxBatchRecords:
-		return nil, fmt.Errorf("%w: %d records, at most %d are taken", ErrUnreadable, h.count, maxBatchRecords)
+		return nil, fmt.Errorf("%w: %d records, but at most %d are allowed", ErrUnreadable, h.count, maxBatchRecords)
 	}
 	return o, nil
 }
@@ -218,7 +218,7 @@ func (d *decoder) marker(h batchHeader, payload []byte) error {
 	if codec := h.attributes & attributeCodec; codec != 0 {
 		var err error
 		if payload, err = d.unfold(nil, codec, payload); errors.Is(err, errTooLarge) {
-			return fmt.Errorf("%w: a marker that does not unfold to %d bytes or fewer", ErrUnreadable, d.options.PieceBytes)
+			return fmt.Errorf("%w: a transaction marker that decompresses to more than %d bytes", ErrUnreadable, d.options.PieceBytes)
 		}
 		if err != nil {
 			return err
@@ -227,7 +227,7 @@ func (d *decoder) marker(h batchHeader, payload []byte) error {
 	var marker record.Record
 	size, at := varint(payload, 0)
 	if at < 0 || size != int64(len(payload)-at) || !parseRecord(&marker, payload[at:]) || len(marker.Key) < 4 {
-		return fmt.Errorf("%w: a marker of %d bytes", ErrCorrupt, len(payload))
+		return fmt.Errorf("%w: a malformed transaction marker of %d bytes", ErrCorrupt, len(payload))
 	}
 	const abort = 0
 	if binary.BigEndian.Uint16(marker.Key[2:]) == abort {

@@ -207,7 +207,7 @@ func TestDecodeRejectsOldFormats(t *testing.T) {
 
 func TestDecodeRejectsUnknownCompression(t *testing.T) {
 	set := batchSpec{attributes: 5, records: plainRecords(1)}.encode()
-	if _, err := decodeSet(set, 0); !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), "compression 5") {
+	if _, err := decodeSet(set, 0); !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), "compression type 5") {
 		t.Error(err)
 	}
 }

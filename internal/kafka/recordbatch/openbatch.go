@@ -129,7 +129,7 @@ func (d *decoder) refill(p *piece, most Piece, size int64, from int) (full bool,
 		none = len(o.plain) >= binary.MaxVarintLen32
 	}
 	if o.whole || none {
-		return false, fmt.Errorf("%w: record %d of %d ends early", ErrCorrupt, o.read+1, o.header.count)
+		return false, fmt.Errorf("%w: record %d of %d is truncated", ErrCorrupt, o.read+1, o.header.count)
 	}
 	if o.chunk == nil {
 		d.newChunk(p, max(most.Bytes, minChunk))

@@ -21,7 +21,7 @@ func ParseHeaders(raw []byte) ([]record.Header, error) {
 	var parsed []record.Header
 	_, end := headers(raw, 0, func(key, value []byte) { parsed = append(parsed, record.Header{Key: string(key), Value: value}) })
 	if end != len(raw) {
-		return nil, fmt.Errorf("%w: %d bytes that are not its headers", ErrCorrupt, len(raw))
+		return nil, fmt.Errorf("%w: %d bytes of record headers are malformed", ErrCorrupt, len(raw))
 	}
 	return parsed, nil
 }

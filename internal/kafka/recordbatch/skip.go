@@ -44,7 +44,7 @@ func (r *Reader) skip(from int64, u *unreadable) (record.Batch, error) {
 	}
 	place := record.Place{Partition: r.set.Partition, Offset: u.offset}
 	if !slices.Contains(r.memory.options.SkipCorrupt, place) {
-		return record.Batch{}, fmt.Errorf("%w; to skip it (offsets %d to %d), as one letter with its bytes, set KAFKA_SKIP_CORRUPT=%s",
+		return record.Batch{}, fmt.Errorf("%w; to skip this batch (offsets %d to %d) and write its bytes to one dead letter, set KAFKA_SKIP_CORRUPT=%s",
 			u.err, u.offset, u.next-1, place)
 	}
 	value := bytes.Clone(u.raw) // the set is given back

@@ -25,7 +25,7 @@ var (
 	// ErrMalformed means that an answer breaks the protocol.
 	ErrMalformed = errors.New("malformed answer")
 	// errTLSAlert means that a listener with TLS answered a client without TLS.
-	errTLSAlert = errors.New("answered in TLS")
+	errTLSAlert = errors.New("the answer is TLS")
 )
 
 // answerHead is the length of an answer's size and correlation id.
@@ -61,7 +61,7 @@ func Exchange(rw io.ReadWriter, c Call) ([]byte, error) {
 		return nil, err
 	}
 	if answered := int32(binary.BigEndian.Uint32(head[4:])); answered != correlation {
-		return nil, fmt.Errorf("%w: it belongs to request %d, not %d", ErrMalformed, answered, correlation)
+		return nil, fmt.Errorf("%w: it answers request %d instead of request %d", ErrMalformed, answered, correlation)
 	}
 	var lent []byte
 	if c.Memory != nil {
@@ -82,7 +82,7 @@ func answerSize(api protocol.ApiKey, head [answerHead]byte) (int, error) {
 	}
 	size := int(int32(binary.BigEndian.Uint32(head[:4]))) - 4
 	if size < 0 || size > most {
-		return 0, fmt.Errorf("%w: %d bytes announced", ErrMalformed, size)
+		return 0, fmt.Errorf("%w: its header says that it has %d bytes", ErrMalformed, size)
 	}
 	return size, nil
 }

@@ -51,7 +51,7 @@ func (r *Reader) Times(n int) func(yield func() bool) {
 // Take returns the next n bytes, or nil.
 func (r *Reader) Take(n int) []byte {
 	if n < 0 || n > len(r.rest) {
-		r.Fail(fmt.Errorf("%w: a field of %d bytes, %d are left", ErrMalformed, n, len(r.rest)))
+		r.Fail(fmt.Errorf("%w: a field of %d bytes, but only %d bytes are left", ErrMalformed, n, len(r.rest)))
 		return nil
 	}
 	b := r.rest[:n:n]
@@ -93,7 +93,7 @@ func (r *Reader) UUID() (id [16]byte) {
 func (r *Reader) Uvarint() uint64 {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 {
-		r.Fail(fmt.Errorf("%w: a length that cannot be read", ErrMalformed))
+		r.Fail(fmt.Errorf("%w: a length is malformed", ErrMalformed))
 		return 0
 	}
 	r.rest = r.rest[n:]
@@ -111,7 +111,7 @@ func (r *Reader) LongLen() int { return int(r.Int32()) }
 func (r *Reader) CompactLen() int {
 	n := r.Uvarint()
 	if n > uint64(len(r.rest))+1 {
-		r.Fail(fmt.Errorf("%w: %d elements announced, %d bytes are left", ErrMalformed, n-1, len(r.rest)))
+		r.Fail(fmt.Errorf("%w: a list of %d elements, but only %d bytes are left", ErrMalformed, n-1, len(r.rest)))
 		return -1
 	}
 	return int(n) - 1

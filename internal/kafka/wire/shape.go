@@ -55,7 +55,7 @@ type meter struct {
 // spend adds the memory of n values of a size.
 func (m *meter) spend(n, size int) {
 	if m.room -= n * size; m.room < 0 {
-		m.Fail(fmt.Errorf("%w: it takes more than %d MiB", ErrMalformed, maxDecodedBytes>>20))
+		m.Fail(fmt.Errorf("%w: it needs more than %d MiB of memory", ErrMalformed, maxDecodedBytes>>20))
 	}
 }
 
@@ -148,7 +148,7 @@ func arrayShape(t reflect.Type, version int16, flexible bool) shape {
 	return func(m *meter) {
 		n := m.length(flexible, (*Reader).LongLen)
 		if n > len(m.rest) { // each element takes at least one byte
-			m.Fail(fmt.Errorf("%w: %d elements announced, %d bytes are left", ErrMalformed, n, len(m.rest)))
+			m.Fail(fmt.Errorf("%w: a list of %d elements, but only %d bytes are left", ErrMalformed, n, len(m.rest)))
 		}
 		for m.spend(max(n, 0), int(t.Size())); n > 0 && m.err == nil; n-- {
 			element(m)
