@@ -35,11 +35,11 @@ func parse(key, value []byte, headers []record.Header, timestamp int64) (Found, 
 			continue
 		}
 		if err := f.read(h.Key, string(h.Value)); err != nil {
-			return Found{}, fmt.Errorf("reading header %s of a letter: %w", h.Key, err)
+			return Found{}, fmt.Errorf("reading header %s of a dead letter: %w", h.Key, err)
 		}
 	}
 	if f.Letter.Number == unknown || f.Letter.Offset == unknown {
-		return Found{}, fmt.Errorf("reading a letter of topic %q: its partition or offset is missing", f.Letter.Topic)
+		return Found{}, fmt.Errorf("reading a dead letter of topic %q: the header with its partition or its offset is missing", f.Letter.Topic)
 	}
 	f.Letter.RefusedByDatabase = f.Stage == stageWrite
 	return f, nil
@@ -91,7 +91,7 @@ func parseTopicID(text string) (id [16]byte, err error) {
 		return id, err
 	}
 	if len(raw) != len(id) {
-		return id, fmt.Errorf("a topic id has %d bytes, this has %d", len(id), len(raw))
+		return id, fmt.Errorf("a topic id has %d bytes, but this one has %d", len(id), len(raw))
 	}
 	return [16]byte(raw), nil
 }

@@ -18,7 +18,7 @@ const grantWrite = "grant this user WRITE on the dead-letter topic"
 // advised adds to an error about a missing right what to do about it.
 func advised(err error) error {
 	if errors.Is(err, kafkago.TopicAuthorizationFailed) || errors.Is(err, kafkago.ClusterAuthorizationFailed) {
-		return fmt.Errorf("%w; %s, and CREATE if DLQ_CREATE is to make it", err, grantWrite)
+		return fmt.Errorf("%w; %s, and CREATE if waterwheel is to create the topic (DLQ_CREATE)", err, grantWrite)
 	}
 	return err
 }
@@ -42,7 +42,7 @@ func (p *Producer) setUp(ctx context.Context, names ...string) error {
 	}
 	topics, err := p.client.Topics(ctx, names...)
 	if err != nil {
-		return fmt.Errorf("looking at the dead-letter topics: %w", err)
+		return fmt.Errorf("reading metadata of the dead-letter topics: %w", err)
 	}
 	var errs []error
 	for _, t := range topics {
@@ -70,7 +70,7 @@ func (p *Producer) create(ctx context.Context, names []string) error {
 		}
 	}
 	if err := p.writer.Create(ctx, topics...); err != nil {
-		return fmt.Errorf("making the dead-letter topics: %w", err)
+		return fmt.Errorf("creating the dead-letter topics: %w", err)
 	}
 	return nil
 }

@@ -155,13 +155,13 @@ func (d draft) cut(limit int) draft {
 // untaken returns the error that stops the partition of a letter that its dead-letter topic takes in no form. Another try helps
 // only after a change of that topic's settings.
 func untaken(topic string, err error) error {
-	wayOut := "raise its max.message.bytes, which is to be at least the source topic's and some KiB more"
+	wayOut := "raise its max.message.bytes to a few KiB more than that of the source topic"
 	if errors.Is(err, kafkago.InvalidRecord) {
-		wayOut = "set its cleanup.policy to delete: a compacted topic takes no letter without a key, and drops letters of equal keys"
+		wayOut = "set its cleanup.policy to delete: a compacted topic refuses letters without a key, and deletes letters with equal keys"
 	}
 	return &record.StopError{
 		Reason: "letter_refused",
-		Detail: fmt.Sprintf("the dead-letter topic %q takes no letter, not even the shortest (%v): %s, then restart", topic, err, wayOut),
+		Detail: fmt.Sprintf("the dead-letter topic %q refuses the dead letter, even in its shortest form (%v): %s, then restart", topic, err, wayOut),
 	}
 }
 

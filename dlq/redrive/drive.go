@@ -103,7 +103,7 @@ func (d *driver) plan(ctx context.Context, b *batch) (*marker, error) {
 		}
 		_, end, err := d.log.Bounds(ctx, to)
 		if err != nil {
-			return nil, fmt.Errorf("looking for the end of %s, where letters go back to: %w", to, err)
+			return nil, fmt.Errorf("reading the end offset of %s, to which letters go back: %w", to, err)
 		}
 		m.ends[to] = end
 	}
@@ -122,7 +122,7 @@ func (d *driver) produce(ctx context.Context, b *batch) error {
 		}
 		refused, err := d.target.Produce(ctx, to, messages)
 		if err != nil {
-			return fmt.Errorf("bringing letters back to %s: %w", to, err)
+			return fmt.Errorf("sending letters back to %s: %w", to, err)
 		}
 		for i, one := range due {
 			if refused[i] == nil {

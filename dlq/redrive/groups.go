@@ -73,7 +73,7 @@ type groups struct {
 func (g groups) all(ctx context.Context) (map[string]Selection, error) {
 	names, err := kafka.Answer(ctx, func() ([]string, error) { return g.log.Groups(ctx, base(g.consumer)) })
 	if err != nil {
-		return nil, fmt.Errorf("looking for other re-drives: %w", err)
+		return nil, fmt.Errorf("listing the consumer groups of other re-drives: %w", err)
 	}
 	all := map[string]Selection{}
 	for _, name := range names {
@@ -120,7 +120,7 @@ func (g groups) past(ctx context.Context, group string, s Selection, spans []dlq
 		return err
 	})
 	if err != nil {
-		return past{}, fmt.Errorf("reading what the group %s has committed: %w", group, err)
+		return past{}, fmt.Errorf("reading the committed offsets of the group %s: %w", group, err)
 	}
 	return p, nil
 }
@@ -131,7 +131,7 @@ func (g groups) busy(ctx context.Context, group string, own int) (bool, error) {
 	for name := range all {
 		members, err := kafka.Answer(ctx, func() ([]kafka.Member, error) { return g.log.Members(ctx, name) })
 		if err != nil {
-			return false, fmt.Errorf("looking for the members of the group %s: %w", name, err)
+			return false, fmt.Errorf("reading the members of the group %s: %w", name, err)
 		}
 		if len(members) > own || name != group && len(members) > 0 {
 			return true, nil

@@ -24,8 +24,8 @@ const (
 )
 
 var (
-	errOther = errors.New("another re-drive is running (or was killed a moment ago): try again when it is done")
-	errEnds  = errors.New("the group of the re-drive was taken over, by another run of the same command")
+	errOther = errors.New("another re-drive is running, or was killed a moment ago: try again when it has ended")
+	errEnds  = errors.New("another run of the same command has taken over the consumer group of this re-drive")
 )
 
 // progress commits offsets of dead-letter topics for the consumer group of a re-drive. Calls do not overlap.
@@ -66,7 +66,7 @@ func (m *member) hold(ctx context.Context) error {
 		return nil
 	}
 	if err := m.commit(ctx); err != nil {
-		return fmt.Errorf("asking whether the group is still this run's: %w", err)
+		return fmt.Errorf("checking that the consumer group still belongs to this run: %w", err)
 	}
 	if !m.held() {
 		return errEnds

@@ -52,7 +52,7 @@ func (o *originals) check(ctx context.Context, letters []item) error {
 	for len(open) > 0 {
 		n := near(open)
 		if err := o.compare(ctx, open[:n]); err != nil {
-			return fmt.Errorf("comparing letters with the records that they are of: %w", err)
+			return fmt.Errorf("comparing dead letters with their records: %w", err)
 		}
 		open = open[n:]
 	}
@@ -69,9 +69,9 @@ func (o *originals) place(ctx context.Context, one *item) error {
 	var none [16]byte
 	switch {
 	case !slices.ContainsFunc(topic.Partitions, func(p kafka.Partition) bool { return p.ID == l.Number }):
-		one.wrong = fmt.Sprintf("%s has no partition %d", l.Topic, l.Number)
+		one.wrong = fmt.Sprintf("topic %s has no partition %d", l.Topic, l.Number)
 	case l.TopicID != topic.ID && l.TopicID != none && topic.ID != none:
-		one.wrong = l.Topic + " was created anew since"
+		one.wrong = "topic " + l.Topic + " was deleted and created again since then"
 	default:
 		span, err := o.span(ctx, l.Partition)
 		if err != nil {
@@ -104,7 +104,7 @@ func (o *originals) span(ctx context.Context, p record.Partition) (dlq.Span, err
 	s := dlq.Span{Partition: p}
 	var err error
 	if s.First, s.End, err = o.log.Bounds(ctx, p); err != nil {
-		return s, fmt.Errorf("looking for the bounds of %s, where letters come from: %w", p, err)
+		return s, fmt.Errorf("reading the first and the end offset of %s, from which letters come: %w", p, err)
 	}
 	o.bounds[p] = s
 	return s, nil
@@ -135,7 +135,7 @@ func (o *originals) compare(ctx context.Context, letters []*item) error {
 		pass(r.Offset)
 		for ; len(letters) > 0 && letters[0].Letter.Offset == r.Offset; letters = letters[1:] {
 			if key := letters[0].Letter.Key; !bytes.Equal(key, r.Key) || (key == nil) != (r.Key == nil) {
-				letters[0].wrong = fmt.Sprintf("its key is not that of the record %s/%d", place, r.Offset)
+				letters[0].wrong = fmt.Sprintf("its key differs from the key of the record %s/%d", place, r.Offset)
 			}
 		}
 		if len(letters) == 0 {

@@ -62,11 +62,11 @@ func (g groups) drive(ctx context.Context, o Options, generation *group.Generati
 func (g groups) mayReturn(ctx context.Context, o Options) error {
 	topics, err := g.log.Topics(ctx, o.Member.Topics...)
 	if err != nil {
-		return fmt.Errorf("looking at the topics: %w", err)
+		return fmt.Errorf("reading metadata of the topics: %w", err)
 	}
 	for _, topic := range topics {
 		if topic.Err == nil && !topic.Rights.Allow(kafka.Write) {
-			return fmt.Errorf("this user can see topic %q of KAFKA_TOPICS but may not write to it: grant WRITE on the topic, to bring records back", topic.Name)
+			return fmt.Errorf("this user can see topic %q of KAFKA_TOPICS but may not write to it: grant WRITE on the topic, so that records can be sent back", topic.Name)
 		}
 	}
 	return nil
@@ -111,7 +111,7 @@ func (o *Options) mayGo(pasts []past, f *dlq.Found) error {
 	case !slices.Contains(o.Member.Topics, f.Letter.Topic):
 		return fmt.Errorf("it comes from the topic %q, which is not one of KAFKA_TOPICS: add it there", f.Letter.Topic)
 	case !passed(pasts, f):
-		return errors.New("no re-drive has been at it yet: \"waterwheel dlq redrive\" without --letter brings it back, and would do so again")
+		return errors.New("no re-drive has reached this letter yet: run \"waterwheel dlq redrive\" without --letter. It would otherwise send the letter back a second time")
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (o *Options) bringBack(ctx context.Context, target target, f *dlq.Found, re
 	refused, err := target.Produce(ctx, to, []kafka.Message{returned(f)})
 	switch {
 	case err != nil:
-		return fmt.Errorf("bringing a letter back to %s: %w; it may have arrived all the same: look there before you do it again", to, err)
+		return fmt.Errorf("sending a letter back to %s: %w; the letter may have arrived nevertheless: check this partition before you run the command again", to, err)
 	case refused[0] != nil:
 		report.Refused++
 		if o.Refused != nil {

@@ -35,13 +35,13 @@ func TestForgedLettersStay(t *testing.T) {
 		"no such partition": {func(l *record.Letter) { l.Number = 7 }, "events has no partition 7"},
 		"no such record":    {func(l *record.Letter) { l.Offset = 5 }, "events/3 ends at 5, before offset 5"},
 		"far behind":        {func(l *record.Letter) { l.Offset = 1 << 60 }, "before offset 1152921504606846976"},
-		"another topic's":   {func(l *record.Letter) { l.TopicID[0]++ }, "events was created anew since"},
+		"another topic's":   {func(l *record.Letter) { l.TopicID[0]++ }, "topic events was deleted and created again since then"},
 		"another key":       {func(l *record.Letter) { l.Key = []byte("other") }, "its key differs from the key of the record events/3/4"},
 		"no key":            {func(l *record.Letter) { l.Key = nil }, "its key differs"},
 		"an empty key":      {func(l *record.Letter) { l.Key = []byte{} }, "its key differs"},
 		"another record's":  {func(l *record.Letter) { l.Offset = 2 }, "its key differs from the key of the record events/3/2"},
 		"an element's":      {func(l *record.Letter) { l.Part, l.Key = 2, nil }, "its key differs"},
-		"a foreign topic's": {func(l *record.Letter) { l.Topic = "orders" }, `letters of "orders" stand in "orders.dlq"`},
+		"a foreign topic's": {func(l *record.Letter) { l.Topic = "orders" }, `letters of topic "orders" belong in the dead-letter topic "orders.dlq"`},
 	} {
 		for _, first := range []string{"", "bad_time"} { // the reason of the forged letters
 			w := straying(c.change)
