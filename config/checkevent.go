@@ -67,7 +67,7 @@ func (k *checker) protobuf() {
 	case !hasFile != (e.Framing == "confluent"):
 		k.fail("EVENT_FRAMING", e.Framing, "does not fit EVENT_FORMAT=protobuf: it must be confluent if SCHEMA_REGISTRY_URL has the schemas, and must not be confluent if EVENT_PROTOBUF_FILE is set")
 	case hasFile && e.Message == "":
-		k.fail("EVENT_PROTOBUF_MESSAGE", "", "is not set: give the full name of the message in EVENT_PROTOBUF_FILE that the events are, such as plant.air.Reading")
+		k.fail("EVENT_PROTOBUF_MESSAGE", "", "is not set: give the full name of the message type of the events, such as plant.air.Reading; EVENT_PROTOBUF_FILE must contain this type")
 	case e.TimeExact != "":
 		k.fail("EVENT_TIME_EXACT", e.TimeExact, "cannot be combined with EVENT_FORMAT=protobuf, because its times are read in milliseconds: unset it")
 	case hasFile:
