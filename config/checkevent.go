@@ -45,7 +45,7 @@ func (k *checker) avro() {
 	case (e.Schema == "") != (e.Framing == "confluent"):
 		k.fail("EVENT_FRAMING", e.Framing, "does not fit EVENT_FORMAT=avro: it must be confluent if SCHEMA_REGISTRY_URL has the schemas, and must not be confluent if EVENT_SCHEMA is set")
 	case e.TimeExact != "":
-		k.fail("EVENT_TIME_EXACT", e.TimeExact, "cannot be combined with EVENT_FORMAT=avro, because its times are read in milliseconds: unset it")
+		k.fail("EVENT_TIME_EXACT", e.TimeExact, "cannot be combined with EVENT_FORMAT=avro, because its times become dates with milliseconds: unset it")
 	case e.Schema != "":
 		if err := measurement.CheckSchema(e.Schema); err != nil {
 			k.fail("EVENT_SCHEMA", "", "%v", err)
@@ -69,7 +69,7 @@ func (k *checker) protobuf() {
 	case hasFile && e.Message == "":
 		k.fail("EVENT_PROTOBUF_MESSAGE", "", "is not set: give the full name of the message type of the events, such as plant.air.Reading; EVENT_PROTOBUF_FILE must contain this type")
 	case e.TimeExact != "":
-		k.fail("EVENT_TIME_EXACT", e.TimeExact, "cannot be combined with EVENT_FORMAT=protobuf, because its times are read in milliseconds: unset it")
+		k.fail("EVENT_TIME_EXACT", e.TimeExact, "cannot be combined with EVENT_FORMAT=protobuf, because its times become dates with milliseconds: unset it")
 	case hasFile:
 		if err := measurement.CheckMessage(e.Descriptors.Bytes, e.Message); err != nil {
 			k.fail("EVENT_PROTOBUF_MESSAGE", e.Message, "cannot be read from EVENT_PROTOBUF_FILE=%s: %v", e.Descriptors.Path, err)

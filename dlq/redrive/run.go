@@ -111,7 +111,7 @@ func (o *Options) mayGo(pasts []past, f *dlq.Found) error {
 	case !slices.Contains(o.Member.Topics, f.Letter.Topic):
 		return fmt.Errorf("it comes from the topic %q, which is not one of KAFKA_TOPICS: add it there", f.Letter.Topic)
 	case !passed(pasts, f):
-		return errors.New("no re-drive has reached this letter yet: run \"waterwheel dlq redrive\" without --letter. It would otherwise send the letter back a second time")
+		return errors.New("no re-drive has reached this letter yet: run \"waterwheel dlq redrive\" without --letter. That command would otherwise send the letter back a second time")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ var answers = map[kafkago.Error]answer{
 		StopPartition,
 		"grant this user READ on this consumer group: for run the group KAFKA_GROUP_ID, for re-drives all groups whose names begin with KAFKA_GROUP_ID.redrive",
 	},
-	kafkago.ClusterAuthorizationFailed:  {StopPartition, "this user lacks the right to this operation on the cluster"},
+	kafkago.ClusterAuthorizationFailed:  {StopPartition, "this user may not make this request to the cluster: grant the right on the resource Cluster"},
 	kafkago.UnsupportedForMessageFormat: {StopPartition, ""},
 	kafkago.UnsupportedCompressionType:  {StopPartition, ""},
 	kafkago.OffsetMetadataTooLarge:      {StopPartition, ""},

@@ -150,7 +150,7 @@ func (b *bearer) current(ctx context.Context) (string, error) {
 		return "", b.explain(err)
 	}
 	if !usable(token.AccessToken) {
-		return "", fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_URL answers with a token that has characters which a header must not have", errTokenRefused)
+		return "", fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_URL answers with a token that contains characters which a header must not contain", errTokenRefused)
 	}
 	b.token, b.fetch = token, b.now()
 	if lasts := token.Expiry.Sub(b.now()); !token.Expiry.IsZero() && lasts > 0 {

@@ -184,7 +184,7 @@ func explainHandshake(err error) string {
 	case isInvalid:
 		return "has a certificate that is not valid for a server: the broker needs another one"
 	case hungUp(err):
-		return "closes the connection in the TLS handshake: it is a proxy in front of a broker that is down, or it does not speak TLS: check KAFKA_SECURITY " +
+		return "closes the connection in the TLS handshake: it may be a proxy in front of a broker that is down, or it does not speak TLS: check KAFKA_SECURITY " +
 			"and the port in KAFKA_BROKERS"
 	case strings.Contains(err.Error(), "does not look like a TLS handshake"):
 		return "does not speak TLS: check KAFKA_SECURITY and the port in KAFKA_BROKERS"
