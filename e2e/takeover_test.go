@@ -37,7 +37,7 @@ func TestTakeoverAfterACrash(t *testing.T) {
 	for {
 		code, out := s.run("collection", "takeover", "--output", "json")
 		// An earlier command may have taken over one of them.
-		if code == 0 && strings.Count(out, `"taken over"`)+strings.Count(out, `"is the group's already"`) == 2 {
+		if code == 0 && strings.Count(out, `"taken_over"`)+strings.Count(out, `"unchanged"`) == 2 {
 			break
 		}
 		if time.Since(start) > time.Minute {

@@ -27,7 +27,7 @@ func TestTakeoverOnServers(t *testing.T) {
 	s.verified()
 	former := s.env["KAFKA_GROUP_ID"]
 	s.command(exitFailed, `Kafka knows members of "`+former+`" (1 member)`, "collection", "takeover", "--to", former+"-2")
-	s.command(exitDone, "is the group's already", "collection", "takeover")
+	s.command(exitDone, "belongs to the group already", "collection", "takeover")
 	stop()
 	s.produce(100)
 

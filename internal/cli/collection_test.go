@@ -94,7 +94,7 @@ func TestTakeoverGivesOnlyWhatIsDead(t *testing.T) {
 func TestTakeoverSaysWhatItDid(t *testing.T) {
 	table := &claimTable{documents: []sink.PartitionDocument{claimedBy("c", 7, "old\x1b[2J")}}
 	job := takeover{claims: func(string) claimStore { return table }, groups: table, clusterID: "c", to: "new", dryRun: true}
-	for _, want := range []string{"would take over 1 partition.", "The group \"new\" has taken over 1 partition.", "is the group's already"} {
+	for _, want := range []string{"would take over 1 partition.", "The group \"new\" has taken over 1 partition.", "belongs to the group already"} {
 		view, err := job.run(t.Context(), []string{"events"})
 		if err != nil {
 			t.Fatal(err)

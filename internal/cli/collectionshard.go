@@ -72,15 +72,28 @@ type shardedCollection struct {
 	State  shardState `json:"state"`
 }
 
-// shardState is the outcome for a collection.
+// shardState is the outcome for a collection, as a word for scripts.
 type shardState string
 
 const (
-	shardDue  shardState = "to be sharded"
-	spreadDue shardState = "is sharded by this key already, its segments are to be spread over the shards"
+	shardDue  shardState = "to_shard"
+	spreadDue shardState = "to_spread"
 	shardNow  shardState = "sharded"
-	shardDone shardState = "is sharded by this key already"
+	shardDone shardState = "unchanged"
 )
+
+// String returns the outcome for people.
+func (s shardState) String() string {
+	switch s {
+	case shardDue:
+		return "to be sharded"
+	case spreadDue:
+		return "is sharded by this key already, its segments are to be spread over the shards"
+	case shardDone:
+		return "is sharded by this key already"
+	}
+	return string(s)
+}
 
 // planShards examines all time series and their rollups before it changes the first.
 func planShards(ctx context.Context, of func(series string) shardSource, series []string, hashed bool) (shardPlan, error) {

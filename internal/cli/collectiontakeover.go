@@ -144,18 +144,32 @@ func (t takeover) change(ctx context.Context, partitions []takenPartition) error
 	return nil
 }
 
-// takeoverState is the outcome for a claim.
+// takeoverState is the outcome for a claim, as a word for scripts.
 type takeoverState string
 
 const (
-	takeoverDue       takeoverState = "to be taken over"
-	takeoverDone      takeoverState = "taken over"
-	takeoverNotNeeded takeoverState = "is the group's already"
-	takeoverLiving    takeoverState = "its group has members"
-	takeoverForeign   takeoverState = "of another Kafka cluster, skipped"
-	takeoverDamaged   takeoverState = "names no group or no claim, skipped: delete this document"
-	takeoverMissed    takeoverState = "changed in the meantime, skipped"
+	takeoverDue       takeoverState = "to_take_over"
+	takeoverDone      takeoverState = "taken_over"
+	takeoverNotNeeded takeoverState = "unchanged"
+	takeoverLiving    takeoverState = "has_members"
+	takeoverForeign   takeoverState = "other_cluster"
+	takeoverDamaged   takeoverState = "damaged"
+	takeoverMissed    takeoverState = "changed"
 )
+
+// takeoverTexts are the outcomes for people.
+var takeoverTexts = map[takeoverState]string{
+	takeoverDue:       "to be taken over",
+	takeoverDone:      "taken over",
+	takeoverNotNeeded: "belongs to the group already",
+	takeoverLiving:    "its group has members",
+	takeoverForeign:   "of another Kafka cluster, skipped",
+	takeoverDamaged:   "names no group or no claim, skipped: delete this document",
+	takeoverMissed:    "changed in the meantime, skipped",
+}
+
+// String returns the outcome for people.
+func (s takeoverState) String() string { return takeoverTexts[s] }
 
 // takenPartition is one claim in the output of takeover.
 type takenPartition struct {
