@@ -16,7 +16,7 @@ import (
 var ErrNeverExpires = errors.New("the collection keeps measurements for ever")
 
 // ErrKeptLonger ends the deletion of expired measurements because the collection keeps them longer now.
-var ErrKeptLonger = errors.New("the collection keeps measurements longer now than when this began, because its expiry was changed: run the command again")
+var ErrKeptLonger = errors.New("another process made the collection's expiry longer while this command ran: run the command again")
 
 // Expired selects the buckets that hold only measurements from before a moment, by the rule of the expiry index: a bucket is due
 // when everything that it may hold is older. A zero moment means MongoDB's present time minus the collection's expiry. The

@@ -54,15 +54,15 @@ type Index struct {
 func (i Index) needed() (why string, needed bool) {
 	switch i.Kind {
 	case IndexOfID:
-		return "it is MongoDB's own", true
+		return "MongoDB itself requires it", true
 	case IndexOfSeries:
-		return "consumers look stored buckets up by it, and whoever reads a series does", true
+		return "consumers and queries find the buckets of a series with it", true
 	case IndexOfSources:
-		return "consumers find the stored positions of their partitions by it: without it each start reads every bucket", true
+		return "consumers find the stored positions of their partitions with it; without it each start reads every bucket", true
 	case IndexOfSegments:
-		return "whoever reads measurements finds segments by it: without it each query looks for them among all buckets", true
+		return "queries find segments with it; without it each query scans all buckets for segments", true
 	case IndexOfExpiry:
-		return "it deletes measurements that are older than the collection keeps", true
+		return "it deletes measurements that are older than the collection's expiry", true
 	}
 	return "", false
 }
@@ -239,7 +239,7 @@ func without(d bson.Raw, names ...string) bson.Raw {
 }
 
 // errNotTold means that the server's answer lacks the requested values.
-var errNotTold = errors.New("this MongoDB does not tell")
+var errNotTold = errors.New("this MongoDB does not report them")
 
 // addSizes asks the server how large each index is.
 func (s *series) addSizes(ctx context.Context, list *IndexList) {

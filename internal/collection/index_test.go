@@ -354,7 +354,7 @@ func TestIndexIsHidden(t *testing.T) {
 		t.Errorf("a server that cannot: %v", err)
 	}
 	f.Answer("collMod", func(bson.Raw) bson.D { return bson.D{} })
-	if _, err := collection.Of(d, "events").HideIndex(t.Context(), "meta.a_1", true); err == nil || !strings.Contains(err.Error(), "not made it") {
+	if _, err := collection.Of(d, "events").HideIndex(t.Context(), "meta.a_1", true); err == nil || !strings.Contains(err.Error(), "did not make it") {
 		t.Errorf("a server that does nothing: %v", err)
 	}
 	f.Answer("collMod", func(command bson.Raw) bson.D {

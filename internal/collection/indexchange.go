@@ -20,9 +20,9 @@ type NoIndexError struct {
 // Error names the existing indexes.
 func (e *NoIndexError) Error() string {
 	if len(e.Have) == 0 {
-		return fmt.Sprintf("there is no index %q, nor any other than those that waterwheel needs", e.Name)
+		return fmt.Sprintf("there is no index %q; the only indexes are those that waterwheel needs", e.Name)
 	}
-	return fmt.Sprintf("there is no index %q: there are %s", e.Name, strings.Join(e.Have, ", "))
+	return fmt.Sprintf("there is no index %q; the indexes that can be changed are %s", e.Name, strings.Join(e.Have, ", "))
 }
 
 // neededIndexError means that an index is needed and may be neither dropped nor hidden.
@@ -90,7 +90,7 @@ func (t TimeSeries) HideIndex(ctx context.Context, name string, hidden bool) (bo
 		return false, err
 	}
 	if index, _ = list.find(name); index.Hidden != hidden {
-		return false, fmt.Errorf("this MongoDB has taken the change of the index %q and not made it", name)
+		return false, fmt.Errorf("this MongoDB acknowledged the change of the index %q but did not make it", name)
 	}
 	return true, nil
 }

@@ -94,7 +94,7 @@ func (l IndexList) beside(want timeseries.Index) (there Index, found bool, err e
 		case same && i.Name == name && sameOption(want.Options, i.Buckets.Options, "expireAfterSeconds"):
 			return i, true, nil
 		case same && i.Name == name:
-			return i, false, &indexConflictError{i.Name, "that expires measurements after another time: drop it first"}
+			return i, false, &indexConflictError{i.Name, "with another expireAfterSeconds: drop it first"}
 		case same:
 			return i, false, &indexConflictError{i.Name, "on the same keys: use that one, or drop it first"}
 		case i.Name == name:
@@ -111,7 +111,7 @@ func nameIn(index timeseries.Index) string {
 }
 
 // ErrInterruptedBuild means that the context ended while MongoDB was building an index.
-var ErrInterruptedBuild = errors.New("MongoDB may go on building the index: list the indexes to see it, and drop it to end that")
+var ErrInterruptedBuild = errors.New("MongoDB may continue to build the index: check with `waterwheel collection indexes`, and drop the index to stop the build")
 
 // buildIndex makes the index on buckets that serves a user's, and checks what MongoDB made.
 func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) error {
@@ -145,13 +145,13 @@ func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) e
 		return have == name
 	})
 	if made < 0 {
-		return fmt.Errorf("%s: MongoDB says that it made %q, and does not list it", doing, name)
+		return fmt.Errorf("%s: MongoDB acknowledged the index %q but does not list it", doing, name)
 	}
 	if ignored := ignoredOptions(index.Options, specs[made]); len(ignored) > 0 {
 		if err := s.dropByName(ctx, name); err != nil {
 			return err
 		}
-		return fmt.Errorf("%s: this MongoDB ignores %s: the index would not do what it says, so it was dropped again",
+		return fmt.Errorf("%s: this MongoDB ignores %s, so the index would not work as specified and was dropped again",
 			doing, strings.Join(ignored, " and "))
 	}
 	return nil
@@ -204,7 +204,7 @@ func (s *series) refuseMixedField(ctx context.Context, field string) error {
 	if _, ok := errors.AsType[*mixedKindsError](err); ok {
 		return err
 	}
-	return mongodb.Failure("looking at the kinds of values in buckets", err)
+	return mongodb.Failure("comparing the types of values in buckets", err)
 }
 
 // mixedKindsError means that a bucket holds values of several kinds in a field to be indexed.
@@ -215,8 +215,8 @@ type mixedKindsError struct {
 
 // Error names the bucket and the remedy.
 func (e *mixedKindsError) Error() string {
-	return fmt.Sprintf("%s cannot be indexed: the bucket %v holds values of several kinds in it, so that a query by the index would "+
-		"miss some. No consumer writes such a bucket: correct it, or take it out of the collection", e.Field, e.ID)
+	return fmt.Sprintf("%s cannot be indexed: the bucket %v holds values of several types in this field, so a query that uses the index "+
+		"would miss some. Consumers write no such bucket: correct the bucket, or remove it from the collection", e.Field, e.ID)
 }
 
 // mixedIn returns an error if the smallest and the largest value of a field in a bucket are of different kinds.

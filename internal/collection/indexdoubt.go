@@ -40,7 +40,7 @@ func (s *series) expiryDoubt(ctx context.Context) string {
 	if err != nil || counting || s.db.Server().Sharded {
 		return ""
 	}
-	return "this MongoDB counts no rounds of deleting by age (serverStatus has no metrics.ttl): see whether it deletes anything"
+	return "this MongoDB may not delete expired documents, because its serverStatus has no metrics.ttl: check whether it deletes any"
 }
 
 // fieldDoubts names the paths that no measurement of a sample has. Without a sample it says nothing.
@@ -104,7 +104,7 @@ func (s *series) refusalDoubts(keys []bson.RawElement) (all []string) {
 	if len(parts) > 1 {
 		refused("arrays in two of", parts, ", ")
 	}
-	refused("something that is no place in", places, " or ")
+	refused("a value that is not a location in", places, " or ")
 	return all
 }
 
@@ -128,13 +128,13 @@ func (s *series) whyUnbuilt(user timeseries.Index, err error) string {
 	}
 	switch {
 	case refused.Code == mongodb.CodeCannotCreateIndex && len(places) > 0:
-		return fmt.Sprintf("this MongoDB has no 2dsphere index on a field beside the meta (%s): MongoDB 5.2 and later have it, "+
-			"and all versions have one on a part of the meta", strings.Join(places, ", "))
+		return fmt.Sprintf("this MongoDB cannot create a 2dsphere index on a field outside the meta (%s): MongoDB 5.2 and later can. "+
+			"All versions can create one on a part of the meta", strings.Join(places, ", "))
 	case refused.Code == mongodb.CodeParallelArrays && len(fields) > 0:
-		return fmt.Sprintf("a measurement has an array in %s: MongoDB cannot index that, since a bucket has two bounds of such a field; "+
-			"index other fields", strings.Join(fields, " or "))
+		return fmt.Sprintf("a measurement has an array in %s: MongoDB cannot index it, because the index holds both the minimum and the maximum "+
+			"of this field in each bucket; index other fields", strings.Join(fields, " or "))
 	case refused.Code == mongodb.CodeParallelArrays:
-		return "a meta has arrays in two keys of the index, and MongoDB takes an array in one: make an index on each part"
+		return "a meta has arrays in two keys of the index, and MongoDB allows an array in only one of them: create one index for each part"
 	}
 	return ""
 }
@@ -169,7 +169,7 @@ func (t TimeSeries) SampleFields(ctx context.Context, o timeseries.Options, path
 		}
 		return nil
 	})
-	return sample, mongodb.Failure("looking at the newest buckets", err)
+	return sample, mongodb.Failure("reading the newest buckets", err)
 }
 
 // hasPath reports whether a document has a dotted path. It returns true at an array, whose elements may have the rest of the

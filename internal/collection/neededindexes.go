@@ -91,10 +91,10 @@ func (s *series) createSegmentIndexes(ctx context.Context) error {
 	for _, keys := range s.segmentIndexes() {
 		err := s.createIndex(ctx, keys, options.Index().SetPartialFilterExpression(bson.D{isSegment()}))
 		if refused, ok := errors.AsType[*mongodb.RefusedError](err); ok && refused.Code == mongodb.CodeParallelArrays {
-			s.db.Log().Warn("an index is missing: queries read all segments, some of which have arrays in a path of META_INDEXES", "collection", s.namespace(), "err", err)
+			s.db.Log().Warn("an index is missing, because some segments have arrays in a path of META_INDEXES: queries read all segments", "collection", s.namespace(), "err", err)
 			continue
 		}
-		if err := s.withoutIndex("segments are looked for among all buckets", err); err != nil {
+		if err := s.withoutIndex("all buckets are scanned to find segments", err); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (s *series) createIndexes(ctx context.Context) error {
 	case have == 0:
 		return s.withoutIndex("measurements are kept for ever, unless `waterwheel collection expire` deletes them", s.createExpiry(ctx, want))
 	case want != 0 && want < have:
-		s.db.Log().Warn("measurements are kept longer than the collection's options say: repeat the `waterwheel collection set-expiry` that was cut off",
+		s.db.Log().Warn("measurements are kept longer than the collection's options say: run the interrupted `waterwheel collection set-expiry` again",
 			"collection", s.namespace(), "for", time.Duration(have-s.options.MaxSpanSeconds)*time.Second, "should_be", lifetime(s.options))
 	}
 	return widen(ctx, s, s.options)
@@ -143,7 +143,7 @@ func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexO
 		s.db.Log().Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `waterwheel collection expire` deletes them",
 			"collection", s.namespace())
 	case mongodb.HasCode(err, mongodb.CodeNotImplemented) && isOfSegments(keys):
-		s.db.Log().Info("this MongoDB has no partial indexes: segments are looked for among all buckets", "collection", s.namespace())
+		s.db.Log().Info("this MongoDB has no partial indexes: all buckets are scanned to find segments", "collection", s.namespace())
 	case mongodb.HasCode(err, mongodb.CodeIndexOptionsConflict, mongodb.CodeIndexKeySpecsConflict):
 		return fmt.Errorf("an index on %v exists with other options: drop it: %w", keys, err)
 	default:

@@ -23,7 +23,7 @@ type mismatchError struct {
 
 // Error lists every differing setting.
 func (e *mismatchError) Error() string {
-	return fmt.Sprintf("%s exists and is defined differently: %s; set these to the collection's values, or choose another MONGODB_COLLECTION",
+	return fmt.Sprintf("%s exists with other options: %s; set these to the collection's values, or choose another MONGODB_COLLECTION",
 		e.Namespace, strings.Join(e.Differences, "; "))
 }
 
@@ -75,7 +75,7 @@ func (s *series) adopt(d timeseries.Definition) error {
 	if grown.MaxSpanSeconds != s.options.MaxSpanSeconds || grown.Granularity != s.options.Granularity {
 		s.ignored = append(s.ignored, Ignored{
 			Setting: "MONGODB_GRANULARITY and MONGODB_BUCKET_MAX_SPAN", Value: bucketing(s.options), Holds: bucketing(grown),
-			Advice: "the bucketing of the collection was raised since: set them to agree",
+			Advice: "the collection's bucket span was raised later: set both to the collection's values",
 		})
 	}
 	if grown.ExpireAfterSeconds != s.options.ExpireAfterSeconds {
@@ -85,7 +85,7 @@ func (s *series) adopt(d timeseries.Definition) error {
 		}
 		s.ignored = append(s.ignored, Ignored{
 			Setting: setting, Value: expiry(s.options), Holds: expiry(grown),
-			Advice: "set it to agree, or change the collection's by `waterwheel collection set-expiry`",
+			Advice: "set it to the collection's value, or change the collection with `waterwheel collection set-expiry`",
 		})
 	}
 	s.options, s.segments = grown, d.Segments
@@ -102,7 +102,7 @@ type Ignored struct {
 // warnIgnored logs the ignored settings.
 func (s *series) warnIgnored() {
 	for _, i := range s.ignored {
-		s.db.Log().Warn(i.Setting+" ignored: the collection has another value; "+i.Advice, "collection", s.namespace(), "holds", i.Holds, "setting", i.Value)
+		s.db.Log().Warn(i.Setting+" ignored: the collection has another value; "+i.Advice, "collection", s.namespace(), "collection_value", i.Holds, "setting_value", i.Value)
 	}
 }
 
@@ -148,7 +148,7 @@ func compareOptions(namespace string, want, have timeseries.Options) error {
 	var differences []string
 	for i, s := range had {
 		if wanted[i] != s {
-			differences = append(differences, fmt.Sprintf("%s is %s here and %s in the collection", s.name, wanted[i].value, s.value))
+			differences = append(differences, fmt.Sprintf("%s is %s in the settings and %s in the collection", s.name, wanted[i].value, s.value))
 		}
 	}
 	if differences == nil {

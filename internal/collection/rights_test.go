@@ -207,7 +207,7 @@ func TestAViewThatMayNotBeChangedIsCreatedAnew(t *testing.T) {
 		t.Errorf("a trial finds %v", got)
 	}
 	ready, said, err := r.setupSegments(collection.ViewAuto, collection.SegmentsAuto)
-	if err != nil || !ready.Segments || !r.noted() || r.kind() != union || !strings.Contains(said, "created anew") {
+	if err != nil || !ready.Segments || !r.noted() || r.kind() != union || !strings.Contains(said, "created again") {
 		t.Errorf("%v, noted: %v, the view is %s; said %s", err, r.noted(), r.kind(), said)
 	}
 	r.views["events"] = internalView(3600) // as a consumer of a former version creates it
@@ -348,7 +348,7 @@ func TestIndexesThatAreThereNeedNoRight(t *testing.T) {
 	}
 	r.deny("createIndexes")
 	ready, said, err := r.setupSegments(collection.ViewAuto, collection.SegmentsAuto)
-	if err != nil || !ready.Segments || strings.Count(said, "segments are looked for among all buckets") != 1 {
+	if err != nil || !ready.Segments || strings.Count(said, "all buckets are scanned to find segments") != 1 {
 		t.Errorf("%v, said %s", err, said)
 	}
 	r.deny()

@@ -168,7 +168,7 @@ func TestReadWriteIsEnoughOnAServer(t *testing.T) {
 	if state, err := collection.Of(r.Database, "events").View(t.Context(), collection.ViewAuto); err != nil || state.Kind == collection.ViewNone {
 		t.Skipf("the server has no view: %+v, %v", state, err)
 	}
-	if strings.Count(log.String(), "created anew") != 1 || strings.Contains(log.String(), "level=WARN") || !r.noted(t) {
+	if strings.Count(log.String(), "created again") != 1 || strings.Contains(log.String(), "level=WARN") || !r.noted(t) {
 		t.Errorf("noted: %v, said %s", r.noted(t), log.String())
 	}
 	if diff := cmp.Diff(allNames, r.names(t)); diff != "" {

@@ -25,18 +25,18 @@ type rollupError struct {
 func (e *rollupError) Error() string {
 	switch {
 	case e.Wanted == "":
-		return fmt.Sprintf("%s is a rollup of %s: it holds totals, and no measurements are stored in it; choose another MONGODB_COLLECTION", e.Namespace, e.RollupOf)
+		return fmt.Sprintf("%s is a rollup of %s: it holds totals and cannot hold measurements; choose another MONGODB_COLLECTION", e.Namespace, e.RollupOf)
 	case e.RollupOf == "":
-		return fmt.Sprintf("%s holds measurements, and the rollups of %s need its name: rename one of the two time series, or take the level out of ROLLUP_LEVELS",
+		return fmt.Sprintf("%s holds measurements, but a rollup of %s needs this name: rename one of the two time series, or remove the level from ROLLUP_LEVELS",
 			e.Namespace, e.Wanted)
 	default:
-		return fmt.Sprintf("%s is a rollup of %s, and the rollups of %s need its name: rename one of the two time series", e.Namespace, e.RollupOf, e.Wanted)
+		return fmt.Sprintf("%s is a rollup of %s, but a rollup of %s needs this name: rename one of the two time series", e.Namespace, e.RollupOf, e.Wanted)
 	}
 }
 
 // ReadRollups reads the definition of a time series' rollups.
 func ReadRollups(ctx context.Context, c mongodb.Collection) (rollup.Definition, error) {
-	const doing = "reading which rollups there are"
+	const doing = "reading the list of rollups"
 	raw, err := mongodb.First(ctx, c, mongodb.Query{Filter: mongodb.WithID(rollup.DefinitionID)})
 	if err != nil {
 		return rollup.Definition{}, mongodb.Failure(doing, err)
@@ -75,7 +75,7 @@ func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rule
 		return fmt.Errorf("setting up the rollups of %s: %w", t.name, err)
 	}
 	if err := t.shardRollups(ctx, levels, base.Options); err != nil { // rows can be stored all the same
-		t.db.Log().Warn("the rollups are not sharded as their time series is", "collection", t.db.Name()+"."+t.name, "err", err, "way_out", "waterwheel collection shard --yes")
+		t.db.Log().Warn("the rollups are not sharded like their time series", "collection", t.db.Name()+"."+t.name, "err", err, "way_out", "waterwheel collection shard --yes")
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (s *series) replaceRollups(ctx context.Context, have, next rollup.Definitio
 			Update: mongodb.Set(bson.D{{Key: fieldLevels, Value: next.Levels}}),
 		}}))
 	}
-	return done, mongodb.Failure("noting which rollups there are", err)
+	return done, mongodb.Failure("writing the list of rollups", err)
 }
 
 // fieldLevels is the field of the levels in the document of rollup.DefinitionID.

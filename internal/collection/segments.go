@@ -43,7 +43,7 @@ func (s *series) beginsSegments(ctx context.Context) (bool, error) {
 // beginSegments, the first segment after it.
 func (s *series) beginSegments(ctx context.Context) error {
 	if err := s.arrangeView(ctx); mongodb.LacksRight(err) {
-		return fmt.Errorf("segments cannot begin without a view that shows them: %w; %s, or SEGMENTS=off", err, viewRights)
+		return fmt.Errorf("segments need a view that shows them: %w; %s, or SEGMENTS=off", err, viewRights)
 	} else if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *series) beginSegments(ctx context.Context) error {
 
 var (
 	errNoView = errors.New("MONGODB_VIEW=none")
-	errBegun  = errors.New("it has buckets and never had segments; SEGMENTS=on gives it them")
+	errBegun  = errors.New("the collection has buckets but no segments yet; SEGMENTS=on gives it segments")
 )
 
 // declinesSegments says why a time series has no segments unless SEGMENTS=on asks for them. Nil means that it may have segments.
@@ -86,7 +86,7 @@ func (s *series) postponeSegments(ctx context.Context, refused error) error {
 	if _, err := mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{mongodb.WithID(postponedID)})); err != nil {
 		return mongodb.Failure("noting that segments may begin later", err)
 	}
-	s.db.Log().Warn("SEGMENTS=auto: measurements are written directly into buckets, until a start has the rights that segments need",
+	s.db.Log().Warn("SEGMENTS=auto: measurements are written directly into buckets until a consumer starts with the rights that segments need",
 		"collection", s.namespace(), "err", refused)
 	return nil
 }

@@ -80,13 +80,13 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 		"on, one collection only":     {func(s *viewServer) { s.single = true }, collection.ViewAuto, collection.SegmentsOn, true, true, "none", "only `waterwheel query`"},
 		"auto, another time":          {func(s *viewServer) { s.late = 2 * time.Hour }, collection.ViewAuto, collection.SegmentsAuto, false, false, internal, "measurements"},
 		"auto, a time in the future":  {func(s *viewServer) { s.late = -2 * time.Hour }, collection.ViewAuto, collection.SegmentsAuto, false, false, internal, "measurements"},
-		"auto, buckets at any time":   {func(s *viewServer) { s.always = "$lte" }, collection.ViewAuto, collection.SegmentsAuto, false, false, internal, "it shows 60 measurements of 48"},
-		"auto, segments at any time":  {func(s *viewServer) { s.always = "$gt" }, collection.ViewAuto, collection.SegmentsAuto, false, false, internal, "it shows 60 measurements of 48"},
+		"auto, buckets at any time":   {func(s *viewServer) { s.always = "$lte" }, collection.ViewAuto, collection.SegmentsAuto, false, false, internal, "returned 60 measurements instead of 48"},
+		"auto, segments at any time":  {func(s *viewServer) { s.always = "$gt" }, collection.ViewAuto, collection.SegmentsAuto, false, false, internal, "returned 60 measurements instead of 48"},
 		"auto, documented only":       {func(s *viewServer) { s.internal = false }, collection.ViewAuto, collection.SegmentsAuto, true, true, union, ""},
 		"auto, a wrong stage":         {func(s *viewServer) { s.wrong = true }, collection.ViewAuto, collection.SegmentsAuto, true, true, union, ""},
-		"auto, with buckets":          {hasBuckets, collection.ViewAuto, collection.SegmentsAuto, false, false, internal, "SEGMENTS=on gives it them"},
+		"auto, with buckets":          {hasBuckets, collection.ViewAuto, collection.SegmentsAuto, false, false, internal, "SEGMENTS=on gives it segments"},
 		"on, with buckets":            {hasBuckets, collection.ViewAuto, collection.SegmentsOn, true, true, union, ""},
-		"auto, collections for views": {func(s *viewServer) { s.plain = true }, collection.ViewAuto, collection.SegmentsAuto, false, false, "none", "it shows 0 measurements of 48"},
+		"auto, collections for views": {func(s *viewServer) { s.plain = true }, collection.ViewAuto, collection.SegmentsAuto, false, false, "none", "returned 0 measurements instead of 48"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newViewServer(t)
@@ -150,7 +150,7 @@ func TestSetupDropsAViewThatShowsMeasurementsTwice(t *testing.T) {
 		t.Fatal(err, s.kind())
 	}
 	ready, said, err := s.setupSegments(collection.ViewAuto, collection.SegmentsOn)
-	if err != nil || !ready.Segments || s.kind() != "none" || !strings.Contains(said, "it does not show segments rightly") {
+	if err != nil || !ready.Segments || s.kind() != "none" || !strings.Contains(said, "it does not show segments correctly") {
 		t.Errorf("%v, the view is %s; said %s", err, s.kind(), said)
 	}
 	s.single = false

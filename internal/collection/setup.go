@@ -151,7 +151,7 @@ func (s *series) setsInTextOrder(ctx context.Context) bool {
 	if err := scratch.FindOne(ctx, id).Decode(&after); err != nil || len(after.Column) == 0 || after.Column[0].Key == "9" {
 		return false
 	}
-	s.db.Log().Info("this server orders the paths of an update as text: buckets are rolled over when their indexes get longer",
+	s.db.Log().Info("this server orders the fields of an update as text (10 before 9): a bucket is closed when its array indexes get another digit",
 		"collection", s.namespace())
 	return true
 }

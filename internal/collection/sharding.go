@@ -115,9 +115,9 @@ func (t TimeSeries) config(name string) *mongo.Collection {
 
 // Reasons why a time series cannot be sharded as asked.
 var (
-	ErrNoRouter   = errors.New("MONGODB_URI leads to no router (mongos) of a sharded cluster: name the routers there")
-	ErrSingle     = errors.New("the time series has no meta: all of it is one series, and a shard key on the meta spreads nothing")
-	ErrArrayMetas = errors.New("a shard key takes no array")
+	ErrNoRouter   = errors.New("the servers in MONGODB_URI are not routers (mongos) of a sharded cluster: name the routers in MONGODB_URI")
+	ErrSingle     = errors.New("the time series has no meta, so it is one series: a shard key on the meta cannot distribute it over shards")
+	ErrArrayMetas = errors.New("a shard key cannot contain an array")
 )
 
 // otherKeyError means that a collection is sharded by another key. MongoDB 5.0 and later can change it (reshardCollection).
@@ -125,7 +125,7 @@ type otherKeyError struct{ Key bson.Raw }
 
 // Error names the key.
 func (e *otherKeyError) Error() string {
-	return fmt.Sprintf("it is sharded already, by %v: MongoDB changes the key of a collection by reshardCollection, from 5.0 on", e.Key)
+	return fmt.Sprintf("the collection is already sharded by %v: MongoDB 5.0 and later can change the shard key with reshardCollection", e.Key)
 }
 
 // ShardState is how far the sharding of a time series is.

@@ -98,7 +98,7 @@ func (s spreading) carryOut(ctx context.Context) error {
 		case !mongodb.HasCode(err, mongodb.CodeLockBusy, mongodb.CodeConflictingOperation):
 			return err
 		case try == moveTries:
-			return fmt.Errorf("%w: the balancer is moving chunks, repeat the command when it is at rest", err)
+			return fmt.Errorf("%w: the balancer is moving chunks; run the command again when the balancer has finished", err)
 		}
 		if err := sleep(ctx, moveRetry); err != nil {
 			return err
@@ -233,7 +233,7 @@ func (s spreading) all(ctx context.Context, of string, filter bson.D, into any) 
 	if err == nil {
 		err = cursor.All(ctx, into)
 	}
-	return mongodb.Failure("asking where segments lie", s.t.db.Translate(err))
+	return mongodb.Failure("reading the chunks and zones of segments", s.t.db.Translate(err))
 }
 
 func (s spreading) command(ctx context.Context, doing string, command bson.D) error {

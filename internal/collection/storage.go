@@ -29,12 +29,12 @@ func (s *series) createBuckets(ctx context.Context) error {
 	}
 	engine := bson.D{{Key: "wiredTiger", Value: bson.D{{Key: "configString", Value: "block_compressor=" + BlockCompressor}}}}
 	err = s.driver().CreateCollection(ctx, s.buckets().Name(), options.CreateCollection().SetStorageEngine(engine))
-	why := errors.New("it leaves the option out")
+	why := errors.New("the server ignores the option")
 	if err != nil {
 		refused, unknown := s.refusal("creating the collection of the buckets", err)
 		switch {
 		case mongodb.LacksRight(unknown):
-			s.db.Log().Warn("a right is missing: the first index makes the collection of the buckets, compressed as this MongoDB's default is",
+			s.db.Log().Warn("a right is missing: MongoDB creates the collection of the buckets with the first index, compressed with MongoDB's default compressor",
 				"collection", s.namespace(), "err", unknown)
 			return nil
 		case unknown != nil:
@@ -47,7 +47,7 @@ func (s *series) createBuckets(ctx context.Context) error {
 	} else if have, err = s.existing(ctx, s.buckets().Name()); err != nil || have.engine.Type != 0 {
 		return err
 	}
-	s.db.Log().Info("this MongoDB does not let a collection choose "+BlockCompressor+": buckets are compressed as its default is",
+	s.db.Log().Info("this MongoDB does not let a collection choose "+BlockCompressor+": buckets are compressed with MongoDB's default compressor",
 		"collection", s.namespace(), "why", why)
 	return nil
 }

@@ -53,7 +53,7 @@ func TestSetupChoosesZstdWhereTheServerLetsIt(t *testing.T) {
 		says   string // the only line in the log
 	}{
 		"takes it":           {func(*storageServer) {}, ""},
-		"ignores it":         {func(s *storageServer) { s.keeps = false }, "it leaves the option out"},
+		"ignores it":         {func(s *storageServer) { s.keeps = false }, "the server ignores the option"},
 		"does not know zstd": {func(s *storageServer) { s.create = mongodbtest.Failing(2, "unknown compressor 'zstd'") }, "unknown compressor 'zstd' (code 2)"},
 		"has no such engine": {func(s *storageServer) {
 			s.create = mongodbtest.Failing(72, "wiredTiger is not a registered storage engine")
@@ -75,7 +75,7 @@ func TestSetupChoosesZstdWhereTheServerLetsIt(t *testing.T) {
 			if len(commands) != 1 || commands[0].Lookup("create").StringValue() != "events.buckets" || commands[0].Lookup("storageEngine").String() != asked {
 				t.Errorf("it was asked %v", commands)
 			}
-			if n := strings.Count(log.String(), "compressed as"); n != min(1, len(c.says)) || !strings.Contains(log.String(), c.says) {
+			if n := strings.Count(log.String(), "compressed with"); n != min(1, len(c.says)) || !strings.Contains(log.String(), c.says) {
 				t.Errorf("said %q, want %q", log.String(), c.says)
 			}
 			if n := len(s.Sent("createIndexes")); n != 2 {

@@ -121,7 +121,7 @@ func (t *trial) command(name, collection string, fields ...bson.E) func(context.
 
 // collections finds out which collections exist, and whether a user is logged in.
 func (t *trial) collections(ctx context.Context) {
-	list := t.right("listCollections", "", "looking which collections there are")
+	list := t.right("listCollections", "", "listing collections")
 	list.Namespace = t.db.Name()
 	t.needs(ctx, list, false, func(ctx context.Context) (err error) {
 		t.there, err = t.driver().ListCollectionNames(ctx, bson.D{})
@@ -227,7 +227,7 @@ func (t *trial) writing(ctx context.Context) {
 // indexing tries the operations on indexes.
 func (t *trial) indexing(ctx context.Context) {
 	var specs []bson.Raw
-	t.needs(ctx, t.right("listIndexes", timeseries.BucketsSuffix, "looking at the indexes"), false, func(ctx context.Context) (err error) {
+	t.needs(ctx, t.right("listIndexes", timeseries.BucketsSuffix, "listing indexes"), false, func(ctx context.Context) (err error) {
 		specs, err = t.rawIndexes(ctx)
 		return err
 	})
@@ -294,7 +294,7 @@ func (t *trial) viewing(ctx context.Context) {
 		t.needs(ctx, r, true, create)
 	case t.isView(have) && t.viewIsDue(have) && !t.has(ctx, true, t.command("collMod", t.name, view...)) && !(t.mayDrop(ctx) && t.has(ctx, true, create)):
 		r := t.right("collMod", "", "changing the view of the measurements")
-		r.Instead = "or dropCollection and createCollection on it, which readWrite has; or set MONGODB_VIEW=none"
+		r.Instead = "or grant dropCollection and createCollection on it, which the role readWrite has; or set MONGODB_VIEW=none"
 		t.lacks(r)
 	}
 }

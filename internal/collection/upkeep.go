@@ -158,7 +158,7 @@ func (s *series) modifyExpiry(ctx context.Context, index string, seconds int64) 
 	change := bson.D{{Key: "name", Value: index}, {Key: "expireAfterSeconds", Value: seconds}}
 	err := s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: change})
 	if mongodb.HasCode(err, mongodb.CodeIndexNotFound) {
-		return fmt.Errorf("the index %s may still be being built: repeat this when `waterwheel collection indexes` does not say so any more: %w", index, err)
+		return fmt.Errorf("MongoDB may still be building the index %s: run the command again when `waterwheel collection indexes` no longer shows the build: %w", index, err)
 	}
 	return err
 }
@@ -220,7 +220,7 @@ func (u *lastingUpkeep) wait(ctx context.Context) (bool, error) {
 	err := <-u.built
 	u.built = nil
 	if ctx.Err() != nil {
-		err = fmt.Errorf("%w: MongoDB may go on building the index that deletes measurements; the same command tells, or begins again", context.Cause(ctx))
+		err = fmt.Errorf("%w: MongoDB may continue to build the index that deletes measurements; the same command shows whether it does, or starts the build again", context.Cause(ctx))
 	}
 	return true, err
 }

@@ -128,17 +128,17 @@ func (s *series) arrangeView(ctx context.Context) error {
 	}
 	s.shown = false
 	if s.settings.View != ViewAuto {
-		return fmt.Errorf("MONGODB_VIEW=%s: %w; set MONGODB_VIEW=auto for the view that this MongoDB can have, or none", s.settings.View, why)
+		return fmt.Errorf("MONGODB_VIEW=%s: %w; set MONGODB_VIEW=auto to get a view that this MongoDB supports, or MONGODB_VIEW=none", s.settings.View, why)
 	}
 	s.db.Log().Info("there is no view of the measurements: "+strings.ReplaceAll(why.Error(), "\n", "; "), "collection", s.namespace())
 	if s.isBlind(have) {
-		return s.dropOurs(ctx, "it does not show segments rightly")
+		return s.dropOurs(ctx, "it does not show segments correctly")
 	}
 	return nil
 }
 
 // viewRights says which rights let a user arrange the view, and how to do without them.
-const viewRights = "grant the role dbAdmin, whose collMod changes a view, or readWrite, which drops a view and creates it anew; or set MONGODB_VIEW=none"
+const viewRights = "grant the role dbAdmin (it can change the view with collMod) or readWrite (it can drop the view and create it again); or set MONGODB_VIEW=none"
 
 // arrangeOptionalView is arrangeView for a time series that can do without the change. It logs a missing right and leaves the
 // view as it is. A view that the settings ask for by name is not optional.
@@ -150,7 +150,7 @@ func (s *series) arrangeOptionalView(ctx context.Context) error {
 	case s.settings.View != ViewAuto && s.settings.View != ViewNone:
 		return fmt.Errorf("MONGODB_VIEW=%s: %w; %s", s.settings.View, err, viewRights)
 	}
-	s.db.Log().Warn("the view of the measurements is left as it is: a right is missing", "collection", s.namespace(), "err", err, "way_out", viewRights)
+	s.db.Log().Warn("the view of the measurements was not changed: a right is missing", "collection", s.namespace(), "err", err, "way_out", viewRights)
 	return nil
 }
 
@@ -160,7 +160,7 @@ func (s *series) dropView(ctx context.Context, have existing) error {
 		return nil
 	}
 	if kind := s.kindOf(have); kind == ViewForeign {
-		s.db.Log().Info("MONGODB_VIEW=none leaves the view alone: its pipeline is not one of ours", "collection", s.namespace())
+		s.db.Log().Info("the view is kept although MONGODB_VIEW=none: waterwheel did not write its pipeline", "collection", s.namespace())
 		return nil
 	}
 	return s.dropOurs(ctx, "MONGODB_VIEW=none")
@@ -270,7 +270,7 @@ func (s *series) replaceView(ctx context.Context, pipeline bson.A, unchanged err
 		if made || err != nil {
 			return orElse(unchanged, err)
 		}
-		if err := s.dropOurs(ctx, "this user may not change it (collMod), and it is created anew"); err != nil {
+		if err := s.dropOurs(ctx, "this user may not change it (collMod), so it is created again"); err != nil {
 			return orElse(unchanged, err)
 		}
 		var cancel context.CancelFunc

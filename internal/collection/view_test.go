@@ -242,7 +242,7 @@ func TestSetupChoosesTheViewThatTheServerCanHave(t *testing.T) {
 		"neither":              {func(s *viewServer) { s.internal, s.portable = false, false }, collection.ViewAuto, "none", "there is no view of the measurements: "},
 		"no views":             {func(s *viewServer) { s.refuses = 238 }, collection.ViewAuto, "none", "there is no view of the measurements: "},
 		"no privilege":         {func(s *viewServer) { s.refuses = 13 }, collection.ViewAuto, "none", "a right is missing"},
-		"collections instead":  {func(s *viewServer) { s.plain = true }, collection.ViewAuto, "none", "it shows 0 measurements of 12"},
+		"collections instead":  {func(s *viewServer) { s.plain = true }, collection.ViewAuto, "none", "returned 0 measurements instead of 12"},
 		"the own stage wanted": {func(s *viewServer) { s.internal = false }, collection.ViewInternal, "none", "MONGODB_VIEW=internal: this MongoDB has no internal view"},
 		"documented wanted":    {func(s *viewServer) { s.portable = false }, collection.ViewPortable, "none", "set MONGODB_VIEW=auto"},
 		"an overload":          {func(s *viewServer) { s.refuses = 462 }, collection.ViewAuto, "none", "trying a view"},
@@ -387,12 +387,12 @@ func TestViewSaysWhichAndWhy(t *testing.T) {
 	}{
 		{func(*viewServer) {}, collection.ViewAuto, collection.ViewAuto, collection.ViewInternal, "MongoDB's own stage"},
 		{func(*viewServer) {}, collection.ViewPortable, collection.ViewPortable, collection.ViewPortable, "as MONGODB_VIEW=portable asks"},
-		{func(*viewServer) {}, collection.ViewPortable, collection.ViewAuto, collection.ViewPortable, "as it was made"},
+		{func(*viewServer) {}, collection.ViewPortable, collection.ViewAuto, collection.ViewPortable, "the existing view works and is kept"},
 		{func(*viewServer) {}, collection.ViewNone, collection.ViewNone, collection.ViewNone, "MONGODB_VIEW=none"},
-		{func(*viewServer) {}, collection.ViewNone, collection.ViewAuto, collection.ViewNone, "was not made"},
-		{func(s *viewServer) { s.internal = false }, collection.ViewAuto, collection.ViewAuto, collection.ViewPortable, "does not run its own: unrecognized"},
+		{func(*viewServer) {}, collection.ViewNone, collection.ViewAuto, collection.ViewNone, "no view was created"},
+		{func(s *viewServer) { s.internal = false }, collection.ViewAuto, collection.ViewAuto, collection.ViewPortable, "does not run the stage of the internal view: unrecognized"},
 		{func(s *viewServer) { s.internal, s.plain = false, true }, collection.ViewAuto, collection.ViewAuto, collection.ViewNone, "has no views"},
-		{func(s *viewServer) { s.internal, s.portable = false, false }, collection.ViewAuto, collection.ViewAuto, collection.ViewNone, "neither kind: unrecognized"},
+		{func(s *viewServer) { s.internal, s.portable = false, false }, collection.ViewAuto, collection.ViewAuto, collection.ViewNone, "runs neither the stages of the internal view nor those of the portable view: unrecognized"},
 	} {
 		s := newViewServer(t)
 		c.server(s)

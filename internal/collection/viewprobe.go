@@ -136,11 +136,11 @@ func unpacked(o timeseries.Options, bucket bson.Raw) (all []bson.Raw, err error)
 // compareMeasurements says how the server's measurements differ from the right ones. Both are in the same order.
 func compareMeasurements(got, want []bson.Raw) error {
 	if len(got) != len(want) {
-		return fmt.Errorf("it shows %s of %d", words.Count(len(got), "measurement"), len(want))
+		return fmt.Errorf("a test of the view returned %s instead of %d", words.Count(len(got), "measurement"), len(want))
 	}
 	for i := range want {
 		if !bytes.Equal(got[i], want[i]) {
-			return fmt.Errorf("it makes %v of a measurement %v", got[i], want[i])
+			return fmt.Errorf("a test of the view returned %v instead of the measurement %v", got[i], want[i])
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ func (t TimeSeries) View(ctx context.Context, asked ViewKind) (ViewState, error)
 		kind = s.kindOf(have)
 	}
 	if s.isBlind(have) {
-		return ViewState{Kind: kind, Why: "it shows some measurements twice, since it knows nothing of segments: running consumers replace it within a minute"}, nil
+		return ViewState{Kind: kind, Why: "it shows some measurements twice, because it does not support segments: running consumers replace it within a minute"}, nil
 	}
 	why, err := s.whyView(ctx, kind)
 	return ViewState{Kind: kind, Why: why}, err
@@ -41,7 +41,7 @@ func (t TimeSeries) View(ctx context.Context, asked ViewKind) (ViewState, error)
 func (s *series) whyView(ctx context.Context, kind ViewKind) (string, error) {
 	switch {
 	case kind == ViewForeign:
-		return "its pipeline is not one of this version: the next start replaces it, unless MONGODB_VIEW=none", nil
+		return "its pipeline was written by another version or program: the next start replaces it, unless MONGODB_VIEW=none", nil
 	case kind == ViewNone && s.settings.View == ViewNone:
 		return "MONGODB_VIEW=none", nil
 	}
@@ -50,22 +50,22 @@ func (s *series) whyView(ctx context.Context, kind ViewKind) (string, error) {
 	case err != nil:
 		return "", err
 	case kind == ViewInternal && refused != nil:
-		return fmt.Sprintf("this MongoDB does not run its stage, so it cannot be read: %v; `waterwheel init` replaces it", refused), nil
+		return fmt.Sprintf("this MongoDB does not run the stage of this view, so the view cannot be read: %v; `waterwheel init` replaces it", refused), nil
 	case kind == ViewInternal:
 		return "MongoDB's own stage, which this server runs: filters on time and meta read only the buckets they need", nil
 	case kind == ViewPortable && refused != nil:
-		return fmt.Sprintf("documented stages, since this MongoDB does not run its own: %v", refused), nil
+		return fmt.Sprintf("documented stages, because this MongoDB does not run the stage of the internal view: %v", refused), nil
 	case kind == ViewPortable && s.settings.View == ViewPortable:
 		return "documented stages, as MONGODB_VIEW=portable asks: every filter reads all buckets", nil
 	case kind == ViewPortable:
-		return "documented stages, as it was made, and it works: MONGODB_VIEW=internal would replace it", nil
+		return "documented stages: the existing view works and is kept; MONGODB_VIEW=internal would replace it", nil
 	case refused == nil:
-		return "it was not made, or this MongoDB has no views: `waterwheel init` tries it and says", nil
+		return "no view was created, or this MongoDB has no views: `waterwheel init` tries to create one and says why it cannot", nil
 	}
 	if portable, err := s.refusesStages(ctx, ViewPortable); err != nil || portable != nil {
-		return fmt.Sprintf("this MongoDB runs the stages of neither kind: %v; %v", refused, portable), err
+		return fmt.Sprintf("this MongoDB runs neither the stages of the internal view nor those of the portable view: %v; %v", refused, portable), err
 	}
-	return "this MongoDB has no views, or none was made: `waterwheel init` tries it and says", nil
+	return "this MongoDB has no views, or none was created: `waterwheel init` tries to create one and says why it cannot", nil
 }
 
 // refusesStages says why the server does not run the stages of this kind on the buckets. Nil means that it runs them.
