@@ -11,9 +11,9 @@ var (
 	// ErrOtherOwner means that the partition document no longer shows our claim, so another owner has the partition (E7).
 	ErrOtherOwner = errors.New("another consumer has claimed the partition")
 	// ErrLapsed means that the lease did not hold when a request was to be sent. The request was not executed and never will be.
-	ErrLapsed = errors.New("the lease has lapsed")
+	ErrLapsed = errors.New("the lease has expired")
 	// ErrNoTurn means that a write was not sent, because the writes before it took all the time. It is not a failure.
-	ErrNoTurn = errors.New("the time for sending was over before its turn came")
+	ErrNoTurn = errors.New("the write was not sent: earlier writes used up the time limit")
 	// ErrUnauthorized means that the server refuses an operation because the user lacks a right. No part of it was executed or
 	// ever will be.
 	ErrUnauthorized = errors.New("a right is missing")

@@ -65,8 +65,8 @@ func (f Facts) Start() (Start, error) {
 	}
 	return Start{}, &record.StopError{Reason: "offset_out_of_range", Detail: fmt.Sprintf(
 		"the committed offset %d is beyond the log's end %d: the log was truncated or the offset was set by hand; "+
-			"reset the group's offset with kafka-consumer-groups.sh, or set KAFKA_OUT_OF_RANGE to earliest (only what is "+
-			"missing is stored) or latest", offset, f.Bounds.End)}
+			"reset the group's offset with kafka-consumer-groups.sh, or set KAFKA_OUT_OF_RANGE to earliest (records that are already "+
+			"stored are skipped) or latest", offset, f.Bounds.End)}
 }
 
 // wanted returns the offset to begin with, regardless of where the log begins and ends now.

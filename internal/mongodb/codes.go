@@ -51,19 +51,19 @@ var answers = []answer{
 	// src/mongo/db/index/index_access_method.cpp.
 	{171, "CannotIndexParallelArrays", badContent},
 	{201, "CannotBuildIndexKeys", badContent},
-	{13026, "a geo value is no number", badContent}, // 2d, as the next three and 16804
-	{13027, "a point is not in the interval", badContent},
+	{13026, "a geo value is not a number", badContent}, // 2d, as the next three and 16804
+	{13027, "a point is outside the bounds of the index", badContent},
 	{13067, "a geo field is empty", badContent},
 	{13068, "a geo field has one element", badContent},
 	{16675, "a weight is too small", badContent}, // text, as 16732, 16733, 17261 and 17262
 	{16732, "too many terms", badContent},
 	{16733, "a term is too long", badContent},
 	{16746, "an ambiguous field name in an array", badContent},
-	{16755, "no geo keys can be made of the value", badContent}, // 2dsphere, as the next
-	{16756, "no geo keys can be made of the geometry", badContent},
-	{16766, "a hashed index takes no array", badContent},
-	{16804, "a geo location is no array", badContent},
-	{17261, "a language override is no text", badContent},
+	{16755, "the value is not a location", badContent}, // 2dsphere, as the next
+	{16756, "the geometry cannot be indexed", badContent},
+	{16766, "a hashed index cannot contain an array", badContent},
+	{16804, "a location is not an array", badContent},
+	{17261, "the language field is not a string", badContent},
 	{17262, "a language is not supported", badContent},
 	{17280, "KeyTooLong", badContent},
 
@@ -90,7 +90,7 @@ var answers = []answer{
 	{238, "NotImplemented", refused},
 	{371, "UserWritesBlocked", refused}, // setUserWriteBlockMode
 	// This code is from src/mongo/db/exec/update_stage.cpp.
-	{31025, "a change of the shard key without the whole key in the filter", refused},
+	{31025, "the filter of a shard key change lacks fields of the key", refused},
 	{40415, "IDLUnknownField", refused}, // a field of the command
 
 	{6, "HostUnreachable", passing},
@@ -156,7 +156,7 @@ func answerOf(code int32) answer {
 	if i := slices.IndexFunc(answers, func(a answer) bool { return a.code == code }); i >= 0 {
 		return answers[i]
 	}
-	return answer{code: code, name: "no code that is known here"}
+	return answer{code: code, name: "an unknown code"}
 }
 
 // ClassOf returns the class of a code.

@@ -158,8 +158,8 @@ func (d *Database) greet(ctx context.Context) error {
 	concern := readconcern.Majority()
 	if !server.Sessions {
 		concern = nil
-		d.log.Info("this MongoDB has no sessions (it is not a replica set): it does not order reads after writes, "+
-			"so a read-back counts only once another write is acknowledged", "version", server.Version)
+		d.log.Info("this MongoDB has no sessions (it is not a replica set) and does not order reads after writes: "+
+			"waterwheel sends another write to confirm what it has read", "version", server.Version)
 	}
 	d.db = d.client.Database(d.o.Database, options.Database().SetReadConcern(concern))
 	return nil
@@ -192,7 +192,7 @@ func (d *Database) Explain(err error) error {
 // Ping asks the primary for an answer.
 func (d *Database) Ping(ctx context.Context) error {
 	if err := d.client.Ping(ctx, readpref.Primary()); err != nil {
-		return &OutageError{Doing: "asking MongoDB for a sign of life", Err: d.reached(err)}
+		return &OutageError{Doing: "pinging MongoDB", Err: d.reached(err)}
 	}
 	return nil
 }
@@ -236,7 +236,7 @@ func (d *Database) hello(ctx context.Context) (g greeting, err error) {
 func (d *Database) Clock(ctx context.Context) (time.Time, error) {
 	g, err := d.hello(ctx)
 	if err == nil && g.LocalTime.IsZero() {
-		err = errors.New("the answer has none")
+		err = errors.New("the answer contains no time")
 	}
 	return g.LocalTime, Failure("asking MongoDB for its time", d.Translate(err))
 }

@@ -53,7 +53,7 @@ func (d *Database) explain(err error) error {
 		return fmt.Errorf("TLS with MongoDB fails: %s: does the server speak TLS (if not, remove tls=true from MONGODB_URI), is its "+
 			"certificate issued for this host name, does tlsCAFile name its CA?", hosts)
 	case d.dialer.unknown() != "":
-		return d.away("MongoDB is not reachable: DNS does not know %s: is it written right in MONGODB_URI, is the server known there yet? %s",
+		return d.away("MongoDB is not reachable: DNS does not know %s: is the name in MONGODB_URI correct, does its DNS record exist yet? %s",
 			d.dialer.unknown(), hosts)
 	case hosts != "":
 		return d.away("MongoDB is not reachable: %s: is it running, is the address in MONGODB_URI right, does a firewall block it?", hosts)
@@ -64,9 +64,9 @@ func (d *Database) explain(err error) error {
 	}
 	text := redact(d.reached(err).Error(), d.o.URI)
 	if brokenOff(err) || neverSent(err) || errors.As(err, &command) && ClassOf(command.Code) != refused {
-		return d.away("greeting MongoDB: %s", text)
+		return d.away("sending hello to MongoDB: %s", text)
 	}
-	return fmt.Errorf("greeting MongoDB: %s", text)
+	return fmt.Errorf("sending hello to MongoDB: %s", text)
 }
 
 // away makes an OutageError of connecting.
@@ -110,8 +110,8 @@ func (d *Database) unchosen(t description.Topology) error {
 		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server hangs up at once: is it "+
 			"a proxy before a server that is down, does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
 	}
-	const noPrimary = "MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, and its " +
-		"replicaSet name in MONGODB_URI right; or does the server require TLS (tls=true)?"
+	const noPrimary = "MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, is " +
+		"replicaSet in MONGODB_URI its name, does the server require TLS (tls=true)?"
 	if len(t.Servers) == 0 { // the driver drops servers of a replica set other than the URI's
 		return fmt.Errorf(noPrimary, states)
 	}
@@ -124,11 +124,11 @@ func unreadableURI(err error, uri string) error {
 	text, _, _ := strings.Cut(redact(err.Error(), uri), `"`) // the driver quotes the URI after this character
 	text = strings.TrimRight(text, " :")
 	if unknown, ok := errors.AsType[*net.DNSError](err); ok && !strings.Contains(unknown.Name, "@") { // it may be known later
-		return &OutageError{Doing: connecting, Err: fmt.Errorf("DNS does not know %s: is the name in MONGODB_URI written right, is the server "+
-			"known there yet?", unknown.Name)}
+		return &OutageError{Doing: connecting, Err: fmt.Errorf("DNS does not know %s: is the name in MONGODB_URI correct, does its DNS "+
+			"record exist yet?", unknown.Name)}
 	}
-	return fmt.Errorf("MONGODB_URI: %s; it looks like mongodb://user:password@host:27017/database or mongodb+srv://…, with @ : / ? # %% of "+
-		"user and password written %%40 %%3A %%2F %%3F %%23 %%25", text)
+	return fmt.Errorf("MONGODB_URI: %s; write mongodb://user:password@host:27017/database or mongodb+srv://…, and in user and password "+
+		"write @ : / ? # %% as %%40 %%3A %%2F %%3F %%23 %%25", text)
 }
 
 // redact removes the user and the password of a URI from a text.

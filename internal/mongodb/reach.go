@@ -102,7 +102,7 @@ func (d *Database) noConnection(err topology.WaitQueueTimeoutError) string {
 	if use := poolUse.FindStringSubmatch(err.Error()); use != nil {
 		total, _ := strconv.Atoi(use[1])
 		if most, _ := strconv.Atoi(use[2]); most > 0 && total >= most {
-			return fmt.Sprintf("all %d connections to MongoDB at %s are in use, and none became free in time: it is slow, or "+
+			return fmt.Sprintf("all %d connections to MongoDB at %s are in use, and none became free in time: MongoDB is slow, or "+
 				"maxPoolSize in MONGODB_URI is too small", total, d.hosts)
 		}
 	}
@@ -139,7 +139,7 @@ func cause(err error) string {
 	)
 	switch {
 	case errors.Is(err, context.Canceled):
-		return "the connection was given up"
+		return "the connection attempt was canceled"
 	case errors.As(err, &operation) && operation.Timeout():
 		return "nothing comes back: " + operation.Err.Error()
 	case errors.As(err, &operation):
