@@ -20,18 +20,18 @@ func (c *Catalog) validate(elements []byte) error {
 	for rest := elements; len(rest) > 0; count++ {
 		e, after, ok := rawbson.Read(rest)
 		if !ok {
-			return fmt.Errorf("%w: its elements are not BSON", ErrMalformed)
+			return fmt.Errorf("%w: its fields are not valid BSON", ErrMalformed)
 		}
 		rest = after
 		if !isColumnName(e.Name) || string(e.Name) == c.options.Collection.TimeField {
-			return fmt.Errorf("%w: no column can be named %q", ErrMalformed, e.Name)
+			return fmt.Errorf("%w: a field cannot have the name %q", ErrMalformed, e.Name)
 		}
 		if rawbson.IsNested(e.Kind) && (*schema)(nil).check(e.Kind, e.Value, 1) == malformed {
-			return fmt.Errorf("%w: %q is not BSON or deeper than %d", ErrMalformed, e.Name, maxDepth)
+			return fmt.Errorf("%w: the field %q is not valid BSON, or is nested deeper than %d levels", ErrMalformed, e.Name, maxDepth)
 		}
 	}
 	if hasTwins(elements, count) {
-		return fmt.Errorf("%w: a name stands twice", ErrMalformed)
+		return fmt.Errorf("%w: two fields have the same name", ErrMalformed)
 	}
 	return nil
 }

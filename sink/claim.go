@@ -52,7 +52,7 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 // show that claim. Otherwise the error is ErrOtherOwner. A late execution does no harm, because the note then says less than is
 // true.
 func (p *Partition) NoteWaited(ctx context.Context, theirs claim.Token, waited time.Duration) error {
-	return p.conditional(ctx, "noting how long a claim was waited for", theirs, bson.D{{Key: "waited", Value: timeOf(theirs, waited)}})
+	return p.conditional(ctx, "recording how long a claim waited", theirs, bson.D{{Key: "waited", Value: timeOf(theirs, waited)}})
 }
 
 // NoteLost writes down what the log lost before it was read, if the document still shows our claim. Otherwise the error is
@@ -76,7 +76,7 @@ func (c Contents) Lost(ctx context.Context, clusterID string, source timeseries.
 		lost = lostIn(raw, source.TopicID)
 		return nil
 	})
-	return lost, mongodb.Failure("reading what was lost of "+id, err)
+	return lost, mongodb.Failure("reading the lost offsets of "+id, err)
 }
 
 func lostIn(d bson.Raw, topicID [16]byte) (lost []claim.Lost) {

@@ -47,7 +47,7 @@ func withoutShardKey(w *bucketer.Write, s bucketer.Sent) bucketer.Sent {
 	}
 	return bucketer.Sent{
 		Result: bucketer.Refused, Code: s.Code,
-		Message: "its meta is an array, and the collection is sharded by the meta: a shard key takes no array: " + s.Message,
+		Message: "its meta is an array, and the collection is sharded by the meta: a shard key cannot contain an array: " + s.Message,
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Segments reads the partition's segments without their measurements, causally after every write before, and MongoDB's clock.
 func (p *Partition) Segments(ctx context.Context) (claim.Segments, error) {
-	return p.segments(ctx, "reading which segments there are", mongodb.Document(bson.D{
+	return p.segments(ctx, "reading the list of segments", mongodb.Document(bson.D{
 		{Key: timeseries.FieldMeta, Value: 1},
 		{Key: timeseries.MinPath(p.store.Options.TimeField), Value: 1},
 		{Key: timeseries.PathSegment, Value: 1},
@@ -234,7 +234,7 @@ func unfinished(ctx context.Context, buckets mongodb.Collection) (map[claim.Toke
 			use(timeseries.UUIDIn(segment, timeseries.FieldCompaction))
 			return nil
 		})
-		return mongodb.Failure("reading which compactions are unfinished", err)
+		return mongodb.Failure("reading unfinished compactions", err)
 	}
 	err := read(func(id claim.Token) { all[id] = true }, timeseries.IsPresent(timeseries.PathSegmentCompaction), timeseries.IsAbsent(timeseries.PathVisibleUntil))
 	if err != nil || len(all) == 0 {

@@ -107,7 +107,7 @@ func (w *compactionWish) urge(ctx context.Context, now *waiting) error {
 	}
 	update := mongodb.Update{Filter: mongodb.WithID(timeseries.DefinitionID), Update: mongodb.Set(bson.D{{Key: fieldCompact, Value: bson.NewDateTimeFromTime(at)}})}
 	_, err = mongodb.Changed(w.options.Update(ctx, []mongodb.Update{update}))
-	return mongodb.Failure("asking for a compaction", err)
+	return mongodb.Failure("requesting a compaction", err)
 }
 
 // owned reports whether a consumer may own one of the partitions whose segments have not ended, that is, whether its claim is
@@ -130,7 +130,7 @@ func (w *waiting) giveUp(after time.Duration) error {
 		names, more = names[:3], fmt.Sprintf(" and %d more partitions", n)
 	}
 	return fmt.Errorf("no consumer has compacted a segment of %s%s for %s: start `waterwheel run` with the settings of this topic, "+
-		"and run the command again; if a consumer runs, its log says what keeps it", strings.Join(names, ", "), more, after.Round(time.Second))
+		"and run the command again; if a consumer is running, its log shows the cause", strings.Join(names, ", "), more, after.Round(time.Second))
 }
 
 // look counts the remaining segments. The first look decides which segments are waited for.
@@ -173,7 +173,7 @@ func (w *compactionWish) look(ctx context.Context) (now waiting, err error) {
 	if err == nil {
 		w.segments = taken
 	}
-	return now, mongodb.Failure("reading which segments are left", err)
+	return now, mongodb.Failure("counting the remaining segments", err)
 }
 
 // CompactionAsked returns the time, by MongoDB's clock, at which a compaction of all segments was last asked for. Zero means
@@ -183,7 +183,7 @@ func (s *Store) CompactionAsked(ctx context.Context) (time.Time, error) {
 		Filter: mongodb.WithID(timeseries.DefinitionID), Projection: mongodb.Document(bson.D{{Key: fieldCompact, Value: 1}}),
 	})
 	if err != nil || raw == nil {
-		return time.Time{}, mongodb.Failure("reading whether a compaction is asked for", err)
+		return time.Time{}, mongodb.Failure("reading whether a compaction was requested", err)
 	}
 	at, ok := raw.Lookup(fieldCompact).TimeOK()
 	if !ok {

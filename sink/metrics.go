@@ -24,12 +24,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		commands: auto.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "waterwheel_mongodb_command_duration_seconds",
-			Help:    "Time from sending a command to MongoDB to its answer, or to giving it up.",
+			Help:    "Time from sending a command to MongoDB until it answers or the command is abandoned.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}, []string{"command"}),
 		writes: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "waterwheel_mongodb_write_attempts_total",
-			Help: "Attempts to write a bucket, by what the answer told of each.",
+			Help: "Attempts to write a bucket, by result.",
 		}, []string{"topic", "partition", "kind", "result"}),
 		stopped: auto.NewCounter(prometheus.CounterOpts{
 			Name: "waterwheel_mongodb_writes_stopped_total",

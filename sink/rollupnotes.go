@@ -217,7 +217,7 @@ func (r *Rollups) Extents(ctx context.Context, o timeseries.Options, levels roll
 		if name == "" {
 			c = r.ports.Buckets
 		}
-		err := r.find(ctx, "reading where a series has measurements", c, query, func(d bson.Raw) error {
+		err := r.find(ctx, "reading the times of a series", c, query, func(d bson.Raw) error {
 			first, one := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
 			last, other := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, o.TimeField).DateTimeOK()
 			if one && other {

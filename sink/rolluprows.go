@@ -149,7 +149,7 @@ const maxRollupWrites = 64
 func (r *Rollups) SeriesIn(
 	ctx context.Context, o timeseries.Options, levels rollup.Levels, filter bson.Raw, from, to int64, each func(bson.Raw) error,
 ) error {
-	const doing = "looking which series there are"
+	const doing = "reading the list of series"
 	selected := func(of timeseries.Options) bson.D {
 		conditions := overlapping(of, from, to)
 		if filter == nil {
@@ -185,7 +185,7 @@ func (r *Rollups) Bounds(ctx context.Context, o timeseries.Options, each func(fi
 			Filter: mongodb.Document(bson.D{}), Limit: 1, Sort: mongodb.Document(bson.D{{Key: timeseries.FieldID, Value: order}}),
 			Projection: mongodb.Document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
 		}
-		err := r.find(ctx, "looking for the first and the last bucket", r.ports.Buckets, query, func(d bson.Raw) error {
+		err := r.find(ctx, "reading the first and the last bucket", r.ports.Buckets, query, func(d bson.Raw) error {
 			first, one := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
 			last, other := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, o.TimeField).DateTimeOK()
 			if one && other {

@@ -73,8 +73,8 @@ func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(
 	return mongodb.Failure(doing, p.find(ctx, p.store.Ports.Options, collection.NoteQuery(collection.NotedDeleted, p.source, first, last), func(d bson.Raw) error {
 		if err := readOffsets(d, use); err != nil {
 			return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
-				"the note %v beside %s is damaged: %v; it is not known which records it lists as deleted. Delete the note: the records "+
-					"that only it lists are then stored again if they are read again",
+				"the note %v in the options collection beside %s is damaged: %v; it is not known which deleted records it lists. Delete the note: "+
+					"the records that only this note lists are then stored again if they are read again",
 				d.Lookup(timeseries.FieldID), p.store.Namespace, err)}
 		}
 		return nil
@@ -86,7 +86,7 @@ func (p *Partition) readListed(d bson.Raw, use func(element []byte) (int, error)
 	if err := readOffsets(d, use); err != nil {
 		return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
 			"the bucket %v of %s is damaged: %v; it is not known which records it holds. Repair its control.source.offsets and "+
-				"control.count, or delete the bucket: the records that only it lists are then stored again if they are read again",
+				"control.count, or delete the bucket: the records that only this bucket lists are then stored again if they are read again",
 			d.Lookup(timeseries.FieldID), p.store.Namespace, err)}
 	}
 	return nil

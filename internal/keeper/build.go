@@ -85,7 +85,7 @@ func (c *Command) Build(ctx context.Context, r Range, replace bool, progress fun
 			return fmt.Errorf("computing the rows of %s: %w", time.UnixMilli(from).UTC().Format(time.DateOnly), err)
 		}
 		if err := w.days(ctx, runs); err != nil {
-			return fmt.Errorf("folding the day %s: %w", time.UnixMilli(from).UTC().Format(time.DateOnly), err)
+			return fmt.Errorf("computing the day %s from its hours: %w", time.UnixMilli(from).UTC().Format(time.DateOnly), err)
 		}
 	}
 	return nil

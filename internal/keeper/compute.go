@@ -29,8 +29,8 @@ func (e *DamagedError) Error() string {
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 var (
-	errContended = errors.New("other keepers have replaced the same rollup documents again and again")
-	errSlow      = errors.New("reading what is shown at one moment has taken too long")
+	errContended = errors.New("other processes have replaced the same rollup documents repeatedly")
+	errSlow      = errors.New("reading the buckets and segments that queries see at one moment took too long")
 )
 
 const (
@@ -206,7 +206,7 @@ func (w *work) documents(ctx context.Context, level rollup.Level, r run) (all []
 		err = w.rollups.Documents(ctx, level.Name, some, func(raw bson.Raw) error {
 			d, bad := rollup.Decode(raw, options)
 			if bad == nil && !sameMeta(d.Meta, byID[d.ID].Meta) {
-				bad = fmt.Errorf("the rollup document %s of level %s is of the series %v, and its _id of %v: it was edited by hand; delete it, and run `waterwheel rollup build`",
+				bad = fmt.Errorf("the rollup document %s of level %s has the meta %v, but its _id belongs to the meta %v: it was edited by hand; delete it, and run `waterwheel rollup build`",
 					d.ID.Hex(), level.Name, d.Meta, byID[d.ID].Meta)
 			}
 			if failed = cmp.Or(failed, bad); bad == nil {

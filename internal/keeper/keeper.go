@@ -193,7 +193,7 @@ func (k *Keeper) failed(err error, about ...any) {
 		return
 	}
 	k.told = true
-	k.o.Log.Warn("rollups are behind: a pass has failed and is tried again; measurements are stored all the same", append(about, "err", err)...)
+	k.o.Log.Warn("rollups are behind: a pass failed and will be repeated; measurements are still stored", append(about, "err", err)...)
 }
 
 func (k *Keeper) succeeded() {

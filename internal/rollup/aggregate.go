@@ -36,7 +36,7 @@ func (a Aggregation) Check() error {
 	if slices.Contains(aggregations, string(a)) {
 		return nil
 	}
-	return fmt.Errorf("has %q, which is not an aggregation: give some of %s%s", string(a), strings.Join(aggregations, ", "), words.DidYouMean(string(a), aggregations))
+	return fmt.Errorf("has %q, which is not an aggregation: give one or more of %s%s", string(a), strings.Join(aggregations, ", "), words.DidYouMean(string(a), aggregations))
 }
 
 // ParseAggregations reads names that are separated by commas. The error's text continues a sentence that begins with the

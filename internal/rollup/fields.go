@@ -17,7 +17,7 @@ func CheckPattern(pattern string) error {
 	case pattern == "":
 		return fmt.Errorf("is empty: give names of fields, such as celsius, wind.speed or wind.*")
 	case strings.ContainsRune(pattern, 0):
-		return fmt.Errorf("has a NUL, which no name of a field has")
+		return fmt.Errorf("contains a NUL character, which no field name can contain")
 	case slices.Contains(names, ""):
 		return fmt.Errorf("has an empty name: give names of fields, such as celsius, wind.speed or wind.*")
 	}

@@ -110,7 +110,7 @@ func parseExpiry(text string) (time.Duration, error) {
 	expiry, ok := words.ParseSpan(text)
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("%q is not a length of time: write it as 2160h or 90d", text)
+		return 0, fmt.Errorf("%q is not a duration: write it as 2160h or 90d", text)
 	case expiry <= 0 || expiry%time.Second != 0:
 		return 0, fmt.Errorf("the expiry %q must be a whole number of seconds above zero; leave it out to keep rows for ever", text)
 	case expiry > maxExpiry:
