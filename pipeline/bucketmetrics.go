@@ -16,10 +16,10 @@ type bucketCounter struct {
 func newBucketCounters(counter func(name, help string, labels ...string) *prometheus.CounterVec) []bucketCounter {
 	opened := counter("buckets_opened_total", "New buckets opened.")
 	closed := counter("buckets_closed_total", "Buckets that take no more measurements, by reason.", "reason")
-	archived := counter("buckets_archived_total", "Buckets put aside, to be found again, by reason.", "reason")
+	archived := counter("buckets_archived_total", "Open buckets that were archived and can be reopened, by reason.", "reason")
 	reopened := counter("buckets_reopened_total", "Stored buckets opened again, by how they were found.", "path")
 	lookups := counter("bucket_lookups_total", "Look-ups of stored buckets, by path and whether one was found.", "path", "found")
-	writes := counter("bucket_writes_total", "Applied writes of buckets: first ones, later ones with measurements, and mere closes.", "kind")
+	writes := counter("bucket_writes_total", "Applied writes, by kind: inserts of buckets, updates that add measurements, inserts of segments, and updates that only close a bucket.", "kind")
 	tooLarge := counter("bucket_documents_too_large_total", "Writes that would have made a document too large for MongoDB.", "kind")
 	single := func(name, help string, of func(*bucketer.Stats) int64) bucketCounter {
 		return bucketCounter{counter(name, help), nil, of}
@@ -33,17 +33,17 @@ func newBucketCounters(counter func(name, help string, labels ...string) *promet
 		{writes, []string{"close"}, func(s *bucketer.Stats) int64 { return s.Closes }},
 		single("bucket_commits_total", "Applied writes of buckets with measurements.",
 			func(s *bucketer.Stats) int64 { return s.Commits }),
-		single("bucket_measurements_committed_total", "Measurements in them.",
+		single("bucket_measurements_committed_total", "Measurements in applied writes of buckets.",
 			func(s *bucketer.Stats) int64 { return s.MeasurementsCommitted }),
-		single("buckets_opened_due_to_metadata_total", "New buckets of series that had no open one.",
+		single("buckets_opened_due_to_metadata_total", "New buckets of series that had no open bucket.",
 			func(s *bucketer.Stats) int64 { return s.BucketsOpenedDueToMetadata }),
-		single("buckets_kept_open_due_to_large_measurements_total", "Buckets above their size that stayed open for few, large measurements.",
+		single("buckets_kept_open_due_to_large_measurements_total", "Buckets above the size limit that stayed open because they hold few, large measurements.",
 			func(s *bucketer.Stats) int64 { return s.BucketsKeptOpenDueToLargeMeasurements }),
-		single("bucket_reopenings_failed_total", "Stored buckets that were found and not fit to be reopened.",
+		single("bucket_reopenings_failed_total", "Stored buckets that were found but could not be reopened.",
 			func(s *bucketer.Stats) int64 { return s.BucketReopeningsFailed }),
-		single("duplicate_buckets_reopened_total", "Stored buckets that were found and in memory already.",
+		single("duplicate_buckets_reopened_total", "Stored buckets that were found but were already in memory.",
 			func(s *bucketer.Stats) int64 { return s.DuplicateBucketsReopened }),
-		single("buckets_cleared_total", "Buckets forgotten because something else has written to their series.",
+		single("buckets_cleared_total", "Buckets dropped from memory because another writer has written to their series.",
 			func(s *bucketer.Stats) int64 { return s.BucketsCleared }),
 		{tooLarge, []string{"insert"}, func(s *bucketer.Stats) int64 { return s.BucketDocumentsTooLargeInsert }},
 		{tooLarge, []string{"update"}, func(s *bucketer.Stats) int64 { return s.BucketDocumentsTooLargeUpdate }},

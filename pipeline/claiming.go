@@ -132,7 +132,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	}
 	w.past.refused = rival{}
 	if seen.Found && seen.Claim == (claim.Token{}) {
-		w.failed(m, &w.retry.claim, MongoDB, readingTheClaim, errors.New("the partition document shows no claim (was it edited?): delete it"))
+		w.failed(m, &w.retry.claim, MongoDB, readingTheClaim, errors.New("the partition document contains no claim (was it edited by hand?): delete the document"))
 		return
 	}
 	w.found(e)

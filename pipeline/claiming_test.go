@@ -39,7 +39,7 @@ func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
 	w, m := newIdleWorker(t)
 	w.Handle(m, Assigned{TopicID: thisTopic})
 	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic}, Bounds: record.Bounds{End: 1000}}))
-	if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || !strings.Contains(trouble.Cause, "delete it") {
+	if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || !strings.Contains(trouble.Cause, "delete the document") {
 		t.Fatalf("trouble: %v", trouble)
 	}
 	m.Now += longestDelay

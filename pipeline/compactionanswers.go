@@ -69,7 +69,7 @@ func (w *Worker) frozenRead(m Moment, e FrozenRead) {
 	o.Source.TopicID = c.TopicID
 	buckets, err := bucketer.Compact(o, bucketer.Compaction{ID: c.ID, VisibleFrom: c.VisibleFrom}, documents)
 	if damaged, ok := errors.AsType[*bucketer.SegmentError](err); ok {
-		w.log.Error("segment cannot be compacted: something else has edited it; it stays as it is and is shown", "segment", damaged.ID.Hex(), "err", damaged.Err)
+		w.log.Error("segment cannot be compacted, because another program has edited it: the segment stays, and queries still read it", "segment", damaged.ID.Hex(), "err", damaged.Err)
 		s.leave(damaged.ID, m.Now+damagedRetry)
 		w.rollBack(m, becauseDamaged)
 		return
@@ -219,7 +219,7 @@ func (w *Worker) segmentsSwept(m Moment, e SegmentsSwept) {
 	case errors.Is(e.Err, claim.ErrUnauthorized):
 		s.sweepFrom = m.Now + refusedRetry
 		w.metrics.failed(compactingSegments)
-		w.log.Warn("ended segments cannot be deleted and take room: this user has no right to; compaction goes on", "err", e.Err)
+		w.log.Warn("ended segments cannot be deleted and occupy disk space: the MongoDB user has no right to delete them. Compaction continues", "err", e.Err)
 	case e.Err != nil:
 		w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.Grace)
 		w.compactionFailed(m, compactingSegments, e.Err)
@@ -262,5 +262,5 @@ func (w *Worker) tellUnfinished(now Instant) {
 		}
 	}
 	w.log.Warn("compaction unfinished: the next owner of the partition finishes it or rolls it back; "+
-		"queries may see its measurements twice if none has by the time twice_from", args...)
+		"if none has done so by the time twice_from, queries may see its measurements twice", args...)
 }

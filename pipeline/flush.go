@@ -208,7 +208,7 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	w.conclude(i, bucketer.Outcome{Result: bucketer.Conflicted, Stored: e.Stored})
 	why := "another writer changed a bucket"
 	if f.attempts[i].notApplied >= notAppliedLimit { // a read does not show why, or MongoDB takes no updates
-		why = "an update was not executed, again and again"
+		why = "MongoDB repeatedly did not execute an update of a bucket"
 	}
 	w.log.Warn(why+"; its measurements go into another bucket", "bucket", f.cut.Writes[i].ID.Hex())
 	w.finishFlush(m)

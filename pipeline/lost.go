@@ -77,7 +77,7 @@ func (w *Worker) lost(m Moment, from, to int64) {
 
 // elsewhere reports that KAFKA_OUT_OF_RANGE continues at another offset than the next one to be read.
 func (w *Worker) elsewhere(m Moment, wanted, end, chosen int64) {
-	w.log.Warn("the next offset is beyond the end of the log: KAFKA_OUT_OF_RANGE="+string(w.o.OutOfRange)+" goes on at another one",
+	w.log.Warn("the next offset is beyond the end of the log: with KAFKA_OUT_OF_RANGE="+string(w.o.OutOfRange)+" reading continues at another offset",
 		"offset", wanted, "log_end", end, "from", chosen)
 	w.o.Losses.add(Loss{Partition: w.o.Partition, At: m.Now, From: wanted, To: chosen, Policy: string(w.o.OutOfRange)})
 }

@@ -41,7 +41,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		compactionSeconds: r.histogram("compaction_duration_seconds", "From the freezing of segments until they have ended.",
 			prometheus.ExponentialBuckets(0.01, 2, 14)),
-		flushSeconds: r.histogram("flush_duration_seconds", "From the cut of a flush until all of it is resolved.",
+		flushSeconds: r.histogram("flush_duration_seconds", "From the preparation of a flush until the outcomes of all its writes are known.",
 			prometheus.ExponentialBuckets(0.001, 2, 17)),
 		flushMeasurements: r.histogram("flush_measurements", "Measurements in a flush.", prometheus.ExponentialBuckets(1, 4, 12)),
 		perWrite:          r.histogram("measurements_per_write", "Measurements added by one bucket write.", prometheus.ExponentialBuckets(1, 2, 11)),
@@ -49,16 +49,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	counter := m.series.counter
 	m.counters = counters{
 		records:               counter("records_read_total", "Records read from Kafka."),
-		letters:               counter("letters_total", "Letters acknowledged by the dead-letter topic.", "reason"),
+		letters:               counter("letters_total", "Dead letters acknowledged by the dead-letter topic.", "reason"),
 		skips:                 counter("measurements_skipped_total", "Measurements not stored again, tombstones, and events that EVENT_SKIP leaves out.", "reason"),
 		flushes:               counter("flushes_total", "Flushes, by what caused them.", "trigger"),
-		writes:                counter("writes_total", "Bucket writes, by what became of them.", "kind", "outcome"),
+		writes:                counter("writes_total", "Bucket writes, by outcome.", "kind", "outcome"),
 		claims:                counter("claims_total", "Claims on partitions.", "outcome"),
 		retries:               counter("retries_total", "Attempts that failed and are repeated.", "operation"),
 		stored:                counter("measurements_stored_total", "Measurements that became durable."),
 		expirations:           counter("records_expired_total", "Records that retention deleted before they were read."),
 		unreadable:            counter("unreadable_batches_skipped_total", "Record batches that KAFKA_SKIP_CORRUPT skipped."),
-		compactions:           counter("compactions_total", "Compactions of segments into buckets, by what became of them.", "outcome", "reason"),
+		compactions:           counter("compactions_total", "Compactions of segments into buckets, by outcome.", "outcome", "reason"),
 		measurementsCompacted: counter("measurements_compacted_total", "Measurements compacted from segments into buckets."),
 		abandons:              counter("flushes_abandoned_total", "Flushes given up at the end of a term."),
 		buckets:               newBucketCounters(counter),

@@ -62,7 +62,7 @@ func TestUpdateThatIsNeverExecutedBlamesNobody(t *testing.T) {
 	m.Now += w.o.Grace
 	expect[AskPositions](t, w.Handle(m, Ticked{}))
 	w.Handle(m, PositionsAsked{})
-	if says := log.String(); !strings.Contains(says, "an update was not executed") || strings.Contains(says, "another writer") {
+	if says := log.String(); !strings.Contains(says, "did not execute an update") || strings.Contains(says, "another writer") {
 		t.Errorf("the log says:\n%s", says)
 	}
 	wants(t, w, 1)

@@ -76,7 +76,7 @@ func (w *Worker) topicAsked(m Moment, e TopicAsked) {
 		w.restart(a)
 	default:
 		w.question = askNothing
-		w.log.Warn("the topic was deleted and created again: starting at its beginning")
+		w.log.Warn("the topic was deleted and created again: reading starts at the beginning of the new topic")
 		w.restart(w.createdAgain(e.TopicID))
 	}
 }

@@ -89,10 +89,10 @@ func (w *Worker) schemaUnknown(m Moment, knowsTopic bool) {
 		w.retry.schema.fail(m.Now, w.o.Random)
 	case knowsTopic:
 		w.retry.schema.succeed()
-		w.judge(m, measurement.Schema{Reason: measurement.UnknownSchema, Detail: fmt.Sprintf("the registry has had none of this id for %v", w.o.SchemaUnknownWait)})
+		w.judge(m, measurement.Schema{Reason: measurement.UnknownSchema, Detail: fmt.Sprintf("the registry has had no schema with this id for %v", w.o.SchemaUnknownWait)})
 	default:
 		w.stop(&record.StopError{Reason: "unknown_schema", Detail: fmt.Sprintf(
-			"the registry has no schema %s, which the record at offset %d names, and gave none of this topic before: is SCHEMA_REGISTRY_URL the right registry?", w.needed.id, w.ledger.next)})
+			"the registry has no schema %s, which the record at offset %d needs, and has returned no schema of this topic before: is SCHEMA_REGISTRY_URL the right registry?", w.needed.id, w.ledger.next)})
 	}
 }
 

@@ -43,7 +43,7 @@ func (w *Worker) compactionRefused(m Moment, c *compaction, refused *refusals) {
 			c.left++
 		}
 	}
-	w.log.Error("MongoDB refuses a bucket of a compaction: correct what refuses it, an index or a validator. "+
+	w.log.Error("MongoDB refuses a bucket of a compaction: correct the index or the validator that refuses it. "+
 		"Segments with this series are tried again later, and all others are compacted",
 		"compaction", c.ID.String(), "meta", refused.first(), "series", len(refused.metas), "segments", c.left, "retry_in", refusedRetry, "err", refused.message)
 	w.metrics.failed(compactingSegments)

@@ -65,7 +65,7 @@ const (
 
 // String is the text for the status page. It is empty when nothing is paused.
 func (p pause) String() string {
-	return [...]string{"", "the next flush is full", "too many letters are waiting", "memory is full", "the schema of the next record is not known yet"}[p]
+	return [...]string{"", "the next flush is full", "too many dead letters are waiting", "the memory limit is reached", "the schema of the next record is not known yet"}[p]
 }
 
 // ages keeps one timestamp per second, and fewer if that would be more than maxMarks.

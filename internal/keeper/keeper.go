@@ -181,7 +181,7 @@ func (k *Keeper) pass(ctx context.Context, p *Partition) {
 		t.failures, t.next, t.complete = 0, began.Add(k.o.Interval), began
 		k.succeeded()
 		if w.frozen > 0 {
-			k.o.Log.Warn("late measurements are in no rollup: their hours have expired, or something has deleted measurements of them",
+			k.o.Log.Warn("late measurements are in no rollup: their hours have expired, or other measurements of these hours were deleted",
 				"topic", p.Source.Topic, "partition", p.Source.Partition, "measurements", w.frozen)
 		}
 	}
