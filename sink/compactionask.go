@@ -30,12 +30,31 @@ const (
 // Compact asks the consumers to compact all present segments. It waits until each has ended and no query shows it any more. It
 // calls left with the number of segments that are left. If no consumer compacts, the error says what to start.
 func (c Contents) Compact(ctx context.Context, left func(segments int)) error {
-	definition, err := collection.ReadDefinition(ctx, c.ports.Options)
-	if err != nil || !definition.Segments {
+	w, err := c.compactionWish(ctx)
+	if err != nil || w == nil {
 		return err
 	}
-	w := compactionWish{buckets: c.ports.Buckets, options: c.ports.Options, clock: c.ports.Clock, left: left, partitions: c.Partitions}
+	w.left = left
 	return w.wait(ctx)
+}
+
+// Uncompacted counts the segments for which Compact would wait.
+func (c Contents) Uncompacted(ctx context.Context) (segments int, err error) {
+	w, err := c.compactionWish(ctx)
+	if err != nil || w == nil {
+		return 0, err
+	}
+	now, err := w.look(ctx)
+	return now.segments, err
+}
+
+// compactionWish returns the state of a wait that begins. Nil means that the time series has no segments.
+func (c Contents) compactionWish(ctx context.Context) (*compactionWish, error) {
+	definition, err := collection.ReadDefinition(ctx, c.ports.Options)
+	if err != nil || !definition.Segments {
+		return nil, err
+	}
+	return &compactionWish{buckets: c.ports.Buckets, options: c.ports.Options, clock: c.ports.Clock, partitions: c.Partitions}, nil
 }
 
 // compactionWish waits until the present segments of a time series are compacted.

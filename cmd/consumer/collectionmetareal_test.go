@@ -176,7 +176,11 @@ func TestMetaCommandsSayWhatToStart(t *testing.T) {
 	stop()
 	before := fmt.Sprint(s.metas())
 	s.command(exitFailed, "start `waterwheel run`", "collection", "update-meta", "--filter", `{}`, "--update", `{"$set": {"meta.area": "x"}}`, "--yes")
-	s.command(exitDone, "0 buckets with 0 measurements of 0 series would be changed", "collection", "update-meta", "--filter", `{}`, "--update", `{"$set": {"meta.area": "x"}}`, "--dry-run")
+	says := s.command(exitDone, "0 buckets with 0 measurements of 0 series would be changed", "collection", "update-meta", "--filter", `{}`, "--update", `{"$set": {"meta.area": "x"}}`, "--dry-run")
+	if !strings.Contains(says, "Not counted: measurements in ") {
+		t.Errorf("the dry run is silent about segments:\n%s", says)
+	}
+	s.command(exitDone, "Not counted: measurements in ", "collection", "delete-meta", "--filter", `{}`, "--dry-run")
 	if now := fmt.Sprint(s.metas()); now != before {
 		t.Errorf("something was edited: %s, before %s", now, before)
 	}

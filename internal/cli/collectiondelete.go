@@ -88,7 +88,8 @@ func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFl
 		if err != nil {
 			return views, nil, translated(name, err)
 		}
-		if err := p.compacted(ctx, with.database, name, f); err != nil {
+		left, err := p.compacted(ctx, with.database, name, f)
+		if err != nil {
 			return views, nil, err
 		}
 		selection := with.of(name).Select(options.TimeField, onBuckets, f.closed)
@@ -96,7 +97,7 @@ func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFl
 		if err != nil {
 			return views, nil, err
 		}
-		views, selections = append(views, newMetaDeletion(name, all, f)), append(selections, selection)
+		views, selections = append(views, newMetaDeletion(name, all, left, f)), append(selections, selection)
 	}
 	return views, selections, nil
 }
@@ -137,8 +138,10 @@ type MetaDeletion struct {
 	SeriesCount int               `json:"series"`
 	Metas       []metaAmount      `json:"metas"`
 	// ClosedLeft is the amount in closed buckets, which are left alone.
-	ClosedLeft collection.Amount  `json:"closedLeft"`
-	Edited     *collection.Edited `json:"edited,omitempty"`
+	ClosedLeft collection.Amount `json:"closedLeft"`
+	// Segments counts the segments of a dry run. Their measurements are in no other count.
+	Segments int                `json:"segments,omitempty"`
+	Edited   *collection.Edited `json:"edited,omitempty"`
 
 	all []bson.RawValue // the series that lose measurements
 }
@@ -149,8 +152,8 @@ type metaAmount struct {
 	collection.Amount
 }
 
-func newMetaDeletion(name string, all []collection.SelectedSeries, f *metaFlags) MetaDeletion {
-	view := MetaDeletion{Series: name, DryRun: true, Metas: []metaAmount{}}
+func newMetaDeletion(name string, all []collection.SelectedSeries, segments int, f *metaFlags) MetaDeletion {
+	view := MetaDeletion{Series: name, DryRun: true, Segments: segments, Metas: []metaAmount{}}
 	for i := range all {
 		within, left := scope(&all[i], f.closed)
 		view.ClosedLeft.Add(left)
@@ -192,6 +195,7 @@ func (v *MetaDeletion) print(w io.Writer) {
 	}
 	printMore(w, v.SeriesCount-len(v.Metas))
 	printClosed(w, v.ClosedLeft)
+	printSegments(w, v.Segments)
 	printEdited(w, v.Edited, "deleted")
 }
 

@@ -74,20 +74,23 @@ func jsonFlag(flag, text string) (bson.RawValue, error) {
 	return document.Lookup(name), nil
 }
 
-// compacted waits until the measurements in segments are in buckets.
-func (p *Program) compacted(ctx context.Context, database *mongodb.Database, name string, f *metaFlags) error {
-	if f.dryRun {
-		return nil
-	}
+// compacted waits until the measurements in segments are in buckets. A dry run does not wait. left counts its segments, whose
+// measurements it ignores.
+func (p *Program) compacted(ctx context.Context, database *mongodb.Database, name string, f *metaFlags) (left int, err error) {
+	contents := sink.ContentsOf(database, name)
 	line := p.progress("waiting for compaction of " + name + ", segments left")
 	defer line.End()
-	err := through(ctx, func() (bool, error) {
-		return false, sink.ContentsOf(database, name).Compact(ctx, func(segments int) { line.At(int64(segments), 0) })
+	err = through(ctx, func() (bool, error) {
+		if f.dryRun {
+			left, err = contents.Uncompacted(ctx)
+			return false, err
+		}
+		return false, contents.Compact(ctx, func(segments int) { line.At(int64(segments), 0) })
 	})
 	if err != nil {
-		return fmt.Errorf("%s: nothing was edited: %w", name, err)
+		return left, fmt.Errorf("%s: nothing was edited: %w", name, err)
 	}
-	return nil
+	return left, nil
 }
 
 // queryFlag is jsonFlag for an object.
@@ -236,6 +239,8 @@ type metaUpdate struct {
 	Unchanged collection.Amount `json:"unchanged"`
 	// ClosedLeft is the amount in closed buckets, which are left alone.
 	ClosedLeft collection.Amount `json:"closedLeft"`
+	// Segments counts the segments of a dry run. Their measurements are in no other count.
+	Segments int `json:"segments,omitempty"`
 	// Repeats means that a second run would change again what the first one has changed.
 	Repeats bool               `json:"changesAgain"`
 	Edited  *collection.Edited `json:"edited,omitempty"`
@@ -286,6 +291,7 @@ func (v *metaUpdate) print(w io.Writer) {
 		fmt.Fprintf(w, "Unchanged by this update: %s.\n", amountText(v.Unchanged))
 	}
 	printClosed(w, v.ClosedLeft)
+	printSegments(w, v.Segments)
 	if v.Repeats && v.DryRun {
 		fmt.Fprintln(w, "A second run of this update would change the series again: do not repeat the command to finish an interrupted run.")
 	}
@@ -310,6 +316,14 @@ func printMore(w io.Writer, n int) {
 func printClosed(w io.Writer, left collection.Amount) {
 	if left.Buckets > 0 {
 		fmt.Fprintf(w, "Closed buckets are skipped, as MongoDB does: %s of these series. --closed includes them.\n", amountText(left))
+	}
+}
+
+// printSegments reports segments that a dry run has ignored.
+func printSegments(w io.Writer, n int) {
+	if n > 0 {
+		fmt.Fprintf(w, "Not counted: measurements in %s. The command waits for their compaction, and edits their buckets too; a dry run does not wait.\n",
+			words.Count(n, "segment"))
 	}
 }
 

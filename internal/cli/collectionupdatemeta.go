@@ -120,11 +120,12 @@ func (p *Program) planUpdate(
 	if err != nil {
 		return nil, translated(name, err)
 	}
-	if err := p.compacted(ctx, database, name, f); err != nil {
+	left, err := p.compacted(ctx, database, name, f)
+	if err != nil {
 		return nil, err
 	}
 	selection := collection.Of(database, name).Select(options.TimeField, query, f.closed)
-	plan := &metaPlan{selection: selection, closed: f.closed}
+	plan := &metaPlan{selection: selection, closed: f.closed, segments: left}
 	if plan.all, err = p.selected(ctx, name, plan.selection); err != nil {
 		return nil, err
 	}
@@ -207,6 +208,7 @@ func refusals(name string, before []bson.RawValue, after []triedMeta) error {
 type metaPlan struct {
 	selection *collection.Selection
 	closed    bool
+	segments  int // segments of a dry run, whose measurements are not in all
 	all       []collection.SelectedSeries
 	changes   []collection.MetaChange
 	repeats   bool // a second run would change what the first one has changed
@@ -253,7 +255,7 @@ func (m *metaPlan) edited() []bson.RawValue {
 // view returns the plan in printable form.
 func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (metaUpdate, error) {
 	view := metaUpdate{
-		Series: name, DryRun: true, SeriesCount: len(m.changes), Changes: []changedMeta{}, Repeats: m.repeats && len(m.changes) > 0,
+		Series: name, DryRun: true, Segments: m.segments, SeriesCount: len(m.changes), Changes: []changedMeta{}, Repeats: m.repeats && len(m.changes) > 0,
 	}
 	joins, err := m.joins(ctx, &view)
 	if err != nil {
