@@ -110,7 +110,7 @@ func (p *Program) deleteSelected(ctx context.Context, name string, s *collection
 	line.End()
 	edited := deletion.Edited()
 	if err != nil {
-		err = fmt.Errorf("%s: interrupted; run the same command again to delete the rest: %w", name, err)
+		err = fmt.Errorf("%s: not all was deleted: %w; run the same command again to delete the rest", name, err)
 	}
 	return &edited, err
 }

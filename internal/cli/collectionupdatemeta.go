@@ -102,7 +102,7 @@ func (p *Program) updateMetas(ctx context.Context, database *mongodb.Database, v
 		line.End()
 		edited := change.Edited()
 		if view.Edited = &edited; err != nil {
-			return fmt.Errorf("%s: interrupted: %s: %w", view.Series, view.wayOut(), err)
+			return fmt.Errorf("%s: not all was changed: %w; %s", view.Series, err, view.wayOut())
 		}
 	}
 	return nil
