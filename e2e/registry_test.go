@@ -208,7 +208,7 @@ func (s *stream) judgedByCommands(r *registry, stored int) {
 	if code, out = s.run("verify"); code != 1 || !strings.Contains(out, "asking the schema registry") {
 		s.t.Errorf("while the registry is away verify ended with code %d:\n%s", code, out)
 	}
-	if code, out = s.run("dlq", "show", row.Letter); code != 0 || !strings.Contains(out, "unknown: the schema 9 cannot be known now") {
+	if code, out = s.run("dlq", "show", row.Letter); code != 0 || !strings.Contains(out, "unknown: the schema 9 cannot be read now") {
 		s.t.Errorf("while the registry is away dlq show ended with code %d:\n%s", code, out)
 	}
 	if code, out = s.run("dlq", "redrive", "--dry-run"); code != 1 || !strings.Contains(out, "not all letters could be tried") {

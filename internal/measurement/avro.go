@@ -48,7 +48,7 @@ func (r *avroReader) event(root *avroType) (isNull bool, err *DecodeError) {
 		return false, err
 	}
 	if left := len(r.text) - r.at; left > 0 {
-		return false, newError(NotAvro, "", "%d of its %d bytes are left behind an event of the schema: was it written by another one?", left, len(r.text))
+		return false, newError(NotAvro, "", "%d of the value's %d bytes remain after the event that the schema describes: was the value written with another schema?", left, len(r.text))
 	}
 	return kind == bson.TypeNull, nil
 }
@@ -97,7 +97,7 @@ func (r *avroReader) value(t *avroType, depth int) (bson.Type, *DecodeError) {
 	case avroUnion:
 		branch, ok := r.long()
 		if !ok || branch < 0 || branch >= int64(len(t.branches)) {
-			return 0, r.wrong("the branch of a union of " + strconv.Itoa(len(t.branches)))
+			return 0, r.wrong("the branch of a union of " + strconv.Itoa(len(t.branches)) + " types")
 		}
 		return r.value(t.branches[branch], depth)
 	default:
@@ -126,7 +126,7 @@ func (r *avroReader) large(t *avroType, depth int) (bson.Type, *DecodeError) {
 	value, ok := r.bytes(t)
 	switch {
 	case !ok:
-		return 0, r.wrong("a value of bytes")
+		return 0, r.wrong("a byte string")
 	case t.kind == avroDecimal || t.kind == avroFixedDecimal:
 		out, kind, err := r.decimals.append(r.out, value, t.scale)
 		r.out = out
@@ -208,7 +208,7 @@ func (r *avroReader) string() *DecodeError {
 	text, there := r.cut(size)
 	switch {
 	case !ok || !there:
-		return r.wrong("a text")
+		return r.wrong("a string")
 	case !utf8.Valid(text):
 		return badText("", text)
 	}
@@ -276,7 +276,7 @@ func (r *avroReader) record(t *avroType, depth int) *DecodeError {
 // grown refuses an event that becomes too large as BSON. Types that take no bytes can repeat without end.
 func (r *avroReader) grown() *DecodeError {
 	if len(r.out) > r.limit {
-		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, %d times EVENT_MAX_BYTES: split it", r.limit, maxGrowth)
+		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, which is %d times EVENT_MAX_BYTES: split the event", r.limit, maxGrowth)
 	}
 	return nil
 }
@@ -363,9 +363,9 @@ func (r *avroReader) key() ([]byte, *DecodeError) {
 	key, there := r.cut(size)
 	switch {
 	case !ok || !there:
-		return nil, r.wrong("a name in a map")
+		return nil, r.wrong("a key of a map")
 	case bytes.IndexByte(key, 0) >= 0:
-		return nil, newError(BadFieldName, "", "%s holds a zero byte, which no name can: rename the field", quoteText(key))
+		return nil, newError(BadFieldName, "", "%s contains a zero byte, which BSON does not allow in names: rename the field", quoteText(key))
 	case !utf8.Valid(key):
 		return nil, badText("", key)
 	}
@@ -390,7 +390,7 @@ func (r *avroReader) block(isEmpty bool) (int64, *DecodeError) {
 	}
 	if !isEmpty {
 		if left := len(r.text) - r.at; n > int64(left) {
-			return 0, newError(NotAvro, "", "%d items are announced, and %d bytes are left: was it written by another schema?", n, left)
+			return 0, newError(NotAvro, "", "an array or map announces %d items, but only %d bytes remain: was the value written with another schema?", n, left)
 		}
 		return n, nil
 	}
@@ -403,6 +403,6 @@ func (r *avroReader) block(isEmpty bool) (int64, *DecodeError) {
 
 // wrong is the error of a value that does not match the schema. what names the expected value.
 func (r *avroReader) wrong(what string) *DecodeError {
-	return newError(NotAvro, "", "%s is expected at byte %d of %d, but other bytes were found: is the value cut, or written with another schema?",
+	return newError(NotAvro, "", "%s is expected at byte %d of %d, but other bytes were found: is the value truncated, or was it written with another schema?",
 		what, r.at, len(r.text))
 }

@@ -126,7 +126,7 @@ func TestAvroIsRefused(t *testing.T) {
 	}{
 		"cut":                     {`"double"`, "\x01\x02", "a number of 8 bytes is expected at byte 8 of 10", NotAvro},
 		"cut float":               {`"float"`, "\x01\x02", "a number of 4 bytes", NotAvro},
-		"left over":               {`"int"`, "\x02\x02", "1 of its 10 bytes are left behind an event", NotAvro},
+		"left over":               {`"int"`, "\x02\x02", "1 of the value's 10 bytes remain after the event", NotAvro},
 		"varint without end":      {`"long"`, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "an integer of 64 bits", NotAvro},
 		"varint of 33 bits":       {`"int"`, "\xff\xff\xff\xff\x1f", "an integer of 32 bits", NotAvro},
 		"int of six bytes":        {`"int"`, "\x80\x80\x80\x80\x80\x00", "an integer of 32 bits", NotAvro},
@@ -135,20 +135,20 @@ func TestAvroIsRefused(t *testing.T) {
 		"negative branch":         {`["null","int"]`, "\x01", "the branch of a union of 2", NotAvro},
 		"symbol":                  {`{"type":"enum","name":"E","symbols":["A"]}`, "\x02", "a symbol of the enum plant.air.E", NotAvro},
 		"negative symbol":         {`{"type":"enum","name":"E","symbols":["A"]}`, "\x01", "a symbol of the enum", NotAvro},
-		"text beyond the end":     {`"string"`, "\x06ab", "a text", NotAvro},
-		"text of negative length": {`"string"`, "\x01", "a text", NotAvro},
-		"bytes beyond the end":    {`"bytes"`, "\x06ab", "a value of bytes", NotAvro},
-		"fixed beyond the end":    {`{"type":"fixed","name":"F","size":9}`, "ab", "a value of bytes", NotAvro},
+		"text beyond the end":     {`"string"`, "\x06ab", "a string", NotAvro},
+		"text of negative length": {`"string"`, "\x01", "a string", NotAvro},
+		"bytes beyond the end":    {`"bytes"`, "\x06ab", "a byte string", NotAvro},
+		"fixed beyond the end":    {`{"type":"fixed","name":"F","size":9}`, "ab", "a byte string", NotAvro},
 		"no text":                 {`"string"`, "\x02\xff", "is not UTF-8", BadUTF8},
-		"items beyond the end":    {list + `"int"}`, "\xfe\xff\xff\xff\x0f\x02", "items are announced, and 1 bytes are left", NotAvro},
+		"items beyond the end":    {list + `"int"}`, "\xfe\xff\xff\xff\x0f\x02", "items, but only 1 bytes remain", NotAvro},
 		"block beyond the end":    {list + `"int"}`, "\x01\x10\x02\x00", "the size of a block", NotAvro},
 		"block of negative size":  {list + `"int"}`, "\x01\x01\x02\x00", "the size of a block", NotAvro},
 		"most negative count":     {list + `"null"}`, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02\x00", "the number of items", NotAvro},
 		"items without bytes":     {list + `"null"}`, "\xfe\xff\xff\xff\x0f\x00", "more than 65536 items that take no bytes", TooLarge},
 		"fixed without bytes":     {list + `{"type":"fixed","name":"Z","size":0}}`, "\xfe\xff\xff\xff\x0f\x00", "more than 65536 items", TooLarge},
 		"array without end":       {list + `"int"}`, "\x02\x02", "the number of items", NotAvro},
-		"name in a map":           {`{"type":"map","values":"int"}`, "\x02\x06a", "a name in a map", NotAvro},
-		"zero byte in a name":     {`{"type":"map","values":"int"}`, "\x02\x04a\x00\x02\x00", "holds a zero byte", BadFieldName},
+		"name in a map":           {`{"type":"map","values":"int"}`, "\x02\x06a", "a key of a map", NotAvro},
+		"zero byte in a name":     {`{"type":"map","values":"int"}`, "\x02\x04a\x00\x02\x00", "contains a zero byte", BadFieldName},
 		"dollar":                  {`{"type":"map","values":"int"}`, "\x02\x04$a\x02\x00", "dollar sign", BadFieldName},
 		"twice":                   {`{"type":"map","values":"int"}`, "\x04\x02a\x02\x02a\x02\x00", "more than once", DuplicateField},
 		"digits":                  {`{"type":"bytes","logicalType":"decimal","precision":64,"scale":0}`, "\x22" + strings.Repeat("\x7b", 17), "more than the 34 digits", BadNumber},
@@ -169,7 +169,7 @@ func TestAvroIsRefused(t *testing.T) {
 		t.Errorf("an event of 200 levels: %v", err)
 	}
 	for value, says := range map[string]string{
-		`{"time":1}`: "set EVENT_FORMAT=json", "Obj\x01\x04": "is an Avro file", "\xc3\x01\x01\x02": "single objects",
+		`{"time":1}`: "set EVENT_FORMAT=json", "Obj\x01\x04": "is an Avro file", "\xc3\x01\x01\x02": "single-object encoding",
 		"\x00\x00\x00\x00\x07" + readingOfAvro + "\x02": "without the frame",
 	} {
 		_, err := newDecoder(t, avroOptions(readingSchema(`{"name":"x","type":"int"}`))).Decode(record.Record{Timestamp: recordTime, Value: []byte(value)})
@@ -199,8 +199,8 @@ func TestAvroSchemasAreBounded(t *testing.T) {
 		t.Error("a record in itself is read")
 	}
 	for schema, says := range map[string]string{
-		`"long"`: "no record", `["null"]`: "no record", `{`: "no Avro schema", `{"type":"record","name":"R"}`: "no Avro schema",
-		`["null","long"]`: "no record", strings.Repeat(" ", MaxSchemaBytes+1): "has 1048577 bytes",
+		`"long"`: "not a record", `["null"]`: "not a record", `{`: "not an Avro schema", `{"type":"record","name":"R"}`: "not an Avro schema",
+		`["null","long"]`: "not a record", strings.Repeat(" ", MaxSchemaBytes+1): "has 1048577 bytes",
 		readingSchema(`{"name":"x","type":` + strings.Repeat(`{"type":"array","items":`, 120) + `"int"` + strings.Repeat("}", 120) + `}`): "levels deep",
 		readingSchema(manyFields(maxSchemaNodes)): "more than 10000 types",
 	} {

@@ -45,11 +45,11 @@ func (d *Decoder) notAvro(err *DecodeError) *DecodeError {
 	case isJSONStart(text):
 		return newError(NotAvro, "", "the value begins as JSON does: set EVENT_FORMAT=json")
 	case bytes.HasPrefix(text, []byte("Obj\x01")):
-		return newError(NotAvro, "", "the value is an Avro file, with a schema and blocks of events: send each event by itself")
+		return newError(NotAvro, "", "the value is an Avro file with a schema and blocks of events: send each event in its own record")
 	case bytes.HasPrefix(text, []byte("\xc3\x01")):
-		return newError(NotAvro, "", "the value begins as Avro's encoding of single objects does, with the fingerprint of a schema, which is not read: have its producer send the event alone")
+		return newError(NotAvro, "", "the value begins like Avro's single-object encoding, with the fingerprint of a schema, which is not supported: have its producer send only the event")
 	case hasFrame(text) && d.schemas == nil && d.readsBehindFrame(text):
-		return newError(NotAvro, "", "the value begins with the frame of a schema registry, behind which stands an event of the schema: set SCHEMA_REGISTRY_URL instead of EVENT_SCHEMA, or have its producer send the event without the frame")
+		return newError(NotAvro, "", "the value begins with the frame of a schema registry, and an event of the schema follows: set SCHEMA_REGISTRY_URL instead of EVENT_SCHEMA, or have its producer send the event without the frame")
 	}
 	return err
 }

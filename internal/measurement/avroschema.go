@@ -111,7 +111,7 @@ func CheckSchema(text string) error {
 }
 
 // errNoRecord is the error of a schema whose values are not events.
-var errNoRecord = errors.New("the schema is no record: an event is an object, so have its producer send records")
+var errNoRecord = errors.New("the schema is not a record: an event must be an object, so have its producer send records")
 
 // compileAvro compiles a schema of events. These are objects, so the schema is a record, or a union of records.
 func compileAvro(text string) (*avroType, error) {
@@ -129,14 +129,14 @@ func compileAvroType(text string, references ...string) (root *avroType, err err
 		size += len(reference)
 	}
 	if size > MaxSchemaBytes || len(references) > MaxReferences {
-		return nil, fmt.Errorf("the schema has %d bytes and %d references, more than %d or %d", size, len(references), MaxSchemaBytes, MaxReferences)
+		return nil, fmt.Errorf("the schema has %d bytes and %d references, but at most %d bytes and %d references are allowed", size, len(references), MaxSchemaBytes, MaxReferences)
 	}
 	var cache avro.SchemaCache
 	c := avroCompiler{named: map[string]*avroType{}}
 	for _, one := range append(slices.Clip(references), text) {
 		parsed, err := cache.Parse(one)
 		if err != nil {
-			return nil, fmt.Errorf("it is no Avro schema: %s", clip(err.Error()))
+			return nil, fmt.Errorf("not an Avro schema: %s", clip(err.Error()))
 		}
 		if root, err = c.compile(parsed.Root(), "", 1); err != nil {
 			return nil, err
@@ -195,7 +195,7 @@ func (c *avroCompiler) compile(n *avro.SchemaNode, namespace string, depth int) 
 		return nil, fmt.Errorf("the schema has more than %d types", maxSchemaNodes)
 	}
 	if depth > maxDepth {
-		return nil, fmt.Errorf("its types are nested more than %d levels deep", maxDepth)
+		return nil, fmt.Errorf("the schema's types are nested more than %d levels deep", maxDepth)
 	}
 	kind, known := avroPlain[n.Type]
 	if !known {
@@ -261,7 +261,7 @@ func (c *avroCompiler) reference(name, namespace string) (*avroType, error) {
 	if t := c.named[name]; t != nil {
 		return t, nil
 	}
-	return nil, fmt.Errorf("the schema does not say what the type %s is", quoteText(name))
+	return nil, fmt.Errorf("the schema uses the type %s, but does not define it", quoteText(name))
 }
 
 func fullName(namespace, name string) string {

@@ -121,27 +121,27 @@ func notJSONHere(text []byte, at int) (what, wayOut string) {
 	before, behind := lastByte(text[:at]), firstByte(text[at+1:])
 	switch strings.ToLower(strings.TrimLeft(word, "+-")) {
 	case "nan":
-		return word + " is no value of JSON", fmt.Sprintf(numberOut, "NaN")
+		return word + " is not a JSON value", fmt.Sprintf(numberOut, "NaN")
 	case "infinity", "inf":
-		return word + " is no value of JSON", fmt.Sprintf(numberOut, word[:len(word)-len(strings.TrimLeft(word, "-"))]+"Infinity")
+		return word + " is not a JSON value", fmt.Sprintf(numberOut, word[:len(word)-len(strings.TrimLeft(word, "-"))]+"Infinity")
 	case "true", "false", "none":
-		return word + " is how Python writes it", "write it with json.dumps, and not with str"
+		return word + " is Python's notation, not JSON", "write the JSON with json.dumps, not with str"
 	case "undefined":
-		return word + " is no value of JSON", "send null instead, or leave the field out"
+		return word + " is not a JSON value", "send null instead, or leave the field out"
 	}
 	switch c := text[at]; {
 	case c == '\'':
-		return "names and texts are in single quotes", `write them in double quotes, in Python with json.dumps and not with str`
+		return "names and strings are in single quotes", `write them in double quotes (in Python with json.dumps, not with str)`
 	case c == ',' && (behind == '}' || behind == ']'):
-		return "a comma stands before the end of an object or array", "leave it out"
+		return "a comma precedes the end of an object or array", "remove the comma"
 	case c == '/' && (behind == '/' || behind == '*'):
-		return "a comment stands there, which JSON does not have", "leave it out"
+		return "the text has a comment, which JSON does not allow", "remove the comment"
 	case c == 0 && isUTF16(text):
-		return "it is UTF-16 text, and JSON is UTF-8", "have its producer write UTF-8"
+		return "this is UTF-16 text, but JSON must be UTF-8", "have its producer write UTF-8"
 	case c < ' ':
-		return "a control character stands there", `write it with an escape in texts, as \n or \u000a, and leave it out elsewhere`
+		return "the text has a control character", `in strings write an escape such as \n or \u000a, elsewhere remove the character`
 	case isWordByte(c) && startsNumber(word), startsNumber(word) && !isDigits([]byte(word[len(word)-1:])):
-		return word + " is no number as JSON writes them", "write digits before and behind a point, no zeros before them and no plus, or send a text"
+		return word + " is not a JSON number", "write digits before and after the point, no leading zeros and no plus sign, or send a string"
 	case (before == '{' || before == ',') && isWordByte(c) && nameColon(text[at:]):
 		return "the name " + word + " is without quotes", "write names in double quotes"
 	}

@@ -38,7 +38,7 @@ func notBSON(value []byte) string {
 	case isJSONStart(value):
 		return "begins as JSON does: set EVENT_FORMAT=json, or extjson for Extended JSON"
 	case hasFrame(value) && isJSONStart(value[frameBytes:]):
-		return "begins with the frame of a schema registry, and JSON behind it: set EVENT_FORMAT=json and EVENT_FRAMING=confluent"
+		return "begins with the frame of a schema registry, and JSON follows: set EVENT_FORMAT=json and EVENT_FRAMING=confluent"
 	}
 	return ""
 }
@@ -49,7 +49,7 @@ func (c *bsonChecker) document(b []byte, depth int) *DecodeError {
 		return tooDeep("")
 	}
 	if rawbson.DocumentSize(b) != len(b) {
-		return malformed("a document does not fill its %d bytes", len(b))
+		return malformed("the length field of a document differs from its size of %d bytes", len(b))
 	}
 	for list := rawbson.Content(b); len(list) > 0; {
 		n, err := c.element(list, depth)
@@ -65,7 +65,7 @@ func (c *bsonChecker) document(b []byte, depth int) *DecodeError {
 func (c *bsonChecker) element(list []byte, depth int) (size int, err *DecodeError) {
 	end := 1 + bytes.IndexByte(list[1:], 0)
 	if end == 0 {
-		return 0, malformed("a name does not end")
+		return 0, malformed("a field name has no terminating zero byte")
 	}
 	kind, name, b := bson.Type(list[0]), list[1:end], list[end+1:]
 	if !utf8.Valid(name) {
@@ -83,7 +83,7 @@ func (c *bsonChecker) element(list []byte, depth int) (size int, err *DecodeErro
 func (c *bsonChecker) value(kind bson.Type, b []byte, depth int) (size int, err *DecodeError) {
 	n := rawbson.Size(kind, b)
 	if n < 0 || n > len(b) || kind == bson.TypeBoolean && b[0] > 1 || kind == bson.TypeBinary && !isBinary(b[:n]) {
-		return 0, malformed("a value of type 0x%02x is malformed or cut", byte(kind))
+		return 0, malformed("a value of type 0x%02x is malformed or truncated", byte(kind))
 	}
 	return n, c.content(kind, b[:n], depth)
 }
@@ -117,7 +117,7 @@ func checkText(text []byte) *DecodeError {
 }
 
 func malformed(format string, args ...any) *DecodeError {
-	return newError(NotBSON, "", "%s: is EVENT_FORMAT right, and the record whole?", fmt.Sprintf(format, args...))
+	return newError(NotBSON, "", "%s: is EVENT_FORMAT correct, and is the record complete?", fmt.Sprintf(format, args...))
 }
 
 // isBinary checks the second length, which values of the old subtype have.

@@ -62,17 +62,17 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 		err := CheckPath(path)
 		if isOfRecord(path) {
 			if err = checkSource(path); err == nil && !ofRecord[setting] {
-				err = errors.New("begins as a path to the record's key or headers, which only time and meta have")
+				err = errors.New("is a path to the record's key or headers, which only EVENT_TIME_FIELD, EVENT_META_FIELD and EVENT_META_FIELDS can use")
 			}
 			if s, _ := splitSource(path); err == nil && setting == settingTime && s == fromKey {
-				err = errors.New("takes the time from the record's key, which is not possible: name a field, or a header as header:name")
+				err = errors.New("takes the time from the record's key, which is not possible: name a field, or a header (header:name)")
 			}
 		}
 		if err == nil && setting == settingRoot && path != text {
-			err = errors.New("begins at the record's top always: write it without the slash")
+			err = errors.New("always begins at the top of the record: write it without the slash")
 		}
 		if several := severalPaths[setting]; err != nil && strings.Contains(path, ",") && several != "" {
-			err = errors.New("names one field, but has a comma: " + several)
+			err = errors.New("must name one field, but has a comma: " + several)
 		}
 		if err != nil {
 			wrong = append(wrong, &SettingError{setting, text, err.Error()})
@@ -86,7 +86,7 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 	written(settingRoot, o.Root, o.Root)
 	written(settingFields, o.Fields, o.Fields)
 	if o.Root != "" && strings.HasPrefix(o.Fields, "/") {
-		wrong = append(wrong, &SettingError{settingFields, o.Fields, "must lie in EVENT_ROOT=" + o.Root + ", and is relative to it"})
+		wrong = append(wrong, &SettingError{settingFields, o.Fields, "must lie in EVENT_ROOT=" + o.Root + " and be relative to it: write it without the slash"})
 	}
 	if len(o.MetaFields) == 0 && o.MetaFrom == MetaFromValue {
 		written(settingMeta, o.MetaField, o.MetaField)
@@ -129,10 +129,10 @@ var ofRecord = map[string]bool{settingTime: true, settingMeta: true, settingMeta
 
 // severalPaths says, for settings with one path, what to do about several.
 var severalPaths = map[string]string{
-	settingTime:   "for events that have their time at one path or another, write | between them, as ts|timestamp",
+	settingTime:   "if the time is at different paths in different events, write | between the paths, such as ts|timestamp",
 	settingMeta:   "for a meta of several fields set EVENT_META_FIELDS instead",
-	settingRoot:   "every record has its event at one path",
-	settingFields: "it names the object that holds the fields; EVENT_DROP leaves some of them out",
+	settingRoot:   "the event must be at the same path in all records",
+	settingFields: "name the object that contains the fields; EVENT_DROP leaves some of them out",
 }
 
 // leaves returns the paths to the values that are taken out of an event.
@@ -170,9 +170,9 @@ func (o *Options) checkPlace(leaf *setPath) *SettingError {
 	case stored.path == "":
 		return nil
 	case isPathPrefix(leaf.path, stored.path):
-		return leaf.wrong("holds %s, which is to be stored: name something in it or beside it", stored)
+		return leaf.wrong("contains %s, the object that is stored: name a field inside that object or next to it", stored)
 	case leaf.setting == settingDrop && !isPathPrefix(stored.path, leaf.path):
-		return leaf.wrong("lies outside %s, and is not stored anyway: leave it out, or name a path inside", stored)
+		return leaf.wrong("lies outside %s, so it is not stored anyway: remove this path, or name a path inside", stored)
 	}
 	return nil
 }
@@ -181,13 +181,13 @@ func (o *Options) checkPlace(leaf *setPath) *SettingError {
 func overlap(a, b setPath) *SettingError {
 	switch {
 	case a.path == b.path && a.setting != b.setting:
-		return a.wrong("is %s as well: a field can be taken for one of them only", b.setting)
+		return a.wrong("is the same field as %s: use each field for one setting only", b.setting)
 	case a.path == b.path:
-		return a.wrong("names a field that is named twice: a field can be taken once")
+		return a.wrong("names a field that is already named: name each field once")
 	case isPathPrefix(b.path, a.path):
-		return a.wrong("lies inside %s, which takes all of it: name the parts that you want instead", b)
+		return a.wrong("lies inside %s, which takes the whole object: name the parts that you want instead", b)
 	case isPathPrefix(a.path, b.path):
-		return a.wrong("holds %s, and takes all of it: name the parts that you want instead", b)
+		return a.wrong("contains %s, and takes the whole object: name the parts that you want instead", b)
 	}
 	return nil
 }
@@ -201,12 +201,12 @@ func (o *Options) checkNames() (wrong []*SettingError) {
 	for _, part := range o.metaParts() {
 		if !validName(part.name) {
 			wrong = append(wrong, &SettingError{settingMetas, part.text, fmt.Sprintf("gives a part of meta the name %q: "+
-				"a name is not empty, does not begin with $ and holds neither dot nor NUL", part.name)})
+				"a name must not be empty, begin with $, or contain a dot or NUL", part.name)})
 		}
 		if other, twice := named[part.name]; twice {
 			_, path := splitPart(part.text)
-			wrong = append(wrong, &SettingError{settingMetas, part.text, fmt.Sprintf("has the name %s in meta, as %s has: "+
-				"give one of them another, as other=%s", part.name, other.text, path)})
+			wrong = append(wrong, &SettingError{settingMetas, part.text, fmt.Sprintf("has the same name (%s) in meta as %s: "+
+				"give one of them another name, such as other=%s", part.name, other.text, path)})
 		}
 		named[part.name] = part
 	}
@@ -220,18 +220,18 @@ func CheckPath(path string) error {
 		return nil
 	}
 	if strings.Contains(path, ",") {
-		return errors.New("names one field, but has a comma: give one path")
+		return errors.New("must name one field, but has a comma: give one path")
 	}
 	for name := range strings.SplitSeq(path, ".") {
 		switch {
 		case name == "$":
-			return errors.New("not a dotted path: it begins with $, as JSONPath does. Write the names alone, as payload.after")
+			return errors.New("not a dotted path: it begins with $, as in JSONPath. Write the names only, such as payload.after")
 		case name == "" || strings.ContainsRune(name, 0):
-			return errors.New("not a dotted path: one of its names is empty or holds a NUL")
+			return errors.New("not a dotted path: one of its names is empty or contains a NUL")
 		case name == "*":
-			return errors.New("not a dotted path: * stands for no name here. Name the field")
+			return errors.New("not a dotted path: the wildcard * is not supported. Name the field")
 		case strings.HasSuffix(name, "[]") || strings.HasSuffix(name, "[*]"):
-			return errors.New("leads into an array, and paths lead through objects only: take the list apart with EVENT_LIST, and begin the path in its elements")
+			return errors.New("leads into an array, but paths lead through objects only: take the list apart with EVENT_LIST, and begin the path at its elements")
 		}
 	}
 	return nil

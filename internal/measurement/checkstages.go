@@ -51,9 +51,9 @@ func (o *Options) checkStages() (wrong []*SettingError) {
 	}
 	switch {
 	case o.FieldName != "" && o.FieldValue == "":
-		wrong = append(wrong, &SettingError{settingName, o.FieldName, "names the field with the name of a value, and EVENT_FIELD_VALUE is not set: name the field with the value there"})
+		wrong = append(wrong, &SettingError{settingName, o.FieldName, "leads to the name of a value, but EVENT_FIELD_VALUE is not set: set it to the path of the value"})
 	case o.FieldName == "" && o.FieldValue != "":
-		wrong = append(wrong, &SettingError{settingValue, o.FieldValue, "names the field with a value, and EVENT_FIELD_NAME is not set: name the field with the value's name there"})
+		wrong = append(wrong, &SettingError{settingValue, o.FieldValue, "leads to a value, but EVENT_FIELD_NAME is not set: set it to the path of the value's name"})
 	}
 	wrong = append(wrong, o.checkLists()...)
 	return append(wrong, o.checkRenames()...)
@@ -68,13 +68,13 @@ func (o *Options) checkLists() (wrong []*SettingError) {
 			a, b := list.path, o.absolute(other)
 			switch {
 			case a == b:
-				wrong = append(wrong, list.wrong("names a list that is named twice: a list can be taken apart once"))
+				wrong = append(wrong, list.wrong("names a list that is already named: name each list once"))
 			case isPathPrefix(a, b), isPathPrefix(b, a):
-				wrong = append(wrong, list.wrong("and %s lie one in the other: lists of lists are not taken apart, so name one of them", other))
+				wrong = append(wrong, list.wrong("this list and the list %s are nested, but a list inside a list cannot be taken apart: name only one of them", other))
 			}
 		}
 		if o.Root != "" && isPathPrefix(list.path, o.Root) {
-			wrong = append(wrong, list.wrong("holds EVENT_ROOT=%s: a root begins at the top of each element, so leave %s out of it", o.Root, list.path))
+			wrong = append(wrong, list.wrong("contains EVENT_ROOT=%s: EVENT_ROOT begins at the top of each element, so remove %s from its path", o.Root, list.path))
 		}
 	}
 	return wrong

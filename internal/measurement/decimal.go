@@ -35,7 +35,7 @@ func (as Decimals) append(dst, number []byte, scale int) ([]byte, bson.Type, *De
 		number = number[1:]
 	}
 	if len(number) > maxNumberBytes {
-		return dst, 0, newError(BadNumber, "", "its number has %d bytes, and a decimal of MongoDB has %d digits: send fewer digits", len(number), maxDigits)
+		return dst, 0, newError(BadNumber, "", "the decimal has %d bytes, but MongoDB's Decimal128 has only %d digits: send fewer digits", len(number), maxDigits)
 	}
 	if len(number) > 16 {
 		return as.appendLong(dst, number, scale)
@@ -86,7 +86,7 @@ func (as Decimals) appendLong(dst, bytes []byte, scale int) ([]byte, bson.Type, 
 	if as == AsDoubles {
 		value, err := strconv.ParseFloat(number.String()+"e"+strconv.Itoa(-scale), 64)
 		if err != nil {
-			return dst, 0, newError(BadNumber, "", "it is beyond a double: send it with fewer digits")
+			return dst, 0, newError(BadNumber, "", "the decimal is too large for a double: send it with fewer digits")
 		}
 		return appendDouble(dst, signed(value, negative)), bson.TypeDouble, nil
 	}
@@ -104,10 +104,10 @@ func (as Decimals) appendLong(dst, bytes []byte, scale int) ([]byte, bson.Type, 
 			number, scale = number.Mul(number, ten), scale+1
 			continue
 		case -scale >= maxDecimalExponent:
-			return dst, 0, newError(BadNumber, "", "it is beyond a decimal of MongoDB: is its scale right?")
+			return dst, 0, newError(BadNumber, "", "the decimal is too large for MongoDB's Decimal128: is its scale correct?")
 		}
 		if whole, rest = whole.QuoRem(number, ten, rest); rest.Sign() != 0 {
-			return dst, 0, newError(BadNumber, "", "it has more than the %d digits of a decimal of MongoDB: send fewer, or set EVENT_DECIMALS=double", maxDigits)
+			return dst, 0, newError(BadNumber, "", "the decimal has more than the %d digits of MongoDB's Decimal128: send fewer digits, or set EVENT_DECIMALS=double", maxDigits)
 		}
 		number, whole, scale = whole, number, scale-1
 	}

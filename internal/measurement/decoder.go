@@ -195,13 +195,13 @@ func (d *Decoder) bufferBytes() int {
 // decode fills the results. Its error concerns the whole record.
 func (d *Decoder) decode() *DecodeError {
 	if n := d.record.Cut; n > 0 {
-		return newError(TooLarge, "", "the record has %d bytes, more than are read of one: only its beginning is here (EVENT_MAX_BYTES = %d)", n, d.options.MaxBytes)
+		return newError(TooLarge, "", "the record has %d bytes, which is too many: only its beginning was read (EVENT_MAX_BYTES = %d)", n, d.options.MaxBytes)
 	}
 	if n := len(d.record.Value); n > d.options.MaxBytes {
 		return newError(TooLarge, "", "the value has %d bytes, more than EVENT_MAX_BYTES = %d", n, d.options.MaxBytes)
 	}
 	if len(d.record.Value) == 0 && !d.takesNothing() {
-		return newError(Empty, "", "the value has 0 bytes: send a null value where a tombstone is meant")
+		return newError(Empty, "", "the value has 0 bytes: for a tombstone send a null value")
 	}
 	var err *DecodeError
 	if d.value, err = d.inflate(d.record.Value); err != nil {
@@ -288,9 +288,9 @@ func (d *Decoder) decodeJSON() *DecodeError {
 // nothing is the error of a record without an event.
 func (d *Decoder) nothing() *DecodeError {
 	if len(d.wrap.frame) > 0 && len(d.text) == 0 {
-		return newError(Empty, "", "nothing follows the frame of EVENT_FRAMING=%s: send a null value where a tombstone is meant", d.options.Framing)
+		return newError(Empty, "", "nothing follows the frame of EVENT_FRAMING=%s: for a tombstone send a null value", d.options.Framing)
 	}
-	return newError(Empty, "", "the value is white space: send a null value where a tombstone is meant")
+	return newError(Empty, "", "the value is only white space: for a tombstone send a null value")
 }
 
 // decodeObject decodes a record that begins with an object, which is its only event or the first of several.
@@ -360,5 +360,5 @@ func (d *Decoder) add(m Measurement) {
 }
 
 func notObject(value []byte) *DecodeError {
-	return newError(NotObject, "", "%s is no object: an event is an object, or several in an array", quoteText(value))
+	return newError(NotObject, "", "%s is not an object: an event must be an object, or several objects in an array", quoteText(value))
 }

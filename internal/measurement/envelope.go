@@ -19,10 +19,10 @@ func (d *Decoder) walk(event []byte) *DecodeError {
 		return err
 	}
 	if d.foundRoot == nil {
-		return newError(NotObject, d.paths.root, "there is no object, which EVENT_ROOT says is the event: send it, skip such records with EVENT_SKIP='!/%s', or correct the setting", d.paths.root)
+		return newError(NotObject, d.paths.root, "the record has no object here, but EVENT_ROOT expects the event here: send the object, skip such records with EVENT_SKIP='!/%s', or correct the setting", d.paths.root)
 	}
 	if !d.foundStored {
-		return newError(NotObject, d.paths.stored, "there is no object, whose members EVENT_FIELDS says are to be stored: send it, skip such events with EVENT_SKIP='!%s', or correct the setting", d.options.Fields)
+		return newError(NotObject, d.paths.stored, "the event has no object here, but EVENT_FIELDS expects the fields to store here: send the object, skip such events with EVENT_SKIP='!%s', or correct the setting", d.options.Fields)
 	}
 	return nil
 }
@@ -71,12 +71,12 @@ func (d *Decoder) enter(e rawbson.Element, at *node) *DecodeError {
 
 // noObjectAt is the error of a value that is no object and should be the root or the stored object.
 func noObjectAt(e rawbson.Element, setting string) *DecodeError {
-	wayOut := "send an object there, or correct the setting"
+	wayOut := "send an object, or correct the setting"
 	switch {
 	case e.Kind == bson.TypeArray:
-		wayOut = "have EVENT_LIST take the list apart, and " + setting + " begin at its elements"
+		wayOut = "take the list apart with EVENT_LIST, and let " + setting + " begin at its elements"
 	case e.Kind == bson.TypeString && isJSONStart(rawbson.Text(e.Value)):
-		wayOut = "have EVENT_PARSE read the JSON that the text holds"
+		wayOut = "use EVENT_PARSE to read the JSON in the string"
 	}
-	return newError(NotObject, "", "%s is no object, and %s leads to it: %s", quoteValue(e.Kind, e.Value), setting, wayOut)
+	return newError(NotObject, "", "%s is not an object, but %s expects one: %s", quoteValue(e.Kind, e.Value), setting, wayOut)
 }

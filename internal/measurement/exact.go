@@ -24,9 +24,9 @@ func CheckExact(name, storedTime, storedMeta string) error {
 	case name == "":
 		return nil
 	case !validName(name):
-		return errors.New("is no name of a field: a name does not begin with $ and holds neither dot nor NUL")
+		return errors.New("is not a valid field name: a name must not begin with $ or contain a dot or NUL")
 	case name == storedTime || name == storedMeta:
-		return errors.New("is the name that time or meta has in the stored measurement: choose another")
+		return errors.New("is already the name of the time or the meta in stored measurements: choose another name")
 	}
 	return nil
 }

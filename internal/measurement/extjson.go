@@ -17,8 +17,8 @@ func unwrap(dst, document []byte) (bson.Type, []byte, *DecodeError) {
 	}
 	kind, out, ok := unwrapFields(dst, a, b)
 	if !ok {
-		return 0, dst, newError(wrapperReason(a.Name), "", "%s is not what Extended JSON has for %s: send it as the "+
-			"specification says, or set EVENT_FORMAT=json and send a plain value", quoteValue(bson.TypeEmbeddedDocument, document), a.Name)
+		return 0, dst, newError(wrapperReason(a.Name), "", "%s is not valid Extended JSON for %s: send it as the "+
+			"specification requires, or set EVENT_FORMAT=json and send a plain value", quoteValue(bson.TypeEmbeddedDocument, document), a.Name)
 	}
 	return kind, out, nil
 }

@@ -62,13 +62,13 @@ func isNameable(name []byte) bool {
 func (d *Decoder) missing(levels int, what, setting, instead string, seems func(e rawbson.Element) bool) string {
 	l := lookAround{seems: seems, left: maxLookedAt}
 	l.walk(rawbson.Content(d.foundRoot), "", levels)
-	has := ", it has "
+	has := "; it has "
 	if d.paths.root != "" {
-		has = ", EVENT_ROOT=" + d.paths.root + " has "
+		has = "; EVENT_ROOT=" + d.paths.root + " has "
 	}
 	switch {
 	case len(l.likely) > 0:
-		return what + has + strings.Join(l.likely, ", ") + ": set " + setting + " to the right one, " + instead
+		return what + has + strings.Join(l.likely, ", ") + ": set " + setting + " to the right field, " + instead
 	case len(l.others) > 0:
 		return what + has + strings.Join(l.others, ", ") + ": send it, or set " + setting + " to its path, " + instead
 	}
@@ -78,7 +78,7 @@ func (d *Decoder) missing(levels int, what, setting, instead string, seems func(
 // noField returns the start of the sentence about a missing field.
 func (d *Decoder) noField(path string) string {
 	if array := d.arrayOn(path); array != "" {
-		return array + " is an array, into which no path leads, and which EVENT_LIST takes apart"
+		return array + " is an array, and paths do not lead into arrays (EVENT_LIST takes an array apart)"
 	}
 	return "the event has no such field"
 }
@@ -124,11 +124,11 @@ func elementOf(document []byte, name string) (e rawbson.Element, found bool) {
 func (d *Decoder) missingTime() *DecodeError {
 	path, what := d.paths.times[0], "the event has none of "+d.options.TimeField
 	if len(d.paths.times) == 1 && isOfRecord(path) {
-		what = "the record has no such header, and the event is not looked at"
+		what = "the record has no such header, and the event is not searched"
 	} else if len(d.paths.times) == 1 {
 		what = d.noField(path)
 	}
-	return newError(MissingTime, path, "%s", d.missing(2, what, settingTime, "or to nothing for the record's timestamp", d.seemsTime))
+	return newError(MissingTime, path, "%s", d.missing(2, what, settingTime, "or to an empty value to use the record's timestamp", d.seemsTime))
 }
 
 func (d *Decoder) seemsTime(e rawbson.Element) bool {

@@ -28,7 +28,7 @@ const (
 )
 
 const (
-	compressKafka = "let Kafka compress instead (compression.type of the producer), which every consumer undoes by itself"
+	compressKafka = "let the Kafka producer compress instead (compression.type), because all consumers decompress this automatically"
 	byteOrderMark = "\xef\xbb\xbf"
 )
 
@@ -41,8 +41,8 @@ var (
 
 // forms are the encodings by which a value is recognised, the most specific first. The last one matches every value.
 var forms = []Form{
-	{"is UTF-16 text, and JSON is UTF-8", "have the producer write UTF-8", isUTF16, byAll},
-	{"is JSON with zero bytes behind it", "send no zero byte behind the JSON: a C program may count the end of its string", isTerminated, byCheck},
+	{"is UTF-16 text, but JSON must be UTF-8", "have the producer write UTF-8", isUTF16, byAll},
+	{"is JSON with zero bytes after it", "send no zero bytes after the JSON: a C program may send the end of its string", isTerminated, byCheck},
 	{"is compressed by gzip", "set EVENT_COMPRESSION=gzip, or " + compressKafka, beginsWith(gzipMagic), byAll},
 	{"is compressed by zstd", "set EVENT_COMPRESSION=zstd, or " + compressKafka, beginsWith(zstdMagic), byAll},
 	{"is compressed by zlib", "set EVENT_COMPRESSION=zlib, or " + compressKafka, isZlib, byAll},
@@ -50,22 +50,22 @@ var forms = []Form{
 	{"is compressed by lz4", compressKafka, beginsWith("\x04\x22\x4d\x18"), byAll},
 	{"is compressed by bzip2", compressKafka, beginsWith("BZh"), byAll},
 	{"is a BSON document", "set EVENT_FORMAT=bson", isBSON, byAll},
-	{"begins as an Avro file does, which is not read", "send each event by itself, in JSON, or in Avro with EVENT_FORMAT=avro", beginsWith("Obj\x01"), byAll},
-	{"is JSON behind a frame of nine bytes, whose schema id has eight", "let the serializer write ids of four bytes, as Confluent's does", hasLongFrame, byCheck},
+	{"begins like an Avro file, which is not supported", "send each event in its own record, in JSON, or in Avro with EVENT_FORMAT=avro", beginsWith("Obj\x01"), byAll},
+	{"is JSON after a frame of nine bytes with a schema id of eight bytes", "let the serializer write schema ids of four bytes, as Confluent's does", hasLongFrame, byCheck},
 	{"begins with the frame of a schema registry, but no JSON follows", framedOther, func(v []byte) bool { return len(v) >= frameBytes && v[0] == 0 }, byCheck},
-	{"holds JSON and something else behind it", "send JSON objects and arrays alone", isJSONAndMore, byCheck},
-	{"is JSON but for NaN or Infinity, which JSON does not have", "send null, or leave the field out", func(v []byte) bool { return isJSONStart(v) && nanPattern.Match(v) }, byCheck},
-	{"is no JSON, but the notation of a program: names without quotes, or in single ones", "let the producer write JSON, as json.dumps does in Python", singlePattern.Match, byCheck},
-	{"begins like JSON, with a mistake in it", "look at the reasons above", isJSONStart, byCheck},
+	{"holds JSON and other bytes after it", "send only JSON objects and arrays", isJSONAndMore, byCheck},
+	{"is JSON except for NaN or Infinity, which JSON does not allow", "send null, or leave the field out", func(v []byte) bool { return isJSONStart(v) && nanPattern.Match(v) }, byCheck},
+	{"is not JSON, because names have no quotes or single quotes", "let the producer write JSON, for example with json.dumps in Python", singlePattern.Match, byCheck},
+	{"begins like JSON, with a syntax error in it", "look at the reasons above", isJSONStart, byCheck},
 	{"is InfluxDB's line protocol", "set EVENT_FORMAT=influx, or have the producer write JSON", isLineProtocol, byAll},
 	{"is a request of OpenTelemetry's protocol in protobuf", "set EVENT_FORMAT=otlp", IsRequest, byAll},
-	{"begins as XML does, which is not read", "send JSON", beginsWith("<"), byAll},
-	{"is base64 of JSON", "send the JSON itself", beginsWith("eyJ"), byAll},
+	{"begins like XML, which is not supported", "send JSON", beginsWith("<"), byAll},
+	{"is base64-encoded JSON", "send the JSON itself", beginsWith("eyJ"), byAll},
 	{"is JSON that was encoded twice", "have the producer encode the JSON once, and not twice", isEncodedTwice, byCheck},
-	{"holds a bare value without a name, a time or a source", "send a JSON object with the value and its time", barePattern.Match, byCheck},
-	{"holds a line of values between commas (CSV)", "send a JSON object: the names of columns are not in the records", commaPattern.Match, byCheck},
+	{"holds a single value without a name, a time or a source", "send a JSON object with the value and its time", barePattern.Match, byCheck},
+	{"holds a line of separated values (CSV)", "send a JSON object: the records do not contain the names of the columns", commaPattern.Match, byCheck},
 	{"is text, and neither JSON nor BSON", "send JSON", func(v []byte) bool { return utf8.Valid(v) && bytes.IndexByte(v, 0) < 0 }, byCheck},
-	{"is bytes, and neither JSON nor BSON", "send JSON, Avro with its schema in EVENT_SCHEMA_FILE, Protobuf with its descriptors in EVENT_PROTOBUF_FILE, or both with SCHEMA_REGISTRY_URL: MessagePack and CBOR are not read", func([]byte) bool { return true }, byCheck},
+	{"is binary data, and neither JSON nor BSON", "send JSON, Avro with its schema in EVENT_SCHEMA_FILE, Protobuf with its descriptors in EVENT_PROTOBUF_FILE, or Avro or Protobuf with SCHEMA_REGISTRY_URL: MessagePack and CBOR are not supported", func([]byte) bool { return true }, byCheck},
 }
 
 // FormOf returns the form of a value that is neither JSON nor BSON as it stands. Every value has a form.

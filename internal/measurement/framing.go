@@ -31,24 +31,24 @@ func (d *Decoder) checkFrame() *DecodeError {
 	case form != "":
 		return newError(NotJSON, "", "the value %s", form)
 	case len(bytes.Trim(d.text, "\x00")) == 0 && len(d.text) > 0:
-		return newError(NotJSON, "", "the value is nothing but %s: have its producer leave out what ends a text in C", words.Count(len(d.text), "zero byte"))
+		return newError(NotJSON, "", "the value has only %s: have its producer leave out the zero byte that ends a string in C", words.Count(len(d.text), "zero byte"))
 	case announced:
-		return newError(NotJSON, "", "%s does not begin with a zero byte and a schema's id, as EVENT_FRAMING=confluent says: "+
-			"send it by a serializer of a schema registry, or set EVENT_FRAMING=auto if only some records have it", quoteText(d.text))
+		return newError(NotJSON, "", "%s does not begin with a zero byte and a schema's id, but EVENT_FRAMING=confluent requires both: "+
+			"send it with a serializer of a schema registry, or set EVENT_FRAMING=auto if only some records have such a frame", quoteText(d.text))
 	case hasFrame(d.text) && isJSONStart(d.text[frameBytes:]):
-		return newError(NotJSON, "", "%s begins with the frame of a schema registry, and JSON behind it: set EVENT_FRAMING=confluent", quoteText(d.text))
+		return newError(NotJSON, "", "%s begins with the frame of a schema registry, and JSON follows: set EVENT_FRAMING=confluent", quoteText(d.text))
 	case hasLongFrame(d.text):
 		return newError(NotJSON, "", "%s begins with the frame of a schema registry whose ids have %s", quoteText(d.text), longIDs)
 	}
-	return newError(NotJSON, "", "%s begins with a zero byte, as the frame of a schema registry does, but no JSON follows: "+
+	return newError(NotJSON, "", "%s begins with a zero byte, like the frame of a schema registry, but no JSON follows: "+
 		framedOther, quoteText(d.text))
 }
 
 // framedOther ends a sentence about a frame that something else than JSON follows.
-const framedOther = "if it is Avro or Protobuf, set EVENT_FORMAT=avro or =protobuf and SCHEMA_REGISTRY_URL, else send JSON"
+const framedOther = "for Avro or Protobuf set SCHEMA_REGISTRY_URL and EVENT_FORMAT=avro or EVENT_FORMAT=protobuf, otherwise send JSON"
 
 // longIDs ends a sentence about a frame with a longer id.
-const longIDs = "eight bytes: set its serializer to ids of four bytes, as Confluent's, and EVENT_FRAMING=confluent"
+const longIDs = "eight bytes: let its serializer write ids of four bytes, as Confluent's does, and set EVENT_FRAMING=confluent"
 
 // hasLongFrame reports whether JSON follows a frame whose schema id has eight bytes.
 func hasLongFrame(value []byte) bool {

@@ -42,7 +42,7 @@ const (
 )
 
 var (
-	errUnfoldsTooFar = errors.New("unfolds to more than the limit")
+	errUnfoldsTooFar = errors.New("decompresses to more than the limit")
 	errTrailing      = errors.New("bytes follow the end of the stream")
 )
 
@@ -205,13 +205,13 @@ func (d *Decoder) inflate(value []byte) ([]byte, *DecodeError) {
 	switch {
 	case errors.Is(err, errUnfoldsTooFar):
 		d.unfolded = d.options.MaxBytes
-		return nil, newError(TooLarge, "", "the value has %d bytes and unfolds by %s to more than EVENT_MAX_BYTES = %d", len(value), c, d.options.MaxBytes)
+		return nil, newError(TooLarge, "", "the value has %d bytes and decompresses by %s to more than EVENT_MAX_BYTES = %d", len(value), c, d.options.MaxBytes)
 	case errors.Is(err, zstd.ErrUnknownDictionary):
 		return nil, newError(BadCompression, "", "the value is compressed by zstd with a dictionary: have its producer compress without one")
 	case err != nil:
-		return nil, newError(BadCompression, "", "the value begins as %s does, and is damaged or cut: %s", c, quoteText(err.Error()))
+		return nil, newError(BadCompression, "", "the value begins like %s, but is damaged or truncated: %s", c, quoteText(err.Error()))
 	case len(text) == 0:
-		return nil, newError(Empty, "", "the value unfolds by %s to 0 bytes: send a null value where a tombstone is meant", c)
+		return nil, newError(Empty, "", "the value decompresses by %s to 0 bytes: for a tombstone send a null value", c)
 	}
 	return text, nil
 }
@@ -230,13 +230,13 @@ func (d *Decoder) notCompressed(value []byte, shown Compression) *DecodeError {
 	c := d.options.Compression
 	switch form := formOf(value); {
 	case shown != NoCompression:
-		return newError(BadCompression, "", "the value is compressed by %s, and EVENT_COMPRESSION=%s: correct the setting, or set EVENT_COMPRESSION=auto if both are sent", shown, c)
+		return newError(BadCompression, "", "the value is compressed by %s, but EVENT_COMPRESSION=%s: correct the setting, or set EVENT_COMPRESSION=auto if producers use both", shown, c)
 	case isJSONStart(value):
-		return newError(BadCompression, "", "%s is JSON that is not compressed, and EVENT_COMPRESSION=%s: have its producer compress it, or set EVENT_COMPRESSION=auto if only some values are compressed", quoteText(value), c)
+		return newError(BadCompression, "", "%s is JSON that is not compressed, but EVENT_COMPRESSION=%s: have its producer compress it, or set EVENT_COMPRESSION=auto if only some values are compressed", quoteText(value), c)
 	case form != "":
-		return newError(BadCompression, "", "the value is not compressed by %s, as EVENT_COMPRESSION says, and %s", c, form)
+		return newError(BadCompression, "", "the value is not compressed by %s, which EVENT_COMPRESSION requires, and %s", c, form)
 	}
-	return newError(BadCompression, "", "%s is not compressed by %s, as EVENT_COMPRESSION says: have its producer compress it, or set EVENT_COMPRESSION=auto if only some values are compressed", quoteText(value), c)
+	return newError(BadCompression, "", "%s is not compressed by %s, which EVENT_COMPRESSION requires: have its producer compress it, or set EVENT_COMPRESSION=auto if only some values are compressed", quoteText(value), c)
 }
 
 // ValueBytes returns the decompressed size of the last decoded record's value in bytes. For a value beyond the limit it returns

@@ -112,18 +112,18 @@ func TestBadCompressionIsSaid(t *testing.T) {
 		reason      Reason
 		says        string
 	}{
-		{"cut", Gzip, gz[:len(gz)-9], BadCompression, "begins as gzip does, and is damaged or cut: \"unexpected EOF\""},
-		{"damaged", Gzip, gz[:30] + "\xff" + gz[31:], BadCompression, "is damaged or cut"},
-		{"trailing", Gzip, gz + "x", BadCompression, "is damaged or cut"},
+		{"cut", Gzip, gz[:len(gz)-9], BadCompression, "begins like gzip, but is damaged or truncated: \"unexpected EOF\""},
+		{"damaged", Gzip, gz[:30] + "\xff" + gz[31:], BadCompression, "is damaged or truncated"},
+		{"trailing", Gzip, gz + "x", BadCompression, "is damaged or truncated"},
 		{"trailing", Zlib, compressed(t, Zlib, exampleEvent) + "x", BadCompression, "bytes follow the end"},
-		{"cut", Zstd, compressed(t, Zstd, exampleEvent)[:40], BadCompression, "is damaged or cut"},
-		{"another", Gzip, compressed(t, Zstd, exampleEvent), BadCompression, "is compressed by zstd, and EVENT_COMPRESSION=gzip: correct the setting"},
-		{"none", Zstd, exampleEvent, BadCompression, "is JSON that is not compressed, and EVENT_COMPRESSION=zstd: have its producer compress it"},
-		{"snappy", Zlib, "\xff\x06\x00\x00sNaPpY\x01\x28\x00\x00", BadCompression, "is not compressed by zlib, as EVENT_COMPRESSION says, and is compressed by snappy: let Kafka"},
-		{"text", Zlib, "21.4", BadCompression, `"21.4" is not compressed by zlib, as EVENT_COMPRESSION says`},
+		{"cut", Zstd, compressed(t, Zstd, exampleEvent)[:40], BadCompression, "is damaged or truncated"},
+		{"another", Gzip, compressed(t, Zstd, exampleEvent), BadCompression, "is compressed by zstd, but EVENT_COMPRESSION=gzip: correct the setting"},
+		{"none", Zstd, exampleEvent, BadCompression, "is JSON that is not compressed, but EVENT_COMPRESSION=zstd: have its producer compress it"},
+		{"snappy", Zlib, "\xff\x06\x00\x00sNaPpY\x01\x28\x00\x00", BadCompression, "is not compressed by zlib, which EVENT_COMPRESSION requires, and is compressed by snappy: let the Kafka producer"},
+		{"text", Zlib, "21.4", BadCompression, `"21.4" is not compressed by zlib, which EVENT_COMPRESSION requires`},
 		{"dictionary", Zstd, "\x28\xb5\x2f\xfd\x23\x07\x00\x00\x00\x20\x81\x02\x00{}", BadCompression, "with a dictionary"},
-		{"nothing", Gzip, compressed(t, Gzip, ""), Empty, "unfolds by gzip to 0 bytes"},
-		{"twice", Gzip, compressed(t, Gzip, gz), NotJSON, "is compressed by gzip inside of its frame or another compression, which is not read: let Kafka"},
+		{"nothing", Gzip, compressed(t, Gzip, ""), Empty, "decompresses by gzip to 0 bytes"},
+		{"twice", Gzip, compressed(t, Gzip, gz), NotJSON, "is compressed by gzip inside its frame or another compression, which is not supported: let the Kafka producer"},
 		{"no JSON", Gzip, compressed(t, Gzip, `{"time":`), NotJSON, "ends at byte 8"},
 	} {
 		err := refusal(t, newDecoder(t, withCompression(test.compression)), recordOf(test.value))
@@ -150,7 +150,7 @@ func TestValueUnfoldsToTheBoundAndNoFurther(t *testing.T) {
 				continue
 			}
 			err := refusal(t, d, recordOf(value))
-			if err.Reason != TooLarge || !strings.Contains(err.Detail, "unfolds by "+string(c)+" to more than EVENT_MAX_BYTES = 1048576") {
+			if err.Reason != TooLarge || !strings.Contains(err.Detail, "decompresses by "+string(c)+" to more than EVENT_MAX_BYTES = 1048576") {
 				t.Errorf("%s: %v", c, err)
 			}
 			if n := cap(d.inflater.out); n > limit+limit/2 {
@@ -183,7 +183,7 @@ func TestLettersOfElementsAreCompressedAsTheirRecord(t *testing.T) {
 				t.Errorf("%s: the letter is %q", c, value)
 			}
 			if text, by := d.Text(value); string(text) != frame+`{"meta":"m"}` || by != c {
-				t.Errorf("%s: the letter unfolds by %s to %q", c, by, text)
+				t.Errorf("%s: the letter decompresses by %s to %q", c, by, text)
 			}
 			element, ok := d.Element(r, 1)
 			if !ok || !bytes.Equal(element, value) {

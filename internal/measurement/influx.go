@@ -105,13 +105,13 @@ func (l *lineReader) event(timestamp int64) *DecodeError {
 	l.out = append(l.out, 0, 0, 0, 0, byte(bson.TypeString))
 	l.out = append(l.out, "name\x00\x00\x00\x00\x00"...)
 	if l.string(endsName) == 0 {
-		return l.wrong("a line begins with the name of its measurement")
+		return l.wrong("a line must begin with the name of its measurement")
 	}
 	if err := l.tags(); err != nil {
 		return err
 	}
 	if !l.blank() {
-		return l.wrong("behind the name and the tags stands a blank, and then a field")
+		return l.wrong("a space and a field must follow the name and the tags")
 	}
 	l.out = append(l.out, byte(bson.TypeEmbeddedDocument))
 	l.out = append(l.out, "fields\x00\x00\x00\x00\x00"...)
@@ -185,7 +185,7 @@ func (l *lineReader) tags() *DecodeError {
 		}
 		l.out = append(l.out, 0, 0, 0, 0)
 		if l.string(endsKey) == 0 {
-			return l.wrong("a tag has a value: leave the tag out")
+			return l.wrong("a tag must have a value: leave the tag out")
 		}
 	}
 	l.out = rawbson.EndDocument(l.out, start)
@@ -198,7 +198,7 @@ func (l *lineReader) key(what string) *DecodeError {
 	start := len(l.out)
 	l.name(endsKey)
 	if len(l.out) == start || !l.is('=') {
-		return l.wrong("a " + what + " is written name=value")
+		return l.wrong("a " + what + " must be written name=value")
 	}
 	l.i++
 	l.out = append(l.out, 0)
@@ -279,7 +279,7 @@ func (l *lineReader) quoted() *DecodeError {
 	for i := l.i + 1; ; {
 		n := bytes.IndexAny(l.text[i:], `"\`)
 		if n < 0 || l.text[i+n] == '\\' && i+n+1 == len(l.text) {
-			return l.wrong("a text in quotes does not end")
+			return l.wrong("a string in quotes does not end")
 		}
 		l.out = append(l.out, l.text[i:i+n]...)
 		if i += n; l.text[i] == '"' {
@@ -349,13 +349,13 @@ func (l *lineReader) number(word []byte) (bson.Type, *DecodeError) {
 		}
 	}
 	if errors.Is(err, strconv.ErrRange) {
-		return 0, newError(BadNumber, "", "%s is a number that 64 bits do not hold: send another, or leave the field out", quoteText(word))
+		return 0, newError(BadNumber, "", "%s is a number that does not fit into 64 bits: send another number, or leave the field out", quoteText(word))
 	}
 	return 0, l.noValue(word)
 }
 
 func (l *lineReader) noValue(word []byte) *DecodeError {
-	return newError(NotInflux, "", "%s is no value: write a number, a number with i or u behind it, true or false, or a text in quotes", quoteText(word))
+	return newError(NotInflux, "", "%s is not a value: write a number, a number followed by i or u, true or false, or a string in quotes", quoteText(word))
 }
 
 func (l *lineReader) appendInteger(value int64) bson.Type {
@@ -389,12 +389,12 @@ func (l *lineReader) time() (kind bson.Type, nanos int64, err *DecodeError) {
 	case l.is('\r') && (l.i+1 == len(l.text) || l.text[l.i+1] == '\n'):
 		l.i = min(l.i+2, len(l.text))
 	case l.i < len(l.text):
-		return 0, 0, l.wrong("behind the fields stands a timestamp, a number of nanoseconds since 1970, and then the line ends")
+		return 0, 0, l.wrong("only a timestamp (a number of nanoseconds since 1970) and the end of the line may follow the fields")
 	}
 	const longest = 19 // digits that 64 bits hold
 	switch {
 	case digits > longest || value > math.MaxInt64:
-		return 0, 0, newError(BadTime, "timestamp", "%s is no number of 64 bits: send nanoseconds since 1970", quoteText(l.text[start:first+digits]))
+		return 0, 0, newError(BadTime, "timestamp", "%s does not fit into 64 bits: send nanoseconds since 1970", quoteText(l.text[start:first+digits]))
 	case digits == 0 && negative:
 		return 0, 0, newError(NotInflux, "", "no digits follow the minus of the timestamp: send nanoseconds since 1970")
 	case digits == 0:
@@ -408,8 +408,8 @@ func (l *lineReader) time() (kind bson.Type, nanos int64, err *DecodeError) {
 // wrong is the error of a line that is malformed at the next byte.
 func (l *lineReader) wrong(what string) *DecodeError {
 	if l.i >= len(l.text) {
-		return newError(NotInflux, "", "%s, and the record ends at byte %d: is it cut?", what, len(l.text))
+		return newError(NotInflux, "", "%s, but the record ends at byte %d: is it truncated?", what, len(l.text))
 	}
 	rest := l.text[l.i:l.endOfLine(l.i)]
-	return newError(NotInflux, "", "%s; at byte %d stands %s", what, l.i, quoteText(rest))
+	return newError(NotInflux, "", "%s; at byte %d is %s", what, l.i, quoteText(rest))
 }

@@ -114,7 +114,7 @@ func (j *jsonReader) value(depth int) (bson.Type, *DecodeError) {
 	kind, out, ok := appendNumber(j.out, raw)
 	j.out = out
 	if !ok {
-		return 0, newError(BadNumber, j.path(), "%s is beyond a double: send it as a string or scale it", clip(raw))
+		return 0, newError(BadNumber, j.path(), "%s is too large for a double: send it as a string or scale it", clip(raw))
 	}
 	return kind, nil
 }
@@ -152,7 +152,7 @@ func (j *jsonReader) name() *DecodeError {
 	}
 	j.dotted = j.dotted || dotted
 	if escaped := len(j.out)-start < len(raw)-2; escaped && bytes.IndexByte(j.out[start:], 0) >= 0 {
-		return newError(BadFieldName, j.path(), "the name holds a NUL character, which BSON has no place for: rename the field")
+		return newError(BadFieldName, j.path(), "the name contains a NUL character, which BSON does not allow in names: rename the field")
 	}
 	return nil
 }
@@ -181,8 +181,8 @@ func (j *jsonReader) unquote(raw []byte) (dotted bool, err *DecodeError) {
 	j.out = out
 	switch {
 	case !ok && utf8.Valid(text):
-		return false, newError(BadUTF8, j.path(), `%s has half of a character beyond U+FFFF, an escape \ud800 to \udfff without its other half: `+
-			"have its producer write whole characters", quoteText(text))
+		return false, newError(BadUTF8, j.path(), `%s has half of a surrogate pair, an escape \ud800 to \udfff without its other half: `+
+			"have its producer write complete characters", quoteText(text))
 	case !ok:
 		return false, badText(j.path(), text)
 	}

@@ -72,10 +72,10 @@ func (j *jsonTokens) end() *DecodeError {
 	j.broken = true
 	at := len(j.text) - len(rest)
 	if zeros := len(rest) - len(bytes.TrimLeft(rest, "\x00")); zeros == len(rest) {
-		return newError(NotJSON, "", "%s behind the JSON, at byte %d: have its producer leave out what ends a text in C",
-			words.Count(zeros, "zero byte")+words.Form(zeros, " stands", " stand"), at)
+		return newError(NotJSON, "", "%s the JSON, at byte %d: have its producer leave out the zero byte that ends a string in C",
+			words.Count(zeros, "zero byte")+words.Form(zeros, " follows", " follow"), at)
 	}
-	return newError(NotJSON, "", "a record holds objects and arrays alone, here %s follows at byte %d: leave it out", quoteText(rest), at)
+	return newError(NotJSON, "", "a record may hold only objects and arrays, but %s follows at byte %d: leave it out", quoteText(rest), at)
 }
 
 // skip reads the rest of an event that was begun.
@@ -132,7 +132,7 @@ func (j *jsonTokens) syntaxError(err error) *DecodeError {
 		at, path, cause = min(int(syntax.ByteOffset), at), dottedPath(syntax.JSONPointer, 0), syntax.Err
 	}
 	if errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) {
-		return newError(NotJSON, "", "the text ends at byte %d in the middle of a value: is it cut?", len(j.text))
+		return newError(NotJSON, "", "the text ends at byte %d in the middle of a value: is it truncated?", len(j.text))
 	}
 	if what, wayOut := notJSONHere(j.text, at); what != "" {
 		for at > 0 && isWordByte(j.text[at]) && isWordByte(j.text[at-1]) {

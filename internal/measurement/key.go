@@ -14,7 +14,7 @@ func (d *Decoder) readKey() *DecodeError {
 	const path = "key"
 	key := d.record.Key
 	if key == nil {
-		return newError(MissingMeta, path, "the record has no key: produce it with one, or set EVENT_META_FROM to value or none")
+		return newError(MissingMeta, path, "the record has no key: produce it with a key, or set EVENT_META_FROM to value or none")
 	}
 	d.fields = d.fields[:0]
 	value, err := d.parseKey(key)
@@ -50,13 +50,13 @@ func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError
 	if d.options.Framing == NoFraming {
 		wayOut := "have its producer write the key as text"
 		if d.options.Format == Avro || d.options.Format == Protobuf {
-			wayOut = "let SCHEMA_REGISTRY_URL say the schemas of keys and values, or " + wayOut
+			wayOut = "set SCHEMA_REGISTRY_URL for the schemas of keys and values, or " + wayOut
 		}
 		if d.options.Format != JSON && d.options.Format != ExtJSON {
-			return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: %s", quoteText(key), wayOut)
+			return value, newError(BadMeta, "", "%s begins with a zero byte, like the frame of a schema registry: %s", quoteText(key), wayOut)
 		}
-		return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: "+
-			"set EVENT_FRAMING=confluent if the values have it too, else auto, or %s", quoteText(key), wayOut)
+		return value, newError(BadMeta, "", "%s begins with a zero byte, like the frame of a schema registry: "+
+			"set EVENT_FRAMING=confluent if the values have such a frame too, otherwise EVENT_FRAMING=auto, or %s", quoteText(key), wayOut)
 	}
 	text := key[frameBytes:]
 	if value, err = d.jsonKey(text); d.json.broken {
@@ -125,9 +125,9 @@ func (d *Decoder) schemaKey(key []byte) (value rawbson.Element, err *DecodeError
 	kind, err := d.avro.value(known.avro, 1)
 	switch left := len(text) - d.avro.at; {
 	case err != nil:
-		return value, newError(BadMeta, err.Path, "by the schema %s: %s", f.id, err.Detail)
+		return value, newError(BadMeta, err.Path, "read with the schema %s: %s", f.id, err.Detail)
 	case left > 0:
-		return value, newError(BadMeta, "", "%d of its %d bytes are left behind a key of the schema %s: was it written by another one?", left, len(text), f.id)
+		return value, newError(BadMeta, "", "%d of the key's %d bytes remain after the key that the schema %s describes: was the key written with another schema?", left, len(text), f.id)
 	}
 	return d.nestKey(rawbson.Element{Kind: kind, Value: d.avro.out}, d.avro.dotted)
 }
@@ -139,7 +139,7 @@ func (d *Decoder) jsonSchemaKey(f *schemaFrame) (value rawbson.Element, err *Dec
 		return value, err
 	}
 	if value, err = d.jsonKey(text); d.json.broken {
-		return value, newError(BadMeta, "", "%s is not JSON, as the schema %s says", quoteText(text), f.id)
+		return value, newError(BadMeta, "", "%s is not JSON, but the schema %s is a JSON Schema", quoteText(text), f.id)
 	}
 	return value, err
 }
@@ -160,7 +160,7 @@ func (d *Decoder) protoKey(file *protoMessages, f *schemaFrame) (value rawbson.E
 	d.proto.begin(text, d.options.MaxBytes)
 	kind, err := d.proto.value(c.root, protoSlot{first: 1}, 1)
 	if err != nil {
-		return value, newError(BadMeta, err.Path, "by the schema %s: %s", f.id, err.Detail)
+		return value, newError(BadMeta, err.Path, "read with the schema %s: %s", f.id, err.Detail)
 	}
 	return d.nestKey(rawbson.Element{Kind: kind, Value: d.proto.out}, d.proto.dotted)
 }

@@ -12,7 +12,7 @@ func (d *Decoder) decodeLines() *DecodeError {
 	l := &d.lines
 	l.begin(d.text)
 	if !l.more() {
-		return newError(Empty, "", "the value has no line but blank ones and comments: send a null value where a tombstone is meant")
+		return newError(Empty, "", "the value has only blank lines and comments: for a tombstone send a null value")
 	}
 	for several := false; ; several = true {
 		if d.parts == timeseries.MaxParts {

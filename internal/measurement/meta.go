@@ -62,18 +62,18 @@ func (d *Decoder) joinMeta() (bson.RawValue, *DecodeError) {
 }
 
 func metaTooLarge(what string, size int) *DecodeError {
-	return newError(BadMeta, "", "%s has %d bytes, more than %d, and would stand in every bucket: "+
-		"keep in it only what names the series", what, size, maxMetaBytes)
+	return newError(BadMeta, "", "%s has %d bytes, more than %d, and each bucket would store them: "+
+		"keep only the fields that name the series", what, size, maxMetaBytes)
 }
 
 // normalize appends the normal form of a meta value and returns it. The fields of all its objects are sorted by the bytes of
 // their names.
 func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *DecodeError) {
 	if kind == bson.TypeTimestamp && bytes.Equal(value, make([]byte, 8)) {
-		return bson.RawValue{}, newError(BadMeta, "", "the timestamp (0, 0) cannot name a series: MongoDB stores the present time instead")
+		return bson.RawValue{}, newError(BadMeta, "", "the timestamp (0, 0) cannot name a series: MongoDB replaces it with the current time")
 	}
 	if kind == bson.TypeBinary && timeseries.IsSegmentMeta(bson.RawValue{Type: kind, Value: value}) {
-		return bson.RawValue{}, newError(BadMeta, "", "these bytes cannot name a series: they mark segments")
+		return bson.RawValue{}, newError(BadMeta, "", "these bytes cannot name a series: they are reserved for segments")
 	}
 	start := len(d.out)
 	if err := d.appendNormal(kind, value, 1); err != nil {
@@ -81,7 +81,7 @@ func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *Decod
 	}
 	end := len(d.out)
 	if end-start > maxMetaBytes {
-		return bson.RawValue{}, metaTooLarge("it", end-start)
+		return bson.RawValue{}, metaTooLarge("meta", end-start)
 	}
 	return bson.RawValue{Type: kind, Value: d.out[start:end:end]}, nil
 }

@@ -157,9 +157,9 @@ func TestFramedKeyIsUnframed(t *testing.T) {
 		{framed, "\x00\x00\x00\x00\x07", "is not JSON"},
 		{framed, "\x00\x00\x00\x00\x07" + `{"a":1} {}`, "is not JSON"},
 		{framed, "\x00\x00\x00\x00\x00\x00\x10\x92", "is not JSON"}, // a binary number
-		{plain, "\x00\x00\x00\x00\x07" + `{"device":"d-8"}`, "set EVENT_FRAMING=confluent if the values have it too, else auto, or have its producer write the key as text"},
+		{plain, "\x00\x00\x00\x00\x07" + `{"device":"d-8"}`, "set EVENT_FRAMING=confluent if the values have such a frame too, otherwise EVENT_FRAMING=auto, or have its producer write the key as text"},
 		{plain, "\x00\x00\x00\x00\x00\x00\x10\x12", "begins with a zero byte"},
-		{inBSONFormat, "\x00\x00\x00\x00\x07" + `{"device":"d-8"}`, "as the frame of a schema registry does: have its producer write the key as text"},
+		{inBSONFormat, "\x00\x00\x00\x00\x07" + `{"device":"d-8"}`, "like the frame of a schema registry: have its producer write the key as text"},
 	} {
 		value := []byte("\x00\x00\x00\x00\x03{}")
 		err := refusal(t, newDecoder(t, test.options), record.Record{Timestamp: recordTime, Key: []byte(test.key), Value: value})
@@ -195,7 +195,7 @@ func TestBytesOfSegmentsNameNoSeries(t *testing.T) {
 			if err == nil && results[0].Err != nil {
 				err = results[0].Err
 			}
-			if err == nil || !strings.Contains(err.Error(), "they mark segments") {
+			if err == nil || !strings.Contains(err.Error(), "they are reserved for segments") {
 				t.Errorf("%s: %v, %v", name, results, err)
 			}
 			other := []byte(marked)

@@ -22,7 +22,7 @@ func (d *Decoder) checkName(name []byte) *DecodeError {
 func (d *Decoder) checkOddName(name []byte) *DecodeError {
 	switch {
 	case len(name) == 0:
-		return newError(BadFieldName, "", "it holds a field without a name: name it")
+		return newError(BadFieldName, "", "the object has a field with an empty name: give the field a name")
 	case name[0] == '$':
 		wayOut := "rename the field"
 		switch {
@@ -33,7 +33,7 @@ func (d *Decoder) checkOddName(name []byte) *DecodeError {
 		}
 		return newError(BadFieldName, string(name), "%s: %s", dollarName, wayOut)
 	case d.dotted && bytes.IndexByte(name, '.') >= 0:
-		return newError(BadFieldName, string(name), "names must not hold dots: rename the field, or set EVENT_DOTTED_NAMES=nest")
+		return newError(BadFieldName, string(name), "names must not contain dots: rename the field, or set EVENT_DOTTED_NAMES=nest")
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (d *Decoder) reservedName(name string) *DecodeError {
 	if d.options.Fields != "" {
 		drop = d.options.Fields + "." + name
 	}
-	return newError(DuplicateField, name, "a stored measurement has its %s under this name: leave it out with EVENT_DROP=%s, rename the field, or choose another %s",
+	return newError(DuplicateField, name, "a stored measurement has its %s under this name: leave the field out with EVENT_DROP=%s, rename the field, or choose another %s",
 		what, drop, setting)
 }
 

@@ -106,7 +106,7 @@ func (d *Decoder) copyText(e rawbson.Element) *DecodeError {
 			return nil
 		}
 		if commaNumber.Match(bytes.TrimSpace(text)) {
-			return newError(BadNumber, string(e.Name), "%s has a comma, and EVENT_NUMBERS=text reads numbers with a point: have it sent with a point, or leave the field out with EVENT_DROP", quoteText(text))
+			return newError(BadNumber, string(e.Name), "%s has a comma, but EVENT_NUMBERS=text reads numbers with a point: send it with a point, or leave the field out with EVENT_DROP", quoteText(text))
 		}
 	}
 	d.out = append(d.out, e.Value...)

@@ -37,7 +37,7 @@ func TestDecimalCommaIsRefused(t *testing.T) {
 	o := Options{TimeField: "t", MetaFrom: MetaFromNone, Numbers: NumbersInText}
 	for _, text := range []string{"21,5", "1.234,5", "-0,25", "1,234.5", "1,234,567", " 3,0"} {
 		err := refusal(t, newDecoder(t, o), recordOf(`{"t":1700000000,"a":{"x":"`+text+`"}}`))
-		if err.Reason != BadNumber || err.Path != "a.x" || !strings.Contains(err.Detail, `"`+text+`" has a comma, and EVENT_NUMBERS=text reads numbers with a point`) {
+		if err.Reason != BadNumber || err.Path != "a.x" || !strings.Contains(err.Detail, `"`+text+`" has a comma, but EVENT_NUMBERS=text reads numbers with a point`) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

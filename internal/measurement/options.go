@@ -163,16 +163,16 @@ func (o Options) withDefaults() (Options, error) {
 
 func (o Options) validate() error {
 	if !slices.Contains(formats(), o.Format) {
-		return fmt.Errorf("format %q is none of json, extjson, bson, influx, otlp, otlp_json, avro, protobuf", o.Format)
+		return fmt.Errorf("format %q is not one of json, extjson, bson, influx, otlp, otlp_json, avro, protobuf", o.Format)
 	}
 	if len(o.List) > 0 && !HasLists(o.Format) {
-		return fmt.Errorf("lists are taken apart, and events of the format %s have none", o.Format)
+		return fmt.Errorf("lists cannot be taken apart: events of the format %s have no lists", o.Format)
 	}
 	if o.MetaFrom != MetaFromValue && o.MetaFrom != MetaFromKey && o.MetaFrom != MetaFromNone {
-		return fmt.Errorf("source of meta %q is none of value, key, none", o.MetaFrom)
+		return fmt.Errorf("source of meta %q is not one of value, key, none", o.MetaFrom)
 	}
 	if o.DottedNames != Nest && o.DottedNames != Reject {
-		return fmt.Errorf("treatment of dotted names %q is none of nest, reject", o.DottedNames)
+		return fmt.Errorf("treatment of dotted names %q is not one of nest, reject", o.DottedNames)
 	}
 	if o.MaxBytes < 0 || o.MaxBytes > maxMaxBytes {
 		return fmt.Errorf("largest size of an event is %d bytes, not between 1 and %d", o.MaxBytes, maxMaxBytes)
@@ -181,10 +181,10 @@ func (o Options) validate() error {
 		return fmt.Errorf("time format %q is %w", o.TimeFormat, err)
 	}
 	if o.Numbers != NumbersInJSON && o.Numbers != NumbersInText {
-		return fmt.Errorf("notation of numbers %q is none of json, text", o.Numbers)
+		return fmt.Errorf("notation of numbers %q is not one of json, text", o.Numbers)
 	}
 	if o.Nulls != KeepNulls && o.Nulls != DropNulls {
-		return fmt.Errorf("treatment of nulls %q is none of keep, drop", o.Nulls)
+		return fmt.Errorf("treatment of nulls %q is not one of keep, drop", o.Nulls)
 	}
 	if err := o.validateSchema(); err != nil {
 		return err
@@ -196,10 +196,10 @@ func (o Options) validate() error {
 		return fmt.Errorf("field for the exact time %q %w", o.TimeExact, err)
 	}
 	if o.Framing != NoFraming && (o.Framing != Confluent && o.Framing != AutoFrame || !HasFrames(o.Format)) {
-		return fmt.Errorf("framing %q of %s is none of none, with json and extjson confluent, auto, and with avro and protobuf confluent", o.Framing, o.Format)
+		return fmt.Errorf("framing %q of %s is not supported: use none, confluent or auto for json and extjson, and none or confluent for avro and protobuf", o.Framing, o.Format)
 	}
 	if !slices.Contains(compressions(), o.Compression) {
-		return fmt.Errorf("compression %q is none of none, gzip, zlib, zstd, auto", o.Compression)
+		return fmt.Errorf("compression %q is not one of none, gzip, zlib, zstd, auto", o.Compression)
 	}
 	if err := o.validateMeta(); err != nil {
 		return err
@@ -231,11 +231,11 @@ func HasLists(f Format) bool { return f == JSON || f == ExtJSON || f == BSON }
 func (o *Options) validateSchema() error {
 	switch {
 	case o.Decimals != AsDecimals && o.Decimals != AsDoubles:
-		return fmt.Errorf("treatment of decimals %q is none of decimal128, double", o.Decimals)
+		return fmt.Errorf("treatment of decimals %q is not one of decimal128, double", o.Decimals)
 	case (o.Format == Avro || o.Format == Protobuf) && o.NeedsRegistry() != (o.Framing == Confluent):
-		return fmt.Errorf("events of the format %s have either a schema for all of them, or the framing confluent and each its own", o.Format)
+		return fmt.Errorf("events of the format %s need either one schema for all of them, or the framing confluent with a schema for each", o.Format)
 	case o.Format == Protobuf && o.Descriptors != "" && o.Message == "":
-		return errors.New("events in Protobuf have a message of the set of descriptors")
+		return errors.New("events in Protobuf need the name of a message in the descriptor set")
 	case (o.Format == Avro || o.Format == Protobuf) && o.TimeExact != "":
 		return fmt.Errorf("field for the exact time %q is not filled from %s: its times become dates of milliseconds", o.TimeExact, o.Format)
 	}
@@ -246,9 +246,9 @@ func (o *Options) validateSchema() error {
 func (o *Options) validateMeta() error {
 	switch {
 	case len(o.MetaFields) > 0 && o.MetaFrom != MetaFromValue:
-		return fmt.Errorf("meta is made of fields, and taken from %s: choose one", o.MetaFrom)
+		return fmt.Errorf("meta cannot be made of fields and taken from %s: choose one", o.MetaFrom)
 	case len(o.MetaFields) > 0 && o.MetaField != "":
-		return fmt.Errorf("meta is made of fields, and is the field %q: choose one", o.MetaField)
+		return fmt.Errorf("meta cannot be made of fields and be the field %q: choose one", o.MetaField)
 	case len(o.MetaFields) == 0 && o.MetaField == "" && o.MetaFrom == MetaFromValue:
 		return errors.New("meta field is empty: name it, or take meta from key or none")
 	}

@@ -19,15 +19,15 @@ func TestNewRefuses(t *testing.T) {
 		{`not a dotted path`, Options{MetaField: "a..b"}},
 		{`not a dotted path`, Options{MetaField: "m", TimeField: "$.time"}},
 		{`EVENT_META_FIELD=a.b: lies inside EVENT_TIME_FIELD=a, which takes`, Options{MetaField: "a.b", TimeField: "a"}},
-		{`EVENT_META_FIELD=a: holds EVENT_TIME_FIELD=a.b, and takes`, Options{MetaField: "a", TimeField: "a.b"}},
-		{`EVENT_META_FIELD=a: is EVENT_TIME_FIELD as well`, Options{MetaField: "a", TimeField: "a"}},
+		{`EVENT_META_FIELD=a: contains EVENT_TIME_FIELD=a.b, and takes`, Options{MetaField: "a", TimeField: "a.b"}},
+		{`EVENT_META_FIELD=a: is the same field as EVENT_TIME_FIELD`, Options{MetaField: "a", TimeField: "a"}},
 		{`framing "connect"`, Options{MetaField: "m", Framing: "connect"}},
 		{`framing "confluent" of bson`, Options{MetaField: "m", Framing: Confluent, Format: BSON}},
-		{`made of fields, and taken from key`, Options{MetaFields: []string{"a"}, MetaFrom: MetaFromKey}},
-		{`made of fields, and is the field "m"`, Options{MetaFields: []string{"a"}, MetaField: "m"}},
+		{`made of fields and taken from key`, Options{MetaFields: []string{"a"}, MetaFrom: MetaFromKey}},
+		{`made of fields and be the field "m"`, Options{MetaFields: []string{"a"}, MetaField: "m"}},
 		{`nor a Go layout with year`, Options{MetaField: "m", TimeFormat: "iso"}},
 		{`nor a Go layout with year`, Options{MetaField: "m", TimeFormat: "15:04:05"}},
-		{`abbreviated zone`, Options{MetaField: "m", TimeFormat: "Mon, 02 Jan 2006 15:04:05 MST"}},
+		{`abbreviated time zone`, Options{MetaField: "m", TimeFormat: "Mon, 02 Jan 2006 15:04:05 MST"}},
 	}
 	for _, test := range tests {
 		if _, err := New(test.options); err == nil || !strings.Contains(err.Error(), test.message) {

@@ -239,16 +239,16 @@ func TestBadRequestsAreSaid(t *testing.T) {
 		path   string
 		says   string
 	}{
-		{OTLP, good[:len(good)-3], NotOTLP, "", "is no request of OpenTelemetry's protocol with metrics: a message is damaged or cut"},
+		{OTLP, good[:len(good)-3], NotOTLP, "", "is not a metrics request of OpenTelemetry's protocol: a message is damaged or truncated"},
 		{OTLP, requestOf(gaugeMetric), NotOTLP, "", "begins as JSON does: set EVENT_FORMAT=otlp_json"},
 		{OTLP, compressed(t, Gzip, good), NotOTLP, "", "is compressed by gzip: set EVENT_COMPRESSION=gzip"},
-		{OTLP, string(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), nil)), Empty, "", "no data points of metrics; traces and logs are not read"},
+		{OTLP, string(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), nil)), Empty, "", "no data points of metrics (traces and logs are not read)"},
 		{OTLPJSON, `{"resourceLogs":[]}`, Empty, "", "no data points"},
-		{OTLPJSON, `[1]`, NotOTLP, "", "is no request of OpenTelemetry's protocol as JSON"},
+		{OTLPJSON, `[1]`, NotOTLP, "", "is not a request of OpenTelemetry's protocol in JSON"},
 		{OTLPJSON, `{"resourceMetrics":[{]}`, NotJSON, "resourceMetrics.0", ""},
-		{OTLPJSON, `{"resourceMetrics":[7]}`, NotOTLP, "resourceMetrics.0", "7 is no object"},
-		{OTLPJSON, point(`{"timeUnixNano":"noon","asInt":1}`), NotOTLP, "resourceMetrics.0.scopeMetrics.0.metrics.0.gauge.dataPoints.0.timeUnixNano", `"noon" is no integer of 64 bits`},
-		{OTLPJSON, point(`{"timeUnixNano":"1700000000123456789","asDouble":true}`), NotOTLP, "resourceMetrics.0.scopeMetrics.0.metrics.0.gauge.dataPoints.0.asDouble", "is no number"},
+		{OTLPJSON, `{"resourceMetrics":[7]}`, NotOTLP, "resourceMetrics.0", "7 has the wrong type: OpenTelemetry's protocol requires the type object"},
+		{OTLPJSON, point(`{"timeUnixNano":"noon","asInt":1}`), NotOTLP, "resourceMetrics.0.scopeMetrics.0.metrics.0.gauge.dataPoints.0.timeUnixNano", `"noon" has the wrong type: OpenTelemetry's protocol requires the type integer of 64 bits`},
+		{OTLPJSON, point(`{"timeUnixNano":"1700000000123456789","asDouble":true}`), NotOTLP, "resourceMetrics.0.scopeMetrics.0.metrics.0.gauge.dataPoints.0.asDouble", "requires the type number"},
 		{OTLPJSON, point(`{` + pointAt + `}`), MissingField, "value", "has no value"},
 		{OTLPJSON, point(`{"asInt":1}`), MissingTime, "time", ""},
 		{OTLPJSON, point(`{"timeUnixNano":"18446744073709551615","asInt":1}`), BadTime, "time", "after the year 2262"},

@@ -156,7 +156,7 @@ func (e *otlpEvent) attribute(message []byte, depth int) *DecodeError {
 	for rest := message; len(rest) > 0; {
 		size := f.cut(rest)
 		if size == 0 {
-			return newError(NotOTLP, "", "an attribute is damaged or cut")
+			return newError(NotOTLP, "", "an attribute is damaged or truncated")
 		}
 		switch {
 		case f.is(keyField, protowire.BytesType):
@@ -189,7 +189,7 @@ func (e *otlpEvent) name(key []byte) *DecodeError {
 	for _, c := range key {
 		switch {
 		case c == 0:
-			return newError(BadFieldName, "", "the name %s has a zero byte in it, which BSON cannot hold: rename the attribute", quoteText(key))
+			return newError(BadFieldName, "", "the name %s contains a zero byte, which BSON does not allow in names: rename the attribute", quoteText(key))
 		case c == '.':
 			e.dotted = true
 		case c >= utf8.RuneSelf:
@@ -209,7 +209,7 @@ func (e *otlpEvent) anyValue(message []byte, depth int) (bson.Type, *DecodeError
 	for rest := message; len(rest) > 0; {
 		size := f.cut(rest)
 		if size == 0 {
-			return 0, newError(NotOTLP, "", "the value of an attribute is damaged or cut")
+			return 0, newError(NotOTLP, "", "the value of an attribute is damaged or truncated")
 		}
 		if f.number >= stringValue && f.number <= bytesValue && f.kind == anyTypes[f.number] {
 			last = f

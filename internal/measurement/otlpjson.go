@@ -112,7 +112,7 @@ func appendOTLP(dst, document []byte, message string, depth int) (out []byte, er
 // append appends a field with a value.
 func (f otlpField) append(dst []byte, e rawbson.Element, depth int) ([]byte, *DecodeError) {
 	wrong := func(what string) ([]byte, *DecodeError) {
-		return dst, newError(NotOTLP, "", "%s is no %s, which OpenTelemetry's protocol has here", quoteValue(e.Kind, e.Value), what)
+		return dst, newError(NotOTLP, "", "%s has the wrong type: OpenTelemetry's protocol requires the type %s here", quoteValue(e.Kind, e.Value), what)
 	}
 	switch f.kind {
 	case inMessage:

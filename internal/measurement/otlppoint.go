@@ -74,7 +74,7 @@ func (e *otlpEvent) point(message []byte, field protowire.Number) *DecodeError {
 	}
 	switch {
 	case v.time > math.MaxInt64 || v.start > math.MaxInt64:
-		return newError(BadTime, "time", "the data point has a time after the year 2262, as no clock says: send nanoseconds since 1970")
+		return newError(BadTime, "time", "the data point has a time after the year 2262: send nanoseconds since 1970")
 	case v.time > 0:
 		e.out = binary.LittleEndian.AppendUint64(rawbson.AppendHeader(e.out, bson.TypeInt64, "time"), v.time)
 	}
@@ -95,7 +95,7 @@ func (e *otlpEvent) scalars(message []byte, l *otlpLayout, v *otlpValues) *Decod
 	for rest := message; len(rest) > 0; {
 		size := f.cut(rest)
 		if size == 0 {
-			return newError(NotOTLP, "", "a data point is damaged or cut %d bytes before its end", len(rest))
+			return newError(NotOTLP, "", "a data point is damaged or truncated %d bytes before its end", len(rest))
 		}
 		rest = rest[size:]
 		switch f.kind {
@@ -163,7 +163,7 @@ func (e *otlpEvent) values(message []byte, l *otlpLayout, v *otlpValues) *Decode
 		case bson.TypeInt64:
 			e.integer("value", int64(v.value))
 		default:
-			return newError(MissingField, "value", "the data point has no value: send asInt or asDouble, or the flag that nothing was recorded")
+			return newError(MissingField, "value", "the data point has no value: send asInt or asDouble, or set the flag for no recorded value")
 		}
 		return nil
 	}
@@ -251,7 +251,7 @@ func (e *otlpEvent) list(name string, message []byte, number protowire.Number, k
 					one, size = protowire.ConsumeFixed64(packed)
 				}
 				if size < 0 {
-					return newError(NotOTLP, name, "a list of numbers is damaged or cut %d bytes before its end", len(packed))
+					return newError(NotOTLP, name, "a list of numbers is damaged or truncated %d bytes before its end", len(packed))
 				}
 				element(one)
 				packed = packed[size:]

@@ -15,7 +15,7 @@ func (d *Decoder) decodeOTLP() *DecodeError {
 	case err != nil:
 		return d.notOTLP(err)
 	case n == 0:
-		return newError(Empty, "", "the request has no data points of metrics; traces and logs are not read: send no record instead")
+		return newError(Empty, "", "the request has no data points of metrics (traces and logs are not read): do not send such requests")
 	case n > timeseries.MaxParts:
 		return newError(TooLarge, "", "the request has more than %d data points: send several", timeseries.MaxParts)
 	case n == 1:
@@ -42,7 +42,7 @@ func (d *Decoder) openOTLP(r *otlpReader, j *jsonReader, text []byte) (document 
 	j.begin(text)
 	j.clear()
 	if j.next() != '{' {
-		return nil, newError(NotOTLP, "", "%s is no request of OpenTelemetry's protocol as JSON, which is an object with resourceMetrics", quoteText(text))
+		return nil, newError(NotOTLP, "", "%s is not a request of OpenTelemetry's protocol in JSON, which must be an object with resourceMetrics", quoteText(text))
 	}
 	if _, err = j.object(1); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (d *Decoder) notOTLP(err *DecodeError) *DecodeError {
 	case form != "":
 		return newError(NotOTLP, "", "the value %s", form)
 	case d.options.Format == OTLP:
-		return newError(NotOTLP, err.Path, "the value is no request of OpenTelemetry's protocol with metrics: %s", err.Detail)
+		return newError(NotOTLP, err.Path, "the value is not a metrics request of OpenTelemetry's protocol: %s", err.Detail)
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func (d *Decoder) pointAlone(r *otlpReader, i int, request []byte, w wrapping) (
 	document, _ := pickPoint(request, 0, &left)
 	text, err := bson.MarshalExtJSON(bson.Raw(document), false, false)
 	if err != nil {
-		return nil, newError(InternalError, "", "its data point %d cannot be written for a dead letter: %v", i, err)
+		return nil, newError(InternalError, "", "the data point %d of the record cannot be written as a dead letter: %v", i, err)
 	}
 	return d.wrapped(w, text), nil
 }

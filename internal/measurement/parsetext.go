@@ -26,7 +26,7 @@ func (s *stages) appendParsed(dst []byte, e rawbson.Element, at *edit) ([]byte, 
 	if !isJSONStart(text) {
 		decoded, ok := fromBase64(text)
 		if !ok || !isJSONStart(decoded) {
-			return nil, newError(NotJSON, "", "%s holds neither a JSON object or array nor one in base64, as EVENT_PARSE says: send one, or correct the setting", quoteText(text))
+			return nil, newError(NotJSON, "", "%s holds no JSON object or array, neither plain nor in base64, but EVENT_PARSE requires one: send one, or correct the setting", quoteText(text))
 		}
 		text = decoded
 	}

@@ -29,7 +29,7 @@ func (d *Decoder) decodeTexts() *DecodeError {
 		return err
 	}
 	if d.parts == 0 && d.skipped == 0 {
-		return newError(Empty, "", "the array has no elements: send no record instead")
+		return newError(Empty, "", "the array has no elements: do not send empty arrays")
 	}
 	return d.tooManyBad()
 }
@@ -60,10 +60,10 @@ func (d *Decoder) tooManyBad() *DecodeError {
 		switch bad := d.results[i].Err; {
 		case bad == nil:
 		case d.badParts > maxBadParts:
-			return newError(BadElements, "", "more than %d of its %d elements cannot be stored, so none is; element %d: %s",
+			return newError(BadElements, "", "more than %d of the record's %d elements cannot be stored, so none of them is stored; element %d: %s",
 				maxBadParts, d.parts, bad.Part, bad)
 		default:
-			return newError(BadElements, "", "%d of its elements cannot be stored, and their dead letters would take more than %d MiB with what stands beside the list, so none is stored; element %d: %s",
+			return newError(BadElements, "", "%d of the record's elements cannot be stored, and their dead letters, each with the fields outside the list, would take more than %d MiB, so no element is stored; element %d: %s",
 				d.badParts, maxLetters>>20, bad.Part, bad)
 		}
 	}
@@ -135,7 +135,7 @@ func (d *Decoder) shapePart(event []byte, dotted bool, m *Measurement) *DecodeEr
 	if err := d.shape(event, dotted, m); err != nil || !d.nullRoot {
 		return err
 	}
-	return newError(NotObject, d.paths.root, "null is no object, and EVENT_ROOT leads to it: leave the element out of the array")
+	return newError(NotObject, d.paths.root, "null is not an object, but EVENT_ROOT expects one: leave the element out of the array")
 }
 
 // addPart adds the result of the next event.
@@ -218,7 +218,7 @@ func (d *Decoder) aloneIn(w wrapping, i int) ([]byte, *DecodeError) {
 	}
 	text, failed := bson.MarshalExtJSON(bson.Raw(document), d.options.Format == ExtJSON, false)
 	if failed != nil {
-		return nil, newError(InternalError, "", "its element %d cannot be written for a dead letter: %v", i, failed)
+		return nil, newError(InternalError, "", "the element %d of the record cannot be written as a dead letter: %v", i, failed)
 	}
 	return d.wrapped(w, text), nil
 }

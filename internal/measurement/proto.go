@@ -84,7 +84,7 @@ func (r *protoReader) bufferBytes() int {
 
 // damaged is the error of a message that is cut or is not a message. left is the number of bytes that are left.
 func damaged(left int) *DecodeError {
-	return newError(NotProtobuf, "", "a message is damaged or cut %d bytes before its end: does it have another message type, or do other bytes precede it?", left)
+	return newError(NotProtobuf, "", "a message is damaged or truncated %d bytes before its end: does it have another message type, or do other bytes precede it?", left)
 }
 
 // open scans a message, which may come in pieces, and returns the index of its first slot. first is the index plus one of the
@@ -243,7 +243,7 @@ func (r *protoReader) object(t *protoMessage, first int32, depth int) *DecodeErr
 // Protobuf than in BSON.
 func (r *protoReader) grown() *DecodeError {
 	if len(r.out) > r.limit {
-		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, %d times EVENT_MAX_BYTES: split it", r.limit, maxGrowth)
+		return newError(TooLarge, "", "the event takes more than %d bytes as BSON, which is %d times EVENT_MAX_BYTES: split the event", r.limit, maxGrowth)
 	}
 	return nil
 }

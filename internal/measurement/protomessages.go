@@ -128,20 +128,20 @@ func (f *protoMessages) choose(name string) (*protoChoice, error) {
 	case isNamed(inAll):
 		return inAll, nil
 	case inText == nil && inAll == nil:
-		return nil, fmt.Errorf("its message indexes %v lead to no message, and the schema has %s: was it written by another schema, or with use.deprecated.format?", f.indexes, f.named())
+		return nil, fmt.Errorf("the message indexes %v lead to no message (the schema has %s): was the record written with another schema, or with use.deprecated.format?", f.indexes, f.named())
 	case name != "":
 		c := inText
 		if c == nil {
 			c = inAll
 		}
-		return nil, fmt.Errorf("it is the message %s, and EVENT_PROTOBUF_MESSAGE=%s: unset this to read all messages", c.of.FullName(), name)
+		return nil, fmt.Errorf("the value is the message %s, but EVENT_PROTOBUF_MESSAGE=%s: unset this setting to read all messages", c.of.FullName(), name)
 	case inText == nil:
 		return inAll, nil
 	case inAll == nil || inAll == inText:
 		return inText, nil
 	}
-	return nil, fmt.Errorf("its message indexes %v are %s for serializers that count messages as the schema's text has them, and %s for those that count the entries of maps and groups, too: "+
-		"set EVENT_PROTOBUF_MESSAGE to the message that is meant", f.indexes, inText.of.FullName(), inAll.of.FullName())
+	return nil, fmt.Errorf("the message indexes %v mean %s for serializers that count only the messages in the schema's text, but %s for serializers that also count the entries of maps and groups: "+
+		"set EVENT_PROTOBUF_MESSAGE to the right message", f.indexes, inText.of.FullName(), inAll.of.FullName())
 }
 
 // named returns the names of the schema's messages for an error.
@@ -188,7 +188,7 @@ func (d *Decoder) chooseMessage(file *protoMessages, f schemaFrame) *DecodeError
 func (d *Decoder) choiceOf(file *protoMessages, f *schemaFrame, name string) (*protoChoice, *DecodeError) {
 	rest, ok := file.cut(f.rest)
 	if !ok {
-		return nil, newError(NotProtobuf, "", "no message indexes stand behind the id of the schema %s, but %s: send it by a serializer of the registry, in Python without use.deprecated.format", f.id, quoteText(f.rest))
+		return nil, newError(NotProtobuf, "", "message indexes must follow the id of the schema %s, but %s follows: send the record with a serializer of the registry, in Python without use.deprecated.format", f.id, quoteText(f.rest))
 	}
 	c, wrong := file.choose(name)
 	if wrong != nil {

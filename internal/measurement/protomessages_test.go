@@ -57,26 +57,26 @@ func TestMessageIndexesChooseTheMessage(t *testing.T) {
 		{"\x02\x00", "", `{"m":{}}`}, // the same in the long form
 		{"\x00", "plant.Reading", `{"m":{}}`},
 		{"\x00", ".plant.Reading", `{"m":{}}`},
-		{"\x00", "plant.Only", "it is the message plant.Reading, and EVENT_PROTOBUF_MESSAGE=plant.Only"},
+		{"\x00", "plant.Only", "the value is the message plant.Reading, but EVENT_PROTOBUF_MESSAGE=plant.Only"},
 		{"\x02\x04", "", `{}`},
 		{"\x04\x04\x00", "", `{}`},
 		{"\x04\x00\x00", "", `{"b":7}`}, // the map's entry message is no message of events
 		{"\x04\x00\x04", "", `{"d":7}`}, // the text has only two of them
-		{"\x04\x00\x02", "", "its message indexes [0 1] are plant.Reading.D for serializers that count messages as the schema's text has them, and plant.Reading.B for those"},
+		{"\x04\x00\x02", "", "the message indexes [0 1] mean plant.Reading.D for serializers that count only the messages in the schema's text, but plant.Reading.B for serializers that also"},
 		{"\x04\x00\x02", "plant.Reading.B", `{"b":7}`},
 		{"\x04\x00\x02", "plant.Reading.D", `{"d":7}`},
 		{"\x06\x00\x04\x00", "", `{}`},
 		{"\x04\x02\x02", "", `{"f":7}`},
 		{"\x04\x02\x00", "plant.E.F", `{"f":7}`},
-		{"\x02\x06", "", "its message indexes [3] lead to no message, and the schema has E, Only, Reading: was it written by another schema"},
-		{"\x04\x00\x06", "", "its message indexes [0 3] lead to no message"},
-		{"\x06\x04\x00\x00", "", "its message indexes [2 0 0] lead to no message"},
-		{"", "", "no message indexes stand behind the id of the schema 7, but"},
-		{"\x01\x00", "", "no message indexes"},                                     // a negative number
-		{"\x02\x01", "", "no message indexes"},                                     // a negative index
-		{"\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "", "no message indexes"}, // an index above 32 bits
-		{"\xff\xff\xff\xff\x0f", "", "no message indexes"},                         // more than possible
-		{"\xff", "", "no message indexes"},
+		{"\x02\x06", "", "the message indexes [3] lead to no message (the schema has E, Only, Reading): was the record written with another schema"},
+		{"\x04\x00\x06", "", "the message indexes [0 3] lead to no message"},
+		{"\x06\x04\x00\x00", "", "the message indexes [2 0 0] lead to no message"},
+		{"", "", "message indexes must follow the id of the schema 7, but"},
+		{"\x01\x00", "", "message indexes must follow"},                                     // a negative number
+		{"\x02\x01", "", "message indexes must follow"},                                     // a negative index
+		{"\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "", "message indexes must follow"}, // an index above 32 bits
+		{"\xff\xff\xff\xff\x0f", "", "message indexes must follow"},                         // more than possible
+		{"\xff", "", "message indexes must follow"},
 	} {
 		o := protoRegistryOptions()
 		o.Message = test.message
@@ -125,7 +125,7 @@ func TestSchemasOfProtobufAreNeededAndLearned(t *testing.T) {
 		}
 		for says, s := range map[string]Schema{
 			"the registry has none":   {Reason: UnknownSchema, Detail: "the registry has none"},
-			"no set of descriptors":   {Format: Protobuf, Text: "x"},
+			"not a descriptor set":    {Format: Protobuf, Text: "x"},
 			"EVENT_FORMAT=avro":       {Format: Avro, Text: readingSchema(`{"name":"x","type":"int"}`)},
 			"EVENT_FRAMING=confluent": {Format: JSON},
 			"stored as a single value": {Format: Protobuf, Text: protoSet(t, protoFile(t, `syntax = "proto3"; package google.protobuf;
@@ -156,8 +156,8 @@ func TestSchemasOfProtobufAreNeededAndLearned(t *testing.T) {
 		{"", nil, Empty, "0 bytes"},
 		{readingOfProto, nil, NotProtobuf, "set EVENT_PROTOBUF_FILE to the descriptors of all events"},
 		{"x", header("\x02"), NotProtobuf, "names no schema"},
-		{"x", header("\x00\x00\x00\x00\x01"), NotProtobuf, "no message indexes"},
-		{"x", header("\x00\x00\x00\x00\x01\x00x"), NotProtobuf, "1 bytes more than what names the schema 1"},
+		{"x", header("\x00\x00\x00\x00\x01"), NotProtobuf, "message indexes must follow"},
+		{"x", header("\x00\x00\x00\x00\x01\x00x"), NotProtobuf, "1 extra bytes after the id of the schema 1"},
 		{"", header("\x00\x00\x00\x00\x01\x00"), MissingTime, ""}, // an event of zeros
 	} {
 		if err := refusal(t, d, record.Record{Timestamp: recordTime, Value: []byte(test.value), Headers: test.headers}); err.Reason != test.reason || !strings.Contains(err.Detail, test.says) {
@@ -201,17 +201,17 @@ func TestKeysAreReadByTheirSchemas(t *testing.T) {
 			{"d-17", "", nil, `"d-17"`},
 			{`{"id":"d"}`, "", []string{"key:id"}, `{"id": "d"}`},
 
-			{frame(15) + "x", "", nil, `bad_meta at key: "x" is not JSON, as the schema 15 says`},
-			{frame(11) + "\x08d-1", "", nil, "bad_meta at key: by the schema 11: a text is expected at byte"},
-			{frame(12) + "\x0e\x0e", "", nil, "bad_meta at key: 1 of its 2 bytes are left behind a key of the schema 12"},
-			{frame(13) + "\x0anorth\x08", "", []string{"key:id"}, "bad_meta at key:id: by the schema 13"},
-			{frame(14) + "\x02\x06", "", nil, "bad_meta at key: schema 14: its message indexes [3] lead to no message"},
-			{frame(14) + "\x02\x02\x12\x05b", "", nil, "bad_meta at key: by the schema 14: a message is damaged"},
+			{frame(15) + "x", "", nil, `bad_meta at key: "x" is not JSON, but the schema 15 is a JSON Schema`},
+			{frame(11) + "\x08d-1", "", nil, "bad_meta at key: read with the schema 11: a string is expected at byte"},
+			{frame(12) + "\x0e\x0e", "", nil, "bad_meta at key: 1 of the key's 2 bytes remain after the key that the schema 12"},
+			{frame(13) + "\x0anorth\x08", "", []string{"key:id"}, "bad_meta at key:id: read with the schema 13"},
+			{frame(14) + "\x02\x06", "", nil, "bad_meta at key: schema 14: the message indexes [3] lead to no message"},
+			{frame(14) + "\x02\x02\x12\x05b", "", nil, "bad_meta at key: read with the schema 14: a message is damaged"},
 			{frame(16) + "x", "", nil, "bad_schema at key: schema 16: it is damaged"},
 			{frame(17) + "\x04\x02a\x02\x02a\x04\x00", "", nil, "duplicate_field at key.a"},
-			{frame(18) + "x", "", nil, "bad_schema at key: schema 18: it is no Avro schema"},
+			{frame(18) + "x", "", nil, "bad_schema at key: schema 18: not an Avro schema"},
 			{"x", "\x05", nil, "bad_meta at key: the header __key_schema_id is"},
-			{"\x08d-17", frame(11) + "x", nil, "bad_meta at key: the header __key_schema_id has 1 bytes more"},
+			{"\x08d-17", frame(11) + "x", nil, "bad_meta at key: the header __key_schema_id has 1 extra bytes"},
 		} {
 			o := registryOptions()
 			o.Format, o.Drop = format, []string{"meta"}
@@ -332,7 +332,7 @@ func FuzzMessageIndexes(f *testing.F) {
 		messages := d.schemas[id].proto
 		rest, ok := messages.cut(behind)
 		if !ok {
-			if !strings.Contains(got, "no message indexes stand behind") {
+			if !strings.Contains(got, "message indexes must follow") {
 				t.Fatalf("%x is read as %s", behind, got)
 			}
 			return

@@ -33,9 +33,9 @@ func (d *Decoder) notProto(err *DecodeError) *DecodeError {
 	case isJSONStart(text):
 		return newError(NotProtobuf, "", "the value begins as JSON does: set EVENT_FORMAT=json")
 	case hasFrame(text) && d.schemas == nil:
-		return newError(NotProtobuf, "", "the value begins with a zero byte, as the frame of a schema registry does and no message: set SCHEMA_REGISTRY_URL instead of EVENT_PROTOBUF_FILE, or have its producer send the message without the frame")
+		return newError(NotProtobuf, "", "the value begins with a zero byte, like the frame of a schema registry and unlike any message: set SCHEMA_REGISTRY_URL instead of EVENT_PROTOBUF_FILE, or have its producer send the message without the frame")
 	case n > 0 && size == uint64(len(text)-n) && new(protoReader).reads(d.protoRoot, text[n:], d.options.MaxBytes):
-		return newError(NotProtobuf, "", "the value begins with the length of the message, as in a stream of several: have its producer send the message alone, in Java with toByteArray")
+		return newError(NotProtobuf, "", "the value begins with the length of the message, as in a stream of messages: have its producer send only the message, in Java with toByteArray")
 	}
 	return err
 }

@@ -137,11 +137,11 @@ func compileProto(descriptors, message string) (*protoMember, error) {
 	}
 	found, err := files.FindDescriptorByName(protoreflect.FullName(strings.TrimPrefix(message, ".")))
 	if err != nil {
-		return nil, fmt.Errorf("the set has no message %s; it has %s", quoteText(message), namedMessages(files))
+		return nil, fmt.Errorf("the descriptor set has no message %s; it has %s", quoteText(message), namedMessages(files))
 	}
 	of, isMessage := found.(protoreflect.MessageDescriptor)
 	if !isMessage || of.IsMapEntry() {
-		return nil, fmt.Errorf("%s is no message; the set has %s", quoteText(message), namedMessages(files))
+		return nil, fmt.Errorf("%s is not a message; the descriptor set has %s", quoteText(message), namedMessages(files))
 	}
 	root, err := compileMessage(of)
 	if err == nil && !root.isEvent() {
@@ -153,17 +153,17 @@ func compileProto(descriptors, message string) (*protoMember, error) {
 // readDescriptors reads a set of descriptors. The last file is the file that imports the others, if one tool wrote the set.
 func readDescriptors(descriptors string) (files *protoregistry.Files, last protoreflect.FileDescriptor, err error) {
 	if len(descriptors) > MaxDescriptorBytes {
-		return nil, nil, fmt.Errorf("the set has %d bytes, more than %d", len(descriptors), MaxDescriptorBytes)
+		return nil, nil, fmt.Errorf("the descriptor set has %d bytes, more than %d", len(descriptors), MaxDescriptorBytes)
 	}
 	var set descriptorpb.FileDescriptorSet
 	if err := proto.Unmarshal([]byte(descriptors), &set); err != nil || len(set.GetFile()) == 0 {
-		return nil, nil, errors.New("it is no set of descriptors: write it with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
+		return nil, nil, errors.New("not a descriptor set: write it with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
 	}
 	if files, err = protodesc.NewFiles(&set); err == nil {
 		last, err = files.FindFileByPath(set.GetFile()[len(set.GetFile())-1].GetName())
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("the set cannot be used: %s; write it with protoc --include_imports, or with buf build", cleanProto(err))
+		return nil, nil, fmt.Errorf("the descriptor set cannot be used: %s; write it with protoc --include_imports, or with buf build", cleanProto(err))
 	}
 	return files, last, nil
 }
@@ -188,7 +188,7 @@ func (m *protoMember) isEvent() bool {
 
 // noEvent is the error of a message whose values are not events.
 func noEvent(of protoreflect.MessageDescriptor) error {
-	return fmt.Errorf("%s is stored as a single value, and an event is an object: name the message around it", quoteText(of.FullName()))
+	return fmt.Errorf("%s is stored as a single value, but an event must be an object: name the message that contains it", quoteText(of.FullName()))
 }
 
 // cleanProto returns the text of an error of the protobuf library. The library varies the blanks from build to build.
@@ -225,7 +225,7 @@ func (c *protoCompiler) message(of protoreflect.MessageDescriptor) (*protoMessag
 	}
 	fields := of.Fields()
 	if c.members += fields.Len(); c.members > maxSchemaNodes {
-		return nil, fmt.Errorf("the message and those in it have more than %d fields", maxSchemaNodes)
+		return nil, fmt.Errorf("the message and the messages in it have more than %d fields", maxSchemaNodes)
 	}
 	t := &protoMessage{name: string(of.FullName()), members: make([]protoMember, fields.Len()), far: map[uint64]int{}}
 	c.messages[of.FullName()] = t

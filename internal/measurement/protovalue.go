@@ -147,7 +147,7 @@ func (r *protoReader) timestamp(t *protoMessage, first int32, depth int) (millis
 		return 0, err
 	}
 	if seconds < firstTimestamp || seconds > lastTimestamp || nanos < 0 || nanos >= 1e9 {
-		return 0, newError(BadTime, "", "%d seconds and %d nanoseconds are no Timestamp, which is of the years 1 to 9999 and has less than a second of nanoseconds", seconds, nanos)
+		return 0, newError(BadTime, "", "%d seconds and %d nanoseconds are not a valid Timestamp, which must be in the years 1 to 9999 and have less than a second of nanoseconds", seconds, nanos)
 	}
 	return seconds*1000 + int64(nanos)/1e6, nil
 }
@@ -318,7 +318,7 @@ func (r *protoReader) key(m *protoMember, value uint64) ([]byte, *DecodeError) {
 	key := r.at(value)
 	switch {
 	case bytes.IndexByte(key, 0) >= 0:
-		return nil, newError(BadFieldName, "", "%s holds a zero byte, which no name can: rename the field", quoteText(key))
+		return nil, newError(BadFieldName, "", "%s contains a zero byte, which BSON does not allow in names: rename the field", quoteText(key))
 	case !utf8.Valid(key):
 		return nil, badText("", key)
 	}

@@ -48,7 +48,7 @@ type NeedSchemaError struct {
 // Error says which schema is missing.
 func (e *NeedSchemaError) Error() string {
 	if e.Cause != nil {
-		return "the schema " + e.ID.String() + " cannot be known now: " + e.Cause.Error()
+		return "the schema " + e.ID.String() + " cannot be read now: " + e.Cause.Error()
 	}
 	return "the schema " + e.ID.String() + " is not known yet"
 }
@@ -91,7 +91,7 @@ func (d *Decoder) learn(id SchemaID, s Schema) *knownSchema {
 		return newError(BadSchema, "", "schema %s: %s", id, fmt.Sprintf(format, args...))
 	}
 	if known.format != d.options.Format {
-		known.isNone = bad("it is in %s, and EVENT_FORMAT=%s reads %s: set %s for its topic", languages[known.format], d.options.Format, languages[d.options.Format], wayOutOf[known.format])
+		known.isNone = bad("its language is %s, but EVENT_FORMAT=%s reads %s: set %s for its topic", languages[known.format], d.options.Format, languages[d.options.Format], wayOutOf[known.format])
 	}
 	var err error
 	switch {
@@ -212,11 +212,11 @@ func (d *Decoder) frameOf(header string, value []byte) (f schemaFrame, err *Deco
 			f.id, f.rest = SchemaID{GUID: [guidBytes]byte(named[1:]), IsGUID: true}, named[1+guidBytes:]
 			return f, nil
 		}
-		return f, newError(d.notRead(), "", "the header %s is %s, and names no schema: a zero byte and four bytes are an id, a byte 1 and sixteen bytes a GUID", header, quoteText(named))
+		return f, newError(d.notRead(), "", "the header %s is %s, which names no schema: send an id (a zero byte and four bytes) or a GUID (a byte 1 and sixteen bytes)", header, quoteText(named))
 	}
 	if !hasFrame(value) {
-		return f, newError(d.notRead(), "", "%s begins with no frame of a schema registry, a zero byte and the four bytes of a schema's id, and no header %s names a schema: "+
-			"send it by a serializer of the registry, or set %s", quoteText(value), header, map[Format]string{
+		return f, newError(d.notRead(), "", "%s does not begin with the frame of a schema registry (a zero byte and the four bytes of a schema's id), and no header %s names a schema: "+
+			"send it with a serializer of the registry, or set %s", quoteText(value), header, map[Format]string{
 			Avro: "EVENT_SCHEMA_FILE to the schema of all events", Protobuf: "EVENT_PROTOBUF_FILE to the descriptors of all events",
 		}[d.options.Format])
 	}
@@ -230,7 +230,7 @@ func (f *schemaFrame) end(reason Reason) ([]byte, *DecodeError) {
 	case f.header == "":
 		return f.rest, nil
 	case len(f.rest) > 0:
-		return nil, newError(reason, "", "the header %s has %d bytes more than what names the schema %s", f.header, len(f.rest), f.id)
+		return nil, newError(reason, "", "the header %s has %d extra bytes after the id of the schema %s", f.header, len(f.rest), f.id)
 	}
 	return f.value, nil
 }

@@ -45,7 +45,7 @@ func TestSchemasAreNeededAndLearned(t *testing.T) {
 			t.Errorf("a schema that is none: %v", err)
 		}
 		d.Learn(need.ID, Schema{Text: `"long"`})
-		if err := refusal(t, d, r); err.Reason != BadSchema || !strings.Contains(err.Detail, "no record") {
+		if err := refusal(t, d, r); err.Reason != BadSchema || !strings.Contains(err.Detail, "not a record") {
 			t.Errorf("a schema of no record: %v", err)
 		}
 		d.Forget(need.ID)

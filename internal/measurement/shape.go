@@ -41,7 +41,7 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 	if d.options.TimeExact != "" {
 		var ok bool
 		if d.out, ok = d.options.appendExact(d.out, m.Time, d.time.below); !ok {
-			return newError(TimeOutOfRange, d.timePath(), "%s is outside the years 1678 to 2261, of which EVENT_TIME_EXACT keeps nanoseconds: send another time, or unset it", formatMillis(m.Time))
+			return newError(TimeOutOfRange, d.timePath(), "%s is outside the years 1678 to 2261, for which EVENT_TIME_EXACT can keep nanoseconds: send another time, or unset EVENT_TIME_EXACT", formatMillis(m.Time))
 		}
 	}
 	end := len(d.out)

@@ -35,7 +35,7 @@ func parseCondition(text string) (c condition, err error) {
 		c.path, c.negated = strings.TrimSpace(path), true
 	}
 	if c.path == "" || strings.HasPrefix(c.path, "!") {
-		return c, errors.New("is no condition: write path, !path, path=value or path!=value")
+		return c, errors.New("is not a condition: write path, !path, path=value or path!=value")
 	}
 	return c, nil
 }

@@ -101,7 +101,7 @@ func (d *Decoder) readSource(s source, name string) (e rawbson.Element, err *Dec
 		return e, err
 	}
 	if e.Kind != bson.TypeEmbeddedDocument {
-		return e, newError(BadMeta, "", "the record's key %s is no JSON object, nor one of a schema, and a path leads into it: send one, or take the whole key with key: alone", quoteValue(e.Kind, e.Value))
+		return e, newError(BadMeta, "", "the record's key %s is not an object (in JSON or by a schema), but a path leads into it: send an object, or take the whole key with the path key:", quoteValue(e.Kind, e.Value))
 	}
 	e, _ = lookUp(e.Value, strings.Split(name, "."))
 	return e, nil

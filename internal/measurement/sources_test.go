@@ -45,12 +45,12 @@ func TestMetaComesFromTheRecord(t *testing.T) {
 		{parts("mqtt=header:mqtt.topic"), "-", headersOf("mqtt.topic", strings.Repeat("t", 200)), `{"ts":1700000000}`, `{"mqtt": "` + strings.Repeat("t", 200) + `"} {}`},
 		{Options{TimeField: "ts", MetaField: "header:topic"}, "-", headersOf("topic", "t"), `{"ts":1700000000}`, `"t" {}`},
 		{Options{TimeField: "ts", MetaField: "key:id"}, `{"id":5}`, nil, `{"ts":1700000000}`, `{"$numberInt":"5"} {}`},
-		{parts("key:", "header:h"), "-", nil, `{"ts":1700000000,"v":1}`, `missing_meta: the event and its record have none of key:, header:h, it has v`},
+		{parts("key:", "header:h"), "-", nil, `{"ts":1700000000,"v":1}`, `missing_meta: the event and its record have none of key:, header:h; it has v`},
 		{parts("header:h"), "-", headersOf("h", "null"), `{"ts":1700000000}`, `missing_meta`},
 		{Options{TimeField: "ts", MetaField: "header:h"}, "-", nil, `{"ts":1700000000}`, `missing_meta at header:h: the record has no such key or header`},
 		{parts("header:h"), "-", headersOf("h", "\xff"), `{"ts":1700000000}`, `bad_utf8 at header:h`},
 		{parts("key:"), "\xff", nil, `{"ts":1700000000}`, `bad_utf8 at key:`},
-		{parts("key:device"), "d-7", nil, `{"ts":1700000000}`, `bad_meta at key:device: the record's key "d-7" is no JSON object`},
+		{parts("key:device"), "d-7", nil, `{"ts":1700000000}`, `bad_meta at key:device: the record's key "d-7" is not an object`},
 		{parts("key:"), "\x00\x00\x00\x00\x07{}", nil, `{"ts":1700000000}`, `bad_meta at key:`},
 	} {
 		for _, quickly := range []bool{true, false} {
@@ -120,10 +120,10 @@ func TestPathsToTheRecordAreChecked(t *testing.T) {
 		{func(o *Options) { o.MetaFields = []string{"key:a..b"} }, "not a dotted path"},
 		{func(o *Options) { o.MetaFields = []string{"header:a.b"} }, "gives a part of meta the name"},
 		{func(o *Options) { o.TimeField = "key:ts" }, "takes the time from the record's key"},
-		{func(o *Options) { o.Drop = []string{"header:x"} }, "which only time and meta have"},
-		{func(o *Options) { o.Root = "key:x" }, "which only time and meta have"},
+		{func(o *Options) { o.Drop = []string{"header:x"} }, "which only EVENT_TIME_FIELD, EVENT_META_FIELD and EVENT_META_FIELDS can use"},
+		{func(o *Options) { o.Root = "key:x" }, "which only EVENT_TIME_FIELD, EVENT_META_FIELD and EVENT_META_FIELDS can use"},
 		{func(o *Options) { o.TimeField = "a|" }, "not a dotted path"},
-		{func(o *Options) { o.TimeField = "a|a" }, "named twice"},
+		{func(o *Options) { o.TimeField = "a|a" }, "already named"},
 		{func(o *Options) { o.TimeField = "a|a.b" }, "lies inside"},
 	} {
 		o := Options{MetaFields: []string{"m"}}

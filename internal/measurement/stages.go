@@ -178,7 +178,7 @@ func (s *stages) unnest() *DecodeError {
 				s.elements = append(s.elements, listElement{e, i, at})
 			}
 		default:
-			return newError(NotObject, s.listed[i].path, "%s is no list, which EVENT_LIST=%s says it is: send a list of objects there, or correct the setting",
+			return newError(NotObject, s.listed[i].path, "%s is not a list, but EVENT_LIST=%s expects one: send a list of objects, or correct the setting",
 				quoteValue(found.Kind, found.Value), s.listed[i].text)
 		}
 	}
@@ -186,15 +186,15 @@ func (s *stages) unnest() *DecodeError {
 		if s.skipped = s.meets(s.skip, s.document); s.skipped {
 			return nil
 		}
-		return newError(MissingField, s.listed[0].path, "the event has no list, which EVENT_LIST=%s says it has: send one, "+
-			"or set EVENT_SKIP='!%s' to skip events without it", strings.Join(s.options.List, ","), s.listed[0].text)
+		return newError(MissingField, s.listed[0].path, "the event has no list, but EVENT_LIST=%s expects one: send one, "+
+			"or set EVENT_SKIP='!%s' to skip events without a list", strings.Join(s.options.List, ","), s.listed[0].text)
 	}
 	if len(s.elements) > timeseries.MaxParts {
-		return newError(TooLarge, s.listed[0].path, "its lists have %d elements, more than %d: send several records", len(s.elements), timeseries.MaxParts)
+		return newError(TooLarge, s.listed[0].path, "the event's lists have %d elements, more than %d: send several records", len(s.elements), timeseries.MaxParts)
 	}
 	if size := len(s.elements)*len(s.envelope) + len(s.document); size > maxGrowth*s.options.MaxBytes {
-		return newError(TooLarge, s.listed[0].path, "its %d elements take %d bytes with what each inherits, more than %d times EVENT_MAX_BYTES = %d: "+
-			"send less beside the list, or several records", len(s.elements), size, maxGrowth, s.options.MaxBytes)
+		return newError(TooLarge, s.listed[0].path, "the event's %d elements take %d bytes, because each element gets a copy of the fields outside the list. This is more than %d times EVENT_MAX_BYTES = %d: "+
+			"send fewer fields outside the list, or several records", len(s.elements), size, maxGrowth, s.options.MaxBytes)
 	}
 	s.skipped = len(s.elements) == 0
 	return nil
@@ -249,9 +249,9 @@ func (s *stages) event(i int) (event []byte, dotted, skip bool, err *DecodeError
 func (s *stages) noObject(element *listElement) *DecodeError {
 	path := s.listed[element.list].path + "." + strconv.Itoa(element.index)
 	if element.Kind == bson.TypeArray {
-		return newError(NotObject, path, "it is a list in the list EVENT_LIST=%s, and lists of lists are not taken apart: send one list of objects", s.listed[element.list].text)
+		return newError(NotObject, path, "this element of EVENT_LIST=%s is itself a list, but a list inside a list cannot be taken apart: send one list of objects", s.listed[element.list].text)
 	}
-	return newError(NotObject, path, "%s is no object: each element of EVENT_LIST=%s is an object with the names of its values", quoteValue(element.Kind, element.Value), s.listed[element.list].text)
+	return newError(NotObject, path, "%s is not an object: each element of EVENT_LIST=%s must be an object with the names of its values", quoteValue(element.Kind, element.Value), s.listed[element.list].text)
 }
 
 // merge returns an element of a list with the members that it inherits. These are the members of the envelope that it lacks, and

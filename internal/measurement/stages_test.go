@@ -119,9 +119,9 @@ func TestListsOfListsAreRefused(t *testing.T) {
 		lists       []string
 		value, says string
 	}{
-		{[]string{"a.b"}, `{"a":[{"b":[{"ts":1}]}]}`, "not_object at a: it is a list, and EVENT_LIST leads on to a list in it: lists of lists are not taken apart"},
-		{[]string{"a"}, `{"a":3}`, "not_object at a: 3 is no list, which EVENT_LIST=a says it is"},
-		{[]string{"a", "b"}, `{"c":3}`, "missing_field at a: the event has no list, which EVENT_LIST=a,b says it has"},
+		{[]string{"a.b"}, `{"a":[{"b":[{"ts":1}]}]}`, "not_object at a: the value is a list, and EVENT_LIST names a list inside its elements: a list inside a list cannot be taken apart"},
+		{[]string{"a"}, `{"a":3}`, "not_object at a: 3 is not a list, but EVENT_LIST=a expects one"},
+		{[]string{"a", "b"}, `{"c":3}`, "missing_field at a: the event has no list, but EVENT_LIST=a,b expects one"},
 	} {
 		d := newDecoder(t, staged(func(o *Options) { o.List = test.lists }))
 		if err := refusal(t, d, recordOf(test.value)); !strings.Contains(err.Error(), test.says) || err.Part != record.WholeRecord {
@@ -133,7 +133,7 @@ func TestListsOfListsAreRefused(t *testing.T) {
 	if err != nil || len(results) != 2 {
 		t.Fatal(results, err)
 	}
-	for i, says := range []string{"not_object at a.0: it is a list in the list EVENT_LIST=a, and lists of lists are not taken apart", "not_object at a.1: 3 is no object"} {
+	for i, says := range []string{"not_object at a.0: this element of EVENT_LIST=a is itself a list, but a list inside a list cannot be taken apart", "not_object at a.1: 3 is not an object"} {
 		if got := results[i].Err.Error(); !strings.Contains(got, says) {
 			t.Errorf("%s, want %s", got, says)
 		}
@@ -179,7 +179,7 @@ func TestWhatListsInheritIsBounded(t *testing.T) {
 	o := staged(func(o *Options) { o.List, o.MaxBytes = []string{"a"}, 1<<20 })
 	d := newDecoder(t, o)
 	value := `{"ts":1700000000,"device":"d","x":"` + strings.Repeat("x", 500_000) + `","a":[{}` + strings.Repeat(",{}", 100_000) + `]}`
-	if err := refusal(t, d, recordOf(value)); err.Reason != TooLarge || !strings.Contains(err.Detail, "with what each inherits") {
+	if err := refusal(t, d, recordOf(value)); err.Reason != TooLarge || !strings.Contains(err.Detail, "each element gets a copy of the fields outside the list") {
 		t.Error(err)
 	}
 	// Letters that repeat a large envelope are bounded as well.
@@ -190,7 +190,7 @@ func TestWhatListsInheritIsBounded(t *testing.T) {
 	}
 	value = `{"device":"d","x":"` + strings.Repeat("x", 100_000) + `","a":[{}` + strings.Repeat(",{}", 120) + `]}`
 	d = newDecoder(t, staged(func(o *Options) { o.List, o.MaxBytes = []string{"a"}, 16<<20 }))
-	if err := refusal(t, d, recordOf(value)); err.Reason != BadElements || !strings.Contains(err.Detail, "their dead letters would take more than 8 MiB") {
+	if err := refusal(t, d, recordOf(value)); err.Reason != BadElements || !strings.Contains(err.Detail, "their dead letters, each with the fields outside the list, would take more than 8 MiB") {
 		t.Error(err)
 	}
 }
@@ -225,11 +225,11 @@ func TestTextIsParsed(t *testing.T) {
 	both := staged(func(o *Options) { o.List, o.Parse = []string{"body"}, []string{"body", "data"} })
 	checkOutcomes(t, both, `{"device":"d","body":"[{\"ts\":1700000000,\"data\":\"{\\\"v.w\\\":1}\"}]"}`, `0: 1700000000000 "d" {"data": {"v": {"w": {"$numberInt":"1"}}}}`)
 	for text, says := range map[string]string{
-		`"x"`:             `not_json at p: "x" holds neither a JSON object or array nor one in base64, as EVENT_PARSE says`,
+		`"x"`:             `not_json at p: "x" holds no JSON object or array, neither plain nor in base64, but EVENT_PARSE requires one`,
 		`"{\"v\":1"`:      `not_json at p: the text ends at byte 6`,
-		`"{} {}"`:         `not_json at p: a record holds`,
-		`"aGVsbG8="`:      `holds neither`,
-		`""`:              `holds neither`,
+		`"{} {}"`:         `not_json at p: a record may hold`,
+		`"aGVsbG8="`:      `holds no JSON object or array`,
+		`""`:              `holds no JSON object or array`,
 		`"{\"v\":1e999}"`: `bad_number at p`,
 	} {
 		if got := outcomes(t, parse("p"), `{"device":"d","ts":1700000000,"p":`+text+`}`); len(got) != 1 || !strings.Contains(got[0], says) {
@@ -280,11 +280,11 @@ func TestValueIsNamedByAnotherField(t *testing.T) {
 	list := staged(func(o *Options) { o.FieldName, o.FieldValue, o.List = "n", "v", []string{"e"} })
 	checkOutcomes(t, list, `{"device":"d","ts":1700000000,"e":[{"n":"a","v":1},{"n":"b","v":2}]}`, `0: 1700000000000 "d" {"a": {"$numberInt":"1"}}`, `1: 1700000000000 "d" {"b": {"$numberInt":"2"}}`)
 	for value, says := range map[string]string{
-		`{"device":"d","value":1,"ts":1700000000}`:                       "missing_field at name: the event lacks the name of its value",
+		`{"device":"d","value":1,"ts":1700000000}`:                       "missing_field at name: the event has no field here, but EVENT_FIELD_NAME expects the name of the value here",
 		`{"device":"d","name":"x","ts":1700000000}`:                      `missing_field at value: the event lacks the value of "x"`,
 		`{"device":"d","name":"x","name":"y","value":1,"ts":1700000000}`: "duplicate_field at name",
 		`{"device":"d","name":"x","value":1,"value":2,"ts":1700000000}`:  "duplicate_field at x",
-		`{"device":"d","name":3,"value":1,"ts":1700000000}`:              "bad_field_name at name: 3 is no text",
+		`{"device":"d","name":3,"value":1,"ts":1700000000}`:              "bad_field_name at name: 3 is not a string",
 		`{"device":"d","name":"","value":1,"ts":1700000000}`:             `bad_field_name at name: "" cannot be the name of a field`,
 		`{"device":"d","name":"a\u0000","value":1,"ts":1700000000}`:      "cannot be the name of a field",
 		`{"device":"d","name":"x","value":1,"x":2,"ts":1700000000}`:      "duplicate_field at x",
@@ -315,21 +315,21 @@ func TestStagesThatCannotBeAreRefused(t *testing.T) {
 	}{
 		{func(o *Options) { o.List = []string{"a[]"} }, settingList, "leads into an array"},
 		{func(o *Options) { o.List = []string{""} }, settingList, "not a dotted path"},
-		{func(o *Options) { o.List = []string{"a", "a"} }, settingList, "named twice"},
-		{func(o *Options) { o.List = []string{"a", "a.b"} }, settingList, "lists of lists are not taken apart"},
-		{func(o *Options) { o.List, o.Root = []string{"/a"}, "a.b" }, settingList, "holds EVENT_ROOT=a.b"},
+		{func(o *Options) { o.List = []string{"a", "a"} }, settingList, "already named"},
+		{func(o *Options) { o.List = []string{"a", "a.b"} }, settingList, "a list inside a list cannot be taken apart"},
+		{func(o *Options) { o.List, o.Root = []string{"/a"}, "a.b" }, settingList, "contains EVENT_ROOT=a.b"},
 		{func(o *Options) { o.Parse = []string{"$.a"} }, settingParse, "JSONPath"},
-		{func(o *Options) { o.Skip = []string{"=x"} }, settingSkip, "is no condition"},
-		{func(o *Options) { o.Skip = []string{"!!x"} }, settingSkip, "is no condition"},
+		{func(o *Options) { o.Skip = []string{"=x"} }, settingSkip, "is not a condition"},
+		{func(o *Options) { o.Skip = []string{"!!x"} }, settingSkip, "is not a condition"},
 		{func(o *Options) { o.Skip = []string{"a..b"} }, settingSkip, "not a dotted path"},
 		{func(o *Options) { o.FieldName = "n" }, settingName, "EVENT_FIELD_VALUE is not set"},
 		{func(o *Options) { o.FieldValue = "v" }, settingValue, "EVENT_FIELD_NAME is not set"},
 		{func(o *Options) { o.FieldName, o.FieldValue = "n", "v||w" }, settingValue, "not a dotted path"},
 		{func(o *Options) { o.FieldName, o.FieldValue = "n", "n.v" }, settingValue, "lies inside"},
 		{func(o *Options) { o.Rename = []string{"a"} }, settingRename, "renames nothing"},
-		{func(o *Options) { o.Rename = []string{"a=b.c"} }, settingRename, "write one name"},
+		{func(o *Options) { o.Rename = []string{"a=b.c"} }, settingRename, "write only its new name"},
 		{func(o *Options) { o.Rename = []string{"a=$b"} }, settingRename, "begins with $"},
-		{func(o *Options) { o.Rename = []string{"a=b", "a=c"} }, settingRename, "named twice"},
+		{func(o *Options) { o.Rename = []string{"a=b", "a=c"} }, settingRename, "already named"},
 		{func(o *Options) { o.Rename = []string{"a=b", "a.x=c"} }, settingRename, "lies inside"},
 	} {
 		o := staged(test.change)

@@ -30,7 +30,7 @@ func goLayout(pattern string) (string, error) {
 	for rest := pattern; rest != ""; {
 		literal, behind, found := strings.Cut(rest, "%")
 		if !isLiteral(literal) {
-			return "", fmt.Errorf("a pattern whose text %q cannot be told from a part of a time: write it as a Go layout", literal)
+			return "", fmt.Errorf("a pattern whose text %q would be read as a part of a time: write it as a Go layout", literal)
 		}
 		layout.WriteString(literal)
 		if !found {
@@ -41,7 +41,7 @@ func goLayout(pattern string) (string, error) {
 			return "", unknownDirective(directive)
 		}
 		if text := layout.String(); directives[directive] == fractionLayout && !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, ",") {
-			return "", errors.New("a pattern with a fraction of a second that no point or comma separates: write %S.%f")
+			return "", errors.New("a pattern with a fraction of a second, but without a point or comma before it: write %S.%f")
 		}
 		layout.WriteString(directives[directive])
 		rest = behind
@@ -73,7 +73,7 @@ func unknownDirective(directive string) error {
 	case "":
 		return errors.New("a pattern that ends in a percent sign: write %% for one")
 	}
-	return fmt.Errorf("a pattern with %%%s, which is not known: %%Y %%m %%d %%j %%b %%a %%H %%I %%p %%M %%S %%f %%z %%F %%T are", directive)
+	return fmt.Errorf("a pattern with the unknown directive %%%s: use only %%Y %%m %%d %%j %%b %%a %%H %%I %%p %%M %%S %%f %%z %%F %%T", directive)
 }
 
 // isLiteral reports whether a text stands for itself in a Go layout.

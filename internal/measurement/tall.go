@@ -48,14 +48,14 @@ func (s *stages) nameValue(event []byte) (out []byte, dotted bool, err *DecodeEr
 	t := &s.tall
 	named, found := lookUp(event, t.name)
 	if !found {
-		return nil, false, newError(MissingField, t.path, "the event lacks the name of its value, which EVENT_FIELD_NAME says is there: send it, or set EVENT_SKIP='!%s'", s.options.FieldName)
+		return nil, false, newError(MissingField, t.path, "the event has no field here, but EVENT_FIELD_NAME expects the name of the value here: send it, or set EVENT_SKIP='!%s'", s.options.FieldName)
 	}
 	if named.Kind != bson.TypeString {
-		return nil, false, newError(BadFieldName, t.path, "%s is no text, and EVENT_FIELD_NAME takes it for the name of a value: send a text, or correct the setting", quoteValue(named.Kind, named.Value))
+		return nil, false, newError(BadFieldName, t.path, "%s is not a string, but EVENT_FIELD_NAME expects the name of a value here: send a string, or correct the setting", quoteValue(named.Kind, named.Value))
 	}
 	name := rawbson.Text(named.Value)
 	if len(name) == 0 || bytes.IndexByte(name, 0) >= 0 || !utf8.Valid(name) {
-		return nil, false, newError(BadFieldName, t.path, "%s cannot be the name of a field, and EVENT_FIELD_NAME takes it for one: send a name without NUL characters", quoteText(name))
+		return nil, false, newError(BadFieldName, t.path, "%s cannot be the name of a field, but EVENT_FIELD_NAME expects a name here: send a name without NUL characters", quoteText(name))
 	}
 	for i := range t.values {
 		v := &t.values[i]
@@ -71,7 +71,7 @@ func (s *stages) nameValue(event []byte) (out []byte, dotted bool, err *DecodeEr
 		s.named = rawbson.EndDocument(s.named, 0)
 		return s.named, bytes.IndexByte(name, '.') >= 0, nil
 	}
-	return nil, false, newError(MissingField, strings.Join(t.values[0].names, "."), "the event lacks the value of %s, which EVENT_FIELD_VALUE=%s says is there: send it, or correct the setting",
+	return nil, false, newError(MissingField, strings.Join(t.values[0].names, "."), "the event lacks the value of %s, which EVENT_FIELD_VALUE=%s expects: send it, or correct the setting",
 		quoteText(name), s.options.FieldValue)
 }
 
@@ -85,9 +85,9 @@ func splitRename(text string) (from, to string) {
 func checkRename(text string) error {
 	switch from, to := splitRename(text); {
 	case from == "" || to == "":
-		return errors.New("renames nothing: write path=name, as temp_c=celsius")
+		return errors.New("renames nothing: write path=name, such as temp_c=celsius")
 	case to[0] == '$' || strings.ContainsAny(to, ".\x00/") || !utf8.ValidString(to):
-		return errors.New("gives a name that begins with $ or holds a dot, a slash or a NUL: a field is renamed where it is, so write one name")
+		return errors.New("gives a name that begins with $ or contains a dot, a slash or a NUL: a renamed field stays in its object, so write only its new name")
 	}
 	return nil
 }

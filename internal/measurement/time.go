@@ -73,7 +73,7 @@ func newTimeParser(format string) timeParser {
 	return p
 }
 
-var errAbbreviatedZone = errors.New("a layout with an abbreviated zone, which says no offset: use -07:00, in strftime %z, or leave it out for UTC")
+var errAbbreviatedZone = errors.New("a layout with an abbreviated time zone, which gives no offset: use -07:00 (in strftime %z), or leave the zone out for UTC")
 
 // CheckTimeFormat returns why times cannot be read in a format. Nil means that they can. A layout must write a time at least to
 // its day. It must not have zone abbreviations, which are ambiguous. The error's text continues a sentence that begins with the
@@ -93,11 +93,11 @@ func CheckTimeFormat(format string) error {
 	} {
 		parsed, err := time.ParseInLocation(p.layout, sample.Format(p.layout), time.UTC)
 		if err != nil || parsed.Format(time.DateOnly) != sample.Format(time.DateOnly) {
-			return errors.New("neither auto, rfc3339, unix, unix_ms, unix_us, unix_ns nor a Go layout with year, month and day, as 2006-01-02 15:04:05, " +
-				"or a strftime pattern, as %Y-%m-%d %H:%M:%S" + words.DidYouMean(format, formatNames))
+			return errors.New("neither auto, rfc3339, unix, unix_ms, unix_us, unix_ns nor a Go layout with year, month and day, such as 2006-01-02 15:04:05, " +
+				"or a strftime pattern, such as %Y-%m-%d %H:%M:%S" + words.DidYouMean(format, formatNames))
 		}
 		if hour := parsed.Hour(); hour != sample.Hour() && hour != 0 {
-			return errors.New("a layout with hours up to 12 and neither AM nor PM: use 15, in strftime %H, for hours up to 24")
+			return errors.New("a layout with hours up to 12 and neither AM nor PM: use 15 (in strftime %H) for hours up to 24")
 		}
 		if zoned := sample.In(time.FixedZone("XYZ", 3600)).Format(p.layout); strings.Contains(zoned, "XYZ") {
 			return errAbbreviatedZone
@@ -140,7 +140,7 @@ func (p *timeParser) parse(kind bson.Type, value []byte) (reading, *DecodeError)
 			}
 		}
 	}
-	return reading{}, newError(BadTime, "", "%s is no time in the format %s: %s", quoteValue(kind, value), p.format, p.advice(kind, value))
+	return reading{}, newError(BadTime, "", "%s is not a time in the format %s: %s", quoteValue(kind, value), p.format, p.advice(kind, value))
 }
 
 // readingOf returns the reading of a time that did not come as a number. The reading has the unit milliseconds.
@@ -305,7 +305,7 @@ func (p *timeParser) advice(kind bson.Type, value []byte) string {
 	}
 	text := rawbson.Text(value)
 	if lacksZone(text) {
-		return "it has no zone: add Z or an offset at its source, or set EVENT_TIME_ZONE to the zone of its clock, as Europe/Berlin or UTC"
+		return "it has no time zone: add Z or an offset at its source, or set EVENT_TIME_ZONE to the zone of its clock, such as Europe/Berlin or UTC"
 	}
 	if isDate(text) {
 		return "it is a date without a time: set EVENT_TIME_FORMAT=2006-01-02, which is read as 00:00 UTC"
@@ -314,7 +314,7 @@ func (p *timeParser) advice(kind bson.Type, value []byte) string {
 		return "it is a date in digits without separators: set EVENT_TIME_FORMAT=" + layout + ", which is read as UTC"
 	}
 	if d := parseDecimal(text); d.isDecimal && p.auto {
-		return "as a number sent as a string it does not tell its unit: send it without quotes, or set EVENT_TIME_FORMAT"
+		return "it is a number sent as a string, and its unit is unknown: send it without quotes, or set EVENT_TIME_FORMAT to its unit"
 	} else if d.isDecimal {
 		return "it is a number sent as a string: set EVENT_TIME_FORMAT to its unit"
 	}

@@ -56,19 +56,19 @@ func FuzzTime(f *testing.F) {
 func TestPatternsThatCannotBeRead(t *testing.T) {
 	for format, want := range map[string]string{
 		"%s":                   "set unix instead",
-		"%Y-%m-%d %Z":          "an abbreviated zone",
-		"%Y-%m-%d %Q":          "%Q, which is not known: %Y %m",
+		"%Y-%m-%d %Z":          "an abbreviated time zone",
+		"%Y-%m-%d %Q":          "%Q: use only %Y %m",
 		"%H:%M:%S":             "with year, month and day",
 		"%Y-%m-%d %":           "ends in a percent sign",
 		"%Y-%m-%d %S%f":        "write %S.%f",
-		"%Y-%m-%d at 3 %H":     "cannot be told from a part of a time",
-		"%Y-%m-%d Jan":         "cannot be told from a part of a time",
+		"%Y-%m-%d at 3 %H":     "would be read as a part of a time",
+		"%Y-%m-%d Jan":         "would be read as a part of a time",
 		"%Y-%m-%d %I:%M":       "hours up to 12 and neither AM nor PM",
 		"2006-01-02 03:04:05":  "hours up to 12 and neither AM nor PM",
-		"yyyy-MM-dd HH:mm:ss":  "or a strftime pattern, as %Y-%m-%d %H:%M:%S",
+		"yyyy-MM-dd HH:mm:ss":  "or a strftime pattern, such as %Y-%m-%d %H:%M:%S",
 		"unixms ":              "",
 		"rfc339":               "did you mean rfc3339?",
-		"2006-01-02 15:04 MST": "an abbreviated zone",
+		"2006-01-02 15:04 MST": "an abbreviated time zone",
 	} {
 		err := CheckTimeFormat(format)
 		if want == "" && err == nil {

@@ -84,9 +84,9 @@ func (b Bound) Excludes(upper Bound) bool { return b.kind == upper.kind && b.mil
 func (b Bound) describe(timestamp int64) string {
 	if b.kind == relative {
 		if timestamp != withinYears(timestamp) {
-			return fmt.Sprintf("%s of the record's timestamp, taken as %s", b, formatMillis(withinYears(timestamp)))
+			return fmt.Sprintf("%s from the record's timestamp, which counts as %s", b, formatMillis(withinYears(timestamp)))
 		}
-		return fmt.Sprintf("%s of the record's timestamp %s", b, formatMillis(timestamp))
+		return fmt.Sprintf("%s from the record's timestamp %s", b, formatMillis(timestamp))
 	}
 	return b.String()
 }
@@ -118,8 +118,8 @@ func (o *Options) checkWindow(path string, r reading, timestamp int64) *DecodeEr
 	if o.side(r.millis, timestamp) == 0 {
 		return nil
 	}
-	const advise = "set the clock of its source right"
-	bound, advice := "outside the years 0 to 9999, of which times are stored", advise
+	const advise = "correct the clock of its source"
+	bound, advice := "outside the years 0 to 9999, and no other times can be stored", advise
 	if low, binds := o.TimeMin.of(timestamp); binds && r.millis < low {
 		bound, advice = "before EVENT_TIME_MIN = "+o.TimeMin.describe(timestamp), advise+", or widen the bound"
 	} else if high, binds := o.TimeMax.of(timestamp); binds && r.millis > high {
@@ -146,7 +146,7 @@ func (o *Options) hint(r reading, timestamp int64) string {
 			continue
 		}
 		if r.isText {
-			return fmt.Sprintf("as if its source had taken %d seconds for milliseconds: set it right there", r.value)
+			return fmt.Sprintf("its source seems to have taken %d seconds for milliseconds: correct the unit at the source", r.value)
 		}
 		return fmt.Sprintf("%d looks like %s and was read as %s: set EVENT_TIME_FORMAT, or send the right unit", r.value, u.name, r.unit.name)
 	}

@@ -47,7 +47,7 @@ func (d *Decoder) wrapped(w wrapping, element []byte) []byte {
 func (d *Decoder) formOf(text []byte) string {
 	inside := len(d.wrap.frame) > 0 || d.wrap.compression != NoCompression
 	if c := compressionOf(text); inside && c != NoCompression {
-		return "is compressed by " + string(c) + " inside of its frame or another compression, which is not read: " + compressKafka
+		return "is compressed by " + string(c) + " inside its frame or another compression, which is not supported: " + compressKafka
 	}
 	return formOf(text)
 }

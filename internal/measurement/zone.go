@@ -53,14 +53,14 @@ func CheckTimeZone(zone, format string) error {
 		return nil
 	}
 	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
-		return errors.New("is no time zone: write its name in the database of time zones, as Europe/Berlin, or UTC")
+		return errors.New("is not a time zone: write a name of the IANA time zone database, such as Europe/Berlin or UTC")
 	}
 	p := newTimeParser(format)
 	switch {
 	case p.unit != nil, words.Plain(format) == "rfc3339":
 		return errors.New("has no effect: times of EVENT_TIME_FORMAT=" + format + " are the same in all zones")
 	case p.layout != "" && hasOffset(p.layout):
-		return errors.New("has no effect: texts of EVENT_TIME_FORMAT=" + format + " say their offset")
+		return errors.New("has no effect: texts of EVENT_TIME_FORMAT=" + format + " contain their offset")
 	}
 	return nil
 }
