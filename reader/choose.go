@@ -187,7 +187,7 @@ func atPlace(filter bson.D, path string) (bson.D, error) {
 			}
 			e.Value = clauses
 		default:
-			return nil, &QueryError{fmt.Errorf("this server cannot try %s on measurements that are not in buckets yet", e.Key)}
+			return nil, &QueryError{fmt.Errorf("this server cannot apply %s to measurements in segments, which are not in buckets yet", e.Key)}
 		}
 		moved = append(moved, e)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // ErrNotSetUp means that there is no time series of this name in the database.
-var ErrNotSetUp = errors.New("no such time series: is the name of the collection right, and the database? " +
-	"`waterwheel init` makes one, and so does the consumer when it starts")
+var ErrNotSetUp = errors.New("no such time series: check the names of the collection and the database; " +
+	"`waterwheel init` creates the time series, and so does a consumer when it starts")
 
 // QueryError means that a Query is invalid. Nothing was read.
 type QueryError struct{ Err error }
@@ -45,7 +45,7 @@ func (e *BucketError) Error() string {
 	if e.Segment {
 		what = "segment"
 	}
-	return fmt.Sprintf("the %s %s in %s cannot be read: %v; this consumer did not write it so: look at it with find(), "+
+	return fmt.Sprintf("the %s %s in %s cannot be read: %v; waterwheel did not write it in this form: look at it with find(), "+
 		"correct it or move it to another collection", what, id, e.Namespace, e.Err)
 }
 

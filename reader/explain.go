@@ -15,7 +15,7 @@ import (
 const maxExplained = 100
 
 // ErrNoExplain means that the server does not tell what a query costs.
-var ErrNoExplain = errors.New("this server does not explain queries with what they examined (explain with executionStats)")
+var ErrNoExplain = errors.New("this server does not support explain with executionStats")
 
 // Plan tells what Find costs the server for a query.
 type Plan struct {
@@ -105,7 +105,7 @@ func (s *Series) explainSegments(ctx context.Context, p *plan) (bson.Raw, error)
 func (s *Series) ExplainFilter(ctx context.Context, filter bson.Raw) (c Cost, err error) {
 	var d bson.D
 	if err := bson.Unmarshal(filter, &d); err != nil {
-		return c, fmt.Errorf("the filter is no document: %w", err)
+		return c, fmt.Errorf("the filter is not a document: %w", err)
 	}
 	if err := c.add(s.port.explainFind(ctx, request{filter: d})); err != nil {
 		return c, fmt.Errorf("explaining a filter on %s: %w", s.namespace, err)

@@ -170,7 +170,7 @@ func (r *reading) usable(buckets *scan, g group) (bool, error) {
 	case !g.takes(metaOf(buckets.current)):
 		return false, nil
 	case !buckets.timed:
-		return false, r.bad(buckets.current, errors.New(r.series.minPath()+" is no date"))
+		return false, r.bad(buckets.current, errors.New(r.series.minPath()+" is not a date"))
 	}
 	return true, nil
 }

@@ -200,7 +200,7 @@ func TestQueriesThatCannotBe(t *testing.T) {
 		"field of dots":      {Query{Fields: []string{"a..b"}}, `"a..b"`},
 		"operator as field":  {Query{Fields: []string{"$a"}}, `"$a"`},
 		"filter on a field":  {Query{Meta: bson.D{{Key: "celsius", Value: 3}}}, "celsius is not part of the meta"},
-		"filter no document": {Query{Meta: 5}, "no document"},
+		"filter no document": {Query{Meta: 5}, "not a document"},
 		"malformed filter":   {Query{Meta: bson.Raw{9, 0, 0, 0, 1}}, "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func marshal(meta any) (bson.Raw, error) {
 	}
 	raw, err := bson.Marshal(meta)
 	if err != nil {
-		return nil, fmt.Errorf("the query's filter on the meta is no document: %w", err)
+		return nil, fmt.Errorf("the query's filter on the meta is not a document: %w", err)
 	}
 	return raw, nil
 }

@@ -118,7 +118,7 @@ func (s *Series) parseFields(names []string) (*fields, error) {
 	for _, name := range names {
 		path := strings.Split(name, ".")
 		if slices.ContainsFunc(path, func(n string) bool { return n == "" || n[0] == '$' || strings.IndexByte(n, 0) >= 0 }) {
-			return nil, fmt.Errorf("the query's field %q cannot be a field: give names as measurements have them, such as celsius or wind.speed", name)
+			return nil, fmt.Errorf("the query's field %q is not a valid name of a field: give the names of fields of measurements, such as celsius or wind.speed", name)
 		}
 		if path[0] != s.options.TimeField && (s.options.MetaField == "" || path[0] != s.options.MetaField) {
 			f.add(path)

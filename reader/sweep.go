@@ -121,7 +121,7 @@ type part struct {
 }
 
 // errDisorder means that the server does not keep the order that ordersMetas saw.
-var errDisorder = errors.New("the server does not give series in the order of their metas: has the collection of buckets a collation?")
+var errDisorder = errors.New("the server does not return series in the order of their metas: does the collection of buckets have a collation?")
 
 // Next implements documents.
 func (p *part) Next(ctx context.Context) bool {

@@ -161,7 +161,7 @@ func (q *TotalsQuery) check(s *Series) (from, to int64, err error) {
 		}
 	}
 	if q.Newest {
-		return 0, 0, errors.New("the query's Newest is not possible for totals: they come in the order of time")
+		return 0, 0, errors.New("the query's Newest is not possible for totals, which are returned in the order of time")
 	}
 	return p.first, saturate(p.last, 1), nil
 }

@@ -314,12 +314,12 @@ func TestTotalsTellOfWhatCannotBeRead(t *testing.T) {
 func TestTotalsRefuseWhatCannotBeAsked(t *testing.T) {
 	s, _, begin := aDay(t)
 	for want, q := range map[string]TotalsQuery{
-		"one length":             {},
-		"must divide it":         {Every: Step{Duration: 7 * time.Minute}},
-		`"median", which is not`: {Every: Step{Days: 1}, Aggregations: []Aggregation{"median"}},
-		"in the order of time":   {Every: Step{Days: 1}, Query: Query{Newest: true}},
-		"before it begins":       {Every: Step{Days: 1}, Query: Query{From: begin, To: begin.Add(-time.Hour)}},
-		"cannot be a field":      {Every: Step{Days: 1}, Query: Query{Fields: []string{"$x"}}},
+		"one length":                     {},
+		"must divide a day":              {Every: Step{Duration: 7 * time.Minute}},
+		`"median", which is not`:         {Every: Step{Days: 1}, Aggregations: []Aggregation{"median"}},
+		"in the order of time":           {Every: Step{Days: 1}, Query: Query{Newest: true}},
+		"before it begins":               {Every: Step{Days: 1}, Query: Query{From: begin, To: begin.Add(-time.Hour)}},
+		"is not a valid name of a field": {Every: Step{Days: 1}, Query: Query{Fields: []string{"$x"}}},
 	} {
 		_, err := lines(s.Totals(t.Context(), q))
 		if _, ok := errors.AsType[*QueryError](err); !ok || !strings.Contains(err.Error(), want) {

@@ -84,7 +84,7 @@ func (s Step) Check() error {
 	case s.Duration%time.Millisecond != 0:
 		return errors.New("windows need a length in whole milliseconds")
 	case s.Duration > 0 && day%s.Duration != 0:
-		return errors.New("windows shorter than a day must divide it, such as 1m, 15m, 1h, 6h or 12h; longer ones are whole days, weeks (1w), months (1mo) or years (1y)")
+		return errors.New("windows shorter than a day must divide a day evenly, such as 1m, 15m, 1h, 6h or 12h; longer windows must be whole days, weeks (1w), months (1mo) or years (1y)")
 	case max(s.Days, s.Weeks, s.Months) > mostDays:
 		return fmt.Errorf("windows have at most %d days, weeks or months", mostDays)
 	}

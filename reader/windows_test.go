@@ -33,7 +33,7 @@ func TestStepsAreReadAndWritten(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "not a length of time", "often": "not a length of time", "0s": "one length", "-1h": "above zero", "7m": "must divide it", "36h": "must divide it",
+		"": "not a length of time", "often": "not a length of time", "0s": "one length", "-1h": "above zero", "7m": "must divide a day", "36h": "must divide a day",
 		"1us": "whole milliseconds", "0d": "one length", "100001d": "at most", "9000y": "at most", "1M": "not a length of time",
 	} {
 		if got, err := ParseStep(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -52,8 +52,8 @@ func TestSetupAdvisesSettingsThatCanBeSet(t *testing.T) {
 		t.Errorf("%v, want …%s…", err, want)
 	}
 	for edit, want := range map[string]string{
-		"bucketRoundingSeconds": "contradicts itself: bucketRoundingSeconds is 60: leave it out, granularity seconds implies it (InvalidOptions); no setting can match it: correct the document",
-		"bucketMaxSpanSeconds":  "contradicts itself: bucketMaxSpanSeconds is 60",
+		"bucketRoundingSeconds": "is invalid: bucketRoundingSeconds is 60: leave it out, granularity seconds implies it (InvalidOptions); correct the document, because no settings can match it",
+		"bucketMaxSpanSeconds":  "is invalid: bucketMaxSpanSeconds is 60",
 	} {
 		set := func(value int32) {
 			t.Helper()

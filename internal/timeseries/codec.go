@@ -75,7 +75,7 @@ func (p *Position) decode(b []byte) (int, error) {
 	if b[0]&0x80 != 0 {
 		high, m := uvarint(b[1:])
 		if m == 0 || high == 0 || high>>58 != 0 {
-			return 0, fmt.Errorf("%w: an offset cut off, too large or not in its shortest form", ErrPositions)
+			return 0, fmt.Errorf("%w: an offset is truncated, too large or not in its shortest form", ErrPositions)
 		}
 		zigzag |= high << 6
 		n += m
@@ -83,7 +83,7 @@ func (p *Position) decode(b []byte) (int, error) {
 	// A sum beyond int64 wraps to a negative offset, because the previous offset is not negative.
 	offset := p.Offset + (int64(zigzag>>1) ^ -int64(zigzag&1))
 	if offset < 0 {
-		return 0, fmt.Errorf("%w: an offset below 0", ErrPositions)
+		return 0, fmt.Errorf("%w: an offset is below 0", ErrPositions)
 	}
 	p.Offset, p.Part = offset, 0
 	if b[0]&1 == 0 {
@@ -91,7 +91,7 @@ func (p *Position) decode(b []byte) (int, error) {
 	}
 	part, m := uvarint(b[n:])
 	if m == 0 || part == 0 || part >= MaxParts {
-		return 0, fmt.Errorf("%w: a part outside 1 to %d", ErrPositions, MaxParts-1)
+		return 0, fmt.Errorf("%w: an array index is outside 1 to %d", ErrPositions, MaxParts-1)
 	}
 	p.Part = int32(part)
 	return n + m, nil

@@ -36,11 +36,11 @@ func CheckDatabaseName(name string) error {
 	case name == "":
 		return fmt.Errorf("is empty")
 	case i >= 0:
-		return fmt.Errorf("has a %q: MongoDB allows none of / \\ . \" $ * < > : | ? and no space", name[i:i+1])
+		return fmt.Errorf("contains %q: MongoDB does not allow / \\ . \" $ * < > : | ? or a space", name[i:i+1])
 	case len(name) > maxDatabaseName:
 		return fmt.Errorf("has %d bytes: MongoDB allows %d", len(name), maxDatabaseName)
 	case slices.Contains([]string{"admin", "config", "local"}, name):
-		return fmt.Errorf("is one of MongoDB's own (admin, config, local): choose another")
+		return fmt.Errorf("is reserved by MongoDB (admin, config, local): choose another name")
 	}
 	return nil
 }
@@ -53,11 +53,11 @@ func CheckSeriesName(database, name string, limit int) error {
 	case name == "":
 		return fmt.Errorf("is empty")
 	case strings.HasPrefix(name, "system."):
-		return fmt.Errorf(`begins with "system.", which is MongoDB's own`)
+		return fmt.Errorf(`begins with "system.", which MongoDB reserves`)
 	case strings.HasPrefix(name, ".") || strings.HasSuffix(name, "."):
 		return fmt.Errorf("begins or ends with a dot")
 	case strings.ContainsAny(name, "$\x00"):
-		return fmt.Errorf("has a $ or a NUL")
+		return fmt.Errorf("contains a $ or a NUL")
 	case longest > limit:
 		return fmt.Errorf("is too long: with the database and %s it has %d bytes, MongoDB allows %d", PartitionsSuffix, longest, limit)
 	}

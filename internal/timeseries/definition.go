@@ -27,7 +27,7 @@ func ReadDefinition(document bson.Raw) (d Definition, err error) {
 		return d, fmt.Errorf("the document %q is damaged: %w", DefinitionID, err)
 	}
 	if d.Options, err = d.Normalize(); err != nil {
-		return d, fmt.Errorf("the document %q was edited and contradicts itself: %w; no setting can match it: correct the document",
+		return d, fmt.Errorf("the document %q was edited and is invalid: %w; correct the document, because no settings can match it",
 			DefinitionID, err)
 	}
 	return d, nil

@@ -46,7 +46,7 @@ func (o Options) BucketShardKey(keys bson.Raw) (bson.Raw, error) {
 		case name == o.MetaField:
 			b.add(FieldMeta+rest, v)
 		default:
-			return refuse(codeInvalidOptions, "key %s: %s: only the time, ascending or descending, and the meta can be used here",
+			return refuse(codeInvalidOptions, "key %s: %s: a shard key can have only the time, ascending or descending, and the meta",
 				path, v)
 		}
 		return nil

@@ -53,10 +53,10 @@ func (o Options) readIndexOption(found *indexOptions, keys bson.Raw, name string
 		}
 	case "prepareUnique":
 		if isTrue(v) {
-			return refuse(codeInvalidOptions, "prepareUnique would refuse buckets as a unique index does, which time series do not support: leave it out")
+			return refuse(codeInvalidOptions, "prepareUnique is not supported on time series, because it refuses buckets like a unique index: leave it out")
 		}
 	case "key", "ns":
-		return refuse(codeInvalidOptions, "%s is no option of an index: the keys are given beside the options", name)
+		return refuse(codeInvalidOptions, "%s is not an option of an index: give the keys separately from the options", name)
 	case "sparse":
 		if isTrue(v) && !o.mayBeSparse(keys) {
 			return refuse(codeInvalidOptions, "sparse indexes are supported on the time and the meta only: leave sparse out")
@@ -100,7 +100,7 @@ func (o Options) checkTTL(keys, partial bson.Raw) error {
 	case compound:
 		return refuse(codeCannotCreateIndex, "a TTL index must be on %s alone: MongoDB has no compound TTL indexes", o.TimeField)
 	case !onTime:
-		return refuse(codeInvalidOptions, "a TTL index must be on %s: measurements expire by nothing else", o.TimeField)
+		return refuse(codeInvalidOptions, "a TTL index must be on %s: measurements can expire only by their time", o.TimeField)
 	}
 	return nil
 }

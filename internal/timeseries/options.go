@@ -172,7 +172,7 @@ func (o Options) Change(to Options) (Options, error) {
 	span, rounding := o.bucketing()
 	toSpan, toRounding := to.bucketing()
 	if toSpan < span || toRounding < rounding {
-		return Options{}, refuse(codeInvalidOptions, "a span of %d s and rounding of %d s would replace %d s and %d s: "+
+		return Options{}, refuse(codeInvalidOptions, "a span of %d s and rounding of %d s would replace a span of %d s and rounding of %d s: "+
 			"neither may shrink; choose larger values or another collection", toSpan, toRounding, span, rounding)
 	}
 	return to, nil

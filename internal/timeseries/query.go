@@ -26,7 +26,7 @@ func (o Options) bucketQuery(query bson.Raw, reading bool, depth int) (bson.Raw,
 			v, err = o.bucketClauses(name, v, reading, depth)
 		case exprOperator:
 			if !reading {
-				return refuse(codeInvalidOptions, "query: $expr can only read: compare by the operators of queries, {\"%s\": {\"$gt\": 5}}",
+				return refuse(codeInvalidOptions, "query: $expr is supported only for reading: use query operators instead, such as {\"%s\": {\"$gt\": 5}}",
 					o.MetaField)
 			}
 			v, err = o.bucketExpression(v, depth+1)
@@ -45,10 +45,10 @@ func (o Options) bucketQuery(query bson.Raw, reading bool, depth int) (bson.Raw,
 func (o Options) bucketPath(where, path string) (string, error) {
 	name, rest := first(path)
 	if o.MetaField == "" {
-		return "", refuse(codeInvalidOptions, "%s: %s cannot be used here: only the meta can, and this time series has none", where, path)
+		return "", refuse(codeInvalidOptions, "%s: %s cannot be used here: only the meta can be used, and this time series has no meta", where, path)
 	}
 	if name != o.MetaField {
-		return "", refuse(codeInvalidOptions, "%s: %s is not part of the meta %q, the only field that can be used here; a part of it is written as %q",
+		return "", refuse(codeInvalidOptions, "%s: %s is not part of the meta %q, the only field that can be used here; write a part of the meta as %q",
 			where, path, o.MetaField, o.MetaField+"."+path)
 	}
 	return FieldMeta + rest, nil

@@ -122,7 +122,7 @@ func TestReadQueryTakesExpressions(t *testing.T) {
 			t.Errorf("%.80s: %v, want %s", query, err, want)
 		}
 	}
-	if _, err := indexed.BucketQuery(ext(t, `{"$expr": {"$eq": ["$m", 1]}}`)); err == nil || !strings.Contains(err.Error(), "$expr can only read") {
+	if _, err := indexed.BucketQuery(ext(t, `{"$expr": {"$eq": ["$m", 1]}}`)); err == nil || !strings.Contains(err.Error(), "$expr is supported only for reading") {
 		t.Errorf("an edit is told %v", err)
 	}
 	if _, err := (Options{TimeField: "t"}).ReadQuery(ext(t, `{"$expr": {"$eq": ["$meta", 1]}}`)); codeOf(t, err) != "InvalidOptions" {

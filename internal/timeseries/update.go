@@ -23,7 +23,7 @@ type MetaDelete struct {
 func (o Options) BucketUpdate(u MetaUpdate) (query, update bson.Raw, err error) {
 	switch {
 	case o.MetaField == "":
-		return nil, nil, refuse(codeInvalidOptions, "update: the collection has no metaField, so there is nothing that can be updated")
+		return nil, nil, refuse(codeInvalidOptions, "update: the collection has no metaField, so nothing can be updated")
 	case !u.Multi:
 		return nil, nil, refuse(codeInvalidOptions, "update: only all measurements of a series can be updated: set multi")
 	case u.Upsert:
@@ -54,7 +54,7 @@ func (o Options) BucketDelete(d MetaDelete) (bson.Raw, error) {
 func (o Options) bucketOperators(update bson.Raw) (bson.Raw, error) {
 	operators, err := rewrite(update, "update: the document is", func(b *builder, name string, v bson.RawValue) error {
 		if name == "" || name[0] != '$' {
-			return refuse(codeInvalidOptions, "update: %q is no operator: a replacement is not supported on time series", name)
+			return refuse(codeInvalidOptions, "update: %q is not an operator: a replacement is not supported on time series", name)
 		}
 		if v.Type != bson.TypeEmbeddedDocument {
 			return refuse(codeInvalidOptions, "update: %s must be an object of fields", name)
