@@ -53,7 +53,7 @@ func TestCheckOnServers(t *testing.T) {
 			return f.State != check.Warning && f.State != check.Wrong && strings.Contains(f.Text, text)
 		})
 	}
-	for _, text := range []string{"4 partitions, no records", "2 partitions, 110 offsets", "is not set up", "the user may do what run does", "nothing is committed for " + r.topic} {
+	for _, text := range []string{"4 partitions, no records", "2 partitions, 110 offsets", "is not set up", "the user has all rights that run needs", "no offset is committed for " + r.topic} {
 		if !found(text) {
 			t.Errorf("%q is not found in %+v", text, view.Findings)
 		}
@@ -62,7 +62,7 @@ func TestCheckOnServers(t *testing.T) {
 	r.redrive(t) // letters are not events
 	r.env["KAFKA_TOPICS"] += ",no-such-" + r.topic
 	code, stdout, _ = try(t, r.env, "check", "--sample", "50")
-	for _, text := range []string{"would become letters", "create the topic or correct KAFKA_TOPICS", "50       not_json"} {
+	for _, text := range []string{"would become dead letters", "create the topic or correct KAFKA_TOPICS", "50       not_json"} {
 		if code != exitFound || !strings.Contains(stdout, text) {
 			t.Errorf("exit code %d, %q is missing in\n%s", code, text, stdout)
 		}

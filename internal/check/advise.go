@@ -63,13 +63,13 @@ func (p *proposer) tooFine(of *Proposal, now *tally) bool {
 // judgeIdentity warns about settings that merge several things into one series.
 func (s *sampler) judgeIdentity(subject string, found *Findings) {
 	if s.view.Question != "" && len(s.bad) == 0 {
-		found.Note(subject, "the settings make %s; the events leave a question: %s", plural(s.view.Series, "meta"), s.view.Question)
+		found.Note(subject, "the settings make %s, but the events do not show whether this is right: %s", plural(s.view.Series, "meta"), s.view.Question)
 	}
 	p := s.view.Proposal
 	if p == nil || len(s.bad) > 0 || p.Series <= s.view.Series {
 		return
 	}
-	found.Warn(subject, s.wayOut(""), "the settings make %s series of events that look like %s: %s", count(s.view.Series), count(p.Series), p.Because[len(p.Because)-1])
+	found.Warn(subject, s.wayOut(""), "the settings make %s series, but the events seem to have %s series: %s", count(s.view.Series), count(p.Series), p.Because[len(p.Because)-1])
 }
 
 // judgeValues warns about stored values that queries cannot use.
@@ -79,7 +79,7 @@ func (s *sampler) judgeValues(subject string, found *Findings) {
 	}
 	for i, one := range s.notes {
 		if i == listedNames {
-			found.Warn(subject, "", "%s more with values of such kinds", plural(len(s.notes)-i, "field"))
+			found.Warn(subject, "", "%s more with similar problems", plural(len(s.notes)-i, "field"))
 			return
 		}
 		found.Warn(subject, one.wayOut, "%s %s", one.path, one.is)
@@ -93,7 +93,7 @@ func (s *sampler) judgePartitions(subject string, found *Findings) {
 		return
 	}
 	found.Warn(subject, "key the records by "+s.metaName()+", so that each series has one partition and one owner",
-		"%s of %s series come in several partitions: each has buckets of its own in each of them", count(spread), count(s.view.Series))
+		"%s of %s series have records in several partitions: such a series has separate buckets for each partition", count(spread), count(s.view.Series))
 }
 
 // metaName names the fields that meta consists of.
@@ -115,8 +115,8 @@ func (s *sampler) judgeZone(subject string, found *Findings) {
 	}
 	const text = "EVENT_TIME_FORMAT=%s has no zone: the times are read as UTC"
 	if zone, ok := zoneOf(s.offsets); ok && s.evidence.isLog {
-		found.Warn(subject, "set EVENT_TIME_ZONE to their zone, or send times with their offset", text+fmt.Sprintf(", and lie about %s from their records, as local times would", zone), s.decoding.TimeFormat)
+		found.Warn(subject, "set EVENT_TIME_ZONE to their zone, or send times with their offset", text+fmt.Sprintf(", but differ by about %s from the timestamps of their records, as local times would", zone), s.decoding.TimeFormat)
 		return
 	}
-	found.Note(subject, text+", and are wrong if they are local ones", s.decoding.TimeFormat)
+	found.Note(subject, text+", which is wrong if they are local times", s.decoding.TimeFormat)
 }

@@ -28,7 +28,7 @@ func TestCheckSeesClaimsOfAnotherGroup(t *testing.T) {
 	}
 	l := of("c")
 	found := *l.Findings
-	if found.Count(Wrong) != 1 || !found.has(Wrong, `the group "theirs" writes partitions 1, 2 of events, the settings name the group "ours"`) {
+	if found.Count(Wrong) != 1 || !found.has(Wrong, `the group "theirs" writes partitions 1, 2 of events, but the settings name the group "ours"`) {
 		t.Fatalf("%+v", found)
 	}
 	if !strings.Contains(found[0].WayOut, "waterwheel collection takeover") || !strings.Contains(found[0].WayOut, `"theirs"`) {

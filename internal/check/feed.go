@@ -53,7 +53,7 @@ func Feed(in io.Reader, at int64, decoding measurement.Options, bucketing bucket
 	}
 	view := s.finish()
 	if !whole {
-		found.Note("sample of "+FeedName, "only the first %s looked at", words.Count(len(values), "event")+words.Form(len(values), " was", " were"))
+		found.Note("sample of "+FeedName, "only the first %s checked", words.Count(len(values), "event")+words.Form(len(values), " was", " were"))
 	}
 	s.judge(found)
 	return view, nil

@@ -56,7 +56,7 @@ func TestFeedSaysWhatItIsOf(t *testing.T) {
 	if view.Topic != FeedName || view.Records != 3 || view.Measurements != 2 || view.Bad[0].From != "event 2" {
 		t.Errorf("%+v", view)
 	}
-	if !found.has(Warning, "1 of 3 events would become a letter") {
+	if !found.has(Warning, "1 of 3 events would become a dead letter") {
 		t.Errorf("%+v", found)
 	}
 	decoding, bucketing := eventOptions(t, nil)

@@ -28,8 +28,8 @@ func (l *look) group(ctx context.Context) {
 	}
 	for _, m := range members {
 		if !group.IsOurs(m) {
-			l.Wrong(subject, "end it or give it another group id; or use another KAFKA_GROUP_ID",
-				"another program is a member: %s; what it commits would be skipped, so run reads nothing beside it", m)
+			l.Wrong(subject, "stop that program or give it another group id; or use another KAFKA_GROUP_ID",
+				"another program is a member: %s; run would skip the records that it commits, so run reads nothing while it is a member", m)
 		}
 	}
 	l.OK(subject, "%s", words.Count(len(members), "member"))
@@ -68,14 +68,14 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, s.Partition) // records have arrived since, or a transaction is open
 		}
 		if err != nil {
-			l.Failed(subject, fmt.Errorf("asking for the end of %s: %w", s.Partition, err))
+			l.Failed(subject, fmt.Errorf("asking for the end offset of %s: %w", s.Partition, err))
 			continue
 		}
 		known++
 		lag += l.start(subject, s.Partition, f)
 	}
 	if known == 0 {
-		l.OK(subject, "nothing is committed for %s yet: it will begin at %s", topic.Name, l.Begins)
+		l.OK(subject, "no offset is committed for %s yet: run will begin at %s", topic.Name, l.Begins)
 		return
 	}
 	l.OK(subject, "committed for %d of %s of %s, %s behind", known, words.Count(len(spans), "partition"), topic.Name, words.Count(lag, "offset"))
@@ -89,8 +89,8 @@ func (l *look) start(subject string, place record.Partition, f claim.Facts) (lag
 		return 0
 	}
 	if start.Beyond > 0 {
-		l.Warn(subject, "look why: the log was truncated (unclean leader election), or the offset was set by hand",
-			"%s is to begin at offset %d, and ends at %d: run goes on at its %s record (KAFKA_OUT_OF_RANGE)",
+		l.Warn(subject, "find the cause: the log was truncated (unclean leader election), or the offset was set by hand",
+			"%s should begin at offset %d, but ends at %d: run continues at its %s record (KAFKA_OUT_OF_RANGE)",
 			place, f.Bounds.End+start.Beyond, f.Bounds.End, f.OutOfRange)
 	}
 	if start.Lost > 0 {

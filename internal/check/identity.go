@@ -223,9 +223,9 @@ func (n *namer) fixed() identity {
 	if n.within {
 		i.parts = n.join(slices.Clone(n.parts), n.of(thing)...)
 	}
-	i.because = i.String() + ": " + n.name + " name their series so"
+	i.because = i.String() + ": " + n.name + " name their series in this way"
 	if t := n.count(i); t.good >= fewEvents && t.metas.returning() < comesBack {
-		i.confidence, i.because = Medium, i.because+", but no series comes back in this sample"
+		i.confidence, i.because = Medium, i.because+", but no series occurs twice in this sample"
 	}
 	return i
 }
@@ -330,23 +330,23 @@ func (n *namer) judged(i identity, t tally) identity {
 	back := t.metas.returning()
 	switch {
 	case t.good < fewEvents:
-		i.confidence, i.because = Medium, fmt.Sprintf("%s: by name; %s cannot show whether values come back", i, plural(t.good, "event"))
+		i.confidence, i.because = Medium, fmt.Sprintf("%s: chosen by its name; %s cannot show whether values recur", i, plural(t.good, "event"))
 	case back >= mostly:
-		i.confidence, i.because = High, fmt.Sprintf("%s: %s in %s events; values come back", i, plural(t.metas.values(), "value"), count(t.good))
+		i.confidence, i.because = High, fmt.Sprintf("%s: %s in %s events; values recur", i, plural(t.metas.values(), "value"), count(t.good))
 	case back >= comesBack:
-		i.confidence, i.because = Medium, fmt.Sprintf("%s: %s in %s events; some values come back", i, plural(t.metas.values(), "value"), count(t.good))
+		i.confidence, i.because = Medium, fmt.Sprintf("%s: %s in %s events; some values recur", i, plural(t.metas.values(), "value"), count(t.good))
 	default:
-		i.confidence, i.because = Medium, fmt.Sprintf("%s: by name; no value comes back in %s events", i, count(t.good))
+		i.confidence, i.because = Medium, fmt.Sprintf("%s: chosen by its name; no value recurs in %s events", i, count(t.good))
 	}
 	return i
 }
 
 // askFiner asks whether some fields belong to the identity.
 func (n *namer) askFiner(coarse identity, t tally, fine identity, tf tally) naming {
-	coarse.means = fmt.Sprintf("%s series; choose it if the same %s may come with another %s, as when things move", count(t.metas.values()), coarse, extra(coarse, fine))
-	fine.means = fmt.Sprintf("%s series; choose it if the same %s of another %s is another thing", count(tf.metas.values()), coarse, extra(coarse, fine))
+	coarse.means = fmt.Sprintf("%s series; choose it if the same %s may have another %s later, for example when things move", count(t.metas.values()), coarse, extra(coarse, fine))
+	fine.means = fmt.Sprintf("%s series; choose it if the same %s with another %s is a different thing", count(tf.metas.values()), coarse, extra(coarse, fine))
 	return naming{
-		question: fmt.Sprintf("one %s comes with several values of %s", coarse, extra(coarse, fine)), choices: []identity{coarse, fine},
+		question: fmt.Sprintf("one %s occurs with several values of %s", coarse, extra(coarse, fine)), choices: []identity{coarse, fine},
 	}
 }
 

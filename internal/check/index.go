@@ -59,7 +59,7 @@ func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o time
 	if len(paths) == 0 {
 		return false
 	}
-	l.Warn(subject, "correct --filter", "no measurement in the newest %d buckets and segments has %s: the filter finds nothing there, with whatever index",
+	l.Warn(subject, "correct --filter", "no measurement in the newest %d buckets and segments has %s: the filter finds nothing there, with any index",
 		sample.Documents, strings.Join(paths, " or "))
 	return true
 }
@@ -73,7 +73,7 @@ func (l *look) metaIndexes(subject string, list collection.IndexList) {
 		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `waterwheel collection drop-index %[1]s` drops it", name)
 	}
 	if n := len(l.Settings.MetaPaths) - len(missing); n > 0 {
-		l.OK(subject, "%d of %s of META_INDEXES %s there", n, words.Count(len(l.Settings.MetaPaths), "index"), words.Form(n, "is", "are"))
+		l.OK(subject, "%d of %s of META_INDEXES %s in place", n, words.Count(len(l.Settings.MetaPaths), "index"), words.Form(n, "is", "are"))
 	}
 }
 
@@ -92,7 +92,7 @@ func (l *look) cost(ctx context.Context, subject, name string, o timeseries.Opti
 	case errors.Is(err, reader.ErrNoExplain):
 		return nil
 	case err != nil:
-		l.Note(subject, "what the filter costs is not known: %v", l.Database.Explain(err))
+		l.Note(subject, "the cost of the filter is not known: %v", l.Database.Explain(err))
 		return nil
 	}
 	return &c
@@ -105,19 +105,19 @@ const muchMore = 10
 func (l *look) advise(subject string, topic Topic, a timeseries.Advice, c *reader.Cost) {
 	measured := ""
 	if c != nil && a.Index != timeseries.IDIndexName { // The filter that was tried does not bound the _id.
-		measured = fmt.Sprintf("; tried: %s examined for %d that can match", words.Count(c.DocumentsExamined, "bucket"), c.Buckets)
+		measured = fmt.Sprintf("; in a test MongoDB examined %s for %d that can match", words.Count(c.DocumentsExamined, "bucket"), c.Buckets)
 	}
 	wide := ""
 	if len(a.Wide) > 0 {
 		wide = fmt.Sprintf("; no index narrows by %s", strings.Join(a.Wide, ", "))
 	}
 	if len(a.Fields) > 0 {
-		wide += fmt.Sprintf("; %s is looked for in each bucket that the rest finds", strings.Join(a.Fields, ", "))
+		wide += fmt.Sprintf("; %s is checked in each bucket that the rest of the filter finds", strings.Join(a.Fields, ", "))
 	}
 	cheap := measured != "" && c.DocumentsExamined <= muchMore*max(c.Buckets, 1)
 	switch {
 	case a.Index == "" && a.Keys == nil:
-		l.Warn(subject, "ask for a part of the meta or for a time", "the filter reads every bucket%s%s", wide, measured)
+		l.Warn(subject, "filter by a part of the meta or by a time", "the filter reads every bucket%s%s", wide, measured)
 	case a.Keys == nil:
 		l.OK(subject, "the filter is narrowed by the index %s: %s%s%s", a.Index, strings.Join(a.Narrows, ", "), wide, measured)
 	case cheap:
@@ -135,7 +135,7 @@ func (l *look) wayOut(topic Topic, a timeseries.Advice) string {
 	if len(l.Topics) > 1 {
 		only = topic.Name
 	}
-	return "make the index: " + IndexCommand(a.Keys, only)
+	return "create the index: " + IndexCommand(a.Keys, only)
 }
 
 // IndexCommand returns the command that creates an index of these keys, for one topic, or for all if topic is empty. It adds the

@@ -45,16 +45,16 @@ func TestAdviceIsSaid(t *testing.T) {
 			wayOut: `'{"meta.a":1,"meta.b":1,"time":-1}'`, measure: &reader.Cost{DocumentsExamined: 55, Buckets: 2},
 		},
 		"tried": {
-			filter: bson.D{{Key: "meta.a", Value: 1}}, state: Warning, says: []string{"tried: 55 buckets examined for 2"},
+			filter: bson.D{{Key: "meta.a", Value: 1}}, state: Warning, says: []string{"in a test MongoDB examined 55 buckets for 2"},
 			wayOut: `'{"meta.a":1,"time":-1}'`, measure: &reader.Cost{DocumentsExamined: 55, Buckets: 2},
 		},
 		"cheap all the same": {
-			filter: bson.D{{Key: "meta.a", Value: 1}}, state: OK, says: []string{"few buckets are read", "3 buckets examined for 2"},
+			filter: bson.D{{Key: "meta.a", Value: 1}}, state: OK, says: []string{"few buckets are read", "examined 3 buckets for 2"},
 			measure: &reader.Cost{DocumentsExamined: 3, Buckets: 2},
 		},
 		"nothing helps": {
 			filter: bson.D{{Key: "$or", Value: bson.A{}}, {Key: "celsius", Value: 5}}, state: Warning,
-			says: []string{"reads every bucket", "no index narrows by $or", "celsius is looked for in each"}, wayOut: "a part of the meta",
+			says: []string{"reads every bucket", "no index narrows by $or", "celsius is checked in each"}, wayOut: "a part of the meta",
 		},
 	} {
 		filter, err := bson.Marshal(c.filter)

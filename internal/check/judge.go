@@ -29,7 +29,7 @@ func (s *sampler) judge(found *Findings) {
 	for _, b := range s.view.Bad {
 		bad += b.Count
 	}
-	all, letters := bad+s.view.Measurements, words.Form(bad, "a letter", "letters")
+	all, letters := bad+s.view.Measurements, words.Form(bad, "a dead letter", "dead letters")
 	switch {
 	case bad == 0:
 		found.OK(subject, "the settings fit: %s %s %s of %s in %s", words.Count(s.view.Records, "record"), words.Form(s.view.Records, "is", "are"), words.Count(s.view.Measurements, "measurement"),
@@ -51,7 +51,7 @@ func (s *sampler) judge(found *Findings) {
 	s.judgeParts(subject, found)
 	s.judgeValues(subject, found)
 	if s.evidence.crowded {
-		found.Note(subject, "the events have more than %s different names: further fields were not looked at", count(mostPaths))
+		found.Note(subject, "the events have more than %s different names: further fields were not checked", count(mostPaths))
 	}
 	s.judgePartitions(subject, found)
 }
@@ -72,7 +72,7 @@ func (s *sampler) judgeParts(subject string, found *Findings) {
 func (s *sampler) wayOut(otherwise string) string {
 	switch {
 	case s.view.Proposal != nil:
-		return "these look like " + s.view.Proposal.Shape + ": " + s.view.Proposal.Line()
+		return "the events look like " + s.view.Proposal.Shape + ": " + s.view.Proposal.Line()
 	case s.view.Question != "":
 		return "decide between the settings above: " + s.view.Question
 	}
@@ -91,7 +91,7 @@ func (s *sampler) judgeTimes(subject string, found *Findings) {
 		found.Warn(subject, wayOut, "half of the measurements are %v or more later than their records", middle.Round(time.Second))
 	}
 	if middle < -behindUsual {
-		found.Warn(subject, wayOut+"; a replay of old events is no mistake", "half of the measurements are %v or more older than their records", -middle.Round(time.Second))
+		found.Warn(subject, wayOut+" (a replay of old events is not a mistake)", "half of the measurements are %v or more older than their records", -middle.Round(time.Second))
 	}
 }
 
@@ -107,6 +107,6 @@ func (s *sampler) judgeSeries(subject string, found *Findings) {
 			varied = append(varied, fmt.Sprintf("%s (%d values in %d)", f.Name(), f.Values, f.Seen))
 		}
 	}
-	found.Warn(subject, "take what changes with every event out of meta: EVENT_META_FIELD or EVENT_META_FIELDS. If there are so many series, a larger --sample shows it",
-		"%d measurements are %d series: a bucket for nearly each of them. What varies most in meta: %s", n, series, strings.Join(varied[:min(3, len(varied))], ", "))
+	found.Warn(subject, "remove the fields that change with every event from meta: EVENT_META_FIELD or EVENT_META_FIELDS. If there are really so many series, a larger --sample shows that",
+		"%d measurements are %d series: nearly each measurement gets its own bucket. The fields that vary most in meta: %s", n, series, strings.Join(varied[:min(3, len(varied))], ", "))
 }

@@ -23,7 +23,7 @@ func (n *namer) compareKeys(found identity, t tally) naming {
 	switch {
 	case byMeta < disagree:
 		if byKey < disagree && t.good >= fewEvents {
-			found.because += ", and each has one key"
+			found.because += ", and each value has one key"
 			if t.metas.values() > 1 {
 				found.confidence = High
 			}
@@ -36,7 +36,7 @@ func (n *namer) compareKeys(found identity, t tally) naming {
 	found.means = fmt.Sprintf("%s series; the key is not stored", count(t.metas.values()))
 	key.means = fmt.Sprintf("%s series; %s stays a field", count(n.view.keys.values()), found)
 	return naming{
-		question: fmt.Sprintf("one key comes with several values of %s, and one %s with several keys", found, found), choices: []identity{found, key},
+		question: fmt.Sprintf("one key occurs with several values of %s, and one %s with several keys", found, found), choices: []identity{found, key},
 	}
 }
 
@@ -55,10 +55,10 @@ func (n *namer) finerKey(coarse identity, t tally) naming {
 	if n.view.records < fewEvents || n.view.keys.returning() < mostly {
 		key.confidence = Medium
 	}
-	key.because = fmt.Sprintf("the key: %s values, which come back, where %s has %s", count(n.view.keys.values()), coarse, count(t.metas.values()))
+	key.because = fmt.Sprintf("the key: it has %s recurring values, but %s has %s", count(n.view.keys.values()), coarse, count(t.metas.values()))
 	return naming{found: key}
 }
 
 func (n *namer) key() identity {
-	return identity{from: measurement.MetaFromKey, confidence: High, because: fmt.Sprintf("the key: %s; keys come back", plural(n.view.keys.values(), "value"))}
+	return identity{from: measurement.MetaFromKey, confidence: High, because: fmt.Sprintf("the key: %s; keys recur", plural(n.view.keys.values(), "value"))}
 }

@@ -31,7 +31,7 @@ func (l *look) letters(ctx context.Context) {
 		case kafka.Classify(topic.Err) == kafka.LookAtMetadata:
 			l.lettersToCome(ctx, subject, topic.Name)
 		case kafka.Classify(topic.Err) == kafka.StopPartition:
-			l.Wrong(subject, "grant this user WRITE on it, and CREATE if DLQ_CREATE is to make it", "may not be seen by this user")
+			l.Wrong(subject, "grant this user WRITE on it, and CREATE if DLQ_CREATE=true should create it", "this user may not see the topic")
 		case !topic.Rights.Allow(kafka.Write):
 			l.Wrong(subject, "grant this user WRITE on it", "this user can see it but may not write to it")
 		case !topic.Rights.Allow(kafka.Read):
@@ -45,7 +45,7 @@ func (l *look) letters(ctx context.Context) {
 // lettersToCome checks whether a missing dead-letter topic will be created.
 func (l *look) lettersToCome(ctx context.Context, subject, topic string) {
 	if !l.Letters.Create {
-		l.Wrong(subject, "create it, or set DLQ_CREATE=true", "does not exist")
+		l.Wrong(subject, "create the topic, or set DLQ_CREATE=true", "does not exist")
 		return
 	}
 	err := kafka.Patiently(ctx, func() error { return l.Kafka.TryCreate(ctx, topic, l.Letters.Partitions, l.Letters.Replication) })
@@ -67,7 +67,7 @@ func (l *look) letterTopic(ctx context.Context, subject, topic string) {
 		l.Failed(subject, err)
 		return
 	}
-	l.OK(subject, "%s, %s; \"waterwheel dlq stats\" counts the letters", words.Count(len(spans), "partition"), words.Count(dlq.Offsets(spans), "offset"))
+	l.OK(subject, "%s, %s; \"waterwheel dlq stats\" counts the dead letters", words.Count(len(spans), "partition"), words.Count(dlq.Offsets(spans), "offset"))
 	t, ok := l.configured(ctx, subject, topic)
 	if !ok {
 		return
@@ -75,11 +75,11 @@ func (l *look) letterTopic(ctx context.Context, subject, topic string) {
 	l.durability(subject, t)
 	l.retention(subject, t.Values)
 	if strings.Contains(t.Values["cleanup.policy"], "compact") {
-		l.Wrong(subject, "set cleanup.policy=delete", "the topic is compacted: letters whose records have the same key are lost")
+		l.Wrong(subject, "set cleanup.policy=delete", "the topic is compacted: dead letters whose records have the same key are lost")
 	}
 	if size, err := strconv.Atoi(t.Values["max.message.bytes"]); err == nil && size < l.longest {
 		l.Warn(subject, "set its max.message.bytes higher than that of the topics read",
-			"max.message.bytes=%d is less than the %d of the topics read: long letters are cut and cannot be driven back", size, l.longest)
+			"max.message.bytes=%d is less than the %d of the topics read: long dead letters are truncated and cannot be redriven", size, l.longest)
 	}
 }
 
@@ -89,10 +89,10 @@ func (l *look) retention(subject string, values map[string]string) {
 	switch {
 	case !ok:
 	case kept < 0:
-		l.Note(subject, "it keeps letters until they are deleted, however many are sent: retention.ms=-1")
+		l.Note(subject, "dead letters are kept until they are deleted, however many there are: retention.ms=-1")
 	case values["message.timestamp.type"] != "LogAppendTime":
-		l.Warn(subject, "set message.timestamp.type=LogAppendTime", "letters have their records' times, so that retention.ms=%s deletes letters of old records at once", values["retention.ms"])
+		l.Warn(subject, "set message.timestamp.type=LogAppendTime", "dead letters have the timestamps of their records, so retention.ms=%s deletes dead letters of old records at once", values["retention.ms"])
 	default:
-		l.OK(subject, "it keeps letters for %s", words.Span(kept))
+		l.OK(subject, "dead letters are kept for %s", words.Span(kept))
 	}
 }

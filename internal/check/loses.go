@@ -24,13 +24,13 @@ func (p *proposer) loses(r *reading, o measurement.Options, t *tally) (list []st
 		if r.time.unread != "" {
 			unread = r.time.unread + " cannot be read, and "
 		}
-		list = append(list, "when something was measured: "+unread+"the record's time is stored")
+		list = append(list, "the time of measurement: "+unread+"the record's time is stored")
 	}
 	if r.time.twin != "" {
-		list = append(list, fmt.Sprintf("the right day, if the times are written in the other order (%s, or %s)", r.time.format, r.time.twin))
+		list = append(list, fmt.Sprintf("the right day, if day and month are in the other order (%s, or %s)", r.time.format, r.time.twin))
 	}
 	if lacksZone(o.TimeFormat) && o.TimeZone == "" {
-		list = append(list, "the hour, where the times are local ones: they have no zone, and are read as UTC without EVENT_TIME_ZONE"+zoneHint(p.isLog, t.offsets))
+		list = append(list, "the right hour, if the times are local times: they have no time zone, and are read as UTC without EVENT_TIME_ZONE"+zoneHint(p.isLog, t.offsets))
 	}
 	if r.time.path != "" && r.time.field.fine > 0 && o.TimeExact == "" {
 		list = append(list, "the digits of the time below the millisecond, which EVENT_TIME_EXACT=ns keeps")
@@ -45,10 +45,10 @@ func (p *proposer) loses(r *reading, o measurement.Options, t *tally) (list []st
 		list = append(list, "the records' headers: "+some(headers))
 	}
 	if outside := p.outside(o); len(outside) > 0 {
-		list = append(list, "what is outside of "+strings.TrimPrefix(areaOf(o), "/")+": "+some(outside))
+		list = append(list, "the fields outside of "+strings.TrimPrefix(areaOf(o), "/")+": "+some(outside))
 	}
 	if len(o.Drop) > 0 {
-		list = append(list, "what is dropped: "+some(o.Drop)+p.keeps(o))
+		list = append(list, "the dropped fields: "+some(o.Drop)+p.keeps(o))
 	}
 	for _, note := range p.notes(o) {
 		list = append(list, note.loss+": it "+note.is)
@@ -69,7 +69,7 @@ func (p *proposer) keeps(o measurement.Options) string {
 // zoneHint adds that times are as far from their records' times as local times would be.
 func zoneHint(isLog bool, offsets []int64) string {
 	if zone, ok := zoneOf(offsets); ok && isLog {
-		return fmt.Sprintf(". They lie about %s from their records, as local time would", zone)
+		return fmt.Sprintf(". They differ by about %s from the timestamps of their records, as local times would", zone)
 	}
 	return ""
 }
@@ -95,7 +95,7 @@ func (p *proposer) losesKey(o measurement.Options, t *tally) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("the records' keys, of which there are %s: no field says the same", count(p.keys.values()))
+	return fmt.Sprintf("the records' keys (%s different ones): no field has the same values", count(p.keys.values()))
 }
 
 // areaOf returns the absolute path of the object whose members are stored.

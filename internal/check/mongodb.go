@@ -39,9 +39,9 @@ func (l *look) series(ctx context.Context, topic Topic) {
 	case err != nil:
 		l.Failed(subject, err)
 	default:
-		l.OK(subject, "collections, definition and indexes are there, in the database %s", l.Database.Name())
+		l.OK(subject, "collections, definition and indexes exist in the database %s", l.Database.Name())
 		for _, i := range ready.Ignored {
-			l.Warn(subject, i.Advice, "%s ignored: %s here, %s in the collection", i.Setting, i.Value, i.Holds)
+			l.Warn(subject, i.Advice, "%s ignored: it is %s here, but %s in the collection", i.Setting, i.Value, i.Holds)
 		}
 		l.storage(ctx, subject, topic.Series)
 		l.sharding(ctx, subject, topic)
@@ -67,7 +67,7 @@ func (l *look) server(ctx context.Context) {
 	}
 	l.OK("MongoDB", "connected, version %s, %s", server.Version, kind)
 	if !server.Sessions {
-		l.Warn("MongoDB", "use a replica set where measurements must not be lost", "no replica set: what it holds is lost with its disk")
+		l.Warn("MongoDB", "use a replica set where measurements must not be lost", "not a replica set: if its disk is lost, all measurements are lost")
 	}
 	asking, cancel := context.WithTimeout(ctx, mongoTimeout)
 	defer cancel()
@@ -84,7 +84,7 @@ func (l *look) server(ctx context.Context) {
 		l.Warn("MongoDB", "synchronize the clocks of both machines with NTP", "its clock differs by %v from the clock of this machine: expiry uses MongoDB's clock", difference.Round(time.Millisecond))
 		return
 	}
-	l.OK("MongoDB", "its clock is %v from the clock here (± %v)", difference.Round(time.Millisecond), (took / 2).Round(100*time.Microsecond))
+	l.OK("MongoDB", "its clock differs by %v from the clock of this machine (± %v)", difference.Round(time.Millisecond), (took / 2).Round(100*time.Microsecond))
 }
 
 // storage reports how MongoDB compresses the buckets, if it says so.
@@ -92,11 +92,11 @@ func (l *look) storage(ctx context.Context, subject, series string) {
 	size, err := collection.Of(l.Database, series).Size(ctx)
 	switch {
 	case err != nil:
-		l.Note(subject, "how its buckets are kept is not known: %v", err)
+		l.Note(subject, "the compression of its buckets is not known: %v", err)
 	case size.Compressor == collection.BlockCompressor:
 		l.OK(subject, "its buckets are compressed by %s", size.Compressor)
 	case size.Compressor != "":
-		l.Note(subject, "its buckets are compressed by %s: %s takes less of the disk, and new collections choose it (docs/runbook.md tells how to "+
+		l.Note(subject, "its buckets are compressed by %s: %s needs less disk space, and new collections use it (docs/runbook.md says how to "+
 			"change old ones)", size.Compressor, collection.BlockCompressor)
 	}
 }
@@ -107,12 +107,12 @@ func (l *look) sharding(ctx context.Context, subject string, topic Topic) {
 	switch unnamed := sharding.Unnamed(topic.Bucketing.Collection.TimeField); {
 	case !sharding.Router:
 	case err != nil:
-		l.Note(subject, "how it is sharded is not known: %v", err)
+		l.Note(subject, "its sharding is not known: %v", err)
 	case sharding.Key == nil:
 		l.Note(subject, "is not sharded: one shard of the cluster has all of it (docs/sharding.md)")
 	case len(unnamed) > 0:
-		l.Warn(subject, "shard it by meta and time (docs/sharding.md); until then move no chunks (sh.disableBalancing)",
-			"is sharded by %v, and writes of buckets do not name %s: mongos sends them to all shards, and beside the move of a chunk "+
+		l.Warn(subject, "shard it by meta and time (docs/sharding.md); until then do not move chunks (sh.disableBalancing)",
+			"is sharded by %v, and writes of buckets do not name %s: mongos sends them to all shards, and while a chunk moves "+
 				"measurements may be lost or stored twice", sharding.Key, strings.Join(unnamed, ", "))
 	case sharding.Uneven:
 		l.Note(subject, "is sharded by %v, and not all shards get segments: `waterwheel collection shard` spreads them", sharding.Key)
@@ -159,6 +159,6 @@ func (l *look) rights(ctx context.Context, subject string, topic Topic) {
 		l.Warn(subject, "look at the replication lag and the disks of the members",
 			"one of %d operations that changed nothing, with majority and journal, took %v", trial.Tried, took)
 	case len(trial.Missing) == 0:
-		l.OK(subject, "the user may do what run does: %d operations were tried that change nothing, and the slowest took %v", trial.Tried, took)
+		l.OK(subject, "the user has all rights that run needs: %d operations that change nothing were tried, and the slowest took %v", trial.Tried, took)
 	}
 }

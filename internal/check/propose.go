@@ -85,7 +85,7 @@ type reading struct {
 // their series. It does not consider the settings in effect.
 func (p *proposer) propose() Advice {
 	if _, known := measurement.DefaultPaths(p.encodings.format()); known && p.objects == 0 {
-		return Advice{Unproposed: fmt.Sprintf("the records are read with EVENT_FORMAT=%s, and nothing is in them", p.encodings.format())}
+		return Advice{Unproposed: fmt.Sprintf("the records can be read with EVENT_FORMAT=%s, but have no measurements", p.encodings.format())}
 	}
 	if p.objects == 0 || p.encodings.odd*2 > p.encodings.records {
 		return Advice{Unproposed: p.unreadable()}
@@ -103,7 +103,7 @@ func (p *proposer) propose() Advice {
 		return share(t.good, t.good+t.bad)
 	})
 	if day, clock := r.view.parted(); r.time.read < mostly && day != "" && clock != "" {
-		return Advice{Unproposed: fmt.Sprintf("the day is in %s and the time of day in %s, and no setting joins two fields: let the producer send one time, as 2026-03-01T12:00:00Z", day, clock)}
+		return Advice{Unproposed: fmt.Sprintf("the day is in %s and the time of day in %s, and no setting joins two fields: let the producer send one time, such as 2026-03-01T12:00:00Z", day, clock)}
 	}
 	a := p.named(&r)
 	if first, _, several := strings.Cut(r.time.path, "|"); several {
@@ -178,23 +178,23 @@ func (p *proposer) decide(r *reading, options measurement.Options, named naming)
 	}
 	switch {
 	case len(a.Choices) == 0:
-		return Advice{Unproposed: cmp.Or(a.Question, "no settings that can be derived from the events store them")}
+		return Advice{Unproposed: cmp.Or(a.Question, "no settings were found with which the events can be stored")}
 	case a.Question != "":
 	case list[0].from == measurement.MetaFromKey && p.framed*2 > p.keyed && options.Framing == measurement.NoFraming && slices.ContainsFunc(a.Choices[0].Examples, isFramed):
-		return Advice{Unproposed: "the keys name the series, and begin with the frame of a schema registry, which would be a part of it: a new schema makes new series. " +
-			"Send the keys without a frame, as texts, or what they say in the value"}
+		return Advice{Unproposed: "the keys name the series, but begin with the frame of a schema registry. The frame would be a part of the name, so each new schema would make new series. " +
+			"Send the keys as texts without a frame, or send the name of the series in the value"}
 	case r.time.twin != "":
-		a.Question = fmt.Sprintf("the times in %s, as %s, can be read in two ways, and all of the sample fits both", r.time.path, r.time.example)
+		a.Question = fmt.Sprintf("the times in %s, such as %s, can be read in two ways, and the whole sample fits both", r.time.path, r.time.example)
 		a.Choices[0].Means = "the first reading: " + r.time.format
 		if other, ok := p.proposal(r, p.cleared(r.view, withTime(list[0].apply(options), r.time.path, r.time.twin)), list[0]); ok {
 			other.Means = "the second: " + r.time.twin
 			a.Choices = append(a.Choices, other)
 		}
 	case r.time.path == "" && r.time.unread != "":
-		a.Question = fmt.Sprintf("%s looks like the time, as %s, and no format of EVENT_TIME_FORMAT that was tried reads it", r.time.unread, r.time.example)
-		a.Choices[0].Means = "the record's time is stored in its place; choose it if the producer cannot send another form"
+		a.Question = fmt.Sprintf("%s looks like the time, for example %s, but no format that was tried for EVENT_TIME_FORMAT can read it", r.time.unread, r.time.example)
+		a.Choices[0].Means = "the record's timestamp is stored instead; choose it if the producer cannot send another form"
 	case a.Choices[0].Confidence == Low:
-		a.Question = fmt.Sprintf("the events are of several forms, and the best settings fit %s of %s", count(a.Choices[0].Measurements), count(a.Choices[0].Measurements+a.Choices[0].Letters))
+		a.Question = fmt.Sprintf("the events have several forms, and the best settings fit only %s of %s", count(a.Choices[0].Measurements), count(a.Choices[0].Measurements+a.Choices[0].Letters))
 		a.Choices[0].Means = "the other events become dead letters"
 	default:
 		return Advice{Proposal: &a.Choices[0]}
@@ -252,13 +252,13 @@ func isFramed(example Document) bool { return strings.Contains(string(example), 
 func (r *reading) timeBecause() string {
 	switch {
 	case r.time.path == "":
-		return "the time: no field is one"
+		return "the time: no field holds a time"
 	case r.time.read < nearly:
 		return fmt.Sprintf("the time: %s can be read in %.0f %% of the events", strings.TrimPrefix(r.time.path, "/"), 100*r.time.read)
 	}
 	text := fmt.Sprintf("the time: %s can be read in all events", strings.TrimPrefix(r.time.path, "/"))
 	if len(r.time.others) > 0 {
-		text += ", and is preferred to " + some(r.time.others)
+		text += ", and was preferred to " + some(r.time.others)
 	}
 	return text
 }
@@ -308,7 +308,7 @@ func (p *proposer) unreadable() string {
 	if list := p.strange(); len(list) > 0 {
 		return strings.Join(list, "; ")
 	}
-	return "the records hold no JSON object"
+	return "the records contain no JSON objects"
 }
 
 // strange describes what records that are neither JSON nor BSON look like, and what to do. The most frequent form comes first.

@@ -88,12 +88,12 @@ func TestKnownShapesAreProposed(t *testing.T) {
 func TestNothingIsProposedWithItsReason(t *testing.T) {
 	for event, want := range map[string]string{
 		`{"time":1700000000,"meta":"a","v":1}`:      "",
-		`{"resourceMetrics":[{"scopeMetrics":[]}]}`: "the records are read with EVENT_FORMAT=otlp_json, and nothing is in them",
-		`{"resourceLogs":[{"scopeLogs":[]}]}`:       "with many data points in lists within lists",
-		`{"a":[{"b":[{"v":1}]}]}`:                   "the list b, in the list a, and lists of lists are not taken apart",
+		`{"resourceMetrics":[{"scopeMetrics":[]}]}`: "the records can be read with EVENT_FORMAT=otlp_json, but have no measurements",
+		`{"resourceLogs":[{"scopeLogs":[]}]}`:       "with many data points in lists inside lists",
+		`{"a":[{"b":[{"v":1}]}]}`:                   "the list b inside the list a, but a list inside a list cannot be taken apart",
 		`{"name":"q","timeUnixNano":"1700000000000000000","attributes":[{"key":"a"}],"asDouble":4.5}`: "attributes are a list of keys and values",
-		"\x00\x00\x00\x00\x07\x02\x06abc": "if it is Avro or Protobuf, set EVENT_FORMAT=avro or =protobuf and SCHEMA_REGISTRY_URL",
-		`7`:                               "the records hold a bare value",
+		"\x00\x00\x00\x00\x07\x02\x06abc": "for Avro or Protobuf set SCHEMA_REGISTRY_URL and EVENT_FORMAT=avro or EVENT_FORMAT=protobuf",
+		`7`:                               "the records hold a single value",
 	} {
 		a := advised(t, nil, event)
 		if a.Proposal != nil || !strings.Contains(a.Unproposed, want) || (want == "") != (a.Unproposed == "") {
@@ -153,7 +153,7 @@ func TestProposalsStoreMoreThanTheSettings(t *testing.T) {
 			last = one
 		}
 	}
-	if last.WayOut != "these look like flat events: EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host" {
+	if last.WayOut != "the events look like flat events: EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host" {
 		t.Errorf("%+v", found)
 	}
 }

@@ -91,7 +91,7 @@ func TestSampleShowsWhatEventsBecome(t *testing.T) {
 	if view.Buckets < 4 || view.Largest[0].Measurements < view.Largest[len(view.Largest)-1].Measurements || view.Largest[0].Bytes == 0 {
 		t.Errorf("%d buckets: %+v", view.Buckets, view.Largest)
 	}
-	if !found.has(Warning, "2 of 63 events would become letters") || found.Count(Wrong) != 0 {
+	if !found.has(Warning, "2 of 63 events would become dead letters") || found.Count(Wrong) != 0 {
 		t.Errorf("%+v", found)
 	}
 	if _, err := json.Marshal(view); err != nil {
@@ -221,7 +221,7 @@ func TestSampleWarnsOfSeriesInSeveralPartitions(t *testing.T) {
 		s.judge(&found)
 		return found
 	}
-	if found := look(2, nil); !found.has(Warning, "3 of 3 series come in several partitions") {
+	if found := look(2, nil); !found.has(Warning, "3 of 3 series have records in several partitions") {
 		t.Errorf("%+v", found)
 	}
 	if found := look(3, nil); found.Count(Warning) > 0 {

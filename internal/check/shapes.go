@@ -119,7 +119,7 @@ func otlp(f form) (form, bool) {
 		if f.view.has(name, aList) {
 			f.name = "OpenTelemetry's requests"
 			f.why = "each record is a request of OpenTelemetry's protocol (" + name +
-				"), with many data points in lists within lists: no settings make measurements of them. Send one data point per record, or an array of them"
+				"), with many data points in lists inside lists: no settings can make measurements of them. Send one data point per record, or an array of them"
 			return f, true
 		}
 	}
@@ -147,7 +147,7 @@ func dataPoint(f form) (form, bool) {
 	}
 	f.name = "OpenTelemetry's data points"
 	if v.has("attributes", aList) {
-		f.why = "their attributes are a list of keys and values, in which no path leads to one of them: send attributes as an object"
+		f.why = "their attributes are a list of keys and values, and no path can lead to a single attribute: send attributes as an object"
 		return f, true
 	}
 	for _, part := range []string{"serviceName", "resource", "name", "unit", "attributes"} {
@@ -251,7 +251,7 @@ func columns(f form) (form, bool) {
 		return f, false
 	}
 	f.name = "events with a list of times"
-	f.why = fmt.Sprintf("the times are the list %s, beside lists of values: no setting takes lists apart. Send one reading per record, or an array of readings", times.field.path)
+	f.why = fmt.Sprintf("the times are the list %s, and the values are other lists: no setting takes such lists apart. Send one reading per record, or an array of readings", times.field.path)
 	return f, true
 }
 

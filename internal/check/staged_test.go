@@ -23,7 +23,7 @@ func TestSettingsOfShapesInEffectAreLookedAt(t *testing.T) {
 	}
 	said := false
 	for _, one := range found {
-		said = said || one.State == Warning && strings.Contains(one.Text, "p.v is a number in a text in 120 of 120 events") && strings.Contains(one.WayOut, "EVENT_NUMBERS=text")
+		said = said || one.State == Warning && strings.Contains(one.Text, "p.v is a number in a string in 120 of 120 events") && strings.Contains(one.WayOut, "EVENT_NUMBERS=text")
 		if strings.Contains(one.Text, "is a list") {
 			t.Errorf("the list is taken apart: %+v", one)
 		}

@@ -61,7 +61,7 @@ func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 		}
 	}
 	if leaderless != nil {
-		l.Wrong(subject, "start the brokers again that hold them", "partitions %s have no leader", strings.Join(leaderless, ", "))
+		l.Wrong(subject, "restart the brokers that hold them", "partitions %s have no leader", strings.Join(leaderless, ", "))
 		return nil, nil
 	}
 	spans, err := dlq.Spans(ctx, l.Kafka, []string{topic})
@@ -82,8 +82,8 @@ func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 	}
 	l.OK(subject, "%s, %s, newest record of %s", words.Count(len(spans), "partition"), words.Count(dlq.Offsets(spans), "offset"), showTime(newest))
 	if ahead := time.Until(time.UnixMilli(newest)); ahead > aheadTolerated {
-		l.Warn(subject, "set the producers' clocks right, and look at the unit of the records' timestamps (milliseconds)",
-			"the newest record's timestamp is %v ahead of the clock here", ahead.Round(time.Second))
+		l.Warn(subject, "correct the producers' clocks, and check the unit of the records' timestamps (milliseconds)",
+			"the newest record's timestamp is %v ahead of the clock of this machine", ahead.Round(time.Second))
 	}
 	return spans, nil
 }
@@ -111,14 +111,14 @@ func (l *look) configuration(ctx context.Context, topic string) (longest int) {
 	before := len(*l.Findings)
 	if t.Values["unclean.leader.election.enable"] == "true" {
 		l.Wrong(subject, "set unclean.leader.election.enable=false",
-			"unclean leader election: offsets may come twice with other records, which are then taken for stored")
+			"unclean leader election is on: an offset may occur again with another record, which is then treated as already stored")
 	}
 	l.durability(subject, t)
 	if strings.Contains(t.Values["cleanup.policy"], "compact") {
-		l.Warn(subject, "set cleanup.policy=delete", "the topic is compacted: of measurements with the same key the older ones vanish before they are read")
+		l.Warn(subject, "set cleanup.policy=delete", "the topic is compacted: if several measurements have the same key, Kafka may delete the older ones before they are read")
 	}
 	if kept, ok := milliseconds(t.Values["retention.ms"]); ok && kept >= 0 && kept < shortRetention {
-		l.Warn(subject, "set retention.ms higher", "records are deleted after %s: an outage that lasts longer loses some", words.Span(kept))
+		l.Warn(subject, "set retention.ms higher", "records are deleted after %s: a longer outage loses records", words.Span(kept))
 	}
 	if len(*l.Findings) == before {
 		l.OK(subject, "%s, min.insync.replicas=%s, unclean leader election is off", words.Count(t.Replicas, "replica"), t.Values["min.insync.replicas"])
@@ -131,7 +131,7 @@ func (l *look) configuration(ctx context.Context, topic string) (longest int) {
 func (l *look) configured(ctx context.Context, subject, topic string) (kafka.Configuration, bool) {
 	t, err := l.Kafka.Configuration(ctx, topic)
 	if err != nil {
-		l.Note(subject, "its configuration cannot be read (that needs DESCRIBE_CONFIGS): %v", err)
+		l.Note(subject, "the configuration of the topic cannot be read (this needs DESCRIBE_CONFIGS): %v", err)
 	}
 	return t, err == nil
 }
@@ -146,12 +146,12 @@ func (l *look) durability(subject string, t kafka.Configuration) {
 	least, err := strconv.Atoi(t.Values["min.insync.replicas"])
 	switch {
 	case t.Replicas == 1:
-		l.Warn(subject, "use three replicas and min.insync.replicas=2 where records must not be lost", "one replica: the loss of a broker's disk loses records")
+		l.Warn(subject, "use three replicas and min.insync.replicas=2 where records must not be lost", "one replica: if a broker's disk is lost, records are lost")
 	case t.InSync < t.Replicas:
-		l.Warn(subject, "look at the brokers", "%d of %s %s in sync", t.InSync, words.Count(t.Replicas, "replica"), words.Form(t.InSync, "is", "are"))
+		l.Warn(subject, "check the brokers", "%d of %s %s in sync", t.InSync, words.Count(t.Replicas, "replica"), words.Form(t.InSync, "is", "are"))
 	case err == nil && least >= t.Replicas:
 		l.Warn(subject, "set min.insync.replicas one below the number of replicas", "min.insync.replicas=%d of %s: nothing can be written when one broker is down", least, words.Count(t.Replicas, "replica"))
 	case err == nil && least < 2:
-		l.Warn(subject, "set min.insync.replicas=2", "min.insync.replicas=%d: a record acknowledged by one broker alone is lost with it", least)
+		l.Warn(subject, "set min.insync.replicas=2", "min.insync.replicas=%d: a record that only one broker has acknowledged is lost with this broker", least)
 	}
 }

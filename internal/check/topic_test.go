@@ -14,7 +14,7 @@ func TestDurabilityOfTopics(t *testing.T) {
 		{1, 1, "1", "one replica"},
 		{3, 2, "2", "2 of 3 replicas are in sync"},
 		{3, 3, "3", "nothing can be written when one broker is down"},
-		{3, 3, "1", "is lost with it"},
+		{3, 3, "1", "is lost with this broker"},
 		{3, 3, "2", ""},
 	} {
 		l := look{Findings: &Findings{}}

@@ -109,17 +109,17 @@ func (n *namer) askFleeting(list []candidate, rest *identity) naming {
 	}
 	with := n.made(append(n.join(nil, list...), others...))
 	name, t := strings.Join(pathsOf(list), " and "), n.count(with)
-	with.means = fmt.Sprintf("%s series in %s events; choose it if %s names what is measured, and comes again", count(t.metas.values()), count(t.good), name)
-	without.means = fmt.Sprintf("without %s in meta; choose it if %s names the event, and never comes again", name, name)
+	with.means = fmt.Sprintf("%s series in %s events; choose it if %s names the measured thing, and recurs", count(t.metas.values()), count(t.good), name)
+	without.means = fmt.Sprintf("without %s in meta; choose it if %s names the event, and never recurs", name, name)
 	if without.from == measurement.MetaFromNone {
-		without.means += ": all events are one series then"
+		without.means += ": then all events are one series"
 	}
-	question := fmt.Sprintf("%s differs in each of %s events: it may name what is measured, or the event", name, count(n.view.n))
+	question := fmt.Sprintf("%s differs in each of %s events: it may name the measured thing, or the event", name, count(n.view.n))
 	switch {
 	case n.view.n == 1:
-		question = fmt.Sprintf("one event does not show whether %s names what is measured, or the event", name)
+		question = fmt.Sprintf("one event does not show whether %s names the measured thing, or the event", name)
 	case list[0].back > 0:
-		question = fmt.Sprintf("%s comes back in few of %s events: it may name what is measured, or the event", name, count(n.view.n))
+		question = fmt.Sprintf("values of %s recur in few of %s events: it may name the measured thing, or the event", name, count(n.view.n))
 	}
 	return naming{question: question, choices: []identity{with, without}}
 }
@@ -138,25 +138,25 @@ func (n *namer) none() identity {
 // nothing returns the naming of events without a suggestive field name or repeated keys.
 func (n *namer) nothing() naming {
 	none, key := n.none(), n.key()
-	none.means = "all events are one series, and what the key says is lost"
-	key.means = "each key is a series; choose it if producers key their records by what is measured"
+	none.means = "all events are one series, and the key is lost"
+	key.means = "each key is a series; choose it if the keys of the records name the measured things"
 	switch header := n.view.header(); {
 	case !n.view.isLog:
 		none.means = "all events are one series; choose it if there is one source only"
 		if c, ok := n.finest(); ok {
 			with := n.made(n.join(nil, c))
-			with.means = fmt.Sprintf("%s series; choose it if %s names what is measured", count(n.count(with).metas.values()), c.path)
+			with.means = fmt.Sprintf("%s series; choose it if %s names the measured thing", count(n.count(with).metas.values()), c.path)
 			return naming{
-				question: fmt.Sprintf("no field is called as what is measured, but %s may say it, and the records' keys are not known here", c.path),
+				question: fmt.Sprintf("no field has a name that is typical for the measured thing, but %s may name it; the records' keys are not known here", c.path),
 				choices:  []identity{with, key},
 			}
 		}
-		return naming{question: "no field names what is measured, and the records' keys are not known here", choices: []identity{key, none}}
+		return naming{question: "no field names the measured thing, and the records' keys are not known here", choices: []identity{key, none}}
 	case n.view.keyed == n.view.records && n.view.keyed < fewEvents && n.view.random == 0:
-		key.confidence, key.because = Medium, fmt.Sprintf("no field names what is measured, and each of %s records has a key", count(n.view.records))
+		key.confidence, key.because = Medium, fmt.Sprintf("no field names the measured thing, and each of %s records has a key", count(n.view.records))
 		return naming{found: key}
 	case n.view.keyed*2 > n.view.records:
-		return naming{question: fmt.Sprintf("no field names what is measured, and keys do not come back in %s", plural(n.view.records, "record")), choices: []identity{key, none}}
+		return naming{question: fmt.Sprintf("no field names the measured thing, and keys do not recur in %s", plural(n.view.records, "record")), choices: []identity{key, none}}
 	case header != "":
 		i := identity{from: measurement.MetaFromValue, parts: []metaPart{{lastName(header), "header:" + header}}}
 		return naming{found: n.judged(i, n.count(i))}
@@ -196,9 +196,9 @@ func (n *namer) askOther(c candidate, without identity) naming {
 		others = []metaPart{{lastName(without.group), without.group}}
 	}
 	with := n.made(append(n.join(nil, c), others...))
-	with.means = fmt.Sprintf("%s; choose it if %s names what is measured", plural(n.count(with).metas.values(), "meta"), c.path)
+	with.means = fmt.Sprintf("%s; choose it if %s names the measured thing", plural(n.count(with).metas.values(), "meta"), c.path)
 	without.means = fmt.Sprintf("%s; %s stays a field", plural(n.count(without).metas.values(), "meta"), c.path)
-	return naming{question: fmt.Sprintf("no field is called as what is measured, but %s may say it", c.path), choices: []identity{with, without}}
+	return naming{question: fmt.Sprintf("no field has a name that is typical for the measured thing, but %s may name it", c.path), choices: []identity{with, without}}
 }
 
 // header returns a header with several values that repeat. Empty means that there is none.

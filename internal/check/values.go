@@ -40,15 +40,15 @@ func (p *proposer) decimal(f *field, _ measurement.Options, objects map[string]b
 	scale, value := p.at(f.path+".scale"), p.at(f.path+".value")
 	switch {
 	case isKnown && !known.variable && f.texts > 0:
-		n.is = "is the base64 of a decimal, as the schema in the record says"
+		n.is = "is a decimal in base64, according to the schema in the record"
 		if number := known.read(f.text.text); number != "" {
 			n.is += fmt.Sprintf(": %s is %s", f.text, number)
 		}
 	case f.objects > 0 && scale.numbers > 0 && value.encoded+value.texts > 0 && (isKnown || value.encoded*2 >= value.texts):
 		objects[f.path] = true
-		n.is = "is an object of a scale and the base64 of a decimal"
+		n.is = "is an object of a scale and a decimal in base64"
 	case f.encoded > 0 && f.encoded*2 >= f.texts:
-		n.is = fmt.Sprintf("is base64, as %s, of bytes or of a decimal", f.text)
+		n.is = fmt.Sprintf("is base64 (such as %s) of bytes or of a decimal", f.text)
 	}
 	return n
 }
@@ -62,7 +62,7 @@ func (p *proposer) mixed(f *field, o measurement.Options, _ map[string]bool) not
 	kinds := []struct {
 		n    int
 		name string
-	}{{numbers, "a number"}, {texts, "a text"}, {f.flags, "true or false"}, {f.objects, "an object"}, {f.lists, "a list"}}
+	}{{numbers, "a number"}, {texts, "a string"}, {f.flags, "true or false"}, {f.objects, "an object"}, {f.lists, "a list"}}
 	var list []string
 	for _, kind := range kinds {
 		if kind.n > 0 {
@@ -72,7 +72,7 @@ func (p *proposer) mixed(f *field, o measurement.Options, _ map[string]bool) not
 	if len(list) < 2 {
 		return note{}
 	}
-	n := note{loss: "a part of " + f.path + " in sums", is: "is " + strings.Join(list, ", "), wayOut: "send one type, and null or nothing where there is no value"}
+	n := note{loss: "some values of " + f.path + " in sums", is: "is " + strings.Join(list, ", "), wayOut: "send one type, and null or nothing where there is no value"}
 	if numbers > 0 && texts > 0 {
 		n.is += fmt.Sprintf(" (%s at %s)", f.text, p.where(f.text.at))
 	}
@@ -95,8 +95,8 @@ func (p *proposer) numerals(f *field, o measurement.Options, _ map[string]bool) 
 		how = "a number with a comma"
 	}
 	return note{
-		loss:   "calculating with " + f.path,
-		is:     fmt.Sprintf("is %s in a text in %s of %s, as %s, and is stored as a text", how, count(f.inNumbers()), plural(f.seen-f.nulls, "event"), f.text),
+		loss:   "calculations with " + f.path,
+		is:     fmt.Sprintf("is %s in a string in %s of %s, such as %s, and is stored as a string", how, count(f.inNumbers()), plural(f.seen-f.nulls, "event"), f.text),
 		wayOut: "set EVENT_NUMBERS=text, or send numbers without quotes",
 	}
 }
@@ -130,5 +130,5 @@ func (p *proposer) texted(f *field, _ measurement.Options, _ map[string]bool) no
 	if f.documents*2 <= f.texts || f.texts == 0 {
 		return note{}
 	}
-	return note{loss: "the values in " + f.path, is: "is a text that holds JSON, and is stored as a text", wayOut: "set EVENT_PARSE=" + f.path + ", or send the object itself"}
+	return note{loss: "the values in " + f.path, is: "is a string that contains JSON, and is stored as a string", wayOut: "set EVENT_PARSE=" + f.path + ", or send the object itself"}
 }
