@@ -110,7 +110,7 @@ func TestStandardInputIsCheckedAsItShouldBe(t *testing.T) {
 		{nil, []string{"check", "--sample", "-"}, "there are no events on standard input"},
 		{nil, []string{"check", "--sample", "many"}, "must be 0 to 1000000 records, or - for standard input"},
 		{map[string]string{"EVENT_FORMAT": "bson"}, []string{"check", "--sample", "-"}, "--sample - reads text, but EVENT_FORMAT is bson"},
-		{map[string]string{"EVENT_DROP": "time"}, []string{"check", "--sample", "-"}, "EVENT_DROP=time: is EVENT_TIME_FIELD as well"},
+		{map[string]string{"EVENT_DROP": "time"}, []string{"check", "--sample", "-"}, "EVENT_DROP=time: is the same field as EVENT_TIME_FIELD"},
 	} {
 		if code, _, stderr := feed(t, test.env, "", test.args...); code != exitUsage || !strings.Contains(stderr, test.want) {
 			t.Errorf("%v: exit code %d, %s, want %q", test.args, code, stderr, test.want)
