@@ -14,13 +14,13 @@ type bucketCounter struct {
 }
 
 func newBucketCounters(counter func(name, help string, labels ...string) *prometheus.CounterVec) []bucketCounter {
-	opened := counter("buckets_opened_total", "New buckets opened.")
+	opened := counter("buckets_opened_total", "New buckets.")
 	closed := counter("buckets_closed_total", "Buckets that take no more measurements, by reason.", "reason")
-	archived := counter("buckets_archived_total", "Open buckets that were archived and can be reopened, by reason.", "reason")
-	reopened := counter("buckets_reopened_total", "Stored buckets opened again, by how they were found.", "path")
-	lookups := counter("bucket_lookups_total", "Look-ups of stored buckets, by path and whether one was found.", "path", "found")
-	writes := counter("bucket_writes_total", "Applied writes, by kind: inserts of buckets, updates that add measurements, inserts of segments, and updates that only close a bucket.", "kind")
-	tooLarge := counter("bucket_documents_too_large_total", "Writes that would have made a document too large for MongoDB.", "kind")
+	archived := counter("buckets_archived_total", "Buckets that were archived and can be reopened, by reason.", "reason")
+	reopened := counter("buckets_reopened_total", "Stored buckets that were reopened, by how they were found.", "path")
+	lookups := counter("bucket_lookups_total", "Look-ups of stored buckets, by path and whether a bucket was found.", "path", "found")
+	writes := counter("bucket_writes_total", "Applied writes, by kind.", "kind")
+	tooLarge := counter("bucket_documents_too_large_total", "Writes that would have made a document too large for MongoDB, by kind.", "kind")
 	single := func(name, help string, of func(*bucketer.Stats) int64) bucketCounter {
 		return bucketCounter{counter(name, help), nil, of}
 	}
@@ -31,19 +31,19 @@ func newBucketCounters(counter func(name, help string, labels ...string) *promet
 		single("segment_measurements_total", "Measurements written into segments.",
 			func(s *bucketer.Stats) int64 { return s.MeasurementsStaged }),
 		{writes, []string{"close"}, func(s *bucketer.Stats) int64 { return s.Closes }},
-		single("bucket_commits_total", "Applied writes of buckets with measurements.",
+		single("bucket_commits_total", "Applied writes that added measurements.",
 			func(s *bucketer.Stats) int64 { return s.Commits }),
-		single("bucket_measurements_committed_total", "Measurements in applied writes of buckets.",
+		single("bucket_measurements_committed_total", "Measurements added by applied writes.",
 			func(s *bucketer.Stats) int64 { return s.MeasurementsCommitted }),
 		single("buckets_opened_due_to_metadata_total", "New buckets of series that had no open bucket.",
 			func(s *bucketer.Stats) int64 { return s.BucketsOpenedDueToMetadata }),
-		single("buckets_kept_open_due_to_large_measurements_total", "Buckets above the size limit that stayed open because they hold few, large measurements.",
+		single("buckets_kept_open_due_to_large_measurements_total", "Buckets above the size limit that stayed open because they have few, large measurements.",
 			func(s *bucketer.Stats) int64 { return s.BucketsKeptOpenDueToLargeMeasurements }),
 		single("bucket_reopenings_failed_total", "Stored buckets that were found but could not be reopened.",
 			func(s *bucketer.Stats) int64 { return s.BucketReopeningsFailed }),
 		single("duplicate_buckets_reopened_total", "Stored buckets that were found but were already in memory.",
 			func(s *bucketer.Stats) int64 { return s.DuplicateBucketsReopened }),
-		single("buckets_cleared_total", "Buckets dropped from memory because another writer has written to their series.",
+		single("buckets_cleared_total", "Buckets removed from memory because another writer has written to their series.",
 			func(s *bucketer.Stats) int64 { return s.BucketsCleared }),
 		{tooLarge, []string{"insert"}, func(s *bucketer.Stats) int64 { return s.BucketDocumentsTooLargeInsert }},
 		{tooLarge, []string{"update"}, func(s *bucketer.Stats) int64 { return s.BucketDocumentsTooLargeUpdate }},

@@ -39,28 +39,28 @@ func (m *Metrics) Totals() Totals {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	r := registry{reg}
 	m := &Metrics{
-		compactionSeconds: r.histogram("compaction_duration_seconds", "From the freezing of segments until they have ended.",
+		compactionSeconds: r.histogram("compaction_duration_seconds", "Duration of a compaction, from freezing its segments until they have ended.",
 			prometheus.ExponentialBuckets(0.01, 2, 14)),
-		flushSeconds: r.histogram("flush_duration_seconds", "From the preparation of a flush until the outcomes of all its writes are known.",
+		flushSeconds: r.histogram("flush_duration_seconds", "Time from the start of a flush until the outcome of all its writes is known.",
 			prometheus.ExponentialBuckets(0.001, 2, 17)),
 		flushMeasurements: r.histogram("flush_measurements", "Measurements in a flush.", prometheus.ExponentialBuckets(1, 4, 12)),
-		perWrite:          r.histogram("measurements_per_write", "Measurements added by one bucket write.", prometheus.ExponentialBuckets(1, 2, 11)),
+		perWrite:          r.histogram("measurements_per_write", "Measurements added by one write.", prometheus.ExponentialBuckets(1, 2, 11)),
 	}
 	counter := m.series.counter
 	m.counters = counters{
 		records:               counter("records_read_total", "Records read from Kafka."),
-		letters:               counter("letters_total", "Dead letters acknowledged by the dead-letter topic.", "reason"),
-		skips:                 counter("measurements_skipped_total", "Measurements not stored again, tombstones, and events that EVENT_SKIP leaves out.", "reason"),
-		flushes:               counter("flushes_total", "Flushes, by what caused them.", "trigger"),
-		writes:                counter("writes_total", "Bucket writes, by outcome.", "kind", "outcome"),
-		claims:                counter("claims_total", "Claims on partitions.", "outcome"),
-		retries:               counter("retries_total", "Attempts that failed and are repeated.", "operation"),
-		stored:                counter("measurements_stored_total", "Measurements that became durable."),
-		expirations:           counter("records_expired_total", "Records that retention deleted before they were read."),
-		unreadable:            counter("unreadable_batches_skipped_total", "Record batches that KAFKA_SKIP_CORRUPT skipped."),
+		letters:               counter("letters_total", "Dead letters acknowledged by the dead-letter topic, by reason.", "reason"),
+		skips:                 counter("measurements_skipped_total", "Measurements and events that were skipped, by reason.", "reason"),
+		flushes:               counter("flushes_total", "Flushes, by cause.", "trigger"),
+		writes:                counter("writes_total", "Writes of buckets and segments, by outcome.", "kind", "outcome"),
+		claims:                counter("claims_total", "Claims of partitions, by outcome.", "outcome"),
+		retries:               counter("retries_total", "Attempts that failed and are repeated, by operation.", "operation"),
+		stored:                counter("measurements_stored_total", "Measurements durably stored in MongoDB."),
+		expirations:           counter("records_expired_total", "Records that Kafka's retention deleted before they were read."),
+		unreadable:            counter("unreadable_batches_skipped_total", "Unreadable record batches that were skipped because KAFKA_SKIP_CORRUPT lists them."),
 		compactions:           counter("compactions_total", "Compactions of segments into buckets, by outcome.", "outcome", "reason"),
 		measurementsCompacted: counter("measurements_compacted_total", "Measurements compacted from segments into buckets."),
-		abandons:              counter("flushes_abandoned_total", "Flushes given up at the end of a term."),
+		abandons:              counter("flushes_abandoned_total", "Flushes abandoned when this consumer's ownership of the partition ended."),
 		buckets:               newBucketCounters(counter),
 	}
 	reg.MustRegister(&m.series)

@@ -24,16 +24,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		commands: auto.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "waterwheel_mongodb_command_duration_seconds",
-			Help:    "Time from sending a command to MongoDB until it answers or the command is abandoned.",
+			Help:    "Time from sending a command to MongoDB until its answer, or until the consumer stops waiting for it.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}, []string{"command"}),
 		writes: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "waterwheel_mongodb_write_attempts_total",
-			Help: "Attempts to write a bucket, by result.",
+			Help: "Attempts to execute a write in MongoDB, by result.",
 		}, []string{"topic", "partition", "kind", "result"}),
 		stopped: auto.NewCounter(prometheus.CounterOpts{
 			Name: "waterwheel_mongodb_writes_stopped_total",
-			Help: "Commands stopped inside the connection because the lease had lapsed.",
+			Help: "Messages that the connection did not send to MongoDB because the lease had lapsed.",
 		}),
 	}
 	for _, command := range []string{"insert", "update", "find"} {

@@ -24,12 +24,15 @@ import (
 	"waterwheel/sink"
 )
 
-// described contains the labels of all registered metrics by name.
-type described map[string]string
+// described contains the descriptions of all registered metrics by name.
+type described map[string]description
+
+// description is what a metric is registered with.
+type description struct{ labels, help string }
 
 // Register implements prometheus.Registerer.
 func (d described) Register(c prometheus.Collector) error {
-	form := regexp.MustCompile(`fqName: "(\w+)".*constLabels: {(.*)}, variableLabels: {([\w,]*)}`)
+	form := regexp.MustCompile(`fqName: "(\w+)", help: "(.*?)",.* constLabels: {(.*)}, variableLabels: {([\w,]*)}`)
 	descriptions := make(chan *prometheus.Desc, 100)
 	c.Describe(descriptions)
 	close(descriptions)
@@ -38,11 +41,11 @@ func (d described) Register(c prometheus.Collector) error {
 		if match == nil {
 			return fmt.Errorf("no description: %v", one)
 		}
-		names := strings.FieldsFunc(match[3], func(r rune) bool { return r == ',' })
-		for _, constant := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(match[2], -1) {
+		names := strings.FieldsFunc(match[4], func(r rune) bool { return r == ',' })
+		for _, constant := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(match[3], -1) {
 			names = append(names, constant[1])
 		}
-		d[match[1]] = strings.Join(names, ",")
+		d[match[1]] = description{strings.Join(names, ","), match[2]}
 	}
 	return nil
 }
@@ -77,18 +80,33 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	registerAll(all)
 	for _, section := range metrics.Table {
 		for _, m := range section.Metrics {
-			labels, is := all[m.FullName()]
-			got, want := strings.Split(labels, ","), strings.Split(strings.Join(m.LabelNames(), ","), ",")
+			registered, is := all[m.FullName()]
+			got, want := strings.Split(registered.labels, ","), strings.Split(strings.Join(m.LabelNames(), ","), ",")
 			slices.Sort(got)
 			slices.Sort(want)
 			if !is || !slices.Equal(got, want) {
-				t.Errorf("the table has %s with the labels %q; registered: %t, with %q", m.FullName(), m.LabelNames(), is, labels)
+				t.Errorf("the table has %s with the labels %q; registered: %t, with %q", m.FullName(), m.LabelNames(), is, registered.labels)
 			}
 			delete(all, m.FullName())
 		}
 	}
-	for name, labels := range all {
-		t.Errorf("%s (labels %q) is registered and not in internal/metrics/table.go", name, labels)
+	for name, registered := range all {
+		t.Errorf("%s (labels %q) is registered and not in internal/metrics/table.go", name, registered.labels)
+	}
+}
+
+// TestHelpIsTheBeginningOfTheMeaning checks that /metrics and the documentation explain a metric in the same words. The
+// documentation goes on where a scrape is brief.
+func TestHelpIsTheBeginningOfTheMeaning(t *testing.T) {
+	plain := strings.NewReplacer("`", "", "[", "", "]", "")
+	all := described{}
+	registerAll(all)
+	for name, registered := range all {
+		m, _ := metrics.Find(name)
+		help, complete := strings.CutSuffix(registered.help, ".")
+		if !complete || help == "" || !strings.EqualFold(help[:1], m.Help[:1]) || !strings.HasPrefix(plain.Replace(m.Help)[1:], help[1:]) {
+			t.Errorf("%s is registered with the help %q, which does not begin the meaning in the table, %q", name, registered.help, m.Help)
+		}
 	}
 }
 
@@ -141,9 +159,9 @@ func TestCountersOfPartitionsNameThem(t *testing.T) {
 		"waterwheel_outage_seconds_total", "waterwheel_schema_requests_total", "waterwheel_series_max_exceeded_total",
 		"waterwheel_rollup_passes_total", "waterwheel_rollup_rows_total", "waterwheel_rollup_frozen_total", "waterwheel_rollup_work_seconds_total",
 	}
-	for name, labels := range all {
-		if strings.HasSuffix(name, "_total") && !slices.Contains(without, name) && !strings.HasPrefix(labels, "topic,partition") {
-			t.Errorf("%s has the labels %q", name, labels)
+	for name, registered := range all {
+		if strings.HasSuffix(name, "_total") && !slices.Contains(without, name) && !strings.HasPrefix(registered.labels, "topic,partition") {
+			t.Errorf("%s has the labels %q", name, registered.labels)
 		}
 	}
 }

@@ -300,7 +300,7 @@ func newToken() (t claim.Token) {
 func registerBuildInfo(reg prometheus.Registerer) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "waterwheel_build_info",
-		Help:        "Version of the running program, in the labels; always 1.",
+		Help:        "Always 1. The labels describe the running program.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": cli.Revision(), "goversion": runtime.Version()},
 	}, func() float64 { return 1 }))
 }

@@ -41,6 +41,8 @@ func (k *kept) step(format string, arguments ...any) error {
 func (k *kept) Expiry(context.Context) (int32, error)   { return k.expiry, nil }
 func (k *kept) ViewSpan(context.Context) (int32, error) { return k.span, nil }
 
+func (k *kept) EvenExpiry(context.Context) error { return nil }
+
 func (k *kept) SetExpiry(_ context.Context, seconds int32) error {
 	if err := k.step("expiry %d", seconds); err != nil {
 		return err

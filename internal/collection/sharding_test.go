@@ -156,3 +156,37 @@ func TestShardRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestExpiryReachesAllShards repeats a change of the expiry that only one shard has executed. It is the shard whose indexes a
+// router lists.
+func TestExpiryReachesAllShards(t *testing.T) {
+	c, d := onCluster(t, mongodbtest.Router)
+	c.key = bson.D{{Key: "meta", Value: "hashed"}, {Key: "control.min.time", Value: 1}}
+	c.definition = marshal(merged(decoded(t, c.definition), bson.D{{Key: "expireAfterSeconds", Value: int64(3600)}}))
+	listed, other, down := int64(7200), int64(7200), true
+	c.Answer("listIndexes", func(bson.Raw) bson.D {
+		return mongodbtest.CursorOf(bson.D{{Key: "v", Value: 2}, {Key: "key", Value: bson.D{{Key: "control.min.time", Value: 1}}}, {Key: "name", Value: "control.min.time_1"}, {Key: "expireAfterSeconds", Value: listed}})
+	})
+	c.Answer("update", mongodbtest.Counting(1))
+	c.Answer("collMod", func(command bson.Raw) bson.D {
+		seconds, ok := command.Lookup("index", "expireAfterSeconds").AsInt64OK()
+		if !ok || command.Lookup("index", "name").StringValue() != "control.min.time_1" {
+			return bson.D{}
+		}
+		listed = seconds
+		if down && seconds != 7200 {
+			return mongodbtest.Failing(133, "Could not find host matching read preference { mode: \"primary\" } for set shard1")(nil)
+		}
+		other = seconds
+		return bson.D{}
+	})
+	events := collection.Of(d, "events")
+	if _, _, err := events.SetExpiry(t.Context(), 90*24*3600); err == nil {
+		t.Error("a change that one shard has not executed succeeds")
+	}
+	down = false
+	_, after, err := events.SetExpiry(t.Context(), 90*24*3600)
+	if want := int64(90*24*3600 + 3600); err != nil || after.ExpireAfterSeconds != 90*24*3600 || listed != want || other != want {
+		t.Errorf("%v: the shards delete after %d and %d seconds", err, listed, other)
+	}
+}

@@ -57,7 +57,7 @@ var fetchCodes = map[kafkago.Error]string{
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return &Metrics{errors: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "waterwheel_fetch_errors_total",
-		Help: "Failed fetches, by the name of Kafka's error code or by another cause.",
+		Help: "Failed fetches, by error code.",
 	}, []string{"topic", "partition", "code"})}
 }
 

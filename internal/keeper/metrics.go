@@ -22,19 +22,19 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "waterwheel_rollup_passes_total", Help: "Passes of the rollups of a partition.",
+			Name: "waterwheel_rollup_passes_total", Help: "Passes that bring the rollups of a partition up to date, by outcome.",
 		}, []string{"outcome"}),
 		stored: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waterwheel_rollup_rows_total", Help: "Rollup rows written.",
 		}, []string{"level"}),
 		frozen: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waterwheel_rollup_frozen_total", Help: "Late measurements of hours whose rows are not computed any more.",
+			Name: "waterwheel_rollup_frozen_total", Help: "Late measurements that are in no rollup, because their hours have expired, or because measurements of those hours were deleted.",
 		}),
 		seconds: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waterwheel_rollup_work_seconds_total", Help: "Time spent on rollups, without rests.",
+			Name: "waterwheel_rollup_work_seconds_total", Help: "Time spent on rollups, without pauses.",
 		}),
 		interval: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "waterwheel_rollup_interval_seconds", Help: "Time between two passes of a partition.",
+			Name: "waterwheel_rollup_interval_seconds", Help: "The setting ROLLUP_INTERVAL, the time between two passes over a partition.",
 		}),
 	}
 	if reg == nil {
@@ -44,7 +44,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		m.passes.WithLabelValues(outcome)
 	}
 	behind := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "waterwheel_rollup_behind_seconds", Help: "How long ago the rollups of the partition that waits longest were complete.",
+		Name: "waterwheel_rollup_behind_seconds", Help: "Time since the rollups of the most delayed partition were complete.",
 	}, m.behind)
 	reg.MustRegister(m.passes, m.stored, m.frozen, m.seconds, m.interval, behind)
 	return m

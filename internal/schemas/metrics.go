@@ -22,7 +22,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "waterwheel_schema_requests_total", Help: "Requests to the schema registry, by result.",
 		}, []string{"result"}),
 		cached: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "waterwheel_schemas_cached", Help: "Schemas that are kept in memory.",
+			Name: "waterwheel_schemas_cached", Help: "Schemas in memory, which are not requested again.",
 		}),
 	}
 	for _, result := range []string{found, notFound, failed} {

@@ -45,24 +45,24 @@ func TestGaugesAreOfPartitionsAndOfAll(t *testing.T) {
 # HELP waterwheel_active_buckets Open and archived buckets in memory.
 # TYPE waterwheel_active_buckets gauge
 waterwheel_active_buckets 109
-# HELP waterwheel_bucket_fill_ratio Measurements per bucket written by the present catalogs, as a fraction of BUCKET_MAX_COUNT.
+# HELP waterwheel_bucket_fill_ratio Measurements stored per bucket written, as a fraction of BUCKET_MAX_COUNT.
 # TYPE waterwheel_bucket_fill_ratio gauge
 waterwheel_bucket_fill_ratio 0.22
 # HELP waterwheel_fetch_paused 1 while fetching is paused because too much data waits to be processed.
 # TYPE waterwheel_fetch_paused gauge
 waterwheel_fetch_paused{partition="0",topic="a"} 0
 waterwheel_fetch_paused{partition="0",topic="b"} 1
-# HELP waterwheel_freshness_seconds Age of the oldest record that is not durable, 0 when there is none.
+# HELP waterwheel_freshness_seconds Age of the oldest record that is not durable, 0 when every record is durable.
 # TYPE waterwheel_freshness_seconds gauge
 waterwheel_freshness_seconds{partition="0",topic="a"} 9
-# HELP waterwheel_lag_records Records of the log not committed yet.
+# HELP waterwheel_lag_records Records that are not committed yet: the high watermark minus the committed offset.
 # TYPE waterwheel_lag_records gauge
 waterwheel_lag_records{partition="0",topic="a"} 60
-# HELP waterwheel_lag_seconds Time between the oldest record read that is not durable and the newest one read.
+# HELP waterwheel_lag_seconds Time between the oldest record read that is not durable and the newest record read.
 # TYPE waterwheel_lag_seconds gauge
 waterwheel_lag_seconds{partition="0",topic="a"} 8
 waterwheel_lag_seconds{partition="0",topic="b"} 0
-# HELP waterwheel_memory_bytes Memory that counts towards the budget.
+# HELP waterwheel_memory_bytes Memory that counts towards the budget, by kind.
 # TYPE waterwheel_memory_bytes gauge
 waterwheel_memory_bytes{kind="buckets"} 1
 waterwheel_memory_bytes{kind="fetch"} 0
@@ -71,7 +71,7 @@ waterwheel_memory_bytes{kind="letters"} 4
 waterwheel_memory_bytes{kind="pending"} 2
 waterwheel_memory_bytes{kind="reserved"} 6
 waterwheel_memory_bytes{kind="stored_positions"} 3
-# HELP waterwheel_partitions_stopped Partitions that wait for an operator to act.
+# HELP waterwheel_partitions_stopped Stopped partitions, which wait for an operator to act, by reason.
 # TYPE waterwheel_partitions_stopped gauge
 waterwheel_partitions_stopped{reason="kafka"} 1
 # HELP waterwheel_series Series in memory.

@@ -86,7 +86,7 @@ func New(o Options) *View {
 	v := &View{
 		o: o, letters: recentLetters{apart: o.Held + time.Second, untold: map[string]*untoldLetters{}}, looks: newLooks(kafka.Now, o.Log), hour: newHour(o.FlushInterval, time.Now()),
 		outages: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "waterwheel_outage_seconds_total", Help: "Time in which a server failed, as observed by this consumer.",
+			Name: "waterwheel_outage_seconds_total", Help: "Time in which a dependency failed, as observed by this consumer.",
 		}, []string{"dependency"}),
 		overSeries: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waterwheel_series_max_exceeded_total", Help: "Checks, once a minute, that found more series in memory than SERIES_MAX.",

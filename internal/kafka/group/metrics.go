@@ -68,22 +68,22 @@ func newMetrics(registerer prometheus.Registerer, now func() time.Duration) *met
 		commits: counters("waterwheel_commits_total", "Requests to commit offsets, by outcome.",
 			"outcome", outcomeCommitted, outcomeRefused, outcomeUnanswered, outcomeOver),
 		retries: counters("waterwheel_group_retries_total",
-			"Requests about the membership that are sent again, because there was no answer, or an answer with a transient error.",
+			"Requests about the group membership that are sent again, after no answer or a temporary error.",
 			"request", requestJoin, requestSync, requestHeartbeat, requestTopics, requestLeave),
 		lapsed: counter("waterwheel_lease_lapsed_seconds_total",
-			"Time in which partitions were assigned, but this member had no lease and could write nothing. A lease begins with two successive answered commits."),
+			"Time in which partitions were assigned but nothing could be written, because the lease had lapsed."),
 		refused: counter("waterwheel_assignments_refused_total",
-			"Assignments that were ignored, because another program is a member of the group."),
+			"Assignments that this consumer refused because another program is a member of the group."),
 		ignored: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "waterwheel_partitions_ignored_total",
-			Help: "Assigned partitions that were not read, because their topic is not in KAFKA_TOPICS.",
+			Help: "Assigned partitions that are not read because their topic is not in KAFKA_TOPICS.",
 		}, []string{"topic", "partition"}),
-		assigned: factory.NewGauge(prometheus.GaugeOpts{Name: "waterwheel_assigned_partitions", Help: "Partitions assigned to this member."}),
+		assigned: factory.NewGauge(prometheus.GaugeOpts{Name: "waterwheel_assigned_partitions", Help: "Partitions assigned to this consumer."}),
 	}
 	m.since.Store(-1)
 	factory.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waterwheel_generation_seconds",
-		Help: "Age of the current generation of the group for this member; 0 without a generation.",
+		Help: "How long this member has been in the current generation of the group, 0 while it is in none.",
 	}, func() float64 {
 		if since := m.since.Load(); since >= 0 {
 			return (now() - time.Duration(since)).Seconds()
