@@ -23,16 +23,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{/* A setting that must come from somewhere: env, a file, or the secret. */}}
+{{/* A required setting, which comes from env, a file or the secret. */}}
 {{- define "waterwheel.require" -}}
 {{- $env := .root.Values.env -}}
 {{- $secret := and .root.Values.existingSecret (has .name .root.Values.secretSettings) -}}
 {{- if not (or (index $env .name) (index $env (printf "%s_FILE" .name)) $secret) -}}
-{{- fail (printf "the setting %s is required: give it in env, or name existingSecret and list it in secretSettings" .name) -}}
+{{- fail (printf "the setting %s is required: set it in env, or set existingSecret and list %s in secretSettings" .name .name) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* MEMORY_LIMIT: the container's limit less the 64 MiB that the process may take beside it. */}}
+{{/* MEMORY_LIMIT is the container's memory limit minus 64 MiB, which the process may use in addition. */}}
 {{- define "waterwheel.memoryLimit" -}}
 {{- $limit := dig "limits" "memory" "" .Values.resources | toString -}}
 {{- if regexMatch "^[0-9]+Gi$" $limit -}}
