@@ -206,6 +206,9 @@ func isLock(filter bson.Raw) bool { return filter.Lookup("token").Type != 0 }
 // simUpkeep is a task's view of the server's upkeep.
 type simUpkeep struct{ t *task }
 
+// EvenExpiry implements collection.Upkeep. The server has one shard.
+func (simUpkeep) EvenExpiry(context.Context) error { return nil }
+
 // Expiry implements collection.Upkeep.
 func (u simUpkeep) Expiry(ctx context.Context) (int32, error) { return u.read(ctx, "expiry") }
 

@@ -157,7 +157,7 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 			bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: c.First()}}},
 			bson.E{Key: timeseries.PathCompactionID, Value: timeseries.UUID(c.ID)})),
 		Projection: mongodb.Document(bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: minimum, Value: 1}}),
-		Limit:      maxIDs,
+		Limit:      maxIDs, AtOnce: true,
 	}
 	for {
 		var filters []bson.Raw

@@ -75,6 +75,7 @@ func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write) (map
 			{Key: minimum, Value: 1},
 			{Key: timeseries.PathOffsets, Value: 1},
 		}),
+		AtOnce: true,
 	}
 	buckets := make(map[bson.ObjectID]*stored, len(writes))
 	err := p.find(ctx, p.store.Ports.Buckets, query, func(d bson.Raw) error {

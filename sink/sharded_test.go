@@ -3,6 +3,7 @@ package sink_test
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -228,4 +229,68 @@ func TestAnArrayIsNoShardKey(t *testing.T) {
 	if sent[1].Result != bucketer.Applied || sent[2].Result != bucketer.Unknown {
 		t.Errorf("others: %+v, %+v", sent[1], sent[2])
 	}
+}
+
+// TestReadsOfAllShardsAreAtOneMoment checks this because update-meta can move a bucket to a shard that a query has read already.
+// A consumer would then store its measurements a second time.
+func TestReadsOfAllShardsAreAtOneMoment(t *testing.T) {
+	for name, c := range map[string]struct {
+		hello   bson.D
+		refuses bool
+		levels  []string // of the reads of buckets
+	}{
+		"router":                  {mongodbtest.Router, false, []string{"snapshot", "snapshot", "snapshot"}},
+		"router without snapshot": {mongodbtest.Router, true, []string{"snapshot", "majority", "majority", "majority"}},
+		"replica set":             {mongodbtest.ReplicaSet, false, []string{"majority", "majority", "majority"}},
+	} {
+		f, p := onFake(t, c.hello)
+		f.Answer("update", mongodbtest.Counting(1))
+		var levels []string
+		f.Answer("find", func(command bson.Raw) bson.D {
+			if command.Index(0).Value().StringValue() != "events.buckets" {
+				return mongodbtest.CursorOf()
+			}
+			level := command.Lookup("readConcern", "level").StringValue()
+			if levels = append(levels, level); level == "snapshot" && c.refuses {
+				return mongodbtest.Failing(72, "readConcern level snapshot is not supported")(nil)
+			}
+			return mongodbtest.CursorOf()
+		})
+		if _, err := p.Stored(t.Context(), 0, 10); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		w := insertOf("a", run(0, 3)...)
+		if results, err := p.Resolve(t.Context(), []*bucketer.Write{w}); err != nil || results[0] != bucketer.NotApplied {
+			t.Errorf("%s: %v, %v", name, results, err)
+		}
+		if err := p.DeleteCompacted(t.Context(), &claim.Compaction{Segments: []claim.Segment{{ID: bson.ObjectID{1}}}}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !slices.Equal(levels, c.levels) {
+			t.Errorf("%s: %v", name, levels)
+		}
+	}
+}
+
+// TestAMomentThatIsTooOldShrinksTheWindow has a server that keeps a moment for less time than D takes. The next try reads less.
+func TestAMomentThatIsTooOldShrinksTheWindow(t *testing.T) {
+	f, p := onFake(t, mongodbtest.Router)
+	f.Answer("update", mongodbtest.Counting(1))
+	f.Answer("find", func(command bson.Raw) bson.D {
+		if filter := command.Lookup("filter").String(); strings.Contains(filter, `"800"`) || strings.Contains(filter, "799") {
+			return mongodbtest.Failing(239, "Read timestamp is older than the oldest available timestamp")(nil)
+		}
+		return mongodbtest.CursorOf()
+	})
+	for range 3 {
+		set, err := p.Stored(t.Context(), 0, 800)
+		if err != nil {
+			continue
+		}
+		if _, end := set.Window(); end > 200 {
+			t.Errorf("the window ends at %d", end)
+		}
+		return
+	}
+	t.Error("the stored positions are never read")
 }

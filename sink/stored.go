@@ -37,6 +37,9 @@ func (p *Partition) Stored(ctx context.Context, start, end int64) (*timeseries.P
 		shrink(set, p.store.StoredBytes)
 		return n, err
 	})
+	if mongodb.HasCode(err, mongodb.CodeSnapshotTooOld) { // the next try reads fewer offsets
+		p.window = max((end-start)/8, 1)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +68,7 @@ func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(
 	err := p.find(ctx, p.store.Ports.Buckets, mongodb.Query{
 		Filter:     mongodb.Document(timeseries.Listing(p.source, first, last)),
 		Projection: mongodb.Document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
-		Batch:      storedBatch,
+		Batch:      storedBatch, AtOnce: true,
 	}, func(d bson.Raw) error { return p.readListed(d, use) })
 	if err != nil {
 		return mongodb.Failure(doing, err)

@@ -101,7 +101,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // OptionsChange changes the options of a time series while consumers write and the server expires and shows buckets. Only this
 // order deletes nothing early and hides nothing:
-//  1. It takes the lock. Only one change runs at a time, because a late command of another change would undo this one's.
+//  1. It takes the lock. Only one change runs at a time, because a late command of another change would undo this one's. Then it
+//     makes up for an earlier change that reached only some shards of a cluster.
 //  2. It makes expiry and view right for both the old and the new options (widen). Here both only become wider.
 //  3. It writes the definition if that still has the version that was read. It writes even an equal definition, because the read
 //     may have returned what a majority had a while ago. From now on consumers may follow the new definition.
@@ -170,6 +171,9 @@ func (c OptionsChange) run(ctx context.Context, change func(timeseries.Options) 
 	}
 	before = have.Options
 	if after, err = change(before); err != nil {
+		return before, after, err
+	}
+	if err := c.Upkeep.EvenExpiry(ctx); err != nil {
 		return before, after, err
 	}
 	if err := widen(ctx, c.Upkeep, longest(before, after)); err != nil {

@@ -30,7 +30,8 @@ func (s *series) adjustUserExpiries(ctx context.Context, o timeseries.Options) e
 		if _, partial := spec.Lookup("partialFilterExpression").DocumentOK(); !expires || !partial {
 			continue
 		}
-		if wanted := expiryFor(o, have.Options, spec, kept) + o.Span()/1000; wanted != seconds {
+		// A cluster shows the seconds of one shard, and an earlier change may have reached only some.
+		if wanted := expiryFor(o, have.Options, spec, kept) + o.Span()/1000; wanted != seconds || s.db.Server().Sharded {
 			if err := s.setIndexExpiry(ctx, spec, wanted); err != nil {
 				return err
 			}

@@ -17,6 +17,9 @@ import (
 type Upkeep interface {
 	// Expiry returns after how many seconds from its minimum time a bucket is deleted. Zero means never.
 	Expiry(ctx context.Context) (int32, error)
+	// EvenExpiry gives all shards of a cluster the expiry of the shard that Expiry reads. An earlier change may have reached only
+	// some shards. The expiry of each shard is right for the definition. Without a cluster it does nothing.
+	EvenExpiry(ctx context.Context) error
 	// SetExpiry changes the expiry. It does nothing on a server that deletes nothing by itself.
 	SetExpiry(ctx context.Context, seconds int32) error
 	// ViewSpan returns how many seconds behind a bucket's minimum time the view looks for measurements. Zero means everywhere.
@@ -78,6 +81,26 @@ func Covers(ctx context.Context, u Upkeep, o timeseries.Options) (bool, error) {
 func (s *series) Expiry(ctx context.Context) (int32, error) {
 	_, seconds, _, err := s.expiryNow(ctx)
 	return int32(seconds), err
+}
+
+// EvenExpiry implements Upkeep. The index may be missing on the shard that lists it, and still delete on others.
+func (s *series) EvenExpiry(ctx context.Context) error {
+	if !s.db.Server().Sharded {
+		return nil
+	}
+	const doing = "giving all shards the same expiry"
+	name, seconds, found, err := s.expiryNow(ctx)
+	switch {
+	case err != nil:
+		return err
+	case found:
+		return mongodb.Failure(doing, s.modifyExpiry(ctx, name, seconds))
+	}
+	err = s.db.Translate(s.buckets().Indexes().DropOne(ctx, timeseries.MinPath(s.options.TimeField)+"_1"))
+	if mongodb.HasCode(err, mongodb.CodeIndexNotFound, mongodb.CodeNamespaceNotFound) {
+		return nil
+	}
+	return mongodb.Failure(doing, err)
 }
 
 // SetExpiry implements Upkeep.

@@ -111,6 +111,7 @@ var answers = []answer{
 	{189, "PrimarySteppedDown", passing},
 	{202, "NetworkInterfaceExceededTimeLimit", passing}, // between the members of a cluster
 	{237, "CursorKilled", passing},
+	{239, "SnapshotTooOld", passing},
 	{246, "SnapshotUnavailable", passing},
 	{249, "StaleDbVersion", passing},
 	{250, "StaleChunkHistory", passing},
@@ -135,6 +136,7 @@ var answers = []answer{
 const (
 	CodeBadValue              = 2
 	codeUnauthorized          = 13
+	CodeNamespaceNotFound     = 26
 	CodeIndexNotFound         = 27
 	CodeLockBusy              = 46
 	CodeNamespaceExists       = 48
@@ -147,6 +149,7 @@ const (
 	CodeChunkTooBig           = 153
 	CodeParallelArrays        = 171
 	CodeNotImplemented        = 238
+	CodeSnapshotTooOld        = 239
 	CodeObjectTooLarge        = 10334
 	CodeDuplicateKey          = 11000
 )

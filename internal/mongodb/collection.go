@@ -44,6 +44,10 @@ type Query struct {
 	Limit      int64    // Zero means all.
 	Sort       bson.Raw // Nil means any order.
 	Batch      int32    // most documents in one answer. Zero means that the server decides.
+	// AtOnce reads all shards of a cluster as of one moment. Otherwise a document that another shard gets meanwhile, because its
+	// shard key is changed, may be missed or found twice. MongoDB keeps the moment for five minutes by default, and then ends the
+	// query with CodeSnapshotTooOld.
+	AtOnce bool
 }
 
 // Reply is the answer to a write command that was executed.

@@ -66,6 +66,8 @@ type Database struct {
 	splits atomic.Bool
 	// moves counts the writes that change shard keys.
 	moves atomic.Int64
+	// noSnapshots means that the router has refused a query with Query.AtOnce.
+	noSnapshots atomic.Bool
 }
 
 // closeTimeout bounds closing the connections when the server did not answer as expected.

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
@@ -105,11 +106,7 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 	if q.Batch > 0 {
 		o.SetBatchSize(q.Batch)
 	}
-	var cursor *mongo.Cursor
-	err := d.d.answered(ctx, func(ctx context.Context) (err error) {
-		cursor, err = d.c.Find(ctx, q.Filter, o)
-		return err
-	})
+	cursor, err := d.find(ctx, q, o)
 	if err != nil {
 		return err
 	}
@@ -134,6 +131,30 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 			return err
 		}
 	}
+}
+
+// find sends a query. If a router refuses to read all shards at once, find sends the query once more without that.
+func (d driverCollection) find(ctx context.Context, q Query, o *options.FindOptionsBuilder) (cursor *mongo.Cursor, err error) {
+	c, atOnce := d.c, q.AtOnce && d.d.server.Sharded && !d.d.noSnapshots.Load()
+	if atOnce {
+		c = d.d.db.Collection(d.c.Name(), options.Collection().SetReadConcern(readconcern.Snapshot()))
+	}
+	send := func(ctx context.Context) (err error) {
+		cursor, err = c.Find(ctx, q.Filter, o)
+		return err
+	}
+	err = d.d.answered(ctx, send)
+	if refusal, ok := errors.AsType[*CommandError](err); !ok || !atOnce || Passes(refusal.Code) {
+		return cursor, err
+	}
+	c = d.c
+	if again := d.d.answered(ctx, send); again != nil {
+		return nil, err
+	}
+	if !d.d.noSnapshots.Swap(true) {
+		d.d.log.Warn("this MongoDB cannot read all shards at one moment: run `waterwheel collection update-meta` only while no consumer runs", "err", err)
+	}
+	return cursor, nil
 }
 
 // portError translates the driver's errors into those of a Collection. A closed list names the errors after which nothing was

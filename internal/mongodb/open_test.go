@@ -71,7 +71,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 		"no scheme":         {"localhost:27017", "db", []string{"MONGODB_URI", "mongodb://"}, false},
 		"a bad option":      {"mongodb://user:s3cret@h/db?maxPoolSize=x", "db", []string{"MONGODB_URI", "invalid value"}, false},
 		"no database":       {"mongodb://" + plain.Addr().String(), "", []string{"MONGODB_DATABASE"}, false},
-		"a bad database":    {"mongodb://" + plain.Addr().String(), "a:b", []string{"MONGODB_DATABASE", `"a:b" has a ":"`}, false},
+		"a bad database":    {"mongodb://" + plain.Addr().String(), "a:b", []string{"MONGODB_DATABASE", `"a:b" contains ":"`}, false},
 		"not a replica set": {"mongodb://" + plain.Addr().String() + "/db?replicaSet=rs&" + quick, "db", []string{"not as a primary", "replicaSet"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
