@@ -28,9 +28,9 @@ func (p *Program) shardCommand() *cobra.Command {
 			"{meta: 1, \"control.min.<time>\": 1}, or with --hashed by {meta: \"hashed\", \"control.min.<time>\": 1}. Each write of a\n" +
 			"bucket contains both fields, so MongoDB sends it to one shard. The command first creates the index of the key. Consumers may\n" +
 			"keep running. Before MongoDB 8.0 no command can undo this.\n\n" +
-			"A hashed key spreads the series over the shards at once, and each series stays on one shard. A ranged key keeps neighbouring\n" +
-			"series together, as zones require, and starts as one chunk. With either key each shard gets a part of the segments: with a\n" +
-			"ranged key the command splits and moves their chunk. See docs/sharding.md.",
+			"A hashed key spreads the series over the shards, and each series stays on one shard. A ranged key keeps neighbouring series\n" +
+			"together, as zones require. All buckets of a collection with data stay on one shard at first, until MongoDB's balancer moves\n" +
+			"them. With a ranged key the command gives each shard a part of the segments at once. See docs/sharding.md.",
 		Example: "  waterwheel collection shard --dry-run\n  waterwheel collection shard --hashed --yes",
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return told.check() },
@@ -42,7 +42,7 @@ func (p *Program) shardCommand() *cobra.Command {
 		}
 		return p.edit(ctx, told, nil, &plan, plan.print, func() error { return plan.carryOut(ctx, of) })
 	})
-	cmd.Flags().BoolVar(&hashed, "hashed", false, "hash the meta, so that series spread over the shards at once")
+	cmd.Flags().BoolVar(&hashed, "hashed", false, "hash the meta, so that neighbouring series spread over the shards")
 	told.flags(cmd)
 	return cmd
 }

@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +80,11 @@ func (s spreading) now(ctx context.Context) (shards []string, chunks []chunk, er
 	return shards, chunks, err
 }
 
+// equals reports whether two chunks are the same, on the same shard.
+func (c chunk) equals(o chunk) bool {
+	return bytes.Equal(c.Min, o.Min) && bytes.Equal(c.Max, o.Max) && c.Shard == o.Shard
+}
+
 // overlaps reports whether the chunk has keys from one border on and before the next.
 func (c chunk) overlaps(from, before bson.D) bool {
 	return compareKeys(c.Min, mongodb.Document(before)) < 0 && compareKeys(mongodb.Document(from), c.Max) < 0
@@ -90,12 +96,22 @@ const (
 	moveRetry = 2 * time.Second
 )
 
-// carryOut spreads segments. While the balancer moves chunks it waits, and then continues with the present chunks.
+// carryOut spreads segments. While the balancer moves chunks it waits, and then continues with the present chunks. It also
+// continues if the chunks have changed meanwhile, because MongoDB or another command has divided or moved one of them.
 func (s spreading) carryOut(ctx context.Context) error {
 	for try := 1; ; try++ {
-		err := s.spread(ctx)
+		before, err := s.having(ctx, s.overlapping()...)
+		if err != nil {
+			return err
+		}
+		if err = s.spread(ctx); err == nil {
+			return nil
+		}
+		after, failed := s.having(ctx, s.overlapping()...)
+		_, refused := errors.AsType[*mongodb.RefusedError](err)
+		busy := mongodb.HasCode(err, mongodb.CodeLockBusy, mongodb.CodeConflictingOperation)
 		switch {
-		case !mongodb.HasCode(err, mongodb.CodeLockBusy, mongodb.CodeConflictingOperation):
+		case failed != nil || refused || !busy && slices.EqualFunc(before, after, chunk.equals):
 			return err
 		case try == moveTries:
 			return fmt.Errorf("%w: the balancer is moving chunks; run the command again when the balancer has finished", err)

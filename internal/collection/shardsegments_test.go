@@ -244,6 +244,40 @@ func TestARangedKeySpreadsSegments(t *testing.T) {
 	}
 }
 
+// TestChunksThatAreDividedMeanwhileAreFoundAgain has a MongoDB 5.0, which divides a chunk while another one is being moved. The
+// router then finds no chunk with the former bounds, and answers without a code.
+func TestChunksThatAreDividedMeanwhileAreFoundAgain(t *testing.T) {
+	f, d := onChunks(t, "s0", "s1")
+	at := func(route int) bson.Raw {
+		return marshal(bson.D{{Key: "meta", Value: timeseries.SegmentMeta(route)}, {Key: "control.min.time", Value: bson.DateTime(1)}})
+	}
+	shard, move := f.Answers["shardCollection"], f.Answers["moveChunk"]
+	f.Answer("shardCollection", func(command bson.Raw) bson.D {
+		answer := shard(command)
+		f.split(at(2500))
+		f.split(at(3000))
+		return answer
+	})
+	f.Answer("moveChunk", func(command bson.Raw) bson.D {
+		before := f.moved
+		answer := move(command)
+		if f.moved == before {
+			return mongodbtest.Failing(0, "no chunk found with the shard key bounds")(nil)
+		}
+		if before == 0 {
+			f.split(at(3200))
+		}
+		return answer
+	})
+	events := collection.Of(d, "events")
+	if err := events.Shard(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, state, err := events.Shardable(t.Context(), false); err != nil || state != collection.Sharded {
+		t.Errorf("%v, %v", state, err)
+	}
+}
+
 // TestLargeChunksAreDivided checks that segments that MongoDB cannot move in one piece are moved in several.
 func TestLargeChunksAreDivided(t *testing.T) {
 	for _, fails := range []int{0, 4} {

@@ -143,6 +143,7 @@ const (
 	CodeCommandNotFound       = 59
 	CodeShardKeyNotFound      = 61
 	CodeCannotCreateIndex     = 67
+	CodeInvalidOptions        = 72
 	CodeIndexOptionsConflict  = 85
 	CodeIndexKeySpecsConflict = 86
 	CodeConflictingOperation  = 117
