@@ -51,6 +51,7 @@ const (
 	startReadBefore       mutation = "a start read before the release"
 	releasedFirst         mutation = "a partition released before it is flushed"
 	fenceOnOneShard       mutation = "a fence on one shard"
+	shardsReadApart       mutation = "shards read one after the other"
 	outageAsUnknown       mutation = "an outage of the registry taken as a schema that it does not have"
 	unknownAtOnce         mutation = "a schema that is not there yet taken as one that never comes"
 )
@@ -64,6 +65,7 @@ var provoking = map[mutation]struct {
 }{
 	storedFromSecondary: {"rebalance", 3, 0},
 	fenceOnOneShard:     {"rebalance", 3, 0},
+	shardsReadApart:     {"rebalance", 3, 0},
 	noWait:              {"MongoDB hangs", 3, 0},
 	warmAnyway:          {"another owner in between", 3, 0},
 	conditionsIgnored:   {"bucket closed by an operator", 3, 0},
@@ -170,7 +172,7 @@ var mutations = []mutation{
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
 	firstWindowOnly, repairUnconditional, strangersTrusted, waitOfAnotherClaim, sightsUnproven,
 	upkeepUnwaited, optionsUnlocked, sentAsUnsent, generationSkipped, leaseOfOthers, startReadBefore,
-	releasedFirst, fenceOnOneShard,
+	releasedFirst, fenceOnOneShard, shardsReadApart,
 }
 
 // TestSimulationNoticesEachMutation removes one guard after the other, and prints the number of runs until the simulation notices

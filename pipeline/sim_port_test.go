@@ -288,7 +288,48 @@ func (c port) Find(ctx context.Context, q mongodb.Query, each func(bson.Raw) err
 	if t := taskOf(ctx); isLoad(t.what) && c.of == c.w.mongo.buckets && t.r.phase == "loading" { // this read comes before the read of the notes
 		t.r.readAt = seq
 	}
+	if c.w.traits.sharded && c.of == c.w.mongo.buckets && (!q.AtOnce || c.w.broken == shardsReadApart) {
+		return c.readShards(ctx, q, seq, each)
+	}
 	return c.read(q, seq, each)
+}
+
+// readShards reads one shard of buckets as of one moment and another shard as of a later one, as a router does without a snapshot.
+func (c port) readShards(ctx context.Context, q mongodb.Query, seq int64, each func(bson.Raw) error) error {
+	if c.w.broken == shardsReadApart && isLoad(taskOf(ctx).what) && c.w.chaos {
+		c.moveBuckets()
+	}
+	later, err := c.moment(ctx)
+	if err != nil {
+		return err
+	}
+	return c.readAs(q, func(id string) bson.Raw {
+		if d := c.of.asOf(id, seq); d != nil && shardOf(d) == 0 {
+			return d
+		}
+		if d := c.of.asOf(id, later); d != nil && shardOf(d) == 1 {
+			return d
+		}
+		return nil
+	}, each)
+}
+
+// moveBuckets changes the metas of all buckets on one shard, as update-meta does. Some of them move to the other shard then.
+func (c port) moveBuckets() {
+	for _, id := range c.of.ids() {
+		if d := c.of.now(id); !isSegment(d) && shardOf(d) == 1 {
+			c.w.mongo.edit(c.of, id, func(d bson.D) bson.D { return changed(d, []string{timeseries.FieldMeta}, "$set", "A") })
+		}
+	}
+}
+
+// shardOf returns the shard of a bucket, which its meta decides. It is 0 for the series A, 1 for B, 0 for C, and so on.
+func shardOf(d bson.Raw) int {
+	meta, ok := d.Lookup(timeseries.FieldMeta).StringValueOK()
+	if !ok || meta == "" {
+		return 0
+	}
+	return int(meta[0]-'A') & 1
 }
 
 func isLoad(a pipeline.Action) bool {
@@ -351,6 +392,11 @@ func (c port) snapshot(t *task, s *session) int64 {
 }
 
 func (c port) read(q mongodb.Query, seq int64, each func(bson.Raw) error) error {
+	return c.readAs(q, func(id string) bson.Raw { return c.of.asOf(id, seq) }, each)
+}
+
+// readAs calls each for the documents that match a query. of returns a document as the query sees it. Nil means that there is none.
+func (c port) readAs(q mongodb.Query, of func(id string) bson.Raw, each func(bson.Raw) error) error {
 	found := int64(0)
 	ids := c.of.order
 	if _, err := q.Sort.LookupErr("_id"); q.Sort != nil && err == nil { // by _id, newest first
@@ -358,7 +404,7 @@ func (c port) read(q mongodb.Query, seq int64, each func(bson.Raw) error) error 
 		slices.SortFunc(ids, func(a, b string) int { return strings.Compare(b, a) })
 	}
 	for _, id := range ids {
-		d := c.of.asOf(id, seq)
+		d := of(id)
 		if d == nil || !matches(d, q.Filter) {
 			continue
 		}

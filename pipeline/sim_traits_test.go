@@ -79,7 +79,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	switch broken { // uses random numbers of its own, so that the runs of other mutations do not change
 	case "":
 		w.traits.sharded = w.traits.sessions && rand.New(rand.NewPCG(seed, 2)).Float64() < 0.3
-	case keyForgotten:
+	case keyForgotten, shardsReadApart:
 		w.traits.sessions, w.traits.sharded = true, true
 	case fenceOnOneShard:
 		w.traits.sessions, w.traits.lag, w.traits.sharded = true, true, true

@@ -88,13 +88,20 @@ func (c *Cluster) StepDown(ctx context.Context, set string, away time.Duration) 
 	return fmt.Errorf("no primary of %s stepped down: %w", set, errors.Join(errs...))
 }
 
-// LimitChunks sets the size of the largest chunk that the cluster moves, in MB. Zero means the default.
-func (c *Cluster) LimitChunks(ctx context.Context, megabytes int) (err error) {
-	settings, key := c.client.Database("config").Collection("settings"), bson.D{{Key: "_id", Value: "chunksize"}}
-	if megabytes == 0 {
-		_, err = settings.DeleteOne(ctx, key)
+// LimitChunks sets the size of the largest chunk that the cluster moves, in MB, and whether it splits larger ones by itself. Zero
+// means the default size. Routers read the settings every ten seconds.
+func (c *Cluster) LimitChunks(ctx context.Context, megabytes int, splits bool) error {
+	settings := c.client.Database("config").Collection("settings")
+	set := func(id string, fields bson.D) error {
+		_, err := settings.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$set", Value: fields}}, options.UpdateOne().SetUpsert(true))
+		return err
+	}
+	err := set("autosplit", bson.D{{Key: "enabled", Value: splits}})
+	if megabytes > 0 {
+		err = errors.Join(err, set("chunksize", bson.D{{Key: "value", Value: megabytes}}))
 	} else {
-		_, err = settings.UpdateOne(ctx, key, bson.D{{Key: "$set", Value: bson.D{{Key: "value", Value: megabytes}}}}, options.UpdateOne().SetUpsert(true))
+		_, failed := settings.DeleteOne(ctx, bson.D{{Key: "_id", Value: "chunksize"}})
+		err = errors.Join(err, failed)
 	}
 	if err != nil {
 		return fmt.Errorf("setting the size of chunks: %w", err)
@@ -214,6 +221,12 @@ func (c *Chunks) Move(ctx context.Context) error {
 		return fmt.Errorf("moving a chunk: %w", err)
 	}
 	return nil
+}
+
+// Count counts the chunks.
+func (c *Chunks) Count(ctx context.Context) (int, error) {
+	all, err := c.all(ctx)
+	return len(all), err
 }
 
 // Disturb splits and moves chunks, with a pause after each, until the context ends. It returns the number of moved chunks.
