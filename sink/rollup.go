@@ -150,8 +150,9 @@ func (o *Owned) is() bson.D {
 	return bson.D{{Key: "_id", Value: o.ID}, {Key: "group", Value: o.Group}, {Key: "claim", Value: timeseries.UUID(o.Claim)}}
 }
 
-// Fence proves that the claim stands, and returns the partition's watermarks. Later reads are ordered after every write that
-// was executed before. The error is claim.ErrOtherOwner if the claim is gone.
+// Fence proves that the claim stands, and returns the partition's watermarks. Later reads see every write whose answer this process
+// has had before, on all shards: with the fence the client tells the server the latest time of all answers, and gets a later one.
+// The error is claim.ErrOtherOwner if the claim is gone.
 func (r *Rollups) Fence(ctx context.Context, o *Owned) ([]rollup.Watermark, error) {
 	const doing = "fencing a partition for its rollups"
 	now := time.Now().Round(0)
