@@ -75,7 +75,7 @@ var Table = []Section{
 		{"duplicate_buckets_reopened_total", Counter, partition, "buckets", "stored buckets that were found but were already in memory"},
 		{"bucket_documents_too_large_total", Counter, partition + ",kind=insert|update", "writes", "writes that would have made a document too large for MongoDB, by kind: `insert`, `update`"},
 		{"buckets_cleared_total", Counter, partition, "buckets", "buckets removed from memory because another writer has written to their series"},
-		{"bucket_fill_ratio", Gauge, "", "ratio", "measurements stored per bucket written, as a fraction of `BUCKET_MAX_COUNT`. It covers the bucket catalogs that are in memory now. If it is low, see [below](#few-measurements-per-bucket). It is missing before the first write"},
+		{"bucket_fill_ratio", Gauge, "", "ratio", "measurements stored per bucket written, as a fraction of `BUCKET_MAX_COUNT`. It covers the bucket catalogs that are in memory now, without segments and the buckets made from them. If it is low, see [below](#few-measurements-per-bucket). It is missing before the first write"},
 		{"open_buckets", Gauge, "", "buckets", "open buckets in memory"},
 		{"archived_buckets", Gauge, "", "buckets", "archived buckets in memory"},
 		{"active_buckets", Gauge, "", "buckets", "open and archived buckets in memory"},

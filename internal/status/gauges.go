@@ -97,7 +97,7 @@ func (v *View) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 	send("archived_buckets", archived)
 	send("active_buckets", open+archived)
 	send("unknown_writes", sum(func(s *pipeline.Status) int64 { return int64(s.Unknown) }))
-	stored := sum(func(s *pipeline.Status) int64 { return s.Buckets.MeasurementsCommitted })
+	stored := sum(func(s *pipeline.Status) int64 { return s.Buckets.MeasurementsCommitted - s.Buckets.MeasurementsStaged })
 	written := sum(func(s *pipeline.Status) int64 { return s.Buckets.BucketInserts + s.Buckets.BucketsReopened })
 	if written > 0 && v.o.MaxCount > 0 {
 		send("bucket_fill_ratio", stored/written/float64(v.o.MaxCount))

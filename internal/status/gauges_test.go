@@ -29,7 +29,7 @@ func twoPartitions(now time.Time) []*pipeline.Status {
 			Partition: record.Partition{Topic: "a"}, Position: 90, Undurable: 40, Committed: 40, End: 100, UndurableTime: now.UnixMilli() - 9000, Newest: now.UnixMilli() - 1000,
 			ClaimWait: 3 * time.Second, PendingFor: time.Second, BucketBytes: 1, PendingBytes: 2, StoredBytes: 3, LetterBytes: 4, LedgerBytes: 5,
 			ReservedBytes: 6, Unknown: 7, Buckets: bucketer.Stats{
-				Series: 8, OpenBuckets: 9, ArchivedBuckets: 10, MeasurementsCommitted: 1100, BucketInserts: 2, BucketsReopened: 3,
+				Series: 8, OpenBuckets: 9, ArchivedBuckets: 10, MeasurementsCommitted: 1400, MeasurementsStaged: 300, BucketInserts: 2, BucketsReopened: 3,
 			},
 		},
 		{
