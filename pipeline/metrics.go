@@ -60,7 +60,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		unreadable:            counter("unreadable_batches_skipped_total", "Unreadable record batches that were skipped because KAFKA_SKIP_CORRUPT lists them."),
 		compactions:           counter("compactions_total", "Compactions of segments into buckets, by outcome.", "outcome", "reason"),
 		measurementsCompacted: counter("measurements_compacted_total", "Measurements compacted from segments into buckets."),
-		abandons:              counter("flushes_abandoned_total", "Flushes abandoned when this consumer's ownership of the partition ended."),
+		abandons:              counter("flushes_abandoned_total", "Flushes and compactions abandoned when this consumer's ownership of the partition ended."),
 		buckets:               newBucketCounters(counter),
 	}
 	reg.MustRegister(&m.series)

@@ -118,7 +118,7 @@ var Table = []Section{
 		{"claims_total", Counter, partition + ",outcome=cold|warm|lost|refused", "claims", "claims of partitions, by outcome: `cold` (the consumer read the stored positions); `warm` (the consumer continued with the bucket catalog in memory); `lost` (another consumer claimed the partition first); `refused` (another consumer group writes to the collection)"},
 		{"claim_wait_seconds", Gauge, partition, "seconds", "remaining wait until writes of the previous owner can no longer arrive"},
 		{"lease_lapsed_seconds_total", Counter, "", "seconds", "time in which partitions were assigned but nothing could be written, because the lease had lapsed. A lease needs two consecutive commits that were answered"},
-		{"flushes_abandoned_total", Counter, partition, "flushes", "flushes abandoned when this consumer's ownership of the partition ended"},
+		{"flushes_abandoned_total", Counter, partition, "flushes", "flushes and compactions abandoned when this consumer's ownership of the partition ended"},
 		{"partitions_stopped", Gauge, "reason", "partitions", "stopped partitions, which wait for an operator to act, by [reason](runbook.md#stopped-partitions). It is missing while no partition is stopped"},
 	}},
 	{"Schema registry", []Metric{
