@@ -53,7 +53,7 @@ func TestRefusals(t *testing.T) {
 		{"rebalance timeout", []string{"KAFKA_REBALANCE_TIMEOUT", "10s"}, "must be more than 2 × MONGODB_WRITE_TIMEOUT = 10s"},
 		{"shutdown", []string{"SHUTDOWN_TIMEOUT", "5s"}, "SHUTDOWN_TIMEOUT=5s: must be more than MONGODB_WRITE_TIMEOUT = 5s"},
 		{"heartbeat", []string{"KAFKA_HEARTBEAT_INTERVAL", "11s"}, "at most a third of KAFKA_SESSION_TIMEOUT = 10s"},
-		{"start", []string{"KAFKA_START", "yesterday"}, "KAFKA_START=yesterday: not earliest, latest, an RFC 3339 time"},
+		{"start", []string{"KAFKA_START", "yesterday"}, "KAFKA_START=yesterday: must be earliest, latest, an RFC 3339 time"},
 		{"time bound", []string{"EVENT_TIME_MIN", "24h"}, "neither an RFC 3339 time such as"},
 		{"window", []string{"EVENT_TIME_MIN", "+25h"}, "EVENT_TIME_MAX=+24h: must be after EVENT_TIME_MIN = +25h"},
 		{"layout", []string{"EVENT_TIME_FORMAT", "15:04:05"}, "nor a Go layout with year, month and day"},

@@ -40,7 +40,7 @@ func (k *checker) metaIndexes() {
 		return
 	}
 	if k.Event.MetaFrom == "none" {
-		k.fail(name, strings.Join(paths, ","), "cannot be combined with EVENT_META_FROM=none, because measurements then have no meta: unset it")
+		k.fail(name, strings.Join(paths, ","), "cannot be combined with EVENT_META_FROM=none, because measurements then have no meta: unset one of them")
 		return
 	}
 	meta := k.MongoDB.MetaField

@@ -26,7 +26,7 @@ func (s *Start) UnmarshalText(text []byte) error {
 	}
 	t, ok := measurement.ParseTime(string(text))
 	if !ok {
-		return errors.New("not earliest, latest, an RFC 3339 time such as 2026-01-31T00:00:00Z or a date such as 2026-01-31" +
+		return errors.New("must be earliest, latest, an RFC 3339 time such as 2026-01-31T00:00:00Z or a date such as 2026-01-31" +
 			words.DidYouMean(string(text), []string{"earliest", "latest"}))
 	}
 	*s = Start{Policy: "time", Time: t}

@@ -129,7 +129,7 @@ func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
 		c.twice = 0
 		s.unfinished, s.compaction = append(s.unfinished, c), nil
 		w.metrics.failed(compactingSegments)
-		w.log.Warn("compaction cannot be rolled back: the MongoDB user has no right to delete its buckets. They stay hidden, queries read the segments instead, and other segments are compacted",
+		w.log.Warn("compaction was not rolled back: this MongoDB user may not delete the buckets that the compaction wrote. No measurement is lost: these buckets stay hidden, and queries read the segments. Other compactions go on",
 			"compaction", c.ID.String(), "measurements", c.inSegments(), "err", e.Err)
 	case e.Err != nil:
 		w.doubt(m, e.Err)

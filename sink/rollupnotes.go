@@ -117,7 +117,7 @@ func parseRollupNote(raw bson.Raw) (n RollupNote, err error) {
 	n.At, _ = raw.Lookup(fieldNoteAt).TimeOK()
 	array, ok := raw.Lookup(fieldNoteMetas).ArrayOK()
 	if !ok {
-		return n, fmt.Errorf("the note %q is damaged: %s is not an array; delete it, and run `waterwheel rollup build --replace`", n.ID, fieldNoteMetas)
+		return n, fmt.Errorf("the document with _id %q in the options collection is damaged: %s is not an array; delete this document, and run `waterwheel rollup build --replace`", n.ID, fieldNoteMetas)
 	}
 	values, err := array.Values()
 	if err != nil {

@@ -91,7 +91,7 @@ func TestExpiryOnServers(t *testing.T) {
 	s.produce(200)
 	s.verified()
 	s.command(exitFailed, "keeps measurements for ever: give --before", "collection", "expire", "--yes")
-	s.command(exitFailed, "0 buckets with 0 measurements would be deleted, and more as they expire", "collection", "set-expiry", "87600h")
+	s.command(exitFailed, "0 buckets with 0 measurements would be deleted now, and more later, as they expire", "collection", "set-expiry", "87600h")
 	s.command(exitDone, "never", "collection", "show")
 	s.command(exitDone, "measurements are deleted after 3650d", "collection", "set-expiry", "87600h", "--yes")
 	s.command(exitDone, "as before. Nothing was changed.", "collection", "set-expiry", "87600h")

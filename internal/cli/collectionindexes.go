@@ -104,7 +104,7 @@ func (d indexDrops) print(w io.Writer) {
 		case one.Missing:
 			fmt.Fprintf(w, "%s: the index does not exist.\n", one.Series)
 		case one.Index == nil:
-			fmt.Fprintf(w, "%s: the index does not exist; its stored definition would be deleted.\n", one.Series)
+			fmt.Fprintf(w, "%s: MongoDB has no such index; waterwheel's definition of the index would be deleted.\n", one.Series)
 		default:
 			size := ""
 			if one.Index.Bytes != nil {

@@ -292,6 +292,6 @@ func (c changedOptions) printPlan(w io.Writer) {
 		fmt.Fprintf(w, "%s: no command can shorten the time span of buckets again.\n", c.Series)
 	}
 	if c.Deletes != nil {
-		fmt.Fprintf(w, "%s: %s would be deleted, and more as they expire.\n", c.Series, amountText(*c.Deletes))
+		fmt.Fprintf(w, "%s: %s would be deleted now, and more later, as they expire.\n", c.Series, amountText(*c.Deletes))
 	}
 }

@@ -99,7 +99,7 @@ func (p *Program) listLetters(ctx context.Context, from *letters, filter *dlq.Fi
 		fmt.Fprintf(p.Stderr, "%s %s not shown: --limit 0 shows all.\n", words.Count(rest, "older letter"), words.Form(rest, "is", "are"))
 	}
 	if list.others > 0 {
-		fmt.Fprintf(p.Stderr, "%s of the dead-letter topics %s.\n", words.Count(list.others, "record"), words.Form(list.others, "is not a letter", "are not letters"))
+		fmt.Fprintf(p.Stderr, "%s of the dead-letter topics %s.\n", words.Count(list.others, "record"), words.Form(list.others, "is not a dead letter", "are not dead letters"))
 	}
 	return wrong
 }
@@ -235,7 +235,7 @@ func (s statsView) print(w io.Writer) {
 			s.Copies, words.Form(s.Copies, "is a copy", "are copies"), words.Count(s.Letters-s.Copies, "record"))
 	}
 	if s.Others > 0 {
-		fmt.Fprintf(w, "%s of the dead-letter topics %s\n", words.Count(s.Others, "record"), words.Form(s.Others, "is not a letter", "are not letters"))
+		fmt.Fprintf(w, "%s of the dead-letter topics %s\n", words.Count(s.Others, "record"), words.Form(s.Others, "is not a dead letter", "are not dead letters"))
 	}
 	if s.Letters == 0 {
 		return

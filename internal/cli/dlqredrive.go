@@ -272,7 +272,7 @@ func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report)
 			"stay: too large for the dead-letter topic, so the letters lack a part; their source topics may still have the records (dlq show)",
 		},
 		{r.Strays, "stays: it does not match the record that it names, see above", "stay: they do not match the records that they name, see above"},
-		{r.Others, "is not a letter", "are not letters"},
+		{r.Others, "is not a dead letter", "are not dead letters"},
 		{r.Unselected, "not selected", ""},
 		{r.Total - r.Read, "not read yet", ""},
 	} {

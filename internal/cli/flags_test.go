@@ -155,7 +155,7 @@ func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
 		{setGranularityCommand(), "minutes", false, "as before. Nothing was changed.", ""},
 		{setGranularityCommand(), "seconds", false, "", "neither may shrink"},
 		{setSpanCommand(), "48h", true, "no command can shorten the time span of buckets again", ""},
-		{setExpiryCommand(), "1h", true, "a: 2 buckets with 7 measurements would be deleted, and more as they expire.\n", ""},
+		{setExpiryCommand(), "1h", true, "a: 2 buckets with 7 measurements would be deleted now, and more later, as they expire.\n", ""},
 		{setExpiryCommand(), "3h", false, "would become: minutes (a bucket spans 24h), measurements are deleted after 3h; now: ", ""},
 		{setExpiryCommand(), "none", false, "measurements are kept for ever; now: ", ""},
 	} {
@@ -187,7 +187,7 @@ func TestDropsAreToldBefore(t *testing.T) {
 	var out bytes.Buffer
 	indexDrops{{Series: "a", Index: &view}, {Series: "b", Missing: true}, {Series: "c"}}.print(&out)
 	want := `a: the index by site on {"meta.site":1} would be dropped (2.0 KiB; if queries need it again, it has to be rebuilt).` + "\n" +
-		"b: the index does not exist.\nc: the index does not exist; its stored definition would be deleted.\n"
+		"b: the index does not exist.\nc: MongoDB has no such index; waterwheel's definition of the index would be deleted.\n"
 	if out.String() != want {
 		t.Error(fmt.Sprint("\n", out.String(), "want\n", want))
 	}

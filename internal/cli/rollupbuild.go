@@ -217,7 +217,7 @@ func (v *rollupVerification) print(w io.Writer) {
 		fmt.Fprintf(w, "Not compared: %s whose measurements may have expired.\n", words.Count(v.Frozen, "row"))
 	}
 	if v.Behind > 0 {
-		fmt.Fprintf(w, "Not compared: %s that the next pass of a consumer computes.\n", words.Count(v.Behind, "row"))
+		fmt.Fprintf(w, "Not compared: %s that a consumer has not computed yet.\n", words.Count(v.Behind, "row"))
 	}
 	if v.Unbuilt > 0 {
 		fmt.Fprintf(w, "Missing: %s from before their level was complete; `waterwheel rollup build` creates them.\n", words.Count(v.Unbuilt, "row"))

@@ -95,7 +95,7 @@ func (p *Program) consumerURL() (string, error) {
 		address = "127.0.0.1:9464"
 	}
 	if address == "" {
-		return "", usageError{errors.New("HTTP_ADDR is empty: the consumer of this machine serves no status")}
+		return "", usageError{errors.New("HTTP_ADDR is empty: the consumer on this machine serves no status")}
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -86,7 +86,7 @@ func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		"PARTITION  OFFSETS  RECORDS  MEASUREMENTS  STORED ONCE  DEAD-LETTERED  EXPIRED  MISSING  DOUBLED  UNKNOWN  LETTER MISSING  DAMAGED BUCKETS  DIFFERENT",
 		"2          100–199  100      90            80           3              0        9        1        1        1               2                1",
 		"events/2: note: the log is short.",
-		"events/2: 9 missing: in the log, but neither stored nor a dead letter: offsets 101, 102[3], ….",
+		"events/2: 9 missing: in Kafka, but neither stored nor a dead letter: offsets 101, 102[3], ….",
 		"  Nothing is stored before the first of them. If the group began later (KAFKA_START), verify from there: --from.",
 		"  kafka-consumer-groups.sh --bootstrap-server $KAFKA_BROKERS --group meters --topic events:2 --reset-offsets --to-offset 101 --execute\n",
 		"events/2: 1 doubled: listed by more than one bucket: offset 160.",

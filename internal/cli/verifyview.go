@@ -218,7 +218,7 @@ func formatPlace(p timeseries.Position) string {
 // printProblems prints where each problem occurs first, and what to do about the group's offsets.
 func printProblems(w io.Writer, p *verify.Report, name, group string) {
 	if n := p.Missing.Count; n > 0 {
-		fmt.Fprintf(w, "%s: %d missing: in the log, but neither stored nor a dead letter: %s.\n", name, n, formatPlaces(&p.Missing))
+		fmt.Fprintf(w, "%s: %d missing: in Kafka, but neither stored nor a dead letter: %s.\n", name, n, formatPlaces(&p.Missing))
 		first := p.Missing.First[0].Offset
 		if p.FirstStored < 0 || first < p.FirstStored {
 			fmt.Fprintf(w, "  Nothing is stored before the first of them. If the group began later (KAFKA_START), verify from there: --from.\n")

@@ -80,7 +80,7 @@ func (s *Selection) try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 			return nil
 		})
 		if err == nil && found != len(metas) {
-			err = fmt.Errorf("only %d of %d scratch documents were found", found, len(metas))
+			err = fmt.Errorf("only %d of %d test documents were found", found, len(metas))
 		}
 		for _, e := range reply.Errors {
 			tried[e.Index].Err = &mongodb.CommandError{Code: e.Code, Message: e.Message}

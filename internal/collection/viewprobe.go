@@ -207,7 +207,7 @@ func (p probe) document(o timeseries.Options) (bson.Raw, error) {
 	}
 	raw, err := bson.Marshal(append(document, bson.E{Key: timeseries.FieldData, Value: data}))
 	if err != nil {
-		return nil, fmt.Errorf("encoding a bucket to try views with: %w", err)
+		return nil, fmt.Errorf("encoding the bucket for the test of views: %w", err)
 	}
 	return raw, nil
 }

@@ -39,7 +39,7 @@ type session struct {
 // prove logs in. ctx only tells the broker's name to mechanisms that need it.
 func (s *session) prove(ctx context.Context, rw io.ReadWriter) error {
 	if err := s.converse(ctx, rw); err != nil {
-		return fmt.Errorf("logging in as %q by %s: %w", s.user, s.mechanism.Name(), err)
+		return fmt.Errorf("logging in as %q with %s: %w", s.user, s.mechanism.Name(), err)
 	}
 	return nil
 }

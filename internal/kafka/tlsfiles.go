@@ -58,7 +58,7 @@ func (f *tlsFiles) newest() *tls.Config {
 	defer f.mu.Unlock()
 	config, err := f.settings.read()
 	if err != nil {
-		f.logger.Warn("Kafka's TLS files cannot be read again: their previous content stays in use", "err", err)
+		f.logger.Warn("Kafka's TLS files could not be reloaded: their previous content stays in use", "err", err)
 		return f.last
 	}
 	f.last = config

@@ -181,7 +181,7 @@ func (k *Keeper) pass(ctx context.Context, p *Partition) {
 		t.failures, t.next, t.complete = 0, began.Add(k.o.Interval), began
 		k.succeeded()
 		if w.frozen > 0 {
-			k.o.Log.Warn("late measurements are in no rollup: their hours have expired, or other measurements of these hours were deleted",
+			k.o.Log.Warn("late measurements are stored but not added to the rollups: other measurements of the same hours have expired or were deleted, so these hours cannot be computed again",
 				"topic", p.Source.Topic, "partition", p.Source.Partition, "measurements", w.frozen)
 		}
 	}

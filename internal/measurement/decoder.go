@@ -288,7 +288,7 @@ func (d *Decoder) decodeJSON() *DecodeError {
 // nothing is the error of a record without an event.
 func (d *Decoder) nothing() *DecodeError {
 	if len(d.wrap.frame) > 0 && len(d.text) == 0 {
-		return newError(Empty, "", "nothing follows the frame of EVENT_FRAMING=%s: for a tombstone send a null value", d.options.Framing)
+		return newError(Empty, "", "the value ends after the frame of EVENT_FRAMING=%s: for a tombstone send a null value", d.options.Framing)
 	}
 	return newError(Empty, "", "the value is only white space: for a tombstone send a null value")
 }

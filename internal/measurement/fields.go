@@ -153,7 +153,7 @@ func (d *Decoder) missingMeta() *DecodeError {
 		}
 		path, what, setting = "", what+clip(strings.Join(d.options.MetaFields, ", ")), settingMetas
 	}
-	return newError(MissingMeta, path, "%s", d.missing(1, what, setting, "or EVENT_META_FROM to key or none", func(e rawbson.Element) bool {
+	return newError(MissingMeta, path, "%s", d.missing(1, what, setting, "or set EVENT_META_FROM=key or EVENT_META_FROM=none", func(e rawbson.Element) bool {
 		switch e.Kind {
 		case bson.TypeString, bson.TypeObjectID, bson.TypeEmbeddedDocument, bson.TypeInt32, bson.TypeInt64:
 			return !slices.Contains(d.paths.times, string(e.Name)) && !d.seemsTime(e)

@@ -63,7 +63,7 @@ func (d *Decoder) joinMeta() (bson.RawValue, *DecodeError) {
 
 func metaTooLarge(what string, size int) *DecodeError {
 	return newError(BadMeta, "", "%s has %d bytes, more than %d, and each bucket would store them: "+
-		"keep only the fields that name the series", what, size, maxMetaBytes)
+		"keep only the fields that identify the series", what, size, maxMetaBytes)
 }
 
 // normalize appends the normal form of a meta value and returns it. The fields of all its objects are sorted by the bytes of

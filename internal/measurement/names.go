@@ -89,7 +89,7 @@ func (d *Decoder) reservedName(name string) *DecodeError {
 	if d.options.Fields != "" {
 		drop = d.options.Fields + "." + name
 	}
-	return newError(DuplicateField, name, "a stored measurement has its %s under this name: leave the field out with EVENT_DROP=%s, rename the field, or choose another %s",
+	return newError(DuplicateField, name, "every stored measurement has its %s under this name: leave the field out with EVENT_DROP=%s, rename the field, or choose another %s",
 		what, drop, setting)
 }
 

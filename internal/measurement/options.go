@@ -248,7 +248,7 @@ func (o *Options) validateMeta() error {
 	case len(o.MetaFields) > 0 && o.MetaFrom != MetaFromValue:
 		return fmt.Errorf("meta cannot be made of fields and taken from %s: choose one", o.MetaFrom)
 	case len(o.MetaFields) > 0 && o.MetaField != "":
-		return fmt.Errorf("meta cannot be made of fields and be the field %q: choose one", o.MetaField)
+		return fmt.Errorf("meta can be one field (%q) or made of several fields, but not both", o.MetaField)
 	case len(o.MetaFields) == 0 && o.MetaField == "" && o.MetaFrom == MetaFromValue:
 		return errors.New("meta field is empty: name it, or take meta from key or none")
 	}

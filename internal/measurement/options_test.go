@@ -24,7 +24,7 @@ func TestNewRefuses(t *testing.T) {
 		{`framing "connect"`, Options{MetaField: "m", Framing: "connect"}},
 		{`framing "confluent" of bson`, Options{MetaField: "m", Framing: Confluent, Format: BSON}},
 		{`made of fields and taken from key`, Options{MetaFields: []string{"a"}, MetaFrom: MetaFromKey}},
-		{`made of fields and be the field "m"`, Options{MetaFields: []string{"a"}, MetaField: "m"}},
+		{`one field ("m") or made of several fields`, Options{MetaFields: []string{"a"}, MetaField: "m"}},
 		{`nor a Go layout with year`, Options{MetaField: "m", TimeFormat: "iso"}},
 		{`nor a Go layout with year`, Options{MetaField: "m", TimeFormat: "15:04:05"}},
 		{`abbreviated time zone`, Options{MetaField: "m", TimeFormat: "Mon, 02 Jan 2006 15:04:05 MST"}},

@@ -141,7 +141,7 @@ func eachField(message []byte, each func(f protoField) *DecodeError) *DecodeErro
 	for rest := message; len(rest) > 0; {
 		size := f.cut(rest)
 		if size == 0 {
-			return newError(NotOTLP, "", "a message is damaged or truncated %d bytes before its end", len(rest))
+			return newError(NotOTLP, "", "a message cannot be decoded: its last %d bytes are damaged or incomplete", len(rest))
 		}
 		if err := each(f); err != nil {
 			return err

@@ -239,7 +239,7 @@ func TestBadRequestsAreSaid(t *testing.T) {
 		path   string
 		says   string
 	}{
-		{OTLP, good[:len(good)-3], NotOTLP, "", "is not a metrics request of OpenTelemetry's protocol: a message is damaged or truncated"},
+		{OTLP, good[:len(good)-3], NotOTLP, "", "is not an OTLP metrics request: a message cannot be decoded"},
 		{OTLP, requestOf(gaugeMetric), NotOTLP, "", "begins as JSON does: set EVENT_FORMAT=otlp_json"},
 		{OTLP, compressed(t, Gzip, good), NotOTLP, "", "is compressed by gzip: set EVENT_COMPRESSION=gzip"},
 		{OTLP, string(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), nil)), Empty, "", "no data points of metrics (traces and logs are not read)"},

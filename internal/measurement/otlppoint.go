@@ -95,7 +95,7 @@ func (e *otlpEvent) scalars(message []byte, l *otlpLayout, v *otlpValues) *Decod
 	for rest := message; len(rest) > 0; {
 		size := f.cut(rest)
 		if size == 0 {
-			return newError(NotOTLP, "", "a data point is damaged or truncated %d bytes before its end", len(rest))
+			return newError(NotOTLP, "", "a data point cannot be decoded: its last %d bytes are damaged or incomplete", len(rest))
 		}
 		rest = rest[size:]
 		switch f.kind {
@@ -251,7 +251,7 @@ func (e *otlpEvent) list(name string, message []byte, number protowire.Number, k
 					one, size = protowire.ConsumeFixed64(packed)
 				}
 				if size < 0 {
-					return newError(NotOTLP, name, "a list of numbers is damaged or truncated %d bytes before its end", len(packed))
+					return newError(NotOTLP, name, "a list of numbers cannot be decoded: its last %d bytes are damaged or incomplete", len(packed))
 				}
 				element(one)
 				packed = packed[size:]

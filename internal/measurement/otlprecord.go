@@ -66,7 +66,7 @@ func (d *Decoder) notOTLP(err *DecodeError) *DecodeError {
 	case form != "":
 		return newError(NotOTLP, "", "the value %s", form)
 	case d.options.Format == OTLP:
-		return newError(NotOTLP, err.Path, "the value is not a metrics request of OpenTelemetry's protocol: %s", err.Detail)
+		return newError(NotOTLP, err.Path, "the value is not an OTLP metrics request: %s", err.Detail)
 	}
 	return err
 }

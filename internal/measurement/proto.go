@@ -84,7 +84,7 @@ func (r *protoReader) bufferBytes() int {
 
 // damaged is the error of a message that is cut or is not a message. left is the number of bytes that are left.
 func damaged(left int) *DecodeError {
-	return newError(NotProtobuf, "", "a message is damaged or truncated %d bytes before its end: does it have another message type, or do other bytes precede it?", left)
+	return newError(NotProtobuf, "", "the Protobuf message cannot be decoded: its last %d bytes are damaged or incomplete. Check that the producer writes this message type, and that no other bytes precede the message", left)
 }
 
 // open scans a message, which may come in pieces, and returns the index of its first slot. first is the index plus one of the

@@ -206,7 +206,7 @@ func TestKeysAreReadByTheirSchemas(t *testing.T) {
 			{frame(12) + "\x0e\x0e", "", nil, "bad_meta at key: 1 of the key's 2 bytes remain after the key that the schema 12"},
 			{frame(13) + "\x0anorth\x08", "", []string{"key:id"}, "bad_meta at key:id: read with the schema 13"},
 			{frame(14) + "\x02\x06", "", nil, "bad_meta at key: schema 14: the message indexes [3] lead to no message"},
-			{frame(14) + "\x02\x02\x12\x05b", "", nil, "bad_meta at key: read with the schema 14: a message is damaged"},
+			{frame(14) + "\x02\x02\x12\x05b", "", nil, "bad_meta at key: read with the schema 14: the Protobuf message cannot be decoded"},
 			{frame(16) + "x", "", nil, "bad_schema at key: schema 16: it is damaged"},
 			{frame(17) + "\x04\x02a\x02\x02a\x04\x00", "", nil, "duplicate_field at key.a"},
 			{frame(18) + "x", "", nil, "bad_schema at key: schema 18: not an Avro schema"},

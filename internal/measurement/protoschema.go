@@ -141,7 +141,7 @@ func compileProto(descriptors, message string) (*protoMember, error) {
 	}
 	of, isMessage := found.(protoreflect.MessageDescriptor)
 	if !isMessage || of.IsMapEntry() {
-		return nil, fmt.Errorf("%s is not a message; the descriptor set has %s", quoteText(message), namedMessages(files))
+		return nil, fmt.Errorf("%s is not a message type of the descriptor set; it has %s", quoteText(message), namedMessages(files))
 	}
 	root, err := compileMessage(of)
 	if err == nil && !root.isEvent() {

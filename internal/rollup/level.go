@@ -94,7 +94,7 @@ func ParseLevels(text string) (Levels, error) {
 		levels = append(levels, level)
 	}
 	if levels.Has(Day) && !levels.Has(Hour) {
-		return nil, fmt.Errorf("has 1d without 1h: days are folded from hours, so add 1h")
+		return nil, fmt.Errorf("has 1d without 1h: days are computed from hours, so add 1h")
 	}
 	slices.SortFunc(levels, func(a, b Level) int { return int(a.Step/time.Second) - int(b.Step/time.Second) })
 	if err := levels.checkExpiries(); err != nil {
@@ -126,7 +126,7 @@ func writeHours(d time.Duration) string { return fmt.Sprintf("%dh", d/time.Hour)
 func (ls Levels) checkExpiries() error {
 	hour, hasHours := ls.level(Hour)
 	if least := 2 * longestMonth * time.Second; hasHours && ls.Has(Day) && hour.Expire != 0 && hour.Expire < least {
-		return fmt.Errorf("has 1h with an expiry of %s: days are folded from hours, which must be kept for at least %s", writeHours(hour.Expire), writeHours(least))
+		return fmt.Errorf("has 1h with an expiry of %s: days are computed from hours, which must be kept for at least %s", writeHours(hour.Expire), writeHours(least))
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 	}
 	name := values.Get("series")
 	if name == "" {
-		return nil, requestError{fmt.Errorf("the parameter series is missing: add series=NAME; /v1/collections lists the names")}
+		return nil, requestError{fmt.Errorf("the parameter \"series\" is missing: add series=NAME; /v1/collections lists the names of the collections")}
 	}
 	from, err := h.Open(ctx, name)
 	if err != nil {

@@ -277,7 +277,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	s := newSource(measured(0, "s-1", bson.D{}))
 	from := serving(t, s, nil)
 	for path, want := range map[string]string{
-		"/v1/measurements":                              "400 the parameter series is missing",
+		"/v1/measurements":                              "400 the parameter \\\"series\\\" is missing",
 		"/v1/measurements?series=b":                     "404 no such time series",
 		"/v1/measurements?series=a&lst=1h":              "400 did you mean last?",
 		"/v1/measurements?series=a&match=wrong":         "400 this cannot be asked",

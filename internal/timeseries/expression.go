@@ -49,7 +49,7 @@ func (o Options) bucketOperand(v bson.RawValue) (bson.RawValue, error) {
 	}
 	if variable, isVariable := strings.CutPrefix(path, "$"); isVariable {
 		if name, _ := first(variable); name == "ROOT" || name == "CURRENT" {
-			return v, refuse(codeInvalidOptions, "query: %s reads the whole measurement: name a path of the meta, \"$%s.name\"", text, o.MetaField)
+			return v, refuse(codeInvalidOptions, "query: %s reads the whole measurement: use a path of the meta, such as \"$%s.sensor\"", text, o.MetaField)
 		}
 		return v, nil
 	}

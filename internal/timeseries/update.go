@@ -25,7 +25,7 @@ func (o Options) BucketUpdate(u MetaUpdate) (query, update bson.Raw, err error) 
 	case o.MetaField == "":
 		return nil, nil, refuse(codeInvalidOptions, "update: the collection has no metaField, so nothing can be updated")
 	case !u.Multi:
-		return nil, nil, refuse(codeInvalidOptions, "update: only all measurements of a series can be updated: set multi")
+		return nil, nil, refuse(codeInvalidOptions, "update: an update must change all measurements of a series: set multi: true")
 	case u.Upsert:
 		return nil, nil, refuse(codeInvalidOptions, "update: upsert is not supported on time series")
 	case u.Update.Type == bson.TypeArray:

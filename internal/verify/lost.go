@@ -34,7 +34,7 @@ func (v *Verifier) lost(ctx context.Context, r Range) (Lost, error) {
 			to := min(noted.To, from+v.o.Window)
 			stored, err := v.storedOffsets(ctx, r.Source, from, to)
 			if err != nil {
-				return found, fmt.Errorf("reading the buckets of lost records of %s/%d: %w", r.Source.Topic, r.Source.Partition, err)
+				return found, fmt.Errorf("reading the buckets of records that Kafka has deleted, in %s/%d: %w", r.Source.Topic, r.Source.Partition, err)
 			}
 			next := from
 			stored.each(func(p timeseries.Position) {

@@ -137,7 +137,7 @@ func (d *decoder) close() {
 func (d *decoder) extent() (int, error) {
 	switch magic := d.set[batchMagic]; {
 	case magic < 2:
-		return 0, fmt.Errorf("%w at offset %d: format %d was last written by brokers before Kafka 0.11; copy the topic with a current producer",
+		return 0, fmt.Errorf("%w at offset %d: message format %d is from before Kafka 0.11; copy the topic with a current producer",
 			ErrUnreadable, d.next, magic)
 	case magic > 2:
 		return 0, fmt.Errorf("%w at offset %d: format %d is not supported", ErrUnreadable, d.next, magic)
