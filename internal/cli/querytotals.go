@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"time"
 
 	"waterwheel/internal/rollup"
+	"waterwheel/internal/words"
 	"waterwheel/reader"
 )
 
@@ -26,22 +26,13 @@ func (q *query) readTotals() (err error) {
 		}
 	}
 	if q.zone != "" {
-		if t.Zone, err = parseZone(q.zone); err != nil {
+		if t.Zone, err = words.ParseZone(q.zone); err != nil {
 			return usageError{fmt.Errorf("--zone %w", err)}
 		}
 		q.location = t.Zone
 	}
 	q.totals = t
 	return nil
-}
-
-// parseZone finds a time zone by its name. The text of its error continues a sentence that begins with the name of a flag.
-func parseZone(name string) (*time.Location, error) {
-	zone, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, fmt.Errorf("is %q, and there is no such time zone: give a name of the time zone database, such as Europe/Berlin or UTC", name)
-	}
-	return zone, nil
 }
 
 // windows returns the totals as rows, that is, as measurements whose fields are the statistics.

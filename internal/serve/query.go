@@ -51,9 +51,9 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 	if r.Meta, err = h.Filter(o, nonempty(values["match"]), values.Get("filter")); err != nil {
 		return nil, err
 	}
-	zone, err := time.LoadLocation(values.Get("zone"))
+	zone, err := words.ParseZone(values.Get("zone"))
 	if err != nil {
-		return nil, requestError{fmt.Errorf("zone is %q, and there is no such time zone: give a name of the time zone database, such as Europe/Berlin", values.Get("zone"))}
+		return nil, requestError{fmt.Errorf("zone %w", err)}
 	}
 	r.rows.Location = zone
 	if r.From, r.To, err = h.Times(milliseconds(values.Get("from")), milliseconds(values.Get("to")), values.Get("last"), time.Now(), zone); err != nil {

@@ -1,6 +1,7 @@
 package words
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -53,4 +54,14 @@ func Span(d time.Duration) string {
 		return strconv.Itoa(int(d/day)) + "d"
 	}
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
+}
+
+// ParseZone finds a time zone by its name. An empty name is UTC. The error continues a sentence that begins with the name of a flag
+// or a parameter.
+func ParseZone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("is %q, and there is no such time zone: give a name of the time zone database, such as Europe/Berlin or UTC", name)
+	}
+	return zone, nil
 }

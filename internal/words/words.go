@@ -1,5 +1,5 @@
 // Package words formats counts in sentences, suggests words for misspelt ones, and parses and formats lengths of time as people
-// write them.
+// write them. It also finds time zones.
 package words
 
 import (
