@@ -62,7 +62,7 @@ func TestCheckOnServers(t *testing.T) {
 	r.redrive(t) // letters are not events
 	r.env["KAFKA_TOPICS"] += ",no-such-" + r.topic
 	code, stdout, _ = try(t, r.env, "check", "--sample", "50")
-	for _, text := range []string{"would become dead letters", "create the topic or correct KAFKA_TOPICS", "50       not_json"} {
+	for _, text := range []string{"would become dead letters", "create the topic or correct KAFKA_TOPICS", "50            not_json"} {
 		if code != exitFound || !strings.Contains(stdout, text) {
 			t.Errorf("exit code %d, %q is missing in\n%s", code, text, stdout)
 		}

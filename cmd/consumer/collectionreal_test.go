@@ -61,7 +61,7 @@ func TestSetGranularityOnServers(t *testing.T) {
 		t.Errorf("the options have version %d, before nothing was changed they had %d", now, before)
 	}
 	s.command(exitDone, "Set MONGODB_GRANULARITY=minutes", "collection", "set-granularity", "minutes", "--yes")
-	s.command(exitDone, "MONGODB_GRANULARITY and MONGODB_BUCKET_MAX_SPAN ignored: 1h (seconds) here, 24h (minutes) in the collection", "check")
+	s.command(exitDone, "MONGODB_GRANULARITY and MONGODB_BUCKET_MAX_SPAN ignored: 1h (seconds) in the settings, but 24h (minutes) in the collection", "check")
 	s.command(exitFailed, "neither may shrink", "collection", "set-granularity", "seconds", "--yes")
 	if after := s.optionsVersion(); after != before+1 {
 		t.Errorf("the options have version %d, before they had %d", after, before)
@@ -95,7 +95,7 @@ func TestExpiryOnServers(t *testing.T) {
 	s.command(exitDone, "never", "collection", "show")
 	s.command(exitDone, "measurements are deleted after 3650d", "collection", "set-expiry", "87600h", "--yes")
 	s.command(exitDone, "as before. Nothing was changed.", "collection", "set-expiry", "87600h")
-	s.command(exitDone, "MONGODB_EXPIRE_AFTER ignored: never here, 3650d in the collection", "check")
+	s.command(exitDone, "MONGODB_EXPIRE_AFTER ignored: never in the settings, but 3650d in the collection", "check")
 	s.command(exitDone, "after 3650d", "collection", "show")
 	s.command(exitDone, "0 buckets with 0 measurements", "collection", "expire", "--dry-run")
 	s.command(exitFailed, "Repeat the command with --yes", "collection", "expire", "--before", "1990-01-01T00:00:00Z")

@@ -12,7 +12,7 @@ const (
 	// maxList is the largest number of numbers in a list. A list of more takes more memory than the bits.
 	maxList = 1 << blockBits / 16
 	// blockBytes is the memory of a block and of its place in the map, in bytes, without the numbers.
-	blockBytes = 80
+	blockBytes = 96
 )
 
 // block is a set of the lower 16 bits of numbers whose other bits are equal. Few numbers are a sorted list, many are bits.

@@ -41,7 +41,7 @@ func (l *look) series(ctx context.Context, topic Topic) {
 	default:
 		l.OK(subject, "collections, definition and indexes exist in the database %s", l.Database.Name())
 		for _, i := range ready.Ignored {
-			l.Warn(subject, i.Advice, "%s ignored: it is %s here, but %s in the collection", i.Setting, i.Value, i.Holds)
+			l.Warn(subject, i.Advice, "%s ignored: %s in the settings, but %s in the collection", i.Setting, i.Value, i.Holds)
 		}
 		l.storage(ctx, subject, topic.Series)
 		l.sharding(ctx, subject, topic)

@@ -27,7 +27,7 @@ func TestIndexOfSegmentsIsNeeded(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if err := collection.Of(e.Database, "events").DropIndex(t.Context(), "control.segment.owner_1_control.min.time_1"); err == nil || !strings.Contains(err.Error(), "finds segments by it") {
+	if err := collection.Of(e.Database, "events").DropIndex(t.Context(), "control.segment.owner_1_control.min.time_1"); err == nil || !strings.Contains(err.Error(), "queries find segments with it") {
 		t.Errorf("dropping it: %v", err)
 	}
 	list, err := collection.Of(e.Database, "events").Indexes(t.Context())

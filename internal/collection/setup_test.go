@@ -28,8 +28,8 @@ func TestSetupListsEveryDifferingSetting(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	want := []string{
-		`MONGODB_TIME_FIELD is "t" here and "time" in the collection`,
-		`MONGODB_GRANULARITY is "hours" here and "seconds" in the collection`,
+		`MONGODB_TIME_FIELD is "t" in the settings and "time" in the collection`,
+		`MONGODB_GRANULARITY is "hours" in the settings and "seconds" in the collection`,
 	}
 	if diff := cmp.Diff(want, mismatch.Differences); diff != "" {
 		t.Error(diff)
@@ -47,8 +47,8 @@ func TestSetupAdvisesSettingsThatCanBeSet(t *testing.T) {
 	custom.Granularity, custom.MaxSpanSeconds, custom.RoundingSeconds = "", 7200, 7200
 	e.setup(t)
 	_, err := collection.Of(e.Database, "events").Setup(t.Context(), custom, collection.Settings{})
-	if want := `MONGODB_GRANULARITY is not set here and "seconds" in the collection; MONGODB_BUCKET_MAX_SPAN is 2h0m0s here and not set ` +
-		`in the collection; MONGODB_BUCKET_ROUNDING is 2h0m0s here and not set in the collection; set`; err == nil || !strings.Contains(err.Error(), want) {
+	if want := `MONGODB_GRANULARITY is not set in the settings and "seconds" in the collection; MONGODB_BUCKET_MAX_SPAN is 2h0m0s in the settings and not set ` +
+		`in the collection; MONGODB_BUCKET_ROUNDING is 2h0m0s in the settings and not set in the collection; set`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want …%s…", err, want)
 	}
 	for edit, want := range map[string]string{
