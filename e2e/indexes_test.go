@@ -65,7 +65,7 @@ func TestIndexes(t *testing.T) {
 	ok(nil, unserved, "check", "--filter", `{"meta.sensor": "s-17"}`)
 	ok(asked, "META_INDEXES asks for meta.sensor, and no index serves it", "check")
 	ok(asked, "created the index meta.sensor_1_time_-1 for META_INDEXES", "init")
-	ok(asked, "1 of 1 index of META_INDEXES is there", "check")
+	ok(asked, "1 of 1 index of META_INDEXES is in place", "check")
 	ok(nil, "narrowed by the index meta.sensor_1_time_-1: meta.sensor", "check", "--filter", `{"meta.sensor": "s-17"}`)
 	ok(nil, `created the index meta.site_1_time_-1 on {"meta.site":1,"time":-1}`, "collection", "create-index", `{"meta.site": 1, "time": -1}`)
 	ok(nil, `created the index warm on {"celsius":1}`, "collection", "create-index", `{"celsius": 1}`, "--name", "warm")
