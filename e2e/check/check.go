@@ -47,13 +47,9 @@ type judgement struct {
 // Run compares all stored documents with all produced records. The report holds the findings. An error means that the check could
 // not be made.
 func Run(ctx context.Context, s Source) (*Report, error) {
-	topic, err := s.topicNow(ctx)
+	j, err := s.judgement(ctx)
 	if err != nil {
 		return nil, err
-	}
-	j := &judgement{
-		source: s, topic: topic, report: &Report{Letters: map[string]int{}},
-		records: map[place]Record{}, readings: map[place]*events.Reading{}, letters: map[place]letter{}, buckets: map[place]int{},
 	}
 	for _, step := range []func(context.Context) error{j.readTopic, j.readBuckets, j.readLetters, j.readCommits} {
 		if err := step(ctx); err != nil {
@@ -62,6 +58,15 @@ func Run(ctx context.Context, s Source) (*Report, error) {
 	}
 	j.countStored()
 	return j.report, nil
+}
+
+// judgement begins a check of the topic as it is now.
+func (s Source) judgement(ctx context.Context) (*judgement, error) {
+	topic, err := s.topicNow(ctx)
+	return &judgement{
+		source: s, topic: topic, report: &Report{Letters: map[string]int{}},
+		records: map[place]Record{}, readings: map[place]*events.Reading{}, letters: map[place]letter{}, buckets: map[place]int{},
+	}, err
 }
 
 // readTopic reads the log and records which measurements must be stored, which must be letters, and their places.

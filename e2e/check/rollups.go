@@ -20,11 +20,10 @@ var levels = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": 
 // Rollups compares the rows of all levels with the totals of all readings of the topic. It returns the number of rows, and the
 // first difference, which is empty if there is none.
 func Rollups(ctx context.Context, s Source) (rows int, difference string, err error) {
-	topic, err := s.topicNow(ctx)
+	j, err := s.judgement(ctx)
 	if err != nil {
 		return 0, "", err
 	}
-	j := &judgement{source: s, topic: topic, records: map[place]Record{}, readings: map[place]*events.Reading{}, letters: map[place]letter{}, report: &Report{Letters: map[string]int{}}}
 	if err := j.readTopic(ctx); err != nil {
 		return 0, "", err
 	}

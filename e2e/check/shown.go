@@ -39,13 +39,13 @@ func Shown(ctx context.Context, s Source) (*Report, error) {
 		}
 		looks = append(looks, l)
 	}
-	if topic, err = s.topicNow(ctx); err != nil { // the looks may have seen partitions that were added meanwhile
+	j, err := s.judgement(ctx) // the looks may have seen partitions that were added meanwhile
+	if err != nil {
 		return nil, err
 	}
-	for len(committed) < int(topic.Partitions) {
+	for len(committed) < int(j.topic.Partitions) {
 		committed = append(committed, -1)
 	}
-	j := &judgement{source: s, topic: topic, records: map[place]Record{}, readings: map[place]*events.Reading{}, letters: map[place]letter{}, report: &Report{}}
 	if err := j.readTopic(ctx); err != nil {
 		return nil, err
 	}
