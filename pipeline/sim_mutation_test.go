@@ -52,6 +52,7 @@ const (
 	releasedFirst         mutation = "a partition released before it is flushed"
 	fenceOnOneShard       mutation = "a fence on one shard"
 	shardsReadApart       mutation = "shards read one after the other"
+	rollBackUnread        mutation = "a compaction rolled back without reading whether its buckets are gone"
 	outageAsUnknown       mutation = "an outage of the registry taken as a schema that it does not have"
 	unknownAtOnce         mutation = "a schema that is not there yet taken as one that never comes"
 )

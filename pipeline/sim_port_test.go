@@ -162,19 +162,6 @@ func (c port) Delete(ctx context.Context, filters []bson.Raw) (mongodb.Reply, er
 	}, func(int) bool { return false })
 }
 
-// onlyACopy reports whether a write of a bucket changes only the copy that a moved chunk left behind, and is acknowledged all the
-// same. A router sends a write without the shard key to all shards, and without a shard version.
-func (c port) onlyACopy(document, filter bson.Raw) bool {
-	w := c.w
-	if !w.traits.sharded || c.of != w.mongo.buckets {
-		return false
-	}
-	_, noMeta := filter.LookupErr(timeseries.FieldMeta)
-	_, noBegin := filter.LookupErr(timeseries.MinPath(simCollection.TimeField))
-	forgotten := w.broken == keyForgotten && document.Lookup(timeseries.FieldControl, timeseries.FieldSegment).Type != 0
-	return (noMeta != nil || noBegin != nil || forgotten) && w.mishap(0.2)
-}
-
 func isFenced(a pipeline.Action) bool {
 	switch a.(type) {
 	case pipeline.ResolveWrites, pipeline.AskPositions:
@@ -263,6 +250,11 @@ func isClaim(a pipeline.Action) bool {
 	return is
 }
 
+func isRollBack(a pipeline.Action) bool {
+	_, is := a.(pipeline.DeleteCompacted)
+	return is
+}
+
 func isRelease(a pipeline.Action) bool {
 	_, is := a.(pipeline.SendRelease)
 	return is
@@ -288,48 +280,13 @@ func (c port) Find(ctx context.Context, q mongodb.Query, each func(bson.Raw) err
 	if t := taskOf(ctx); isLoad(t.what) && c.of == c.w.mongo.buckets && t.r.phase == "loading" { // this read comes before the read of the notes
 		t.r.readAt = seq
 	}
+	if c.w.broken == rollBackUnread && c.of == c.w.mongo.buckets && isRollBack(taskOf(ctx).what) {
+		return c.findOnce(ctx, q, seq, each)
+	}
 	if c.w.traits.sharded && c.of == c.w.mongo.buckets && (!q.AtOnce || c.w.broken == shardsReadApart) {
 		return c.readShards(ctx, q, seq, each)
 	}
 	return c.read(q, seq, each)
-}
-
-// readShards reads one shard of buckets as of one moment and another shard as of a later one, as a router does without a snapshot.
-func (c port) readShards(ctx context.Context, q mongodb.Query, seq int64, each func(bson.Raw) error) error {
-	if c.w.broken == shardsReadApart && isLoad(taskOf(ctx).what) && c.w.chaos {
-		c.moveBuckets()
-	}
-	later, err := c.moment(ctx)
-	if err != nil {
-		return err
-	}
-	return c.readAs(q, func(id string) bson.Raw {
-		if d := c.of.asOf(id, seq); d != nil && shardOf(d) == 0 {
-			return d
-		}
-		if d := c.of.asOf(id, later); d != nil && shardOf(d) == 1 {
-			return d
-		}
-		return nil
-	}, each)
-}
-
-// moveBuckets changes the metas of all buckets on one shard, as update-meta does. Some of them move to the other shard then.
-func (c port) moveBuckets() {
-	for _, id := range c.of.ids() {
-		if d := c.of.now(id); !isSegment(d) && shardOf(d) == 1 {
-			c.w.mongo.edit(c.of, id, func(d bson.D) bson.D { return changed(d, []string{timeseries.FieldMeta}, "$set", "A") })
-		}
-	}
-}
-
-// shardOf returns the shard of a bucket, which its meta decides. It is 0 for the series A, 1 for B, 0 for C, and so on.
-func shardOf(d bson.Raw) int {
-	meta, ok := d.Lookup(timeseries.FieldMeta).StringValueOK()
-	if !ok || meta == "" {
-		return 0
-	}
-	return int(meta[0]-'A') & 1
 }
 
 func isLoad(a pipeline.Action) bool {

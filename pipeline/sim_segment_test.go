@@ -208,7 +208,7 @@ func (c *checks) compacting(w *world, writes []*bucketer.Write) {
 
 // compactionMutations remove guards of compaction.
 var compactionMutations = []mutation{
-	frozenForgotten, insertsUnawaited, insertsUnknown, endsUnknown, endsForgotten, keyForgotten,
+	frozenForgotten, insertsUnawaited, insertsUnknown, endsUnknown, endsForgotten, keyForgotten, rollBackUnread,
 }
 
 // heardCompaction counts the outcomes of compactions.

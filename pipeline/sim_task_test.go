@@ -22,6 +22,7 @@ type task struct {
 	sendBy time.Duration
 	// handed holds the documents of writes that may have been executed, or may be later.
 	handed map[string]bool
+	finds  int // number of queries of buckets
 
 	running, ended  bool
 	sleeping, woken bool

@@ -19,7 +19,7 @@ import (
 // The simulation runs the real worker, catalog, decoder and sink in a world made up of
 //
 //	sim_world, sim_task     time, chance, coroutines
-//	sim_mongo, _query       MongoDB; sim_port, sim_command: the way there and back
+//	sim_mongo, _query       MongoDB; sim_port, sim_command: the way there and back; sim_shards: several shards
 //	sim_kafka, sim_group    Kafka: logs, and the coordinator
 //	sim_registry            the schema registry
 //	sim_process, _member    a process and its membership; sim_runner, _action, _committer: what drives its workers

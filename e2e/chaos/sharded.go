@@ -50,8 +50,18 @@ func (r *run) shard(ctx context.Context) error {
 	return nil
 }
 
-// init creates the sharded collections.
-func (r *run) init(ctx context.Context) error {
+// init creates the sharded collections. A cluster that has just started may refuse to shard them for a while.
+func (r *run) init(ctx context.Context) (err error) {
+	for range 3 {
+		if err = r.initOnce(ctx); err == nil || ctx.Err() != nil {
+			return err
+		}
+		r.note("%v", err)
+	}
+	return err
+}
+
+func (r *run) initOnce(ctx context.Context) error {
 	c, err := harness.Start(r.options.Binary, r.settings.With("MONGODB_URI", r.options.MongoURI), "init", "--shard", r.options.ShardKey)
 	if err != nil {
 		return err
@@ -59,10 +69,11 @@ func (r *run) init(ctx context.Context) error {
 	defer c.Kill()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if code, err := c.Wait(ctx); err != nil || code != 0 {
-		return fmt.Errorf("init ended with code %d (%w):\n%s", code, err, c.Log())
+	code, err := c.Wait(ctx)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("init ended with code %d:\n%s", code, c.Log())
 	}
-	return nil
+	return err
 }
 
 // stepDown makes the primary of a shard or of the config servers step down.

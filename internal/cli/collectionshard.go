@@ -134,6 +134,9 @@ func (p *shardPlan) carryOut(ctx context.Context, of func(series string) shardSo
 			continue
 		}
 		if err := of(one.Series).Shard(ctx, p.hashed); err != nil {
+			if _, passes := errors.AsType[*mongodb.OutageError](err); passes {
+				err = fmt.Errorf("%w; run the command again to finish it", err)
+			}
 			return fmt.Errorf("sharding %s: %w", one.Series, err)
 		}
 		one.State = shardNow

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/collection"
+	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 )
 
@@ -20,6 +21,7 @@ type shards struct {
 	uneven  string // name of an unevenly sharded time series
 	levels  map[string][]string
 	refuses string // name of a time series that refuses
+	away    bool   // MongoDB does not answer
 	sharded []string
 }
 
@@ -48,6 +50,9 @@ func (s shardedSeries) Shardable(context.Context, bool) (timeseries.Options, col
 func (s shardedSeries) LevelNames(context.Context) ([]string, error) { return s.levels[s.series], nil }
 
 func (s shardedSeries) Shard(context.Context, bool) error {
+	if s.away {
+		return &mongodb.OutageError{Doing: "sharding the collection", Err: errors.New("no primary")}
+	}
 	s.sharded = append(s.sharded, s.series)
 	return nil
 }
@@ -81,6 +86,21 @@ func TestShardLooksAtAllCollectionsFirst(t *testing.T) {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("%q is missing in:\n%s", says, out.String())
 		}
+	}
+}
+
+func TestShardSaysHowToFinish(t *testing.T) {
+	s := &shards{away: true}
+	plan, err := planShards(t.Context(), s.of, []string{"a"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.carryOut(t.Context(), s.of); err == nil || !strings.HasSuffix(err.Error(), "no primary; run the command again to finish it") {
+		t.Errorf("after an outage: %v", err)
+	}
+	s.away = false
+	if err := plan.carryOut(t.Context(), s.of); err != nil || !slices.Equal(s.sharded, []string{"a"}) {
+		t.Errorf("the second run: %v, %v", s.sharded, err)
 	}
 }
 
