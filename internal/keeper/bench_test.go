@@ -37,7 +37,7 @@ func BenchmarkMeasurement(b *testing.B) {
 	minute, _ := rollup.LevelOf(rollup.Minute)
 	hour, _ := rollup.LevelOf(rollup.Hour)
 	key := keyOf(encoded(bson.D{{Key: "m", Value: "a"}}).Lookup("m"))
-	rules := &rollup.Rules{}
+	defined := rollup.Definition{Levels: []rollup.DefinedLevel{{Name: rollup.Minute}, {Name: rollup.Hour}}}
 	b.ReportAllocs()
 	s := newSource(baseOptions, &run{begin, begin + hourMs, []string{key}})
 	n := 0
@@ -52,10 +52,10 @@ func BenchmarkMeasurement(b *testing.B) {
 			}
 		}
 		s.order(s.series[key])
+		computed := rows(s.series[key].rows, defined)
 		for _, level := range []rollup.Level{minute, hour} {
-			rows := s.rows(s.series[key], s.from, s.to, level, rules)
 			from, _ := level.Period(begin)
-			d := rollup.Document{Meta: metaOf(key), From: from, Rows: rows}
+			d := rollup.Document{Meta: metaOf(key), From: from, Rows: computed[level.Name]}
 			if len(d.Encode(level.Options(baseOptions))) == 0 {
 				b.Fatal("nothing was encoded")
 			}

@@ -203,12 +203,12 @@ func (c *Command) compare(ctx context.Context, r run) (v Verified, err error) {
 		return v, err
 	}
 	for _, key := range r.keys {
+		computed := rows(s.series[key].rows, w.state.Defined)
 		for _, d := range targets[key] {
 			defined, _ := w.state.Defined.Level(d.level.Name)
 			from, to := max(r.from, d.From), min(r.to, d.to)
-			rows := s.rows(s.series[key], from, to, d.level, defined.Rules())
 			for hour := from; hour < to; hour += hourMs {
-				fresh, stored := within(rows, hour, hour+hourMs), within(d.Rows, hour, hour+hourMs)
+				fresh, stored := within(computed[d.level.Name], hour, hour+hourMs), within(d.Rows, hour, hour+hourMs)
 				n := int64(max(len(fresh), len(stored)))
 				switch {
 				case w.isFrozen(d.level, hour, now):

@@ -227,16 +227,18 @@ func (w *work) documents(ctx context.Context, level rollup.Level, r run) (all []
 // mostIDs bounds the _ids of one query.
 const mostIDs = 2000
 
-// replace puts computed rows into the documents. It returns how many late measurements are in no row of the coarsest level that
+// replace puts computed rows into the documents, which are in the order of their series. It returns how many late measurements are in no row of the coarsest level that
 // is computed from measurements.
 func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) (frozen int64) {
 	coarsest := w.coarsest()
-	counted := w.state.Defined
-	for _, d := range targets {
-		defined, _ := counted.Level(d.level.Name)
-		rules := defined.Rules()
+	var computed levelRows
+	for i, d := range targets {
+		if i == 0 || d.key != targets[i-1].key {
+			computed = rows(s.series[d.key].rows, w.state.Defined)
+		}
+		defined, _ := w.state.Defined.Level(d.level.Name)
+		count := defined.Rules().CountField()
 		from, to := max(s.from, d.From), min(s.to, d.to)
-		rows := s.rows(s.series[d.key], from, to, d.level, rules)
 		for hour := from; hour < to; hour += hourMs {
 			late := int64(0)
 			if d.level.Name == coarsest {
@@ -251,7 +253,7 @@ func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) 
 				continue
 			}
 			d.dirty = true
-			if w.replaceHour(d, hour, within(rows, hour, hour+hourMs), rules.CountField()) {
+			if w.replaceHour(d, hour, within(computed[d.level.Name], hour, hour+hourMs), count) {
 				frozen += late
 			}
 		}
@@ -269,19 +271,19 @@ func (w *work) coarsest() string {
 
 // replaceHour replaces the rows of an hour. A row that would shrink stays as it is, unless rows may shrink (R3). kept reports
 // that a row stayed.
-func (w *work) replaceHour(d *target, from int64, rows []rollup.Stored, count string) (kept bool) {
+func (w *work) replaceHour(d *target, from int64, fresh []rollup.Stored, count string) (kept bool) {
 	if w.free {
-		d.Replace(from, from+hourMs, rows)
+		d.Replace(from, from+hourMs, fresh)
 		return false
 	}
 	step := d.level.Step.Milliseconds()
 	for at := from; at < from+hourMs; at += step {
-		fresh := within(rows, at, at+step)
-		if countOf(fresh, count) < countOf(within(d.Rows, at, at+step), count) {
+		one := within(fresh, at, at+step)
+		if countOf(one, count) < countOf(within(d.Rows, at, at+step), count) {
 			kept = true
 			continue
 		}
-		d.Replace(at, at+step, fresh)
+		d.Replace(at, at+step, one)
 	}
 	return kept
 }

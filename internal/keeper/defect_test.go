@@ -46,7 +46,7 @@ var defects = []struct {
 	{"a note goes before the edit is over", []edit{{"notes.go", "if err != nil || !over {", "if err != nil {"}}},
 	{"a note goes without computing its rows", []edit{{"notes.go", "err = free.compute(ctx, hours.runs(), nil)", "_ = hours"}}},
 	{"rows may shrink", []edit{{"compute.go", "if w.free {\n\t\td.Replace", "if true {\n\t\td.Replace"}}},
-	{"frozen hours are read", []edit{{"compute.go", "if kept := w.state.Options.ExpireAfterSeconds; kept > 0 &&", "if kept := w.state.Options.ExpireAfterSeconds; kept < 0 &&"}, {"compute.go", "if countOf(fresh, count) < countOf(within(d.Rows, at, at+step), count) {", "if false {"}}},
+	{"frozen hours are read", []edit{{"compute.go", "if kept := w.state.Options.ExpireAfterSeconds; kept > 0 &&", "if kept := w.state.Options.ExpireAfterSeconds; kept < 0 &&"}, {"compute.go", "if countOf(one, count) < countOf(within(d.Rows, at, at+step), count) {", "if false {"}}},
 	{"days are folded from hours that were read before them", []edit{
 		{"days.go", "targets, err := w.documents(ctx, level, run{first, last, r.keys})\n\tif err != nil {\n\t\treturn false, err\n\t}\n", ""},
 		{"days.go", "defined, _ := w.state.Defined.Level(rollup.Day)", "targets, err := w.documents(ctx, level, run{first, last, r.keys})\n\tif err != nil {\n\t\treturn false, err\n\t}\n\tdefined, _ := w.state.Defined.Level(rollup.Day)"},

@@ -48,6 +48,7 @@
 //	touched.go   the hours of series that were touched
 //	compute.go   rows of some series and hours, computed and stored
 //	source.go    the measurements from which rows are computed
+//	rows.go      rows of minutes and hours, from measurements
 //	days.go      rows of days, folded from hours
 //	nested.go    documents with the days, hours and minutes of a month, for queries of the classic form
 //	notes.go     series whose rows a command has touched

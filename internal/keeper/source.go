@@ -9,7 +9,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -179,28 +178,4 @@ func (s *source) inOrder(of *measurements) bool {
 		}
 	}
 	return true
-}
-
-// rows returns the rows of a level of a series, for measurements with times in [from, to). The measurements must be in order.
-func (s *source) rows(of *measurements, from, to int64, level rollup.Level, rules *rollup.Rules) (rows []rollup.Stored) {
-	var documents []byte // the documents of the rows, one after the other
-	row := rules.NewRow(0)
-	end := func() {
-		if row.Count > 0 {
-			start := len(documents)
-			documents = row.AppendDocument(documents)
-			rows = append(rows, rollup.Stored{Time: row.Time, Fields: documents[start:len(documents):len(documents)]})
-		}
-	}
-	begin, _ := slices.BinarySearchFunc(of.rows, from, func(m measured, at int64) int { return cmp.Compare(m.time, at) })
-	for i := begin; i < len(of.rows) && of.rows[i].time < to; i++ {
-		m := &of.rows[i]
-		if begin := level.Window(m.time); row.Count == 0 || begin != row.Time {
-			end()
-			row.Reset(begin)
-		}
-		row.Add(m.fields)
-	}
-	end()
-	return rows
 }

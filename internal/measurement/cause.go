@@ -140,10 +140,13 @@ func notJSONHere(text []byte, at int) (what, wayOut string) {
 		return "this is UTF-16 text, but JSON must be UTF-8", "have its producer write UTF-8"
 	case c < ' ':
 		return "the text has a control character", `in strings write an escape such as \n or \u000a, elsewhere remove the character`
-	case isWordByte(c) && startsNumber(word), startsNumber(word) && !isDigits([]byte(word[len(word)-1:])):
-		return word + " is not a JSON number", "write digits before and after the point, no leading zeros and no plus sign, or send a string"
 	case (before == '{' || before == ',') && isWordByte(c) && nameColon(text[at:]):
 		return "the name " + word + " is without quotes", "write names in double quotes"
+	case hasDecimalComma(text, at, word):
+		whole := wordAround(text, at-1)
+		return fmt.Sprintf("%s,%s has a decimal comma, which JSON does not allow", whole, word), fmt.Sprintf("write %s.%s", whole, word)
+	case isWordByte(c) && startsNumber(word), startsNumber(word) && !isDigits([]byte(word[len(word)-1:])):
+		return word + " is not a JSON number", "write digits before and after the point, no leading zeros and no plus sign, or send a string"
 	}
 	return "", ""
 }
@@ -168,6 +171,11 @@ func isWordByte(c byte) bool {
 func startsNumber(word string) bool {
 	word = strings.TrimLeft(word, "+-.")
 	return word != "" && word[0]-'0' <= 9
+}
+
+// hasDecimalComma reports whether a member of an object begins with digits right behind a number and a comma.
+func hasDecimalComma(text []byte, at int, word string) bool {
+	return at > 1 && text[at-1] == ',' && text[at-2]-'0' <= 9 && isDigits([]byte(word)) && isDigits([]byte(strings.TrimLeft(wordAround(text, at-1), "-")))
 }
 
 // nameColon reports whether a text begins with a word and a colon.

@@ -33,6 +33,8 @@ func TestReasons(t *testing.T) {
 		value   string
 	}{
 		{NotJSON, "", "ends at byte 9", plainOptions, `{"time":1`},
+		{NotJSON, "", "the name 50 is without quotes", plainOptions, event(`, "x":-21,50:1`)},
+		{NotJSON, "", "-21,50 has a decimal comma, which JSON does not allow, at byte 40, before \"50}\": write -21.50", plainOptions, event(`, "x":-21,50`)},
 		{NotJSON, "x", "NaN is not a JSON value, at byte 36, before \"NaN}\": send null instead", plainOptions, event(`, "x":NaN`)},
 		{NotJSON, "", "names and strings are in single quotes, at byte 1, before \"'a':", plainOptions, `{'a': 1}`},
 		{NotJSON, "x", "invalid character ';' at start of value at byte 36", plainOptions, event(`, "x":;`)},

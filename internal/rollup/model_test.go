@@ -88,7 +88,8 @@ func randomNumber(rng *rand.Rand) any {
 	}
 }
 
-// TestModel compares rows with a list of all numbers. It also compares folds of rows that are cut at random places.
+// TestModel compares rows with a list of all numbers. It also compares rows that are folded
+// and merged of parts, which are cut at random places.
 func TestModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -96,7 +97,12 @@ func TestModel(t *testing.T) {
 	rules := &Rules{}
 	for range 3000 {
 		models := map[string]*model{"a": {}, "o.b": {}, "o.c": {}}
-		row, folded, part := rules.NewRow(0), rules.NewRow(0), rules.NewRow(0)
+		row, folded, merged, part := rules.NewRow(0), rules.NewRow(0), rules.NewRow(0), rules.NewRow(0)
+		cut := func() {
+			folded.Fold(part.Document())
+			merged.Merge(part)
+			part.Reset(0)
+		}
 		whole, decimals := rng.IntN(4) == 0, rng.IntN(10) == 0
 		n := rng.IntN(40)
 		for range n {
@@ -134,17 +140,17 @@ func TestModel(t *testing.T) {
 			part.Add(raw)
 			clear(raw) // the row must keep no part of it
 			if rng.IntN(5) == 0 {
-				folded.Fold(part.Document())
-				part = rules.NewRow(0)
+				cut()
 			}
 		}
-		folded.Fold(part.Document())
-		if row.Count != int64(n) || folded.Count != int64(n) {
-			t.Fatalf("counts of %d and %d, want %d", row.Count, folded.Count, n)
+		cut()
+		if row.Count != int64(n) || folded.Count != int64(n) || merged.Count != int64(n) {
+			t.Fatalf("counts of %d, %d and %d, want %d", row.Count, folded.Count, merged.Count, n)
 		}
 		for path, m := range models {
 			m.check(t, path, row.total(path))
 			m.check(t, path+" folded", folded.total(path))
+			m.check(t, path+" merged", merged.total(path))
 		}
 	}
 }

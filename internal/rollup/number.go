@@ -185,6 +185,20 @@ func (s *sum) addDouble(f float64) {
 	s.double = total
 }
 
+// fold adds another sum with its rounding errors.
+func (s *sum) fold(o *sum) {
+	switch {
+	case s.unknown || o.unknown:
+		s.unknown = true
+	case !o.isDouble:
+		s.addWhole(o.whole)
+	default:
+		s.becomeDouble()
+		s.addDouble(o.double)
+		s.rounded += o.rounded
+	}
+}
+
 // number returns the sum. It returns no number if the sum is unknown.
 func (s *sum) number() Number {
 	switch {

@@ -83,6 +83,21 @@ func (w *Row) Fold(fields bson.Raw) {
 	w.add(&w.root, fields, 0, true)
 }
 
+// Merge adds a row of a finer level that was made by the same rules. It does not round the sums, unlike Fold.
+func (w *Row) Merge(finer *Row) {
+	w.Count += finer.Count
+	w.root.merge(&finer.root)
+}
+
+func (n *node) merge(o *node) {
+	n.total.fold(&o.total)
+	for _, m := range o.members {
+		if m.total.N > 0 || m.hasMembers() {
+			member(n, m.name).merge(m)
+		}
+	}
+}
+
 // maxDepth bounds the depth of nested objects. It is the depth that MongoDB stores.
 const maxDepth = 200
 
@@ -109,17 +124,17 @@ func (w *Row) addElement(into *node, e *rawbson.Element, depth int, stored bool)
 	switch {
 	case e.Kind == bson.TypeEmbeddedDocument && stored:
 		if total, ok := parseTotal(e.Value); ok {
-			if m := into.member(e.Name); w.chooses(m) {
+			if m := member(into, e.Name); w.chooses(m) {
 				m.total.fold(&total)
 			}
 			return
 		}
-		w.add(into.member(e.Name), e.Value, depth+1, true)
+		w.add(member(into, e.Name), e.Value, depth+1, true)
 	case e.Kind == bson.TypeEmbeddedDocument:
-		w.add(into.member(e.Name), e.Value, depth+1, false)
+		w.add(member(into, e.Name), e.Value, depth+1, false)
 	case !stored:
 		if n, ok := numberOf(value); ok {
-			if m := into.member(e.Name); w.chooses(m) {
+			if m := member(into, e.Name); w.chooses(m) {
 				m.total.add(&n)
 			}
 		}
@@ -145,9 +160,9 @@ func (n *node) path() string {
 	return n.above.path() + "." + n.name
 }
 
-// member returns the node of a name, and adds it if it is missing. Measurements of a series mostly have the same fields in the
+// member returns the node of a name below another, and adds it if it is missing. Measurements of a series mostly have the same fields in the
 // same order, so it first tries the place behind the last one.
-func (n *node) member(name []byte) *node {
+func member[Name string | []byte](n *node, name Name) *node {
 	at := n.last
 	for range n.members {
 		if at++; at >= len(n.members) {

@@ -149,6 +149,11 @@ func TestRowOfMeasurements(t *testing.T) {
 		if got := written(t, folded.Document()); got != c.want {
 			t.Errorf("%s, folded:\n%s, want\n%s", c.name, got, c.want)
 		}
+		merged := c.rules.NewRow(0)
+		merged.Merge(row)
+		if got := written(t, merged.Document()); got != c.want {
+			t.Errorf("%s, merged:\n%s, want\n%s", c.name, got, c.want)
+		}
 	}
 }
 

@@ -65,7 +65,7 @@ func (t *Total) fold(o *Total) {
 		return
 	}
 	t.include(&o.Min, &o.Max, &o.First, &o.Last)
-	t.sum.add(o.sum.number())
+	t.sum.fold(&o.sum)
 	t.N += o.N
 }
 
