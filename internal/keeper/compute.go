@@ -227,8 +227,8 @@ func (w *work) documents(ctx context.Context, level rollup.Level, r run) (all []
 // mostIDs bounds the _ids of one query.
 const mostIDs = 2000
 
-// replace puts computed rows into the documents, which are in the order of their series. It returns how many late measurements are in no row of the coarsest level that
-// is computed from measurements.
+// replace puts computed rows into the documents, which are in the order of their series. It returns how many late measurements are
+// in no row of the coarsest level that is computed from measurements.
 func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) (frozen int64) {
 	coarsest := w.coarsest()
 	var computed levelRows

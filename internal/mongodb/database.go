@@ -74,7 +74,7 @@ type Database struct {
 const closeTimeout = time.Second
 
 // Open connects and finds out the kind of server. Its errors say what to do about an address without an answer, a wrong password,
-// TLS on only one side, or an invalid URI or database name. An *OutageError may pass by itself, because no server answers, none
+// TLS on only one side, a member of a shard, or an invalid URI or database name. An *OutageError may pass by itself, because no server answers, none
 // is the primary, or DNS does not know the name.
 func Open(ctx context.Context, o Options) (*Database, error) {
 	co, err := clientOptions(o.URI)
@@ -156,6 +156,10 @@ func (d *Database) greet(ctx context.Context) error {
 	if err != nil {
 		return d.explain(err)
 	}
+	if server.Shard != "" {
+		return fmt.Errorf("%s is a member of the shard %q. A write that bypasses mongos can be lost when a chunk moves: "+
+			"name the routers (mongos) of the cluster in MONGODB_URI", d.hosts, server.Shard)
+	}
 	d.server = server
 	concern := readconcern.Majority()
 	if !server.Sessions {
@@ -215,6 +219,8 @@ type Server struct {
 	Sessions bool
 	// Sharded means that the server is a mongos.
 	Sharded bool
+	// Shard is the name of the shard that the server is a member of. It is empty if the server is none, or does not say so.
+	Shard string
 }
 
 // greeting is a server's answer to hello.
@@ -257,9 +263,33 @@ func (d *Database) probe(ctx context.Context) (Server, error) {
 		build.Version = "unknown"
 	}
 	sharded := g.Message == "isdbgrid"
+	shard, err := d.shard(ctx, g)
+	if err != nil {
+		return Server{}, err
+	}
 	return Server{
 		Version:  build.Version,
 		Sessions: g.SessionMinutes != nil && (g.SetName != "" || sharded),
 		Sharded:  sharded,
+		Shard:    shard,
 	}, nil
+}
+
+// shard returns the name of the shard that the server is a member of. It is empty for other servers, and if the user may not ask.
+func (d *Database) shard(ctx context.Context, g greeting) (string, error) {
+	if g.SetName == "" {
+		return "", nil
+	}
+	var state struct {
+		Enabled bool   `bson:"enabled"`
+		Shard   string `bson:"shardName"`
+	}
+	err := d.client.Database("admin").RunCommand(ctx, bson.D{{Key: "shardingState", Value: 1}}).Decode(&state)
+	switch c, ok := errors.AsType[mongo.CommandError](err); {
+	case ok && c.Code != 0: // the server does not know the command, or the user lacks the right
+		return "", nil
+	case err != nil || !state.Enabled:
+		return "", err
+	}
+	return state.Shard, nil
 }

@@ -251,6 +251,34 @@ func TestServerIsProbed(t *testing.T) {
 	}
 }
 
+// TestOpenRefusesAShard checks that a member of a shard is refused if it says so. Without an answer it counts as a replica set.
+func TestOpenRefusesAShard(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer bson.D
+		want   string
+	}{
+		{"shard", bson.D{{Key: "enabled", Value: true}, {Key: "shardName", Value: "eu-1"}}, `member of the shard "eu-1"`},
+		{"replica set", bson.D{{Key: "enabled", Value: false}}, ""},
+		{"no right", bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "not authorized"}}, ""},
+		{"no such command", bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 59}, {Key: "errmsg", Value: "no such command"}}, ""},
+	} {
+		f := mongodbtest.NewFake(t, mongodbtest.ReplicaSet)
+		f.Answer("shardingState", func(bson.Raw) bson.D { return c.answer })
+		uri := "mongodb://" + f.Addr().String() + "/?directConnection=true"
+		d, err := mongodb.Open(t.Context(), mongodb.Options{URI: uri, Database: "db", WriteTimeout: time.Second})
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			} else if err := d.Close(t.Context()); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), f.Addr().String()) {
+			t.Errorf("%s: %v, want %s with the address", c.name, err, c.want)
+		}
+	}
+}
+
 func TestPing(t *testing.T) {
 	f := mongodbtest.NewFake(t, nil)
 	f.Answer("ping", func(bson.Raw) bson.D { return bson.D{} })

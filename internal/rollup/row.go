@@ -160,8 +160,8 @@ func (n *node) path() string {
 	return n.above.path() + "." + n.name
 }
 
-// member returns the node of a name below another, and adds it if it is missing. Measurements of a series mostly have the same fields in the
-// same order, so it first tries the place behind the last one.
+// member returns the node of a name below another, and adds it if it is missing. Measurements of a series mostly have the same
+// fields in the same order, so it first tries the place behind the last one.
 func member[Name string | []byte](n *node, name Name) *node {
 	at := n.last
 	for range n.members {
