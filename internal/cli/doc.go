@@ -8,6 +8,7 @@
 //	terminal*.go              the size of a terminal, and how pictures are drawn on it
 //	start.go                  run, init, config, version; rotation.go: run begins again with a secret that has changed
 //	status.go                 status and health: the state of running consumers
+//	statusprint.go            how status shows it
 //	serve.go                  serve: measurements over HTTP, by package serve
 //	check.go                  check, by package check; --sample
 //	verify.go, verifyview.go  verify, by package verify; its output

@@ -10,11 +10,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"waterwheel/internal/cli/text"
 	"waterwheel/internal/status"
 )
 
@@ -41,13 +41,14 @@ func (s *consumerSeen) well() bool { return s.Err == "" && len(s.Status.NotReady
 
 func (p *Program) statusCommand() *cobra.Command {
 	var of []string
-	var watch bool
+	var watch, group bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the status of running consumers",
 		Long: "Asks running consumers for their status (/api/status and /api/hour of HTTP_ADDR). For each it shows one sentence about its\n" +
-			"state, its last hour, and its partitions. Without --of it asks the consumer of this machine, at HTTP_ADDR. Exit code 3:\n" +
-			"a consumer is not ready, or does not answer.",
+			"state, its last hour, its partitions, and the members of its group. Without --of it asks the consumer of this machine,\n" +
+			"at HTTP_ADDR. With --group it also asks all other members whose pages can be reached. Exit code 3: a consumer is not\n" +
+			"ready, or does not answer.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			urls, err := p.consumerURLs(of)
@@ -55,15 +56,16 @@ func (p *Program) statusCommand() *cobra.Command {
 				return err
 			}
 			if !watch {
-				return p.showStatus(cmd.Context(), urls)
+				return p.showStatus(cmd.Context(), urls, group)
 			}
 			if p.output == "json" {
 				return usageError{errors.New("--watch cannot be combined with --output json: run the command repeatedly instead")}
 			}
-			return p.watchStatus(cmd.Context(), urls)
+			return p.watchStatus(cmd.Context(), urls, group)
 		},
 	}
 	cmd.Flags().StringSliceVar(&of, "of", nil, "addresses of consumers, separated by commas, such as http://host:9464")
+	cmd.Flags().BoolVar(&group, "group", false, "also ask the other members of the group")
 	cmd.Flags().BoolVar(&watch, "watch", false, "show it again every two seconds, until Ctrl-C")
 	p.outputFlag(cmd, "table")
 	return cmd
@@ -107,8 +109,8 @@ func (p *Program) consumerURL() (string, error) {
 	return "http://" + net.JoinHostPort(host, port), nil
 }
 
-func (p *Program) showStatus(ctx context.Context, urls []string) error {
-	all := askConsumers(ctx, urls)
+func (p *Program) showStatus(ctx context.Context, urls []string, group bool) error {
+	all := askConsumers(ctx, urls, group)
 	err := p.show(all, func(w io.Writer) { p.printConsumers(w, all) })
 	for i := range all {
 		if err == nil && !all[i].well() {
@@ -119,12 +121,12 @@ func (p *Program) showStatus(ctx context.Context, urls []string) error {
 }
 
 // watchStatus shows the status repeatedly until the context ends.
-func (p *Program) watchStatus(ctx context.Context, urls []string) error {
+func (p *Program) watchStatus(ctx context.Context, urls []string, group bool) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
 		var frame strings.Builder
-		p.printConsumers(&frame, askConsumers(ctx, urls))
+		p.printConsumers(&frame, askConsumers(ctx, urls, group))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -144,21 +146,53 @@ func (p *Program) watchStatus(ctx context.Context, urls []string) error {
 	}
 }
 
-// askConsumers asks all consumers at once. It returns the answers in the order of the addresses.
-func askConsumers(ctx context.Context, urls []string) []consumerSeen {
+// askConsumers asks consumers, and with group also the other members of their groups. It returns the answers in the order of the
+// addresses, and then of the members.
+func askConsumers(ctx context.Context, urls []string, group bool) []consumerSeen {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
+	all := askAll(ctx, urls)
+	if group {
+		all = append(all, askAll(ctx, otherPages(all))...)
+	}
+	return all
+}
+
+// otherPages returns the addresses of the members that have not been asked.
+func otherPages(asked []consumerSeen) (pages []string) {
+	known := map[string]bool{} // by the name of the member
+	for i := range asked {
+		for _, m := range asked[i].members() {
+			known[m.Name] = known[m.Name] || m.This
+		}
+	}
+	for i := range asked {
+		for _, m := range asked[i].members() {
+			if m.Page != "" && !known[m.Name] {
+				known[m.Name] = true
+				pages = append(pages, strings.TrimSuffix(m.Page, "/"))
+			}
+		}
+	}
+	return pages
+}
+
+// members returns the members that the consumer knows. It returns none if the consumer did not answer.
+func (s *consumerSeen) members() []status.Member {
+	if s.Status == nil {
+		return nil
+	}
+	return s.Status.Members
+}
+
+// askAll asks all consumers at once. It returns the answers in the order of the addresses.
+func askAll(ctx context.Context, urls []string) []consumerSeen {
 	all := make([]consumerSeen, len(urls))
-	answered := make(chan struct{})
+	var asking sync.WaitGroup
 	for i, of := range urls {
-		go func() {
-			all[i] = askConsumer(ctx, of)
-			answered <- struct{}{}
-		}()
+		asking.Go(func() { all[i] = askConsumer(ctx, of) })
 	}
-	for range urls {
-		<-answered
-	}
+	asking.Wait()
 	return all
 }
 
@@ -208,104 +242,6 @@ func getJSON(ctx context.Context, from string, into any) error {
 		return fmt.Errorf("%s is not the status of a consumer: %w", from, err)
 	}
 	return nil
-}
-
-// printConsumers prints the state of each consumer.
-func (p *Program) printConsumers(w io.Writer, all []consumerSeen) {
-	for i := range all {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		seen := &all[i]
-		if seen.Err != "" {
-			fmt.Fprintf(w, "%s does not answer: %s\n", seen.URL, text.Printable(seen.Err))
-			if seen.silent {
-				fmt.Fprintln(w, "  Is the consumer running, and is this its HTTP_ADDR? By default a consumer answers its own machine only. --of asks other addresses.")
-			}
-			continue
-		}
-		s := seen.Status
-		fmt.Fprintf(w, "%s  group %s, generation %d, version %s\n", seen.URL, text.Printable(s.Group), s.Generation, text.Printable(s.Version))
-		fmt.Fprintln(w, text.Printable(s.Headline.Text))
-		for _, others := range [][]status.Notice{s.NotReady, s.Degraded} {
-			for _, n := range others {
-				if !strings.Contains(s.Headline.Text, n.Text) {
-					fmt.Fprintln(w, "  "+text.Printable(n.Text))
-				}
-			}
-		}
-		if about := s.Headline.Runbook; about != "" {
-			fmt.Fprintf(w, "What to do: %s/docs/runbook.md#%s\n", seen.URL, text.Printable(about))
-		}
-		p.printHour(w, seen.Hour)
-		printPartitions(w, s)
-	}
-}
-
-// printHour prints the four values of the last hour, each as a line of bars.
-func (p *Program) printHour(w io.Writer, h *status.Hour) {
-	const bars = 60
-	levels := []rune("▁▂▃▄▅▆▇█")
-	if p.screen == (terminal{}) || !p.showsUnicode() {
-		levels = []rune("_.:-=+*#@")
-	}
-	fmt.Fprintln(w)
-	for _, line := range []struct {
-		name   string
-		values []*float64
-		number func(float64) string
-	}{
-		{"stored a second", h.Stored, status.Count},
-		{"freshness", h.Freshness, status.Age},
-		{"lag, in records", h.Lag, status.Count},
-		{"dead letters", h.Letters, status.Count},
-	} {
-		most := 0.0
-		for _, v := range line.values {
-			if v != nil {
-				most = max(most, *v)
-			}
-		}
-		drawn := make([]rune, bars)
-		for i := range drawn {
-			level := -1
-			for _, v := range line.values[i*len(line.values)/bars : (i+1)*len(line.values)/bars] {
-				if v != nil {
-					level = max(level, int(*v/max(most, 1)*float64(len(levels)-1)))
-				}
-			}
-			drawn[i] = ' '
-			if level >= 0 {
-				drawn[i] = levels[level]
-			}
-		}
-		now := text.Unknown
-		if n := len(line.values); n > 0 && line.values[n-1] != nil {
-			now = line.number(*line.values[n-1])
-		} else if n > 1 && line.values[n-2] != nil { // the interval has just begun
-			now = line.number(*line.values[n-2])
-		}
-		fmt.Fprintf(w, "%-16s %8s  |%s|  at most %s\n", line.name, now, string(drawn), line.number(most))
-	}
-	fmt.Fprintln(w)
-}
-
-func printPartitions(w io.Writer, s *status.Report) {
-	table := text.NewTable(w, "PARTITION", "STATE", "LAG", "FRESHNESS", "WAITING", "BUCKETS", "COMMITTED")
-	for i := range s.Partitions {
-		one := &s.Partitions[i]
-		state := one.State
-		for _, why := range []string{one.StopReason, one.Trouble} {
-			if why != "" {
-				state += ": " + text.Shorten(why, 60)
-			}
-		}
-		if one.Paused != "" {
-			state += ", paused: " + one.Paused
-		}
-		table.Row(one.Partition, state, text.Number(one.Lag), text.Seconds(one.FreshnessSeconds), one.Pending, one.OpenBuckets, text.Number(one.Committed))
-	}
-	table.Flush()
 }
 
 // healthTimeout bounds the wait for the answer.

@@ -66,6 +66,47 @@ func TestStatusShowsEachConsumer(t *testing.T) {
 	}
 }
 
+// TestStatusAsksTheGroup checks that --group asks each other member once, and lists the members that it cannot reach.
+func TestStatusAsksTheGroup(t *testing.T) {
+	const member = `{"headline": {"text": "Ready: of %s"}, "notReady": [], "members": [
+		{"name": "a", "this": %t, "host": "10.0.0.5", "page": %q, "partitions": {"events": [0, 1, 2, 5], "trades": [7]}},
+		{"name": "b", "this": %t, "host": "10.0.0.6", "page": %q, "partitions": {}},
+		{"name": "c", "host": "10.0.0.7", "foreign": true, "partitions": {"events": [4]}}]}`
+	var a, b string
+	pages := func(name string) http.Handler {
+		mux := http.NewServeMux()
+		mux.HandleFunc("/api/status", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, member, name, name == "a", a+"/", name == "b", b+"/")
+		})
+		mux.HandleFunc("/api/hour", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, someHour) })
+		return mux
+	}
+	first, second := httptest.NewServer(pages("a")), httptest.NewServer(pages("b"))
+	t.Cleanup(first.Close)
+	t.Cleanup(second.Close)
+	a, b = first.URL, second.URL
+	for _, c := range []struct {
+		args []string
+		want map[string]int // how often each text is shown
+	}{
+		{[]string{"--of", a}, map[string]int{"Ready: of a": 1, "Ready: of b": 0, "MEMBER": 1, "a (this consumer)": 1}},
+		{[]string{"--of", a, "--group"}, map[string]int{"Ready: of a": 1, "Ready: of b": 1, "MEMBER": 1, "(this consumer)": 0}},
+		{[]string{"--of", a + "," + b, "--group"}, map[string]int{"Ready: of a": 1, "Ready: of b": 1, "MEMBER": 1}},
+	} {
+		code, stdout, stderr := try(t, nil, nil, append([]string{"status"}, c.args...)...)
+		for part, times := range c.want {
+			if strings.Count(stdout, part) != times || code != exitDone {
+				t.Errorf("%v: exit code %d, %q is not shown %d times:\n%s%s", c.args, code, part, times, stdout, stderr)
+			}
+		}
+		for _, row := range []string{"  " + a + "/", "5      events 0–2, 5; trades 7\n", "c (another program)  10.0.0.7"} {
+			if !strings.Contains(stdout, row) {
+				t.Errorf("%v: the output lacks %q:\n%s", c.args, row, stdout)
+			}
+		}
+	}
+}
+
 // TestStatusIsAskedWhereTheConsumerAnswers checks the address, which is HTTP_ADDR unless --of names another.
 func TestStatusIsAskedWhereTheConsumerAnswers(t *testing.T) {
 	for address, want := range map[string]string{

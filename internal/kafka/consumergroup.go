@@ -55,8 +55,7 @@ func readConsumerGroup(r *wire.Reader) (a consumerGroupAnswer) {
 }
 
 func readMember(r *wire.Reader) Member {
-	m := Member{ID: r.CompactString()}
-	r.CompactBytes() // instance
+	m := Member{ID: r.CompactString(), Instance: r.CompactString()}
 	r.CompactBytes() // rack
 	r.Int32()        // epoch
 	m.ClientID, m.Host = r.CompactString(), r.CompactString()

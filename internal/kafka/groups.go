@@ -64,11 +64,15 @@ func (m *listedGroups) Merge(requests []protocol.Message, results []any) (protoc
 // Member is a member of a consumer group as its coordinator describes it.
 type Member struct {
 	ID       string
+	Instance string // group.instance.id. Empty means a dynamic member.
 	ClientID string
-	Host     string
+	Host     string // IP address behind a slash, as the broker sees it
 	// Subscription is the member's metadata from joining. It is empty while the member joins, and in a group whose broker makes
 	// the assignments.
 	Subscription []byte
+	// Assignment is what the leader has assigned to the member. It is empty during a rebalance, and in a group whose broker makes
+	// the assignments.
+	Assignment []byte
 }
 
 // String names the member for a person.
@@ -84,7 +88,10 @@ func (c *Client) Members(ctx context.Context, group string) ([]Member, error) {
 	}
 	var list []Member
 	for _, m := range g.Members {
-		list = append(list, Member{ID: m.MemberID, ClientID: m.ClientID, Host: m.ClientHost, Subscription: m.MemberMetadata})
+		list = append(list, Member{
+			ID: m.MemberID, Instance: m.GroupInstanceID, ClientID: m.ClientID, Host: m.ClientHost,
+			Subscription: m.MemberMetadata, Assignment: m.MemberAssignment,
+		})
 	}
 	return list, err
 }

@@ -7,6 +7,7 @@
 //	readiness.go  the sentences of /readyz, each with its section of the runbook
 //	waits.go      the servers that the start waits for
 //	looks.go      what Kafka reports about partitions that are not being read
+//	members.go    the members of the group, with their partitions and pages
 //	letters.go    the last dead letters
 //	progress.go   the progress lines, and the last line
 //	gauges.go     the metrics taken from the snapshots

@@ -35,7 +35,8 @@ func (v *View) pages(status func() Snapshot, metrics prometheus.Gatherer) http.H
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { serveReadiness(w, status()) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, r *http.Request) {
+		v.askMembers(r.Context())
 		view := status()
 		writeJSON(w, newReport(view, v.hour.until(view.At)))
 	})
@@ -48,7 +49,8 @@ func (v *View) pages(status func() Snapshot, metrics prometheus.Gatherer) http.H
 	})
 	mux.Handle("GET /docs/", newManual())
 	mux.Handle("GET /runbook", http.RedirectHandler("docs/runbook.md", http.StatusFound))
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		v.askMembers(r.Context())
 		view := status()
 		render(w, statusTemplate, v.page(&view))
 	})
@@ -125,6 +127,7 @@ func writeJSON(w http.ResponseWriter, view any) {
 func newReport(view Snapshot, seen *hourSeen) Report {
 	view.NotReady = append([]Notice{}, view.NotReady...)
 	view.Partitions = append([]Partition{}, view.Partitions...)
+	view.Members = append([]Member{}, view.Members...)
 	view.Letters = append([]Letter{}, view.Letters...)
 	return Report{headline(&view, seen), view}
 }

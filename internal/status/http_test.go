@@ -28,7 +28,12 @@ func busyView() Snapshot {
 			{Partition: record.Partition{Topic: "events"}, State: "running", Working: true, Position: new(int64(20)), End: new(int64(22)), Committed: new(int64(10)), Lag: new(int64(12)), FreshnessSeconds: &fresh, LastFlush: now.Add(-3 * time.Second), OpenBuckets: 7},
 			{Partition: record.Partition{Topic: "events", Number: 1}, State: "stopped", Stopped: "<script>alert(1)</script>", StopReason: "<script>"},
 		},
-		Letters: []Letter{{At: now, Place: record.Place{Partition: record.Partition{Topic: "events", Number: 1}, Offset: 99}, Part: -1, Reason: "not_json"}},
+		Members: []Member{
+			{Name: "m", This: true, Host: "10.0.0.5", Partitions: map[string][]int32{"events": {0, 1}}},
+			{Name: "<b>", Foreign: true, Host: "10.0.0.6", Partitions: map[string][]int32{"events": {2}}},
+		},
+		MembersAt: now.Add(-3 * time.Minute),
+		Letters:   []Letter{{At: now, Place: record.Place{Partition: record.Partition{Topic: "events", Number: 1}, Offset: 99}, Part: -1, Reason: "not_json"}},
 	}
 }
 
@@ -66,6 +71,12 @@ func TestPages(t *testing.T) {
 		{"/", busyView(), 200, `value="75"`},
 		{"/", busyView(), 200, "1.3s"},
 		{"/", busyView(), 200, "not_json"},
+		{"/", busyView(), 200, "m <b>(this consumer)</b>"},
+		{"/", busyView(), 200, "events 0–1"},
+		{"/", busyView(), 200, "&lt;b&gt; <a class=\"word stopped\""},
+		{"/", busyView(), 200, "Kafka described them 3 min ago, and does not answer now."},
+		{"/", Snapshot{}, 200, "not known: Kafka has not answered"},
+		{"/api/status", Snapshot{}, 200, `"members": [],`},
 		{"/", busyView(), 200, "&lt;script&gt;"},
 		{"/nothing", Snapshot{}, 404, ""},
 	} {

@@ -29,6 +29,10 @@ type Snapshot struct {
 	// Done are totals since the start of the consumer.
 	Done       Done        `json:"done"`
 	Partitions []Partition `json:"partitions"`
+	// Members are the members of the group, sorted by name, as Kafka described them at MembersAt. A zero time means that Kafka has
+	// not answered.
+	Members   []Member  `json:"members"`
+	MembersAt time.Time `json:"membersAt,omitzero"`
 	// Letters are the last letters, newest first.
 	Letters []Letter `json:"letters"`
 
@@ -136,6 +140,7 @@ func (v *View) snapshot() Snapshot {
 	r := readiness{at: view.At}
 	membership := p.Group.Status()
 	view.Member = membership.MemberID
+	view.Members, view.MembersAt = v.members.known(view.Member)
 	r.joins(v.o.Group, membership)
 	if membership.Generation != nil {
 		view.Generation = membership.Generation.ID

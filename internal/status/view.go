@@ -53,6 +53,7 @@ type View struct {
 	database atomic.Pointer[outage] // Nil means that MongoDB answers.
 	waits    waits                  // used until the parts are connected
 	letters  recentLetters
+	members  members
 	looks    *looks
 	hour     *hour
 	outages  *prometheus.CounterVec

@@ -69,6 +69,7 @@
 //	watch.go         topics that grew or were created again
 //	foreign.go       members of other programs, and assignments by their leaders
 //	sticky.go        who gets which partitions
+//	members.go       what the coordinator and the members tell of all members
 //	ownership.go     data between members: what each owns, and what an assignment was made from
 //	subscription.go  the encoding around these data, which Kafka's own tools read
 //	coordinator.go   the requests to the coordinator

@@ -69,6 +69,8 @@ type Options struct {
 	Shutdown, HandOver time.Duration
 	// ErrorAfter is how long a trouble lasts before its log lines become errors instead of warnings. Zero means never.
 	ErrorAfter time.Duration
+	// Page is the TCP port of this member's status page, for the other members. Zero means that they cannot reach it.
+	Page uint16
 	// Logger takes the life-cycle lines. Nil means no logging.
 	Logger *slog.Logger
 }
@@ -147,7 +149,7 @@ func newGroup(o Options, handler Handler, s surroundings, registerer prometheus.
 		handler:      handler,
 		log:          o.Logger.With("group", o.GroupID),
 		metrics:      newMetrics(registerer, s.now),
-		owned:        ownership{generation: noGeneration, cooperative: true},
+		owned:        ownership{generation: noGeneration, cooperative: true, page: o.Page},
 	}
 	g.outage = outage{log: g.log, now: s.now, serious: o.ErrorAfter}
 	g.topics.Store(&o.Topics)

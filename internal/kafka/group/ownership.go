@@ -28,6 +28,8 @@ const (
 	holdingMark = ":holding"
 	// leavingMark means that this member is about to leave. It gets nothing if others can take its partitions.
 	leavingMark = ":leaving"
+	// pageMark has the TCP port of the member's status page in place of a partition number.
+	pageMark = ":page"
 )
 
 // ownership is a member's last assignment with its generation. It is the user data of the member's subscription. The leader uses
@@ -37,6 +39,8 @@ type ownership struct {
 	partitions []record.Partition
 
 	cooperative, holding, leaving bool
+
+	page uint16 // TCP port of the member's status page. Zero means that others cannot reach it.
 }
 
 // marks returns the fields of the marks by name.
@@ -58,6 +62,9 @@ func encodeOwnership(o ownership) []byte {
 		if *set {
 			byTopic[mark] = nil
 		}
+	}
+	if o.page != 0 {
+		byTopic[pageMark] = []int32{int32(o.page)}
 	}
 	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
 		partitions := byTopic[topic]
@@ -82,7 +89,13 @@ func decodeOwnership(b []byte) (ownership, error) {
 			*mark = true
 		}
 		for range r.Times(r.CompactLen()) {
-			o.partitions = append(o.partitions, record.Partition{Topic: topic, Number: readCount(r)})
+			number := readCount(r)
+			switch {
+			case topic != pageMark:
+				o.partitions = append(o.partitions, record.Partition{Topic: topic, Number: number})
+			case number <= math.MaxUint16:
+				o.page = uint16(number)
+			}
 		}
 	}
 	return o, r.Wrong("a member's claim")
