@@ -1,7 +1,6 @@
 package timeseries
 
 import (
-	"bytes"
 	"encoding/binary"
 	"time"
 
@@ -31,9 +30,12 @@ func SegmentMeta(route int) bson.RawValue {
 
 // IsSegmentMeta reports whether a value is the meta of a segment.
 func IsSegmentMeta(v bson.RawValue) bool {
-	prefix := SegmentMeta(0).Value
-	prefix = prefix[:len(prefix)-routeBytes]
-	return v.Type == bson.TypeBinary && len(v.Value) == len(prefix)+routeBytes && bytes.HasPrefix(v.Value, prefix)
+	const size = len(segmentPrefix) + routeBytes
+	if v.Type != bson.TypeBinary {
+		return false
+	}
+	subtype, data, ok := v.BinaryOK()
+	return ok && subtype == bson.TypeBinaryGeneric && len(data) == size && string(data[:len(segmentPrefix)]) == segmentPrefix
 }
 
 // IsSegment returns the condition that a document is a segment. It uses the first field of the index of segments.
