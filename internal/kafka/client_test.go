@@ -87,10 +87,10 @@ func TestABrokerThatHangsUpAtOnceIsAway(t *testing.T) {
 		ends     func(net.Conn)
 		says     []string
 	}{
-		"at the connection":            {Security{}, func(net.Conn) {}, []string{"closes the connection at once", "require TLS", "KAFKA_SECURITY", "KAFKA_BROKERS"}},
-		"at the connection, with SASL": {Security{SASL: &SASL{Mechanism: "PLAIN", Username: "u", Password: "p"}}, func(net.Conn) {}, []string{"closes the connection at once", "require TLS"}},
+		"at the connection":            {Security{}, func(net.Conn) {}, []string{"closes the connection at once", "requires TLS", "KAFKA_SECURITY", "KAFKA_BROKERS"}},
+		"at the connection, with SASL": {Security{SASL: &SASL{Mechanism: "PLAIN", Username: "u", Password: "p"}}, func(net.Conn) {}, []string{"closes the connection at once", "requires TLS"}},
 		"at the connection, with TLS":  {Security{TLS: &TLS{}}, func(net.Conn) {}, []string{"closes the connection in the TLS handshake", "does not speak TLS", "KAFKA_SECURITY"}},
-		"after the first bytes":        {Security{}, func(c net.Conn) { _, _ = c.Read(make([]byte, 4)) }, []string{"closes the connection at once", "require TLS"}},
+		"after the first bytes":        {Security{}, func(c net.Conn) { _, _ = c.Read(make([]byte, 4)) }, []string{"closes the connection at once", "requires TLS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			connector, err := c.security.connector(nil)
@@ -141,7 +141,7 @@ func TestOpenRefusesBrokersBeforeTopicIDs(t *testing.T) {
 // TestOpenNamesTheControllersPort covers the port of a controller, which answers like Kafka and is not an old broker.
 func TestOpenNamesTheControllersPort(t *testing.T) {
 	_, err := startFake(t, &fakeBroker{controller: true}).open(t, nil)
-	refused(t, err, StopProgram, "is a listener of a KRaft controller: set KAFKA_BROKERS to listeners of brokers")
+	refused(t, err, StopProgram, "is a listener of a KRaft controller: set KAFKA_BROKERS to a listener of a broker")
 	if strings.Contains(err.Error(), "too old") {
 		t.Error(err)
 	}
@@ -208,7 +208,7 @@ func TestOpenWithTLS(t *testing.T) {
 	_, err = with(&TLS{CAFile: files.CAFile, ServerName: "other.example"})
 	refused(t, err, StopProgram, "KAFKA_TLS_SERVER_NAME", "other.example")
 	_, err = with(nil)
-	refused(t, err, Retry, "require TLS", "KAFKA_SECURITY")
+	refused(t, err, Retry, "requires TLS", "KAFKA_SECURITY")
 
 	strict := startFake(t, &fakeBroker{listener: tls.NewListener(listen(t), &tls.Config{
 		Certificates: []tls.Certificate{authority.issue(t, "broker")}, ClientAuth: tls.RequireAnyClientCert,

@@ -39,7 +39,7 @@ var answers = map[kafkago.Error]answer{
 	kafkago.FencedInstanceID: {StopProgram, "another process uses the same KAFKA_INSTANCE_ID: give each process a different one"},
 	kafkago.InvalidSessionTimeout: {
 		StopProgram,
-		"KAFKA_SESSION_TIMEOUT is outside the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
+		"set KAFKA_SESSION_TIMEOUT between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
 	},
 	kafkago.InconsistentGroupProtocol: {StopProgram, "another program uses the consumer group of KAFKA_GROUP_ID: choose another group"},
 	kafkago.InvalidGroupId:            {StopProgram, "KAFKA_GROUP_ID is not a group name that Kafka allows"},

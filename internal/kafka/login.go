@@ -50,7 +50,7 @@ func (s *session) converse(ctx context.Context, rw io.ReadWriter) error {
 	}
 	machine, proof, err := s.mechanism.Start(ctx)
 	if err != nil {
-		return fmt.Errorf("beginning to log in: %w", err)
+		return fmt.Errorf("starting the login: %w", err)
 	}
 	for done := false; !done; {
 		challenge, err := s.authenticate(rw, proof)
@@ -65,7 +65,7 @@ func (s *session) converse(ctx context.Context, rw io.ReadWriter) error {
 			return err
 		}
 		if err != nil {
-			return fmt.Errorf("%w: the broker's part of the login: %w", wire.ErrMalformed, err)
+			return fmt.Errorf("%w: the broker's SASL message is not valid: %w", wire.ErrMalformed, err)
 		}
 	}
 	return nil
@@ -88,7 +88,7 @@ func (s *session) choose(rw io.ReadWriter) error {
 	case r.Err() != nil:
 		return fmt.Errorf("%w: %w", errNoAnswer, r.Err())
 	case code == kafkago.UnsupportedSASLMechanism:
-		return fmt.Errorf("%w (it offers %s)", code, strings.Join(offered, ", "))
+		return fmt.Errorf("%w (the broker offers %s)", code, strings.Join(offered, ", "))
 	case code != 0:
 		return code
 	}
@@ -136,7 +136,7 @@ func bearable(challenge []byte) error {
 	for attribute := range strings.SplitSeq(string(challenge), ",") {
 		text, ok := strings.CutPrefix(attribute, "i=")
 		if n, err := strconv.Atoi(text); ok && (err != nil || n > maxIterations) {
-			return fmt.Errorf("%w: the broker asks to hash the password %.20s times", wire.ErrMalformed, text)
+			return fmt.Errorf("%w: the broker requires %.20s SCRAM iterations, but at most %d are allowed", wire.ErrMalformed, text, maxIterations)
 		}
 	}
 	return nil

@@ -121,7 +121,7 @@ func TestLoginSaysWhichMechanismsThereAre(t *testing.T) {
 	body = wire.AppendShortString(wire.AppendShortString(body, "PLAIN"), "SCRAM-SHA-512")
 	network := scripted(t, func(protocol.ApiKey, []byte) []byte { return body })
 	err := (&session{mechanism: plain.Mechanism{Username: "u", Password: "p"}}).prove(t.Context(), network)
-	if err == nil || !strings.Contains(err.Error(), "it offers PLAIN, SCRAM-SHA-512") {
+	if err == nil || !strings.Contains(err.Error(), "the broker offers PLAIN, SCRAM-SHA-512") {
 		t.Error(err)
 	}
 }

@@ -150,7 +150,7 @@ func (b *bearer) current(ctx context.Context) (string, error) {
 		return "", b.explain(err)
 	}
 	if !usable(token.AccessToken) {
-		return "", fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_URL answers with a token that contains characters which a header must not contain", errTokenRefused)
+		return "", fmt.Errorf("%w: the token from KAFKA_OAUTH_TOKEN_URL must have visible ASCII characters only", errTokenRefused)
 	}
 	b.token, b.fetch = token, b.now()
 	if lasts := token.Expiry.Sub(b.now()); !token.Expiry.IsZero() && lasts > 0 {

@@ -128,8 +128,8 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 	case errors.Is(err, errTokenRefused):
 		return fmt.Errorf("%s: %w", broker, err)
 	case code == kafkago.SASLAuthenticationFailed && c.sasl != nil && c.sasl.Name() == oauthBearer:
-		return fmt.Errorf("%s: %w; compare the token's issuer, audience, scope and times with the broker's sasl.oauthbearer.expected.issuer, "+
-			"….expected.audience and clock", broker, err)
+		return fmt.Errorf("%s: %w; compare the token's issuer, audience, scope and times with the broker's clock "+
+			"and its settings sasl.oauthbearer.expected.issuer and sasl.oauthbearer.expected.audience", broker, err)
 	}
 	if coded && answerOf(code).class == StopProgram {
 		return fmt.Errorf("%s: %w; %s", broker, err, answerOf(code).advice)
@@ -139,7 +139,7 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 			broker, errUnreachable, c.timeout, cmp.Or(ctx.Err(), context.DeadlineExceeded))
 	}
 	if unknown, ok := errors.AsType[*net.DNSError](err); ok {
-		return fmt.Errorf("%s %w: DNS does not know %s: check the spelling, and whether DNS has the name already: %w", broker, errUnreachable, unknown.Name, err)
+		return fmt.Errorf("%s %w: DNS does not know %s: check the spelling and the DNS entry: %w", broker, errUnreachable, unknown.Name, err)
 	}
 	says := ""
 	switch {
@@ -150,15 +150,15 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 	case errors.Is(err, errLoginCut):
 		says = "closes the connection at the login: check KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, unless the broker is shutting down"
 	case errors.Is(err, errNoLogin):
-		says = "closes the connection after a request without a login: this listener requires SASL, set KAFKA_SECURITY to " + c.withSASL()
+		says = "closes the connection after a request without a login: this listener requires SASL; set KAFKA_SECURITY to " + c.withSASL()
 	case errors.Is(err, errController):
-		says = "is a listener of a KRaft controller: set KAFKA_BROKERS to listeners of brokers (in the broker's configuration, those in listeners that are not in controller.listener.names)"
+		says = "is a listener of a KRaft controller: set KAFKA_BROKERS to a listener of a broker, which is not in controller.listener.names of the broker's configuration"
 	case errors.Is(err, errNoAnswer) && c.tls != nil:
-		says = "completes the TLS handshake and then closes the connection: it may be a proxy in front of a broker that is down, require another client certificate " +
-			"(KAFKA_TLS_CERT_FILE), or not be Kafka (check the port in KAFKA_BROKERS)"
+		says = "completes the TLS handshake and then closes the connection. Possible causes: a proxy in front of a broker that is down, a listener that requires " +
+			"another client certificate (KAFKA_TLS_CERT_FILE), or a server that is not Kafka (check the port in KAFKA_BROKERS)"
 	case hungUpAtOnce(err):
-		says = "closes the connection at once: it may be a proxy in front of a broker that is down, require TLS (then set KAFKA_SECURITY to tls or sasl_tls), " +
-			"or not be Kafka (check the port in KAFKA_BROKERS)"
+		says = "closes the connection at once. Possible causes: a proxy in front of a broker that is down, a listener that requires TLS " +
+			"(set KAFKA_SECURITY to tls or sasl_tls), or a server that is not Kafka (check the port in KAFKA_BROKERS)"
 	case errors.Is(err, errNoAnswer):
 		says = "does not answer like a Kafka broker without TLS: if this listener requires TLS, set KAFKA_SECURITY to tls or sasl_tls; if not, check the port in KAFKA_BROKERS"
 	default:
@@ -180,12 +180,12 @@ func explainHandshake(err error) string {
 	case otherName:
 		return "has a certificate for another name: set KAFKA_TLS_SERVER_NAME to that name, or use that name as the address"
 	case isInvalid && invalid.Reason == x509.Expired:
-		return "has a certificate that is not valid at this time: the broker needs a new one, or a clock is wrong"
+		return "has a certificate that is not valid at this time: give the broker a new certificate, or correct the clock that is wrong"
 	case isInvalid:
-		return "has a certificate that is not valid for a server: the broker needs another one"
+		return "has a certificate that is not valid for a server: give the broker a server certificate"
 	case hungUp(err):
-		return "closes the connection in the TLS handshake: it may be a proxy in front of a broker that is down, or it does not speak TLS: check KAFKA_SECURITY " +
-			"and the port in KAFKA_BROKERS"
+		return "closes the connection in the TLS handshake. Possible causes: a proxy in front of a broker that is down, or a listener that does not speak TLS " +
+			"(check KAFKA_SECURITY and the port in KAFKA_BROKERS)"
 	case strings.Contains(err.Error(), "does not look like a TLS handshake"):
 		return "does not speak TLS: check KAFKA_SECURITY and the port in KAFKA_BROKERS"
 	}

@@ -122,7 +122,7 @@ func (s *Scanner) Scan(ctx context.Context, of record.Partition, from, to int64,
 			idle = 0
 		}
 		if idle == patience { // else it would be read for ever
-			return first, fmt.Errorf("partition %s returns no records at offset %d, although its end was %d before: it may have been truncated", of, at, to)
+			return first, fmt.Errorf("partition %s returns no records at offset %d, although its end offset was %d before: the partition may have been truncated", of, at, to)
 		}
 		at = batch.Next
 	}

@@ -83,7 +83,7 @@ func TestScanGoesOnBehindWhatWasDeleted(t *testing.T) {
 func TestScanOfALogThatWasTruncatedEnds(t *testing.T) {
 	nothing := fetchSpec{id: fakeID, highWatermark: 4, lastStable: 4}
 	_, _, err := scanned(t, &fakeBroker{fetch: nothing.encode}, 4, 9, nil)
-	if err == nil || !strings.Contains(err.Error(), "events/0 returns no records at offset 4, although its end was 9 before") {
+	if err == nil || !strings.Contains(err.Error(), "events/0 returns no records at offset 4, although its end offset was 9 before") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -239,7 +239,7 @@ func (g *Group) leave(ctx context.Context) {
 		}
 		g.metrics.retries.WithLabelValues(requestLeave).Inc()
 		if !kafka.Pause(ctx) {
-			g.log.Warn("Kafka did not confirm that this member has left the group: the other members wait until its session ends", "member", g.memberID, "err", err)
+			g.log.Warn("Kafka did not confirm that this member has left the group: the other members wait until the session of this member ends", "member", g.memberID, "err", err)
 			return
 		}
 	}

@@ -194,7 +194,7 @@ func TestAWideWindowIsReadUnderEveryMemoryLimit(t *testing.T) {
 			switch {
 			case test.read && (err != nil || len(got.Records) != test.records):
 				t.Errorf("pieces of %d: %d records of %d, %v", size, len(got.Records), test.records, err)
-			case !test.read && (!errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), "8 MiB with references that go back farther")):
+			case !test.read && (!errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), "compression window of more than 8 MiB")):
 				t.Errorf("pieces of %d, %d records: %v", size, test.records, err)
 			}
 		}

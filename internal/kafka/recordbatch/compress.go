@@ -24,7 +24,7 @@ const (
 
 // errTooLarge means that a record batch did not unfold within the limit of its decoder. If it was unfolded whole, it is then
 // unfolded piece by piece. The text names the limits of the streams, which are final.
-var errTooLarge = fmt.Errorf("%w: it decompresses to more than %d MiB, or to more than %d MiB with references that go back farther than that",
+var errTooLarge = fmt.Errorf("%w: it decompresses to more than %d MiB, or needs a compression window of more than %d MiB (zstd's ultra levels, or one snappy block)",
 	ErrUnreadable, maxBatchBytes>>20, maxWindow>>20)
 
 // codecs are decompressors for one user at a time. Each is made when first needed.

@@ -75,7 +75,7 @@ func (d *decoder) fill(p *piece, most Piece) error {
 		}
 		done, err := d.records(p, most)
 		if err != nil {
-			return d.unreadable(d.open.raw, fmt.Errorf("%w (record batch %d to %d)", err, d.open.header.base, d.open.last))
+			return d.unreadable(d.open.raw, fmt.Errorf("%w (record batch of offsets %d to %d)", err, d.open.header.base, d.open.last))
 		}
 		if !done {
 			return nil
@@ -137,7 +137,7 @@ func (d *decoder) close() {
 func (d *decoder) extent() (int, error) {
 	switch magic := d.set[batchMagic]; {
 	case magic < 2:
-		return 0, fmt.Errorf("%w at offset %d: message format %d is from before Kafka 0.11; copy the topic with a current producer",
+		return 0, fmt.Errorf("%w at offset %d: message format %d is older than Kafka 0.11; copy the records to a new topic with a current producer",
 			ErrUnreadable, d.next, magic)
 	case magic > 2:
 		return 0, fmt.Errorf("%w at offset %d: format %d is not supported", ErrUnreadable, d.next, magic)
@@ -156,7 +156,7 @@ func (d *decoder) recordBatch(p *piece, raw []byte) error {
 	}
 	h := parseBatchHeader(raw)
 	if h.base < 0 || h.base > math.MaxInt64-math.MaxInt32-1 || h.lastDelta < 0 {
-		return fmt.Errorf("%w at offset %d: its first offset is %d, and its last offset is %d higher", ErrCorrupt, d.next, h.base, h.lastDelta)
+		return fmt.Errorf("%w at offset %d: its header has the first offset %d and the last offset delta %d", ErrCorrupt, d.next, h.base, h.lastDelta)
 	}
 	last := h.base + int64(h.lastDelta)
 	aborted := d.aborted.covers(h, last)
@@ -170,7 +170,7 @@ func (d *decoder) recordBatch(p *piece, raw []byte) error {
 		d.open, err = d.openBatch(p, h, raw)
 	}
 	if err != nil {
-		return fmt.Errorf("%w (record batch %d to %d)", err, h.base, last)
+		return fmt.Errorf("%w (record batch of offsets %d to %d)", err, h.base, last)
 	}
 	if d.open == nil {
 		d.next = max(d.next, last+1)
