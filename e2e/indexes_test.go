@@ -58,9 +58,9 @@ func TestIndexes(t *testing.T) {
 		before = append(before, found(q...))
 	}
 
-	unserved := "no index serves the filter: it reads every bucket"
+	unserved := "no index serves the filter: the filter reads every bucket"
 	if _, checked, _ := s.command(nil, "check", "--filter", `{"meta.sensor": "s-17"}`); strings.Contains(checked, "; tried: ") {
-		unserved = "no index narrows the filter by meta.sensor, but few buckets are read for that now" // this server explains queries
+		unserved = "no index narrows the filter by meta.sensor, but at present the filter reads few buckets" // this server explains queries
 	}
 	ok(nil, unserved, "check", "--filter", `{"meta.sensor": "s-17"}`)
 	ok(asked, "META_INDEXES asks for meta.sensor, and no index serves it", "check")

@@ -63,13 +63,13 @@ func (p *proposer) tooFine(of *Proposal, now *tally) bool {
 // judgeIdentity warns about settings that merge several things into one series.
 func (s *sampler) judgeIdentity(subject string, found *Findings) {
 	if s.view.Question != "" && len(s.bad) == 0 {
-		found.Note(subject, "the settings make %s, but the events do not show whether this is right: %s", plural(s.view.Series, "meta"), s.view.Question)
+		found.Note(subject, "the settings divide the events into %s series, but the sample does not show whether this is right: %s", count(s.view.Series), s.view.Question)
 	}
 	p := s.view.Proposal
 	if p == nil || len(s.bad) > 0 || p.Series <= s.view.Series {
 		return
 	}
-	found.Warn(subject, s.wayOut(""), "the settings make %s series, but the events seem to have %s series: %s", count(s.view.Series), count(p.Series), p.Because[len(p.Because)-1])
+	found.Warn(subject, s.wayOut(""), "the settings divide the events into %s series, but the events seem to have %s series: %s", count(s.view.Series), count(p.Series), p.Because[len(p.Because)-1])
 }
 
 // judgeValues warns about stored values that queries cannot use.
@@ -79,7 +79,7 @@ func (s *sampler) judgeValues(subject string, found *Findings) {
 	}
 	for i, one := range s.notes {
 		if i == listedNames {
-			found.Warn(subject, "", "%s more with similar problems", plural(len(s.notes)-i, "field"))
+			found.Warn(subject, "", "%s more have similar problems", plural(len(s.notes)-i, "field"))
 			return
 		}
 		found.Warn(subject, one.wayOut, "%s %s", one.path, one.is)

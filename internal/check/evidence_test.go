@@ -21,7 +21,7 @@ func TestEvidenceOfALargeSampleIsBounded(t *testing.T) {
 	s := sampler{evidence: e, view: Sample{Topic: "events", Records: 1}, bad: map[string]*Bad{}, variety: newVariety()}
 	var found Findings
 	s.judge(&found)
-	if !found.has(Note, "more than 1,000 different names") || !found.has(OK, "1 record is 0 measurements") {
+	if !found.has(Note, "more than 1,000 different field names") || !found.has(OK, "1 record is 0 measurements") {
 		t.Errorf("%+v", found)
 	}
 	if id := e.at("id"); id.seen != 5000 || len(id.values.kept) > keptValues || len(id.byKey.kept) > keptValues {

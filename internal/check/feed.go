@@ -23,7 +23,7 @@ const (
 const FeedName = "standard input"
 
 // ErrNoEvents means that a feed has no event.
-var ErrNoEvents = errors.New("there are no events on standard input: send one a line, or a JSON array of them")
+var ErrNoEvents = errors.New("standard input contains no events: send one event per line, or a JSON array of events")
 
 // Feed returns what the events of a feed would become. The feed has one event per line, or JSON texts. at is the time of the
 // records, in milliseconds since 1970. If each line is a record as kcat -J prints it, Feed uses the line's key, partition and

@@ -23,13 +23,13 @@ func (l *look) group(ctx context.Context) {
 		return
 	}
 	if rights, err := l.Kafka.GroupRights(ctx, l.GroupID); err == nil && !rights.Allow(kafka.Read) {
-		l.Wrong(subject, "grant this user READ on the group", "this user can see it but may not join it (KAFKA_GROUP_ID)")
+		l.Wrong(subject, "grant this user READ on the group", "this user can see the group but may not join it (KAFKA_GROUP_ID)")
 		return
 	}
 	for _, m := range members {
 		if !group.IsOurs(m) {
-			l.Wrong(subject, "stop that program or give it another group id; or use another KAFKA_GROUP_ID",
-				"another program is a member: %s; run would skip the records that it commits, so run reads nothing while it is a member", m)
+			l.Wrong(subject, "stop the other program, or give it another group id; or set another KAFKA_GROUP_ID here",
+				"another program is a member of the group: %s; run reads nothing until the other program leaves, because records that the other program commits would never be stored", m)
 		}
 	}
 	l.OK(subject, "%s", words.Count(len(members), "member"))
@@ -68,7 +68,7 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, s.Partition) // records have arrived since, or a transaction is open
 		}
 		if err != nil {
-			l.Failed(subject, fmt.Errorf("asking for the end offset of %s: %w", s.Partition, err))
+			l.Failed(subject, fmt.Errorf("reading the end offset of %s: %w", s.Partition, err))
 			continue
 		}
 		known++
@@ -78,7 +78,7 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 		l.OK(subject, "no offset is committed for %s yet: run will begin at %s", topic.Name, l.Begins)
 		return
 	}
-	l.OK(subject, "committed for %d of %s of %s, %s behind", known, words.Count(len(spans), "partition"), topic.Name, words.Count(lag, "offset"))
+	l.OK(subject, "offsets are committed for %d of %s of %s, lag %s", known, words.Count(len(spans), "partition"), topic.Name, words.Count(lag, "offset"))
 }
 
 // start reports what run would do with a partition, and returns how many offsets it would be behind.
@@ -90,11 +90,11 @@ func (l *look) start(subject string, place record.Partition, f claim.Facts) (lag
 	}
 	if start.Beyond > 0 {
 		l.Warn(subject, "find the cause: the log was truncated (unclean leader election), or the offset was set by hand",
-			"%s should begin at offset %d, but ends at %d: run continues at its %s record (KAFKA_OUT_OF_RANGE)",
-			place, f.Bounds.End+start.Beyond, f.Bounds.End, f.OutOfRange)
+			"the start offset %d of %s is beyond the end offset %d: run continues at the %s record (KAFKA_OUT_OF_RANGE)",
+			f.Bounds.End+start.Beyond, place, f.Bounds.End, f.OutOfRange)
 	}
 	if start.Lost > 0 {
-		l.Warn(subject, "keep records longer (retention.ms), and the consumer running",
+		l.Warn(subject, "raise retention.ms, and keep the consumer running",
 			"%s of %s %s deleted before they were read", words.Count(start.Lost, "record"), place, words.Form(start.Lost, "was", "were"))
 	}
 	return max(0, f.Bounds.End-start.Offset)

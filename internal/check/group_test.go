@@ -51,8 +51,8 @@ func TestRunCheckAndVerifyAgree(t *testing.T) {
 		"another collection":  {claim.Committed{Offset: 50, Metadata: elsewhere.String()}, document, "stop", Wrong, "run would stop events/0 (other_collection): the group's offset was committed by a pipeline that writes db.old, this one writes db.events", 0, -1},
 		"and a deleted topic": {claim.Committed{Offset: 50, Metadata: both.String()}, document, "stop", Wrong, "(other_collection)", 0, -1},
 		"beyond the end":      {claim.Committed{Offset: 101, Metadata: ours.String()}, document, "stop", Wrong, "(offset_out_of_range): the committed offset 101 is beyond the log's end 100", 0, 100},
-		"beyond, earliest":    {claim.Committed{Offset: 101, Metadata: ours.String()}, document, "earliest", Warning, "events/0 should begin at offset 101, but ends at 100: run continues at its earliest record (KAFKA_OUT_OF_RANGE)", 90, 100},
-		"beyond, latest":      {claim.Committed{Offset: 101, Metadata: ours.String()}, document, "latest", Warning, "run continues at its latest record (KAFKA_OUT_OF_RANGE)", 0, 100},
+		"beyond, earliest":    {claim.Committed{Offset: 101, Metadata: ours.String()}, document, "earliest", Warning, "the start offset 101 of events/0 is beyond the end offset 100: run continues at the earliest record (KAFKA_OUT_OF_RANGE)", 90, 100},
+		"beyond, latest":      {claim.Committed{Offset: 101, Metadata: ours.String()}, document, "latest", Warning, "run continues at the latest record (KAFKA_OUT_OF_RANGE)", 0, 100},
 		"a deleted topic":     {claim.Committed{Offset: 101, Metadata: deleted.String()}, document, "stop", "", "", 90, 0},
 		"retention":           {claim.Committed{Offset: 3, Metadata: ours.String()}, document, "stop", Warning, "7 records of events/0 were deleted", 90, 3},
 	} {

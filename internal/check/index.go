@@ -59,7 +59,7 @@ func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o time
 	if len(paths) == 0 {
 		return false
 	}
-	l.Warn(subject, "correct --filter", "no measurement in the newest %d buckets and segments has %s: the filter finds nothing there, with any index",
+	l.Warn(subject, "correct --filter", "no measurement in the newest %d buckets and segments has %s: the filter finds nothing there, and no index can help",
 		sample.Documents, strings.Join(paths, " or "))
 	return true
 }
@@ -67,7 +67,7 @@ func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o time
 func (l *look) metaIndexes(subject string, list collection.IndexList) {
 	missing, unasked := list.CompareMetaIndexes(l.Settings.MetaPaths)
 	for _, path := range missing {
-		l.Warn(subject, "`waterwheel init` makes it, and so does `waterwheel run`", "META_INDEXES asks for %s, and no index serves it", path)
+		l.Warn(subject, "run `waterwheel init` to create the index; `waterwheel run` creates it, too", "META_INDEXES asks for %s, and no index serves it", path)
 	}
 	for _, name := range unasked {
 		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `waterwheel collection drop-index %[1]s` drops it", name)
@@ -121,11 +121,11 @@ func (l *look) advise(subject string, topic Topic, a timeseries.Advice, c *reade
 	case a.Keys == nil:
 		l.OK(subject, "the filter is narrowed by the index %s: %s%s%s", a.Index, strings.Join(a.Narrows, ", "), wide, measured)
 	case cheap:
-		l.OK(subject, "no index narrows the filter by %s, but few buckets are read for that now%s%s", strings.Join(a.Misses, ", "), wide, measured)
+		l.OK(subject, "no index narrows the filter by %s, but at present the filter reads few buckets%s%s", strings.Join(a.Misses, ", "), wide, measured)
 	case a.Index == "":
-		l.Warn(subject, l.wayOut(topic, a), "no index serves the filter: it reads every bucket%s%s", wide, measured)
+		l.Warn(subject, l.wayOut(topic, a), "no index serves the filter: the filter reads every bucket%s%s", wide, measured)
 	default:
-		l.Warn(subject, l.wayOut(topic, a), "the filter is narrowed by %s (index %s), and not by %s: it reads more buckets than it needs%s%s",
+		l.Warn(subject, l.wayOut(topic, a), "the filter is narrowed by %s (index %s), but not by %s: the filter reads more buckets than it needs%s%s",
 			strings.Join(a.Narrows, ", "), a.Index, strings.Join(a.Misses, ", "), wide, measured)
 	}
 }

@@ -41,7 +41,7 @@ func TestAdviceIsSaid(t *testing.T) {
 		},
 		"of two parts and a time": {
 			filter: bson.D{{Key: "meta.a", Value: 1}, {Key: "meta.b", Value: 2}, {Key: "time", Value: bson.DateTime(5)}}, state: Warning,
-			says:   []string{"narrowed by time (index _id_), and not by meta.a, meta.b: it reads more buckets than it needs"},
+			says:   []string{"narrowed by time (index _id_), but not by meta.a, meta.b: the filter reads more buckets than it needs"},
 			wayOut: `'{"meta.a":1,"meta.b":1,"time":-1}'`, measure: &reader.Cost{DocumentsExamined: 55, Buckets: 2},
 		},
 		"tried": {
@@ -49,7 +49,7 @@ func TestAdviceIsSaid(t *testing.T) {
 			wayOut: `'{"meta.a":1,"time":-1}'`, measure: &reader.Cost{DocumentsExamined: 55, Buckets: 2},
 		},
 		"cheap all the same": {
-			filter: bson.D{{Key: "meta.a", Value: 1}}, state: OK, says: []string{"few buckets are read", "examined 3 buckets for 2"},
+			filter: bson.D{{Key: "meta.a", Value: 1}}, state: OK, says: []string{"at present the filter reads few buckets", "examined 3 buckets for 2"},
 			measure: &reader.Cost{DocumentsExamined: 3, Buckets: 2},
 		},
 		"nothing helps": {

@@ -40,7 +40,7 @@ func (s *sampler) judge(found *Findings) {
 		found.Warn(subject, s.wayOut("look at the reasons above"), "%d of %s would become %s", bad, words.Count(all, "event"), letters)
 	}
 	if s.hinted > 0 {
-		found.Wrong(subject, "set EVENT_TIME_FORMAT to the unit that the events have", "%s %s like another unit of time: %s", words.Count(s.hinted, "time"), words.Form(s.hinted, "looks", "look"), s.bad["time_out_of_range"].Example)
+		found.Wrong(subject, "set EVENT_TIME_FORMAT to the unit of the times in the events", "%s %s to have another unit: %s", words.Count(s.hinted, "event time"), words.Form(s.hinted, "seems", "seem"), s.bad["time_out_of_range"].Example)
 	}
 	if s.evidence.isLog { // otherwise the timestamps are the present time
 		s.judgeTimes(subject, found)
@@ -51,7 +51,7 @@ func (s *sampler) judge(found *Findings) {
 	s.judgeParts(subject, found)
 	s.judgeValues(subject, found)
 	if s.evidence.crowded {
-		found.Note(subject, "the events have more than %s different names: further fields were not checked", count(mostPaths))
+		found.Note(subject, "the events have more than %s different field names: further fields were not checked", count(mostPaths))
 	}
 	s.judgePartitions(subject, found)
 }
@@ -86,12 +86,12 @@ func (s *sampler) judgeTimes(subject string, found *Findings) {
 	}
 	slices.Sort(s.offsets)
 	middle := time.Duration(s.offsets[len(s.offsets)/2]) * time.Millisecond
-	const wayOut = "look at EVENT_TIME_FIELD, EVENT_TIME_FORMAT and the sources' clocks"
+	const wayOut = "check EVENT_TIME_FIELD, EVENT_TIME_FORMAT and the sources' clocks"
 	if middle > aheadUsual {
-		found.Warn(subject, wayOut, "half of the measurements are %v or more later than their records", middle.Round(time.Second))
+		found.Warn(subject, wayOut, "half of the measurements have times %v or more after the timestamps of their records", middle.Round(time.Second))
 	}
 	if middle < -behindUsual {
-		found.Warn(subject, wayOut+" (a replay of old events is not a mistake)", "half of the measurements are %v or more older than their records", -middle.Round(time.Second))
+		found.Warn(subject, wayOut+" (a replay of old events is not a mistake)", "half of the measurements have times %v or more before the timestamps of their records", -middle.Round(time.Second))
 	}
 }
 
@@ -104,7 +104,7 @@ func (s *sampler) judgeSeries(subject string, found *Findings) {
 	var varied []string
 	for _, f := range s.view.Fields {
 		if f.Values > 1 {
-			varied = append(varied, fmt.Sprintf("%s (%d values in %d)", f.Name(), f.Values, f.Seen))
+			varied = append(varied, fmt.Sprintf("%s (%d values in %d measurements)", f.Name(), f.Values, f.Seen))
 		}
 	}
 	found.Warn(subject, "remove the fields that change with every event from meta: EVENT_META_FIELD or EVENT_META_FIELDS. If there are really so many series, a larger --sample shows that",

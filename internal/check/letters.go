@@ -22,7 +22,7 @@ func (l *look) letters(ctx context.Context) {
 	}
 	topics, err := l.Kafka.Topics(ctx, l.Letters.Topics()...)
 	if err != nil {
-		l.Failed("dead letters", fmt.Errorf("looking at the topics: %w", err))
+		l.Failed("dead letters", fmt.Errorf("reading metadata of the dead-letter topics: %w", err))
 		return
 	}
 	for _, topic := range topics {
@@ -31,9 +31,9 @@ func (l *look) letters(ctx context.Context) {
 		case kafka.Classify(topic.Err) == kafka.LookAtMetadata:
 			l.lettersToCome(ctx, subject, topic.Name)
 		case kafka.Classify(topic.Err) == kafka.StopPartition:
-			l.Wrong(subject, "grant this user WRITE on it, and CREATE if DLQ_CREATE=true should create it", "this user may not see the topic")
+			l.Wrong(subject, "grant this user WRITE on the topic, and CREATE if DLQ_CREATE=true should create the topic", "this user may not see the topic")
 		case !topic.Rights.Allow(kafka.Write):
-			l.Wrong(subject, "grant this user WRITE on it", "this user can see it but may not write to it")
+			l.Wrong(subject, "grant this user WRITE on the topic", "this user can see the topic but may not write to it")
 		case !topic.Rights.Allow(kafka.Read):
 			l.OK(subject, "%s; this user can write dead letters but not read them: grant READ on the topic for the commands dlq and verify", words.Count(len(topic.Partitions), "partition"))
 		default:
@@ -45,18 +45,18 @@ func (l *look) letters(ctx context.Context) {
 // lettersToCome checks whether a missing dead-letter topic will be created.
 func (l *look) lettersToCome(ctx context.Context, subject, topic string) {
 	if !l.Letters.Create {
-		l.Wrong(subject, "create the topic, or set DLQ_CREATE=true", "does not exist")
+		l.Wrong(subject, "create the topic, or set DLQ_CREATE=true", "the topic does not exist")
 		return
 	}
 	err := kafka.Patiently(ctx, func() error { return l.Kafka.TryCreate(ctx, topic, l.Letters.Partitions, l.Letters.Replication) })
 	switch {
 	case err == nil:
-		l.OK(subject, "does not exist yet: init and run create it")
+		l.OK(subject, "the topic does not exist yet: init and run create it")
 	case errors.Is(err, kafkago.TopicAuthorizationFailed), errors.Is(err, kafkago.ClusterAuthorizationFailed):
-		l.Wrong(subject, "grant this user CREATE and WRITE on it; or create it, and set DLQ_CREATE=false",
-			"does not exist, and this user may not create it (DLQ_CREATE)")
+		l.Wrong(subject, "grant this user CREATE and WRITE on the topic; or create the topic, and set DLQ_CREATE=false",
+			"the topic does not exist, and this user may not create it (DLQ_CREATE)")
 	default:
-		l.Failed(subject, fmt.Errorf("it does not exist, and cannot be created: %w", err))
+		l.Failed(subject, fmt.Errorf("the topic does not exist, and cannot be created: %w", err))
 	}
 }
 
@@ -89,7 +89,7 @@ func (l *look) retention(subject string, values map[string]string) {
 	switch {
 	case !ok:
 	case kept < 0:
-		l.Note(subject, "dead letters are kept until they are deleted, however many there are: retention.ms=-1")
+		l.Note(subject, "retention.ms=-1: Kafka never deletes dead letters because of their age")
 	case values["message.timestamp.type"] != "LogAppendTime":
 		l.Warn(subject, "set message.timestamp.type=LogAppendTime", "dead letters have the timestamps of their records, so retention.ms=%s deletes dead letters of old records at once", values["retention.ms"])
 	default:

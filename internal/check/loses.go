@@ -60,7 +60,7 @@ func (p *proposer) loses(r *reading, o measurement.Options, t *tally) (list []st
 func (p *proposer) keeps(o measurement.Options) string {
 	for name, setting := range map[string]string{o.StoredTime: "MONGODB_TIME_FIELD", o.StoredMeta: "MONGODB_META_FIELD"} {
 		if name != "" && slices.ContainsFunc(o.Drop, func(path string) bool { return isIn(path, name) }) {
-			return ", because a stored field cannot be called " + name + ": another " + setting + " keeps it"
+			return ", because a stored field cannot have the name " + name + ": set another " + setting + " to keep it"
 		}
 	}
 	return ""

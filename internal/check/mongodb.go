@@ -112,8 +112,8 @@ func (l *look) sharding(ctx context.Context, subject string, topic Topic) {
 		l.Note(subject, "is not sharded: one shard of the cluster has all of it (docs/sharding.md)")
 	case len(unnamed) > 0:
 		l.Warn(subject, "shard it by meta and time (docs/sharding.md); until then do not move chunks (sh.disableBalancing)",
-			"is sharded by %v, and writes of buckets do not name %s: mongos sends them to all shards, and while a chunk moves "+
-				"measurements may be lost or stored twice", sharding.Key, strings.Join(unnamed, ", "))
+			"is sharded by %v, and writes of buckets do not contain the shard key field %s. So mongos sends these writes to all shards, "+
+				"and measurements may be lost or stored twice while a chunk moves", sharding.Key, strings.Join(unnamed, ", "))
 	case sharding.Uneven:
 		l.Note(subject, "is sharded by %v, and not all shards get segments: `waterwheel collection shard` spreads them", sharding.Key)
 	default:
@@ -148,7 +148,7 @@ func (l *look) rights(ctx context.Context, subject string, topic Topic) {
 		if r.Due {
 			l.Wrong(subject, wayOut, "the user lacks the right %s on %s: %s", r.Action, r.Namespace, r.For)
 		} else {
-			l.Warn(subject, wayOut, "the user lacks the right %s on %s, which is not needed now: %s", r.Action, r.Namespace, r.For)
+			l.Warn(subject, wayOut, "the user lacks the right %s on %s. run does not need the right now: %s", r.Action, r.Namespace, r.For)
 		}
 	}
 	took := trial.Slowest.Round(time.Millisecond)
@@ -156,9 +156,9 @@ func (l *look) rights(ctx context.Context, subject string, topic Topic) {
 	case err != nil:
 		l.Failed(subject, err)
 	case took > slowTrial:
-		l.Warn(subject, "look at the replication lag and the disks of the members",
-			"one of %d operations that changed nothing, with majority and journal, took %v", trial.Tried, took)
+		l.Warn(subject, "check the replication lag and the disks of the replica set's members",
+			"one of %d trial operations, which change nothing, took %v with write concern majority and journal", trial.Tried, took)
 	case len(trial.Missing) == 0:
-		l.OK(subject, "the user has all rights that run needs: %d operations that change nothing were tried, and the slowest took %v", trial.Tried, took)
+		l.OK(subject, "the user has all rights that run needs: the slowest of %d trial operations, which change nothing, took %v", trial.Tried, took)
 	}
 }

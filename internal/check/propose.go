@@ -276,7 +276,7 @@ func (r *reading) tallBecause(i identity) string {
 		f := r.view.field(part.path)
 		isAspect := classOf(part.path) == aspect || in(quantityNames, plain(part.path))
 		if value != "" && len(i.parts) > 1 && isAspect && f.texts == f.seen && !strings.ContainsAny(part.path, "./") {
-			return fmt.Sprintf("the quantity: each %s is a series; EVENT_FIELD_NAME=%s EVENT_FIELD_VALUE=%s would make it a field of one series", part.path, part.path, value)
+			return fmt.Sprintf("the quantity: each value of %s is a series of its own; with EVENT_FIELD_NAME=%s EVENT_FIELD_VALUE=%s, the values are fields of one series", part.path, part.path, value)
 		}
 	}
 	return ""
@@ -292,11 +292,11 @@ func described(o *measurement.Options) (text string) {
 		text = ", compressed by their producer with " + string(o.Compression)
 	}
 	if o.TimeField == "" {
-		text = ", whose time is their record's"
+		text = ", with the record's timestamp as time"
 	}
 	switch o.MetaFrom {
 	case measurement.MetaFromKey:
-		text += ", whose series is their record's key"
+		text += ", with the record's key as series"
 	case measurement.MetaFromNone:
 		text += ", all of one series"
 	}

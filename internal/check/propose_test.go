@@ -31,7 +31,7 @@ func TestKnownShapesAreProposed(t *testing.T) {
 		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELDS=device.id,site_id=site.id", `{"ts":1700000000,"device":{"id":"x"},"site":{"id":"n"},"v":1}`, `"meta":{"id":"x","site_id":"n"}`},
 		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELDS=node_id", `{"ts":1700000000,"node_id":3,"channel":5,"site":null,"v":1}`, `"channel":5,"site":null,"v":1`},
 		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELD=tags", `{"ts":1700000000,"tags":{"b":"x","a":"y"},"v":1}`, `"meta":{"a":"y","b":"x"},"v":1`},
-		{"flat events, whose time is their record's", "EVENT_TIME_FIELD= EVENT_META_FIELDS=host", `{"host":"a","v":1}`, `"v":1`},
+		{"flat events, with the record's timestamp as time", "EVENT_TIME_FIELD= EVENT_META_FIELDS=host", `{"host":"a","v":1}`, `"v":1`},
 		{"flat events, all of one series", "EVENT_META_FROM=none", `{"time":1700000000,"v":1}`, `{"time":{"$date":"2023-11-14T22:13:20Z"},"v":1}`},
 		{"flat events", "EVENT_FRAMING=confluent EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host", "\x00\x00\x00\x00\x07" + `{"ts":1700000000,"host":"a"}`, `"host":"a"`},
 		{"flat events", "EVENT_FORMAT=bson EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host", string(document), `"host":"a"`},
@@ -112,7 +112,7 @@ func TestNothingIsProposedWithItsReason(t *testing.T) {
 // TestFieldForEachQuantityIsTheOtherChoice checks that the proposal makes a series of each quantity, and names the settings for
 // the other choice.
 func TestFieldForEachQuantityIsTheOtherChoice(t *testing.T) {
-	const hint = "EVENT_FIELD_NAME=metric EVENT_FIELD_VALUE=value would make it a field of one series"
+	const hint = "EVENT_FIELD_NAME=metric EVENT_FIELD_VALUE=value, the values are fields of one series"
 	for event, want := range map[string]bool{
 		`{"time":%d,"sensor":"s%d","metric":"temp","value":1.5}`: true,
 		`{"time":%d,"sensor":"s%d","metric":"temp","c":1.5}`:     false,

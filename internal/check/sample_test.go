@@ -106,11 +106,11 @@ func TestSampleSeesAWrongUnitOfTime(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	events = repeat(60, `{"time":%d,"meta":"a"}`, func(i int) []any { return []any{1_700_000_000 + i + 20*3600} })
-	if _, found = sampled(t, nil, events...); !found.has(Warning, "20h0m30s or more later than their records") {
+	if _, found = sampled(t, nil, events...); !found.has(Warning, "20h0m30s or more after the timestamps of their records") {
 		t.Errorf("times of tomorrow: %+v", found)
 	}
 	events = repeat(60, `{"time":%d,"meta":"a"}`, func(i int) []any { return []any{1_600_000_000 + i} })
-	if _, found = sampled(t, nil, events...); !found.has(Warning, "older than their records") {
+	if _, found = sampled(t, nil, events...); !found.has(Warning, "before the timestamps of their records") {
 		t.Errorf("times of years ago: %+v", found)
 	}
 }
@@ -118,7 +118,7 @@ func TestSampleSeesAWrongUnitOfTime(t *testing.T) {
 func TestSampleSeesTooManySeries(t *testing.T) {
 	events := repeat(100, `{"time":1700000000,"meta":{"host":"h%d","trace":{"id":%d}}}`, func(i int) []any { return []any{i % 4, i} })
 	view, found := sampled(t, nil, events...)
-	if !found.has(Warning, "100 measurements are 100 series") || !found.has(Warning, "meta.trace.id (100 values in 100), meta.host (4 values in 100)") {
+	if !found.has(Warning, "100 measurements are 100 series") || !found.has(Warning, "meta.trace.id (100 values in 100 measurements), meta.host (4 values in 100 measurements)") {
 		t.Errorf("%+v", found)
 	}
 	if view.Buckets != 100 {

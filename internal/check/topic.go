@@ -51,7 +51,7 @@ func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 		return nil, err
 	}
 	if !answers[0].Rights.Allow(kafka.Read) {
-		l.Wrong(subject, "grant this user READ on it", "this user can see it but may not read it")
+		l.Wrong(subject, "grant this user READ on the topic", "this user can see the topic but may not read it")
 		return nil, nil
 	}
 	var leaderless []string
@@ -61,7 +61,7 @@ func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 		}
 	}
 	if leaderless != nil {
-		l.Wrong(subject, "restart the brokers that hold them", "partitions %s have no leader", strings.Join(leaderless, ", "))
+		l.Wrong(subject, "restart the brokers that have replicas of these partitions", "partitions %s have no leader", strings.Join(leaderless, ", "))
 		return nil, nil
 	}
 	spans, err := dlq.Spans(ctx, l.Kafka, []string{topic})
@@ -111,7 +111,7 @@ func (l *look) configuration(ctx context.Context, topic string) (longest int) {
 	before := len(*l.Findings)
 	if t.Values["unclean.leader.election.enable"] == "true" {
 		l.Wrong(subject, "set unclean.leader.election.enable=false",
-			"unclean leader election is on: an offset may occur again with another record, which is then treated as already stored")
+			"unclean leader election is on: Kafka may use an offset again for another record, which waterwheel then takes for already stored")
 	}
 	l.durability(subject, t)
 	if strings.Contains(t.Values["cleanup.policy"], "compact") {

@@ -196,8 +196,8 @@ func (n *namer) askOther(c candidate, without identity) naming {
 		others = []metaPart{{lastName(without.group), without.group}}
 	}
 	with := n.made(append(n.join(nil, c), others...))
-	with.means = fmt.Sprintf("%s; choose it if %s names the measured thing", plural(n.count(with).metas.values(), "meta"), c.path)
-	without.means = fmt.Sprintf("%s; %s stays a field", plural(n.count(without).metas.values(), "meta"), c.path)
+	with.means = fmt.Sprintf("%s series; choose it if %s names the measured thing", count(n.count(with).metas.values()), c.path)
+	without.means = fmt.Sprintf("%s series; %s stays a field", count(n.count(without).metas.values()), c.path)
 	return naming{question: fmt.Sprintf("no field has a name that is typical for the measured thing, but %s may name it", c.path), choices: []identity{with, without}}
 }
 

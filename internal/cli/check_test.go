@@ -107,7 +107,7 @@ func TestStandardInputIsCheckedAsItShouldBe(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, []string{"check", "--sample", "-"}, "there are no events on standard input"},
+		{nil, []string{"check", "--sample", "-"}, "standard input contains no events"},
 		{nil, []string{"check", "--sample", "many"}, "must be 0 to 1000000 records, or - for standard input"},
 		{map[string]string{"EVENT_FORMAT": "bson"}, []string{"check", "--sample", "-"}, "--sample - reads text, but EVENT_FORMAT is bson"},
 		{map[string]string{"EVENT_DROP": "time"}, []string{"check", "--sample", "-"}, "EVENT_DROP=time: is the same field as EVENT_TIME_FIELD"},
