@@ -91,7 +91,7 @@ func parseTopicID(text string) (id [16]byte, err error) {
 		return id, err
 	}
 	if len(raw) != len(id) {
-		return id, fmt.Errorf("a topic id has %d bytes, but this one has %d", len(id), len(raw))
+		return id, fmt.Errorf("a topic id must have %d bytes, but this topic id has %d", len(id), len(raw))
 	}
 	return [16]byte(raw), nil
 }

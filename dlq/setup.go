@@ -18,7 +18,7 @@ const grantWrite = "grant this user WRITE on the dead-letter topic"
 // advised adds to an error about a missing right what to do about it.
 func advised(err error) error {
 	if errors.Is(err, kafkago.TopicAuthorizationFailed) || errors.Is(err, kafkago.ClusterAuthorizationFailed) {
-		return fmt.Errorf("%w; %s, and CREATE if waterwheel is to create the topic (DLQ_CREATE)", err, grantWrite)
+		return fmt.Errorf("%w; %s, and CREATE if waterwheel should create the topic (DLQ_CREATE=true)", err, grantWrite)
 	}
 	return err
 }

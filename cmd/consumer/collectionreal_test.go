@@ -62,7 +62,7 @@ func TestSetGranularityOnServers(t *testing.T) {
 	}
 	s.command(exitDone, "Set MONGODB_GRANULARITY=minutes", "collection", "set-granularity", "minutes", "--yes")
 	s.command(exitDone, "MONGODB_GRANULARITY and MONGODB_BUCKET_MAX_SPAN ignored: 1h (seconds) in the settings, but 24h (minutes) in the collection", "check")
-	s.command(exitFailed, "neither may shrink", "collection", "set-granularity", "seconds", "--yes")
+	s.command(exitFailed, "cannot become smaller", "collection", "set-granularity", "seconds", "--yes")
 	if after := s.optionsVersion(); after != before+1 {
 		t.Errorf("the options have version %d, before they had %d", after, before)
 	}

@@ -70,7 +70,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 	l.Value = append(l.Value, strings.Repeat(" ", 5000)...)
 	r.write(t, l)
 	place := r.topic + ".dlq/0/0"
-	if code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", place); code != exitFailed || !strings.Contains(stderr, "no re-drive has reached this letter yet") {
+	if code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", place); code != exitFailed || !strings.Contains(stderr, "no re-drive without --letter has reached this letter yet") {
 		t.Errorf("before any re-drive: exit code %d\n%s", code, stderr)
 	}
 	_, _ = r.refusing(t)

@@ -103,7 +103,7 @@ func (d *driver) plan(ctx context.Context, b *batch) (*marker, error) {
 		}
 		_, end, err := d.log.Bounds(ctx, to)
 		if err != nil {
-			return nil, fmt.Errorf("reading the end offset of %s, to which letters go back: %w", to, err)
+			return nil, fmt.Errorf("reading the end offset of the target partition %s: %w", to, err)
 		}
 		m.ends[to] = end
 	}

@@ -109,9 +109,9 @@ func (o *Options) mayGo(pasts []past, f *dlq.Found) error {
 	case f.Letter.Cut != "":
 		return errors.New("the dead letter holds only a part of the record: only the source topic may still have the whole record")
 	case !slices.Contains(o.Member.Topics, f.Letter.Topic):
-		return fmt.Errorf("it comes from the topic %q, which is not one of KAFKA_TOPICS: add it there", f.Letter.Topic)
+		return fmt.Errorf("the letter comes from the topic %q, which is not in KAFKA_TOPICS: add the topic to KAFKA_TOPICS", f.Letter.Topic)
 	case !passed(pasts, f):
-		return errors.New("no re-drive has reached this letter yet: run \"waterwheel dlq redrive\" without --letter. That command would otherwise send the letter back a second time")
+		return errors.New("no re-drive without --letter has reached this letter yet, and a later one would send the letter back a second time: run \"waterwheel dlq redrive\" without --letter")
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (o *Options) bringBack(ctx context.Context, target target, f *dlq.Found, re
 	refused, err := target.Produce(ctx, to, []kafka.Message{returned(f)})
 	switch {
 	case err != nil:
-		return fmt.Errorf("sending a letter back to %s: %w; the letter may have arrived nevertheless: check this partition before you run the command again", to, err)
+		return fmt.Errorf("sending a letter back to %s: %w; Kafka may have stored the letter nevertheless: check this partition before you run the command again", to, err)
 	case refused[0] != nil:
 		report.Refused++
 		if o.Refused != nil {

@@ -74,7 +74,7 @@ func parseSelection(text string) (Selection, error) {
 		case textAttempts:
 			s.MaxAttempts, err = strconv.Atoi(list[0])
 		default:
-			err = fmt.Errorf("the name %q is not known", name)
+			err = fmt.Errorf("the field %q is not known", name)
 		}
 		if err != nil {
 			return s, fmt.Errorf("reading the selection %q: %w", text, err)

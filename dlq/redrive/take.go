@@ -102,7 +102,7 @@ func (d *driver) judge(f *dlq.Found) (bool, error) {
 		d.report.Exhausted++
 	case d.isForeign(f):
 	case !slices.Contains(d.o.Member.Topics, l.Topic):
-		return false, fmt.Errorf("the letter %s comes from the topic %q, which is not one of KAFKA_TOPICS: add it there, or choose topics with --topic",
+		return false, fmt.Errorf("the letter %s comes from the topic %q, which is not in KAFKA_TOPICS: add the topic to KAFKA_TOPICS, or choose topics with --topic",
 			f.Place, l.Topic)
 	default:
 		return true, nil

@@ -402,7 +402,7 @@ func TestOptionCommandsTellEachChange(t *testing.T) {
 				"Set MONGODB_GRANULARITY=minutes, ",
 			"b: minutes (a bucket spans 24h), measurements are kept for ever, as before. Nothing was changed.",
 			"c: minutes (a bucket spans 24h), measurements are kept for ever; before: a bucket spans 10m and begins at a multiple of 10m, ",
-		}, "neither may shrink"},
+		}, "cannot become smaller"},
 		{setSpanCommand(), []string{"48h"}, []string{"a"}, []string{
 			"a: a bucket spans 2d and begins at a multiple of 2d, measurements are kept for ever; before: minutes (a bucket spans 24h), ",
 		}, ""},

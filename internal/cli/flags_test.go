@@ -153,7 +153,7 @@ func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
 		{setGranularityCommand(), "hours", true, "a: would become: hours (a bucket spans 30d), measurements are deleted after 2h; now: minutes (a bucket spans 24h), " +
 			"measurements are deleted after 2h.\na: no command can shorten the time span of buckets again.\n", ""},
 		{setGranularityCommand(), "minutes", false, "as before. Nothing was changed.", ""},
-		{setGranularityCommand(), "seconds", false, "", "neither may shrink"},
+		{setGranularityCommand(), "seconds", false, "", "cannot become smaller"},
 		{setSpanCommand(), "48h", true, "no command can shorten the time span of buckets again", ""},
 		{setExpiryCommand(), "1h", true, "a: 2 buckets with 7 measurements would be deleted now, and more later, as they expire.\n", ""},
 		{setExpiryCommand(), "3h", false, "would become: minutes (a bucket spans 24h), measurements are deleted after 3h; now: ", ""},

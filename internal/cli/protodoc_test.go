@@ -112,7 +112,7 @@ func TestProtobufOfARegistryIsTrue(t *testing.T) {
 		t.Errorf("%d measurements, %s, want %s", s.Measurements, s.Examples, block(7))
 	}
 	wanted := strings.Replace(block(5), " SCHEMA_REGISTRY_URL=http://registry:8081", "", 1)
-	for line, letter := range map[string]string{"": "", "EVENT_FORMAT=protobuf": "", "EVENT_FORMAT=avro": "its language is Protobuf, but EVENT_FORMAT=avro reads Avro: set EVENT_FORMAT=protobuf"} {
+	for line, letter := range map[string]string{"": "", "EVENT_FORMAT=protobuf": "", "EVENT_FORMAT=avro": "its type is Protobuf, but EVENT_FORMAT=avro reads Avro: set EVENT_FORMAT=protobuf"} {
 		s := sample(line)
 		if s.Proposal == nil || s.Proposal.Line() != wanted {
 			t.Errorf("with %q proposed is %+v, want %s", line, s.Advice, wanted)

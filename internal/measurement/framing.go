@@ -59,7 +59,7 @@ func hasLongFrame(value []byte) bool {
 func (d *Decoder) notJSON(err *DecodeError) *DecodeError {
 	what := "the value "
 	if len(d.wrap.frame) > 0 {
-		what = "what follows the frame of EVENT_FRAMING=" + string(d.options.Framing) + " "
+		what = "the text after the frame of EVENT_FRAMING=" + string(d.options.Framing) + " "
 	}
 	switch form := d.formOf(d.text); {
 	case err.Reason != NotJSON:

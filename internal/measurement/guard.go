@@ -16,7 +16,7 @@ func Guard(err *error, panicked func(cause any)) {
 	if panicked != nil {
 		panicked(cause)
 	}
-	*err = &DecodeError{Reason: InternalError, Detail: fmt.Sprintf("the program failed on this record: %v", cause), Part: record.WholeRecord}
+	*err = &DecodeError{Reason: InternalError, Detail: fmt.Sprintf("a bug of waterwheel: decoding this record failed with %v; please report this", cause), Part: record.WholeRecord}
 }
 
 // TryDecode is Decode, but turns a panic into the record's error.

@@ -250,7 +250,7 @@ func (o *Options) validateMeta() error {
 	case len(o.MetaFields) > 0 && o.MetaField != "":
 		return fmt.Errorf("meta can be one field (%q) or made of several fields, but not both", o.MetaField)
 	case len(o.MetaFields) == 0 && o.MetaField == "" && o.MetaFrom == MetaFromValue:
-		return errors.New("meta field is empty: name it, or take meta from key or none")
+		return errors.New("meta field is empty: give the name of the meta field, or take meta from key or none")
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func (d *Decoder) decodeOTLP() *DecodeError {
 	case n == 0:
 		return newError(Empty, "", "the request has no data points of metrics (traces and logs are not read): do not send such requests")
 	case n > timeseries.MaxParts:
-		return newError(TooLarge, "", "the request has more than %d data points: send several", timeseries.MaxParts)
+		return newError(TooLarge, "", "the request has more than %d data points: send several requests", timeseries.MaxParts)
 	case n == 1:
 		return d.decodeOnlyPoint()
 	}

@@ -63,7 +63,7 @@ func (d *Decoder) tooManyBad() *DecodeError {
 			return newError(BadElements, "", "more than %d of the record's %d elements cannot be stored, so none of them is stored; element %d: %s",
 				maxBadParts, d.parts, bad.Part, bad)
 		default:
-			return newError(BadElements, "", "%d of the record's elements cannot be stored, and their dead letters, each with the fields outside the list, would take more than %d MiB, so no element is stored; element %d: %s",
+			return newError(BadElements, "", "%d of the record's elements cannot be stored. Their dead letters (each has the fields outside the list) would take more than %d MiB, so no element is stored; element %d: %s",
 				d.badParts, maxLetters>>20, bad.Part, bad)
 		}
 	}

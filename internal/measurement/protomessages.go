@@ -140,8 +140,8 @@ func (f *protoMessages) choose(name string) (*protoChoice, error) {
 	case inAll == nil || inAll == inText:
 		return inText, nil
 	}
-	return nil, fmt.Errorf("the message indexes %v mean %s for serializers that count only the messages in the schema's text, but %s for serializers that also count the entries of maps and groups: "+
-		"set EVENT_PROTOBUF_MESSAGE to the right message", f.indexes, inText.of.FullName(), inAll.of.FullName())
+	return nil, fmt.Errorf("the message indexes %v are ambiguous: they mean %s, or %s if the serializer also counts the entries of maps and groups. "+
+		"Set EVENT_PROTOBUF_MESSAGE to the right message", f.indexes, inText.of.FullName(), inAll.of.FullName())
 }
 
 // named returns the names of the schema's messages for an error.

@@ -91,7 +91,7 @@ func (d *Decoder) learn(id SchemaID, s Schema) *knownSchema {
 		return newError(BadSchema, "", "schema %s: %s", id, fmt.Sprintf(format, args...))
 	}
 	if known.format != d.options.Format {
-		known.isNone = bad("its language is %s, but EVENT_FORMAT=%s reads %s: set %s for its topic", languages[known.format], d.options.Format, languages[d.options.Format], wayOutOf[known.format])
+		known.isNone = bad("its type is %s, but EVENT_FORMAT=%s reads %s: set %s for this topic", languages[known.format], d.options.Format, languages[d.options.Format], wayOutOf[known.format])
 	}
 	var err error
 	switch {

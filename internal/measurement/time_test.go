@@ -274,7 +274,7 @@ func TestHintNamesTheRightUnit(t *testing.T) {
 		{"auto", `20311114221320`, "correct the clock of its source"},
 		{"auto", `{"$date": 20231114221320}`, "correct the clock of its source"},
 		{"auto", `{"$date": 1700000000}`, "1700000000 looks like seconds and was read as milliseconds"},
-		{"auto", `"1970-01-20T16:13:20Z"`, "its source seems to have taken 1700000000 seconds for milliseconds"},
+		{"auto", `"1970-01-20T16:13:20Z"`, "the source seems to have sent 1700000000 seconds as milliseconds"},
 		{"auto", `"9999-12-31T23:59:59Z"`, "correct the clock of its source"},
 		{"rfc3339", `"9999-12-31T23:59:59.999+14:00"`, "correct the clock of its source"},
 		{"auto", `"2044-01-01T00:00:00Z"`, "correct the clock of its source"},

@@ -119,7 +119,7 @@ func (o *Options) checkWindow(path string, r reading, timestamp int64) *DecodeEr
 		return nil
 	}
 	const advise = "correct the clock of its source"
-	bound, advice := "outside the years 0 to 9999, and no other times can be stored", advise
+	bound, advice := "outside the years 0 to 9999, which is the range that can be stored", advise
 	if low, binds := o.TimeMin.of(timestamp); binds && r.millis < low {
 		bound, advice = "before EVENT_TIME_MIN = "+o.TimeMin.describe(timestamp), advise+", or widen the bound"
 	} else if high, binds := o.TimeMax.of(timestamp); binds && r.millis > high {
@@ -146,7 +146,7 @@ func (o *Options) hint(r reading, timestamp int64) string {
 			continue
 		}
 		if r.isText {
-			return fmt.Sprintf("its source seems to have taken %d seconds for milliseconds: correct the unit at the source", r.value)
+			return fmt.Sprintf("the source seems to have sent %d seconds as milliseconds: correct the unit at the source", r.value)
 		}
 		return fmt.Sprintf("%d looks like %s and was read as %s: set EVENT_TIME_FORMAT, or send the right unit", r.value, u.name, r.unit.name)
 	}

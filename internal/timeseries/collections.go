@@ -38,7 +38,7 @@ func CheckDatabaseName(name string) error {
 	case i >= 0:
 		return fmt.Errorf("contains %q: MongoDB does not allow / \\ . \" $ * < > : | ? or a space", name[i:i+1])
 	case len(name) > maxDatabaseName:
-		return fmt.Errorf("has %d bytes: MongoDB allows %d", len(name), maxDatabaseName)
+		return fmt.Errorf("has %d bytes: MongoDB allows at most %d", len(name), maxDatabaseName)
 	case slices.Contains([]string{"admin", "config", "local"}, name):
 		return fmt.Errorf("is reserved by MongoDB (admin, config, local): choose another name")
 	}
@@ -59,7 +59,7 @@ func CheckSeriesName(database, name string, limit int) error {
 	case strings.ContainsAny(name, "$\x00"):
 		return fmt.Errorf("contains a $ or a NUL")
 	case longest > limit:
-		return fmt.Errorf("is too long: with the database and %s it has %d bytes, MongoDB allows %d", PartitionsSuffix, longest, limit)
+		return fmt.Errorf("is too long: with the database and %s the name has %d bytes, but MongoDB allows at most %d", PartitionsSuffix, longest, limit)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (o Options) bucketExpression(v bson.RawValue, depth int) (bson.RawValue, er
 		case "$literal":
 		case "$getField":
 			if _, err := bson.Raw(v.Value).LookupErr("input"); v.Type != bson.TypeEmbeddedDocument || err != nil {
-				return refuse(codeInvalidOptions, "query: $getField without an input reads the whole measurement: name a path of the meta, \"$%s.name\"", o.MetaField)
+				return refuse(codeInvalidOptions, "query: $getField without an input reads the whole measurement: use a path of the meta, such as \"$%s.name\"", o.MetaField)
 			}
 			fallthrough
 		default:

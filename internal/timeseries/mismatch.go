@@ -33,7 +33,7 @@ func (m *Mismatch) Error() string {
 		text += fmt.Sprintf(" (%v)", m.Malformed)
 	}
 	if m.Lost != "" {
-		text += fmt.Sprintf(", %s and the values after it in its column belong to no measurement", m.Lost)
+		text += fmt.Sprintf(", and from %s on the values of this column belong to no measurement", m.Lost)
 	}
 	return text
 }

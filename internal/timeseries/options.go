@@ -172,8 +172,8 @@ func (o Options) Change(to Options) (Options, error) {
 	span, rounding := o.bucketing()
 	toSpan, toRounding := to.bucketing()
 	if toSpan < span || toRounding < rounding {
-		return Options{}, refuse(codeInvalidOptions, "a span of %d s and rounding of %d s would replace a span of %d s and rounding of %d s: "+
-			"neither may shrink; choose larger values or another collection", toSpan, toRounding, span, rounding)
+		return Options{}, refuse(codeInvalidOptions, "the bucket span and the bucket rounding cannot become smaller: the collection has %d s and %d s, the new values are %d s and %d s; "+
+			"choose larger values or another collection", span, rounding, toSpan, toRounding)
 	}
 	return to, nil
 }

@@ -31,7 +31,7 @@ func (o Options) BucketUpdate(u MetaUpdate) (query, update bson.Raw, err error) 
 	case u.Update.Type == bson.TypeArray:
 		return nil, nil, refuse(codeInvalidOptions, "update: a pipeline is not supported on time series: use operators such as $set")
 	case u.Update.Type != bson.TypeEmbeddedDocument:
-		return nil, nil, refuse(codeInvalidOptions, "update: an object of operators such as $set is needed")
+		return nil, nil, refuse(codeInvalidOptions, "update: the update must be an object of operators such as $set")
 	}
 	if query, err = o.BucketQuery(u.Query); err != nil {
 		return nil, nil, err
@@ -46,7 +46,7 @@ func (o Options) BucketUpdate(u MetaUpdate) (query, update bson.Raw, err error) 
 // be translated. The error is an *Error.
 func (o Options) BucketDelete(d MetaDelete) (bson.Raw, error) {
 	if !d.Multi {
-		return nil, refuse(codeIllegalOperation, "delete: only all measurements of a series can be deleted: set multi")
+		return nil, refuse(codeIllegalOperation, "delete: a delete must remove all measurements of a series: set multi: true")
 	}
 	return o.BucketQuery(d.Query)
 }
@@ -76,7 +76,7 @@ func (o Options) bucketFields(operator string, fields bson.Raw) (bson.Raw, error
 		if err == nil && operator == "$rename" {
 			to, ok := v.StringValueOK()
 			if !ok {
-				return refuse(codeInvalidOptions, "update: $rename of %s needs the new name, a string", name)
+				return refuse(codeInvalidOptions, "update: $rename of %s must have the new name as a string", name)
 			}
 			to, err = o.bucketPath("update: "+operator, to)
 			v = stringValue(to)
