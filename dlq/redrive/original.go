@@ -79,7 +79,7 @@ func (o *originals) place(ctx context.Context, one *item) error {
 		}
 		one.gone = l.Offset < span.First
 		if l.Offset >= span.End {
-			one.wrong = fmt.Sprintf("%s ends at offset %d, but the letter names offset %d", span.Partition, span.End, l.Offset)
+			one.wrong = fmt.Sprintf("the end offset of %s is %d, but the letter names offset %d", span.Partition, span.End, l.Offset)
 		}
 	}
 	return nil

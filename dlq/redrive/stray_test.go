@@ -33,14 +33,14 @@ func TestForgedLettersStay(t *testing.T) {
 		wrong  string
 	}{
 		"no such partition": {func(l *record.Letter) { l.Number = 7 }, "events has no partition 7"},
-		"no such record":    {func(l *record.Letter) { l.Offset = 5 }, "events/3 ends at offset 5, but the letter names offset 5"},
-		"far behind":        {func(l *record.Letter) { l.Offset = 1 << 60 }, "before offset 1152921504606846976"},
+		"no such record":    {func(l *record.Letter) { l.Offset = 5 }, "the end offset of events/3 is 5, but the letter names offset 5"},
+		"far behind":        {func(l *record.Letter) { l.Offset = 1 << 60 }, "is 5, but the letter names offset 1152921504606846976"},
 		"another topic's":   {func(l *record.Letter) { l.TopicID[0]++ }, "topic events was deleted and created again after the letter was written"},
 		"another key":       {func(l *record.Letter) { l.Key = []byte("other") }, "the letter's key differs from the key of the record events/3/4"},
-		"no key":            {func(l *record.Letter) { l.Key = nil }, "its key differs"},
-		"an empty key":      {func(l *record.Letter) { l.Key = []byte{} }, "its key differs"},
+		"no key":            {func(l *record.Letter) { l.Key = nil }, "the letter's key differs"},
+		"an empty key":      {func(l *record.Letter) { l.Key = []byte{} }, "the letter's key differs"},
 		"another record's":  {func(l *record.Letter) { l.Offset = 2 }, "the letter's key differs from the key of the record events/3/2"},
-		"an element's":      {func(l *record.Letter) { l.Part, l.Key = 2, nil }, "its key differs"},
+		"an element's":      {func(l *record.Letter) { l.Part, l.Key = 2, nil }, "the letter's key differs"},
 		"a foreign topic's": {func(l *record.Letter) { l.Topic = "orders" }, `letters of topic "orders" belong in the dead-letter topic "orders.dlq"`},
 	} {
 		for _, first := range []string{"", "bad_time"} { // the reason of the forged letters

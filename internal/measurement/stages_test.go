@@ -190,7 +190,7 @@ func TestWhatListsInheritIsBounded(t *testing.T) {
 	}
 	value = `{"device":"d","x":"` + strings.Repeat("x", 100_000) + `","a":[{}` + strings.Repeat(",{}", 120) + `]}`
 	d = newDecoder(t, staged(func(o *Options) { o.List, o.MaxBytes = []string{"a"}, 16<<20 }))
-	if err := refusal(t, d, recordOf(value)); err.Reason != BadElements || !strings.Contains(err.Detail, "their dead letters, each with the fields outside the list, would take more than 8 MiB") {
+	if err := refusal(t, d, recordOf(value)); err.Reason != BadElements || !strings.Contains(err.Detail, "Their dead letters (each has the fields outside the list) would take more than 8 MiB") {
 		t.Error(err)
 	}
 }
