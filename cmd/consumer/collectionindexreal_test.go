@@ -42,7 +42,7 @@ func TestIndexesOnServers(t *testing.T) {
 	s.command(exitDone, "META_INDEXES asks for meta.zone, and no index serves it", "check")
 	s.command(exitDone, "narrowed by the index meta.sensor_1_time_-1: meta.sensor", "check", "--filter", `{"meta.sensor": "s-1"}`)
 	out = s.command(exitDone, "no index ", "check", "--filter", `{"meta.host": 2}`)
-	if wayOut := `create-index '{"meta.host":1,"time":-1}', or META_INDEXES=meta.host`; !strings.Contains(out, wayOut) && !strings.Contains(out, "but few buckets are read for that now") {
+	if wayOut := `create-index '{"meta.host":1,"time":-1}', or META_INDEXES=meta.host`; !strings.Contains(out, wayOut) && !strings.Contains(out, "but at present the filter reads few buckets") {
 		t.Errorf("%s is not in:\n%s", wayOut, out)
 	}
 	s.command(exitDone, "buckets and segments has meta.floor: the filter finds nothing there", "check", "--filter", `{"meta.floor": 5}`)
