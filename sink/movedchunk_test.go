@@ -82,7 +82,9 @@ func TestWritesFollowAMovedChunk(t *testing.T) {
 		},
 		"a compaction is rolled back": {
 			failpoint: holdDeletes, prepare: bson.D{{Key: timeseries.PathCompactionID, Value: timeseries.UUID(id)}}, byID: deletesByID, done: isDeleted,
-			write: func(ctx context.Context, p *sink.Partition, c *claim.Compaction) error { return p.DeleteCompacted(ctx, c) },
+			write: func(ctx context.Context, p *sink.Partition, c *claim.Compaction) error {
+				return p.DeleteCompacted(ctx, c)
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
