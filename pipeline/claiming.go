@@ -168,7 +168,7 @@ func (w *Worker) otherGroup(m Moment, group string) {
 	r := &w.past.refused
 	r.by = &record.StopError{Reason: "other_group", Detail: fmt.Sprintf(
 		"this partition of the collection %s is written by the group %q, and this consumer is in the group %q: only one group "+
-			"may write to a collection; use another MONGODB_COLLECTION, or take it over with `waterwheel collection takeover`",
+			"may write to a collection; use another MONGODB_COLLECTION, or take over this collection with `waterwheel collection takeover`",
 		w.o.Namespace, group, w.o.Group)}
 	if r.since == 0 {
 		r.since = m.Now
@@ -209,8 +209,8 @@ func (w *Worker) resolve(e ClaimRead) bool {
 		return false
 	}
 	if w.term.committed.Consumed && s.Offset < w.term.committed.Offset && !w.term.resolved {
-		w.log.Warn("another program committed an offset of this group: reading resumes where the last owner began, and stored records are skipped "+
-			"(to go on at that offset instead: kafka-consumer-groups.sh --reset-offsets --to-current)",
+		w.log.Warn("another program committed an offset of this group: reading begins where the last owner began, and records that are stored are skipped; "+
+			"to begin at the committed offset instead, stop the group and run kafka-consumer-groups.sh --reset-offsets --to-current",
 			"offset", w.term.committed.Offset, "from", s.Offset)
 	}
 	if w.term.committed.Consumed && w.term.resolved && s.Offset > w.term.start.Offset {

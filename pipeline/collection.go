@@ -23,8 +23,8 @@ func (w *Worker) followCollection() {
 	changed, err := have.Change(*w.newOptions)
 	if err != nil {
 		w.stop(&record.StopError{Reason: "collection_changed", Detail: fmt.Sprintf(
-			"the options of the collection %s were changed in a way that its buckets do not allow: %v; restore its options "+
-				"document, and the partition goes on", w.o.Namespace, err)})
+			"the options of the collection %s were changed to values that its buckets do not allow: %v; restore the former values in the "+
+				"options document, and the partition continues", w.o.Namespace, err)})
 		return
 	}
 	w.newOptions = nil

@@ -129,7 +129,7 @@ func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
 		c.twice = 0
 		s.unfinished, s.compaction = append(s.unfinished, c), nil
 		w.metrics.failed(compactingSegments)
-		w.log.Warn("compaction was not rolled back: this MongoDB user may not delete the buckets that the compaction wrote. No measurement is lost: these buckets stay hidden, and queries read the segments. Other compactions go on",
+		w.log.Warn("compaction was not rolled back: this MongoDB user may not delete the buckets that the compaction wrote. No measurement is lost: these buckets stay hidden, and queries read the segments. Other compactions continue",
 			"compaction", c.ID.String(), "measurements", c.inSegments(), "err", e.Err)
 	case e.Err != nil:
 		w.doubt(m, e.Err)
@@ -178,9 +178,9 @@ func (w *Worker) doubt(m Moment, err error) {
 	if c.why = becauseUnknown; errors.Is(err, claim.ErrRefused) {
 		c.why = becauseRefused
 	}
-	says := "outcome of a compaction step unknown: the compaction is finished or rolled back once none of its commands can be executed any more"
+	says := "outcome of a compaction step unknown: the consumer waits until MongoDB can no longer execute the commands of the compaction, and then finishes the compaction or rolls it back"
 	if c.why == becauseRefused {
-		says = "MongoDB refuses a compaction step: the compaction is finished or rolled back"
+		says = "MongoDB refuses a compaction step: the consumer finishes the compaction or rolls it back"
 	}
 	w.log.Warn(says, "compaction", c.ID.String(), "why", c.why, "err", err)
 	c.read = nil
@@ -262,5 +262,5 @@ func (w *Worker) tellUnfinished(now Instant) {
 		}
 	}
 	w.log.Warn("compaction unfinished: the next owner of the partition finishes it or rolls it back; "+
-		"if none has done so by the time twice_from, queries may see its measurements twice", args...)
+		"if no owner does so before the time twice_from, queries may see its measurements twice", args...)
 }

@@ -130,7 +130,7 @@ func (w *Worker) skipUnreadable(r *record.Record) {
 	w.addLetter(record.Letter{
 		Place: w.place(r.Offset), TopicID: w.source.TopicID, Part: record.WholeRecord, Value: r.Value,
 		Reason: string(measurement.Unreadable), Message: r.Unreadable,
-		Cut: "the records, which cannot be read: the value is their record batch",
+		Cut: "the single records, because their record batch cannot be read (the value is the whole batch)",
 	})
 }
 

@@ -65,7 +65,7 @@ func (l *Losses) Recent(now Instant) []Loss {
 // partition document. No offset behind it is committed before that, because an owner that goes on from the commit would not
 // know of the loss.
 func (w *Worker) lost(m Moment, from, to int64) {
-	w.log.Warn("retention deleted records before they were read: those that were not stored before are lost",
+	w.log.Warn("retention deleted records before they were read: records that were not stored before are lost",
 		"from", from, "log_start", to, "records", to-from)
 	w.metrics.expired(to - from)
 	w.o.Losses.add(Loss{Partition: w.o.Partition, At: m.Now, From: from, To: to})
@@ -77,7 +77,7 @@ func (w *Worker) lost(m Moment, from, to int64) {
 
 // elsewhere reports that KAFKA_OUT_OF_RANGE continues at another offset than the next one to be read.
 func (w *Worker) elsewhere(m Moment, wanted, end, chosen int64) {
-	w.log.Warn("the next offset is beyond the end of the log: with KAFKA_OUT_OF_RANGE="+string(w.o.OutOfRange)+" reading continues at another offset",
+	w.log.Warn("the next offset is beyond the end of the log: reading continues at another offset because of KAFKA_OUT_OF_RANGE="+string(w.o.OutOfRange),
 		"offset", wanted, "log_end", end, "from", chosen)
 	w.o.Losses.add(Loss{Partition: w.o.Partition, At: m.Now, From: wanted, To: chosen, Policy: string(w.o.OutOfRange)})
 }

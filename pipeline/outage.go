@@ -55,8 +55,8 @@ const (
 func (d doing) String() string {
 	return [...]string{
 		"reading the claim", "claiming the partition", "reading the stored positions", "releasing the claim", "writing buckets",
-		"reading writes back", "asking for stored positions", "looking buckets up", "fetching", "asking the log's bounds",
-		"asking the topic's id", "reading segments", "compacting segments", "noting lost records", "writing letters", "reading a schema",
+		"reading writes back", "asking for stored positions", "looking up buckets", "fetching", "reading the log's start and end offsets",
+		"reading the topic's id", "reading segments", "compacting segments", "recording lost records", "writing letters", "reading a schema",
 	}[d]
 }
 

@@ -23,7 +23,7 @@ func (w *Worker) decode(r *record.Record) (results []measurement.Result, unfolde
 // this measurement is not inserted a second time.
 func (w *Worker) tryInsert(r *record.Record, m *measurement.Measurement) (err error) {
 	if _, bad := w.poison[m.Position]; bad {
-		return internalError("storing this record made the program fail before")
+		return internalError("the program failed before when it stored this record: please report the stack trace in the log")
 	}
 	defer measurement.Guard(&err, func(cause any) {
 		w.notePoison(r, cause)
@@ -36,7 +36,7 @@ func (w *Worker) tryInsert(r *record.Record, m *measurement.Measurement) (err er
 // notePoison counts and logs a record that made the program fail.
 func (w *Worker) notePoison(r *record.Record, cause any) {
 	w.poisoned++
-	w.log.Error("a record made the program fail; please report this bug", "offset", r.Offset, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	w.log.Error("a bug in this program: processing a record failed; please report this log line", "offset", r.Offset, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 }
 
 func internalError(detail string) *measurement.DecodeError {

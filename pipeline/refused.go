@@ -64,7 +64,7 @@ func (w *Worker) addRefused(r *record.Record, rejected *bucketer.Rejected) (work
 		Message: refusal(rejected).Error(),
 	}
 	if r == nil {
-		letter.Cut = "the whole record, which retention removed first"
+		letter.Cut = "the whole record, because retention deleted it before this letter was written"
 	} else {
 		letter.Timestamp, letter.Key, letter.Value, letter.Headers = r.Timestamp, r.Key, r.Value, r.Headers
 		if element, ok := w.o.Decoder.Element(*r, rejected.Position.Part); ok {

@@ -185,8 +185,8 @@ func TestLastingOutageIsAnError(t *testing.T) {
 func TestTroubleNamesOnceWhatWasDone(t *testing.T) {
 	w, m := newReopeningWorker(t)
 	expect[FindBuckets](t, w.Handle(m, Fetched{Batch: backwards(2)}))
-	w.Handle(m, BucketsFound{Err: errors.New("looking buckets up: connection refused")})
-	if got := w.Status(m.Now).Troubles[MongoDB].String(); got != "looking buckets up: connection refused" {
+	w.Handle(m, BucketsFound{Err: errors.New("looking up buckets: connection refused")})
+	if got := w.Status(m.Now).Troubles[MongoDB].String(); got != "looking up buckets: connection refused" {
 		t.Errorf("the trouble reads %q", got)
 	}
 }

@@ -277,7 +277,7 @@ func (c port) Find(ctx context.Context, q mongodb.Query, each func(bson.Raw) err
 	if err != nil {
 		return err
 	}
-	if t := taskOf(ctx); isLoad(t.what) && c.of == c.w.mongo.buckets && t.r.phase == "loading" { // this read comes before the read of the notes
+	if t := taskOf(ctx); isLoad(t.what) && c.of == c.w.mongo.buckets && t.r.phase == "loading stored positions" { // this read comes before the read of the notes
 		t.r.readAt = seq
 	}
 	if c.w.broken == rollBackUnread && c.of == c.w.mongo.buckets && isRollBack(taskOf(ctx).what) {

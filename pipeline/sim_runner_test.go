@@ -196,7 +196,7 @@ func (r *runner) do(action pipeline.Action) {
 	case pipeline.AskPositions:
 		r.sent.acting = []*bucketer.Write{copyOf(a.Write)}
 	case pipeline.LoadStored:
-		if r.phase == "loading" {
+		if r.phase == "loading stored positions" {
 			r.sent = sentWrites{}
 		} else {
 			w.note("(met) a further window of D")
@@ -300,7 +300,7 @@ func (r *runner) follow(e pipeline.Event) {
 	}
 	u := &term{log: logKey{r.source.TopicID, r.partition}, owner: r.p.name, claim: w.mongo.claims[r.sentClaim]}
 	u.known = u.claim
-	if was == "loading" {
+	if was == "loading stored positions" {
 		u.known = r.readAt
 		w.note("(met) cold start")
 	} else {

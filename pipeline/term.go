@@ -24,7 +24,7 @@ const (
 
 // String is the phase's name on the status page.
 func (p phase) String() string {
-	return [...]string{"idle", "finding topic", "reading claim", "waiting", "proving", "claiming", "loading", "running", "stopped"}[p]
+	return [...]string{"idle", "finding topic", "reading claim", "waiting", "confirming membership", "claiming", "loading stored positions", "running", "stopped"}[p]
 }
 
 // term is the state of one assignment.

@@ -62,7 +62,7 @@ func (p *Partition) NoteLost(ctx context.Context, lost claim.Lost) error {
 		return claim.ErrOtherOwner
 	}
 	path := fieldLost + "." + hex.EncodeToString(p.source.TopicID[:]) + "." + strconv.FormatInt(lost.From, 10)
-	return p.conditional(ctx, "noting lost records", p.token, bson.D{{Key: path, Value: lost.To}})
+	return p.conditional(ctx, "recording lost records", p.token, bson.D{{Key: path, Value: lost.To}})
 }
 
 // fieldLost holds the offsets that retention deleted before they were read, by topic id in hexadecimal digits and by first
@@ -182,7 +182,7 @@ func (p *Partition) write(ctx context.Context, doing string, send func(context.C
 }
 
 // errTopicLags means that the topic's document exists but a majority does not have it yet.
-var errTopicLags = errors.New("another consumer has just noted the topic")
+var errTopicLags = errors.New("another consumer has just recorded the topic, and a majority of the replica set does not have the document yet")
 
 // FirstPartitions notes, when it first sees the topic, how many partitions the topic has. It returns the noted number.
 // Partitions below it existed when the group began, and the others were added later. Zero means that the collection knows the
@@ -192,7 +192,7 @@ var errTopicLags = errors.New("another consumer has just noted the topic")
 // this number, nothing can be committed, and so nothing renews a lease. The document is only ever inserted, so a late insert
 // does no harm.
 func (p *Partition) FirstPartitions(ctx context.Context, now int32) (int32, error) {
-	const doing = "noting the topic"
+	const doing = "recording the topic"
 	known, err := p.readTopic(ctx)
 	if err != nil || known != nil {
 		return p.partitionsIn(known), mongodb.Failure(doing, err)

@@ -26,7 +26,7 @@ func classify(n int, reply mongodb.Reply, err error) []bucketer.Sent {
 	}
 	doubt := reply.Unconfirmed
 	if executed := n - len(failed); doubt == nil && reply.N != executed {
-		doubt = fmt.Errorf("%d of %d writes found their bucket", reply.N, executed)
+		doubt = fmt.Errorf("MongoDB applied %d of %d writes, and reported no error for the others", reply.N, executed)
 	}
 	for i := range sent {
 		if s, ok := failed[i]; ok {

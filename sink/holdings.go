@@ -116,7 +116,7 @@ func nextSource(ctx context.Context, buckets mongodb.Collection, s timeseries.So
 		next.Topic, _ = from.Lookup(timeseries.FieldTopic).StringValueOK()
 		number, ok := from.Lookup(timeseries.FieldPartition).AsInt64OK()
 		if next.Partition = int32(number); !ok || next.TopicID == s.TopicID && next.Partition <= s.Partition {
-			return timeseries.Source{}, false, fmt.Errorf("the bucket %v has an invalid control.source: no consumer writes such a value", bucket.Lookup(timeseries.FieldID))
+			return timeseries.Source{}, false, fmt.Errorf("the bucket %v has an invalid control.source, which no consumer writes: correct control.source, or delete the bucket", bucket.Lookup(timeseries.FieldID))
 		}
 		return next, true, nil
 	}

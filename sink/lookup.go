@@ -36,7 +36,7 @@ func (p *Partition) Find(ctx context.Context, lookups []bucketer.Lookup) ([]buck
 	s := search{answers: answers, answered: make([]bool, len(lookups)), span: p.store.span()}
 	for _, batch := range batches(lookups, s.span) {
 		if err := p.findBatch(ctx, batch, &s); err != nil {
-			return nil, mongodb.Failure("looking buckets up", err)
+			return nil, mongodb.Failure("looking up buckets", err)
 		}
 		if s.held > maxAnswerBytes {
 			break
@@ -116,7 +116,7 @@ func (p *Partition) findBatch(ctx context.Context, b batch, s *search) error {
 	if query.Hint != nil && mongodb.HasCode(err, mongodb.CodeBadValue) {
 		query.Hint = nil
 		if found, err = p.shortlist(ctx, query, b, s); err == nil && !p.store.unhinted.Swap(true) {
-			p.store.Logger.Warn("the index for looking up buckets is missing: queries are slow until the consumer is restarted",
+			p.store.Logger.Warn("the index for looking up buckets is missing, so look-ups are slow: restart the consumer to create the index",
 				"collection", p.store.Namespace)
 		}
 	}

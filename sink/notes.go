@@ -48,7 +48,7 @@ func (n Notes) find(
 		damaged := error(nil)
 		err := n.c.Find(ctx, collection.NoteQuery(kind, source, from, to-1), func(d bson.Raw) error {
 			if err := readOffsets(d, use); err != nil {
-				damaged = fmt.Errorf("the note %v is damaged: %w", d.Lookup(timeseries.FieldID), err)
+				damaged = fmt.Errorf("the note %v in the options collection is damaged: %w; correct or delete the note", d.Lookup(timeseries.FieldID), err)
 			}
 			return damaged
 		})

@@ -138,7 +138,7 @@ func (p *Partition) ordered(ctx context.Context) (context.Context, error) {
 	if p.session == nil {
 		session, err := p.store.Ports.Session()
 		if err != nil {
-			return nil, fmt.Errorf("beginning a session: %w", err)
+			return nil, fmt.Errorf("starting a session: %w", err)
 		}
 		p.session = session
 	}

@@ -72,7 +72,7 @@ func (r *Rollups) ordered(ctx context.Context) (context.Context, error) {
 	if r.session == nil {
 		session, err := r.ports.Session()
 		if err != nil {
-			return nil, fmt.Errorf("beginning a session: %w", err)
+			return nil, fmt.Errorf("starting a session: %w", err)
 		}
 		r.session = session
 	}

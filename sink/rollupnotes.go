@@ -121,7 +121,7 @@ func parseRollupNote(raw bson.Raw) (n RollupNote, err error) {
 	}
 	values, err := array.Values()
 	if err != nil {
-		return n, fmt.Errorf("the note %q is damaged: %w", n.ID, err)
+		return n, fmt.Errorf("the document with _id %q in the options collection is damaged: %w; delete this document, and run `waterwheel rollup build --replace`", n.ID, err)
 	}
 	for _, v := range values {
 		if of, ok := v.DocumentOK(); ok {
@@ -132,7 +132,7 @@ func parseRollupNote(raw bson.Raw) (n RollupNote, err error) {
 }
 
 func (e *RollupEdit) write(ctx context.Context, notes []RollupNote) error {
-	const doing = "noting an edit for the rollups"
+	const doing = "recording an edit for the rollups"
 	for i := range notes {
 		limited, cancel := context.WithTimeout(ctx, e.timeout)
 		_, err := mongodb.Changed(e.options.Insert(limited, []bson.Raw{notes[i].document()})) // False means that the note exists already.
@@ -164,7 +164,7 @@ func (e *RollupEdit) Done(ctx context.Context) error {
 			err = e.write(ctx, e.notes[i:i+1])
 		}
 		if err != nil {
-			return mongodb.Failure("noting that an edit is over", err)
+			return mongodb.Failure("recording the end of an edit", err)
 		}
 	}
 	return nil

@@ -76,8 +76,8 @@ func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(
 	return mongodb.Failure(doing, p.find(ctx, p.store.Ports.Options, collection.NoteQuery(collection.NotedDeleted, p.source, first, last), func(d bson.Raw) error {
 		if err := readOffsets(d, use); err != nil {
 			return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
-				"the note %v in the options collection beside %s is damaged: %v; it is not known which deleted records it lists. Delete the note: "+
-					"the records that only this note lists are then stored again if they are read again",
+				"the note %v in the options collection of %s is damaged: %v; it is not known which deleted records the note lists. Delete the note. "+
+					"If records that only this note lists are read again, they are then stored again",
 				d.Lookup(timeseries.FieldID), p.store.Namespace, err)}
 		}
 		return nil
@@ -88,8 +88,8 @@ func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(
 func (p *Partition) readListed(d bson.Raw, use func(element []byte) (int, error)) error {
 	if err := readOffsets(d, use); err != nil {
 		return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
-			"the bucket %v of %s is damaged: %v; it is not known which records it holds. Repair its control.source.offsets and "+
-				"control.count, or delete the bucket: the records that only this bucket lists are then stored again if they are read again",
+			"the bucket %v of %s is damaged: %v; it is not known which records the bucket holds. Repair control.source.offsets and "+
+				"control.count of the bucket, or delete the bucket. If records that only this bucket lists are read again, they are then stored again",
 			d.Lookup(timeseries.FieldID), p.store.Namespace, err)}
 	}
 	return nil
@@ -126,7 +126,7 @@ func readOffsets(d bson.Raw, use func(element []byte) (int, error)) error {
 		listed += int64(n)
 	}
 	if listed != count {
-		return fmt.Errorf("%s lists %s, %s is %d", timeseries.PathOffsets, words.Count(listed, "position"), timeseries.PathCount, count)
+		return fmt.Errorf("%s lists %s, but %s is %d", timeseries.PathOffsets, words.Count(listed, "position"), timeseries.PathCount, count)
 	}
 	return nil
 }

@@ -74,9 +74,9 @@ func (f Facts) wanted() (int64, error) {
 	switch meaning, of := f.Pipeline.Meaning(f.Committed); meaning {
 	case OtherCollection:
 		return 0, &record.StopError{Reason: "other_collection", Detail: fmt.Sprintf(
-			"the group's offset was committed by a pipeline that writes %s, this one writes %s: two pipelines must not "+
-				"share a group id; use another KAFKA_GROUP_ID, or reset the offsets with kafka-consumer-groups.sh "+
-				"--reset-offsets if the collection was changed on purpose", of.Namespace, f.Pipeline.Namespace)}
+			"the group's offset was committed by a pipeline that writes to %s, but this pipeline writes to %s: two pipelines must not "+
+				"share a group id; use another KAFKA_GROUP_ID. If the collection was changed on purpose, reset the group's offsets with "+
+				"kafka-consumer-groups.sh --reset-offsets", of.Namespace, f.Pipeline.Namespace)}
 	case OtherTopic:
 		return f.Bounds.First, nil
 	case OfAnotherProgram:
