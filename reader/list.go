@@ -68,7 +68,7 @@ func (s *Series) groups(ctx context.Context, p *plan, bad func(bson.Raw, error) 
 	case errors.Is(err, errEnough):
 		return nil, err
 	case err != nil:
-		return nil, s.reading(fmt.Errorf("segments: %w", err))
+		return nil, s.reading(fmt.Errorf("reading segments: %w", err))
 	}
 	list, err := s.inBuckets(ctx, p)
 	for _, h := range staged {

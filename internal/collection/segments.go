@@ -84,7 +84,7 @@ const postponedID = "segments"
 // postponeSegments continues without segments until a later start has the rights for them.
 func (s *series) postponeSegments(ctx context.Context, refused error) error {
 	if _, err := mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{mongodb.WithID(postponedID)})); err != nil {
-		return mongodb.Failure("noting that segments may begin later", err)
+		return mongodb.Failure("recording that segments may begin later", err)
 	}
 	s.db.Log().Warn("SEGMENTS=auto: measurements are written directly into buckets until a consumer starts with the rights that segments need",
 		"collection", s.namespace(), "err", refused)

@@ -73,7 +73,7 @@ func (s *series) createReading(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.withoutIndex("a query of one series through the view reads its whole history", s.createViewIndex(ctx)); err != nil {
+		if err := s.withoutIndex("a query of one series through the view reads all buckets of the series", s.createViewIndex(ctx)); err != nil {
 			return err
 		}
 		if err := s.define(ctx); err != nil || !begins && s.options == made && s.segments == segments {

@@ -34,7 +34,7 @@ func (s *series) createBuckets(ctx context.Context) error {
 		refused, unknown := s.refusal("creating the collection of the buckets", err)
 		switch {
 		case mongodb.LacksRight(unknown):
-			s.db.Log().Warn("a right is missing: MongoDB creates the collection of the buckets with the first index, compressed with MongoDB's default compressor",
+			s.db.Log().Warn("a right is missing: this user may not create the collection of the buckets, so MongoDB creates it with the first index, compressed with MongoDB's default compressor",
 				"collection", s.namespace(), "err", unknown)
 			return nil
 		case unknown != nil:

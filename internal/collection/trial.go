@@ -196,7 +196,7 @@ func (t *trial) writing(ctx context.Context) {
 		what     string
 		updating bool // the update is due
 	}{
-		{t.ports.Options, timeseries.OptionsSuffix, "defining the collection, noting its topics, and changing its options", !t.defined || t.begins},
+		{t.ports.Options, timeseries.OptionsSuffix, "defining the collection, recording its topics, and changing its options", !t.defined || t.begins},
 		{t.ports.Partitions, timeseries.PartitionsSuffix, claims, true},
 		{t.ports.Buckets, timeseries.BucketsSuffix, storing, true},
 	} {

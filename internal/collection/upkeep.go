@@ -243,7 +243,7 @@ func (u *lastingUpkeep) wait(ctx context.Context) (bool, error) {
 	err := <-u.built
 	u.built = nil
 	if ctx.Err() != nil {
-		err = fmt.Errorf("%w: MongoDB may continue to build the index that deletes measurements; the same command shows whether it does, or starts the build again", context.Cause(ctx))
+		err = fmt.Errorf("%w: MongoDB may continue to build the index that deletes measurements; run the same command again to see the build, or to start it again", context.Cause(ctx))
 	}
 	return true, err
 }

@@ -196,7 +196,7 @@ func (s *series) chooseView(ctx context.Context, have existing) (ViewKind, error
 		case refusal == nil:
 			return kind, nil, nil
 		}
-		refusals = append(refusals, fmt.Errorf("this MongoDB has no %s view (%w)", kind, refusal))
+		refusals = append(refusals, fmt.Errorf("this MongoDB does not support the %s view (%w)", kind, refusal))
 	}
 	return ViewNone, errors.Join(refusals...), nil
 }

@@ -243,7 +243,7 @@ func TestSetupChoosesTheViewThatTheServerCanHave(t *testing.T) {
 		"no views":             {func(s *viewServer) { s.refuses = 238 }, collection.ViewAuto, "none", "there is no view of the measurements: "},
 		"no privilege":         {func(s *viewServer) { s.refuses = 13 }, collection.ViewAuto, "none", "a right is missing"},
 		"collections instead":  {func(s *viewServer) { s.plain = true }, collection.ViewAuto, "none", "returned 0 measurements instead of 12"},
-		"the own stage wanted": {func(s *viewServer) { s.internal = false }, collection.ViewInternal, "none", "MONGODB_VIEW=internal: this MongoDB has no internal view"},
+		"the own stage wanted": {func(s *viewServer) { s.internal = false }, collection.ViewInternal, "none", "MONGODB_VIEW=internal: this MongoDB does not support the internal view"},
 		"documented wanted":    {func(s *viewServer) { s.portable = false }, collection.ViewPortable, "none", "set MONGODB_VIEW=auto"},
 		"an overload":          {func(s *viewServer) { s.refuses = 462 }, collection.ViewAuto, "none", "trying a view"},
 	} {

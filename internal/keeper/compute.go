@@ -30,7 +30,7 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 
 var (
 	errContended = errors.New("other processes have replaced the same rollup documents repeatedly")
-	errSlow      = errors.New("reading the buckets and segments that queries see at one moment took too long")
+	errSlow      = errors.New("MongoDB is too slow: reading the buckets and segments of one moment took too long")
 )
 
 const (

@@ -47,7 +47,7 @@ func (d *Database) explain(err error) error {
 	case tlsFailed && d.dialer.silent():
 		return d.away(silentTLS, hosts)
 	case tlsFailed && d.dialer.unanswered():
-		return d.away("MongoDB hangs up in the TLS handshake: %s: is it a proxy before a server that is down, does the server speak TLS (if not, "+
+		return d.away("MongoDB closes the connection in the TLS handshake: %s: is it a proxy in front of a server that is down, does the server speak TLS (if not, "+
 			"remove tls=true from MONGODB_URI), is this MongoDB's port?", hosts)
 	case tlsFailed:
 		return fmt.Errorf("TLS with MongoDB fails: %s: does the server speak TLS (if not, remove tls=true from MONGODB_URI), is its "+
@@ -102,13 +102,13 @@ func (d *Database) unchosen(t description.Topology) error {
 		return d.away(silentTLS, states)
 	case heard == heardNothing:
 		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
-			"hang, does something in between block it?", states)
+			"hang, does a firewall block the connection?", states)
 	case heard == heardEnd:
-		return d.away("MongoDB hangs up at once: %s: is it a proxy before a server that is down, does the server require TLS (then add tls=true "+
+		return d.away("MongoDB closes the connection at once: %s: is it a proxy in front of a server that is down, does the server require TLS (then add tls=true "+
 			"to MONGODB_URI), is this MongoDB's port?", states)
 	case heard == heardEither:
-		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server hangs up at once: is it "+
-			"a proxy before a server that is down, does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
+		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server closes the connection at once: is it "+
+			"a proxy in front of a server that is down, does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
 	}
 	const noPrimary = "MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, is " +
 		"replicaSet in MONGODB_URI its name, does the server require TLS (tls=true)?"
