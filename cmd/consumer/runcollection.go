@@ -76,8 +76,8 @@ func (c collectionWatch) follow(ctx context.Context, last, warned timeseries.Opt
 		c.apply(now)
 		return now, warned
 	case now != warned:
-		c.log.Warn("changed options of the collection ignored, because its expiry and view do not match them: set the options with `waterwheel collection "+
-			"set-granularity`, `set-span` or `set-expiry`", "collection", c.store.Namespace)
+		c.log.Warn("changed options of the collection ignored, because the expiry or the view of the collection does not match them: change options only with "+
+			"`waterwheel collection set-granularity`, `set-span` or `set-expiry`", "collection", c.store.Namespace)
 		return last, now
 	}
 	return last, warned

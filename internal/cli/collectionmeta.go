@@ -257,7 +257,7 @@ type changedMeta struct {
 // wayOut returns what to do after the update was interrupted.
 func (v *metaUpdate) wayOut() string {
 	if v.Repeats {
-		return "the same command would change the changed series a second time, so select the rest with another filter"
+		return "do not run the same command again, because it would change the changed series a second time: select the rest with another filter"
 	}
 	return "run the same command again to change the rest"
 }

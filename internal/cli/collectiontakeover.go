@@ -131,7 +131,7 @@ func (t takeover) change(ctx context.Context, partitions []takenPartition) error
 		}
 		done, err := t.claims(one.Series).TakeOver(ctx, one.seen, t.to)
 		if err != nil {
-			return fmt.Errorf("%w; the same command goes on where this stopped", err)
+			return fmt.Errorf("%w; run the same command again to continue", err)
 		}
 		if one.State = takeoverDone; !done {
 			one.State = takeoverMissed

@@ -61,8 +61,9 @@ func (p *Program) dlqListCommand() *cobra.Command {
 	cmd := p.onLetters(&cobra.Command{
 		Use:   "list",
 		Short: "List dead letters: where they come from and why",
-		Long: "Lists the last dead letters, oldest first, without the records' contents. To print all of a letter, give its place or\n" +
-			"the place of its record to \"dlq show\". With --output json there is one object per line.",
+		Long: "Lists the last dead letters, oldest first, without the records' contents. To print a whole letter, use\n" +
+			"\"dlq show\" with the topic, partition and offset of the letter or of its record. With --output json there is one\n" +
+			"object per line.",
 		Example: "  waterwheel dlq list --reason bad_time,missing_time --from -24h\n  waterwheel dlq list --limit 0 --output json",
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error {

@@ -179,7 +179,7 @@ func (p *Program) redriveLetter(ctx context.Context, from *letters, f *redriveFl
 	case err != nil:
 		return err
 	case report.Total == 0:
-		return fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the places of letters", errNoLetter, place)
+		return fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the topic, partition and offset of each letter", errNoLetter, place)
 	}
 	return errors.Join(showRedrive(p.show, o, "", report), p.tellStaying(report))
 }
@@ -265,7 +265,7 @@ func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report)
 	}{
 		{r.Arrived, "had arrived already when an earlier run was interrupted", ""},
 		{r.Refused, "stays: its topic rejects it; it is named above", "stay: their topics reject them; each is named above"},
-		{r.Doubles, "double, or redriven by another selection", "doubles, or redriven by another selection"},
+		{r.Doubles, "is a copy, or was redriven by another selection", "are copies, or were redriven by another selection"},
 		{r.Exhausted, "stays: tried " + attempts, "stay: tried " + attempts},
 		{
 			r.Cut, "stays: too large for the dead-letter topic, so the letter lacks a part; its source topic may still have the record (dlq show)",
@@ -294,7 +294,7 @@ func (p *Program) nameRefused(r redrive.Refusal) {
 // tellStaying says what to do about letters that were refused or belong to no record, if there are any.
 func (p *Program) tellStaying(r redrive.Report) error {
 	if r.Refused > 0 {
-		fmt.Fprintf(p.Stderr, "%s %s: change the configuration of their topics, then redrive each with \"waterwheel dlq redrive --letter\" and its place.\n",
+		fmt.Fprintf(p.Stderr, "%s %s: change the configuration of their topics, then redrive each with \"waterwheel dlq redrive --letter TOPIC/PARTITION/OFFSET\".\n",
 			words.Count(r.Refused, "letter"), words.Form(r.Refused, "stays", "stay"))
 	}
 	if r.Refused > 0 || r.Strays > 0 {

@@ -30,13 +30,13 @@ func (p *Program) dlqShowCommand() *cobra.Command {
 	cmd := p.onLetters(&cobra.Command{
 		Use:   "show TOPIC/PARTITION/OFFSET",
 		Short: "Print one dead letter with its record",
-		Long: "Prints a letter, its record, and a mark below the field that is wrong. The place is that of the letter in a dead-letter\n" +
-			"topic, or that of its record in the topic it comes from. A record may have several letters. The command also reports\n" +
-			"whether the current settings can read the record.",
+		Long: "Prints a letter, its record, and a mark below the field that is wrong. Give the topic, partition and offset of the\n" +
+			"letter in a dead-letter topic, or of its record in the topic it comes from. A record may have several letters.\n" +
+			"The command also reports whether the current settings can read the record.",
 		Example: "  waterwheel dlq show events.dlq/0/12\n  waterwheel dlq show events/3/182 --raw > record.json",
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("%q needs one place: TOPIC/PARTITION/OFFSET", cmd.CommandPath())}
+				return usageError{fmt.Errorf("%q needs one argument: TOPIC/PARTITION/OFFSET", cmd.CommandPath())}
 			}
 			place, err = parsePlace(args[0])
 			return err
@@ -85,7 +85,7 @@ func (p *Program) showLetters(ctx context.Context, from *letters, place record.P
 	}
 	err := p.atPlace(ctx, from, place, counted)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the places of letters and of their records", errNoLetter, place)
+		err = fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the topic, partition and offset of each letter and of its record", errNoLetter, place)
 	}
 	return err
 }
@@ -205,7 +205,7 @@ func printLetter(w io.Writer, f *dlq.Found, now *measurement.DecodeError, unknow
 		table.Row("stage", f.Stage)
 	}
 	if l.Cut != "" {
-		table.Row("cut", "the letter lacks "+l.Cut+": it cannot be redriven")
+		table.Row("cut", "the letter is incomplete and cannot be redriven; missing or truncated: "+l.Cut)
 	}
 	table.Row("key", formatKey(w, l.Key))
 	for _, h := range f.Headers {

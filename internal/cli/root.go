@@ -115,9 +115,9 @@ func (p *Program) lastWords(cmd *cobra.Command, err error, help string) {
 	}
 	switch {
 	case log != nil && help != "":
-		log.Error("the consumer ends", "err", err, "way_out", help)
+		log.Error("the consumer stopped because of an error", "err", err, "way_out", help)
 	case log != nil:
-		log.Error("the consumer ends", "err", err)
+		log.Error("the consumer stopped because of an error", "err", err)
 	case help != "":
 		fmt.Fprintf(p.Stderr, "waterwheel: %v\n%s%s.\n", err, strings.ToUpper(help[:1]), help[1:])
 	default:

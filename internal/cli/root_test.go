@@ -68,7 +68,7 @@ func TestExitCodes(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"failure":         {failing(errors.New("no brokers")), nil, exitFailed, `"level":"ERROR","msg":"the consumer ends","err":"no brokers"}`},
+		"failure":         {failing(errors.New("no brokers")), nil, exitFailed, `"level":"ERROR","msg":"the consumer stopped because of an error","err":"no brokers"}`},
 		"finding":         {failing(fmt.Errorf("checking: %w", errFound)), nil, exitFound, ""},
 		"unknown command": {nil, []string{"rnu"}, exitUsage, `no such command: "rnu": did you mean run?`},
 		"unknown flag":    {nil, []string{"run", "--fast"}, exitUsage, "--fast"},
@@ -108,9 +108,9 @@ func TestLastWordOfRunIsALineOfItsLog(t *testing.T) {
 		want    string
 		notJSON bool
 	}{
-		"a failure":                         {nil, "", false, `"level":"ERROR","msg":"the consumer ends","err":"no brokers"`, false},
+		"a failure":                         {nil, "", false, `"level":"ERROR","msg":"the consumer stopped because of an error","err":"no brokers"`, false},
 		"a failure, the command named":      {[]string{"run"}, "json", false, `"err":"no brokers"`, false},
-		"a failure, for people":             {[]string{"run"}, "text", false, `level=ERROR msg="the consumer ends" err="no brokers"`, true},
+		"a failure, for people":             {[]string{"run"}, "text", false, `level=ERROR msg="the consumer stopped because of an error" err="no brokers"`, true},
 		"wrong settings":                    {nil, "", true, `"way_out":"all settings: docs/configuration.md`, false},
 		"wrong settings, for people":        {nil, "text", true, "waterwheel: ", true},
 		"a failure of another command":      {[]string{"init"}, "", false, "waterwheel: no brokers\n", true},

@@ -40,7 +40,7 @@ func TestStatusShowsEachConsumer(t *testing.T) {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	for _, part := range []string{
-		well + "  group g, generation 3, version v1\n", "Ready: 1 partition stored", "stored a second        20  |", "at most 20\n", "freshness           4.0 s  |", "at most 100 s\n",
+		well + "  group g, generation 3, version v1\n", "Ready: 1 partition stored", "stored per second       20  |", "at most 20\n", "freshness            4.0 s  |", "at most 100 s\n",
 		"events/2", "running  12", "1.5s",
 	} {
 		if !strings.Contains(stdout, part) {

@@ -62,7 +62,7 @@ func (p *Program) printHour(w io.Writer, h *status.Hour) {
 		values []*float64
 		number func(float64) string
 	}{
-		{"stored a second", h.Stored, status.Count},
+		{"stored per second", h.Stored, status.Count},
 		{"freshness", h.Freshness, status.Age},
 		{"lag, in records", h.Lag, status.Count},
 		{"dead letters", h.Letters, status.Count},
@@ -92,7 +92,7 @@ func (p *Program) printHour(w io.Writer, h *status.Hour) {
 		} else if n > 1 && line.values[n-2] != nil { // the interval has just begun
 			now = line.number(*line.values[n-2])
 		}
-		fmt.Fprintf(w, "%-16s %8s  |%s|  at most %s\n", line.name, now, string(drawn), line.number(most))
+		fmt.Fprintf(w, "%-17s %8s  |%s|  at most %s\n", line.name, now, string(drawn), line.number(most))
 	}
 	fmt.Fprintln(w)
 }

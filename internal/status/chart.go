@@ -35,7 +35,7 @@ type chart struct {
 // charts returns the four charts of the page.
 func (v *hourSeen) charts() []chart {
 	return []chart{
-		v.chart("stored a second", count, storedOf),
+		v.chart("stored per second", count, storedOf),
 		v.chart("freshness", seconds, freshnessOf),
 		v.chart("lag, in records", count, lagOf),
 		v.letters(),

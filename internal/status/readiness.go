@@ -126,7 +126,7 @@ func (r *readiness) joins(name string, membership group.Status) {
 	case membership.Generation == nil:
 		r.notReady(aboutReadiness, "not in group %s yet: %s", name, membership.State)
 	case joining && took > patience:
-		r.degraded("joining the next generation of group %s for %s: processing continues in the present generation", name, took.Round(time.Second))
+		r.degraded("joining the next generation of group %s for %s: processing continues in the current generation", name, took.Round(time.Second))
 	}
 }
 

@@ -115,7 +115,7 @@ func (x *extreme) disagreesArray(stored bson.RawValue, path string) (at, text st
 		n++
 	}
 	if n != len(x.items) {
-		return path, fmt.Sprintf("has %s, but the measurements give %d", words.Count(n, "position"), len(x.items))
+		return path, fmt.Sprintf("has %s, but the measurements give %d", words.Count(n, "element"), len(x.items))
 	}
 	return "", ""
 }

@@ -35,13 +35,13 @@ func (b *listing) read(document bson.Raw) {
 	b.readCompaction()
 	offsets := lookup(document, timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets)
 	if offsets.Type != bson.TypeArray {
-		b.broken = fmt.Sprintf("%s is no array", timeseries.PathOffsets)
+		b.broken = fmt.Sprintf("%s is not an array", timeseries.PathOffsets)
 		return
 	}
 	for e := range elementsOf(offsets.Value) {
 		subtype, encoded, ok := e.value.BinaryOK()
 		if !ok || subtype != bson.TypeBinaryGeneric {
-			b.broken = fmt.Sprintf("%s.%s is no binary data of subtype 0", timeseries.PathOffsets, e.name)
+			b.broken = fmt.Sprintf("%s.%s is not binary data of subtype 0", timeseries.PathOffsets, e.name)
 			return
 		}
 		var err error
@@ -104,11 +104,11 @@ func (w *window) check(b *listing) {
 	case b.broken != "":
 		w.damaged(b, timeseries.PathOffsets, "%s", b.broken)
 	case !counted:
-		w.damaged(b, timeseries.PathCount, "is no number, %s listed", words.Count(len(b.positions), "position")+words.Form(len(b.positions), " is", " are"))
+		w.damaged(b, timeseries.PathCount, "is not a number, but %s listed", words.Count(len(b.positions), "position")+words.Form(len(b.positions), " is", " are"))
 	case count != int64(len(b.positions)):
 		w.damaged(b, timeseries.PathCount, "is %d, but %s listed", count, words.Count(len(b.positions), "position")+words.Form(len(b.positions), " is", " are"))
 	case len(b.positions) == 0:
-		w.damaged(b, timeseries.PathOffsets, "lists nothing")
+		w.damaged(b, timeseries.PathOffsets, "lists no positions")
 	case !hasFirst || first != b.smallest:
 		w.damaged(b, timeseries.PathFirst, "is %s, but the smallest listed offset is %d", shown(first, hasFirst), b.smallest)
 	case !hasLast || last != b.largest:
@@ -129,7 +129,7 @@ func (w *window) damaged(b *listing, path, format string, args ...any) {
 
 func shown(n int64, ok bool) string {
 	if !ok {
-		return "no number"
+		return "not a number"
 	}
 	return fmt.Sprint(n)
 }

@@ -88,7 +88,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 			counts{damaged: 1},
 			"control.count: is 9, but 8 positions are listed",
 		},
-		"no count": {func(w *world, id bson.ObjectID) { w.edit(id, "control.count", nil) }, counts{damaged: 1}, "control.count: is no number"},
+		"no count": {func(w *world, id bson.ObjectID) { w.edit(id, "control.count", nil) }, counts{damaged: 1}, "control.count: is not a number"},
 		"a wrong first": {
 			func(w *world, id bson.ObjectID) { w.edit(id, "control.source.first", int64(7)) },
 			counts{damaged: 1},
@@ -102,7 +102,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		"no list": {
 			func(w *world, id bson.ObjectID) { w.edit(id, "control.source.offsets", "x") },
 			counts{missing: 8, damaged: 1},
-			"control.source.offsets: control.source.offsets is no array",
+			"control.source.offsets: control.source.offsets is not an array",
 		},
 		"a broken list": {func(w *world, id bson.ObjectID) {
 			w.edit(id, "control.source.offsets", bson.A{bson.Binary{Data: []byte{0xff}}})

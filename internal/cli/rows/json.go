@@ -38,7 +38,7 @@ func (j *jsonWriter) Write(r Row) error {
 	}
 	d, err := bsoncore.AppendDocumentEnd(d, start)
 	if err != nil {
-		return fmt.Errorf("putting a measurement together: %w", err)
+		return fmt.Errorf("assembling a measurement: %w", err)
 	}
 	j.document = d
 	line, err := bson.MarshalExtJSON(bson.Raw(d), false, false)
