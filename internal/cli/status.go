@@ -284,7 +284,7 @@ func askHealth(ctx context.Context, page string) (answer string, err error) {
 	}
 	response, err := get(request)
 	if err != nil {
-		return "", fmt.Errorf("the consumer does not answer at %s: %w: is it running, and is this its HTTP_ADDR?", page, err)
+		return "", fmt.Errorf("the consumer does not answer at %s: %w. Possible causes: the consumer does not run, or has another HTTP_ADDR", page, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))

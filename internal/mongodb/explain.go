@@ -21,8 +21,8 @@ import (
 const connecting = "connecting to MongoDB"
 
 // silentTLS is the message about servers that answer nothing to a TLS client.
-const silentTLS = "MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, " +
-	"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?"
+const silentTLS = "MongoDB does not answer: %s: a connection opens, but nothing comes back. Possible causes: a server without TLS (then " +
+	"remove tls=true from MONGODB_URI), a port that is not MongoDB's, a server that hangs"
 
 // explain says what to do when the greeting of the server fails. It returns an *OutageError if that may pass by itself.
 func (d *Database) explain(err error) error {
@@ -40,23 +40,23 @@ func (d *Database) explain(err error) error {
 	}
 	switch {
 	case errors.As(all, &login) && !loginCut(login):
-		return fmt.Errorf("MongoDB refuses the user name or password of MONGODB_URI (is authSource the database in which the user was created?): %s",
+		return fmt.Errorf("MongoDB refuses the user name or password of MONGODB_URI (authSource must be the database in which the user was created): %s",
 			redact(login.Error(), d.o.URI))
 	case login != nil:
 		return d.away("MongoDB does not answer the login: %s", redact(login.Error(), d.o.URI))
 	case tlsFailed && d.dialer.silent():
 		return d.away(silentTLS, hosts)
 	case tlsFailed && d.dialer.unanswered():
-		return d.away("MongoDB closes the connection in the TLS handshake: %s: is it a proxy in front of a server that is down, does the server speak TLS (if not, "+
-			"remove tls=true from MONGODB_URI), is this MongoDB's port?", hosts)
+		return d.away("MongoDB closes the connection in the TLS handshake: %s. Possible causes: a proxy in front of a server that is down, a server without TLS (then "+
+			"remove tls=true from MONGODB_URI), a port that is not MongoDB's", hosts)
 	case tlsFailed:
-		return fmt.Errorf("TLS with MongoDB fails: %s: does the server speak TLS (if not, remove tls=true from MONGODB_URI), is its "+
-			"certificate issued for this host name, does tlsCAFile name its CA?", hosts)
+		return fmt.Errorf("TLS with MongoDB fails: %s. Possible causes: a server without TLS (then remove tls=true from MONGODB_URI), a "+
+			"certificate for another host name, a tlsCAFile with another CA", hosts)
 	case d.dialer.unknown() != "":
-		return d.away("MongoDB is not reachable: DNS does not know %s: is the name in MONGODB_URI correct, does its DNS record exist yet? %s",
+		return d.away("MongoDB is not reachable: DNS does not know %s: correct the name in MONGODB_URI, or create its DNS record: %s",
 			d.dialer.unknown(), hosts)
 	case hosts != "":
-		return d.away("MongoDB is not reachable: %s: is it running, is the address in MONGODB_URI right, does a firewall block it?", hosts)
+		return d.away("MongoDB is not reachable: %s. Possible causes: a server that does not run, a wrong address in MONGODB_URI, a firewall", hosts)
 	case errors.As(err, &selection):
 		return d.unchosen(selection.Desc)
 	case errors.As(err, &command) && command.Code == codeUnauthorized:
@@ -101,17 +101,17 @@ func (d *Database) unchosen(t description.Topology) error {
 	case heard == heardNothing && d.dialer.tls != nil:
 		return d.away(silentTLS, states)
 	case heard == heardNothing:
-		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
-			"hang, does a firewall block the connection?", states)
+		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back. Possible causes: a port that is not MongoDB's, "+
+			"a server that hangs, a firewall", states)
 	case heard == heardEnd:
-		return d.away("MongoDB closes the connection at once: %s: is it a proxy in front of a server that is down, does the server require TLS (then add tls=true "+
-			"to MONGODB_URI), is this MongoDB's port?", states)
+		return d.away("MongoDB closes the connection at once: %s. Possible causes: a proxy in front of a server that is down, a server that requires TLS (then "+
+			"add tls=true to MONGODB_URI), a port that is not MongoDB's", states)
 	case heard == heardEither:
-		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server closes the connection at once: is it "+
-			"a proxy in front of a server that is down, does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
+		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server closes the connection at once. "+
+			"Possible causes: a proxy in front of a server that is down, a server that requires TLS (then add tls=true to MONGODB_URI), a port that is not MongoDB's, a server that hangs", states)
 	}
-	const noPrimary = "MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, is " +
-		"replicaSet in MONGODB_URI its name, does the server require TLS (tls=true)?"
+	const noPrimary = "MongoDB answers, but not as a primary: %s. Possible causes: an election, a replica set that is not initiated, " +
+		"another name of the replica set than replicaSet in MONGODB_URI, a server that requires TLS (then add tls=true)"
 	if len(t.Servers) == 0 { // the driver drops servers of a replica set other than the URI's
 		return fmt.Errorf(noPrimary, states)
 	}
@@ -124,8 +124,8 @@ func unreadableURI(err error, uri string) error {
 	text, _, _ := strings.Cut(redact(err.Error(), uri), `"`) // the driver quotes the URI after this character
 	text = strings.TrimRight(text, " :")
 	if unknown, ok := errors.AsType[*net.DNSError](err); ok && !strings.Contains(unknown.Name, "@") { // it may be known later
-		return &OutageError{Doing: connecting, Err: fmt.Errorf("DNS does not know %s: is the name in MONGODB_URI correct, does its DNS "+
-			"record exist yet?", unknown.Name)}
+		return &OutageError{Doing: connecting, Err: fmt.Errorf("DNS does not know %s: correct the name in MONGODB_URI, or create its "+
+			"DNS record", unknown.Name)}
 	}
 	return fmt.Errorf("MONGODB_URI: %s; write mongodb://user:password@host:27017/database or mongodb+srv://…, and in user and password "+
 		"write @ : / ? # %% as %%40 %%3A %%2F %%3F %%23 %%25", text)
