@@ -39,7 +39,7 @@ func parse(key, value []byte, headers []record.Header, timestamp int64) (Found, 
 		}
 	}
 	if f.Letter.Number == unknown || f.Letter.Offset == unknown {
-		return Found{}, fmt.Errorf("reading a dead letter of topic %q: the header with its partition or its offset is missing", f.Letter.Topic)
+		return Found{}, fmt.Errorf("reading a dead letter of the source topic %q: the header with the source partition or the source offset is missing", f.Letter.Topic)
 	}
 	f.Letter.RefusedByDatabase = f.Stage == stageWrite
 	return f, nil

@@ -58,7 +58,7 @@ func TestIndexes(t *testing.T) {
 		before = append(before, found(q...))
 	}
 
-	unserved := "no index serves the filter: the filter reads every bucket"
+	unserved := "no index supports the filter: the filter reads every bucket"
 	if _, checked, _ := s.command(nil, "check", "--filter", `{"meta.sensor": "s-17"}`); strings.Contains(checked, "; in a test MongoDB examined ") {
 		unserved = "no index narrows the filter by meta.sensor, but at present the filter reads few buckets" // this server explains queries
 	}

@@ -130,7 +130,7 @@ func (c *Consumer) handedOver(partition record.Partition, t *runningTerm) {
 		delete(c.next, partition)
 		c.begin(partition, a)
 	} else if s := t.runner.status.Load(); s != nil && s.Unreleased {
-		t.runner.worker.log.Warn("partition not released: the lease has expired; the next owner waits for " +
+		t.runner.worker.log.Warn("the partition was not released: the lease has expired; the next owner waits for " +
 			"KAFKA_LEASE + 2 × MONGODB_WRITE_TIMEOUT, and reads the uncommitted records again")
 	}
 	c.dropOthers()

@@ -41,7 +41,7 @@ func (w *Worker) createdAgain(topicID [16]byte) Assigned {
 
 // claimAgain gives the flush up, because another owner was found. Only a new claim tells who owns the partition (E7).
 func (w *Worker) claimAgain() {
-	w.log.Warn("another consumer has claimed the partition: claiming it again")
+	w.log.Warn("another consumer has claimed the partition: this consumer claims it again")
 	w.metrics.claim("lost")
 	w.flush = nil
 	w.restart(w.again())

@@ -121,7 +121,7 @@ func (o *Options) bringBack(ctx context.Context, target target, f *dlq.Found, re
 	refused, err := target.Produce(ctx, to, []kafka.Message{returned(f)})
 	switch {
 	case err != nil:
-		return fmt.Errorf("sending a letter back to %s: %w; Kafka may have stored the letter nevertheless: check this partition before you run the command again", to, err)
+		return fmt.Errorf("sending a letter back to %s: %w; Kafka may have stored the letter nevertheless: look for the letter in this partition before you repeat the command", to, err)
 	case refused[0] != nil:
 		report.Refused++
 		if o.Refused != nil {

@@ -69,7 +69,7 @@ func (s *sampler) judgeIdentity(subject string, found *Findings) {
 	if p == nil || len(s.bad) > 0 || p.Series <= s.view.Series {
 		return
 	}
-	found.Warn(subject, s.wayOut(""), "the settings divide the events into %s series, but the events seem to have %s series: %s", count(s.view.Series), count(p.Series), p.Because[len(p.Because)-1])
+	found.Warn(subject, s.wayOut(""), "the settings divide the events into %s series, but the events seem to come from %s series (reason: %s)", count(s.view.Series), count(p.Series), p.Because[len(p.Because)-1])
 }
 
 // judgeValues warns about stored values that queries cannot use.

@@ -123,7 +123,7 @@ func (l *look) advise(subject string, topic Topic, a timeseries.Advice, c *reade
 	case cheap:
 		l.OK(subject, "no index narrows the filter by %s, but at present the filter reads few buckets%s%s", strings.Join(a.Misses, ", "), wide, measured)
 	case a.Index == "":
-		l.Warn(subject, l.wayOut(topic, a), "no index serves the filter: the filter reads every bucket%s%s", wide, measured)
+		l.Warn(subject, l.wayOut(topic, a), "no index supports the filter: the filter reads every bucket%s%s", wide, measured)
 	default:
 		l.Warn(subject, l.wayOut(topic, a), "the filter is narrowed by %s (index %s), but not by %s: the filter reads more buckets than it needs%s%s",
 			strings.Join(a.Narrows, ", "), a.Index, strings.Join(a.Misses, ", "), wide, measured)

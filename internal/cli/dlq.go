@@ -89,7 +89,7 @@ func (p *Program) onLetters(cmd *cobra.Command, prepare func(config.Config) erro
 // openLetters connects for reading dead letters. The source topics of letters can be read too.
 func (p *Program) openLetters(ctx context.Context, c config.Config, log *slog.Logger) (*letters, error) {
 	if !c.HasDeadLetters() {
-		return nil, usageError{fmt.Errorf("DLQ_TOPIC is empty: there are no dead letters, a bad record stops its partition instead")}
+		return nil, usageError{fmt.Errorf("DLQ_TOPIC is empty: there are no dead letters, because a bad record stops its partition; set DLQ_TOPIC to use this command")}
 	}
 	o := connect.LetterOptions(c)
 	topics := o.Topics()

@@ -86,7 +86,7 @@ func (f *redriveFlags) check(cmd *cobra.Command, _ []string) (err error) {
 	}
 	for _, name := range []string{"reason", "topic", "from", "to", "limit", "rate", "max-attempts"} {
 		if cmd.Flags().Changed(name) {
-			return usageError{fmt.Errorf("--letter is about one letter: it cannot be combined with --%s", name)}
+			return usageError{fmt.Errorf("--letter selects one letter: it cannot be combined with --%s", name)}
 		}
 	}
 	f.place, err = parsePlace(f.letter)

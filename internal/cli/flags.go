@@ -148,7 +148,7 @@ func (c *confirmation) check() error {
 }
 
 // errUnconfirmed means that neither flag was given and there is no terminal to ask at.
-var errUnconfirmed = errors.New("nothing was changed: there is no terminal to ask at. Repeat the command with --yes to make the changes, or with --dry-run to only show them")
+var errUnconfirmed = errors.New("nothing was changed: there is no terminal on which the command can ask. Repeat the command with --yes to make the changes, or with --dry-run to only show them")
 
 // errDeclined means that the question was not answered with yes.
 var errDeclined = errors.New("nothing was changed: the answer was not yes")

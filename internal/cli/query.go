@@ -285,7 +285,7 @@ func parseRange(before, from, to, last string, now time.Time, zone *time.Locatio
 		length, ok := words.ParseSpan(last)
 		switch {
 		case !ok || length <= 0:
-			return r, usageError{fmt.Errorf("%slast is %q: must be a length of time such as 90s, 1h30m, 7d or 2w", before, last)}
+			return r, usageError{fmt.Errorf("%slast is %q: it must be a length of time such as 90s, 1h30m, 7d or 2w", before, last)}
 		case from != "":
 			return r, usageError{fmt.Errorf("%[1]slast and %[1]sfrom both set the beginning: give only one of them", before)}
 		}

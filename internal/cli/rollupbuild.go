@@ -115,7 +115,7 @@ func (p *Program) buildRollups(ctx context.Context, with collections, series str
 	})
 	line.End()
 	if err != nil {
-		return fmt.Errorf("%s: interrupted; continue with --from %s: %w", series, last.Format(time.RFC3339), err)
+		return fmt.Errorf("%s: the build of rollups stopped: %w; to continue, repeat the command with --from %s", series, err, last.Format(time.RFC3339))
 	}
 	if f.filter == "" && f.to == "" {
 		since := span.From

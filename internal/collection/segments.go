@@ -43,7 +43,7 @@ func (s *series) beginsSegments(ctx context.Context) (bool, error) {
 // beginSegments, the first segment after it.
 func (s *series) beginSegments(ctx context.Context) error {
 	if err := s.arrangeView(ctx); mongodb.LacksRight(err) {
-		return fmt.Errorf("segments need a view that shows them: %w; %s, or SEGMENTS=off", err, viewRights)
+		return fmt.Errorf("the view that shows the segments cannot be created or changed: %w; %s, or set SEGMENTS=off", err, viewRights)
 	} else if err != nil {
 		return err
 	}

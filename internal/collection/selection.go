@@ -120,7 +120,7 @@ func (s *Selection) Series(ctx context.Context, progress func(buckets int64)) ([
 }
 
 // errTooManySeries means that the series do not fit into the memory of a Selection.
-var errTooManySeries = errors.New("run once for each of several narrower filters")
+var errTooManySeries = errors.New("run the command once for each of several narrower filters")
 
 // seriesList is a list of series under construction.
 type seriesList struct {

@@ -190,7 +190,7 @@ func (s *series) refuseArrays(ctx context.Context) error {
 	if err != nil || found == nil {
 		return mongodb.Failure("looking for metas that are arrays", err)
 	}
-	return fmt.Errorf("the bucket %v has the meta %v: %w. Give the series another meta first (`waterwheel collection update-meta`), or delete it",
+	return fmt.Errorf("the bucket %v has the meta %v: %w. Give the series another meta first (`waterwheel collection update-meta`), or delete the series",
 		found.Lookup(timeseries.FieldID), found.Lookup(timeseries.FieldMeta), ErrArrayMetas)
 }
 

@@ -121,7 +121,7 @@ func Ask[A kafkago.Response](ctx context.Context, to Asker, of record.Partition,
 	response, err := to.RoundTrip(ctx, request)
 	answer, ok := response.(A)
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: a %T", wire.ErrMalformed, response)
+		err = fmt.Errorf("%w: unexpected type %T", wire.ErrMalformed, response)
 	}
 	if err != nil {
 		return answer, NoAnswer(request.ApiKey(), of, err)

@@ -188,7 +188,7 @@ func (m *protoMember) isEvent() bool {
 
 // noEvent is the error of a message whose values are not events.
 func noEvent(of protoreflect.MessageDescriptor) error {
-	return fmt.Errorf("%s is stored as a single value, but an event must be an object: name the message that contains it", quoteText(of.FullName()))
+	return fmt.Errorf("%s is stored as a single value, but an event must be an object: name the message that contains %[1]s", quoteText(of.FullName()))
 }
 
 // cleanProto returns the text of an error of the protobuf library. The library varies the blanks from build to build.

@@ -30,7 +30,7 @@ func goLayout(pattern string) (string, error) {
 	for rest := pattern; rest != ""; {
 		literal, behind, found := strings.Cut(rest, "%")
 		if !isLiteral(literal) {
-			return "", fmt.Errorf("a pattern whose text %q would be read as a part of a time: write it as a Go layout", literal)
+			return "", fmt.Errorf("a strftime pattern with the text %q, which means a time in a Go layout: write a directive there, such as %%H, or write the whole format as a Go layout", literal)
 		}
 		layout.WriteString(literal)
 		if !found {

@@ -58,9 +58,9 @@ func CheckTimeZone(zone, format string) error {
 	p := newTimeParser(format)
 	switch {
 	case p.unit != nil, words.Plain(format) == "rfc3339":
-		return errors.New("has no effect: times of EVENT_TIME_FORMAT=" + format + " are the same in all zones")
+		return errors.New("has no effect: times of EVENT_TIME_FORMAT=" + format + " are the same in all zones; unset this setting")
 	case p.layout != "" && hasOffset(p.layout):
-		return errors.New("has no effect: texts of EVENT_TIME_FORMAT=" + format + " contain their offset")
+		return errors.New("has no effect: texts of EVENT_TIME_FORMAT=" + format + " contain their offset; unset this setting")
 	}
 	return nil
 }

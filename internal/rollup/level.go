@@ -112,9 +112,9 @@ func parseExpiry(text string) (time.Duration, error) {
 	case !ok:
 		return 0, fmt.Errorf("%q is not a duration: write it as 2160h or 90d", text)
 	case expiry <= 0 || expiry%time.Second != 0:
-		return 0, fmt.Errorf("the expiry %q must be a whole number of seconds above zero; leave it out to keep rows for ever", text)
+		return 0, fmt.Errorf("the expiry %q must be a whole number of seconds above zero; leave the expiry out to keep rows for ever", text)
 	case expiry > maxExpiry:
-		return 0, fmt.Errorf("the expiry %q is too long: MongoDB takes at most %s; leave it out to keep rows for ever", text, writeHours(maxExpiry))
+		return 0, fmt.Errorf("the expiry %q is too long: MongoDB allows at most %s; leave the expiry out to keep rows for ever", text, writeHours(maxExpiry))
 	}
 	return expiry, nil
 }

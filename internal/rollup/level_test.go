@@ -33,7 +33,7 @@ func TestParseLevels(t *testing.T) {
 		"1h:-2h":                      "error: has \"1h:-2h\": the expiry \"-2h\" must be a whole number of seconds above zero",
 		"1h:0s":                       "error: has \"1h:0s\": the expiry \"0s\" must be a whole number of seconds above zero",
 		"1h:48h0m0.5s":                "error: has \"1h:48h0m0.5s\": the expiry \"48h0m0.5s\" must be a whole number",
-		"1h:1000000h":                 "error: has \"1h:1000000h\": the expiry \"1000000h\" is too long: MongoDB takes at most 595779h",
+		"1h:1000000h":                 "error: has \"1h:1000000h\": the expiry \"1000000h\" is too long: MongoDB allows at most 595779h",
 		"1m:2160h;1h":                 "error: has \"1m:2160h;1h\"",
 		"1m:2160h,1h:17520h,1d:87600": "error: has \"1d:87600\": \"87600\" is not a duration",
 	} {

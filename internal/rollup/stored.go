@@ -56,7 +56,7 @@ func ReadDefinition(document bson.Raw) (d Definition, err error) {
 	}
 	for _, l := range d.Levels {
 		if _, ok := l.Level(); !ok {
-			return d, fmt.Errorf("the document %q names the level %q, which this version does not know", DefinitionID, l.Name)
+			return d, fmt.Errorf("the document %q names the level %q, which this version of waterwheel does not know: use a newer version", DefinitionID, l.Name)
 		}
 	}
 	return d, nil

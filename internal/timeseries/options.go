@@ -155,12 +155,12 @@ func (o Options) Change(to Options) (Options, error) {
 		return Options{}, err
 	}
 	if to.TimeField != "" && to.TimeField != o.TimeField {
-		return Options{}, refuse(codeInvalidOptions, "timeField is %q: it cannot be changed from %q; use another collection",
-			to.TimeField, o.TimeField)
+		return Options{}, refuse(codeInvalidOptions, "timeField cannot be changed from %q to %q: use another collection",
+			o.TimeField, to.TimeField)
 	}
 	if to.MetaField != "" && to.MetaField != o.MetaField {
-		return Options{}, refuse(codeInvalidOptions, "metaField is %q: it cannot be changed from %q; use another collection",
-			to.MetaField, o.MetaField)
+		return Options{}, refuse(codeInvalidOptions, "metaField cannot be changed from %q to %q: use another collection",
+			o.MetaField, to.MetaField)
 	}
 	if to.Granularity == "" && to.MaxSpanSeconds == 0 && to.RoundingSeconds == 0 {
 		to.Granularity, to.MaxSpanSeconds, to.RoundingSeconds = o.Granularity, o.MaxSpanSeconds, o.RoundingSeconds

@@ -246,5 +246,5 @@ func (g *Group) leave(ctx context.Context) {
 }
 
 func (g *Group) fatalError(err error) error {
-	return fmt.Errorf("membership of group %q: %w", g.options.GroupID, err)
+	return fmt.Errorf("this consumer cannot be a member of group %q: %w", g.options.GroupID, err)
 }

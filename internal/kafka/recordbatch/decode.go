@@ -140,7 +140,7 @@ func (d *decoder) extent() (int, error) {
 		return 0, fmt.Errorf("%w at offset %d: message format %d is older than Kafka 0.11; copy the records to a new topic with a current producer",
 			ErrUnreadable, d.next, magic)
 	case magic > 2:
-		return 0, fmt.Errorf("%w at offset %d: format %d is not supported", ErrUnreadable, d.next, magic)
+		return 0, fmt.Errorf("%w at offset %d: message format %d is not supported; use a newer version of waterwheel", ErrUnreadable, d.next, magic)
 	}
 	length := int(int32(binary.BigEndian.Uint32(d.set[batchLength:])))
 	if length < batchRecords-batchLengthField {
@@ -156,7 +156,7 @@ func (d *decoder) recordBatch(p *piece, raw []byte) error {
 	}
 	h := parseBatchHeader(raw)
 	if h.base < 0 || h.base > math.MaxInt64-math.MaxInt32-1 || h.lastDelta < 0 {
-		return fmt.Errorf("%w at offset %d: its header has the first offset %d and the last offset delta %d", ErrCorrupt, d.next, h.base, h.lastDelta)
+		return fmt.Errorf("%w at offset %d: its header is invalid: base offset %d, last offset delta %d", ErrCorrupt, d.next, h.base, h.lastDelta)
 	}
 	last := h.base + int64(h.lastDelta)
 	aborted := d.aborted.covers(h, last)

@@ -51,7 +51,7 @@ func (r *Reader) Times(n int) func(yield func() bool) {
 // Take returns the next n bytes, or nil.
 func (r *Reader) Take(n int) []byte {
 	if n < 0 || n > len(r.rest) {
-		r.Fail(fmt.Errorf("%w: a field of %d bytes, but only %d bytes are left", ErrMalformed, n, len(r.rest)))
+		r.Fail(fmt.Errorf("%w: a field has %d bytes, but only %d bytes are left", ErrMalformed, n, len(r.rest)))
 		return nil
 	}
 	b := r.rest[:n:n]
