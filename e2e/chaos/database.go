@@ -51,6 +51,18 @@ func (d *database) start(ctx context.Context, process int) error {
 	return d.await(ctx)
 }
 
+// restart kills each process, and starts it again. A primary that has stepped down during the move of a chunk may hang: MongoDB 5.0
+// does. Only an operator can end that.
+func (d *database) restart(ctx context.Context) error {
+	for process := range d.processes {
+		d.kill(process)
+		if err := d.start(ctx, process); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (d *database) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

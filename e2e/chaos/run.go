@@ -193,6 +193,9 @@ func (r *run) drain(ctx context.Context) error {
 	if err := r.cluster.AwaitBrokers(ctx); err != nil {
 		return err
 	}
+	if err := r.database.restart(ctx); err != nil {
+		return err
+	}
 	for _, m := range r.members[:leastMembers] {
 		if err := m.start(); err != nil {
 			return err
