@@ -48,7 +48,9 @@ func parseMarker(metadata string) (*marker, error) {
 	if len(fields) == 0 || fields[0] != markerPrefix {
 		return nil, nil
 	}
-	broken := func(err error) error { return fmt.Errorf("reading the metadata %q of the committed offset: %w", metadata, err) }
+	broken := func(err error) error {
+		return fmt.Errorf("reading the metadata %q of the committed offset: %w", metadata, err)
+	}
 	m := &marker{until: -1, ends: map[record.Partition]int64{}}
 	for _, field := range fields[1:] {
 		if until, ok := strings.CutPrefix(field, "until="); ok {
