@@ -3,6 +3,7 @@ package sink_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -126,7 +127,7 @@ func TestWritesFollowAMovedChunk(t *testing.T) {
 					t.Fatal(err)
 				}
 				stored, err := buckets.FindOne(t.Context(), key).Raw()
-				if err != nil && err != mongo.ErrNoDocuments {
+				if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 					t.Fatal(err)
 				}
 				switch done := w.done(stored); {

@@ -65,12 +65,11 @@ func ranges(numbers []int32) string {
 		for last+1 < len(numbers) && numbers[last+1] == numbers[last]+1 {
 			last++
 		}
-		switch {
-		case last == i:
-			parts = append(parts, fmt.Sprint(numbers[i]))
-		default:
-			parts = append(parts, fmt.Sprintf("%d–%d", numbers[i], numbers[last]))
+		part := fmt.Sprint(numbers[i])
+		if last > i {
+			part += fmt.Sprintf("–%d", numbers[last])
 		}
+		parts = append(parts, part)
 		i = last + 1
 	}
 	return strings.Join(parts, ", ")
