@@ -90,7 +90,7 @@ func TestWhatComesOfEachCode(t *testing.T) {
 		16675: isBadData, 16732: isBadData, 16733: isBadData, 16746: isBadData, 16755: isBadData, 16756: isBadData,
 		16766: isBadData, 16804: isBadData, 17261: isBadData, 17262: isBadData, 17280: isBadData,
 		10334: isBadData, 17419: isBadData, 17420: isBadData,
-		13: isRefusal, 18: isRefusal, 20: isRefusal, 40: isRefusal, 59: isRefusal, 61: isRefusal, 66: isRefusal, 67: isRefusal, 72: isRefusal,
+		13: isRefusal, 18: isRefusal, 20: isRefusal, 40: isRefusal, 54: isRefusal, 59: isRefusal, 61: isRefusal, 66: isRefusal, 67: isRefusal, 72: isRefusal,
 		73: isRefusal, 79: isRefusal, 100: isRefusal, 115: isRefusal, 153: isRefusal, 166: isRefusal, 238: isRefusal, 371: isRefusal, 31025: isRefusal, 40415: isRefusal,
 	}
 	codes := []int32{31025, 40415, 46841, 91331}

@@ -272,6 +272,31 @@ func TestReadsOfAllShardsAreAtOneMoment(t *testing.T) {
 	}
 }
 
+// TestAShardThatLearnsOfAMoveRefusesNoMoment has a router answer one read with a code of a moving chunk. The read fails, and later
+// reads are at one moment as before.
+func TestAShardThatLearnsOfAMoveRefusesNoMoment(t *testing.T) {
+	for _, code := range []int32{63, 82, 272, 343} {
+		f, p := onFake(t, mongodbtest.Router)
+		f.Answer("update", mongodbtest.Counting(1))
+		var levels []string
+		f.Answer("find", func(command bson.Raw) bson.D {
+			if command.Index(0).Value().StringValue() != "events.buckets" {
+				return mongodbtest.CursorOf()
+			}
+			if levels = append(levels, command.Lookup("readConcern", "level").StringValue()); len(levels) == 1 {
+				return mongodbtest.Failing(code, "the chunk is moving")(nil)
+			}
+			return mongodbtest.CursorOf()
+		})
+		if _, err := p.Stored(t.Context(), 0, 10); err == nil {
+			t.Errorf("code %d: the read succeeds", code)
+		}
+		if _, err := p.Stored(t.Context(), 0, 10); err != nil || !slices.Equal(levels, []string{"snapshot", "snapshot"}) {
+			t.Errorf("code %d: %v, %v", code, levels, err)
+		}
+	}
+}
+
 // TestAMomentThatIsTooOldShrinksTheWindow has a server that keeps a moment for less time than D takes. The next try reads less.
 func TestAMomentThatIsTooOldShrinksTheWindow(t *testing.T) {
 	f, p := onFake(t, mongodbtest.Router)

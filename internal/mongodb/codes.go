@@ -75,6 +75,7 @@ var answers = []answer{
 	{18, "AuthenticationFailed", refused},
 	{20, "IllegalOperation", refused},
 	{40, "ConflictingUpdateOperators", refused}, // our updates never cause it, whatever the data
+	{54, "NotSingleValueField", refused},        // an update that makes a shard key an array
 	{59, "CommandNotFound", refused},
 	// The collection is sharded by something else than meta and time, or the meta is an array (withoutShardKey).
 	{61, "ShardKeyNotFound", refused},
@@ -99,23 +100,34 @@ var answers = []answer{
 	{43, "CursorNotFound", passing},
 	{46, "LockBusy", passing},
 	{50, "MaxTimeMSExpired", passing},
+	{63, "StaleShardVersion", passing},
 	{64, "WriteConcernTimeout", passing},
+	{70, "ShardNotFound", passing}, // mongos: it has not learned of a new shard yet
+	{82, "NoProgressMade", passing},
 	{89, "NetworkTimeout", passing},
+	{90, "CallbackCanceled", passing},
 	{91, "ShutdownInProgress", passing},
 	{112, "WriteConflict", passing},
 	{117, "ConflictingOperationInProgress", passing},
 	{133, "FailedToSatisfyReadPreference", passing}, // mongos: the shard has no primary
 	{134, "ReadConcernMajorityNotAvailableYet", passing},
+	{145, "PooledConnectionsDropped", passing},
 	{150, "StaleEpoch", passing},
 	{175, "QueryPlanKilled", passing}, // the collection was changed meanwhile
 	{189, "PrimarySteppedDown", passing},
 	{202, "NetworkInterfaceExceededTimeLimit", passing}, // between the members of a cluster
+	{203, "ShardingStateNotInitialized", passing},
+	{211, "KeyNotFound", passing}, // the keys that sign cluster times are not there yet
 	{237, "CursorKilled", passing},
 	{239, "SnapshotTooOld", passing},
 	{246, "SnapshotUnavailable", passing},
 	{249, "StaleDbVersion", passing},
 	{250, "StaleChunkHistory", passing},
 	{262, "ExceededTimeLimit", passing},
+	{272, "MigrationConflict", passing},
+	{279, "ClientDisconnect", passing},
+	{317, "ConnectionPoolExpired", passing},
+	{343, "ShardCannotRefreshDueToLocksHeld", passing},
 	{365, "TemporarilyUnavailable", passing}, // the cache is full
 	{402, "ResourceExhausted", passing},
 	{433, "AdmissionQueueOverflow", passing}, // SystemOverloadedError, as the next two
@@ -130,6 +142,7 @@ var answers = []answer{
 	{13436, "NotPrimaryOrSecondary", passing},
 	{14031, "OutOfDiskSpace", passing},
 	{16500, "TooManyRequests", passing}, // Azure Cosmos DB's throttling: "Error codes" of its documentation
+	{46841, "ClientMarkedKilled", passing},
 }
 
 // Codes that need more than their class. The driver returns CodeObjectTooLarge itself, without asking a server.
@@ -148,6 +161,7 @@ const (
 	CodeIndexKeySpecsConflict = 86
 	CodeConflictingOperation  = 117
 	CodeChunkTooBig           = 153
+	CodeOperationFailed       = 96
 	CodeParallelArrays        = 171
 	CodeNotImplemented        = 238
 	CodeSnapshotTooOld        = 239

@@ -22,7 +22,7 @@ func TestEveryRowIsOfUse(t *testing.T) {
 		"disk full":   {14031},
 		"interrupted": {11601},
 		"network":     {6, 7, 9001},
-		"sharding":    {20, 61, 66, 133, 13388, 31025},
+		"sharding":    {20, 61, 63, 66, 70, 82, 133, 203, 272, 343, 13388, 31025},
 	} {
 		for _, code := range codes {
 			if !seen[code] {
