@@ -134,6 +134,7 @@ func (p *Program) planUpdate(
 	if err != nil {
 		return nil, err
 	}
+	refuseArrayKeys(ctx, database, name, after)
 	if err := refusals(name, metas, after); err != nil {
 		return nil, err
 	}
@@ -184,6 +185,24 @@ func (p *Program) tried(ctx context.Context, name string, s *collection.Selectio
 		}
 	}
 	return all, nil
+}
+
+// refuseArrayKeys refuses results that are arrays if the time series is sharded by the meta. MongoDB would refuse to write them, and
+// the edit would stop in the middle. Without the right to read how the time series is sharded, it refuses nothing.
+func refuseArrayKeys(ctx context.Context, database *mongodb.Database, name string, after []triedMeta) {
+	isArray := func(one triedMeta) bool { return one.err == nil && one.meta.Type == bson.TypeArray }
+	if !slices.ContainsFunc(after, isArray) {
+		return
+	}
+	sharding, err := collection.Of(database, name).Sharding(ctx)
+	if err != nil || sharding.Key.Lookup(timeseries.FieldMeta).Type == 0 {
+		return
+	}
+	for i := range after {
+		if isArray(after[i]) {
+			after[i].err = collection.ErrArrayMetas
+		}
+	}
 }
 
 // refusals returns an error that names the first metas whose results are not allowed.
