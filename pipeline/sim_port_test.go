@@ -96,7 +96,10 @@ func (c port) Insert(ctx context.Context, documents []bson.Raw) (mongodb.Reply, 
 		if refused[i] {
 			return 0, &mongodb.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
 		}
-		if c.of.now(id) != nil {
+		if have := c.of.now(id); have != nil {
+			if c.onAnotherShard(have, documents[i]) {
+				c.w.fail("stored once", "the insert of %x is executed although another shard has a bucket with this _id", id)
+			}
 			return 0, &mongodb.WriteError{Index: i, Code: codeDuplicateKey, Message: "duplicate key"}
 		}
 		c.w.mongo.put(c.of, id, documents[i], by)

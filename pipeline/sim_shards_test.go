@@ -72,3 +72,10 @@ func shardOf(d bson.Raw) int {
 	}
 	return int(meta[0]-'A') & 1
 }
+
+// onAnotherShard reports whether a document lies on another shard than one with the same _id that is to be inserted. An _id is
+// unique within a shard only, so both are stored then. Mutations move buckets without the wait of update-meta, so they are not
+// checked for this.
+func (c port) onAnotherShard(have, inserted bson.Raw) bool {
+	return c.w.traits.sharded && c.w.broken == "" && c.of == c.w.mongo.buckets && !isSegment(have) && !isSegment(inserted) && shardOf(have) != shardOf(inserted)
+}
