@@ -282,6 +282,10 @@ func TestMetasOfAShardedCollectionChange(t *testing.T) {
 	}
 	s.storesWith(made, len(made), 0, "EVENT_TIME_FORMAT", "unix_ms")
 	s.edit("update-meta", "--filter", "{}", "--update", `{"$set": {"meta.moved": true}}`, "--closed", "--yes")
+	code, out := s.run("collection", "update-meta", "--filter", "{}", "--update", `{"$set": {"meta": ["array"]}}`, "--closed", "--yes")
+	if code == 0 || !strings.Contains(out, "a shard key cannot contain an array") {
+		t.Errorf("a meta that is an array: code %d:\n%s", code, out)
+	}
 	left, err := s.collection(timeseries.BucketsSuffix).CountDocuments(within(t, time.Minute), bson.D{{Key: "meta.moved", Value: bson.D{{Key: "$ne", Value: true}}}})
 	if err != nil || left > 0 || s.measurements() != int64(len(made)) {
 		t.Errorf(check.Verdict+"%d buckets were not changed, and %d of %d measurements are there: %v", left, s.measurements(), len(made), err)

@@ -48,7 +48,7 @@ func (t *task) editSeries() {
 	buckets := editedBuckets{t: t, port: port{w: w, of: w.mongo.buckets}}
 	const noTimeout = time.Hour // a timeout would use the wrong clock
 	selection := collection.NewSelection(buckets, editedOptions{scratch: &scratch{}, notes: port{w: w, of: w.mongo.options}}, collection.SelectionOptions{
-		Query: query, TimeField: simCollection.TimeField, Closed: w.chance(0.5), Timeout: noTimeout, BucketsOnly: w.traits.segments, Settle: t.settles(),
+		Query: query, TimeField: simCollection.TimeField, Closed: w.chance(0.5), Timeout: noTimeout, BucketsOnly: w.traits.segments, AwaitInserts: t.awaitsInserts(),
 	})
 	asked := w.mongo.buckets.ids()
 	hidden := func() bool {
@@ -83,8 +83,8 @@ func (t *task) editSeries() {
 	}
 }
 
-// settles returns the wait of an edit that moves buckets to other shards.
-func (t *task) settles() func(context.Context) error {
+// awaitsInserts returns the wait of an edit that moves buckets to other shards.
+func (t *task) awaitsInserts() func(context.Context) error {
 	if !t.p.w.traits.sharded {
 		return nil
 	}

@@ -29,7 +29,8 @@
 //	indexes       index.go (the existing ones, in terms of measurements), indexcreate.go, indexchange.go
 //	              indexdefinition.go (users' definitions), indexmeta.go (META_INDEXES), indexexpiry.go (expiring ones)
 //	              indexdoubt.go (warnings about a new index, fields of stored measurements)
-//	edits         selection.go (whole series, to be edited), selectiontry.go (trying an update), selectionedit.go, selectionbatch.go
+//	edits         selection.go (whole series, to be edited), selectiontry.go (trying an update), selectionedit.go, selectionbatch.go,
+//	              lateinserts.go (waiting before buckets move to another shard)
 //	              notes.go (which positions edits deleted or changed)
 //	rollups       rollup.go (making and dropping levels)
 package collection

@@ -20,7 +20,6 @@ const (
 	maxChanged       = 64        // buckets, each with its own update; short commands disturb other clients little
 	maxDeleted       = 1000
 	minEdited        = 4 // buckets; the least size of a batch after answers did not come
-	maxSettled       = 5000
 	maxEditedBytes   = 4 << 20
 )
 
@@ -48,9 +47,9 @@ type SelectionOptions struct {
 	BucketsOnly bool
 	// Timeout bounds a write.
 	Timeout time.Duration
-	// Settle waits until no insert that was sent before can be executed any more. A Change waits before it changes the buckets that
-	// it has read. Nil means no wait.
-	Settle func(ctx context.Context) error
+	// AwaitInserts returns when no insert that was sent before can be executed any more. An edit of metas calls it for the buckets
+	// that it has read. Nil means no wait.
+	AwaitInserts func(ctx context.Context) error
 	// Move applies updates that change the shard key. Nil means Update of the buckets.
 	Move func(ctx context.Context, updates []mongodb.Update) (mongodb.Reply, error)
 }
@@ -77,32 +76,10 @@ func (t TimeSeries) documents(o SelectionOptions) *Selection {
 		o.Move = func(ctx context.Context, updates []mongodb.Update) (mongodb.Reply, error) {
 			return t.db.MoveKeys(ctx, t.name+timeseries.BucketsSuffix, updates)
 		}
-		o.Settle = func(ctx context.Context) error { return t.settle(ctx, ports.Partitions) }
+		o.AwaitInserts = t.awaitInserts
 	}
 	return NewSelection(ports.Buckets, ports.Options, o)
 }
-
-// settle implements SelectionOptions.Settle. An _id is unique only within a shard. So an insert that is sent again, and whose first
-// sending is executed late, would store a bucket a second time if the bucket lies on another shard by then. Owners wait as long
-// before they write in place of another owner.
-func (t TimeSeries) settle(ctx context.Context, partitions mongodb.Collection) error {
-	const lateTimes = 2
-	longest := lateTimes * t.db.WriteTimeout()
-	err := partitions.Find(ctx, mongodb.Query{Filter: mongodb.Document(bson.D{})}, func(d bson.Raw) error {
-		wait, _ := d.Lookup("waitMs").AsInt64OK()
-		if released, _ := d.Lookup("released").BooleanOK(); !released {
-			longest = max(longest, min(time.Duration(wait)*time.Millisecond, maxSettling))
-		}
-		return nil
-	})
-	if err != nil {
-		return mongodb.Failure("reading how long owners may write", err)
-	}
-	return sleep(ctx, longest)
-}
-
-// maxSettling bounds how long a claim makes a change wait.
-const maxSettling = 10 * time.Minute
 
 // Amount is a number of buckets, and of measurements in them.
 type Amount struct {

@@ -307,6 +307,35 @@ func TestChangeGoesOnAfterLostAnswers(t *testing.T) {
 	}
 }
 
+// TestChangeWaitsForInserts checks that an edit waits after it has read buckets and before it writes them, once for all of them. If
+// the wait ends with an error, nothing is written.
+func TestChangeWaitsForInserts(t *testing.T) {
+	meta := func(s string) bson.RawValue { return raw(t, bson.D{{Key: "m", Value: s}}).Lookup("m") }
+	for _, failing := range []error{nil, context.DeadlineExceeded} {
+		m := &memory{}
+		for i := range 300 {
+			m.buckets = append(m.buckets, bson.D{{Key: "_id", Value: int32(i)}, {Key: "meta", Value: meta("a")}})
+		}
+		o, waits := everything(t), 0
+		o.AwaitInserts = func(context.Context) error {
+			if waits++; m.n > 0 {
+				t.Error("the wait comes after a write")
+			}
+			return failing
+		}
+		c := collection.NewSelection(m, m, o).Change(
+			[]collection.SelectedSeries{{Meta: meta("a")}}, []collection.MetaChange{{Before: meta("a"), After: meta("b")}}, silent)
+		err := c.Run(t.Context())
+		done := int64(300)
+		if failing != nil {
+			done = 0
+		}
+		if !errors.Is(err, failing) || c.Edited().Done.Buckets != done || waits != 1 || (m.n > 0) != (failing == nil) {
+			t.Errorf("%v: %v, %+v after %d waits and %d writes", failing, err, c.Edited(), waits, m.n)
+		}
+	}
+}
+
 // TestChangeTellsWhatItMissed covers buckets that others edit between a read and a write, and series that appear.
 func TestChangeTellsWhatItMissed(t *testing.T) {
 	meta := func(s string) bson.RawValue { return raw(t, bson.D{{Key: "m", Value: s}}).Lookup("m") }

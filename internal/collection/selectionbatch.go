@@ -3,7 +3,6 @@ package collection
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -76,17 +75,13 @@ func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bo
 		return mongodb.Failure(doing, err)
 	}
 	e.open, e.bytes = e.open[:0], 0
-	most := e.most
-	if e.settles() {
-		most = maxSettled
-	}
 	query := mongodb.Query{Filter: e.s.editable(), Projection: e.fields(), Batch: maxDeleted}
 	err := e.s.buckets.Find(ctx, query, func(d bson.Raw) error {
 		if b := e.read(d); wanted(b) {
 			e.open = append(e.open, b.cloned())
 			e.bytes += len(d)
 		}
-		if len(e.open) >= most || e.bytes > maxEditedBytes {
+		if e.isFull() {
 			return e.flushAll(ctx)
 		}
 		return nil
@@ -98,27 +93,6 @@ func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bo
 		return err
 	}
 	return mongodb.Failure(doing, err)
-}
-
-// settles reports whether the edit waits before it edits what it has read.
-func (e *editing) settles() bool { return e.s.Settle != nil && e.kind == NotedChanged }
-
-// flushAll edits the open buckets, batch by batch.
-func (e *editing) flushAll(ctx context.Context) error {
-	if !e.settles() || len(e.open) == 0 {
-		return e.flush(ctx)
-	}
-	if err := e.s.Settle(ctx); err != nil {
-		return err
-	}
-	for all := slices.Clone(e.open); len(all) > 0; {
-		n := min(e.most, len(all))
-		e.open, all = slices.Clone(all[:n]), all[n:]
-		if err := e.flush(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // flush edits the open buckets. It edits buckets that got measurements meanwhile again, in their present state.
