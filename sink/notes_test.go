@@ -114,7 +114,7 @@ func TestDamagedNoteIsNamed(t *testing.T) {
 		"stored": func() error { _, err := p.Stored(t.Context(), 0, 1000); return err }(),
 		"noted":  sink.ContentsOf(e.Database, "events").Notes().Deleted(t.Context(), source, 0, 1000, func(timeseries.Position) {}),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "the note") || !strings.Contains(err.Error(), "lists 5 positions, control.count is 9") {
+		if err == nil || !strings.Contains(err.Error(), "the note") || !strings.Contains(err.Error(), "lists 5 positions, but control.count is 9") {
 			t.Errorf("%s: %v", doing, err)
 		}
 	}
