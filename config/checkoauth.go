@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net"
 	"net/url"
 	"strings"
 )
@@ -78,10 +77,4 @@ func (k *checker) sasl() {
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		k.fail("KAFKA_OAUTH_TOKEN_URL", s.OAuthTokenURL, "would send the client's secret unencrypted: use https")
 	}
-}
-
-// isLoopback reports whether a host is a loopback address or localhost.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -7,5 +7,5 @@
 //	file.go          CONFIG_FILE, with settings of single topics; topics.go: topics by patterns, and the settings of each topic
 //	fill.go          defaults that no tag can hold; memory.go: how much memory there is
 //	render.go        effective settings, and the reference; schema.go: a JSON Schema for charts; problem.go: what is wrong; warnings.go: settings that cost something
-//	secret.go        values that are not shown; uri.go: MongoDB's; size.go, times.go, places.go: values with a notation; content.go: binary files
+//	secret.go        values that are not shown; uri.go: MongoDB's; size.go, times.go, places.go, addresses.go: values with a notation; content.go: binary files
 package config

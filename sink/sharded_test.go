@@ -246,12 +246,8 @@ func TestReadsOfAllShardsAreAtOneMoment(t *testing.T) {
 		f, p := onFake(t, c.hello)
 		f.Answer("update", mongodbtest.Counting(1))
 		var levels []string
-		f.Answer("find", func(command bson.Raw) bson.D {
-			if command.Index(0).Value().StringValue() != "events.buckets" {
-				return mongodbtest.CursorOf()
-			}
-			level := command.Lookup("readConcern", "level").StringValue()
-			if levels = append(levels, level); level == "snapshot" && c.refuses {
+		answerReads(f, &levels, func() bson.D {
+			if c.refuses && levels[len(levels)-1] == "snapshot" {
 				return mongodbtest.Failing(72, "readConcern level snapshot is not supported")(nil)
 			}
 			return mongodbtest.CursorOf()
@@ -272,6 +268,17 @@ func TestReadsOfAllShardsAreAtOneMoment(t *testing.T) {
 	}
 }
 
+// answerReads sets the answer to reads of buckets, and notes the levels of their read concerns. Other reads find nothing.
+func answerReads(f *mongodbtest.Fake, levels *[]string, answer func() bson.D) {
+	f.Answer("find", func(command bson.Raw) bson.D {
+		if command.Index(0).Value().StringValue() != "events.buckets" {
+			return mongodbtest.CursorOf()
+		}
+		*levels = append(*levels, command.Lookup("readConcern", "level").StringValue())
+		return answer()
+	})
+}
+
 // TestAShardThatLearnsOfAMoveRefusesNoMoment has a router answer one read with a code of a moving chunk. The read fails, and later
 // reads are at one moment as before.
 func TestAShardThatLearnsOfAMoveRefusesNoMoment(t *testing.T) {
@@ -279,11 +286,8 @@ func TestAShardThatLearnsOfAMoveRefusesNoMoment(t *testing.T) {
 		f, p := onFake(t, mongodbtest.Router)
 		f.Answer("update", mongodbtest.Counting(1))
 		var levels []string
-		f.Answer("find", func(command bson.Raw) bson.D {
-			if command.Index(0).Value().StringValue() != "events.buckets" {
-				return mongodbtest.CursorOf()
-			}
-			if levels = append(levels, command.Lookup("readConcern", "level").StringValue()); len(levels) == 1 {
+		answerReads(f, &levels, func() bson.D {
+			if len(levels) == 1 {
 				return mongodbtest.Failing(code, "the chunk is moving")(nil)
 			}
 			return mongodbtest.CursorOf()

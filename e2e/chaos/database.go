@@ -51,8 +51,8 @@ func (d *database) start(ctx context.Context, process int) error {
 	return d.await(ctx)
 }
 
-// restart kills each process, and starts it again. A primary that has stepped down during the move of a chunk may hang: MongoDB 5.0
-// does. Only an operator can end that.
+// restart kills each process, and starts it again. On MongoDB 5.0 a primary that has stepped down during the move of a chunk may
+// hang, and only an operator can end that.
 func (d *database) restart(ctx context.Context) error {
 	for process := range d.processes {
 		d.kill(process)

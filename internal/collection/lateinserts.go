@@ -2,7 +2,6 @@ package collection
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -58,9 +57,9 @@ func (e *editing) flushAll(ctx context.Context) error {
 	if err := e.s.AwaitInserts(ctx); err != nil {
 		return err
 	}
-	for all := slices.Clone(e.open); len(all) > 0; {
+	for all := e.open; len(all) > 0; {
 		n := min(e.most, len(all))
-		e.open, all = slices.Clone(all[:n]), all[n:]
+		e.open, all = all[:n:n], all[n:]
 		if err := e.flush(ctx); err != nil {
 			return err
 		}

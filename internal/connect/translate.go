@@ -3,8 +3,6 @@ package connect
 import (
 	"context"
 	"log/slog"
-	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -60,21 +58,8 @@ func GroupOptions(c config.Config, log *slog.Logger) group.Options {
 		GroupID: c.Kafka.GroupID, Topics: c.Kafka.Topics, InstanceID: c.Kafka.InstanceID, SessionTimeout: c.Kafka.SessionTimeout,
 		HeartbeatInterval: c.Kafka.HeartbeatInterval, RebalanceTimeout: c.Kafka.RebalanceTimeout, Lease: c.Kafka.Lease,
 		Shutdown: c.Service.ShutdownTimeout - ClosingReserve(c.Service.ShutdownTimeout), HandOver: Grace(c), ErrorAfter: pipeline.ErrorAfter, Logger: log,
-		Page: pagePort(c.Service.HTTPAddr),
+		Page: c.Service.PagePort(),
 	}
-}
-
-// pagePort returns the port of the status page. It is zero if other machines cannot reach the page.
-func pagePort(address string) uint16 {
-	host, port, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err != nil || host == "localhost" || ip != nil && ip.IsLoopback() {
-		return 0
-	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return 0
-	}
-	return uint16(number)
 }
 
 func security(c config.Security) kafka.Security {

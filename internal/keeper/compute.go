@@ -206,7 +206,7 @@ func (w *work) documents(ctx context.Context, level rollup.Level, r run) (all []
 		err = w.rollups.Documents(ctx, level.Name, some, func(raw bson.Raw) error {
 			d, bad := rollup.Decode(raw, options)
 			if bad == nil && !sameMeta(d.Meta, byID[d.ID].Meta) {
-				bad = fmt.Errorf("the rollup document %s of level %s has the meta %v, but its _id belongs to the meta %v: somebody edited the document; delete the document, and run `waterwheel rollup build`",
+				bad = fmt.Errorf("the rollup document %s of level %s has the meta %v, but its _id belongs to the meta %v: the document was edited by hand; delete the document, and run `waterwheel rollup build`",
 					d.ID.Hex(), level.Name, d.Meta, byID[d.ID].Meta)
 			}
 			if failed = cmp.Or(failed, bad); bad == nil {

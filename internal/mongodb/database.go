@@ -74,8 +74,8 @@ type Database struct {
 const closeTimeout = time.Second
 
 // Open connects and finds out the kind of server. Its errors say what to do about an address without an answer, a wrong password,
-// TLS on only one side, a member of a shard, or an invalid URI or database name. An *OutageError may pass by itself, because no server answers, none
-// is the primary, or DNS does not know the name.
+// TLS on only one side, a member of a shard, or an invalid URI or database name. An *OutageError may pass by itself, because no
+// server answers, none is the primary, or DNS does not know the name.
 func Open(ctx context.Context, o Options) (*Database, error) {
 	co, err := clientOptions(o.URI)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/group"
-	"waterwheel/internal/record"
 )
 
 const (
@@ -124,7 +123,6 @@ func newMember(d group.Described, this string) Member {
 	if d.Page != 0 {
 		m.Page = "http://" + net.JoinHostPort(m.Host, strconv.Itoa(int(d.Page))) + "/"
 	}
-	slices.SortFunc(d.Partitions, record.Partition.Compare)
 	for _, p := range d.Partitions {
 		m.Partitions[p.Topic] = append(m.Partitions[p.Topic], p.Number)
 	}

@@ -40,7 +40,7 @@ func TestMembersAreAskedRarely(t *testing.T) {
 }
 
 func TestMembersHavePages(t *testing.T) {
-	partitions := []record.Partition{{Topic: "b", Number: 4}, {Topic: "a", Number: 2}, {Topic: "a", Number: 0}, {Topic: "a", Number: 1}}
+	partitions := []record.Partition{{Topic: "a", Number: 0}, {Topic: "a", Number: 1}, {Topic: "a", Number: 2}, {Topic: "b", Number: 4}}
 	for host, page := range map[string]string{"/10.0.0.7": "http://10.0.0.7:9464/", "/fd00:0:0:0:0:0:0:7": "http://[fd00:0:0:0:0:0:0:7]:9464/"} {
 		m := newMember(group.Described{Member: kafka.Member{ID: "x", Host: host}, Ours: true, Partitions: partitions, Page: 9464}, "x")
 		if m.Page != page || !m.This || m.Foreign || m.Count() != 4 || m.Listed() != "a 0–2; b 4" {

@@ -18,12 +18,10 @@ type Described struct {
 
 // Describe reads what a member tells about itself. It tolerates members of other programs.
 func Describe(m kafka.Member) Described {
-	d := Described{Member: m, Ours: IsOurs(m)}
+	_, claim, _ := decodeClaim(m.Subscription) // empty unless a consumer of this program made it
+	d := Described{Member: m, Ours: IsOurs(m), Page: claim.page}
 	if partitions, _, err := decodeAssignment(m.Assignment); err == nil {
 		d.Partitions = partitions
-	}
-	if _, claim, err := decodeClaim(m.Subscription); err == nil {
-		d.Page = claim.page
 	}
 	return d
 }
