@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/events"
@@ -293,4 +294,54 @@ func TestMetasOfAShardedCollectionChange(t *testing.T) {
 	if code, out := s.run("verify"); code != 0 {
 		t.Errorf(check.Verdict+"verify ended with code %d:\n%s", code, out)
 	}
+}
+
+// TestVerifyTellsBucketsWithOneIDApart checks measurements that are stored twice, in two buckets with the same _id on two shards.
+// Each shard keeps its own _ids unique, so a cluster accepts this.
+func TestVerifyTellsBucketsWithOneIDApart(t *testing.T) {
+	s := onCluster(t, 1, "hashed").inBuckets()
+	const number = 7
+	begin := time.Now().Add(-time.Hour).Truncate(time.Second)
+	var made []events.Event
+	for i := range number {
+		at := begin.Add(time.Duration(i) * time.Second).UnixMilli()
+		made = append(made, events.Event{
+			Key: []byte("k"), Value: fmt.Appendf(nil, `{"time":%d,"meta":"a","n":%d}`, at, i),
+			Fate: events.Fate{Parts: []events.Part{{Reading: &events.Reading{Time: at, Meta: "a", Fields: bson.D{{Key: "n", Value: int32(i)}}}}}},
+		})
+	}
+	s.storesWith(made, number, 0, "EVENT_TIME_FORMAT", "unix_ms")
+	s.copyToAnotherShard(bson.D{{Key: timeseries.FieldMeta, Value: "a"}})
+	code, out := s.run("verify")
+	if want := fmt.Sprintf("%d doubled", number); code == 0 || !strings.Contains(out, want) {
+		t.Errorf(check.Verdict+"verify ended with code %d, want %q in:\n%s", code, want, out)
+	}
+	if code, out := s.run("verify", "--repair"); code != 0 {
+		t.Errorf("the repair ended with code %d:\n%s", code, out)
+	}
+	if code, out := s.run("verify"); code != 0 || s.measurements() != number {
+		t.Errorf(check.Verdict+"after the repair verify ended with code %d, and %d measurements are stored:\n%s", code, s.measurements(), out)
+	}
+}
+
+// copyToAnotherShard inserts a copy of a bucket with the same _id. Its meta is one whose chunk is on another shard.
+func (c *stream) copyToAnotherShard(bucket bson.D) {
+	c.t.Helper()
+	buckets := c.collection(timeseries.BucketsSuffix)
+	var d bson.D
+	if err := buckets.FindOne(within(c.t, time.Minute), bucket).Decode(&d); err != nil {
+		c.t.Fatal(err)
+	}
+	at := slices.IndexFunc(d, func(e bson.E) bool { return e.Key == timeseries.FieldMeta })
+	for i := range 100 {
+		d[at].Value = fmt.Sprint("another ", i)
+		_, err := buckets.InsertOne(within(c.t, time.Minute), d)
+		if err == nil {
+			return
+		}
+		if !mongo.IsDuplicateKeyError(err) {
+			c.t.Fatal(err)
+		}
+	}
+	c.t.Fatal("no meta is on another shard")
 }

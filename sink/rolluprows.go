@@ -91,20 +91,29 @@ func (r *Rollups) Documents(ctx context.Context, level string, ids []bson.Object
 	return r.find(ctx, "reading rollup documents", r.ports.Levels[level], mongodb.Query{Filter: filter}, each)
 }
 
+// MostTogether bounds the documents of one command of Put, because a short command disturbs others little.
+const MostTogether = 64
+
 // Put stores documents of a level, each with a revision. Revision 1 is inserted, and any other replaces the document of the
-// revision before. The result all reports whether each was stored. If not, another writer was quicker with at least one. Then
-// the source data of the documents must be read again.
-func (r *Rollups) Put(ctx context.Context, level string, o timeseries.Options, documents []rollup.Document) (all bool, err error) {
+// revision before. An update command has up to together documents, at least 1 and at most MostTogether.
+//
+// The result lost has the _ids of documents that another writer stored first. Their source data must be read again. MongoDB
+// reports only how many documents a command has replaced. If some were not replaced, all documents of the command are in lost.
+func (r *Rollups) Put(
+	ctx context.Context, level string, o timeseries.Options, documents []rollup.Document, together int,
+) (lost []bson.ObjectID, err error) {
 	const doing = "storing rollup rows"
 	var inserts []bson.Raw
 	var updates []mongodb.Update
+	var inserted, updated []bson.ObjectID
 	for i := range documents {
 		d := &documents[i]
 		if d.Revision == 1 {
-			inserts = append(inserts, d.Encode(o))
+			inserts, inserted = append(inserts, d.Encode(o)), append(inserted, d.ID)
 			continue
 		}
 		control, data := d.Contents(o)
+		updated = append(updated, d.ID)
 		updates = append(updates, mongodb.Update{
 			Filter: mongodb.Document(bson.D{
 				{Key: timeseries.FieldID, Value: d.ID},
@@ -115,34 +124,34 @@ func (r *Rollups) Put(ctx context.Context, level string, o timeseries.Options, d
 			Update: mongodb.Set(bson.D{{Key: timeseries.FieldControl, Value: control}, {Key: timeseries.FieldData, Value: data}}),
 		})
 	}
-	all = true
-	for some := range slices.Chunk(updates, maxRollupWrites) {
+	for some := range slices.Chunk(updates, together) {
 		n, err := mongodb.Executed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) { return r.ports.Levels[level].Update(ctx, some) }))
 		if err != nil {
-			return false, mongodb.Failure(doing, err)
+			return nil, mongodb.Failure(doing, err)
 		}
-		all = all && n == int64(len(some))
+		if n < int64(len(some)) {
+			lost = append(lost, updated[:len(some)]...)
+		}
+		updated = updated[len(some):]
 	}
-	for some := range slices.Chunk(inserts, maxRollupWrites) {
+	for some := range slices.Chunk(inserts, MostTogether) {
 		reply, err := r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) { return r.ports.Levels[level].Insert(ctx, some) })
 		if err != nil {
-			return false, mongodb.Failure(doing, err)
+			return nil, mongodb.Failure(doing, err)
 		}
 		for _, e := range reply.Errors {
 			if e.Code != mongodb.CodeDuplicateKey {
-				return false, mongodb.Failure(doing, &mongodb.CommandError{Code: e.Code, Message: e.Message})
+				return nil, mongodb.Failure(doing, &mongodb.CommandError{Code: e.Code, Message: e.Message})
 			}
-			all = false
+			lost = append(lost, inserted[e.Index])
 		}
 		if reply.Unconfirmed != nil {
-			return false, mongodb.Failure(doing, reply.Unconfirmed)
+			return nil, mongodb.Failure(doing, reply.Unconfirmed)
 		}
+		inserted = inserted[len(some):]
 	}
-	return all, nil
+	return lost, nil
 }
-
-// maxRollupWrites bounds the documents of one command, because a short command disturbs others little.
-const maxRollupWrites = 64
 
 // SeriesIn calls each for every bucket, segment and rollup document that may have times in [from, to). The query filter on
 // buckets selects the series, and nil selects all. Buckets come with their meta only.

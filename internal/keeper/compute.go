@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -61,8 +62,11 @@ type work struct {
 	most int
 	// size is how many series are read at a time. It adapts to the number of measurements that the last ones had.
 	size int
+	// together is how many rollup documents are replaced by one command. It adapts to what other writers have replaced first.
+	together int
 
 	frozen int64 // late measurements that are in no row
+	tried  int64 // offsets of the present topic by which a pass was to move the watermark
 }
 
 // These bound how many series are read at a time. aimedPerLook is the intended number of measurements.
@@ -77,13 +81,21 @@ const (
 
 // hours computes the rows of minutes and hours of a run, for some series at a time.
 func (w *work) hours(ctx context.Context, r run, t *touched) error {
-	for some := range slices.Chunk(r.keys, seriesPerMoment) {
+	return w.inChunks(ctx, r.keys, seriesPerMoment, func(some []string) (left []string, err error) {
+		return w.attempt(ctx, run{r.from, r.to, some}, t)
+	})
+}
+
+// inChunks calls attempt for chunks of series, and again for the series that an attempt has left, until none is left. It gives
+// up after some attempts in a row that have left all their series.
+func (w *work) inChunks(ctx context.Context, keys []string, size int, attempt func(some []string) (left []string, err error)) error {
+	for some := range slices.Chunk(keys, size) {
 		for tries := 0; len(some) > 0; tries++ {
 			if tries == computeTries {
 				return errContended
 			}
 			began := w.now()
-			left, err := w.attempt(ctx, run{r.from, r.to, some}, t)
+			left, err := attempt(some)
 			if err != nil {
 				return err
 			}
@@ -105,6 +117,8 @@ type target struct {
 	key   string
 	to    int64 // the end of its period
 	dirty bool  // some of its rows were computed
+	lost  bool  // another writer replaced the document first
+	late  int64 // late measurements that are in none of its rows
 	rollup.Document
 }
 
@@ -143,16 +157,12 @@ func (w *work) attempt(ctx context.Context, r run, t *touched) (left []string, e
 		}
 		w.size = len(some) * aimedPerLook / max(read, 1)
 		of := targetsOf(targets, some)
-		frozen := w.replace(of, s, now, t)
-		stored, err := w.put(ctx, of)
+		w.replace(of, s, now, t)
+		lost, err := w.put(ctx, of)
 		if err != nil {
 			return nil, err
 		}
-		if stored {
-			w.frozen += frozen
-		} else {
-			left = append(left, some...)
-		}
+		left = append(left, lost...)
 		s.forget(some)
 		rest = rest[len(some):]
 	}
@@ -227,9 +237,9 @@ func (w *work) documents(ctx context.Context, level rollup.Level, r run) (all []
 // mostIDs bounds the _ids of one query.
 const mostIDs = 2000
 
-// replace puts computed rows into the documents, which are in the order of their series. It returns how many late measurements are
-// in no row of the coarsest level that is computed from measurements.
-func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) (frozen int64) {
+// replace puts computed rows into the documents, which are in the order of their series. The documents of the coarsest level that
+// is computed from measurements count the late measurements that are in no row.
+func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) {
 	coarsest := w.coarsest()
 	var computed levelRows
 	for i, d := range targets {
@@ -249,16 +259,15 @@ func (w *work) replace(targets []*target, s *source, now time.Time, t *touched) 
 					d.Replace(hour, hour+hourMs, nil)
 					d.dirty = true
 				}
-				frozen += late
+				d.late += late
 				continue
 			}
 			d.dirty = true
 			if w.replaceHour(d, hour, within(computed[d.level.Name], hour, hour+hourMs), count) {
-				frozen += late
+				d.late += late
 			}
 		}
 	}
-	return frozen
 }
 
 // coarsest returns the name of the coarsest level that is computed from measurements.
@@ -312,30 +321,46 @@ func (w *work) isFrozen(level rollup.Level, hour int64, now time.Time) bool {
 	return level.Expire > 0 && from < now.Add(-level.Expire).UnixMilli()
 }
 
-// put stores the documents with computed rows. False means that another writer replaced one of them first. put does not store a
-// new document without rows.
-func (w *work) put(ctx context.Context, targets []*target) (all bool, err error) {
-	all = true
+// put stores the documents with computed rows. It returns the series that are left, because another writer replaced one of their
+// documents first. put does not store a new document without rows.
+func (w *work) put(ctx context.Context, targets []*target) (left []string, err error) {
 	for _, level := range w.state.Levels {
 		var documents []rollup.Document
+		byID := map[bson.ObjectID]*target{}
 		rows := 0
 		for _, d := range targets {
 			if d.level.Name != level.Name || !d.dirty || d.Revision == 0 && len(d.Rows) == 0 {
 				continue
 			}
 			d.Revision++
-			documents = append(documents, d.Document)
+			documents, byID[d.ID] = append(documents, d.Document), d
 			rows += len(d.Rows)
 		}
 		if len(documents) == 0 {
 			continue
 		}
-		done, err := w.rollups.Put(ctx, level.Name, level.Options(w.state.Options), documents)
+		lost, err := w.rollups.Put(ctx, level.Name, level.Options(w.state.Options), documents, w.together)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		all = all && done
+		for _, id := range lost {
+			byID[id].lost = true
+		}
 		w.metrics.rows(level.Name, rows)
 	}
-	return all, nil
+	lost := map[string]bool{}
+	for _, d := range targets {
+		if d.lost {
+			lost[d.key] = true
+		}
+	}
+	for _, d := range targets {
+		if !lost[d.key] {
+			w.frozen += d.late
+		}
+	}
+	if w.together = min(2*w.together, sink.MostTogether); len(lost) > 0 {
+		w.together = 1 // so that each document is known to be replaced or not
+	}
+	return slices.Sorted(maps.Keys(lost)), nil
 }

@@ -69,14 +69,11 @@ func (w *work) days(ctx context.Context, hours []run) error {
 		return nil
 	}
 	for _, r := range dayRuns(hours) {
-		for some := range slices.Chunk(r.keys, seriesPerFold) {
-			began := w.now()
-			if err := w.someDays(ctx, level, dayRun{r.days, some}); err != nil {
-				return err
-			}
-			if err := w.rest(ctx, w.now().Sub(began)); err != nil {
-				return err
-			}
+		err := w.inChunks(ctx, r.keys, seriesPerFold, func(some []string) (left []string, err error) {
+			return w.fold(ctx, level, dayRun{r.days, some})
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -90,31 +87,22 @@ func (w *work) level(name string) (rollup.Level, bool) {
 	return w.state.Levels[at], true
 }
 
-func (w *work) someDays(ctx context.Context, level rollup.Level, r dayRun) error {
-	for range computeTries {
-		done, err := w.fold(ctx, level, r)
-		if err != nil || done {
-			return err
-		}
-	}
-	return errContended
-}
-
-// fold folds some days of some series once. It reads the documents of days before those of hours. So an earlier fold never
-// replaces a later one of another keeper.
-func (w *work) fold(ctx context.Context, level rollup.Level, r dayRun) (done bool, err error) {
+// fold folds some days of some series once. It returns the series that are left, because another writer replaced one of their
+// documents first. It reads the documents of days before those of hours. So an earlier fold never replaces a later one of another
+// keeper.
+func (w *work) fold(ctx context.Context, level rollup.Level, r dayRun) (left []string, err error) {
 	first, last := r.days[0], r.days[len(r.days)-1]+dayMs
 	targets, err := w.documents(ctx, level, run{first, last, r.keys})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	now, err := w.rollups.Clock(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	hours, err := w.hourRows(ctx, r, first, last)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defined, _ := w.state.Defined.Level(rollup.Day)
 	rules := defined.Rules()

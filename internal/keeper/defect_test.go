@@ -21,7 +21,7 @@ var defects = []struct {
 	edits []edit
 }{
 	{"the watermark moves before the rows are acknowledged", []edit{
-		{"pass.go", "for _, mark := range marks {", "if _, err := w.rollups.Move(ctx, &p.Owned, marks, raised(marks, p)); err != nil {\n\t\treturn err\n\t}\n\tfor _, mark := range marks {"},
+		{"pass.go", "for _, mark := range marks {", "if _, err := w.rollups.Move(ctx, &p.Owned, marks, raised(marks, p)); err != nil {\n\t\treturn false, err\n\t}\n\tfor _, mark := range marks {"},
 		{"pass.go", "// positions computes", "func raised(marks []rollup.Watermark, p *Partition) (next []rollup.Watermark) {\n\tfor _, m := range marks {\n\t\tif m.Topic() == p.Source.TopicID {\n\t\t\tm.Below = max(m.Below, p.Done)\n\t\t}\n\t\tnext = append(next, m)\n\t}\n\treturn next\n}\n\n// positions computes"},
 	}},
 	{"the watermark moves whoever has the partition, and whatever it was", []edit{
@@ -48,8 +48,8 @@ var defects = []struct {
 	{"rows may shrink", []edit{{"compute.go", "if w.free {\n\t\td.Replace", "if true {\n\t\td.Replace"}}},
 	{"frozen hours are read", []edit{{"compute.go", "if kept := w.state.Options.ExpireAfterSeconds; kept > 0 &&", "if kept := w.state.Options.ExpireAfterSeconds; kept < 0 &&"}, {"compute.go", "if countOf(one, count) < countOf(within(d.Rows, at, at+step), count) {", "if false {"}}},
 	{"days are folded from hours that were read before them", []edit{
-		{"days.go", "targets, err := w.documents(ctx, level, run{first, last, r.keys})\n\tif err != nil {\n\t\treturn false, err\n\t}\n", ""},
-		{"days.go", "defined, _ := w.state.Defined.Level(rollup.Day)", "targets, err := w.documents(ctx, level, run{first, last, r.keys})\n\tif err != nil {\n\t\treturn false, err\n\t}\n\tdefined, _ := w.state.Defined.Level(rollup.Day)"},
+		{"days.go", "targets, err := w.documents(ctx, level, run{first, last, r.keys})\n\tif err != nil {\n\t\treturn nil, err\n\t}\n", ""},
+		{"days.go", "defined, _ := w.state.Defined.Level(rollup.Day)", "targets, err := w.documents(ctx, level, run{first, last, r.keys})\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdefined, _ := w.state.Defined.Level(rollup.Day)"},
 	}},
 	{"segments are not read", []edit{{"compute.go", "if w.state.Segments {", "if false {"}}},
 	{"a former topic is dropped before it is computed", []edit{{"pass.go", "to = math.MaxInt64", "to = mark.Below + math.MaxInt64*0"}}},

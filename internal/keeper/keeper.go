@@ -47,7 +47,7 @@ type Keeper struct {
 type turn struct {
 	next     time.Time
 	complete time.Time // when its rows were last complete, or when it was assigned
-	failures int
+	most     int64     // offsets of a pass. A pass that failed is repeated with half as many, so that it does not fail for ever.
 }
 
 // New returns a keeper that does nothing yet.
@@ -63,6 +63,8 @@ const (
 	noteInterval = time.Minute
 	// retryAfter is the longest time after a failure before a pass is tried again.
 	retryAfter = time.Minute
+	// fewestOffsets is the smallest limit of a pass.
+	fewestOffsets = 1000
 	// hurryAfter is how many intervals a partition may be behind before the keeper stops resting.
 	hurryAfter = 2
 )
@@ -149,7 +151,7 @@ func (k *Keeper) turn(p *Partition) *turn {
 	t := k.schedule[name]
 	if t == nil {
 		now := time.Now()
-		t = &turn{complete: now, next: now.Add(time.Duration(float64(k.o.Interval) * float64(hashOf(p.ID)%1000) / 1000))}
+		t = &turn{complete: now, most: allOffsets, next: now.Add(time.Duration(float64(k.o.Interval) * float64(hashOf(p.ID)%1000) / 1000))}
 		k.schedule[name] = t
 	}
 	return t
@@ -163,8 +165,9 @@ func (k *Keeper) pass(ctx context.Context, p *Partition) {
 		t.next = began.Add(k.o.Interval)
 		return
 	}
+	complete := false
 	if err == nil {
-		err = w.pass(ctx, p)
+		complete, err = w.pass(ctx, p, t.most)
 		k.o.Metrics.frozen.Add(float64(w.frozen))
 	}
 	switch {
@@ -172,13 +175,19 @@ func (k *Keeper) pass(ctx context.Context, p *Partition) {
 	case errors.Is(err, claim.ErrOtherOwner): // The partition was reassigned, or the claim is being renewed.
 		t.next = time.Now().Add(min(retryAfter, k.o.Interval))
 	case err != nil:
-		t.failures++
+		if w != nil && w.tried > 0 {
+			t.most = max(w.tried/2, fewestOffsets)
+		}
 		t.next = time.Now().Add(min(retryAfter, k.o.Interval))
 		k.o.Metrics.passes.WithLabelValues(passFailed).Inc()
 		k.failed(err, "topic", p.Source.Topic, "partition", p.Source.Partition)
 	default:
 		k.o.Metrics.passes.WithLabelValues(passDone).Inc()
-		t.failures, t.next, t.complete = 0, began.Add(k.o.Interval), began
+		if complete {
+			t.most, t.next, t.complete = allOffsets, began.Add(k.o.Interval), began
+		} else {
+			t.most, t.next = min(t.most, allOffsets/2)*2, time.Now()
+		}
 		k.succeeded()
 		if w.frozen > 0 {
 			k.o.Log.Warn("late measurements are stored but not added to the rollups: other measurements of the same hours have expired or were deleted, so these hours cannot be computed again",
@@ -221,7 +230,7 @@ func (k *Keeper) work(ctx context.Context, r *sink.Rollups, t *turn) (*work, err
 
 func newWork(r *sink.Rollups, state sink.RollupState, m *Metrics) *work {
 	return &work{
-		rollups: r, state: state, metrics: m, now: time.Now, linger: noteLinger, most: mostHours, size: firstSeries,
+		rollups: r, state: state, metrics: m, now: time.Now, linger: noteLinger, most: mostHours, size: firstSeries, together: sink.MostTogether,
 		rest: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	}
 }

@@ -300,16 +300,20 @@ func (w *world) pass(p *part) {
 	}
 	of := Partition{Owned: sink.Owned{Source: p.source(), ID: p.id(), Group: modelGroup, Claim: p.claim}, Done: p.done(), Seen: w.now, Known: true}
 	w.logf("a pass")
-	most := mostHours
+	hours, most := mostHours, int64(allOffsets)
 	if w.rnd.IntN(3) == 0 {
-		most = 2
+		hours = 2
+	}
+	if !w.calm && w.rnd.IntN(3) == 0 {
+		most = 1 + w.rnd.Int64N(5)
 	}
 	outer := w
 	w.begin("pass", func(ctx context.Context, _ *actor) {
 		of := of
 		if w, err := w.work(ctx); err == nil {
-			w.most = most
-			outer.unlessCrashed(w.pass(ctx, &of)) // it is tried again
+			w.most = hours
+			_, err := w.pass(ctx, &of, most)
+			outer.unlessCrashed(err) // it is tried again
 		}
 	})
 }

@@ -63,7 +63,7 @@ func (w *world) run(t *testing.T, p *Partition) *work {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := of.pass(t.Context(), p); err != nil {
+	if _, err := of.pass(t.Context(), p, allOffsets); err != nil {
 		t.Fatal(err)
 	}
 	return of
@@ -77,7 +77,7 @@ func TestCommandsOfAPassComeInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.mem.commands = nil
-	if err := of.pass(t.Context(), p); err != nil {
+	if _, err := of.pass(t.Context(), p, allOffsets); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/claim"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
@@ -28,39 +29,52 @@ type Partition struct {
 // other.
 const mostHours = 1 << 20
 
-// pass brings the rollups of a partition up to what is done now.
-func (w *work) pass(ctx context.Context, p *Partition) error {
+// allOffsets does not limit a pass.
+const allOffsets = math.MaxInt64
+
+// pass brings the rollups of a partition up to what is done now, but not by more than most offsets. complete reports that nothing
+// is left.
+func (w *work) pass(ctx context.Context, p *Partition, most int64) (complete bool, err error) {
 	now, err := w.rollups.Clock(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	since := w.now().Sub(p.Seen)
 	marks, err := w.rollups.Fence(ctx, &p.Owned)
 	if err != nil {
-		return err
+		return false, err
 	}
+	complete = true
 	next := make([]rollup.Watermark, 0, len(marks))
 	for _, mark := range marks {
 		former := mark.Topic() != p.Source.TopicID
 		to := p.Done
 		if former {
 			to = math.MaxInt64 // nothing is stored any more under a former topic id
+		} else {
+			if to-mark.Below > most {
+				to, complete = mark.Below+most, false
+			}
+			w.tried = to - mark.Below
 		}
 		if err := w.positions(ctx, timeseries.Source{TopicID: mark.Topic(), Partition: p.Source.Partition}, mark.Below, to); err != nil {
-			return err
+			return false, err
 		}
 		if former {
 			continue
 		}
 		mark.Below = max(mark.Below, to)
-		if p.Known {
+		if p.Known && complete {
 			at := now.Add(-p.Age - since).UTC()
 			mark.At = &at
 		}
 		next = append(next, mark)
 	}
-	_, err = w.rollups.Move(ctx, &p.Owned, marks, next) // False: the claim was lost, or has lowered it. Another pass repeats the work.
-	return err
+	moved, err := w.rollups.Move(ctx, &p.Owned, marks, next)
+	if err == nil && !moved { // The claim was lost, or a claim has lowered the watermark. Another pass repeats the work.
+		err = claim.ErrOtherOwner
+	}
+	return complete, err
 }
 
 // positions computes the hours in which a source has measurements with offsets in [from, to).

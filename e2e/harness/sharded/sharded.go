@@ -203,9 +203,14 @@ func (c *Chunks) all(ctx context.Context) (all []chunk, err error) {
 	return all, err
 }
 
+// longestMove is how long Move waits for the cluster, which may go on moving the chunk afterwards.
+const longestMove = 20 * time.Second
+
 // Move moves a random chunk to another shard. The cluster may refuse it, for example while another chunk is moved. A shard takes
 // a chunk back only after it has deleted the old copy (orphanCleanupDelaySecs, 15 minutes by default).
 func (c *Chunks) Move(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, longestMove)
+	defer cancel()
 	all, err := c.all(ctx)
 	if err != nil {
 		return err
@@ -258,6 +263,9 @@ func (c *Chunks) Disturb(ctx context.Context, pause time.Duration) (moved int, r
 func kind(err error) string {
 	if refused, ok := errors.AsType[mongo.CommandError](err); ok && refused.Name != "" {
 		return refused.Name
+	}
+	if mongo.IsTimeout(err) {
+		return "no answer in time"
 	}
 	if mongo.IsNetworkError(err) {
 		return "connection lost"
