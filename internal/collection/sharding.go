@@ -223,9 +223,9 @@ func (t TimeSeries) shard(ctx context.Context, o timeseries.Options, byHash bool
 		return mongodb.Failure("making the index of the shard key", t.db.Translate(err))
 	}
 	admin := t.driver().Client().Database("admin")
-	// Databases need it only before 6.0.
+	// Databases need it only before 6.0. If the right to it is missing and needed, the next command fails.
 	if err := admin.RunCommand(ctx, bson.D{{Key: "enableSharding", Value: t.db.Name()}}).Err(); err != nil {
-		if err = t.db.Translate(err); !mongodb.HasCode(err, mongodb.CodeCommandNotFound) {
+		if err = t.db.Translate(err); !mongodb.HasCode(err, mongodb.CodeCommandNotFound) && !mongodb.LacksRight(err) {
 			return mongodb.Failure("allowing the database to be sharded", err)
 		}
 	}

@@ -97,6 +97,8 @@ func TestShardMakesTheIndexFirst(t *testing.T) {
 		c, d := onCluster(t, mongodbtest.Router)
 		if hashed { // since 6.0 the command may be removed some day
 			c.Answer("enableSharding", mongodbtest.Failing(59, "no such command: 'enableSharding'"))
+		} else { // and it needs a right that nothing else needs
+			c.Answer("enableSharding", mongodbtest.Failing(13, "not authorized on admin to execute command { enableSharding: \"db\" }"))
 		}
 		var order []string
 		for _, name := range []string{"createIndexes", "shardCollection"} {

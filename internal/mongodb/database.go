@@ -66,8 +66,8 @@ type Database struct {
 	splits atomic.Bool
 	// moves counts the writes that change shard keys.
 	moves atomic.Int64
-	// noSnapshots means that the router has refused a query with Query.AtOnce.
-	noSnapshots atomic.Bool
+	// snapshotRefused is when a router last refused a query with Query.AtOnce, in Unix seconds. Zero means never.
+	snapshotRefused atomic.Int64
 }
 
 // closeTimeout bounds closing the connections when the server did not answer as expected.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -133,9 +134,17 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 	}
 }
 
+// askAgainAfter is how long queries do not ask a router to read all shards at once after it has refused that. Meanwhile an operator
+// may have updated the cluster.
+const askAgainAfter = 10 * time.Minute
+
+func (d *Database) readsAtOnce(now time.Time) bool {
+	return d.server.Sharded && now.Sub(time.Unix(d.snapshotRefused.Load(), 0)) > askAgainAfter
+}
+
 // find sends a query. If a router refuses to read all shards at once, find sends the query once more without that.
 func (d driverCollection) find(ctx context.Context, q Query, o *options.FindOptionsBuilder) (cursor *mongo.Cursor, err error) {
-	c, atOnce := d.c, q.AtOnce && d.d.server.Sharded && !d.d.noSnapshots.Load()
+	c, atOnce := d.c, q.AtOnce && d.d.readsAtOnce(time.Now())
 	if atOnce {
 		c = d.d.db.Collection(d.c.Name(), options.Collection().SetReadConcern(readconcern.Snapshot()))
 	}
@@ -151,7 +160,7 @@ func (d driverCollection) find(ctx context.Context, q Query, o *options.FindOpti
 	if again := d.d.answered(ctx, send); again != nil {
 		return nil, err
 	}
-	if !d.d.noSnapshots.Swap(true) {
+	if d.d.snapshotRefused.Swap(time.Now().Unix()) == 0 { // one warning is enough
 		d.d.log.Warn("this MongoDB cannot read all shards at one moment: run `waterwheel collection update-meta` only while no consumer runs", "err", err)
 	}
 	return cursor, nil
@@ -194,11 +203,18 @@ func neverSent(err error) bool {
 }
 
 // FenceShards orders later reads after every earlier write, on all shards with a part of a collection. It is an update that finds
-// no document. Because it lacks the shard key, mongos sends it to every shard. A shard acknowledges it when a majority has
-// everything that the shard wrote before. From then on the session includes the time of the update. It is an update because a
-// consumer always has the right to update, but not always to delete.
+// no document. Because it lacks the shard key, mongos sends it to every shard that it knows. A shard acknowledges it when a
+// majority has everything that the shard wrote before. From then on the session includes the time of the update. It is an update
+// because a consumer always has the right to update, but not always to delete.
+//
+// A query comes before the update. Shards refuse a query of a router that does not know where the chunks are now, and the router
+// then learns of new shards. They do not refuse such an update.
 func (d *Database) FenceShards(ctx context.Context, collection string) error {
-	_, err := d.db.Collection(collection).UpdateMany(ctx, bson.D{{Key: timeseries.FieldID, Value: "fence"}}, bson.D{{Key: "$unset", Value: bson.D{{Key: "fence", Value: ""}}}})
+	c, none := d.db.Collection(collection, options.Collection().SetReadConcern(readconcern.Local())), bson.D{{Key: timeseries.FieldID, Value: "fence"}}
+	if err := c.FindOne(ctx, none).Err(); err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+		return d.Translate(err)
+	}
+	_, err := c.UpdateMany(ctx, none, bson.D{{Key: "$unset", Value: bson.D{{Key: "fence", Value: ""}}}})
 	return d.Translate(err)
 }
 
