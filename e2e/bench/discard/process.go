@@ -91,9 +91,6 @@ func Start(ctx context.Context, uri string) (*Process, error) {
 	return p, nil
 }
 
-// PID returns the process's id.
-func (p *Process) PID() int { return p.command.Process.Pid }
-
 // Counts returns the counts so far.
 func (p *Process) Counts() (Counts, error) {
 	p.mu.Lock()
