@@ -23,8 +23,9 @@ func (w *Worker) advanceFlush(m Moment, actions []Action) []Action {
 	if w.writing() || w.busy.claim || !f.retry.ready(m.Now) || !m.Held { // E7: nothing is sent while the lease does not hold
 		return actions
 	}
+	f.doubt(m.Now, w.o.Wait-w.o.Grace)
 	if len(f.unknown) > 0 { // these buckets get nothing else before that (E4)
-		f.acting = slices.Clone(f.unknown)
+		f.acting, f.handed = slices.Clone(f.unknown), m.Now
 		return append(actions, ResolveWrites{Writes: f.writes(f.acting)})
 	}
 	if f.acting, f.handed = f.next(w.pace.bound), m.Now; f.acting != nil {
@@ -176,7 +177,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 		case bucketer.Applied, bucketer.AppliedForget:
 			w.conclude(i, bucketer.Outcome{Result: found})
 		case bucketer.NotApplied:
-			sendAgain = true
+			sendAgain, a.readBack = true, f.handed
 			if a.notApplied++; a.notApplied >= notAppliedLimit && f.cut.Writes[i].Kind == bucketer.Update {
 				a.step, f.asking = toAsk, append(f.asking, i)
 				continue

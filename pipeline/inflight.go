@@ -22,6 +22,7 @@ const (
 // attempt is the state of one write. A write is unknown from its sending until it is done (E4).
 type attempt struct {
 	lastSent   Instant // when its last attempt was answered
+	readBack   Instant // when the last read-back began that found it not applied
 	notApplied int32
 	step       step
 	sent       bool
@@ -98,6 +99,20 @@ func (f *flush) next(bound int64) []int {
 		}
 		indexes = append(indexes, i)
 	}
+}
+
+// doubt marks inserts as unknown that would be sent again too long after their read-back. An earlier sending may have stored the
+// bucket since, and an edit of metas may have moved it to another shard. There MongoDB would not refuse the insert, because an
+// _id is unique only within a shard. Such an edit waits longer than that for inserts (internal/collection/lateinserts.go).
+func (f *flush) doubt(now, most Instant) {
+	f.again = slices.DeleteFunc(f.again, func(i int) bool {
+		a := &f.attempts[i]
+		if a.notApplied == 0 || f.cut.Writes[i].Kind != bucketer.Insert || now-a.readBack <= most {
+			return false
+		}
+		a.step, f.unknown = toResolve, append(f.unknown, i)
+		return true
+	})
 }
 
 // writes picks writes by index.

@@ -66,6 +66,29 @@ func TestUnknownWriteIsReadBackAndSentAgainUnchanged(t *testing.T) {
 	wants(t, w, 1)
 }
 
+// TestAnInsertIsReadBackAgainAfterTheLease checks an insert that waits long for its second sending, as in an outage. An edit of metas
+// may have moved the bucket to another shard meanwhile.
+func TestAnInsertIsReadBackAgainAfterTheLease(t *testing.T) {
+	w, m := flushing(t, func(o *Options) { o.Wait = 12 * time.Second })
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}})
+	m.Now += longestDelay
+	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
+	resolved := m.Now
+	expect[SendWrites](t, w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}}))
+	lease := w.o.Wait - w.o.Grace
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.NotExecuted, Err: errDown}}})
+	if m.Now += longestDelay; m.Now-resolved > lease {
+		t.Fatalf("the delay %v must not exceed the lease %v", longestDelay, lease)
+	}
+	expect[SendWrites](t, w.Handle(m, Ticked{}))
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.NotExecuted, Err: errDown}}})
+	m.Now = resolved + lease + 1
+	absent[SendWrites](t, w.Handle(m, Ticked{}))
+	expect[SendWrites](t, w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}}))
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
+	wants(t, w, 1)
+}
+
 func TestConflictWaitsForTheGraceBeforeItAsks(t *testing.T) {
 	w, m := flushing(t)
 	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}})
