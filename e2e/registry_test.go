@@ -211,7 +211,7 @@ func (s *stream) judgedByCommands(r *registry, stored int) {
 	if code, out = s.run("dlq", "show", row.Letter); code != 0 || !strings.Contains(out, "unknown: the schema 9 cannot be read now") {
 		s.t.Errorf("while the registry is away dlq show ended with code %d:\n%s", code, out)
 	}
-	if code, out = s.run("dlq", "redrive", "--dry-run"); code != 1 || !strings.Contains(out, "not all letters could be tried") {
+	if code, out = s.run("dlq", "redrive", "--dry-run"); code != 1 || !strings.Contains(out, "not all dead letters could be checked") {
 		s.t.Errorf("while the registry is away dlq redrive --dry-run ended with code %d:\n%s", code, out)
 	}
 	r.away(false)

@@ -235,7 +235,7 @@ func TestReasonsThatThereAreNotEndAllCommandsAlike(t *testing.T) {
 				args = append(args, "--dry-run")
 			}
 			code, stdout, stderr := try(t, r.env, args...)
-			told := strings.Contains(stderr, `No letter has the reason "org.example.Oops", and the program has no such reason. Its reasons: not_json, `)
+			told := strings.Contains(stderr, `No dead letter has the reason "org.example.Oops", and the program has no such reason. Its reasons: not_json, `)
 			if code != want || told != strings.Contains(reasons, "Oops") {
 				t.Errorf("%v: exit code %d, want %d\n%s%s", args, code, want, stdout, stderr)
 			}
@@ -364,7 +364,7 @@ func TestTwoRedrivesDoNotRunAtOnce(t *testing.T) {
 	r.fill(t, n)
 	command := r.start(t, 1, "--rate", "5")
 	code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--reason", "bad_time")
-	if code != exitFailed || !strings.Contains(stderr, "another re-drive is running") {
+	if code != exitFailed || !strings.Contains(stderr, "another redrive is running") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 	if err := command.Wait(); err != nil {

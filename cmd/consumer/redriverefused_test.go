@@ -47,7 +47,7 @@ func TestRefusedLetterStaysAlone(t *testing.T) {
 	r.write(t, l)
 	r.fill(t, n)
 	view, stderr := r.refusing(t)
-	if view.Refused != 1 || view.Driven != n || !strings.Contains(stderr, "The letter "+r.topic+".dlq/0/0 stays: "+r.topic+"/0 rejects it") {
+	if view.Refused != 1 || view.Driven != n || !strings.Contains(stderr, "The dead letter "+r.topic+".dlq/0/0 stays in its topic: "+r.topic+"/0 rejects the record") {
 		t.Errorf("%+v\n%s", view, stderr)
 	}
 	r.isOnce(t, n)
@@ -70,7 +70,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 	l.Value = append(l.Value, strings.Repeat(" ", 5000)...)
 	r.write(t, l)
 	place := r.topic + ".dlq/0/0"
-	if code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", place); code != exitFailed || !strings.Contains(stderr, "no re-drive without --letter has reached this letter yet") {
+	if code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", place); code != exitFailed || !strings.Contains(stderr, "no redrive without --letter has reached this dead letter yet") {
 		t.Errorf("before any re-drive: exit code %d\n%s", code, stderr)
 	}
 	_, _ = r.refusing(t)
@@ -92,7 +92,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 		t.Errorf("at the end: %+v", again)
 	}
 	r.isOnce(t, 1)
-	for where, says := range map[string]string{r.topic + ".dlq/0/1": "no such letter", r.topic + "/0/0": "is no dead-letter topic"} {
+	for where, says := range map[string]string{r.topic + ".dlq/0/1": "no such dead letter", r.topic + "/0/0": "is not a dead-letter topic"} {
 		if code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", where); code == exitDone || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit code %d\n%s", where, code, stderr)
 		}

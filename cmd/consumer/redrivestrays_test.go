@@ -86,7 +86,7 @@ func TestStrayComesBackByItsPlace(t *testing.T) {
 	r.records(t, 8)
 	r.write(t, l)
 	place := fmt.Sprintf("%s.dlq/%d/0", r.topic, l.Number%2)
-	if view, stderr := r.refusing(t); view.Strays != 1 || !strings.Contains(stderr, place+" (topic "+r.topic+" was deleted and created again after the letter was written)") {
+	if view, stderr := r.refusing(t); view.Strays != 1 || !strings.Contains(stderr, place+" (topic "+r.topic+" was deleted and created again after the dead letter was written)") {
 		t.Errorf("%+v\n%s", view, stderr)
 	}
 	code, stdout, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", place, "--output", "json")

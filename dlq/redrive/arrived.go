@@ -53,7 +53,7 @@ func (d *driver) arrived(ctx context.Context, ends map[record.Partition]int64) (
 			})
 		}
 		if err != nil {
-			return nil, fmt.Errorf("checking which letters have arrived in %s: %w", to, err)
+			return nil, fmt.Errorf("checking which records of dead letters have arrived in %s: %w", to, err)
 		}
 	}
 	return arrived, nil

@@ -122,7 +122,7 @@ func (d *driver) produce(ctx context.Context, b *batch) error {
 		}
 		refused, err := d.target.Produce(ctx, to, messages)
 		if err != nil {
-			return fmt.Errorf("sending letters back to %s: %w", to, err)
+			return fmt.Errorf("producing records of dead letters to %s: %w", to, err)
 		}
 		for i, one := range due {
 			if refused[i] == nil {

@@ -36,7 +36,7 @@ func (d *driver) isForeign(f *dlq.Found) bool {
 	if d.o.TopicFor == nil || d.o.TopicFor(f.Letter.Topic) == f.Topic {
 		return false
 	}
-	d.stray(Stray{f.Place, fmt.Sprintf("letters of topic %q belong in the dead-letter topic %q", f.Letter.Topic, d.o.TopicFor(f.Letter.Topic))})
+	d.stray(Stray{f.Place, fmt.Sprintf("dead letters of topic %q belong in the dead-letter topic %q", f.Letter.Topic, d.o.TopicFor(f.Letter.Topic))})
 	return true
 }
 

@@ -73,7 +73,7 @@ type groups struct {
 func (g groups) all(ctx context.Context) (map[string]Selection, error) {
 	names, err := kafka.Answer(ctx, func() ([]string, error) { return g.log.Groups(ctx, base(g.consumer)) })
 	if err != nil {
-		return nil, fmt.Errorf("listing the consumer groups of other re-drives: %w", err)
+		return nil, fmt.Errorf("listing the consumer groups of other redrives: %w", err)
 	}
 	all := map[string]Selection{}
 	for _, name := range names {

@@ -68,7 +68,7 @@ func parseMarker(metadata string) (*marker, error) {
 		m.ends[end.Partition] = end.Offset
 	}
 	if m.until < 0 {
-		return nil, broken(errors.New("the field until is missing"))
+		return nil, broken(errors.New("the field \"until\" is missing"))
 	}
 	return m, nil
 }

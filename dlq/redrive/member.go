@@ -24,8 +24,8 @@ const (
 )
 
 var (
-	errOther = errors.New("another re-drive is running, or was killed a moment ago: try again when it has ended")
-	errEnds  = errors.New("another run of the same command has taken over the consumer group of this re-drive")
+	errOther = errors.New("another redrive is running, or was killed a moment ago: try again when it has ended")
+	errEnds  = errors.New("another run of the same command has taken over the consumer group of this redrive")
 )
 
 // progress commits offsets of dead-letter topics for the consumer group of a re-drive. Calls do not overlap.

@@ -70,7 +70,7 @@ type UnfinishedError struct{ Selection Selection }
 
 // Error names the selection.
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("a re-drive of another selection (%q) was interrupted: run that re-drive again first", e.Selection)
+	return fmt.Sprintf("a redrive of another selection of dead letters (%q) was interrupted: run that redrive again first", e.Selection)
 }
 
 // Report counts the outcomes of letters.

@@ -71,7 +71,7 @@ func (o *originals) place(ctx context.Context, one *item) error {
 	case !slices.ContainsFunc(topic.Partitions, func(p kafka.Partition) bool { return p.ID == l.Number }):
 		one.wrong = fmt.Sprintf("topic %s has no partition %d", l.Topic, l.Number)
 	case l.TopicID != topic.ID && l.TopicID != none && topic.ID != none:
-		one.wrong = "topic " + l.Topic + " was deleted and created again after the letter was written"
+		one.wrong = "topic " + l.Topic + " was deleted and created again after the dead letter was written"
 	default:
 		span, err := o.span(ctx, l.Partition)
 		if err != nil {
@@ -79,7 +79,7 @@ func (o *originals) place(ctx context.Context, one *item) error {
 		}
 		one.gone = l.Offset < span.First
 		if l.Offset >= span.End {
-			one.wrong = fmt.Sprintf("the end offset of %s is %d, but the letter names offset %d", span.Partition, span.End, l.Offset)
+			one.wrong = fmt.Sprintf("the end offset of %s is %d, but the dead letter names offset %d", span.Partition, span.End, l.Offset)
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (o *originals) compare(ctx context.Context, letters []*item) error {
 		pass(r.Offset)
 		for ; len(letters) > 0 && letters[0].Letter.Offset == r.Offset; letters = letters[1:] {
 			if key := letters[0].Letter.Key; !bytes.Equal(key, r.Key) || (key == nil) != (r.Key == nil) {
-				letters[0].wrong = fmt.Sprintf("the letter's key differs from the key of the record %s/%d", place, r.Offset)
+				letters[0].wrong = fmt.Sprintf("the dead letter's key differs from the key of the record %s/%d", place, r.Offset)
 			}
 		}
 		if len(letters) == 0 {

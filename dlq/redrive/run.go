@@ -66,7 +66,7 @@ func (g groups) mayReturn(ctx context.Context, o Options) error {
 	}
 	for _, topic := range topics {
 		if topic.Err == nil && !topic.Rights.Allow(kafka.Write) {
-			return fmt.Errorf("this user can see topic %q of KAFKA_TOPICS but may not write to it: grant WRITE on the topic, so that records can be sent back", topic.Name)
+			return fmt.Errorf("this user can see topic %q of KAFKA_TOPICS but may not write to it: grant WRITE on the topic, so that `waterwheel dlq redrive` can produce records to it", topic.Name)
 		}
 	}
 	return nil
@@ -87,7 +87,7 @@ func One(ctx context.Context, log *kafka.Scanner, at record.Place, o Options) (R
 	err = dlq.At(ctx, log, spans, at, func(f *dlq.Found) error {
 		report.Total, report.Read = 1, 1
 		if err := o.mayGo(pasts, f); err != nil {
-			return fmt.Errorf("the letter %s: %w", f.Place, err)
+			return fmt.Errorf("the dead letter %s: %w", f.Place, err)
 		}
 		wrong, err := doubt(ctx, log, f)
 		if err != nil {
@@ -107,11 +107,11 @@ func (o *Options) mayGo(pasts []past, f *dlq.Found) error {
 	case f.Err != nil:
 		return f.Err
 	case f.Letter.Cut != "":
-		return errors.New("the dead letter holds only a part of the record: only the source topic may still have the whole record")
+		return errors.New("the letter holds only a part of the record: only the source topic may still have the whole record")
 	case !slices.Contains(o.Member.Topics, f.Letter.Topic):
 		return fmt.Errorf("the letter comes from the topic %q, which is not in KAFKA_TOPICS: add the topic to KAFKA_TOPICS", f.Letter.Topic)
 	case !passed(pasts, f):
-		return errors.New("no re-drive without --letter has reached this letter yet, and a later one would send the letter back a second time: run \"waterwheel dlq redrive\" without --letter")
+		return errors.New("no redrive without --letter has reached this dead letter yet, and a later redrive would produce its record a second time: run \"waterwheel dlq redrive\" without --letter")
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (o *Options) bringBack(ctx context.Context, target target, f *dlq.Found, re
 	refused, err := target.Produce(ctx, to, []kafka.Message{returned(f)})
 	switch {
 	case err != nil:
-		return fmt.Errorf("sending a letter back to %s: %w; Kafka may have stored the letter nevertheless: look for the letter in this partition before you repeat the command", to, err)
+		return fmt.Errorf("producing the record of a dead letter to %s: %w; Kafka may have stored the record nevertheless: look for the record in this partition before you repeat the command", to, err)
 	case refused[0] != nil:
 		report.Refused++
 		if o.Refused != nil {

@@ -59,7 +59,7 @@ func parseSelection(text string) (Selection, error) {
 	s := Selection{MaxAttempts: DefaultMaxAttempts}
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return s, fmt.Errorf("reading the selection %q: %w", text, err)
+		return s, fmt.Errorf("reading the selection of dead letters %q: %w", text, err)
 	}
 	for name, list := range values {
 		switch name {
@@ -77,7 +77,7 @@ func parseSelection(text string) (Selection, error) {
 			err = fmt.Errorf("the field %q is not known", name)
 		}
 		if err != nil {
-			return s, fmt.Errorf("reading the selection %q: %w", text, err)
+			return s, fmt.Errorf("reading the selection of dead letters %q: %w", text, err)
 		}
 	}
 	return s, nil

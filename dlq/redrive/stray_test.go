@@ -33,13 +33,13 @@ func TestForgedLettersStay(t *testing.T) {
 		wrong  string
 	}{
 		"no such partition": {func(l *record.Letter) { l.Number = 7 }, "events has no partition 7"},
-		"no such record":    {func(l *record.Letter) { l.Offset = 5 }, "the end offset of events/3 is 5, but the letter names offset 5"},
-		"far behind":        {func(l *record.Letter) { l.Offset = 1 << 60 }, "is 5, but the letter names offset 1152921504606846976"},
-		"another topic's":   {func(l *record.Letter) { l.TopicID[0]++ }, "topic events was deleted and created again after the letter was written"},
-		"another key":       {func(l *record.Letter) { l.Key = []byte("other") }, "the letter's key differs from the key of the record events/3/4"},
+		"no such record":    {func(l *record.Letter) { l.Offset = 5 }, "the end offset of events/3 is 5, but the dead letter names offset 5"},
+		"far behind":        {func(l *record.Letter) { l.Offset = 1 << 60 }, "is 5, but the dead letter names offset 1152921504606846976"},
+		"another topic's":   {func(l *record.Letter) { l.TopicID[0]++ }, "topic events was deleted and created again after the dead letter was written"},
+		"another key":       {func(l *record.Letter) { l.Key = []byte("other") }, "the dead letter's key differs from the key of the record events/3/4"},
 		"no key":            {func(l *record.Letter) { l.Key = nil }, "the letter's key differs"},
 		"an empty key":      {func(l *record.Letter) { l.Key = []byte{} }, "the letter's key differs"},
-		"another record's":  {func(l *record.Letter) { l.Offset = 2 }, "the letter's key differs from the key of the record events/3/2"},
+		"another record's":  {func(l *record.Letter) { l.Offset = 2 }, "the dead letter's key differs from the key of the record events/3/2"},
 		"an element's":      {func(l *record.Letter) { l.Part, l.Key = 2, nil }, "the letter's key differs"},
 		"a foreign topic's": {func(l *record.Letter) { l.Topic = "orders" }, `letters of topic "orders" belong in the dead-letter topic "orders.dlq"`},
 	} {
@@ -142,7 +142,7 @@ func TestDoubtSaysWhatSpeaksAgainstALetter(t *testing.T) {
 		got = append(got, wrong)
 		return err
 	})
-	if want := []string{"the letter's key differs from the key of the record events/3/4", ""}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"the dead letter's key differs from the key of the record events/3/4", ""}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }

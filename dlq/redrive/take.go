@@ -17,8 +17,8 @@ import (
 func (d *driver) drivePartition(ctx context.Context, s dlq.Span) error {
 	own := d.own.committed[s.Partition]
 	if own.Offset > s.End {
-		return fmt.Errorf("the group's committed offset %d of %s is beyond the partition's end %d: was the topic deleted and created again? Delete the group, or reset its offsets with kafka-consumer-groups.sh",
-			own.Offset, s.Partition, s.End)
+		return fmt.Errorf("the offset %d of %s that the consumer group %s has committed is beyond the end offset %d: was the topic deleted and created again? Delete this group, or reset its offsets, with kafka-consumer-groups.sh",
+			own.Offset, s.Partition, Group(d.o.Member.GroupID, d.o.Selection), s.End)
 	}
 	b := &batch{from: s.Partition, start: d.from(s), targets: map[record.Partition]bool{}}
 	b.next = b.start
@@ -102,7 +102,7 @@ func (d *driver) judge(f *dlq.Found) (bool, error) {
 		d.report.Exhausted++
 	case d.isForeign(f):
 	case !slices.Contains(d.o.Member.Topics, l.Topic):
-		return false, fmt.Errorf("the letter %s comes from the topic %q, which is not in KAFKA_TOPICS: add the topic to KAFKA_TOPICS, or choose topics with --topic",
+		return false, fmt.Errorf("the dead letter %s comes from the topic %q, which is not in KAFKA_TOPICS: add the topic to KAFKA_TOPICS, or choose topics with --topic",
 			f.Place, l.Topic)
 	default:
 		return true, nil

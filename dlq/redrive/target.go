@@ -2,7 +2,6 @@ package redrive
 
 import (
 	"context"
-	"fmt"
 
 	"waterwheel/dlq"
 	"waterwheel/internal/kafka"
@@ -59,8 +58,5 @@ func (r *returner) send(ctx context.Context, to record.Partition, messages ...ka
 	if err := r.hold(ctx); err != nil {
 		return err
 	}
-	if err := r.write(ctx, to, messages...); err != nil {
-		return fmt.Errorf("writing to %s: %w", to, err)
-	}
-	return nil
+	return r.write(ctx, to, messages...)
 }

@@ -34,8 +34,8 @@ type letterFilter struct {
 }
 
 func (f *letterFilter) flags(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.Reasons, "reason", nil, "only letters of these reasons, comma-separated")
-	cmd.Flags().StringSliceVar(&f.Topics, "topic", nil, "only letters from these topics of KAFKA_TOPICS, comma-separated")
+	cmd.Flags().StringSliceVar(&f.Reasons, "reason", nil, "only dead letters with these reasons, comma-separated")
+	cmd.Flags().StringSliceVar(&f.Topics, "topic", nil, "only dead letters from these topics of KAFKA_TOPICS, comma-separated")
 	cmd.Flags().StringVar(&f.from, "from", "", "only records of this time or later: "+whenForms)
 	cmd.Flags().StringVar(&f.to, "to", "", "only records before this time, in the same form as --from")
 }
@@ -103,7 +103,7 @@ func (p *Program) openLetters(ctx context.Context, c config.Config, log *slog.Lo
 		return nil, err
 	}
 	for _, topic := range missing {
-		fmt.Fprintf(p.Stderr, "The dead-letter topic %s does not exist (yet): it has no letters.\n", topic)
+		fmt.Fprintf(p.Stderr, "The dead-letter topic %s does not exist (yet): it has no dead letters.\n", topic)
 	}
 	topics = slices.DeleteFunc(topics, func(t string) bool { return slices.Contains(missing, t) })
 	return &letters{reader, c, log, topics}, nil
@@ -138,7 +138,7 @@ func (p *Program) scan(ctx context.Context, from *letters, each func(*dlq.Found)
 	if err != nil {
 		return err
 	}
-	line := p.progress("letters read")
+	line := p.progress("dead letters read")
 	defer line.End()
 	return scanSpans(ctx, from, spans, line, each)
 }
@@ -183,9 +183,9 @@ func (p *Program) warnOfReasons(asked []string, seen map[string]int64, selected 
 			continue
 		}
 		if !selected {
-			wrong = usageError{errors.New("no letter is selected")}
+			wrong = usageError{errors.New("no dead letter is selected")}
 		}
-		fmt.Fprintf(p.Stderr, "No letter has the reason %q, and the program has no such reason. Its reasons: %s.\n", reason, strings.Join(reasonNames(), ", "))
+		fmt.Fprintf(p.Stderr, "No dead letter has the reason %q, and the program has no such reason. Its reasons: %s.\n", reason, strings.Join(reasonNames(), ", "))
 	}
 	return wrong
 }

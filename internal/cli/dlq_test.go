@@ -106,7 +106,7 @@ func TestWrongUseOfDLQCommands(t *testing.T) {
 		"attempts":          {settings(), []string{"dlq", "redrive", "--max-attempts", "0"}, "--max-attempts"},
 		"letter and more":   {settings(), []string{"dlq", "redrive", "--letter", "events.dlq/0/1", "--limit", "1"}, "it cannot be combined with --limit"},
 		"no letter's place": {settings(), []string{"dlq", "redrive", "--letter", "events.dlq"}, "TOPIC/PARTITION/OFFSET"},
-		"moving selection":  {settings(), []string{"dlq", "redrive", "--from", "-2h"}, "must select the same letters"},
+		"moving selection":  {settings(), []string{"dlq", "redrive", "--from", "-2h"}, "must select the same dead letters"},
 		"no dead letters":   {off, []string{"dlq", "list"}, "DLQ_TOPIC is empty"},
 		"wrong settings":    {map[string]string{}, []string{"dlq", "list"}, "KAFKA_BROKERS: is required"},
 		"negative limit":    {settings(), []string{"dlq", "list", "--limit", "-1"}, "--limit is -1"},

@@ -61,7 +61,7 @@ func (p *Program) dlqListCommand() *cobra.Command {
 	cmd := p.onLetters(&cobra.Command{
 		Use:   "list",
 		Short: "List dead letters: where they come from and why",
-		Long: "Lists the last dead letters, oldest first, without the records' contents. To print a whole letter, use\n" +
+		Long: "Lists the newest dead letters, the oldest of them first, without the records' contents. To print a whole letter, use\n" +
 			"\"dlq show\" with the topic, partition and offset of the letter or of its record. With --output json there is one\n" +
 			"object per line.",
 		Example: "  waterwheel dlq list --reason bad_time,missing_time --from -24h\n  waterwheel dlq list --limit 0 --output json",
@@ -74,7 +74,7 @@ func (p *Program) dlqListCommand() *cobra.Command {
 		},
 	}, filter.read, func(ctx context.Context, from *letters) error { return p.listLetters(ctx, from, &filter.Filter, limit) })
 	filter.flags(cmd)
-	cmd.Flags().IntVar(&limit, "limit", 50, "number of last letters to list; 0 for all")
+	cmd.Flags().IntVar(&limit, "limit", 50, "number of the newest dead letters to list; 0 for all")
 	return cmd
 }
 
@@ -94,7 +94,7 @@ func (p *Program) listLetters(ctx context.Context, from *letters, filter *dlq.Fi
 		return err
 	}
 	if list.selected == 0 {
-		fmt.Fprintln(p.Stderr, "There are no letters, or --from, --to, --reason and --topic select none of them.")
+		fmt.Fprintln(p.Stderr, "There are no dead letters, or --from, --to, --reason and --topic select none of them.")
 	}
 	if rest := list.selected - list.written; rest > 0 {
 		fmt.Fprintf(p.Stderr, "%s %s not shown: --limit 0 shows all.\n", words.Count(rest, "older letter"), words.Form(rest, "is", "are"))
@@ -162,7 +162,7 @@ func (l *letterList) write(row LetterRow) error {
 	l.written++
 	message := text.Printable(withoutReason(row.Message, row.Reason))
 	if row.Cut != "" {
-		message = "(cut) " + message
+		message = "(truncated) " + message
 	}
 	l.table.Row(row.Letter, row.from(), row.Time, row.Reason, row.Attempt, text.Fit(l.out, message, 120))
 	return nil

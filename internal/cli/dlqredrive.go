@@ -35,7 +35,7 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 	cmd := p.onLetters(&cobra.Command{
 		Use:   "redrive",
 		Short: "Produce the records of dead letters to their topics again, each once",
-		Long: "Produces the record of each letter unchanged to the partition it came from, with two more headers: waterwheel.attempt\n" +
+		Long: "Produces the record of each dead letter unchanged to the partition it came from, with two more headers: waterwheel.attempt\n" +
 			"counts the attempts, and waterwheel.driven names the letter. A record that fails again becomes a letter again. After\n" +
 			"--max-attempts attempts a record is not redriven any more.\n\n" +
 			"Two other kinds of letters are not redriven. The first kind are letters whose topic rejects the record, for example\n" +
@@ -68,11 +68,11 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 	f.letterFilter.flags(cmd)
 	f.confirmation.flags(cmd)
 	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date; with --dry-run also now, or a time relative to now"
-	cmd.Flags().Lookup("dry-run").Usage = "only count the letters that would be redriven, and those that would become letters again"
-	cmd.Flags().Int64Var(&f.options.Limit, "limit", 0, "maximum number of letters to redrive, including rejected ones; 0 for all")
-	cmd.Flags().IntVar(&f.options.Rate, "rate", 0, "maximum number of letters per second; 0 for no limit")
+	cmd.Flags().Lookup("dry-run").Usage = "only count the dead letters that would be redriven, and those whose records would become dead letters again"
+	cmd.Flags().Int64Var(&f.options.Limit, "limit", 0, "maximum number of dead letters to redrive, including rejected ones; 0 for all")
+	cmd.Flags().IntVar(&f.options.Rate, "rate", 0, "maximum number of dead letters per second; 0 for no limit")
 	cmd.Flags().IntVar(&f.options.Selection.MaxAttempts, "max-attempts", redrive.DefaultMaxAttempts, "do not redrive records that were tried this many times, including the first time")
-	cmd.Flags().StringVar(&f.letter, "letter", "", "redrive the one letter at TOPIC/PARTITION/OFFSET of a dead-letter topic, even if it was rejected before")
+	cmd.Flags().StringVar(&f.letter, "letter", "", "redrive the one dead letter at TOPIC/PARTITION/OFFSET of a dead-letter topic, even if it was rejected before")
 	return cmd
 }
 
@@ -86,7 +86,7 @@ func (f *redriveFlags) check(cmd *cobra.Command, _ []string) (err error) {
 	}
 	for _, name := range []string{"reason", "topic", "from", "to", "limit", "rate", "max-attempts"} {
 		if cmd.Flags().Changed(name) {
-			return usageError{fmt.Errorf("--letter selects one letter: it cannot be combined with --%s", name)}
+			return usageError{fmt.Errorf("--letter selects one dead letter: it cannot be combined with --%s", name)}
 		}
 	}
 	f.place, err = parsePlace(f.letter)
@@ -99,7 +99,7 @@ func (f *redriveFlags) read(c config.Config) error {
 		return err
 	}
 	if (isRelative(f.from) || isRelative(f.to)) && !f.dryRun {
-		return usageError{errors.New("--from and --to must not be now or relative to now: a repeated run must select the same letters")}
+		return usageError{errors.New("--from and --to must not be now or relative to now: a repeated run must select the same dead letters")}
 	}
 	f.options.Selection.Filter = f.Filter
 	return nil
@@ -107,7 +107,7 @@ func (f *redriveFlags) read(c config.Config) error {
 
 // redriveLetters drives letters back, or counts them, and shows the report.
 func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.Options, show shower) error {
-	line := p.progress("letters redriven")
+	line := p.progress("dead letters redriven")
 	var astray strays
 	p.redriving(from, &o)
 	o.Report = func(r redrive.Report) { line.At(r.Read, r.Total) }
@@ -140,7 +140,7 @@ func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.O
 		return wrong
 	}
 	if err == nil && untried != nil {
-		return fmt.Errorf("not all letters could be tried with the current settings: %w", untried)
+		return fmt.Errorf("not all dead letters could be checked with the current settings: %w", untried)
 	}
 	if err == nil {
 		return p.tellStaying(report)
@@ -160,11 +160,11 @@ func (p *Program) redriving(from *letters, o *redrive.Options) {
 func (p *Program) redriveLetter(ctx context.Context, from *letters, f *redriveFlags) error {
 	place := f.place
 	if !slices.Contains(from.topics, place.Topic) {
-		return usageError{fmt.Errorf("--letter is %q: %s is no dead-letter topic", place, place.Topic)}
+		return usageError{fmt.Errorf("--letter is %q: %s is not a dead-letter topic", place, place.Topic)}
 	}
 	plan := RedriveView{DryRun: true, Letter: place.String(), Report: redrive.Report{Total: 1, Reasons: map[string]int64{}}}
 	do, err := p.confirmed(ctx, f.confirmation, plan, func(w io.Writer) {
-		fmt.Fprintf(w, "The record of the letter %s would be produced to the partition it came from, even if it does not match the record there.\n", place)
+		fmt.Fprintf(w, "The record of the dead letter %s would be produced to the partition it came from, even if it does not match the record there.\n", place)
 	})
 	if !do {
 		return err
@@ -172,7 +172,7 @@ func (p *Program) redriveLetter(ctx context.Context, from *letters, f *redriveFl
 	o := redrive.Options{Refused: p.nameRefused}
 	p.redriving(from, &o)
 	o.Stray = func(s redrive.Stray) {
-		fmt.Fprintf(p.Stderr, "The letter %s does not match the record that it names (%s). It is redriven because of --letter.\n", s.Place, s.Wrong)
+		fmt.Fprintf(p.Stderr, "The dead letter %s does not match the record that it names (%s). It is redriven because of --letter.\n", s.Place, s.Wrong)
 	}
 	report, err := redrive.One(ctx, from.Scanner, place, o)
 	switch {
@@ -189,12 +189,12 @@ func redriveError(ctx context.Context, err error, selection redrive.Selection) e
 	var unfinished *redrive.UnfinishedError
 	switch {
 	case errors.As(err, &unfinished):
-		return fmt.Errorf("a redrive of another selection was interrupted and must be finished first: run %q, then this command again",
+		return fmt.Errorf("a redrive of another selection of dead letters was interrupted: first run %q to finish that redrive, then run this command again",
 			redriveCommandLine(unfinished.Selection))
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted after the letters in progress were redriven; to continue, run: %s", redriveCommandLine(selection))
+		return fmt.Errorf("interrupted after the dead letters in progress were redriven; to continue, run: %s", redriveCommandLine(selection))
 	}
-	return fmt.Errorf("redriving letters: %w; run the same command again to continue", err)
+	return fmt.Errorf("redriving dead letters: %w; run the same command again to continue", err)
 }
 
 // redriveCommandLine returns the command for a selection.
@@ -268,8 +268,8 @@ func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report)
 		{r.Doubles, "is a copy, or was redriven by another selection", "are copies, or were redriven by another selection"},
 		{r.Exhausted, "stays: tried " + attempts, "stay: tried " + attempts},
 		{
-			r.Cut, "stays: too large for the dead-letter topic, so the letter lacks a part; its source topic may still have the record (dlq show)",
-			"stay: too large for the dead-letter topic, so the letters lack a part; their source topics may still have the records (dlq show)",
+			r.Cut, "stays: too large for the dead-letter topic, so the letter lacks a part of the record; the source topic may still have the record (dlq show)",
+			"stay: too large for the dead-letter topic, so the letters lack a part of the record; the source topics may still have the records (dlq show)",
 		},
 		{r.Strays, "stays: it does not match the record that it names, see above", "stay: they do not match the records that they name, see above"},
 		{r.Others, "is not a dead letter", "are not dead letters"},
@@ -288,13 +288,13 @@ func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report)
 
 // nameRefused reports that a letter stays.
 func (p *Program) nameRefused(r redrive.Refusal) {
-	fmt.Fprintf(p.Stderr, "The letter %s stays: %s rejects it: %v\n", r.Place, r.To, r.Err)
+	fmt.Fprintf(p.Stderr, "The dead letter %s stays in its topic: %s rejects the record: %v\n", r.Place, r.To, r.Err)
 }
 
 // tellStaying says what to do about letters that were refused or belong to no record, if there are any.
 func (p *Program) tellStaying(r redrive.Report) error {
 	if r.Refused > 0 {
-		fmt.Fprintf(p.Stderr, "%s %s: change the configuration of their topics, then redrive each with \"waterwheel dlq redrive --letter TOPIC/PARTITION/OFFSET\".\n",
+		fmt.Fprintf(p.Stderr, "%s %s in the dead-letter topics: change the configuration of the source topics, then redrive each letter with \"waterwheel dlq redrive --letter TOPIC/PARTITION/OFFSET\".\n",
 			words.Count(r.Refused, "letter"), words.Form(r.Refused, "stays", "stay"))
 	}
 	if r.Refused > 0 || r.Strays > 0 {
@@ -327,5 +327,5 @@ func (s *strays) tell(w io.Writer) {
 	if more := s.count - len(s.first); more > 0 {
 		list = fmt.Sprintf("%s and %d more", list, more)
 	}
-	fmt.Fprintf(w, "These letters do not match the records that they name, and stay: %s. Check who may write to the dead-letter topic. If one of them is right, \"waterwheel dlq redrive --letter\" redrives it.\n", list)
+	fmt.Fprintf(w, "These dead letters do not match the records that they name, and stay: %s. Check who may write to the dead-letter topic. If one of them is right, \"waterwheel dlq redrive --letter\" redrives it.\n", list)
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // errNoLetter means that there is no letter at the requested place.
-var errNoLetter = errors.New("no such letter")
+var errNoLetter = errors.New("no such dead letter")
 
 func (p *Program) dlqShowCommand() *cobra.Command {
 	var raw bool
@@ -30,7 +30,7 @@ func (p *Program) dlqShowCommand() *cobra.Command {
 	cmd := p.onLetters(&cobra.Command{
 		Use:   "show TOPIC/PARTITION/OFFSET",
 		Short: "Print one dead letter with its record",
-		Long: "Prints a letter, its record, and a mark below the field that is wrong. Give the topic, partition and offset of the\n" +
+		Long: "Prints a dead letter, its record, and a mark below the field that is wrong. Give the topic, partition and offset of the\n" +
 			"letter in a dead-letter topic, or of its record in the topic it comes from. A record may have several letters.\n" +
 			"The command also reports whether the current settings can read the record.",
 		Example: "  waterwheel dlq show events.dlq/0/12\n  waterwheel dlq show events/3/182 --raw > record.json",
@@ -173,7 +173,7 @@ func (r retrial) reasons(failed *error) func(*dlq.Found) string {
 		case wrong != nil:
 			return string(wrong.Reason)
 		case err != nil && *failed == nil:
-			*failed = fmt.Errorf("trying the letter %s: %w", f.Place, err)
+			*failed = fmt.Errorf("checking the dead letter %s: %w", f.Place, err)
 		}
 		return ""
 	}

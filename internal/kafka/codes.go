@@ -29,7 +29,7 @@ var answers = map[kafkago.Error]answer{
 	kafkago.TopicAuthorizationFailed: {StopPartition, "grant READ and DESCRIBE on the topic to this user"},
 	kafkago.GroupAuthorizationFailed: {
 		StopPartition,
-		"grant this user READ on this consumer group: for run the group KAFKA_GROUP_ID, for re-drives all groups whose names begin with KAFKA_GROUP_ID.redrive",
+		"grant this user READ on this consumer group: for run the group KAFKA_GROUP_ID, for `dlq redrive` all groups whose names begin with KAFKA_GROUP_ID.redrive",
 	},
 	kafkago.ClusterAuthorizationFailed:  {StopPartition, "this user may not make this request to the cluster: grant the right on the resource Cluster"},
 	kafkago.UnsupportedForMessageFormat: {StopPartition, ""},
