@@ -52,7 +52,7 @@ func (f *field) parse(text string) (reflect.Value, error) {
 		default:
 			*p, err = strconv.ParseBool(text)
 		}
-		hint = "neither true nor false"
+		hint = "must be true or false"
 	case encoding.TextUnmarshaler:
 		if err = p.UnmarshalText([]byte(text)); err != nil {
 			hint = err.Error()
@@ -65,7 +65,7 @@ func (f *field) parse(text string) (reflect.Value, error) {
 		var n int64
 		n, err = strconv.ParseInt(text, 0, value.Type().Bits())
 		value.SetInt(n)
-		hint = "not a whole number"
+		hint = "must be a whole number"
 	}
 	if err != nil {
 		return value, errors.New(hint + f.boundsHint())

@@ -71,7 +71,7 @@ func TestRefusals(t *testing.T) {
 		{"time dropped", []string{"EVENT_DROP", "x,time"}, "EVENT_DROP=time: is the same field as EVENT_TIME_FIELD"},
 		{"framing", []string{"EVENT_FRAMING", "avro"}, "EVENT_FRAMING=avro: must be one of none, confluent"},
 		{"list in array", []string{"EVENT_LIST", "values[]"}, "EVENT_LIST=values[]: leads into an array"},
-		{"lists in lists", []string{"EVENT_LIST", "a,a.b"}, "EVENT_LIST=a.b: this list and the list a are nested, but a list inside a list cannot be taken apart"},
+		{"lists in lists", []string{"EVENT_LIST", "a,a.b"}, "EVENT_LIST=a.b: this list and the list a are nested, but a list inside a list cannot be split"},
 		{"list around root", []string{"EVENT_LIST", "/a", "EVENT_ROOT", "a.b"}, "EVENT_LIST=/a: contains EVENT_ROOT=a.b"},
 		{"parse", []string{"EVENT_PARSE", "$.a"}, "EVENT_PARSE=$.a: not a dotted path"},
 		{"skip", []string{"EVENT_SKIP", "=x"}, "EVENT_SKIP==x: is not a condition: write path, !path, path=value or path!=value"},

@@ -33,7 +33,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}, []string{"topic", "partition", "kind", "result"}),
 		stopped: auto.NewCounter(prometheus.CounterOpts{
 			Name: "waterwheel_mongodb_writes_stopped_total",
-			Help: "Messages that the connection did not send to MongoDB because the lease had lapsed.",
+			Help: "Messages that the connection did not send to MongoDB because the lease had expired.",
 		}),
 	}
 	for _, command := range []string{"insert", "update", "find"} {
@@ -42,7 +42,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Stopped counts a command that was stopped inside the connection because the lease had lapsed.
+// Stopped counts a command that was stopped inside the connection because the lease had expired.
 func (m *Metrics) Stopped() { m.stopped.Inc() }
 
 // begin makes the counters of a partition begin at zero, unless they exist.

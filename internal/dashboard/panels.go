@@ -117,7 +117,7 @@ var rows = []row{
 		{"Repeated attempts", "Attempts that failed and are repeated, by operation.", stacked, third, "ops", []query{
 			{`sum by (operation) (rate(waterwheel_retries_total{%topic%}[$__rate_interval]))`, "{{operation}}"},
 		}, 0, 0},
-		{"Writes of unknown outcome", "Writes whose outcome is not known yet, and messages that were not sent because the lease had lapsed.", lines, third, "short", []query{
+		{"Writes of unknown outcome", "Writes whose outcome is not known yet, and messages that were not sent because the lease had expired.", lines, third, "short", []query{
 			{`sum(waterwheel_unknown_writes{%job%})`, "unknown"},
 			{`sum(increase(waterwheel_mongodb_writes_stopped_total{%job%}[$__rate_interval]))`, "not sent"},
 		}, 0, 0},
@@ -145,7 +145,7 @@ var rows = []row{
 		{"Commits", "Requests to commit offsets, by outcome.", stacked, third, "ops", []query{
 			{`sum by (outcome) (rate(waterwheel_commits_total{%job%}[$__rate_interval]))`, "{{outcome}}"},
 		}, 0, 0},
-		{"Lapsed leases", "Share of the time in which a consumer could not write because its commits were not answered in time.", lines, third, "percentunit", []query{
+		{"Expired leases", "Share of the time in which a consumer could not write because its commits were not answered in time.", lines, third, "percentunit", []query{
 			{`rate(waterwheel_lease_lapsed_seconds_total{%job%}[$__rate_interval])`, "{{instance}}"},
 		}, 0, 0},
 		{"Wait before a claim", "Remaining wait until writes of the previous owner can no longer arrive, for the partition of each topic that waits longest.", lines, third, "s", []query{

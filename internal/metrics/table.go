@@ -57,7 +57,7 @@ var Table = []Section{
 		{"unknown_writes", Gauge, "", "writes", "writes that were sent to MongoDB and whose outcome is unknown"},
 		{"mongodb_command_duration_seconds", Histogram, "command", "seconds", "time from sending a command to MongoDB until its answer, or until the consumer stops waiting for it"},
 		{"mongodb_write_attempts_total", Counter, partition + ",kind=insert|update,result=acked|not_executed|unknown|refused", "attempts", "attempts to execute a write in MongoDB, by result: `acked`, `not_executed` (not sent, because there was no time or no connection left, or not accepted by any primary), `unknown`, `refused`. A slow MongoDB alone does not cause `unknown`"},
-		{"mongodb_writes_stopped_total", Counter, "", "messages", "messages that the connection did not send to MongoDB because the lease had lapsed"},
+		{"mongodb_writes_stopped_total", Counter, "", "messages", "messages that the connection did not send to MongoDB because the lease had expired"},
 		{"send_limit_bytes", Gauge, partition, "bytes", "maximum bytes of writes sent to MongoDB at a time, adjusted to its recent response times. The limit is the amount that MongoDB recently acknowledged within a quarter of `MONGODB_WRITE_TIMEOUT`; each write counts 4 KiB in addition to its size. The limit falls when MongoDB is slow and recovers by itself"},
 	}},
 	{"Buckets", []Metric{
@@ -117,7 +117,7 @@ var Table = []Section{
 	{"Claims and leases", []Metric{
 		{"claims_total", Counter, partition + ",outcome=cold|warm|lost|refused", "claims", "claims of partitions, by outcome: `cold` (the consumer read the stored positions); `warm` (the consumer continued with the bucket catalog in memory); `lost` (another consumer claimed the partition first); `refused` (another consumer group writes to the collection)"},
 		{"claim_wait_seconds", Gauge, partition, "seconds", "remaining wait until writes of the previous owner can no longer arrive"},
-		{"lease_lapsed_seconds_total", Counter, "", "seconds", "time in which partitions were assigned but nothing could be written, because the lease had lapsed. A lease needs two consecutive commits that were answered"},
+		{"lease_lapsed_seconds_total", Counter, "", "seconds", "time in which partitions were assigned but nothing could be written, because the lease had expired. A lease needs two consecutive commits that were answered"},
 		{"flushes_abandoned_total", Counter, partition, "flushes", "flushes and compactions abandoned when this consumer's ownership of the partition ended"},
 		{"partitions_stopped", Gauge, "reason", "partitions", "stopped partitions, which wait for an operator to act, by [reason](runbook.md#stopped-partitions). It is missing while no partition is stopped"},
 	}},

@@ -48,7 +48,7 @@ type Options struct {
 	Lease func() bool
 	// Logger takes the few lines about missing abilities of the server. Nil means slog.Default().
 	Logger *slog.Logger
-	// Stopped is called for each command that the connection stopped because the lease had lapsed. Nil means no call.
+	// Stopped is called for each command that the connection stopped because the lease had expired. Nil means no call.
 	Stopped func()
 }
 

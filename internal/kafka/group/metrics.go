@@ -71,7 +71,7 @@ func newMetrics(registerer prometheus.Registerer, now func() time.Duration) *met
 			"Requests about the group membership that are sent again, after no answer or a temporary error.",
 			"request", requestJoin, requestSync, requestHeartbeat, requestTopics, requestLeave),
 		lapsed: counter("waterwheel_lease_lapsed_seconds_total",
-			"Time in which partitions were assigned but nothing could be written, because the lease had lapsed."),
+			"Time in which partitions were assigned but nothing could be written, because the lease had expired."),
 		refused: counter("waterwheel_assignments_refused_total",
 			"Assignments that this consumer refused because another program is a member of the group."),
 		ignored: factory.NewCounterVec(prometheus.CounterOpts{
