@@ -60,18 +60,18 @@ func TestIndexes(t *testing.T) {
 
 	unserved := "no index supports the filter: the filter reads every bucket"
 	if _, checked, _ := s.command(nil, "check", "--filter", `{"meta.sensor": "s-17"}`); strings.Contains(checked, "; in a test MongoDB examined ") {
-		unserved = "no index narrows the filter by meta.sensor, but at present the filter reads few buckets" // this server explains queries
+		unserved = "no index supports the filter on meta.sensor, but at present the filter reads few buckets" // this server explains queries
 	}
 	ok(nil, unserved, "check", "--filter", `{"meta.sensor": "s-17"}`)
-	ok(asked, "META_INDEXES asks for meta.sensor, and no index serves it", "check")
+	ok(asked, "META_INDEXES asks for meta.sensor, but no index supports queries on it", "check")
 	ok(asked, "created the index meta.sensor_1_time_-1 for META_INDEXES", "init")
-	ok(asked, "1 of 1 index of META_INDEXES is in place", "check")
-	ok(nil, "narrowed by the index meta.sensor_1_time_-1: meta.sensor", "check", "--filter", `{"meta.sensor": "s-17"}`)
+	ok(asked, "1 of 1 index of META_INDEXES exists", "check")
+	ok(nil, "the index meta.sensor_1_time_-1 supports the filter on meta.sensor", "check", "--filter", `{"meta.sensor": "s-17"}`)
 	ok(nil, `created the index meta.site_1_time_-1 on {"meta.site":1,"time":-1}`, "collection", "create-index", `{"meta.site": 1, "time": -1}`)
 	ok(nil, `created the index warm on {"celsius":1}`, "collection", "create-index", `{"celsius": 1}`, "--name", "warm")
 	ok(nil, "exists already", "collection", "create-index", `{"celsius": 1}`, "--name", "warm")
 	ok(nil, "META_INDEXES does not ask for meta.sensor_1_time_-1 any more", "collection", "indexes")
-	if code, stdout, stderr := s.query("measurements", "sensor=s-17", "--explain"); code != 0 || !strings.Contains(stdout, "meta.sensor_1_time_-1 narrows by meta.sensor") {
+	if code, stdout, stderr := s.query("measurements", "sensor=s-17", "--explain"); code != 0 || !strings.Contains(stdout, "meta.sensor_1_time_-1 supports the filter on meta.sensor") {
 		t.Errorf("--explain: exit code %d, %s%s", code, stdout, stderr)
 	}
 	for i, q := range queries {
@@ -83,7 +83,7 @@ func TestIndexes(t *testing.T) {
 	fails(1, "InvalidOptions", "collection", "create-index", `{"meta.site": "text"}`)
 	fails(1, "CannotCreateIndex", "collection", "create-index", `{"celsius": "hashed"}`)
 	fails(1, `an index "warm" exists already`, "collection", "create-index", `{"humidity": 1}`, "--name", "warm")
-	fails(2, "is no JSON object", "collection", "create-index", `meta.site`)
+	fails(2, "is not a JSON object", "collection", "create-index", `meta.site`)
 	fails(1, "is needed", "collection", "drop-index", "meta_1_control.min.time_1")
 	fails(1, "is needed", "collection", "hide-index", "meta_1_control.min.time_1")
 	fails(1, "there is no index", "collection", "drop-index", "nothing")

@@ -39,14 +39,14 @@ func TestIndexesOnServers(t *testing.T) {
 	if !strings.Contains(out, "META_INDEXES does not ask for meta.sensor_1_time_-1 any more") {
 		t.Errorf("nothing is said of the one that is not asked for any more:\n%s", out)
 	}
-	s.command(exitDone, "META_INDEXES asks for meta.zone, and no index serves it", "check")
-	s.command(exitDone, "narrowed by the index meta.sensor_1_time_-1: meta.sensor", "check", "--filter", `{"meta.sensor": "s-1"}`)
+	s.command(exitDone, "META_INDEXES asks for meta.zone, but no index supports queries on it", "check")
+	s.command(exitDone, "the index meta.sensor_1_time_-1 supports the filter on meta.sensor", "check", "--filter", `{"meta.sensor": "s-1"}`)
 	out = s.command(exitDone, "no index ", "check", "--filter", `{"meta.host": 2}`)
 	if wayOut := `create-index '{"meta.host":1,"time":-1}', or META_INDEXES=meta.host`; !strings.Contains(out, wayOut) && !strings.Contains(out, "but at present the filter reads few buckets") {
 		t.Errorf("%s is not in:\n%s", wayOut, out)
 	}
 	s.command(exitDone, "buckets and segments has meta.floor: the filter finds nothing there", "check", "--filter", `{"meta.floor": 5}`)
-	s.command(exitUsage, "is no JSON object", "check", "--filter", `{meta.floor: 5}`)
+	s.command(exitUsage, "is not a JSON object", "check", "--filter", `{meta.floor: 5}`)
 	for _, name := range []string{"meta_1_control.min.time_1", "_id_"} {
 		s.command(exitFailed, "is needed", "collection", "drop-index", name)
 		s.command(exitFailed, "is needed", "collection", "hide-index", name)

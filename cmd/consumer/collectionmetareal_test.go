@@ -102,7 +102,7 @@ func updateAndDeleteMeta(t *testing.T, segments string) {
 	update(exitUsage, "a pipeline is not supported", host(1), `[{"$set": {"meta.area": 1}}]`, "--yes")
 	update(exitUsage, "a replacement is not supported", host(1), `{"meta": {"host": 7}}`, "--yes")
 	update(exitUsage, "x is not part of the meta", host(1), `{"$set": {"x": 1}}`, "--yes")
-	update(exitUsage, "is no JSON", host(1), `{`, "--yes")
+	update(exitUsage, "is not JSON", host(1), `{`, "--yes")
 	update(exitUsage, "--update is missing", host(1), ``, "--yes")
 	update(exitUsage, "exclude each other", host(1), `{"$set": {"meta.area": 1}}`, "--yes", "--dry-run")
 	remove(exitUsage, "must be an object", `[]`, "--yes")

@@ -99,7 +99,7 @@ func TestExpiryOnServers(t *testing.T) {
 	s.command(exitDone, "after 3650d", "collection", "show")
 	s.command(exitDone, "0 buckets with 0 measurements", "collection", "expire", "--dry-run")
 	s.command(exitFailed, "Repeat the command with --yes", "collection", "expire", "--before", "1990-01-01T00:00:00Z")
-	s.command(exitFailed, "has not come yet", "collection", "expire", "--before", "2990-01-01T00:00:00Z", "--yes")
+	s.command(exitFailed, "is in the future", "collection", "expire", "--before", "2990-01-01T00:00:00Z", "--yes")
 	stop()
 	defer s.consume()() // its settings do not mention an expiry
 	s.produce(100)

@@ -63,7 +63,7 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	all.Go(func() error { return status.Profiles(c.Service.PprofAddr, log).Run(serving, closing) })
 	all.Go(func() error {
 		if err := notifyManager(serving, ctx, os.LookupEnv, p.view.Readiness); err != nil {
-			log.Warn("cannot report the state to the service manager", "err", err)
+			log.Warn("cannot report the consumer's state to the service manager (systemd)", "err", err)
 		}
 		return nil
 	})

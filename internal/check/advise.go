@@ -79,7 +79,7 @@ func (s *sampler) judgeValues(subject string, found *Findings) {
 	}
 	for i, one := range s.notes {
 		if i == listedNames {
-			found.Warn(subject, "", "%s more have similar problems", plural(len(s.notes)-i, "field"))
+			found.Warn(subject, "", "this list omits %s with similar problems", plural(len(s.notes)-i, "field"))
 			return
 		}
 		found.Warn(subject, one.wayOut, "%s %s", one.path, one.is)
@@ -92,7 +92,7 @@ func (s *sampler) judgePartitions(subject string, found *Findings) {
 	if spread == 0 || s.decoding.MetaFrom == measurement.MetaFromNone || s.view.Proposal != nil { // the proposal has other series
 		return
 	}
-	found.Warn(subject, "key the records by "+s.metaName()+", so that each series has one partition and one owner",
+	found.Warn(subject, "key the records by "+s.metaName()+", so that each series has one partition and one consumer",
 		"%s of %s series have records in several partitions: such a series has separate buckets for each partition", count(spread), count(s.view.Series))
 }
 
@@ -115,7 +115,7 @@ func (s *sampler) judgeZone(subject string, found *Findings) {
 	}
 	const text = "EVENT_TIME_FORMAT=%s has no zone: the times are read as UTC"
 	if zone, ok := zoneOf(s.offsets); ok && s.evidence.isLog {
-		found.Warn(subject, "set EVENT_TIME_ZONE to their zone, or send times with their offset", text+fmt.Sprintf(", but differ by about %s from the timestamps of their records, as local times would", zone), s.decoding.TimeFormat)
+		found.Warn(subject, "set EVENT_TIME_ZONE to the time zone of the times, or send times with an offset", text+fmt.Sprintf(", but differ by about %s from the timestamps of their records, as local times would", zone), s.decoding.TimeFormat)
 		return
 	}
 	found.Note(subject, text+", which is wrong if they are local times", s.decoding.TimeFormat)

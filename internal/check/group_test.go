@@ -48,7 +48,7 @@ func TestRunCheckAndVerifyAgree(t *testing.T) {
 		"nothing":             {claim.Committed{Offset: -1}, document, "stop", "", "", 70, 0},
 		"another program":     {claim.Committed{Offset: 50, Consumed: true}, claim.Document{}, "stop", "", "", 50, 50},
 		"beside ours":         {claim.Committed{Offset: 50, Consumed: true}, document, "stop", "", "", 70, 50},
-		"another collection":  {claim.Committed{Offset: 50, Metadata: elsewhere.String()}, document, "stop", Wrong, "run would stop events/0 (other_collection): the group's offset was committed by a pipeline that writes to db.old, but this pipeline writes to db.events", 0, -1},
+		"another collection":  {claim.Committed{Offset: 50, Metadata: elsewhere.String()}, document, "stop", Wrong, "run would stop events/0 (other_collection): the group's offset was committed by a consumer that writes to db.old, but this consumer writes to db.events", 0, -1},
 		"and a deleted topic": {claim.Committed{Offset: 50, Metadata: both.String()}, document, "stop", Wrong, "(other_collection)", 0, -1},
 		"beyond the end":      {claim.Committed{Offset: 101, Metadata: ours.String()}, document, "stop", Wrong, "(offset_out_of_range): the committed offset 101 is beyond the log's end 100", 0, 100},
 		"beyond, earliest":    {claim.Committed{Offset: 101, Metadata: ours.String()}, document, "earliest", Warning, "the start offset 101 of events/0 is beyond the end offset 100: run continues at the earliest record (KAFKA_OUT_OF_RANGE)", 90, 100},

@@ -67,13 +67,13 @@ func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o time
 func (l *look) metaIndexes(subject string, list collection.IndexList) {
 	missing, unasked := list.CompareMetaIndexes(l.Settings.MetaPaths)
 	for _, path := range missing {
-		l.Warn(subject, "run `waterwheel init` to create the index; `waterwheel run` creates it, too", "META_INDEXES asks for %s, and no index serves it", path)
+		l.Warn(subject, "run `waterwheel init` to create the index; `waterwheel run` creates it, too", "META_INDEXES asks for %s, but no index supports queries on it", path)
 	}
 	for _, name := range unasked {
 		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `waterwheel collection drop-index %[1]s` drops it", name)
 	}
 	if n := len(l.Settings.MetaPaths) - len(missing); n > 0 {
-		l.OK(subject, "%d of %s of META_INDEXES %s in place", n, words.Count(len(l.Settings.MetaPaths), "index"), words.Form(n, "is", "are"))
+		l.OK(subject, "%d of %s of META_INDEXES %s", n, words.Count(len(l.Settings.MetaPaths), "index"), words.Form(n, "exists", "exist"))
 	}
 }
 
@@ -105,11 +105,11 @@ const muchMore = 10
 func (l *look) advise(subject string, topic Topic, a timeseries.Advice, c *reader.Cost) {
 	measured := ""
 	if c != nil && a.Index != timeseries.IDIndexName { // The filter that was tried does not bound the _id.
-		measured = fmt.Sprintf("; in a test MongoDB examined %s for %d that can match", words.Count(c.DocumentsExamined, "bucket"), c.Buckets)
+		measured = fmt.Sprintf("; in a test MongoDB examined %s, of which %d can match", words.Count(c.DocumentsExamined, "bucket"), c.Buckets)
 	}
 	wide := ""
 	if len(a.Wide) > 0 {
-		wide = fmt.Sprintf("; no index narrows by %s", strings.Join(a.Wide, ", "))
+		wide = fmt.Sprintf("; no index supports %s", strings.Join(a.Wide, ", "))
 	}
 	if len(a.Fields) > 0 {
 		wide += fmt.Sprintf("; %s is checked in each bucket that the rest of the filter finds", strings.Join(a.Fields, ", "))
@@ -119,14 +119,14 @@ func (l *look) advise(subject string, topic Topic, a timeseries.Advice, c *reade
 	case a.Index == "" && a.Keys == nil:
 		l.Warn(subject, "filter by a part of the meta or by a time", "the filter reads every bucket%s%s", wide, measured)
 	case a.Keys == nil:
-		l.OK(subject, "the filter is narrowed by the index %s: %s%s%s", a.Index, strings.Join(a.Narrows, ", "), wide, measured)
+		l.OK(subject, "the index %s supports the filter on %s%s%s", a.Index, strings.Join(a.Narrows, ", "), wide, measured)
 	case cheap:
-		l.OK(subject, "no index narrows the filter by %s, but at present the filter reads few buckets%s%s", strings.Join(a.Misses, ", "), wide, measured)
+		l.OK(subject, "no index supports the filter on %s, but at present the filter reads few buckets%s%s", strings.Join(a.Misses, ", "), wide, measured)
 	case a.Index == "":
 		l.Warn(subject, l.wayOut(topic, a), "no index supports the filter: the filter reads every bucket%s%s", wide, measured)
 	default:
-		l.Warn(subject, l.wayOut(topic, a), "the filter is narrowed by %s (index %s), but not by %s: the filter reads more buckets than it needs%s%s",
-			strings.Join(a.Narrows, ", "), a.Index, strings.Join(a.Misses, ", "), wide, measured)
+		l.Warn(subject, l.wayOut(topic, a), "the index %s supports the filter on %s, but not on %s: the filter reads more buckets than it needs%s%s",
+			a.Index, strings.Join(a.Narrows, ", "), strings.Join(a.Misses, ", "), wide, measured)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestAdviceIsSaid(t *testing.T) {
 		wayOut  string
 	}{
 		"served": {
-			filter: bson.D{{Key: "meta", Value: "s"}}, state: OK, says: []string{"narrowed by the index series: meta"},
+			filter: bson.D{{Key: "meta", Value: "s"}}, state: OK, says: []string{"the index series supports the filter on meta"},
 		},
 		"of a part": {
 			filter: bson.D{{Key: "meta.sensor", Value: "s"}}, state: Warning, says: []string{"reads every bucket"},
@@ -41,7 +41,7 @@ func TestAdviceIsSaid(t *testing.T) {
 		},
 		"of two parts and a time": {
 			filter: bson.D{{Key: "meta.a", Value: 1}, {Key: "meta.b", Value: 2}, {Key: "time", Value: bson.DateTime(5)}}, state: Warning,
-			says:   []string{"narrowed by time (index _id_), but not by meta.a, meta.b: the filter reads more buckets than it needs"},
+			says:   []string{"the index _id_ supports the filter on time, but not on meta.a, meta.b: the filter reads more buckets than it needs"},
 			wayOut: `'{"meta.a":1,"meta.b":1,"time":-1}'`, measure: &reader.Cost{DocumentsExamined: 55, Buckets: 2},
 		},
 		"tried": {
@@ -54,7 +54,7 @@ func TestAdviceIsSaid(t *testing.T) {
 		},
 		"nothing helps": {
 			filter: bson.D{{Key: "$or", Value: bson.A{}}, {Key: "celsius", Value: 5}}, state: Warning,
-			says: []string{"reads every bucket", "no index narrows by $or", "celsius is checked in each"}, wayOut: "a part of the meta",
+			says: []string{"reads every bucket", "no index supports $or", "celsius is checked in each"}, wayOut: "a part of the meta",
 		},
 	} {
 		filter, err := bson.Marshal(c.filter)

@@ -63,7 +63,7 @@ func (s *sampler) judgeParts(subject string, found *Findings) {
 	}
 	for i, name := range s.decoding.PartNames() {
 		if !s.variety.has(name) {
-			found.Warn(subject, "correct the path in EVENT_META_FIELDS, unless only some events have it", "no event has %s, a part of meta", s.decoding.MetaFields[i])
+			found.Warn(subject, "correct the path in EVENT_META_FIELDS, unless only some events have this field", "no event has %s, a part of meta", s.decoding.MetaFields[i])
 		}
 	}
 }
@@ -74,7 +74,7 @@ func (s *sampler) wayOut(otherwise string) string {
 	case s.view.Proposal != nil:
 		return "the events look like " + s.view.Proposal.Shape + ": " + s.view.Proposal.Line()
 	case s.view.Question != "":
-		return "decide between the settings above: " + s.view.Question
+		return "choose between the settings above: " + s.view.Question
 	}
 	return cmp.Or(s.view.Unproposed, otherwise)
 }
@@ -108,5 +108,5 @@ func (s *sampler) judgeSeries(subject string, found *Findings) {
 		}
 	}
 	found.Warn(subject, "remove the fields that change with every event from meta: EVENT_META_FIELD or EVENT_META_FIELDS. If there are really so many series, a larger --sample shows that",
-		"%d measurements are %d series: nearly each measurement gets its own bucket. The fields that vary most in meta: %s", n, series, strings.Join(varied[:min(3, len(varied))], ", "))
+		"%d measurements belong to %d series: nearly each measurement gets its own bucket. The fields that vary most in meta: %s", n, series, strings.Join(varied[:min(3, len(varied))], ", "))
 }

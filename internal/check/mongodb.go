@@ -96,8 +96,8 @@ func (l *look) storage(ctx context.Context, subject, series string) {
 	case size.Compressor == collection.BlockCompressor:
 		l.OK(subject, "its buckets are compressed by %s", size.Compressor)
 	case size.Compressor != "":
-		l.Note(subject, "its buckets are compressed by %s: %s needs less disk space, and new collections use it (docs/runbook.md says how to "+
-			"change old ones)", size.Compressor, collection.BlockCompressor)
+		l.Note(subject, "its buckets are compressed by %s: %s, which new collections use, needs less disk space (docs/runbook.md says how to "+
+			"change old collections)", size.Compressor, collection.BlockCompressor)
 	}
 }
 
@@ -146,9 +146,9 @@ func (l *look) rights(ctx context.Context, subject string, topic Topic) {
 			wayOut += "; " + r.Instead
 		}
 		if r.Due {
-			l.Wrong(subject, wayOut, "the user lacks the right %s on %s: %s", r.Action, r.Namespace, r.For)
+			l.Wrong(subject, wayOut, "the user lacks the right %s on %s, which `waterwheel run` needs for %s", r.Action, r.Namespace, r.For)
 		} else {
-			l.Warn(subject, wayOut, "the user lacks the right %s on %s. run does not need the right now: %s", r.Action, r.Namespace, r.For)
+			l.Warn(subject, wayOut, "the user lacks the right %s on %s, which `waterwheel run` does not need at present: the right is for %s", r.Action, r.Namespace, r.For)
 		}
 	}
 	took := trial.Slowest.Round(time.Millisecond)

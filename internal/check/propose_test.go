@@ -90,7 +90,7 @@ func TestNothingIsProposedWithItsReason(t *testing.T) {
 		`{"time":1700000000,"meta":"a","v":1}`:      "",
 		`{"resourceMetrics":[{"scopeMetrics":[]}]}`: "the records can be read with EVENT_FORMAT=otlp_json, but have no measurements",
 		`{"resourceLogs":[{"scopeLogs":[]}]}`:       "with many data points in lists inside lists",
-		`{"a":[{"b":[{"v":1}]}]}`:                   "the list b inside the list a, but a list inside a list cannot be taken apart",
+		`{"a":[{"b":[{"v":1}]}]}`:                   "the list b inside the list a, but a list inside a list cannot be split",
 		`{"name":"q","timeUnixNano":"1700000000000000000","attributes":[{"key":"a"}],"asDouble":4.5}`: "attributes are a list of keys and values",
 		"\x00\x00\x00\x00\x07\x02\x06abc": "for Avro or Protobuf set SCHEMA_REGISTRY_URL and EVENT_FORMAT=avro or EVENT_FORMAT=protobuf",
 		`7`:                               "the records hold a single value",

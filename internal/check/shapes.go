@@ -251,7 +251,7 @@ func columns(f form) (form, bool) {
 		return f, false
 	}
 	f.name = "events with a list of times"
-	f.why = fmt.Sprintf("the times are the list %s, and the values are other lists: no setting takes such lists apart. Send one reading per record, or an array of readings", times.field.path)
+	f.why = fmt.Sprintf("the times are the list %s, and the values are other lists: no setting can split such lists. Send one reading per record, or an array of readings", times.field.path)
 	return f, true
 }
 

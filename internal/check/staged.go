@@ -35,7 +35,7 @@ func (p *proposer) unfold() (*proposer, form) {
 		case f.text != "":
 			o.Parse = append(slices.Clone(o.Parse), f.text)
 		case len(o.List) > 0:
-			f.why = fmt.Sprintf("the readings are in the list %s inside the list %s, but a list inside a list cannot be taken apart: send one list of readings, or one reading per record", f.list, o.List[0])
+			f.why = fmt.Sprintf("the readings are in the list %s inside the list %s, but a list inside a list cannot be split: send one list of readings, or one reading per record", f.list, o.List[0])
 			return q, f
 		default:
 			o.List = []string{f.list}

@@ -111,7 +111,7 @@ func (l *look) configuration(ctx context.Context, topic string) (longest int) {
 	before := len(*l.Findings)
 	if t.Values["unclean.leader.election.enable"] == "true" {
 		l.Wrong(subject, "set unclean.leader.election.enable=false",
-			"unclean leader election is on: Kafka may use an offset again for another record, which waterwheel then takes for already stored")
+			"unclean leader election is on: Kafka may use an offset again for another record, and waterwheel then skips that record as already stored")
 	}
 	l.durability(subject, t)
 	if strings.Contains(t.Values["cleanup.policy"], "compact") {

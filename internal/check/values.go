@@ -118,7 +118,7 @@ func (p *proposer) rows(f *field, _ measurement.Options, _ map[string]bool) note
 			return note{
 				loss:   "the single values in " + f.path,
 				is:     fmt.Sprintf("is a list of up to %s, and is stored as one value", plural(f.longest, "object")),
-				wayOut: "take the list apart with EVENT_LIST=" + f.path + ", or leave it out with EVENT_DROP",
+				wayOut: "split the list with EVENT_LIST=" + f.path + ", or leave it out with EVENT_DROP",
 			}
 		}
 	}

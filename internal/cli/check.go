@@ -40,8 +40,9 @@ func (p *Program) checkCommand() *cobra.Command {
 			"the question and shows the settings for each answer.\n" +
 			"With --sample - it reads events from standard input, one per line or as a JSON array. It then needs neither Kafka nor\n" +
 			"MongoDB, nor their settings. From lines that kcat -J has printed it also takes the records' keys and timestamps.\n\n" +
-			"With --filter it reports which index serves a filter on measurements, as find takes it on the view, and which index would\n" +
-			"serve it better. If MongoDB supports explain, it also runs the filter, which takes as long as finding its buckets.\n\n" +
+			"With --filter it reports which index supports a filter on measurements, and which index would support it better. Write the\n" +
+			"filter as for find on the view. If MongoDB supports explain, the command also runs the filter, which takes as long as\n" +
+			"finding the buckets of the filter.\n\n" +
 			"Exit code 3: something is wrong.",
 		Example: "  waterwheel check\n  waterwheel check --filter '{\"meta.sensor\": \"s-17\"}'\n  waterwheel check --sample 10000\n  head events.json | waterwheel check --sample -\n" +
 			"  kcat -b kafka-1:9092 -t measurements -C -o -1000 -e -J | EVENT_META_FIELDS=sensor,site waterwheel check --sample -",
@@ -56,7 +57,7 @@ func (p *Program) checkCommand() *cobra.Command {
 			return p.check(cmd.Context(), sample.records, filter)
 		},
 	}
-	cmd.Flags().StringVar(&filter, "filter", "", "report which index serves this filter on measurements, in Extended JSON")
+	cmd.Flags().StringVar(&filter, "filter", "", "report which index supports this filter on measurements, in Extended JSON")
 	cmd.Flags().Var(&sample, "sample", "number of newest records of each topic to decode, 0 for none, or - for events from standard input")
 	p.outputFlag(cmd, "table")
 	return cmd

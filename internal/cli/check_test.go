@@ -139,7 +139,7 @@ func TestQuestionsShowBothAnswers(t *testing.T) {
 	for _, text := range []string{
 		"No settings are proposed, because a person has to decide: id differs in each of 2 events: it may name the measured thing, or the event.\n\nA. 2 series in 2 events; choose it if id names",
 		"\n  EVENT_META_FIELDS=id,site\n", "\nB. Without id in meta; choose it if id names the event, and never recurs.\n\n  EVENT_META_FIELDS=site\n\n  Makes    2 measurements of 1 series, and 0 dead letters\n",
-		"  Loses    calculations with v: it is a number in a string in 2 of 2 events, such as \"1\", and is stored as a string\n", "→ decide between the settings above",
+		"  Loses    calculations with v: it is a number in a string in 2 of 2 events, such as \"1\", and is stored as a string\n", "→ choose between the settings above",
 	} {
 		if code != exitFound || !strings.Contains(stdout, text) {
 			t.Errorf("exit code %d, %q is missing in\n%s%s", code, text, stdout, stderr)

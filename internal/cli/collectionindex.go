@@ -184,7 +184,7 @@ func (f indexFlags) index(keys string) (index timeseries.Index, err error) {
 func parseObject(what, from string) (bson.Raw, error) {
 	var d bson.Raw
 	if err := bson.UnmarshalExtJSON([]byte(from), false, &d); err != nil {
-		return nil, usageError{fmt.Errorf("%s: %q is no JSON object (%w); write it as '{\"meta.sensor\": 1}', within single quotes", what, from, err)}
+		return nil, usageError{fmt.Errorf("%s: %q is not a JSON object (%w); write it as '{\"meta.sensor\": 1}', within single quotes", what, from, err)}
 	}
 	return d, nil
 }

@@ -40,9 +40,9 @@ func TestIndexCommandLines(t *testing.T) {
 		says string
 	}{
 		{[]string{"create-index"}, "the keys of an index"},
-		{[]string{"create-index", "{meta.a: 1}"}, `"{meta.a: 1}" is no JSON object`},
-		{[]string{"create-index", `{"a": 1}`, "--partial", "x"}, `--partial: "x" is no JSON object`},
-		{[]string{"create-index", `{"a": 1}`, "--options", "[1]"}, `--options: "[1]" is no JSON object`},
+		{[]string{"create-index", "{meta.a: 1}"}, `"{meta.a: 1}" is not a JSON object`},
+		{[]string{"create-index", `{"a": 1}`, "--partial", "x"}, `--partial: "x" is not a JSON object`},
+		{[]string{"create-index", `{"a": 1}`, "--options", "[1]"}, `--options: "[1]" is not a JSON object`},
 		{[]string{"create-index", `{"a": 1}`, "--expire-after", "1500ms"}, "--expire-after is 1.5s"},
 		{[]string{"create-index", `{"a": 1}`, "--name", "x", "--options", `{"name": "y"}`}, "name is given twice"},
 		{[]string{"drop-index"}, "the name of an index"},
@@ -90,7 +90,7 @@ func TestIndexesAreListed(t *testing.T) {
 		`site {"meta.site":1,"time":1} META_INDEXES – – – being built, deletes measurements after 1m`,
 		`f {"on.buckets":1} foreign, on buckets – – – –`,
 		"Sizes are not known: no sizes today.", "Uses are not known: no uses either.",
-		"META_INDEXES asks for meta.zone, and no index serves it: `waterwheel init` creates one.",
+		"META_INDEXES asks for meta.zone, but no index supports queries on it: `waterwheel init` creates one.",
 		"META_INDEXES does not ask for site any more: `waterwheel collection drop-index site` drops it.",
 		"The index former no longer exists, but its definition is stored",
 	} {

@@ -359,7 +359,7 @@ func (v indexesView) printNotes(w io.Writer) {
 		note("Uses are not known: %s.", text.Printable(v.NoUses))
 	}
 	for _, path := range v.Missing {
-		note("META_INDEXES asks for %s, and no index serves it: `waterwheel init` creates one.", text.Printable(path))
+		note("META_INDEXES asks for %s, but no index supports queries on it: `waterwheel init` creates one.", text.Printable(path))
 	}
 	for _, name := range v.Unasked {
 		note("META_INDEXES does not ask for %s any more: `waterwheel collection drop-index %[1]s` drops it.", text.Printable(name))

@@ -64,12 +64,12 @@ func (f *metaFlags) check(*cobra.Command, []string) error {
 func jsonFlag(flag, text string) (bson.RawValue, error) {
 	var any json.RawMessage
 	if err := json.Unmarshal([]byte(text), &any); err != nil {
-		return bson.RawValue{}, usageError{fmt.Errorf("%s is no JSON: %w (in %.80s); write double quotes around names and strings, and single quotes around the whole value", flag, err, text)}
+		return bson.RawValue{}, usageError{fmt.Errorf("%s is not JSON: %w (in %.80s); write double quotes around names and strings, and single quotes around the whole value", flag, err, text)}
 	}
 	const name = "value"
 	var document bson.Raw
 	if err := bson.UnmarshalExtJSON([]byte(`{"`+name+`": `+text+`}`), false, &document); err != nil {
-		return bson.RawValue{}, usageError{fmt.Errorf("%s is no Extended JSON: %w (in %.80s)", flag, err, text)}
+		return bson.RawValue{}, usageError{fmt.Errorf("%s is not Extended JSON: %w (in %.80s)", flag, err, text)}
 	}
 	return document.Lookup(name), nil
 }

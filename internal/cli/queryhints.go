@@ -224,7 +224,7 @@ func (r *querying) hintIndex(ctx context.Context) {
 		return
 	}
 	if size, err := from.Size(ctx); err == nil && size.Documents >= adviseFrom && size.Documents > r.found {
-		fmt.Fprintf(r.p.Stderr, "No index serves %s: up to %s and segments were read. This command creates an index: %s.\n",
+		fmt.Fprintf(r.p.Stderr, "No index supports queries on %s: up to %s and segments were read. This command creates an index: %s.\n",
 			text.Printable(strings.Join(advice.Misses, ", ")), words.Count(size.Documents, "bucket"), text.Printable(check.IndexCommand(advice.Keys, "")))
 	}
 }
@@ -291,9 +291,9 @@ func (r *querying) explained(ctx context.Context) error {
 	table := text.NewTable(r.out)
 	table.Row("Filter", string(extended(filter)))
 	if advice.Index == "" {
-		table.Row("Index", "none serves it: every bucket is read")
+		table.Row("Index", "no index supports the filter: every bucket is read")
 	} else {
-		table.Row("Index", fmt.Sprintf("%s narrows by %s", advice.Index, strings.Join(advice.Narrows, ", ")))
+		table.Row("Index", fmt.Sprintf("%s supports the filter on %s", advice.Index, strings.Join(advice.Narrows, ", ")))
 	}
 	if len(advice.Wide) > 0 {
 		table.Row("No index for", strings.Join(advice.Wide, ", "))
@@ -338,7 +338,7 @@ func tried(table *text.Table, plan reader.Plan) {
 		if len(c.Indexes) == 0 {
 			used = "no index"
 		}
-		return fmt.Sprintf("%s and %s examined for %s, by %s", words.Count(c.DocumentsExamined, what), words.Count(c.KeysExamined, "key"), words.Count(c.Buckets, what), used)
+		return fmt.Sprintf("%s and %s examined to find %s, with %s", words.Count(c.DocumentsExamined, what), words.Count(c.KeysExamined, "key"), words.Count(c.Buckets, what), used)
 	}
 	if plan.Segments != nil {
 		table.Row("Tried: segments", said(*plan.Segments, "document"))

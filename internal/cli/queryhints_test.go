@@ -73,8 +73,8 @@ func TestQuerySaysWhichIndexWouldHelp(t *testing.T) {
 		args  []string
 		hint  string
 	}{
-		"no index":       {indexedShelf{buckets: 5000}, []string{"sensor=s-17"}, `No index serves meta.sensor: up to 5000 buckets and segments were read. This command creates an index: waterwheel collection create-index '{"meta.sensor":1,"time":-1}', or META_INDEXES=meta.sensor.`},
-		"and a time":     {indexedShelf{buckets: 5000}, []string{"sensor=s-17", "--from", "2026-03-01"}, "No index serves meta.sensor, time"},
+		"no index":       {indexedShelf{buckets: 5000}, []string{"sensor=s-17"}, `No index supports queries on meta.sensor: up to 5000 buckets and segments were read. This command creates an index: waterwheel collection create-index '{"meta.sensor":1,"time":-1}', or META_INDEXES=meta.sensor.`},
+		"and a time":     {indexedShelf{buckets: 5000}, []string{"sensor=s-17", "--from", "2026-03-01"}, "No index supports queries on meta.sensor, time"},
 		"an index":       {indexedShelf{buckets: 5000, indexes: []collection.Index{bySensor}}, []string{"sensor=s-17"}, ""},
 		"few buckets":    {indexedShelf{buckets: 500}, []string{"sensor=s-17"}, ""},
 		"no condition":   {indexedShelf{buckets: 5000}, nil, ""},
@@ -122,7 +122,7 @@ func TestQueryIsExplained(t *testing.T) {
 	code, stdout, stderr := onIndexedShelf(t, s, "sensor=s-17", "--from", "2026-03-01", "--to", "2026-03-02", "--explain")
 	for _, want := range []string{
 		`{"$and":[{"meta.sensor":{"$eq":"s-17"}},{"time":{"$gte":{"$date":"2026-03-01T00:00:00Z"},"$lt":{"$date":"2026-03-02T00:00:00Z"}}}]}`,
-		"none serves it: every bucket is read", "this MongoDB does not report", `create-index '{"meta.sensor":1,"time":-1}'`,
+		"no index supports the filter: every bucket is read", "this MongoDB does not report", `create-index '{"meta.sensor":1,"time":-1}'`,
 	} {
 		if code != exitDone || !strings.Contains(stdout, want) {
 			t.Errorf("exit code %d, %s; %q is not in:\n%s", code, stderr, want, stdout)
@@ -133,10 +133,10 @@ func TestQueryIsExplained(t *testing.T) {
 		Listing:  &reader.Cost{Buckets: 2, DocumentsExamined: 55, KeysExamined: 57, Indexes: []string{"other"}}, Series: 300, Explained: 100,
 		Reading: reader.Cost{Buckets: 101, DocumentsExamined: 102, KeysExamined: 103},
 	}
-	if _, stdout, _ = onIndexedShelf(t, s, "sensor=s-17", "--explain"); !strings.Contains(stdout, "by sensor narrows by meta.sensor") ||
-		!strings.Contains(stdout, "segments  4 documents and 5 keys examined for 3 documents, by low\n") ||
-		!strings.Contains(stdout, "listing   55 buckets and 57 keys examined for 2 buckets, by other\n") ||
-		!strings.Contains(stdout, "reading   the first 100 of 300 series: 102 buckets and 103 keys examined for 101 buckets, by no index\n") || strings.Contains(stdout, "create-index") {
+	if _, stdout, _ = onIndexedShelf(t, s, "sensor=s-17", "--explain"); !strings.Contains(stdout, "by sensor supports the filter on meta.sensor") ||
+		!strings.Contains(stdout, "segments  4 documents and 5 keys examined to find 3 documents, with low\n") ||
+		!strings.Contains(stdout, "listing   55 buckets and 57 keys examined to find 2 buckets, with other\n") ||
+		!strings.Contains(stdout, "reading   the first 100 of 300 series: 102 buckets and 103 keys examined to find 101 buckets, with no index\n") || strings.Contains(stdout, "create-index") {
 		t.Error(stdout)
 	}
 	for _, flag := range []string{"--follow", "--plot=celsius", "--format=json"} {

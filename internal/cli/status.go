@@ -66,7 +66,7 @@ func (p *Program) statusCommand() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&of, "of", nil, "addresses of consumers, separated by commas, such as http://host:9464")
 	cmd.Flags().BoolVar(&group, "group", false, "also ask the other members of the group")
-	cmd.Flags().BoolVar(&watch, "watch", false, "show it again every two seconds, until Ctrl-C")
+	cmd.Flags().BoolVar(&watch, "watch", false, "show the status again every two seconds, until Ctrl-C")
 	p.outputFlag(cmd, "table")
 	return cmd
 }
