@@ -138,8 +138,8 @@ func (w *Worker) skipUnreadable(r *record.Record) {
 // done, so the commit stays at it.
 func (w *Worker) stopAt(offset int64, why error) {
 	w.stop(&record.StopError{Reason: "bad_record", Detail: fmt.Sprintf(
-		"the record at offset %d cannot be stored (%v) and DLQ_TOPIC is empty: set DLQ_TOPIC, or skip the record, once "+
-			"everything before it is committed, by setting the group's offset to %d", offset, why, offset+1)})
+		"the record at offset %d cannot be stored (%v) and DLQ_TOPIC is empty: set DLQ_TOPIC. Or skip the record: "+
+			"when all records before it are committed, stop the consumers and set the group's offset to %d", offset, why, offset+1)})
 }
 
 // advanceLetters sends all waiting letters, one request at a time.

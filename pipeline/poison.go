@@ -23,7 +23,7 @@ func (w *Worker) decode(r *record.Record) (results []measurement.Result, unfolde
 // this measurement is not inserted a second time.
 func (w *Worker) tryInsert(r *record.Record, m *measurement.Measurement) (err error) {
 	if _, bad := w.poison[m.Position]; bad {
-		return internalError("the program failed before when it stored this record: please report the stack trace in the log")
+		return internalError("the program has already failed while it stored this record: please report the stack trace in the log")
 	}
 	defer measurement.Guard(&err, func(cause any) {
 		w.notePoison(r, cause)

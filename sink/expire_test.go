@@ -24,7 +24,7 @@ func TestExpiredDeletesWholeBucketsOnly(t *testing.T) {
 	if _, _, err := collection.Of(e.Database, "nothing").Expired(t.Context(), time.Time{}); !errors.Is(err, collection.ErrNotSetUp) {
 		t.Errorf("of a collection that is not there: %v", err)
 	}
-	if _, _, err := collection.Of(e.Database, "events").Expired(t.Context(), time.Now().Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "has not come yet") {
+	if _, _, err := collection.Of(e.Database, "events").Expired(t.Context(), time.Now().Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "is in the future") {
 		t.Errorf("in an hour: %v", err)
 	}
 	p := e.claimed(t, store)

@@ -191,7 +191,7 @@ func (r *Rollups) Move(ctx context.Context, o *Owned, before, after []rollup.Wat
 			Update: mongodb.Set(bson.D{{Key: rollup.FieldWatermarks, Value: after}}),
 		}})
 	}))
-	return done, mongodb.Failure("moving the watermark of "+o.ID, err)
+	return done, mongodb.Failure("storing the rollup progress of "+o.ID, err)
 }
 
 // watermarksIn returns the watermarks of a partition document, as they are stored.
@@ -230,7 +230,7 @@ type RollupPartition struct {
 
 // Partitions returns the watermarks of all partitions, in the order of their ids.
 func (r *Rollups) Partitions(ctx context.Context) (all []RollupPartition, err error) {
-	err = r.find(ctx, "reading the watermarks", r.ports.Partitions, mongodb.Query{Filter: mongodb.Document(bson.D{})}, func(d bson.Raw) error {
+	err = r.find(ctx, "reading the rollup progress", r.ports.Partitions, mongodb.Query{Filter: mongodb.Document(bson.D{})}, func(d bson.Raw) error {
 		all = append(all, RollupPartition{parsePartitionDocument(d), rollup.Watermarks(d)})
 		return nil
 	})

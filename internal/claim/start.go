@@ -74,8 +74,8 @@ func (f Facts) wanted() (int64, error) {
 	switch meaning, of := f.Pipeline.Meaning(f.Committed); meaning {
 	case OtherCollection:
 		return 0, &record.StopError{Reason: "other_collection", Detail: fmt.Sprintf(
-			"the group's offset was committed by a pipeline that writes to %s, but this pipeline writes to %s: two pipelines must not "+
-				"share a group id; use another KAFKA_GROUP_ID. If the collection was changed on purpose, reset the group's offsets with "+
+			"the group's offset was committed by a consumer that writes to %s, but this consumer writes to %s: all consumers of a "+
+				"group must write to the same collection; use another KAFKA_GROUP_ID. If the collection was changed on purpose, reset the group's offsets with "+
 				"kafka-consumer-groups.sh --reset-offsets", of.Namespace, f.Pipeline.Namespace)}
 	case OtherTopic:
 		return f.Bounds.First, nil

@@ -37,7 +37,7 @@ func (t TimeSeries) Expired(ctx context.Context, before time.Time) (*Selection, 
 	byExpiry := before.IsZero()
 	switch {
 	case before.After(now):
-		return nil, before, fmt.Errorf("%s has not come yet: MongoDB's clock shows %s", before.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return nil, before, fmt.Errorf("the time %s is in the future: MongoDB's clock shows %s", before.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case byExpiry && o.ExpireAfterSeconds == 0:
 		return nil, before, ErrNeverExpires
 	case byExpiry:

@@ -216,7 +216,7 @@ type mixedKindsError struct {
 // Error names the bucket and the remedy.
 func (e *mixedKindsError) Error() string {
 	return fmt.Sprintf("%s cannot be indexed: the bucket %v holds values of several types in this field, so a query that uses the index "+
-		"would miss some. Consumers write no such bucket: correct the bucket, or remove it from the collection", e.Field, e.ID)
+		"would miss some measurements. Consumers write no such bucket: correct the bucket, or remove it from the collection", e.Field, e.ID)
 }
 
 // mixedIn returns an error if the smallest and the largest value of a field in a bucket are of different kinds.

@@ -59,7 +59,7 @@ func (s *series) fieldDoubts(ctx context.Context, paths []string) (all []string)
 		}
 		doubt := fmt.Sprintf("no measurement in the newest %d buckets and segments has %s: the index finds nothing there", sample.Documents, path)
 		if other := s.namesake(path); sample.Has(other) {
-			doubt += fmt.Sprintf(". They have %s: drop this index, and make one on that path", other)
+			doubt += fmt.Sprintf(". They have %s: drop this index, and create one on that path", other)
 		}
 		all = append(all, doubt)
 	}

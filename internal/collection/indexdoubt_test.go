@@ -57,8 +57,8 @@ func TestCreateIndexTellsItsConsequences(t *testing.T) {
 		`{"meta.device": 1, "meta.site.floor": 1, "wind.speed": 1}`: {
 			refusing + "an array in wind.speed" + letter, refusing + "arrays in two of meta.device, meta.site.floor" + letter,
 		},
-		`{"device": 1}`:           {nowhere + "device" + vain + ". They have meta.device: drop this index, and make one on that path", refusing + "an array in device" + letter},
-		`{"meta.wind.speed": 1}`:  {nowhere + "meta.wind.speed" + vain + ". They have wind.speed: drop this index, and make one on that path"},
+		`{"device": 1}`:           {nowhere + "device" + vain + ". They have meta.device: drop this index, and create one on that path", refusing + "an array in device" + letter},
+		`{"meta.wind.speed": 1}`:  {nowhere + "meta.wind.speed" + vain + ". They have wind.speed: drop this index, and create one on that path"},
 		`{"meta.site.room": 1}`:   {nowhere + "meta.site.room" + vain},
 		`{"meta.device.type": 1}`: {nowhere + "meta.device.type" + vain},
 	} {

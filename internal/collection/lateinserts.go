@@ -32,9 +32,9 @@ func (t TimeSeries) awaitInserts(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return mongodb.Failure("reading how long owners may write", err)
+		return mongodb.Failure("reading how long consumers may still write", err)
 	}
-	t.db.Log().Info("waiting until no pending insert of a consumer can be executed any more", "collection", t.name, "for", longest)
+	t.db.Log().Info("waiting until MongoDB can no longer execute pending inserts of consumers", "collection", t.name, "for", longest)
 	return sleep(ctx, longest)
 }
 

@@ -91,7 +91,7 @@ func (s *series) createSegmentIndexes(ctx context.Context) error {
 	for _, keys := range s.segmentIndexes() {
 		err := s.createIndex(ctx, keys, options.Index().SetPartialFilterExpression(bson.D{isSegment()}))
 		if refused, ok := errors.AsType[*mongodb.RefusedError](err); ok && refused.Code == mongodb.CodeParallelArrays {
-			s.db.Log().Warn("an index for META_INDEXES cannot be created on segments, because some metas have arrays in its path: queries read all segments", "collection", s.namespace(), "err", err)
+			s.db.Log().Warn("an index for META_INDEXES cannot be created on segments, because some metas have arrays in the path of the index: queries read all segments", "collection", s.namespace(), "err", err)
 			continue
 		}
 		if err := s.withoutIndex("all buckets are scanned to find segments", err); err != nil {

@@ -285,7 +285,7 @@ func Nested(ctx context.Context, db *mongodb.Database, name string) (mongodb.Col
 	}
 	for _, series := range all {
 		if series == name || slices.Contains(timeseries.Collections(series), name) {
-			return nil, fmt.Errorf("the collection %s.%s belongs to the time series %s: choose another collection for the documents of months, with ROLLUP_NESTED or --into", db.Name(), name, series)
+			return nil, fmt.Errorf("the collection %s.%s belongs to the time series %s: choose another collection for the nested documents, with ROLLUP_NESTED or --into", db.Name(), name, series)
 		}
 	}
 	return db.Collection(name), nil

@@ -60,7 +60,7 @@ func (s *series) beginSegments(ctx context.Context) error {
 
 var (
 	errNoView = errors.New("MONGODB_VIEW=none")
-	errBegun  = errors.New("the collection has buckets but no segments yet; SEGMENTS=on gives it segments")
+	errBegun  = errors.New("the collection has buckets but no segments yet; set SEGMENTS=on to use segments")
 )
 
 // declinesSegments says why a time series has no segments unless SEGMENTS=on asks for them. Nil means that it may have segments.
@@ -72,7 +72,7 @@ func (s *series) declinesSegments(ctx context.Context) (why, unknown error) {
 	}
 	why, unknown = s.hidesSegments(ctx)
 	if why != nil {
-		why = fmt.Errorf("no view could show segments: %w", why)
+		why = fmt.Errorf("no view can show segments: %w", why)
 	}
 	return why, unknown
 }
@@ -84,7 +84,7 @@ const postponedID = "segments"
 // postponeSegments continues without segments until a later start has the rights for them.
 func (s *series) postponeSegments(ctx context.Context, refused error) error {
 	if _, err := mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{mongodb.WithID(postponedID)})); err != nil {
-		return mongodb.Failure("recording that segments may begin later", err)
+		return mongodb.Failure("recording that consumers may use segments later", err)
 	}
 	s.db.Log().Warn("SEGMENTS=auto: measurements are written directly into buckets until a consumer starts with the rights that segments need",
 		"collection", s.namespace(), "err", refused)

@@ -36,7 +36,7 @@ func (s *Selection) Try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 		n := chunkOf(rest, maxTried)
 		tried, err := s.try(ctx, update, rest[:n])
 		if err != nil {
-			return nil, mongodb.Failure("trying the update on scratch documents", err)
+			return nil, mongodb.Failure("trying the update on test documents", err)
 		}
 		all = append(all, tried...)
 		progress(len(all))

@@ -220,13 +220,13 @@ func (t TimeSeries) shard(ctx context.Context, o timeseries.Options, byHash bool
 	s.options = o
 	key := ShardKey(o, byHash)
 	if _, err := s.buckets().Indexes().CreateOne(ctx, mongo.IndexModel{Keys: key}); err != nil {
-		return mongodb.Failure("making the index of the shard key", t.db.Translate(err))
+		return mongodb.Failure("creating the index of the shard key", t.db.Translate(err))
 	}
 	admin := t.driver().Client().Database("admin")
 	// Databases need it only before 6.0. If the right to it is missing and needed, the next command fails.
 	if err := admin.RunCommand(ctx, bson.D{{Key: "enableSharding", Value: t.db.Name()}}).Err(); err != nil {
 		if err = t.db.Translate(err); !mongodb.HasCode(err, mongodb.CodeCommandNotFound) && !mongodb.LacksRight(err) {
-			return mongodb.Failure("allowing the database to be sharded", err)
+			return mongodb.Failure("enabling sharding of the database", err)
 		}
 	}
 	err := t.db.Translate(admin.RunCommand(ctx, bson.D{{Key: "shardCollection", Value: t.bucketsNamespace()}, {Key: "key", Value: key}}).Err())

@@ -250,7 +250,7 @@ func (t *trial) indexing(ctx context.Context) {
 
 // keeping tries the operations for buckets that expire earlier than the options say.
 func (t *trial) keeping(ctx context.Context, specs []bson.Raw) {
-	const what = "letting measurements expire no earlier than the options say"
+	const what = "correcting an index that deletes measurements too early"
 	for _, spec := range specs {
 		index := t.indexOf(spec, nil)
 		have, _ := spec.Lookup("expireAfterSeconds").AsInt64OK()

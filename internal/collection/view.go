@@ -160,7 +160,7 @@ func (s *series) dropView(ctx context.Context, have existing) error {
 		return nil
 	}
 	if kind := s.kindOf(have); kind == ViewForeign {
-		s.db.Log().Info("the view is kept although MONGODB_VIEW=none: waterwheel did not write its pipeline", "collection", s.namespace())
+		s.db.Log().Info("the view is kept although MONGODB_VIEW=none, because waterwheel did not write the view's aggregation pipeline", "collection", s.namespace())
 		return nil
 	}
 	return s.dropOurs(ctx, "MONGODB_VIEW=none")

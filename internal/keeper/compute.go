@@ -23,7 +23,7 @@ type DamagedError struct {
 
 // Error names the document.
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("the document %s is damaged, so the rows of its hours cannot be computed: %v; repair or delete it", e.ID, e.Err)
+	return fmt.Sprintf("the document %s is damaged, so the rows of its hours cannot be computed: %v; repair or delete the document", e.ID, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -31,7 +31,7 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 
 var (
 	errContended = errors.New("other processes have replaced the same rollup documents repeatedly")
-	errSlow      = errors.New("MongoDB is too slow: reading the buckets and segments of one moment took too long")
+	errSlow      = fmt.Errorf("MongoDB is too slow: reading buckets and segments for rollups took longer than %v", longestLook)
 )
 
 const (

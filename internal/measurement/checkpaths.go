@@ -231,7 +231,7 @@ func CheckPath(path string) error {
 		case name == "*":
 			return errors.New("not a dotted path: the wildcard * is not supported. Name the field")
 		case strings.HasSuffix(name, "[]") || strings.HasSuffix(name, "[*]"):
-			return errors.New("leads into an array, but paths lead through objects only: take the list apart with EVENT_LIST, and begin the path at its elements")
+			return errors.New("leads into an array, but paths lead through objects only: split the list with EVENT_LIST, and begin the path at its elements")
 		}
 	}
 	return nil

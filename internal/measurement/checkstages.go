@@ -70,7 +70,7 @@ func (o *Options) checkLists() (wrong []*SettingError) {
 			case a == b:
 				wrong = append(wrong, list.wrong("names a list that is already named: name each list once"))
 			case isPathPrefix(a, b), isPathPrefix(b, a):
-				wrong = append(wrong, list.wrong("this list and the list %s are nested, but a list inside a list cannot be taken apart: name only one of them", other))
+				wrong = append(wrong, list.wrong("this list and the list %s are nested, but a list inside a list cannot be split: name only one of them", other))
 			}
 		}
 		if o.Root != "" && isPathPrefix(list.path, o.Root) {

@@ -93,7 +93,7 @@ func (s *stages) edit(dst []byte, e rawbson.Element, at *edit) ([]byte, *DecodeE
 func (s *stages) appendWithin(dst []byte, e rawbson.Element, at *edit) ([]byte, *DecodeError) {
 	if e.Kind != bson.TypeEmbeddedDocument || len(at.children) == 0 {
 		if e.Kind == bson.TypeArray && at.leadsToList() {
-			return nil, newError(NotObject, "", "the value is a list, and EVENT_LIST names a list inside its elements: a list inside a list cannot be taken apart, so send one list of objects")
+			return nil, newError(NotObject, "", "the value is a list, and EVENT_LIST names a list inside its elements: a list inside a list cannot be split, so send one list of objects")
 		}
 		return rawbson.AppendElement(dst, e.Kind, e.Name, e.Value), nil
 	}

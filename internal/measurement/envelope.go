@@ -74,7 +74,7 @@ func noObjectAt(e rawbson.Element, setting string) *DecodeError {
 	wayOut := "send an object, or correct the setting"
 	switch {
 	case e.Kind == bson.TypeArray:
-		wayOut = "take the list apart with EVENT_LIST, and let " + setting + " begin at its elements"
+		wayOut = "split the list with EVENT_LIST, and let " + setting + " begin at its elements"
 	case e.Kind == bson.TypeString && isJSONStart(rawbson.Text(e.Value)):
 		wayOut = "use EVENT_PARSE to read the JSON in the string"
 	}

@@ -78,7 +78,7 @@ func (d *Decoder) missing(levels int, what, setting, instead string, seems func(
 // noField returns the start of the sentence about a missing field.
 func (d *Decoder) noField(path string) string {
 	if array := d.arrayOn(path); array != "" {
-		return array + " is an array, and paths do not lead into arrays (EVENT_LIST takes an array apart)"
+		return array + " is an array, and paths do not lead into arrays (EVENT_LIST splits an array into events)"
 	}
 	return "the event has no such field"
 }

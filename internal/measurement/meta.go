@@ -70,10 +70,10 @@ func metaTooLarge(what string, size int) *DecodeError {
 // their names.
 func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *DecodeError) {
 	if kind == bson.TypeTimestamp && bytes.Equal(value, make([]byte, 8)) {
-		return bson.RawValue{}, newError(BadMeta, "", "the timestamp (0, 0) cannot name a series: MongoDB replaces it with the current time")
+		return bson.RawValue{}, newError(BadMeta, "", "the timestamp (0, 0) cannot name a series: MongoDB replaces it with the current time: send another value")
 	}
 	if kind == bson.TypeBinary && timeseries.IsSegmentMeta(bson.RawValue{Type: kind, Value: value}) {
-		return bson.RawValue{}, newError(BadMeta, "", "these bytes cannot name a series: they are reserved for segments")
+		return bson.RawValue{}, newError(BadMeta, "", "these bytes cannot name a series, because they are reserved for segments: send another value")
 	}
 	start := len(d.out)
 	if err := d.appendNormal(kind, value, 1); err != nil {

@@ -166,7 +166,7 @@ func (o Options) validate() error {
 		return fmt.Errorf("format %q is not one of json, extjson, bson, influx, otlp, otlp_json, avro, protobuf", o.Format)
 	}
 	if len(o.List) > 0 && !HasLists(o.Format) {
-		return fmt.Errorf("lists cannot be taken apart: events of the format %s have no lists", o.Format)
+		return fmt.Errorf("lists cannot be split: events of the format %s have no lists", o.Format)
 	}
 	if o.MetaFrom != MetaFromValue && o.MetaFrom != MetaFromKey && o.MetaFrom != MetaFromNone {
 		return fmt.Errorf("source of meta %q is not one of value, key, none", o.MetaFrom)

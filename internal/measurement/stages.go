@@ -249,7 +249,7 @@ func (s *stages) event(i int) (event []byte, dotted, skip bool, err *DecodeError
 func (s *stages) noObject(element *listElement) *DecodeError {
 	path := s.listed[element.list].path + "." + strconv.Itoa(element.index)
 	if element.Kind == bson.TypeArray {
-		return newError(NotObject, path, "this element of EVENT_LIST=%s is itself a list, but a list inside a list cannot be taken apart: send one list of objects", s.listed[element.list].text)
+		return newError(NotObject, path, "this element of EVENT_LIST=%s is itself a list, but a list inside a list cannot be split: send one list of objects", s.listed[element.list].text)
 	}
 	return newError(NotObject, path, "%s is not an object: each element of EVENT_LIST=%s must be an object with the names of its values", quoteValue(element.Kind, element.Value), s.listed[element.list].text)
 }

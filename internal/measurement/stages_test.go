@@ -119,7 +119,7 @@ func TestListsOfListsAreRefused(t *testing.T) {
 		lists       []string
 		value, says string
 	}{
-		{[]string{"a.b"}, `{"a":[{"b":[{"ts":1}]}]}`, "not_object at a: the value is a list, and EVENT_LIST names a list inside its elements: a list inside a list cannot be taken apart"},
+		{[]string{"a.b"}, `{"a":[{"b":[{"ts":1}]}]}`, "not_object at a: the value is a list, and EVENT_LIST names a list inside its elements: a list inside a list cannot be split"},
 		{[]string{"a"}, `{"a":3}`, "not_object at a: 3 is not a list, but EVENT_LIST=a expects one"},
 		{[]string{"a", "b"}, `{"c":3}`, "missing_field at a: the event has no list, but EVENT_LIST=a,b expects one"},
 	} {
@@ -133,7 +133,7 @@ func TestListsOfListsAreRefused(t *testing.T) {
 	if err != nil || len(results) != 2 {
 		t.Fatal(results, err)
 	}
-	for i, says := range []string{"not_object at a.0: this element of EVENT_LIST=a is itself a list, but a list inside a list cannot be taken apart", "not_object at a.1: 3 is not an object"} {
+	for i, says := range []string{"not_object at a.0: this element of EVENT_LIST=a is itself a list, but a list inside a list cannot be split", "not_object at a.1: 3 is not an object"} {
 		if got := results[i].Err.Error(); !strings.Contains(got, says) {
 			t.Errorf("%s, want %s", got, says)
 		}
@@ -316,7 +316,7 @@ func TestStagesThatCannotBeAreRefused(t *testing.T) {
 		{func(o *Options) { o.List = []string{"a[]"} }, settingList, "leads into an array"},
 		{func(o *Options) { o.List = []string{""} }, settingList, "not a dotted path"},
 		{func(o *Options) { o.List = []string{"a", "a"} }, settingList, "already named"},
-		{func(o *Options) { o.List = []string{"a", "a.b"} }, settingList, "a list inside a list cannot be taken apart"},
+		{func(o *Options) { o.List = []string{"a", "a.b"} }, settingList, "a list inside a list cannot be split"},
 		{func(o *Options) { o.List, o.Root = []string{"/a"}, "a.b" }, settingList, "contains EVENT_ROOT=a.b"},
 		{func(o *Options) { o.Parse = []string{"$.a"} }, settingParse, "JSONPath"},
 		{func(o *Options) { o.Skip = []string{"=x"} }, settingSkip, "is not a condition"},

@@ -121,9 +121,9 @@ func (o *Options) checkWindow(path string, r reading, timestamp int64) *DecodeEr
 	const advise = "correct the clock of its source"
 	bound, advice := "outside the years 0 to 9999, which is the range that can be stored", advise
 	if low, binds := o.TimeMin.of(timestamp); binds && r.millis < low {
-		bound, advice = "before EVENT_TIME_MIN = "+o.TimeMin.describe(timestamp), advise+", or widen the bound"
+		bound, advice = "before EVENT_TIME_MIN = "+o.TimeMin.describe(timestamp), advise+", or set an earlier EVENT_TIME_MIN"
 	} else if high, binds := o.TimeMax.of(timestamp); binds && r.millis > high {
-		bound, advice = "after EVENT_TIME_MAX = "+o.TimeMax.describe(timestamp), advise+", or widen the bound"
+		bound, advice = "after EVENT_TIME_MAX = "+o.TimeMax.describe(timestamp), advise+", or set a later EVENT_TIME_MAX"
 	}
 	if hint := o.hint(r, timestamp); hint != "" {
 		advice = hint

@@ -204,7 +204,7 @@ func (r *readiness) partitions(statuses []*pipeline.Status) {
 		r.notReady(aboutStopped, "reading has stopped (%s): %s%s", why.Reason, why.Detail, waiting(why.partitions))
 	}
 	for _, why := range refused {
-		r.notReady(aboutStopped, "no claim is possible yet (%s): %s%s", why.Reason, why.Detail, waiting(why.partitions))
+		r.notReady(aboutStopped, "the partitions cannot be claimed yet (%s): %s%s", why.Reason, why.Detail, waiting(why.partitions))
 	}
 	if records > 0 {
 		r.degraded("a bug in this program made dead letters of %s (internal_error): please report the stack trace in the log%s",

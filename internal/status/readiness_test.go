@@ -60,7 +60,7 @@ func TestOneSentenceForAllPartitionsThatHaveIt(t *testing.T) {
 	want := []string{
 		"reading has stopped (kafka): Fetch of …: [29] Topic Authorization Failed; grant READ [2 partitions: events/0, events/1]",
 		"reading has stopped (offset_out_of_range): Fetch of events/2: the offset 9 is beyond [1 partition: events/2]",
-		"no claim is possible yet (other_group): written by g [2 partitions: events/3, events/4]",
+		"the partitions cannot be claimed yet (other_group): written by g [2 partitions: events/3, events/4]",
 	}
 	if diff := cmp.Diff(want, texts(r.bad)); diff != "" {
 		t.Errorf("not ready (-want +got):\n%s", diff)

@@ -25,7 +25,7 @@ var (
 	// ErrMalformed means that an answer breaks the protocol.
 	ErrMalformed = errors.New("malformed answer")
 	// errTLSAlert means that a listener with TLS answered a client without TLS.
-	errTLSAlert = errors.New("the answer is TLS")
+	errTLSAlert = errors.New("the answer is a TLS alert")
 )
 
 // answerHead is the length of an answer's size and correlation id.

@@ -34,7 +34,7 @@ type Conn struct {
 // requestHead is the length of a request's size, api, version and correlation id.
 const requestHead = 12
 
-var errOutOfStep = errors.New("requests and answers are out of step")
+var errOutOfStep = errors.New("requests and answers on the connection do not match")
 
 // Write implements net.Conn.
 func (c *Conn) Write(b []byte) (int, error) {
