@@ -67,7 +67,7 @@ func (w *Worker) topicAsked(m Moment, e TopicAsked) {
 	case e.Err != nil:
 		w.outage(m, Kafka, askingTopic, e.Err)
 	case e.TopicID == [16]byte{}:
-		w.outage(m, Kafka, fetchingRecords, errors.New("the topic does not exist (any more); waiting for it"))
+		w.outage(m, Kafka, fetchingRecords, errors.New("the topic does not exist, or was deleted: the partition waits until the topic exists"))
 	case e.TopicID == w.source.TopicID:
 		w.question = askNothing
 	case w.phase == finding:

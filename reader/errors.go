@@ -45,8 +45,8 @@ func (e *BucketError) Error() string {
 	if e.Segment {
 		what = "segment"
 	}
-	return fmt.Sprintf("the %s %s in %s cannot be read: %v; waterwheel did not write it in this form: look at it with find(), "+
-		"correct it or move it to another collection", what, id, e.Namespace, e.Err)
+	return fmt.Sprintf("the %s %s in %s cannot be read: %v; waterwheel does not write documents in this form: read the document with find(), "+
+		"then correct it, or move it to another collection", what, id, e.Namespace, e.Err)
 }
 
 // Unwrap returns the cause.

@@ -54,13 +54,13 @@ func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
 	if s.lists(&p) {
 		plan.Listing = &Cost{}
 		if err := plan.Listing.add(s.port.explainAggregate(ctx, s.listing(&p))); err != nil {
-			return Plan{}, fmt.Errorf("explaining the listing of the series of %s: %w", s.namespace, err)
+			return Plan{}, fmt.Errorf("running explain for the list of series of %s: %w", s.namespace, err)
 		}
 	}
 	if p.segments {
 		plan.Segments = &Cost{}
 		if err := plan.Segments.add(s.explainSegments(ctx, &p)); err != nil {
-			return Plan{}, fmt.Errorf("explaining the reading of segments of %s: %w", s.namespace, err)
+			return Plan{}, fmt.Errorf("running explain for the segments of %s: %w", s.namespace, err)
 		}
 	}
 	metas := p
@@ -81,14 +81,14 @@ func (s *Series) explainReading(ctx context.Context, p *plan, groups []group) (c
 	if len(places) < 2 || p.newest || !s.ordersMetas(ctx) {
 		places = nil
 	} else if err := c.add(s.port.explainFind(ctx, s.sweepRequest(p, groups, places))); err != nil {
-		return c, 0, fmt.Errorf("explaining the reading of %s: %w", s.namespace, err)
+		return c, 0, fmt.Errorf("running explain for the buckets of %s: %w", s.namespace, err)
 	}
 	for i, g := range groups[:explained] {
 		if slices.Contains(places, i) {
 			continue
 		}
 		if err := c.add(s.port.explainFind(ctx, s.scan(p, g).rest())); err != nil {
-			return c, 0, fmt.Errorf("explaining the reading of %s: %w", s.namespace, err)
+			return c, 0, fmt.Errorf("running explain for the buckets of %s: %w", s.namespace, err)
 		}
 	}
 	return c, explained, nil
@@ -108,7 +108,7 @@ func (s *Series) ExplainFilter(ctx context.Context, filter bson.Raw) (c Cost, er
 		return c, fmt.Errorf("the filter is not a document: %w", err)
 	}
 	if err := c.add(s.port.explainFind(ctx, request{filter: d})); err != nil {
-		return c, fmt.Errorf("explaining a filter on %s: %w", s.namespace, err)
+		return c, fmt.Errorf("running explain for a filter on %s: %w", s.namespace, err)
 	}
 	return c, nil
 }

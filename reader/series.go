@@ -57,7 +57,7 @@ func (s *Series) definition(ctx context.Context) (o timeseries.Options, segments
 	raw, err := s.port.definition(ctx)
 	switch {
 	case err != nil:
-		return o, false, fmt.Errorf("reading the definition: %w", err)
+		return o, false, fmt.Errorf("reading the definition of the time series: %w", err)
 	case raw == nil:
 		return o, false, ErrNotSetUp
 	}

@@ -104,7 +104,7 @@ func updateAndDeleteMeta(t *testing.T, segments string) {
 	update(exitUsage, "x is not part of the meta", host(1), `{"$set": {"x": 1}}`, "--yes")
 	update(exitUsage, "is not JSON", host(1), `{`, "--yes")
 	update(exitUsage, "--update is missing", host(1), ``, "--yes")
-	update(exitUsage, "exclude each other", host(1), `{"$set": {"meta.area": 1}}`, "--yes", "--dry-run")
+	update(exitUsage, "cannot be combined", host(1), `{"$set": {"meta.area": 1}}`, "--yes", "--dry-run")
 	remove(exitUsage, "must be an object", `[]`, "--yes")
 	remove(exitUsage, "x is not part of the meta", `{"x": 1}`, "--yes")
 	remove(exitUsage, "--filter is missing", ``, "--yes")

@@ -67,7 +67,7 @@ func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o time
 func (l *look) metaIndexes(subject string, list collection.IndexList) {
 	missing, unasked := list.CompareMetaIndexes(l.Settings.MetaPaths)
 	for _, path := range missing {
-		l.Warn(subject, "run `waterwheel init` to create the index; `waterwheel run` creates it, too", "META_INDEXES asks for %s, but no index supports queries on it", path)
+		l.Warn(subject, "run `waterwheel init` or `waterwheel run` to create the index", "META_INDEXES asks for %s, but no index supports queries on it", path)
 	}
 	for _, name := range unasked {
 		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `waterwheel collection drop-index %[1]s` drops it", name)

@@ -78,7 +78,7 @@ func (l *look) letterTopic(ctx context.Context, subject, topic string) {
 		l.Wrong(subject, "set cleanup.policy=delete", "the topic is compacted: dead letters whose records have the same key are lost")
 	}
 	if size, err := strconv.Atoi(t.Values["max.message.bytes"]); err == nil && size < l.longest {
-		l.Warn(subject, "set its max.message.bytes higher than that of the source topics",
+		l.Warn(subject, "set max.message.bytes of the dead-letter topic higher than max.message.bytes of the source topics",
 			"max.message.bytes=%d is less than the %d of the source topics: long dead letters are truncated and cannot be redriven", size, l.longest)
 	}
 }

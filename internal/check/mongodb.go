@@ -111,7 +111,7 @@ func (l *look) sharding(ctx context.Context, subject string, topic Topic) {
 	case sharding.Key == nil:
 		l.Note(subject, "is not sharded: one shard of the cluster has all of it (docs/sharding.md)")
 	case len(unnamed) > 0:
-		l.Warn(subject, "shard it by meta and time (docs/sharding.md); until then do not move chunks (sh.disableBalancing)",
+		l.Warn(subject, "shard the collection by meta and time (docs/sharding.md); until then do not move chunks (sh.disableBalancing)",
 			"is sharded by %v, and writes of buckets do not contain the shard key field %s. So mongos sends these writes to all shards, "+
 				"and measurements may be lost or stored twice while a chunk moves", sharding.Key, strings.Join(unnamed, ", "))
 	case sharding.Uneven:

@@ -148,7 +148,7 @@ func (l *look) durability(subject string, t kafka.Configuration) {
 	case t.Replicas == 1:
 		l.Warn(subject, "use three replicas and min.insync.replicas=2 where records must not be lost", "one replica: if a broker's disk is lost, records are lost")
 	case t.InSync < t.Replicas:
-		l.Warn(subject, "check the brokers", "%d of %s %s in sync", t.InSync, words.Count(t.Replicas, "replica"), words.Form(t.InSync, "is", "are"))
+		l.Warn(subject, "check which broker with a replica is down or slow", "%d of %s %s in sync", t.InSync, words.Count(t.Replicas, "replica"), words.Form(t.InSync, "is", "are"))
 	case err == nil && least >= t.Replicas:
 		l.Warn(subject, "set min.insync.replicas one below the number of replicas", "min.insync.replicas=%d of %s: nothing can be written when one broker is down", least, words.Count(t.Replicas, "replica"))
 	case err == nil && least < 2:

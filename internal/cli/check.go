@@ -49,7 +49,7 @@ func (p *Program) checkCommand() *cobra.Command {
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if sample.feed && filter != "" {
-				return usageError{errors.New("--filter needs MongoDB, and --sample - does not connect to it: give only one of them")}
+				return usageError{errors.New("--filter needs MongoDB, but --sample - does not connect to MongoDB: give only one of these flags")}
 			}
 			if sample.feed {
 				return p.checkFeed(cmd.Context())
@@ -163,7 +163,7 @@ func (p *Program) checkSettings(c config.Config, found *check.Findings) {
 		found.Warn("settings", w.WayOut, "%s: %s", w.Setting, w.Message)
 	}
 	if strange := config.Strange(p.Environ); len(strange) > 0 {
-		found.Note("settings", "these variables look like settings, but are not: %s", strings.Join(strange, ", "))
+		found.Note("settings", "these environment variables look like settings, but are not settings: %s", strings.Join(strange, ", "))
 	}
 }
 

@@ -133,7 +133,7 @@ func TestCollectionFlags(t *testing.T) {
 		{[]string{"collection", "set-expiry", "0s"}, `"0s" is not a duration of whole seconds, such as 36h or 30d, or none`},
 		{[]string{"collection", "set-expiry", "1h", "2h"}, "takes one argument"},
 		{[]string{"collection", "expire", "--before", "yesterday"}, `--before is "yesterday"`},
-		{[]string{"collection", "expire", "--dry-run", "--yes"}, "exclude each other"},
+		{[]string{"collection", "expire", "--dry-run", "--yes"}, "cannot be combined"},
 		{[]string{"collection", "show", "--buckets", "-1"}, "--buckets is -1"},
 		{[]string{"collection", "show", "--topic", "other"}, "not one of KAFKA_TOPICS"},
 		{[]string{"collection", "takeover", "--output", "yaml"}, `--output is "yaml": must be table or json`},

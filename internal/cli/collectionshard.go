@@ -135,7 +135,7 @@ func (p *shardPlan) carryOut(ctx context.Context, of func(series string) shardSo
 		}
 		if err := of(one.Series).Shard(ctx, p.hashed); err != nil {
 			if _, passes := errors.AsType[*mongodb.OutageError](err); passes {
-				err = fmt.Errorf("%w; run the command again to finish it", err)
+				err = fmt.Errorf("%w; run the same command again to continue", err)
 			}
 			return fmt.Errorf("sharding %s: %w", one.Series, err)
 		}

@@ -95,7 +95,7 @@ func TestShardSaysHowToFinish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := plan.carryOut(t.Context(), s.of); err == nil || !strings.HasSuffix(err.Error(), "no primary; run the command again to finish it") {
+	if err := plan.carryOut(t.Context(), s.of); err == nil || !strings.HasSuffix(err.Error(), "no primary; run the same command again to continue") {
 		t.Errorf("after an outage: %v", err)
 	}
 	s.away = false
@@ -109,7 +109,7 @@ func TestShardCommandLines(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"collection", "shard", "--dry-run", "--yes"}, "exclude each other"},
+		{[]string{"collection", "shard", "--dry-run", "--yes"}, "cannot be combined"},
 		{[]string{"collection", "shard", "events"}, "takes no arguments"},
 		{[]string{"init", "--shard", "zoned"}, `--shard is "zoned": must be ranged or hashed`},
 	} {

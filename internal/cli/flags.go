@@ -142,7 +142,7 @@ func (c *confirmation) flags(cmd *cobra.Command) {
 
 func (c *confirmation) check() error {
 	if c.dryRun && c.yes {
-		return usageError{errors.New("--dry-run and --yes exclude each other")}
+		return usageError{errors.New("--dry-run and --yes cannot be combined")}
 	}
 	return nil
 }

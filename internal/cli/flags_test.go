@@ -117,7 +117,7 @@ func TestCommandsThatDeleteAsk(t *testing.T) {
 	}
 	for _, command := range want {
 		args := slices.Concat(strings.Fields(command), arguments[command], []string{"--yes", "--dry-run"})
-		if code, _, stderr := try(t, settings(), nil, args...); code != exitUsage || !strings.Contains(stderr, "--dry-run and --yes exclude each other") {
+		if code, _, stderr := try(t, settings(), nil, args...); code != exitUsage || !strings.Contains(stderr, "--dry-run and --yes cannot be combined") {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
 		}
 	}

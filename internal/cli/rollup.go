@@ -199,7 +199,7 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 			for i := range views {
 				dropped, err := with.of(views[i].Series).DropRollup(ctx, level.Name)
 				if err != nil {
-					return fmt.Errorf("%s: %w; run the command again to finish it", views[i].Series, err)
+					return fmt.Errorf("%s: %w; run the same command again to continue", views[i].Series, err)
 				}
 				views[i].Dropped = dropped
 			}

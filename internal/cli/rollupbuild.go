@@ -56,7 +56,7 @@ func (f *rollupFlags) span(ctx context.Context, series string, o timeseries.Opti
 		r.To = last
 	}
 	if !from.IsZero() && !to.IsZero() && !r.From.Before(r.To) {
-		return r, false, usageError{fmt.Errorf("--from is %s, and --to %s is not after it: swap them", f.from, f.to)}
+		return r, false, usageError{fmt.Errorf("--from is %s and --to is %s: --to must be later than --from", f.from, f.to)}
 	}
 	return r, r.From.Before(r.To), nil
 }

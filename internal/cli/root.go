@@ -204,7 +204,7 @@ func (p *Program) start(settings func(context.Context) (config.Config, *slog.Log
 			log.Warn(w.Message, "setting", w.Setting, "way_out", w.WayOut)
 		}
 		if strange := config.Strange(p.Environ); len(strange) > 0 {
-			log.Info("these variables look like settings, but are not", "variables", strings.Join(strange, ","))
+			log.Info("these environment variables look like settings, but are not settings", "variables", strings.Join(strange, ","))
 		}
 		return do(cmd.Context(), c, log)
 	}

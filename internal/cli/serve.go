@@ -78,7 +78,7 @@ func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) e
 		MaxRows: c.Serve.MaxRows, MaxTime: c.Serve.MaxTime, MaxQueries: c.Serve.MaxQueries, Token: c.Serve.Token.Reveal(), Log: log,
 	})
 	if c.Serve.Token == "" && server.TLS == nil {
-		log.Info("no authentication and no encryption: see SERVE_TOKEN and SERVE_TLS_CERT_FILE")
+		log.Info("requests need no token and are not encrypted: see SERVE_TOKEN and SERVE_TLS_CERT_FILE")
 	}
 	return server.Run(ctx, context.WithoutCancel(ctx)) // pending answers may take a moment longer
 }

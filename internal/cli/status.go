@@ -97,7 +97,7 @@ func (p *Program) consumerURL() (string, error) {
 		address = "127.0.0.1:9464"
 	}
 	if address == "" {
-		return "", usageError{errors.New("HTTP_ADDR is empty: the consumer on this machine serves no status")}
+		return "", usageError{errors.New("HTTP_ADDR is empty, so the consumer on this machine does not report its status: set HTTP_ADDR")}
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -236,7 +236,7 @@ func getJSON(ctx context.Context, from string, into any) error {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s: is it a consumer of this version?", from, answer.Status)
+		return fmt.Errorf("%s answered %s: is this the address of a consumer of this version?", from, answer.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, longestStatus)).Decode(into); err != nil {
 		return fmt.Errorf("%s is not the status of a consumer: %w", from, err)

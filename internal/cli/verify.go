@@ -94,7 +94,7 @@ func (o *verifyOptions) check(c config.Config) error {
 	}
 	switch {
 	case o.topic == "":
-		return usageError{fmt.Errorf("--topic is missing: one of KAFKA_TOPICS, %s", strings.Join(c.Kafka.Topics, ", "))}
+		return usageError{fmt.Errorf("--topic is missing: give one of KAFKA_TOPICS, %s", strings.Join(c.Kafka.Topics, ", "))}
 	case !slices.Contains(c.Kafka.Topics, o.topic):
 		return knownTopics(c, o.topic)
 	case o.partition < allPartitions:

@@ -26,7 +26,7 @@ func TestWrongUseOfVerify(t *testing.T) {
 		args   []string
 		stderr string
 	}{
-		"no topic":      {several, nil, "--topic is missing: one of KAFKA_TOPICS, a, b"},
+		"no topic":      {several, nil, "--topic is missing: give one of KAFKA_TOPICS, a, b"},
 		"no such topic": {settings(), []string{"--topic", "x"}, "not one of KAFKA_TOPICS: events"},
 		"partition":     {settings(), []string{"--partition", "-2"}, "--partition is -2"},
 		"from":          {settings(), []string{"--from", "noon"}, `--from is "noon": give an offset, a time such as 2026-01-31T12:00:00Z, "`},

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrChangedMeanwhile means that another process changed the collection's options at the same time. Nothing was written.
-var ErrChangedMeanwhile = errors.New("another process changed the collection's options at the same time: check them with `waterwheel collection show` and try again")
+var ErrChangedMeanwhile = errors.New("another process changed the collection's options at the same time: check the options with `waterwheel collection show`, and try again")
 
 // Definition reads the present definition of the time series and its version. It returns ErrNotSetUp if there is no such time
 // series.

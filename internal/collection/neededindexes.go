@@ -145,7 +145,7 @@ func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexO
 	case mongodb.HasCode(err, mongodb.CodeNotImplemented) && isOfSegments(keys):
 		s.db.Log().Info("this MongoDB has no partial indexes: all buckets are scanned to find segments", "collection", s.namespace())
 	case mongodb.HasCode(err, mongodb.CodeIndexOptionsConflict, mongodb.CodeIndexKeySpecsConflict):
-		return fmt.Errorf("an index on %v exists with other options: drop it: %w", keys, err)
+		return fmt.Errorf("an index on %v exists with other options: drop this index: %w", keys, err)
 	default:
 		return mongodb.Failure("creating indexes", err)
 	}

@@ -150,7 +150,7 @@ func (s *series) withLevel(ctx context.Context, list []rollup.DefinedLevel, leve
 	if at >= 0 {
 		have := list[at]
 		if have.Count != wanted.Count {
-			return nil, fmt.Errorf("the rows of %s count their measurements in %q, and ROLLUP_COUNT_FIELD is %q: set it to %q, or drop the level with `waterwheel rollup drop %s`",
+			return nil, fmt.Errorf("the rows of %s count their measurements in %q, but ROLLUP_COUNT_FIELD is %q: set ROLLUP_COUNT_FIELD to %q, or drop the level with `waterwheel rollup drop %s`",
 				level.SeriesName(s.name), have.Count, wanted.Count, have.Count, level.Name)
 		}
 		if wanted.Since = have.Since; slices.Equal(have.Fields, wanted.Fields) || len(have.Fields) == 0 {

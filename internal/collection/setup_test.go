@@ -204,7 +204,7 @@ func TestSetupTakesAnIndexOfAnotherName(t *testing.T) {
 		})
 		f.Answer("listIndexes", func(bson.Raw) bson.D { return mongodbtest.CursorOf(c.have) })
 		_, err := collection.Of(mongodbtest.Open(t, f.Fake), "events").Setup(t.Context(), definition, collection.Settings{})
-		if c.fails != (err != nil) || err != nil && !strings.Contains(err.Error(), "exists with other options: drop it") {
+		if c.fails != (err != nil) || err != nil && !strings.Contains(err.Error(), "exists with other options: drop this index") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -29,7 +29,7 @@ func (s *series) createBuckets(ctx context.Context) error {
 	}
 	engine := bson.D{{Key: "wiredTiger", Value: bson.D{{Key: "configString", Value: "block_compressor=" + BlockCompressor}}}}
 	err = s.driver().CreateCollection(ctx, s.buckets().Name(), options.CreateCollection().SetStorageEngine(engine))
-	why := errors.New("the server ignores the option")
+	why := errors.New("the server ignores the option storageEngine")
 	if err != nil {
 		refused, unknown := s.refusal("creating the collection of the buckets", err)
 		switch {

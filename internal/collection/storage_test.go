@@ -53,7 +53,7 @@ func TestSetupChoosesZstdWhereTheServerLetsIt(t *testing.T) {
 		says   string // the only line in the log
 	}{
 		"takes it":           {func(*storageServer) {}, ""},
-		"ignores it":         {func(s *storageServer) { s.keeps = false }, "the server ignores the option"},
+		"ignores it":         {func(s *storageServer) { s.keeps = false }, "the server ignores the option storageEngine"},
 		"does not know zstd": {func(s *storageServer) { s.create = mongodbtest.Failing(2, "unknown compressor 'zstd'") }, "unknown compressor 'zstd' (code 2)"},
 		"has no such engine": {func(s *storageServer) {
 			s.create = mongodbtest.Failing(72, "wiredTiger is not a registered storage engine")

@@ -58,7 +58,7 @@ func (f *tlsFiles) newest() *tls.Config {
 	defer f.mu.Unlock()
 	config, err := f.settings.read()
 	if err != nil {
-		f.logger.Warn("Kafka's TLS files could not be reloaded: their previous content stays in use", "err", err)
+		f.logger.Warn("the TLS files for Kafka cannot be read again: connections use the previous content of the files", "err", err)
 		return f.last
 	}
 	f.last = config

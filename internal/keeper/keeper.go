@@ -198,11 +198,11 @@ func (k *Keeper) pass(ctx context.Context, p *Partition) {
 
 func (k *Keeper) failed(err error, about ...any) {
 	if k.told {
-		k.o.Log.Debug("rollups are behind", append(about, "err", err)...)
+		k.o.Log.Debug("rollups are late", append(about, "err", err)...)
 		return
 	}
 	k.told = true
-	k.o.Log.Warn("rollups are behind: a pass failed and will be repeated; measurements are still stored", append(about, "err", err)...)
+	k.o.Log.Warn("rollups are late: a rollup pass failed and is repeated; measurements are still stored", append(about, "err", err)...)
 }
 
 func (k *Keeper) succeeded() {

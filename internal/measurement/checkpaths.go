@@ -69,7 +69,7 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 			}
 		}
 		if err == nil && setting == settingRoot && path != text {
-			err = errors.New("always begins at the top of the record: write it without the slash")
+			err = errors.New("always begins at the top of the record: write the path without the slash")
 		}
 		if several := severalPaths[setting]; err != nil && strings.Contains(path, ",") && several != "" {
 			err = errors.New("must name one field, but has a comma: " + several)
@@ -86,7 +86,7 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 	written(settingRoot, o.Root, o.Root)
 	written(settingFields, o.Fields, o.Fields)
 	if o.Root != "" && strings.HasPrefix(o.Fields, "/") {
-		wrong = append(wrong, &SettingError{settingFields, o.Fields, "must lie in EVENT_ROOT=" + o.Root + " and be relative to it: write it without the slash"})
+		wrong = append(wrong, &SettingError{settingFields, o.Fields, "must lie in EVENT_ROOT=" + o.Root + ": write the path relative to EVENT_ROOT, without the slash"})
 	}
 	if len(o.MetaFields) == 0 && o.MetaFrom == MetaFromValue {
 		written(settingMeta, o.MetaField, o.MetaField)

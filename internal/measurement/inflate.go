@@ -43,7 +43,7 @@ const (
 
 var (
 	errUnfoldsTooFar = errors.New("decompresses to more than the limit")
-	errTrailing      = errors.New("bytes follow the end of the stream")
+	errTrailing      = errors.New("bytes follow the end of the compressed data")
 )
 
 // compressionOf returns the compression that the first bytes of a value show. Neither JSON nor BSON begins with such bytes.

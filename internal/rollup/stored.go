@@ -52,7 +52,7 @@ func ReadDefinition(document bson.Raw) (d Definition, err error) {
 		return d, nil
 	}
 	if err := bson.Unmarshal(document, &d); err != nil {
-		return d, fmt.Errorf("the document %q is damaged: %w", DefinitionID, err)
+		return d, fmt.Errorf("the document %q of the options collection is damaged: %w", DefinitionID, err)
 	}
 	for _, l := range d.Levels {
 		if _, ok := l.Level(); !ok {

@@ -191,7 +191,7 @@ func (h *handler) table(a *answer, q *request, limit int64, found iter.Seq2[read
 		var bucket *reader.BucketError
 		if errors.As(err, &bucket) {
 			unreadable++
-			h.Log.Warn("a bucket cannot be read: the answer lacks its measurements", "err", err)
+			h.Log.Warn("a bucket cannot be read: the answer lacks the measurements of this bucket", "err", err)
 			continue
 		}
 		if err != nil {

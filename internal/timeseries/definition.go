@@ -24,10 +24,10 @@ type Definition struct {
 // ReadDefinition reads a stored definition, with its options normalised. The error says what is wrong with the document.
 func ReadDefinition(document bson.Raw) (d Definition, err error) {
 	if err := bson.Unmarshal(document, &d); err != nil {
-		return d, fmt.Errorf("the document %q is damaged: %w", DefinitionID, err)
+		return d, fmt.Errorf("the document %q of the options collection is damaged: %w", DefinitionID, err)
 	}
 	if d.Options, err = d.Normalize(); err != nil {
-		return d, fmt.Errorf("the document %q was edited and is invalid: %w; correct the document, because no settings can match it",
+		return d, fmt.Errorf("the document %q of the options collection was edited and is invalid: %w; correct the document, because no settings can match it",
 			DefinitionID, err)
 	}
 	return d, nil

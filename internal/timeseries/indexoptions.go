@@ -53,7 +53,7 @@ func (o Options) readIndexOption(found *indexOptions, keys bson.Raw, name string
 		}
 	case "prepareUnique":
 		if isTrue(v) {
-			return refuse(codeInvalidOptions, "prepareUnique is not supported on time series, because it refuses buckets like a unique index: leave it out")
+			return refuse(codeInvalidOptions, "prepareUnique is not supported on time series, because it refuses buckets like a unique index: leave prepareUnique out")
 		}
 	case "key", "ns":
 		return refuse(codeInvalidOptions, "%s is not an option of an index: give the keys separately from the options", name)

@@ -157,7 +157,7 @@ func (c *Certificate) newest() *tls.Certificate {
 	defer c.mu.Unlock()
 	now, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		c.log.Warn("certificate cannot be read again; the last certificate stays in use", "file", c.cert, "err", err)
+		c.log.Warn("the certificate cannot be read again: the server uses the previous certificate", "file", c.cert, "err", err)
 		return c.last
 	}
 	c.last = &now
