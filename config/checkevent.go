@@ -61,7 +61,7 @@ func (k *checker) protobuf() {
 	}
 	switch hasFile := e.Descriptors.Path != ""; {
 	case hasFile && e.Descriptors.Bytes == "":
-		k.fail("EVENT_PROTOBUF_FILE", e.Descriptors.Path, "is an empty file: write it with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
+		k.fail("EVENT_PROTOBUF_FILE", e.Descriptors.Path, "is an empty file: write the file with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
 	case !hasFile && len(k.Registry.URLs) == 0:
 		k.fail("EVENT_FORMAT", e.Format, "needs the schemas of the events: set SCHEMA_REGISTRY_URL to the address of their registry, or EVENT_PROTOBUF_FILE to the path of a descriptor file. protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE writes this file")
 	case !hasFile != (e.Framing == "confluent"):

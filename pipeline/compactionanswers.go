@@ -262,5 +262,5 @@ func (w *Worker) tellUnfinished(now Instant) {
 		}
 	}
 	w.log.Warn("compaction unfinished: the next owner of the partition finishes it or rolls it back; "+
-		"if no owner does so before the time twice_from, queries may see its measurements twice", args...)
+		"if no owner does so before the time twice_from, queries may see the measurements of this compaction twice", args...)
 }

@@ -211,7 +211,7 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	if f.attempts[i].notApplied >= notAppliedLimit { // a read does not show why, or MongoDB takes no updates
 		why = "MongoDB repeatedly did not execute an update of a bucket"
 	}
-	w.log.Warn(why+"; its measurements go into another bucket", "bucket", f.cut.Writes[i].ID.Hex())
+	w.log.Warn(why+"; the measurements of this write go into another bucket", "bucket", f.cut.Writes[i].ID.Hex())
 	w.finishFlush(m)
 }
 

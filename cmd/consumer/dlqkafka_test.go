@@ -349,7 +349,7 @@ func TestCrashBetweenProduceAndCommit(t *testing.T) {
 		t.Fatal(err, answer)
 	}
 	code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--reason", "not_json")
-	if code != exitFailed || !strings.Contains(stderr, `run "waterwheel dlq redrive --yes", then this command again`) {
+	if code != exitFailed || !strings.Contains(stderr, `first run "waterwheel dlq redrive --yes" to finish that redrive`) {
 		t.Errorf("another selection after the crash: exit code %d, %s", code, stderr)
 	}
 	if last := r.redrive(t); last.Arrived != driven || last.Driven != n-driven {

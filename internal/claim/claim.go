@@ -16,7 +16,7 @@ var (
 	ErrNoTurn = errors.New("the write was not sent: earlier writes used up the time limit")
 	// ErrUnauthorized means that the server refuses an operation because the user lacks a right. No part of it was executed or
 	// ever will be.
-	ErrUnauthorized = errors.New("a right is missing")
+	ErrUnauthorized = errors.New("the MongoDB user lacks a right")
 	// ErrRefused means that MongoDB refuses a request for its content, and will refuse it again.
 	ErrRefused = errors.New("MongoDB refuses the request")
 )

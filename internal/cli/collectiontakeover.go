@@ -139,7 +139,7 @@ func (t takeover) change(ctx context.Context, partitions []takenPartition) error
 		}
 	}
 	if changed > 0 {
-		return fmt.Errorf("%s %s changed by another process in the meantime: if a consumer of the former group is running, stop it and run this command again", words.Count(changed, "claim"), words.Form(changed, "was", "were"))
+		return fmt.Errorf("%s %s changed by another process in the meantime: if a consumer of the former group is running, stop this consumer and run this command again", words.Count(changed, "claim"), words.Form(changed, "was", "were"))
 	}
 	return nil
 }

@@ -199,7 +199,7 @@ func (p *Program) query(ctx context.Context, q *query) error {
 	}
 	if q.words.collection == "" {
 		if len(c.Kafka.Topics) != 1 || c.Kafka.HasPatterns() {
-			return usageError{errors.New("which time series? Give its collection first, such as: waterwheel query measurements (it may be omitted " +
+			return usageError{errors.New("which time series? Give its collection first, such as: waterwheel query measurements (the collection may be omitted " +
 				"only if KAFKA_TOPICS has one topic)")}
 		}
 		q.words.collection = c.SeriesFor(c.Kafka.Topics[0])

@@ -79,7 +79,7 @@ func (p *Program) exportRollups(ctx context.Context, with collections, series, i
 	months, err := command.Nest(ctx, &keeper.Nested{Documents: documents, Aggregations: aggregations}, func(months int) { line.At(int64(months), 0) })
 	line.End()
 	if err != nil {
-		return fmt.Errorf("%s: interrupted; run the same command again: %w", series, err)
+		return fmt.Errorf("%s: the export was interrupted: %w; run the same command again", series, err)
 	}
 	fmt.Fprintf(p.Stdout, "%s: %s in %s.\n", series, words.Form(int64(months), "1 month of a series is", fmt.Sprint(months, " months of series are")), into)
 	return nil

@@ -28,7 +28,7 @@ func (e *mismatchError) Error() string {
 }
 
 // ErrNotSetUp means that the collections of the time series do not exist, or lack an index.
-var ErrNotSetUp = errors.New("the collection is not set up: run `waterwheel init`, or let `waterwheel run` do it")
+var ErrNotSetUp = errors.New("the collection is not set up: run `waterwheel init` or `waterwheel run`")
 
 // ReadDefinition reads the definition of a time series from its options collection. It returns ErrNotSetUp if there is no such
 // time series.

@@ -52,7 +52,7 @@ func TestSetupAdvisesSettingsThatCanBeSet(t *testing.T) {
 		t.Errorf("%v, want …%s…", err, want)
 	}
 	for edit, want := range map[string]string{
-		"bucketRoundingSeconds": "is invalid: bucketRoundingSeconds is 60: leave it out, granularity seconds implies it (InvalidOptions); correct the document, because no settings can match it",
+		"bucketRoundingSeconds": "is invalid: bucketRoundingSeconds is 60: leave bucketRoundingSeconds out, because granularity seconds sets it (InvalidOptions); correct the document, because no settings can match it",
 		"bucketMaxSpanSeconds":  "is invalid: bucketMaxSpanSeconds is 60",
 	} {
 		set := func(value int32) {

@@ -86,7 +86,7 @@ func Asking(ctx context.Context, from Schemas, o *measurement.Options) {
 func NewAskingDecoder(ctx context.Context, c config.Config, from Schemas) (*measurement.Decoder, timeseries.Options, error) {
 	definition, err := seriesOptions(c).Normalize()
 	if err != nil {
-		return nil, definition, fmt.Errorf("defining the time series: %w", err)
+		return nil, definition, fmt.Errorf("checking the settings of the time series: %w", err)
 	}
 	o := Decoding(c, definition)
 	Asking(ctx, from, &o)

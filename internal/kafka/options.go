@@ -60,7 +60,7 @@ func (o Options) validate() error {
 	}
 	for _, broker := range o.Brokers {
 		if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || port == "" {
-			problems = append(problems, fmt.Errorf("KAFKA_BROKERS: %q is not host:port", broker))
+			problems = append(problems, fmt.Errorf("KAFKA_BROKERS: %q is not an address: write host:port", broker))
 		}
 	}
 	if o.FetchBytes < 1 || o.FetchBytes > wire.MaxResponseBytes/2 {

@@ -129,7 +129,7 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 		return fmt.Errorf("%s: %w", broker, err)
 	case code == kafkago.SASLAuthenticationFailed && c.sasl != nil && c.sasl.Name() == oauthBearer:
 		return fmt.Errorf("%s: %w; compare the token's issuer, audience, scope and times with the broker's clock "+
-			"and its settings sasl.oauthbearer.expected.issuer and sasl.oauthbearer.expected.audience", broker, err)
+			"and the broker's settings sasl.oauthbearer.expected.issuer and sasl.oauthbearer.expected.audience", broker, err)
 	}
 	if coded && answerOf(code).class == StopProgram {
 		return fmt.Errorf("%s: %w; %s", broker, err, answerOf(code).advice)

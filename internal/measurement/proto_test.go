@@ -376,7 +376,7 @@ func TestProtoMessagesAreChecked(t *testing.T) {
 		{set, "plant.air.Reading.MoreEntry", "is not a message"},
 		{set, "google.protobuf.Timestamp", "stored as a single value"},
 		{set, "google.protobuf.Value", "stored as a single value"},
-		{string(alone), "plant.air.Reading", "write it with protoc --include_imports"},
+		{string(alone), "plant.air.Reading", "write the file with protoc --include_imports"},
 		{`syntax = "proto3";`, "Reading", "not a descriptor set"},
 		{"", "Reading", "not a descriptor set"},
 		{strings.Repeat(" ", MaxDescriptorBytes+1), "Reading", "more than 16777216"},

@@ -128,7 +128,7 @@ func (f *protoMessages) choose(name string) (*protoChoice, error) {
 	case isNamed(inAll):
 		return inAll, nil
 	case inText == nil && inAll == nil:
-		return nil, fmt.Errorf("the message indexes %v lead to no message (the schema has %s): was the record written with another schema, or with use.deprecated.format?", f.indexes, f.named())
+		return nil, fmt.Errorf("the message indexes %v name no message of the schema, which has %s: was the record written with another schema, or with use.deprecated.format?", f.indexes, f.named())
 	case name != "":
 		c := inText
 		if c == nil {

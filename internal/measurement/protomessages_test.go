@@ -68,9 +68,9 @@ func TestMessageIndexesChooseTheMessage(t *testing.T) {
 		{"\x06\x00\x04\x00", "", `{}`},
 		{"\x04\x02\x02", "", `{"f":7}`},
 		{"\x04\x02\x00", "plant.E.F", `{"f":7}`},
-		{"\x02\x06", "", "the message indexes [3] lead to no message (the schema has E, Only, Reading): was the record written with another schema"},
-		{"\x04\x00\x06", "", "the message indexes [0 3] lead to no message"},
-		{"\x06\x04\x00\x00", "", "the message indexes [2 0 0] lead to no message"},
+		{"\x02\x06", "", "the message indexes [3] name no message of the schema, which has E, Only, Reading: was the record written with another schema"},
+		{"\x04\x00\x06", "", "the message indexes [0 3] name no message"},
+		{"\x06\x04\x00\x00", "", "the message indexes [2 0 0] name no message"},
 		{"", "", "message indexes must follow the id of the schema 7, but"},
 		{"\x01\x00", "", "message indexes must follow"},                                     // a negative number
 		{"\x02\x01", "", "message indexes must follow"},                                     // a negative index
@@ -205,7 +205,7 @@ func TestKeysAreReadByTheirSchemas(t *testing.T) {
 			{frame(11) + "\x08d-1", "", nil, "bad_meta at key: read with the schema 11: a string is expected at byte"},
 			{frame(12) + "\x0e\x0e", "", nil, "bad_meta at key: 1 of the key's 2 bytes remain after the key that the schema 12"},
 			{frame(13) + "\x0anorth\x08", "", []string{"key:id"}, "bad_meta at key:id: read with the schema 13"},
-			{frame(14) + "\x02\x06", "", nil, "bad_meta at key: schema 14: the message indexes [3] lead to no message"},
+			{frame(14) + "\x02\x06", "", nil, "bad_meta at key: schema 14: the message indexes [3] name no message"},
 			{frame(14) + "\x02\x02\x12\x05b", "", nil, "bad_meta at key: read with the schema 14: the Protobuf message cannot be decoded"},
 			{frame(16) + "x", "", nil, "bad_schema at key: schema 16: it is damaged"},
 			{frame(17) + "\x04\x02a\x02\x02a\x04\x00", "", nil, "duplicate_field at key.a"},

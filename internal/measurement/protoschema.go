@@ -157,13 +157,13 @@ func readDescriptors(descriptors string) (files *protoregistry.Files, last proto
 	}
 	var set descriptorpb.FileDescriptorSet
 	if err := proto.Unmarshal([]byte(descriptors), &set); err != nil || len(set.GetFile()) == 0 {
-		return nil, nil, errors.New("not a descriptor set: write it with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
+		return nil, nil, errors.New("not a descriptor set: write the file with protoc --include_imports --descriptor_set_out=FILE, or with buf build -o FILE")
 	}
 	if files, err = protodesc.NewFiles(&set); err == nil {
 		last, err = files.FindFileByPath(set.GetFile()[len(set.GetFile())-1].GetName())
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("the descriptor set cannot be used: %s; write it with protoc --include_imports, or with buf build", cleanProto(err))
+		return nil, nil, fmt.Errorf("the descriptor set cannot be used: %s; write the file with protoc --include_imports, or with buf build", cleanProto(err))
 	}
 	return files, last, nil
 }

@@ -84,7 +84,7 @@ func (l *looks) refresh(ctx context.Context, kafka logLooker, statuses []*pipeli
 			known := last.asked > 0
 			last.askTransaction(ctx, kafka, s, l.clock)
 			if t := last.waitsFor(s); t != nil && !known {
-				l.log.Warn("an open transaction blocks reading: records after its first record become readable when the transaction ends",
+				l.log.Warn("an open transaction blocks reading: records after the transaction's first record become readable when the transaction ends",
 					"topic", name.Topic, "partition", name.Number, "offset", t.First, "open", nameOf(t))
 			}
 		}

@@ -135,7 +135,7 @@ func (v *View) Hurried() error {
 		again = unwritten(p.Consumer.Statuses())
 	}
 	if again == "" {
-		return errors.New("a second signal ended the consumer before it left the group: the other members wait until its session times out")
+		return errors.New("a second signal ended the consumer before it left the group: the other members wait until the session of this consumer times out")
 	}
 	return fmt.Errorf("a second signal ended the consumer before it stored and committed all records; these will be re-read and deduplicated: %s", again)
 }

@@ -139,7 +139,7 @@ func (r *readiness) transactions(statuses []*pipeline.Status) {
 		}
 	}
 	for _, of := range slices.Sorted(maps.Keys(behind)) {
-		r.degraded("waits for a transaction open since %s: records after its first record can be read only when it ends%s", of, waiting(behind[of]))
+		r.degraded("waits for a transaction open since %s: records after the transaction's first record become readable when the transaction ends%s", of, waiting(behind[of]))
 	}
 }
 

@@ -83,8 +83,8 @@ func TestOpenTransactionIsDoubtful(t *testing.T) {
 		of(2, &record.Transaction{Producer: 4000, ID: "job-7", Since: since, First: 70}), of(3, &record.Transaction{Producer: -1, Since: since}),
 	})
 	want := []string{
-		"waits for a transaction open since 2026-11-25T12:00:00.000Z: records after its first record can be read only when it ends [1 partition: events/3]",
-		`waits for a transaction open since 2026-11-25T12:00:00.000Z, of producer 4000 (transactional id "job-7"): records after its first record can be read only when it ends [2 partitions: events/0, events/2]`,
+		"waits for a transaction open since 2026-11-25T12:00:00.000Z: records after the transaction's first record become readable when the transaction ends [1 partition: events/3]",
+		`waits for a transaction open since 2026-11-25T12:00:00.000Z, of producer 4000 (transactional id "job-7"): records after the transaction's first record become readable when the transaction ends [2 partitions: events/0, events/2]`,
 	}
 	if diff := cmp.Diff(want, texts(r.doubtful)); diff != "" || len(r.bad) != 0 {
 		t.Errorf("not ready %q, with warnings (-want +got):\n%s", r.bad, diff)

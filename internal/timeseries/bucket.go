@@ -101,7 +101,7 @@ func (u *Unpacker) checkMeta() error {
 
 func (u *Unpacker) openControl(value bson.RawValue) error {
 	if value.Type != bson.TypeEmbeddedDocument {
-		return refuse(codeNoControl, "the bucket's field %s is missing, or is no object", FieldControl)
+		return refuse(codeNoControl, "the bucket's field %s is missing, or is not an object", FieldControl)
 	}
 	u.state.Count = -1 // absent
 	var version, source bson.RawValue

@@ -96,7 +96,7 @@ func (o Options) checkTTL(keys, partial bson.Raw) error {
 	switch compound := key.next(); {
 	case partial == nil:
 		return refuse(codeInvalidOptions, "a TTL index must have a partialFilterExpression on the meta: "+
-			"to expire the whole collection, set its expiry instead")
+			"to expire the whole collection, set the collection's expiry instead")
 	case compound:
 		return refuse(codeCannotCreateIndex, "a TTL index must be on %s alone: MongoDB has no compound TTL indexes", o.TimeField)
 	case !onTime:

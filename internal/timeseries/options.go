@@ -117,10 +117,10 @@ func (o Options) checkBucketing() error {
 	case span == 0:
 		return refuse(codeBadValue, "granularity is %q: it must be seconds, minutes or hours", o.Granularity)
 	case o.MaxSpanSeconds != 0 && o.MaxSpanSeconds != span:
-		return refuse(codeInvalidOptions, "bucketMaxSpanSeconds is %d: with granularity %s leave it out or set it to %d",
+		return refuse(codeInvalidOptions, "bucketMaxSpanSeconds is %d: with granularity %s leave bucketMaxSpanSeconds out, or set it to %d",
 			o.MaxSpanSeconds, o.Granularity, span)
 	case o.RoundingSeconds != 0:
-		return refuse(codeInvalidOptions, "bucketRoundingSeconds is %d: leave it out, granularity %s implies it",
+		return refuse(codeInvalidOptions, "bucketRoundingSeconds is %d: leave bucketRoundingSeconds out, because granularity %s sets it",
 			o.RoundingSeconds, o.Granularity)
 	}
 	return nil
