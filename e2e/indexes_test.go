@@ -70,7 +70,7 @@ func TestIndexes(t *testing.T) {
 	ok(nil, `created the index meta.site_1_time_-1 on {"meta.site":1,"time":-1}`, "collection", "create-index", `{"meta.site": 1, "time": -1}`)
 	ok(nil, `created the index warm on {"celsius":1}`, "collection", "create-index", `{"celsius": 1}`, "--name", "warm")
 	ok(nil, "exists already", "collection", "create-index", `{"celsius": 1}`, "--name", "warm")
-	ok(nil, "META_INDEXES does not ask for meta.sensor_1_time_-1 any more", "collection", "indexes")
+	ok(nil, "META_INDEXES no longer asks for meta.sensor_1_time_-1", "collection", "indexes")
 	if code, stdout, stderr := s.query("measurements", "sensor=s-17", "--explain"); code != 0 || !strings.Contains(stdout, "meta.sensor_1_time_-1 supports the filter on meta.sensor") {
 		t.Errorf("--explain: exit code %d, %s%s", code, stdout, stderr)
 	}

@@ -79,8 +79,8 @@ func TestStartTimeoutEndsTheWait(t *testing.T) {
 		"no MongoDB": {[]string{"MONGODB_URI", uri}, []string{"for MongoDB at " + hostOf(t, uri), "connection refused", "MONGODB_URI"}},
 		"no answer":  {[]string{"MONGODB_URI", uri}, []string{"for MongoDB at " + hostOf(t, uri), "does not answer"}},
 		// This is like a load balancer in front of a server that is down. The message hints that TLS may be required.
-		"Kafka hangs up":   {[]string{"KAFKA_BROKERS", hanging}, []string{"for Kafka at " + hanging, "closes the connection at once", "requires TLS"}},
-		"MongoDB hangs up": {[]string{"MONGODB_URI", "mongodb://" + hanging + "/"}, []string{"for MongoDB at " + hanging, "closes the connection at once", "requires TLS"}},
+		"Kafka hangs up":   {[]string{"KAFKA_BROKERS", hanging}, []string{"for Kafka at " + hanging, "closes the connection immediately", "requires TLS"}},
+		"MongoDB hangs up": {[]string{"MONGODB_URI", "mongodb://" + hanging + "/"}, []string{"for MongoDB at " + hanging, "closes the connection immediately", "requires TLS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mongo.Refuse()

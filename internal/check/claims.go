@@ -29,7 +29,7 @@ func (l *look) claims(of Topic, documents []sink.PartitionDocument) {
 		}
 	}
 	for _, group := range slices.Sorted(maps.Keys(partitions)) {
-		l.Wrong(subject, fmt.Sprintf("use another MONGODB_COLLECTION; or stop the group %q for good, then run `waterwheel collection takeover --dry-run`, and again without --dry-run", group),
+		l.Wrong(subject, fmt.Sprintf("use another MONGODB_COLLECTION; or stop the consumers of the group %q permanently, then run `waterwheel collection takeover --dry-run`, and again without --dry-run", group),
 			"the group %q writes partitions %s of %s, but the settings name the group %q: run would stop these partitions (other_group)",
 			group, strings.Join(partitions[group], ", "), of.Name, l.GroupID)
 	}

@@ -70,7 +70,7 @@ func (l *look) metaIndexes(subject string, list collection.IndexList) {
 		l.Warn(subject, "run `waterwheel init` or `waterwheel run` to create the index", "META_INDEXES asks for %s, but no index supports queries on it", path)
 	}
 	for _, name := range unasked {
-		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `waterwheel collection drop-index %[1]s` drops it", name)
+		l.Note(subject, "META_INDEXES no longer asks for the index %s: `waterwheel collection drop-index %[1]s` drops it", name)
 	}
 	if n := len(l.Settings.MetaPaths) - len(missing); n > 0 {
 		l.OK(subject, "%d of %s of META_INDEXES %s", n, words.Count(len(l.Settings.MetaPaths), "index"), words.Form(n, "exists", "exist"))

@@ -91,7 +91,7 @@ func (l *look) retention(subject string, values map[string]string) {
 	case kept < 0:
 		l.Note(subject, "retention.ms=-1: Kafka never deletes dead letters because of their age")
 	case values["message.timestamp.type"] != "LogAppendTime":
-		l.Warn(subject, "set message.timestamp.type=LogAppendTime", "dead letters have the timestamps of their records, so retention.ms=%s deletes dead letters of old records at once", values["retention.ms"])
+		l.Warn(subject, "set message.timestamp.type=LogAppendTime", "dead letters have the timestamps of their records, so retention.ms=%s deletes dead letters of old records immediately", values["retention.ms"])
 	default:
 		l.OK(subject, "dead letters are kept for %s", words.Span(kept))
 	}

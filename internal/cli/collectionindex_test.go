@@ -91,7 +91,7 @@ func TestIndexesAreListed(t *testing.T) {
 		`f {"on.buckets":1} foreign, on buckets – – – –`,
 		"Sizes are not known: no sizes today.", "Uses are not known: no uses either.",
 		"META_INDEXES asks for meta.zone, but no index supports queries on it: `waterwheel init` creates one.",
-		"META_INDEXES does not ask for site any more: `waterwheel collection drop-index site` drops it.",
+		"META_INDEXES no longer asks for site: `waterwheel collection drop-index site` drops it.",
 		"The index former no longer exists, but its definition is stored",
 	} {
 		if !strings.Contains(printed, want) {

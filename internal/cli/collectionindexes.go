@@ -119,8 +119,8 @@ func (p *Program) hideIndexCommand(hidden bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hide-index NAME",
 		Short: "Hide an index from queries, to see what dropping it would cost",
-		Long: "Hides an index: MongoDB keeps it up to date, but uses it for no query. \"collection unhide-index\" makes queries use it again\n" +
-			"at once, without rebuilding it. The indexes that waterwheel needs cannot be hidden.",
+		Long: "Hides an index: MongoDB keeps it up to date, but uses it for no query. \"collection unhide-index\" makes queries use the\n" +
+			"index again immediately, without rebuilding it. The indexes that waterwheel needs cannot be hidden.",
 		Example: "  waterwheel collection hide-index meta.sensor_1_time_-1",
 		Args:    oneArgument("the name of an index"),
 	}
@@ -362,7 +362,7 @@ func (v indexesView) printNotes(w io.Writer) {
 		note("META_INDEXES asks for %s, but no index supports queries on it: `waterwheel init` creates one.", text.Printable(path))
 	}
 	for _, name := range v.Unasked {
-		note("META_INDEXES does not ask for %s any more: `waterwheel collection drop-index %[1]s` drops it.", text.Printable(name))
+		note("META_INDEXES no longer asks for %s: `waterwheel collection drop-index %[1]s` drops it.", text.Printable(name))
 	}
 	for _, name := range v.Gone {
 		note("The index %s no longer exists, but its definition is stored: create the index again, or delete the definition with `waterwheel collection drop-index %[1]s`.", text.Printable(name))

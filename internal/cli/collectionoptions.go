@@ -85,7 +85,7 @@ func setExpiryCommand() optionCommand {
 		Use:   "set-expiry DURATION|none",
 		Short: "Change after what time measurements are deleted",
 		Long: "Changes, sets or removes the time after which MongoDB deletes the measurements of collections. A bucket is deleted when\n" +
-			"its whole time span is older. A shorter time applies at once, and only Kafka may still have the deleted measurements: the\n" +
+			"its whole time span is older. A shorter time applies immediately, and only Kafka may still have the deleted measurements: the\n" +
 			"command reports how many it would delete, and asks first.\n" +
 			"Running consumers need no restart. A consumer that starts with another MONGODB_EXPIRE_AFTER logs this and uses the\n" +
 			"collection's time. If MongoDB does not delete expired documents itself, run waterwheel collection expire.",

@@ -30,7 +30,7 @@ func (p *Program) shardCommand() *cobra.Command {
 			"keep running. Before MongoDB 8.0 no command can undo this.\n\n" +
 			"A hashed key spreads the series over the shards, and each series stays on one shard. A ranged key keeps neighbouring series\n" +
 			"together, as zones require. All buckets of a collection with data stay on one shard at first, until MongoDB's balancer moves\n" +
-			"them. With a ranged key the command gives each shard a part of the segments at once. See docs/sharding.md.",
+			"them. With a ranged key the command gives each shard a part of the segments immediately. See docs/sharding.md.",
 		Example: "  waterwheel collection shard --dry-run\n  waterwheel collection shard --hashed --yes",
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return told.check() },

@@ -37,7 +37,7 @@ func (p *Program) dlqRedriveCommand() *cobra.Command {
 		Short: "Produce the records of dead letters to their topics again, each once",
 		Long: "Produces the record of each dead letter unchanged to the partition it came from, with two more headers: waterwheel.attempt\n" +
 			"counts the attempts, and waterwheel.driven names the letter. A record that fails again becomes a letter again. After\n" +
-			"--max-attempts attempts a record is not redriven any more.\n\n" +
+			"--max-attempts attempts a record is no longer redriven.\n\n" +
 			"Two other kinds of letters are not redriven. The first kind are letters whose topic rejects the record, for example\n" +
 			"because it is too large. The second kind are letters that do not match the record that they name: its topic, partition\n" +
 			"or offset does not exist, or the record there has another key. The command names these letters, and its exit code is 3.\n" +

@@ -28,7 +28,7 @@ func (p *Program) runCommand() *cobra.Command {
 		Long: "Joins the consumer group and writes measurements from Kafka to MongoDB until SIGINT or SIGTERM. On the signal\n" +
 			"it stops reading, writes the measurements in memory, commits offsets and leaves the group, within\n" +
 			"SHUTDOWN_TIMEOUT. The log names the records that it could not write by then. They will be read again. A second\n" +
-			"signal ends the process at once, with exit code 1.\n\n" +
+			"signal ends the process immediately, with exit code 1.\n\n" +
 			"When a password or another secret changes in its file, run stops in the same way and starts again with the new\nsecret.",
 		Args: noArguments,
 		RunE: p.start(p.settings, p.runRotating),

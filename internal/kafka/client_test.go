@@ -87,10 +87,10 @@ func TestABrokerThatHangsUpAtOnceIsAway(t *testing.T) {
 		ends     func(net.Conn)
 		says     []string
 	}{
-		"at the connection":            {Security{}, func(net.Conn) {}, []string{"closes the connection at once", "requires TLS", "KAFKA_SECURITY", "KAFKA_BROKERS"}},
-		"at the connection, with SASL": {Security{SASL: &SASL{Mechanism: "PLAIN", Username: "u", Password: "p"}}, func(net.Conn) {}, []string{"closes the connection at once", "requires TLS"}},
+		"at the connection":            {Security{}, func(net.Conn) {}, []string{"closes the connection immediately", "requires TLS", "KAFKA_SECURITY", "KAFKA_BROKERS"}},
+		"at the connection, with SASL": {Security{SASL: &SASL{Mechanism: "PLAIN", Username: "u", Password: "p"}}, func(net.Conn) {}, []string{"closes the connection immediately", "requires TLS"}},
 		"at the connection, with TLS":  {Security{TLS: &TLS{}}, func(net.Conn) {}, []string{"closes the connection in the TLS handshake", "does not speak TLS", "KAFKA_SECURITY"}},
-		"after the first bytes":        {Security{}, func(c net.Conn) { _, _ = c.Read(make([]byte, 4)) }, []string{"closes the connection at once", "requires TLS"}},
+		"after the first bytes":        {Security{}, func(c net.Conn) { _, _ = c.Read(make([]byte, 4)) }, []string{"closes the connection immediately", "requires TLS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			connector, err := c.security.connector(nil)

@@ -157,7 +157,7 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 		says = "completes the TLS handshake and then closes the connection. Possible causes: a proxy in front of a broker that is down, a listener that requires " +
 			"another client certificate (KAFKA_TLS_CERT_FILE), or a server that is not Kafka (check the port in KAFKA_BROKERS)"
 	case hungUpAtOnce(err):
-		says = "closes the connection at once. Possible causes: a proxy in front of a broker that is down, a listener that requires TLS " +
+		says = "closes the connection immediately. Possible causes: a proxy in front of a broker that is down, a listener that requires TLS " +
 			"(set KAFKA_SECURITY to tls or sasl_tls), or a server that is not Kafka (check the port in KAFKA_BROKERS)"
 	case errors.Is(err, errNoAnswer):
 		says = "does not answer like a Kafka broker without TLS: if this listener requires TLS, set KAFKA_SECURITY to tls or sasl_tls; if not, check the port in KAFKA_BROKERS"

@@ -104,10 +104,10 @@ func (d *Database) unchosen(t description.Topology) error {
 		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back. Possible causes: a port that is not MongoDB's, "+
 			"a server that hangs, a firewall", states)
 	case heard == heardEnd:
-		return d.away("MongoDB closes the connection at once: %s. Possible causes: a proxy in front of a server that is down, a server that requires TLS (then "+
+		return d.away("MongoDB closes the connection immediately: %s. Possible causes: a proxy in front of a server that is down, a server that requires TLS (then "+
 			"add tls=true to MONGODB_URI), a port that is not MongoDB's", states)
 	case heard == heardEither:
-		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server closes the connection at once. "+
+		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server closes the connection immediately. "+
 			"Possible causes: a proxy in front of a server that is down, a server that requires TLS (then add tls=true to MONGODB_URI), a port that is not MongoDB's, a server that hangs", states)
 	}
 	const noPrimary = "MongoDB answers, but not as a primary: %s. Possible causes: an election, a replica set that is not initiated, " +

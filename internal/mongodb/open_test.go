@@ -107,7 +107,7 @@ func TestOpenTellsSilenceFromARefusal(t *testing.T) {
 		want []string
 	}{
 		"silent":               {func(net.Conn) {}, "", []string{"does not answer", "nothing comes back"}},
-		"hanging up":           {hangUp, "", []string{"closes the connection at once", "a proxy in front of a server that is down", "tls=true"}},
+		"hanging up":           {hangUp, "", []string{"closes the connection immediately", "a proxy in front of a server that is down", "tls=true"}},
 		"hanging up, with TLS": {hangUp, "tls=true&", []string{"closes the connection in the TLS handshake", "a proxy in front of a server that is down", "remove tls=true"}},
 	} {
 		t.Run(name, func(t *testing.T) {

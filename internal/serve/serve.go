@@ -110,7 +110,7 @@ func (h *handler) allowed(next http.Handler) http.Handler {
 }
 
 func tooMany(w http.ResponseWriter, _ *http.Request) {
-	fail(w, http.StatusTooManyRequests, errors.New("too many queries at once (SERVE_MAX_QUERIES): try again in a moment"))
+	fail(w, http.StatusTooManyRequests, errors.New("too many queries at the same time (SERVE_MAX_QUERIES): try again in a moment"))
 }
 
 // bounded limits the time of an answer, and handles its errors.

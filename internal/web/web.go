@@ -124,7 +124,7 @@ func Guarded(next http.Handler) http.Handler {
 
 // Busy answers that there are too many requests.
 func Busy(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "too many requests at once: try again in a moment", http.StatusServiceUnavailable)
+	http.Error(w, "too many requests at the same time: try again in a moment", http.StatusServiceUnavailable)
 }
 
 // Certificate is a server's certificate and its key, in PEM files. They are read again for each connection, because they may be
