@@ -177,7 +177,7 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 				hide[i] = mongodb.Update{Filter: filter, Update: mongodb.Set(bson.D{{Key: timeseries.PathVisibleFrom, Value: timeseries.Never}})}
 			}
 			if hidden := p.updateEach(ctx, hide); hidden != nil {
-				return mongodb.Failure("hiding the buckets of a compaction", hidden)
+				return mongodb.Failure("hiding the buckets of a compaction that is rolled back", hidden)
 			}
 		}
 		if err != nil {

@@ -202,7 +202,7 @@ func (s *Store) CompactionAsked(ctx context.Context) (time.Time, error) {
 		Filter: mongodb.WithID(timeseries.DefinitionID), Projection: mongodb.Document(bson.D{{Key: fieldCompact, Value: 1}}),
 	})
 	if err != nil || raw == nil {
-		return time.Time{}, mongodb.Failure("reading whether a compaction was requested", err)
+		return time.Time{}, mongodb.Failure("reading whether a command has requested a compaction", err)
 	}
 	at, ok := raw.Lookup(fieldCompact).TimeOK()
 	if !ok {

@@ -198,7 +198,7 @@ func (r *Rollups) NoteDone(ctx context.Context, n *RollupNote) error {
 		filter = append(filter, timeseries.IsAbsent(fieldNoteEdited)) // without this condition a note would be lost whose edit went on after all
 	}
 	_, err := mongodb.Executed(r.ports.Options.Delete(ctx, []bson.Raw{mongodb.Document(filter)}))
-	return mongodb.Failure("deleting a note whose rows are computed", err)
+	return mongodb.Failure("deleting the note of an edit after its rollup rows were computed", err)
 }
 
 // Extents calls each for every bucket of a series, and for every document of its levels with rows of it. The arguments are the
@@ -217,7 +217,7 @@ func (r *Rollups) Extents(ctx context.Context, o timeseries.Options, levels roll
 		if name == "" {
 			c = r.ports.Buckets
 		}
-		err := r.find(ctx, "reading the times of a series", c, query, func(d bson.Raw) error {
+		err := r.find(ctx, "reading the first and the last time of a series", c, query, func(d bson.Raw) error {
 			first, one := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
 			last, other := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, o.TimeField).DateTimeOK()
 			if one && other {

@@ -26,7 +26,7 @@ func (r *Rollups) Listed(ctx context.Context, o timeseries.Options, source times
 	if o.MetaField != "" {
 		fields = append(fields, bson.E{Key: timeseries.DataPath(o.MetaField), Value: 1})
 	}
-	return r.find(ctx, "reading what was stored since the last pass", r.ports.Buckets, mongodb.Query{
+	return r.find(ctx, "reading the measurements stored since the last rollup pass", r.ports.Buckets, mongodb.Query{
 		Filter: mongodb.Document(timeseries.Listing(source, from, to-1)), Projection: mongodb.Document(fields), Batch: storedBatch,
 	}, each)
 }

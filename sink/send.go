@@ -66,7 +66,7 @@ func (p *Partition) blame(ctx context.Context, sent []bucketer.Sent) {
 	if !slices.ContainsFunc(sent, refused) {
 		return
 	}
-	err := p.conditional(ctx, "trying a write without buckets", p.token, bson.D{{Key: "at", Value: p.stamp()}})
+	err := p.conditional(ctx, "testing a write that contains no buckets", p.token, bson.D{{Key: "at", Value: p.stamp()}})
 	if err == nil {
 		return
 	}

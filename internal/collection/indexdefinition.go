@@ -117,7 +117,7 @@ const keepTries = 5
 // keep writes a definition over any other under its name, because the index of that name was just made. It reads the definition
 // of a quicker writer first. So two commands at once both end, and one of their definitions stays.
 func (s *series) keep(ctx context.Context, d indexDefinition) error {
-	const doing = "keeping the definition of the index"
+	const doing = "storing the definition of the index"
 	ctx, cancel := context.WithTimeout(ctx, s.db.WriteTimeout())
 	defer cancel()
 	for range keepTries {

@@ -428,7 +428,7 @@ func TestMissingRightsHaveOneForm(t *testing.T) {
 		f.Answer("find", mongodbtest.Failing(13, message))
 		d := mongodbtest.Open(t, f)
 		_, _, err := collection.Of(d, "events").Definition(t.Context())
-		if !errors.Is(err, claim.ErrUnauthorized) || !mongodb.LacksRight(err) || err.Error() != "reading the collection's options: MongoDB refuses it with code 13, Unauthorized: "+want {
+		if !errors.Is(err, claim.ErrUnauthorized) || !mongodb.LacksRight(err) || err.Error() != "reading the collection's options: MongoDB refuses the request with code 13, Unauthorized: "+want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

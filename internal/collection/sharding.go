@@ -75,7 +75,7 @@ func (t TimeSeries) sharding(ctx context.Context) (Sharding, error) {
 	if !s.Router {
 		return s, nil
 	}
-	const doing = "asking how the collection is sharded"
+	const doing = "reading how the collection is sharded"
 	found, err := t.config("collections").FindOne(ctx, bson.D{
 		{Key: timeseries.FieldID, Value: t.bucketsNamespace()}, // 4.4 keeps what was dropped; 7.1 lists what is not sharded
 		{Key: "dropped", Value: bson.D{{Key: "$ne", Value: true}}}, {Key: "unsplittable", Value: bson.D{{Key: "$ne", Value: true}}},

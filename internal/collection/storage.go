@@ -97,7 +97,7 @@ type Size struct {
 func (t TimeSeries) Size(ctx context.Context) (Size, error) {
 	raw, err := t.driver().RunCommand(ctx, bson.D{{Key: "collStats", Value: t.name + timeseries.BucketsSuffix}}).Raw()
 	if err != nil {
-		return Size{}, mongodb.Failure("asking for the size of "+t.name, t.db.Translate(err))
+		return Size{}, mongodb.Failure("reading the size of "+t.name, t.db.Translate(err))
 	}
 	number := func(key string) int64 {
 		n, _ := raw.Lookup(key).AsInt64OK()

@@ -88,7 +88,7 @@ func (s *series) EvenExpiry(ctx context.Context) error {
 	if !s.db.Server().Sharded {
 		return nil
 	}
-	const doing = "giving all shards the same expiry"
+	const doing = "setting the same expiry on all shards"
 	name, seconds, found, err := s.expiryNow(ctx)
 	switch {
 	case err != nil:

@@ -246,7 +246,7 @@ func (d *Database) Clock(ctx context.Context) (time.Time, error) {
 	if err == nil && g.LocalTime.IsZero() {
 		err = errors.New("the answer contains no time")
 	}
-	return g.LocalTime, Failure("asking MongoDB for its time", d.Translate(err))
+	return g.LocalTime, Failure("reading the time of MongoDB", d.Translate(err))
 }
 
 // probe greets the server and asks for its version.

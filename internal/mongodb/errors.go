@@ -32,7 +32,7 @@ type RefusedError struct {
 
 // Error says what was refused, and why.
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("%s: MongoDB refuses it with code %d, %s: %s", e.Doing, e.Code, answerOf(e.Code).name, e.Message)
+	return fmt.Sprintf("%s: MongoDB refuses the request with code %d, %s: %s", e.Doing, e.Code, answerOf(e.Code).name, e.Message)
 }
 
 // Is makes the error match claim.ErrRefused. A missing right also matches claim.ErrUnauthorized.
