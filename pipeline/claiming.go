@@ -209,8 +209,8 @@ func (w *Worker) resolve(e ClaimRead) bool {
 		return false
 	}
 	if w.term.committed.Consumed && s.Offset < w.term.committed.Offset && !w.term.resolved {
-		w.log.Warn("another program committed an offset of this group: reading begins where the last consumer of this partition began, and records that are already stored are skipped; "+
-			"to begin at the committed offset instead, stop the group and run kafka-consumer-groups.sh --reset-offsets --to-current --execute",
+		w.log.Warn("another program committed an offset of this group. This consumer reads from the offset at which the partition's last consumer began, and skips stored records. "+
+			"To begin at the committed offset instead, stop all consumers of the group and run kafka-consumer-groups.sh --reset-offsets --to-current --execute",
 			"offset", w.term.committed.Offset, "from", s.Offset)
 	}
 	if w.term.committed.Consumed && w.term.resolved && s.Offset > w.term.start.Offset {

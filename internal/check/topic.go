@@ -150,7 +150,7 @@ func (l *look) durability(subject string, t kafka.Configuration) {
 	case t.InSync < t.Replicas:
 		l.Warn(subject, "check which broker with a replica is down or slow", "%d of %s %s in sync", t.InSync, words.Count(t.Replicas, "replica"), words.Form(t.InSync, "is", "are"))
 	case err == nil && least >= t.Replicas:
-		l.Warn(subject, "set min.insync.replicas one below the number of replicas", "min.insync.replicas=%d of %s: nothing can be written when one broker is down", least, words.Count(t.Replicas, "replica"))
+		l.Warn(subject, "set min.insync.replicas to the number of replicas minus one", "min.insync.replicas=%d of %s: nothing can be written when one broker is down", least, words.Count(t.Replicas, "replica"))
 	case err == nil && least < 2:
 		l.Warn(subject, "set min.insync.replicas=2", "min.insync.replicas=%d: a record that only one broker has acknowledged is lost with this broker", least)
 	}
