@@ -37,10 +37,10 @@ func TestForgedLettersStay(t *testing.T) {
 		"far behind":        {func(l *record.Letter) { l.Offset = 1 << 60 }, "is 5, but the dead letter names offset 1152921504606846976"},
 		"another topic's":   {func(l *record.Letter) { l.TopicID[0]++ }, "topic events was deleted and created again after the dead letter was written"},
 		"another key":       {func(l *record.Letter) { l.Key = []byte("other") }, "the dead letter's key differs from the key of the record events/3/4"},
-		"no key":            {func(l *record.Letter) { l.Key = nil }, "the letter's key differs"},
-		"an empty key":      {func(l *record.Letter) { l.Key = []byte{} }, "the letter's key differs"},
+		"no key":            {func(l *record.Letter) { l.Key = nil }, "the dead letter's key differs"},
+		"an empty key":      {func(l *record.Letter) { l.Key = []byte{} }, "the dead letter's key differs"},
 		"another record's":  {func(l *record.Letter) { l.Offset = 2 }, "the dead letter's key differs from the key of the record events/3/2"},
-		"an element's":      {func(l *record.Letter) { l.Part, l.Key = 2, nil }, "the letter's key differs"},
+		"an element's":      {func(l *record.Letter) { l.Part, l.Key = 2, nil }, "the dead letter's key differs"},
 		"a foreign topic's": {func(l *record.Letter) { l.Topic = "orders" }, `letters of topic "orders" belong in the dead-letter topic "orders.dlq"`},
 	} {
 		for _, first := range []string{"", "bad_time"} { // the reason of the forged letters

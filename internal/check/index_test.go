@@ -45,11 +45,11 @@ func TestAdviceIsSaid(t *testing.T) {
 			wayOut: `'{"meta.a":1,"meta.b":1,"time":-1}'`, measure: &reader.Cost{DocumentsExamined: 55, Buckets: 2},
 		},
 		"tried": {
-			filter: bson.D{{Key: "meta.a", Value: 1}}, state: Warning, says: []string{"in a test MongoDB examined 55 buckets for 2"},
+			filter: bson.D{{Key: "meta.a", Value: 1}}, state: Warning, says: []string{"in a test MongoDB examined 55 buckets, of which 2 can match"},
 			wayOut: `'{"meta.a":1,"time":-1}'`, measure: &reader.Cost{DocumentsExamined: 55, Buckets: 2},
 		},
 		"cheap all the same": {
-			filter: bson.D{{Key: "meta.a", Value: 1}}, state: OK, says: []string{"at present the filter reads few buckets", "examined 3 buckets for 2"},
+			filter: bson.D{{Key: "meta.a", Value: 1}}, state: OK, says: []string{"at present the filter reads few buckets", "examined 3 buckets, of which 2 can match"},
 			measure: &reader.Cost{DocumentsExamined: 3, Buckets: 2},
 		},
 		"nothing helps": {

@@ -118,7 +118,7 @@ func TestSampleSeesAWrongUnitOfTime(t *testing.T) {
 func TestSampleSeesTooManySeries(t *testing.T) {
 	events := repeat(100, `{"time":1700000000,"meta":{"host":"h%d","trace":{"id":%d}}}`, func(i int) []any { return []any{i % 4, i} })
 	view, found := sampled(t, nil, events...)
-	if !found.has(Warning, "100 measurements are 100 series") || !found.has(Warning, "meta.trace.id (100 values in 100 measurements), meta.host (4 values in 100 measurements)") {
+	if !found.has(Warning, "100 measurements belong to 100 series") || !found.has(Warning, "meta.trace.id (100 values in 100 measurements), meta.host (4 values in 100 measurements)") {
 		t.Errorf("%+v", found)
 	}
 	if view.Buckets != 100 {

@@ -62,7 +62,7 @@ func TestListIsHarmlessForATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "LETTER          FROM             TIME                      REASON    ATTEMPT  MESSAGE\n" +
-		`events.dlq/0/1  events/3/101[4]  2023-11-14T22:13:20.000Z  bad_time  1        (cut) at time: "\x1b[1m" is no time` + "\n"
+		`events.dlq/0/1  events/3/101[4]  2023-11-14T22:13:20.000Z  bad_time  1        (truncated) at time: "\x1b[1m" is no time` + "\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
