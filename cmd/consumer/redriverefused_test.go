@@ -106,7 +106,7 @@ func TestCompactedTopicRefusesLettersWithoutKey(t *testing.T) {
 	r.records(t, n)
 	r.configure(t, "cleanup.policy", "compact")
 	r.fill(t, n)
-	if view, stderr := r.refusing(t); view.Refused != n/2 || view.Driven != n/2 || strings.Count(stderr, " stays: ") != n/2 {
+	if view, stderr := r.refusing(t); view.Refused != n/2 || view.Driven != n/2 || strings.Count(stderr, " stays in its topic: ") != n/2 {
 		t.Errorf("%+v\n%s", view, stderr)
 	}
 	r.isOnce(t, n/2)

@@ -86,7 +86,7 @@ func TestRefusedIndexesAreExplained(t *testing.T) {
 		"another cause":     {`{"place": 1}`, 67, "too many indexes", "creating the index: MongoDB refuses the request with code 67, CannotCreateIndex: too many indexes"},
 		"an array":          {`{"x": 1, "time": 1}`, 171, "cannot index parallel arrays [max] [min]", "a measurement has an array in x: MongoDB cannot index it"},
 		"arrays in metas":   {`{"meta.a": 1, "meta.b": 1}`, 171, "cannot index parallel arrays [a] [b]", "a meta has arrays in two keys of the index"},
-		"a kind for a meta": {`{"meta.place": "2dsphere"}`, 67, "no", "creating the index: MongoDB refuses it"},
+		"a kind for a meta": {`{"meta.place": "2dsphere"}`, 67, "no", "creating the index: MongoDB refuses the request"},
 	} {
 		f, _ := indexServer(t, o)
 		f.Answer("createIndexes", mongodbtest.Failing(c.code, c.message))

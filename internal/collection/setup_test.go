@@ -232,7 +232,7 @@ func TestSetupGoesOnWithoutExpiry(t *testing.T) {
 		t.Errorf("without the privilege: %v", err)
 	}
 	f.Answer("createIndexes", mongodbtest.Failing(85, "exists with other options"))
-	if _, err := collection.Of(mongodbtest.Open(t, f), "events").Setup(t.Context(), o, collection.Settings{}); err == nil || !strings.Contains(err.Error(), "drop it") {
+	if _, err := collection.Of(mongodbtest.Open(t, f), "events").Setup(t.Context(), o, collection.Settings{}); err == nil || !strings.Contains(err.Error(), "drop this index") {
 		t.Errorf("another index of the name: %v", err)
 	}
 }
