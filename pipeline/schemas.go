@@ -40,6 +40,7 @@ type SchemaAnswer struct {
 type neededSchema struct {
 	id        measurement.SchemaID
 	from      Instant // when it was first asked for. Zero means not yet.
+	asked     Instant // when it was last asked for
 	isUnknown bool    // the registry answered that it does not have the schema
 	since     Instant // when it first answered so
 }
@@ -52,7 +53,7 @@ func (w *Worker) advanceSchema(m Moment, actions []Action) []Action {
 	if w.needed.from == 0 {
 		w.needed.from = m.Now
 	}
-	w.busy.schema = true
+	w.busy.schema, w.needed.asked = true, m.Now
 	return append(actions, FetchSchema{w.needed.id})
 }
 
@@ -78,14 +79,16 @@ func (w *Worker) schemaFetched(m Moment, e SchemaFetched) {
 	}
 }
 
-// schemaUnknown asks again for a while, because a registry's servers do not all learn of a new schema at once. A registry that
-// has known no schema of the topic so far may be the wrong one. It must not turn a whole topic into letters.
+// schemaUnknown asks again for a while, because a registry's servers do not all learn of a new schema at once. The answer to a
+// question after that time is the last one. An answer that comes so late does not count: the process may have been suspended
+// meanwhile. A registry that has known no schema of the topic so far may be the wrong one. It must not turn a whole topic into
+// letters.
 func (w *Worker) schemaUnknown(m Moment, knowsTopic bool) {
 	if !w.needed.isUnknown {
 		w.needed.isUnknown, w.needed.since = true, m.Now
 	}
 	switch {
-	case m.Now-w.needed.since < w.o.SchemaUnknownWait:
+	case w.needed.asked-w.needed.since < w.o.SchemaUnknownWait:
 		w.retry.schema.fail(m.Now, w.o.Random)
 	case knowsTopic:
 		w.retry.schema.succeed()

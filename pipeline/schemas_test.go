@@ -113,6 +113,26 @@ func TestUnknownSchemaIsALetterOrStops(t *testing.T) {
 	}
 }
 
+// TestALateAnswerMakesNoLetter has a process suspended between the question and its answer. The registry may have had the schema
+// since, so the worker asks once more.
+func TestALateAnswerMakesNoLetter(t *testing.T) {
+	w, m := withRegistry(t)
+	expect[FetchSchema](t, give(w, m, 0, 7))
+	unknown := SchemaFetched{ID: measurement.SchemaID{Number: 7}, Answer: SchemaAnswer{Unknown: true, KnowsTopic: true}}
+	w.Handle(m, unknown)
+	m.Now += longestDelay
+	expect[FetchSchema](t, w.Handle(m, Ticked{}))
+	m.Now += DefaultSchemaUnknownWait
+	if w.Handle(m, unknown); !w.letters.empty() {
+		t.Fatal("an answer that came too late made a letter")
+	}
+	m.Now += longestDelay
+	expect[FetchSchema](t, w.Handle(m, Ticked{}))
+	if w.Handle(m, unknown); w.letters.empty() && w.needed != nil {
+		t.Error("the worker waits for ever")
+	}
+}
+
 // TestSchemaOfForgottenRecordsIsNotLearned covers an answer after the records are forgotten.
 func TestSchemaOfForgottenRecordsIsNotLearned(t *testing.T) {
 	w, m := withRegistry(t)
