@@ -316,7 +316,7 @@ func TestVerifyTellsBucketsWithOneIDApart(t *testing.T) {
 	if want := fmt.Sprintf("%d doubled", number); code == 0 || !strings.Contains(out, want) {
 		t.Errorf(check.Verdict+"verify ended with code %d, want %q in:\n%s", code, want, out)
 	}
-	if code, out := s.run("verify", "--repair"); code != 0 {
+	if code, out := s.run("verify", "--content", "--repair", "--yes"); code != 0 {
 		t.Errorf("the repair ended with code %d:\n%s", code, out)
 	}
 	if code, out := s.run("verify"); code != 0 || s.measurements() != number {
