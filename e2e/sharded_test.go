@@ -322,23 +322,23 @@ func TestVerifyTellsBucketsWithOneIDApart(t *testing.T) {
 }
 
 // copyToAnotherShard inserts a copy of a bucket with the same _id. Its meta is one whose chunk is on another shard.
-func (c *stream) copyToAnotherShard(bucket bson.D) {
-	c.t.Helper()
-	buckets := c.collection(timeseries.BucketsSuffix)
+func (s *stream) copyToAnotherShard(bucket bson.D) {
+	s.t.Helper()
+	buckets := s.collection(timeseries.BucketsSuffix)
 	var d bson.D
-	if err := buckets.FindOne(within(c.t, time.Minute), bucket).Decode(&d); err != nil {
-		c.t.Fatal(err)
+	if err := buckets.FindOne(within(s.t, time.Minute), bucket).Decode(&d); err != nil {
+		s.t.Fatal(err)
 	}
 	at := slices.IndexFunc(d, func(e bson.E) bool { return e.Key == timeseries.FieldMeta })
 	for i := range 100 {
 		d[at].Value = fmt.Sprint("another ", i)
-		_, err := buckets.InsertOne(within(c.t, time.Minute), d)
+		_, err := buckets.InsertOne(within(s.t, time.Minute), d)
 		if err == nil {
 			return
 		}
 		if !mongo.IsDuplicateKeyError(err) {
-			c.t.Fatal(err)
+			s.t.Fatal(err)
 		}
 	}
-	c.t.Fatal("no meta is on another shard")
+	s.t.Fatal("no meta is on another shard")
 }
