@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"internal/bitmap": {}, // sets of numbers
 
 	"internal/record":              {},                                                                                                       // types about Kafka that several packages share
-	"internal/claim":               {"internal/record"},                                                                                      // types and rules of owning a partition
+	"internal/claim":               {"internal/record", "internal/timeseries"},                                                               // types and rules of owning a partition
 	"config":                       {"internal/record", "internal/timeseries", "internal/rollup", "internal/measurement", "internal/words"},  // settings
 	"internal/timeseries":          {"internal/timeseries/rawbson", "internal/bitmap"},                                                       // the format of buckets
 	"internal/timeseries/rawbson":  {},                                                                                                       // BSON in place
@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"dlq/redrive":                  {"dlq", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/record"},       // sending dead letters back
 	"internal/mongodb":             {"internal/timeseries", "internal/claim", "internal/record"},                                             // the client of MongoDB: connections, the guard, codes
 	"internal/mongodb/mongodbtest": {"internal/mongodb"},                                                                                     // servers for tests
-	"internal/collection":          {"internal/mongodb", "internal/timeseries", "internal/rollup", "internal/words"},                         // setting time series up
+	"internal/collection":          {"internal/mongodb", "internal/timeseries", "internal/rollup", "internal/claim", "internal/words"},       // setting time series up
 	"sink":                         {"internal/mongodb", "internal/collection", "internal/timeseries", "internal/rollup", "bucketer", "internal/claim", "internal/record", "internal/words"},
 	"pipeline":                     {"internal/timeseries", "internal/measurement", "bucketer", "internal/claim", "internal/record"},
 	"internal/keeper":              {"internal/rollup", "internal/timeseries", "internal/claim", "internal/record", "internal/mongodb", "sink"}, // keeping rollups
@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 		"reader", "internal/check", "internal/verify", "internal/words", "internal/rollup", "internal/keeper",
 	},
 	// The conversion of settings to options, and the opening of Kafka and MongoDB.
-	"internal/connect":  {"config", "internal/timeseries", "internal/rollup", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/schemas", "internal/mongodb", "internal/collection", "sink", "dlq", "pipeline"},
+	"internal/connect":  {"config", "internal/timeseries", "internal/claim", "internal/rollup", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/schemas", "internal/mongodb", "internal/collection", "sink", "dlq", "pipeline"},
 	"internal/cli/text": {},
 	"internal/web":      {},                    // servers of HTTP
 	"internal/cli/rows": {"internal/cli/text"}, // measurements as tables, CSV, JSON

@@ -20,16 +20,7 @@ import (
 // process was quicker. After an error it is unknown whether the claim was executed. Read tells by the token, and then the claim
 // is ours.
 func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.Claim) (bool, error) {
-	fields := bson.D{
-		{Key: "topicId", Value: timeseries.UUID(p.source.TopicID)},
-		{Key: "claim", Value: timeseries.UUID(ours.Token)},
-		{Key: "released", Value: false},
-		{Key: "start", Value: ours.Start},
-		{Key: "waitMs", Value: ours.Wait.Milliseconds()},
-		{Key: "lease", Value: timeOf(ours.Token, ours.Lease)},
-		{Key: "owner", Value: p.owner},
-		{Key: "at", Value: p.stamp()},
-	}
+	fields := append(ours.Fields(p.source.TopicID, p.owner), bson.E{Key: "at", Value: p.stamp()})
 	fields = append(fields, p.lowered(seen, ours.Start)...)
 	p.standing, p.token = claiming, ours.Token
 	won, err := p.write(ctx, "claiming the partition", func(ctx context.Context, c mongodb.Collection) (mongodb.Reply, error) {
@@ -52,7 +43,7 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 // show that claim. Otherwise the error is ErrOtherOwner. A late execution does no harm, because the note then says less than is
 // true.
 func (p *Partition) NoteWaited(ctx context.Context, theirs claim.Token, waited time.Duration) error {
-	return p.conditional(ctx, "recording how long a claim waited", theirs, bson.D{{Key: "waited", Value: timeOf(theirs, waited)}})
+	return p.conditional(ctx, "recording how long a claim waited", theirs, bson.D{claim.HasWaited(theirs, waited)})
 }
 
 // NoteLost writes down what the log lost before it was read, if the document still shows our claim. Otherwise the error is
@@ -95,11 +86,6 @@ func lostIn(d bson.Raw, topicID [16]byte) (lost []claim.Lost) {
 	return lost
 }
 
-// timeOf is a duration that belongs to one claim. It means nothing once the document shows another claim.
-func timeOf(of claim.Token, d time.Duration) bson.D {
-	return bson.D{{Key: "claim", Value: timeseries.UUID(of)}, {Key: "ms", Value: d.Milliseconds()}}
-}
-
 // Release marks our claim as released, so that the next owner need not wait. From the call on nothing is sent under this claim,
 // whatever the answer (E7). Without an answer Release may be called again. ErrOtherOwner means that the claim was no longer
 // ours.
@@ -108,7 +94,7 @@ func (p *Partition) Release(ctx context.Context) error {
 		return claim.ErrOtherOwner
 	}
 	p.standing = releasing
-	err := p.conditional(ctx, "releasing the claim", p.token, bson.D{{Key: "released", Value: true}, {Key: "at", Value: p.stamp()}})
+	err := p.conditional(ctx, "releasing the claim", p.token, bson.D{claim.IsReleased(true), {Key: "at", Value: p.stamp()}})
 	if err == nil || errors.Is(err, claim.ErrOtherOwner) {
 		p.standing = unclaimed
 	}

@@ -90,35 +90,12 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 	return seen, nil
 }
 
-// parseSeen reads a partition document. A field that is missing or of another type, as after an edit by hand, reads as its zero
-// value. That only makes the next owner wait longer or be refused.
+// parseSeen reads a partition document.
 func parseSeen(d bson.Raw) claim.Document {
-	seen := claim.Document{Found: true, TopicID: timeseries.UUIDIn(d, "topicId"), Claim: timeseries.UUIDIn(d, "claim")}
-	seen.Group, _ = d.Lookup("group").StringValueOK()
-	seen.Owner, _ = d.Lookup("owner").StringValueOK()
-	seen.Released, _ = d.Lookup("released").BooleanOK()
-	seen.Start, _ = d.Lookup("start").AsInt64OK()
-	seen.Wait = parseTime(d, "waitMs")
-	seen.Lease, seen.Waited = parseTimeOf(d, "lease", seen.Claim), parseTimeOf(d, "waited", seen.Claim)
+	seen := claim.Decode(d)
 	seen.Watermarks = watermarksIn(d)
 	return seen
 }
-
-func parseTime(d bson.Raw, key string) time.Duration {
-	ms, _ := d.Lookup(key).AsInt64OK()
-	return time.Duration(max(0, min(ms, maxWaitMs))) * time.Millisecond
-}
-
-// parseTimeOf reads what timeOf wrote. Zero means that it belongs to another claim.
-func parseTimeOf(d bson.Raw, key string, of claim.Token) time.Duration {
-	if about, ok := d.Lookup(key).DocumentOK(); ok && timeseries.UUIDIn(about, "claim") == of {
-		return parseTime(about, "ms")
-	}
-	return 0
-}
-
-// maxWaitMs bounds how long a partition document can make the next owner wait: a day.
-const maxWaitMs = 24 * 60 * 60 * 1000
 
 // find reads in the partition's session.
 func (p *Partition) find(ctx context.Context, c mongodb.Collection, q mongodb.Query, each func(bson.Raw) error) error {

@@ -62,7 +62,7 @@ func (c Contents) TakeOver(ctx context.Context, seen PartitionDocument, group st
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	done, err := mongodb.Changed(c.ports.Partitions.Update(ctx, []mongodb.Update{
-		replacing(seen.ID, seen.Group, seen.Claim, bson.D{{Key: "group", Value: group}, {Key: "released", Value: false}}),
+		replacing(seen.ID, seen.Group, seen.Claim, bson.D{{Key: "group", Value: group}, claim.IsReleased(false)}),
 	}))
 	return done, mongodb.Failure("giving the partition "+seen.ID+" to another group", err)
 }

@@ -42,27 +42,6 @@ type Claim struct {
 	Lease time.Duration // the part of Wait in which the owner may write and commit; the rest is for writes under way
 }
 
-// Document is a partition document. Found is false if there is none.
-type Document struct {
-	Found    bool
-	Group    string
-	TopicID  [16]byte
-	Claim    Token
-	Released bool
-	Start    int64
-	Wait     time.Duration
-	// Lease is the lease of the claim. Zero means unknown, as in a claim of a former version.
-	Lease time.Duration
-	// Waited is how long the claim's generation has been over, as earlier members found out. Zero means unknown.
-	Waited time.Duration
-	// Owner is the host of the claiming process, for people.
-	Owner string
-	// HasBuckets means, if there is no document, that the collection has a bucket of this partition.
-	HasBuckets bool
-	// Watermarks are the watermarks of the partition's rollups, as bytes of the document. The next claim lowers them.
-	Watermarks string
-}
-
 // Lost are the offsets [From, To) that the log no longer had when they were to be read. A former owner may have stored some of
 // them.
 type Lost struct{ From, To int64 }

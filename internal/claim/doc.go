@@ -2,7 +2,8 @@
 // the metadata of a commit, and the offset at which an owner begins. The worker, "waterwheel check" and "waterwheel verify" use
 // the same rules, so they always agree.
 //
-//	claim.go       Token, Claim, Document; ErrOtherOwner, ErrLapsed, ErrNoTurn
+//	claim.go       Token, Claim; ErrOtherOwner, ErrLapsed, ErrNoTurn
+//	document.go    Document: a partition document, its fields; Grace, Pending: how long writes may still be executed
 //	provenance.go  Provenance: the metadata of a commit; Committed, Meaning: what a commit means to a pipeline
 //	compaction.go  Segment, Segments, Compaction: measurements of many series in one document, on their way into buckets
 //	start.go       Facts, Start: where a partition begins

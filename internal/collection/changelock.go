@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/claim"
 	"waterwheel/internal/mongodb"
 )
 
@@ -14,12 +15,9 @@ import (
 // when nobody holds it, and waitMs, how long others wait for it at most.
 const lockID = "change"
 
-// A change takes at most holdTimes of the write timeout, and what it sent is executed within lateTimes more. Others wait that
-// long for a change that does not end. Then they take its lock, because its process is dead.
-const (
-	holdTimes = 3
-	lateTimes = 2
-)
+// A change takes at most holdTimes of the write timeout, and what it sent is executed within the grace of its writes. Others wait
+// that long for a change that does not end. Then they take its lock, because its process is dead.
+const holdTimes = 3
 
 // lockTries bounds how many other holders lock waits for.
 const lockTries = 5
@@ -85,7 +83,7 @@ func (l lock) take(ctx context.Context, from string) (bool, error) {
 
 // held returns the fields of the held lock. Those who wait may have another write timeout, so the lock says how long to wait.
 func (l lock) held() bson.D {
-	return bson.D{{Key: "token", Value: l.token}, {Key: "waitMs", Value: ((holdTimes + lateTimes) * l.c.WriteTimeout).Milliseconds()}}
+	return bson.D{{Key: "token", Value: l.token}, {Key: "waitMs", Value: (holdTimes*l.c.WriteTimeout + claim.Grace(l.c.WriteTimeout)).Milliseconds()}}
 }
 
 // holder returns the holder's token and how long to wait for it at most. An empty token means that nobody holds the lock.

@@ -2,10 +2,10 @@ package collection
 
 import (
 	"context"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/claim"
 	"waterwheel/internal/mongodb"
 )
 
@@ -17,23 +17,19 @@ const (
 	// maxAwaited and maxAwaitedBytes bound the buckets that are read before one wait.
 	maxAwaited      = 50_000
 	maxAwaitedBytes = 64 << 20
-	// longestAwaited bounds how long a claim makes an edit wait.
-	longestAwaited = 10 * time.Minute
 )
 
 // awaitInserts implements SelectionOptions.AwaitInserts. It waits as long as another owner of the partitions would wait.
 func (t TimeSeries) awaitInserts(ctx context.Context) error {
-	longest := lateTimes * t.db.WriteTimeout()
+	var claims []claim.Document
 	err := t.Ports().Partitions.Find(ctx, mongodb.Query{Filter: mongodb.Document(bson.D{})}, func(d bson.Raw) error {
-		wait, _ := d.Lookup("waitMs").AsInt64OK()
-		if released, _ := d.Lookup("released").BooleanOK(); !released {
-			longest = max(longest, min(time.Duration(wait)*time.Millisecond, longestAwaited))
-		}
+		claims = append(claims, claim.Decode(d))
 		return nil
 	})
 	if err != nil {
 		return mongodb.Failure("reading how long consumers may still write", err)
 	}
+	longest := claim.Pending(claim.Grace(t.db.WriteTimeout()), claims)
 	t.db.Log().Info("waiting until MongoDB can no longer execute pending inserts of consumers", "collection", t.name, "for", longest)
 	return sleep(ctx, longest)
 }

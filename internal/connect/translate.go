@@ -9,6 +9,7 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/claim"
 	"waterwheel/internal/collection"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/group"
@@ -167,6 +168,5 @@ func LetterOptions(c config.Config) dlq.Options {
 // SHUTDOWN_TIMEOUT, because a supervisor kills a process that takes longer.
 func ClosingReserve(shutdown time.Duration) time.Duration { return min(time.Second, shutdown/10) }
 
-// Grace returns how long after its sending a write may still be executed. That is one write timeout in transit, and one as
-// maxTimeMS.
-func Grace(c config.Config) time.Duration { return 2 * c.MongoDB.WriteTimeout }
+// Grace returns how long after its sending a write may still be executed.
+func Grace(c config.Config) time.Duration { return claim.Grace(c.MongoDB.WriteTimeout) }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"waterwheel/internal/claim"
 )
 
 // wait waits before a repair until no more writes of buckets below the committed offsets can arrive. A late write would bring
-// back a removed copy. Owners with a longer write timeout than ours have recorded a longer wait in their claims.
+// back a removed copy.
 func (v *Verifier) wait(ctx context.Context, r Range) error {
 	if v.o.Repair != Repair || v.waited {
 		return nil
@@ -16,12 +18,7 @@ func (v *Verifier) wait(ctx context.Context, r Range) error {
 	if err != nil {
 		return fmt.Errorf("reading the claims before a repair: %w", err)
 	}
-	grace := v.o.Grace
-	for _, c := range claims {
-		if !c.Released {
-			grace = max(grace, c.Wait)
-		}
-	}
+	grace := claim.Pending(v.o.Grace, claims)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for begin := time.Now(); time.Since(begin) < grace; {
