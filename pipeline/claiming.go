@@ -159,7 +159,11 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.phase = waiting
 	if left := max(w.term.until, w.past.unknownUntil) - m.Now; left > 0 && !w.term.told {
 		w.term.told = true
-		w.log.Info("waiting for the previous owner to release the partition, or for its lease to expire", "owner", seen.Owner, "wait", left)
+		if seen.Found {
+			w.log.Info("waiting for the previous owner to release the partition, or for its lease to expire", "owner", seen.Owner, "wait", left)
+		} else {
+			w.log.Warn("the partition document is missing, although the group has stored records of the partition: waiting until no write of an earlier owner can arrive any more", "wait", left)
+		}
 	}
 }
 

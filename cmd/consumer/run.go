@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	cryptorand "crypto/rand"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -139,7 +140,9 @@ func (p *process) work(ctx, closing context.Context) error {
 	}
 	consumer := pipeline.NewConsumer(p.consumer(n))
 	n.Consumer.Store(consumer)
-	member := &member{consumer: consumer, log: p.log, stopping: func() bool { return ctx.Err() != nil }}
+	working, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	member := &member{consumer: consumer, log: p.log, stopping: func() bool { return working.Err() != nil }}
 	membership := group.New(n.Kafka, connect.GroupOptions(n.Config, p.log), member, p.registry)
 
 	watching, stopWatching := context.WithCancel(ctx)
@@ -154,6 +157,7 @@ func (p *process) work(ctx, closing context.Context) error {
 	care := func(topics ...string) { // starts the watchers of the collections of topics
 		for _, topic := range topics {
 			watch := p.collectionWatch(n, consumer, topic)
+			watch.lost = func() { leave(n.Lost(topic)) }
 			watchers.Go(func() { watch.run(watching, collectionInterval) })
 		}
 		watchers.Go(func() { p.makeMetaIndexes(watching, n, topics) })
@@ -177,7 +181,10 @@ func (p *process) work(ctx, closing context.Context) error {
 	if len(p.config.Rollup.Levels) > 0 {
 		watchers.Go(func() { keeper.New(p.keeping(n, consumer)).Run(watching) })
 	}
-	err = membership.Run(ctx)
+	err = membership.Run(working)
+	if lost, ok := errors.AsType[*claim.LostContentError](context.Cause(working)); ok {
+		err = lost
+	}
 	stopWatching()
 	watchers.Wait()
 	p.view.Stopped()

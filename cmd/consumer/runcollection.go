@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -27,6 +28,8 @@ type collectionWatch struct {
 	compact func()
 	// mend replaces a view that does not support segments although there are some. It reports whether it did.
 	mend func(ctx context.Context) (bool, error)
+	// lost is called when the collection is no longer set up, because somebody has dropped it, or MongoDB lost it.
+	lost func()
 	log  *slog.Logger
 }
 
@@ -69,6 +72,8 @@ func (c collectionWatch) follow(ctx context.Context, last, warned timeseries.Opt
 		covered, err = c.covers(ctx, now)
 	}
 	switch {
+	case errors.Is(err, collection.ErrNotSetUp):
+		c.lost()
 	case err != nil:
 		c.log.Debug("cannot read the collection's options again", "collection", c.store.Namespace, "err", err)
 	case covered:

@@ -60,12 +60,13 @@ type look struct {
 	spans     map[string][]dlq.Span               // of the topics that can be read
 	longest   int                                 // longest record of these topics, in bytes
 	documents map[record.Partition]claim.Document // the partition documents in MongoDB
+	empty     map[string]bool                     // topics whose collections are not set up
 }
 
 // Look checks everything and adds what it finds. The error means that the context has ended. Failures after that would say
 // nothing about the servers.
 func (o Options) Look(ctx context.Context, found *Findings) (samples []Sample, err error) {
-	l := look{Options: o, Findings: found, spans: map[string][]dlq.Span{}, documents: map[record.Partition]claim.Document{}}
+	l := look{Options: o, Findings: found, spans: map[string][]dlq.Span{}, documents: map[record.Partition]claim.Document{}, empty: map[string]bool{}}
 	if l.Kafka != nil {
 		l.clusterID = l.Kafka.ClusterID()
 		l.topics(ctx)

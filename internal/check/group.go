@@ -51,6 +51,9 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 		l.Failed(subject, fmt.Errorf("reading the committed offsets of %s: %w", topic.Name, err))
 		return
 	}
+	if l.empty[topic.Name] {
+		l.refuseEmpty(ctx, topic, partitions, committed)
+	}
 	known, lag := 0, int64(0)
 	for i, s := range spans {
 		c := &committed[i]
@@ -79,6 +82,22 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 		return
 	}
 	l.OK(subject, "offsets are committed for %d of %s of %s, lag %s", known, words.Count(len(spans), "partition"), topic.Name, words.Count(lag, "offset"))
+}
+
+// refuseEmpty reports a collection that is not set up, but has lost its content.
+func (l *look) refuseEmpty(ctx context.Context, topic Topic, partitions []record.Partition, answers []kafka.Committed) {
+	id, err := l.Kafka.TopicID(ctx, topic.Name)
+	if err != nil {
+		return // reported elsewhere
+	}
+	committed := make([]claim.Committed, len(answers))
+	for i, a := range answers {
+		committed[i] = claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()}
+	}
+	pipeline := claim.Provenance{ClusterID: l.clusterID, TopicID: id, Namespace: topic.Namespace}
+	if err := pipeline.RefuseEmpty(l.GroupID, partitions, committed); err != nil {
+		l.Wrong("time series "+topic.Series, "", "run would not start: %v", err)
+	}
 }
 
 // start reports what run would do with a partition, and returns how many offsets it would be behind.

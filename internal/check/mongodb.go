@@ -35,6 +35,7 @@ func (l *look) series(ctx context.Context, topic Topic) {
 	ready, err := collection.Of(l.Database, topic.Series).Check(ctx, topic.Bucketing.Collection)
 	switch {
 	case errors.Is(err, collection.ErrNotSetUp):
+		l.empty[topic.Name] = true
 		l.Note(subject, "%v", err)
 	case err != nil:
 		l.Failed(subject, err)

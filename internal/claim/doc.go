@@ -5,6 +5,7 @@
 //	claim.go       Token, Claim; ErrOtherOwner, ErrLapsed, ErrNoTurn
 //	document.go    Document: a partition document, its fields; Grace, Pending: how long writes may still be executed
 //	provenance.go  Provenance: the metadata of a commit; Committed, Meaning: what a commit means to a pipeline
+//	content.go     LostContentError: a collection that is not set up although measurements were stored there
 //	compaction.go  Segment, Segments, Compaction: measurements of many series in one document, on their way into buckets
 //	start.go       Facts, Start: where a partition begins
 package claim

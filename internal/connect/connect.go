@@ -246,6 +246,9 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 	if err != nil {
 		return err
 	}
+	if err := n.refuseEmpty(ctx, c, topic); err != nil {
+		return err
+	}
 	series := collection.Of(n.Database, c.SeriesFor(topic))
 	ready, err := series.Setup(ctx, definition, SeriesSettings(n.Config))
 	if err != nil {
