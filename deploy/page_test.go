@@ -105,7 +105,7 @@ func TestServiceIsInstalledByThePage(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^    (install|printf) (.*)$`).FindAllStringSubmatch(section, -1) {
 		command := found[1] + " " + found[2]
 		command = regexp.MustCompile(` (/etc|/usr)/`).ReplaceAllString(command, " "+root+"$1/")
-		script += strings.NewReplacer("755 waterwheel ", "755 "+root+"/waterwheel ").Replace(command) + "\n"
+		script += strings.NewReplacer("755 bin/waterwheel ", "755 "+root+"/waterwheel ").Replace(command) + "\n"
 	}
 	run := exec.CommandContext(t.Context(), bash, "-c", script)
 	run.Dir = ".."

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -147,11 +148,13 @@ func (p *process) work(ctx, closing context.Context) error {
 
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
+	var noTopic atomic.Bool
+	noTopic.Store(len(n.Config.Kafka.Topics) == 0)
 	var watchers sync.WaitGroup
 	watchers.Go(func() {
 		p.view.Watch(watching, status.Parts{
 			Client: n.Kafka, Group: membership, Consumer: consumer, Database: n.Database,
-			MostVaried: func() string { return check.MostVaried(consumer.Metas(sampledSeries)) },
+			MostVaried: func() string { return check.MostVaried(consumer.Metas(sampledSeries)) }, NoTopic: noTopic.Load,
 		})
 	})
 	care := func(topics ...string) { // starts the watchers of the collections of topics
@@ -171,6 +174,7 @@ func (p *process) work(ctx, closing context.Context) error {
 			},
 			add: n.Add,
 			read: func(topics, added []string) {
+				noTopic.Store(false)
 				n.Kafka.Route(topics)
 				care(added...)
 				membership.Subscribe(topics)

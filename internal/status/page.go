@@ -5,7 +5,10 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"waterwheel/internal/cli/text"
@@ -56,6 +59,25 @@ type Headline struct {
 	Runbook string `json:"runbook,omitempty"`
 }
 
+// warning is the headline of a consumer that is ready but has a problem.
+func warning(s *Snapshot) Headline {
+	return Headline{Text: "Ready, with a warning: " + s.Degraded[0].Text + more(len(s.Degraded)-1), State: "late", Runbook: s.Degraded[0].Runbook}
+}
+
+// retried says what partitions are retrying, in brackets. It is empty if they retry nothing.
+func retried(partitions []Partition) string {
+	found := map[string]bool{}
+	for i := range partitions {
+		for _, doing := range partitions[i].Retrying {
+			found[doing] = true
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return " (retrying: " + strings.Join(slices.Sorted(maps.Keys(found)), ", ") + ")"
+}
+
 // headline summarizes the state of the consumer in one sentence.
 func headline(s *Snapshot, v *hourSeen) Headline {
 	switch {
@@ -64,6 +86,8 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 	case len(s.NotReady) > 0:
 		first := s.NotReady[0]
 		return Headline{Text: "Not ready: " + first.Text + more(len(s.NotReady)-1), State: "stopped", Runbook: first.Runbook}
+	case len(s.Partitions) == 0 && len(s.Degraded) > 0:
+		return warning(s)
 	case len(s.Partitions) == 0:
 		return Headline{Text: "Ready. This consumer has no partition: the group has more members than partitions, or is assigning partitions now.", State: "waiting"}
 	}
@@ -94,11 +118,11 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 	switch {
 	case late > 0:
 		return Headline{
-			Text:  fmt.Sprintf("%d of %s %s late, by up to %s; %s.", late, partitions, words.Form(late, "is", "are"), oldestAge, stored),
+			Text:  fmt.Sprintf("%d of %s %s late, by up to %s%s; %s.", late, partitions, words.Form(late, "is", "are"), oldestAge, retried(s.Partitions), stored),
 			State: "late", Runbook: aboutLate,
 		}
 	case len(s.Degraded) > 0:
-		return Headline{Text: "Ready, with a warning: " + s.Degraded[0].Text + more(len(s.Degraded)-1), State: "late", Runbook: s.Degraded[0].Runbook}
+		return warning(s)
 	case unknown > 0:
 		return Headline{Text: fmt.Sprintf("Ready; the age of %d of %s is not known yet; %s.", unknown, partitions, stored), State: "waiting", Runbook: about}
 	case oldest == 0:

@@ -41,6 +41,8 @@ func TestTheFirstSentenceSaysHowItIs(t *testing.T) {
 		{"outage", Snapshot{NotReady: waits, Partitions: partitions(seconds(1))}, stored, Headline{"Not ready: waiting for Kafka (and 1 more below)", "stopped", "readiness"}},
 		{"no partition", Snapshot{}, stored, Headline{"Ready. This consumer has no partition: the group has more members than partitions, or is assigning partitions now.", "waiting", ""}},
 		{"late", Snapshot{Partitions: partitions(seconds(200), seconds(1)), Degraded: waits}, stored, Headline{"1 of 2 partitions is late, by up to 3 min; 61,241 measurements stored in the last minute.", "late", "waterwheelstale"}},
+		{"late and retrying", Snapshot{Partitions: retrying(partitions(seconds(200), seconds(1)))}, stored, Headline{"1 of 2 partitions is late, by up to 3 min (retrying: MongoDB: reading writes back); 61,241 measurements stored in the last minute.", "late", "waterwheelstale"}},
+		{"no topic", Snapshot{Degraded: waits[:1]}, stored, Headline{"Ready, with a warning: waiting for Kafka", "late", "readiness"}},
 		{"warning", Snapshot{Partitions: partitions(seconds(1)), Degraded: waits[:1]}, stored, Headline{"Ready, with a warning: waiting for Kafka", "late", "readiness"}},
 		{"unknown", Snapshot{Partitions: partitions(seconds(1), nil)}, stored, Headline{"Ready; the age of 1 of 2 partitions is not known yet; 61,241 measurements stored in the last minute.", "waiting", ""}},
 		{"idle", Snapshot{Partitions: partitions(seconds(0))}, stored, Headline{"Ready: 1 partition stored up to the end of the log; 61,241 measurements stored in the last minute.", "fresh", ""}},
@@ -154,4 +156,12 @@ func BenchmarkPageOf200Partitions(b *testing.B) {
 		render(answer, statusTemplate, v.page(&view))
 		b.ReportMetric(float64(answer.Body.Len()), "bytes")
 	}
+}
+
+// retrying makes all partitions retry the same.
+func retrying(partitions []Partition) []Partition {
+	for i := range partitions {
+		partitions[i].Retrying = []string{"MongoDB: reading writes back"}
+	}
+	return partitions
 }

@@ -24,7 +24,7 @@ const (
 // lookAround lists commands that show something of the demo's data.
 var lookAround = []string{
 	"verify", "collection show", "dlq stats", "check --sample 10",
-	"query " + topicName + " sensor=" + plottedSensors + " --last 1m --plot " + plotted,
+	"query " + topicName + " sensor=" + plottedSensors + " --last 15m --plot " + plotted,
 	"query " + topicName + " kind=cpu --latest",
 }
 
