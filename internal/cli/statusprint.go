@@ -8,6 +8,7 @@ import (
 
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/status"
+	"waterwheel/internal/words"
 )
 
 // printConsumers prints the state of each consumer.
@@ -118,6 +119,7 @@ func printPartitions(w io.Writer, s *status.Report) {
 // printMembers prints the members of the group. alone means that only one consumer is shown, so its own row is marked.
 func printMembers(w io.Writer, s *status.Report, alone bool) {
 	fmt.Fprintln(w)
+	silent := 0
 	table := text.NewTable(w, "MEMBER", "ADDRESS", "COUNT", "PARTITIONS")
 	for i := range s.Members {
 		m := &s.Members[i]
@@ -128,7 +130,14 @@ func printMembers(w io.Writer, s *status.Report, alone bool) {
 		case m.Foreign:
 			name += " (another program)"
 		}
+		if m.Page == "" && !m.This && !m.Foreign {
+			silent++
+		}
 		table.Row(name, cmp.Or(m.Page, m.Host), m.Count(), text.Fit(w, m.Listed(), 60))
 	}
 	table.Flush()
+	if silent > 0 {
+		fmt.Fprintf(w, "%s %s no address for --group: HTTP_ADDR is empty, or answers that machine only. --of asks addresses that you name.\n",
+			words.Count(silent, "member"), words.Form(silent, "announces", "announce"))
+	}
 }

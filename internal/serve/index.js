@@ -42,6 +42,7 @@ const isMeta = (name, meta) => name === meta || name.startsWith(meta + ".");
 
 // What a row is called: its meta, which comes behind its time. The other names are fields.
 async function choose() {
+  say("reading the list of series …");
   try {
     const metas = await ask("v1/series", [["series", $("series").value], ["limit", 500]]);
     const options = new Set();
@@ -53,6 +54,7 @@ async function choose() {
     for (const row of rows) for (const [name, value] of Object.entries(row))
       if (typeof value === "number" && name !== timeOf(row) && !isMeta(name, $("series").dataset.meta)) fields.add(name);
     $("field").replaceChildren(...[...fields].sort().map((name) => new Option(name)));
+    say("");
   } catch (e) { say(e.message, true); }
 }
 

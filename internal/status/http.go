@@ -54,7 +54,7 @@ func (v *View) pages(status func() Snapshot, metrics prometheus.Gatherer) http.H
 		view := status()
 		render(w, statusTemplate, v.page(&view))
 	})
-	return web.Guarded(web.Limited(mux, maxRequests, web.Busy, "/healthz", "/readyz"))
+	return web.Guarded(web.Limited(mux, maxRequests, 0, web.Busy, "/healthz", "/readyz"))
 }
 
 // Profiles returns the server of Go's profiles at PPROF_ADDR.

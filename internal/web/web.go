@@ -85,23 +85,50 @@ func audience(address net.Addr) string {
 	return "all machines that can reach it"
 }
 
-// Limited answers at most most requests at a time. Requests for the free paths do not count. busy answers the others.
-func Limited(next http.Handler, most int, busy http.HandlerFunc, free ...string) http.Handler {
-	places := make(chan struct{}, most)
+// waitersEach is how many requests may wait for each request that is answered.
+const waitersEach = 8
+
+// Limited answers at most most requests at a time. Further requests wait for that long at most, and some at a time. busy answers the
+// others. Requests for the free paths do not count.
+func Limited(next http.Handler, most int, wait time.Duration, busy http.HandlerFunc, free ...string) http.Handler {
+	places, waiters := make(chan struct{}, most), make(chan struct{}, waitersEach*most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if slices.Contains(free, r.URL.Path) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-			next.ServeHTTP(w, r)
-		default:
+		if !take(r, places, waiters, wait) {
 			w.Header().Set("Retry-After", "1")
 			busy(w, r)
+			return
 		}
+		defer func() { <-places }()
+		next.ServeHTTP(w, r)
 	})
+}
+
+// take takes a place, and waits for it if necessary. False means that there was none in time.
+func take(r *http.Request, places, waiters chan struct{}, wait time.Duration) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case waiters <- struct{}{}:
+		defer func() { <-waiters }()
+	default:
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+	return false
 }
 
 // Guarded sets headers that make browsers use an answer only as its own type, only within its own site, and without a cache.

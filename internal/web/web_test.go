@@ -6,7 +6,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestRequestsAreLimited checks that requests beyond the limit are refused, while health checks are still answered.
@@ -17,7 +19,7 @@ func TestRequestsAreLimited(t *testing.T) {
 			entered <- true
 			<-leave
 		}
-	}), 2, Busy, "/healthz", "/readyz")
+	}), 2, 0, Busy, "/healthz", "/readyz")
 	ask := func(path string) *httptest.ResponseRecorder {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
@@ -40,6 +42,24 @@ func TestRequestsAreLimited(t *testing.T) {
 	asking.Wait()
 	if r := ask("/metrics"); r.Code != http.StatusOK {
 		t.Errorf("afterwards: %d", r.Code)
+	}
+}
+
+// TestRequestsWaitForAPlace checks that a burst of requests is answered, one after the other.
+func TestRequestsWaitForAPlace(t *testing.T) {
+	handler := Limited(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Millisecond) }), 2, time.Minute, Busy)
+	var asking sync.WaitGroup
+	var answered atomic.Int32
+	for range 2 + 2*waitersEach {
+		asking.Go(func() {
+			recorder := httptest.NewRecorder()
+			if handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/", nil)); recorder.Code == http.StatusOK {
+				answered.Add(1)
+			}
+		})
+	}
+	if asking.Wait(); answered.Load() != 2+2*waitersEach {
+		t.Errorf("%d requests were answered", answered.Load())
 	}
 }
 
