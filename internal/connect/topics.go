@@ -74,7 +74,7 @@ func Resolve(ctx context.Context, c config.Config, log *slog.Logger) (config.Con
 	defer client.Close()
 	matched, _, err := Match(ctx, client, c, log)
 	if err == nil && len(matched.Kafka.Topics) == 0 {
-		err = kafka.Mistake(fmt.Errorf("no topic matches KAFKA_TOPICS=%s yet, or this user may not see the topics that match", strings.Join(c.Kafka.Topics, ",")))
+		err = kafka.Mistake(fmt.Errorf("no topic matches KAFKA_TOPICS=%s yet, or this user may not see the topics that match: create a topic, correct the pattern, or grant this user DESCRIBE on the topics", strings.Join(c.Kafka.Topics, ",")))
 	}
 	return matched, err
 }
