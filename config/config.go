@@ -222,5 +222,5 @@ type Serve struct {
 	KeyFile    string        `env:"SERVE_TLS_KEY_FILE" doc:"PEM file of the certificate's key"`
 	MaxRows    int64         `env:"SERVE_MAX_ROWS,default=100000" min:"1" max:"1000000000" unit:"row" doc:"largest number of rows in one answer"`
 	MaxTime    time.Duration `env:"SERVE_MAX_TIME,default=30s" min:"100ms" max:"1h" doc:"longest time that one answer takes"`
-	MaxQueries int           `env:"SERVE_MAX_QUERIES,default=8" min:"1" max:"10000" unit:"query" doc:"largest number of queries that are answered at a time. Further queries wait for three seconds, and then get the status 429: their clients must ask again"`
+	MaxQueries int           `env:"SERVE_MAX_QUERIES,default=8" min:"1" max:"10000" unit:"query" doc:"largest number of queries that are answered at a time. Eight times as many wait for three seconds. All others get the status 429, and their clients must ask again"`
 }

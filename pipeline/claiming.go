@@ -162,7 +162,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 		if seen.Found {
 			w.log.Info("waiting for the previous owner to release the partition, or for its lease to expire", "owner", seen.Owner, "wait", left)
 		} else {
-			w.log.Warn("the partition document is missing, although the group has stored records of the partition: waiting until no write of an earlier owner can arrive any more", "wait", left)
+			w.log.Warn("the partition document is missing, although offsets are committed or buckets exist: waiting until writes of an earlier owner can no longer arrive", "wait", left)
 		}
 	}
 }

@@ -23,9 +23,11 @@ func (w *Worker) advanceFlush(m Moment, actions []Action) []Action {
 	if w.writing() || w.busy.claim || !f.retry.ready(m.Now) || !m.Held { // E7: nothing is sent while the lease does not hold
 		return actions
 	}
-	f.doubt(m.Now, w.o.Wait-w.o.Grace)
+	if w.o.Sharded {
+		f.doubt(m.Now, (w.o.Wait-w.o.Grace)/2)
+	}
 	if len(f.unknown) > 0 { // these buckets get nothing else before that (E4)
-		f.acting, f.handed = slices.Clone(f.unknown), m.Now
+		f.acting = slices.Clone(f.unknown)
 		return append(actions, ResolveWrites{Writes: f.writes(f.acting)})
 	}
 	if f.acting, f.handed = f.next(w.pace.bound), m.Now; f.acting != nil {
@@ -177,7 +179,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 		case bucketer.Applied, bucketer.AppliedForget:
 			w.conclude(i, bucketer.Outcome{Result: found})
 		case bucketer.NotApplied:
-			sendAgain, a.readBack = true, f.handed
+			sendAgain, a.readBack = true, m.Now
 			if a.notApplied++; a.notApplied >= notAppliedLimit && f.cut.Writes[i].Kind == bucketer.Update {
 				a.step, f.asking = toAsk, append(f.asking, i)
 				continue

@@ -22,7 +22,7 @@ const (
 // attempt is the state of one write. A write is unknown from its sending until it is done (E4).
 type attempt struct {
 	lastSent   Instant // when its last attempt was answered
-	readBack   Instant // when the last read-back began that found it not applied
+	readBack   Instant // when it was last found not applied
 	notApplied int32
 	step       step
 	sent       bool
@@ -101,9 +101,10 @@ func (f *flush) next(bound int64) []int {
 	}
 }
 
-// doubt marks inserts as unknown that would be sent again too long after their read-back. An earlier sending may have stored the
-// bucket since, and an edit of metas may have moved it to another shard. There MongoDB would not refuse the insert, because an
-// _id is unique only within a shard. Such an edit waits longer than that for inserts (internal/collection/lateinserts.go).
+// doubt marks inserts as unknown that were read back longer ago than most, so that they are read back again before they are sent
+// again. On a cluster an earlier sending may have stored the bucket since, and an edit of metas may have moved it to another shard.
+// MongoDB would not refuse the insert then, because an _id is unique only within a shard. Such an edit waits for inserts, for longer
+// than most and the grace (internal/collection/lateinserts.go).
 func (f *flush) doubt(now, most Instant) {
 	f.again = slices.DeleteFunc(f.again, func(i int) bool {
 		a := &f.attempts[i]

@@ -60,6 +60,8 @@ type Options struct {
 	FlushInterval time.Duration
 	FlushBytes    int64
 	FlushCount    int
+	// Sharded means that the collection may lie on several shards, so that an edit of metas may move a bucket.
+	Sharded bool
 	// Wait is how long the next owner must wait for us, that is, lease plus grace. Grace is how long a write may still be executed
 	// after it was sent.
 	Wait, Grace time.Duration

@@ -79,9 +79,9 @@ func (w *Worker) schemaFetched(m Moment, e SchemaFetched) {
 	}
 }
 
-// schemaUnknown asks again for a while, because a registry's servers do not all learn of a new schema at once. The answer to a
-// question after that time is the last one. An answer that comes so late does not count: the process may have been suspended
-// meanwhile. A registry that has known no schema of the topic so far may be the wrong one. It must not turn a whole topic into
+// schemaUnknown asks again for a while, because a registry's servers do not all learn of a new schema at once. Only a question asked
+// after that time ends the wait. The time of the answer does not count, because the process may have been suspended meanwhile. A
+// registry that has known no schema of the topic so far may be the wrong one. It must not turn a whole topic into
 // letters.
 func (w *Worker) schemaUnknown(m Moment, knowsTopic bool) {
 	if !w.needed.isUnknown {

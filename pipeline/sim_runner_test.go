@@ -73,7 +73,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 			Collection: simCollection, Limits: timeseries.Limits{MaxCount: p.maxCount, MaxBytes: p.maxBytes, MinCount: 1},
 			DeltaMax: p.deltaMax, Reopen: p.reopen, FlushWrites: p.flushWrites, DenseFrom: dense,
 		},
-		Decoder: w.decoder(false), SchemaUnknownWait: schemaUnknownWait, OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window,
+		Decoder: w.decoder(false), SchemaUnknownWait: schemaUnknownWait, OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window, Sharded: w.traits.sharded,
 		FlushInterval: p.flushInterval, FlushBytes: 1 << 20, FlushCount: p.flushCount,
 		Portion: p.portion, LetterBuffer: p.letterBuffer, Send: p.send,
 		Wait: wait, Grace: p.G, Warm: p.warm, NewToken: w.token,

@@ -160,7 +160,13 @@ func (p *process) work(ctx, closing context.Context) error {
 	care := func(topics ...string) { // starts the watchers of the collections of topics
 		for _, topic := range topics {
 			watch := p.collectionWatch(n, consumer, topic)
-			watch.lost = func() { leave(n.Lost(topic)) }
+			watch.missing = func(ctx context.Context) {
+				err := n.RefuseEmpty(ctx, topic)
+				if lost, ok := errors.AsType[*claim.LostContentError](err); ok {
+					leave(lost)
+				}
+				p.log.Debug("the collection of a topic is not set up", "topic", topic, "err", err)
+			}
 			watchers.Go(func() { watch.run(watching, collectionInterval) })
 		}
 		watchers.Go(func() { p.makeMetaIndexes(watching, n, topics) })
@@ -286,7 +292,7 @@ func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.O
 		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: c.DLQ.Topic == "", SchemaUnknownWait: max(c.Registry.UnknownWait, 1), Portion: connect.Portion(c),
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterBuffer), // a record that might be stored some day is kept whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
-		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
+		Sharded: n.Database.Server().Sharded, Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
 		Segments: store.HasSegments, CompactInterval: c.Flush.CompactInterval, CompactDelay: c.Flush.CompactDelay,
 		CompactMargin: min(pipeline.DefaultCompactMargin, c.Flush.CompactDelay/4), SegmentRetention: c.Flush.SegmentRetention,
 		CompactBytes: min(pipeline.DefaultCompactBytes, connect.Budget(c)/compactShare), SegmentMeasurements: int64(c.Flush.SegmentMeasurements),

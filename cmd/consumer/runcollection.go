@@ -28,15 +28,16 @@ type collectionWatch struct {
 	compact func()
 	// mend replaces a view that does not support segments although there are some. It reports whether it did.
 	mend func(ctx context.Context) (bool, error)
-	// lost is called when the collection is no longer set up, because somebody has dropped it, or MongoDB lost it.
-	lost func()
-	log  *slog.Logger
+	// missing is called when the collection is no longer set up.
+	missing func(ctx context.Context)
+	log     *slog.Logger
 }
 
 // run looks for changed options until the context ends, and applies them. It needs one small read per interval, whatever the
 // number of partitions. It applies changed options only if expiry and view cover them. A command makes sure of that before it
 // writes the options. So an edit by hand does not hide measurements that are then written. A failed read is only logged, because
-// an outage of MongoDB is reported elsewhere, and the old options are still good.
+// an outage of MongoDB is reported elsewhere, and the old options are still good. If the collection has lost its content, the
+// process ends.
 func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -73,7 +74,7 @@ func (c collectionWatch) follow(ctx context.Context, last, warned timeseries.Opt
 	}
 	switch {
 	case errors.Is(err, collection.ErrNotSetUp):
-		c.lost()
+		c.missing(ctx)
 	case err != nil:
 		c.log.Debug("cannot read the collection's options again", "collection", c.store.Namespace, "err", err)
 	case covered:

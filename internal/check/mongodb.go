@@ -35,7 +35,9 @@ func (l *look) series(ctx context.Context, topic Topic) {
 	ready, err := collection.Of(l.Database, topic.Series).Check(ctx, topic.Bucketing.Collection)
 	switch {
 	case errors.Is(err, collection.ErrNotSetUp):
-		l.empty[topic.Name] = true
+		// An index may be all that is missing.
+		_, undefined := collection.ReadDefinition(ctx, collection.Of(l.Database, topic.Series).Ports().Options)
+		l.empty[topic.Name] = errors.Is(undefined, collection.ErrNotSetUp)
 		l.Note(subject, "%v", err)
 	case err != nil:
 		l.Failed(subject, err)

@@ -27,7 +27,7 @@ func TestOnlyOurCommitsRefuseAnEmptyCollection(t *testing.T) {
 		"beside this program": {Committed{Offset: 7, Metadata: ConsumedMetadata}, false},
 	} {
 		err := ours.RefuseEmpty("g", partitions, []Committed{{Offset: -1}, c.second})
-		if (err != nil) != c.refuses || err != nil && !strings.Contains(err.Error(), "events/1 before offset 7") {
+		if (err != nil) != c.refuses || err != nil && !strings.Contains(err.Error(), "offset 7 of events/1") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -58,7 +58,7 @@ func (p *Program) serveCommand() *cobra.Command {
 
 // serveMeasurements serves requests until the context ends.
 func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) error {
-	server := &web.Server{Setting: "SERVE_ADDR", Address: c.Serve.Addr, Longest: c.Serve.MaxTime + answerRoom, Log: log}
+	server := &web.Server{Setting: "SERVE_ADDR", Address: c.Serve.Addr, Longest: serve.QueueTime + c.Serve.MaxTime + answerRoom, Log: log}
 	if c.Serve.CertFile != "" {
 		certificate, err := web.NewCertificate(c.Serve.CertFile, c.Serve.KeyFile, log)
 		if err != nil {

@@ -230,7 +230,17 @@ func (n *Connections) setUp(ctx context.Context, c config.Config, p *Patience) e
 	w := databaseWait(c)
 	w.slow = "MongoDB creates the collections and their indexes, which takes long if there are many documents: db.currentOp() shows the progress"
 	for _, topic := range c.Kafka.Topics {
-		err := p.wait(ctx, w, func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
+		missing := false
+		err := p.wait(ctx, w, func(ctx context.Context) (err error) {
+			missing, err = n.isMissing(ctx, topic)
+			return err
+		})
+		if err == nil && missing {
+			err = p.wait(ctx, kafkaWait(c, pipeline.Kafka), func(ctx context.Context) error { return n.RefuseEmpty(ctx, topic) })
+		}
+		if err == nil {
+			err = p.wait(ctx, w, func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
+		}
 		failed = append(failed, err)
 		if _, ok := errors.AsType[*mongodb.OutageError](err); ctx.Err() != nil || ok {
 			break
@@ -244,9 +254,6 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 	c := n.Config.ForTopic(topic)
 	_, definition, err := NewDecoder(c)
 	if err != nil {
-		return err
-	}
-	if err := n.refuseEmpty(ctx, c, topic); err != nil {
 		return err
 	}
 	series := collection.Of(n.Database, c.SeriesFor(topic))

@@ -4,52 +4,70 @@ import (
 	"context"
 	"errors"
 
-	"waterwheel/config"
 	"waterwheel/internal/claim"
 	"waterwheel/internal/collection"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/record"
 )
 
-// Lost returns the error for the collection of a topic that was set up when the process began, and is not any more.
-func (n *Connections) Lost(topic string) *claim.LostContentError {
-	return &claim.LostContentError{
-		Namespace: Namespace(n.Config, topic), Group: n.Config.Kafka.GroupID, Committed: record.Place{Partition: record.Partition{Topic: topic}},
+// isMissing reports whether the collection of a topic is not set up. Its only errors are outages, because Setup explains others.
+func (n *Connections) isMissing(ctx context.Context, topic string) (bool, error) {
+	series := collection.Of(n.Database, n.Config.SeriesFor(topic))
+	_, err := collection.ReadDefinition(ctx, series.Ports().Options)
+	if _, pending := errors.AsType[*notYetError](outage(err)); pending {
+		return false, outage(err)
 	}
+	return errors.Is(err, collection.ErrNotSetUp), nil
 }
 
-// refuseEmpty returns a *claim.LostContentError if the collection of a topic has lost its content. If the user may not read the
-// group's offsets, refuseEmpty learns nothing.
-func (n *Connections) refuseEmpty(ctx context.Context, c config.Config, topic string) error {
-	_, err := collection.ReadDefinition(ctx, collection.Of(n.Database, c.SeriesFor(topic)).Ports().Options)
-	if !errors.Is(err, collection.ErrNotSetUp) {
+// RefuseEmpty returns a *claim.LostContentError if the collection of a topic is not set up, but the group has committed offsets of
+// it. If the user may not read the group's offsets, RefuseEmpty learns nothing.
+func (n *Connections) RefuseEmpty(ctx context.Context, topic string) error {
+	lost, err := n.commitsOf(ctx, topic)
+	if err != nil || lost == nil {
 		return err
 	}
+	// Another consumer may have set the collection up and committed since it was found missing.
+	if missing, err := n.isMissing(ctx, topic); err != nil || !missing {
+		return err
+	}
+	return lost
+}
+
+// commitsOf returns a *claim.LostContentError that names a commit of the group for the collection of a topic. Nil means that there
+// is none.
+func (n *Connections) commitsOf(ctx context.Context, topic string) (lost, err error) {
 	topics, err := n.Kafka.Topics(ctx, topic)
 	if err == nil {
 		err = topics[0].Err
 	}
 	if err != nil {
-		return mayPass(err)
+		return nil, notYet(err)
 	}
 	var partitions []record.Partition
 	for _, p := range topics[0].Partitions {
 		partitions = append(partitions, record.Partition{Topic: topic, Number: p.ID})
 	}
-	answers, err := n.Kafka.Committed(ctx, c.Kafka.GroupID, partitions)
-	if err != nil {
-		if kafka.Classify(err) == kafka.Retry {
-			return mayPass(err)
-		}
-		return nil
-	}
+	group := n.Config.Kafka.GroupID
+	answers, err := n.Kafka.Committed(ctx, group, partitions)
 	committed := make([]claim.Committed, len(answers))
 	for i, a := range answers {
 		committed[i] = claim.Committed{Offset: -1}
-		if a.Err == nil {
+		if err = errors.Join(err, a.Err); a.Err == nil {
 			committed[i] = claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()}
 		}
 	}
 	ours := claim.Provenance{ClusterID: n.Kafka.ClusterID(), TopicID: topics[0].ID, Namespace: Namespace(n.Config, topic)}
-	return ours.RefuseEmpty(c.Kafka.GroupID, partitions, committed)
+	if lost = ours.RefuseEmpty(group, partitions[:len(committed)], committed); lost == nil && err != nil && kafka.Classify(err) == kafka.Retry {
+		return nil, notYet(err)
+	}
+	return lost, nil
+}
+
+// notYet marks errors of Kafka that may pass by themselves, also those of a topic that not all brokers know yet.
+func notYet(err error) error {
+	if kafka.Classify(err) == kafka.LookAtMetadata {
+		return &notYetError{err}
+	}
+	return mayPass(err)
 }

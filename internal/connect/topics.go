@@ -88,5 +88,12 @@ func (n *Connections) Add(ctx context.Context, topic string) error {
 			return err
 		}
 	}
+	missing, err := n.isMissing(ctx, topic)
+	if err == nil && missing {
+		err = n.RefuseEmpty(ctx, topic)
+	}
+	if err != nil {
+		return err
+	}
 	return n.setUpTopic(ctx, topic)
 }

@@ -143,10 +143,16 @@ func (c *Client) Committed(ctx context.Context, group string, partitions []recor
 	if err != nil {
 		return nil, err
 	}
+	committed := make([]Committed, len(partitions))
+	if answer.code == int16(kafkago.GroupIdNotFound) { // Some brokers say so of a group that has committed nothing.
+		for i, p := range partitions {
+			committed[i] = Committed{Place: record.Place{Partition: p, Offset: -1}, Epoch: -1}
+		}
+		return committed, nil
+	}
 	if err := CodeError(protocol.OffsetFetch, record.Partition{}, answer.code); err != nil {
 		return nil, err
 	}
-	committed := make([]Committed, len(partitions))
 	for i, p := range partitions {
 		j := slices.IndexFunc(answer.committed, func(c Committed) bool { return c.Partition == p })
 		if j < 0 {

@@ -359,8 +359,10 @@ func (w *work) put(ctx context.Context, targets []*target) (left []string, err e
 			w.frozen += d.late
 		}
 	}
-	if w.together = min(2*w.together, sink.MostTogether); len(lost) > 0 {
-		w.together = 1 // so that each document is known to be replaced or not
+	if len(lost) > 0 {
+		w.together = max(w.together/4, 1) // at 1, each document is known to be replaced or not
+	} else {
+		w.together = min(2*w.together, sink.MostTogether)
 	}
 	return slices.Sorted(maps.Keys(lost)), nil
 }

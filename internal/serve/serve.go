@@ -89,7 +89,7 @@ func Handler(o Options) http.Handler {
 	queries.HandleFunc("GET /v1/series", h.bounded(h.series))
 	queries.HandleFunc("GET /v1/measurements", h.bounded(h.measurements))
 	queries.HandleFunc("GET /v1/totals", h.bounded(h.totals))
-	mux.Handle("GET /v1/", h.allowed(web.Limited(queries, o.MaxQueries, queueTime, tooMany)))
+	mux.Handle("GET /v1/", h.allowed(web.Limited(queries, o.MaxQueries, QueueTime, tooMany)))
 	return web.Guarded(mux)
 }
 
@@ -109,8 +109,8 @@ func (h *handler) allowed(next http.Handler) http.Handler {
 	})
 }
 
-// queueTime is how long a query waits for others, so that a dashboard with more panels than SERVE_MAX_QUERIES is answered.
-const queueTime = 3 * time.Second
+// QueueTime is how long a query waits for others at most, so that a dashboard with more panels than SERVE_MAX_QUERIES is answered.
+const QueueTime = 3 * time.Second
 
 func tooMany(w http.ResponseWriter, _ *http.Request) {
 	fail(w, http.StatusTooManyRequests, errors.New("too many queries at the same time (SERVE_MAX_QUERIES): try again in a moment"))

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -65,17 +64,12 @@ func warning(s *Snapshot) Headline {
 }
 
 // retried says what partitions are retrying, in brackets. It is empty if they retry nothing.
-func retried(partitions []Partition) string {
-	found := map[string]bool{}
-	for i := range partitions {
-		for _, doing := range partitions[i].Retrying {
-			found[doing] = true
-		}
-	}
-	if len(found) == 0 {
+func retried(doing []string) string {
+	if len(doing) == 0 {
 		return ""
 	}
-	return " (retrying: " + strings.Join(slices.Sorted(maps.Keys(found)), ", ") + ")"
+	slices.Sort(doing)
+	return " (retrying: " + strings.Join(slices.Compact(doing), ", ") + ")"
 }
 
 // headline summarizes the state of the consumer in one sentence.
@@ -99,6 +93,7 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 		about = aboutLetters
 	}
 	oldest, unknown, late := 0.0, 0, 0
+	var retrying []string // by partitions that are late
 	for i := range s.Partitions {
 		switch age := s.Partitions[i].FreshnessSeconds; age {
 		case nil:
@@ -107,6 +102,7 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 			oldest = max(oldest, *age)
 			if *age > s.lateAfter.Seconds() {
 				late++
+				retrying = append(retrying, s.Partitions[i].Retrying...)
 			}
 		}
 	}
@@ -118,7 +114,7 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 	switch {
 	case late > 0:
 		return Headline{
-			Text:  fmt.Sprintf("%d of %s %s late, by up to %s%s; %s.", late, partitions, words.Form(late, "is", "are"), oldestAge, retried(s.Partitions), stored),
+			Text:  fmt.Sprintf("%d of %s %s late, by up to %s%s; %s.", late, partitions, words.Form(late, "is", "are"), oldestAge, retried(retrying), stored),
 			State: "late", Runbook: aboutLate,
 		}
 	case len(s.Degraded) > 0:

@@ -158,10 +158,11 @@ func BenchmarkPageOf200Partitions(b *testing.B) {
 	}
 }
 
-// retrying makes all partitions retry the same.
+// retrying makes the first partition retry something, and the others something else.
 func retrying(partitions []Partition) []Partition {
 	for i := range partitions {
-		partitions[i].Retrying = []string{"MongoDB: reading writes back"}
+		partitions[i].Retrying = []string{"dead letters: writing"}
 	}
+	partitions[0].Retrying = []string{"MongoDB: reading writes back"}
 	return partitions
 }

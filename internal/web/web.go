@@ -88,8 +88,8 @@ func audience(address net.Addr) string {
 // waitersEach is how many requests may wait for each request that is answered.
 const waitersEach = 8
 
-// Limited answers at most most requests at a time. Further requests wait for that long at most, and some at a time. busy answers the
-// others. Requests for the free paths do not count.
+// Limited answers at most most requests at a time. At most waitersEach times most further requests wait, for at most wait. busy
+// answers all others. Requests for the free paths do not count.
 func Limited(next http.Handler, most int, wait time.Duration, busy http.HandlerFunc, free ...string) http.Handler {
 	places, waiters := make(chan struct{}, most), make(chan struct{}, waitersEach*most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

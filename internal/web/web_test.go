@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -70,4 +71,29 @@ func TestListeningSaysWhoIsAnswered(t *testing.T) {
 			t.Errorf("%s answers %q, want %q", ip, got, want)
 		}
 	}
+}
+
+// TestWaitingEnds checks requests that get no place: one in time, one that may not wait, and one whose client has gone.
+func TestWaitingEnds(t *testing.T) {
+	entered, leave := make(chan bool), make(chan bool)
+	handler := Limited(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		entered <- true
+		<-leave
+	}), 1, 10*time.Millisecond, Busy)
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	})
+	<-entered
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, ctx := range map[string]context.Context{"in time": t.Context(), "gone": gone} {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
+		if recorder.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d", name, recorder.Code)
+		}
+	}
+	close(leave)
+	asking.Wait()
 }
