@@ -132,7 +132,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	}
 	w.past.refused = rival{}
 	if seen.Found && seen.Claim == (claim.Token{}) {
-		w.failed(m, &w.retry.claim, MongoDB, readingTheClaim, errors.New("the partition document contains no claim (was it edited by hand?): delete the document"))
+		w.failed(m, &w.retry.claim, MongoDB, readingTheClaim, errors.New("the partition document contains no claim (was it edited by hand?): stop all consumers of this group, delete the document, and start them again"))
 		return
 	}
 	w.found(e)

@@ -65,7 +65,7 @@ func (l *Losses) Recent(now Instant) []Loss {
 // partition document. No offset behind it is committed before that, because an owner that goes on from the commit would not
 // know of the loss.
 func (w *Worker) lost(m Moment, from, to int64) {
-	w.log.Warn("retention deleted records before they were read: records that were not stored before are lost",
+	w.log.Warn("retention deleted records before this consumer read them: records that no earlier owner of the partition had stored are lost",
 		"from", from, "log_start", to, "records", to-from)
 	w.metrics.expired(to - from)
 	w.o.Losses.add(Loss{Partition: w.o.Partition, At: m.Now, From: from, To: to})

@@ -187,7 +187,7 @@ func atPlace(filter bson.D, path string) (bson.D, error) {
 			}
 			e.Value = clauses
 		default:
-			return nil, &QueryError{fmt.Errorf("this server cannot apply %s to measurements in segments, which are not in buckets yet", e.Key)}
+			return nil, &QueryError{fmt.Errorf("this server cannot apply %s to measurements that are still in segments: write the filter without %[1]s", e.Key)}
 		}
 		moved = append(moved, e)
 	}

@@ -70,7 +70,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 	l.Value = append(l.Value, strings.Repeat(" ", 5000)...)
 	r.write(t, l)
 	place := r.topic + ".dlq/0/0"
-	if code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", place); code != exitFailed || !strings.Contains(stderr, "no redrive without --letter has reached this dead letter yet") {
+	if code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", place); code != exitFailed || !strings.Contains(stderr, "An ordinary redrive has not passed this one") {
 		t.Errorf("before any re-drive: exit code %d\n%s", code, stderr)
 	}
 	_, _ = r.refusing(t)

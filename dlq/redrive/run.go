@@ -111,7 +111,7 @@ func (o *Options) mayGo(pasts []past, f *dlq.Found) error {
 	case !slices.Contains(o.Member.Topics, f.Letter.Topic):
 		return fmt.Errorf("the letter comes from the topic %q, which is not in KAFKA_TOPICS: add the topic to KAFKA_TOPICS", f.Letter.Topic)
 	case !passed(pasts, f):
-		return errors.New("no redrive without --letter has reached this dead letter yet, and a later redrive would produce its record a second time: run \"waterwheel dlq redrive\" without --letter")
+		return errors.New("--letter takes only dead letters that an ordinary redrive has passed. An ordinary redrive has not passed this one, and would produce its record a second time later: run \"waterwheel dlq redrive\" without --letter")
 	}
 	return nil
 }

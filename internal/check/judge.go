@@ -107,6 +107,6 @@ func (s *sampler) judgeSeries(subject string, found *Findings) {
 			varied = append(varied, fmt.Sprintf("%s (%d values in %d measurements)", f.Name(), f.Values, f.Seen))
 		}
 	}
-	found.Warn(subject, "remove the fields that change with every event from meta: EVENT_META_FIELD or EVENT_META_FIELDS. If there are really so many series, a larger --sample shows that",
+	found.Warn(subject, "keep fields that change with every event out of meta: correct EVENT_META_FIELD or EVENT_META_FIELDS. If there may really be so many series, check again with a larger --sample",
 		"%d measurements belong to %d series: nearly each measurement gets its own bucket. The fields that vary most in meta: %s", n, series, strings.Join(varied[:min(3, len(varied))], ", "))
 }

@@ -173,7 +173,7 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 				return err
 			}
 			if len(args) != 1 {
-				return usageError{errors.New("name one level: 1m, 1h or 1d")}
+				return usageError{errors.New("give one level: 1m, 1h or 1d")}
 			}
 			if _, ok := rollup.LevelOf(args[0]); !ok {
 				return usageError{fmt.Errorf("%q is not a level: name 1m, 1h or 1d", args[0])}

@@ -35,7 +35,7 @@ type request struct {
 func (h *handler) parse(ctx context.Context, values url.Values, known []string) (*request, error) {
 	for name := range values {
 		if !slices.Contains(known, name) {
-			return nil, requestError{fmt.Errorf("there is no parameter %q; there are %s%s", name, strings.Join(known, ", "), words.DidYouMean(name, known))}
+			return nil, requestError{fmt.Errorf("there is no parameter %q; the parameters are %s%s", name, strings.Join(known, ", "), words.DidYouMean(name, known))}
 		}
 	}
 	name := values.Get("series")

@@ -137,7 +137,7 @@ func (v *View) Hurried() error {
 	if again == "" {
 		return errors.New("a second signal ended the consumer before it left the group: the other members wait until the session of this consumer times out")
 	}
-	return fmt.Errorf("a second signal ended the consumer before it stored and committed all records; these will be re-read and deduplicated: %s", again)
+	return fmt.Errorf("a second signal ended the consumer before it stored and committed all records; uncommitted records will be re-read and deduplicated: %s", again)
 }
 
 // unwritten names the records that were read since the assignment and are not committed. Empty means none.

@@ -59,7 +59,7 @@ func (u *Unpacker) takeMetas() {
 
 func (u *Unpacker) openData(data bson.RawValue) error {
 	if data.Type != bson.TypeEmbeddedDocument {
-		return refuse(codeNoTimeColumn, "%s is not an object, so it has no column %s", FieldData, u.options.TimeField)
+		return refuse(codeNoTimeColumn, "the bucket's field %s is missing, or is not an object: it should hold the column %s", FieldData, u.options.TimeField)
 	}
 	if len(data.Value) == 5 {
 		return refuse(codeDataEmpty, "%s is an empty object", FieldData)

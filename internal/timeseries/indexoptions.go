@@ -82,7 +82,7 @@ func (o Options) readIndexOption(found *indexOptions, keys bson.Raw, name string
 func (o Options) bucketExpiry(v bson.RawValue) (bson.RawValue, error) {
 	seconds, ok := v.AsInt64OK()
 	if limit := maxIndexSeconds - o.Span()/1000; !ok || seconds < 0 || seconds > limit {
-		return bson.RawValue{}, refuse(codeInvalidOptions, "expireAfterSeconds is %s: give 0 to %d", v, limit)
+		return bson.RawValue{}, refuse(codeInvalidOptions, "expireAfterSeconds is %s: give a number from 0 to %d", v, limit)
 	}
 	return bson.RawValue{Type: bson.TypeInt32, Value: bsoncore.AppendInt32(nil, int32(seconds+o.Span()/1000))}, nil
 }

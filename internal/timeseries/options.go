@@ -65,7 +65,7 @@ func (o Options) Normalize() (Options, error) {
 	}
 	o.MaxSpanSeconds, _ = o.bucketing()
 	if limit := maxIndexSeconds - int64(o.MaxSpanSeconds); o.ExpireAfterSeconds < 0 || o.ExpireAfterSeconds > limit {
-		return Options{}, refuse(codeBadValue, "expireAfterSeconds is %d: give 0 to %d (0 keeps measurements for ever)",
+		return Options{}, refuse(codeBadValue, "expireAfterSeconds is %d: give a number from 0 to %d (0 keeps measurements for ever)",
 			o.ExpireAfterSeconds, limit)
 	}
 	return o, nil
