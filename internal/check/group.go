@@ -46,20 +46,23 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 	for i, s := range spans {
 		partitions[i] = s.Partition
 	}
-	committed, err := l.Kafka.Committed(ctx, l.GroupID, partitions)
+	answers, err := l.Kafka.Committed(ctx, l.GroupID, partitions)
 	if err != nil {
 		l.Failed(subject, fmt.Errorf("reading the committed offsets of %s: %w", topic.Name, err))
 		return
+	}
+	committed := make([]claim.Committed, len(answers))
+	for i, a := range answers {
+		committed[i] = claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()}
 	}
 	if l.empty[topic.Name] {
 		l.refuseEmpty(ctx, topic, partitions, committed)
 	}
 	known, lag := 0, int64(0)
 	for i, s := range spans {
-		c := &committed[i]
 		f := claim.Facts{
 			Partition: s.Number, Pipeline: claim.Provenance{ClusterID: l.clusterID, Namespace: topic.Namespace},
-			Committed: claim.Committed{Offset: c.Offset, Metadata: c.Metadata, Consumed: c.Consumed()},
+			Committed: committed[i],
 			Document:  l.documents[s.Partition], OutOfRange: l.OutOfRange,
 			Bounds: record.Bounds{First: s.First, End: s.End},
 		}
@@ -85,14 +88,10 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 }
 
 // refuseEmpty reports a collection that is not set up, but has lost its content.
-func (l *look) refuseEmpty(ctx context.Context, topic Topic, partitions []record.Partition, answers []kafka.Committed) {
+func (l *look) refuseEmpty(ctx context.Context, topic Topic, partitions []record.Partition, committed []claim.Committed) {
 	id, err := l.Kafka.TopicID(ctx, topic.Name)
 	if err != nil {
 		return // reported elsewhere
-	}
-	committed := make([]claim.Committed, len(answers))
-	for i, a := range answers {
-		committed[i] = claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()}
 	}
 	pipeline := claim.Provenance{ClusterID: l.clusterID, TopicID: id, Namespace: topic.Namespace}
 	if err := pipeline.RefuseEmpty(l.GroupID, partitions, committed); err != nil {

@@ -14,8 +14,9 @@ import (
 func (n *Connections) isMissing(ctx context.Context, topic string) (bool, error) {
 	series := collection.Of(n.Database, n.Config.SeriesFor(topic))
 	_, err := collection.ReadDefinition(ctx, series.Ports().Options)
-	if _, pending := errors.AsType[*notYetError](outage(err)); pending {
-		return false, outage(err)
+	err = outage(err)
+	if _, pending := errors.AsType[*notYetError](err); pending {
+		return false, err
 	}
 	return errors.Is(err, collection.ErrNotSetUp), nil
 }

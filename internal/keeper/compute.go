@@ -117,7 +117,6 @@ type target struct {
 	key   string
 	to    int64 // the end of its period
 	dirty bool  // some of its rows were computed
-	lost  bool  // another writer replaced the document first
 	late  int64 // late measurements that are in none of its rows
 	rollup.Document
 }
@@ -324,35 +323,30 @@ func (w *work) isFrozen(level rollup.Level, hour int64, now time.Time) bool {
 // put stores the documents with computed rows. It returns the series that are left, because another writer replaced one of their
 // documents first. put does not store a new document without rows.
 func (w *work) put(ctx context.Context, targets []*target) (left []string, err error) {
+	lost := map[string]bool{} // by key of the series
 	for _, level := range w.state.Levels {
 		var documents []rollup.Document
-		byID := map[bson.ObjectID]*target{}
+		keys := map[bson.ObjectID]string{}
 		rows := 0
 		for _, d := range targets {
 			if d.level.Name != level.Name || !d.dirty || d.Revision == 0 && len(d.Rows) == 0 {
 				continue
 			}
 			d.Revision++
-			documents, byID[d.ID] = append(documents, d.Document), d
+			documents, keys[d.ID] = append(documents, d.Document), d.key
 			rows += len(d.Rows)
 		}
 		if len(documents) == 0 {
 			continue
 		}
-		lost, err := w.rollups.Put(ctx, level.Name, level.Options(w.state.Options), documents, w.together)
+		replaced, err := w.rollups.Put(ctx, level.Name, level.Options(w.state.Options), documents, w.together)
 		if err != nil {
 			return nil, err
 		}
-		for _, id := range lost {
-			byID[id].lost = true
+		for _, id := range replaced {
+			lost[keys[id]] = true
 		}
 		w.metrics.rows(level.Name, rows)
-	}
-	lost := map[string]bool{}
-	for _, d := range targets {
-		if d.lost {
-			lost[d.key] = true
-		}
 	}
 	for _, d := range targets {
 		if !lost[d.key] {
