@@ -39,7 +39,7 @@ func TestRefusals(t *testing.T) {
 		{"no descriptors", []string{"EVENT_FORMAT", "protobuf", "EVENT_PROTOBUF_FILE", "check.go", "EVENT_PROTOBUF_MESSAGE", "a.B"}, "EVENT_PROTOBUF_MESSAGE=a.B: cannot be read from EVENT_PROTOBUF_FILE=check.go: not a descriptor set"},
 		{"exact time of protobuf", []string{"EVENT_FORMAT", "protobuf", "EVENT_PROTOBUF_FILE", "check.go", "EVENT_PROTOBUF_MESSAGE", "a.B", "EVENT_TIME_EXACT", "ns"}, "its times become dates with milliseconds"},
 		{"word near another", []string{"EVENT_FORMAT", "jsn"}, "must be one of json, extjson, bson, influx, otlp, otlp_json, avro, protobuf: did you mean json?"},
-		{"mechanism", []string{"KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "p", "KAFKA_SASL_MECHANISM", "AWS_MSK_IAM"}, "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. AWS_MSK_IAM and GSSAPI are not supported: use SCRAM-SHA-512 at Amazon MSK"},
+		{"mechanism", []string{"KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "p", "KAFKA_SASL_MECHANISM", "AWS_MSK_IAM"}, "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. AWS_MSK_IAM and GSSAPI are not supported: at Amazon MSK use SCRAM-SHA-512, or OAUTHBEARER with KAFKA_OAUTH_TOKEN_FILE (docs/deploy.md)"},
 		{"start misspelt", []string{"KAFKA_START", "earlyest"}, "did you mean earliest?"},
 		{"root in array", []string{"EVENT_ROOT", "values[]"}, "EVENT_ROOT=values[]: leads into an array, but paths lead through objects only"},
 		{"root of any name", []string{"EVENT_ROOT", "data.*"}, "EVENT_ROOT=data.*: not a dotted path: the wildcard * is not supported. Name the field"},

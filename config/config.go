@@ -37,6 +37,7 @@ type Config struct {
 
 	topics []topicConfig // the settings of single topics, from CONFIG_FILE
 	hidden []string      // the settings of single topics that the environment overrides
+	unread []string      // the topics and patterns of CONFIG_FILE that no entry of KAFKA_TOPICS can match
 }
 
 // Kafka names the topics to read, and the member and the group that read them.
@@ -60,7 +61,7 @@ type Kafka struct {
 // Security holds how connections to Kafka are protected.
 type Security struct {
 	Protocol      string `env:"KAFKA_SECURITY,default=plaintext" oneof:"plaintext,tls,sasl_plaintext,sasl_tls" also:"ssl=tls,sasl_ssl=sasl_tls" doc:"encryption and authentication; SSL and SASL_SSL, as Java's client calls them, mean tls and sasl_tls"`
-	SASLMechanism string `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER" hint:". AWS_MSK_IAM and GSSAPI are not supported: use SCRAM-SHA-512 at Amazon MSK" doc:"SASL mechanism; needed with sasl_plaintext and sasl_tls"`
+	SASLMechanism string `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER" hint:". AWS_MSK_IAM and GSSAPI are not supported: at Amazon MSK use SCRAM-SHA-512, or OAUTHBEARER with KAFKA_OAUTH_TOKEN_FILE (docs/deploy.md)" doc:"SASL mechanism; needed with sasl_plaintext and sasl_tls"`
 	SASLUsername  string `env:"KAFKA_SASL_USERNAME" doc:"user name for SASL; not with OAUTHBEARER"`
 	SASLPassword  Secret `env:"KAFKA_SASL_PASSWORD" doc:"password of the user in KAFKA_SASL_USERNAME"`
 

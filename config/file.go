@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -146,9 +147,9 @@ func (r *fileReader) setting(into map[string]string, key, value *yaml.Node) {
 	name := key.Value
 	if !r.knows(name) {
 		near := ""
-		names := make([]string, len(r.known))
+		names := []string{topicsKey}
 		for i := range r.known {
-			names[i] = r.known[i].name()
+			names = append(names, r.known[i].name())
 		}
 		if near = nearest(name, names); near != "" {
 			near = ": did you mean " + near + "?"
@@ -261,6 +262,33 @@ func (l *loader) checkSections(c *Config, f file, own []loader) {
 			p.Message += ")"
 			l.problems = append(l.problems, p)
 		}
+	}
+}
+
+// unreadSections returns the topics and patterns with settings of their own whose topics are not read. A pattern beside a pattern of
+// KAFKA_TOPICS may match a topic that is created later.
+func (c *Config) unreadSections() (unread []string) {
+	for i := range c.topics {
+		switch topic := c.topics[i].topic; {
+		case isPattern(topic) && c.Kafka.HasPatterns():
+		case isPattern(topic):
+			pattern, err := regexp.Compile(topic)
+			if err == nil && !slices.ContainsFunc(c.Kafka.Topics, pattern.MatchString) {
+				unread = append(unread, topic)
+			}
+		case !slices.Contains(c.Matching([]string{topic}), topic):
+			unread = append(unread, topic)
+		}
+	}
+	return unread
+}
+
+// unreadWarning warns of settings of topics that are not read.
+func unreadWarning(unread []string) Warning {
+	return Warning{
+		Setting: fileVariable,
+		Message: fmt.Sprintf("the settings of %s have no effect: KAFKA_TOPICS does not read %s", strings.Join(unread, ", "), words.Form(len(unread), "this topic", "these topics")),
+		WayOut:  "correct the names, or add the topics to KAFKA_TOPICS",
 	}
 }
 

@@ -99,10 +99,33 @@ func TestTheEnvironmentWinsOverTheFile(t *testing.T) {
 	}
 }
 
+// TestTopicsOfTheFileThatAreNotRead checks the warning of settings without effect.
+func TestTopicsOfTheFileThatAreNotRead(t *testing.T) {
+	for topics, want := range map[string]string{
+		"sensors,other":  `the settings of sensor, ^gw\., odd have no effect: KAFKA_TOPICS does not read these topics`,
+		`sensors,^gw\.`:  "the settings of sensor, odd have no effect: KAFKA_TOPICS does not read these topics",
+		`^sens,^od,gw.1`: "",
+		"sensor,odd":     `the settings of ^gw\. have no effect: KAFKA_TOPICS does not read this topic`,
+	} {
+		c, err := onlyFrom(t, `{KAFKA_BROKERS: "k:1", MONGODB_URI: "mongodb://db", topics: {sensor: {EVENT_LIST: a}, ^gw\.: {EVENT_LIST: b}, odd: {}}}`, "KAFKA_TOPICS", topics)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, w := range c.Warnings() {
+			got += w.Message
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", topics, got, want)
+		}
+	}
+}
+
 func TestWrongFiles(t *testing.T) {
 	const fine = "KAFKA_BROKERS: k:1\nKAFKA_TOPICS: a,b\nMONGODB_URI: mongodb://db\n"
 	for content, want := range map[string]string{
 		fine + "EVENT_TYME_FIELD: x":                   `waterwheel.yaml:4: "EVENT_TYME_FIELD" is not a setting: did you mean EVENT_TIME_FIELD?`,
+		fine + "topic:\n  a: {EVENT_LIST: x}":          `waterwheel.yaml:4: "topic" is not a setting: did you mean topics?`,
 		fine + "a b":                                   "is not YAML",
 		fine + "KAFKA_TOPICS: c":                       `waterwheel.yaml:4: "KAFKA_TOPICS" appears twice`,
 		"- a":                                          "must be a YAML mapping",

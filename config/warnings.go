@@ -21,6 +21,9 @@ func (c Config) Warnings() []Warning {
 	if len(c.hidden) > 0 {
 		list = append(list, hiddenWarning(c.hidden))
 	}
+	if len(c.unread) > 0 {
+		list = append(list, unreadWarning(c.unread))
+	}
 	if c.Security.Protocol == "sasl_plaintext" {
 		list = append(list, Warning{
 			"KAFKA_SECURITY=sasl_plaintext", "logins and records cross the network unencrypted" + c.Security.plainPassword(), "use sasl_tls",

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,11 @@ func TestTopicsThatMatchAPattern(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
 	s.settings = s.settings.With("KAFKA_TOPICS", "^"+s.topic, "KAFKA_START", "latest", "SEGMENTS", "off")
+	nothing := *s
+	nothing.settings = s.settings.With("KAFKA_TOPICS", "^nothing-like-"+s.topic)
+	if code, out := nothing.run("check"); code != 3 || !strings.Contains(out, "no topic matches yet") || !strings.Contains(out, "MongoDB  connected") {
+		t.Errorf("check of a pattern that matches nothing: exit code %d\n%s", code, out)
+	}
 	a := s.start()
 	s.awaitClaims(a, 2) // a claim finds out where latest is
 	b := s.start()
@@ -60,6 +66,10 @@ func TestTopicsThatMatchAPattern(t *testing.T) {
 	}
 	if err := world.servers.DeleteTopics(within(t, 20*time.Second), later.topic); err != nil {
 		t.Fatal(err)
+	}
+	s.awaitAssigned(2, b) // b alone, which no member disturbs
+	if err := b.AwaitReady(within(t, 30*time.Second)); err != nil {
+		t.Errorf("after the deleted topic was given up: %v", err)
 	}
 	a = s.start()
 	if err := s.send(t.Context(), s.generator(20), 500); err != nil {

@@ -157,8 +157,13 @@ func (p *process) work(ctx, closing context.Context) error {
 			MostVaried: func() string { return check.MostVaried(consumer.Metas(sampledSeries)) }, NoTopic: noTopic.Load,
 		})
 	})
-	care := func(topics ...string) { // starts the watchers of the collections of topics
+	cared := map[string]bool{}
+	care := func(topics ...string) { // starts the watchers of the collections of topics; a topic that came back has one
 		for _, topic := range topics {
+			if cared[topic] {
+				continue
+			}
+			cared[topic] = true
 			watch := p.collectionWatch(n, consumer, topic)
 			watch.missing = func(ctx context.Context) {
 				err := n.RefuseEmpty(ctx, topic)
@@ -180,7 +185,7 @@ func (p *process) work(ctx, closing context.Context) error {
 			},
 			add: n.Add,
 			read: func(topics, added []string) {
-				noTopic.Store(false)
+				noTopic.Store(len(topics) == 0)
 				n.Kafka.Route(topics)
 				care(added...)
 				membership.Subscribe(topics)

@@ -13,23 +13,29 @@ import (
 // topicsInterval is how often run looks for new topics that match KAFKA_TOPICS.
 const topicsInterval = 15 * time.Second
 
+// absentLooks is the number of looks in a row that do not find a topic before it is no longer read. A broker that has just
+// started may not know all topics yet.
+const absentLooks = 2
+
 // topicWatch follows the topics that match the patterns of KAFKA_TOPICS.
 type topicWatch struct {
 	log *slog.Logger
 	// topics are the topics that are already read.
 	topics []string
+	// absent counts the last looks in a row that did not find a topic of topics.
+	absent map[string]int
 	// look finds the topics of the cluster that match. It also returns the matching topics that cannot be read, with the reason.
 	look func(ctx context.Context) (config.Config, map[string]error, error)
 	// add sets a topic up, with its collections.
 	add func(ctx context.Context, topic string) error
-	// read starts to read these topics. added are the new ones among them.
+	// read makes these the topics that are read. added are the new ones among them.
 	read func(topics, added []string)
 	// refused are the last logged reasons for topics that are not read.
 	refused map[string]string
 }
 
-// run looks for new topics until the context ends. It retries a topic that cannot be set up each time. A deleted topic stays on
-// the list, because it may come back. Until then nothing of it is assigned.
+// run looks for new and for deleted topics until the context ends. It retries a topic that cannot be set up each time. A topic that
+// comes back is a new topic. Topics that KAFKA_TOPICS names are always found.
 func (t *topicWatch) run(ctx context.Context, every time.Duration) {
 	if len(t.topics) == 0 {
 		t.log.Warn("no topic matches KAFKA_TOPICS yet: waiting for one", "look_every", every)
@@ -46,7 +52,7 @@ func (t *topicWatch) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// once looks once for new topics.
+// once looks once for new and for deleted topics.
 func (t *topicWatch) once(ctx context.Context) {
 	found, refused, err := t.look(ctx)
 	if err != nil {
@@ -65,12 +71,38 @@ func (t *topicWatch) once(ctx context.Context) {
 		added = append(added, topic)
 	}
 	t.tell(refused)
-	if len(added) == 0 || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return
 	}
-	t.topics = append(t.topics[:len(t.topics):len(t.topics)], added...)
-	t.log.Info("topics added: they match KAFKA_TOPICS", "topics", strings.Join(added, ","))
+	gone := t.gone(found.Kafka.Topics, refused)
+	if len(added)+len(gone) == 0 {
+		return
+	}
+	t.topics = append(slices.DeleteFunc(slices.Clone(t.topics), func(topic string) bool { return slices.Contains(gone, topic) }), added...)
+	if len(added) > 0 {
+		t.log.Info("topics added: they match KAFKA_TOPICS", "topics", strings.Join(added, ","))
+	}
+	if len(gone) > 0 {
+		t.log.Warn("topics are no longer read: they were deleted, or this user may no longer see them", "topics", strings.Join(gone, ","))
+	}
 	t.read(t.topics, added)
+}
+
+// gone counts the looks without a topic, and returns the topics that are no longer read.
+func (t *topicWatch) gone(found []string, refused map[string]error) []string {
+	var gone []string
+	absent := map[string]int{}
+	for _, topic := range t.topics {
+		if slices.Contains(found, topic) || refused[topic] != nil {
+			continue
+		}
+		if absent[topic] = t.absent[topic] + 1; absent[topic] >= absentLooks {
+			gone = append(gone, topic)
+			delete(absent, topic)
+		}
+	}
+	t.absent = absent
+	return gone
 }
 
 // tell logs once for each topic that it is not read, and why.

@@ -12,7 +12,7 @@ import (
 )
 
 // TestTopicsThatComeLater checks that each new topic is set up once and then read. A topic that cannot be set up is logged once
-// and tried each time.
+// and tried each time. A topic that two looks did not find is no longer read.
 func TestTopicsThatComeLater(t *testing.T) {
 	var log strings.Builder
 	var there, set, read []string
@@ -31,7 +31,11 @@ func TestTopicsThatComeLater(t *testing.T) {
 			set = append(set, topic)
 			return failing[topic]
 		},
-		read: func(topics, added []string) { read = append(slices.Clone(topics), added...) },
+		read: func(topics, added []string) {
+			if read = append(slices.Clone(topics), added...); len(read) == 0 {
+				read = []string{"none"}
+			}
+		},
 	}
 	step := func(wantSet, wantRead string) {
 		t.Helper()
@@ -57,8 +61,25 @@ func TestTopicsThatComeLater(t *testing.T) {
 	step("b", "a c b b")
 	lookErr = errors.New("Kafka is away")
 	step("", "")
-	lookErr, there = nil, nil // all topics are deleted
+	lookErr, there = nil, []string{"a", "c"} // a look that lacks a topic proves nothing
 	step("", "")
 	there = []string{"a", "b", "c"}
 	step("", "")
+	there = []string{"a", "c"}
+	step("", "")
+	lookErr = errors.New("Kafka is away") // and neither does a look that failed
+	step("", "")
+	lookErr = nil
+	refusedNames["c"], there = errors.New("grant READ on it"), []string{"a"} // c is there
+	step("", "a c")
+	if !strings.Contains(log.String(), `no longer see them" topics=b`) {
+		t.Errorf("b is gone, but the log does not say so: %s", log.String())
+	}
+	step("", "")
+	delete(refusedNames, "c")
+	there = []string{"a", "b", "c"} // b was created again
+	step("b", "a c b b")
+	there = nil
+	step("", "")
+	step("", "none")
 }

@@ -16,7 +16,6 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/internal/check"
-	"waterwheel/internal/claim"
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/connect"
 	"waterwheel/internal/mongodb"
@@ -64,7 +63,7 @@ func (p *Program) checkCommand() *cobra.Command {
 }
 
 func (p *Program) check(ctx context.Context, sample int, filter string) error {
-	c, log, err := p.quietSettings(ctx)
+	c, log, err := p.patternSettings("warn")
 	if err != nil {
 		return err
 	}
@@ -81,24 +80,26 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 	if err != nil {
 		return err
 	}
+	reader, err := connect.OpenTopicLog(ctx, c, log, c.Kafka.Named())
+	if err != nil {
+		found.Failed("Kafka", err)
+	} else {
+		defer reader.Close()
+	}
+	if c, err = matchTopics(ctx, reader, c, log, found); err != nil {
+		return err
+	}
 	o, err := checkOptions(ctx, c, registry)
 	if err != nil {
 		return err
 	}
-	o.Filter = query
+	o.Kafka, o.Filter = reader, query
 	o.Sample, o.Progress = sample, func(topic string) (func(int), func()) {
 		line := p.progress("records of " + topic)
 		return func(done int) { line.At(int64(done), int64(sample)) }, line.End
 	}
-	topics := c.Kafka.Topics
-	if o.Letters != nil {
-		topics = slices.Concat(topics, o.Letters.Topics())
-	}
-	if reader, err := connect.OpenTopicLog(ctx, c, log, topics); err != nil {
-		found.Failed("Kafka", err)
-	} else {
-		defer reader.Close()
-		o.Kafka = reader
+	if reader != nil && o.Letters != nil {
+		reader.Route(slices.Concat(c.Kafka.Topics, o.Letters.Topics()))
 	}
 	if o.Database, err = mongodb.Open(ctx, connect.DatabaseOptions(c, log)); err != nil {
 		found.Failed("MongoDB", err)
@@ -115,64 +116,6 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 		return errFound
 	}
 	return nil
-}
-
-// checkOptions returns the settings as options of package check.
-func checkOptions(ctx context.Context, c config.Config, registry connect.Schemas) (check.Options, error) {
-	o := check.Options{
-		User: c.Security.SASLUsername, GroupID: c.Kafka.GroupID, Begins: startText(c), OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange),
-		Settings: connect.SeriesSettings(c),
-	}
-	if c.HasDeadLetters() {
-		o.Letters = new(connect.LetterOptions(c))
-	}
-	for _, topic := range c.Kafka.Topics {
-		own := c.ForTopic(topic)
-		_, definition, err := connect.NewDecoder(own)
-		if err != nil {
-			return o, err
-		}
-		decoding := connect.Decoding(own, definition)
-		connect.Asking(ctx, registry, &decoding)
-		o.Topics = append(o.Topics, check.Topic{
-			Name: topic, Series: c.SeriesFor(topic), Namespace: connect.Namespace(c, topic),
-			Decoding: decoding, Bucketing: connect.Bucketing(own, definition, false),
-		})
-	}
-	return o, nil
-}
-
-// checkRegistry tries to reach the schema registry, if there is one.
-func (p *Program) checkRegistry(ctx context.Context, c config.Config, found *check.Findings) (connect.Schemas, error) {
-	registry, err := connect.Registry(c, nil)
-	if registry == nil || err != nil {
-		return nil, err
-	}
-	if err := connect.TryRegistry(ctx, registry); err != nil {
-		found.Failed("schema registry", err)
-	} else {
-		found.OK("schema registry", "%s answers", strings.Join(c.Registry.URLs, ", "))
-	}
-	return registry, nil
-}
-
-// checkSettings summarizes the settings, and reports those that work but are probably not intended.
-func (p *Program) checkSettings(c config.Config, found *check.Findings) {
-	found.OK("settings", "group %s reads %s as %s; \"waterwheel config\" prints all", c.Kafka.GroupID, strings.Join(c.Kafka.Topics, ", "), c.Event.Format)
-	for _, w := range c.Warnings() {
-		found.Warn("settings", w.WayOut, "%s: %s", w.Setting, w.Message)
-	}
-	if strange := config.Strange(p.Environ); len(strange) > 0 {
-		found.Note("settings", "these environment variables look like settings, but are not settings: %s", strings.Join(strange, ", "))
-	}
-}
-
-// startText describes where a group without offsets begins.
-func startText(c config.Config) string {
-	if c.Kafka.Start.Policy == "time" {
-		return c.Kafka.Start.Time.Format(time.RFC3339) + " (KAFKA_START)"
-	}
-	return "the " + c.Kafka.Start.Policy + " record (KAFKA_START)"
 }
 
 // sampleFlag is the value of --sample: a number of records, or - for standard input.

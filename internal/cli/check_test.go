@@ -50,6 +50,10 @@ func TestCheckOfServersThatAreNotThere(t *testing.T) {
 	if code != exitFound || !strings.Contains(stdout, "wrong    Kafka ") || !strings.Contains(stdout, "wrong    MongoDB ") || !strings.Contains(stdout, "2 wrong") {
 		t.Errorf("exit code %d\n%s", code, stdout)
 	}
+	env["KAFKA_TOPICS"] = "^events" // the topics that match are unknown; MongoDB is checked all the same
+	if code, again, _ := try(t, env, nil, "check"); code != exitFound || !strings.Contains(again, "wrong    MongoDB ") || !strings.Contains(again, "2 wrong") {
+		t.Errorf("with a pattern: exit code %d\n%s", code, again)
+	}
 	if code, _, stderr := try(t, env, nil, "check", "--sample", "-1"); code != exitUsage {
 		t.Errorf("a negative sample: exit code %d, %s", code, stderr)
 	}

@@ -10,7 +10,7 @@
 //	status.go                 status and health: the state of running consumers
 //	statusprint.go            how status shows it
 //	serve.go                  serve: measurements over HTTP, by package serve
-//	check.go                  check, by package check; --sample
+//	check.go                  check, by package check; --sample; checksettings.go: what check says of the settings
 //	verify.go, verifyview.go  verify, by package verify; its output
 //	verifyports.go            what verify reads of groups, claims and dead-letter topics
 //	collection.go             the family of collection, and what its commands have in common

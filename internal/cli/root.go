@@ -181,6 +181,16 @@ func (p *Program) commandSettings(ctx context.Context) (config.Config, *slog.Log
 
 // settingsFor is commandSettings with another default of LOG_LEVEL, if one is given.
 func (p *Program) settingsFor(ctx context.Context, level string) (config.Config, *slog.Logger, error) {
+	c, log, err := p.patternSettings(level)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	c, err = connect.Resolve(ctx, c, log)
+	return c, log, err
+}
+
+// patternSettings is settingsFor without a request. The patterns of KAFKA_TOPICS stay in the settings.
+func (p *Program) patternSettings(level string) (config.Config, *slog.Logger, error) {
 	c, err := config.Load(p.Lookup, p.Environ)
 	if err != nil {
 		return config.Config{}, nil, err
@@ -188,9 +198,7 @@ func (p *Program) settingsFor(ctx context.Context, level string) (config.Config,
 	if c.Service.LogLevel != "info" {
 		level = c.Service.LogLevel
 	}
-	log := newLogger(p.aside, cmp.Or(level, c.Service.LogLevel), cmp.Or(c.Service.LogFormat, "text"), p.onTerminal)
-	c, err = connect.Resolve(ctx, c, log)
-	return c, log, err
+	return c, newLogger(p.aside, cmp.Or(level, c.Service.LogLevel), cmp.Or(c.Service.LogFormat, "text"), p.onTerminal), nil
 }
 
 // start returns a function that loads the settings, warns of those that work but are probably not intended, and then calls do.

@@ -51,16 +51,22 @@ func (n *Connections) commitsOf(ctx context.Context, topic string) (lost, err er
 	}
 	group := n.Config.Kafka.GroupID
 	answers, err := n.Kafka.Committed(ctx, group, partitions)
-	committed := make([]claim.Committed, len(answers))
+	ours := claim.Provenance{ClusterID: n.Kafka.ClusterID(), TopicID: topics[0].ID, Namespace: Namespace(n.Config, topic)}
+	return refuseEmpty(ours, group, answers, err)
+}
+
+// refuseEmpty judges the answers for the group's commits. One commit is enough, whatever became of the other answers. If there is
+// none, an outage is the error. A missing right is not, because it would not pass.
+func refuseEmpty(ours claim.Provenance, group string, answers []kafka.Committed, failed error) (lost, err error) {
+	partitions, committed := make([]record.Partition, len(answers)), make([]claim.Committed, len(answers))
 	for i, a := range answers {
-		committed[i] = claim.Committed{Offset: -1}
-		if err = errors.Join(err, a.Err); a.Err == nil {
+		partitions[i], committed[i] = a.Partition, claim.Committed{Offset: -1}
+		if failed = errors.Join(failed, a.Err); a.Err == nil {
 			committed[i] = claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()}
 		}
 	}
-	ours := claim.Provenance{ClusterID: n.Kafka.ClusterID(), TopicID: topics[0].ID, Namespace: Namespace(n.Config, topic)}
-	if lost = ours.RefuseEmpty(group, partitions[:len(committed)], committed); lost == nil && err != nil && kafka.Classify(err) == kafka.Retry {
-		return nil, notYet(err)
+	if lost = ours.RefuseEmpty(group, partitions, committed); lost == nil && failed != nil && kafka.Classify(failed) == kafka.Retry {
+		return nil, notYet(failed)
 	}
 	return lost, nil
 }

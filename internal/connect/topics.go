@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -60,6 +61,9 @@ func matchTopics(c config.Config, there []kafka.Topic, log *slog.Logger) (matche
 	return matched, refused, nil
 }
 
+// ErrNoTopic means that KAFKA_TOPICS has patterns only, and no topic matches them.
+var ErrNoTopic = errors.New("no topic matches yet, or this user may not see the topics that match: create a topic, correct the pattern, or grant this user DESCRIBE on the topics")
+
 // Resolve is Match for a command, with its own connection. Without patterns it makes no request.
 func Resolve(ctx context.Context, c config.Config, log *slog.Logger) (config.Config, error) {
 	if !c.Kafka.HasPatterns() {
@@ -74,7 +78,7 @@ func Resolve(ctx context.Context, c config.Config, log *slog.Logger) (config.Con
 	defer client.Close()
 	matched, _, err := Match(ctx, client, c, log)
 	if err == nil && len(matched.Kafka.Topics) == 0 {
-		err = kafka.Mistake(fmt.Errorf("no topic matches KAFKA_TOPICS=%s yet, or this user may not see the topics that match: create a topic, correct the pattern, or grant this user DESCRIBE on the topics", strings.Join(c.Kafka.Topics, ",")))
+		err = kafka.Mistake(fmt.Errorf("KAFKA_TOPICS=%s: %w", strings.Join(c.Kafka.Topics, ","), ErrNoTopic))
 	}
 	return matched, err
 }

@@ -157,8 +157,8 @@ func newGroup(o Options, handler Handler, s surroundings, registerer prometheus.
 	return g
 }
 
-// Subscribe changes the topics that this member reads. If a new one has partitions, the member asks for a rebalance within
-// watchInterval. It goes on reading the partitions that stay.
+// Subscribe changes the topics that this member reads. If a new one has partitions, or partitions of an old one are assigned to
+// this member, the member asks for a rebalance within watchInterval. It goes on reading the partitions that stay.
 func (g *Group) Subscribe(topics []string) {
 	topics = slices.Clone(topics)
 	g.topics.Store(&topics)

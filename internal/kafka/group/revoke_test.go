@@ -190,8 +190,9 @@ func TestGrownTopicAsksForARebalance(t *testing.T) {
 	})
 }
 
-// TestASubscriptionThatGrows checks that the member joins again with the new topic, and keeps its partitions.
-func TestASubscriptionThatGrows(t *testing.T) {
+// TestASubscriptionThatChanges checks that the member joins again with the new topic, and keeps its partitions. It joins again
+// without the topic when it no longer reads it.
+func TestASubscriptionThatChanges(t *testing.T) {
 	play(t, nil, func(t *testing.T, s *scene) {
 		s.start(25 * time.Second)
 		s.told(t, "assigned 1")
@@ -207,5 +208,13 @@ func TestASubscriptionThatGrows(t *testing.T) {
 			t.Errorf("%d partitions are assigned", n)
 		}
 		s.counts(t, s.group.metrics.rebalances.WithLabelValues(kindTopics), 1)
+		s.group.Subscribe([]string{"more"})
+		s.pass(11 * time.Second)
+		s.told(t, "assigned 1", "assigned 2", "assigned 3")
+		if p := s.generation().Partitions; len(p) != 2 || p[0].Topic != "more" {
+			t.Errorf("assigned: %v", p)
+		}
+		s.pass(25 * time.Second)
+		s.counts(t, s.group.metrics.rebalances.WithLabelValues(kindTopics), 2)
 	})
 }

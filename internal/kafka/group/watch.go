@@ -2,11 +2,12 @@ package group
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
 // watch looks at the topics every watchInterval. It reports a topic that grew, appeared or was created again since the
-// assignment, or that is assigned here but not read. Every member watches, not only the leader, because a restarted static leader
+// assignment, or that is assigned here but not read, or no longer. Every member watches, not only the leader, because a restarted static leader
 // does not learn that it leads. Errors are ignored, and a topic that cannot be seen counts as unchanged.
 func (g *Group) watch(ctx context.Context, p *period, changed chan<- string) {
 	if p.refused != nil {
@@ -27,6 +28,11 @@ func (g *Group) watch(ctx context.Context, p *period, changed chan<- string) {
 			g.log.Debug("cannot read metadata of the topics", "err", err)
 		}
 		topic := p.unread
+		for _, a := range p.Partitions {
+			if !slices.Contains(topics, a.Topic) {
+				topic = a.Topic
+			}
+		}
 		for _, name := range topics {
 			if hasChanged(p.shapes[name], seen[name]) {
 				topic = name
