@@ -49,6 +49,7 @@ func valuesSchema() string {
 		"extraEnv":                      kind("array"),
 		"extraVolumes":                  kind("array"),
 		"extraVolumeMounts":             kind("array"),
+		"extraContainers":               kind("array"),
 		"staticMembership":              yes,
 		"resources":                     kind("object"),
 		"terminationGracePeriodSeconds": whole,

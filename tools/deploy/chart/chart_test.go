@@ -48,6 +48,7 @@ func everything() map[string]any {
 	all["extraEnv"] = []any{map[string]any{"name": "TZ", "value": "UTC"}}
 	all["extraVolumes"] = []any{map[string]any{"name": "ca", "configMap": map[string]any{"name": "ca"}}}
 	all["extraVolumeMounts"] = []any{map[string]any{"name": "ca", "mountPath": "/ca"}}
+	all["extraContainers"] = []any{map[string]any{"name": "signer", "image": "signer:1"}}
 	all["tolerations"] = []any{map[string]any{"key": "a", "operator": "Exists"}}
 	all["podAnnotations"] = map[string]any{"a": "b"}
 	return all
@@ -99,6 +100,9 @@ func TestObjectsAreOfTheirTypes(t *testing.T) {
 		t.Errorf("with the least values there are %d objects, want a StatefulSet and a Service", len(least))
 	}
 	pod := set.Spec.Template
+	if c := pod.Spec.Containers; len(c) != 2 || c[0].Name != "waterwheel" || c[1].Image != "signer:1" {
+		t.Errorf("the pod's containers: %+v", c)
+	}
 	for name, selector := range map[string]map[string]string{
 		"StatefulSet": set.Spec.Selector.MatchLabels, "Service": service.Spec.Selector,
 		"PodDisruptionBudget": budget.Spec.Selector.MatchLabels,
