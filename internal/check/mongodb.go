@@ -115,16 +115,16 @@ func (l *look) sharding(ctx context.Context, subject string, topic Topic) {
 		l.Note(subject, "is not sharded: one shard of the cluster has all of it (docs/sharding.md)")
 	case len(unnamed) > 0:
 		l.Warn(subject, "shard the collection by meta and time (docs/sharding.md); until then do not move chunks (sh.disableBalancing)",
-			"is sharded by %v, and writes of buckets do not contain the shard key field %s. So mongos sends these writes to all shards, "+
-				"and measurements may be lost or stored twice while a chunk moves", sharding.Key, strings.Join(unnamed, ", "))
+			"is sharded by %s, and writes of buckets do not contain the shard key field %s. So mongos sends these writes to all shards, "+
+				"and measurements may be lost or stored twice while a chunk moves", collection.KeyText(sharding.Key), strings.Join(unnamed, ", "))
 	case sharding.Uneven:
-		l.Note(subject, "is sharded by %v, and not all shards get segments: `waterwheel collection shard` spreads them", sharding.Key)
+		l.Note(subject, "is sharded by %s, and not all shards get segments: `waterwheel collection shard` spreads them", collection.KeyText(sharding.Key))
 	default:
 		text := make([]string, len(sharding.Chunks))
 		for i, c := range sharding.Chunks {
 			text[i] = fmt.Sprintf("%s %d", c.Shard, c.Chunks)
 		}
-		l.OK(subject, "is sharded by %v, chunks: %s", sharding.Key, strings.Join(text, ", "))
+		l.OK(subject, "is sharded by %s, chunks: %s", collection.KeyText(sharding.Key), strings.Join(text, ", "))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/config"
 	"waterwheel/internal/cli/text"
@@ -121,8 +122,12 @@ func (p *shardPlan) add(ctx context.Context, of func(series string) shardSource,
 	if err != nil {
 		return fmt.Errorf("sharding %s: %w", name, seriesError(name, err))
 	}
+	key, err := bson.Marshal(collection.ShardKey(o, p.hashed))
+	if err != nil {
+		return err
+	}
 	said := map[collection.ShardState]shardState{collection.NotSharded: shardDue, collection.SegmentsUneven: spreadDue, collection.Sharded: shardDone}
-	p.Collections = append(p.Collections, shardedCollection{Series: name, Key: shardKeyText(o, p.hashed), State: said[state]})
+	p.Collections = append(p.Collections, shardedCollection{Series: name, Key: collection.KeyText(key), State: said[state]})
 	return nil
 }
 
@@ -150,19 +155,6 @@ func (p *shardPlan) print(w io.Writer) {
 		table.Row(one.Series, one.Key, one.State)
 	}
 	table.Flush()
-}
-
-// shardKeyText returns the shard key of a time series in the notation of mongosh.
-func shardKeyText(o timeseries.Options, hashed bool) string {
-	var fields []string
-	for _, e := range collection.ShardKey(o, hashed) {
-		value := fmt.Sprint(e.Value)
-		if kind, ok := e.Value.(string); ok {
-			value = fmt.Sprintf("%q", kind)
-		}
-		fields = append(fields, fmt.Sprintf("%q: %s", e.Key, value))
-	}
-	return "{" + strings.Join(fields, ", ") + "}"
 }
 
 // These are the ways in which init shards new collections.
@@ -221,7 +213,7 @@ func newShardingView(s collection.Sharding, o timeseries.Options) *shardingView 
 	}
 	v := &shardingView{Chunks: s.Chunks, Unnamed: s.Unnamed(o.TimeField), Uneven: s.Uneven}
 	if s.Key != nil {
-		v.Key = s.Key.String()
+		v.Key = collection.KeyText(s.Key)
 	}
 	return v
 }

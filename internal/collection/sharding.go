@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -58,6 +60,20 @@ func ShardKey(o timeseries.Options, byHash bool) bson.D {
 		key[0].Value = hashed
 	}
 	return key
+}
+
+// KeyText returns a shard key in the notation of mongosh.
+func KeyText(key bson.Raw) string {
+	var fields []string
+	elements, _ := key.Elements()
+	for _, e := range elements {
+		value := e.Value().String()
+		if n, ok := e.Value().AsInt64OK(); ok {
+			value = strconv.FormatInt(n, 10)
+		}
+		fields = append(fields, fmt.Sprintf("%q: %s", e.Key(), value))
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
 }
 
 // Sharding finds out how the buckets of the time series are sharded, and where its segments lie.
@@ -125,7 +141,7 @@ type otherKeyError struct{ Key bson.Raw }
 
 // Error names the key.
 func (e *otherKeyError) Error() string {
-	return fmt.Sprintf("the collection is already sharded by %v: MongoDB 5.0 and later can change the shard key with reshardCollection", e.Key)
+	return fmt.Sprintf("the collection is already sharded by %v: MongoDB 5.0 and later can change the shard key with reshardCollection", KeyText(e.Key))
 }
 
 // ShardState is how far the sharding of a time series is.
