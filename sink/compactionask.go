@@ -27,47 +27,50 @@ const (
 	compactedMargin = 15 * time.Second // by how much clocks may differ
 )
 
-// Compact asks the consumers to compact all present segments. It waits until each has ended and no query shows it any more. It
-// calls left with the number of segments that are left. If no consumer compacts, the error says what to start.
-func (c Contents) Compact(ctx context.Context, left func(segments int)) error {
-	w, err := c.compactionWish(ctx)
-	if err != nil || w == nil {
-		return err
-	}
-	w.left = left
-	return w.wait(ctx)
+// CompactionRequest asks the consumers to compact the segments of a time series, and waits for the segments that its first look
+// finds. It survives outages: a later wait goes on with the same segments.
+type CompactionRequest struct {
+	buckets, options mongodb.Collection
+	clock            func(context.Context) (time.Time, error) // MongoDB's clock
+	partitions       func(context.Context) ([]PartitionDocument, error)
+	needed           func(context.Context) (bool, error) // whether the time series has segments
+
+	segments map[string]bool // the segments waited for, by _id
+	best     int             // the smallest number of remaining steps so far
+	progress time.Time       // when best was reached, or a wait began
+	advanced bool            // best fell in the last wait
+	asked    time.Time
 }
 
-// Uncompacted counts the segments for which Compact would wait.
-func (c Contents) Uncompacted(ctx context.Context) (segments int, err error) {
-	w, err := c.compactionWish(ctx)
-	if err != nil || w == nil {
+// RequestCompaction returns a request that has not asked yet.
+func (c Contents) RequestCompaction() *CompactionRequest {
+	return &CompactionRequest{
+		buckets: c.ports.Buckets, options: c.ports.Options, clock: c.ports.Clock, partitions: c.Partitions,
+		needed: func(ctx context.Context) (bool, error) {
+			definition, err := collection.ReadDefinition(ctx, c.ports.Options)
+			return definition.Segments, err
+		},
+	}
+}
+
+// Left counts the segments that Wait would wait for.
+func (w *CompactionRequest) Left(ctx context.Context) (segments int, err error) {
+	if needed, err := w.needed(ctx); err != nil || !needed {
 		return 0, err
 	}
 	now, err := w.look(ctx)
 	return now.segments, err
 }
 
-// compactionWish returns the state of a wait that begins. Nil means that the time series has no segments.
-func (c Contents) compactionWish(ctx context.Context) (*compactionWish, error) {
-	definition, err := collection.ReadDefinition(ctx, c.ports.Options)
-	if err != nil || !definition.Segments {
-		return nil, err
+// Wait returns when each of the segments has ended, and no query shows it any more. It calls left with the number of segments that
+// are left. progress reports whether it saw some end or freeze. If no consumer compacts, the error says what to start.
+func (w *CompactionRequest) Wait(ctx context.Context, left func(segments int)) (progress bool, err error) {
+	if needed, err := w.needed(ctx); err != nil || !needed {
+		return false, err
 	}
-	return &compactionWish{buckets: c.ports.Buckets, options: c.ports.Options, clock: c.ports.Clock, partitions: c.Partitions}, nil
-}
-
-// compactionWish waits until the present segments of a time series are compacted.
-type compactionWish struct {
-	buckets, options mongodb.Collection
-	clock            func(context.Context) (time.Time, error) // MongoDB's clock
-	partitions       func(context.Context) ([]PartitionDocument, error)
-	left             func(segments int)
-
-	segments map[string]bool // the segments waited for, by _id
-	best     int             // the smallest number of remaining steps so far
-	progress time.Time       // when best was reached
-	asked    time.Time
+	w.progress, w.advanced = time.Now(), false
+	err = w.wait(ctx, left)
+	return w.advanced, err
 }
 
 // waiting counts the remaining segments.
@@ -78,17 +81,18 @@ type waiting struct {
 	owners   map[string]bool // owners of segments that have not ended
 }
 
-func (w *compactionWish) wait(ctx context.Context) error {
+func (w *CompactionRequest) wait(ctx context.Context, left func(segments int)) error {
 	for {
 		began := time.Now()
 		now, err := w.look(ctx)
 		if err != nil {
 			return fmt.Errorf("waiting until segments are compacted: %w", err)
 		}
-		if w.left(now.segments); now.segments == 0 {
+		if left(now.segments); now.segments == 0 {
 			return nil
 		}
 		if w.asked.IsZero() || now.steps < w.best {
+			w.advanced = !w.asked.IsZero()
 			w.best, w.progress = now.steps, began
 		}
 		if now.steps > 0 {
@@ -105,7 +109,7 @@ func (w *compactionWish) wait(ctx context.Context) error {
 }
 
 // urge asks for a compaction, for the first time or again. It gives up when there is no progress.
-func (w *compactionWish) urge(ctx context.Context, now *waiting) error {
+func (w *CompactionRequest) urge(ctx context.Context, now *waiting) error {
 	without := time.Since(w.progress)
 	if without >= askAbandoned {
 		running, err := w.owned(ctx, now)
@@ -131,7 +135,7 @@ func (w *compactionWish) urge(ctx context.Context, now *waiting) error {
 
 // owned reports whether a consumer may own one of the partitions whose segments have not ended, that is, whether its claim is
 // not released.
-func (w *compactionWish) owned(ctx context.Context, now *waiting) (bool, error) {
+func (w *CompactionRequest) owned(ctx context.Context, now *waiting) (bool, error) {
 	documents, err := w.partitions(ctx)
 	return slices.ContainsFunc(documents, func(d PartitionDocument) bool { return now.owners[d.ID] && !d.Released }), err
 }
@@ -153,7 +157,7 @@ func (w *waiting) giveUp(after time.Duration) error {
 }
 
 // look counts the remaining segments. The first look decides which segments are waited for.
-func (w *compactionWish) look(ctx context.Context) (now waiting, err error) {
+func (w *CompactionRequest) look(ctx context.Context) (now waiting, err error) {
 	at, err := w.clock(ctx)
 	if err != nil {
 		return now, err

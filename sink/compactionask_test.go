@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ type askedServer struct {
 	segments map[int]*askedSegment
 	asked    []time.Time
 	before   func() // called before the segments are read
+	away     bool
 }
 
 type askedSegment struct {
@@ -31,6 +33,9 @@ type askedSegment struct {
 func (a *askedServer) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) error) error {
 	if a.before != nil {
 		a.before()
+	}
+	if a.away {
+		return &mongodb.OutageError{Err: errors.New("connection refused")}
 	}
 	shownAfter := q.Filter.Lookup(timeseries.PathVisibleUntil, "$not", "$lte").Time()
 	for id, s := range a.segments {
@@ -56,10 +61,10 @@ func (a *askedServer) Update(context.Context, []mongodb.Update) (mongodb.Reply, 
 	return mongodb.Reply{N: 1}, nil
 }
 
-// wish returns a wait for the segments of the server. released reports whether the first of its partitions is released.
-func (a *askedServer) wish(released bool) *compactionWish {
-	return &compactionWish{
-		buckets: a, options: a, left: func(int) {},
+// request returns a request for the segments of the server. released reports whether the first of its partitions is released.
+func (a *askedServer) request(released bool) *CompactionRequest {
+	return &CompactionRequest{
+		buckets: a, options: a, needed: func(context.Context) (bool, error) { return true, nil },
 		clock: func(context.Context) (time.Time, error) { return time.Now(), nil },
 		partitions: func(context.Context) ([]PartitionDocument, error) {
 			return []PartitionDocument{{ID: "c/events/3", Document: claim.Document{Released: released}}, {ID: "c/events/4"}}, nil
@@ -89,7 +94,7 @@ func TestCompactedWaitsUntilNoQueryShowsTheSegments(t *testing.T) {
 				a.segments[1].frozen, a.segments[2].frozen = true, true
 			}
 		}
-		if err := a.wish(false).wait(t.Context()); err != nil {
+		if _, err := a.request(false).Wait(t.Context(), func(int) {}); err != nil {
 			t.Fatal(err)
 		}
 		if late := time.Since(until.Add(compactedMargin)); late < 0 || late > askSlowPause {
@@ -107,7 +112,7 @@ func TestCompactedSaysWhatToStart(t *testing.T) {
 	for released, within := range map[bool]time.Duration{true: 35 * time.Second, false: 185 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			err := newAskedServer().wish(released).wait(t.Context())
+			_, err := newAskedServer().request(released).Wait(t.Context(), func(int) {})
 			if err == nil || !strings.Contains(err.Error(), "events/3") || !strings.Contains(err.Error(), "start `waterwheel run`") {
 				t.Fatal(err)
 			}
@@ -125,7 +130,7 @@ func TestCompactedDoesNotAskForNothing(t *testing.T) {
 			1: {frozen: true, until: time.Now().Add(-time.Minute)}, 2: {frozen: true, until: time.Now().Add(10 * time.Minute)},
 		}}
 		began := time.Now()
-		if err := a.wish(true).wait(t.Context()); err != nil || len(a.asked) > 0 {
+		if _, err := a.request(true).Wait(t.Context(), func(int) {}); err != nil || len(a.asked) > 0 {
 			t.Errorf("asked %d times, %v", len(a.asked), err)
 		}
 		if took := time.Since(began); took < 10*time.Minute {
@@ -133,8 +138,41 @@ func TestCompactedDoesNotAskForNothing(t *testing.T) {
 		}
 		delete(a.segments, 2)
 		began = time.Now()
-		if err := a.wish(true).wait(t.Context()); err != nil || time.Since(began) > 0 {
+		if _, err := a.request(true).Wait(t.Context(), func(int) {}); err != nil || time.Since(began) > 0 {
 			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// TestARequestSurvivesAnOutage checks that a wait after an outage goes on with the same segments, with new patience.
+func TestARequestSurvivesAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAskedServer()
+		began := time.Now()
+		a.before = func() {
+			since := time.Since(began)
+			a.away = since > 2*time.Minute && since < 4*time.Minute
+			if since > time.Minute {
+				a.segments[1].frozen = true
+			}
+			if since > 4*time.Minute { // consumers write on
+				a.segments[3] = &askedSegment{owner: "c/events/3"}
+			}
+			if since > 6*time.Minute {
+				delete(a.segments, 1)
+				delete(a.segments, 2)
+			}
+		}
+		r := a.request(false)
+		progress, err := r.Wait(t.Context(), func(int) {})
+		if _, outage := errors.AsType[*mongodb.OutageError](err); !outage || !progress {
+			t.Fatalf("progress %v, %v", progress, err)
+		}
+		for ; err != nil && time.Since(began) < 5*time.Minute; _, err = r.Wait(t.Context(), func(int) {}) {
+			time.Sleep(10 * time.Second)
+		}
+		if took := time.Since(began); err != nil || took < 6*time.Minute || took > 7*time.Minute {
+			t.Errorf("after %v: %v", took, err)
 		}
 	})
 }

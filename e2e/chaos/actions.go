@@ -25,6 +25,8 @@ var actions = map[string]func(*run, context.Context) (bool, error){
 	"recreate":       (*run).recreate,
 	"database-kill":  (*run).killDatabase,
 	"step-down":      (*run).stepDown,
+	"update-meta":    (*run).updateMeta,
+	"repair":         (*run).repair,
 }
 
 // Names returns the names of all disturbances, sorted.

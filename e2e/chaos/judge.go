@@ -23,6 +23,8 @@ type Result struct {
 	LongestWrite time.Duration
 	// Looks counts the looks of a reader during the disturbances. ChunksMoved counts the chunks that moved to another shard.
 	Looks, ChunksMoved int
+	// Commands counts the commands of operators that were completed during the disturbances.
+	Commands int
 	// Rows counts the rows of rollups that were compared with the records.
 	Rows int
 	// Actions counts the disturbances by name.
@@ -56,6 +58,9 @@ func (r *Result) String() string {
 	}
 	if r.Looks > 0 {
 		beside += fmt.Sprintf(", %d looks at what is shown", r.Looks)
+	}
+	if r.Commands > 0 {
+		beside += fmt.Sprintf(", %d commands of an operator", r.Commands)
 	}
 	if r.Rows > 0 {
 		beside += fmt.Sprintf(", %d rows of rollups compared", r.Rows)

@@ -122,6 +122,9 @@ func (o *Options) validate() error {
 	if slices.Contains(o.Actions, "step-down") && o.ShardKey == "" {
 		wrong = append(wrong, errors.New("step-down needs a sharded cluster: -shard"))
 	}
+	if o.ShardKey != "" && o.Look > 0 && slices.Contains(o.Actions, "update-meta") {
+		wrong = append(wrong, errors.New("update-meta moves buckets to other shards, where a query without a meta may miss them or see them twice: leave -look out"))
+	}
 	if o.ShardKey != "" && o.ShardKey != "ranged" && o.ShardKey != "hashed" {
 		wrong = append(wrong, fmt.Errorf("the shard key is ranged or hashed, not %q", o.ShardKey))
 	}

@@ -35,6 +35,7 @@ type run struct {
 	// standing is held for reading by a disturbance of one member, and for writing by a disturbance that needs all members.
 	standing sync.RWMutex
 	broker   sync.Mutex // held while a broker is disturbed
+	operator sync.Mutex // held while a command of an operator runs
 	working  sync.WaitGroup
 
 	mu     sync.Mutex

@@ -29,6 +29,27 @@ func normalised(v any) any {
 	}
 }
 
+// EditedField is the field that edits of metas add to metas that are objects. No event has it.
+const EditedField = "edited"
+
+// unedited returns a stored meta as it was before edits.
+func unedited(meta bson.RawValue) bson.RawValue {
+	document, ok := meta.DocumentOK()
+	if _, err := document.LookupErr(EditedField); !ok || err != nil {
+		return meta
+	}
+	var fields bson.D
+	if err := bson.Unmarshal(document, &fields); err != nil {
+		return meta
+	}
+	fields = slices.DeleteFunc(fields, func(e bson.E) bool { return e.Key == EditedField })
+	before, err := bson.Marshal(fields)
+	if err != nil {
+		return meta
+	}
+	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: before}
+}
+
 // sameValue reports whether a stored value equals the expected one, in type and bytes.
 func sameValue(stored bson.RawValue, want any) bool {
 	if want == nil { // MarshalValue does not accept nil

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -27,20 +28,51 @@ func Rollups(ctx context.Context, s Source) (rows int, difference string, err er
 	if err := j.readTopic(ctx); err != nil {
 		return 0, "", err
 	}
-	totals := NewTotals()
-	for _, r := range j.readings {
-		meta, fields, err := stored(r)
-		if err != nil {
-			return 0, "", err
-		}
-		totals.Add(meta, time.UnixMilli(r.Time), fields)
-	}
 	client, err := mongo.Connect(options.Client().ApplyURI(s.MongoURI))
 	if err != nil {
 		return 0, "", fmt.Errorf("connecting to read rollups: %w", err)
 	}
 	defer client.Disconnect(context.WithoutCancel(ctx))
+	edited, err := j.editedMetas(ctx, client.Database(s.Database))
+	if err != nil {
+		return 0, "", err
+	}
+	totals := NewTotals()
+	for at, r := range j.readings {
+		meta, fields, err := stored(r)
+		if err != nil {
+			return 0, "", err
+		}
+		if now, ok := edited[at]; ok {
+			meta = now
+		}
+		totals.Add(meta, time.UnixMilli(r.Time), fields)
+	}
 	return totals.Compare(ctx, client.Database(s.Database), s.Topic)
+}
+
+// editedMetas returns the metas of measurements whose metas were edited.
+func (j *judgement) editedMetas(ctx context.Context, database *mongo.Database) (map[place]bson.RawValue, error) {
+	cursor, err := database.Collection(j.source.Topic+".buckets").Find(ctx, bson.D{{Key: "meta." + EditedField, Value: bson.D{{Key: "$exists", Value: true}}}},
+		options.Find().SetBatchSize(batchBuckets))
+	if err != nil {
+		return nil, fmt.Errorf("reading buckets with edited metas: %w", err)
+	}
+	defer cursor.Close(ctx)
+	edited := map[place]bson.RawValue{}
+	for cursor.Next(ctx) {
+		b, err := decodeBucket(cursor.Current)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range b.positions {
+			edited[place{b.Control.Source.Partition, p}] = bson.RawValue{Type: b.Meta.Type, Value: bytes.Clone(b.Meta.Value)}
+		}
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, fmt.Errorf("reading buckets with edited metas: %w", err)
+	}
+	return edited, nil
 }
 
 // stored returns the meta and the fields of a reading as they are stored.

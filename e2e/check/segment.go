@@ -72,7 +72,7 @@ func (b *bucket) metaFaults(rows []map[string]bson.RawValue, readings []*events.
 			stored = rows[i][metaField]
 			delete(rows[i], metaField)
 		}
-		if !sameValue(stored, normalised(r.Meta)) {
+		if !sameValue(unedited(stored), normalised(r.Meta)) {
 			wrong("measurement %d is of series %v, stored as %s", i, r.Meta, stored)
 		}
 	}

@@ -77,15 +77,15 @@ func jsonFlag(flag, text string) (bson.RawValue, error) {
 // compacted waits until the measurements in segments are in buckets. A dry run does not wait. left counts its segments, whose
 // measurements it ignores.
 func (p *Program) compacted(ctx context.Context, database *mongodb.Database, name string, f *metaFlags) (left int, err error) {
-	contents := sink.ContentsOf(database, name)
+	compaction := sink.ContentsOf(database, name).RequestCompaction()
 	line := p.progress("waiting for compaction of " + name + ", segments left")
 	defer line.End()
-	err = through(ctx, func() (bool, error) {
+	err = through(ctx, func() (progress bool, err error) {
 		if f.dryRun {
-			left, err = contents.Uncompacted(ctx)
+			left, err = compaction.Left(ctx)
 			return false, err
 		}
-		return false, contents.Compact(ctx, func(segments int) { line.At(int64(segments), 0) })
+		return compaction.Wait(ctx, func(segments int) { line.At(int64(segments), 0) })
 	})
 	if err != nil {
 		return left, fmt.Errorf("%s: nothing was edited: %w", name, err)
