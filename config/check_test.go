@@ -42,7 +42,7 @@ func TestRefusals(t *testing.T) {
 		{"mechanism", []string{"KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "p", "KAFKA_SASL_MECHANISM", "AWS_MSK_IAM"}, "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. AWS_MSK_IAM and GSSAPI are not supported: at Amazon MSK use SCRAM-SHA-512, or OAUTHBEARER with KAFKA_OAUTH_TOKEN_FILE (docs/deploy.md)"},
 		{"start misspelt", []string{"KAFKA_START", "earlyest"}, "did you mean earliest?"},
 		{"root in array", []string{"EVENT_ROOT", "values[]"}, "EVENT_ROOT=values[]: leads into an array, but paths lead through objects only"},
-		{"root of any name", []string{"EVENT_ROOT", "data.*"}, "EVENT_ROOT=data.*: not a dotted path: the wildcard * is not supported. Name the field"},
+		{"root of any name", []string{"EVENT_ROOT", "data.*"}, "EVENT_ROOT=data.*: not a dotted path: the wildcard * is not supported. Write the name of the field"},
 		{"two times", []string{"EVENT_TIME_FIELD", "ts,timestamp"}, "EVENT_TIME_FIELD=ts,timestamp: must name one field, but has a comma"},
 		{"two metas", []string{"EVENT_META_FIELD", "a,b"}, "for a meta of several fields set EVENT_META_FIELDS instead"},
 		{"two metas beside the key", []string{"EVENT_META_FIELD", "a,b", "EVENT_META_FROM", "key"}, "EVENT_META_FIELD=a,b: must name one field, but has a comma"},

@@ -88,10 +88,10 @@ func (s *sampler) judgeTimes(subject string, found *Findings) {
 	middle := time.Duration(s.offsets[len(s.offsets)/2]) * time.Millisecond
 	const wayOut = "check EVENT_TIME_FIELD, EVENT_TIME_FORMAT and the sources' clocks"
 	if middle > aheadUsual {
-		found.Warn(subject, wayOut, "half of the measurements have times %v or more after the timestamps of their records", middle.Round(time.Second))
+		found.Warn(subject, wayOut, "the times of half of the measurements are %v or more after the timestamps of their records", middle.Round(time.Second))
 	}
 	if middle < -behindUsual {
-		found.Warn(subject, wayOut+" (a replay of old events is not a mistake)", "half of the measurements have times %v or more before the timestamps of their records", -middle.Round(time.Second))
+		found.Warn(subject, wayOut+" (a replay of old events is not a mistake)", "the times of half of the measurements are %v or more before the timestamps of their records", -middle.Round(time.Second))
 	}
 }
 

@@ -53,7 +53,7 @@ var (
 	// errTokenAway means that the token's source gives no token now.
 	errTokenAway = errors.New("no token is available")
 	// errTokenRefused means that the endpoint refuses this client.
-	errTokenRefused = errors.New("no token for this client")
+	errTokenRefused = errors.New("the endpoint refuses this client a token")
 )
 
 // extensionName and extensionValue follow RFC 7628. Kafka refuses others.

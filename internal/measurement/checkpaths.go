@@ -229,7 +229,7 @@ func CheckPath(path string) error {
 		case name == "" || strings.ContainsRune(name, 0):
 			return errors.New("not a dotted path: one of its names is empty or contains a NUL")
 		case name == "*":
-			return errors.New("not a dotted path: the wildcard * is not supported. Name the field")
+			return errors.New("not a dotted path: the wildcard * is not supported. Write the name of the field")
 		case strings.HasSuffix(name, "[]") || strings.HasSuffix(name, "[*]"):
 			return errors.New("leads into an array, but paths lead through objects only: split the list with EVENT_LIST, and begin the path at its elements")
 		}

@@ -102,7 +102,7 @@ type Result struct {
 func New(options Options) (*Decoder, error) {
 	options, err := options.withDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("options of decoding: %w", err)
+		return nil, fmt.Errorf("the decoding options are wrong: %w", err)
 	}
 	d := &Decoder{
 		options: options, json: newJSONReader(options.Format == ExtJSON), time: parserOf(&options),
