@@ -80,8 +80,11 @@ func TestShardingIsRead(t *testing.T) {
 		"ours, hashed": {bson.D{{Key: "meta", Value: "hashed"}, {Key: "control.min.time", Value: 1}}, `{"meta": "hashed", "control.min.time": 1}`, nil},
 		"of the _id":   {bson.D{{Key: "_id", Value: "hashed"}}, `{"_id": "hashed"}`, nil},
 		"within meta":  {bson.D{{Key: "meta.site", Value: 1.0}}, `{"meta.site": 1}`, []string{"meta.site"}},
-		"foreign": {bson.D{{Key: "meta", Value: 1}, {Key: "control.max.time", Value: 1}, {Key: "metas", Value: 1}},
-			`{"meta": 1, "control.max.time": 1, "metas": 1}`, []string{"control.max.time", "metas"}},
+		"foreign": {
+			bson.D{{Key: "meta", Value: 1}, {Key: "control.max.time", Value: 1}, {Key: "metas", Value: 1}},
+			`{"meta": 1, "control.max.time": 1, "metas": 1}`,
+			[]string{"control.max.time", "metas"},
+		},
 	} {
 		c.key = one.key
 		s, err := collection.Of(d, "events").Sharding(t.Context())
