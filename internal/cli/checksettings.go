@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -22,16 +21,14 @@ func matchTopics(ctx context.Context, reader *kafka.Scanner, c config.Config, lo
 	if !c.Kafka.HasPatterns() {
 		return c, nil
 	}
-	var refused map[string]error
-	matched := c
-	err := errors.New("Kafka does not answer")
-	if reader != nil {
-		if matched, refused, err = connect.Match(ctx, reader.Client, c, log); err != nil {
-			found.Failed("topics", err)
-		}
+	named := func() (config.Config, error) { return c.WithTopics(c.Kafka.Named()) }
+	if reader == nil {
+		return named()
 	}
+	matched, refused, err := connect.Match(ctx, reader.Client, c, log)
 	if err != nil {
-		return c.WithTopics(c.Kafka.Named())
+		found.Failed("topics", err)
+		return named()
 	}
 	for _, topic := range slices.Sorted(maps.Keys(refused)) {
 		found.Wrong("topic "+topic, "", "matches KAFKA_TOPICS but is not read: %v", refused[topic])
