@@ -1,9 +1,12 @@
 package e2e_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/e2e/events"
 	"waterwheel/e2e/harness"
@@ -28,15 +31,32 @@ func (s *stream) beside(topic string, partitions int) *stream {
 	return &other
 }
 
+// awaitDoubt waits until /readyz of a ready consumer has a sentence.
+func (s *stream) awaitDoubt(c *harness.Consumer, sentence string) {
+	s.t.Helper()
+	ctx := within(s.t, 40*time.Second)
+	for {
+		status, body, err := c.Get(ctx, "/readyz")
+		if err == nil && status == http.StatusOK && strings.Contains(body, sentence) {
+			return
+		}
+		if ctx.Err() != nil {
+			s.t.Fatalf("/readyz says %d %q (%v), want %q", status, body, err, sentence)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
 // TestTopicsThatMatchAPattern creates a topic while consumers run. All of them together read it from its first record, also after
-// a kill. Its dead-letter topic is created, and is not read. The deletion of a topic does not disturb the others.
+// a kill. Its dead-letter topic is created, and is not read. The deletion of a topic does not disturb the
+// others, and neither does a topic whose collection cannot be set up.
 func TestTopicsThatMatchAPattern(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
 	s.settings = s.settings.With("KAFKA_TOPICS", "^"+s.topic, "KAFKA_START", "latest", "SEGMENTS", "off")
 	nothing := *s
 	nothing.settings = s.settings.With("KAFKA_TOPICS", "^nothing-like-"+s.topic)
-	if code, out := nothing.run("check"); code != 3 || !strings.Contains(out, "no topic matches yet") || !strings.Contains(out, "MongoDB  connected") {
+	if code, out := nothing.run("check"); code != 3 || !strings.Contains(out, "no topic matches yet") || !strings.Contains(out, "connected, version ") {
 		t.Errorf("check of a pattern that matches nothing: exit code %d\n%s", code, out)
 	}
 	a := s.start()
@@ -71,11 +91,23 @@ func TestTopicsThatMatchAPattern(t *testing.T) {
 	if err := b.AwaitReady(within(t, 30*time.Second)); err != nil {
 		t.Errorf("after the deleted topic was given up: %v", err)
 	}
+	// A topic whose collection cannot be set up keeps no consumer from starting.
+	bad := s.topic + "-bad"
+	unreadable := *s
+	unreadable.topic = bad
+	if _, err := unreadable.collection(".options").InsertOne(within(t, 20*time.Second), bson.D{{Key: "_id", Value: "options"}, {Key: "timeField", Value: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	s.beside(bad, 1)
 	a = s.start()
 	if err := s.send(t.Context(), s.generator(20), 500); err != nil {
 		t.Fatal(err)
 	}
+	s.awaitAssigned(1, a, b)
 	s.awaitCommitted(b, 90*time.Second)
+	for _, c := range []*harness.Consumer{a, b} {
+		s.awaitDoubt(c, "not read, although it matches KAFKA_TOPICS: "+bad+" (")
+	}
 	if err := b.AwaitReady(within(t, 30*time.Second)); err != nil {
 		t.Errorf("after a topic was deleted: %v", err)
 	}

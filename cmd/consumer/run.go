@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -148,13 +147,13 @@ func (p *process) work(ctx, closing context.Context) error {
 
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
-	var noTopic atomic.Bool
-	noTopic.Store(len(n.Config.Kafka.Topics) == 0)
+	topics := &topicWatch{log: p.log, topics: n.Config.Kafka.Topics, add: n.Add, missing: n.Kafka.Missing}
+	topics.note(nil)
 	var watchers sync.WaitGroup
 	watchers.Go(func() {
 		p.view.Watch(watching, status.Parts{
 			Client: n.Kafka, Group: membership, Consumer: consumer, Database: n.Database,
-			MostVaried: func() string { return check.MostVaried(consumer.Metas(sampledSeries)) }, NoTopic: noTopic.Load,
+			MostVaried: func() string { return check.MostVaried(consumer.Metas(sampledSeries)) }, Topics: topics.state.Load,
 		})
 	})
 	cared := map[string]bool{}
@@ -178,18 +177,13 @@ func (p *process) work(ctx, closing context.Context) error {
 	}
 	care(n.Config.Kafka.Topics...)
 	if p.config.Kafka.HasPatterns() {
-		topics := &topicWatch{
-			log: p.log, topics: n.Config.Kafka.Topics,
-			look: func(ctx context.Context) (config.Config, map[string]error, error) {
-				return connect.Match(ctx, n.Kafka, p.config, p.log)
-			},
-			add: n.Add,
-			read: func(topics, added []string) {
-				noTopic.Store(len(topics) == 0)
-				n.Kafka.Route(topics)
-				care(added...)
-				membership.Subscribe(topics)
-			},
+		topics.look = func(ctx context.Context) (config.Config, map[string]error, error) {
+			return connect.Match(ctx, n.Kafka, p.config, p.log)
+		}
+		topics.read = func(topics, added []string) {
+			n.Kafka.Route(topics)
+			care(added...)
+			membership.Subscribe(topics)
 		}
 		watchers.Go(func() { topics.run(watching, topicsInterval) })
 	}

@@ -3,18 +3,22 @@ package main
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"waterwheel/config"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/status"
 )
 
 // topicsInterval is how often run looks for new topics that match KAFKA_TOPICS.
 const topicsInterval = 15 * time.Second
 
-// absentLooks is the number of looks in a row that do not find a topic before it is no longer read. A broker that has just
-// started may not know all topics yet.
+// absentLooks is the number of looks in a row that do not find a topic before Kafka is asked whether the topic exists. A broker that
+// has just started may not know all topics yet.
 const absentLooks = 2
 
 // topicWatch follows the topics that match the patterns of KAFKA_TOPICS.
@@ -30,8 +34,13 @@ type topicWatch struct {
 	add func(ctx context.Context, topic string) error
 	// read makes these the topics that are read. added are the new ones among them.
 	read func(topics, added []string)
+	// missing returns the topics among these that do not exist. Not all topics that a look does not find are deleted: this user may no
+	// longer see them. Their partitions say so.
+	missing func(ctx context.Context, topics ...string) ([]string, error)
 	// refused are the last logged reasons for topics that are not read.
 	refused map[string]string
+	// state is the last look, for the status page.
+	state atomic.Pointer[status.Topics]
 }
 
 // run looks for new and for deleted topics until the context ends. It retries a topic that cannot be set up each time. A topic that
@@ -42,7 +51,7 @@ func (t *topicWatch) run(ctx context.Context, every time.Duration) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
+	for t.once(ctx); ; {
 		select {
 		case <-tick.C:
 			t.once(ctx)
@@ -57,6 +66,12 @@ func (t *topicWatch) once(ctx context.Context) {
 	found, refused, err := t.look(ctx)
 	if err != nil {
 		t.log.Debug("cannot look for topics that match KAFKA_TOPICS", "err", err)
+		failed := *t.state.Load()
+		if failed.Failed == nil {
+			failed.Since = kafka.Now()
+		}
+		failed.Failed = err
+		t.state.Store(&failed)
 		return
 	}
 	var added []string
@@ -74,30 +89,44 @@ func (t *topicWatch) once(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	gone := t.gone(found.Kafka.Topics, refused)
-	if len(added)+len(gone) == 0 {
-		return
-	}
+	gone := t.gone(ctx, found.Kafka.Topics, refused)
 	t.topics = append(slices.DeleteFunc(slices.Clone(t.topics), func(topic string) bool { return slices.Contains(gone, topic) }), added...)
 	if len(added) > 0 {
 		t.log.Info("topics added: they match KAFKA_TOPICS", "topics", strings.Join(added, ","))
 	}
 	if len(gone) > 0 {
-		t.log.Warn("topics are no longer read: they were deleted, or this user may no longer see them", "topics", strings.Join(gone, ","))
+		t.log.Warn("topics are no longer read: they were deleted", "topics", strings.Join(gone, ","))
 	}
-	t.read(t.topics, added)
+	t.note(refused)
+	if len(added)+len(gone) > 0 {
+		t.read(t.topics, added)
+	}
 }
 
-// gone counts the looks without a topic, and returns the topics that are no longer read.
-func (t *topicWatch) gone(found []string, refused map[string]error) []string {
-	var gone []string
+// note notes a look that succeeded, for the status page.
+func (t *topicWatch) note(refused map[string]error) {
+	now := status.Topics{None: len(t.topics) == 0}
+	for _, topic := range slices.Sorted(maps.Keys(refused)) {
+		now.Unread = append(now.Unread, topic+" ("+refused[topic].Error()+")")
+	}
+	t.state.Store(&now)
+}
+
+// gone counts the looks without a topic, and returns the deleted topics.
+func (t *topicWatch) gone(ctx context.Context, found []string, refused map[string]error) (gone []string) {
 	absent := map[string]int{}
 	for _, topic := range t.topics {
 		if slices.Contains(found, topic) || refused[topic] != nil {
 			continue
 		}
-		if absent[topic] = t.absent[topic] + 1; absent[topic] >= absentLooks {
-			gone = append(gone, topic)
+		if absent[topic] = t.absent[topic] + 1; absent[topic] < absentLooks {
+			continue
+		}
+		missing, err := t.missing(ctx, topic)
+		if err != nil {
+			t.log.Debug("cannot tell whether a topic was deleted", "topic", topic, "err", err)
+		}
+		if gone = append(gone, missing...); len(missing) > 0 {
 			delete(absent, topic)
 		}
 	}

@@ -12,11 +12,12 @@ import (
 )
 
 // TestTopicsThatComeLater checks that each new topic is set up once and then read. A topic that cannot be set up is logged once
-// and tried each time. A topic that two looks did not find is no longer read.
+// and tried each time. A topic that two looks did not find, and that does not exist,
+// is no longer read.
 func TestTopicsThatComeLater(t *testing.T) {
 	var log strings.Builder
 	var there, set, read []string
-	refusedNames, failing := map[string]error{}, map[string]error{}
+	refusedNames, failing, deleted := map[string]error{}, map[string]error{}, map[string]bool{}
 	var lookErr error
 	w := topicWatch{
 		log: slog.New(slog.NewTextHandler(&log, nil)), topics: []string{"a"},
@@ -26,6 +27,12 @@ func TestTopicsThatComeLater(t *testing.T) {
 				refused[name] = why
 			}
 			return c, refused, lookErr
+		},
+		missing: func(_ context.Context, topics ...string) (missing []string, err error) {
+			if topic := topics[0]; deleted[topic] {
+				return topics, nil
+			}
+			return nil, errors.New("Topic Authorization Failed")
 		},
 		add: func(_ context.Context, topic string) error {
 			set = append(set, topic)
@@ -37,6 +44,7 @@ func TestTopicsThatComeLater(t *testing.T) {
 			}
 		},
 	}
+	w.note(nil)
 	step := func(wantSet, wantRead string) {
 		t.Helper()
 		set, read = nil, nil
@@ -69,17 +77,28 @@ func TestTopicsThatComeLater(t *testing.T) {
 	step("", "")
 	lookErr = errors.New("Kafka is away") // and neither does a look that failed
 	step("", "")
+	if s := w.state.Load(); s.None || s.Failed == nil || s.Since == 0 {
+		t.Errorf("Kafka is away: %+v", s)
+	}
 	lookErr = nil
+	step("", "") // b is there, but this user may no longer see it
+	deleted["b"] = true
 	refusedNames["c"], there = errors.New("grant READ on it"), []string{"a"} // c is there
 	step("", "a c")
-	if !strings.Contains(log.String(), `no longer see them" topics=b`) {
+	if s := w.state.Load(); s.Failed != nil || strings.Join(s.Unread, "; ") != "c (grant READ on it); d (grant READ on it)" {
+		t.Errorf("c is refused: %+v", s)
+	}
+	if !strings.Contains(log.String(), `they were deleted" topics=b`) {
 		t.Errorf("b is gone, but the log does not say so: %s", log.String())
 	}
 	step("", "")
 	delete(refusedNames, "c")
 	there = []string{"a", "b", "c"} // b was created again
 	step("b", "a c b b")
-	there = nil
+	there, deleted["a"], deleted["c"] = nil, true, true
 	step("", "")
 	step("", "none")
+	if s := w.state.Load(); !s.None {
+		t.Errorf("no topic is left: %+v", s)
+	}
 }

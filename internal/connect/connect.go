@@ -17,6 +17,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/claim"
 	"waterwheel/internal/collection"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/mongodb"
@@ -103,13 +104,12 @@ func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, re
 	if err := both.Wait(); err != nil {
 		return err
 	}
-	c = n.Config
-	err = n.setUp(ctx, c, p)
+	err = n.setUp(ctx, c.Kafka.Named(), p)
 	if err != nil && !mongodb.LacksRight(err) {
 		return err // waiting for Kafka would be pointless, and its error would hide the cause
 	}
 	// Even if a right is missing in MongoDB, create the dead-letter topics.
-	return errors.Join(err, n.openLetters(ctx, c, p))
+	return errors.Join(err, n.openLetters(ctx, n.Config, p))
 }
 
 // openKafka connects to Kafka, and checks that the topics exist.
@@ -224,9 +224,12 @@ func outage(err error) error {
 }
 
 // setUp creates the collections of the topics. If MongoDB refuses to create one, setUp still creates the others. No try has a
-// timeout, because an index may take long.
-func (n *Connections) setUp(ctx context.Context, c config.Config, p *Patience) error {
-	var failed []error
+// timeout, because an index may take long. If there is something wrong with a topic that only matches a pattern, it is not read, as
+// long as another topic is. So nobody can stop consumers by creating a topic. named are the topics that KAFKA_TOPICS names.
+func (n *Connections) setUp(ctx context.Context, named []string, p *Patience) error {
+	var failed, refused []error
+	var sound []string
+	c := n.Config
 	w := databaseWait(c)
 	w.slow = "MongoDB creates the collections and their indexes, which takes long if there are many documents: db.currentOp() shows the progress"
 	for _, topic := range c.Kafka.Topics {
@@ -241,12 +244,37 @@ func (n *Connections) setUp(ctx context.Context, c config.Config, p *Patience) e
 		if err == nil {
 			err = p.wait(ctx, w, func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
 		}
-		failed = append(failed, err)
+		switch {
+		case err == nil:
+			sound = append(sound, topic)
+		case isOwn(err) && !slices.Contains(named, topic):
+			refused = append(refused, err)
+		default:
+			failed = append(failed, err)
+		}
 		if _, ok := errors.AsType[*mongodb.OutageError](err); ctx.Err() != nil || ok {
 			break
 		}
 	}
-	return errors.Join(failed...)
+	if len(sound) == 0 || len(failed) > 0 {
+		return errors.Join(append(failed, refused...)...)
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	var err error
+	if n.Config, err = c.WithTopics(sound); err == nil {
+		n.Kafka.Route(sound)
+	}
+	return err
+}
+
+// isOwn reports whether an error of a set-up concerns one topic only.
+func isOwn(err error) bool {
+	_, lost := errors.AsType[*claim.LostContentError](err)
+	_, outage := errors.AsType[*mongodb.OutageError](err)
+	_, pending := errors.AsType[*notYetError](err)
+	return !lost && !outage && !pending && !mongodb.LacksRight(err) && !errors.Is(err, context.Canceled)
 }
 
 // setUpTopic creates the collections of a topic.

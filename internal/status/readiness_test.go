@@ -129,3 +129,30 @@ func texts(all []Notice) (texts []string) {
 	}
 	return texts
 }
+
+// TestTopicsOfPatterns checks what /readyz says of the topics that match the patterns of KAFKA_TOPICS.
+func TestTopicsOfPatterns(t *testing.T) {
+	long := kafka.Now() - 2*patience
+	for name, c := range map[string]struct {
+		topics        Topics
+		bad, doubtful string
+	}{
+		"all is well":   {},
+		"none":          {topics: Topics{None: true}, doubtful: "no topic matches KAFKA_TOPICS"},
+		"none, a look":  {topics: Topics{None: true, Failed: errors.New("EOF"), Since: kafka.Now()}, doubtful: "no topic matches KAFKA_TOPICS"},
+		"none, outage":  {topics: Topics{None: true, Failed: errors.New("EOF"), Since: long}, bad: "Kafka has been failing since "},
+		"some, outage":  {topics: Topics{Failed: errors.New("EOF"), Since: long}},
+		"one is unread": {topics: Topics{Unread: []string{"s.deny (grant READ)"}}, doubtful: "not read, although it matches KAFKA_TOPICS: s.deny (grant READ)"},
+	} {
+		r := readiness{at: time.Now()}
+		r.topics(&c.topics)
+		for what, got := range map[string]struct {
+			have []Notice
+			want string
+		}{"bad": {r.bad, c.bad}, "doubtful": {r.doubtful, c.doubtful}} {
+			if text := join(got.have, "; "); !strings.HasPrefix(text, got.want) || (text == "") != (got.want == "") {
+				t.Errorf("%s: %s: %q, want %q", name, what, text, got.want)
+			}
+		}
+	}
+}

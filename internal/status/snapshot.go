@@ -154,8 +154,8 @@ func (v *View) snapshot() Snapshot {
 	r.transactions(statuses)
 	r.losses(v.o.Losses.Recent(kafka.Now()))
 	r.partitions(statuses)
-	if p.NoTopic != nil && p.NoTopic() {
-		r.degraded("no topic matches KAFKA_TOPICS, or this user may not see it: the consumer looks for topics every few seconds")
+	if p.Topics != nil {
+		r.topics(p.Topics())
 	}
 	for _, s := range statuses {
 		view.Partitions = append(view.Partitions, newPartition(s, view.At))

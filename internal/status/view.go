@@ -69,8 +69,8 @@ type Parts struct {
 	Database Pinger
 	// MostVaried names the fields of meta that have the most distinct values in memory.
 	MostVaried func() string
-	// NoTopic reports whether no topic matches the patterns of KAFKA_TOPICS so far.
-	NoTopic func() bool
+	// Topics returns the last look for topics that match the patterns of KAFKA_TOPICS. Nil means that there are no patterns.
+	Topics func() *Topics
 }
 
 // Pinger pings MongoDB.
