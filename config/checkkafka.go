@@ -24,7 +24,11 @@ func (k *checker) topics() {
 		if _, err := regexp.Compile(topic); isPattern(topic) && err != nil {
 			k.fail("KAFKA_TOPICS", topic, "is not a regular expression: %v; an expression with a comma cannot be used here", err)
 		} else if !isPattern(topic) && !isTopic(topic) {
-			k.fail("KAFKA_TOPICS", topic, topicRule)
+			rule := topicRule
+			if k.Kafka.HasPatterns() {
+				rule += ". A comma ends an entry, also within a regular expression"
+			}
+			k.fail("KAFKA_TOPICS", topic, "%s", rule)
 		}
 		if slices.Contains(k.Kafka.Topics[:i], topic) {
 			k.fail("KAFKA_TOPICS", topic, "is listed twice")

@@ -1,11 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -80,8 +81,17 @@ func (r *fileReader) fail(line int, format string, args ...any) {
 }
 
 func (r *fileReader) read(content []byte, f *file) {
-	var document yaml.Node
-	if err := yaml.Unmarshal(content, &document); err != nil {
+	var document, more yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(content))
+	err := documents.Decode(&document)
+	if err == nil {
+		err = documents.Decode(&more)
+	}
+	if err == nil {
+		r.fail(more.Line, "has more than one YAML document: remove the line ---, or this document")
+		return
+	}
+	if !errors.Is(err, io.EOF) {
 		r.fail(0, "is not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 		return
 	}
@@ -103,6 +113,9 @@ func (r *fileReader) read(content []byte, f *file) {
 
 // each calls do for the pairs of a mapping. It reports duplicate keys. False means that the node is not a mapping.
 func (r *fileReader) each(n *yaml.Node, what string, do func(name string, key, value *yaml.Node)) bool {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return true
 	}
@@ -173,6 +186,8 @@ func (r *fileReader) knows(name string) bool {
 // textOf returns a YAML value in the form of an environment variable.
 func textOf(n *yaml.Node) (string, bool) {
 	switch {
+	case n.Kind == yaml.AliasNode:
+		return textOf(n.Alias)
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
 		return "", true
 	case n.Kind == yaml.ScalarNode:
@@ -265,15 +280,14 @@ func (l *loader) checkSections(c *Config, f file, own []loader) {
 	}
 }
 
-// unreadSections returns the topics and patterns with settings of their own whose topics are not read. A pattern beside a pattern of
+// UnreadTopics returns the topics and patterns with settings of their own whose topics are not read. A pattern beside a pattern of
 // KAFKA_TOPICS may match a topic that is created later.
-func (c *Config) unreadSections() (unread []string) {
+func (c *Config) UnreadTopics() (unread []string) {
 	for i := range c.topics {
 		switch topic := c.topics[i].topic; {
 		case isPattern(topic) && c.Kafka.HasPatterns():
 		case isPattern(topic):
-			pattern, err := regexp.Compile(topic)
-			if err == nil && !slices.ContainsFunc(c.Kafka.Topics, pattern.MatchString) {
+			if len(Pattern(topic).Of(c.Kafka.Topics)) == 0 {
 				unread = append(unread, topic)
 			}
 		case !slices.Contains(c.Matching([]string{topic}), topic):

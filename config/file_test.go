@@ -84,6 +84,18 @@ func TestSettingsOfAFile(t *testing.T) {
 	}
 }
 
+// TestAliasesOfAFile checks that a value, and a part for a topic, may be an alias of another one.
+func TestAliasesOfAFile(t *testing.T) {
+	c, err := onlyFrom(t, "{KAFKA_BROKERS: k:1, KAFKA_TOPICS: [a, b], MONGODB_URI: mongodb://db, EVENT_META_FIELDS: &m [site, id],"+
+		"topics: {a: &a {EVENT_LIST: x, EVENT_TIME_FIELD: at}, b: *a}}")
+	if err != nil || c.ForTopic("b").Event.TimeField != "at" || len(c.Event.MetaFields) != 2 {
+		t.Errorf("%v: %+v", err, c.ForTopic("b").Event)
+	}
+	if c, err = onlyFrom(t, "{KAFKA_BROKERS: k:1, KAFKA_TOPICS: &t a, MONGODB_URI: mongodb://db, EVENT_META_FIELDS: *t}"); err != nil || c.Event.MetaFields[0] != "a" {
+		t.Errorf("%v: %v", err, c.Event.MetaFields)
+	}
+}
+
 func TestTheEnvironmentWinsOverTheFile(t *testing.T) {
 	password := writeFile(t, "of the environment\n")
 	c, err := onlyFrom(t, wholeFile+"KAFKA_SECURITY: sasl_tls\nKAFKA_SASL_MECHANISM: PLAIN\nKAFKA_SASL_USERNAME: u\nKAFKA_SASL_PASSWORD: of the file\nDLQ_TOPIC: x\n",
@@ -128,6 +140,7 @@ func TestWrongFiles(t *testing.T) {
 		fine + "topic:\n  a: {EVENT_LIST: x}":          `waterwheel.yaml:4: "topic" is not a setting: did you mean topics?`,
 		fine + "a b":                                   "is not YAML",
 		fine + "KAFKA_TOPICS: c":                       `waterwheel.yaml:4: "KAFKA_TOPICS" appears twice`,
+		fine + "---\nEVENT_LIST: a":                    "waterwheel.yaml:4: has more than one YAML document",
 		"- a":                                          "must be a YAML mapping",
 		fine + "FLUSH_COUNT: {a: b}":                   "waterwheel.yaml:4: FLUSH_COUNT must be a text, a number",
 		fine + "FLUSH_COUNT: many":                     "FLUSH_COUNT=many: ",

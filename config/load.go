@@ -31,7 +31,7 @@ func Load(lookup func(string) (string, bool), environ []string) (Config, error) 
 	own := l.loadSections(&c, file, func(string) bool { return true })
 	l.report(check(&c, l.bad, l.given))
 	l.checkSections(&c, file, own)
-	c.unread = c.unreadSections()
+	c.unread = c.UnreadTopics()
 	if len(l.problems) > 0 {
 		return Config{}, &Error{Problems: l.problems}
 	}

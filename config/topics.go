@@ -15,6 +15,31 @@ func isPattern(entry string) bool { return strings.HasPrefix(entry, patternMark)
 // HasPatterns reports whether KAFKA_TOPICS contains regular expressions.
 func (k Kafka) HasPatterns() bool { return slices.ContainsFunc(k.Topics, isPattern) }
 
+// Pattern is an entry of KAFKA_TOPICS that is a regular expression.
+type Pattern string
+
+// Of returns the topics among these that match.
+func (p Pattern) Of(topics []string) (matching []string) {
+	if expression, err := regexp.Compile(string(p)); err == nil {
+		for _, topic := range topics {
+			if expression.MatchString(topic) {
+				matching = append(matching, topic)
+			}
+		}
+	}
+	return matching
+}
+
+// Patterns returns the patterns of KAFKA_TOPICS.
+func (k Kafka) Patterns() (patterns []Pattern) {
+	for _, entry := range k.Topics {
+		if isPattern(entry) {
+			patterns = append(patterns, Pattern(entry))
+		}
+	}
+	return patterns
+}
+
 // Named returns the topics of KAFKA_TOPICS that are given by name. They must exist.
 func (k Kafka) Named() []string {
 	return slices.DeleteFunc(slices.Clone(k.Topics), isPattern)
@@ -25,8 +50,8 @@ func (k Kafka) Named() []string {
 // whose name begins with two underscores, as Kafka's own do.
 func (c Config) Matching(there []string) []string {
 	var patterns []*regexp.Regexp
-	for _, entry := range c.Kafka.Topics {
-		if p, err := regexp.Compile(entry); err == nil && isPattern(entry) {
+	for _, pattern := range c.Kafka.Patterns() {
+		if p, err := regexp.Compile(string(pattern)); err == nil {
 			patterns = append(patterns, p)
 		}
 	}

@@ -35,8 +35,17 @@ func matchTopics(ctx context.Context, reader *kafka.Scanner, c config.Config, lo
 	}
 	if len(matched.Kafka.Topics) == 0 {
 		found.Failed("topics", connect.ErrNoTopic)
-	} else {
-		found.OK("topics", "KAFKA_TOPICS matches %s", strings.Join(matched.Kafka.Topics, ", "))
+		return matched, nil
+	}
+	for _, pattern := range c.Kafka.Patterns() {
+		if topics := pattern.Of(matched.Kafka.Topics); len(topics) > 0 {
+			found.OK("topics", "%s matches %s", pattern, strings.Join(topics, ", "))
+		} else {
+			found.Warn("topics", "correct the pattern, or create a topic", "no topic matches %s", pattern)
+		}
+	}
+	for _, unread := range matched.UnreadTopics() {
+		found.Note("topics", "no topic that is read now has the settings of %s in CONFIG_FILE", unread)
 	}
 	return matched, nil
 }

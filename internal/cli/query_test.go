@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/config"
+	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
 )
 
@@ -367,5 +368,21 @@ func TestQueryStopsWhenNothingCanBePrinted(t *testing.T) {
 	}, "query", "m", "--format", "csv")
 	if code != exitFailed || !strings.Contains(errs.String(), "no space left") {
 		t.Errorf("exit code %d, %q", code, errs.String())
+	}
+}
+
+// TestFiltersOfServe checks that a filter of a request cannot run scripts on the server.
+func TestFiltersOfServe(t *testing.T) {
+	o := timeseries.Options{TimeField: "time", MetaField: "meta"}
+	for filter, want := range map[string]string{
+		`{"meta.sensor": "s-17"}`: "",
+		`{"$or": [{"meta.a": 1}, {"$expr": {"$function": {"body": "x", "args": [], "lang": "js"}}}]}`: "filter has $function",
+		`{"$where": "true"}`: "filter has $where",
+		`[`:                  "filter is not an object",
+	} {
+		_, err := serveFilter(o, nil, filter)
+		if want == "" && err != nil || want != "" && (!errors.As(err, new(usageError)) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", filter, err, want)
+		}
 	}
 }

@@ -22,14 +22,25 @@ const (
 	rotationSpread = 20 * time.Second
 )
 
-// ErrRotated is the cause with which the context of run ends if a secret has changed. Then run hands over in order, and is called
-// again.
+// ErrRotated is the cause with which the context of run or serve ends if a secret has changed. Then run hands over in order, and is
+// called again.
 var ErrRotated = errors.New("starting again with the new secrets")
 
-// runRotating calls Run again each time that a secret changes in the file that holds it, NAME_FILE or CONFIG_FILE.
+// rotation is a service that begins again each time that a secret changes in the file that holds it, NAME_FILE or CONFIG_FILE.
+type rotation struct {
+	load func(lookup func(string) (string, bool), environ []string) (config.Config, error)
+	run  func(ctx context.Context, c config.Config, log *slog.Logger) error
+}
+
+// runRotating calls Run again each time that a secret changes.
 func (p *Program) runRotating(ctx context.Context, c config.Config, log *slog.Logger) error {
+	return p.rotate(ctx, rotation{config.Load, p.Run}, c, log)
+}
+
+// rotate runs a service until it ends for another reason than a changed secret.
+func (p *Program) rotate(ctx context.Context, r rotation, c config.Config, log *slog.Logger) error {
 	for {
-		next, err := p.runUntilRotated(ctx, c, log)
+		next, err := p.runUntilRotated(ctx, r, c, log)
 		if err != nil || next == nil || ctx.Err() != nil {
 			return err
 		}
@@ -37,18 +48,18 @@ func (p *Program) runRotating(ctx context.Context, c config.Config, log *slog.Lo
 	}
 }
 
-// runUntilRotated calls Run until a secret has changed. It returns the settings with the new secret. Nil means that Run has ended
-// for another reason.
-func (p *Program) runUntilRotated(ctx context.Context, c config.Config, log *slog.Logger) (next *config.Config, err error) {
+// runUntilRotated runs a service until a secret has changed. It returns the settings with the new secret. Nil means that the service
+// has ended for another reason.
+func (p *Program) runUntilRotated(ctx context.Context, r rotation, c config.Config, log *slog.Logger) (next *config.Config, err error) {
 	running, stop := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		if found, names := p.awaitRotation(running, &c, log); found != nil {
+		if found, names := p.awaitRotation(running, r, &c, log); found != nil {
 			next = found
 			stop(fmt.Errorf("%s changed in its file: %w", strings.Join(names, ", "), ErrRotated))
 		}
 	})
-	err = p.Run(running, c, log)
+	err = r.run(running, c, log)
 	stop(nil)
 	watching.Wait()
 	return next, err
@@ -56,11 +67,11 @@ func (p *Program) runUntilRotated(ctx context.Context, c config.Config, log *slo
 
 // awaitRotation reads the settings repeatedly until a secret differs. Nil means that ctx has ended before. It retries settings
 // that cannot be read, for example while a file is being written.
-func (p *Program) awaitRotation(ctx context.Context, c *config.Config, log *slog.Logger) (next *config.Config, names []string) {
+func (p *Program) awaitRotation(ctx context.Context, r rotation, c *config.Config, log *slog.Logger) (next *config.Config, names []string) {
 	said, changed := false, false
 	for wait := rotationInterval; kafka.Sleep(ctx, wait); {
 		wait = rotationInterval
-		read, err := config.Load(p.Lookup, p.Environ)
+		read, err := r.load(p.Lookup, p.Environ)
 		if err != nil {
 			if !said {
 				log.Warn("the settings cannot be read again: the secrets that were read before stay in use", "err", err)

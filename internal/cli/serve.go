@@ -34,7 +34,9 @@ other settings of the connection to MongoDB.
 All requests about series take the parameters series, match (a condition as in query; if there are several, all must hold),
 filter, from, to, last and limit. Measurements and totals also take fields (separated by commas) and format=json or csv.
 Measurements take latest=true and newest=true. Totals take every, agg, zone and exact=true. If the limit cuts off an answer,
-the answer ends with the trailer Waterwheel-More.`
+the answer ends with the trailer Waterwheel-More.
+
+If a secret setting changes in its file (SERVE_TOKEN_FILE, MONGODB_URI_FILE), serve uses it within 30 seconds.`
 
 // answerRoom is how much longer than SERVE_MAX_TIME an answer may take to write its error or its last rows.
 const answerRoom = 5 * time.Second
@@ -51,7 +53,7 @@ func (p *Program) serveCommand() *cobra.Command {
 				return err
 			}
 			log := newLogger(p.Stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal)
-			return serveMeasurements(cmd.Context(), c, log)
+			return p.rotate(cmd.Context(), rotation{config.LoadDatabase, serveMeasurements}, c, log)
 		},
 	}
 }
@@ -74,13 +76,19 @@ func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) e
 	server.Handler = serve.Handler(serve.Options{
 		Names: func(ctx context.Context) ([]string, error) { return collection.Names(ctx, database) }, Open: (&openSeries{database: database, of: map[string]*reader.Series{}}).open, Explain: database.Explain,
 		Filter: serveFilter, Times: serveTimes,
-		Usage:   func(err error) bool { return errors.As(err, new(usageError)) },
+		Usage: func(err error) bool {
+			return errors.As(err, new(usageError)) || mongodb.RefusesQuery(database.Translate(err))
+		},
 		MaxRows: c.Serve.MaxRows, MaxTime: c.Serve.MaxTime, MaxQueries: c.Serve.MaxQueries, Token: c.Serve.Token.Reveal(), Log: log,
 	})
 	if c.Serve.Token == "" && server.TLS == nil {
 		log.Info("requests need no token and are not encrypted: see SERVE_TOKEN and SERVE_TLS_CERT_FILE")
 	}
-	return server.Run(ctx, context.WithoutCancel(ctx)) // pending answers may take a moment longer
+	err = server.Run(ctx, context.WithoutCancel(ctx)) // pending answers may take a moment longer
+	if cause := context.Cause(ctx); err == nil && errors.Is(cause, ErrRotated) {
+		log.Info("ended", "why", cause)
+	}
+	return err
 }
 
 // openSeries opens each time series once.
@@ -129,8 +137,33 @@ func serveFilter(o timeseries.Options, conditions []string, filter string) (bson
 		if err := bson.UnmarshalExtJSON([]byte(filter), false, &also); err != nil {
 			return nil, usageError{fmt.Errorf("filter is not an object of Extended JSON: %w", err)}
 		}
+		if err := refuseScripts(also); err != nil {
+			return nil, err
+		}
 	}
 	return words.filter(o.MetaField, also)
+}
+
+// refuseScripts refuses operators that run JavaScript on the server. A filter of serve may come from anywhere.
+func refuseScripts(v any) error {
+	switch v := v.(type) {
+	case bson.D:
+		for _, e := range v {
+			if e.Key == "$where" || e.Key == "$function" || e.Key == "$accumulator" {
+				return usageError{fmt.Errorf("filter has %s, which runs JavaScript on the server: use other operators", e.Key)}
+			}
+			if err := refuseScripts(e.Value); err != nil {
+				return err
+			}
+		}
+	case bson.A:
+		for _, one := range v {
+			if err := refuseScripts(one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // serveTimes parses the bounds of a request in the notation of query.

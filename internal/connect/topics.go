@@ -50,7 +50,7 @@ func matchTopics(c config.Config, there []kafka.Topic, log *slog.Logger) (matche
 		}
 		more, err := matched.WithTopics(append(matched.Kafka.Topics[:len(matched.Kafka.Topics):len(matched.Kafka.Topics)], topic))
 		if err != nil {
-			refused[topic] = err
+			refused[topic] = oneLine(err)
 			continue
 		}
 		matched = more
@@ -63,6 +63,19 @@ func matchTopics(c config.Config, there []kafka.Topic, log *slog.Logger) (matche
 
 // ErrNoTopic means that KAFKA_TOPICS has patterns only, and no topic matches them.
 var ErrNoTopic = errors.New("no topic matches yet, or this user may not see the topics that match: create a topic, correct the pattern, or grant this user DESCRIBE on the topics")
+
+// oneLine returns an error of the settings in one line.
+func oneLine(err error) error {
+	wrong, ok := errors.AsType[*config.Error](err)
+	if !ok {
+		return err
+	}
+	texts := make([]string, len(wrong.Problems))
+	for i, p := range wrong.Problems {
+		texts[i] = p.String()
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
 
 // Resolve is Match for a command, with its own connection. Without patterns it makes no request.
 func Resolve(ctx context.Context, c config.Config, log *slog.Logger) (config.Config, error) {

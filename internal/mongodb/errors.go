@@ -61,6 +61,10 @@ func HasCode(err error, codes ...int32) bool {
 	return ok && slices.Contains(codes, c.Code)
 }
 
+// RefusesQuery reports whether MongoDB refuses a query because of its filter: BadValue, FailedToParse, TypeMismatch, or a regular
+// expression that is not valid.
+func RefusesQuery(err error) bool { return HasCode(err, 2, 9, 14, 51091) }
+
 // NotSentError means that a command was not sent, or not to its end. It was not executed and never will be. Any other error of a
 // Collection except *CommandError leaves the outcome unknown. These are all the causes:
 //

@@ -114,7 +114,7 @@ func (h *handler) collections(a *answer, r *http.Request) error {
 
 // series answers with the metas of series.
 func (h *handler) series(a *answer, r *http.Request) error {
-	q, err := h.parse(r.Context(), r.URL.Query(), seriesParameters)
+	q, err := h.parse(r, seriesParameters)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (h *handler) series(a *answer, r *http.Request) error {
 
 // measurements answers with rows of measurements.
 func (h *handler) measurements(a *answer, r *http.Request) error {
-	q, err := h.parse(r.Context(), r.URL.Query(), measurementParameters)
+	q, err := h.parse(r, measurementParameters)
 	if err != nil {
 		return err
 	}
@@ -156,11 +156,11 @@ func (h *handler) measurements(a *answer, r *http.Request) error {
 
 // totals answers with windows.
 func (h *handler) totals(a *answer, r *http.Request) error {
-	q, err := h.parse(r.Context(), r.URL.Query(), totalsParameters)
+	q, err := h.parse(r, totalsParameters)
 	if err != nil {
 		return err
 	}
-	t, err := readTotals(r.URL.Query())
+	t, err := readTotals(q.values)
 	if err != nil {
 		return err
 	}

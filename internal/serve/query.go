@@ -1,9 +1,10 @@
 package serve
 
 import (
-	"context"
 	"fmt"
+	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ var (
 // request is a query with its time series, and the format of its rows.
 type request struct {
 	reader.Query
+	values url.Values
 	from   Source
 	rows   rows.Options
 	latest bool
@@ -32,10 +34,18 @@ type request struct {
 }
 
 // parse parses the parameters of a request.
-func (h *handler) parse(ctx context.Context, values url.Values, known []string) (*request, error) {
-	for name := range values {
+func (h *handler) parse(asked *http.Request, known []string) (*request, error) {
+	ctx := asked.Context()
+	values, err := url.ParseQuery(asked.URL.RawQuery) // a lost condition would widen the answer
+	if err != nil {
+		return nil, requestError{fmt.Errorf("the query of the URL is malformed: %w: write %%25 for %%, %%3B for ; and %%2B for +", err)}
+	}
+	for name, given := range values {
 		if !slices.Contains(known, name) {
 			return nil, requestError{fmt.Errorf("there is no parameter %q; the parameters are %s%s", name, strings.Join(known, ", "), words.DidYouMean(name, known))}
+		}
+		if len(given) > 1 && name != "match" && name != "fields" {
+			return nil, requestError{fmt.Errorf("the parameter %s is given %d times: give it once", name, len(given))}
 		}
 	}
 	name := values.Get("series")
@@ -47,7 +57,7 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 		return nil, err
 	}
 	o := from.Options()
-	r := &request{from: from, rows: rows.Options{TimeField: o.TimeField, MetaField: o.MetaField}}
+	r := &request{values: values, from: from, rows: rows.Options{TimeField: o.TimeField, MetaField: o.MetaField}}
 	if r.Meta, err = h.Filter(o, nonempty(values["match"]), values.Get("filter")); err != nil {
 		return nil, err
 	}
@@ -56,7 +66,7 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 		return nil, requestError{fmt.Errorf("zone %w", err)}
 	}
 	r.rows.Location = zone
-	if r.From, r.To, err = h.Times(milliseconds(values.Get("from")), milliseconds(values.Get("to")), values.Get("last"), time.Now(), zone); err != nil {
+	if r.From, r.To, err = h.Times(written(values.Get("from")), written(values.Get("to")), values.Get("last"), time.Now(), zone); err != nil {
 		return nil, err
 	}
 	for _, list := range values["fields"] {
@@ -127,10 +137,13 @@ func nonempty(conditions []string) []string {
 	return slices.DeleteFunc(slices.Clone(conditions), func(c string) bool { return strings.TrimSpace(c) == "" })
 }
 
-// milliseconds converts a time in milliseconds since 1970, such as Grafana's ${__from}, to a text. It returns any other text
-// unchanged.
-func milliseconds(text string) string {
+// lostPlus is a time whose offset lost its plus sign, because + means a space in the query of a URL.
+var lostPlus = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\S*) (\d\d:?\d\d)$`)
+
+// written returns a time as query takes it. It converts milliseconds since 1970, such as Grafana's ${__from}, to a text.
+func written(text string) string {
 	const digits = 13
+	text = lostPlus.ReplaceAllString(text, "$1+$2")
 	n, err := strconv.ParseInt(text, 10, 64)
 	if len(text) != digits || err != nil {
 		return text

@@ -297,6 +297,10 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"/v1/totals?series=b&every=1h":                  "404 no such time series",
 		"/v1/measurements?series=a&every=1h":            "400 there is no parameter",
 		"/v2/measurements?series=a":                     "404 ",
+		"/v1/series?series=a&match=sensor=s1;x":         "400 the query of the URL is malformed",
+		"/v1/series?series=a&match=sensor=s1%":          "400 write %25 for %",
+		"/v1/series?series=a&series=b":                  "400 the parameter series is given 2 times",
+		"/v1/series?series=a&match=a=1&match=b=2":       "200 ",
 		"/v1/measurements?series=a&limit=1&fields=,,,a": "200 ",
 	} {
 		answer, body, err := get(t, from+path)
@@ -407,6 +411,7 @@ func TestATokenIsNeeded(t *testing.T) {
 		want        int
 	}{
 		{"/v1/collections", "Bearer geheim", 200},
+		{"/v1/collections", "bearer geheim", 200},
 		{"/v1/collections", "", 401},
 		{"/v1/collections", "Bearer geheim2", 401},
 		{"/v1/collections", "geheim", 401},
