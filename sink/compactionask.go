@@ -38,7 +38,6 @@ type CompactionRequest struct {
 	segments map[string]bool // the segments waited for, by _id
 	best     int             // the smallest number of remaining steps so far
 	progress time.Time       // when best was reached, or a wait began
-	advanced bool            // best fell in the last wait
 	asked    time.Time
 }
 
@@ -68,9 +67,31 @@ func (w *CompactionRequest) Wait(ctx context.Context, left func(segments int)) (
 	if needed, err := w.needed(ctx); err != nil || !needed {
 		return false, err
 	}
-	w.progress, w.advanced = time.Now(), false
-	err = w.wait(ctx, left)
-	return w.advanced, err
+	w.progress = time.Now()
+	for {
+		began := time.Now()
+		now, err := w.look(ctx)
+		if err != nil {
+			return progress, fmt.Errorf("waiting until segments are compacted: %w", err)
+		}
+		if left(now.segments); now.segments == 0 {
+			return progress, nil
+		}
+		if w.asked.IsZero() || now.steps < w.best {
+			progress = !w.asked.IsZero()
+			w.best, w.progress = now.steps, began
+		}
+		if now.steps > 0 {
+			if err := w.urge(ctx, &now); err != nil {
+				return progress, err
+			}
+		}
+		select {
+		case <-time.After(min(max(askPause, 5*time.Since(began)), askSlowPause)):
+		case <-ctx.Done():
+			return progress, context.Cause(ctx)
+		}
+	}
 }
 
 // waiting counts the remaining segments.
@@ -79,33 +100,6 @@ type waiting struct {
 	open     int             // how many of them are not frozen yet
 	steps    int             // an open segment has two left, its freeze and its end; a frozen one has one
 	owners   map[string]bool // owners of segments that have not ended
-}
-
-func (w *CompactionRequest) wait(ctx context.Context, left func(segments int)) error {
-	for {
-		began := time.Now()
-		now, err := w.look(ctx)
-		if err != nil {
-			return fmt.Errorf("waiting until segments are compacted: %w", err)
-		}
-		if left(now.segments); now.segments == 0 {
-			return nil
-		}
-		if w.asked.IsZero() || now.steps < w.best {
-			w.advanced = !w.asked.IsZero()
-			w.best, w.progress = now.steps, began
-		}
-		if now.steps > 0 {
-			if err := w.urge(ctx, &now); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-time.After(min(max(askPause, 5*time.Since(began)), askSlowPause)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // urge asks for a compaction, for the first time or again. It gives up when there is no progress.

@@ -12,8 +12,7 @@ import (
 )
 
 // TestTopicsThatComeLater checks that each new topic is set up once and then read. A topic that cannot be set up is logged once
-// and tried each time. A topic that two looks did not find, and that does not exist,
-// is no longer read.
+// and tried each time. A topic that two looks did not find, and that does not exist, is no longer read.
 func TestTopicsThatComeLater(t *testing.T) {
 	var log strings.Builder
 	var there, set, read []string

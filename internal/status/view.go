@@ -69,7 +69,7 @@ type Parts struct {
 	Database Pinger
 	// MostVaried names the fields of meta that have the most distinct values in memory.
 	MostVaried func() string
-	// Topics returns the last look for topics that match the patterns of KAFKA_TOPICS. Nil means that there are no patterns.
+	// Topics returns the last look for topics that match the patterns of KAFKA_TOPICS. Nil means that there are no looks.
 	Topics func() *Topics
 }
 
