@@ -211,7 +211,7 @@ type Service struct {
 	LogLevel        string        `env:"LOG_LEVEL,default=info" oneof:"debug,info,warn,error" doc:"lowest severity of the log lines that are written"`
 	LogFormat       string        `env:"LOG_FORMAT" oneof:"text,json" shown:"text on a terminal, else json; of commands other than run always text" doc:"format of the log lines"`
 	LogProgress     time.Duration `env:"LOG_PROGRESS,default=1m" min:"1s" max:"24h" doc:"time between two log lines that show the consumer's progress"`
-	StartTimeout    time.Duration `env:"START_TIMEOUT" min:"0s" max:"24h" shown:"for ever" doc:"longest time that run waits at its start for Kafka and MongoDB to answer. 0s means that it waits for ever. Wrong passwords, rights and names end run immediately in any case. The other commands do not wait"`
+	StartTimeout    time.Duration `env:"START_TIMEOUT" min:"0s" max:"24h" shown:"for ever" doc:"longest time that run and serve wait at their start for Kafka and MongoDB to answer. 0s means that they wait for ever. Wrong passwords, rights and names end them immediately in any case. The other commands do not wait"`
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT,default=25s" min:"1s" max:"1h" doc:"longest time from the stop signal to the exit; must be more than MONGODB_WRITE_TIMEOUT. In Kubernetes, set terminationGracePeriodSeconds higher"`
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -84,12 +85,11 @@ func (r *fileReader) read(content []byte, f *file) {
 	var document, more yaml.Node
 	documents := yaml.NewDecoder(bytes.NewReader(content))
 	err := documents.Decode(&document)
-	if err == nil {
-		err = documents.Decode(&more)
-	}
-	if err == nil {
-		r.fail(more.Line, "has more than one YAML document: remove the line ---, or this document")
-		return
+	for err == nil {
+		if err = documents.Decode(&more); err == nil && !isNothing(&more) {
+			r.fail(more.Line, "has more than one YAML document: remove the line ---, or this document")
+			return
+		}
 	}
 	if !errors.Is(err, io.EOF) {
 		r.fail(0, "is not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
@@ -111,12 +111,19 @@ func (r *fileReader) read(content []byte, f *file) {
 	}
 }
 
+// isNothing reports whether a document has no content, as behind a line --- at the end.
+func isNothing(document *yaml.Node) bool {
+	return len(document.Content) == 0 || len(document.Content) == 1 && isNull(document.Content[0])
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
 // each calls do for the pairs of a mapping. It reports duplicate keys. False means that the node is not a mapping.
 func (r *fileReader) each(n *yaml.Node, what string, do func(name string, key, value *yaml.Node)) bool {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+	if isNull(n) {
 		return true
 	}
 	if n.Kind != yaml.MappingNode {
@@ -147,6 +154,12 @@ func (r *fileReader) sections(n *yaml.Node, f *file) {
 			s.lines[name] = key.Line
 			r.setting(s.values, key, value)
 		})
+		if isPattern(topic) {
+			if _, err := regexp.Compile(topic); err != nil {
+				r.fail(key.Line, "topic %s is not a regular expression: %v", quoted(topic), err)
+				return
+			}
+		}
 		if isPattern(topic) || isTopic(topic) {
 			f.sections = append(f.sections, s)
 			return
@@ -159,6 +172,10 @@ func (r *fileReader) sections(n *yaml.Node, f *file) {
 func (r *fileReader) setting(into map[string]string, key, value *yaml.Node) {
 	name := key.Value
 	if !r.knows(name) {
+		if name == "<<" {
+			r.fail(key.Line, "merge keys (<<) are not supported: write the settings in each part")
+			return
+		}
 		near := ""
 		names := []string{topicsKey}
 		for i := range r.known {
@@ -188,7 +205,7 @@ func textOf(n *yaml.Node) (string, bool) {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		return textOf(n.Alias)
-	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
+	case isNull(n):
 		return "", true
 	case n.Kind == yaml.ScalarNode:
 		return n.Value, true

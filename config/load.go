@@ -51,7 +51,7 @@ func LoadDatabase(lookup func(string) (string, bool), environ []string) (Config,
 	l, file := newFileLoader(lookup)
 	for _, f := range fields(&c) {
 		switch name := f.name(); {
-		case strings.HasPrefix(name, databasePrefix), strings.HasPrefix(name, servePrefix), name == "LOG_LEVEL", name == "LOG_FORMAT":
+		case strings.HasPrefix(name, databasePrefix), strings.HasPrefix(name, servePrefix), name == "LOG_LEVEL", name == "LOG_FORMAT", name == "START_TIMEOUT":
 			l.load(f)
 		case name == "KAFKA_TOPICS":
 			if _, found, _ := l.resolve(&f); found {
@@ -182,8 +182,10 @@ func (l *loader) resolve(f *field) (text string, found bool, problem string) {
 	if err != nil {
 		return "", false, fmt.Sprintf("cannot read the file that %s names: %v", f.name()+fileSuffix, f.fileError(err))
 	}
-	text = strings.TrimRight(string(content), "\r\n")
-	return text, text != "" || f.takesEmpty(), ""
+	if text = strings.TrimRight(string(content), "\r\n"); text == "" && !f.takesEmpty() {
+		return "", false, "the file that " + f.name() + fileSuffix + " names is empty: write the value into it"
+	}
+	return text, true, ""
 }
 
 // isQuoted reports whether a text begins and ends with the same quote. For a password it returns false, because a password may do

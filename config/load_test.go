@@ -191,6 +191,11 @@ func TestValuesFromFiles(t *testing.T) {
 	if got := problems(t, env); len(got) != 1 || !strings.Contains(got[0], path+"x") {
 		t.Errorf("a missing file: %v", got)
 	}
+	env = with("MONGODB_URI_FILE", "/dev/null")
+	delete(env, "MONGODB_URI")
+	if got := problems(t, env); len(got) != 1 || !strings.Contains(got[0], "the file that MONGODB_URI_FILE names is empty") {
+		t.Errorf("an empty file: %v", got)
+	}
 }
 
 func TestForeignVariablesAreLeftAlone(t *testing.T) {

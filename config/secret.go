@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -39,13 +40,19 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText returns the same mask, for JSON and slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// ChangedSecrets returns the names of the secret settings that differ between two readings.
-func ChangedSecrets(before, after *Config) (names []string) {
+// ChangedSecrets returns the names of the secret settings that differ between two readings. It returns an error if a secret is no
+// longer set: a file that was truncated must not turn a login off.
+func ChangedSecrets(before, after *Config) (names []string, err error) {
 	old := fields(before)
 	for i, f := range fields(after) {
-		if f.secret() && f.value.Interface() != old[i].value.Interface() {
-			names = append(names, f.name())
+		was, is := old[i].value.Interface(), f.value.Interface()
+		if !f.secret() || is == was {
+			continue
 		}
+		if f.value.IsZero() {
+			return nil, fmt.Errorf("%s is no longer set: to go on without it, start again", f.name())
+		}
+		names = append(names, f.name())
 	}
-	return names
+	return names, nil
 }

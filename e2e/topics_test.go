@@ -113,5 +113,16 @@ func TestTopicsThatMatchAPattern(t *testing.T) {
 	}
 	s.terminate(a)
 	s.terminate(b)
+	// Neither does a topic without a dead-letter topic, if consumers may not create one.
+	mute := s.topic + "-mute"
+	s.beside(mute, 1)
+	s.settings = s.settings.With("DLQ_CREATE", "false")
+	a = s.start()
+	s.awaitDoubt(a, mute+" (")
+	if err := s.send(t.Context(), s.generator(20), 500); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitCommitted(a, 90*time.Second)
+	s.terminate(a)
 	s.check()
 }

@@ -65,7 +65,9 @@ func (s *Series) choose(ctx context.Context, p *plan, segments bson.D) (c choice
 		return nil
 	})
 	if refuses(err) {
+		refusal := err
 		c.metas, err = s.tryEach(ctx, p, segments)
+		err = because(err, refusal)
 	}
 	slices.SortFunc(c.metas, timeseries.Compare)
 	c.metas = slices.CompactFunc(c.metas, func(a, b bson.RawValue) bool { return timeseries.Compare(a, b) == 0 })
@@ -84,9 +86,9 @@ func (s *Series) choosesNone(ctx context.Context, p *plan, segments bson.D) (fou
 	if found, err = isAny(ctx, answer, err); !refuses(err) {
 		return found, err
 	}
-	there, err := atPlace(p.meta, timeseries.Path(timeseries.FieldMeta, "none")) // a segment has nothing at this path
-	if err != nil {
-		return false, err
+	there, moved := atPlace(p.meta, timeseries.Path(timeseries.FieldMeta, "none")) // a segment has nothing at this path
+	if moved != nil {
+		return false, because(moved, err)
 	}
 	return s.isThere(ctx, request{filter: both(segments, there), projection: bson.D{{Key: timeseries.FieldID, Value: 1}}, limit: 1})
 }
@@ -95,6 +97,15 @@ func (s *Series) choosesNone(ctx context.Context, p *plan, segments bson.D) (fou
 func refuses(err error) bool {
 	refused := (mongo.CommandError{})
 	return errors.As(err, &refused) && !transient(err)
+}
+
+// because adds the server's refusal of a pipeline to the error of a filter that cannot be applied without this pipeline. The filter
+// itself may be wrong.
+func because(err, refusal error) error {
+	if errors.As(err, new(*QueryError)) {
+		return &QueryError{fmt.Errorf("%w. The server's answer: %w", err, refusal)}
+	}
+	return err
 }
 
 // both returns the conjunction of two filters.

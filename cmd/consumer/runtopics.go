@@ -95,7 +95,7 @@ func (t *topicWatch) once(ctx context.Context) {
 		t.log.Info("topics added: they match KAFKA_TOPICS", "topics", strings.Join(added, ","))
 	}
 	if len(gone) > 0 {
-		t.log.Warn("topics are no longer read: they were deleted", "topics", strings.Join(gone, ","))
+		t.log.Warn("topics are no longer read: they were deleted. Records that were not stored before are lost", "topics", strings.Join(gone, ","))
 	}
 	t.note(refused)
 	if len(added)+len(gone) > 0 {

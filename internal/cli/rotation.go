@@ -66,21 +66,23 @@ func (p *Program) runUntilRotated(ctx context.Context, r rotation, c config.Conf
 }
 
 // awaitRotation reads the settings repeatedly until a secret differs. Nil means that ctx has ended before. It retries settings
-// that cannot be read, for example while a file is being written.
+// that cannot be read or that lack a secret, for example while a file is being written.
 func (p *Program) awaitRotation(ctx context.Context, r rotation, c *config.Config, log *slog.Logger) (next *config.Config, names []string) {
 	said, changed := false, false
 	for wait := rotationInterval; kafka.Sleep(ctx, wait); {
 		wait = rotationInterval
 		read, err := r.load(p.Lookup, p.Environ)
+		if err == nil {
+			names, err = config.ChangedSecrets(c, &read)
+		}
 		if err != nil {
 			if !said {
-				log.Warn("the settings cannot be read again: the secrets that were read before stay in use", "err", err)
+				log.Warn("the settings cannot be used: the secrets that were read before stay in use", "err", err)
 			}
 			said = true
 			continue
 		}
 		said = false
-		names := config.ChangedSecrets(c, &read)
 		switch {
 		case len(names) == 0:
 			changed = false

@@ -81,7 +81,7 @@ func TestRunBeginsAgainWithAnotherSecret(t *testing.T) {
 		if want := []string{"mongodb://u:one@h/d", "mongodb://u:two@h/d"}; err != nil || !slices.Equal(uris, want) {
 			t.Errorf("%v; it ran with %v", err, uris)
 		}
-		if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "cannot be read again") {
+		if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "cannot be used") {
 			t.Errorf("the log: %s", log.String())
 		}
 	})
@@ -105,4 +105,49 @@ func TestAFailureIsNoRotation(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestASecretThatVanishesStays checks that nothing runs without a login because a file was truncated.
+func TestASecretThatVanishesStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		settings := filepath.Join(t.TempDir(), "settings.yml")
+		token := "SERVE_TOKEN: one\n"
+		write := func() {
+			if err := os.WriteFile(settings, []byte("LOG_FORMAT: json\n"+token), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write()
+		env := map[string]string{"MONGODB_URI": "mongodb://h/d", "CONFIG_FILE": settings}
+		p := &Program{Lookup: func(name string) (string, bool) { text, ok := env[name]; return text, ok }}
+		c, err := config.LoadDatabase(p.Lookup, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var tokens []string
+		r := rotation{config.LoadDatabase, func(running context.Context, c config.Config, _ *slog.Logger) error {
+			tokens = append(tokens, c.Serve.Token.Reveal())
+			if len(tokens) == 1 {
+				time.Sleep(time.Minute)
+				token = ""
+				write()
+				time.Sleep(time.Minute)
+				if running.Err() != nil {
+					t.Error("it ended without a token")
+				}
+				token = "SERVE_TOKEN: two\n"
+				write()
+				<-running.Done()
+				return nil
+			}
+			stop()
+			return nil
+		}}
+		var log strings.Builder
+		err = p.rotate(ctx, r, c, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil || !slices.Equal(tokens, []string{"one", "two"}) || !strings.Contains(log.String(), "SERVE_TOKEN is no longer set") {
+			t.Errorf("%v, with the tokens %v; the log: %s", err, tokens, log.String())
+		}
+	})
 }

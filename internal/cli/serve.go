@@ -68,13 +68,17 @@ func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) e
 		}
 		server.TLS = certificate.Config()
 	}
-	database, err := mongodb.Open(ctx, connect.DatabaseOptions(c, log))
+	waiting := connect.Patience{Log: log, Opening: true, Bound: "START_TIMEOUT"}
+	database, err := connect.OpenDatabase(ctx, c, connect.DatabaseOptions(c, log), waiting.Started(c.Service.StartTimeout))
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil // it was told to end while it waited
+		}
 		return err
 	}
 	defer connect.CloseDatabase(database)
 	server.Handler = serve.Handler(serve.Options{
-		Names: func(ctx context.Context) ([]string, error) { return collection.Names(ctx, database) }, Open: (&openSeries{database: database, of: map[string]*reader.Series{}}).open, Explain: database.Explain,
+		Names: func(ctx context.Context) ([]string, error) { return collection.Names(ctx, database) }, Open: (&openSeries{database: database, of: map[string]openedSeries{}}).open, Explain: database.Explain,
 		Filter: serveFilter, Times: serveTimes,
 		Usage: func(err error) bool {
 			return errors.As(err, new(usageError)) || mongodb.RefusesQuery(database.Translate(err))
@@ -91,31 +95,41 @@ func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) e
 	return err
 }
 
-// openSeries opens each time series once.
+// reopened is how long an open time series is used. After that its options are read again, because it may have been dropped and
+// created with other options.
+const reopened = time.Minute
+
+// openSeries keeps time series open.
 type openSeries struct {
 	database *mongodb.Database
 
 	mu sync.Mutex
-	of map[string]*reader.Series
+	of map[string]openedSeries
+}
+
+type openedSeries struct {
+	*reader.Series
+	at time.Time
 }
 
 func (s *openSeries) open(ctx context.Context, name string) (serve.Source, error) {
 	s.mu.Lock()
-	series := s.of[name]
+	known := s.of[name]
 	s.mu.Unlock()
-	if series != nil {
-		return series, nil
+	if known.Series != nil && time.Since(known.at) < reopened {
+		return known.Series, nil
 	}
 	if err := timeseries.CheckSeriesName(s.database.Name(), name, timeseries.MaxNamespace); err != nil {
 		return nil, usageError{fmt.Errorf("the time series %q %w", name, err)}
 	}
 	series, err := reader.Open(ctx, s.database.Driver(), name)
-	if err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of[name] = series
+	if err != nil {
+		delete(s.of, name)
+		return nil, err
+	}
+	s.of[name] = openedSeries{series, time.Now()}
 	return series, nil
 }
 

@@ -109,7 +109,7 @@ func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, re
 		return err // waiting for Kafka would be pointless, and its error would hide the cause
 	}
 	// Even if a right is missing in MongoDB, create the dead-letter topics.
-	return errors.Join(err, n.openLetters(ctx, n.Config, p))
+	return errors.Join(err, n.openLetters(ctx, c.Kafka.Named(), p))
 }
 
 // openKafka connects to Kafka, and checks that the topics exist.
@@ -184,25 +184,31 @@ func unreadable(topics []kafka.Topic) (errs []error) {
 const answerTimeout = 20 * time.Second
 
 // openDatabase connects to MongoDB.
-func (n *Connections) openDatabase(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) error {
+func (n *Connections) openDatabase(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) (err error) {
 	of := prometheus.NewRegistry()
 	n.metrics = sink.NewMetrics(of)
 	o := DatabaseOptions(c, p.Log)
 	o.Lease, o.Stopped, o.AnswerTimeout = n.held, n.metrics.Stopped, answerTimeout
+	if n.Database, err = OpenDatabase(ctx, c, o, p); err == nil {
+		reg.MustRegister(of)
+	}
+	return err
+}
+
+// OpenDatabase connects to MongoDB, and waits for it as p allows.
+func OpenDatabase(ctx context.Context, c config.Config, o mongodb.Options, p *Patience) (d *mongodb.Database, err error) {
 	look := firstLook
-	return p.opens(ctx, databaseWait(c), func(ctx context.Context) (err error) {
+	err = p.opens(ctx, databaseWait(c), func(ctx context.Context) (err error) {
 		if p.Opening {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, look)
 			defer cancel()
 			look = min(2*look, longestLook)
 		}
-		if n.Database, err = mongodb.Open(ctx, o); err != nil {
-			return outage(err)
-		}
-		reg.MustRegister(of)
-		return nil
+		d, err = mongodb.Open(ctx, o)
+		return outage(err)
 	})
+	return d, err
 }
 
 // held reports whether buckets and claims may be written now.
@@ -224,26 +230,33 @@ func outage(err error) error {
 }
 
 // setUp creates the collections of the topics. If MongoDB refuses to create one, setUp still creates the others. No try has a
-// timeout, because an index may take long. If there is something wrong with a topic that only matches a pattern, it is not read, as
-// long as another topic is. So nobody can stop consumers by creating a topic. named are the topics that KAFKA_TOPICS names.
+// timeout, because an index may take long. named are the topics that KAFKA_TOPICS names.
 func (n *Connections) setUp(ctx context.Context, named []string, p *Patience) error {
-	var failed, refused []error
-	var sound []string
-	c := n.Config
-	w := databaseWait(c)
+	w := databaseWait(n.Config)
 	w.slow = "MongoDB creates the collections and their indexes, which takes long if there are many documents: db.currentOp() shows the progress"
-	for _, topic := range c.Kafka.Topics {
+	return n.eachTopic(ctx, named, func(topic string) error {
 		missing := false
 		err := p.wait(ctx, w, func(ctx context.Context) (err error) {
 			missing, err = n.isMissing(ctx, topic)
 			return err
 		})
 		if err == nil && missing {
-			err = p.wait(ctx, kafkaWait(c, pipeline.Kafka), func(ctx context.Context) error { return n.RefuseEmpty(ctx, topic) })
+			err = p.wait(ctx, kafkaWait(n.Config, pipeline.Kafka), func(ctx context.Context) error { return n.RefuseEmpty(ctx, topic) })
 		}
 		if err == nil {
 			err = p.wait(ctx, w, func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
 		}
+		return err
+	})
+}
+
+// eachTopic calls do for each topic. If there is something wrong with a topic that only matches a pattern, it is not read, as long as
+// another topic is. So nobody can stop consumers by creating a topic.
+func (n *Connections) eachTopic(ctx context.Context, named []string, do func(topic string) error) error {
+	var failed, refused []error
+	var sound []string
+	for _, topic := range n.Config.Kafka.Topics {
+		err := do(topic)
 		switch {
 		case err == nil:
 			sound = append(sound, topic)
@@ -256,14 +269,14 @@ func (n *Connections) setUp(ctx context.Context, named []string, p *Patience) er
 			break
 		}
 	}
-	if len(sound) == 0 || len(failed) > 0 {
+	if len(refused) > 0 && len(sound) == 0 || len(failed) > 0 {
 		return errors.Join(append(failed, refused...)...)
 	}
 	if len(refused) == 0 {
 		return nil
 	}
 	var err error
-	if n.Config, err = c.WithTopics(sound); err == nil {
+	if n.Config, err = n.Config.WithTopics(sound); err == nil {
 		n.Kafka.Route(sound)
 	}
 	return err
@@ -274,7 +287,7 @@ func isOwn(err error) bool {
 	_, lost := errors.AsType[*claim.LostContentError](err)
 	_, outage := errors.AsType[*mongodb.OutageError](err)
 	_, pending := errors.AsType[*notYetError](err)
-	return !lost && !outage && !pending && !mongodb.LacksRight(err) && !errors.Is(err, context.Canceled)
+	return !lost && !outage && !pending && !errors.Is(err, context.Canceled)
 }
 
 // setUpTopic creates the collections of a topic.
@@ -324,12 +337,23 @@ func (n *Connections) setUpRollups(ctx context.Context, c config.Config, series 
 	return true, nested, nil
 }
 
-func (n *Connections) openLetters(ctx context.Context, c config.Config, p *Patience) error {
-	if !c.HasDeadLetters() {
+// openLetters finds or creates the dead-letter topics.
+func (n *Connections) openLetters(ctx context.Context, named []string, p *Patience) error {
+	if !n.Config.HasDeadLetters() {
 		return nil
 	}
-	n.Letters = dlq.New(n.Kafka, LetterOptions(c))
-	return p.opens(ctx, kafkaWait(c, pipeline.DeadLetters), func(ctx context.Context) error { return mayPass(n.Letters.Setup(ctx)) })
+	o, w := LetterOptions(n.Config), kafkaWait(n.Config, pipeline.DeadLetters)
+	o.Sources = slices.Clone(named)
+	n.Letters = dlq.New(n.Kafka, o)
+	if err := p.opens(ctx, w, func(ctx context.Context) error { return mayPass(n.Letters.Setup(ctx)) }); err != nil {
+		return err
+	}
+	return n.eachTopic(ctx, named, func(topic string) error {
+		if slices.Contains(named, topic) {
+			return nil
+		}
+		return p.opens(ctx, w, func(ctx context.Context) error { return mayPass(n.Letters.Add(ctx, topic)) })
+	})
 }
 
 // Close closes the open connections. It returns when ctx ends, at the latest.

@@ -61,9 +61,16 @@ func HasCode(err error, codes ...int32) bool {
 	return ok && slices.Contains(codes, c.Code)
 }
 
-// RefusesQuery reports whether MongoDB refuses a query because of its filter: BadValue, FailedToParse, TypeMismatch, or a regular
-// expression that is not valid.
-func RefusesQuery(err error) bool { return HasCode(err, 2, 9, 14, 51091) }
+// RefusesQuery reports whether MongoDB refuses a query because of its filter: BadValue, FailedToParse, TypeMismatch,
+// InvalidPipelineOperator, NoQueryExecutionPlans, or one of the codes from firstLocation on.
+func RefusesQuery(err error) bool {
+	c, ok := errors.AsType[*CommandError](err)
+	return ok && (HasCode(c, 2, 9, 14, 168, 291) || c.Code >= firstLocation)
+}
+
+// firstLocation is the first code of a single check in the server's source. In a query, such a check concerns an operator and its
+// arguments. The codes of servers that end or are not primary are lower.
+const firstLocation = 15000
 
 // NotSentError means that a command was not sent, or not to its end. It was not executed and never will be. Any other error of a
 // Collection except *CommandError leaves the outcome unknown. These are all the causes:

@@ -7,9 +7,10 @@ const most = 20000, shownRows = 50, shownSeries = 12, left = 70, right = 990, to
 const steps = { "24h": "5m", "7d": "30m", "30d": "2h", "365d": "1d" };
 let token = sessionStorage.getItem("token") ?? "";
 
+const load = (url) => fetch(url, { headers: token ? { Authorization: "Bearer " + token } : {} });
+
 async function ask(path, parameters) {
-  const url = path + (parameters ? "?" + new URLSearchParams(parameters) : "");
-  const answer = await fetch(url, { headers: token ? { Authorization: "Bearer " + token } : {} });
+  const answer = await load(path + (parameters ? "?" + new URLSearchParams(parameters) : ""));
   if (answer.status === 401) {
     const given = prompt("This server requires a token (SERVE_TOKEN):");
     if (given) { token = given; sessionStorage.setItem("token", token); return ask(path, parameters); }
@@ -143,9 +144,25 @@ async function plot(event) {
     remember();
     $("link").hidden = false;
     for (const format of ["json", "csv"]) $(format).href = what.path + "?" + new URLSearchParams([...what.parameters, ["format", format]]);
-    $("command").textContent = ["waterwheel query", $("series").value, ...conditions(), "--last", $("last").value, ...(what.path === "v1/totals" ? ["--every", every] : []), ...($("field").value ? ["--plot", $("field").value] : [])].join(" ");
+    $("command").textContent = ["waterwheel query", $("series").value, ...conditions(), "--last", $("last").value, ...(what.path === "v1/totals" ? ["--every", every] : []), ...($("field").value ? ["--plot", $("field").value] : [])].map(quoted).join(" ");
   } catch (e) { say(e.message, true); }
 }
+
+// A browser follows a link without the token, so the page loads the data itself.
+async function download(event) {
+  if (!token) return;
+  event.preventDefault();
+  try {
+    const answer = await load(event.target.href);
+    if (!answer.ok) throw new Error((await answer.json()).error);
+    const href = URL.createObjectURL(await answer.blob());
+    Object.assign(document.createElement("a"), { href, download: $("series").value + "." + event.target.id }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60000);
+  } catch (e) { say(e.message, true); }
+}
+
+// A shell takes a word as it is only if all its characters are harmless.
+const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
 
 // The address holds what is plotted, so that it can be sent to others and kept.
 function remember() {
@@ -162,6 +179,7 @@ function pick(id, value) {
 
 $("series").addEventListener("change", choose);
 $("form").addEventListener("submit", plot);
+for (const format of ["json", "csv"]) $(format).addEventListener("click", download);
 (async () => {
   try {
     const names = await ask("v1/collections");

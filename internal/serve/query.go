@@ -23,6 +23,9 @@ var (
 	totalsParameters      = append(slices.Clone(seriesParameters), "fields", "every", "agg", "zone", "exact")
 )
 
+// maxFields is the maximum number of fields that a request may name. A MongoDB server takes longer than linear for a projection.
+const maxFields = 1000
+
 // request is a query with its time series, and the format of its rows.
 type request struct {
 	reader.Query
@@ -71,8 +74,11 @@ func (h *handler) parse(asked *http.Request, known []string) (*request, error) {
 	}
 	for _, list := range values["fields"] {
 		for field := range strings.SplitSeq(list, ",") {
-			if field != "" && field != o.TimeField && !o.OfMeta(field) && !slices.Contains(r.Fields, field) {
-				r.Fields = append(r.Fields, field)
+			if field == "" || field == o.TimeField || o.OfMeta(field) || slices.Contains(r.Fields, field) {
+				continue
+			}
+			if r.Fields = append(r.Fields, field); len(r.Fields) > maxFields {
+				return nil, requestError{fmt.Errorf("fields names more than %d fields: leave it out for all fields", maxFields)}
 			}
 		}
 	}

@@ -175,6 +175,9 @@ func (v *View) ping(ctx context.Context) {
 // failing returns which servers fail now.
 func (v *View) failing(statuses []*pipeline.Status) [pipeline.Dependencies]bool {
 	failing := [pipeline.Dependencies]bool{pipeline.MongoDB: v.database.Load() != nil}
+	if look := v.parts.Load().Topics; look != nil {
+		failing[pipeline.Kafka] = look().failing()
+	}
 	for _, s := range statuses {
 		for of, trouble := range s.Troubles {
 			failing[of] = failing[of] || trouble != nil

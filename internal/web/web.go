@@ -22,6 +22,9 @@ const (
 	closeTimeout = time.Second
 )
 
+// headerBytes is the maximum size of a request's first line and headers. Longer requests are answered with status 431.
+const headerBytes = 64 << 10
+
 // Server serves HTTP at one address.
 type Server struct {
 	Setting string // the setting that the address comes from
@@ -54,6 +57,7 @@ func (s *Server) Run(ctx, closing context.Context) error {
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      s.Longest,
 		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    headerBytes,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
 	if s.TLS != nil {

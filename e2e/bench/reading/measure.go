@@ -30,7 +30,7 @@ const (
 
 // Measure stores a load in a database of its own, runs each query in each way, and removes the database.
 func Measure(ctx context.Context, uri string, l Load) (figures []Figure, err error) {
-	s, done, err := storeApart(ctx, uri, "bench_reading", l)
+	s, done, err := storeApart(ctx, uri, "bench_reading", l, true)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func Measure(ctx context.Context, uri string, l Load) (figures []Figure, err err
 
 // storeApart stores a load in a database of its own, whose name begins with prefix. done drops the database. After an error it is
 // already dropped.
-func storeApart(ctx context.Context, uri, prefix string, l Load) (s *stored, done func() error, err error) {
+func storeApart(ctx context.Context, uri, prefix string, l Load, native bool) (s *stored, done func() error, err error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
 		return nil, nil, fmt.Errorf("connecting to MongoDB: %w", err)
@@ -71,7 +71,7 @@ func storeApart(ctx context.Context, uri, prefix string, l Load) (s *stored, don
 		after := context.WithoutCancel(ctx)
 		return errors.Join(database.Drop(after), client.Disconnect(after))
 	}
-	if s, err = store(ctx, uri, database, l); err != nil {
+	if s, err = store(ctx, uri, database, l, native); err != nil {
 		return nil, nil, errors.Join(err, done())
 	}
 	return s, done, nil

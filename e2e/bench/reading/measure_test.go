@@ -53,7 +53,7 @@ func TestTotalsComeFromRowsAndFromMeasurements(t *testing.T) {
 
 func TestLoadsThatCannotBeStoredAreRefused(t *testing.T) {
 	for _, l := range []Load{
-		{}, {1, 1, time.Second, 0, 0}, {1, 1, time.Hour, 0, 0}, {0, 1, time.Minute, 0, 0}, {1, 0, time.Minute, 0, 0}, {1, 1, time.Minute, 61, 1}, {1, 1, time.Minute, 5, 0},
+		{}, {1, 1, time.Second, 0, 0}, {1, 1, 2 * time.Hour, 0, 0}, {0, 1, time.Minute, 0, 0}, {1, 0, time.Minute, 0, 0}, {1, 1, time.Minute, 61, 1}, {1, 1, time.Minute, 5, 0},
 	} {
 		if l.Validate() == nil {
 			t.Errorf("%+v is taken", l)

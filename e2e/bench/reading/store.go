@@ -27,23 +27,24 @@ type Load struct {
 	Flushes, Rows int
 }
 
-// Validate returns an error if the load is wrong.
+// Validate returns an error if the load is wrong. A step of more than 5 minutes suits totals only: a query for reading takes five
+// minutes.
 func (l Load) Validate() error {
 	if l.Flushes < 0 || l.Flushes > int(time.Hour/max(l.Step, time.Second)) || l.Flushes > 0 && l.Rows < 1 {
 		return fmt.Errorf("%d flushes into segments of %d measurements: give at most an hour of the steps, and at least 1 measurement", l.Flushes, l.Rows)
 	}
-	if l.Series < 1 || l.Hours < 1 || l.Step < 4*time.Second || l.Step > 5*time.Minute {
-		return fmt.Errorf("%d series of %d hours, a measurement each %s: give at least one of both, and 4 s to 5 min", l.Series, l.Hours, l.Step)
+	if l.Series < 1 || l.Hours < 1 || l.Step < 4*time.Second || l.Step > time.Hour {
+		return fmt.Errorf("%d series of %d hours, a measurement each %s: give at least one of both, and 4 s to 1 h", l.Series, l.Hours, l.Step)
 	}
 	return nil
 }
 
-// stored is the same buckets in two time series. begin is the start of their first hour.
+// stored is the same buckets in one time series, or also in a native one. begin is the start of their first hour.
 type stored struct {
 	load     Load
 	database *mongo.Database
 	begin    time.Time
-	native   bool // the server has native time series
+	native   bool // the load is also in a native time series of the server
 }
 
 const (
@@ -84,8 +85,8 @@ func elementsOf(i int) (elements []byte) {
 	return elements
 }
 
-// store creates both time series and stores the buckets in them.
-func store(ctx context.Context, uri string, database *mongo.Database, l Load) (*stored, error) {
+// store creates a time series and stores the buckets in it. With native it also does so with a native one, if the server has such.
+func store(ctx context.Context, uri string, database *mongo.Database, l Load, native bool) (*stored, error) {
 	s := &stored{load: l, database: database, begin: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
 	var as collection.Settings
 	if l.Flushes > 0 {
@@ -99,27 +100,39 @@ func store(ctx context.Context, uri string, database *mongo.Database, l Load) (*
 	if _, err := collection.Of(d, oursName).Setup(ctx, bucketOptions, as); err != nil {
 		return nil, fmt.Errorf("setting up the time series: %w", err)
 	}
-	own := options.TimeSeries().SetTimeField(timeField).SetMetaField(timeseries.FieldMeta).SetGranularity("seconds")
-	err = database.CreateCollection(ctx, nativeName, options.CreateCollection().SetTimeSeriesOptions(own))
-	s.native = err == nil
-	if _, ok := errors.AsType[mongo.CommandError](err); err != nil && !ok {
-		return nil, fmt.Errorf("making a time series of the server's own: %w", err)
-	}
-	if s.native { // MongoDB 6.3 and later make this index by themselves
-		indexes := []bson.D{{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeField, Value: 1}}}
-		if l.Flushes > 0 { // META_INDEXES makes this index in our collection
-			indexes = append(indexes, bson.D{{Key: sensorPath, Value: 1}, {Key: timeField, Value: -1}})
-		}
-		for _, keys := range indexes {
-			if _, err := database.Collection(nativeName).Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys}); err != nil {
-				return nil, fmt.Errorf("making an index of the server's own time series: %w", err)
-			}
+	if native {
+		if err := s.createNative(ctx); err != nil {
+			return nil, err
 		}
 	}
 	if err := s.fill(ctx); err != nil {
 		return nil, err
 	}
 	return s, s.live(ctx, d)
+}
+
+// createNative creates the native time series with its indexes, if the server has native time series.
+func (s *stored) createNative(ctx context.Context) error {
+	own := options.TimeSeries().SetTimeField(timeField).SetMetaField(timeseries.FieldMeta).SetGranularity("seconds")
+	err := s.database.CreateCollection(ctx, nativeName, options.CreateCollection().SetTimeSeriesOptions(own))
+	s.native = err == nil
+	if _, ok := errors.AsType[mongo.CommandError](err); err != nil && !ok {
+		return fmt.Errorf("making a time series of the server's own: %w", err)
+	}
+	if !s.native {
+		return nil
+	}
+	// MongoDB 6.3 and later make the first index by themselves. META_INDEXES makes the second one in our collection.
+	indexes := []bson.D{{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeField, Value: 1}}}
+	if s.load.Flushes > 0 {
+		indexes = append(indexes, bson.D{{Key: sensorPath, Value: 1}, {Key: timeField, Value: -1}})
+	}
+	for _, keys := range indexes {
+		if _, err := s.database.Collection(nativeName).Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys}); err != nil {
+			return fmt.Errorf("making an index of the server's own time series: %w", err)
+		}
+	}
+	return nil
 }
 
 // These are the collections of buckets.

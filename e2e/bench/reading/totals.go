@@ -42,7 +42,7 @@ func MeasureTotals(ctx context.Context, uri string, l Load) (b Building, figures
 	if l.Flushes > 0 {
 		return b, nil, errors.New("totals are measured without segments: leave -stored-flushes out")
 	}
-	s, done, err := storeApart(ctx, uri, "bench_totals", l)
+	s, done, err := storeApart(ctx, uri, "bench_totals", l, false)
 	if err != nil {
 		return b, nil, err
 	}
