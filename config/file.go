@@ -208,7 +208,7 @@ func textOf(n *yaml.Node) (string, bool) {
 	case isNull(n):
 		return "", true
 	case n.Kind == yaml.ScalarNode:
-		return n.Value, true
+		return strings.TrimRight(n.Value, "\r\n"), true // as from NAME_FILE
 	case n.Kind != yaml.SequenceNode:
 		return "", false
 	}

@@ -91,6 +91,9 @@ func TestAliasesOfAFile(t *testing.T) {
 	if err != nil || c.ForTopic("b").Event.TimeField != "at" || len(c.Event.MetaFields) != 2 {
 		t.Errorf("%v: %+v", err, c.ForTopic("b").Event)
 	}
+	if c, err = onlyFrom(t, "KAFKA_BROKERS: k:1\nKAFKA_TOPICS: |\n  a\nMONGODB_URI: mongodb://db\n---\n# nothing\n"); err != nil || c.Kafka.Topics[0] != "a" {
+		t.Errorf("a block, and a line --- at the end: %v, %v", c.Kafka.Topics, err)
+	}
 	if c, err = onlyFrom(t, "{KAFKA_BROKERS: k:1, KAFKA_TOPICS: &t a, MONGODB_URI: mongodb://db, EVENT_META_FIELDS: *t}"); err != nil || c.Event.MetaFields[0] != "a" {
 		t.Errorf("%v: %v", err, c.Event.MetaFields)
 	}

@@ -124,5 +124,16 @@ func TestTopicsThatMatchAPattern(t *testing.T) {
 	}
 	s.awaitCommitted(a, 90*time.Second)
 	s.terminate(a)
+	// A topic that cannot be set up does not take the place of another topic that would share a collection with it.
+	held := s.beside(bad+".buckets", 1)
+	s.settings = s.settings.With("DLQ_CREATE", "true")
+	a = s.start()
+	s.awaitDoubt(a, bad+" (")
+	if err := held.send(t.Context(), held.generator(20), 500); err != nil {
+		t.Fatal(err)
+	}
+	held.awaitCommitted(a, 90*time.Second)
+	held.check()
+	s.terminate(a)
 	s.check()
 }

@@ -177,8 +177,8 @@ func (p *process) work(ctx, closing context.Context) error {
 	}
 	care(n.Config.Kafka.Topics...)
 	if p.config.Kafka.HasPatterns() {
-		topics.look = func(ctx context.Context) (config.Config, map[string]error, error) {
-			return connect.Match(ctx, n.Kafka, p.config, p.log)
+		topics.look = func(ctx context.Context, order connect.Precedence) (config.Config, map[string]error, error) {
+			return connect.Match(ctx, n.Kafka, p.config, order, p.log)
 		}
 		topics.read = func(topics, added []string) {
 			n.Kafka.Route(topics)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"waterwheel/config"
+	"waterwheel/internal/connect"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/status"
 )
@@ -28,8 +29,9 @@ type topicWatch struct {
 	topics []string
 	// absent counts the last looks in a row that did not find a topic of topics.
 	absent map[string]int
-	// look finds the topics of the cluster that match. It also returns the matching topics that cannot be read, with the reason.
-	look func(ctx context.Context) (config.Config, map[string]error, error)
+	// look finds the topics of the cluster that match. It also returns the matching topics that cannot be read, with the reason. Of topics
+	// that would share a collection, topics that are read already come first, and those that were refused come last.
+	look func(ctx context.Context, order connect.Precedence) (config.Config, map[string]error, error)
 	// add sets a topic up, with its collections.
 	add func(ctx context.Context, topic string) error
 	// read makes these the topics that are read. added are the new ones among them.
@@ -63,7 +65,7 @@ func (t *topicWatch) run(ctx context.Context, every time.Duration) {
 
 // once looks once for new and for deleted topics.
 func (t *topicWatch) once(ctx context.Context) {
-	found, refused, err := t.look(ctx)
+	found, refused, err := t.look(ctx, connect.Precedence{First: t.topics, Last: slices.Collect(maps.Keys(t.refused))})
 	if err != nil {
 		t.log.Debug("cannot look for topics that match KAFKA_TOPICS", "err", err)
 		failed := *t.state.Load()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"waterwheel/config"
+	"waterwheel/internal/connect"
 )
 
 // TestTopicsThatComeLater checks that each new topic is set up once and then read. A topic that cannot be set up is logged once
@@ -18,10 +19,11 @@ func TestTopicsThatComeLater(t *testing.T) {
 	var there, set, read []string
 	refusedNames, failing, deleted := map[string]error{}, map[string]error{}, map[string]bool{}
 	var lookErr error
+	var asked connect.Precedence
 	w := topicWatch{
 		log: slog.New(slog.NewTextHandler(&log, nil)), topics: []string{"a"},
-		look: func(context.Context) (c config.Config, refused map[string]error, err error) {
-			c.Kafka.Topics, refused = there, map[string]error{}
+		look: func(_ context.Context, order connect.Precedence) (c config.Config, refused map[string]error, err error) {
+			c.Kafka.Topics, refused, asked = there, map[string]error{}, order
 			for name, why := range refusedNames {
 				refused[name] = why
 			}
@@ -64,6 +66,9 @@ func TestTopicsThatComeLater(t *testing.T) {
 	if n := strings.Count(log.String(), "is not read"); n != 2 || !strings.Contains(log.String(), "MongoDB is away") {
 		t.Errorf("told %d times: %s", n, log.String())
 	}
+	if slices.Sort(asked.Last); !slices.Equal(asked.First, []string{"a", "c"}) || !slices.Equal(asked.Last, []string{"b", "d"}) {
+		t.Errorf("topics that are read come first, and refused ones last: %+v", asked)
+	}
 	delete(failing, "b")
 	step("b", "a c b b")
 	lookErr = errors.New("Kafka is away")
@@ -87,7 +92,7 @@ func TestTopicsThatComeLater(t *testing.T) {
 	if s := w.state.Load(); s.Failed != nil || strings.Join(s.Unread, "; ") != "c (grant READ on it); d (grant READ on it)" {
 		t.Errorf("c is refused: %+v", s)
 	}
-	if !strings.Contains(log.String(), `they were deleted" topics=b`) {
+	if !strings.Contains(log.String(), `are lost" topics=b`) {
 		t.Errorf("b is gone, but the log does not say so: %s", log.String())
 	}
 	step("", "")

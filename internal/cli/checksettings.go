@@ -25,7 +25,7 @@ func matchTopics(ctx context.Context, reader *kafka.Scanner, c config.Config, lo
 	if reader == nil {
 		return named()
 	}
-	matched, refused, err := connect.Match(ctx, reader.Client, c, log)
+	matched, refused, err := connect.Match(ctx, reader.Client, c, connect.Precedence{}, log)
 	if err != nil {
 		found.Failed("topics", err)
 		return named()

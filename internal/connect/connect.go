@@ -104,7 +104,7 @@ func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, re
 	if err := both.Wait(); err != nil {
 		return err
 	}
-	err = n.setUp(ctx, c.Kafka.Named(), p)
+	err = n.setUp(ctx, c, c.Kafka.Named(), p)
 	if err != nil && !mongodb.LacksRight(err) {
 		return err // waiting for Kafka would be pointless, and its error would hide the cause
 	}
@@ -127,7 +127,7 @@ func (n *Connections) openKafka(ctx context.Context, c config.Config, p *Patienc
 		if err != nil || !c.Kafka.HasPatterns() {
 			return mayPass(err)
 		}
-		n.Config, _, err = Match(ctx, n.Kafka, c, p.Log)
+		n.Config, _, err = Match(ctx, n.Kafka, c, Precedence{}, p.Log)
 		n.Kafka.Route(n.Config.Kafka.Topics)
 		return mayPass(err)
 	})
@@ -231,37 +231,56 @@ func outage(err error) error {
 
 // setUp creates the collections of the topics. If MongoDB refuses to create one, setUp still creates the others. No try has a
 // timeout, because an index may take long. named are the topics that KAFKA_TOPICS names.
-func (n *Connections) setUp(ctx context.Context, named []string, p *Patience) error {
-	w := databaseWait(n.Config)
+func (n *Connections) setUp(ctx context.Context, c config.Config, named []string, p *Patience) error {
+	w := databaseWait(c)
 	w.slow = "MongoDB creates the collections and their indexes, which takes long if there are many documents: db.currentOp() shows the progress"
-	return n.eachTopic(ctx, named, func(topic string) error {
-		missing := false
-		err := p.wait(ctx, w, func(ctx context.Context) (err error) {
-			missing, err = n.isMissing(ctx, topic)
+	refused := map[string]error{}
+	for {
+		sound, bad, err := n.eachTopic(ctx, named, func(topic string) error {
+			if n.Store(topic) != nil {
+				return nil
+			}
+			missing := false
+			err := p.wait(ctx, w, func(ctx context.Context) (err error) {
+				missing, err = n.isMissing(ctx, topic)
+				return err
+			})
+			if err == nil && missing {
+				err = p.wait(ctx, kafkaWait(c, pipeline.Kafka), func(ctx context.Context) error { return n.RefuseEmpty(ctx, topic) })
+			}
+			if err == nil {
+				err = p.wait(ctx, w, func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
+			}
 			return err
 		})
-		if err == nil && missing {
-			err = p.wait(ctx, kafkaWait(n.Config, pipeline.Kafka), func(ctx context.Context) error { return n.RefuseEmpty(ctx, topic) })
+		maps.Copy(refused, bad)
+		if err != nil || len(bad) == 0 {
+			return n.keep(sound, refused, err)
 		}
-		if err == nil {
-			err = p.wait(ctx, w, func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
+		// A topic may have been left out only because a refused one would share its collection.
+		err = p.opens(ctx, kafkaWait(c, pipeline.Kafka), func(ctx context.Context) (err error) {
+			n.Config, _, err = Match(ctx, n.Kafka, c, Precedence{Last: slices.Collect(maps.Keys(refused))}, p.Log)
+			return mayPass(err)
+		})
+		again := slices.DeleteFunc(slices.Clone(n.Config.Kafka.Topics), func(topic string) bool { return refused[topic] != nil })
+		if err = n.keep(again, refused, err); err != nil {
+			return err
 		}
-		return err
-	})
+	}
 }
 
-// eachTopic calls do for each topic. If there is something wrong with a topic that only matches a pattern, it is not read, as long as
-// another topic is. So nobody can stop consumers by creating a topic.
-func (n *Connections) eachTopic(ctx context.Context, named []string, do func(topic string) error) error {
-	var failed, refused []error
-	var sound []string
+// eachTopic calls do for each topic. If there is something wrong with a topic that only matches a pattern, the topic is refused, and
+// is not read. So nobody can stop consumers by creating a topic. err has the errors of other topics.
+func (n *Connections) eachTopic(ctx context.Context, named []string, do func(topic string) error) (sound []string, refused map[string]error, err error) {
+	refused = map[string]error{}
+	var failed []error
 	for _, topic := range n.Config.Kafka.Topics {
 		err := do(topic)
 		switch {
 		case err == nil:
 			sound = append(sound, topic)
 		case isOwn(err) && !slices.Contains(named, topic):
-			refused = append(refused, err)
+			refused[topic] = err
 		default:
 			failed = append(failed, err)
 		}
@@ -269,13 +288,18 @@ func (n *Connections) eachTopic(ctx context.Context, named []string, do func(top
 			break
 		}
 	}
-	if len(refused) > 0 && len(sound) == 0 || len(failed) > 0 {
-		return errors.Join(append(failed, refused...)...)
+	return sound, refused, errors.Join(failed...)
+}
+
+// keep leaves out all topics but the sound ones. It returns err and the reasons if there is an error, or if all topics are refused.
+func (n *Connections) keep(sound []string, refused map[string]error, err error) error {
+	if err != nil || len(sound) == 0 && len(refused) > 0 {
+		all := []error{err}
+		for _, topic := range slices.Sorted(maps.Keys(refused)) {
+			all = append(all, refused[topic])
+		}
+		return errors.Join(all...)
 	}
-	if len(refused) == 0 {
-		return nil
-	}
-	var err error
 	if n.Config, err = n.Config.WithTopics(sound); err == nil {
 		n.Kafka.Route(sound)
 	}
@@ -348,12 +372,13 @@ func (n *Connections) openLetters(ctx context.Context, named []string, p *Patien
 	if err := p.opens(ctx, w, func(ctx context.Context) error { return mayPass(n.Letters.Setup(ctx)) }); err != nil {
 		return err
 	}
-	return n.eachTopic(ctx, named, func(topic string) error {
+	sound, refused, err := n.eachTopic(ctx, named, func(topic string) error {
 		if slices.Contains(named, topic) {
 			return nil
 		}
 		return p.opens(ctx, w, func(ctx context.Context) error { return mayPass(n.Letters.Add(ctx, topic)) })
 	})
+	return n.keep(sound, refused, err)
 }
 
 // Close closes the open connections. It returns when ctx ends, at the latest.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,17 +14,31 @@ import (
 	"waterwheel/internal/kafka"
 )
 
+// Precedence orders topics that match a pattern. If two of them would share a collection, the one that comes first is read. The First
+// topics come before all others, and the Last ones after them.
+type Precedence struct{ First, Last []string }
+
+func (p Precedence) of(topic string) int {
+	switch {
+	case slices.Contains(p.First, topic):
+		return 0
+	case slices.Contains(p.Last, topic):
+		return 2
+	}
+	return 1
+}
+
 // Match finds the topics for the patterns of KAFKA_TOPICS, and returns the settings with their names in place of the patterns. It
 // leaves out a topic that this user may not read, or whose collections belong to another topic. refused has the reasons by topic.
-func Match(ctx context.Context, client *kafka.Client, c config.Config, log *slog.Logger) (matched config.Config, refused map[string]error, err error) {
+func Match(ctx context.Context, client *kafka.Client, c config.Config, order Precedence, log *slog.Logger) (matched config.Config, refused map[string]error, err error) {
 	there, err := client.AllTopics(ctx)
 	if err != nil {
 		return config.Config{}, nil, fmt.Errorf("looking for the topics that match KAFKA_TOPICS: %w", err)
 	}
-	return matchTopics(c, there, log)
+	return matchTopics(c, there, order, log)
 }
 
-func matchTopics(c config.Config, there []kafka.Topic, log *slog.Logger) (matched config.Config, refused map[string]error, err error) {
+func matchTopics(c config.Config, there []kafka.Topic, order Precedence, log *slog.Logger) (matched config.Config, refused map[string]error, err error) {
 	var names []string
 	rights := map[string]kafka.Rights{}
 	for _, topic := range there {
@@ -40,7 +55,9 @@ func matchTopics(c config.Config, there []kafka.Topic, log *slog.Logger) (matche
 		return matched, nil, err
 	}
 	refused = map[string]error{}
-	for _, topic := range c.Matching(names) {
+	matching := c.Matching(names)
+	slices.SortStableFunc(matching, func(a, b string) int { return order.of(a) - order.of(b) })
+	for _, topic := range matching {
 		if named[topic] {
 			continue
 		}
@@ -89,7 +106,7 @@ func Resolve(ctx context.Context, c config.Config, log *slog.Logger) (config.Con
 		return config.Config{}, err
 	}
 	defer client.Close()
-	matched, _, err := Match(ctx, client, c, log)
+	matched, _, err := Match(ctx, client, c, Precedence{}, log)
 	if err == nil && len(matched.Kafka.Topics) == 0 {
 		err = kafka.Mistake(fmt.Errorf("KAFKA_TOPICS=%s: %w", strings.Join(c.Kafka.Topics, ","), ErrNoTopic))
 	}

@@ -41,12 +41,18 @@ func TestTopicsForPatterns(t *testing.T) {
 		{Name: "t", Rights: all},
 	}
 	c := settings(t, "KAFKA_TOPICS", `^s\.,named`)
-	matched, refused, err := matchTopics(c, there, slog.New(slog.DiscardHandler))
+	matched, refused, err := matchTopics(c, there, Precedence{}, slog.New(slog.DiscardHandler))
 	if err != nil || !slices.Equal(matched.Kafka.Topics, []string{"named", "s.a", "s.b"}) {
 		t.Errorf("%v, %v", matched.Kafka.Topics, err)
 	}
 	if len(refused) != 2 || !strings.Contains(refused["s.secret"].Error(), "grant READ") || !strings.Contains(refused["s.a.buckets"].Error(), "would both use the collection") {
 		t.Errorf("refused: %v", refused)
+	}
+	for name, order := range map[string]Precedence{"read already": {First: []string{"s.a.buckets"}}, "refused before": {Last: []string{"s.a"}}} {
+		matched, refused, err := matchTopics(c, there, order, slog.New(slog.DiscardHandler))
+		if err != nil || slices.Contains(matched.Kafka.Topics, "s.a") || !slices.Contains(matched.Kafka.Topics, "s.a.buckets") || refused["s.a"] == nil {
+			t.Errorf("%s: %v, refused %v, %v", name, matched.Kafka.Topics, refused, err)
+		}
 	}
 	if same, err := Resolve(t.Context(), settings(t), nil); err != nil || !slices.Equal(same.Kafka.Topics, []string{"events"}) {
 		t.Errorf("without patterns: %v, %v", same.Kafka.Topics, err)

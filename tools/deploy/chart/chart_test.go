@@ -220,6 +220,12 @@ func TestScalingFollowsTheLag(t *testing.T) {
 			t.Errorf("the trigger is %+v", trigger)
 		}
 	}
+	patterns := values("KAFKA_TOPICS", `events,^sensors\.`, "KAFKA_BROKERS", "kafka:9092")
+	patterns["scaling"] = map[string]any{"enabled": true}
+	all := decode[keda.ScaledObject](t, render(t, patterns), "scaledobject.yaml").Spec.Triggers
+	if _, named := all[0].Metadata["topic"]; len(all) != 1 || named {
+		t.Errorf("triggers of a pattern: %+v", all)
+	}
 	down := scaled.Spec.Advanced.HorizontalPodAutoscalerConfig.Behavior.ScaleDown
 	if !slices.Equal(topics, []string{"measurements", "events"}) || *scaled.Spec.MaxReplicaCount != 24 || *down.StabilizationWindowSeconds != 1800 {
 		t.Errorf("topics %q, at most %d, stabilised for %d s", topics, *scaled.Spec.MaxReplicaCount, *down.StabilizationWindowSeconds)
