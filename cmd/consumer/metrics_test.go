@@ -70,6 +70,7 @@ func registerAll(to prometheus.Registerer) (*pipeline.Metrics, *group.Group) {
 	keeper.NewMetrics(to)
 	schemas.NewMetrics(to)
 	registerBuildInfo(to)
+	newTopicsDeleted(to)
 	to.MustRegister(status.New(status.Options{Metrics: of, Budget: pipeline.NewBudget(1)}))
 	return of, group.New(&kafka.Client{}, group.Options{}, nil, to)
 }

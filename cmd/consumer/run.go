@@ -147,7 +147,7 @@ func (p *process) work(ctx, closing context.Context) error {
 
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
-	topics := &topicWatch{log: p.log, topics: n.Config.Kafka.Topics, add: n.Add, missing: n.Kafka.Missing}
+	topics := &topicWatch{log: p.log, topics: n.Config.Kafka.Topics, add: n.Add, missing: n.Kafka.Missing, deleted: newTopicsDeleted(p.registry)}
 	topics.note(nil)
 	var watchers sync.WaitGroup
 	watchers.Go(func() {

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"waterwheel/config"
 	"waterwheel/internal/connect"
 	"waterwheel/internal/kafka"
@@ -43,6 +45,18 @@ type topicWatch struct {
 	refused map[string]string
 	// state is the last look, for the status page.
 	state atomic.Pointer[status.Topics]
+	// deleted is 1 for each topic that is no longer read.
+	deleted *prometheus.GaugeVec
+}
+
+// newTopicsDeleted registers waterwheel_topic_deleted.
+func newTopicsDeleted(reg prometheus.Registerer) *prometheus.GaugeVec {
+	deleted := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "waterwheel_topic_deleted",
+		Help: "1 if a topic that matched a pattern of KAFKA_TOPICS was deleted and is no longer read, 0 once it is read again.",
+	}, []string{"topic"})
+	reg.MustRegister(deleted)
+	return deleted
 }
 
 // run looks for new and for deleted topics until the context ends. It retries a topic that cannot be set up each time. A topic that
@@ -93,6 +107,14 @@ func (t *topicWatch) once(ctx context.Context) {
 	}
 	gone := t.gone(ctx, found.Kafka.Topics, refused)
 	t.topics = append(slices.DeleteFunc(slices.Clone(t.topics), func(topic string) bool { return slices.Contains(gone, topic) }), added...)
+	for _, topic := range added {
+		if t.deleted.DeleteLabelValues(topic) {
+			t.deleted.WithLabelValues(topic).Set(0)
+		}
+	}
+	for _, topic := range gone {
+		t.deleted.WithLabelValues(topic).Set(1)
+	}
 	if len(added) > 0 {
 		t.log.Info("topics added: they match KAFKA_TOPICS", "topics", strings.Join(added, ","))
 	}

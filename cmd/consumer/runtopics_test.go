@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"waterwheel/config"
 	"waterwheel/internal/connect"
 )
@@ -29,6 +32,7 @@ func TestTopicsThatComeLater(t *testing.T) {
 			}
 			return c, refused, lookErr
 		},
+		deleted: newTopicsDeleted(prometheus.NewRegistry()),
 		missing: func(_ context.Context, topics ...string) (missing []string, err error) {
 			if topic := topics[0]; deleted[topic] {
 				return topics, nil
@@ -95,10 +99,16 @@ func TestTopicsThatComeLater(t *testing.T) {
 	if !strings.Contains(log.String(), `are lost" topics=b`) {
 		t.Errorf("b is gone, but the log does not say so: %s", log.String())
 	}
+	if n := testutil.ToFloat64(w.deleted.WithLabelValues("b")); n != 1 {
+		t.Errorf("b is gone, but its metric is %v", n)
+	}
 	step("", "")
 	delete(refusedNames, "c")
 	there = []string{"a", "b", "c"} // b was created again
 	step("b", "a c b b")
+	if n := testutil.ToFloat64(w.deleted.WithLabelValues("b")); n != 0 || testutil.CollectAndCount(w.deleted) != 1 {
+		t.Errorf("b is read again, but its metric is %v", n)
+	}
 	there, deleted["a"], deleted["c"] = nil, true, true
 	step("", "")
 	step("", "none")

@@ -108,6 +108,7 @@ var Table = []Section{
 		{"assigned_partitions", Gauge, "", "partitions", "partitions assigned to this consumer"},
 		{"assignments_refused_total", Counter, "", "assignments", "assignments that this consumer refused because another program is a member of the group"},
 		{"partitions_ignored_total", Counter, partition, "assignments", "assigned partitions that are not read because their topic is not in `KAFKA_TOPICS`"},
+		{"topic_deleted", Gauge, "topic", "0 or 1", "1 if a topic that matched a pattern of `KAFKA_TOPICS` was deleted and is no longer read, 0 once it is read again. It is missing for other topics"},
 		{"rebalances_total", Counter, "kind=rebalance|topics|lost|shutdown", "generations", "generations of the group that ended for this member, by cause: `rebalance`; `topics` (a topic got more partitions, was created or was recreated); `lost` (the group continued without this member); `shutdown`"},
 		{"generation_seconds", Gauge, "", "seconds", "how long this member has been in the current generation of the group, 0 while it is in none"},
 		{"commits_total", Counter, "outcome=committed|refused|unanswered|generation_over", "requests", "requests to commit offsets, by outcome: `committed`; `refused` (for at least one partition); `unanswered` (the commit may have been executed); `generation_over` (the generation has ended). One request commits the offsets of all partitions"},
