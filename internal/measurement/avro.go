@@ -243,11 +243,15 @@ func isShortASCII(text []byte) bool {
 	if len(text) > 32 {
 		return false
 	}
-	var seen byte
-	for _, c := range text {
-		seen |= c
+	var seen uint64
+	for len(text) >= 8 {
+		seen |= binary.LittleEndian.Uint64(text)
+		text = text[8:]
 	}
-	return seen < utf8.RuneSelf
+	for _, c := range text {
+		seen |= uint64(c)
+	}
+	return seen&0x8080808080808080 == 0
 }
 
 // record appends a record as an object.

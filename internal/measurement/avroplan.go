@@ -25,16 +25,44 @@ type avroStep struct {
 	*avroType
 	header   []byte // header of the field's BSON element
 	use      use
-	part     int        // index of the part of meta, or the rank of the time's path
-	steps    []avroStep // for the fields of a record into which paths lead
-	room     int        // the bytes that these fields take at most, if they are numbers
-	branches []avroStep // for the branches of a union into which paths lead
-	isPlain  bool       // a field that no path leads into
-	isNormal bool       // for meta: values are encoded in their normal form
-	order    []int      // for meta: the indexes of the fields of a record of texts, in the order of their names
+	part     int          // index of the part of meta, or the rank of the time's path
+	steps    []avroStep   // for the fields of a record into which paths lead
+	numbers  []avroNumber // for each of these fields
+	room     int          // the bytes that these fields take at most, if they are numbers
+	branches []avroStep   // for the branches of a union into which paths lead
+	isPlain  bool         // a field that no path leads into
+	isNormal bool         // for meta: values are encoded in their normal form
+	order    []int        // for meta: the indexes of the fields of a record of texts, in the order of their names
 	atTop    bool
 	isFields bool // the members of the object are stored
 	isRoot   bool // the value must be an object, because the root or the stored object lies here or below
+}
+
+// avroNumber is what avroNumbers has to know about a field, in few bytes.
+type avroNumber struct {
+	header [2]uint64   // header of the field's BSON element, and what follows it up to 16 bytes
+	size   int         // bytes of the header. Zero means that the field is no number, or its name is long.
+	kinds  [2]avroKind // of the number, or of the first two branches of a union
+	union  bool
+}
+
+// number returns what avroNumbers has to know about a field.
+func (s *avroStep) number() (n avroNumber) {
+	if !s.isPlain || cap(s.header) > 16 {
+		return n
+	}
+	n.size, n.kinds[0] = len(s.header), s.kind
+	if n.union = s.kind == avroUnion; n.union {
+		n.kinds[0] = avroUnion // no number
+		n.kinds[1] = avroUnion
+		for i, branch := range s.avroType.branches[:min(2, len(s.avroType.branches))] {
+			n.kinds[i] = branch.kind
+		}
+	}
+	var whole [16]byte
+	copy(whole[:], s.header)
+	n.header = [2]uint64{binary.LittleEndian.Uint64(whole[:]), binary.LittleEndian.Uint64(whole[8:])}
+	return n
 }
 
 // newAvroPlan makes the plan of a decoder. Nil means that no plan fits the options and the schema.
@@ -82,6 +110,10 @@ func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok boo
 				return s, false
 			}
 			s.room += cap(s.steps[i].header) + 16
+		}
+		s.numbers = make([]avroNumber, len(s.steps))
+		for i := range s.steps {
+			s.numbers[i] = s.steps[i].number()
 		}
 		return s, true
 	case avroUnion:
@@ -181,29 +213,28 @@ func (d *Decoder) avroValue(s *avroStep, depth int) bool {
 
 // avroNumbers appends the leading fields that are usual numbers, and returns how many they are. The fields take at most room
 // bytes.
-func (d *Decoder) avroNumbers(steps []avroStep, room int) (done int) {
+func (d *Decoder) avroNumbers(numbers []avroNumber, room int) (done int) {
 	r := &d.avro
 	text, at, end := r.text, r.at, len(r.out)
 	r.out = slices.Grow(r.out, room)
 	out := r.out[:cap(r.out)]
 fields:
-	for ; done < len(steps); done++ {
-		s := &steps[done]
-		t, next := s.avroType, at
-		if !s.isPlain || at >= len(text) {
+	for ; done < len(numbers); done++ {
+		n, next := &numbers[done], at
+		if n.size == 0 || at >= len(text) {
 			break
 		}
-		// The branch takes one byte, which is twice the number of the branch.
-		if t.kind == avroUnion {
-			branch := int(text[at])
-			if branch&1 != 0 || branch >= 2*len(t.branches) || branch >= 0x80 {
+		kind := n.kinds[0]
+		if n.union { // the branch takes one byte, which is twice the number of the branch
+			branch := text[at]
+			if branch != 0 && branch != 2 {
 				break
 			}
-			t, next = t.branches[branch/2], at+1
+			kind, next = n.kinds[branch>>1], at+1
 		}
 		var value uint64
 		size := 8
-		switch t.kind {
+		switch kind {
 		case avroDouble:
 			if len(text)-next < 8 {
 				break fields
@@ -212,26 +243,24 @@ fields:
 			next += 8
 		case avroInt, avroLong, avroMillis:
 			bits, n := binary.Uvarint(text[next:])
-			if n <= 0 || t.kind == avroInt && (bits > math.MaxUint32 || n > binary.MaxVarintLen32) {
+			if n <= 0 || kind == avroInt && (bits > math.MaxUint32 || n > binary.MaxVarintLen32) {
 				break fields
 			}
 			next += n
-			if value = bits>>1 ^ -(bits & 1); t.kind == avroInt {
+			if value = bits>>1 ^ -(bits & 1); kind == avroInt {
 				size = 4
 			}
 		default:
 			break fields
 		}
-		putHeader(out[end:], s.header) // the value and later fields overwrite the bytes behind it
-		out[end] = byte(avroTypes[t.kind])
-		end += len(s.header)
-		binary.LittleEndian.PutUint64(out[end:], value)
-		end, at = end+size, next
+		element := out[end : end+24] // the value and later fields overwrite the bytes behind the header
+		binary.LittleEndian.PutUint64(element, n.header[0])
+		binary.LittleEndian.PutUint64(element[8:], n.header[1])
+		element[0] = byte(avroTypes[kind])
+		binary.LittleEndian.PutUint64(element[n.size:], value)
+		end, at = end+n.size+size, next
 	}
 	r.at, r.out = at, out[:end]
-	if done > 0 && steps[0].atTop {
-		d.avroPlan.topCount += done
-	}
 	return done
 }
 
@@ -270,11 +299,17 @@ func (d *Decoder) avroObject(s *avroStep, depth int) bool {
 		r.out[start] = byte(bson.TypeEmbeddedDocument)
 	}
 	p.isStored = p.isStored || s.isFields
-	for rest := s.steps; ; rest = rest[1:] {
-		if rest = rest[d.avroNumbers(rest, s.room):]; len(rest) == 0 {
-			break
+	for i := 0; i < len(s.steps); i++ {
+		if s.numbers[i].size > 0 {
+			done := d.avroNumbers(s.numbers[i:], s.room)
+			if s.steps[i].atTop {
+				p.topCount += done
+			}
+			if i += done; i == len(s.steps) {
+				break
+			}
 		}
-		if !d.avroValue(&rest[0], depth+1) {
+		if !d.avroValue(&s.steps[i], depth+1) {
 			return false
 		}
 	}

@@ -131,7 +131,7 @@ func (d *Decoder) plannedMeta(p *plan, meta *bson.RawValue) bool {
 		*meta = d.keyMeta
 		return true
 	}
-	part := p.parts[0]
+	part := &p.parts[0]
 	if d.paths.joined {
 		start := len(p.metas)
 		out := append(p.metas, 0, 0, 0, 0)
@@ -142,10 +142,11 @@ func (d *Decoder) plannedMeta(p *plan, meta *bson.RawValue) bool {
 			}
 		}
 		p.metas = rawbson.EndDocument(out, start)
-		if part = (metaSpan{bson.TypeEmbeddedDocument, start, len(p.metas)}); part.end-start == rawbson.Empty {
+		if part = (&metaSpan{bson.TypeEmbeddedDocument, start, len(p.metas)}); part.end-start == rawbson.Empty {
 			return false
 		}
 	}
 	meta.Type, meta.Value = part.kind, p.metas[part.start:part.end:part.end]
-	return part.kind != 0 && part.end-part.start <= maxMetaBytes && !timeseries.IsSegmentMeta(*meta)
+	isSegment := part.kind == bson.TypeBinary && timeseries.IsSegmentMeta(*meta) // copying meta takes long right after it was written
+	return part.kind != 0 && part.end-part.start <= maxMetaBytes && !isSegment
 }
