@@ -43,6 +43,7 @@ func run(t *testing.T, environment ...string) (code int, out, calls string) {
 	}
 	for name, text := range map[string]string{
 		"repo/.ci/run":               string(gate),
+		"repo/tools/deploy/go.mod":   "",
 		"bin/make":                   tool,
 		"bin/go":                     tool,
 		"shared/servers/kafka/kafka": server,
@@ -85,6 +86,7 @@ var stages = []string{
 	"make --no-print-directory e2e PACKAGES=. TESTFLAGS=-run TestRollingRestart kafka=kafka-of-cluster.1",
 	"make --no-print-directory chaos CHAOSFLAGS=-duration 3m",
 	"make --no-print-directory chaos CHAOSFLAGS=-duration 2m",
+	"make --no-print-directory deploy",
 }
 
 func TestPassesWhenEverythingDoes(t *testing.T) {
