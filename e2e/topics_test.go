@@ -119,6 +119,7 @@ func TestTopicsThatMatchAPattern(t *testing.T) {
 	s.settings = s.settings.With("DLQ_CREATE", "false")
 	a = s.start()
 	s.awaitDoubt(a, mute+" (")
+	s.awaitClaims(a, 2)
 	if err := s.send(t.Context(), s.generator(20), 500); err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +130,7 @@ func TestTopicsThatMatchAPattern(t *testing.T) {
 	s.settings = s.settings.With("DLQ_CREATE", "true")
 	a = s.start()
 	s.awaitDoubt(a, bad+" (")
+	s.awaitClaims(a, 4) // of the first topic, of mute and of held
 	if err := held.send(t.Context(), held.generator(20), 500); err != nil {
 		t.Fatal(err)
 	}
