@@ -144,7 +144,7 @@ async function plot(event) {
     remember();
     $("link").hidden = false;
     for (const format of ["json", "csv"]) $(format).href = what.path + "?" + new URLSearchParams([...what.parameters, ["format", format]]);
-    $("command").textContent = ["waterwheel query", $("series").value, ...conditions(), "--last", $("last").value, ...(what.path === "v1/totals" ? ["--every", every] : []), ...($("field").value ? ["--plot", $("field").value] : [])].map(quoted).join(" ");
+    $("command").textContent = ["waterwheel", "query", $("series").value, ...conditions(), "--last", $("last").value, ...(what.path === "v1/totals" ? ["--every", every] : []), ...($("field").value ? ["--plot", $("field").value] : [])].map(quoted).join(" ");
   } catch (e) { say(e.message, true); }
 }
 
