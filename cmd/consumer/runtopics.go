@@ -108,7 +108,7 @@ func (t *topicWatch) once(ctx context.Context) {
 	gone := t.gone(ctx, found.Kafka.Topics, refused)
 	t.topics = append(slices.DeleteFunc(slices.Clone(t.topics), func(topic string) bool { return slices.Contains(gone, topic) }), added...)
 	for _, topic := range added {
-		if t.deleted.DeleteLabelValues(topic) {
+		if t.deleted.DeleteLabelValues(topic) { // it was deleted before
 			t.deleted.WithLabelValues(topic).Set(0)
 		}
 	}

@@ -3,7 +3,8 @@
 //
 //	translate.go  settings to the options of each package
 //	registry.go   the schema registry
-//	connect.go    Kafka and MongoDB, connected and set up, with the indexes of META_INDEXES; topics, read from outside any group
+//	connect.go    Kafka and MongoDB, connected, with the indexes of META_INDEXES; topics, read from outside any group
+//	setup.go      the collections and dead-letter topics of the topics, and which topics are not read
 //	lost.go       collections that have lost their content
 //	topics.go     topics that match patterns of KAFKA_TOPICS
 //	patience.go   waiting for servers that do not answer yet

@@ -14,8 +14,8 @@ import (
 	"waterwheel/internal/kafka"
 )
 
-// Precedence orders topics that match a pattern. If two of them would share a collection, the one that comes first is read. The First
-// topics come before all others, and the Last ones after them.
+// Precedence orders topics that match a pattern. If two of them would share a collection, the first is read. The topics First come
+// before all others, and the topics Last after them.
 type Precedence struct{ First, Last []string }
 
 func (p Precedence) of(topic string) int {
@@ -26,6 +26,17 @@ func (p Precedence) of(topic string) int {
 		return 2
 	}
 	return 1
+}
+
+// match makes the topics that match the patterns of KAFKA_TOPICS those of the connections.
+func (n *Connections) match(ctx context.Context, c config.Config, order Precedence, p *Patience) error {
+	matched, _, err := Match(ctx, n.Kafka, c, order, p.Log)
+	if err != nil {
+		return mayPass(err)
+	}
+	n.Config = matched
+	n.Kafka.Route(matched.Kafka.Topics)
+	return nil
 }
 
 // Match finds the topics for the patterns of KAFKA_TOPICS, and returns the settings with their names in place of the patterns. It
