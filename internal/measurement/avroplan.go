@@ -59,9 +59,7 @@ func (s *avroStep) number() (n avroNumber) {
 			n.kinds[i] = branch.kind
 		}
 	}
-	var whole [16]byte
-	copy(whole[:], s.header)
-	n.header = [2]uint64{binary.LittleEndian.Uint64(whole[:]), binary.LittleEndian.Uint64(whole[8:])}
+	n.header = wholeHeader(s.header)
 	return n
 }
 

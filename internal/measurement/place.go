@@ -136,6 +136,13 @@ func newHeader(name []byte) []byte {
 	return header
 }
 
+// wholeHeader returns a header of newHeader of at most 16 bytes, and what follows it up to 16 bytes.
+func wholeHeader(header []byte) [2]uint64 {
+	var whole [16]byte
+	copy(whole[:], header)
+	return [2]uint64{binary.LittleEndian.Uint64(whole[:]), binary.LittleEndian.Uint64(whole[8:])}
+}
+
 // putHeader copies a header of newHeader, eight bytes at a time. It writes up to seven bytes too many, which the caller must
 // overwrite.
 func putHeader(dst, header []byte) {

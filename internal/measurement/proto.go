@@ -106,7 +106,16 @@ func (r *protoReader) open(t *protoMessage, first int32, depth int) (base int, e
 func (r *protoReader) scan(t *protoMessage, base, at, end int, depth int) *DecodeError {
 	text := r.text[:end]
 	slots := r.slots[base : base+len(t.members)]
+	next := 0 // index of the expected member: producers usually write the fields in the order of the schema
 	for at < len(text) {
+		if next < len(t.tags) && text[at] == t.tags[next] {
+			value, end := shortScalar(text, at)
+			if end > 0 {
+				slots[next].value, slots[next].isSet = value, true
+				at, next = end, next+1
+				continue
+			}
+		}
 		start := at
 		tag := uint64(text[at])
 		if at++; tag >= 0x80 {
@@ -169,6 +178,7 @@ func (r *protoReader) scan(t *protoMessage, base, at, end int, depth int) *Decod
 			return damaged(end - start)
 		}
 		at += n
+		next = index + 1
 		m, s := &t.members[index], &slots[index]
 		isPacked := false
 		if wire != m.wire {
@@ -195,6 +205,31 @@ func (r *protoReader) scan(t *protoMessage, base, at, end int, depth int) *Decod
 		}
 	}
 	return nil
+}
+
+// shortScalar reads the scalar whose tag of one byte stands at a place, and returns where it ends. Zero means that the scalar is
+// incomplete, or that its varint takes more than two bytes.
+func shortScalar(text []byte, at int) (value uint64, end int) {
+	rest := text[at+1:]
+	switch protowire.Type(text[at] & 7) {
+	case protowire.Fixed64Type:
+		if len(rest) >= 8 {
+			return binary.LittleEndian.Uint64(rest), at + 9
+		}
+	case protowire.VarintType:
+		if len(rest) > 0 && rest[0] < 0x80 {
+			return uint64(rest[0]), at + 2
+		}
+		if len(rest) > 1 && rest[1] < 0x80 {
+			return uint64(rest[0]&0x7f) | uint64(rest[1])<<7, at + 3
+		}
+	case protowire.BytesType:
+		if len(rest) > 0 && rest[0] < 0x80 && len(rest) > int(rest[0]) {
+			end = at + 2 + int(rest[0])
+			return spanOf(at+2, end), end
+		}
+	}
+	return 0, 0
 }
 
 // replace drops the other members of a oneof. It first checks that their values are valid.
@@ -255,7 +290,7 @@ func (r *protoReader) member(m *protoMember, slot, depth int) *DecodeError {
 		return nil
 	}
 	if m.isNumber {
-		kind, bits, size := m.number(s.value)
+		kind, bits, size := m.kind.number(s.value)
 		r.out = appendBits(r.out, m.header, kind, bits, size)
 		return nil
 	}

@@ -3,6 +3,7 @@ package measurement
 import (
 	"encoding/binary"
 	"slices"
+	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -21,13 +22,37 @@ type protoPlan struct {
 type protoStep struct {
 	*protoMember
 	use      use
-	part     int         // for meta, the index of its part; for the time, the rank of its path
-	steps    []protoStep // for the members of a message into which paths lead
-	isPlain  bool        // a field that no path leads into
-	isNormal bool        // for meta: values can be written in their normal form
+	part     int           // for meta, the index of its part; for the time, the rank of its path
+	steps    []protoStep   // for the members of a message into which paths lead
+	numbers  []protoNumber // for each of these members
+	room     int           // the bytes that these members take at most, if they are numbers
+	isPlain  bool          // a field that no path leads into
+	isNormal bool          // for meta: values can be written in their normal form
 	atTop    bool
 	isFields bool // the members of the object are stored
 	isRoot   bool // the value must be an object, because the root or the stored object lies here or below
+}
+
+// protoNumber is what protoNumbers has to know about a member, in few bytes.
+type protoNumber struct {
+	header      [2]uint64 // header of the field's BSON element, and what follows it up to 16 bytes
+	size        int       // bytes of the header. Zero means that the member is no number, or its name is long.
+	width       int       // as protoMember.size
+	top         int       // 1 if the field counts as a field at the top, otherwise 0
+	kind        protoKind
+	hasPresence bool
+}
+
+// number returns what protoNumbers has to know about a member.
+func (s *protoStep) number() (n protoNumber) {
+	if !s.isPlain || !s.isNumber || cap(s.header) > 16 {
+		return n
+	}
+	n.header, n.size, n.width, n.kind, n.hasPresence = wholeHeader(s.header), len(s.header), s.size, s.kind, s.hasPresence
+	if s.atTop {
+		n.top = 1
+	}
+	return n
 }
 
 // newProtoPlan makes the plan of a decoder. Nil means that no plan fits the options and the message.
@@ -69,6 +94,8 @@ func (o *Options) protoStep(p *place, m *protoMember, depth int) (s protoStep, o
 		if s.steps[i], ok = o.protoStep(o.newPlace(p, inner.name()), inner, depth+1); !ok {
 			return s, false
 		}
+		s.room += cap(inner.header) + 16
+		s.numbers = append(s.numbers, s.steps[i].number())
 	}
 	return s, true
 }
@@ -101,8 +128,10 @@ func (d *Decoder) protoSteps(s *protoStep, first int32, depth int) bool {
 	}
 	r.dropNulls = d.options.Nulls == DropNulls
 	for i := 0; i < len(s.steps); i++ {
-		if i += d.protoNumbers(s.steps[i:], base+i); i == len(s.steps) {
-			break
+		if s.numbers[i].size > 0 {
+			if i += d.protoNumbers(s.numbers[i:], base+i, s.room); i == len(s.steps) {
+				break
+			}
 		}
 		inner := &s.steps[i]
 		if !inner.isPlain {
@@ -126,35 +155,33 @@ func (d *Decoder) protoSteps(s *protoStep, first int32, depth int) bool {
 	return len(r.out) <= r.limit
 }
 
-// protoNumbers handles the leading steps that are numbers, appends their fields, and returns how many steps these are.
-func (d *Decoder) protoNumbers(steps []protoStep, base int) (done int) {
+// protoNumbers handles the leading steps that are numbers, appends their fields, and returns how many steps these are. The fields
+// take at most room bytes. base is the slot of the first step.
+func (d *Decoder) protoNumbers(numbers []protoNumber, base, room int) (done int) {
 	r := &d.proto
-	slots := r.slots[base : base+len(steps)]
-	out, end := r.out[:cap(r.out)], len(r.out)
-	for ; done < len(steps); done++ {
-		s, found := &steps[done], &slots[done]
-		if !s.isPlain || !s.isNumber {
+	slots, end := r.slots[base:base+len(numbers)], len(r.out)
+	r.out = slices.Grow(r.out, room)
+	out := r.out[:cap(r.out)]
+	for ; done < len(numbers) && done < len(slots); done++ {
+		n, found := &numbers[done], &slots[done]
+		if n.size == 0 {
 			break
 		}
-		if !found.isSet && s.hasPresence {
+		if !found.isSet && n.hasPresence {
 			continue
 		}
-		if len(out)-end < cap(s.header)+8 {
-			out = slices.Grow(out[:end], cap(s.header)+8)
-			out = out[:cap(out)]
-		}
-		putHeader(out[end:], s.header) // the number and later fields overwrite the bytes behind it
-		bits, size := found.value, s.size
+		element := out[end : end+24] // the number and later fields overwrite the bytes behind the header
+		binary.LittleEndian.PutUint64(element, n.header[0])
+		binary.LittleEndian.PutUint64(element[8:], n.header[1])
+		bits, size := found.value, n.width
 		if size == 0 {
 			var kind bson.Type
-			kind, bits, size = s.number(bits)
-			out[end] = byte(kind)
+			kind, bits, size = n.kind.number(bits)
+			element[0] = byte(kind)
 		}
-		end += len(s.header)
-		binary.LittleEndian.PutUint64(out[end:], bits)
-		if end += size; s.atTop {
-			d.protoPlan.topCount++
-		}
+		binary.LittleEndian.PutUint64(element[n.size:], bits)
+		end += n.size + size
+		d.protoPlan.topCount += n.top
 	}
 	r.out = out[:end]
 	return done
@@ -232,6 +259,9 @@ func (d *Decoder) protoPart(s *protoStep, found protoSlot, depth int) bool {
 		r.out = r.out[:start]
 		return d.plannedPart(p, s.part, false, kind, value)
 	}
+	if s.message != nil && s.message.isTexts && d.protoTexts(s, found.first) {
+		return true
+	}
 	start := len(p.metas)
 	r.out, p.metas, r.sorted = p.metas, r.out, true
 	kind, err := r.content(s.protoMember, found, depth+1)
@@ -241,5 +271,42 @@ func (d *Decoder) protoPart(s *protoStep, found protoSlot, depth int) bool {
 	}
 	p.taken++
 	p.parts[s.part] = metaSpan{kind, start, len(p.metas)}
+	return true
+}
+
+// protoTexts appends a part of meta that is a message of texts. False means that the message is wrong or unusual, and that nothing
+// was appended.
+func (d *Decoder) protoTexts(s *protoStep, first int32) bool {
+	p, r, t := d.protoPlan, &d.proto, s.message
+	if first == 0 || r.spans[first-1].next != 0 {
+		return false
+	}
+	var places [mostMembers]uint64 // zero means that the text is absent
+	place := r.spans[first-1].value
+	text := r.text[:uint32(place)]
+	for at, next := int(place>>32), 0; at < len(text); next++ {
+		for next < len(t.tags) && t.tags[next] != text[at] {
+			next++ // an absent member
+		}
+		if next == len(t.tags) {
+			return false // an unknown member, or another order
+		}
+		if places[next], at = shortScalar(text, at); at == 0 {
+			return false
+		}
+		if value := r.at(places[next]); !isShortASCII(value) && !utf8.Valid(value) {
+			return false
+		}
+	}
+	start := len(p.metas)
+	out := append(p.metas, 0, 0, 0, 0)
+	for _, i := range t.sorted {
+		if m := &t.members[i]; places[i] != 0 || !m.hasPresence {
+			out = appendText(out, m.header, r.at(places[i]))
+		}
+	}
+	p.metas = rawbson.EndDocument(out, start)
+	p.taken++
+	p.parts[s.part] = metaSpan{bson.TypeEmbeddedDocument, start, len(p.metas)}
 	return true
 }

@@ -74,10 +74,15 @@ type protoMessage struct {
 	members  []protoMember
 	near     []int16        // index of a number's member plus one, by the number
 	far      map[uint64]int // index of the member, for higher numbers
+	tags     []byte         // the tag of each member with a single value and a tag of one byte. Others have noTag.
 	sorted   []int          // the members in the order of their names
+	isTexts  bool           // all members are single texts with tags of one byte
 	isNormal bool           // values can be written in the normal form of meta
 	name     string         // the full one
 }
+
+// noTag is no tag, because no wire type has the number 7.
+const noTag = 7
 
 // protoMember is a field of a message.
 type protoMember struct {
@@ -253,6 +258,14 @@ func (c *protoCompiler) message(of protoreflect.MessageDescriptor) (*protoMessag
 			return nil, err
 		}
 	}
+	t.tags, t.isTexts = make([]byte, len(t.members)), len(t.members) <= mostMembers
+	for i := range t.members {
+		m, tag := &t.members[i], protowire.EncodeTag(fields.Get(i).Number(), t.members[i].wire)
+		if t.tags[i] = noTag; tag < 0x80 && !m.isLinked && m.siblings == nil {
+			t.tags[i] = byte(tag)
+		}
+		t.isTexts = t.isTexts && t.tags[i] != noTag && m.kind == protoString
+	}
 	slices.SortFunc(t.sorted, func(a, b int) int { return bytes.Compare(t.members[a].name(), t.members[b].name()) })
 	return t, nil
 }
@@ -270,7 +283,7 @@ func (c *protoCompiler) member(m *protoMember, field protoreflect.FieldDescripto
 		}
 		m.isNumber, m.isLinked = m.kind < protoEnum && !m.isList, m.isList
 		if m.kind == protoInt32 || m.kind == protoInt64 || m.kind == protoDouble {
-			kind, _, size := m.number(0)
+			kind, _, size := m.kind.number(0)
 			m.header[0], m.size = byte(kind), size
 		}
 		return nil

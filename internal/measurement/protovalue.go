@@ -53,15 +53,15 @@ func (r *protoReader) value(m *protoMember, s protoSlot, depth int) (bson.Type, 
 	case protoDecimal:
 		return r.decimal(m.message, s.first, depth)
 	}
-	kind, bits, size := m.number(s.value)
+	kind, bits, size := m.kind.number(s.value)
 	r.out = binary.LittleEndian.AppendUint64(r.out, bits)
 	r.out = r.out[:len(r.out)-8+size]
 	return kind, nil
 }
 
 // number returns the BSON type, the bits, and the size in bytes of a number.
-func (m *protoMember) number(value uint64) (kind bson.Type, bits uint64, size int) {
-	switch m.kind {
+func (k protoKind) number(value uint64) (kind bson.Type, bits uint64, size int) {
+	switch k {
 	case protoInt32:
 		return bson.TypeInt32, value, 4
 	case protoSint32:
@@ -303,7 +303,7 @@ func (r *protoReader) entry(t *protoMessage, place uint64, depth int) *DecodeErr
 func (r *protoReader) key(m *protoMember, value uint64) ([]byte, *DecodeError) {
 	if m.kind != protoString {
 		at := len(r.digits)
-		switch kind, bits, _ := m.number(value); kind {
+		switch kind, bits, _ := m.kind.number(value); kind {
 		case bson.TypeBoolean:
 			r.digits = strconv.AppendBool(r.digits, bits != 0)
 		case bson.TypeInt32:
