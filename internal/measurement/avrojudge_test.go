@@ -3,6 +3,7 @@ package measurement
 import (
 	"bytes"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -187,10 +188,13 @@ func randomAvro(random *rand.Rand, t *avroType, depth int) (out []byte) {
 	return out
 }
 
+// judgeTimes is for long runs by hand.
+var judgeTimes = flag.Int("judge.times", 1, "how many times as many random schemas the judges of Avro and of Protobuf get")
+
 // TestAvroAgainstTheJudge decodes random events of random schemas, and damaged ones.
 func TestAvroAgainstTheJudge(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
-	schemas, events := 300, 100
+	schemas, events := 300**judgeTimes, 100
 	if testing.Short() {
 		schemas = 30
 	}

@@ -280,7 +280,7 @@ func randomFile(random *rand.Rand) string {
 // TestProtoAgainstTheJudge decodes random events of random messages, and damaged ones.
 func TestProtoAgainstTheJudge(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
-	messages, events, both := 200, 100, 0
+	messages, events, both := 200**judgeTimes, 100, 0
 	if testing.Short() {
 		messages = 20
 	}
@@ -327,6 +327,7 @@ var fuzzedFiles = []string{
 	readingProto(`oneof of { X x = 3; string y = 4; double z = 5; } google.protobuf.Struct s = 6; repeated X l = 7;`, `message X { E e = 1; oneof of { Reading r = 2; google.protobuf.ListValue w = 3; } map<int32, X> m = 4; } enum E { A = 0; B = 1; }`),
 	secondEdition,
 	`syntax = "proto3"; message Reading { P p = 1; int64 at = 2; M meta = 3; } message P { string meta = 1; double c = 2; M x = 3; } message M { sint32 b = 1; string a = 2; }`,
+	`syntax = "proto3"; message Reading { M meta = 1; int64 time = 2; sint64 of_a_long_name_of_a_field = 3; float short = 17; } message M { string z = 1; optional string k = 2; string b = 4; string a = 15; }`,
 }
 
 // FuzzDecodeProto checks that events read in one pass equal those read through their documents. The judge must agree with the
