@@ -122,11 +122,11 @@ func TestProtobufOfARegistryIsStored(t *testing.T) {
 	s, r := newStream(t, 2), newRegistry(t)
 	const reading = `syntax = "proto3"; package plant; import "google/protobuf/timestamp.proto"; %s
 		message Alarm { string text = 1; message Reading { google.protobuf.Timestamp at = 3; int32 n = 4; double celsius = 5; %s } }`
-	r.putAs("PROTOBUF", "/schemas/ids/1", fmt.Sprintf(reading, "", ""))
-	r.putAs("PROTOBUF", "/schemas/ids/2", fmt.Sprintf(reading, `import "plant/state.proto"; message Nothing {}`, `State state = 6;`),
+	r.Put("PROTOBUF", "/schemas/ids/1", fmt.Sprintf(reading, "", ""))
+	r.Put("PROTOBUF", "/schemas/ids/2", fmt.Sprintf(reading, `import "plant/state.proto"; message Nothing {}`, `State state = 6;`),
 		map[string]any{"name": "plant/state.proto", "subject": "plant-state", "version": 3})
-	r.putAs("PROTOBUF", "/subjects/plant-state/versions/3", `syntax = "proto3"; package plant; enum State { OFF = 0; ON = 1; }`)
-	r.put("/schemas/ids/3", `"string"`)
+	r.Put("PROTOBUF", "/subjects/plant-state/versions/3", `syntax = "proto3"; package plant; enum State { OFF = 0; ON = 1; }`)
+	r.Put("AVRO", "/schemas/ids/3", `"string"`)
 	s.settings = s.settings.With("EVENT_FORMAT", "protobuf", "EVENT_TIME_FIELD", "at", "EVENT_META_FROM", "key")
 	s.storesByRegistry(r, func(id uint32, at time.Time, n int) events.Event {
 		sensor := fmt.Sprintf("s-%d", n%5)

@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,70 +13,22 @@ import (
 
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/events"
+	"waterwheel/e2e/harness"
 )
 
 // registryPassword is the password of the registry in these tests.
 const registryPassword = "let-me-read-schemas"
 
-// registry is a schema registry.
-type registry struct {
-	*httptest.Server
-	mu      sync.Mutex
-	schemas map[string]string // by path
-	isAway  bool
-	asked   map[string]int // number of requests by path, while it was available
-}
-
-func newRegistry(t *testing.T) *registry {
+// newRegistry starts a schema registry that asks for a password.
+func newRegistry(t *testing.T) *harness.Registry {
 	t.Helper()
-	r := &registry{schemas: map[string]string{}, asked: map[string]int{}}
-	r.Server = httptest.NewServer(r)
-	t.Cleanup(r.Close)
-	return r
-}
-
-// ServeHTTP answers like Confluent's registry.
-func (r *registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.isAway {
-		http.Error(w, "<html>no server</html>", http.StatusServiceUnavailable)
-		return
-	}
-	if user, password, _ := request.BasicAuth(); user != "reader" || password != registryPassword {
-		http.Error(w, `{"error_code":401,"message":"Unauthorized"}`, http.StatusUnauthorized)
-		return
-	}
-	r.asked[request.URL.Path]++
-	text, found := r.schemas[request.URL.Path]
-	if !found {
-		http.Error(w, `{"error_code":40403,"message":"Schema not found"}`, http.StatusNotFound)
-		return
-	}
-	_, _ = w.Write([]byte(text))
-}
-
-// put registers a schema in Avro.
-func (r *registry) put(path, text string, references ...map[string]any) {
-	r.putAs("AVRO", path, text, references...)
-}
-
-// putAs registers a schema of the given type.
-func (r *registry) putAs(of, path, text string, references ...map[string]any) {
-	body, err := json.Marshal(map[string]any{"schema": text, "schemaType": of, "references": references})
+	r, err := harness.StartRegistry()
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.schemas[path] = string(body)
-}
-
-// away makes the registry unavailable or available.
-func (r *registry) away(is bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.isAway = is
+	t.Cleanup(r.Kill)
+	r.User, r.Password = "reader", registryPassword
+	return r
 }
 
 // framed returns a reading after the frame of a schema. Schema 1 has sensor, at and n. Schema 2 also has a state, whose type is
@@ -105,16 +54,16 @@ func TestAvroOfARegistryIsStored(t *testing.T) {
 	t.Parallel()
 	s, r := newStream(t, 2), newRegistry(t)
 	const reading = `{"type":"record","name":"Reading","fields":[{"name":"sensor","type":"string"},{"name":"at","type":{"type":"long","logicalType":"timestamp-millis"}},{"name":"celsius","type":"double"}%s]}`
-	r.put("/schemas/ids/1", fmt.Sprintf(reading, ""))
-	r.put("/schemas/ids/2", fmt.Sprintf(reading, `,{"name":"state","type":"plant.State"}`), map[string]any{"name": "plant.State", "subject": "plant.State", "version": 3})
-	r.put("/subjects/plant.State/versions/3", `{"type":"enum","name":"State","namespace":"plant","symbols":["OFF","ON"]}`)
+	r.Put("AVRO", "/schemas/ids/1", fmt.Sprintf(reading, ""))
+	r.Put("AVRO", "/schemas/ids/2", fmt.Sprintf(reading, `,{"name":"state","type":"plant.State"}`), map[string]any{"name": "plant.State", "subject": "plant.State", "version": 3})
+	r.Put("AVRO", "/subjects/plant.State/versions/3", `{"type":"enum","name":"State","namespace":"plant","symbols":["OFF","ON"]}`)
 	s.settings = s.settings.With("EVENT_FORMAT", "avro", "EVENT_TIME_FIELD", "at", "EVENT_META_FIELDS", "sensor")
 	s.storesByRegistry(r, framed)
 }
 
 // storesByRegistry stores events of schemas 1 and 2, each once. The registry is unavailable before each schema is known, and a
 // consumer is killed in between. The registry does not have schema 9.
-func (s *stream) storesByRegistry(r *registry, framed func(id uint32, at time.Time, n int) events.Event) {
+func (s *stream) storesByRegistry(r *harness.Registry, framed func(id uint32, at time.Time, n int) events.Event) {
 	t := s.t
 	t.Helper()
 	s.settings = s.settings.With("SCHEMA_REGISTRY_URL", r.URL, "SCHEMA_REGISTRY_USERNAME", "reader", "SCHEMA_REGISTRY_PASSWORD", registryPassword, "SCHEMA_UNKNOWN_WAIT", "2s")
@@ -131,7 +80,7 @@ func (s *stream) storesByRegistry(r *registry, framed func(id uint32, at time.Ti
 		}
 	}
 
-	r.away(true)
+	r.Away(true)
 	send(1, 300)
 	c := s.start()
 	s.awaitNotReady(c, "the schema registry has been failing since", "reading a schema", "503")
@@ -141,10 +90,10 @@ func (s *stream) storesByRegistry(r *registry, framed func(id uint32, at time.Ti
 	if code, out := s.run("check", "--sample", "10"); code != 3 || !strings.Contains(out, "schema registry") || !strings.Contains(out, "503") {
 		t.Errorf("check ended with code %d, and does not say that the registry is away:\n%s", code, out)
 	}
-	r.away(false)
+	r.Away(false)
 	s.awaitCommitted(c, time.Minute)
 
-	r.away(true)
+	r.Away(true)
 	send(1, 100)
 	s.awaitCommitted(c, time.Minute)
 	send(2, 300)
@@ -160,7 +109,7 @@ func (s *stream) storesByRegistry(r *registry, framed func(id uint32, at time.Ti
 	logs := c.Log()
 	c = s.start()
 	s.awaitNotReady(c, "the schema registry has been failing since")
-	r.away(false)
+	r.Away(false)
 	s.awaitCommitted(c, time.Minute)
 
 	value := []byte("\x00\x00\x00\x00\x09\x02")
@@ -177,18 +126,16 @@ func (s *stream) storesByRegistry(r *registry, framed func(id uint32, at time.Ti
 	if report := s.check(); report.Stored != sent || report.LetterCount() != 1 {
 		t.Errorf(check.Verdict+"stored %d and %d letters, want %d and 1", report.Stored, report.LetterCount(), sent)
 	}
-	r.mu.Lock()
-	for path, n := range r.asked {
+	for path, n := range r.Asked() {
 		if n > 12 && !strings.HasSuffix(path, "/9") {
 			t.Errorf("%s was asked for %d times", path, n)
 		}
 	}
-	r.mu.Unlock()
 	s.judgedByCommands(r, sent)
 }
 
 // judgedByCommands checks that verify and dlq read events with the schemas of the registry, and report an unavailable registry.
-func (s *stream) judgedByCommands(r *registry, stored int) {
+func (s *stream) judgedByCommands(r *harness.Registry, stored int) {
 	s.t.Helper()
 	code, out := s.run("verify", "--content")
 	if want := fmt.Sprintf("%d stored once", stored); code != 0 || !strings.Contains(out, want) {
@@ -204,7 +151,7 @@ func (s *stream) judgedByCommands(r *registry, stored int) {
 	if code, out = s.run("dlq", "show", row.Letter); code != 0 || !strings.Contains(out, "the registry has no schema with this id") {
 		s.t.Errorf("dlq show ended with code %d, without what the registry says:\n%s", code, out)
 	}
-	r.away(true)
+	r.Away(true)
 	if code, out = s.run("verify"); code != 1 || !strings.Contains(out, "asking the schema registry") {
 		s.t.Errorf("while the registry is away verify ended with code %d:\n%s", code, out)
 	}
@@ -214,7 +161,7 @@ func (s *stream) judgedByCommands(r *registry, stored int) {
 	if code, out = s.run("dlq", "redrive", "--dry-run"); code != 1 || !strings.Contains(out, "not all dead letters could be checked") {
 		s.t.Errorf("while the registry is away dlq redrive --dry-run ended with code %d:\n%s", code, out)
 	}
-	r.away(false)
+	r.Away(false)
 	if code, out = s.run("check", "--sample", "1000"); !strings.Contains(out, "schema registry") || !strings.Contains(out, r.URL+" answers") || !strings.Contains(out, fmt.Sprintf("%d measurements", stored)) {
 		s.t.Errorf("check ended with code %d:\n%s", code, out)
 	}

@@ -27,6 +27,7 @@ var actions = map[string]func(*run, context.Context) (bool, error){
 	"step-down":      (*run).stepDown,
 	"update-meta":    (*run).updateMeta,
 	"repair":         (*run).repair,
+	"registry":       (*run).killRegistry,
 }
 
 // Names returns the names of all disturbances, sorted.

@@ -25,8 +25,9 @@ type load struct {
 	done     chan struct{}
 }
 
-// startLoad produces events at about o.Rate until it is stopped.
-func startLoad(ctx context.Context, o Options, brokers, topic string) *load {
+// startLoad produces events at about the rate of the options until the load is stopped.
+func (r *run) startLoad(ctx context.Context) *load {
+	o := r.options
 	ctx, cancel := context.WithCancel(ctx)
 	l := &load{book: events.NewBook(), begin: time.Now(), failed: make(chan error, 1), cancel: cancel, done: make(chan struct{})}
 	generator := events.NewGenerator(events.Options{
@@ -37,9 +38,12 @@ func startLoad(ctx context.Context, o Options, brokers, topic string) *load {
 	if o.Naive || o.recreates() {
 		next = func() events.Event { return goodEvent(generator) }
 	}
+	if o.Avro {
+		next = r.inAvro(next)
+	}
 	go func() {
 		defer close(l.done)
-		if err := l.produce(ctx, next, o.Rate, harness.NewProducer(brokers, topic)); err != nil {
+		if err := l.produce(ctx, next, o.Rate, harness.NewProducer(r.cluster.Address(), r.topic)); err != nil {
 			l.failed <- err
 		}
 	}()

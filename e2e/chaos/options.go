@@ -40,6 +40,8 @@ type Options struct {
 	WriteTimeout time.Duration
 	// Settings are further settings of the consumers, as pairs of name and value.
 	Settings []string
+	// Avro makes the events Avro, whose schemas are in a schema registry of the run.
+	Avro bool
 	// Rate is in records a second. Series is the number of series. Partitions is the initial number of partitions.
 	Rate, Series, Partitions int
 	// Reopen is BUCKET_REOPEN.
@@ -118,6 +120,12 @@ func (o *Options) validate() error {
 	}
 	if slices.Contains(o.Actions, "recreate") && o.hasRollups() {
 		wrong = append(wrong, errors.New("recreate deletes records, and the judge needs all of them to compute rollups: leave one of them out"))
+	}
+	if slices.Contains(o.Actions, "registry") && !o.Avro {
+		wrong = append(wrong, errors.New("registry needs events in Avro: -avro"))
+	}
+	if o.Avro && o.Naive {
+		wrong = append(wrong, errors.New("the naive consumer reads no Avro"))
 	}
 	if slices.Contains(o.Actions, "step-down") && o.ShardKey == "" {
 		wrong = append(wrong, errors.New("step-down needs a sharded cluster: -shard"))

@@ -26,7 +26,8 @@ type run struct {
 	servers  *harness.Servers
 	kafka    *check.Kafka
 	database *database
-	shards   *shards // Nil means that the buckets are not sharded.
+	shards   *shards           // Nil means that the buckets are not sharded.
+	registry *harness.Registry // Nil means that the events are JSON.
 	load     *load
 	pulse    *pulse
 	members  []*member
@@ -36,6 +37,7 @@ type run struct {
 	standing sync.RWMutex
 	broker   sync.Mutex // held while a broker is disturbed
 	operator sync.Mutex // held while a command of an operator runs
+	away     sync.Mutex // held while the schema registry is away
 	working  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -116,6 +118,12 @@ func (r *run) startMembers(ctx context.Context) error {
 	r.settings = r.servers.Short(r.topic, r.databaseName()).With(
 		"BUCKET_REOPEN", fmt.Sprint(r.options.Reopen), "EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes),
 		"MONGODB_WRITE_TIMEOUT", r.options.WriteTimeout.String(), "KAFKA_REBALANCE_TIMEOUT", (3 * r.options.WriteTimeout).String()).With(r.options.Settings...)
+	if r.options.Avro {
+		if r.registry, err = harness.StartRegistry(); err != nil {
+			return err
+		}
+		r.settings = r.settings.With("EVENT_FORMAT", "avro", "SCHEMA_REGISTRY_URL", r.registry.URL)
+	}
 	if err := r.shard(ctx); err != nil {
 		return err
 	}
@@ -131,7 +139,7 @@ func (r *run) startMembers(ctx context.Context) error {
 			return err
 		}
 	}
-	r.load = startLoad(ctx, r.options, r.cluster.Address(), r.topic)
+	r.load = r.startLoad(ctx)
 	r.pulse, err = startPulse(ctx, r.options.MongoURI, r.databaseName())
 	return err
 }
@@ -277,6 +285,9 @@ func (r *run) close() error {
 	}
 	if r.cluster != nil {
 		errs = append(errs, r.cluster.Close())
+	}
+	if r.registry != nil {
+		r.registry.Kill()
 	}
 	if r.database != nil {
 		r.database.close()

@@ -45,6 +45,7 @@ func newPlan(args []string) (*plan, error) {
 	flags.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "decides about the disturbances and the events")
 	flags.StringVar(&actions, "actions", strings.Join(chaos.DefaultActions(), ","), "disturbances, each as often as it is named, of "+strings.Join(chaos.Names(), ", "))
 	flags.IntVar(&churn, "churn", churn, "how many times as often the disturbances of members come, the others as often as ever")
+	flags.BoolVar(&o.Avro, "avro", false, "send events in Avro, whose schemas are in a schema registry of the run: with the disturbance registry, it is killed for 30s")
 	flags.BoolVar(&p.naive, "naive", false, "disturb a naive consumer (insertMany, then commit) instead")
 	flags.BoolVar(&p.compare, "compare", false, "disturb both, the same way, and print a table")
 	flags.BoolVar(&p.own, "own-database", false, "start FerretDB even when E2E_MONGODB_URI is set")

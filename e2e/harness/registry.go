@@ -1,0 +1,115 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// Registry is a schema registry that answers like Confluent's. Its address stays the same when it is killed and started again.
+type Registry struct {
+	URL string
+	// User and Password are required of clients, unless they are empty.
+	User, Password string
+
+	address string
+	mu      sync.Mutex
+	server  *http.Server
+	schemas map[string]string // bodies of answers by path
+	ids     map[string]uint32 // by the text of a schema
+	isAway  bool
+	asked   map[string]int // number of requests by path, while it was available
+}
+
+// StartRegistry starts a registry without schemas.
+func StartRegistry() (*Registry, error) {
+	r := &Registry{address: "127.0.0.1:0", schemas: map[string]string{}, ids: map[string]uint32{}, asked: map[string]int{}}
+	return r, r.Start()
+}
+
+// Start starts a registry that was killed. It has the schemas that it had.
+func (r *Registry) Start() error {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", r.address)
+	if err != nil {
+		return fmt.Errorf("starting the schema registry: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.address = listener.Addr().String()
+	r.URL = "http://" + r.address
+	r.server = &http.Server{Handler: r} //nolint:gosec // Only the tested program asks it.
+	go r.server.Serve(listener)
+	return nil
+}
+
+// Kill ends the registry and all its connections.
+func (r *Registry) Kill() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = r.server.Close()
+}
+
+// ServeHTTP implements http.Handler.
+func (r *Registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isAway {
+		http.Error(w, "<html>no server</html>", http.StatusServiceUnavailable)
+		return
+	}
+	if user, password, _ := request.BasicAuth(); user != r.User || password != r.Password {
+		http.Error(w, `{"error_code":401,"message":"Unauthorized"}`, http.StatusUnauthorized)
+		return
+	}
+	r.asked[request.URL.Path]++
+	text, found := r.schemas[request.URL.Path]
+	if !found {
+		http.Error(w, `{"error_code":40403,"message":"Schema not found"}`, http.StatusNotFound)
+		return
+	}
+	_, _ = w.Write([]byte(text))
+}
+
+// Put answers requests for a path with a schema of a type: AVRO, PROTOBUF or JSON.
+func (r *Registry) Put(of, path, text string, references ...map[string]any) {
+	body, err := json.Marshal(map[string]any{"schema": text, "schemaType": of, "references": references})
+	if err != nil {
+		panic(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.schemas[path] = string(body)
+}
+
+// ID returns the id of an Avro schema. It registers a schema that is new.
+func (r *Registry) ID(text string) uint32 {
+	r.mu.Lock()
+	id, known := r.ids[text]
+	if !known {
+		id = uint32(len(r.ids) + 1)
+		r.ids[text] = id
+	}
+	r.mu.Unlock()
+	if !known {
+		r.Put("AVRO", fmt.Sprintf("/schemas/ids/%d", id), text)
+	}
+	return id
+}
+
+// Away makes the registry answer nothing but an error, as a proxy does whose server is gone.
+func (r *Registry) Away(is bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.isAway = is
+}
+
+// Asked returns the number of requests by path, without requests while the registry was unavailable.
+func (r *Registry) Asked() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.asked)
+}
