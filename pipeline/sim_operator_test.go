@@ -42,13 +42,25 @@ func (w *world) deleteDocument() {
 	w.logf("an operator deletes %s", id)
 }
 
-// editBucket changes a random bucket.
+// editBucket changes a random bucket. In a cluster the edit may move the bucket to another shard. The operator then waits until no
+// insert of the bucket can be executed any more, as the documentation says.
 func (w *world) editBucket(change func(bson.D) bson.D) {
 	ids := slices.DeleteFunc(w.mongo.buckets.ids(), func(id string) bool { return isSegment(w.mongo.buckets.now(id)) })
 	if len(ids) > 0 {
 		id := pick(w, ids...)
-		w.logf("an operator edits %x", id)
-		w.mongo.edit(w.mongo.buckets, id, change)
+		edit := func() {
+			w.logf("an operator edits %x", id)
+			w.mongo.edit(w.mongo.buckets, id, change)
+		}
+		if !w.traits.sharded {
+			edit()
+			return
+		}
+		w.at(w.now+longestLease+longestGrace, func() {
+			if w.mongo.buckets.now(id) != nil {
+				edit()
+			}
+		})
 	}
 }
 

@@ -117,13 +117,16 @@ func (w *world) settings() settings {
 	return w.traits.settings
 }
 
-// longestGrace is the grace for the longest write timeout that drawSettings draws.
-const longestGrace = 8 * time.Second
+// longestLease is the longest lease that drawSettings draws, and longestGrace the grace for its longest write timeout.
+const (
+	longestLease = 16 * time.Second
+	longestGrace = 8 * time.Second
+)
 
 func (w *world) drawSettings() settings {
 	W := pick[time.Duration](w, 2, 3, 4) * time.Second
 	s := settings{
-		W: W, G: 2 * W, L: pick[time.Duration](w, 4, 8, 16) * time.Second, S: pick[time.Duration](w, 6, 8, 16) * time.Second,
+		W: W, G: 2 * W, L: pick(w, 4*time.Second, 8*time.Second, longestLease), S: pick[time.Duration](w, 6, 8, 16) * time.Second,
 		R: 2*W + pick[time.Duration](w, 2, 8)*time.Second, static: w.traits.static && w.chance(0.7),
 		commitInterval: pick(w, 300*time.Millisecond, time.Second), flushInterval: pick(w, 0, time.Second, 3*time.Second, 8*time.Second),
 		flushCount: pick(w, 3, 1000), portion: pick(w, 1, 500, 0, 0, 0), letterBuffer: pick[int64](w, 1, 1000, 0, 0, 0),
