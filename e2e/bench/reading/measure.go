@@ -40,7 +40,7 @@ func Measure(ctx context.Context, uri string, l Load) (figures []Figure, err err
 	if err != nil {
 		return nil, err
 	}
-	m := newMeter(ctx, uri)
+	m := newMeter(ctx, uri, l.Repeat)
 	for _, q := range s.queries() {
 		ways := map[string]func() (int, error){
 			Native: func() (int, error) { return viaServer(ctx, q, database.Collection(nativeName)) },
@@ -90,15 +90,16 @@ func (s *stored) ways(ctx context.Context) (all []string) {
 
 // meter measures the processor time of the server.
 type meter struct {
-	pid  int32
-	idle float64 // share of a core that the server uses without queries
+	pid    int32
+	idle   float64       // share of a core that the server uses without queries
+	repeat time.Duration // how long a query is repeated
 }
 
 // idleFor is how long the idle server is measured.
 const idleFor = 3 * time.Second
 
-func newMeter(ctx context.Context, uri string) *meter {
-	m := &meter{}
+func newMeter(ctx context.Context, uri string, repeat time.Duration) *meter {
+	m := &meter{repeat: repeat}
 	address := strings.TrimPrefix(uri, "mongodb://")
 	if at := strings.IndexAny(address, "/?"); at >= 0 {
 		address = address[:at]
@@ -118,7 +119,10 @@ func newMeter(ctx context.Context, uri string) *meter {
 	return m
 }
 
-// measure runs a query once to fill the caches, and then q.times times.
+// leastTimes is how often a query is repeated at least.
+const leastTimes = 2
+
+// measure runs a query once to fill the caches, and then repeatedly.
 func (m *meter) measure(ctx context.Context, q query, ask func() (int, error)) (f Figure, err error) {
 	f.Query = q.name
 	if n, err := ask(); err != nil {
@@ -128,15 +132,17 @@ func (m *meter) measure(ctx context.Context, q query, ask func() (int, error)) (
 	}
 	before, known := bench.CPUOf(ctx, m.pid)
 	begun := time.Now()
-	for range q.times {
+	times := time.Duration(0)
+	for times < leastTimes || time.Since(begun) < m.repeat {
 		if _, err := ask(); err != nil {
 			return f, err
 		}
+		times++
 	}
 	took := time.Since(begun)
-	f.Time = took / time.Duration(q.times)
+	f.Time = took / times
 	if used, ok := m.used(ctx, before, took); known && ok {
-		used /= time.Duration(q.times)
+		used /= times
 		f.CPU = &used
 	}
 	return f, nil

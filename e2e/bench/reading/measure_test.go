@@ -53,13 +53,14 @@ func TestTotalsComeFromRowsAndFromMeasurements(t *testing.T) {
 
 func TestLoadsThatCannotBeStoredAreRefused(t *testing.T) {
 	for _, l := range []Load{
-		{}, {1, 1, time.Second, 0, 0}, {1, 1, 2 * time.Hour, 0, 0}, {0, 1, time.Minute, 0, 0}, {1, 0, time.Minute, 0, 0}, {1, 1, time.Minute, 61, 1}, {1, 1, time.Minute, 5, 0},
+		{}, {Series: 1, Hours: 1, Step: time.Second}, {Series: 1, Hours: 1, Step: 2 * time.Hour}, {Hours: 1, Step: time.Minute}, {Series: 1, Step: time.Minute},
+		{Series: 1, Hours: 1, Step: time.Minute, Flushes: 61, Rows: 1}, {Series: 1, Hours: 1, Step: time.Minute, Flushes: 5},
 	} {
 		if l.Validate() == nil {
 			t.Errorf("%+v is taken", l)
 		}
 	}
-	if err := (Load{10_000, 3, 30 * time.Second, 0, 0}).Validate(); err != nil {
+	if err := (Load{Series: 10_000, Hours: 3, Step: 30 * time.Second}).Validate(); err != nil {
 		t.Error(err)
 	}
 }

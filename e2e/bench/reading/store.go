@@ -25,6 +25,8 @@ type Load struct {
 	// Flushes is the number of measurements of each series in segments, one of each flush. Rows is the maximum number of
 	// measurements in a segment.
 	Flushes, Rows int
+	// Repeat is how long each query is repeated, at least leastTimes.
+	Repeat time.Duration
 }
 
 // Validate returns an error if the load is wrong. A step of more than 5 minutes suits totals only: a query for reading takes five

@@ -47,7 +47,7 @@ func MeasureTotals(ctx context.Context, uri string, l Load) (b Building, figures
 		return b, nil, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	m := newMeter(ctx, uri)
+	m := newMeter(ctx, uri, l.Repeat)
 	if b, err = s.build(ctx, uri, m); err != nil {
 		return b, nil, fmt.Errorf("building rollups: %w", err)
 	}
@@ -57,7 +57,7 @@ func MeasureTotals(ctx context.Context, uri string, l Load) (b Building, figures
 	}
 	for _, q := range s.totals() {
 		for _, way := range []string{FromMeasurements, fromRows} {
-			asked := query{name: q.name, want: q.windows, times: q.times}
+			asked := query{name: q.name, want: q.windows}
 			of := q.query
 			of.Exact = way == FromMeasurements
 			f, err := m.measure(ctx, asked, func() (int, error) { return counted(series.Totals(ctx, of)) })
@@ -146,21 +146,20 @@ type totalsQuery struct {
 	name    string
 	query   reader.TotalsQuery
 	windows int // number of windows in the answer
-	times   int // number of repetitions
 }
 
 // totals returns the queries for totals of the stored measurements.
 func (s *stored) totals() []totalsQuery {
 	whole := bson.D{{Key: timeseries.FieldMeta, Value: meta(s.load.Series / 3)}}
 	days := (s.load.Hours + 23) / 24
-	ask := func(name string, q reader.Query, every reader.Step, windows, times int) totalsQuery {
+	ask := func(name string, q reader.Query, every reader.Step, windows int) totalsQuery {
 		q.From, q.To = s.begin, s.end()
-		return totalsQuery{name, reader.TotalsQuery{Query: q, Every: every, Aggregations: []reader.Aggregation{reader.Mean, reader.Max}}, windows, times}
+		return totalsQuery{name, reader.TotalsQuery{Query: q, Every: every, Aggregations: []reader.Aggregation{reader.Mean, reader.Max}}, windows}
 	}
 	return []totalsQuery{
-		ask(fmt.Sprintf("one series, %d hours by hour", s.load.Hours), reader.Query{Meta: whole}, reader.Step{Duration: time.Hour}, s.load.Hours, 20),
-		ask(fmt.Sprintf("one series, %d days by day", days), reader.Query{Meta: whole}, reader.Step{Days: 1}, days, 20),
-		ask(fmt.Sprintf("all %d series, %d days by day", s.load.Series, days), reader.Query{}, reader.Step{Days: 1}, days*s.load.Series, 2),
+		ask(fmt.Sprintf("one series, %d hours by hour", s.load.Hours), reader.Query{Meta: whole}, reader.Step{Duration: time.Hour}, s.load.Hours),
+		ask(fmt.Sprintf("one series, %d days by day", days), reader.Query{Meta: whole}, reader.Step{Days: 1}, days),
+		ask(fmt.Sprintf("all %d series, %d days by day", s.load.Series, days), reader.Query{}, reader.Step{Days: 1}, days*s.load.Series),
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 type query struct {
 	name   string
 	want   int
-	times  int // number of repetitions
 	reader func(ctx context.Context, s *reader.Series) iter.Seq2[reader.Measurement, error]
 	server func(ctx context.Context, c *mongo.Collection) (*mongo.Cursor, error) // for the view and the native time series
 }
@@ -36,36 +35,33 @@ func (s *stored) queries() []query {
 	hour := s.end().Add(-time.Hour)
 	all := []query{
 		{
-			name: "all series of five minutes", want: s.load.Series * int(5*time.Minute/s.load.Step), times: 3,
+			name: "all series of five minutes", want: s.load.Series * int(5*time.Minute/s.load.Step),
 			reader: found(reader.Query{From: minutes, To: minutes.Add(5 * time.Minute)}),
 			server: s.filtered(bson.D{}, minutes, minutes.Add(5*time.Minute)),
 		},
 		{
-			name: fmt.Sprintf("latest of each of %d series", few), want: few, times: 5,
+			name: fmt.Sprintf("latest of each of %d series", few), want: few,
 			reader: latest(reader.Query{Meta: some, From: hour}),
 			server: s.newest(some, hour),
 		},
 		{
-			name: fmt.Sprintf("latest of each of %d series, whenever", few), want: few, times: 2,
+			name: fmt.Sprintf("latest of each of %d series, whenever", few), want: few,
 			reader: latest(reader.Query{Meta: some}),
 			server: s.newest(some, time.Time{}),
 		},
 		{
-			name: "one series by a part of the meta, last hour", want: int(time.Hour / s.load.Step), times: 20,
+			name: "one series by a part of the meta, last hour", want: int(time.Hour / s.load.Step),
 			reader: found(reader.Query{Meta: part, From: hour, To: s.end()}),
 			server: s.filtered(part, hour, s.end()),
 		},
 		{
-			name: "one series, last hour", want: int(time.Hour / s.load.Step), times: 500,
+			name: "one series, last hour", want: int(time.Hour / s.load.Step),
 			reader: found(reader.Query{Meta: whole, From: hour, To: s.end()}),
 			server: s.filtered(whole, hour, s.end()),
 		},
 	}
 	if s.load.Flushes > 0 {
 		all = s.liveQueries()
-	}
-	for i := range all {
-		all[i].times = min(all[i].times, s.load.Series) // Tests store few series.
 	}
 	return all
 }
@@ -84,7 +80,7 @@ func (s *stored) liveQueries() []query {
 	whole, part := bson.E{Key: timeseries.FieldMeta, Value: meta(i)}, bson.E{Key: sensorPath, Value: meta(i)[0].Value}
 	ask := func(name string, filter ...bson.E) query {
 		return query{
-			name: name, want: n, times: 50,
+			name: name, want: n,
 			reader: found(reader.Query{Meta: bson.D(filter), From: from, To: to}), server: s.filtered(filter, from, to),
 		}
 	}

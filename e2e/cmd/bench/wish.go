@@ -135,6 +135,7 @@ func (w *wish) flags() *flag.FlagSet {
 	flags.IntVar(&w.stored.Hours, "stored-hours", 3, "with -reading and -rollups: hours, with a bucket of each series in each")
 	flags.IntVar(&w.stored.Flushes, "stored-flushes", 0, "with -reading: flushes behind these hours whose measurements, one of each series, are in segments; one series is asked for then")
 	flags.IntVar(&w.stored.Rows, "stored-rows", 100, "with -reading: measurements in a segment at most, as SEGMENT_MEASUREMENTS")
+	flags.DurationVar(&w.stored.Repeat, "stored-repeat", 2*time.Second, "with -reading and -rollups: how long each query is repeated; the server's CPU time is known to 10 ms")
 	flags.DurationVar(&w.stored.Step, "stored-step", 30*time.Second, "with -reading and -rollups: time between two measurements of a series, 4 s to 5 min, with -rollups to 1 h")
 	flags.StringVar(&w.out, "out", "", "folder that report.json and report.md are written into")
 	flags.StringVar(&w.profiles, "cpuprofile", "", "folder for processor profiles of the consumer, <peer>-<round>.pprof: go tool pprof -top shows one; they cost some processor time")
