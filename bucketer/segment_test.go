@@ -74,9 +74,9 @@ func unpacked(t *testing.T, o Options, documents []bson.Raw, each func(document 
 func TestSegments(t *testing.T) {
 	for name, c := range map[string]struct{ series, each, hours, most int }{
 		"live":           {2000, 2, 1, 4000 / 25},
-		"one series":     {1, 50, 1, 1},
+		"one series":     {1, 50, 1, 2},
 		"few of each":    {20, 3, 1, 2},
-		"a backfill":     {2000, 5, 24, 24 * (1 + 10000/24/50)},
+		"a backfill":     {2000, 5, 24, 24 * (1 + 10000/24/40)},
 		"a large one":    {100, 50, 300, 301},
 		"each of a time": {40, 1, 100_000, 40},
 	} {

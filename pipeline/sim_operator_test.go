@@ -64,16 +64,31 @@ func (w *world) editBucket(change func(bson.D) bson.D) {
 	}
 }
 
-// deleteBucket deletes a random bucket. Its measurements need not be stored any more.
+// deleteBucket deletes a random bucket. Its measurements need not be stored any more. The operator waits until no insert of the
+// bucket can be executed any more, which would store it again.
 func (w *world) deleteBucket() {
 	ids := w.mongo.buckets.ids()
 	if len(ids) == 0 {
 		return
 	}
 	id := pick(w, ids...)
-	w.logf("an operator deletes %x", id)
-	w.excuseBucket(w.mongo.buckets.now(id))
-	w.mongo.put(w.mongo.buckets, id, nil, nil)
+	w.at(w.now+longestLease+longestGrace, func() {
+		bucket := w.mongo.buckets.now(id)
+		if bucket == nil || w.isDoubled(bucket) { // a repair comes first
+			return
+		}
+		w.logf("an operator deletes %x", id)
+		w.excuseBucket(bucket)
+		w.mongo.put(w.mongo.buckets, id, nil, nil)
+	})
+}
+
+// isDoubled reports whether a measurement of a bucket has been stored twice.
+func (w *world) isDoubled(bucket bson.Raw) bool {
+	return slices.ContainsFunc(unpacked(w, bucket), func(m held) bool {
+		_, is := w.checks.doubled[m.value]
+		return is
+	})
 }
 
 // excuseBucket removes the duty to store the measurements of a bucket that an operator deletes.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -66,7 +67,7 @@ func (w *world) run() {
 			w.fail("progress", "not everything is committed two minutes after the last mishap")
 		case w.now > w.eased+6*time.Minute: // it works in small steps, beside compactions
 			w.fail("progress", "a repair has not ended six minutes after the last mishap")
-		case calmSince < 0 && w.now > calm+25*time.Second && w.committed():
+		case calmSince < 0 && w.now > calm+25*time.Second && w.committed() && w.owned():
 			calmSince = w.now
 		case calmSince >= 0 && w.now > calmSince+5*time.Second && !w.repairing(calmSince):
 			w.checks.last(w)
@@ -116,6 +117,19 @@ func (w *world) committed() bool {
 		commit := w.group.read(p)
 		of, ok := claim.ParseProvenance(commit.metadata)
 		if former := ok && of.TopicID != w.kafka.topic && w.broken != noTopicID; former || commit.offset != w.kafka.log(p).end {
+			return false
+		}
+	}
+	return true
+}
+
+// owned reports whether a process has claimed each partition. It finishes the open compactions of the partition.
+func (w *world) owned() bool {
+	for p := range w.kafka.partitions {
+		if !slices.ContainsFunc(w.all, func(of *process) bool {
+			r := of.runners[p]
+			return r != nil && !of.dead && r.worker.Status(of.clock()).Running
+		}) {
 			return false
 		}
 	}

@@ -328,6 +328,8 @@ var fuzzedFiles = []string{
 	secondEdition,
 	`syntax = "proto3"; message Reading { P p = 1; int64 at = 2; M meta = 3; } message P { string meta = 1; double c = 2; M x = 3; } message M { sint32 b = 1; string a = 2; }`,
 	`syntax = "proto3"; message Reading { M meta = 1; int64 time = 2; sint64 of_a_long_name_of_a_field = 3; float short = 17; } message M { string z = 1; optional string k = 2; string b = 4; string a = 15; }`,
+	readingProto(`P p = 3;`, `message P { google.protobuf.StringValue meta = 1; repeated M x = 2; } message M { string a = 1; string b = 2; }`),
+	`syntax = "proto3"; message Reading { repeated M meta = 1; int64 time = 2; P p = 3; } message P { map<string, M> meta = 1; int64 time = 2; } message M { string a = 1; string b = 2; }`,
 }
 
 // FuzzDecodeProto checks that events read in one pass equal those read through their documents. The judge must agree with the

@@ -28,6 +28,7 @@ type protoStep struct {
 	room     int           // the bytes that these members take at most, if they are numbers
 	isPlain  bool          // a field that no path leads into
 	isNormal bool          // for meta: values can be written in their normal form
+	isTexts  bool          // for meta: the value is an object of texts
 	atTop    bool
 	isFields bool // the members of the object are stored
 	isRoot   bool // the value must be an object, because the root or the stored object lies here or below
@@ -78,6 +79,7 @@ func (o *Options) protoStep(p *place, m *protoMember, depth int) (s protoStep, o
 		return s, false
 	case p.use == asMeta:
 		s.isNormal = !m.isMap && (m.message == nil || m.message.isNormal)
+		s.isTexts = m.kind == protoObject && !m.isList && !m.isMap && m.message.isTexts
 		return s, true
 	case !leadsOn || m.isList:
 		s.isPlain = p.use == asField
@@ -259,7 +261,7 @@ func (d *Decoder) protoPart(s *protoStep, found protoSlot, depth int) bool {
 		r.out = r.out[:start]
 		return d.plannedPart(p, s.part, false, kind, value)
 	}
-	if s.message != nil && s.message.isTexts && d.protoTexts(s, found.first) {
+	if s.isTexts && d.protoTexts(s, found.first) {
 		return true
 	}
 	start := len(p.metas)
