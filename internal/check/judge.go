@@ -31,6 +31,8 @@ func (s *sampler) judge(found *Findings) {
 	}
 	all, letters := bad+s.view.Measurements, words.Form(bad, "a dead letter", "dead letters")
 	switch {
+	case all == 0 && s.view.Skipped > 0:
+		found.Warn(subject, "correct EVENT_SKIP, unless all these events are to be left out", "EVENT_SKIP leaves out all %s", words.Count(s.view.Skipped, "event"))
 	case bad == 0:
 		found.OK(subject, "the settings fit: %s %s %s of %s in %s", words.Count(s.view.Records, "record"), words.Form(s.view.Records, "is", "are"), words.Count(s.view.Measurements, "measurement"),
 			words.Count(s.view.Series, "series"), words.Count(s.view.Buckets, "bucket"))

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -47,6 +48,11 @@ func TestSkippedEventsAreNoLettersOfASample(t *testing.T) {
 	view, err := Feed(strings.NewReader(strings.Join(events, "\n")), 1_700_000_000_000, decoding, bucketing, &found)
 	if err != nil || view.Measurements != 30 || view.Skipped != 2 || view.Tombstones != 0 || len(view.Bad) > 0 || view.Proposal != nil {
 		t.Errorf("%+v, %v", view, err)
+	}
+	decoding.Skip = []string{"!w"}
+	found = nil
+	if _, err := Feed(strings.NewReader(strings.Join(events, "\n")), 1_700_000_000_000, decoding, bucketing, &found); err != nil || !strings.Contains(fmt.Sprint(found), "leaves out all 32 events") {
+		t.Errorf("no warning that all events are left out: %v, %v", found, err)
 	}
 }
 

@@ -54,6 +54,10 @@ func (o Options) CheckPaths() (wrong []*SettingError) {
 // checkWritten checks each path by itself.
 func (o *Options) checkWritten() (wrong []*SettingError) {
 	written := func(setting, text, path string) {
+		if err := o.checkInList(setting, text, path); err != nil {
+			wrong = append(wrong, err)
+			return
+		}
 		if o.Root != "" && path != "" {
 			if path = strings.TrimPrefix(path, "/"); path == "" {
 				path = "." // leads nowhere
@@ -106,6 +110,20 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 	}
 	o.writtenStages(written)
 	return wrong
+}
+
+// checkInList refuses a path through a list of EVENT_LIST. The elements are events of their own, in which the path leads nowhere.
+func (o *Options) checkInList(setting, text, path string) *SettingError {
+	if path == "" || isOfRecord(path) || setting == settingList || setting == settingRoot {
+		return nil
+	}
+	p := o.absolute(path)
+	for _, list := range o.List {
+		if list := o.absolute(list); p != list && isPathPrefix(list, p) && !isPathPrefix(list, o.Root) {
+			return &SettingError{setting, text, fmt.Sprintf("leads through the list %s of EVENT_LIST, whose elements are events of their own: begin the path in the element, as in %s", list, p[len(list)+1:])}
+		}
+	}
+	return nil
 }
 
 // The settings of paths.

@@ -53,8 +53,13 @@ func TestTotalsComeFromRowsAndFromMeasurements(t *testing.T) {
 
 func TestLoadsThatCannotBeStoredAreRefused(t *testing.T) {
 	for _, l := range []Load{
-		{}, {Series: 1, Hours: 1, Step: time.Second}, {Series: 1, Hours: 1, Step: 2 * time.Hour}, {Hours: 1, Step: time.Minute}, {Series: 1, Step: time.Minute},
-		{Series: 1, Hours: 1, Step: time.Minute, Flushes: 61, Rows: 1}, {Series: 1, Hours: 1, Step: time.Minute, Flushes: 5},
+		{},
+		{Series: 1, Hours: 1, Step: time.Second},
+		{Series: 1, Hours: 1, Step: 2 * time.Hour},
+		{Hours: 1, Step: time.Minute},
+		{Series: 1, Step: time.Minute},
+		{Series: 1, Hours: 1, Step: time.Minute, Flushes: 61, Rows: 1},
+		{Series: 1, Hours: 1, Step: time.Minute, Flushes: 5},
 	} {
 		if l.Validate() == nil {
 			t.Errorf("%+v is taken", l)
