@@ -41,7 +41,7 @@ func (r *Registry) Start() error {
 	defer r.mu.Unlock()
 	r.address = listener.Addr().String()
 	r.URL = "http://" + r.address
-	r.server = &http.Server{Handler: r} //nolint:gosec // Only the tested program asks it.
+	r.server = &http.Server{Handler: r}          //nolint:gosec // Only the tested program asks it.
 	go func() { _ = r.server.Serve(listener) }() // It ends with Kill.
 	return nil
 }
