@@ -88,3 +88,31 @@ func (s *stream) wantMessage(reason, word string) {
 	}
 	s.t.Errorf("no letter of reason %s says %q", reason, word)
 }
+
+// TestWaveformsAreStored has bursts of 8,192 samples in each event of two sensors, between events of a third, and a burst that is
+// larger than EVENT_MAX_BYTES. Each burst is one field, and no document comes near MongoDB's limit.
+func TestWaveformsAreStored(t *testing.T) {
+	t.Parallel()
+	const bursts, samples, largest = 60, 8192, 2 << 20
+	s := newStream(t, 1, "max.message.bytes", fmt.Sprint(16<<20))
+	begin := time.Now().Add(-time.Hour).Truncate(time.Second)
+	wave := bson.A{}
+	for i := range samples {
+		wave = append(wave, float64(i%251)/8+0.0625)
+	}
+	var made []events.Event
+	for n := range bursts {
+		at := begin.Add(time.Duration(n) * time.Second).UnixMilli()
+		made = append(made,
+			events.Of(events.Reading{Time: at, Meta: fmt.Sprintf("vibration-%d", n%2), Fields: bson.D{{Key: "rms", Value: float64(n) + 0.5}, {Key: "wave", Value: wave}}}),
+			events.Of(events.Reading{Time: at, Meta: "door", Fields: bson.D{{Key: "open", Value: n%2 == 0}}}))
+	}
+	huge := fmt.Appendf(nil, `{"time":%d,"meta":"vibration-0","wave":[%s1]}`, begin.UnixMilli(), strings.Repeat("1.5,", 300_000))
+	made = append(made, events.Event{Key: []byte("k"), Value: huge, Fate: events.Fate{Reason: "too_large"}})
+	s.storesWith(made, 2*bursts, 1, "EVENT_MAX_BYTES", fmt.Sprint(1<<20))
+	for _, b := range s.allBuckets(0) {
+		if len(b) > largest {
+			t.Errorf("a document has %d bytes", len(b))
+		}
+	}
+}

@@ -75,6 +75,9 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 		if err == nil && setting == settingRoot && path != text {
 			err = errors.New("always begins at the top of the record: write the path without the slash")
 		}
+		if err == nil && strings.Contains(path, "|") && setting != settingTime && setting != settingValue {
+			err = errors.New("has a |, which separates paths only in EVENT_TIME_FIELD and EVENT_FIELD_VALUE: name one path. If the field has different names in different events, EVENT_RENAME gives it one name")
+		}
 		if several := severalPaths[setting]; err != nil && strings.Contains(path, ",") && several != "" {
 			err = errors.New("must name one field, but has a comma: " + several)
 		}

@@ -331,6 +331,8 @@ func TestStagesThatCannotBeAreRefused(t *testing.T) {
 		{func(o *Options) { o.List, o.Rename = []string{"r"}, []string{"r.p=q"} }, settingRename, "as in p"},
 		{func(o *Options) { o.List, o.FieldName, o.FieldValue = []string{"r"}, "r.n", "v" }, settingName, "as in n"},
 		{func(o *Options) { o.Root, o.List, o.MetaFields = "e", []string{"r"}, []string{"r.n"} }, settingMetas, "leads through the list e.r"},
+		{func(o *Options) { o.MetaFields = []string{"site", "dev|device"} }, settingMetas, "has a |"},
+		{func(o *Options) { o.Drop = []string{"v|w"} }, settingDrop, "has a |"},
 		{func(o *Options) { o.Skip = []string{"a..b"} }, settingSkip, "not a dotted path"},
 		{func(o *Options) { o.FieldName = "n" }, settingName, "EVENT_FIELD_VALUE is not set"},
 		{func(o *Options) { o.FieldValue = "v" }, settingValue, "EVENT_FIELD_NAME is not set"},
