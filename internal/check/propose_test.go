@@ -178,3 +178,11 @@ func TestLinesAreQuotedForAShell(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestFewLinesBesideJSONAreLines checks that a record of another format does not change what identifies the series of lines.
+func TestFewLinesBesideJSONAreLines(t *testing.T) {
+	a := advised(t, nil, "cpu,host=a u=1.5 1700000000000000000", "mem,host=a free=7 1700000001000000000", "cpu,host=b u=2.5 1700000002000000000", "mem,host=b free=8 1700000003000000000", `{"a":1}`)
+	if a.Proposal == nil || a.Proposal.Line() != "EVENT_FORMAT=influx" || a.Proposal.Series != 4 {
+		t.Errorf("%+v", a)
+	}
+}

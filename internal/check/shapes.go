@@ -101,11 +101,12 @@ func cloudEvents(f form) (form, bool) {
 	return f, true
 }
 
-// telegraf recognizes the output of Telegraf's serializer "json".
+// telegraf recognizes the output of Telegraf's serializer "json", and lines, which are read as its events.
 func telegraf(f form) (form, bool) {
 	v := f.view
 	f.name = "Telegraf's events"
-	if !v.hasAll(anObject, "fields", "tags") || !v.has("name", aText) || !v.has("timestamp", anything) {
+	isLine := f.options.Format == measurement.Influx
+	if !isLine && (!v.hasAll(anObject, "fields", "tags") || !v.has("name", aText) || !v.has("timestamp", anything)) {
 		return f, false
 	}
 	f.options.Fields, f.times = "fields", []string{"timestamp"}
