@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -47,6 +48,16 @@ func TestAvroOfTheDocumentsIsTrue(t *testing.T) {
 	s := sample(env).Samples[0]
 	if s.Measurements != 1 || compact(t, s.Examples[0]) != compact(t, []byte(block(7))) {
 		t.Errorf("%d measurements, %s, want %s", s.Measurements, s.Examples, block(7))
+	}
+	page, err := os.ReadFile("../../docs/events.md")
+	said := regexp.MustCompile("With `EVENT_DECIMALS=(.*)` the last line has `(.*)`").FindSubmatch(page)
+	if err != nil || said == nil {
+		t.Fatalf("no sentence on decimals, %v", err)
+	}
+	env["EVENT_DECIMALS"] = string(said[1])
+	asDouble := regexp.MustCompile(`"price": \{[^}]*\}`).ReplaceAllLiteralString(block(7), string(said[2]))
+	if s := sample(env).Samples[0]; len(s.Examples) != 1 || compact(t, s.Examples[0]) != compact(t, []byte(asDouble)) {
+		t.Errorf("%s, want %s", s.Examples, asDouble)
 	}
 	without := sample(map[string]string{"EVENT_FORMAT": "avro", "EVENT_SCHEMA_FILE": file}).Samples[0]
 	_, wanted, _ := strings.Cut(block(5), ".avsc ")
