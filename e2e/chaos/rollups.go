@@ -9,19 +9,29 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// pollRollups is the pause between two looks at the watermarks.
-const pollRollups = time.Second
+const (
+	// pollRollups is the pause between two looks at the watermarks.
+	pollRollups = time.Second
+	// editedWithin is how long the rows of an edited series may stay wrong after the edit.
+	editedWithin = 2 * time.Minute
+)
 
-// awaitRollups waits until the rows of rollups have all records.
+// awaitRollups waits until the rows of rollups have all records, and then until the rows of edited series are right.
 func (r *run) awaitRollups(ctx context.Context) {
 	for {
 		behind, err := check.BehindRollups(ctx, r.source())
 		if err == nil && behind == "" {
-			return
+			break
 		}
 		if sleep(ctx, pollRollups); ctx.Err() != nil {
 			r.fault("the rollups are not complete: %s (%v)", behind, err)
 			return
+		}
+		r.watch()
+	}
+	for begun := time.Now(); time.Since(begun) < editedWithin && ctx.Err() == nil; sleep(ctx, pollRollups) {
+		if _, difference, err := check.Rollups(ctx, r.source()); err == nil && difference == "" {
+			return // judgeRollups reports what is still wrong
 		}
 		r.watch()
 	}

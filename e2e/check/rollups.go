@@ -128,18 +128,8 @@ func BehindRollups(ctx context.Context, s Source) (string, error) {
 	if below != end {
 		return fmt.Sprintf("the watermarks add up to %d, and the log's ends to %d", below, end), nil
 	}
-	notes, err := client.Database(s.Database).Collection(s.Topic+".options").CountDocuments(ctx, rollupNotes)
-	if err != nil {
-		return "", fmt.Errorf("reading the notes of edits: %w", err)
-	}
-	if notes > 0 {
-		return fmt.Sprintf("the rows of %d edits are not computed again", notes), nil
-	}
 	return "", nil
 }
-
-// rollupNotes selects the notes of edits of whole series that are over, and whose rows are not computed again.
-var rollupNotes = bson.D{{Key: "_id", Value: bson.D{{Key: "$regex", Value: "^rollup/"}}}, {Key: "edited", Value: bson.D{{Key: "$exists", Value: true}}}}
 
 // total is the expected total of one field.
 type total struct {
