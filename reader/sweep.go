@@ -121,7 +121,7 @@ type part struct {
 }
 
 // errDisorder means that the server does not keep the order that ordersMetas saw.
-var errDisorder = errors.New("the server does not return series in the order of their metas: does the collection of buckets have a collation?")
+var errDisorder = errors.New("the server did not return series in the order of their metas, perhaps because metas changed during the query: run the query again")
 
 // Next implements documents.
 func (p *part) Next(ctx context.Context) bool {

@@ -127,7 +127,7 @@ func TestCollectionFlags(t *testing.T) {
 		{[]string{"collection", "set-granularity"}, "seconds, minutes or hours"},
 		{[]string{"collection", "set-granularity", "days"}, `"days"`},
 		{[]string{"collection", "set-granularity", ""}, "seconds, minutes or hours"},
-		{[]string{"collection", "set-span"}, "a duration of whole seconds, such as 36h or 30d; not"},
+		{[]string{"collection", "set-span"}, "a duration of whole seconds, such as 36h or 30d), but got 0"},
 		{[]string{"collection", "set-span", "none"}, `"none" is not a duration`},
 		{[]string{"collection", "set-span", "500ms"}, `"500ms" is not a duration`},
 		{[]string{"collection", "set-expiry", "0s"}, `"0s" is not a duration of whole seconds, such as 36h or 30d, or none`},

@@ -47,7 +47,7 @@ func setGranularityCommand() optionCommand {
 	}
 	command.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usageError{fmt.Errorf("%q takes one argument, seconds, minutes or hours; not %q", cmd.CommandPath(), args)}
+			return usageError{fmt.Errorf("%q takes one argument (seconds, minutes or hours), but got %d", cmd.CommandPath(), len(args))}
 		}
 		if !slices.Contains(cmd.ValidArgs, args[0]) {
 			return usageError{fmt.Errorf("%q is not seconds, minutes or hours%s", args[0], words.DidYouMean(args[0], cmd.ValidArgs))}
@@ -115,7 +115,7 @@ func oneDuration(orNone bool) cobra.PositionalArgs {
 			form += ", or none"
 		}
 		if len(args) != 1 {
-			return usageError{fmt.Errorf("%q takes one argument, %s; not %q", cmd.CommandPath(), form, args)}
+			return usageError{fmt.Errorf("%q takes one argument (%s), but got %d", cmd.CommandPath(), form, len(args))}
 		}
 		d, ok := words.ParseSpan(args[0])
 		if orNone && args[0] == noDuration || ok && d >= time.Second && d%time.Second == 0 && d/time.Second <= 1<<31-1 {

@@ -62,7 +62,7 @@ func TestQueryWords(t *testing.T) {
 		"names no part of the meta":      {"m", "=x"},
 		"this is not Extended JSON":      {"m", "meta={sensor: 1}"},
 		"is not a text in double quotes": {"m", `a="x`},
-		`the field "a" is empty, or na`:  {"m", "a", "a"},
+		`the field name "a" is empty`:    {"m", "a", "a"},
 	} {
 		if _, err := parseWords(words); !errors.As(err, &usageError{}) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", words, err, want)

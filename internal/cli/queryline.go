@@ -38,7 +38,7 @@ func parseWords(words []string) (q queryWords, err error) {
 			q.collection = word
 		case !isCondition:
 			if word == "" || slices.Contains(q.fields, word) {
-				return q, usageError{fmt.Errorf("the field %q is empty, or named twice", word)}
+				return q, usageError{fmt.Errorf("the field name %q is empty, or is given more than once", word)}
 			}
 			q.fields = append(q.fields, word)
 		default:

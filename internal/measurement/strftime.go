@@ -69,7 +69,7 @@ func unknownDirective(directive string) error {
 	case "Z":
 		return errAbbreviatedZone
 	case "s":
-		return errors.New("a pattern with %s, seconds since 1970: set unix instead")
+		return errors.New("a pattern with %s (seconds since 1970), which is not supported: set unix instead")
 	case "":
 		return errors.New("a pattern that ends in a percent sign: write %% for one")
 	}

@@ -159,7 +159,7 @@ func (d *Document) data(o timeseries.Options) bson.Raw {
 func Decode(raw bson.Raw, o timeseries.Options) (d Document, err error) {
 	u := timeseries.NewUnpacker(o)
 	if err := u.Reset(raw); err != nil {
-		return d, fmt.Errorf("the rollup document %v is damaged; delete the document, and run `waterwheel rollup build`: %w", raw.Lookup(timeseries.FieldID), err)
+		return d, fmt.Errorf("the rollup document %v is damaged: %w; delete the document, and run `waterwheel rollup build`", raw.Lookup(timeseries.FieldID), err)
 	}
 	d.ID, _ = raw.Lookup(timeseries.FieldID).ObjectIDOK()
 	d.Meta = u.Meta()
@@ -176,7 +176,7 @@ func Decode(raw bson.Raw, o timeseries.Options) (d Document, err error) {
 		err = m
 	}
 	if err != nil {
-		return d, fmt.Errorf("the rollup document %v is damaged; delete the document, and run `waterwheel rollup build`: %w", raw.Lookup(timeseries.FieldID), err)
+		return d, fmt.Errorf("the rollup document %v is damaged: %w; delete the document, and run `waterwheel rollup build`", raw.Lookup(timeseries.FieldID), err)
 	}
 	return d, nil
 }

@@ -59,7 +59,7 @@ func (u *Unpacker) takeMetas() {
 
 func (u *Unpacker) openData(data bson.RawValue) error {
 	if data.Type != bson.TypeEmbeddedDocument {
-		return refuse(codeNoTimeColumn, "the bucket's field %s is missing, or is not an object: it should hold the column %s", FieldData, u.options.TimeField)
+		return refuse(codeNoTimeColumn, "the bucket's field %q is missing, or is not an object: it should hold the column %q", FieldData, u.options.TimeField)
 	}
 	if len(data.Value) == 5 {
 		return refuse(codeDataEmpty, "%s is an empty object", FieldData)
@@ -101,7 +101,7 @@ func (u *Unpacker) checkMeta() error {
 
 func (u *Unpacker) openControl(value bson.RawValue) error {
 	if value.Type != bson.TypeEmbeddedDocument {
-		return refuse(codeNoControl, "the bucket's field %s is missing, or is not an object", FieldControl)
+		return refuse(codeNoControl, "the bucket's field %q is missing, or is not an object", FieldControl)
 	}
 	u.state.Count = -1 // absent
 	var version, source bson.RawValue

@@ -113,7 +113,7 @@ func readAssignment(assignment []byte) (owned []record.Partition, shapes map[str
 	}
 	for _, p := range owned {
 		if n := shapes[p.Topic].partitions; err == nil && (p.Number < 0 || p.Number >= n) {
-			err = fmt.Errorf("%w: partition %s of a topic with %d partitions", wire.ErrMalformed, p, n)
+			err = fmt.Errorf("%w: it assigns partition %s, but lists %d partitions of this topic", wire.ErrMalformed, p, n)
 		}
 	}
 	if err != nil {
