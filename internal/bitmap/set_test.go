@@ -119,6 +119,7 @@ func TestMergedSetsShareNothing(t *testing.T) {
 }
 
 func TestSetKnowsItsMemory(t *testing.T) {
+	const others = 16 << 10 // bytes that the runtime itself may take meanwhile
 	for name, step := range map[string]uint64{"dense": 1, "every second": 2, "sparse": 100, "ten to a block": 6500, "alone": 70_000} {
 		before := heap()
 		var s Set
@@ -127,7 +128,7 @@ func TestSetKnowsItsMemory(t *testing.T) {
 		}
 		taken, got := heap()-before, s.Bytes()
 		runtime.KeepAlive(&s)
-		if got < taken*9/10 || got > taken*3/2 {
+		if got < (taken-others)*9/10 || got > (taken+others)*3/2 {
 			t.Errorf("%s: Bytes = %d, the heap grew by %d", name, got, taken)
 		}
 	}
