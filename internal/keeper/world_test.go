@@ -155,10 +155,10 @@ func (w *world) begin(name string, do func(ctx context.Context, a *actor)) {
 func (w *world) go1(a *actor, ends bool) {
 	a.resume <- ends
 	<-w.yields
+	w.check() // with the notes of an actor whose last write was just executed
 	if a.done {
 		w.actors = slices.DeleteFunc(w.actors, func(o *actor) bool { return o == a })
 	}
-	w.check()
 }
 
 // step lets other actors go first. An error ends the process.
