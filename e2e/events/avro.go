@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -40,16 +41,12 @@ func appendAvro(out []byte, v any, records *int) (of string, _ []byte) {
 		return `"string"`, append(binary.AppendVarint(out, int64(len(v))), v...)
 	case bson.D:
 		*records++
-		fields := ""
-		of = fmt.Sprintf(`{"type":"record","name":"Record%d","fields":[`, *records)
-		for _, e := range v {
-			var inner string
-			if inner, out = appendAvro(out, e.Value, records); fields != "" {
-				fields += ","
-			}
-			fields += fmt.Sprintf(`{"name":%q,"type":%s}`, e.Key, inner)
+		number, fields := *records, make([]string, len(v))
+		for i, e := range v {
+			of, out = appendAvro(out, e.Value, records)
+			fields[i] = fmt.Sprintf(`{"name":%q,"type":%s}`, e.Key, of)
 		}
-		return of + fields + "]}", out
+		return fmt.Sprintf(`{"type":"record","name":"Record%d","fields":[%s]}`, number, strings.Join(fields, ",")), out
 	case bson.A:
 		return appendAvroArray(out, v, records)
 	default:
@@ -72,12 +69,5 @@ func appendAvroArray(out []byte, items bson.A, records *int) (of string, _ []byt
 		}
 		out = append(binary.AppendVarint(out, int64(branch)), value...)
 	}
-	union := ""
-	for i, inner := range types {
-		if i > 0 {
-			union += ","
-		}
-		union += inner
-	}
-	return `{"type":"array","items":[` + union + `]}`, append(out, 0)
+	return `{"type":"array","items":[` + strings.Join(types, ",") + `]}`, append(out, 0)
 }
