@@ -95,10 +95,17 @@ func (c *checks) freezes(w *world, before, after bson.Raw) (recount func()) {
 		self = string(d.Lookup("_id").Value)
 		if p := placeOf(d); p.frozen() {
 			was := c.staged.frozen[p.by] > 0
-			if c.staged.frozen[p.by] += 2*i - 1; was != (c.staged.frozen[p.by] > 0) {
-				changed[p.by] = !changed[p.by]
+			switch c.staged.frozen[p.by] += 2*i - 1; {
+			case was == (c.staged.frozen[p.by] > 0):
+			case changed[p.by]:
+				delete(changed, p.by)
+			default:
+				changed[p.by] = true
 			}
 		}
+	}
+	if len(changed) == 0 { // as after most writes
+		return func() {}
 	}
 	var touched []bson.Raw
 	for _, id := range w.mongo.buckets.ids() {
@@ -117,12 +124,10 @@ func (c *checks) freezes(w *world, before, after bson.Raw) (recount func()) {
 		return of
 	}
 	count(-1)
-	for by, does := range changed {
-		switch {
-		case !does:
-		case c.staged.frozen[by] > 0:
+	for by := range changed {
+		if c.staged.frozen[by] > 0 {
 			c.staged.open[by] = true
-		default:
+		} else {
 			delete(c.staged.open, by)
 		}
 	}
