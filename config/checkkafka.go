@@ -25,8 +25,11 @@ func (k *checker) topics() {
 			k.fail("KAFKA_TOPICS", topic, "is not a regular expression: %v; an expression with a comma cannot be used here", err)
 		} else if !isPattern(topic) && !isTopic(topic) {
 			rule := topicRule
-			if k.Kafka.HasPatterns() {
+			switch {
+			case k.Kafka.HasPatterns():
 				rule += ". A comma ends an entry, also within a regular expression"
+			case strings.ContainsAny(topic, `*+?[](){}|$\`):
+				rule += ". A regular expression must begin with ^"
 			}
 			k.fail("KAFKA_TOPICS", topic, "%s", rule)
 		}

@@ -13,6 +13,7 @@ import (
 // belong to a password. The driver's own messages do quote it.
 const (
 	uriExample = "not a connection string: write mongodb://host:port/database or mongodb+srv://host/database"
+	uriSpace   = "begins or ends with a space or a line end: remove it"
 	uriEscapes = "cannot be parsed: write mongodb://user:password@host:port/database or mongodb+srv://user:password@host/database (without a port). " +
 		"In user and password write %40 for @, %3A for :, %2F for /, %3F for ?, %23 for #, %5B and %5D for [ ], %25 for %"
 )
@@ -30,6 +31,9 @@ func (k *checker) uri() {
 
 // refusal returns what is wrong with the URI. Empty means nothing.
 func (u URI) refusal() string {
+	if strings.TrimSpace(string(u)) != string(u) {
+		return uriSpace
+	}
 	scheme, after, _ := strings.Cut(string(u), "://")
 	if scheme != "mongodb" && scheme != "mongodb+srv" || after == "" {
 		return uriExample

@@ -187,6 +187,12 @@ func TestValuesFromFiles(t *testing.T) {
 	if err != nil || c.MongoDB.URI.Reveal() != "mongodb://from-file/db" || c.MongoDB.Database != "db" {
 		t.Errorf("URI %q, database %q, error %v", c.MongoDB.URI.Reveal(), c.MongoDB.Database, err)
 	}
+	if err := os.WriteFile(path, []byte("mongodb://from-windows/db\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := load(env); err != nil || c.MongoDB.URI.Reveal() != "mongodb://from-windows/db" {
+		t.Errorf("a file with CR LF: URI %q, error %v", c.MongoDB.URI.Reveal(), err)
+	}
 	env["MONGODB_URI_FILE"] = path + "x"
 	if got := problems(t, env); len(got) != 1 || !strings.Contains(got[0], path+"x") {
 		t.Errorf("a missing file: %v", got)
@@ -362,6 +368,12 @@ func TestValuesAsTheyAreTyped(t *testing.T) {
 		f := fieldOf(t, "KAFKA_SECURITY")
 		if message := f.set(text); message != "" || f.render() != want {
 			t.Errorf("KAFKA_SECURITY=%s: %s, shown as %s, want %s", text, message, f.render(), want)
+		}
+	}
+	for text, want := range map[string]string{"plain": "PLAIN", "SCRAM-SHA512": "SCRAM-SHA-512", "oauthbearer": "OAUTHBEARER"} {
+		f := fieldOf(t, "KAFKA_SASL_MECHANISM")
+		if message := f.set(text); message != "" || f.render() != want {
+			t.Errorf("KAFKA_SASL_MECHANISM=%s: %s, shown as %s, want %s", text, message, f.render(), want)
 		}
 	}
 	if c, err := load(with("KAFKA_START", "2026-01-31")); err != nil || !c.Kafka.Start.Time.Equal(time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)) {

@@ -37,7 +37,7 @@ func TestTopicsThatMatch(t *testing.T) {
 		}
 	}
 	for topics, want := range map[string]string{
-		"^(": "is not a regular expression: error parsing regexp: missing closing ): `^(`", "^a,^a": "is listed twice", "sensors.*": "not a valid topic name", `^a(b){1,2}`: "A comma ends an entry",
+		"^(": "is not a regular expression: error parsing regexp: missing closing ): `^(`", "^a,^a": "is listed twice", "sensors.*": "not a valid topic name: Kafka allows 1 to 249 of the characters a-z A-Z 0-9 . _ -, and not . or ... A regular expression must begin with ^", `^a(b){1,2}`: "A comma ends an entry",
 	} {
 		if lines := problems(t, with("KAFKA_TOPICS", topics)); len(lines) != 1 || !strings.Contains(lines[0], want) {
 			t.Errorf("%s: %q, want one …%s…", topics, lines, want)

@@ -128,4 +128,7 @@ func TestURIDatabase(t *testing.T) {
 			t.Errorf("%s: %q, want %q", uri, got, want)
 		}
 	}
+	if c, err := load(with("MONGODB_URI", "mongodb://h")); err != nil || c.MongoDB.Database != "waterwheel" {
+		t.Errorf("without a database: %q, %v", c.MongoDB.Database, err)
+	}
 }

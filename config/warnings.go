@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -23,6 +24,11 @@ func (c Config) Warnings() []Warning {
 	}
 	if len(c.unread) > 0 {
 		list = append(list, unreadWarning(c.unread))
+	}
+	for _, f := range fields(&c) {
+		if text := f.value.String(); f.value.Kind() == reflect.String && !f.secret() && strings.Trim(text, " \t") != text {
+			list = append(list, Warning{f.name(), "the value begins or ends with a space, which is a part of the value", "remove the space if it is not intended"})
+		}
 	}
 	if c.Security.Protocol == "sasl_plaintext" {
 		list = append(list, Warning{

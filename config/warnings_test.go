@@ -1,9 +1,26 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
+
+// TestSpacesAroundValuesAreWarnedAbout checks this because an env file and a file of one value keep such spaces.
+func TestSpacesAroundValuesAreWarnedAbout(t *testing.T) {
+	c, err := load(with("KAFKA_GROUP_ID", "g ", "EVENT_TIME_FIELD", " ts", "EVENT_META_FIELDS", "a, b ", "MEMORY_LIMIT", "1GiB "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings []string
+	for _, w := range c.Warnings() {
+		settings = append(settings, w.Setting+": "+w.Message)
+	}
+	const says = ": the value begins or ends with a space, which is a part of the value"
+	if want := []string{"KAFKA_GROUP_ID" + says, "EVENT_TIME_FIELD" + says}; !slices.Equal(settings, want) {
+		t.Errorf("%q, want %q", settings, want)
+	}
+}
 
 func TestWeakSecurityIsWarnedAbout(t *testing.T) {
 	login := []string{"KAFKA_SASL_MECHANISM", "PLAIN", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "hIdDeN"}
