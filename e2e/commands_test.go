@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -85,4 +86,34 @@ func TestTwoTopics(t *testing.T) {
 	first.terminate(c)
 	first.check()
 	second.check()
+}
+
+// TestTopicsInOneCollection has topics whose names differ in dots and capitals. They are stored in collections of their own, and by
+// another group in one collection together.
+func TestTopicsInOneCollection(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	dotted := s.beside("Plant.Line-1."+s.topic, 3)
+	s.sendReadings(300)
+	dotted.sendReadings(500)
+	s.settings = s.settings.With("KAFKA_TOPICS", s.topic+","+dotted.topic)
+	for _, shared := range []bool{false, true} {
+		if shared {
+			s.settings = s.settings.With("MONGODB_COLLECTION", "Measurements", "KAFKA_GROUP_ID", s.topic+"-2")
+		}
+		dotted.settings = s.settings
+		c := s.start()
+		s.awaitCommitted(c, 40*time.Second)
+		dotted.awaitCommitted(c, 40*time.Second)
+		s.terminate(c)
+		for topic, n := range map[string]int{s.topic: 300, dotted.topic: 500} {
+			code, out := s.run("verify", "--content", "--topic", topic)
+			if want := fmt.Sprintf("verified %d measurements of %s: %[1]d stored once", n, topic); code != 0 || !strings.Contains(out, want) {
+				t.Errorf("in one collection %t: verify ended with code %d, without %q:\n%s", shared, code, want, out)
+			}
+		}
+	}
+	if code, out, errs := s.query(dotted.topic, "--format", "json"); code != 0 || strings.Count(out, "\n") != 500 {
+		t.Errorf("query %s ended with code %d and %d lines:\n%s", dotted.topic, code, strings.Count(out, "\n"), errs)
+	}
 }

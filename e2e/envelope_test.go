@@ -84,6 +84,37 @@ func TestTelegrafEventsAreStored(t *testing.T) {
 	}
 }
 
+// TestLettersGoBackOnceTheirCauseIsGone has a producer that renamed the field of the time. The good events around are stored. With
+// a setting for both names, a dry run tells which letters would fail again, and the others are stored once.
+func TestLettersGoBackOnceTheirCauseIsGone(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	begin := time.Now().Add(-time.Hour).UnixMilli()
+	var made []events.Event
+	for n := range 200 {
+		reading := events.Reading{Time: begin + int64(n), Meta: "m", Fields: bson.D{{Key: "n", Value: int32(n)}}}
+		e := events.Of(reading)
+		switch {
+		case n%100 == 50:
+			e = events.Event{Key: e.Key, Value: fmt.Appendf(nil, `{"at":%d,"meta":"m","n":%d}`, reading.Time, n), Fate: events.Fate{Reason: "missing_time"}}
+		case n%10 == 0:
+			e = events.Event{Key: e.Key, Value: fmt.Appendf(nil, `{"ts":%d,"meta":"m","n":%d}`, reading.Time, n), Fate: events.Fate{Reason: "missing_time"}}
+		}
+		made = append(made, e)
+	}
+	s.storesWith(made, 180, 20)
+	s.settings = s.settings.With("EVENT_TIME_FIELD", "time|ts")
+	code, out := s.run("dlq", "redrive", "--reason", "missing_time", "--dry-run")
+	if says := "2   of these would become letters again"; code != 0 || !strings.Contains(out, says) {
+		t.Errorf("the dry run ended with code %d, without %q:\n%s", code, says, out)
+	}
+	s.redriven(len(made), 20)
+	c := s.start()
+	s.awaitCommitted(c, 60*time.Second)
+	s.terminate(c)
+	s.verify(t, 180+18)
+}
+
 // TestFramedChangesOfRowsAreStored has an envelope after the frame of a schema registry, deleted rows, and a letter for a part of
 // a record. The redrive of this letter restores its frame.
 func TestFramedChangesOfRowsAreStored(t *testing.T) {

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -79,6 +80,28 @@ func TestWaitGoesOnWithTheNextMember(t *testing.T) {
 	s.awaitCommitted(third, time.Minute)
 	s.terminate(third)
 	s.verify(t, 200)
+}
+
+// TestTwoWithOneInstanceID starts a second consumer with the instance ID of the first one, under load. The first one must end and
+// name the setting. The second one goes on alone, and nothing is lost or doubled.
+func TestTwoWithOneInstanceID(t *testing.T) {
+	t.Parallel()
+	s, load := underLoad(t, 4)
+	s.settings = s.settings.With("KAFKA_INSTANCE_ID", "one")
+	first := s.start()
+	s.awaitStored(first, time.Minute)
+	second := s.start()
+	if code, err := first.Wait(within(t, 30*time.Second)); err != nil || code != 1 {
+		t.Errorf("the replaced consumer ended with code %d, %v", code, err)
+	}
+	if line := lastLine(first, "give each process a different one"); !strings.Contains(line, "another process uses the same KAFKA_INSTANCE_ID") {
+		t.Errorf("the replaced consumer does not name the setting:\n%s", first.Log())
+	}
+	s.awaitAssigned(4, second)
+	load.stop()
+	s.awaitCommitted(second, 90*time.Second)
+	s.terminate(second)
+	s.check()
 }
 
 // underLoad returns a new stream, with as much load as the servers can take.

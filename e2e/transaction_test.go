@@ -56,7 +56,8 @@ func TestCommittedOffsetBehindAnOpenTransaction(t *testing.T) {
 }
 
 // TestOpenTransactionIsSeen checks that a record in an open transaction and a thousand records behind it count as lag, as in
-// Kafka's own tool. The consumer says for which transaction it waits.
+// Kafka's own tool. The consumer says for which transaction it waits. Markers of transactions are committed like records, and
+// aborted records are not stored.
 func TestOpenTransactionIsSeen(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
@@ -73,13 +74,23 @@ func TestOpenTransactionIsSeen(t *testing.T) {
 	s.awaitCommitted(c, time.Minute)
 	s.awaitSigns(c, 0, 0, 0)
 
-	if err := producer.BeginTransaction(); err != nil {
+	begin := func() {
+		t.Helper()
+		if err := producer.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		value := fmt.Sprintf(`{"time":%d,"meta":"t","x":1}`, time.Now().UnixMilli())
+		if err := producer.ProduceSync(within(t, 20*time.Second), kgo.StringRecord(value)).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin()
+	if err := producer.EndTransaction(within(t, 20*time.Second), kgo.TryAbort); err != nil {
 		t.Fatal(err)
 	}
-	value := fmt.Sprintf(`{"time":%d,"meta":"t","x":1}`, time.Now().UnixMilli())
-	if err := producer.ProduceSync(within(t, 20*time.Second), kgo.StringRecord(value)).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	s.awaitCommitted(c, time.Minute) // behind the marker
+	s.awaitSigns(c, 0, 0, 0)
+	begin()
 	opened := time.Now()
 	s.sendReadings(1000)
 	s.awaitSigns(c, 1001, 5, 60)
@@ -98,7 +109,9 @@ func TestOpenTransactionIsSeen(t *testing.T) {
 	if _, body, err := c.Get(within(t, 5*time.Second), "/readyz"); err != nil || body != "ready\n" {
 		t.Errorf("/readyz: %v\n%s", err, body)
 	}
+	s.awaitCommitted(c, time.Minute)
 	s.terminate(c)
+	s.verify(t, 20+1+1000)
 }
 
 // awaitBody waits until the answer of /readyz contains all of these words.

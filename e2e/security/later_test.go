@@ -36,11 +36,11 @@ func (f flow) trickle(times int) string {
 	return c.Log()
 }
 
-// TestBrokersRestartIsOutlived checks that every failure during the start of a broker is temporary.
+// TestBrokersRestartIsOutlived checks, with a static member, that every failure during the start of a broker is temporary.
 func TestBrokersRestartIsOutlived(t *testing.T) {
 	needsBroker(t)
 	topic := newTopic(t)
-	f := flow{t, topic, as(at(secret, topic), "SCRAM-SHA-512", "writer")}
+	f := flow{t, topic, as(at(secret, topic), "SCRAM-SHA-512", "writer").With("KAFKA_INSTANCE_ID", "one")}
 	f.produce(10, 1)
 	c := f.start()
 	f.await(c, 10, 1)
