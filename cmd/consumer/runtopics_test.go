@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -48,6 +49,9 @@ func TestTopicsThatComeLater(t *testing.T) {
 				read = []string{"none"}
 			}
 		},
+	}
+	if topicsInterval > time.Minute {
+		t.Errorf("a new topic is found after up to %v", topicsInterval)
 	}
 	w.note(nil)
 	step := func(wantSet, wantRead string) {

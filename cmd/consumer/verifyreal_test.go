@@ -98,11 +98,6 @@ func (s *stage) consume() (stop func()) {
 // produce sends n records of five series. Every 20th is an array with a bad element, and every 50th is not JSON.
 func (s *stage) produce(n int) {
 	s.t.Helper()
-	w := &kafka.Writer{
-		Addr: s.admin.Addr, Topic: s.topic, Balancer: &kafka.Hash{}, RequiredAcks: kafka.RequireAll, BatchTimeout: time.Millisecond,
-		Transport: s.admin.Transport,
-	}
-	defer w.Close()
 	messages := make([]kafka.Message, n)
 	for i := range messages {
 		at := s.sent + i
@@ -120,10 +115,19 @@ func (s *stage) produce(n int) {
 		}
 		messages[i] = kafka.Message{Key: fmt.Append(nil, at%5), Value: []byte(event)}
 	}
-	if err := w.WriteMessages(s.t.Context(), messages...); err != nil {
-		s.t.Fatal(err)
-	}
+	s.write(messages...)
 	s.sent += n
+}
+
+// write sends messages.
+func (s *stage) write(messages ...kafka.Message) {
+	s.t.Helper()
+	w := &kafka.Writer{
+		Addr: s.admin.Addr, Topic: s.topic, Balancer: &kafka.Hash{}, RequiredAcks: kafka.RequireAll, BatchTimeout: time.Millisecond,
+		Transport: s.admin.Transport,
+	}
+	defer w.Close()
+	s.change(w.WriteMessages(s.t.Context(), messages...))
 }
 
 // verify runs the verify command.
@@ -225,9 +229,13 @@ func TestVerifyBesideTheConsumer(t *testing.T) {
 	s.verified()
 }
 
-// TestVerifyAfterLogCompaction checks that no fault is found when stored records were removed by the compaction of the log.
+// TestVerifyAfterLogCompaction checks that no fault is found when stored records were removed by the compaction of the log. Another
+// group begins with the gaps of the log, and its consumer commits the end of the log, which has tombstones.
 func TestVerifyAfterLogCompaction(t *testing.T) {
 	s := newStage(t)
+	s.consume()
+	s.produce(200)
+	s.verified() // the cleaner must not be faster than the consumer
 	altered, err := s.admin.IncrementalAlterConfigs(t.Context(), &kafka.IncrementalAlterConfigsRequest{
 		Resources: []kafka.IncrementalAlterConfigsRequestResource{{
 			ResourceType: kafka.ResourceTypeTopic, ResourceName: s.topic, Configs: []kafka.IncrementalAlterConfigsRequestConfig{
@@ -238,17 +246,53 @@ func TestVerifyAfterLogCompaction(t *testing.T) {
 	if err != nil || altered.Resources[0].Error != nil {
 		t.Fatal(err, altered)
 	}
-	s.consume()
-	s.produce(200)
-	s.verified()
 	for deadline := time.Now().Add(2 * time.Minute); ; { // the log cleaner runs only at intervals
 		s.produce(10) // this closes the earlier segment
 		code, out := s.verify("--content")
 		if code == exitDone && strings.Contains(out, " compacted\n") && strings.Contains(out, "0 missing, 0 doubled, 0 unknown, ") {
-			return
+			break
 		}
 		if code != exitDone || time.Now().After(deadline) {
 			t.Fatalf("exit code %d:\n%s", code, out)
+		}
+	}
+	s.write(kafka.Message{Key: []byte("0")}, kafka.Message{Key: []byte("1")}, kafka.Message{Key: []byte("2")})
+	s.env["KAFKA_GROUP_ID"], s.env["MONGODB_COLLECTION"] = s.topic+"-2", "late"
+	s.consume()
+	s.committed()
+	if code, out := s.verify("--content"); code != exitDone || !strings.Contains(out, "0 missing, 0 doubled, 0 unknown, ") {
+		t.Errorf("the late group: exit code %d:\n%s", code, out)
+	}
+	if code, out := s.verify("--from", "0"); code != exitDone || strings.Contains(out, fmt.Sprintf("%d stored once", s.valid)) {
+		t.Errorf("nothing was compacted away before the late group: exit code %d:\n%s", code, out)
+	}
+}
+
+// committed waits until the group has committed the end of each partition.
+func (s *stage) committed() {
+	s.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		ends, err := s.admin.ListOffsets(s.t.Context(), &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{
+			s.topic: {kafka.LastOffsetOf(0), kafka.LastOffsetOf(1)},
+		}})
+		s.change(err)
+		group, err := s.admin.OffsetFetch(s.t.Context(), &kafka.OffsetFetchRequest{
+			GroupID: s.env["KAFKA_GROUP_ID"], Topics: map[string][]int{s.topic: {0, 1}},
+		})
+		s.change(err)
+		behind := 2
+		for _, end := range ends.Topics[s.topic] {
+			for _, p := range group.Topics[s.topic] {
+				if p.Partition == end.Partition && p.CommittedOffset == end.LastOffset {
+					behind--
+				}
+			}
+		}
+		if behind == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("committed %+v of %+v", group.Topics, ends.Topics)
 		}
 	}
 }
