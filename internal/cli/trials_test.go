@@ -108,6 +108,59 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+// heldElsewhere names the tests that hold the right results of trials without records: cases about topics, groups, logins and
+// settings. A word with a colon is the folder of the tests after it.
+var heldElsewhere = map[string]string{
+	"28-compacted-topic": `internal/kafka/recordbatch: TestDecodeMovesPastWhatCompactionLeft TestMarkersThatCompactionEmptiedArePassedOver
+		internal/measurement: TestTombstoneIsNothing  internal/status: TestEverySignShowsTheSameLag
+		internal/verify: TestRecordsThatWereCompactedAwayAreNotUnknown  internal/cli: TestVerifyCountsWhatIsNotWrong
+		cmd/consumer: TestVerifyAfterLogCompaction`,
+	"29-transactions-and-lag": `internal/kafka/recordbatch: TestDecodeDropsMarkers TestDecodeDropsAbortedTransactionsInAnyOrder
+		internal/kafka: TestRealAbortedTransactionsAreLeftOut TestRealOpenTransactionIsKnown
+		internal/status: TestOpenTransactionIsSeen TestOpenTransactionIsDoubtful
+		e2e: TestOpenTransactionIsSeen TestStoresWhatJavaProduces TestKafkaShowsOurGroup`,
+	"31-two-with-one-instance-id": `internal/kafka/group: TestFencedInstanceStopsTheProgram TestRealStaticRestartKeepsTheGeneration
+		e2e: TestTwoWithOneInstanceID  e2e/security: TestBrokersRestartIsOutlived`,
+	"32-managed-kafka-login": `config: TestValuesAsTheyAreTyped TestRefusals TestSettingsOfOtherClientsAreNotTakenSilently
+		internal/kafka: TestOpenWithTLS TestOpenWithSASL TestABrokerThatHangsUpAtOnceIsAway TestOpenNamesBrokersThatCannotBeReached
+		TestOpenNamesTheControllersPort  e2e/security: TestTokensWork`,
+	"34-topics-by-pattern": `config: TestTopicsThatMatch TestTopicsInThePlaceOfPatterns TestSettingsThatAreFine TestAllProblemsAreReportedAtOnce
+		internal/connect: TestTopicsForPatterns  cmd/consumer: TestTopicsThatComeLater
+		e2e: TestTopicsThatMatchAPattern TestTopicsInOneCollection TestRefusesUnreachableServers`,
+	"35-record-stored-next-to-a-bad-batch": `e2e: TestStoresEveryMeasurementOnce TestPoisonUnderLoad TestLettersGoBackOnceTheirCauseIsGone
+		cmd/consumer: TestEachReasonIsReadBack  dlq: TestLetterIsCutToWhatItsTopicTakes
+		dlq/redrive: TestRedriveTwiceFindsNothingTheSecondTime TestDryRunCountsWhatWouldComeBack
+		e2e/hostile: TestDeadLetterTopicOfShortLetters  internal/measurement: TestFirstTimeThatIsThereCounts  config: TestRefusals`,
+	"36-quoted-and-odd-environment": `config: TestRefusals TestSettingsThatAreFine TestAllProblemsAreReportedAtOnce TestValuesFromFiles TestURIDatabase
+		TestNoPartOfAPasswordIsShown TestOnlyMisspeltSettingsAreRefused TestSpacesAroundValuesAreWarnedAbout
+		internal/cli: TestWrongSettingsAreAllNamed  e2e: TestRefusesBadSettings`,
+}
+
+// TestTrialsHeldElsewhere checks that the named tests exist.
+func TestTrialsHeldElsewhere(t *testing.T) {
+	for trial, tests := range heldElsewhere {
+		dir, source := "", ""
+		for word := range strings.FieldsSeq(tests) {
+			if folder, is := strings.CutSuffix(word, ":"); is {
+				dir, source = folder, ""
+				paths, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
+				if err != nil || len(paths) == 0 {
+					t.Errorf("%s: %s has no tests, %v", trial, dir, err)
+				}
+				for _, path := range paths {
+					text, err := os.ReadFile(path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					source += string(text)
+				}
+			} else if !strings.Contains(source, "\nfunc "+word+"(t *testing.T) {") {
+				t.Errorf("%s: %q has no %s", trial, dir, word)
+			}
+		}
+	}
+}
+
 // runTrial returns the text of a trial with the actual results of its records.
 func runTrial(t *testing.T, text string) string {
 	t.Helper()
