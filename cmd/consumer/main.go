@@ -16,11 +16,16 @@ var version = "dev"
 func main() {
 	// The first signal starts an orderly shutdown. It also restores the default handling of signals, so that the second one ends
 	// the process at once. "run" handles the second signal itself, to report what was not written.
+	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
+	context.AfterFunc(ctx, stop)
+	os.Exit(cli.New(version, run).Execute(ctx, os.Args[1:]))
+}
+
+// stopSignals returns the signals that stop the program.
+func stopSignals() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signals = append(signals, syscall.SIGHUP)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, stop)
-	os.Exit(cli.New(version, run).Execute(ctx, os.Args[1:]))
+	return signals
 }

@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -84,7 +83,7 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 		return <-ended
 	}
 	second := make(chan os.Signal, 1)
-	signal.Notify(second, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(second, stopSignals()...)
 	defer signal.Stop(second)
 	select {
 	case err := <-ended:

@@ -21,9 +21,9 @@ import (
 	"waterwheel/reader"
 )
 
-const serveHelp = `Answers queries over HTTP at SERVE_ADDR, until SIGINT or SIGTERM. It reads MongoDB only, in its own process: dashboards do
-not slow the consumers. Give it a MongoDB user that may only read. The only settings that it needs are MONGODB_URI and the
-other settings of the connection to MongoDB.
+const serveHelp = `Answers queries over HTTP at SERVE_ADDR, until SIGINT, SIGTERM or SIGHUP. It reads MongoDB only, in its own process:
+dashboards do not slow the consumers. Give it a MongoDB user that may only read. The only settings that it needs are
+MONGODB_URI and the other settings of the connection to MongoDB.
 
   GET /                    a page that plots measurements
   GET /v1/collections      the names of the time series

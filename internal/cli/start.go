@@ -25,7 +25,7 @@ func (p *Program) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   runName,
 		Short: "Store measurements from Kafka in MongoDB until a signal arrives (the default)",
-		Long: "Joins the consumer group and writes measurements from Kafka to MongoDB until SIGINT or SIGTERM. On the signal\n" +
+		Long: "Joins the consumer group and writes measurements from Kafka to MongoDB until SIGINT, SIGTERM or SIGHUP. On the signal\n" +
 			"it stops reading, writes the measurements in memory, commits offsets and leaves the group, within\n" +
 			"SHUTDOWN_TIMEOUT. The log names the records that it could not write by then. They will be read again. A second\n" +
 			"signal ends the process immediately, with exit code 1.\n\n" +
