@@ -27,6 +27,9 @@ const (
 	shownBytes = 200
 )
 
+// guidsPath begins the path of a schema that a GUID names. Older registries do not have it.
+const guidsPath = "/schemas/guids/"
+
 // Error codes of the registry.
 const (
 	codeNoSubject = 40401
@@ -87,7 +90,7 @@ func (c *Client) Schema(ctx context.Context, topic string, id measurement.Schema
 	defer cancel()
 	path := "/schemas/ids/" + strconv.FormatUint(uint64(id.Number), 10)
 	if id.IsGUID {
-		path = "/schemas/guids/" + id.String()
+		path = guidsPath + id.String()
 	}
 	found, err := c.get(ctx, path)
 	switch {
@@ -96,7 +99,7 @@ func (c *Client) Schema(ctx context.Context, topic string, id measurement.Schema
 	case found.Code == codeNoSchema:
 		return Answer{Unknown: true, KnowsTopic: c.cache.knows(topic)}, nil
 	case found.Code != 0:
-		return Answer{}, fmt.Errorf("the registry answers %s with the error %d: %s", path, found.Code, found.Message)
+		return Answer{}, found.failure(path)
 	}
 	s, err := c.assemble(ctx, found)
 	if err != nil {
@@ -118,6 +121,12 @@ type answer struct {
 	Message string `json:"message"`
 
 	tooLong bool
+	from    string // the URL of the server
+}
+
+// failure returns the error of an answer with a code that does not say whether the registry has what a path names.
+func (a *answer) failure(path string) error {
+	return fmt.Errorf("%s answers the request %s with the error %d: %q%s", a.from, path, a.Code, clip(a.Message), wayOut(http.StatusNotFound, path))
 }
 
 // reference names a schema to which another one refers.
@@ -204,7 +213,7 @@ func (w *walk) take(ctx context.Context, a answer, as reference, depth int) erro
 		case found.Code == codeNoSubject || found.Code == codeNoVersion || found.Code == codeNoSchema:
 			return &badError{fmt.Sprintf("it refers to version %d of %q, which the registry does not have", r.Version, clip(r.Subject))}
 		case found.Code != 0:
-			return fmt.Errorf("the registry answers %s with the error %d: %s", path, found.Code, clip(found.Message))
+			return found.failure(path)
 		}
 		if err := w.take(ctx, found, r, depth+1); err != nil {
 			return err
@@ -287,22 +296,30 @@ func (c *Client) getFrom(ctx context.Context, base, path string) (a answer, err 
 	case response.StatusCode == http.StatusOK && len(body) > maxAnswerBytes:
 		return answer{tooLong: true}, nil
 	case !isOurs:
-		return a, fmt.Errorf("%s answers the request %s with status %s: %q%s", base, path, response.Status, clip(string(body)), wayOut(response.StatusCode))
+		return a, fmt.Errorf("%s answers the request %s with status %s: %q%s", base, path, response.Status, clip(string(body)), wayOut(response.StatusCode, path))
 	}
 	err = json.Unmarshal(body, &a)
 	if err != nil || response.StatusCode == http.StatusNotFound && a.Code == 0 || response.StatusCode == http.StatusOK && a.Schema == "" {
-		return answer{}, fmt.Errorf("%s answers the request %s with status %s and %q, which is not an answer of a schema registry: check SCHEMA_REGISTRY_URL", base, path, response.Status, clip(string(body)))
+		return answer{}, fmt.Errorf("%s answers the request %s with status %s and %q, which is not an answer of a schema registry%s", base, path, response.Status, clip(string(body)), wayOut(response.StatusCode, path))
 	}
+	a.from = base
 	if response.StatusCode == http.StatusOK {
 		a.Code = 0
 	}
 	return a, nil
 }
 
-// wayOut returns the end of a sentence about a status.
-func wayOut(status int) string {
-	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+// wayOut returns the end of a sentence about the unexpected status of a path.
+func wayOut(status int, path string) string {
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return ": set SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD, or SCHEMA_REGISTRY_TOKEN, of a user that may read schemas"
+	case status == http.StatusNotFound && strings.HasPrefix(path, guidsPath):
+		return ": this registry does not know schema GUIDs, or the path in SCHEMA_REGISTRY_URL is wrong. Correct the URL, or let the producers send schema ids instead of GUIDs"
+	case status == http.StatusNotFound:
+		return ": the path in SCHEMA_REGISTRY_URL may be wrong. Set the URL under which the registry answers " + path
+	case status == http.StatusOK:
+		return ": check SCHEMA_REGISTRY_URL"
 	}
 	return ""
 }

@@ -108,6 +108,24 @@ func TestAnswersThatMeanAnOutage(t *testing.T) {
 	}
 }
 
+// TestPathThatTheServerDoesNotHave checks that the error of a 404 names the address, and says what to do. A registry that knows no
+// GUIDs answers so, and a wrong path does.
+func TestPathThatTheServerDoesNotHave(t *testing.T) {
+	const guid = "/schemas/guids/01000000-0000-0000-0000-000000000000"
+	byGUID := measurement.SchemaID{IsGUID: true, GUID: [16]byte{1}}
+	reference := `200 {"schema":"\"int\"","references":[{"subject":"a","version":1}]}`
+	for _, answer := range []string{`404 {"error_code":404,"message":"HTTP 404 Not Found"}`, "404 page not found", `404 {"detail":"x"}`} {
+		r := newRegistry(t, map[string]string{"/schemas/ids/1": answer, guid: answer, "/schemas/ids/2": reference, "/subjects/a/versions/1": answer})
+		for path, id := range map[string]measurement.SchemaID{guid: byGUID, "/schemas/ids/1": number(1), "/subjects/a/versions/1": number(2)} {
+			_, err := New(Options{URLs: []string{r.URL}}).Schema(t.Context(), "t", id)
+			if err == nil || !strings.Contains(err.Error(), r.URL+" answers the request "+path) || !strings.Contains(err.Error(), "the path in SCHEMA_REGISTRY_URL") ||
+				strings.Contains(err.Error(), "does not know schema GUIDs, or") != id.IsGUID {
+				t.Errorf("%s: %v", answer, err)
+			}
+		}
+	}
+}
+
 // TestSchemasThatNoRecordCanHave checks that such schemas are bad for good.
 func TestSchemasThatNoRecordCanHave(t *testing.T) {
 	loop := `200 {"schema":"\"int\"","references":[{"subject":"a","version":1}]}`
