@@ -35,9 +35,9 @@ func appendNumeral(dst, text []byte) (kind bson.Type, out []byte) {
 		}
 	}
 	switch string(bytes.TrimPrefix(unsigned, []byte{'-'})) {
-	case "NaN", "nan":
+	case "NaN":
 		return bson.TypeDouble, appendDouble(dst, math.NaN())
-	case "Infinity", "infinity", "Inf", "inf":
+	case "Infinity", "Inf":
 		return bson.TypeDouble, appendDouble(dst, math.Inf(1-2*bytes.Count(unsigned[:1], []byte{'-'})))
 	}
 	if !isNumber(unsigned) {
@@ -86,7 +86,7 @@ func mayBeNumeral(text []byte) bool {
 		return false
 	}
 	switch c := text[0]; c {
-	case '+', '-', ' ', '\t', '\n', '\r', '\v', '\f', 'N', 'n', 'I', 'i':
+	case '+', '-', ' ', '\t', '\n', '\r', '\v', '\f', 'N', 'I':
 		return true
 	default:
 		return c-'0' <= 9 || c >= 0x80 // a blank may be a character beyond ASCII
