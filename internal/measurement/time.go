@@ -297,6 +297,14 @@ func (p *timeParser) parseNumber(text []byte) (reading, bool) {
 	return r, ok
 }
 
+// zoneAdvice names the zone in which a layout reads texts that do not name theirs. It ends a sentence.
+func (p *timeParser) zoneAdvice() string {
+	if p.zone == nil {
+		return "UTC"
+	}
+	return "local time in " + p.zone.String() + " (EVENT_TIME_ZONE)"
+}
+
 // advice says how to make a refused value readable.
 func (p *timeParser) advice(kind bson.Type, value []byte) string {
 	const general = "send a time in this format, or set EVENT_TIME_FORMAT to its format"
@@ -308,10 +316,10 @@ func (p *timeParser) advice(kind bson.Type, value []byte) string {
 		return "it has no time zone: add Z or an offset at its source, or set EVENT_TIME_ZONE to the zone of its clock, such as Europe/Berlin or UTC"
 	}
 	if isDate(text) {
-		return "it is a date without a time: set EVENT_TIME_FORMAT=2006-01-02, which is read as 00:00 UTC"
+		return "it is a date without a time: set EVENT_TIME_FORMAT=2006-01-02, which is read as 00:00 " + p.zoneAdvice()
 	}
 	if layout := layoutWithoutSeparators(text); layout != "" {
-		return "it is a date in digits without separators: set EVENT_TIME_FORMAT=" + layout + ", which is read as UTC"
+		return "it is a date in digits without separators: set EVENT_TIME_FORMAT=" + layout + ", which is read as " + p.zoneAdvice()
 	}
 	if d := parseDecimal(text); d.isDecimal && p.auto {
 		return "it is a number sent as a string, and its unit is unknown: send it without quotes, or set EVENT_TIME_FORMAT to its unit"
