@@ -63,8 +63,13 @@ func (j *jsonTokens) token() *DecodeError {
 	return nil
 }
 
-// end returns an error if something stands behind the value.
+// end returns an error if something stands behind the values of a record.
 func (j *jsonTokens) end() *DecodeError {
+	return j.endOf("a record may hold only objects and arrays, but %s follows at byte %d: leave it out")
+}
+
+// endOf returns an error if something stands behind the values. format is the error's text, with what follows and its place.
+func (j *jsonTokens) endOf(format string) *DecodeError {
 	rest := bytes.TrimLeft(j.decoder.UnreadBuffer(), " \t\r\n")
 	if len(rest) == 0 {
 		return nil
@@ -75,7 +80,10 @@ func (j *jsonTokens) end() *DecodeError {
 		return newError(NotJSON, "", "%s the JSON, at byte %d: have its producer leave out the zero byte that ends a string in C",
 			words.Count(zeros, "zero byte")+words.Form(zeros, " follows", " follow"), at)
 	}
-	return newError(NotJSON, "", "a record may hold only objects and arrays, but %s follows at byte %d: leave it out", quoteText(rest), at)
+	if bytes.HasPrefix(rest, []byte(byteOrderMark)) {
+		return newError(NotJSON, "", "a byte order mark follows the JSON, at byte %d, before %s: leave it out, because only the first text may have one", at, quoteText(rest[len(byteOrderMark):]))
+	}
+	return newError(NotJSON, "", format, quoteText(rest), at)
 }
 
 // skip reads the rest of an event that was begun.

@@ -35,7 +35,7 @@ func (s *stages) appendParsed(dst []byte, e rawbson.Element, at *edit) ([]byte, 
 	j.out = j.out[:0]
 	kind, err := j.value(1)
 	if err == nil {
-		err = j.end()
+		err = j.endOf("the text holds more than one JSON value, but EVENT_PARSE reads one: %s follows at byte %d. Send an array of the values, or one text for each")
 	}
 	if err != nil {
 		return nil, err

@@ -39,6 +39,7 @@ func TestReasons(t *testing.T) {
 		{NotJSON, "", "names and strings are in single quotes, at byte 1, before \"'a':", plainOptions, `{'a': 1}`},
 		{NotJSON, "x", "invalid character ';' at start of value at byte 36", plainOptions, event(`, "x":;`)},
 		{NotJSON, "", "a record may hold only objects and arrays", plainOptions, event(``) + "\n" + event(``) + "\n3"},
+		{NotJSON, "", "a byte order mark follows the JSON, at byte 32, before \"{", plainOptions, event(``) + "\n" + byteOrderMark + event(``)},
 		{NotJSON, "", "and JSON follows: set EVENT_FRAMING=confluent", plainOptions, "\x00\x00\x00\x00\x01 {}"},
 		{NotJSON, "", "but no JSON follows: for Avro or Protobuf set SCHEMA_REGISTRY_URL and EVENT_FORMAT=avro", plainOptions, "\x00\x00\x00\x00\x01\x02\x06abc"},
 		{NotJSON, "", "but no JSON follows", plainOptions, "\x00{}"},

@@ -227,7 +227,7 @@ func TestTextIsParsed(t *testing.T) {
 	for text, says := range map[string]string{
 		`"x"`:             `not_json at p: "x" holds no JSON object or array, neither plain nor in base64, but EVENT_PARSE requires one`,
 		`"{\"v\":1"`:      `not_json at p: the text ends at byte 6`,
-		`"{} {}"`:         `not_json at p: a record may hold`,
+		`"{} {}"`:         `not_json at p: the text holds more than one JSON value`,
 		`"aGVsbG8="`:      `holds no JSON object or array`,
 		`""`:              `holds no JSON object or array`,
 		`"{\"v\":1e999}"`: `bad_number at p`,
