@@ -13,6 +13,7 @@
 //	sample.go   Sample: what the newest records of a topic would become
 //	feed.go     Feed: what events from standard input would become
 //	feedlog.go  events from standard input that are records with keys
+//	asked.go    what the schema registry says of a sample's schemas
 //	judge.go    what a sample says of the settings in effect
 //	advise.go   when a sample says more than that they fit
 //	variety.go  how many distinct values the fields of meta have

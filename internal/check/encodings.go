@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -35,7 +36,9 @@ type encodings struct {
 	byFormat    map[measurement.Format]int
 	// strange counts records that are neither JSON nor BSON as they are, by what they look like.
 	strange map[*measurement.Form]int
-	odd     int // the sum of strange
+	// noSchema counts records whose schema the registry does not have.
+	noSchema int
+	odd      int // the sum of strange and noSchema
 }
 
 // mostInflated bounds the decompressed size of a value in a sample. It is the highest EVENT_MAX_BYTES.
@@ -105,6 +108,10 @@ func (e *encodings) read(r *record.Record) []object {
 	}
 	list, ok := readJSON(bytes.TrimPrefix(text, []byte("\ufeff")))
 	switch {
+	case !ok && e.lacksSchema(value, r):
+		e.noSchema++
+		e.odd++
+		return nil
 	case ok && isRequest(list):
 		return e.events(measurement.OTLPJSON, value, r)
 	case !ok && measurement.IsLines(value):
@@ -138,6 +145,16 @@ func (e *encodings) events(format measurement.Format, value []byte, r *record.Re
 		}
 	}
 	return list
+}
+
+// lacksSchema reports whether a record names a schema that the registry does not have.
+func (e *encodings) lacksSchema(value []byte, r *record.Record) bool {
+	if len(e.byID) == 0 {
+		return false
+	}
+	_, err := e.readers[e.byID[0]].TryDecode(record.Record{Timestamp: r.Timestamp, Value: value, Headers: r.Headers})
+	wrong, ok := errors.AsType[*measurement.DecodeError](err)
+	return ok && wrong.Reason == measurement.UnknownSchema
 }
 
 // isRequest reports whether a record is a request of OpenTelemetry's protocol with metrics.

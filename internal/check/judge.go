@@ -30,7 +30,9 @@ func (s *sampler) judge(found *Findings) {
 		bad += b.Count
 	}
 	all, letters := bad+s.view.Measurements, words.Form(bad, "a dead letter", "dead letters")
+	s.judgeStop(subject, found)
 	switch {
+	case all == 0 && s.view.Stops != nil:
 	case all == 0 && s.view.Skipped > 0:
 		found.Warn(subject, "correct EVENT_SKIP, unless all these events are to be left out", "EVENT_SKIP leaves out all %s", words.Count(s.view.Skipped, "event"))
 	case bad == 0:

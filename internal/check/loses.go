@@ -39,7 +39,7 @@ func (p *proposer) loses(r *reading, o measurement.Options, t *tally) (list []st
 		list = append(list, text)
 	}
 	headers := slices.DeleteFunc(slices.Sorted(maps.Keys(p.headers)), func(name string) bool {
-		return slices.ContainsFunc(o.MetaFields, func(part string) bool { return strings.HasSuffix(part, "header:"+name) })
+		return o.NeedsRegistry() && measurement.NamesSchema(name) || slices.ContainsFunc(o.MetaFields, func(part string) bool { return strings.HasSuffix(part, "header:"+name) })
 	})
 	if len(headers) > 0 {
 		list = append(list, "the records' headers: "+some(headers))

@@ -311,8 +311,12 @@ func (p *proposer) unreadable() string {
 	return "the records contain no JSON objects"
 }
 
-// strange describes what records that are neither JSON nor BSON look like, and what to do. The most frequent form comes first.
+// strange describes what records that are neither JSON nor BSON look like, and what to do. Records without a schema come first, and
+// then the most frequent form.
 func (p *proposer) strange() (list []string) {
+	if text := p.encodings.schemaless(); text != "" {
+		list = append(list, text)
+	}
 	forms := slices.SortedFunc(maps.Keys(p.encodings.strange), func(a, b *measurement.Form) int {
 		return cmp.Or(cmp.Compare(p.encodings.strange[b], p.encodings.strange[a]), strings.Compare(a.Many(), b.Many()))
 	})

@@ -48,6 +48,8 @@ type Sample struct {
 	Measurements int `json:"measurements"`
 	Series       int `json:"series"`
 	Buckets      int `json:"buckets"`
+	// Stops are records that would stop their partition. Nil means that there are none.
+	Stops *Bad `json:"stops,omitempty"`
 	// Bad would become dead letters, by reason.
 	Bad []Bad `json:"bad,omitempty"`
 	// Examples are measurements as they would be stored. Largest are the buckets with the most measurements.
@@ -143,10 +145,13 @@ type sampler struct {
 	hinted    int    // number of bad times that look like another unit
 	variety   *variety
 	offsets   []int64 // distances of measurements' times from their records' timestamps, in milliseconds
+	asked     *asked  // what the schema registry said
 	unknown   error   // why a record could not be judged. Nil means that all were judged.
 }
 
 func newSampler(topic string, decoding measurement.Options, bucketing bucketer.Options) (*sampler, error) {
+	registry := &asked{}
+	registry.watch(&decoding)
 	decoder, err := measurement.New(decoding)
 	bucketing.Reopen, bucketing.DeltaMax = false, 0
 	found := newEvidence(topic, topic != FeedName)
@@ -154,7 +159,7 @@ func newSampler(topic string, decoding measurement.Options, bucketing bucketer.O
 	return &sampler{
 		view: Sample{Topic: topic, Examples: []Document{}, Largest: []Bucket{}}, bucketing: bucketing, decoding: decoding, decoder: decoder,
 		catalogs: map[int32]*bucketer.Catalog{}, bad: map[string]*Bad{}, variety: newVariety(),
-		evidence: found, kept: &kept{}, heaviest: heaviest,
+		evidence: found, kept: &kept{}, heaviest: heaviest, asked: registry,
 	}, err
 }
 
@@ -285,6 +290,7 @@ func (s *sampler) finish() Sample {
 		s.write(partition)
 	}
 	s.view.Series = s.variety.series()
+	s.stop()
 	for _, bad := range s.bad {
 		s.view.Bad = append(s.view.Bad, *bad)
 	}

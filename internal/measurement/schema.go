@@ -15,6 +15,9 @@ const (
 	keySchemaHeader = "__key_schema_id"
 )
 
+// NamesSchema reports whether a header of this name names the schema of a record's value or key.
+func NamesSchema(header string) bool { return header == schemaHeader || header == keySchemaHeader }
+
 const (
 	// guidBytes is the length of a schema's GUID in bytes.
 	guidBytes = 16
