@@ -91,6 +91,8 @@ type candidate struct {
 	leaf
 	class class
 	back  float64 // share of its occurrences whose value occurred more than once
+	// mustSplit means that its name is not enough: it is a part of meta only if it divides the series.
+	mustSplit bool
 }
 
 // fleeting reports whether values do not repeat although there are enough events.
@@ -142,9 +144,13 @@ func (n *namer) collect() {
 		if inSet || !n.eligible(l) {
 			continue
 		}
-		c := candidate{l, classOf(l.path), l.values.returning()}
-		if l.texts > 0 && (c.class == unnamed && n.inGroup(l.path) || n.namesValue(c)) {
+		c := candidate{leaf: l, class: classOf(l.path), back: l.values.returning()}
+		switch {
+		case l.texts == 0:
+		case c.class == unnamed && n.inGroup(l.path):
 			c.class = aspect
+		case n.namesValue(c):
+			c.class, c.mustSplit = aspect, len(plain(l.path)) == 1 || !n.view.has("value", anything) && !n.view.has("val", anything)
 		}
 		_, identified := headOf(wordsOf(lastName(l.path)))
 		switch {
@@ -161,10 +167,33 @@ func (n *namer) collect() {
 	}
 }
 
-// namesValue reports whether a field says which quantity an event is about. The value is then in a field called value.
+// namesValue reports whether a field says which quantity an event is about. The value is then in a field with a usual name.
 func (n *namer) namesValue(c candidate) bool {
-	return in(quantityNames, plain(c.path)) && !strings.Contains(c.path, ".") && (n.view.has("value", anything) || n.view.has("val", anything)) &&
+	return in(quantityNames, plain(c.path)) && !strings.Contains(c.path, ".") && len(n.view.valueFields()) > 0 &&
 		!c.isConstant() && (c.back >= mostly || n.view.n < fewEvents)
+}
+
+// valueFields returns the field that usually has the value of one quantity, or one such field for each type of value. Nil means
+// that the events have none.
+func (v view) valueFields() (paths []string) {
+	top := v.names()
+	for _, name := range strings.Fields(valueNames) {
+		for _, path := range top {
+			if plain(path) == name && v.has(path, anything) {
+				return []string{path}
+			}
+		}
+	}
+	sum := 0
+	for _, name := range strings.Fields(typedNames) {
+		if f := v.field(name); f.seen > f.nulls {
+			paths, sum = append(paths, name), sum+f.seen-f.nulls
+		}
+	}
+	if sum > v.n || sum*10 < v.n*9 {
+		return nil
+	}
+	return paths
 }
 
 // inGroup reports whether a field lies in an object that is named like a group that identifies a series, although its members
@@ -314,6 +343,7 @@ func (n *namer) extend(parts []metaPart) (all []metaPart, split []candidate) {
 		t := n.count(n.made(more))
 		after := t.metas.values()
 		switch splits := float64(after) > float64(before)*(1+disagree/2); {
+		case c.mustSplit && !splits:
 		case c.class == aspect && t.good >= fewEvents && t.metas.returning() < comesBack: // it is in no more than one event
 		case !splits || c.class == aspect || n.view.n < fewEvents && c.class != named:
 			parts, before = more, after

@@ -32,8 +32,11 @@ const (
 		"cluster namespace environment env organization org fleet house home rack datacenter"
 	aspectWords = "metric measurement quantity parameter signal channel symbol instrument exchange market venue variable point tag tagname property datapoint " +
 		"service job pair product sym application app process program"
-	// quantityNames are aspects if there is a field called value. Then they are of a thing, not of an event.
-	quantityNames = "name key type kind field attribute item measure"
+	// quantityNames are aspects if there is a field with one of the valueNames. Then they are of a thing, not of an event.
+	quantityNames = "name key type kind field attribute item measure n k param"
+	// valueNames are fields with the value of one quantity. typedNames are such fields, one for each type of value (SenML).
+	valueNames = "value val v reading"
+	typedNames = "v vs vb"
 	// countedWords are aspects whose numbers are names.
 	countedWords = "register index idx ifindex slot connector"
 	// groupWords are objects that identify a series by themselves.

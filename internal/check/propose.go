@@ -267,10 +267,11 @@ func (r *reading) timeBecause() string {
 // that.
 func (r *reading) tallBecause(i identity) string {
 	value := ""
-	for _, name := range []string{"value", "val", "v"} {
-		if value == "" && r.view.has(name, anything) && r.options.Fields == "" {
-			value = name
-		}
+	if r.options.Fields == "" {
+		value = strings.Join(r.view.valueFields(), "|")
+	}
+	if strings.Contains(value, "|") {
+		value = "'" + value + "'"
 	}
 	for _, part := range i.parts {
 		f := r.view.field(part.path)

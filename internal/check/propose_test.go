@@ -125,6 +125,44 @@ func TestFieldForEachQuantityIsTheOtherChoice(t *testing.T) {
 	}
 }
 
+// TestShortNamesOfQuantitiesDivideSeries checks that a field with a usual name of a quantity becomes a part of meta if it divides
+// the series of a device, and otherwise does not.
+func TestShortNamesOfQuantitiesDivideSeries(t *testing.T) {
+	quantity := func(i int) string { return []string{"temp", "hum"}[i%2] }
+	ofDevice := func(i int) string { return []string{"TH10", "TH20"}[i/2%2] }
+	for event, test := range map[string]struct {
+		of          func(i int) string
+		metas, hint string
+	}{
+		`{"device":"d%[3]d","ts":%[1]d,"n":"%[2]s","v":1.1}`:                          {quantity, "device,n", "EVENT_FIELD_NAME=n EVENT_FIELD_VALUE=v,"},
+		`{"device":"d%[3]d","m":[{"ts":%[1]d,"n":"%[2]s","v":1.1}]}`:                  {quantity, "device,n", "EVENT_FIELD_NAME=n EVENT_FIELD_VALUE=v,"},
+		`{"device":"d%[3]d","ts":%[1]d,"k":"%[2]s","v":1.1}`:                          {quantity, "device,k", "EVENT_FIELD_NAME=k EVENT_FIELD_VALUE=v,"},
+		`{"device":"d%[3]d","ts":%[1]d,"name":"%[2]s","v":1.1}`:                       {quantity, "device,name", "EVENT_FIELD_NAME=name EVENT_FIELD_VALUE=v,"},
+		`{"device":"d%[3]d","ts":%[1]d,"measure":"%[2]s","reading":1.1}`:              {quantity, "device,measure", "EVENT_FIELD_NAME=measure EVENT_FIELD_VALUE=reading,"},
+		`{"device":"d%[3]d","ts":%[1]d,"parameter":"%[2]s","v":1.1}`:                  {quantity, "device,parameter", "EVENT_FIELD_NAME=parameter EVENT_FIELD_VALUE=v,"},
+		`{"Device":"d%[3]d","ts":%[1]d,"Name":"%[2]s","Value":1.1}`:                   {quantity, "Device,Name", "EVENT_FIELD_NAME=Name EVENT_FIELD_VALUE=Value,"},
+		`{"device":"d%[3]d","ts":%[1]d,"n":"%[2]s","%[4]s":"open"}`:                   {quantity, "device,n", "EVENT_FIELD_NAME=n EVENT_FIELD_VALUE='v|vs',"},
+		`{"device":"d%[3]d","ts":%[1]d,"type":"%[2]s","v":1.1}`:                       {ofDevice, "device", ""},
+		`{"device":"d%[3]d","ts":%[1]d,"name":"%[2]s","v":1.1}` + " ":                 {ofDevice, "device", ""},
+		`{"device":"d%[3]d","ts":%[1]d,"n":"%[2]s","celsius":1.1}`:                    {quantity, "device", ""},
+		`{"device":"d%[3]d","ts":%[1]d,"type":"%[2]s","value":1.1,"status":"online"}`: {ofDevice, "device,type", "EVENT_FIELD_NAME=type EVENT_FIELD_VALUE=value,"},
+	} {
+		var events []string
+		for i := range 40 {
+			text := fmt.Sprintf(event, 1_700_000_000+i/2, test.of(i), i/2%4, []string{"v", "vs"}[i%2])
+			events = append(events, strings.Split(text, "%!(EXTRA")[0])
+		}
+		a := advised(t, nil, events...)
+		if a.Proposal == nil || a.Proposal.Confidence != High || !strings.Contains(a.Proposal.Line()+" ", " EVENT_META_FIELDS="+test.metas+" ") {
+			t.Errorf("%s: %+v", event, a)
+			continue
+		}
+		if because := strings.Join(a.Proposal.Because, "; "); !strings.Contains(because, test.hint) || (test.hint == "") != !strings.Contains(because, "EVENT_FIELD_NAME") {
+			t.Errorf("%s: %s, want %s", event, because, test.hint)
+		}
+	}
+}
+
 // TestProposalTakesBackWhatIsSet checks that the proposed line is complete, whatever the present settings are.
 func TestProposalTakesBackWhatIsSet(t *testing.T) {
 	a := advised(t, func(o *measurement.Options) {
