@@ -27,6 +27,7 @@ type avroReader struct {
 	emptyItems int // how many items without bytes may still come
 	dotted     bool
 	decimals   Decimals
+	clock      *timeParser
 
 	// For values that go straight into a measurement:
 	dropNulls bool     // fields that are null are left out
@@ -34,9 +35,9 @@ type avroReader struct {
 	keys      [][]byte // the names of the open maps, to find duplicates
 }
 
-// begin begins a record's value.
-func (r *avroReader) begin(text []byte, maxBytes int) {
-	r.text, r.at, r.out = text, 0, r.out[:0]
+// begin begins a record's value. clock reads times without a zone. Nil means that they count as UTC.
+func (r *avroReader) begin(text []byte, maxBytes int, clock *timeParser) {
+	r.text, r.at, r.out, r.clock = text, 0, r.out[:0], clock
 	r.limit, r.emptyItems = maxGrowth*maxBytes, maxEmptyItems
 	r.dotted, r.dropNulls, r.isOdd = false, false, false
 }
@@ -67,12 +68,16 @@ func (r *avroReader) value(t *avroType, depth int) (bson.Type, *DecodeError) {
 		} else {
 			r.out = binary.LittleEndian.AppendUint64(r.out, uint64(int64(value)*dayMillis))
 		}
-	case avroLong, avroMillis, avroMicros, avroNanos:
+	case avroLong, avroMillis, avroMicros, avroNanos, avroLocalMillis, avroLocalMicros, avroLocalNanos:
 		value, ok := r.long()
 		if !ok {
 			return 0, r.wrong("an integer of 64 bits")
 		}
-		r.out = binary.LittleEndian.AppendUint64(r.out, uint64(t.date(value)))
+		value = t.date(value)
+		if r.clock != nil && t.isLocal() {
+			value = r.clock.local(value)
+		}
+		r.out = binary.LittleEndian.AppendUint64(r.out, uint64(value))
 	case avroFloat:
 		if len(r.text)-r.at < 4 {
 			return 0, r.wrong("a number of 4 bytes")
@@ -144,12 +149,17 @@ func (r *avroReader) large(t *avroType, depth int) (bson.Type, *DecodeError) {
 // date returns an integer as it is. It converts a time of a logical type to milliseconds, rounded down.
 func (t *avroType) date(value int64) int64 {
 	switch t.kind {
-	case avroMicros:
+	case avroMicros, avroLocalMicros:
 		value, _ = microseconds.millis(value)
-	case avroNanos:
+	case avroNanos, avroLocalNanos:
 		value, _ = nanoseconds.millis(value)
 	}
 	return value
+}
+
+// isLocal reports whether the values are times without a zone.
+func (t *avroType) isLocal() bool {
+	return t.kind == avroLocalMillis || t.kind == avroLocalMicros || t.kind == avroLocalNanos
 }
 
 // dayMillis is the number of milliseconds in a day.

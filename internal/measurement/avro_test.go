@@ -116,6 +116,32 @@ func TestAvroValues(t *testing.T) {
 	}
 }
 
+// TestLocalTimestampsAreOfTheZone checks that EVENT_TIME_ZONE is the zone of times without one. Of an hour that comes twice, the
+// moment nearer to the record's timestamp counts.
+func TestLocalTimestampsAreOfTheZone(t *testing.T) {
+	const twice = 1_698_546_600_000 // 2023-10-29T02:30 in Berlin, as if it were UTC
+	for _, unit := range []struct {
+		name string
+		of   int64
+	}{{"millis", 1}, {"micros", 1e3}, {"nanos", 1e6}} {
+		o := avroOptions(`{"type":"record","name":"R","fields":[{"name":"time","type":{"type":"long","logicalType":"local-timestamp-` + unit.name + `"}},{"name":"meta","type":"string"},` +
+			`{"name":"seen","type":["null",{"type":"long","logicalType":"local-timestamp-` + unit.name + `"}]},{"name":"utc","type":{"type":"long","logicalType":"timestamp-` + unit.name + `"}}]}`)
+		o.TimeZone = "Europe/Berlin"
+		d := newDecoder(t, o)
+		for _, summer := range []int64{2, 1, 2} {
+			want := twice - summer*3_600_000
+			value := binary.AppendVarint(nil, twice*unit.of)
+			value = binary.AppendVarint(append(value, "\x02m\x02"...), twice*unit.of)
+			value = binary.AppendVarint(value, twice*unit.of)
+			m := decodeOne(t, d, record.Record{Offset: 7, Timestamp: want + 1000, Value: value})
+			seen, utc := document(t, m.Elements).Lookup("seen").DateTime(), document(t, m.Elements).Lookup("utc").DateTime()
+			if m.Time != want || seen != want || utc != twice {
+				t.Errorf("%s: %d, %d and %d, want %d, %d and %d", unit.name, m.Time, seen, utc, want, want, int64(twice))
+			}
+		}
+	}
+}
+
 // TestAvroIsRefused checks that values that do not match their schema are letters, in bounded memory.
 func TestAvroIsRefused(t *testing.T) {
 	const list = `{"type":"array","items":`

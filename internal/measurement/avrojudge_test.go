@@ -115,7 +115,7 @@ func judge(t *testing.T, by *avro.Schema, root *avroType, value []byte) {
 	var want any
 	rest, refused := by.Decode(value, &want)
 	r := avroReader{}
-	r.begin(value, 1<<16)
+	r.begin(value, 1<<16, nil)
 	kind, err := r.value(root, 1)
 	switch {
 	case err != nil && (err.Reason != NotAvro || strings.HasPrefix(err.Detail, "a boolean") || strings.HasPrefix(err.Detail, "the size of a block")) || r.isOdd:

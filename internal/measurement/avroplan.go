@@ -124,7 +124,7 @@ func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok boo
 		return s, true
 	}
 	s.isPlain = p.use == asField
-	return s, t.kind != avroMap
+	return s, t.kind != avroMap && t.kind != avroArray // in an array, the path leads nowhere
 }
 
 // isNormal reports whether the values of a type are encoded in the normal form of meta. Records need their fields in the order of
@@ -161,7 +161,7 @@ func (d *Decoder) readAvroQuickly() bool {
 // measureAvro reads the event, and sets the measurement.
 func (d *Decoder) measureAvro(m *Measurement) bool {
 	p, r := d.avroPlan, &d.avro
-	r.begin(d.text, d.options.MaxBytes)
+	r.begin(d.text, d.options.MaxBytes, d.localClock())
 	// Dropped values count differently here than in a document, so an event near the limit is left to avroReader.
 	r.limit /= 2
 	p.begin(d, p.top.isFields)

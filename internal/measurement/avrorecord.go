@@ -29,12 +29,20 @@ func (d *Decoder) decodeAvro() *DecodeError {
 
 // avroEvent returns the event of a value as a document. Nil means that the value is null.
 func (d *Decoder) avroEvent(r *avroReader, text []byte) ([]byte, *DecodeError) {
-	r.begin(text, d.options.MaxBytes)
+	r.begin(text, d.options.MaxBytes, d.localClock())
 	isNull, err := r.event(d.avroRoot)
 	if err != nil || isNull {
 		return nil, err
 	}
 	return r.out, nil
+}
+
+// localClock returns what reads times without a zone. Nil means that EVENT_TIME_ZONE is not set.
+func (d *Decoder) localClock() *timeParser {
+	if d.options.TimeZone == "" {
+		return nil
+	}
+	return &d.time
 }
 
 // notAvro explains why a value is not of the schema. err is the reader's error.

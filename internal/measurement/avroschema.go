@@ -46,6 +46,9 @@ const (
 	avroMillis       // a long that counts milliseconds since 1970
 	avroMicros       // a long that counts microseconds
 	avroNanos        // a long that counts nanoseconds
+	avroLocalMillis  // milliseconds, as clocks without a zone count them
+	avroLocalMicros  // microseconds, likewise
+	avroLocalNanos   // nanoseconds, likewise
 	avroDecimal      // a number in bytes, with the scale of the type
 	avroFixedDecimal // a decimal in a fixed
 	avroKinds        // how many kinds there are
@@ -60,6 +63,7 @@ var avroTypes = [avroKinds]bson.Type{
 	avroDouble: bson.TypeDouble, avroString: bson.TypeString, avroBytes: bson.TypeBinary, avroFixed: bson.TypeBinary, avroUUID: bson.TypeBinary,
 	avroEnum: bson.TypeString, avroRecord: bson.TypeEmbeddedDocument, avroArray: bson.TypeArray, avroMap: bson.TypeEmbeddedDocument,
 	avroDays: bson.TypeDateTime, avroMillis: bson.TypeDateTime, avroMicros: bson.TypeDateTime, avroNanos: bson.TypeDateTime,
+	avroLocalMillis: bson.TypeDateTime, avroLocalMicros: bson.TypeDateTime, avroLocalNanos: bson.TypeDateTime,
 	avroDecimal: bson.TypeDecimal128, avroFixedDecimal: bson.TypeDecimal128,
 }
 
@@ -91,7 +95,7 @@ var avroLogical = map[string]avroKind{
 	"int date": avroDays, "int org.apache.kafka.connect.data.Date": avroDays, "int io.debezium.time.Date": avroDays,
 
 	"long timestamp-millis": avroMillis, "long timestamp-micros": avroMicros, "long timestamp-nanos": avroNanos,
-	"long local-timestamp-millis": avroMillis, "long local-timestamp-micros": avroMicros, "long local-timestamp-nanos": avroNanos,
+	"long local-timestamp-millis": avroLocalMillis, "long local-timestamp-micros": avroLocalMicros, "long local-timestamp-nanos": avroLocalNanos,
 	"long org.apache.kafka.connect.data.Timestamp": avroMillis, "long io.debezium.time.Timestamp": avroMillis,
 	"long io.debezium.time.MicroTimestamp": avroMicros, "long io.debezium.time.NanoTimestamp": avroNanos,
 

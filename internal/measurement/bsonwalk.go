@@ -63,7 +63,7 @@ func (w *bsonWalker) decode(document []byte, m *Measurement) bool {
 func (w *bsonWalker) walk(document []byte) bool {
 	d := w.d
 	d.beginEvent(d.options.DottedNames == Reject) // with Nest, the walker takes no name that holds a dot
-	w.document = document
+	w.document, d.event = document, document
 	event := &d.paths.event
 	if event.isRoot {
 		d.foundRoot = document
@@ -161,7 +161,7 @@ func (w *bsonWalker) copy(l *bsonLevel, start, limit, depth int) int {
 			} else if !emptied {
 				kept++
 			}
-		case name.reserved:
+		case name.reserved, kind == bson.TypeArray: // a path may be for a part of meta, and meet an array here
 			return -1
 		default:
 			at = w.value(&name.inside, kind, value, end, depth)

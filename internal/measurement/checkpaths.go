@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -76,7 +77,7 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 			err = errors.New("always begins at the top of the record: write the path without the slash")
 		}
 		if err == nil && strings.Contains(path, "|") && setting != settingTime && setting != settingValue {
-			err = errors.New("has a |, which separates paths only in EVENT_TIME_FIELD and EVENT_FIELD_VALUE: name one path. If the field has different names in different events, EVENT_RENAME gives it one name")
+			err = errors.New("has a |, which separates paths only in EVENT_TIME_FIELD and EVENT_FIELD_VALUE: name one path" + severalNames[setting])
 		}
 		if several := severalPaths[setting]; err != nil && strings.Contains(path, ",") && several != "" {
 			err = errors.New("must name one field, but has a comma: " + several)
@@ -115,18 +116,42 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 	return wrong
 }
 
-// checkInList refuses a path through a list of EVENT_LIST. The elements are events of their own, in which the path leads nowhere.
+// ofMissing holds the settings whose paths may meet nothing in all events without a dead letter.
+var ofMissing = map[string]bool{settingSkip: true, settingParse: true, settingDrop: true, settingRename: true}
+
+// checkInList refuses a path of ofMissing through a list of EVENT_LIST. The elements are events of their own, in which the path
+// leads nowhere, unless each has an object with the name of the list. Paths of other settings make dead letters.
 func (o *Options) checkInList(setting, text, path string) *SettingError {
-	if path == "" || isOfRecord(path) || setting == settingList || setting == settingRoot {
-		return nil
-	}
-	p := o.absolute(path)
-	for _, list := range o.List {
-		if list := o.absolute(list); p != list && isPathPrefix(list, p) && !isPathPrefix(list, o.Root) {
-			return &SettingError{setting, text, fmt.Sprintf("leads through the list %s of EVENT_LIST, whose elements are events of their own: begin the path in the element, as in %s", list, p[len(list)+1:])}
-		}
+	if advice := o.elementAdvice(o.absolute(path)); ofMissing[setting] && advice != "" {
+		return &SettingError{setting, text, "leads nowhere" + advice}
 	}
 	return nil
+}
+
+// elementAdvice continues a sentence about a path that leads nowhere, if the path leads through a list of EVENT_LIST. The path
+// begins at the event's top.
+func (o *Options) elementAdvice(path string) string {
+	for _, list := range o.List {
+		list = o.absolute(list)
+		if below, ok := strings.CutPrefix(path, list+"."); ok && !isPathPrefix(list, o.Root) {
+			if o.Root != "" && !isPathPrefix(o.Root, list) {
+				below = "/" + below
+			}
+			return fmt.Sprintf(" (it leads through the list %s of EVENT_LIST, whose elements are events of their own: begin the path in the element, as in %s)", list, below)
+		}
+	}
+	return ""
+}
+
+// skipAdvice is the part of an error that advises to skip events without a value at a path, after doing. It is empty if
+// EVENT_RENAME gives a name in the path, because EVENT_SKIP sees the events before.
+func (o *Options) skipAdvice(path, doing string) string {
+	for _, text := range o.Rename {
+		if _, to := splitRename(text); slices.Contains(strings.Split(strings.TrimPrefix(path, "/"), "."), to) {
+			return ""
+		}
+	}
+	return ", " + doing + "EVENT_SKIP='!" + path + "'"
 }
 
 // The settings of paths.
@@ -155,6 +180,15 @@ var severalPaths = map[string]string{
 	settingRoot:   "the event must be at the same path in all records",
 	settingFields: "name the object that contains the fields; EVENT_DROP leaves some of them out",
 }
+
+// severalNames says what to do about a field with several names, for the settings that see the events after EVENT_RENAME.
+var severalNames = map[string]string{
+	settingMeta: renameAdvice, settingMetas: renameAdvice, settingFields: renameAdvice, settingDrop: "; write a comma between several",
+	settingSkip: "; write a comma between several conditions", settingParse: "; write a comma between several", settingList: "; write a comma between several",
+	settingRename: ", and another entry for each other name",
+}
+
+const renameAdvice = ". If the field has different names in different events, EVENT_RENAME gives it one name"
 
 // leaves returns the paths to the values that are taken out of an event.
 func (o *Options) leaves() (list []setPath) {

@@ -88,12 +88,15 @@ func (o *Options) checkRenames() (wrong []*SettingError) {
 		list = append(list, setPath{settingRename, text, o.absolute(from)})
 	}
 	if o.FieldName != "" && o.FieldValue != "" {
-		name := setPath{settingName, o.FieldName, o.absolute(o.FieldName)}
-		for path := range strings.SplitSeq(o.FieldValue, "|") {
-			value := setPath{settingValue, o.FieldValue, o.absolute(strings.TrimSpace(path))}
-			if err := overlap(value, name); err != nil {
-				wrong = append(wrong, err)
+		known := []setPath{{settingName, o.FieldName, o.absolute(o.FieldName)}}
+		for _, path := range o.values() {
+			value := setPath{settingValue, o.FieldValue, path}
+			for _, other := range known {
+				if err := overlap(value, other); err != nil {
+					wrong = append(wrong, err)
+				}
 			}
+			known = append(known, value)
 		}
 	}
 	for i := range list {

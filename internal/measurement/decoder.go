@@ -84,6 +84,7 @@ type Decoder struct {
 	foundTime   rawbson.Element   // Kind 0 means not seen.
 	timeRank    int               // rank of the path that led to foundTime
 	foundMeta   []rawbson.Element // values of the parts of meta. Kind 0 means not seen.
+	event       []byte            // the whole document
 	foundRoot   []byte            // the document to which paths are relative. Nil means that it was not seen.
 	foundStored bool              // the stored object was seen, if it is not the event itself
 	nullRoot    bool              // the root is null, so there is no measurement

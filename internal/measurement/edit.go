@@ -1,6 +1,7 @@
 package measurement
 
 import (
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -16,6 +17,7 @@ const (
 	editParse                  // a text that holds JSON becomes what it holds
 	editTake                   // the value is taken out
 	editName                   // the field gets another name
+	editNull                   // the value is left out if it is null
 )
 
 // edit is a node of the tree that the paths of the stages make.
@@ -51,11 +53,15 @@ func editOf(edits []edit, name []byte) *edit {
 
 // apply appends the edited elements of a list to dst. Elements that are taken out go to found.
 func (s *stages) apply(dst, list []byte, edits []edit) (out []byte, err *DecodeError) {
+	all := list
 	for len(list) > 0 {
 		var e rawbson.Element
 		whole := list
 		list = e.Cut(list)
 		next := editOf(edits, e.Name)
+		if e.Kind == bson.TypeNull && hasRival(all, edits, next, e.Name) {
+			continue
+		}
 		if next == nil {
 			dst = append(dst, whole[:len(whole)-len(list)]...)
 			continue
@@ -67,6 +73,25 @@ func (s *stages) apply(dst, list []byte, edits []edit) (out []byte, err *DecodeE
 	return dst, nil
 }
 
+// hasRival reports whether a null would share its name with another element of a list, after an edit has given one of them this
+// name. Null is as if it were not there.
+func hasRival(list []byte, edits []edit, next *edit, name []byte) bool {
+	has := func(name []byte) bool {
+		_, found := elementIn(list, string(name))
+		return found
+	}
+	if next != nil {
+		return next.kind == editName && has(next.to)
+	}
+	return slices.ContainsFunc(edits, func(other edit) bool {
+		if other.kind != editName || string(other.to) != string(name) {
+			return false
+		}
+		e, found := elementIn(list, string(other.name))
+		return found && e.Kind != bson.TypeNull
+	})
+}
+
 // edit appends an element to which a path leads.
 func (s *stages) edit(dst []byte, e rawbson.Element, at *edit) ([]byte, *DecodeError) {
 	switch at.kind {
@@ -74,6 +99,12 @@ func (s *stages) edit(dst []byte, e rawbson.Element, at *edit) ([]byte, *DecodeE
 		return s.appendParsed(dst, e, at)
 	case editName:
 		return rawbson.AppendElement(dst, e.Kind, at.to, e.Value), nil
+	case editNull:
+		if e.Kind != bson.TypeNull {
+			return rawbson.AppendElement(dst, e.Kind, e.Name, e.Value), nil
+		}
+		s.taken++
+		return dst, nil
 	case editTake:
 		s.taken++
 		switch {

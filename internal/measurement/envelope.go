@@ -8,6 +8,7 @@ import (
 
 // walk goes through an event once. It takes out the values to which the paths lead, and copies the stored object.
 func (d *Decoder) walk(event []byte) *DecodeError {
+	d.event = event
 	top := &d.paths.event
 	if top.isRoot {
 		d.foundRoot = event
@@ -22,7 +23,7 @@ func (d *Decoder) walk(event []byte) *DecodeError {
 		return newError(NotObject, d.paths.root, "the record has no object here, but EVENT_ROOT expects the event here: send the object, skip such records with EVENT_SKIP='!/%s', or correct the setting", d.paths.root)
 	}
 	if !d.foundStored {
-		return newError(NotObject, d.paths.stored, "the event has no object here, but EVENT_FIELDS expects the fields to store here: send the object, skip such events with EVENT_SKIP='!%s', or correct the setting", d.options.Fields)
+		return newError(NotObject, d.paths.stored, "the event has no object here, but EVENT_FIELDS expects the fields to store here%s: send the object%s, or correct the setting", d.options.elementAdvice(d.paths.stored), d.options.skipAdvice(d.options.Fields, "skip such events with "))
 	}
 	return nil
 }

@@ -77,22 +77,19 @@ func (d *Decoder) missing(levels int, what, setting, instead string, seems func(
 
 // noField returns the start of the sentence about a missing field.
 func (d *Decoder) noField(path string) string {
-	if array := d.arrayOn(path); array != "" {
-		return array + " is an array, and paths do not lead into arrays (EVENT_LIST splits an array into events)"
+	if array := arrayOn(d.event, path); array != "" {
+		return array + noWay
 	}
-	return "the event has no such field"
+	return "the event has no such field" + d.options.elementAdvice(path)
 }
 
-// arrayOn returns the path of the array that keeps a path from leading on. The path may have an index in brackets. The result is
-// empty if there is no such array.
-func (d *Decoder) arrayOn(path string) string {
-	if d.paths.root != "" {
-		var within bool
-		if path, within = strings.CutPrefix(path, d.paths.root+"."); !within {
-			return ""
-		}
-	}
-	object, names := d.foundRoot, strings.Split(path, ".")
+// noWay continues a sentence that begins with the path of an array.
+const noWay = " is an array, and paths do not lead into arrays (EVENT_LIST splits an array into events)"
+
+// arrayOn returns the path of the array in an object that keeps a path from leading on. The path may have an index in brackets. The
+// result is empty if there is no such array.
+func arrayOn(object []byte, path string) string {
+	names := strings.Split(path, ".")
 	for i, name := range names {
 		e, found := elementOf(object, name)
 		if base, _, indexed := strings.Cut(name, "["); !found && indexed {
@@ -112,7 +109,12 @@ func (d *Decoder) arrayOn(path string) string {
 
 // elementOf returns the element of a name in a document, and false if the document lacks it.
 func elementOf(document []byte, name string) (e rawbson.Element, found bool) {
-	for list := rawbson.Content(document); len(list) > 0; {
+	return elementIn(rawbson.Content(document), name)
+}
+
+// elementIn is elementOf for a list of elements.
+func elementIn(list []byte, name string) (e rawbson.Element, found bool) {
+	for len(list) > 0 {
 		if list = e.Cut(list); string(e.Name) == name {
 			return e, true
 		}

@@ -35,7 +35,7 @@ func TestPathsIntoArraysAreNamed(t *testing.T) {
 		{Options{TimeField: "o.l.m[0]", MetaField: "meta"}, "o.l.m is an array"},
 		{Options{TimeField: "x[0].at", MetaField: "list[0]"}, "list is an array"},
 		{Options{TimeField: "q[0].at", MetaField: "/meta", Root: "p"}, "q is an array, and paths do not lead into arrays (EVENT_LIST splits an array into events); EVENT_ROOT=p has q"},
-		{Options{TimeField: "/list.0.at", MetaField: "/meta", Root: "p"}, "the event has no such field"},
+		{Options{TimeField: "/list.0.at", MetaField: "/meta", Root: "p"}, "list is an array, and paths do not lead into arrays"},
 		{Options{TimeField: "list.at.x", MetaField: "meta", MetaFrom: MetaFromKey}, "list is an array"},
 		{Options{TimeField: "o.n", MetaField: "meta"}, "the event has no such field"},
 		{Options{TimeField: "meta.n", MetaField: "p"}, "the event has no such field"},

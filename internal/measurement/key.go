@@ -121,7 +121,7 @@ func (d *Decoder) schemaKey(key []byte) (value rawbson.Element, err *DecodeError
 	if err != nil {
 		return value, err
 	}
-	d.avro.begin(text, d.options.MaxBytes)
+	d.avro.begin(text, d.options.MaxBytes, d.localClock())
 	kind, err := d.avro.value(known.avro, 1)
 	switch left := len(text) - d.avro.at; {
 	case err != nil:

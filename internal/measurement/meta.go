@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -43,6 +44,9 @@ func (d *Decoder) joinMeta() (bson.RawValue, *DecodeError) {
 	for i := range d.foundMeta {
 		found := &d.foundMeta[i]
 		if found.Kind == 0 {
+			if err := d.lostPart(&d.paths.meta[i]); err != nil {
+				return bson.RawValue{}, err
+			}
 			continue
 		}
 		d.out = rawbson.AppendHeader(d.out, found.Kind, d.paths.meta[i].name)
@@ -59,6 +63,21 @@ func (d *Decoder) joinMeta() (bson.RawValue, *DecodeError) {
 		return bson.RawValue{}, metaTooLarge("meta", end-start)
 	}
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: d.out[start:end:end]}, nil
+}
+
+// lostPart is the error of a part of meta that the event lacks, if its path cannot lead anywhere in this event. Without the part,
+// several series would become one.
+func (d *Decoder) lostPart(part *metaPart) *DecodeError {
+	if part.source != fromEvent || !strings.Contains(part.path, ".") {
+		return nil
+	}
+	if array := arrayOn(d.event, part.path); array != "" {
+		return newError(BadMeta, part.path, "%s: correct %s", array+noWay, settingMetas)
+	}
+	if advice := d.options.elementAdvice(part.path); advice != "" {
+		return newError(BadMeta, part.path, "the event has no such field%s: correct %s", advice, settingMetas)
+	}
+	return nil
 }
 
 func metaTooLarge(what string, size int) *DecodeError {

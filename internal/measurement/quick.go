@@ -166,6 +166,9 @@ func (q *quick) field(p *place, i int) int {
 func (q *quick) longField(p *place, i int) int {
 	at := len(q.out)
 	out, kind, end := q.appendValue(append(q.out, p.header...), i, p.depth, false)
+	if kind == bson.TypeArray && p.node != nil {
+		return unknown // a path leads on, and an array is in its way
+	}
 	if kind == bson.TypeNull && q.noNulls {
 		if out = out[:at]; p.atTop {
 			q.topCount--
@@ -198,6 +201,9 @@ func (q *quick) other(p *place, i int) int {
 	case asWay:
 		if n := p.node; n.onRoot || n.isRoot || n.isStored {
 			return unknown // the root or the stored object must lie here or below
+		}
+		if q.text[i] == '[' {
+			return unknown // an array is in the way of the path
 		}
 	}
 	return q.skip(i, p.depth)

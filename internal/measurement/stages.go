@@ -186,8 +186,11 @@ func (s *stages) unnest() *DecodeError {
 		if s.skipped = s.meets(s.skip, s.document); s.skipped {
 			return nil
 		}
-		return newError(MissingField, s.listed[0].path, "the event has no list, but EVENT_LIST=%s expects one: send one, "+
-			"or set EVENT_SKIP='!%s' to skip events without a list", strings.Join(s.options.List, ","), s.listed[0].text)
+		wayOut := "or skip such events by another field with EVENT_SKIP"
+		if len(s.listed) == 1 {
+			wayOut = "or set EVENT_SKIP='!" + s.listed[0].text + "' to skip events without a list"
+		}
+		return newError(MissingField, s.listed[0].path, "the event has no list, but EVENT_LIST=%s expects one: send one, %s", strings.Join(s.options.List, ","), wayOut)
 	}
 	if len(s.elements) > timeseries.MaxParts {
 		return newError(TooLarge, s.listed[0].path, "the event's lists have %d elements, more than %d: send several records", len(s.elements), timeseries.MaxParts)

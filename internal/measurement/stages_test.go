@@ -2,6 +2,7 @@ package measurement
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,6 +41,19 @@ func outcomes(t *testing.T, o Options, value string) (list []string) {
 		list = append(list, "skipped: "+strconv.Itoa(d.Skipped()))
 	}
 	return list
+}
+
+// firstError returns the error of a record or of its first event.
+func firstError(t *testing.T, o Options, value string) error {
+	t.Helper()
+	results, err := newDecoder(t, o).Decode(recordOf(value))
+	if err == nil && (len(results) == 0 || results[0].Err == nil) {
+		t.Fatalf("decoding %s: no error", value)
+	}
+	if err == nil {
+		err = results[0].Err
+	}
+	return err
 }
 
 func checkOutcomes(t *testing.T, o Options, value string, want ...string) {
@@ -242,7 +256,7 @@ func TestEventsAreSkipped(t *testing.T) {
 	skip := func(conditions ...string) Options { return staged(func(o *Options) { o.Skip = conditions }) }
 	const event = `{"device":"d","ts":1700000000,"type":"join","n":3,"f":2.5,"on":true,"a":{"b":null}}`
 	for condition, isSkipped := range map[string]bool{
-		"type": true, "!type": false, "type=join": true, "type=up": false, "type!=up": true, "type!=join": false, "n=3": true, "n=3.0": false, "f=2.50": true,
+		"type": true, "!type": false, "type=join": true, "type=up": false, "type!=up": true, "type!=join": false, "n=3": true, "n=3.0": true, "f=2.50": true,
 		"on=true": true, "on=false": false, "x": false, "!x": true, "x=1": false, "x!=1": true, "a.b": false, "!a.b": true, "a": true, "a.b.c": false, "type = join": true,
 	} {
 		got := outcomes(t, skip("nothing", condition), event)
@@ -274,6 +288,11 @@ func TestValueIsNamedByAnotherField(t *testing.T) {
 	several := tall("n", "v|vs|vb")
 	checkOutcomes(t, several, `{"device":"d","n":"door","vb":true,"ts":1700000000}`, `0: 1700000000000 "d" {"door": true}`)
 	checkOutcomes(t, several, `{"device":"d","n":"door","vs":"x","vb":true,"ts":1700000000}`, `0: 1700000000000 "d" {"door": "x","vb": true}`)
+	// Null is as if it were not there, as in an Avro record with all these fields.
+	checkOutcomes(t, several, `{"device":"d","n":"door","v":null,"vs":"open","vb":null,"ts":1700000000}`, `0: 1700000000000 "d" {"door": "open"}`)
+	checkOutcomes(t, several, `{"device":"d","n":"door","v":1,"vs":null,"ts":1700000000}`, `0: 1700000000000 "d" {"door": {"$numberInt":"1"}}`)
+	checkOutcomes(t, several, `{"device":"d","n":"door","v":null,"vs":null,"ts":1700000000}`, `0: 1700000000000 "d" {"door": null}`)
+	checkOutcomes(t, several, `{"device":"d","n":"vb","vs":"x","vb":null,"ts":1700000000}`, `0: 1700000000000 "d" {"vb": "x"}`)
 	inObject := tall("m.name", "m.value")
 	inObject.Fields = "m"
 	checkOutcomes(t, inObject, `{"device":"d","m":{"name":"temp","value":21},"ts":1700000000}`, `0: 1700000000000 "d" {"temp": {"$numberInt":"21"}}`)
@@ -289,9 +308,115 @@ func TestValueIsNamedByAnotherField(t *testing.T) {
 		`{"device":"d","name":"a\u0000","value":1,"ts":1700000000}`:      "cannot be the name of a field",
 		`{"device":"d","name":"x","value":1,"x":2,"ts":1700000000}`:      "duplicate_field at x",
 		`{"device":"d","name":"$x","value":1,"ts":1700000000}`:           "bad_field_name at $x",
+		`{"name":"device","value":"d","ts":1700000000}`:                  `bad_field_name at name: the value is named "device", which is the name of the event's time or of a part of its meta`,
+		`{"device":"d","name":"ts","value":1700000000}`:                  `bad_field_name at name: the value is named "ts"`,
 	} {
 		if got := outcomes(t, o, value); len(got) != 1 || !strings.HasPrefix(got[0], says) && !strings.Contains(got[0], says) {
 			t.Errorf("%s: %s, want %s", value, got, says)
+		}
+	}
+}
+
+// TestNameInAnArrayIsNoName checks the advice for names of values that no path reaches. EVENT_SKIP would skip such events.
+func TestNameInAnArrayIsNoName(t *testing.T) {
+	for _, test := range []struct{ list, value, says string }{
+		{"", `{"device":"d","ts":1700000000,"r":[{"n":"a"}],"v":1}`, "r is an array, and paths do not lead into arrays (EVENT_LIST splits an array into events), but EVENT_FIELD_NAME expects"},
+		{"r", `{"device":"d","ts":1700000000,"r":[{"n":"a","v":1}]}`, "begin the path in the element, as in n)"},
+	} {
+		o := staged(func(o *Options) {
+			if o.FieldName, o.FieldValue = "r.n", "v"; test.list != "" {
+				o.List = []string{test.list}
+			}
+		})
+		if err := firstError(t, o, test.value); !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "EVENT_SKIP") {
+			t.Errorf("%s: %v, want %s", test.value, err, test.says)
+		}
+	}
+}
+
+// TestPartOfMetaInAnArrayIsALetter checks that no two series become one because a path cannot reach what tells them apart.
+func TestPartOfMetaInAnArrayIsALetter(t *testing.T) {
+	o := Options{TimeField: "ts", MetaFields: []string{"device", "r.s"}}
+	checkOutcomes(t, o, `{"device":"d","ts":1700000000,"r":{"s":2},"v":1}`, `0: 1700000000000 {"device": "d","s": {"$numberInt":"2"}} {"v": {"$numberInt":"1"}}`)
+	checkOutcomes(t, o, `{"device":"d","ts":1700000000,"r":null,"v":1}`, `0: 1700000000000 {"device": "d"} {"r": null,"v": {"$numberInt":"1"}}`)
+	const says = "bad_meta at r.s: r is an array, and paths do not lead into arrays"
+	for _, fields := range []string{"", "f"} {
+		o.Fields = fields
+		for _, format := range []Format{JSON, ExtJSON, BSON} {
+			o.Format, o.StoredTime, o.StoredMeta = format, "time", "meta"
+			d := newDecoder(t, o)
+			of := func(part string) record.Record {
+				r := recordOf(`{"device":"d","ts":1700000000,"r":` + part + `,"f":{"v":1}}`)
+				if format == BSON {
+					r.Value = inBSON(t, string(r.Value))
+				}
+				return r
+			}
+			for range 8 { // the faster readers know the event by then
+				decodeOne(t, d, of(`{"s":2}`))
+			}
+			if err := refusal(t, d, of(`[{"s":2}]`)); !strings.Contains(err.Error(), says) {
+				t.Errorf("%s, fields %q: %v", format, fields, err)
+			}
+		}
+	}
+	avro := avroOptions(readingSchema(`{"name":"r","type":{"type":"array","items":{"type":"record","name":"E","fields":[{"name":"s","type":"string"}]}}}`))
+	proto := protoOptions(t, readingProto("repeated Element r = 3;", "message Element { string s = 1; }"))
+	for value, o := range map[string]Options{readingOfAvro + "\x02\x02a\x00": avro, readingOfProto + string(wireBytes(3, string(wireBytes(1, "a")))): proto} {
+		o.MetaField, o.MetaFields = "", []string{"meta", "r.s"}
+		for range 2 {
+			if err := refusal(t, newDecoder(t, o), record.Record{Timestamp: recordTime, Value: []byte(value)}); !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v", o.Format, err)
+			}
+		}
+	}
+	inList := Options{TimeField: "ts", MetaFields: []string{"device", "r.s"}, List: []string{"r"}}
+	if err := firstError(t, inList, `{"device":"d","ts":1700000000,"r":[{"s":2,"v":1}]}`); !strings.Contains(err.Error(), "begin the path in the element, as in s)") {
+		t.Error(err)
+	}
+	// The element may have an object with the name of its list.
+	checkOutcomes(t, inList, `{"device":"d","ts":1700000000,"r":[{"r":{"s":2},"v":1}]}`, `0: 1700000000000 {"device": "d","s": {"$numberInt":"2"}} {"v": {"$numberInt":"1"}}`)
+}
+
+// TestAdviceToSkipSkipsNothingElse checks that errors do not advise a condition that events without the error meet.
+func TestAdviceToSkipSkipsNothingElse(t *testing.T) {
+	lists := staged(func(o *Options) { o.List = []string{"temperatures", "pressures"} })
+	renamed := staged(func(o *Options) { o.Rename, o.Fields = []string{"uplink=u"}, "u" })
+	for _, o := range []Options{lists, renamed} {
+		if got := outcomes(t, o, `{"device":"d","ts":1700000000,"join":1}`); len(got) != 1 || strings.Contains(got[0], "EVENT_SKIP='") {
+			t.Error(got)
+		}
+	}
+	renamed.Rename = nil
+	if got := outcomes(t, renamed, `{"device":"d","ts":1700000000,"join":1}`); len(got) != 1 || !strings.Contains(got[0], "skip such events with EVENT_SKIP='!u', or correct") {
+		t.Error(got)
+	}
+}
+
+func TestConditionsCompareNumbers(t *testing.T) {
+	for _, test := range []struct {
+		value string
+		meets []string
+		not   []string
+	}{
+		{`{"$numberDecimal":"1.50"}`, []string{"1.5", "1.50", "15e-1"}, []string{"1", "1.51", "x", "NaN"}},
+		{`{"$numberDecimal":"-0.00"}`, []string{"0", "0.0", "-0"}, []string{"1", "false", ""}},
+		{`{"$numberDecimal":"100"}`, []string{"100", "1e2", "100.0"}, []string{"1", "10"}},
+		{`{"$numberDecimal":"NaN"}`, []string{"NaN"}, []string{"0", "Infinity"}},
+		{`{"$numberDecimal":"-Infinity"}`, []string{"-Infinity"}, []string{"Infinity", "NaN"}},
+		{`{"$numberDouble":"NaN"}`, []string{"NaN", "nan"}, []string{"0"}},
+		{`{"$numberDouble":"0.1"}`, []string{"0.1", "0.10", "1e-1"}, []string{"0"}},
+		{`{"$numberDouble":"-0.0"}`, []string{"0", "0.0"}, []string{"1"}},
+		{`0`, []string{"0", "0.0", "-0", "0e5"}, []string{"0.5", "NaN", ""}},
+		{`{"$numberLong":"9223372036854775807"}`, []string{"9223372036854775807", "9223372036854775807.0"}, []string{"9223372036854775806", "9.3e18"}},
+		{`"1"`, []string{"1"}, []string{"1.0"}},
+	} {
+		for i, text := range append(slices.Clone(test.meets), test.not...) {
+			o := staged(func(o *Options) { o.Format, o.Skip = ExtJSON, []string{"v=" + text} })
+			got := outcomes(t, o, `{"device":"d","ts":1700000000,"v":`+test.value+`}`)
+			if skipped := len(got) == 1 && got[0] == "skipped: 1"; skipped != (i < len(test.meets)) {
+				t.Errorf("%s = %s: %s", test.value, text, got)
+			}
 		}
 	}
 }
@@ -303,6 +428,11 @@ func TestFieldsAreRenamed(t *testing.T) {
 	if got := outcomes(t, o, `{"id":"d","at":1700000000,"x":1,"gone":2}`); len(got) != 1 || !strings.Contains(got[0], "duplicate_field at x") {
 		t.Errorf("%s", got)
 	}
+	// Null is as if it were not there, as in an Avro record with both names.
+	for value, want := range map[string]string{`"x":null,"gone":2`: "2", `"gone":2,"x":null`: "2", `"x":1,"gone":null`: "1", `"gone":null,"x":1`: "1"} {
+		checkOutcomes(t, o, `{"id":"d","at":1700000000,`+value+`}`, `0: 1700000000000 "d" {"x": {"$numberInt":"`+want+`"}}`)
+	}
+	checkOutcomes(t, o, `{"id":"d","at":1700000000,"x":null,"gone":null}`, `0: 1700000000000 "d" {"x": null}`)
 	tall := Options{TimeField: "ts", MetaField: "d", FieldName: "n", FieldValue: "v", Rename: []string{"temp_c=celsius"}}
 	checkOutcomes(t, tall, `{"d":"d","ts":1700000000,"n":"temp_c","v":1}`, `0: 1700000000000 "d" {"celsius": {"$numberInt":"1"}}`)
 }
@@ -325,12 +455,15 @@ func TestStagesThatCannotBeAreRefused(t *testing.T) {
 		{func(o *Options) { o.Skip = []string{"a>=1"} }, settingSkip, "write path=value"},
 		{func(o *Options) { o.Skip = []string{`a="x"`} }, settingSkip, "in quotes"},
 		{func(o *Options) { o.Skip = []string{"a!=null"} }, settingSkip, "no value"},
-		{func(o *Options) { o.List, o.Skip = []string{"r"}, []string{"!r.x"} }, settingSkip, "leads through the list r"},
+		{func(o *Options) { o.List, o.Skip = []string{"r"}, []string{"!r.x"} }, settingSkip, "leads nowhere (it leads through the list r"},
 		{func(o *Options) { o.List, o.Parse = []string{"r"}, []string{"r.p"} }, settingParse, "as in p"},
 		{func(o *Options) { o.List, o.Drop = []string{"r"}, []string{"r.p.q"} }, settingDrop, "as in p.q"},
 		{func(o *Options) { o.List, o.Rename = []string{"r"}, []string{"r.p=q"} }, settingRename, "as in p"},
-		{func(o *Options) { o.List, o.FieldName, o.FieldValue = []string{"r"}, "r.n", "v" }, settingName, "as in n"},
-		{func(o *Options) { o.Root, o.List, o.MetaFields = "e", []string{"r"}, []string{"r.n"} }, settingMetas, "leads through the list e.r"},
+		{func(o *Options) { o.Root, o.List, o.Drop = "e", []string{"r"}, []string{"r.n"} }, settingDrop, "through the list e.r of EVENT_LIST, whose elements are events of their own: begin the path in the element, as in n)"},
+		{func(o *Options) { o.Root, o.List, o.Skip = "e", []string{"/r"}, []string{"/r.n=1"} }, settingSkip, "as in /n)"},
+		{func(o *Options) { o.Skip = []string{"exists(a)"} }, settingSkip, "write path=value"},
+		{func(o *Options) { o.Skip = []string{"a=~b"} }, settingSkip, "write path=value"},
+		{func(o *Options) { o.FieldName, o.FieldValue = "n", "v|w|v" }, settingValue, "already named"},
 		{func(o *Options) { o.MetaFields = []string{"site", "dev|device"} }, settingMetas, "has a |"},
 		{func(o *Options) { o.Drop = []string{"v|w"} }, settingDrop, "has a |"},
 		{func(o *Options) { o.Skip = []string{"a..b"} }, settingSkip, "not a dotted path"},

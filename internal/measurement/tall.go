@@ -3,6 +3,7 @@ package measurement
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -21,8 +22,30 @@ type tall struct {
 // tallValue is a path at which the value may be.
 type tallValue struct {
 	names []string
-	edits []edit // take the name out, and give the value its name
+	edits []edit // take the name out, give the value its name, and take the other values out if they are null
 	leaf  *edit  // the edit of the value
+	// reserved are names of the time and of parts of meta next to the value.
+	reserved []string
+}
+
+// values returns the paths of EVENT_FIELD_VALUE from the event's top, in the order in which they count.
+func (o *Options) values() (list []string) {
+	for path := range strings.SplitSeq(o.FieldValue, "|") {
+		list = append(list, o.absolute(strings.TrimSpace(path)))
+	}
+	return list
+}
+
+// namesBeside returns the first names of the paths to time and meta that begin in the object around a value.
+func (o *Options) namesBeside(path string) (names []string) {
+	around := path[:strings.LastIndexByte(path, '.')+1]
+	for _, leaf := range o.leaves() {
+		if below, ok := strings.CutPrefix(leaf.path, around); ok && leaf.setting != settingDrop {
+			name, _, _ := strings.Cut(below, ".")
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func newTall(o *Options) (t tall) {
@@ -31,12 +54,16 @@ func newTall(o *Options) (t tall) {
 	}
 	t.path = o.absolute(o.FieldName)
 	t.name = strings.Split(t.path, ".")
-	for path := range strings.SplitSeq(o.FieldValue, "|") {
-		path = o.absolute(strings.TrimSpace(path))
+	paths := o.values()
+	for _, path := range paths {
 		v := tallValue{names: strings.Split(path, ".")}
 		growEdit(&v.edits, t.path).kind = editTake
+		for _, other := range paths {
+			growEdit(&v.edits, other).kind = editNull
+		}
 		v.leaf = growEdit(&v.edits, path)
 		v.leaf.kind = editName
+		v.reserved = o.namesBeside(path)
 		t.values = append(t.values, v)
 	}
 	return t
@@ -48,7 +75,7 @@ func (s *stages) nameValue(event []byte) (out []byte, dotted bool, err *DecodeEr
 	t := &s.tall
 	named, found := lookUp(event, t.name)
 	if !found {
-		return nil, false, newError(MissingField, t.path, "the event has no field here, but EVENT_FIELD_NAME expects the name of the value here: send it, or set EVENT_SKIP='!%s'", s.options.FieldName)
+		return nil, false, newError(MissingField, t.path, "%s", s.noName(event))
 	}
 	if named.Kind != bson.TypeString {
 		return nil, false, newError(BadFieldName, t.path, "%s is not a string, but EVENT_FIELD_NAME expects the name of a value here: send a string, or correct the setting", quoteValue(named.Kind, named.Value))
@@ -57,22 +84,49 @@ func (s *stages) nameValue(event []byte) (out []byte, dotted bool, err *DecodeEr
 	if len(name) == 0 || bytes.IndexByte(name, 0) >= 0 || !utf8.Valid(name) {
 		return nil, false, newError(BadFieldName, t.path, "%s cannot be the name of a field, but EVENT_FIELD_NAME expects a name here: send a name without NUL characters", quoteText(name))
 	}
-	for i := range t.values {
-		v := &t.values[i]
-		if _, found := lookUp(event, v.names); !found {
-			continue
-		}
-		clear(s.found)
-		v.leaf.to = append(v.leaf.to[:0], name...)
-		s.named, err = s.apply(append(s.named[:0], 0, 0, 0, 0), rawbson.Content(event), v.edits)
-		if err != nil {
-			return nil, false, err
-		}
-		s.named = rawbson.EndDocument(s.named, 0)
-		return s.named, bytes.IndexByte(name, '.') >= 0, nil
+	v := t.valueOf(event)
+	if v == nil {
+		return nil, false, newError(MissingField, strings.Join(t.values[0].names, "."), "the event lacks the value of %s, which EVENT_FIELD_VALUE=%s expects%s: send it, or correct the setting",
+			quoteText(name), s.options.FieldValue, s.options.elementAdvice(strings.Join(t.values[0].names, ".")))
 	}
-	return nil, false, newError(MissingField, strings.Join(t.values[0].names, "."), "the event lacks the value of %s, which EVENT_FIELD_VALUE=%s expects: send it, or correct the setting",
-		quoteText(name), s.options.FieldValue)
+	if slices.ContainsFunc(v.reserved, func(taken string) bool { return taken == string(name) }) {
+		return nil, false, newError(BadFieldName, t.path, "the value is named %s, which is the name of the event's time or of a part of its meta: send another name, or skip such events with EVENT_SKIP='%s=%s'", quoteText(name), s.options.FieldName, name)
+	}
+	clear(s.found)
+	v.leaf.to = append(v.leaf.to[:0], name...)
+	s.named, err = s.apply(append(s.named[:0], 0, 0, 0, 0), rawbson.Content(event), v.edits)
+	if err != nil {
+		return nil, false, err
+	}
+	s.named = rawbson.EndDocument(s.named, 0)
+	return s.named, bytes.IndexByte(name, '.') >= 0, nil
+}
+
+// noName is the detail of an error about an event without the name of its value.
+func (s *stages) noName(event []byte) string {
+	const expects = ", but EVENT_FIELD_NAME expects the name of the value here: "
+	if array := arrayOn(event, s.tall.path); array != "" {
+		return array + noWay + expects + "correct the setting, or send the name outside of arrays"
+	}
+	if advice := s.options.elementAdvice(s.tall.path); advice != "" {
+		return "the event has no field here" + advice + expects + "correct the setting"
+	}
+	return "the event has no field here" + expects + "send it, or set EVENT_SKIP='!" + s.options.FieldName + "'"
+}
+
+// valueOf returns the first path at which an event has a value. If its values are null, this is the first of them. Nil means that
+// the event has none.
+func (t *tall) valueOf(event []byte) (null *tallValue) {
+	for i := range t.values {
+		e, found := lookUp(event, t.values[i].names)
+		switch {
+		case found && e.Kind != bson.TypeNull:
+			return &t.values[i]
+		case found && null == nil:
+			null = &t.values[i]
+		}
+	}
+	return null
 }
 
 // splitRename reads a part of EVENT_RENAME, "path=name".
