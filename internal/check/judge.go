@@ -53,6 +53,7 @@ func (s *sampler) judge(found *Findings) {
 	s.judgeIdentity(subject, found)
 	s.judgeSeries(subject, found)
 	s.judgeParts(subject, found)
+	s.judgeShape(subject, found)
 	s.judgeValues(subject, found)
 	if s.evidence.crowded {
 		found.Note(subject, "the events have more than %s different field names: further fields were not checked", count(mostPaths))
@@ -68,6 +69,23 @@ func (s *sampler) judgeParts(subject string, found *Findings) {
 	for i, name := range s.decoding.PartNames() {
 		if !s.variety.has(name) {
 			found.Warn(subject, "correct the path in EVENT_META_FIELDS, unless only some events have this field", "no event has %s, a part of meta", s.decoding.MetaFields[i])
+		}
+	}
+}
+
+// judgeShape warns about paths that no event has, in settings that do nothing or too much then. A condition in another language is
+// such a path too, as in EVENT_SKIP=v is null.
+func (s *sampler) judgeShape(subject string, found *Findings) {
+	if s.evidence.crowded || len(s.evidence.fields) == 0 {
+		return
+	}
+	names := map[string]bool{}
+	for path := range s.evidence.fields {
+		names[path[strings.LastIndexByte(path, '.')+1:]] = true
+	}
+	for _, p := range s.decoding.ShapePaths() {
+		if !names[p.Name] {
+			found.Warn(subject, "correct "+p.Setting+", unless only other events have this field", "no event has %s, which %s=%s names", p.Name, p.Setting, p.Text)
 		}
 	}
 }

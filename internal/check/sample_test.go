@@ -204,6 +204,28 @@ func TestSampleSeesPartsOfMetaThatNoEventHas(t *testing.T) {
 	}
 }
 
+// TestSampleSeesPathsOfTheShapeThatNoEventHas checks this because such settings do nothing, or skip every event, without a letter.
+func TestSampleSeesPathsOfTheShapeThatNoEventHas(t *testing.T) {
+	const event = `{"time":1700000000,"meta":"a","st":"up","air":{"t":1},"r":[{"time":1700000000,"v":1}]}`
+	for _, test := range []struct {
+		change func(*measurement.Options)
+		says   string
+	}{
+		{func(o *measurement.Options) { o.Skip = []string{"v is null"} }, "no event has v is null, which EVENT_SKIP=v is null names"},
+		{func(o *measurement.Options) { o.Skip, o.Rename = []string{"status=join"}, []string{"st=status"} }, "no event has status, which EVENT_SKIP=status=join names"},
+		{func(o *measurement.Options) { o.Drop = []string{"air.tt"} }, "no event has tt, which EVENT_DROP=air.tt names"},
+		{func(o *measurement.Options) { o.Rename = []string{"zz=q"} }, "no event has zz, which EVENT_RENAME=zz=q names"},
+		{func(o *measurement.Options) { o.Skip, o.Drop = []string{"st=join"}, []string{"air.t"} }, ""},
+		{func(o *measurement.Options) { o.Rename, o.Drop = []string{"st=status"}, []string{"status"} }, ""},
+		{func(o *measurement.Options) { o.List, o.Skip = []string{"r"}, []string{"v=0"} }, ""},
+	} {
+		_, found := sampled(t, test.change, event)
+		if test.says != "" && !found.has(Warning, test.says) || test.says == "" && found.has(Warning, "no event has") {
+			t.Errorf("%s: %+v", test.says, found)
+		}
+	}
+}
+
 // TestSampleWarnsOfSeriesInSeveralPartitions checks this because such series have separate buckets in each partition.
 func TestSampleWarnsOfSeriesInSeveralPartitions(t *testing.T) {
 	look := func(partitions int, change func(*measurement.Options)) Findings {

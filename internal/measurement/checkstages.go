@@ -108,3 +108,43 @@ func (o *Options) checkRenames() (wrong []*SettingError) {
 	}
 	return wrong
 }
+
+// ShapePath is a path of EVENT_SKIP, EVENT_DROP or EVENT_RENAME. An event without a value there makes no dead letter.
+type ShapePath struct {
+	Setting, Text string
+	Name          string // the path's last name
+}
+
+// ShapePaths returns the paths to fields that every producer sends, as far as the options tell. Texts of EVENT_PARSE, the names of
+// EVENT_FIELD_NAME and those that EVENT_RENAME gives make further fields.
+func (o Options) ShapePaths() (list []ShapePath) {
+	made := map[string]bool{}
+	add := func(setting, text, path string) {
+		if name := strings.TrimPrefix(path[strings.LastIndexByte(path, '.')+1:], "/"); !made[name] {
+			list = append(list, ShapePath{setting, text, name})
+		}
+	}
+	if len(o.Parse) > 0 {
+		return nil
+	}
+	for _, text := range o.Skip {
+		if c, err := parseCondition(text); err == nil {
+			add(settingSkip, text, c.path)
+		}
+	}
+	if o.FieldName != "" {
+		return list
+	}
+	for _, text := range o.Rename {
+		from, _ := splitRename(text)
+		add(settingRename, text, from)
+	}
+	for _, text := range o.Rename {
+		_, to := splitRename(text)
+		made[to] = true
+	}
+	for _, path := range o.Drop {
+		add(settingDrop, path, path)
+	}
+	return list
+}
