@@ -1,7 +1,6 @@
 package measurement
 
 import (
-	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -59,7 +58,7 @@ func (s *stages) apply(dst, list []byte, edits []edit) (out []byte, err *DecodeE
 		whole := list
 		list = e.Cut(list)
 		next := editOf(edits, e.Name)
-		if e.Kind == bson.TypeNull && hasRival(all, edits, next, e.Name) {
+		if e.Kind == bson.TypeNull && hasRival(all, edits, &e, len(list)) {
 			continue
 		}
 		if next == nil {
@@ -74,22 +73,32 @@ func (s *stages) apply(dst, list []byte, edits []edit) (out []byte, err *DecodeE
 }
 
 // hasRival reports whether a null would share its name with another element of a list, after an edit has given one of them this
-// name. Null is as if it were not there.
-func hasRival(list []byte, edits []edit, next *edit, name []byte) bool {
-	has := func(name []byte) bool {
-		_, found := elementIn(list, string(name))
-		return found
-	}
-	if next != nil {
-		return next.kind == editName && has(next.to)
-	}
-	return slices.ContainsFunc(edits, func(other edit) bool {
-		if other.kind != editName || string(other.to) != string(name) {
-			return false
+// name. Null is as if it were not there. Of several nulls the first one stays.
+//
+// left is the number of bytes behind the null.
+func hasRival(list []byte, edits []edit, null *rawbson.Element, left int) bool {
+	name, renamed := newName(edits, null.Name)
+	for before := true; len(list) > 0; {
+		var e rawbson.Element
+		list = e.Cut(list)
+		if len(list) == left {
+			before = false
+			continue
 		}
-		e, found := elementIn(list, string(other.name))
-		return found && e.Kind != bson.TypeNull
-	})
+		other, isRenamed := newName(edits, e.Name)
+		if (renamed || isRenamed) && string(other) == string(name) && (before || e.Kind != bson.TypeNull) {
+			return true
+		}
+	}
+	return false
+}
+
+// newName returns the name of an element after the edits.
+func newName(edits []edit, name []byte) (_ []byte, renamed bool) {
+	if at := editOf(edits, name); at != nil && at.kind == editName {
+		return at.to, true
+	}
+	return name, false
 }
 
 // edit appends an element to which a path leads.

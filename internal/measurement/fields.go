@@ -87,7 +87,7 @@ func (d *Decoder) noField(path string) string {
 const noWay = " is an array, and paths do not lead into arrays (EVENT_LIST splits an array into events)"
 
 // arrayOn returns the path of the array in an object that keeps a path from leading on. The path may have an index in brackets. The
-// result is empty if there is no such array.
+// result is empty if there is no such array, or if the array is empty, as PHP writes empty objects.
 func arrayOn(object []byte, path string) string {
 	names := strings.Split(path, ".")
 	for i, name := range names {
@@ -97,7 +97,7 @@ func arrayOn(object []byte, path string) string {
 			names[i] = base
 		}
 		switch {
-		case found && e.Kind == bson.TypeArray && (i < len(names)-1 || names[i] != name):
+		case found && e.Kind == bson.TypeArray && len(rawbson.Content(e.Value)) > 0 && (i < len(names)-1 || names[i] != name):
 			return shownPath(strings.Join(names[:i+1], "."))
 		case !found || e.Kind != bson.TypeEmbeddedDocument:
 			return ""

@@ -60,6 +60,8 @@ type paths struct {
 	stored string   // path of the object whose fields are stored. Empty means the event itself.
 	meta   []metaPart
 	joined bool // meta is an object of its parts, not the value of its only part
+	// indexed means that the path of a part has a bracket. If an event lacks the part, only lostPart knows whether this is an error.
+	indexed bool
 
 	ofRecord bool // at least one path leads to the record's key or headers
 	inHeader bool // at least one path to the time leads to a header
@@ -95,6 +97,7 @@ func newPaths(o *Options) paths {
 			p.ofRecord = true
 			continue
 		}
+		p.indexed = p.indexed || p.joined && strings.Contains(part.path, "[")
 		leaf := p.event.grow(part.path)
 		leaf.role, leaf.part = isMeta, i
 	}

@@ -136,6 +136,9 @@ func (d *Decoder) plannedMeta(p *plan, meta *bson.RawValue) bool {
 		start := len(p.metas)
 		out := append(p.metas, 0, 0, 0, 0)
 		for i, part := range p.parts {
+			if part.kind == 0 && d.paths.indexed {
+				return false
+			}
 			if part.kind != 0 {
 				out = rawbson.AppendHeader(out, part.kind, d.paths.meta[i].name)
 				out = append(out, out[part.start:part.end]...)

@@ -157,6 +157,9 @@ func (q *quick) joinMeta() metaSpan {
 	start := len(q.metas)
 	out := append(q.metas, 0, 0, 0, 0)
 	for i, part := range q.parts {
+		if part.kind == 0 && q.paths.indexed {
+			return metaSpan{}
+		}
 		if part.kind != 0 {
 			out = rawbson.AppendHeader(out, part.kind, q.paths.meta[i].name)
 			out = append(out, out[part.start:part.end]...)

@@ -317,6 +317,17 @@ func TestValueIsNamedByAnotherField(t *testing.T) {
 	}
 }
 
+// TestValuesAreNotNamedLikeMeta checks that an event's value cannot become a part of its meta.
+func TestValuesAreNotNamedLikeMeta(t *testing.T) {
+	o := Options{TimeField: "ts", MetaFields: []string{"d", "loc.site", "unit=u"}, FieldName: "n", FieldValue: "v", Rename: []string{"w=u"}, DottedNames: Nest}
+	for name, refused := range map[string]bool{"loc.site": true, "loc": true, "loc.site.x": true, "u": true, "w": true, "d": true, "ts": true, "loc.sites": false, "lo": false, "temp": false} {
+		got := outcomes(t, o, `{"d":"d","ts":1700000000,"n":"`+name+`","v":1}`)
+		if is := len(got) == 1 && strings.Contains(got[0], "bad_field_name at n: the value is named"); is != refused {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 // TestNameInAnArrayIsNoName checks the advice for names of values that no path reaches. EVENT_SKIP would skip such events.
 func TestNameInAnArrayIsNoName(t *testing.T) {
 	for _, test := range []struct{ list, value, says string }{
@@ -339,6 +350,14 @@ func TestPartOfMetaInAnArrayIsALetter(t *testing.T) {
 	o := Options{TimeField: "ts", MetaFields: []string{"device", "r.s"}}
 	checkOutcomes(t, o, `{"device":"d","ts":1700000000,"r":{"s":2},"v":1}`, `0: 1700000000000 {"device": "d","s": {"$numberInt":"2"}} {"v": {"$numberInt":"1"}}`)
 	checkOutcomes(t, o, `{"device":"d","ts":1700000000,"r":null,"v":1}`, `0: 1700000000000 {"device": "d"} {"r": null,"v": {"$numberInt":"1"}}`)
+	// PHP writes an empty object as an array.
+	checkOutcomes(t, o, `{"device":"d","ts":1700000000,"r":[],"v":1}`, `0: 1700000000000 {"device": "d"} {"r": [],"v": {"$numberInt":"1"}}`)
+	indexed := newDecoder(t, Options{TimeField: "ts", MetaFields: []string{"device", "r[0].s"}})
+	for range 8 {
+		if err := refusal(t, indexed, recordOf(`{"device":"d","ts":1700000000,"r":[{"s":2}]}`)); !strings.Contains(err.Error(), "r is an array") {
+			t.Error(err)
+		}
+	}
 	const says = "bad_meta at r.s: r is an array, and paths do not lead into arrays"
 	for _, fields := range []string{"", "f"} {
 		o.Fields = fields
@@ -433,6 +452,16 @@ func TestFieldsAreRenamed(t *testing.T) {
 		checkOutcomes(t, o, `{"id":"d","at":1700000000,`+value+`}`, `0: 1700000000000 "d" {"x": {"$numberInt":"`+want+`"}}`)
 	}
 	checkOutcomes(t, o, `{"id":"d","at":1700000000,"x":null,"gone":null}`, `0: 1700000000000 "d" {"x": null}`)
+	both := Options{TimeField: "ts", MetaField: "d", Rename: []string{"a=c", "b=c"}}
+	for value, want := range map[string]string{`"a":null,"b":2`: "2", `"b":2,"a":null`: "2", `"b":null,"a":2,"c":null`: "2"} {
+		checkOutcomes(t, both, `{"d":"d","ts":1700000000,`+value+`}`, `0: 1700000000000 "d" {"c": {"$numberInt":"`+want+`"}}`)
+	}
+	if got := outcomes(t, both, `{"d":"d","ts":1700000000,"":null,"v":1}`); len(got) != 1 || !strings.Contains(got[0], "bad_field_name") {
+		t.Errorf("%s", got)
+	}
+	if got := outcomes(t, both, `{"d":"d","ts":1700000000,"v":null,"v":1}`); len(got) != 1 || !strings.Contains(got[0], "duplicate_field at v") {
+		t.Errorf("%s", got)
+	}
 	tall := Options{TimeField: "ts", MetaField: "d", FieldName: "n", FieldValue: "v", Rename: []string{"temp_c=celsius"}}
 	checkOutcomes(t, tall, `{"d":"d","ts":1700000000,"n":"temp_c","v":1}`, `0: 1700000000000 "d" {"celsius": {"$numberInt":"1"}}`)
 }

@@ -24,7 +24,7 @@ type tallValue struct {
 	names []string
 	edits []edit // take the name out, give the value its name, and take the other values out if they are null
 	leaf  *edit  // the edit of the value
-	// reserved are names of the time and of parts of meta next to the value.
+	// reserved are the paths of the time and of parts of meta, from the object around the value.
 	reserved []string
 }
 
@@ -36,16 +36,34 @@ func (o *Options) values() (list []string) {
 	return list
 }
 
-// namesBeside returns the first names of the paths to time and meta that begin in the object around a value.
-func (o *Options) namesBeside(path string) (names []string) {
+// reservedBeside returns the paths that lead to time and meta from the object around a value, also after EVENT_RENAME.
+func (o *Options) reservedBeside(path string) (paths []string) {
 	around := path[:strings.LastIndexByte(path, '.')+1]
-	for _, leaf := range o.leaves() {
-		if below, ok := strings.CutPrefix(leaf.path, around); ok && leaf.setting != settingDrop {
-			name, _, _ := strings.Cut(below, ".")
-			names = append(names, name)
+	add := func(path string) {
+		if below, ok := strings.CutPrefix(path, around); ok {
+			paths = append(paths, below)
 		}
 	}
-	return names
+	for _, leaf := range o.leaves() {
+		if leaf.setting == settingDrop {
+			continue
+		}
+		add(leaf.path)
+		for _, text := range o.Rename {
+			from, to := splitRename(text)
+			from = o.absolute(from)
+			if renamed := from[:strings.LastIndexByte(from, '.')+1] + to; isPathPrefix(renamed, leaf.path) {
+				add(from)
+			}
+		}
+	}
+	return paths
+}
+
+// isOf reports whether a name is a path, leads to it or leads into it.
+func isOf(name []byte, path string) bool {
+	n := min(len(name), len(path))
+	return string(name[:n]) == path[:n] && (len(name) == n || name[n] == '.') && (len(path) == n || path[n] == '.')
 }
 
 func newTall(o *Options) (t tall) {
@@ -63,7 +81,7 @@ func newTall(o *Options) (t tall) {
 		}
 		v.leaf = growEdit(&v.edits, path)
 		v.leaf.kind = editName
-		v.reserved = o.namesBeside(path)
+		v.reserved = o.reservedBeside(path)
 		t.values = append(t.values, v)
 	}
 	return t
@@ -89,7 +107,7 @@ func (s *stages) nameValue(event []byte) (out []byte, dotted bool, err *DecodeEr
 		return nil, false, newError(MissingField, strings.Join(t.values[0].names, "."), "the event lacks the value of %s, which EVENT_FIELD_VALUE=%s expects%s: send it, or correct the setting",
 			quoteText(name), s.options.FieldValue, s.options.elementAdvice(strings.Join(t.values[0].names, ".")))
 	}
-	if slices.ContainsFunc(v.reserved, func(taken string) bool { return taken == string(name) }) {
+	if slices.ContainsFunc(v.reserved, func(path string) bool { return isOf(name, path) }) {
 		return nil, false, newError(BadFieldName, t.path, "the value is named %s, which is the name of the event's time or of a part of its meta: send another name, or skip such events with EVENT_SKIP='%s=%s'", quoteText(name), s.options.FieldName, name)
 	}
 	clear(s.found)
