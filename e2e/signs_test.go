@@ -211,7 +211,7 @@ func TestStopDuringAnOutageSaysWhatIsReadAgain(t *testing.T) {
 		s.signal(c, syscall.SIGTERM)
 		if hurried {
 			time.Sleep(500 * time.Millisecond)
-			s.signal(c, syscall.SIGHUP)
+			s.signal(c, syscall.SIGINT)
 		}
 		code, err := c.Wait(within(t, 20*time.Second))
 		want, says := 0, "stopped before all records were stored and committed"

@@ -124,7 +124,7 @@ func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok boo
 		return s, true
 	}
 	s.isPlain = p.use == asField
-	return s, t.kind != avroMap && t.kind != avroArray // in an array, the path leads nowhere
+	return s, t.kind != avroMap && !(t.kind == avroArray && p.node.toPart) // an array is in the way of the path
 }
 
 // isNormal reports whether the values of a type are encoded in the normal form of meta. Records need their fields in the order of

@@ -161,7 +161,7 @@ func (w *bsonWalker) copy(l *bsonLevel, start, limit, depth int) int {
 			} else if !emptied {
 				kept++
 			}
-		case name.reserved, kind == bson.TypeArray: // a path may be for a part of meta, and meet an array here
+		case name.reserved, kind == bson.TypeArray && name.node.toPart:
 			return -1
 		default:
 			at = w.value(&name.inside, kind, value, end, depth)

@@ -26,6 +26,7 @@ type node struct {
 	onRoot   bool // the root or an object on the way to it
 	isRoot   bool // the object to which the paths are relative
 	isStored bool // the object whose fields become the measurement's
+	toPart   bool // a path of one of several parts of meta leads through here, and must not end in an array
 }
 
 // nodeOf returns the node of a name. Nil means that no path leads there.
@@ -123,6 +124,17 @@ func (p *paths) mark() {
 		stored = stored.grow(p.stored)
 	}
 	stored.isStored = true
+	if p.joined {
+		p.event.markParts()
+	}
+}
+
+// markParts marks the nodes through which paths of parts of meta lead.
+func (n *node) markParts() bool {
+	for i := range n.children {
+		n.toPart = n.children[i].markParts() || n.toPart
+	}
+	return n.toPart || n.role == isMeta
 }
 
 // absolute returns a path from the event's top. Paths are relative to the root, unless they begin with a slash.

@@ -81,10 +81,10 @@ func (o *Options) protoStep(p *place, m *protoMember, depth int) (s protoStep, o
 		s.isNormal = !m.isMap && (m.message == nil || m.message.isNormal)
 		s.isTexts = m.kind == protoObject && !m.isList && !m.isMap && m.message.isTexts
 		return s, true
-	case !leadsOn:
+	case !leadsOn || m.isList && !p.node.toPart:
 		s.isPlain = p.use == asField
 		return s, true
-	case m.isMap || m.isList || m.kind == protoOnly: // in a list, the path leads nowhere
+	case m.isMap || m.isList || m.kind == protoOnly: // a list is in the way of the path
 		return s, false
 	case m.kind != protoObject:
 		s.isPlain = p.use == asField

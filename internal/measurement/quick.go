@@ -166,8 +166,8 @@ func (q *quick) field(p *place, i int) int {
 func (q *quick) longField(p *place, i int) int {
 	at := len(q.out)
 	out, kind, end := q.appendValue(append(q.out, p.header...), i, p.depth, false)
-	if kind == bson.TypeArray && p.node != nil {
-		return unknown // a path leads on, and an array is in its way
+	if kind == bson.TypeArray && p.node != nil && p.node.toPart {
+		return unknown // the array is in the way of the path
 	}
 	if kind == bson.TypeNull && q.noNulls {
 		if out = out[:at]; p.atTop {
@@ -202,8 +202,8 @@ func (q *quick) other(p *place, i int) int {
 		if n := p.node; n.onRoot || n.isRoot || n.isStored {
 			return unknown // the root or the stored object must lie here or below
 		}
-		if q.text[i] == '[' {
-			return unknown // an array is in the way of the path
+		if n := p.node; n.toPart && q.text[i] == '[' {
+			return unknown // the array is in the way of the path
 		}
 	}
 	return q.skip(i, p.depth)

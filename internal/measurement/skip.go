@@ -83,33 +83,31 @@ func (c *condition) isWritten(e rawbson.Element) bool {
 		return n.isFloat && (f == n.float || math.IsNaN(f) && math.IsNaN(n.float))
 	case bson.TypeDecimal128:
 		value, ok := bson.RawValue{Type: e.Kind, Value: e.Value}.Decimal128OK()
-		return ok && n.isFloat && n.decimal == plainDecimal(value)
+		return ok && n.isDecimal && n.decimal == plainDecimal(value)
 	}
 	return false
 }
 
 // writtenNumber is what a text is worth as a number of each kind.
 type writtenNumber struct {
-	whole   int64
-	float   float64
-	decimal string // as plainDecimal writes it
-	isWhole bool
-	isFloat bool // the text writes a number
+	whole                       int64
+	float                       float64
+	decimal                     string // as plainDecimal writes it
+	isWhole, isFloat, isDecimal bool
 }
 
 func parseWritten(text string) (n writtenNumber) {
 	f, err := strconv.ParseFloat(text, 64)
-	if n.float, n.isFloat = f, err == nil; !n.isFloat {
-		return n
-	}
+	n.float, n.isFloat = f, err == nil
 	whole, err := strconv.ParseInt(text, 10, 64)
 	n.whole, n.isWhole = whole, err == nil
 	value, err := bson.ParseDecimal128(text)
 	if err != nil {
 		return n
 	}
-	n.decimal = plainDecimal(value)
-	if !n.isWhole { // such as 1.0 or 1e3
+	n.decimal, n.isDecimal = plainDecimal(value), true
+	n.isFloat = n.isFloat && (n.float != 0 || n.decimal == "0E0") // 1e-400 is not 0
+	if !n.isWhole {                                               // such as 1.0 or 1e3
 		digits, exponent, _ := strings.Cut(n.decimal, "E")
 		if zeros, err := strconv.Atoi(exponent); err == nil && zeros >= 0 && zeros < 19 {
 			whole, err = strconv.ParseInt(digits+strings.Repeat("0", zeros), 10, 64)

@@ -420,6 +420,8 @@ func TestConditionsCompareNumbers(t *testing.T) {
 	}{
 		{`{"$numberDecimal":"1.50"}`, []string{"1.5", "1.50", "15e-1"}, []string{"1", "1.51", "x", "NaN"}},
 		{`{"$numberDecimal":"-0.00"}`, []string{"0", "0.0", "-0"}, []string{"1", "false", ""}},
+		{`{"$numberDecimal":"1E+400"}`, []string{"1e400"}, []string{"0", "Infinity"}},
+		{`0.0`, []string{"0"}, []string{"1e-400"}},
 		{`{"$numberDecimal":"100"}`, []string{"100", "1e2", "100.0"}, []string{"1", "10"}},
 		{`{"$numberDecimal":"NaN"}`, []string{"NaN"}, []string{"0", "Infinity"}},
 		{`{"$numberDecimal":"-Infinity"}`, []string{"-Infinity"}, []string{"Infinity", "NaN"}},
