@@ -13,7 +13,7 @@ func (k *checker) events() {
 	k.paths()
 	if err := measurement.CheckTimeFormat(e.TimeFormat); err != nil {
 		k.fail("EVENT_TIME_FORMAT", e.TimeFormat, "%v", err)
-	} else if err := measurement.CheckTimeZone(e.TimeZone, e.TimeFormat); err != nil {
+	} else if err := measurement.CheckTimeZone(e.TimeZone, e.TimeFormat, measurement.Format(e.Format)); err != nil {
 		k.fail("EVENT_TIME_ZONE", e.TimeZone, "%v", err)
 	}
 	if err := measurement.CheckExact(e.TimeExact, k.MongoDB.TimeField, k.MongoDB.MetaField); err != nil {

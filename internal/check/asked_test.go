@@ -64,6 +64,10 @@ func TestSchemaThatTheRegistryDoesNotHave(t *testing.T) {
 			t.Errorf("%s read as JSON: %+v %+v", id, view, found)
 		}
 	}
+	wide := record.Record{Value: []byte("\x00{\x00\"\x00d\x00\"\x00:\x001\x00}")}
+	if view, _ := registered(t, measurement.JSON, wide, wide); !strings.Contains(view.Unproposed, "UTF-16") {
+		t.Errorf("UTF-16: %q", view.Unproposed)
+	}
 	framed := record.Record{Value: []byte("\x00\x00\x00\x00\x4d" + `{"time":1700000000,"d":"a"}`)}
 	if view, _ := registered(t, measurement.JSON, framed); view.Proposal == nil || !strings.Contains(view.Proposal.Line(), "EVENT_FRAMING=confluent") {
 		t.Errorf("JSON behind an unknown id: %+v", view.Advice)

@@ -108,10 +108,6 @@ func (e *encodings) read(r *record.Record) []object {
 	}
 	list, ok := readJSON(bytes.TrimPrefix(text, []byte("\ufeff")))
 	switch {
-	case !ok && e.lacksSchema(value, r):
-		e.noSchema++
-		e.odd++
-		return nil
 	case ok && isRequest(list):
 		return e.events(measurement.OTLPJSON, value, r)
 	case !ok && measurement.IsLines(value):
@@ -120,8 +116,13 @@ func (e *encodings) read(r *record.Record) []object {
 		return e.events(measurement.OTLP, value, r)
 	}
 	if !ok {
-		e.strange[measurement.FormOf(value)]++
 		e.odd++
+		form := measurement.FormOf(value)
+		if !form.IsCertain() && e.lacksSchema(value, r) {
+			e.noSchema++
+			return nil
+		}
+		e.strange[form]++
 		list, _ = readJSON(measurement.Trim(value)) // what can be learnt about its fields
 		return list
 	}

@@ -179,7 +179,7 @@ func (v view) valueFields() (paths []string) {
 	top := v.names()
 	for _, name := range strings.Fields(valueNames) {
 		for _, path := range top {
-			if plain(path) == name && v.has(path, anything) {
+			if plain(path) == name && v.has(path, anything) && (in(surelyValue, name) || v.isOnlyNumber(path)) {
 				return []string{path}
 			}
 		}
@@ -190,10 +190,24 @@ func (v view) valueFields() (paths []string) {
 			paths, sum = append(paths, name), sum+f.seen-f.nulls
 		}
 	}
-	if sum > v.n || sum*10 < v.n*9 {
+	if sum > v.n || sum*10 < v.n*9 || !v.isOnlyNumber(paths...) {
 		return nil
 	}
 	return paths
+}
+
+// isOnlyNumber reports whether the values of an event are in these fields alone. Beside other measured numbers, v is a voltage or a
+// speed rather than the value.
+func (v view) isOnlyNumber(paths ...string) bool {
+	for _, l := range v.leaves() {
+		class := classOf(l.path)
+		switch of, _, _ := strings.Cut(l.path, "."); {
+		case slices.Contains(paths, l.path):
+		case slices.Contains(paths, of), l.numbers > 0 && timeRank(l) == 0 && (class == unnamed || class == location):
+			return false
+		}
+	}
+	return true
 }
 
 // inGroup reports whether a field lies in an object that is named like a group that identifies a series, although its members

@@ -36,7 +36,9 @@ const (
 	quantityNames = "name key type kind field attribute item measure n k param"
 	// valueNames are fields with the value of one quantity. typedNames are such fields, one for each type of value (SenML).
 	valueNames = "value val v reading"
-	typedNames = "v vs vb"
+	// surelyValue are names of the value whatever else an event has. With the others, v may be a voltage beside other numbers.
+	surelyValue = "value val"
+	typedNames  = "v vs vb"
 	// countedWords are aspects whose numbers are names.
 	countedWords = "register index idx ifindex slot connector"
 	// groupWords are objects that identify a series by themselves.

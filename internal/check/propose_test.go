@@ -145,6 +145,9 @@ func TestShortNamesOfQuantitiesDivideSeries(t *testing.T) {
 		`{"device":"d%[3]d","ts":%[1]d,"type":"%[2]s","v":1.1}`:                       {ofDevice, "device", ""},
 		`{"device":"d%[3]d","ts":%[1]d,"name":"%[2]s","v":1.1}` + " ":                 {ofDevice, "device", ""},
 		`{"device":"d%[3]d","ts":%[1]d,"n":"%[2]s","celsius":1.1}`:                    {quantity, "device", ""},
+		`{"vehicle":"d%[3]d","ts":%[1]d,"type":"%[2]s","lat":1.5,"lon":2.5,"v":1.1}`:  {quantity, "vehicle", ""},
+		`{"device":"d%[3]d","ts":%[1]d,"type":"%[2]s","v":3.3,"co2":4.5}`:             {quantity, "device", ""},
+		`{"device":"d%[3]d","ts":%[1]d,"type":"%[2]s","reading":{"t":1.5,"h":2.5}}`:   {quantity, "device", ""},
 		`{"device":"d%[3]d","ts":%[1]d,"type":"%[2]s","value":1.1,"status":"online"}`: {ofDevice, "device,type", "EVENT_FIELD_NAME=type EVENT_FIELD_VALUE=value,"},
 	} {
 		var events []string

@@ -162,6 +162,17 @@ func (t *avroType) isLocal() bool {
 	return t.kind == avroLocalMillis || t.kind == avroLocalMicros || t.kind == avroLocalNanos
 }
 
+// withoutZone returns a type for times without a zone that reads them as UTC, which is faster. Other types are returned as they are.
+func (t *avroType) withoutZone() *avroType {
+	kinds := map[avroKind]avroKind{avroLocalMillis: avroMillis, avroLocalMicros: avroMicros, avroLocalNanos: avroNanos}
+	if kind, ok := kinds[t.kind]; ok {
+		utc := *t
+		utc.kind = kind
+		return &utc
+	}
+	return t
+}
+
 // dayMillis is the number of milliseconds in a day.
 const dayMillis = 24 * 60 * 60 * 1000
 

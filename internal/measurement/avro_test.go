@@ -128,6 +128,11 @@ func TestLocalTimestampsAreOfTheZone(t *testing.T) {
 			`{"name":"seen","type":["null",{"type":"long","logicalType":"local-timestamp-` + unit.name + `"}]},{"name":"utc","type":{"type":"long","logicalType":"timestamp-` + unit.name + `"}}]}`)
 		o.TimeZone = "Europe/Berlin"
 		d := newDecoder(t, o)
+		o.TimeFormat = "unix" // other fields may still be local timestamps
+		newDecoder(t, o)
+		if none := d.time.local(math.MinInt64); none != math.MinInt64 {
+			t.Errorf("a value for no time is %d", none)
+		}
 		for _, summer := range []int64{2, 1, 2} {
 			want := twice - summer*3_600_000
 			value := binary.AppendVarint(nil, twice*unit.of)

@@ -79,6 +79,9 @@ func newAvroPlan(d *Decoder, root *avroType) *avroPlan {
 
 // avroStep plans for the value at a place. False means that the schema alone does not tell what becomes of the value.
 func (o *Options) avroStep(p *place, t *avroType, depth int) (s avroStep, ok bool) {
+	if o.TimeZone == "" {
+		t = t.withoutZone()
+	}
 	s = avroStep{avroType: t, header: p.header, use: p.use, part: p.part, atTop: p.atTop, isFields: p.node != nil && p.node.isStored}
 	s.isRoot = p.node != nil && (p.node.onRoot || p.node.isRoot || p.node.isStored)
 	leadsOn := p.node != nil && p.node.role == through

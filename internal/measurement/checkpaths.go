@@ -129,11 +129,12 @@ func (o *Options) checkInList(setting, text, path string) *SettingError {
 }
 
 // elementAdvice continues a sentence about a path that leads nowhere, if the path leads through a list of EVENT_LIST. The path
-// begins at the event's top.
+// begins at the event's top. If EVENT_FIELDS leads through the list, the elements have an object with its name.
 func (o *Options) elementAdvice(path string) string {
 	for _, list := range o.List {
 		list = o.absolute(list)
-		if below, ok := strings.CutPrefix(path, list+"."); ok && !isPathPrefix(list, o.Root) {
+		isInElement := isPathPrefix(list, o.Root) || o.Fields != "" && isPathPrefix(list, o.absolute(o.Fields))
+		if below, ok := strings.CutPrefix(path, list+"."); ok && !isInElement {
 			if o.Root != "" && !isPathPrefix(o.Root, list) {
 				below = "/" + below
 			}
@@ -144,8 +145,12 @@ func (o *Options) elementAdvice(path string) string {
 }
 
 // skipAdvice is the part of an error that advises to skip events without a value at a path, after doing. It is empty if
-// EVENT_RENAME gives a name in the path, because EVENT_SKIP sees the events before.
+// EVENT_RENAME gives a name in the path, because EVENT_SKIP sees the events before. It is also empty if the path is one of
+// EVENT_LIST, because such a condition is on the list.
 func (o *Options) skipAdvice(path, doing string) string {
+	if slices.ContainsFunc(o.List, func(list string) bool { return isPathPrefix(o.absolute(list), o.absolute(path)) }) {
+		return ""
+	}
 	for _, text := range o.Rename {
 		if _, to := splitRename(text); slices.Contains(strings.Split(strings.TrimPrefix(path, "/"), "."), to) {
 			return ""

@@ -23,6 +23,9 @@ func (d *Decoder) walk(event []byte) *DecodeError {
 		return newError(NotObject, d.paths.root, "the record has no object here, but EVENT_ROOT expects the event here: send the object, skip such records with EVENT_SKIP='!/%s', or correct the setting", d.paths.root)
 	}
 	if !d.foundStored {
+		if array := arrayOn(event, d.paths.stored); array != "" {
+			return newError(NotObject, d.paths.stored, "%s, but EVENT_FIELDS expects the fields to store here: correct the setting", array+noWay)
+		}
 		return newError(NotObject, d.paths.stored, "the event has no object here, but EVENT_FIELDS expects the fields to store here%s: send the object%s, or correct the setting", d.options.elementAdvice(d.paths.stored), d.options.skipAdvice(d.options.Fields, "skip such events with "))
 	}
 	return nil

@@ -78,6 +78,9 @@ func FormOf(value []byte) *Form {
 	return nil // cannot happen, because the last form matches every value
 }
 
+// IsCertain reports whether the value has the form for sure, and is not the event of a schema.
+func (f *Form) IsCertain() bool { return f.who == byAll }
+
 // Many describes several values of the form. It continues a sentence that begins with "the records".
 func (f *Form) Many() string {
 	verb, rest, _ := strings.Cut(f.says, " ")

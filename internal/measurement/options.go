@@ -189,7 +189,7 @@ func (o Options) validate() error {
 	if err := o.validateSchema(); err != nil {
 		return err
 	}
-	if err := CheckTimeZone(o.TimeZone, o.TimeFormat); err != nil {
+	if err := CheckTimeZone(o.TimeZone, o.TimeFormat, o.Format); err != nil {
 		return fmt.Errorf("time zone %q %w", o.TimeZone, err)
 	}
 	if err := CheckExact(o.TimeExact, o.StoredTime, o.StoredMeta); err != nil {

@@ -39,7 +39,7 @@ func parseCondition(text string) (c condition, err error) {
 	switch {
 	case c.path == "" || strings.HasPrefix(c.path, "!"):
 		return c, errors.New("is not a condition: write path, !path, path=value or path!=value")
-	case strings.ContainsAny(c.path, "<>\"()") || strings.HasPrefix(c.text, "=") || strings.HasPrefix(c.text, "~"):
+	case strings.ContainsAny(c.path, "<>\"") || strings.HasPrefix(c.text, "=") || strings.HasPrefix(c.text, "~"):
 		return c, errors.New("compares in a way that is not supported: write path=value or path!=value, and separate several conditions by commas")
 	case len(c.text) > 1 && strings.ContainsAny(c.text[:1], "\"'") && c.text[0] == c.text[len(c.text)-1]:
 		return c, errors.New("has a value in quotes, which would be part of the value: write it without quotes")

@@ -397,6 +397,21 @@ func TestPartOfMetaInAnArrayIsALetter(t *testing.T) {
 	checkOutcomes(t, inList, `{"device":"d","ts":1700000000,"r":[{"r":{"s":2},"v":1}]}`, `0: 1700000000000 {"device": "d","s": {"$numberInt":"2"}} {"v": {"$numberInt":"1"}}`)
 }
 
+// TestElementWithTheNameOfItsList covers lists whose elements have their fields in an object with the name of the list.
+func TestElementWithTheNameOfItsList(t *testing.T) {
+	o := staged(func(o *Options) {
+		o.List, o.Fields, o.Drop, o.Skip = []string{"values"}, "values", []string{"values.x"}, []string{"Temp(C)=3"}
+	})
+	checkOutcomes(t, o, `{"device":"d","values":[{"ts":1700000000,"values":{"t":1,"x":2}}]}`, `0: 1700000000000 "d" {"t": {"$numberInt":"1"}}`)
+	if err := firstError(t, o, `{"device":"d","values":[{"ts":1700000000,"t":1}]}`); strings.Contains(err.Error(), "EVENT_SKIP") || !strings.Contains(err.Error(), "the event has no object here") {
+		t.Error(err)
+	}
+	o = staged(func(o *Options) { o.Fields = "a.b" })
+	if err := firstError(t, o, `{"device":"d","ts":1700000000,"a":[{"b":{}}]}`); !strings.Contains(err.Error(), "a is an array") || strings.Contains(err.Error(), "EVENT_SKIP") {
+		t.Error(err)
+	}
+}
+
 // TestAdviceToSkipSkipsNothingElse checks that errors do not advise a condition that events without the error meet.
 func TestAdviceToSkipSkipsNothingElse(t *testing.T) {
 	lists := staged(func(o *Options) { o.List = []string{"temperatures", "pressures"} })
@@ -492,8 +507,8 @@ func TestStagesThatCannotBeAreRefused(t *testing.T) {
 		{func(o *Options) { o.List, o.Rename = []string{"r"}, []string{"r.p=q"} }, settingRename, "as in p"},
 		{func(o *Options) { o.Root, o.List, o.Drop = "e", []string{"r"}, []string{"r.n"} }, settingDrop, "through the list e.r of EVENT_LIST, whose elements are events of their own: begin the path in the element, as in n)"},
 		{func(o *Options) { o.Root, o.List, o.Skip = "e", []string{"/r"}, []string{"/r.n=1"} }, settingSkip, "as in /n)"},
-		{func(o *Options) { o.Skip = []string{"exists(a)"} }, settingSkip, "write path=value"},
 		{func(o *Options) { o.Skip = []string{"a=~b"} }, settingSkip, "write path=value"},
+		{func(o *Options) { o.List, o.Fields, o.Drop = []string{"r"}, "f", []string{"f.x", "r.y"} }, settingDrop, "leads nowhere"},
 		{func(o *Options) { o.FieldName, o.FieldValue = "n", "v|w|v" }, settingValue, "already named"},
 		{func(o *Options) { o.MetaFields = []string{"site", "dev|device"} }, settingMetas, "has a |"},
 		{func(o *Options) { o.Drop = []string{"v|w"} }, settingDrop, "has a |"},

@@ -2,6 +2,7 @@ package measurement
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"waterwheel/internal/words"
@@ -15,6 +16,9 @@ import (
 // not changed yet.
 func (p *timeParser) local(wall int64) int64 {
 	const day = int64(24 * time.Hour / time.Millisecond)
+	if wall < math.MinInt64/2 || wall > math.MaxInt64/2 {
+		return wall // no time, but a value that stands for none
+	}
 	before, after := p.offset(wall-day), p.offset(wall+day)
 	first, second := wall-before, wall-after
 	if before == after {
@@ -48,7 +52,9 @@ func hasOffset(layout string) bool {
 
 // CheckTimeZone returns why times cannot be read in a zone. Nil means that they can. The error's text continues a sentence that
 // begins with the zone.
-func CheckTimeZone(zone, format string) error {
+//
+// Events in Avro may have local timestamps, whatever the format of their time is.
+func CheckTimeZone(zone, format string, events Format) error {
 	if zone == "" {
 		return nil
 	}
@@ -57,6 +63,7 @@ func CheckTimeZone(zone, format string) error {
 	}
 	p := newTimeParser(format)
 	switch {
+	case events == Avro:
 	case p.unit != nil, words.Plain(format) == "rfc3339":
 		return errors.New("has no effect: times of EVENT_TIME_FORMAT=" + format + " are the same in all zones; unset this setting")
 	case p.layout != "" && hasOffset(p.layout):

@@ -114,7 +114,7 @@ func TestZonesAreChecked(t *testing.T) {
 		{"UTC", "2006-01-02T15:04:05Z07:00", "contain their offset"},
 		{"UTC", "%Y-%m-%d %H:%M:%S %z", "contain their offset"},
 	} {
-		err := CheckTimeZone(test.zone, test.format)
+		err := CheckTimeZone(test.zone, test.format, JSON)
 		if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s with %s: %v, want %s", test.zone, test.format, err, test.says)
 		}
