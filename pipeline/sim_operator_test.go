@@ -16,12 +16,13 @@ func documentID(partition int32) string {
 	return string(raw.Lookup("_id").Value)
 }
 
-// deleteDocument deletes a partition document. It does not do so while another group still has processes, or while a claim that
-// found no document may still be executed. The documentation says that both lead to doubled measurements. It also keeps a
+// deleteDocument deletes a partition document. It does not do so while another group still has processes, while processes with
+// different leases run, or while a claim that found no document may still be executed. The documentation says that these lead to
+// doubled measurements. It also keeps a
 // document that is the only record of offsets another program has read, because its deletion skips records, as the documentation
 // says.
 func (w *world) deleteDocument() {
-	if slices.ContainsFunc(w.all, func(p *process) bool { return !p.dead && p.group != w.group }) {
+	if slices.ContainsFunc(w.all, func(p *process) bool { return !p.dead && (p.group != w.group || w.traits.mixed) }) {
 		return
 	}
 	partition := w.rnd.Int32N(w.kafka.partitions)
