@@ -108,7 +108,7 @@ func (s *stages) nameValue(event []byte) (out []byte, dotted bool, err *DecodeEr
 			quoteText(name), s.options.FieldValue, s.options.elementAdvice(strings.Join(t.values[0].names, ".")))
 	}
 	if slices.ContainsFunc(v.reserved, func(path string) bool { return isOf(name, path) }) {
-		return nil, false, newError(BadFieldName, t.path, "the value is named %s, which is the name of the event's time or of a part of its meta: send another name, or skip such events with EVENT_SKIP='%s=%s'", quoteText(name), s.options.FieldName, name)
+		return nil, false, newError(BadFieldName, t.path, "the value is named %s, which is the name of the event's time or of a part of its meta: send another name, or skip such events with EVENT_SKIP", quoteText(name))
 	}
 	clear(s.found)
 	v.leaf.to = append(v.leaf.to[:0], name...)
