@@ -22,8 +22,10 @@ async function ask(path, parameters) {
 
 function say(text, bad) { $("said").textContent = text; $("said").className = bad ? "bad" : ""; }
 
-// Conditions stand side by side, as on the command line.
-function conditions() { return $("match").value.trim().split(/\s+/).filter(Boolean); }
+// Conditions stand side by side, as on the command line. A value with spaces is in quotes.
+function conditions() { return ($("match").value.match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []).map((c) => c.replaceAll('"', "")); }
+
+function written(condition) { return /\s/.test(condition) ? condition.replace(/=([^]*)$/, '="$1"') : condition; }
 
 function parameters(limit) {
   const p = [["series", $("series").value], ["last", $("last").value], ["limit", limit]];
@@ -47,7 +49,7 @@ async function choose() {
   try {
     const metas = await ask("v1/series", [["series", $("series").value], ["limit", 500]]);
     const options = new Set();
-    for (const meta of metas) for (const [name, value] of Object.entries(meta)) options.add(name.replace(/^[^.]*\./, "") + "=" + value);
+    for (const meta of metas) for (const [name, value] of Object.entries(meta)) options.add(written(name.replace(/^[^.]*\./, "") + "=" + value));
     $("metas").replaceChildren(...[...options].slice(0, 500).map((value) => Object.assign(document.createElement("option"), { value })));
     $("series").dataset.meta = metas.length ? (Object.keys(metas[0])[0] ?? "").split(".")[0] : "";
     const rows = await ask("v1/measurements", [["series", $("series").value], ["latest", "true"], ["limit", 200]]);
@@ -188,7 +190,7 @@ for (const format of ["json", "csv"]) $(format).addEventListener("click", downlo
     const asked = new URLSearchParams(location.search);
     pick("series", asked.get("series"));
     pick("last", asked.get("last"));
-    $("match").value = asked.getAll("match").join(" ");
+    $("match").value = asked.getAll("match").map(written).join(" ");
     await choose();
     pick("field", asked.get("field"));
     await plot();
