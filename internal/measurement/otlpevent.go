@@ -151,20 +151,22 @@ func (e *otlpEvent) attributesOf(message []byte, number protowire.Number) *Decod
 // attribute appends an element with the key and the value of an attribute, in an object of this depth.
 func (e *otlpEvent) attribute(message []byte, depth int) *DecodeError {
 	const keyField, valueField = 1, 2
-	var key, value []byte
-	var f protoField
-	for rest := message; len(rest) > 0; {
-		size := f.cut(rest)
-		if size == 0 {
-			return newError(NotOTLP, "", "an attribute is damaged or truncated")
+	key, value, isShort := shortPair(message)
+	if !isShort {
+		var f protoField
+		for rest := message; len(rest) > 0; {
+			size := f.cut(rest)
+			if size == 0 {
+				return newError(NotOTLP, "", "an attribute is damaged or truncated")
+			}
+			switch {
+			case f.is(keyField, protowire.BytesType):
+				key = f.bytes
+			case f.is(valueField, protowire.BytesType):
+				value = f.bytes
+			}
+			rest = rest[size:]
 		}
-		switch {
-		case f.is(keyField, protowire.BytesType):
-			key = f.bytes
-		case f.is(valueField, protowire.BytesType):
-			value = f.bytes
-		}
-		rest = rest[size:]
 	}
 	if err := e.name(key); err != nil {
 		return err
@@ -181,6 +183,20 @@ func (e *otlpEvent) attribute(message []byte, depth int) *DecodeError {
 	}
 	e.out[start] = byte(kind)
 	return nil
+}
+
+// shortPair returns the key and the value of an attribute that has just these fields, each shorter than 128 bytes. Almost all
+// attributes are so.
+func shortPair(message []byte) (key, value []byte, ok bool) {
+	const keyTag, valueTag = 1<<3 | byte(protowire.BytesType), 2<<3 | byte(protowire.BytesType)
+	if len(message) < 2 || message[0] != keyTag || message[1] >= 0x80 {
+		return nil, nil, false
+	}
+	at := 2 + int(message[1])
+	if len(message) < at+2 || message[at] != valueTag || message[at+1] >= 0x80 || len(message) != at+2+int(message[at+1]) {
+		return nil, nil, false
+	}
+	return message[2:at:at], message[at+2:], true
 }
 
 // name checks the name of an attribute, and notes a dot in it.
@@ -206,6 +222,11 @@ func (e *otlpEvent) name(key []byte) *DecodeError {
 func (e *otlpEvent) anyValue(message []byte, depth int) (bson.Type, *DecodeError) {
 	const stringValue, boolValue, intValue, doubleValue, arrayValue, listValue, bytesValue = 1, 2, 3, 4, 5, 6, 7
 	var f, last protoField
+	if last.cutShort(message) == len(message) && last.number == stringValue && last.kind == protowire.BytesType {
+		message = nil // the usual value, a short text
+	} else {
+		last = protoField{}
+	}
 	for rest := message; len(rest) > 0; {
 		size := f.cut(rest)
 		if size == 0 {
