@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // otlpOptions returns the default settings of requests.
@@ -265,6 +267,55 @@ func TestBadRequestsAreSaid(t *testing.T) {
 
 // FuzzDecodeOTLP checks that a request in protobuf decodes in bounded time and memory, and that its redriven letters make the
 // same letters.
+// TestAttributesInAnyLayout checks that the usual layout of an attribute, which is read at once, means the same as others.
+func TestAttributesInAnyLayout(t *testing.T) {
+	key := func(name string) []byte { return wireBytes(1, name) }
+	value := func(texts ...string) []byte {
+		var any []byte
+		for _, text := range texts {
+			any = append(any, wireBytes(1, text)...)
+		}
+		return wireBytes(2, string(any))
+	}
+	long := strings.Repeat("x", 128)
+	for _, test := range []struct {
+		message   []byte
+		name, got string
+	}{
+		{slices.Concat(key("k"), value("v")), "k", "v"},
+		{slices.Concat(value("v"), key("k")), "k", "v"},
+		{slices.Concat(key("j"), key("k"), value("v")), "k", "v"},
+		{slices.Concat(key("k"), value("u"), value("v")), "k", "v"},
+		{slices.Concat(key("k"), value("u", "v")), "k", "v"},
+		{slices.Concat(key("k"), value("v"), wireVarint(9, 1)), "k", "v"},
+		{slices.Concat(key("k"), value("")), "k", ""},
+		{slices.Concat(key(long), value("v")), long, "v"},
+		{slices.Concat(key("k"), value(long)), "k", long},
+		{slices.Concat(key(long[:127]), value(long[:125])), long[:127], long[:125]},
+	} {
+		var e otlpEvent
+		if err := e.attribute(test.message, 2); err != nil {
+			t.Errorf("%q: %v", test.message, err)
+			continue
+		}
+		if want := rawbson.AppendString(rawbson.AppendHeader(nil, bson.TypeString, test.name), []byte(test.got)); !bytes.Equal(e.out, want) {
+			t.Errorf("%q is %q, want %q", test.message, e.out, want)
+		}
+	}
+	for _, message := range [][]byte{key("k"), slices.Concat(key("k"), wireBytes(2, ""))} {
+		var e otlpEvent
+		if err := e.attribute(message, 2); err != nil || bson.Type(e.out[0]) != bson.TypeNull {
+			t.Errorf("%q: %q and %v, want null", message, e.out, err)
+		}
+	}
+	for _, message := range [][]byte{key("k")[:2], slices.Concat(key("k"), value("v")[:4]), slices.Concat(key("k"), value("v"), []byte{0})} {
+		var e otlpEvent
+		if err := e.attribute(message, 2); err == nil {
+			t.Errorf("%q: %q, want an error", message, e.out)
+		}
+	}
+}
+
 func FuzzDecodeOTLP(f *testing.F) {
 	for _, metric := range []string{gaugeMetric, sumMetric, histogramMetric, exponentialMetric, summaryMetric} {
 		for _, request := range []string{requestOf(metric, gaugeMetric), requestOf(metric)} {
