@@ -239,6 +239,13 @@ func (r *avroReader) string() *DecodeError {
 
 // cutText reads a text without copying it. False means that there is no valid text.
 func (r *avroReader) cutText() ([]byte, bool) {
+	if at := r.at; at < len(r.text) && r.text[at]&0x81 == 0 { // a length of one byte that is not negative
+		if end := at + 1 + int(r.text[at]>>1); end <= len(r.text) {
+			r.at = end
+			text := r.text[at+1 : end]
+			return text, isShortASCII(text) || utf8.Valid(text)
+		}
+	}
 	size, ok := r.long()
 	text, there := r.cut(size)
 	return text, ok && there && (isShortASCII(text) || utf8.Valid(text))
