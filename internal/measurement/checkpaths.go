@@ -144,10 +144,10 @@ func (o *Options) elementAdvice(path string) string {
 	return ""
 }
 
-// skipAdvice is the part of an error that advises to skip events without a value at a path, after doing. It is empty if
-// EVENT_RENAME gives a name in the path, because EVENT_SKIP sees the events before. It is also empty if the path is one of
-// EVENT_LIST, because such a condition is on the list.
-func (o *Options) skipAdvice(path, doing string) string {
+// skipAdvice is the part of an error that advises to skip events without a value at a path, if such a condition
+// skips no other events. It is empty if EVENT_RENAME gives a name in the path, because EVENT_SKIP sees the events before. It is also
+// empty if the path is one of EVENT_LIST, because such a condition is on the list.
+func (o *Options) skipAdvice(path string) string {
 	if slices.ContainsFunc(o.List, func(list string) bool { return isPathPrefix(o.absolute(list), o.absolute(path)) }) {
 		return ""
 	}
@@ -156,7 +156,7 @@ func (o *Options) skipAdvice(path, doing string) string {
 			return ""
 		}
 	}
-	return ", " + doing + "EVENT_SKIP='!" + path + "'"
+	return ", skip such events with EVENT_SKIP='!" + path + "'"
 }
 
 // The settings of paths.
@@ -186,7 +186,7 @@ var severalPaths = map[string]string{
 	settingFields: "name the object that contains the fields; EVENT_DROP leaves some of them out",
 }
 
-// severalNames says what to do about a field with several names, for the settings that see the events after EVENT_RENAME.
+// severalNames says what to do about a field with several names, for the settings that take no | between them.
 var severalNames = map[string]string{
 	settingMeta: renameAdvice, settingMetas: renameAdvice, settingFields: renameAdvice, settingDrop: "; write a comma between several",
 	settingSkip: "; write a comma between several conditions", settingParse: "; write a comma between several", settingList: "; write a comma between several",

@@ -1,6 +1,7 @@
 package measurement
 
 import (
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -52,14 +53,16 @@ func editOf(edits []edit, name []byte) *edit {
 
 // apply appends the edited elements of a list to dst. Elements that are taken out go to found.
 func (s *stages) apply(dst, list []byte, edits []edit) (out []byte, err *DecodeError) {
-	all := list
+	all, searches := list, 2*len(edits) // more nulls with names of edits are duplicates, which are an error later
 	for len(list) > 0 {
 		var e rawbson.Element
 		whole := list
 		list = e.Cut(list)
 		next := editOf(edits, e.Name)
-		if e.Kind == bson.TypeNull && hasRival(all, edits, &e, len(list)) {
-			continue
+		if e.Kind == bson.TypeNull && searches > 0 && isOfRename(edits, e.Name) {
+			if searches--; hasRival(all, edits, &e, len(list)) {
+				continue
+			}
 		}
 		if next == nil {
 			dst = append(dst, whole[:len(whole)-len(list)]...)
@@ -91,6 +94,13 @@ func hasRival(list []byte, edits []edit, null *rawbson.Element, left int) bool {
 		}
 	}
 	return false
+}
+
+// isOfRename reports whether a name is the former or the new name of a field that an edit renames.
+func isOfRename(edits []edit, name []byte) bool {
+	return slices.ContainsFunc(edits, func(of edit) bool {
+		return of.kind == editName && (string(of.name) == string(name) || string(of.to) == string(name))
+	})
 }
 
 // newName returns the name of an element after the edits.

@@ -26,7 +26,7 @@ func (d *Decoder) walk(event []byte) *DecodeError {
 		if array := arrayOn(event, d.paths.stored); array != "" {
 			return newError(NotObject, d.paths.stored, "%s, but EVENT_FIELDS expects the fields to store here: correct the setting", array+noWay)
 		}
-		return newError(NotObject, d.paths.stored, "the event has no object here, but EVENT_FIELDS expects the fields to store here%s: send the object%s, or correct the setting", d.options.elementAdvice(d.paths.stored), d.options.skipAdvice(d.options.Fields, "skip such events with "))
+		return newError(NotObject, d.paths.stored, "the event has no object here, but EVENT_FIELDS expects the fields to store here%s: send the object%s, or correct the setting", d.options.elementAdvice(d.paths.stored), d.options.skipAdvice(d.options.Fields))
 	}
 	return nil
 }

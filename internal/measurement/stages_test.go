@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -475,6 +476,18 @@ func TestFieldsAreRenamed(t *testing.T) {
 	}
 	if got := outcomes(t, both, `{"d":"d","ts":1700000000,"":null,"v":1}`); len(got) != 1 || !strings.Contains(got[0], "bad_field_name") {
 		t.Errorf("%s", got)
+	}
+	// Many nulls take no longer than their number, also if they are duplicates.
+	for _, many := range []string{`"c":null,`, `"x%d":null,`} {
+		var text strings.Builder
+		for i := range 60_000 {
+			text.WriteString(strings.Replace(many, "%d", strconv.Itoa(i), 1))
+		}
+		began := time.Now()
+		outcomes(t, both, `{"d":"d","ts":1700000000,`+text.String()+`"a":1}`)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("60,000 of %s take %s", many, took)
+		}
 	}
 	if got := outcomes(t, both, `{"d":"d","ts":1700000000,"v":null,"v":1}`); len(got) != 1 || !strings.Contains(got[0], "duplicate_field at v") {
 		t.Errorf("%s", got)
