@@ -2,7 +2,6 @@ package measurement
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -253,99 +252,6 @@ func TestTextIsParsed(t *testing.T) {
 	}
 }
 
-func TestEventsAreSkipped(t *testing.T) {
-	skip := func(conditions ...string) Options { return staged(func(o *Options) { o.Skip = conditions }) }
-	const event = `{"device":"d","ts":1700000000,"type":"join","n":3,"f":2.5,"on":true,"a":{"b":null}}`
-	for condition, isSkipped := range map[string]bool{
-		"type": true, "!type": false, "type=join": true, "type=up": false, "type!=up": true, "type!=join": false, "n=3": true, "n=3.0": true, "f=2.50": true,
-		"on=true": true, "on=false": false, "x": false, "!x": true, "x=1": false, "x!=1": true, "a.b": false, "!a.b": true, "a": true, "a.b.c": false, "type = join": true,
-	} {
-		got := outcomes(t, skip("nothing", condition), event)
-		if want := "skipped: 1"; (len(got) == 1 && got[0] == want) != isSkipped {
-			t.Errorf("%s: %s", condition, got)
-		}
-	}
-	// A skipped event keeps its position, so that the positions of others do not change.
-	checkOutcomes(t, skip("x"), `[{"x":1},{"device":"d","ts":1700000000}]`, `1: 1700000000000 "d" {}`, "skipped: 1")
-	lists := staged(func(o *Options) { o.List, o.Skip = []string{"r"}, []string{"!r", "v=0"} })
-	checkOutcomes(t, lists, `{"device":"d"}`, "skipped: 1")
-	checkOutcomes(t, lists, `{"device":"d","ts":1700000000,"r":[{"v":0},{"v":1}]}`, `1: 1700000000000 "d" {"v": {"$numberInt":"1"}}`, "skipped: 1")
-	// The fields of the event itself decide whether an event without the list is skipped.
-	checkOutcomes(t, staged(func(o *Options) { o.List, o.Skip = []string{"r"}, []string{"type=status"} }), `{"device":"d","type":"status"}`, "skipped: 1")
-	root := Options{TimeField: "/ts", MetaField: "/device", Root: "p", Skip: []string{"/type!=up", "v=9"}}
-	checkOutcomes(t, root, `{"device":"d","ts":1700000000,"type":"up","p":{"v":1}}`, `0: 1700000000000 "d" {"v": {"$numberInt":"1"}}`)
-	checkOutcomes(t, root, `{"device":"d","ts":1700000000,"type":"join"}`, "skipped: 1")
-	checkOutcomes(t, root, `{"device":"d","ts":1700000000,"type":"up","p":{"v":9}}`, "skipped: 1")
-}
-
-func TestValueIsNamedByAnotherField(t *testing.T) {
-	tall := func(name, value string) Options {
-		return staged(func(o *Options) { o.FieldName, o.FieldValue = name, value })
-	}
-	o := tall("name", "value")
-	checkOutcomes(t, o, `{"device":"d","name":"temp","value":21,"ts":1700000000,"unit":"C"}`, `0: 1700000000000 "d" {"temp": {"$numberInt":"21"},"unit": "C"}`)
-	checkOutcomes(t, o, `{"device":"d","name":"air.temp","value":{"x":1},"ts":1700000000}`, `0: 1700000000000 "d" {"air": {"temp": {"x": {"$numberInt":"1"}}}}`)
-	checkOutcomes(t, o, `{"device":"d","name":"temp","value":null,"ts":1700000000}`, `0: 1700000000000 "d" {"temp": null}`)
-	several := tall("n", "v|vs|vb")
-	checkOutcomes(t, several, `{"device":"d","n":"door","vb":true,"ts":1700000000}`, `0: 1700000000000 "d" {"door": true}`)
-	checkOutcomes(t, several, `{"device":"d","n":"door","vs":"x","vb":true,"ts":1700000000}`, `0: 1700000000000 "d" {"door": "x","vb": true}`)
-	// Null is as if it were not there, as in an Avro record with all these fields.
-	checkOutcomes(t, several, `{"device":"d","n":"door","v":null,"vs":"open","vb":null,"ts":1700000000}`, `0: 1700000000000 "d" {"door": "open"}`)
-	checkOutcomes(t, several, `{"device":"d","n":"door","v":1,"vs":null,"ts":1700000000}`, `0: 1700000000000 "d" {"door": {"$numberInt":"1"}}`)
-	checkOutcomes(t, several, `{"device":"d","n":"door","v":null,"vs":null,"ts":1700000000}`, `0: 1700000000000 "d" {"door": null}`)
-	checkOutcomes(t, several, `{"device":"d","n":"vb","vs":"x","vb":null,"ts":1700000000}`, `0: 1700000000000 "d" {"vb": "x"}`)
-	inObject := tall("m.name", "m.value")
-	inObject.Fields = "m"
-	checkOutcomes(t, inObject, `{"device":"d","m":{"name":"temp","value":21},"ts":1700000000}`, `0: 1700000000000 "d" {"temp": {"$numberInt":"21"}}`)
-	list := staged(func(o *Options) { o.FieldName, o.FieldValue, o.List = "n", "v", []string{"e"} })
-	checkOutcomes(t, list, `{"device":"d","ts":1700000000,"e":[{"n":"a","v":1},{"n":"b","v":2}]}`, `0: 1700000000000 "d" {"a": {"$numberInt":"1"}}`, `1: 1700000000000 "d" {"b": {"$numberInt":"2"}}`)
-	for value, says := range map[string]string{
-		`{"device":"d","value":1,"ts":1700000000}`:                       "missing_field at name: the event has no field here, but EVENT_FIELD_NAME expects the name of the value here",
-		`{"device":"d","name":"x","ts":1700000000}`:                      `missing_field at value: the event lacks the value of "x"`,
-		`{"device":"d","name":"x","name":"y","value":1,"ts":1700000000}`: "duplicate_field at name",
-		`{"device":"d","name":"x","value":1,"value":2,"ts":1700000000}`:  "duplicate_field at x",
-		`{"device":"d","name":3,"value":1,"ts":1700000000}`:              "bad_field_name at name: 3 is not a string",
-		`{"device":"d","name":"","value":1,"ts":1700000000}`:             `bad_field_name at name: "" cannot be the name of a field`,
-		`{"device":"d","name":"a\u0000","value":1,"ts":1700000000}`:      "cannot be the name of a field",
-		`{"device":"d","name":"x","value":1,"x":2,"ts":1700000000}`:      "duplicate_field at x",
-		`{"device":"d","name":"$x","value":1,"ts":1700000000}`:           "bad_field_name at $x",
-		`{"name":"device","value":"d","ts":1700000000}`:                  `bad_field_name at name: the value is named "device", which is the name of the event's time or of a part of its meta`,
-		`{"device":"d","name":"ts","value":1700000000}`:                  `bad_field_name at name: the value is named "ts"`,
-	} {
-		if got := outcomes(t, o, value); len(got) != 1 || !strings.HasPrefix(got[0], says) && !strings.Contains(got[0], says) {
-			t.Errorf("%s: %s, want %s", value, got, says)
-		}
-	}
-}
-
-// TestValuesAreNotNamedLikeMeta checks that an event's value cannot become a part of its meta.
-func TestValuesAreNotNamedLikeMeta(t *testing.T) {
-	o := Options{TimeField: "ts", MetaFields: []string{"d", "loc.site", "unit=u"}, FieldName: "n", FieldValue: "v", Rename: []string{"w=u"}, DottedNames: Nest}
-	for name, refused := range map[string]bool{"loc.site": true, "loc": true, "loc.site.x": true, "u": true, "w": true, "d": true, "ts": true, "loc.sites": false, "lo": false, "temp": false} {
-		got := outcomes(t, o, `{"d":"d","ts":1700000000,"n":"`+name+`","v":1}`)
-		if is := len(got) == 1 && strings.Contains(got[0], "bad_field_name at n: the value is named"); is != refused {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-}
-
-// TestNameInAnArrayIsNoName checks the advice for names of values that no path reaches. EVENT_SKIP would skip such events.
-func TestNameInAnArrayIsNoName(t *testing.T) {
-	for _, test := range []struct{ list, value, says string }{
-		{"", `{"device":"d","ts":1700000000,"r":[{"n":"a"}],"v":1}`, "r is an array, and paths do not lead into arrays (EVENT_LIST splits an array into events), but EVENT_FIELD_NAME expects"},
-		{"r", `{"device":"d","ts":1700000000,"r":[{"n":"a","v":1}]}`, "begin the path in the element, as in n)"},
-	} {
-		o := staged(func(o *Options) {
-			if o.FieldName, o.FieldValue = "r.n", "v"; test.list != "" {
-				o.List = []string{test.list}
-			}
-		})
-		if err := firstError(t, o, test.value); !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "EVENT_SKIP") {
-			t.Errorf("%s: %v, want %s", test.value, err, test.says)
-		}
-	}
-}
-
 // TestPartOfMetaInAnArrayIsALetter checks that no two series become one because a path cannot reach what tells them apart.
 func TestPartOfMetaInAnArrayIsALetter(t *testing.T) {
 	o := Options{TimeField: "ts", MetaFields: []string{"device", "r.s"}}
@@ -410,51 +316,6 @@ func TestElementWithTheNameOfItsList(t *testing.T) {
 	o = staged(func(o *Options) { o.Fields = "a.b" })
 	if err := firstError(t, o, `{"device":"d","ts":1700000000,"a":[{"b":{}}]}`); !strings.Contains(err.Error(), "a is an array") || strings.Contains(err.Error(), "EVENT_SKIP") {
 		t.Error(err)
-	}
-}
-
-// TestAdviceToSkipSkipsNothingElse checks that errors do not advise a condition that events without the error meet.
-func TestAdviceToSkipSkipsNothingElse(t *testing.T) {
-	lists := staged(func(o *Options) { o.List = []string{"temperatures", "pressures"} })
-	renamed := staged(func(o *Options) { o.Rename, o.Fields = []string{"uplink=u"}, "u" })
-	for _, o := range []Options{lists, renamed} {
-		if got := outcomes(t, o, `{"device":"d","ts":1700000000,"join":1}`); len(got) != 1 || strings.Contains(got[0], "EVENT_SKIP='") {
-			t.Error(got)
-		}
-	}
-	renamed.Rename = nil
-	if got := outcomes(t, renamed, `{"device":"d","ts":1700000000,"join":1}`); len(got) != 1 || !strings.Contains(got[0], "skip such events with EVENT_SKIP='!u', or correct") {
-		t.Error(got)
-	}
-}
-
-func TestConditionsCompareNumbers(t *testing.T) {
-	for _, test := range []struct {
-		value string
-		meets []string
-		not   []string
-	}{
-		{`{"$numberDecimal":"1.50"}`, []string{"1.5", "1.50", "15e-1"}, []string{"1", "1.51", "x", "NaN"}},
-		{`{"$numberDecimal":"-0.00"}`, []string{"0", "0.0", "-0"}, []string{"1", "false", ""}},
-		{`{"$numberDecimal":"1E+400"}`, []string{"1e400"}, []string{"0", "Infinity"}},
-		{`0.0`, []string{"0"}, []string{"1e-400"}},
-		{`{"$numberDecimal":"100"}`, []string{"100", "1e2", "100.0"}, []string{"1", "10"}},
-		{`{"$numberDecimal":"NaN"}`, []string{"NaN"}, []string{"0", "Infinity"}},
-		{`{"$numberDecimal":"-Infinity"}`, []string{"-Infinity"}, []string{"Infinity", "NaN"}},
-		{`{"$numberDouble":"NaN"}`, []string{"NaN", "nan"}, []string{"0"}},
-		{`{"$numberDouble":"0.1"}`, []string{"0.1", "0.10", "1e-1"}, []string{"0"}},
-		{`{"$numberDouble":"-0.0"}`, []string{"0", "0.0"}, []string{"1"}},
-		{`0`, []string{"0", "0.0", "-0", "0e5"}, []string{"0.5", "NaN", ""}},
-		{`{"$numberLong":"9223372036854775807"}`, []string{"9223372036854775807", "9223372036854775807.0"}, []string{"9223372036854775806", "9.3e18"}},
-		{`"1"`, []string{"1"}, []string{"1.0"}},
-	} {
-		for i, text := range append(slices.Clone(test.meets), test.not...) {
-			o := staged(func(o *Options) { o.Format, o.Skip = ExtJSON, []string{"v=" + text} })
-			got := outcomes(t, o, `{"device":"d","ts":1700000000,"v":`+test.value+`}`)
-			if skipped := len(got) == 1 && got[0] == "skipped: 1"; skipped != (i < len(test.meets)) {
-				t.Errorf("%s = %s: %s", test.value, text, got)
-			}
-		}
 	}
 }
 
