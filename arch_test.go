@@ -91,7 +91,7 @@ var purePackages = []string{"internal/words", "internal/bitmap", "internal/recor
 // pureModules are the modules that pure packages may import in addition to the standard library.
 var pureModules = []string{
 	"go.mongodb.org/mongo-driver/v2/bson", "go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore",
-	"github.com/go-json-experiment/json/jsontext", "github.com/klauspost/compress", "google.golang.org/protobuf",
+	"github.com/cespare/xxhash/v2", "github.com/go-json-experiment/json/jsontext", "github.com/klauspost/compress", "google.golang.org/protobuf",
 	"github.com/twmb/avro",
 }
 

@@ -41,6 +41,8 @@ type segment struct {
 	owner     string
 	first     timeseries.Position // of the first measurement that came into it
 	earliest  int64               // the smallest time of its measurements
+	bloom     timeseries.Bloom    // of the metas of its series
+	last      *staged             // the series whose meta came into bloom last
 }
 
 // noSeries stands for the series of a segment.
@@ -167,12 +169,16 @@ type filling struct {
 	open     []*segment
 	of       *staged // the series of the last measurement; meta is its meta as an element
 	meta     []byte
+	value    bson.RawValue // the meta of this series; type 0 means that it has none
 }
 
 // put puts a measurement of a series into a segment.
 func (p *filling) put(s *staged, r row) {
 	if s != p.of {
-		p.of, p.meta = s, p.c.appendMeta(p.meta[:0], s.key)
+		p.of, p.meta, p.value = s, p.c.appendMeta(p.meta[:0], s.key), bson.RawValue{}
+		if s.key != "" {
+			p.value = bson.RawValue{Type: bson.Type(s.key[0]), Value: p.meta[len(p.meta)-len(s.key)+1:]}
+		}
 	}
 	head := len(p.meta)
 	p.meta = append(p.meta, r.elements...)
@@ -184,7 +190,7 @@ func (p *filling) put(s *staged, r row) {
 func (p *filling) add(r row, order []byte) {
 	for at, s := range p.open {
 		if v := s.shape.survey(r.elements); p.c.segmentTakes(s, r.time, v) {
-			p.c.extend(s, r, v, order)
+			p.extend(s, r, v, order)
 			if s.count() == p.c.segmentRows() {
 				p.end(at)
 			}
@@ -201,7 +207,7 @@ func (p *filling) add(r row, order []byte) {
 	s := &segment{low: order, owner: p.c.options.Owner, first: r.position, earliest: r.time, bucket: bucket{
 		minTime: minTime, maxTime: r.time, series: noSeries, shape: p.c.shapes.empty,
 	}}
-	p.c.extend(s, r, s.shape.survey(r.elements), order)
+	p.extend(s, r, s.shape.survey(r.elements), order)
 	p.open = append(p.open, s)
 }
 
@@ -225,7 +231,13 @@ func (c *Catalog) segmentTakes(s *segment, time int64, v survey) bool {
 		int64(s.size)+c.added(s.count(), v) <= int64(limits.MaxBytes)
 }
 
-func (c *Catalog) extend(s *segment, r row, v survey, order []byte) {
+// extend adds a measurement of the present series to a segment.
+func (p *filling) extend(s *segment, r row, v survey, order []byte) {
+	c := p.c
+	if s.last != p.of {
+		s.bloom.Add(nil, p.value)
+		s.last = p.of
+	}
 	s.size += int32(c.added(s.count(), v))
 	if v.match == grows {
 		grown := c.shapes.grow(s.shape, r.elements, v)
@@ -257,6 +269,7 @@ func (s *segment) append(dst []byte) []byte {
 	dst = bsoncore.AppendStringElement(dst, timeseries.FieldOwner, s.owner)
 	dst = appendBinaryNamed(dst, timeseries.FieldLow, s.low)
 	dst = appendBinaryNamed(dst, timeseries.FieldHigh, s.high)
+	dst = s.bloom.Append(dst)
 	return rawbson.EndDocument(dst, start)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -69,13 +70,24 @@ func unpacked(t *testing.T, o Options, documents []bson.Raw, each func(document 
 	return all
 }
 
+// blooms returns the names of the Bloom filters in control.segment.
+func blooms(segment bson.Raw) (names []string) {
+	elements, _ := segment.Elements()
+	for _, e := range elements {
+		if strings.HasPrefix(e.Key(), timeseries.FieldBloom) {
+			names = append(names, e.Key())
+		}
+	}
+	return names
+}
+
 // TestSegments checks that segments hold the inserted measurements. Each covers one span of time and adjacent series, and there
 // are few per span. The buckets made of them hold the same measurements.
 func TestSegments(t *testing.T) {
 	for name, c := range map[string]struct{ series, each, hours, most int }{
 		"live":           {2000, 2, 1, 4000 / 25},
 		"one series":     {1, 50, 1, 2},
-		"few of each":    {20, 3, 1, 2},
+		"few of each":    {20, 3, 1, 3},
 		"a backfill":     {2000, 5, 24, 24 * (1 + 10000/24/40)},
 		"a large one":    {100, 50, 300, 301},
 		"each of a time": {40, 1, 100_000, 40},
@@ -102,6 +114,11 @@ func TestSegments(t *testing.T) {
 				low, high := binaryAt(d, "low"), binaryAt(d, "high")
 				if at := "\x02" + m.Meta.StringValue() + "\x00"; at < low || at > high {
 					t.Errorf("%s in a segment of %q to %q", m.Meta, low, high)
+				}
+				var entries timeseries.Bloom
+				entries.Add(nil, m.Meta)
+				if about := d.Lookup("control", "segment").Document(); len(blooms(about)) != 1 || entries.Lacks(about) != "" {
+					t.Errorf("the Bloom filters %v, of a segment with %s", blooms(about), m.Meta)
 				}
 				if n := d.Lookup("control", "count").Int32(); n > 100 {
 					t.Errorf("%d measurements in a segment", n)

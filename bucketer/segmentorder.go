@@ -18,8 +18,8 @@ const (
 	// segmentsOfFlush is about the number of segments of a flush. But segments have at least leastRows and at most
 	// Options.SegmentRows measurements. A query of one series reads one segment of each flush, and each segment costs the database
 	// much besides its measurements.
-	segmentsOfFlush = 60
-	leastRows       = 40
+	segmentsOfFlush = 75
+	leastRows       = 32
 	// idleFlushes is the number of flushes after which an unused border is forgotten.
 	idleFlushes = 32
 )

@@ -158,14 +158,14 @@ func TestSegmentsOfFlushesCoverTheSameSeries(t *testing.T) {
 		}
 		c.Finish(flush, make([]Outcome, len(flush.Writes)), 0)
 	}
-	if segments > flushes*series/30 || read > flushes || len(ranges) > segments/4 {
+	if segments > flushes*series/23 || read > flushes || len(ranges) > segments/4 {
 		t.Errorf("%d segments with %d ranges, %d of them to be read for one series", segments, len(ranges), read)
 	}
 }
 
 // TestLargeFlushesHaveLargerSegments checks that a large flush has about as many segments as a smaller one, within bounds.
 func TestLargeFlushesHaveLargerSegments(t *testing.T) {
-	for total, want := range map[int32]int32{1: 40, 2_500: 41, 6_000: 100, 15_000: 250, 25_000: 250, 1_000_000: 250} {
+	for total, want := range map[int32]int32{1: 32, 2_500: 33, 6_000: 80, 15_000: 200, 25_000: 250, 1_000_000: 250} {
 		b := borders{}
 		for range 3 {
 			if got := b.most(total, 250); got != want {
@@ -181,7 +181,7 @@ func TestLargeFlushesHaveLargerSegments(t *testing.T) {
 	for range 40 {
 		b.most(100, 250)
 	}
-	if got := b.most(100, 250); got != 40 {
+	if got := b.most(100, 250); got != 32 {
 		t.Errorf("after many small flushes segments have at most %d", got)
 	}
 	if got := b.most(25_000, 250); got != 250 {

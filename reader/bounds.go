@@ -26,6 +26,8 @@ type bounds struct {
 	// conditions. Then the client alone can tell which series the filter selects.
 	equal    []condition
 	complete bool
+	// bloom are conditions on the Bloom filter of a segment that follow from equal.
+	bloom bson.A
 }
 
 // segmentBounds derives the bounds of segments from a filter on the meta. A segment, like a bucket, has values of only one kind
@@ -35,6 +37,14 @@ func (s *Series) segmentBounds(filter bson.D) bounds {
 	b := bounds{field: s.options.MetaField, complete: true}
 	b.add(filter)
 	b.complete = b.complete && len(b.equal) > 0
+	var entries timeseries.Bloom
+	for _, c := range b.equal {
+		entries.Reset()
+		entries.Add(c.path, c.value)
+		if conditions := entries.Conditions(); conditions != nil {
+			b.bloom = append(b.bloom, conditions)
+		}
+	}
 	return b
 }
 

@@ -45,6 +45,7 @@
 //	fields.go       the selection of fields
 //	meta.go         a filter on the meta: its normal form, and whether it is one whole meta
 //	list.go         which series a filter selects; choose.go: the same for series in segments; bounds.go: in which segments they are
+//	ability.go      what a server may or may not support
 //	staged.go       the selected measurements in segments
 //	find.go         measurements of series after series; latest.go: the newest of each; follow.go: measurements as they are stored;
 //	                passed.go: which of these were shown

@@ -124,6 +124,9 @@ func (s *server) find(ctx context.Context, r request) (documents, error) {
 
 func (s *server) query(ctx context.Context, r request, hinted bool) (documents, error) {
 	o := options.Find().SetLimit(r.limit)
+	if r.batch > 0 {
+		o.SetBatchSize(r.batch)
+	}
 	if r.projection != nil {
 		o.SetProjection(r.projection)
 	}

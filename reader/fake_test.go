@@ -31,6 +31,7 @@ type fake struct {
 	asked      int                 // number of requests for the time
 	plain      bool                // it lacks the stage that unpacks segments
 	disorder   bool                // it sorts metas in reverse order
+	bitless    bool                // it lacks conditions on bits
 	sharded    bool                // it acts as a router of a sharded cluster
 	refuse     func(request) error // error of a request. Nil means that no request is refused.
 	failMu     sync.Mutex          // makes calls of fail follow each other
@@ -89,6 +90,9 @@ func (f *fake) find(_ context.Context, r request) (documents, error) {
 		return nil, err
 	}
 	var found []bson.Raw
+	if f.bitless && strings.Contains(fmt.Sprint(r.filter), bitsClear) {
+		panic("the fake lacks conditions on bits")
+	}
 	for _, b := range f.buckets {
 		if matches(b, r.filter) {
 			found = append(found, b)
@@ -123,6 +127,9 @@ func (f *fake) aggregate(_ context.Context, pipeline bson.A) (documents, error) 
 	defer f.mu.Unlock()
 	if err := f.failing(); err != nil {
 		return nil, err
+	}
+	if f.bitless && strings.Contains(fmt.Sprint(pipeline), bitsClear) {
+		return nil, mongo.CommandError{Code: codeNotImplemented, Name: "NotImplemented", Message: "no such condition"}
 	}
 	all := slices.Clone(f.buckets)
 	for _, stage := range pipeline {
@@ -337,6 +344,9 @@ func clausesOf(v any) (a bson.A) {
 	return v.(bson.A)
 }
 
+// bitsClear is a condition that some servers lack.
+const bitsClear = "$bitsAnyClear"
+
 func compares(v bson.RawValue, operator string, operand any) bool {
 	switch operator {
 	case "$not":
@@ -351,6 +361,11 @@ func compares(v bson.RawValue, operator string, operand any) bool {
 		return equals(v, valueOf(operand))
 	case "$ne":
 		return !equals(v, valueOf(operand))
+	case bitsClear:
+		_, bytes, ok := v.BinaryOK()
+		return ok && slices.ContainsFunc(operand.([]int32), func(bit int32) bool {
+			return int(bit/8) >= len(bytes) || bytes[bit/8]>>(bit%8)&1 == 0
+		})
 	}
 	o := valueOf(operand)
 	if v.Type == bson.TypeArray && o.Type != bson.TypeArray {

@@ -47,6 +47,7 @@ type request struct {
 	sort       bson.D
 	hint       bson.D // keys of the index to use, if it exists
 	limit      int64  // Zero means all.
+	batch      int32  // most documents in an answer of the server. Zero means that the server decides.
 }
 
 // each calls use for every document of an answer, and closes the answer at the end.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -25,8 +24,8 @@ type Series struct {
 	// sibling opens another time series of the database. ErrNotSetUp means that no time series has this name.
 	sibling func(ctx context.Context, name string) (*Series, error)
 
-	orderOnce sync.Mutex
-	orders    *bool // whether the server orders metas as groups are ordered. Nil means not known yet.
+	orders ability // of the server: to order metas as groups are ordered
+	bits   ability // of the server: to compare bits, so that a Bloom filter tells which segments to skip
 }
 
 // Open reads the definition of a time series. The name is the consumer's MONGODB_COLLECTION, without suffix. The error is

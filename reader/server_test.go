@@ -374,6 +374,47 @@ func TestSegmentsOfASeriesAreFoundByAnIndex(t *testing.T) {
 	}
 }
 
+// TestServerSkipsSegmentsOfOtherSeries checks that a server which compares bits returns few segments that lack the searched series,
+// although they cover it.
+func TestServerSkipsSegmentsOfOtherSeries(t *testing.T) {
+	db := connected(t)
+	const partitions, series = 16, 50
+	var segments []bson.Raw
+	for p := range partitions {
+		var list []fact
+		for i := range series {
+			meta := bson.D{{Key: "n", Value: int32(i*partitions + p)}, {Key: "sensor", Value: fmt.Sprintf("s-%03d", i*partitions+p)}}
+			list = append(list, fact{
+				meta: valueOf(meta), time: 1_700_000_000_000, source: timeseries.Source{TopicID: [16]byte{1}, Partition: int32(p)},
+				at: timeseries.Position{Offset: int64(i)}, fields: bson.D{{Key: "x", Value: 1.5}},
+			})
+		}
+		segments = append(segments, segmentOf(testOptions, list...))
+	}
+	s := setUpWith(t, db, "events", testOptions, segments, collection.Settings{Segments: collection.SegmentsOn})
+	if !s.ordersMetas(t.Context()) || !s.comparesBits(t.Context()) {
+		t.Skip("this server has no conditions on bits")
+	}
+	for name, filter := range map[string]bson.D{
+		"part":  {{Key: "m.sensor", Value: "s-117"}},
+		"whole": {{Key: "m", Value: bson.D{{Key: "n", Value: 117.0}, {Key: "sensor", Value: "s-117"}}}},
+	} {
+		q := Query{Meta: filter}
+		if got, err := facts(s.Find(t.Context(), q)); err != nil || len(got) != 1 {
+			t.Errorf("%s: %d measurements, %v", name, len(got), err)
+		}
+		p, err := s.prepare(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		returned := 0
+		answer, err := s.port.find(t.Context(), s.stagingRequest(&p))
+		if err = each(t.Context(), answer, err, func(bson.Raw) error { returned++; return nil }); err != nil || returned == 0 || returned > 2 {
+			t.Errorf("%s: the server returns %d of %d segments, %v", name, returned, partitions, err)
+		}
+	}
+}
+
 // checkBounds checks that segments were found with the index on a path's bounds, and that no others were examined.
 func checkBounds(t *testing.T, name string, c Cost, path string, segments int64) {
 	t.Helper()

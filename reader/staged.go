@@ -109,9 +109,13 @@ func (g *staging) read(ctx context.Context, r *retry) error {
 	})
 }
 
+// stagingBatch is how many segments an answer has at most. MongoDB's first answer has 101 otherwise. All of them are wanted, and
+// 16 MiB bound an answer anyway.
+const stagingBatch = 1000
+
 // stagingRequest requests the segments that may have selected measurements.
 func (s *Series) stagingRequest(p *plan) request {
-	return request{filter: s.segmentsOf(p), projection: s.withSegments(p.projection)}
+	return request{filter: s.segmentsOf(p), projection: s.withSegments(p.projection), batch: stagingBatch}
 }
 
 // segmentsOf selects the segments that are shown at the plan's moment and may hold measurements of its times and series.

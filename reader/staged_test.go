@@ -26,7 +26,7 @@ func TestEachMeasurementComesOnce(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 8))
 		about := []int64{0, -5e12, 1.7e12}[random.IntN(3)]
 		w := newWorld(random, segmentMetas()[random.IntN(4):][:1+random.IntN(11)], about, 1+random.IntN(200))
-		w.plain = random.IntN(3) == 0
+		w.plain, w.bitless = random.IntN(3) == 0, random.IntN(3) == 0
 		s := newSeries("s", "db.s.buckets", testOptions, w)
 		for range 3 {
 			w.checkWays(t, s, about)
@@ -181,7 +181,7 @@ func TestSegmentsAreAskedForByBounds(t *testing.T) {
 		"two parts":       {bson.D{sensor("s-017"), n(17.0)}, 1, 1},
 		"whole and part":  {bson.D{{Key: "m", Value: bson.D{{Key: "n", Value: 17}, {Key: "sensor", Value: "s-017"}}}, sensor("s-017")}, 1, 1},
 		"no such pair":    {bson.D{sensor("s-017"), n(16)}, 1, 0},
-		"no such series":  {bson.D{sensor("s-017x")}, 1, 0},
+		"no such series":  {bson.D{sensor("s-017x")}, 0, 0},
 		"beyond":          {bson.D{sensor("t")}, 0, 0},
 		"a range":         {bson.D{sensor(bson.D{{Key: "$gt", Value: "s-191"}})}, 2, 8},
 		"a range of both": {bson.D{sensor(bson.D{{Key: "$gte", Value: "s-100"}, {Key: "$lt", Value: "s-108"}})}, 2, 8},
@@ -192,6 +192,49 @@ func TestSegmentsAreAskedForByBounds(t *testing.T) {
 		got, err := facts(s.Find(t.Context(), Query{Meta: c.meta}))
 		if err != nil || len(got) != c.want || f.sent != c.sent {
 			t.Errorf("%s: %d measurements from %d segments, %v; want %d from %d", name, len(got), f.sent, err, c.want, c.sent)
+		}
+	}
+}
+
+// TestSegmentsOfOtherPartitionsAreSkipped checks that segments which cover the searched series, but do not have it, are not sent.
+// A server without conditions on bits sends them.
+func TestSegmentsOfOtherPartitionsAreSkipped(t *testing.T) {
+	const partitions, each = 16, 50
+	var buckets []bson.Raw
+	for p := range partitions {
+		var list []fact
+		for i := range each {
+			n := i*partitions + p
+			meta := bson.D{{Key: "n", Value: int32(n)}, {Key: "sensor", Value: fmt.Sprintf("s-%03d", n)}, {Key: "site", Value: "north"}}
+			list = append(list, fact{meta: valueOf(meta), fields: bson.D{}})
+		}
+		buckets = append(buckets, segmentOf(testOptions, list...))
+	}
+	whole := func(sensor string, n any) bson.D {
+		return bson.D{{Key: "m", Value: bson.D{{Key: "sensor", Value: sensor}, {Key: "n", Value: n}, {Key: "site", Value: "north"}}}}
+	}
+	for _, bitless := range []bool{false, true} {
+		f := &fake{segments: true, clock: time.UnixMilli(1.8e12), buckets: buckets, bitless: bitless}
+		s := newSeries("s", "db.s.buckets", testOptions, f)
+		for name, c := range map[string]struct {
+			meta       bson.D
+			most, want int
+		}{
+			"part":         {bson.D{{Key: "m.sensor", Value: "s-117"}}, 2, 1},
+			"number":       {bson.D{{Key: "m.n", Value: 117.0}}, 2, 1},
+			"two parts":    {bson.D{{Key: "m.n", Value: int64(117)}, {Key: "m.sensor", Value: "s-117"}}, 2, 1},
+			"whole":        {whole("s-117", 117.0), 2, 1},
+			"no such meta": {whole("s-117", 118.0), 1, 0},
+			"a common one": {bson.D{{Key: "m.site", Value: "north"}}, partitions, partitions * each},
+		} {
+			f.sent = 0
+			if bitless {
+				c.most = partitions
+			}
+			got, err := facts(s.Find(t.Context(), Query{Meta: c.meta}))
+			if err != nil || len(got) != c.want || f.sent > c.most || bitless && f.sent < partitions {
+				t.Errorf("%s, without bits %t: %d measurements from %d segments, %v; want %d from %d", name, bitless, len(got), f.sent, err, c.want, c.most)
+			}
 		}
 	}
 }

@@ -3,7 +3,6 @@ package reader
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -160,48 +159,3 @@ func (p *part) Err() error { return p.err }
 
 // Close does nothing. The sweep stays open for the next group.
 func (*part) Close(context.Context) error { return nil }
-
-// ordersMetas reports whether the server orders values as groups are ordered. It asks once, by sorting some values with the
-// server. That also reveals a collation of the collection.
-func (s *Series) ordersMetas(ctx context.Context) bool {
-	s.orderOnce.Lock()
-	defer s.orderOnce.Unlock()
-	if s.orders == nil {
-		var sorted []bson.RawValue
-		answer, err := s.port.aggregate(ctx, ordering())
-		err = each(ctx, answer, err, func(d bson.Raw) error {
-			sorted = append(sorted, cloned(metaOf(d)))
-			return nil
-		})
-		if err != nil && transient(err) || err == nil && len(sorted) == 0 { // there is no bucket
-			return false
-		}
-		orders := err == nil && len(sorted) == len(metasToOrder) && slices.IsSortedFunc(sorted, timeseries.Compare)
-		s.orders = &orders
-	}
-	return *s.orders
-}
-
-// metasToOrder are metas of several kinds, in no sorted order.
-var metasToOrder = bson.A{
-	bson.D{{Key: "a", Value: int32(10)}},
-	bson.D{{Key: "a", Value: "b"}, {Key: "c", Value: int32(1)}},
-	bson.D{{Key: "b", Value: int32(1)}},
-	"b", "B", "a", "10", "9", int32(10),
-	bson.D{{Key: "a", Value: 9.5}},
-	int64(9), 9.5,
-	bson.D{{Key: "a", Value: "b"}},
-	bson.D{{Key: "a", Value: "B"}},
-	true, false, bson.DateTime(1),
-	bson.D{},
-}
-
-// ordering is the pipeline that sorts metasToOrder.
-func ordering() bson.A {
-	return bson.A{
-		bson.D{{Key: "$limit", Value: 1}},
-		bson.D{{Key: "$project", Value: bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$literal", Value: metasToOrder}}}}}},
-		bson.D{{Key: "$unwind", Value: "$" + timeseries.FieldMeta}},
-		bson.D{{Key: "$sort", Value: bson.D{{Key: timeseries.FieldMeta, Value: 1}}}},
-	}
-}

@@ -23,7 +23,16 @@ func segmentOf(o timeseries.Options, facts ...fact) bson.Raw {
 			low, high = extreme(-1, low, f.meta), extreme(+1, high, f.meta)
 		}
 	}
-	bucket := inControl(bucketOf(o, plain...), bson.E{Key: "segment", Value: bson.D{{Key: "owner", Value: "0000/0"}}})
+	var metas timeseries.Bloom
+	for _, f := range facts {
+		metas.Add(nil, f.meta)
+	}
+	var about bson.D
+	if err := bson.Unmarshal(rawbson.EndDocument(metas.Append(make([]byte, 4)), 0), &about); err != nil {
+		panic(err)
+	}
+	about = append(about, bson.E{Key: "owner", Value: "0000/0"})
+	bucket := inControl(bucketOf(o, plain...), bson.E{Key: "segment", Value: about})
 	for name, bound := range map[string]bson.RawValue{"min": low, "max": high} {
 		var d bson.D
 		if err := bson.Unmarshal(bucket.Lookup("control", name).Document(), &d); err != nil {

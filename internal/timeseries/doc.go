@@ -11,6 +11,7 @@
 //	position.go     the place of a measurement in its source; codec.go: the encoding of many positions; positionset.go: a set of positions (D)
 //	document.go     conditions that find documents by key or by source, and the indexes for them
 //	segment.go      the metas of segments, which hold many series, and the conditions that show segments or buckets
+//	bloom.go        which metas a segment may have
 //	content.go      the control of a bucket, computed from its columns; extreme.go: the minimum or maximum of a field
 //	unpack.go       a bucket's measurements; bucket.go: checks of a bucket; mismatch.go: contradictions in a bucket
 //	compare.go      the order of BSON values; number.go, decimal.go: the order of numbers

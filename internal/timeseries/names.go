@@ -26,6 +26,7 @@ const (
 	FieldOwner        = "owner"        // in control.segment
 	FieldLow          = "low"          // in control.segment, the place of its first series in the order of series
 	FieldHigh         = "high"         // in control.segment, the place of its last series in this order
+	FieldBloom        = "bloom"        // in control.segment, with the number of bits behind it
 	FieldVisibleUntil = "visibleUntil" // in control.segment, after the segment has ended
 	FieldCompaction   = "compaction"   // in control.segment, the id of the compaction that froze it. In control, the compaction that made the bucket.
 	FieldVisibleFrom  = "visibleFrom"  // in control.compaction

@@ -143,7 +143,12 @@ func showTime(ms int64) string {
 
 // checkContent checks a bucket against its own columns: the values' indexes, count, min, max and size.
 func (w *window) checkContent(b *listing) {
-	if err := w.unpack(b, func(timeseries.Unpacked) {}); err != nil {
+	var metas timeseries.Bloom
+	if err := w.unpack(b, func(m timeseries.Unpacked) {
+		if b.segment {
+			metas.Add(nil, m.Meta)
+		}
+	}); err != nil {
 		w.damaged(b, "", "%v", err)
 		return
 	}
@@ -151,7 +156,7 @@ func (w *window) checkContent(b *listing) {
 	if path, text := made.disagrees(b.document); path != "" {
 		w.damaged(b, path, "%s", text)
 	} else if b.segment {
-		w.checkSegment(b)
+		w.checkSegment(b, &metas)
 	}
 }
 

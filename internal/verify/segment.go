@@ -66,8 +66,8 @@ func (b *listing) momentFault(within, moment, id string) (path, text string) {
 	return "", ""
 }
 
-// checkSegment checks the fields that must have certain values in a segment.
-func (w *window) checkSegment(b *listing) {
+// checkSegment checks the fields that must have certain values in a segment with these metas.
+func (w *window) checkSegment(b *listing, metas *timeseries.Bloom) {
 	closed, _ := b.control(timeseries.FieldClosed).BooleanOK()
 	meta := lookup(b.document, timeseries.FieldMeta)
 	id, _ := lookup(b.document, timeseries.FieldID).ObjectIDOK()
@@ -76,5 +76,10 @@ func (w *window) checkSegment(b *listing) {
 		w.damaged(b, timeseries.FieldMeta, "is %s, but a segment with this _id has %s", show(meta), show(timeseries.SegmentMetaOf(id)))
 	case !closed:
 		w.damaged(b, timeseries.PathClosed, "is %s, but every segment is closed", show(b.control(timeseries.FieldClosed)))
+	default:
+		about, _ := b.control(timeseries.FieldSegment).DocumentOK()
+		if path := metas.Lacks(about); path != "" {
+			w.damaged(b, path, "lacks bits of some metas in the segment, so `query` does not find their measurements: remove the field with $unset")
+		}
 	}
 }
