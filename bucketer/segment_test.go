@@ -88,7 +88,7 @@ func TestSegments(t *testing.T) {
 		"live":           {2000, 2, 1, 4000 / 25},
 		"one series":     {1, 50, 1, 2},
 		"few of each":    {20, 3, 1, 3},
-		"a backfill":     {2000, 5, 24, 24 * (1 + 10000/24/40)},
+		"a backfill":     {2000, 5, 24, 24 * (1 + 10000/24/32)},
 		"a large one":    {100, 50, 300, 301},
 		"each of a time": {40, 1, 100_000, 40},
 	} {

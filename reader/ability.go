@@ -3,31 +3,27 @@ package reader
 import (
 	"context"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/timeseries"
 )
 
-// ability is something that not every server does. The server is tried once.
-type ability struct {
-	mutex sync.Mutex
-	has   *bool // Nil means that the answer is not known yet.
-}
+// ability is something that not every server does. The server is tried until its answer is known.
+type ability struct{ answer atomic.Pointer[bool] }
 
-// tried reports whether the server has the ability. try tries it on the server, and need not know the answer.
+// tried reports whether the server has the ability. try tries it on the server, and need not know the answer. Nobody waits for
+// another's try.
 func (a *ability) tried(try func() (has, known bool)) bool {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	if a.has == nil {
-		has, known := try()
-		if !known {
-			return false
-		}
-		a.has = &has
+	if has := a.answer.Load(); has != nil {
+		return *has
 	}
-	return *a.has
+	has, known := try()
+	if known {
+		a.answer.Store(&has)
+	}
+	return has && known
 }
 
 // ordersMetas reports whether the server orders values as groups are ordered. It has the server sort some values. That also
@@ -52,8 +48,8 @@ func (s *Series) comparesBits(ctx context.Context) bool {
 	})
 }
 
-// probe runs a pipeline that has answers if there is a bucket. It reports whether these show what the server does. An error that
-// is not transient shows that the server does not run the pipeline.
+// probe runs a pipeline that has answers if there is a bucket. It reports whether these show what the server does. A refusal also
+// shows it.
 func (s *Series) probe(ctx context.Context, pipeline bson.A, use func(bson.Raw)) (known bool) {
 	answers := 0
 	answer, err := s.port.aggregate(ctx, pipeline)
@@ -62,7 +58,7 @@ func (s *Series) probe(ctx context.Context, pipeline bson.A, use func(bson.Raw))
 		use(d)
 		return nil
 	})
-	return err == nil && answers > 0 || err != nil && !transient(err)
+	return err == nil && answers > 0 || refuses(err)
 }
 
 // metasToOrder are metas of several kinds, in no sorted order.
@@ -70,7 +66,7 @@ var metasToOrder = bson.A{
 	bson.D{{Key: "a", Value: int32(10)}},
 	bson.D{{Key: "a", Value: "b"}, {Key: "c", Value: int32(1)}},
 	bson.D{{Key: "b", Value: int32(1)}},
-	"b", "B", "a", "10", "9", int32(10),
+	"b", "B", "a", "10", "9", int32(10), "\u00e9", "e\u0301",
 	bson.D{{Key: "a", Value: 9.5}},
 	int64(9), 9.5,
 	bson.D{{Key: "a", Value: "b"}},

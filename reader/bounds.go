@@ -26,25 +26,16 @@ type bounds struct {
 	// conditions. Then the client alone can tell which series the filter selects.
 	equal    []condition
 	complete bool
-	// bloom are conditions on the Bloom filter of a segment that follow from equal.
-	bloom bson.A
+	bits     bool // The server compares bits, so the Bloom filter of a segment excludes values too.
 }
 
 // segmentBounds derives the bounds of segments from a filter on the meta. A segment, like a bucket, has values of only one kind
 // at each path. So its smallest and its largest value tell which values it may have. A filter with any such condition does not
 // select measurements without meta.
-func (s *Series) segmentBounds(filter bson.D) bounds {
-	b := bounds{field: s.options.MetaField, complete: true}
+func (s *Series) segmentBounds(filter bson.D, bits bool) bounds {
+	b := bounds{field: s.options.MetaField, complete: true, bits: bits}
 	b.add(filter)
 	b.complete = b.complete && len(b.equal) > 0
-	var entries timeseries.Bloom
-	for _, c := range b.equal {
-		entries.Reset()
-		entries.Add(c.path, c.value)
-		if conditions := entries.Conditions(); conditions != nil {
-			b.bloom = append(b.bloom, conditions)
-		}
-	}
 	return b
 }
 
@@ -111,6 +102,19 @@ func (b *bounds) equals(path []string, v bson.RawValue) {
 	}
 	b.equal = append(b.equal, condition{path, v})
 	b.holds(path, v)
+	if has := b.has(path, v); has != nil {
+		b.all = append(b.all, has)
+	}
+}
+
+// has is the condition that the Bloom filter of a segment has the value v at a path. It is nil if the filter cannot tell.
+func (b *bounds) has(path []string, v bson.RawValue) bson.D {
+	if !b.bits {
+		return nil
+	}
+	var entries timeseries.Bloom
+	entries.Add(path, v)
+	return entries.Conditions()
 }
 
 // holds adds the conditions that are met by segments with the value v at a path.
@@ -144,7 +148,7 @@ func (b *bounds) among(path []string, list bson.RawValue) {
 	if len(values) <= mostAmong {
 		var any bson.A
 		for _, v := range values {
-			any = append(any, slices.Concat(b.begins(path, "$lte", v), b.reaches(path, "$gte", v)))
+			any = append(any, slices.Concat(b.begins(path, "$lte", v), b.reaches(path, "$gte", v), b.has(path, v)))
 		}
 		b.all = append(b.all, bson.D{{Key: "$or", Value: any}})
 		return

@@ -57,11 +57,10 @@ func (s *Series) prepare(ctx context.Context, q Query) (plan, error) {
 	}
 	if err = s.present(ctx, &p); err == nil && p.segments {
 		err = s.askTime(ctx, &p)
-		if b := s.segmentBounds(p.meta); len(b.all) > 0 && s.ordersMetas(ctx) {
-			if len(b.bloom) > 0 && s.comparesBits(ctx) {
-				b.all = append(b.all, b.bloom...)
+		if len(p.meta) > 0 && s.ordersMetas(ctx) {
+			if b := s.segmentBounds(p.meta, s.comparesBits(ctx)); len(b.all) > 0 {
+				p.bounds = b
 			}
-			p.bounds = b
 		}
 	}
 	if err != nil {

@@ -224,6 +224,7 @@ func TestSegmentsOfOtherPartitionsAreSkipped(t *testing.T) {
 			"number":       {bson.D{{Key: "m.n", Value: 117.0}}, 2, 1},
 			"two parts":    {bson.D{{Key: "m.n", Value: int64(117)}, {Key: "m.sensor", Value: "s-117"}}, 2, 1},
 			"whole":        {whole("s-117", 117.0), 2, 1},
+			"some":         {bson.D{{Key: "m.sensor", Value: bson.D{{Key: "$in", Value: bson.A{"s-117", "s-119"}}}}}, 4, 2},
 			"no such meta": {whole("s-117", 118.0), 1, 0},
 			"a common one": {bson.D{{Key: "m.site", Value: "north"}}, partitions, partitions * each},
 		} {

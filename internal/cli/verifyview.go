@@ -249,7 +249,7 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 	printFaults(w, name+": damaged: ", &p.Damaged)
 	printFaults(w, name+": different: ", &p.Different)
 	if p.Damaged.Count > 0 {
-		fmt.Fprintf(w, "  Consumers no longer write to a damaged bucket. Repair it by hand, or delete it and set the group's offset back:\n"+
+		fmt.Fprintf(w, "  Consumers no longer write to a damaged bucket. Repair it by hand. If that is impossible, delete it and set the group's offset back:\n"+
 			"  measurements that were only in this bucket are then stored again.\n")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -30,10 +31,10 @@ func bloomField(bits int) string { return FieldBloom + strconv.Itoa(bits) }
 // meta unless it has just one value. A segment has such a filter of its metas. If the filter lacks an entry of the searched meta,
 // the segment has no measurement of it. If the filter has all of them, the segment may have some.
 //
-// Values that MongoDB considers equal have the same entry. The zero value has no entries. A Bloom is made for reuse.
+// Values that MongoDB considers equal have the same entry. The zero value has no entries.
 type Bloom struct {
-	entries []uint64
-	unknown bool // A value was added whose entry is not known.
+	entries []uint64 // hashes
+	unknown bool     // A value was added whose entry is not known.
 	buffer  []byte
 }
 
@@ -91,11 +92,12 @@ func appendEqual(dst []byte, v bson.RawValue) (_ []byte, known bool) {
 		if n >= math.MinInt64 && n < -math.MinInt64 && n == math.Trunc(n) {
 			return appendInteger(dst, int64(n)), true
 		}
+		bits := math.Float64bits(n)
 		if math.IsNaN(n) {
-			n = math.NaN()
+			bits = equalNaN
 		}
-		return binary.LittleEndian.AppendUint64(append(dst, byte(v.Type)), math.Float64bits(n)), true
-	case bson.TypeString, bson.TypeBoolean, bson.TypeDateTime, bson.TypeObjectID, bson.TypeNull:
+		return binary.LittleEndian.AppendUint64(append(dst, byte(v.Type)), bits), true
+	case bson.TypeString, bson.TypeBoolean, bson.TypeDateTime, bson.TypeObjectID, bson.TypeNull, bson.TypeBinary, bson.TypeTimestamp:
 		return append(append(dst, byte(v.Type)), v.Value...), true
 	case bson.TypeEmbeddedDocument:
 		dst = append(dst, byte(v.Type))
@@ -107,8 +109,11 @@ func appendEqual(dst []byte, v bson.RawValue) (_ []byte, known bool) {
 		}
 		return append(dst, 0), true
 	}
-	return dst, false // decimals may equal other numbers, and arrays match by their elements
+	return dst, false // decimals may equal other numbers and symbols texts, and arrays match by their elements
 }
+
+// equalNaN are the bits that stand for every NaN.
+const equalNaN = 0x7ff8 << 48
 
 func appendInteger(dst []byte, n int64) []byte {
 	return binary.LittleEndian.AppendUint64(append(dst, byte(bson.TypeInt64)), uint64(n))
@@ -170,19 +175,26 @@ func (b *Bloom) Bits(bits int) (all []int32) {
 	return slices.Compact(all)
 }
 
-// Lacks returns the path of the filter in control.segment if this filter lacks some of the entries. An empty path means that it
-// lacks none, or that there is no filter.
+// Lacks returns the path of a filter in control.segment that may make queries skip the segment although it has the entries. Such a
+// filter lacks an entry, or has another form than a filter of its name. An empty path means that there is none.
 func (b *Bloom) Lacks(segment bson.Raw) (path string) {
-	for _, bits := range bloomSizes {
-		_, filter, ok := segment.Lookup(bloomField(bits)).BinaryOK()
-		if !ok {
-			continue
-		}
-		lacks := b.unknown
-		b.places(bits, func(bit int) { lacks = lacks || bit/8 >= len(filter) || filter[bit/8]&(1<<(bit%8)) == 0 })
-		if lacks {
-			return BloomPath(bits)
+	elements, _ := segment.Elements()
+	for _, e := range elements {
+		if strings.HasPrefix(e.Key(), FieldBloom) && !b.fits(e.Key(), e.Value()) {
+			return Path(PathSegment, e.Key())
 		}
 	}
 	return ""
+}
+
+// fits reports whether the value of a field is a filter with all entries.
+func (b *Bloom) fits(field string, v bson.RawValue) bool {
+	at := slices.IndexFunc(bloomSizes[:], func(bits int) bool { return bloomField(bits) == field })
+	subtype, filter, ok := v.BinaryOK()
+	if at < 0 || !ok || subtype != bson.TypeBinaryGeneric || len(filter) != bloomSizes[at]/8 {
+		return false
+	}
+	fits := true
+	b.places(bloomSizes[at], func(bit int) { fits = fits && filter[bit/8]&(1<<(bit%8)) != 0 })
+	return fits
 }

@@ -1,6 +1,7 @@
 package timeseries
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -41,16 +42,33 @@ func lacks(t testing.TB, filter bson.Raw, path []string, v any) bool {
 
 // TestBloomHasEqualValues checks that a filter of a value has every value that MongoDB considers equal, and no other.
 func TestBloomHasEqualValues(t *testing.T) {
-	nan := math.Float64frombits(0x7ff8000000000001)
+	nan := math.Float64frombits(0xfff0000000000007)
 	object := func(v any) bson.D { return bson.D{{Key: "a", Value: "x"}, {Key: "b", Value: v}} }
 	for _, same := range [][]any{
 		{int32(5), int64(5), 5.0},
 		{0.0, math.Copysign(0, -1), int32(0)},
 		{int64(math.MinInt64), float64(math.MinInt64)},
 		{int64(1) << 53, float64(1 << 53)},
-		{int64(1)<<53 + 1}, {float64(1 << 63)}, {int64(math.MaxInt64)}, {5.5}, {math.Inf(1)}, {math.Inf(-1)}, {math.NaN(), nan},
-		{"5"}, {true}, {false}, {bson.DateTime(5)}, {bson.ObjectID{5}}, {bson.Null{}}, {""},
-		{object(1), object(1.0)}, {object("1")}, {object(bson.D{{Key: "c", Value: 2}}), object(bson.D{{Key: "c", Value: 2.0}})},
+		{int64(1)<<53 + 1},
+		{float64(1 << 63)},
+		{int64(math.MaxInt64)},
+		{5.5},
+		{math.Inf(1)},
+		{math.Inf(-1)},
+		{math.NaN(), nan},
+		{"5"},
+		{true},
+		{false},
+		{bson.DateTime(5)},
+		{bson.ObjectID{5}},
+		{bson.Null{}},
+		{""},
+		{bson.Binary{Subtype: 4, Data: []byte("5")}},
+		{bson.Binary{Data: []byte("5")}},
+		{bson.Timestamp{T: 5}},
+		{object(1), object(1.0)},
+		{object("1")},
+		{object(bson.D{{Key: "c", Value: 2}}), object(bson.D{{Key: "c", Value: 2.0}})},
 		{bson.D{{Key: "b", Value: 1}, {Key: "a", Value: "x"}}},
 	} {
 		for _, v := range same {
@@ -138,8 +156,15 @@ func TestBloomOfValuesThatItDoesNotKnow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range []any{
-		decimal, bson.A{"a"}, bson.Binary{Data: []byte("a")}, bson.Regex{Pattern: "a"}, bson.Symbol("a"), bson.Timestamp{T: 1}, bson.Undefined{},
-		bson.D{{Key: "a", Value: bson.A{1}}}, bson.D{{Key: "a", Value: 1}, {Key: "b", Value: bson.D{{Key: "c", Value: decimal}}}},
+		decimal,
+		bson.A{"a"},
+		bson.JavaScript("a"),
+		bson.Regex{Pattern: "a"},
+		bson.Symbol("a"),
+		bson.MinKey{},
+		bson.Undefined{},
+		bson.D{{Key: "a", Value: bson.A{1}}},
+		bson.D{{Key: "a", Value: 1}, {Key: "b", Value: bson.D{{Key: "c", Value: decimal}}}},
 	} {
 		if filter := bloomOf(t, "known", v); len(filter) != 5 {
 			t.Errorf("%v: %v", v, filter)
@@ -149,18 +174,38 @@ func TestBloomOfValuesThatItDoesNotKnow(t *testing.T) {
 		if got := b.Conditions(); got != nil {
 			t.Errorf("%v: %v", v, got)
 		}
-		if b.Lacks(bloomOf(t, "known")) == "" {
-			t.Errorf("a filter has %v", v)
-		}
-		if b.Reset(); b.Lacks(bloomOf(t, "known")) != "" {
-			t.Error("nothing is lacking after a reset")
-		}
 	}
 	if filter := bloomOf(t); len(filter) == 5 {
 		t.Error("a segment without any meta has no filter")
 	}
 	if lacks(t, bson.Raw{5, 0, 0, 0, 0}, nil, "x") {
 		t.Error("something is lacking where there is no filter")
+	}
+}
+
+// TestBloomOfAnotherFormLacks checks that filters are noticed which MongoDB compares, although no segment is written so.
+func TestBloomOfAnotherFormLacks(t *testing.T) {
+	full := bson.Binary{Data: bytes.Repeat([]byte{0xff}, 32)}
+	var b Bloom
+	b.Add(nil, bloomValue(t, "x"))
+	for _, c := range []struct {
+		name  string
+		value any
+		lacks bool
+	}{
+		{"bloom256", full, false},
+		{"owner", full, false},
+		{"bloom256", bson.Binary{Subtype: 2, Data: full.Data}, true},
+		{"bloom256", bson.Binary{Data: full.Data[:31]}, true},
+		{"bloom256", bson.A{full}, true},
+		{"bloom256", -1, true},
+		{"bloom1024", full, true},
+		{"bloom512", full, true},
+	} {
+		segment := bson.Raw(bloomValue(t, bson.D{{Key: c.name, Value: c.value}}).Value)
+		if path := b.Lacks(segment); (path != "") != c.lacks || c.lacks && path != "control.segment."+c.name {
+			t.Errorf("%s is %v: %q", c.name, c.value, path)
+		}
 	}
 }
 

@@ -160,8 +160,8 @@ func TestPlantedFaultsOfSegmentsAreFound(t *testing.T) {
 	}{
 		"an open segment":          {"control.closed", nil, "control.closed: is nothing, but every segment is closed", false},
 		"a meta of its own":        {"meta", "x", "meta: is \"x\", but a segment with this _id has ", false},
-		"a filter of others":       {"control.segment.bloom256", bson.Binary{Data: make([]byte, 32)}, "control.segment.bloom256: lacks bits of some metas", false},
-		"a filter that is short":   {"control.segment.bloom4096", bson.Binary{Data: []byte{1}}, "control.segment.bloom4096: lacks bits of some metas", false},
+		"a filter of others":       {"control.segment.bloom256", bson.Binary{Data: make([]byte, 32)}, "control.segment.bloom256: is not the Bloom filter", false},
+		"a filter that is short":   {"control.segment.bloom4096", bson.Binary{Data: []byte{1}}, "control.segment.bloom4096: is not the Bloom filter", false},
 		"an end by nobody":         {"control.segment.visibleUntil", bson.DateTime(5), "control.segment.compaction: is nothing, not a UUID", true},
 		"an end that is no date":   {"control.segment.visibleUntil", "x", "control.segment.visibleUntil: is \"x\", not a date", true},
 		"a compaction that is odd": {"control.segment.compaction", "x", "control.segment.compaction: is \"x\", not a UUID", true},

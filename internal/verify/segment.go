@@ -79,7 +79,7 @@ func (w *window) checkSegment(b *listing, metas *timeseries.Bloom) {
 	default:
 		about, _ := b.control(timeseries.FieldSegment).DocumentOK()
 		if path := metas.Lacks(about); path != "" {
-			w.damaged(b, path, "lacks bits of some metas in the segment, so `query` does not find their measurements: remove the field with $unset")
+			w.damaged(b, path, "is not the Bloom filter of the segment's metas, so `query` may miss measurements: remove this field with $unset")
 		}
 	}
 }
