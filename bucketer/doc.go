@@ -7,25 +7,24 @@
 //
 // # Where things are
 //
-//	catalog.go    the catalog: Insert, pending measurements, the offset a commit must not pass; validate.go: checks of measurements
-//	lookup.go     questions to the database; write.go: writes and their outcomes; stats.go: counters
-//	place.go      which bucket a measurement goes into; decide.go: whether a bucket still takes it; kinds.go: several open
-//	              buckets of a series
-//	parking.go    measurements that wait for a look-up; line.go: their order; ahead.go: the look-ups that they will need;
-//	              unseen.go: when a look-up cannot find anything
+//	catalog.go    the catalog: Insert, checks of measurements, pending ones, the offset a commit must not pass
+//	lookup.go     questions to the database, also ahead, and when one cannot find anything; write.go: writes and their outcomes;
+//	              stats.go: counters
+//	place.go      which bucket a measurement goes into, and whether it still takes it; kinds.go: several open buckets of a series
+//	parking.go    measurements that wait for a look-up; line.go: their order
 //	resume.go     placing them after the answer; reopen.go, stored.go: buckets made of an answer
 //	flush.go      Prepare; finish.go: Finish, and what happens after writes that were not applied
 //	encode.go     a bucket's next write; document.go: as an insert; delta.go: as an update; alike.go: columns of measurements with one layout
 //	segment.go    few measurements of many series, written together; segmentorder.go: which of them share a document;
 //	              keptout.go: series kept out of segments; compact.go: buckets made of segments
 //	forms.go      parts that all writes share; append.go: appending BSON; arena.go: the memory of a flush
-//	bucket.go     one bucket; series.go: one series; table.go: all series; rolled.go: buckets of a series that are no longer open
-//	rows.go       measurements that are not written yet; pool.go: the memory of bounds
-//	shape.go      the fields of buckets; shapes.go: shared shapes; schema.go: types of fields; element.go: ranks of types
-//	layout.go     measurements that look like the last one
-//	bounds.go     control.min and control.max; finder.go, spread.go: finding members of objects by name
+//	bucket.go     one bucket; series.go: one series, and its buckets that are no longer open; table.go: all series
+//	rows.go       measurements that are not written yet
+//	shape.go      the fields of buckets, and measurements that look like the last one; shapes.go: shared shapes; schema.go: types
+//	              of fields
+//	bounds.go     control.min and control.max, and their memory; finder.go: finding members of objects by name
 //	archive.go    buckets of which only the _id is known; archivetree.go: finding them by their times
-//	expire.go     freeing memory; clear.go: forgetting series; memory.go: accounting of memory
+//	memory.go     accounting of memory, and freeing it; clear.go: forgetting series
 //
 // # What is not obvious
 //

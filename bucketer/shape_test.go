@@ -1,13 +1,16 @@
 package bucketer
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/measurement"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // TestNewNamesAreCheap sends measurements with ever new names, at the top level or nested, into one bucket. The time for each
@@ -58,4 +61,99 @@ func TestNewNamesAreCheap(t *testing.T) {
 			}
 		}
 	}
+}
+
+// everyKind returns values of all kinds that a layout supports, with or without a string at the end.
+func everyKind(t testing.TB, text string) []byte {
+	t.Helper()
+	raw, err := bson.Marshal(bson.D{
+		{Key: "a", Value: 1.5},
+		{Key: "flag", Value: true},
+		{Key: "n", Value: nil},
+		{Key: "text", Value: text},
+		{Key: "int", Value: int32(7)},
+		{Key: "id", Value: bson.ObjectID{1}},
+		{Key: "z", Value: text},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rawbson.Content(raw)
+}
+
+// learnt returns a shape that has learnt the layout of elements.
+func learnt(t testing.TB, elements []byte) *shape {
+	t.Helper()
+	known := newShapes()
+	s := known.grow(known.empty, elements, known.empty.survey(elements))
+	for range layoutMisses {
+		s.survey(elements)
+	}
+	return s
+}
+
+// TestLayoutSaysWhatASurveyDoes changes each byte of measurements in many ways. The layout must give the same result as a walk
+// over the elements.
+func TestLayoutSaysWhatASurveyDoes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, text := range []string{"", "on", "a longer text that is not short"} {
+		elements := everyKind(t, text)
+		s := learnt(t, elements)
+		if !s.layout.fits(elements) {
+			t.Fatalf("the layout of %d bytes was not learnt", len(elements))
+		}
+		same := 0
+		for at := range elements {
+			for range 20 {
+				changed := bytes.Clone(elements)
+				changed[at] = byte(random.UintN(256))
+				if s.layout.fits(changed) {
+					same++
+				}
+				if got, want := s.survey(changed), s.surveyEach(changed); got != want {
+					t.Fatalf("byte %d as %#x: the survey is %+v, want %+v", at, changed[at], got, want)
+				}
+			}
+		}
+		if same == 0 || same == 20*len(elements) {
+			t.Errorf("%d of %d changed measurements have the same layout", same, 20*len(elements))
+		}
+	}
+}
+
+// TestLayoutIsGivenUp checks that a shape learns another layout when the first one no longer occurs, and that it learns none of
+// objects.
+func TestLayoutIsGivenUp(t *testing.T) {
+	first, second := everyKind(t, "on"), everyKind(t, "off!")
+	s := learnt(t, first)
+	for range 2 * layoutMisses {
+		s.survey(second)
+	}
+	if s.layout.fits(first) || !s.layout.fits(second) {
+		t.Error("the layout is not that of the last measurements")
+	}
+	nested, err := bson.Marshal(bson.D{{Key: "a", Value: bson.D{{Key: "b", Value: 1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := learnt(t, rawbson.Content(nested)); s.layout.size != 0 {
+		t.Error("the layout of an object was learnt")
+	}
+}
+
+func FuzzLayout(f *testing.F) {
+	f.Add(everyKind(f, "on"), everyKind(f, "no"))
+	f.Add(everyKind(f, ""), []byte{1, 'a', 0})
+	f.Fuzz(func(t *testing.T, elements, other []byte) {
+		c := New(testOptions(t))
+		if c.validate(elements) != nil {
+			return
+		}
+		s := learnt(t, elements)
+		for _, one := range [][]byte{elements, other} {
+			if got, want := s.survey(one), s.surveyEach(one); got != want {
+				t.Errorf("the survey is %+v, want %+v", got, want)
+			}
+		}
+	})
 }
