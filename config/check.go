@@ -127,3 +127,31 @@ func (k *checker) wholeSeconds(variable string, d time.Duration) {
 		k.fail(variable, formatDuration(d), "must be whole seconds")
 	}
 }
+
+// isLoopback reports whether a host is a loopback address or localhost.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// PagePort returns the TCP port of the status page. It is zero if other machines cannot reach the page.
+func (s Service) PagePort() uint16 {
+	host, port, err := net.SplitHostPort(s.HTTPAddr)
+	if err != nil || isLoopback(host) {
+		return 0
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return uint16(number)
+}
+
+// serve checks the settings of reading over HTTP.
+func (k *checker) serve() {
+	s := k.Serve
+	if _, port, err := net.SplitHostPort(s.Addr); err != nil || !isPort(port, 0) {
+		k.fail("SERVE_ADDR", s.Addr, "not an address to listen at: write host:port or :port, as :9465")
+	}
+	k.keyPair("SERVE_TLS", s.CertFile, s.KeyFile)
+}

@@ -4,16 +4,10 @@
 // it could not be stored. They are those of Kafka Connect, so that tools for its dead letters read ours. A few of our own have
 // the prefix "waterwheel.".
 //
-//	found.go      Found: a letter and its place
-//	envelope.go   the appended headers
-//	parse.go      reading them back
-//	driven.go     the headers of a record that went back, and counting attempts
-//	options.go    Options: where letters go
-//	setup.go      finding and making the dead-letter topics
-//	producer.go   Producer: letters in their order, partition by partition
+//	envelope.go   the appended headers, those of a record that went back, and counting attempts
+//	found.go      Found: a letter and its place; reading the headers back
+//	producer.go   Options: where letters go; Producer: making the dead-letter topics, letters in their order, partition by partition
 //	write.go      one request, and shortening a letter that its topic does not take as it is
-//	scan.go       Log, Span, Scan: reading dead-letter topics
-//	filter.go     Filter: which letters are wanted
-//	stats.go      Stats: counts
+//	scan.go       Log, Span, Scan: reading dead-letter topics; Filter: which letters are wanted; Stats: counts
 //	positions.go  Positions: which letters were seen
 package dlq

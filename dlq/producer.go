@@ -5,12 +5,44 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/record"
 )
+
+// Options define where letters go.
+type Options struct {
+	// Sources are the topics whose letters are produced.
+	Sources []string
+	// TopicFor returns the dead-letter topic of a source topic. It is empty if there is none. Sources may share one, which must
+	// not be a source.
+	TopicFor func(source string) string
+	// GroupID is the consumer group, written into each letter.
+	GroupID string
+	// Create makes Setup create missing dead-letter topics. Otherwise a missing topic is an error.
+	Create bool
+	// Partitions and Replication apply to a created topic. Zero means the broker's default.
+	Partitions, Replication int
+	// Retention is how long a created topic keeps letters after they were written. Zero means until they are deleted.
+	Retention time.Duration
+}
+
+// Topics lists the dead-letter topics of all sources, sorted, each once.
+func (o *Options) Topics() []string {
+	names := make([]string, 0, len(o.Sources))
+	for _, source := range o.Sources {
+		if name := o.TopicFor(source); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // Producer writes letters. Its methods are safe for concurrent use, except that Close must be the last call.
 type Producer struct {
@@ -36,6 +68,69 @@ type writer interface {
 // New returns a Producer that is not connected yet. Letters use their own connections.
 func New(client *kafka.Client, options Options) *Producer {
 	return &Producer{options, client, client.Writer(options.Topics()...)}
+}
+
+// grantWrite ends each error about a missing right.
+const grantWrite = "grant this user WRITE on the dead-letter topic"
+
+// advised adds to an error about a missing right what to do about it.
+func advised(err error) error {
+	if errors.Is(err, kafkago.TopicAuthorizationFailed) || errors.Is(err, kafkago.ClusterAuthorizationFailed) {
+		return fmt.Errorf("%w; %s, and CREATE if waterwheel should create the topic (DLQ_CREATE=true)", err, grantWrite)
+	}
+	return err
+}
+
+// Setup finds the dead-letter topics, and creates missing ones if the options allow it. It may be called again after an error.
+// kafka.Classify reports whether that can help.
+func (p *Producer) Setup(ctx context.Context) error { return p.setUp(ctx, p.options.Topics()...) }
+
+func (p *Producer) setUp(ctx context.Context, names ...string) error {
+	missing, err := p.client.Missing(ctx, names...)
+	switch {
+	case err != nil:
+	case len(missing) == 0:
+	case !p.options.Create:
+		return kafka.Mistake(fmt.Errorf("dead-letter topics do not exist: %s (create them, or set DLQ_CREATE=true)", strings.Join(missing, ", ")))
+	default:
+		err = p.create(ctx, missing)
+	}
+	if err != nil {
+		return advised(err)
+	}
+	topics, err := p.client.Topics(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("reading metadata of the dead-letter topics: %w", err)
+	}
+	var errs []error
+	for _, t := range topics {
+		if t.Err == nil && !t.Rights.Allow(kafka.Write) {
+			errs = append(errs, kafka.Mistake(fmt.Errorf("this user can see dead-letter topic %q but may not write to it: %s", t.Name, grantWrite)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// create creates topics that keep letters for a time after their writing (LogAppendTime). By default Kafka would use the times of
+// the records, and would delete letters of old records at once.
+func (p *Producer) create(ctx context.Context, names []string) error {
+	retention := int64(-1)
+	if p.options.Retention > 0 {
+		retention = p.options.Retention.Milliseconds()
+	}
+	topics := make([]kafka.NewTopic, len(names))
+	for i, name := range names {
+		topics[i] = kafka.NewTopic{
+			Name: name, Partitions: p.options.Partitions, Replication: p.options.Replication,
+			Configuration: map[string]string{
+				"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime", "retention.ms": strconv.FormatInt(retention, 10),
+			},
+		}
+	}
+	if err := p.writer.Create(ctx, topics...); err != nil {
+		return fmt.Errorf("creating the dead-letter topics: %w", err)
+	}
+	return nil
 }
 
 // Add adds a source topic, and finds or creates its dead-letter topic as Setup does. It may be called again after an error, and

@@ -1,6 +1,12 @@
 package redrive
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
 	"waterwheel/dlq"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/record"
@@ -68,4 +74,119 @@ func (b *batch) waiting() []*item {
 		}
 	}
 	return waiting
+}
+
+// drivePartition drives the letters of one partition, from the group's commit on. If an earlier run ended in the middle of a
+// batch, drivePartition begins with that batch.
+func (d *driver) drivePartition(ctx context.Context, s dlq.Span) error {
+	own := d.own.committed[s.Partition]
+	if own.Offset > s.End {
+		return fmt.Errorf("the offset %d of %s that the consumer group %s has committed is beyond the end offset %d: was the topic deleted and created again? Delete this group, or reset its offsets, with kafka-consumer-groups.sh",
+			own.Offset, s.Partition, Group(d.o.Member.GroupID, d.o.Selection), s.End)
+	}
+	b := &batch{from: s.Partition, start: d.from(s), targets: map[record.Partition]bool{}}
+	b.next = b.start
+	var err error
+	if b.marker, err = parseMarker(own.Metadata); err != nil {
+		return fmt.Errorf("%s: %w", s.Partition, err)
+	}
+	if b.next >= s.End {
+		return d.forget(ctx, b)
+	}
+	if d.isEnough(b) {
+		return nil
+	}
+	failed := false
+	err = dlq.Scan(ctx, d.log, []dlq.Span{{Partition: s.Partition, First: b.next, End: s.End}}, func(f *dlq.Found) error {
+		err := d.take(ctx, b, f)
+		failed = err != nil && !errors.Is(err, kafka.ErrStop)
+		return err
+	})
+	if failed {
+		return err
+	}
+	interrupted := err
+	if interrupted == nil {
+		if !d.isEnough(b) {
+			b.next = s.End // no records remain before the end
+		}
+		if err := d.drive(ctx, b); err != nil {
+			return err
+		}
+	}
+	if err := d.leave(ctx, b); err != nil {
+		return err
+	}
+	return interrupted
+}
+
+// take adds a letter to the batch if it is wanted. Before that it drives the batch if it is full.
+func (d *driver) take(ctx context.Context, b *batch, f *dlq.Found) error {
+	if b.marker != nil && f.Offset >= b.marker.until || b.isFull(d.o.Rate) {
+		if err := d.drive(ctx, b); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if enough, err := d.hasEnough(ctx, b); enough || err != nil {
+		return cmp.Or(err, kafka.ErrStop)
+	}
+	wanted, err := d.judge(f)
+	if err != nil {
+		return err
+	}
+	d.report.Read++
+	if wanted {
+		again := ""
+		if d.o.DryRun && d.o.Again != nil {
+			again = d.o.Again(f)
+		}
+		b.add(f, again)
+	}
+	b.next = f.Offset + 1
+	return nil
+}
+
+// judge reports whether a letter goes into the batch, and otherwise counts why not. filter checks later, for the whole batch at
+// once, whether letters belong to the records that they name.
+func (d *driver) judge(f *dlq.Found) (bool, error) {
+	l, s := &f.Letter, &d.o.Selection
+	switch {
+	case f.Err != nil:
+		d.report.Others++
+	case !s.Selects(l):
+		d.report.Unselected++
+	case d.taken.Has(l):
+		d.report.Doubles++
+	case l.Cut != "":
+		d.report.Cut++
+	case f.Attempts() >= s.MaxAttempts:
+		d.report.Exhausted++
+	case d.isForeign(f):
+	case !slices.Contains(d.o.Member.Topics, l.Topic):
+		return false, fmt.Errorf("the dead letter %s comes from the topic %q, which is not in KAFKA_TOPICS: add the topic to KAFKA_TOPICS, or choose topics with --topic",
+			f.Place, l.Topic)
+	default:
+		return true, nil
+	}
+	return false, nil
+}
+
+// hasEnough reports whether the limit is reached. It filters the batch first, because letters that stay do not count.
+func (d *driver) hasEnough(ctx context.Context, b *batch) (bool, error) {
+	if !d.isEnough(b) {
+		return false, nil
+	}
+	if err := d.filter(ctx, b); err != nil {
+		return false, err
+	}
+	return d.isEnough(b), nil
+}
+
+// isEnough reports whether the limit is reached. Refused letters count. Otherwise a topic that refuses everything would be
+// offered all letters.
+func (d *driver) isEnough(b *batch) bool {
+	return d.o.Limit > 0 && b.marker == nil && d.report.Driven+d.report.Refused+int64(len(b.letters)) >= d.o.Limit
 }

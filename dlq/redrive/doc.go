@@ -9,13 +9,9 @@
 //	groups.go     the groups of all selections, their commits, and their members
 //	member.go     being the only member
 //	redrive.go    the driver: letters driven before, partition by partition
-//	take.go       which letters go into a batch
-//	batch.go     batch: letters that go back under one commit
-//	filter.go     letters that belong to no record stay
-//	original.go   the records that letters say they come from
+//	batch.go      batch: letters that go back under one commit, and which go into it
+//	original.go   the records that letters say they come from; letters that belong to no record stay
 //	drive.go      sending a batch: marker, requests, commit
-//	marker.go     the metadata of a commit before a batch
-//	arrived.go    which letters of a begun batch have arrived
-//	returned.go   the record that a letter goes back as
-//	target.go     writing to the topics, and what they refuse
+//	marker.go     the metadata of a commit before a batch, and which letters of a begun batch have arrived
+//	target.go     the record that a letter goes back as; writing to the topics, and what they refuse
 package redrive
