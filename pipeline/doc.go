@@ -32,7 +32,7 @@
 //	WritesResolved    writesResolved    flush.go             SendWrites
 //	PositionsAsked    positionsAsked    flush.go             FindBuckets, SendWrites
 //	SchemaFetched     schemaFetched     schemas.go           Fetch
-//	RecordRead        recordRead        refused.go           ProduceLetters
+//	RecordRead        recordRead        letters.go           ProduceLetters
 //	LettersProduced   lettersProduced   letters.go           ProduceLetters, Fetch
 //	BoundsAsked       boundsAsked       question.go          Open, NoteLost
 //	TopicAsked        topicAsked        question.go          Open
@@ -47,7 +47,7 @@
 //	Revoked           revoke            handover.go          SendWrites, SendRelease, HandedOver
 //	Released          released          handover.go          HandedOver
 //	Abandoned         abandon           term.go
-//	Dropped           forget            held.go
+//	Dropped           forget            worker.go
 //
 // # Files
 //
@@ -55,9 +55,9 @@
 //
 //	event.go             Event and Action, and the Moment of an event
 //	options.go           Options
-//	worker.go            Worker, Handle, advance
-//	term.go              one assignment: its phases, whether it still reads, how it ends
-//	held.go              the state in memory about the log, forgotten as a whole
+//	worker.go            Worker, Handle, advance; the state in memory about the log, forgotten as a whole
+//	term.go              one assignment: its phases, whether it still reads, how it ends; the term begun anew, from another
+//	                     offset or under another topic id
 //	memory.go            how many bytes a worker holds, and giving memory back
 //
 // From an assignment to the first record:
@@ -65,27 +65,22 @@
 //	claiming.go          read the claim, wait, prove the membership, claim, read D
 //	observed.go          how long a former owner's claim has been waited for
 //	lost.go              records that retention deleted before they were read, and other offsets that the log lacks
-//	restart.go           the term begun anew, from another offset or under another topic id
 //
 // Reading and writing:
 //
-//	stream.go            records in, measurements into the catalog
-//	lag.go               whether the reading is behind the log's end
+//	stream.go            records in, measurements into the catalog; whether the reading is behind the log's end
 //	schemas.go           schemas that records name, asked for before the records are taken
 //	question.go          questions after a failed fetch: the log's bounds, the topic's id
 //	lookups.go           looking up stored buckets that may take more measurements
 //	flush.go             writes, from the cut until each is applied or its measurements are back
-//	inflight.go          the writes of a flush, by state
+//	inflight.go          the writes of a flush, by state, and how much is sent at a time
 //	segments.go          the segments of the partition, and which of them to compact
 //	compaction.go        segments compacted into buckets, step by step
-//	compactionanswers.go what follows from the answer to each step
-//	setaside.go          segments with series whose buckets MongoDB refuses
-//	pace.go              how much of a flush is sent at a time
-//	letters.go           bad records on their way to the dead-letter topic
-//	refused.go           letters of measurements that MongoDB refused
-//	poison.go            records that make the program panic
+//	compactionanswers.go what follows from the answer to each step; segments with series whose buckets MongoDB refuses
+//	letters.go           bad records on their way to the dead-letter topic: also of measurements that MongoDB refused, and
+//	                     records that make the program panic
 //	collection.go        changed options of the collection
-//	backoff.go           when to try again
+//	outage.go            failures that are retried, and when to try again
 //	commit.go            which offset may be committed, and what the answer means
 //	handover.go          the orderly end of a term: flush, commit, release
 //
@@ -93,17 +88,14 @@
 //
 //	status.go            Status of a partition
 //	signs.go             signs of the log for the status: its end, ages of records, why nothing is fetched
-//	outage.go            failures that are retried
 //	outages.go           log lines about failures, one line for all partitions
-//	metrics.go           counters
+//	metrics.go           counters, also of the catalogs
 //	partitionseries.go   how long the counters of a partition are shown
-//	bucketmetrics.go     counters of the catalogs
 //
 // Around the workers:
 //
 //	ports.go             the interfaces to Kafka, MongoDB and the dead-letter topic
-//	runner.go            one worker's goroutine
-//	termrun.go           one term, for the goroutines around it
+//	runner.go            one worker's goroutine; one term, for the goroutines around it
 //	assignment.go        which partitions this process has, and whose terms go on in the next generation
 //	perform.go           carrying out one action, and the event that answers it
 //	committer.go         the commits of the process

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"unsafe"
 
+	"waterwheel/bucketer"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
 )
@@ -184,4 +186,105 @@ func (w *Worker) acknowledge(n int) {
 // place is the place of a record of this partition.
 func (w *Worker) place(offset int64) record.Place {
 	return record.Place{Partition: w.o.Partition, Offset: offset}
+}
+
+// A record that makes our own code panic, by a bug, must not block its partition. It becomes a letter like any other record
+// that cannot be stored. Broken invariants of the protocol are not caught, so they end the process.
+
+// decode decodes a record. A panic becomes the record's error. The result unfolded is the size of its value without
+// compression, in bytes.
+func (w *Worker) decode(r *record.Record) (results []measurement.Result, unfolded int, err error) {
+	defer measurement.Guard(&err, func(cause any) { w.notePoison(r, cause) })
+	results, err = w.o.Decoder.Decode(*r)
+	return results, w.o.Decoder.ValueBytes(), err
+}
+
+// tryInsert inserts a measurement. After a panic the catalog cannot be trusted. It is dropped, what it held is read again, and
+// this measurement is not inserted a second time.
+func (w *Worker) tryInsert(r *record.Record, m *measurement.Measurement) (err error) {
+	if _, bad := w.poison[m.Position]; bad {
+		return internalError("the program has already failed while it stored this record: please report the stack trace in the log")
+	}
+	defer measurement.Guard(&err, func(cause any) {
+		w.notePoison(r, cause)
+		w.poison[m.Position] = struct{}{}
+		w.restart(w.again())
+	})
+	return w.catalog.Insert(m)
+}
+
+// notePoison counts and logs a record that made the program fail.
+func (w *Worker) notePoison(r *record.Record, cause any) {
+	w.poisoned++
+	w.log.Error("a bug in this program: processing a record failed; please report this log line", "offset", r.Offset, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+}
+
+func internalError(detail string) *measurement.DecodeError {
+	return &measurement.DecodeError{Reason: measurement.InternalError, Detail: detail, Part: record.WholeRecord}
+}
+
+// advanceRefused reads the record of a refused measurement again, for its letter. The read takes the place of a fetch. It also
+// happens during a hand-over, which waits for the letter.
+func (w *Worker) advanceRefused(m Moment, actions []Action) []Action {
+	if len(w.rejected) == 0 || w.halt != nil || w.term.restart != nil || w.busy.fetch || w.letterBufferFull() || !w.retry.fetch.ready(m.Now) {
+		return actions
+	}
+	if w.o.StopOnBad {
+		first := slices.MinFunc(w.rejected, func(a, b bucketer.Rejected) int { return a.Position.Compare(b.Position) })
+		w.stopAt(first.Position.Offset, refusal(&first))
+		return actions
+	}
+	w.busy.fetch = true
+	return append(actions, ReadRecord{Offset: w.rejected[0].Position.Offset})
+}
+
+// refusal says why MongoDB refused a measurement.
+func refusal(r *bucketer.Rejected) error {
+	return fmt.Errorf("MongoDB refused the measurement with code %d: %s", r.Code, r.Message)
+}
+
+// recordRead makes the letters of refused measurements from their record, which was read again.
+func (w *Worker) recordRead(m Moment, e RecordRead) {
+	w.busy.fetch = false
+	if e.Batch.Release != nil {
+		defer e.Batch.Release()
+	}
+	if e.Err != nil && !errors.Is(e.Err, record.ErrOutOfRange) {
+		w.fetchFailed(m, e.Err) // this read takes the place of a fetch, and leads to the same questions
+		return
+	}
+	offset := w.rejected[0].Position.Offset
+	if e.Err == nil && len(e.Batch.Records) == 0 && e.Batch.Next <= offset {
+		w.retry.fetch.fail(m.Now, w.o.Random) // no record came, which does not prove that it is gone
+		return
+	}
+	var found *record.Record
+	if i := slices.IndexFunc(e.Batch.Records, func(r record.Record) bool { return r.Offset == offset }); i >= 0 {
+		found = &e.Batch.Records[i]
+	}
+	for work := 0; len(w.rejected) > 0 && w.rejected[0].Position.Offset == offset && work < w.o.Portion && !w.letterBufferFull(); {
+		work += w.addRefused(found, &w.rejected[0])
+		w.rejected = w.rejected[1:]
+	}
+}
+
+// addRefused makes the letter of a refused measurement. Its record is nil if the log no longer has it. addRefused returns the
+// work done, in bytes.
+func (w *Worker) addRefused(r *record.Record, rejected *bucketer.Rejected) (work int) {
+	letter := record.Letter{
+		Place: w.place(rejected.Position.Offset), TopicID: w.source.TopicID, Part: record.WholeRecord,
+		Reason: string(measurement.RefusedByDatabase), RefusedByDatabase: true,
+		Message: refusal(rejected).Error(),
+	}
+	if r == nil {
+		letter.Cut = "the whole record, because retention deleted it before this letter was written"
+	} else {
+		letter.Timestamp, letter.Key, letter.Value, letter.Headers = r.Timestamp, r.Key, r.Value, r.Headers
+		if element, ok := w.o.Decoder.Element(*r, rejected.Position.Part); ok {
+			letter.Part, letter.Value = rejected.Position.Part, element
+		}
+		work = len(r.Value)
+	}
+	w.addLetter(letter)
+	return work + recordWork
 }

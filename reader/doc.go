@@ -47,12 +47,12 @@
 //	list.go         which series a filter selects; choose.go: the same for series in segments; bounds.go: in which segments they are
 //	ability.go      what a server may or may not support
 //	staged.go       the selected measurements in segments
-//	find.go         measurements of series after series; latest.go: the newest of each; follow.go: measurements as they are stored;
-//	                passed.go: which of these were shown
+//	find.go         measurements of series after series; latest.go: the newest of each, also of many at once
+//	follow.go       measurements as they are stored; passed.go: which of these were shown
 //	totals.go       totals by windows of time; windows.go: the bounds of windows; levels.go: which rollups have them
 //	merge.go        merges overlapping buckets in the order of their measurements; held.go: one of these buckets
 //	scan.go         reads buckets one after the other and retries after failures; retry.go: which failures pass
-//	sweep.go        the buckets of many series by one request; latestmany.go: the newest measurement of each of many
+//	sweep.go        the buckets of many series by one request
 //	port.go         the operations that reading needs from a server; driver.go: their implementation with the driver
 //	explain.go      what a query costs the server
 //	errors.go       errors that callers tell apart

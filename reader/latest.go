@@ -1,12 +1,17 @@
 package reader
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"iter"
+	"math"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/timeseries"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // Latest yields the newest measurement of each series that the query selects, in the order of their metas. If several have the
@@ -88,4 +93,242 @@ func (r *reading) newestOf(ctx context.Context, buckets *scan, g group) (last bs
 			}
 		}
 	}
+}
+
+// latestAll yields the newest measurement of each series of groups. One request covers many groups where that is possible.
+func (r *reading) latestAll(ctx context.Context, groups []group) error {
+	for i := 0; i < len(groups); {
+		n, err := r.latestNext(ctx, groups[i:])
+		if err != nil {
+			return err
+		}
+		clear(groups[i : i+n]) // frees their measurements
+		i += n
+	}
+	return nil
+}
+
+// latestNext yields the newest measurements of the first groups, and returns the number of these groups.
+func (r *reading) latestNext(ctx context.Context, groups []group) (int, error) {
+	places := swept(groups, 0, r.plan.limit-r.given)
+	if r.alone || len(places) < 2 || !r.series.port.skips() || !r.series.ordersMetas(ctx) {
+		return 1, r.latest(ctx, groups[0])
+	}
+	n := places[len(places)-1] + 1
+	batch := make([]candidate, 0, len(places))
+	for _, i := range places {
+		batch = append(batch, candidate{group: groups[i], place: i, bound: math.MinInt64})
+	}
+	err := persist(ctx, func() error { return r.findLatest(ctx, batch) })
+	if refuses(err) {
+		r.alone = true
+		return 1, r.latest(ctx, groups[0])
+	}
+	if err != nil {
+		return 0, err
+	}
+	for i, g := range groups[:n] {
+		if len(batch) == 0 || batch[0].place != i {
+			if err := r.latest(ctx, g); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if err := r.giveLatest(ctx, &batch[0]); err != nil {
+			return 0, err
+		}
+		batch = batch[1:]
+	}
+	return n, nil
+}
+
+// candidate is a group in a batch whose newest measurements are looked for together.
+type candidate struct {
+	group group
+	place int
+	// bound is a lower bound of the newest time: a known measurement, or the start of the last bucket. Only buckets that end at
+	// or after it are read.
+	bound int64
+	known bool // The bound comes from a bucket or from segments.
+	best  *held
+	bad   []error // errors of its buckets that cannot be read
+}
+
+// findLatest looks for the newest measurements in buckets. One pass over the index tells where the last bucket of each group
+// begins. Then it reads the buckets that end no earlier. One request covers the groups whose last buckets begin at about the same
+// time.
+func (r *reading) findLatest(ctx context.Context, batch []candidate) error {
+	if err := r.boundLatest(ctx, batch); err != nil {
+		return err
+	}
+	var known []*candidate
+	for i := range batch {
+		batch[i].best, batch[i].bad = nil, nil
+		if batch[i].known {
+			known = append(known, &batch[i])
+		}
+	}
+	slices.SortFunc(known, func(a, b *candidate) int { return cmp.Compare(a.bound, b.bound) })
+	for len(known) > 0 {
+		n := 1
+		for n < len(known) && known[n].bound <= saturate(known[0].bound, r.plan.span/2) {
+			n++
+		}
+		some := known[:n:n]
+		known = known[n:]
+		if err := r.readLatest(ctx, some[0].bound, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boundLatest sets the bounds. A bound is the newest time in segments, or else the start of the last bucket.
+func (r *reading) boundLatest(ctx context.Context, batch []candidate) error {
+	var metas bson.A
+	for i := range batch {
+		if at, ok := newestStaged(batch[i].group); ok {
+			batch[i].bound, batch[i].known = at, true
+			continue
+		}
+		metas = append(metas, batch[i].group.meta)
+	}
+	if len(metas) == 0 {
+		return nil
+	}
+	answer, err := r.series.port.aggregate(ctx, r.series.lastBeginnings(r.plan, metas))
+	return each(ctx, answer, err, func(d bson.Raw) error {
+		begins, ok := d.Lookup(fieldBegins).DateTimeOK()
+		if c := candidateOf(batch, idOf(d)); c != nil && ok {
+			c.bound, c.known = max(begins, r.plan.first), true
+		}
+		return nil
+	})
+}
+
+const fieldBegins = "begins"
+
+// lastBeginnings is the pipeline that tells where the last bucket of each meta begins. MongoDB takes one key of each meta from
+// the index. Any condition on a field outside the index would make MongoDB read every key. So the pipeline also counts buckets
+// that are not shown yet, or that end too early.
+func (s *Series) lastBeginnings(p *plan, metas bson.A) bson.A {
+	filter := bson.D{anyOf(metas)}
+	begins := bson.D{}
+	if p.first > math.MinInt64 {
+		begins = append(begins, bson.E{Key: "$gt", Value: bson.DateTime(saturate(p.first, -p.span))})
+	}
+	if p.last < math.MaxInt64 {
+		begins = append(begins, bson.E{Key: "$lte", Value: bson.DateTime(p.last)})
+	}
+	if len(begins) > 0 {
+		filter = append(filter, bson.E{Key: s.minPath(), Value: begins})
+	}
+	return bson.A{
+		bson.D{{Key: "$match", Value: filter}},
+		bson.D{{Key: "$sort", Value: bson.D{{Key: timeseries.FieldMeta, Value: -1}, {Key: s.minPath(), Value: -1}}}},
+		bson.D{{Key: "$group", Value: bson.D{
+			{Key: timeseries.FieldID, Value: "$" + timeseries.FieldMeta},
+			{Key: fieldBegins, Value: bson.D{{Key: "$first", Value: "$" + s.minPath()}}},
+		}}},
+	}
+}
+
+// newestStaged returns the newest time of a group in segments. A group holds one such measurement of each partition. False means
+// that it has none.
+func newestStaged(g group) (newest int64, ok bool) {
+	for _, h := range g.staged {
+		for _, row := range h.rows {
+			if !ok || row.time > newest {
+				newest, ok = row.time, true
+			}
+		}
+	}
+	return newest, ok
+}
+
+// candidateOf returns the candidate of a meta. Nil means that there is none.
+func candidateOf(batch []candidate, meta bson.RawValue) *candidate {
+	i, found := slices.BinarySearchFunc(batch, group{meta: meta}, func(c candidate, g group) int { return c.group.compare(g) })
+	if !found || !batch[i].group.takes(meta) {
+		return nil
+	}
+	return &batch[i]
+}
+
+// readLatest reads the buckets of some candidates that end at or after a time, and keeps the newest measurement of each
+// candidate.
+func (r *reading) readLatest(ctx context.Context, from int64, some []*candidate) error {
+	rest := *r.plan
+	rest.first = max(rest.first, from)
+	slices.SortFunc(some, func(a, b *candidate) int { return cmp.Compare(a.place, b.place) })
+	metas, batch := make(bson.A, len(some)), make([]candidate, len(some))
+	for i, c := range some {
+		metas[i], batch[i] = c.group.meta, *c
+	}
+	q := request{filter: append(bson.D{anyOf(metas)}, r.series.shownFilter(&rest)...), projection: r.plan.projection, hint: r.series.index()}
+	answer, err := r.series.port.find(ctx, q)
+	err = each(ctx, answer, err, func(bucket bson.Raw) error {
+		if c := candidateOf(batch, metaOf(bucket)); c != nil {
+			if err := r.keepLatest(c, bucket); err != nil {
+				c.bad = append(c.bad, newBucketError(r.series.namespace, bucket, err))
+			}
+		}
+		return nil
+	})
+	for i, c := range some {
+		*c = batch[i]
+	}
+	return err
+}
+
+// keepLatest keeps the newest measurement of a bucket unless the candidate has one that is at least as new.
+func (r *reading) keepLatest(c *candidate, bucket bson.Raw) error {
+	h := r.merge.spare()
+	defer r.merge.release(h)
+	if err := h.open(r.plan, bucket, 0); err != nil {
+		return err
+	}
+	ok, err := h.next()
+	if !ok || c.best != nil && h.compare(c.best) <= 0 {
+		return err
+	}
+	c.best, err = r.detached(h)
+	return err
+}
+
+// detached copies the current measurement of a bucket, in the form of measurements from segments.
+func (r *reading) detached(h *held) (*held, error) {
+	fields := h.current.Fields
+	if r.plan.fields.trims() {
+		var ok bool
+		if fields, ok = r.plan.fields.trimmed(&r.trim, rawbson.Content(fields)); !ok {
+			return nil, errMalformed
+		}
+	}
+	d := &held{plan: r.plan, sorted: true, source: h.source, current: h.current}
+	d.current.Fields, d.current.Meta = bytes.Clone(fields), cloned(h.current.Meta)
+	return d, nil
+}
+
+// giveLatest yields a candidate's newest measurement. If the newest one found is older than the bound, latest reads the group on
+// its own. Then its last bucket is not shown yet, cannot be read, or has only measurements of other times.
+func (r *reading) giveLatest(ctx context.Context, c *candidate) error {
+	if !c.known {
+		return nil // It has no bucket, and nothing in segments.
+	}
+	at, staged := newestStaged(c.group)
+	if !(staged && at >= c.bound) && !(c.best != nil && c.best.current.Time >= c.bound) {
+		return r.latest(ctx, c.group)
+	}
+	for _, err := range c.bad {
+		if !r.yield(Measurement{}, err) {
+			return errEnough
+		}
+	}
+	for _, h := range c.group.staged {
+		if ok, _ := h.next(); ok && (c.best == nil || h.compare(c.best) > 0) {
+			c.best = h
+		}
+	}
+	return r.give(c.best)
 }
