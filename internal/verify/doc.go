@@ -18,19 +18,16 @@
 //	ports.go         Log, Offsets, Claims, Buckets
 //	verifier.go      Options, Verifier: one partition after the other
 //	window.go        the part of a range that is judged at a time: reading the log, then the buckets
-//	set.go           sets of positions
-//	letters.go       Letters: the positions of dead letters
-//	listing.go       the positions that a bucket lists
-//	segment.go       the compaction that a segment or a bucket names
+//	set.go           sets of positions; Letters: the positions of dead letters
+//	listing.go       the positions that a bucket lists, and the compaction that a segment or a bucket names
 //	compactions.go   which documents are the stored copies of their measurements, beside compactions
 //	conclude.go      missing, unknown, without a letter
 //	doubles.go       doubled: finding all copies of a measurement, and the copy that stays
-//	content.go       comparing values with records
-//	fingerprints.go  a hash of each measurement of a window
+//	content.go       comparing values with records, and a hash of each measurement of a window
 //	account.go       what a bucket's control must say of its columns; extreme.go: its minimum and maximum
 //	elements.go      BSON elements that may be malformed
 //	lost.go          records that retention deleted before they were read
-//	wait.go          before a repair: waiting for pending writes
-//	repair.go        removing copies from buckets and segments; remainder.go: the update that keeps the rest
-//	report.go        Report, Findings; repairs.go: Repairs
+//	repair.go        waiting for pending writes, then removing copies from buckets and segments
+//	remainder.go     the update that keeps the rest of a bucket or segment
+//	report.go        Report, Findings, Repairs
 package verify
