@@ -4,6 +4,6 @@
 // A library of compressed bitmaps does more (runs, serialization, ranks). But its module has 138 MB of test data, which every first
 // build would download. With the operations needed here it is no faster.
 //
-//	set.go    the set: adding and asking, number by number; merge.go: unions, intersections, differences
+//	set.go    the set: adding and asking, number by number; unions, intersections, differences
 //	block.go  the numbers with the same upper 48 bits
 package bitmap

@@ -8,11 +8,9 @@
 //	letters.go  dead-letter topics
 //	mongodb.go  the server, its clock, the rights of the user
 //	index.go    indexes that META_INDEXES asks for, and that a filter needs
-//	claims.go   which groups have claimed the partitions
-//	group.go    the members of the group, and where each partition would begin
+//	group.go    which groups have claimed the partitions, the members of the group, and where each partition would begin
 //	sample.go   Sample: what the newest records of a topic would become
-//	feed.go     Feed: what events from standard input would become
-//	feedlog.go  events from standard input that are records with keys
+//	feed.go     Feed: what events from standard input would become, also those that are records with keys
 //	asked.go    what the schema registry says of a sample's schemas
 //	judge.go    what a sample says of the settings in effect
 //	advise.go   when a sample says more than that they fit
@@ -27,7 +25,7 @@
 //	view.go      the evidence below one object; shapes.go: known forms of events; names.go: what names say
 //	timefield.go which field is the time
 //	identity.go  what names the series; keys.go: what the keys say of it; unnamed.go: when no field name tells
-//	kept.go      records to try settings with; tally.go: the outcome
+//	tally.go     records to try settings with, and the outcome
 //	propose.go   Advice, Proposal: from candidates to options, or to a question; settings.go: options as settings
 //	loses.go     what settings would lose; values.go: stored values that cannot be used
 package check

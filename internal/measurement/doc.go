@@ -1,8 +1,9 @@
 // Package measurement turns the bytes of a Kafka record into measurements whose fields are already BSON, or into an error
 // with a reason of a closed set. It is pure: the same bytes and options always give the same result.
 //
-//	options.go      the options of a decoder; checkpaths.go: paths that exclude each other; window.go: bounds of times
-//	decoder.go      records to results; measurement.go: a result's measurement; guard.go: panics
+//	options.go      the options of a decoder, the default paths of formats; checkpaths.go: paths that exclude each other;
+//	                window.go: bounds of times
+//	decoder.go      records to results, also past panics; measurement.go: a result's measurement
 //	inflate.go      compressed values; framing.go: frames before events; wrapping.go: compression and frame of one element of a record
 //	parts.go        records of several events; element.go: one of these events alone; sources.go: the record's key and headers
 //	stages.go       documents to events, before the rules of paths; checkstages.go: checks of the stages' settings; edit.go: edits of values in
@@ -11,8 +12,7 @@
 //	paths.go        where the parts of a measurement lie; envelope.go: the walk to the stored object; shape.go: the stored object to a
 //	                measurement
 //	cause.go        recognition of encodings, and the mistake in a text that is not JSON; forms.go: forms of values that cannot be read
-//	influx.go       lines of InfluxDB's line protocol to BSON; lines.go: records of lines; quickline.go: the usual lines in one pass;
-//	                ownpaths.go: the default paths of formats
+//	influx.go       lines of InfluxDB's line protocol to BSON; lines.go: records of lines; quickline.go: the usual lines in one pass
 //	otlp.go         requests of OpenTelemetry's protocol to data points; otlpevent.go, otlppoint.go: data points to BSON; otlpjson.go:
 //	                requests in JSON; otlprecord.go: records of requests; quickpoint.go: the usual points in one pass
 //	schema.go       schemas of a registry, which the decoder is told
@@ -30,8 +30,9 @@
 //	checkbson.go    the check that bytes are BSON; nest.go: dotted names to objects; names.go: allowed names
 //	time.go         reading times; rfc3339.go, iso.go, unit.go: texts and numbers; strftime.go: patterns; zone.go: local times;
 //	                exact.go: nanoseconds
-//	meta.go         the normal form of the identity of a series; key.go: meta of the record's key; normal.go: metas that do not come from records
-//	reason.go       the reasons; detail.go, fields.go: texts of errors
+//	meta.go         the normal form of the identity of a series, also of metas that do not come from records;
+//	                key.go: meta of the record's key
+//	reason.go       the reasons, and texts of errors; fields.go: the fields that they name
 //
 // # Why stages
 //

@@ -2,8 +2,5 @@
 // letters, commits, and the error that stops a partition. It only defines and formats them.
 //
 //	partition.go  Partition, Place
-//	record.go     Record, Header, Batch, Bounds
-//	letter.go     Letter
-//	commit.go     Commit
-//	errors.go     StopError, ErrOutOfRange, ErrTopicGone
+//	record.go     Record, Header, Batch, Bounds; Letter; Commit; StopError, ErrOutOfRange, ErrTopicGone
 package record

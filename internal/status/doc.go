@@ -4,8 +4,8 @@
 //	view.go       the View and its life: it polls and logs until the context ends
 //	snapshot.go   what the status page and /api/status show of the present moment
 //	hour.go       what they show of the last hour: samples, and cells of each partition
-//	readiness.go  the sentences of /readyz, each with its section of the runbook
-//	topics.go     the sentences about topics that match the patterns of KAFKA_TOPICS
+//	readiness.go  the sentences of /readyz, each with its section of the runbook, also about topics that match the patterns
+//	              of KAFKA_TOPICS
 //	waits.go      the servers that the start waits for
 //	looks.go      what Kafka reports about partitions that are not being read
 //	members.go    the members of the group, with their partitions and pages
