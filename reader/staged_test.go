@@ -62,16 +62,20 @@ func TestSegmentsAreReadOnAfterFailures(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 10))
 			w := newWorld(random, segmentMetas()[random.IntN(4):][:1+random.IntN(11)], 0, 1+random.IntN(200))
-			down, outages := time.Time{}, 2 // together shorter than the reader waits
+			// Each failure costs a pause of up to three seconds. All together take less time than the reader waits, because a listing
+			// is read in one go, and each try may fail somewhere.
+			down, outages, failures := time.Time{}, 2, 8
 			w.fail = func() error {
 				switch {
 				case time.Now().Before(down):
-				case random.IntN(40) > 0: // during a document, because a listing is read in one go
+					return io.ErrUnexpectedEOF
+				case failures == 0 || random.IntN(40) > 0:
 					return nil
 				case random.IntN(4) == 0 && outages > 0:
-					down = time.Now().Add(time.Duration(random.IntN(25)) * time.Second)
+					down = time.Now().Add(time.Duration(random.IntN(12)) * time.Second)
 					outages--
 				}
+				failures--
 				return io.ErrUnexpectedEOF
 			}
 			started, clock := time.Now(), w.clock
