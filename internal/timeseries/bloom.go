@@ -22,9 +22,7 @@ const (
 // bloomSizes are the possible numbers of bits. They are powers of two, because an entry takes its bits from one hash.
 var bloomSizes = [...]int{1 << 8, 1 << 10, 1 << 12}
 
-// BloomPath is the dotted path of a segment's Bloom filter of some number of bits.
-func BloomPath(bits int) string { return Path(PathSegment, bloomField(bits)) }
-
+// bloomField is the name of a filter of some number of bits in control.segment.
 func bloomField(bits int) string { return FieldBloom + strconv.Itoa(bits) }
 
 // Bloom collects the entries of a Bloom filter of metas. The entries of a meta are its values, each with its path, and the whole
@@ -37,9 +35,6 @@ type Bloom struct {
 	unknown bool     // A value was added whose entry is not known.
 	buffer  []byte
 }
-
-// Reset removes all entries.
-func (b *Bloom) Reset() { b.entries, b.unknown = b.entries[:0], false }
 
 // Add adds the entries of a value at a path within the meta. An empty path is the whole meta. Type 0 means that there is no meta,
 // which has no entries. v is valid BSON.
@@ -158,7 +153,7 @@ func (b *Bloom) Conditions() (all bson.D) {
 		return nil
 	}
 	for _, bits := range bloomSizes {
-		all = append(all, bson.E{Key: BloomPath(bits), Value: HasBits(b.Bits(bits))})
+		all = append(all, bson.E{Key: Path(PathSegment, bloomField(bits)), Value: HasBits(b.bitsOf(bits))})
 	}
 	return all
 }
@@ -168,8 +163,8 @@ func HasBits(bits []int32) bson.D {
 	return bson.D{{Key: "$not", Value: bson.D{{Key: "$bitsAnyClear", Value: bits}}}}
 }
 
-// Bits returns the numbers of the bits of all entries in a filter of some number of bits, in order.
-func (b *Bloom) Bits(bits int) (all []int32) {
+// bitsOf returns the numbers of the bits of all entries in a filter of some number of bits, in order.
+func (b *Bloom) bitsOf(bits int) (all []int32) {
 	b.places(bits, func(bit int) { all = append(all, int32(bit)) })
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -227,7 +227,7 @@ func TestBloomConditions(t *testing.T) {
 			bits = append(bits, i)
 		}
 	}
-	if !slices.Equal(bits, b.Bits(256)) {
+	if !slices.Equal(bits, b.bitsOf(256)) {
 		t.Errorf("the filter has the bits %v", bits)
 	}
 }
