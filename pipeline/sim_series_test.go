@@ -47,6 +47,9 @@ func (t *task) editSeries() {
 	query := encoded(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: metas}}}})
 	buckets := editedBuckets{t: t, port: port{w: w, of: w.mongo.buckets}}
 	const noTimeout = time.Hour // a timeout would use the wrong clock
+	selection := collection.NewSelection(buckets, editedOptions{scratch: &scratch{}, notes: port{w: w, of: w.mongo.options}}, collection.SelectionOptions{
+		Query: query, TimeField: simCollection.TimeField, Closed: w.chance(0.5), Timeout: noTimeout, BucketsOnly: w.traits.segments, AwaitInserts: t.awaitsInserts(),
+	})
 	asked := w.mongo.buckets.ids()
 	hidden := func() bool {
 		return !slices.ContainsFunc(asked, func(id string) bool {
@@ -59,13 +62,6 @@ func (t *task) editSeries() {
 			return
 		}
 	}
-	o := collection.SelectionOptions{
-		Query: query, TimeField: simCollection.TimeField, Closed: w.chance(0.5), Timeout: noTimeout, AwaitInserts: t.awaitsInserts(),
-	}
-	if w.traits.segments {
-		o.Shown = w.mongo.clock()
-	}
-	selection := collection.NewSelection(buckets, editedOptions{scratch: &scratch{}, notes: port{w: w, of: w.mongo.options}}, o)
 	all, err := selection.Series(t.context(), func(int64) {})
 	if err != nil {
 		return

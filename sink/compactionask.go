@@ -52,12 +52,6 @@ func (c Contents) RequestCompaction() *CompactionRequest {
 	}
 }
 
-// Shown returns a moment of MongoDB's clock. After Wait, all buckets that were made of the segments are shown at this moment.
-func (w *CompactionRequest) Shown(ctx context.Context) (time.Time, error) {
-	now, err := w.clock(ctx)
-	return now.Add(-compactedMargin), mongodb.Failure("asking for the time", err)
-}
-
 // Left counts the segments that Wait would wait for.
 func (w *CompactionRequest) Left(ctx context.Context) (segments int, err error) {
 	if needed, err := w.needed(ctx); err != nil || !needed {

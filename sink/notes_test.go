@@ -39,7 +39,7 @@ func TestDeletedMeasurementsAreStoredNoMore(t *testing.T) {
 	other := timeseries.Position{Offset: 200, Part: 3}
 	sendAll(t, p, bucketer.Applied, insertOf("a", run(100, 5)...), insertOf("a", other), insertOf("b", run(300, 5)...))
 
-	d := collection.Of(e.Database, "events").Select("time", mongodb.Document(bson.D{{Key: "meta", Value: "a"}}), time.Now(), true).Delete(func(collection.Edited) {})
+	d := collection.Of(e.Database, "events").Select("time", mongodb.Document(bson.D{{Key: "meta", Value: "a"}}), true).Delete(func(collection.Edited) {})
 	if err := d.Run(t.Context()); err != nil || d.Edited().Done.Measurements != 6 {
 		t.Fatalf("%+v, %v", d.Edited(), err)
 	}
@@ -77,7 +77,7 @@ func TestChangedMetasAreNoted(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
 	sendAll(t, p, bucketer.Applied, insertOf("a", run(100, 5)...), insertOf("b", run(300, 5)...))
-	selection := collection.Of(e.Database, "events").Select("time", mongodb.Document(bson.D{}), time.Now(), true)
+	selection := collection.Of(e.Database, "events").Select("time", mongodb.Document(bson.D{}), true)
 	all, err := selection.Series(t.Context(), func(int64) {})
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestDamagedNoteIsNamed(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
 	sendAll(t, p, bucketer.Applied, insertOf("a", run(100, 5)...))
-	if err := collection.Of(e.Database, "events").Select("time", mongodb.Document(bson.D{}), time.Now(), true).Delete(func(collection.Edited) {}).Run(t.Context()); err != nil {
+	if err := collection.Of(e.Database, "events").Select("time", mongodb.Document(bson.D{}), true).Delete(func(collection.Edited) {}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	update := bson.D{{Key: "$set", Value: bson.D{{Key: "control.count", Value: 9}}}}

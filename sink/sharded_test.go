@@ -115,7 +115,7 @@ func TestEditsNameTheShardKey(t *testing.T) {
 				return mongodbtest.Counting(len(all))(nil)
 			})
 			f.Answer("delete", mongodbtest.Counting(2))
-			s := collection.Of(d, "events").Select("time", mongodb.Document(bson.D{}), time.Now(), true)
+			s := collection.Of(d, "events").Select("time", mongodb.Document(bson.D{}), true)
 			all, err := s.Series(t.Context(), func(int64) {})
 			if err != nil || len(all) != 2 {
 				t.Fatalf("%+v, %v", all, err)

@@ -88,11 +88,11 @@ func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFl
 		if err != nil {
 			return views, nil, translated(name, err)
 		}
-		left, shown, err := p.compacted(ctx, with.database, name, f)
+		left, err := p.compacted(ctx, with.database, name, f)
 		if err != nil {
 			return views, nil, err
 		}
-		selection := with.of(name).Select(options.TimeField, onBuckets, shown, f.closed)
+		selection := with.of(name).Select(options.TimeField, onBuckets, f.closed)
 		all, err := p.selected(ctx, name, selection)
 		if err != nil {
 			return views, nil, err

@@ -75,8 +75,8 @@ func jsonFlag(flag, text string) (bson.RawValue, error) {
 }
 
 // compacted waits until the measurements in segments are in buckets. A dry run does not wait. left counts its segments, whose
-// measurements it ignores. Buckets that are not shown at the returned moment are newer, and left alone.
-func (p *Program) compacted(ctx context.Context, database *mongodb.Database, name string, f *metaFlags) (left int, shown time.Time, err error) {
+// measurements it ignores.
+func (p *Program) compacted(ctx context.Context, database *mongodb.Database, name string, f *metaFlags) (left int, err error) {
 	compaction := sink.ContentsOf(database, name).RequestCompaction()
 	line := p.progress("waiting for compaction of " + name + ", segments left")
 	defer line.End()
@@ -87,16 +87,10 @@ func (p *Program) compacted(ctx context.Context, database *mongodb.Database, nam
 		}
 		return compaction.Wait(ctx, func(segments int) { line.At(int64(segments), 0) })
 	})
-	if err == nil {
-		err = through(ctx, func() (bool, error) {
-			shown, err = compaction.Shown(ctx)
-			return false, err
-		})
-	}
 	if err != nil {
-		return left, shown, fmt.Errorf("%s: nothing was edited: %w", name, err)
+		return left, fmt.Errorf("%s: nothing was edited: %w", name, err)
 	}
-	return left, shown, nil
+	return left, nil
 }
 
 // queryFlag is jsonFlag for an object.

@@ -120,11 +120,11 @@ func (p *Program) planUpdate(
 	if err != nil {
 		return nil, translated(name, err)
 	}
-	left, shown, err := p.compacted(ctx, database, name, f)
+	left, err := p.compacted(ctx, database, name, f)
 	if err != nil {
 		return nil, err
 	}
-	selection := collection.Of(database, name).Select(options.TimeField, query, shown, f.closed)
+	selection := collection.Of(database, name).Select(options.TimeField, query, f.closed)
 	plan := &metaPlan{selection: selection, closed: f.closed, segments: left}
 	if plan.all, err = p.selected(ctx, name, plan.selection); err != nil {
 		return nil, err

@@ -43,10 +43,8 @@ type SelectionOptions struct {
 	// Closed includes closed buckets in edits. Without it, edits leave them alone, except buckets that were made of segments.
 	// Those are closed from the beginning, so no edit could have changed them earlier.
 	Closed bool
-	// Shown limits the selection to buckets that queries see at this moment. It leaves segments alone, and buckets whose
-	// measurements are still shown in segments: their compaction may be rolled back, and readers would not see the edit yet. Zero
-	// selects documents of all kinds.
-	Shown time.Time
+	// BucketsOnly leaves segments alone. Without it they are edited like buckets.
+	BucketsOnly bool
 	// Timeout bounds a write.
 	Timeout time.Duration
 	// AwaitInserts returns when no insert that was sent before can be executed any more. An edit of metas calls it for the buckets
@@ -65,10 +63,10 @@ func NewSelection(buckets, options mongodb.Editable, o SelectionOptions) *Select
 	return &Selection{SelectionOptions: o, buckets: buckets, options: options}
 }
 
-// Select returns the Selection of a query on the buckets of the time series that are shown at a moment, as timeseries.Options
-// translates it. sink.CompactionRequest waits until the present segments are in such buckets.
-func (t TimeSeries) Select(timeField string, query bson.Raw, shown time.Time, closed bool) *Selection {
-	return t.documents(SelectionOptions{Query: query, TimeField: timeField, Closed: closed, Shown: shown})
+// Select returns the Selection of a query on the buckets of the time series, as timeseries.Options translates it. It leaves
+// segments alone. sink.Contents.Compact waits until the present segments are in buckets.
+func (t TimeSeries) Select(timeField string, query bson.Raw, closed bool) *Selection {
+	return t.documents(SelectionOptions{Query: query, TimeField: timeField, Closed: closed, BucketsOnly: true})
 }
 
 // documents returns a Selection of whole documents, which are buckets or segments.
@@ -159,7 +157,7 @@ func (l *seriesList) add(meta bson.RawValue, amount Amount, closed bool) error {
 // Holds reports whether the time series has a bucket with exactly this meta, whether selected or not.
 func (s *Selection) Holds(ctx context.Context, meta bson.RawValue) (bool, error) {
 	wanted, found := timeseries.Key(meta), false
-	filter := append(bson.D{timeseries.HasMeta(meta)}, s.shown()...)
+	filter := append(bson.D{timeseries.HasMeta(meta)}, s.notSegments()...)
 	err := s.buckets.Find(ctx, mongodb.Query{Filter: mongodb.Document(filter), Projection: s.fields()}, func(d bson.Raw) error {
 		if s.read(d).series() == wanted {
 			found = true
@@ -229,18 +227,18 @@ func (s *Selection) asRead(b edited) bson.D {
 
 // bucketQuery returns the query for the buckets of the selection.
 func (s *Selection) bucketQuery() bson.Raw {
-	if s.Shown.IsZero() {
+	if !s.BucketsOnly {
 		return s.Query
 	}
-	return mongodb.Document(bson.D{{Key: "$and", Value: bson.A{s.Query, s.shown()}}})
+	return mongodb.Document(bson.D{{Key: "$and", Value: bson.A{s.Query, s.notSegments()}}})
 }
 
-// shown returns the conditions that a document is a bucket which queries see. There are none if all documents are selected.
-func (s *Selection) shown() bson.D {
-	if s.Shown.IsZero() {
+// notSegments returns the condition that a document is a bucket. It is empty if segments are included.
+func (s *Selection) notSegments() bson.D {
+	if !s.BucketsOnly {
 		return nil
 	}
-	return timeseries.BucketsShown(s.Shown)
+	return bson.D{timeseries.IsAbsent(timeseries.PathOwner)}
 }
 
 // editable returns the query for the buckets that an edit may change.

@@ -85,7 +85,7 @@ func everything(t *testing.T) collection.SelectionOptions {
 
 func (e *env) selects(t *testing.T, query bson.Raw, closed bool) *collection.Selection {
 	t.Helper()
-	return collection.Of(e.Database, "events").Select("time", query, time.Now(), closed)
+	return collection.Of(e.Database, "events").Select("time", query, closed)
 }
 
 // changed runs a change to its end.
@@ -355,8 +355,7 @@ func TestChangeTellsWhatItMissed(t *testing.T) {
 	}
 }
 
-// TestBucketsMadeOfSegmentsAreSelected checks this although they are closed. Segments are left unchanged, and so are buckets whose
-// measurements are still shown in segments.
+// TestBucketsMadeOfSegmentsAreSelected checks this although they are closed. Segments are left unchanged.
 func TestBucketsMadeOfSegmentsAreSelected(t *testing.T) {
 	e := connect(t)
 	e.series(t, []any{"a"}, 1, 1)
@@ -370,23 +369,11 @@ func TestBucketsMadeOfSegmentsAreSelected(t *testing.T) {
 			{Key: "compaction", Value: bson.D{{Key: "visibleFrom", Value: bson.DateTime(1)}, {Key: "id", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}}},
 		}},
 	}
-	hidden := bson.D{
-		{Key: "_id", Value: bson.NewObjectID()},
-		{Key: "meta", Value: "a"},
-		{Key: "control", Value: bson.D{
-			{Key: "version", Value: 1},
-			{Key: "count", Value: 9},
-			{Key: "closed", Value: true},
-			{Key: "compaction", Value: bson.D{
-				{Key: "visibleFrom", Value: time.Now().Add(time.Hour)}, {Key: "id", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}},
-			}},
-		}},
-	}
 	segment := bson.D{
 		{Key: "_id", Value: bson.NewObjectID()}, {Key: "meta", Value: "a"}, // as an imitation of a query that would match it
 		{Key: "control", Value: bson.D{{Key: "count", Value: 7}, {Key: "closed", Value: true}, {Key: "segment", Value: bson.D{{Key: "owner", Value: "x"}}}}},
 	}
-	if _, err := e.Raw.Collection("events.buckets").InsertMany(t.Context(), []any{made, hidden, segment}); err != nil {
+	if _, err := e.Raw.Collection("events.buckets").InsertMany(t.Context(), []any{made, segment}); err != nil {
 		t.Fatal(err)
 	}
 	s := e.selects(t, raw(t, bson.D{{Key: "meta", Value: "a"}}), false)
@@ -402,7 +389,7 @@ func TestBucketsMadeOfSegmentsAreSelected(t *testing.T) {
 	if err := d.Run(t.Context()); err != nil || d.Edited().Done.Buckets != 2 || d.Edited().Missed != 0 {
 		t.Errorf("deleted: %+v, %v", d.Edited(), err)
 	}
-	if diff := cmp.Diff(map[string][2]int{`"a"`: {0, 3}}, e.metas(t)); diff != "" { // a closed bucket, the hidden one and the segment
+	if diff := cmp.Diff(map[string][2]int{`"a"`: {0, 2}}, e.metas(t)); diff != "" { // a closed bucket and the segment
 		t.Error(diff)
 	}
 }
