@@ -28,7 +28,7 @@ type RollupNote struct {
 	Metas []bson.RawValue
 	// Deletes means that rows are deleted with their measurements, even those of hours that are not computed again.
 	Deletes bool
-	// Edited is MongoDB's time at which the edit was over. Zero means that it may go on.
+	// Edited is MongoDB's time at which the edit was over, and queries saw all of it. Zero means that it may go on.
 	Edited time.Time
 	// At is MongoDB's time at which the note was written.
 	At time.Time
@@ -144,15 +144,18 @@ func (e *RollupEdit) write(ctx context.Context, notes []RollupNote) error {
 	return nil
 }
 
-// Done marks the notes, once no write of the edit can be executed any more. If a note is gone because the edit took longer than
-// notes are kept, Done writes it again.
-func (e *RollupEdit) Done(ctx context.Context) error {
+// Done marks the notes, once no write of the edit can be executed any more. shown is the moment from which queries see all edited
+// buckets. If a note is gone because the edit took longer than notes are kept, Done writes it again.
+func (e *RollupEdit) Done(ctx context.Context, shown time.Time) error {
 	if e == nil {
 		return nil
 	}
 	now, err := e.clock(ctx)
 	if err != nil {
 		return err
+	}
+	if shown.After(now) {
+		now = shown
 	}
 	for i := range e.notes {
 		n := &e.notes[i]

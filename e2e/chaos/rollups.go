@@ -12,8 +12,9 @@ import (
 const (
 	// pollRollups is the pause between two looks at the watermarks.
 	pollRollups = time.Second
-	// editedWithin is how long the rows of an edited series may stay wrong after the edit.
-	editedWithin = 2 * time.Minute
+	// editedWithin is how long the rows of an edited series may stay wrong after the edit. It may have edited buckets that queries
+	// see only after COMPACT_VISIBILITY_DELAY.
+	editedWithin = 6 * time.Minute
 )
 
 // awaitRollups waits until the rows of rollups have all records, and then until the rows of edited series are right.

@@ -69,7 +69,7 @@ func (p *Program) deleteSeries(ctx context.Context, database *mongodb.Database, 
 	if view.Edited, err = p.deleteSelected(ctx, view.Series, s, view.Selected); err != nil {
 		return err
 	}
-	return p.editOver(ctx, noted)
+	return p.editOver(ctx, noted, *view.Edited)
 }
 
 // planDeletions examines all time series before anything is deleted.

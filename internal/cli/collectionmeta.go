@@ -187,8 +187,8 @@ func (p *Program) noteEdit(ctx context.Context, database *mongodb.Database, seri
 }
 
 // editOver records the end of an edit of series, so that consumers compute the rollups for the last time.
-func (p *Program) editOver(ctx context.Context, noted *sink.RollupEdit) error {
-	return through(ctx, func() (bool, error) { return false, noted.Done(ctx) })
+func (p *Program) editOver(ctx context.Context, noted *sink.RollupEdit, edited collection.Edited) error {
+	return through(ctx, func() (bool, error) { return false, noted.Done(ctx, edited.Shown) })
 }
 
 // shownMeta is the maximum number of characters of a meta in a table.

@@ -97,7 +97,7 @@ func (p *Program) updateMetas(ctx context.Context, database *mongodb.Database, v
 		}
 		change := plan.selection.Change(plan.all, plan.changes, func(e collection.Edited) { line.At(e.Done.Buckets, view.Changed.Buckets) })
 		if err = carryOut(ctx, change); err == nil {
-			err = p.editOver(ctx, noted)
+			err = p.editOver(ctx, noted, change.Edited())
 		}
 		line.End()
 		edited := change.Edited()

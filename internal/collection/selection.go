@@ -182,6 +182,7 @@ type edited struct {
 	count   int64
 	counted bson.RawValue // control.count as the document has it
 	closed  bool          // closed, and not made of segments
+	from    time.Time     // queries see it from then on. Zero means that it was not made of segments.
 	listed  bson.Raw      // the document as read, for its notes. Nil means that nothing is noted.
 }
 
@@ -192,7 +193,7 @@ func (s *Selection) fields(more ...bson.E) bson.Raw {
 		{Key: timeseries.MinPath(s.TimeField), Value: 1},
 		{Key: timeseries.PathCount, Value: 1},
 		{Key: timeseries.PathClosed, Value: 1},
-		{Key: timeseries.PathCompactionID, Value: 1},
+		{Key: timeseries.PathCompaction, Value: 1},
 	}, more...))
 }
 
@@ -203,7 +204,9 @@ func (s *Selection) read(d bson.Raw) edited {
 	b.counted = d.Lookup(timeseries.FieldControl, timeseries.FieldCount)
 	b.count, _ = b.counted.AsInt64OK()
 	closed, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldClosed).BooleanOK()
-	b.closed = closed && d.Lookup(timeseries.FieldControl, timeseries.FieldCompaction, timeseries.FieldCompactionID).Type == 0
+	compaction, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldCompaction).DocumentOK()
+	b.closed = closed && compaction.Lookup(timeseries.FieldCompactionID).Type == 0
+	b.from, _ = compaction.Lookup(timeseries.FieldVisibleFrom).TimeOK()
 	return b
 }
 

@@ -359,6 +359,7 @@ func TestChangeTellsWhatItMissed(t *testing.T) {
 func TestBucketsMadeOfSegmentsAreSelected(t *testing.T) {
 	e := connect(t)
 	e.series(t, []any{"a"}, 1, 1)
+	shown := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 	made := bson.D{
 		{Key: "_id", Value: bson.NewObjectID()},
 		{Key: "meta", Value: "a"},
@@ -366,7 +367,7 @@ func TestBucketsMadeOfSegmentsAreSelected(t *testing.T) {
 			{Key: "version", Value: 1},
 			{Key: "count", Value: 5},
 			{Key: "closed", Value: true},
-			{Key: "compaction", Value: bson.D{{Key: "visibleFrom", Value: bson.DateTime(1)}, {Key: "id", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}}},
+			{Key: "compaction", Value: bson.D{{Key: "visibleFrom", Value: bson.DateTime(shown.UnixMilli())}, {Key: "id", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}}},
 		}},
 	}
 	segment := bson.D{
@@ -382,8 +383,8 @@ func TestBucketsMadeOfSegmentsAreSelected(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	meta := func(m string) bson.RawValue { return raw(t, bson.D{{Key: "m", Value: m}}).Lookup("m") }
-	if done := changed(t, s, []collection.MetaChange{{Before: meta("a"), After: meta("b")}}); done.Done.Buckets != 2 || done.Missed != 0 {
-		t.Errorf("changed: %+v", done)
+	if done := changed(t, s, []collection.MetaChange{{Before: meta("a"), After: meta("b")}}); done.Done.Buckets != 2 || done.Missed != 0 || !done.Shown.Equal(shown) {
+		t.Errorf("changed: %+v, want a bucket that is shown from %s on", done, shown)
 	}
 	d := e.selects(t, raw(t, bson.D{{Key: "meta", Value: "b"}}), false).Delete(silent)
 	if err := d.Run(t.Context()); err != nil || d.Edited().Done.Buckets != 2 || d.Edited().Missed != 0 {

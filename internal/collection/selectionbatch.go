@@ -3,6 +3,7 @@ package collection
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -24,6 +25,9 @@ type Edited struct {
 	Appeared int64 `json:"appeared"`
 	// Unsure counts buckets without an answer that tells whether they were edited.
 	Unsure int64 `json:"unsure"`
+	// Shown is the moment from which queries see all edited buckets. Before it they see the measurements of some in segments, which
+	// are not edited. Zero means that they see all buckets at once.
+	Shown time.Time `json:"-"`
 }
 
 // editing is one edit of a selection. It sends bounded batches and counts what each has done.
@@ -122,6 +126,11 @@ func (e *editing) flush(ctx context.Context) error {
 func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
 	open := e.open
 	e.open = nil
+	for _, b := range open {
+		if b.from.After(e.edited.Shown) && b.from.Before(timeseries.Never.Time()) {
+			e.edited.Shown = b.from
+		}
+	}
 	if err := e.note(ctx, open); err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type Keeper struct {
 	o        Options
 	schedule map[record.Partition]*turn
 	noted    map[string]time.Time // when the notes of a time series were last read
-	computed map[string]bool      // notes whose rows were computed since the end of the edit
+	computed map[string]bool      // notes whose rows were computed since queries see the whole edit
 	told     bool                 // a failure was logged, and no pass has succeeded since
 }
 
@@ -283,11 +283,11 @@ func (k *Keeper) notesOf(ctx context.Context, r *sink.Rollups) error {
 		if k.computed[n.ID] && time.Since(n.Edited) < noteLinger { // due once more, later
 			continue
 		}
-		gone, err := w.note(ctx, n)
+		whole, gone, err := w.note(ctx, n)
 		if err != nil {
 			return err
 		}
-		if delete(k.computed, n.ID); !gone && !n.Edited.IsZero() {
+		if delete(k.computed, n.ID); whole && !gone {
 			k.computed[n.ID] = true
 		}
 	}

@@ -44,7 +44,7 @@ func (w *world) readNotes() {
 			return
 		}
 		for i := range a.notes {
-			if _, err := of.note(ctx, &a.notes[i]); err != nil {
+			if _, _, err := of.note(ctx, &a.notes[i]); err != nil {
 				w.unlessCrashed(err)
 				return
 			}
@@ -99,7 +99,7 @@ func (w *world) edit(what string, series []string, deletes bool, do func(id stri
 			}
 			do(id)
 		}
-		if noted.Done(ctx) == nil {
+		if noted.Done(ctx, time.Time{}) == nil {
 			clear(a.editing)
 		}
 	})

@@ -18,17 +18,19 @@ const noteAge = 7 * 24 * time.Hour
 // its computation.
 const noteLinger = 10 * time.Minute
 
-// note computes all rows of the series of a note again. over reports that it has removed the note.
-func (w *work) note(ctx context.Context, n *sink.RollupNote) (over bool, err error) {
+// note computes all rows of the series of a note again. whole reports that queries saw the whole edit by then. over reports that
+// it has removed the note.
+func (w *work) note(ctx context.Context, n *sink.RollupNote) (whole, over bool, err error) {
 	now, err := w.rollups.Clock(ctx)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
+	whole = !n.Edited.IsZero() && !now.Before(n.Edited)
 	over = !n.Edited.IsZero() && now.Sub(n.Edited) >= w.linger || now.Sub(n.At) > noteAge
 	hours, days := newTouched(0, 0, 1), newTouched(0, 0, 1)
 	for _, meta := range n.Metas {
 		if err := w.extents(ctx, meta, hours, days); err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
 	free := *w
@@ -42,9 +44,9 @@ func (w *work) note(ctx context.Context, n *sink.RollupNote) (over bool, err err
 	}
 	w.size = free.size
 	if err != nil || !over {
-		return false, err
+		return whole, false, err
 	}
-	return true, w.rollups.NoteDone(ctx, n)
+	return whole, true, w.rollups.NoteDone(ctx, n)
 }
 
 // extents adds the hours in which a series may have measurements or rows, and the days for which it has day rows.

@@ -193,7 +193,7 @@ func TestNoteStaysUntilItsEditIsLongOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range notes {
-			if gone, err := of.note(t.Context(), &notes[i]); err != nil {
+			if _, gone, err := of.note(t.Context(), &notes[i]); err != nil {
 				t.Fatal(err)
 			} else if !gone {
 				left++
@@ -213,7 +213,7 @@ func TestNoteStaysUntilItsEditIsLongOver(t *testing.T) {
 			t.Errorf("level %s has the rows %v of a deleted series", level, counts)
 		}
 	}
-	if err := noted.Done(t.Context()); err != nil {
+	if err := noted.Done(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if compute() != 1 {
@@ -224,5 +224,37 @@ func TestNoteStaysUntilItsEditIsLongOver(t *testing.T) {
 	}
 	if compute() != 0 {
 		t.Error("the note has come back")
+	}
+}
+
+// TestNoteWaitsUntilQueriesSeeTheEdit has an edit of a bucket that is not shown yet. Queries see its measurements in a segment
+// until then, under the former meta.
+func TestNoteWaitsUntilQueriesSeeTheEdit(t *testing.T) {
+	w, p := still(t, 3)
+	w.run(t, p)
+	meta := encoded(bson.D{{Key: "m", Value: "a"}}).Lookup("m")
+	noted, err := sink.BeginRollupEdit(t.Context(), w.ports(), time.Second, []bson.RawValue{meta}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := noted.Done(t.Context(), w.now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		after       time.Duration
+		whole, gone bool
+	}{{0, false, false}, {time.Hour - time.Millisecond, false, false}, {time.Millisecond, true, false}, {noteLinger, true, true}} {
+		w.now = w.now.Add(want.after)
+		of, err := w.work(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes, err := of.rollups.Notes(t.Context())
+		if err != nil || len(notes) != 1 {
+			t.Fatal(notes, err)
+		}
+		if whole, gone, err := of.note(t.Context(), &notes[0]); err != nil || whole != want.whole || gone != want.gone {
+			t.Errorf("%s later: the edit is seen as a whole: %t, the note is gone: %t, %v", want.after, whole, gone, err)
+		}
 	}
 }
