@@ -241,7 +241,7 @@ func FuzzBloom(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind byte, value []byte, otherKind byte, otherValue []byte) {
 		a, b := bson.RawValue{Type: bson.Type(kind), Value: value}, bson.RawValue{Type: bson.Type(otherKind), Value: otherValue}
 		if a.Validate() != nil || b.Validate() != nil || Compare(a, b) != 0 {
-			t.Skip()
+			return
 		}
 		var of, other Bloom
 		of.Add([]string{"p"}, a)
