@@ -33,8 +33,15 @@ func scalarsOf(t *testing.T) bson.A {
 	return bson.A{
 		int32(0), int32(5), int64(5), 5.0, 5.5, 0.0, math.Copysign(0, -1), int64(1) << 53, float64(1 << 53), int64(1)<<53 + 1, float64(1 << 63),
 		int64(math.MaxInt64), int64(math.MinInt64), float64(math.MinInt64), math.NaN(), math.Float64frombits(0xfff8 << 48), math.Inf(1), 1e300,
-		decimal, "a", "b", "", "5", "A", "\u00e9", "e\u0301", "x\x00y", true, false, bson.Null{}, bson.DateTime(5), bson.DateTime(-1), bson.ObjectID{5},
-		bson.Binary{Data: []byte("a")}, bson.Binary{Subtype: 4, Data: make([]byte, 16)}, bson.Timestamp{T: 1}, bson.Symbol("a"), bson.MinKey{},
+		decimal, "a", "b", "", "5", "A", "\u00e9", "e\u0301", "x\x00y", true, false,
+		bson.Null{},
+		bson.DateTime(5), bson.DateTime(-1),
+		bson.ObjectID{5},
+		bson.Binary{Data: []byte("a")},
+		bson.Binary{Subtype: 4, Data: make([]byte, 16)},
+		bson.Timestamp{T: 1},
+		bson.Symbol("a"),
+		bson.MinKey{},
 	}
 }
 
