@@ -57,10 +57,8 @@ func (s *Series) prepare(ctx context.Context, q Query) (plan, error) {
 	}
 	if err = s.present(ctx, &p); err == nil && p.segments {
 		err = s.askTime(ctx, &p)
-		if len(p.meta) > 0 && s.ordersMetas(ctx) {
-			if b := s.segmentBounds(p.meta, s.comparesBits(ctx)); len(b.all) > 0 {
-				p.bounds = b
-			}
+		if b := s.segmentBounds(p.meta, false); len(b.all) > 0 && s.ordersMetas(ctx) {
+			p.bounds = s.segmentBounds(p.meta, s.comparesBits(ctx))
 		}
 	}
 	if err != nil {
