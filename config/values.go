@@ -12,6 +12,7 @@ import (
 
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
+	"waterwheel/internal/rollup"
 	"waterwheel/internal/words"
 )
 
@@ -135,3 +136,73 @@ func (c *Content) UnmarshalText(path []byte) error {
 
 // String returns the path.
 func (c Content) String() string { return c.Path }
+
+// RollupLevels is the value of ROLLUP_LEVELS.
+type RollupLevels rollup.Levels
+
+// UnmarshalText reads levels in the notation of ROLLUP_LEVELS.
+func (l *RollupLevels) UnmarshalText(text []byte) error {
+	levels, err := rollup.ParseLevels(string(text))
+	*l = RollupLevels(levels)
+	return err
+}
+
+// String returns the setting's own notation.
+func (l RollupLevels) String() string { return rollup.Levels(l).String() }
+
+// RollupNested is the value of ROLLUP_NESTED. The zero RollupNested means no collection.
+type RollupNested struct {
+	// Collection may contain {topic}.
+	Collection string
+	// Aggregations are the statistics of each field. Nil means whole totals.
+	Aggregations []rollup.Aggregation
+}
+
+// UnmarshalText reads a collection in the notation of ROLLUP_NESTED: a name, and optional aggregations after a colon.
+func (n *RollupNested) UnmarshalText(text []byte) (err error) {
+	name, list, has := strings.Cut(string(text), ":")
+	n.Collection, n.Aggregations = name, nil
+	if has {
+		n.Aggregations, err = rollup.ParseAggregations(list)
+	}
+	return err
+}
+
+// String returns the setting's own notation.
+func (n RollupNested) String() string {
+	var list []string
+	for _, a := range n.Aggregations {
+		list = append(list, string(a))
+	}
+	if len(list) == 0 {
+		return n.Collection
+	}
+	return n.Collection + ":" + strings.Join(list, ",")
+}
+
+// For returns the collection of a topic.
+func (n RollupNested) For(topic string) string {
+	return strings.ReplaceAll(n.Collection, topicPlaceholder, topic)
+}
+
+// Share is a fraction, above 0 and at most 1.
+type Share float64
+
+// leastShare is the smallest Share. With less the work would never end.
+const leastShare = 0.01
+
+// UnmarshalText reads a decimal fraction.
+func (s *Share) UnmarshalText(text []byte) error {
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || !(f >= leastShare && f <= 1) {
+		return errors.New("is not a share: give a number from 0.01 to 1")
+	}
+	*s = Share(f)
+	return nil
+}
+
+// String returns the setting's own notation.
+func (s Share) String() string { return strconv.FormatFloat(float64(s), 'g', -1, 64) }
+
+// Rules returns how rows are made.
+func (r Rollup) Rules() rollup.Rules { return rollup.Rules{Count: r.CountField, Fields: r.Fields} }

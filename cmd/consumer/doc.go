@@ -2,10 +2,8 @@
 //
 // It implements the process of the command run: its parts, its start and its shutdown. Package cli implements the command line.
 //
-//	main.go           signals, and the command line
-//	run.go            run, from top to bottom
-//	adapters.go       what workers read and write, and the group's decisions
-//	runtopics.go      topics that match KAFKA_TOPICS and are created while run is active
-//	runcollection.go  options of a collection that change
-//	supervisor.go     reporting the state of the process to systemd; how much of SHUTDOWN_TIMEOUT closing has
+//	main.go      signals, the command line, systemd; how much of SHUTDOWN_TIMEOUT closing has
+//	run.go       run, from top to bottom
+//	adapters.go  what workers read and write, and the group's decisions
+//	watch.go     what changes while run is active: topics that match KAFKA_TOPICS, options of a collection
 package main

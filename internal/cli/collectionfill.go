@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -191,17 +190,4 @@ func coarser(of bucketingView, mean float64, most int32) string {
 		}
 	}
 	return advice
-}
-
-// printIndexes lists the indexes with their sizes and uses, as far as the server reports them.
-func (v CollectionView) printIndexes(w io.Writer) {
-	table := text.NewTable(w, "INDEX", "KIND", "SIZE", "USES")
-	for _, i := range v.Indexes.Indexes {
-		size := text.Unknown
-		if i.Bytes != nil {
-			size = text.Bytes(*i.Bytes)
-		}
-		table.Row(i.Name, i.Kind, size, text.Number(i.Uses))
-	}
-	table.Flush()
 }

@@ -224,80 +224,6 @@ func (m metaText) String() string {
 // cell returns the meta for a table.
 func (m metaText) cell(w io.Writer) string { return text.Fit(w, m.String(), shownMeta) }
 
-// metaUpdate is the result of update-meta for a time series.
-type metaUpdate struct {
-	Series string `json:"collection"`
-	DryRun bool   `json:"dryRun"`
-	// Changed is the amount that is changed, in SeriesCount series. Changes lists the first of them.
-	Changed     collection.Amount `json:"changed"`
-	SeriesCount int               `json:"series"`
-	Changes     []changedMeta     `json:"changes"`
-	// Joining is how many of the series merge with another series. If Cut is set, it covers only the first new metas.
-	Joining int  `json:"joining"`
-	Cut     bool `json:"joiningCut,omitempty"`
-	// Unchanged is the amount that is selected but stays as it is.
-	Unchanged collection.Amount `json:"unchanged"`
-	// ClosedLeft is the amount in closed buckets, which are left alone.
-	ClosedLeft collection.Amount `json:"closedLeft"`
-	// Segments counts the segments of a dry run. Their measurements are in no other count.
-	Segments int `json:"segments,omitempty"`
-	// Repeats means that a second run would change again what the first one has changed.
-	Repeats bool               `json:"changesAgain"`
-	Edited  *collection.Edited `json:"edited,omitempty"`
-}
-
-// changedMeta is a series whose meta changes.
-type changedMeta struct {
-	Before metaText `json:"before,omitzero"`
-	After  metaText `json:"after,omitzero"`
-	collection.Amount
-	Joins bool `json:"joins"` // another series has this meta, or gets it too
-}
-
-// wayOut returns what to do after the update was interrupted.
-func (v *metaUpdate) wayOut() string {
-	if v.Repeats {
-		return "do not run the same command again, because it would change the changed series a second time: select the rest with another filter"
-	}
-	return "run the same command again to change the rest"
-}
-
-func (v *metaUpdate) print(w io.Writer) {
-	verb := "would be changed"
-	if !v.DryRun {
-		verb = "were selected"
-	}
-	fmt.Fprintf(w, "%s: %s of %s %s.\n", v.Series, amountText(v.Changed), seriesText(v.SeriesCount), verb)
-	if len(v.Changes) > 0 {
-		table := text.NewTable(w, "BEFORE", "AFTER", "BUCKETS", "MEASUREMENTS", "")
-		for _, one := range v.Changes {
-			note := ""
-			if one.Joins {
-				note = "merges with another series"
-			}
-			table.Row(one.Before.cell(w), one.After.cell(w), one.Buckets, one.Measurements, note)
-		}
-		table.Flush()
-	}
-	printMore(w, v.SeriesCount-len(v.Changes))
-	if v.Joining > 0 {
-		least := ""
-		if v.Cut {
-			least = "at least "
-		}
-		fmt.Fprintf(w, "%s%s %s with another series. This cannot be undone.\n", least, seriesText(v.Joining), words.Form(v.Joining, "merges", "merge"))
-	}
-	if !v.Unchanged.IsZero() {
-		fmt.Fprintf(w, "Unchanged by this update: %s.\n", amountText(v.Unchanged))
-	}
-	printClosed(w, v.ClosedLeft)
-	printSegments(w, v.Segments)
-	if v.Repeats && v.DryRun {
-		fmt.Fprintln(w, "A second run of this update would change the series again: do not repeat the command to finish an interrupted run.")
-	}
-	printEdited(w, v.Edited, "changed")
-}
-
 func amountText(a collection.Amount) string {
 	said := fmt.Sprintf("%s with %s", words.Count(a.Buckets, "bucket"), words.Count(a.Measurements, "measurement"))
 	return said
@@ -343,4 +269,186 @@ func printEdited(w io.Writer, e *collection.Edited, done string) {
 	if e.Unsure > 0 {
 		fmt.Fprintf(w, "Outcome unknown: %s, because MongoDB did not answer.\n", words.Count(e.Unsure, "document"))
 	}
+}
+
+func (p *Program) deleteMetaCommand() *cobra.Command {
+	var f metaFlags
+	cmd := p.onCollections(&cobra.Command{
+		Use:   "delete-meta",
+		Short: "Delete whole series",
+		Long: "Deletes all measurements of the series whose meta matches a query. Consumers may keep running. Records of these\n" +
+			"series that they read for the first time afterwards are stored as usual.\n\n" + aboutClosed +
+			"The command notes the Kafka positions of the deleted measurements in the collection's options. `waterwheel verify`\n" +
+			"counts these measurements as deleted. Consumers that read their records again, after a reset of the group's offsets,\n" +
+			"do not store them again. The runbook describes how to undo this.\n\n" +
+			"Consumers that maintain rollups delete the totals of these series within some minutes. With --keep-rollups the\n" +
+			"totals stay.\n\n" +
+			"If a run is interrupted, run the same command again to finish it.",
+		Example: "  waterwheel collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --dry-run\n" +
+			"  waterwheel collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --closed --yes",
+		Args:    noArguments,
+		PreRunE: f.check,
+	}, func(ctx context.Context, with collections, _ []string) error {
+		views, selections, err := p.planDeletions(ctx, with, &f)
+		print := func(w io.Writer) {
+			for i := range views {
+				views[i].print(w)
+			}
+		}
+		return p.edit(ctx, f.confirmation, err, views, print, func() (err error) {
+			for i := range views {
+				views[i].DryRun = false
+			}
+			for i := range views {
+				if err = p.deleteSeries(ctx, with.database, &views[i], selections[i], f.keepRollups); err != nil {
+					break
+				}
+			}
+			return err
+		})
+	})
+	f.flags(cmd)
+	cmd.Flags().BoolVar(&f.keepRollups, "keep-rollups", false, "keep the totals of the deleted series in rollups")
+	return cmd
+}
+
+// deleteSeries deletes the series of a view. Unless keepRollups is set, it also has their rollups updated.
+func (p *Program) deleteSeries(ctx context.Context, database *mongodb.Database, view *MetaDeletion, s *collection.Selection, keepRollups bool) (err error) {
+	var noted *sink.RollupEdit
+	if !keepRollups {
+		if noted, err = p.noteEdit(ctx, database, view.Series, view.all, true); err != nil {
+			return err
+		}
+	}
+	if view.Edited, err = p.deleteSelected(ctx, view.Series, s, view.Selected); err != nil {
+		return err
+	}
+	return p.editOver(ctx, noted, *view.Edited)
+}
+
+// planDeletions examines all time series before anything is deleted.
+func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFlags) ([]MetaDeletion, []*collection.Selection, error) {
+	views, selections := []MetaDeletion{}, []*collection.Selection{}
+	query, err := queryFlag("--filter", f.filter)
+	if err != nil {
+		return views, nil, err
+	}
+	for _, name := range with.series {
+		options, err := definition(ctx, with.database, name)
+		if err != nil {
+			return views, nil, err
+		}
+		onBuckets, err := options.BucketDelete(timeseries.MetaDelete{Query: query, Multi: true})
+		if err != nil {
+			return views, nil, translated(name, err)
+		}
+		left, err := p.compacted(ctx, with.database, name, f)
+		if err != nil {
+			return views, nil, err
+		}
+		selection := with.of(name).Select(options.TimeField, onBuckets, f.closed)
+		all, err := p.selected(ctx, name, selection)
+		if err != nil {
+			return views, nil, err
+		}
+		views, selections = append(views, newMetaDeletion(name, all, left, f)), append(selections, selection)
+	}
+	return views, selections, nil
+}
+
+// deleteSelected deletes the buckets of a selection. selected is their approximate amount.
+func (p *Program) deleteSelected(ctx context.Context, name string, s *collection.Selection, selected collection.Amount) (*collection.Edited, error) {
+	line := p.progress("deleting buckets of " + name)
+	deletion := s.Delete(func(e collection.Edited) { line.At(e.Done.Buckets, selected.Buckets) })
+	err := carryOut(ctx, deletion)
+	line.End()
+	edited := deletion.Edited()
+	if err != nil {
+		err = fmt.Errorf("%s: not all was deleted: %w; run the same command again to delete the rest", name, err)
+	}
+	return &edited, err
+}
+
+// selected lists the series of a selection.
+func (p *Program) selected(ctx context.Context, name string, s *collection.Selection) (all []collection.SelectedSeries, err error) {
+	line := p.progress("reading buckets of " + name)
+	defer line.End()
+	err = through(ctx, func() (bool, error) {
+		all, err = s.Series(ctx, func(buckets int64) { line.At(buckets, 0) })
+		return false, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return all, nil
+}
+
+// MetaDeletion is the result of delete-meta for a time series.
+type MetaDeletion struct {
+	Series string `json:"collection"`
+	DryRun bool   `json:"dryRun"`
+	// Selected is the amount to be deleted. It belongs to SeriesCount series, of which Metas lists the first.
+	Selected    collection.Amount `json:"selected"`
+	SeriesCount int               `json:"series"`
+	Metas       []metaAmount      `json:"metas"`
+	// ClosedLeft is the amount in closed buckets, which are left alone.
+	ClosedLeft collection.Amount `json:"closedLeft"`
+	// Segments counts the segments of a dry run. Their measurements are in no other count.
+	Segments int                `json:"segments,omitempty"`
+	Edited   *collection.Edited `json:"edited,omitempty"`
+
+	all []bson.RawValue // the series that lose measurements
+}
+
+// metaAmount is a series, and how much of it is edited.
+type metaAmount struct {
+	Meta metaText `json:"meta,omitzero"`
+	collection.Amount
+}
+
+func newMetaDeletion(name string, all []collection.SelectedSeries, segments int, f *metaFlags) MetaDeletion {
+	view := MetaDeletion{Series: name, DryRun: true, Segments: segments, Metas: []metaAmount{}}
+	for i := range all {
+		within, left := scope(&all[i], f.closed)
+		view.ClosedLeft.Add(left)
+		if within.IsZero() {
+			continue
+		}
+		view.SeriesCount++
+		view.Selected.Add(within)
+		view.all = append(view.all, all[i].Meta)
+		if len(view.Metas) < f.series {
+			view.Metas = append(view.Metas, metaAmount{metaText{all[i].Meta}, within})
+		}
+	}
+	return view
+}
+
+// scope returns how much of a series is edited, and how much is left alone.
+func scope(s *collection.SelectedSeries, closed bool) (within, left collection.Amount) {
+	if !closed {
+		return s.Open, s.Closed
+	}
+	within = s.Open
+	within.Add(s.Closed)
+	return within, left
+}
+
+func (v *MetaDeletion) print(w io.Writer) {
+	verb := "would be deleted"
+	if !v.DryRun {
+		verb = "were selected"
+	}
+	fmt.Fprintf(w, "%s: %s of %s %s.\n", v.Series, amountText(v.Selected), seriesText(v.SeriesCount), verb)
+	if len(v.Metas) > 0 {
+		table := text.NewTable(w, "META", "BUCKETS", "MEASUREMENTS")
+		for _, one := range v.Metas {
+			table.Row(one.Meta.cell(w), one.Buckets, one.Measurements)
+		}
+		table.Flush()
+	}
+	printMore(w, v.SeriesCount-len(v.Metas))
+	printClosed(w, v.ClosedLeft)
+	printSegments(w, v.Segments)
+	printEdited(w, v.Edited, "deleted")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
@@ -293,5 +294,115 @@ func (c changedOptions) printPlan(w io.Writer) {
 	}
 	if c.Deletes != nil {
 		fmt.Fprintf(w, "%s: %s would be deleted now, and more later, as they expire.\n", c.Series, amountText(*c.Deletes))
+	}
+}
+
+// expireFlags are the flags of collection expire.
+type expireFlags struct {
+	before string
+	confirmation
+}
+
+// moment parses --before. Zero means that it is not given.
+func (f *expireFlags) moment() (time.Time, error) {
+	return parseWhen("--before", f.before, time.Now(), time.UTC)
+}
+
+func (p *Program) expireCommand() *cobra.Command {
+	var f expireFlags
+	cmd := p.onCollections(&cobra.Command{
+		Use:   "expire",
+		Short: "Delete expired measurements once",
+		Long: "Deletes the buckets whose measurements are all older than the collection's expiry (MONGODB_EXPIRE_AFTER, collection\n" +
+			"set-expiry), or older than --before. Use it once, or regularly on servers that do not delete expired documents\n" +
+			"themselves. It deletes whole buckets only, so some older measurements stay until their whole bucket is old enough.\n\n" +
+			"Consumers may keep running: they open a new bucket in place of a deleted one. With --before the command notes the\n" +
+			"Kafka positions of the deleted measurements, as delete-meta does. `waterwheel verify` then counts them as deleted, and\n" +
+			"a reset of the group's offsets does not store them again. Without --before it notes nothing: `verify` counts these\n" +
+			"measurements as expired by their time. If a run is interrupted, run the same command again to finish it.",
+		Example: "  waterwheel collection expire --dry-run\n  waterwheel collection expire --yes\n" +
+			"  waterwheel collection expire --before 2026-01-01T00:00:00Z --yes",
+		Args: noArguments,
+		PreRunE: func(*cobra.Command, []string) error {
+			if _, err := f.moment(); err != nil {
+				return err
+			}
+			return f.check()
+		},
+	}, func(ctx context.Context, with collections, _ []string) error {
+		views, selections, err := p.planExpiries(ctx, with, &f)
+		print := func(w io.Writer) { printExpiries(w, views) }
+		return p.edit(ctx, f.confirmation, err, views, print, func() (err error) {
+			for i := range views {
+				views[i].DryRun = false
+			}
+			for i := range views {
+				if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
+					break
+				}
+			}
+			return err
+		})
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&f.before, "before", "", "delete measurements older than this time: "+whenForms+"; default: the collection's expiry")
+	f.flags(cmd)
+	return cmd
+}
+
+// expiryView is the result of expire for a time series.
+type expiryView struct {
+	Series   string             `json:"collection"`
+	DryRun   bool               `json:"dryRun"`
+	Before   time.Time          `json:"before"`
+	Selected collection.Amount  `json:"selected"`
+	Edited   *collection.Edited `json:"edited,omitempty"`
+}
+
+// planExpiries examines all time series before anything is deleted.
+func (p *Program) planExpiries(ctx context.Context, with collections, f *expireFlags) ([]expiryView, []*collection.Selection, error) {
+	views, selections := []expiryView{}, []*collection.Selection{}
+	before, err := f.moment()
+	if err != nil {
+		return views, nil, err
+	}
+	for _, name := range with.series {
+		selection, until, err := with.of(name).Expired(ctx, before)
+		switch {
+		case errors.Is(err, collection.ErrNotSetUp):
+			return views, nil, fmt.Errorf("there is no time series %s yet", name)
+		case errors.Is(err, collection.ErrNeverExpires):
+			return views, nil, fmt.Errorf("%s: %w: give --before, or set an expiry with `waterwheel collection set-expiry`", name, err)
+		case err != nil:
+			return views, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		amount, err := p.amountOf(ctx, name, selection)
+		if err != nil {
+			return views, nil, err
+		}
+		views, selections = append(views, expiryView{Series: name, DryRun: true, Before: until.UTC(), Selected: *amount}), append(selections, selection)
+	}
+	return views, selections, nil
+}
+
+// amountOf counts the selected buckets of a time series.
+func (p *Program) amountOf(ctx context.Context, series string, s *collection.Selection) (*collection.Amount, error) {
+	line := p.progress("reading buckets of " + series)
+	defer line.End()
+	amount, err := s.Amount(ctx, func(buckets int64) { line.At(buckets, 0) })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", series, err)
+	}
+	return &amount, nil
+}
+
+func printExpiries(w io.Writer, views []expiryView) {
+	for _, v := range views {
+		verb := "would be deleted"
+		if !v.DryRun {
+			verb = "were selected"
+		}
+		fmt.Fprintf(w, "%s: %s from before %s %s.\n", v.Series, amountText(v.Selected), text.Time(v.Before), verb)
+		printEdited(w, v.Edited, "deleted")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
+	"waterwheel/internal/words"
 )
 
 func (p *Program) updateMetaCommand() *cobra.Command {
@@ -350,3 +351,77 @@ func (m *metaPlan) leaving() map[string]bool {
 func metaKey(meta bson.RawValue) string { return string(byte(meta.Type)) + string(meta.Value) }
 
 func sameMeta(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }
+
+// metaUpdate is the result of update-meta for a time series.
+type metaUpdate struct {
+	Series string `json:"collection"`
+	DryRun bool   `json:"dryRun"`
+	// Changed is the amount that is changed, in SeriesCount series. Changes lists the first of them.
+	Changed     collection.Amount `json:"changed"`
+	SeriesCount int               `json:"series"`
+	Changes     []changedMeta     `json:"changes"`
+	// Joining is how many of the series merge with another series. If Cut is set, it covers only the first new metas.
+	Joining int  `json:"joining"`
+	Cut     bool `json:"joiningCut,omitempty"`
+	// Unchanged is the amount that is selected but stays as it is.
+	Unchanged collection.Amount `json:"unchanged"`
+	// ClosedLeft is the amount in closed buckets, which are left alone.
+	ClosedLeft collection.Amount `json:"closedLeft"`
+	// Segments counts the segments of a dry run. Their measurements are in no other count.
+	Segments int `json:"segments,omitempty"`
+	// Repeats means that a second run would change again what the first one has changed.
+	Repeats bool               `json:"changesAgain"`
+	Edited  *collection.Edited `json:"edited,omitempty"`
+}
+
+// changedMeta is a series whose meta changes.
+type changedMeta struct {
+	Before metaText `json:"before,omitzero"`
+	After  metaText `json:"after,omitzero"`
+	collection.Amount
+	Joins bool `json:"joins"` // another series has this meta, or gets it too
+}
+
+// wayOut returns what to do after the update was interrupted.
+func (v *metaUpdate) wayOut() string {
+	if v.Repeats {
+		return "do not run the same command again, because it would change the changed series a second time: select the rest with another filter"
+	}
+	return "run the same command again to change the rest"
+}
+
+func (v *metaUpdate) print(w io.Writer) {
+	verb := "would be changed"
+	if !v.DryRun {
+		verb = "were selected"
+	}
+	fmt.Fprintf(w, "%s: %s of %s %s.\n", v.Series, amountText(v.Changed), seriesText(v.SeriesCount), verb)
+	if len(v.Changes) > 0 {
+		table := text.NewTable(w, "BEFORE", "AFTER", "BUCKETS", "MEASUREMENTS", "")
+		for _, one := range v.Changes {
+			note := ""
+			if one.Joins {
+				note = "merges with another series"
+			}
+			table.Row(one.Before.cell(w), one.After.cell(w), one.Buckets, one.Measurements, note)
+		}
+		table.Flush()
+	}
+	printMore(w, v.SeriesCount-len(v.Changes))
+	if v.Joining > 0 {
+		least := ""
+		if v.Cut {
+			least = "at least "
+		}
+		fmt.Fprintf(w, "%s%s %s with another series. This cannot be undone.\n", least, seriesText(v.Joining), words.Form(v.Joining, "merges", "merge"))
+	}
+	if !v.Unchanged.IsZero() {
+		fmt.Fprintf(w, "Unchanged by this update: %s.\n", amountText(v.Unchanged))
+	}
+	printClosed(w, v.ClosedLeft)
+	printSegments(w, v.Segments)
+	if v.Repeats && v.DryRun {
+		fmt.Fprintln(w, "A second run of this update would change the series again: do not repeat the command to finish an interrupted run.")
+	}
+	printEdited(w, v.Edited, "changed")
+}

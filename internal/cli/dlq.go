@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"waterwheel/internal/connect"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
 	"waterwheel/internal/words"
 )
 
@@ -188,4 +191,255 @@ func (p *Program) warnOfReasons(asked []string, seen map[string]int64, selected 
 		fmt.Fprintf(p.Stderr, "No dead letter has the reason %q, and the program has no such reason. Its reasons: %s.\n", reason, strings.Join(reasonNames(), ", "))
 	}
 	return wrong
+}
+
+// LetterRow is a letter in a list, without the record's contents.
+type LetterRow struct {
+	// Letter is its place in the dead-letter topic, and From is the place of its record: topic/partition/offset.
+	Letter string `json:"letter"`
+	From   string `json:"from"`
+	// Part is the index of the element in an array record. Nil means the whole record.
+	Part    *int32    `json:"part,omitempty"`
+	Time    time.Time `json:"time"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Stage   string    `json:"stage,omitempty"`
+	Attempt int       `json:"attempt"`
+	// Cut says what the letter lost. Such a letter cannot be driven back.
+	Cut   string `json:"cut,omitempty"`
+	Bytes int    `json:"bytes"`
+}
+
+func newLetterRow(f *dlq.Found) LetterRow {
+	l := &f.Letter
+	row := LetterRow{
+		Letter: f.Place.String(), From: l.Place.String(),
+		Time: time.UnixMilli(l.Timestamp).UTC(), Reason: l.Reason, Message: l.Message, Stage: f.Stage, Attempt: f.Attempt,
+		Cut: l.Cut, Bytes: len(l.Value),
+	}
+	if l.Part != record.WholeRecord {
+		row.Part = new(l.Part)
+	}
+	return row
+}
+
+// from returns the record's place, with the index of the element.
+func (r *LetterRow) from() string {
+	if r.Part == nil {
+		return r.From
+	}
+	return fmt.Sprintf("%s[%d]", r.From, *r.Part)
+}
+
+func (p *Program) dlqListCommand() *cobra.Command {
+	var filter letterFilter
+	var limit int
+	cmd := p.onLetters(&cobra.Command{
+		Use:   "list",
+		Short: "List dead letters: where they come from and why",
+		Long: "Lists the newest dead letters, the oldest of them first, without the records' contents. To print a whole letter, use\n" +
+			"\"dlq show\" with the topic, partition and offset of the letter or of its record. With --output json there is one\n" +
+			"object per line.",
+		Example: "  waterwheel dlq list --reason bad_time,missing_time --from -24h\n  waterwheel dlq list --limit 0 --output json",
+		Args:    noArguments,
+		PreRunE: func(*cobra.Command, []string) error {
+			if limit < 0 {
+				return usageError{fmt.Errorf("--limit is %d: it must not be negative", limit)}
+			}
+			return nil
+		},
+	}, filter.read, func(ctx context.Context, from *letters) error { return p.listLetters(ctx, from, &filter.Filter, limit) })
+	filter.flags(cmd)
+	cmd.Flags().IntVar(&limit, "limit", 50, "number of the newest dead letters to list; 0 for all")
+	return cmd
+}
+
+func (p *Program) listLetters(ctx context.Context, from *letters, filter *dlq.Filter, limit int) error {
+	list := newLetterList(p.Stdout, limit, p.output == "json")
+	wrong, err := p.scanSelected(ctx, from, filter, func(f *dlq.Found) error {
+		if f.Err == nil {
+			return list.add(newLetterRow(f))
+		}
+		list.others++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := list.end(); err != nil {
+		return err
+	}
+	if list.selected == 0 {
+		fmt.Fprintln(p.Stderr, "There are no dead letters, or --from, --to, --reason and --topic select none of them.")
+	}
+	if rest := list.selected - list.written; rest > 0 {
+		fmt.Fprintf(p.Stderr, "%s %s not shown: --limit 0 shows all.\n", words.Count(rest, "older letter"), words.Form(rest, "is", "are"))
+	}
+	if list.others > 0 {
+		fmt.Fprintf(p.Stderr, "%s of the dead-letter topics %s.\n", words.Count(list.others, "record"), words.Form(list.others, "is not a dead letter", "are not dead letters"))
+	}
+	return wrong
+}
+
+// letterList prints all rows, or the last ones.
+type letterList struct {
+	out               io.Writer
+	table             *text.Table // Nil means JSON.
+	limit             int
+	last              []LetterRow // a ring buffer of limit rows
+	selected, written int
+	others            int
+}
+
+func newLetterList(w io.Writer, limit int, asJSON bool) *letterList {
+	list := &letterList{out: w, limit: limit}
+	if !asJSON {
+		list.table = text.NewTable(w)
+	}
+	return list
+}
+
+func (l *letterList) add(row LetterRow) error {
+	l.selected++
+	switch {
+	case l.limit == 0:
+		return l.write(row)
+	case len(l.last) < l.limit:
+		l.last = append(l.last, row)
+	default:
+		l.last[(l.selected-1)%l.limit] = row
+	}
+	return nil
+}
+
+func (l *letterList) end() error {
+	for i := range l.last {
+		if err := l.write(l.last[(l.selected+i)%len(l.last)]); err != nil {
+			return err
+		}
+	}
+	if l.table != nil {
+		l.table.Flush()
+	}
+	return nil
+}
+
+// write prints a row. A long table is printed in pieces, and each piece has its own column widths.
+func (l *letterList) write(row LetterRow) error {
+	const piece = 1000
+	if l.table == nil {
+		l.written++
+		return text.WriteJSONLine(l.out, row)
+	}
+	if l.written%piece == 0 {
+		l.table.Flush()
+		l.table.Title("LETTER", "FROM", "TIME", "REASON", "ATTEMPT", "MESSAGE")
+	}
+	l.written++
+	message := text.Printable(withoutReason(row.Message, row.Reason))
+	if row.Cut != "" {
+		message = "(truncated) " + message
+	}
+	l.table.Row(row.Letter, row.from(), row.Time, row.Reason, row.Attempt, text.Fit(l.out, message, 120))
+	return nil
+}
+
+// withoutReason returns a message without the reason code at its beginning.
+func withoutReason(message, reason string) string {
+	rest, ok := strings.CutPrefix(message, reason)
+	if !ok {
+		return message
+	}
+	return strings.TrimSpace(strings.TrimPrefix(rest, ":"))
+}
+
+func (p *Program) dlqStatsCommand() *cobra.Command {
+	var filter letterFilter
+	cmd := p.onLetters(&cobra.Command{
+		Use:   "stats",
+		Short: "Count dead letters by reason and by hour",
+		Args:  noArguments,
+	}, filter.read, func(ctx context.Context, from *letters) error { return p.letterStats(ctx, from, &filter.Filter) })
+	filter.flags(cmd)
+	return cmd
+}
+
+func (p *Program) letterStats(ctx context.Context, from *letters, filter *dlq.Filter) error {
+	stats := dlq.NewStats()
+	wrong, err := p.scanSelected(ctx, from, filter, func(f *dlq.Found) error {
+		stats.Add(f)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	view := newStatsView(stats)
+	if err := p.show(view, view.print); err != nil {
+		return err
+	}
+	return wrong
+}
+
+// statsView is the JSON output of dlq stats.
+type statsView struct {
+	*dlq.Stats
+	// Hours are the hours of the statistics, in order.
+	Hours []hourView `json:"hours"`
+}
+
+// hourView counts the letters of records of one hour.
+type hourView struct {
+	Hour    time.Time        `json:"hour"`
+	Reasons map[string]int64 `json:"reasons"`
+}
+
+func newStatsView(s *dlq.Stats) statsView {
+	view := statsView{s, []hourView{}}
+	for _, hour := range slices.SortedFunc(maps.Keys(s.Hours), time.Time.Compare) {
+		view.Hours = append(view.Hours, hourView{hour, s.Hours[hour]})
+	}
+	return view
+}
+
+func (s statsView) print(w io.Writer) {
+	fmt.Fprint(w, words.Count(s.Letters, "letter"))
+	if s.Letters > 0 {
+		fmt.Fprintf(w, ", of records from %s to %s", text.Time(s.Oldest), text.Time(s.Newest))
+	}
+	fmt.Fprintln(w)
+	if s.Copies > 0 {
+		fmt.Fprintf(w, "%d of them %s, written again for the same record after a crash or a failed request. The letters are of %s, and redrive produces each record once\n",
+			s.Copies, words.Form(s.Copies, "is a copy", "are copies"), words.Count(s.Letters-s.Copies, "record"))
+	}
+	if s.Others > 0 {
+		fmt.Fprintf(w, "%s of the dead-letter topics %s\n", words.Count(s.Others, "record"), words.Form(s.Others, "is not a dead letter", "are not dead letters"))
+	}
+	if s.Letters == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	text.Chart(w, "REASON", "LETTERS", s.Reasons)
+	if len(s.Topics) > 1 {
+		fmt.Fprintln(w)
+		text.Chart(w, "TOPIC", "LETTERS", s.Topics)
+	}
+	fmt.Fprintln(w)
+	s.printHours(w)
+}
+
+func (s statsView) printHours(w io.Writer) {
+	var most int64
+	for _, one := range s.Hours {
+		most = max(most, text.Sum(one.Reasons))
+	}
+	table := text.NewTable(w, "HOUR (UTC)", "LETTERS", "", "REASONS")
+	for _, one := range s.Hours {
+		var list []string
+		for _, name := range text.ByCount(one.Reasons) {
+			list = append(list, fmt.Sprintf("%s %d", name, one.Reasons[name]))
+		}
+		total := text.Sum(one.Reasons)
+		table.Row(one.Hour.Format("2006-01-02 15h"), total, text.Bar(total, most), strings.Join(list, ", "))
+	}
+	table.Flush()
 }

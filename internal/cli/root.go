@@ -253,3 +253,40 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	}
 	return unknownCommand(cmd, args[0])
 }
+
+// terminal is the size of the terminal of standard output. Zero means that there is no terminal, or that its size is unknown.
+type terminal struct{ width, height int }
+
+// terminalOf returns the terminal of a file.
+func terminalOf(f *os.File) terminal {
+	width, height, ok := sizeOf(f)
+	switch {
+	case !ok:
+		return terminal{}
+	case width == 0 || height == 0:
+		return terminal{plainWidth, plainHeight + terminalRest}
+	}
+	return terminal{width, height}
+}
+
+// isTerminal reports whether the file is a terminal.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// showsUnicode reports whether the terminal's locale, if there is one, supports all characters.
+func (p *Program) showsUnicode() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if value := strings.ToLower(p.variable(name)); value != "" {
+			return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
+		}
+	}
+	return true
+}
+
+// variable returns a variable of the environment. It is empty if it is not set.
+func (p *Program) variable(name string) string {
+	value, _ := p.Lookup(name)
+	return value
+}

@@ -1,8 +1,11 @@
 package rows
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -58,3 +61,105 @@ func (j *jsonWriter) Flush() error { return nil }
 
 // Omitted implements Writer.
 func (j *jsonWriter) Omitted() ([]string, int64) { return nil, 0 }
+
+// AppendFlat appends a row as one flat JSON object. The time is in ISO 8601. The parts of the meta and nested fields have their
+// dotted paths as names. Other programs can read it as a row of a table. Bytes become base64. A number that JSON cannot represent
+// (NaN, infinity) becomes null.
+func (o *Options) AppendFlat(dst []byte, r Row) []byte {
+	dst = append(dst, '{')
+	dst = appendName(dst, o.TimeField)
+	dst = appendString(dst, Time(r.Time, o.Location))
+	if r.Meta.Type != 0 {
+		dst = appendFlat(dst, o.MetaField, r.Meta)
+	}
+	if o.Fields == nil {
+		elements, _ := r.Fields.Elements()
+		for _, e := range elements {
+			dst = appendFlat(dst, e.Key(), e.Value())
+		}
+	}
+	for _, path := range o.Fields {
+		if v, ok := lookup(r.Fields, path); ok {
+			dst = appendFlat(dst, path, v)
+		}
+	}
+	return append(dst, '}')
+}
+
+// AppendFlatMeta appends only the parts of a meta, in the form of AppendFlat.
+func (o *Options) AppendFlatMeta(dst []byte, meta bson.RawValue) []byte {
+	dst = append(dst, '{')
+	if meta.Type != 0 {
+		dst = appendFlat(dst, o.MetaField, meta)
+	}
+	return append(dst, '}')
+}
+
+// appendFlat appends a value under its path. An object becomes several values.
+func appendFlat(dst []byte, path string, v bson.RawValue) []byte {
+	if object, ok := v.DocumentOK(); ok {
+		elements, _ := object.Elements()
+		for _, e := range elements {
+			dst = appendFlat(dst, path+"."+e.Key(), e.Value())
+		}
+		if len(elements) > 0 {
+			return dst
+		}
+	}
+	return appendPlain(appendName(dst, path), v)
+}
+
+// appendPlain appends a value as plain JSON.
+func appendPlain(dst []byte, v bson.RawValue) []byte {
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64:
+		return strconv.AppendInt(dst, v.AsInt64(), 10)
+	case bson.TypeDouble:
+		f := v.Double()
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return append(dst, "null"...)
+		}
+		return append(dst, float(f)...)
+	case bson.TypeDecimal128:
+		if text := v.Decimal128().String(); json.Valid([]byte(text)) {
+			return append(dst, text...)
+		}
+		return append(dst, "null"...)
+	case bson.TypeBoolean:
+		return strconv.AppendBool(dst, v.Boolean())
+	case bson.TypeNull, bson.TypeUndefined:
+		return append(dst, "null"...)
+	case bson.TypeArray:
+		elements, _ := v.Array().Values()
+		dst = append(dst, '[')
+		for i, e := range elements {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendPlain(dst, e)
+		}
+		return append(dst, ']')
+	case bson.TypeEmbeddedDocument:
+		elements, _ := v.Document().Elements()
+		dst = append(dst, '{')
+		for _, e := range elements {
+			dst = appendPlain(appendName(dst, e.Key()), e.Value())
+		}
+		return append(dst, '}')
+	}
+	return appendString(dst, Text(v, nil))
+}
+
+// appendName starts the next member of an object.
+func appendName(dst []byte, name string) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(appendString(dst, name), ':')
+}
+
+// appendString appends a text. Bytes that are not valid UTF-8 become U+FFFD, because JSON cannot represent them.
+func appendString(dst []byte, s string) []byte {
+	quoted, _ := json.Marshal(s) // never fails for a string
+	return append(dst, quoted...)
+}
