@@ -69,11 +69,27 @@ type collections struct {
 type timeSeries struct {
 	collection.TimeSeries
 	sink.Contents
+	name     string
+	database *mongodb.Database
 }
 
 // of returns the time series of a name.
 func (c collections) of(series string) timeSeries {
-	return timeSeries{collection.Of(c.database, series), sink.ContentsOf(c.database, series)}
+	return timeSeries{collection.Of(c.database, series), sink.ContentsOf(c.database, series), series, c.database}
+}
+
+// options returns the options of the time series. It returns an error if the time series does not exist.
+func (s timeSeries) options(ctx context.Context) (timeseries.Options, error) {
+	options, _, err := s.Definition(ctx)
+	return options, seriesError(s.name, err)
+}
+
+// seriesError says how to create a time series that does not exist.
+func seriesError(name string, err error) error {
+	if errors.Is(err, collection.ErrNotSetUp) {
+		return fmt.Errorf("there is no time series %s yet: `waterwheel init` and `waterwheel run` create it", name)
+	}
+	return err
 }
 
 // bucketingView is how a time series divides time into buckets.
@@ -159,11 +175,8 @@ type collectionSource interface {
 func showCollection(ctx context.Context, from collectionSource, name string, asked collection.ViewKind, newest int64) (CollectionView, error) {
 	view := CollectionView{Name: name, Newest: newest, Partitions: []heldPartition{}}
 	definition, version, err := from.Definition(ctx)
-	if errors.Is(err, collection.ErrNotSetUp) {
-		return view, fmt.Errorf("there is no time series %s yet: `waterwheel init` and `waterwheel run` create it", name)
-	}
 	if err != nil {
-		return view, err
+		return view, seriesError(name, err)
 	}
 	view.TimeField, view.MetaField, view.ExpireAfterSeconds = definition.TimeField, definition.MetaField, definition.ExpireAfterSeconds
 	view.Bucketing, view.Version = newBucketingView(definition), version

@@ -100,7 +100,7 @@ type plannedIndexes []plannedIndex
 // planIndexes determines the definition of an index in each time series, and what the index would delete.
 func (p *Program) planIndexes(ctx context.Context, with collections, user timeseries.Index) (plan plannedIndexes, err error) {
 	for _, name := range with.series {
-		options, err := definition(ctx, with.database, name)
+		options, err := with.of(name).options(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -197,14 +197,6 @@ func oneArgument(what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// seriesError says how to create a time series that does not exist.
-func seriesError(name string, err error) error {
-	if errors.Is(err, collection.ErrNotSetUp) {
-		return fmt.Errorf("there is no time series %s yet: `waterwheel init` and `waterwheel run` create it", name)
-	}
-	return err
 }
 
 // still shows on a terminal that work is going on, and for how long, until stop is called.

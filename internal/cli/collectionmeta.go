@@ -76,9 +76,9 @@ func jsonFlag(flag, text string) (bson.RawValue, error) {
 
 // compacted waits until the measurements in segments are in buckets. A dry run does not wait. left counts its segments, whose
 // measurements it ignores.
-func (p *Program) compacted(ctx context.Context, database *mongodb.Database, name string, f *metaFlags) (left int, err error) {
-	compaction := sink.ContentsOf(database, name).RequestCompaction()
-	line := p.progress("waiting for compaction of " + name + ", segments left")
+func (p *Program) compacted(ctx context.Context, s timeSeries, f *metaFlags) (left int, err error) {
+	compaction := s.RequestCompaction()
+	line := p.progress("waiting for compaction of " + s.name + ", segments left")
 	defer line.End()
 	err = through(ctx, func() (progress bool, err error) {
 		if f.dryRun {
@@ -88,7 +88,7 @@ func (p *Program) compacted(ctx context.Context, database *mongodb.Database, nam
 		return compaction.Wait(ctx, func(segments int) { line.At(int64(segments), 0) })
 	})
 	if err != nil {
-		return left, fmt.Errorf("%s: nothing was edited: %w", name, err)
+		return left, fmt.Errorf("%s: nothing was edited: %w", s.name, err)
 	}
 	return left, nil
 }
@@ -112,15 +112,6 @@ func translated(series string, err error) error {
 		return usageError{fmt.Errorf("%s: %w", series, err)}
 	}
 	return err
-}
-
-// definition returns the definition of a time series. It returns an error if the time series does not exist.
-func definition(ctx context.Context, database *mongodb.Database, series string) (timeseries.Options, error) {
-	options, _, err := collection.Of(database, series).Definition(ctx)
-	if errors.Is(err, collection.ErrNotSetUp) {
-		return options, fmt.Errorf("there is no time series %s yet: `waterwheel init` and `waterwheel run` create it", series)
-	}
-	return options, err
 }
 
 // edit is a collection.Change or a collection.Deletion.
@@ -174,21 +165,26 @@ func through(ctx context.Context, try func() (progress bool, err error)) error {
 	}
 }
 
+// retried retries after outages, for work that has no progress of its own.
+func retried(ctx context.Context, try func() error) error {
+	return through(ctx, func() (progress bool, err error) { return false, try() })
+}
+
 // noteEdit records an edit of series for the rollups of a time series, before the edit begins.
-func (p *Program) noteEdit(ctx context.Context, database *mongodb.Database, series string, metas []bson.RawValue, deletes bool) (noted *sink.RollupEdit, err error) {
-	err = through(ctx, func() (bool, error) {
-		noted, err = sink.BeginRollupEdit(ctx, collection.Of(database, series).Ports(), database.WriteTimeout(), metas, deletes)
-		return false, err
+func noteEdit(ctx context.Context, s timeSeries, metas []bson.RawValue, deletes bool) (noted *sink.RollupEdit, err error) {
+	err = retried(ctx, func() error {
+		noted, err = sink.BeginRollupEdit(ctx, s.Ports(), s.database.WriteTimeout(), metas, deletes)
+		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("%s: nothing was edited: %w", series, err)
+		err = fmt.Errorf("%s: nothing was edited: %w", s.name, err)
 	}
 	return noted, err
 }
 
 // editOver records the end of an edit of series, so that consumers compute the rollups for the last time.
-func (p *Program) editOver(ctx context.Context, noted *sink.RollupEdit, edited collection.Edited) error {
-	return through(ctx, func() (bool, error) { return false, noted.Done(ctx, edited.Shown) })
+func editOver(ctx context.Context, noted *sink.RollupEdit, edited collection.Edited) error {
+	return retried(ctx, func() error { return noted.Done(ctx, edited.Shown) })
 }
 
 // shownMeta is the maximum number of characters of a meta in a table.
@@ -225,8 +221,7 @@ func (m metaText) String() string {
 func (m metaText) cell(w io.Writer) string { return text.Fit(w, m.String(), shownMeta) }
 
 func amountText(a collection.Amount) string {
-	said := fmt.Sprintf("%s with %s", words.Count(a.Buckets, "bucket"), words.Count(a.Measurements, "measurement"))
-	return said
+	return fmt.Sprintf("%s with %s", words.Count(a.Buckets, "bucket"), words.Count(a.Measurements, "measurement"))
 }
 
 func seriesText(n int) string { return words.Count(n, "series") }
@@ -289,22 +284,9 @@ func (p *Program) deleteMetaCommand() *cobra.Command {
 		Args:    noArguments,
 		PreRunE: f.check,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views, selections, err := p.planDeletions(ctx, with, &f)
-		print := func(w io.Writer) {
-			for i := range views {
-				views[i].print(w)
-			}
-		}
-		return p.edit(ctx, f.confirmation, err, views, print, func() (err error) {
-			for i := range views {
-				views[i].DryRun = false
-			}
-			for i := range views {
-				if err = p.deleteSeries(ctx, with.database, &views[i], selections[i], f.keepRollups); err != nil {
-					break
-				}
-			}
-			return err
+		views, err := p.planDeletions(ctx, with, &f)
+		return editSeries(ctx, p, f.confirmation, err, views, func(v *MetaDeletion) error {
+			return p.deleteSeries(ctx, with.of(v.Series), v, f.keepRollups)
 		})
 	})
 	f.flags(cmd)
@@ -313,47 +295,48 @@ func (p *Program) deleteMetaCommand() *cobra.Command {
 }
 
 // deleteSeries deletes the series of a view. Unless keepRollups is set, it also has their rollups updated.
-func (p *Program) deleteSeries(ctx context.Context, database *mongodb.Database, view *MetaDeletion, s *collection.Selection, keepRollups bool) (err error) {
+func (p *Program) deleteSeries(ctx context.Context, s timeSeries, view *MetaDeletion, keepRollups bool) (err error) {
 	var noted *sink.RollupEdit
 	if !keepRollups {
-		if noted, err = p.noteEdit(ctx, database, view.Series, view.all, true); err != nil {
+		if noted, err = noteEdit(ctx, s, view.all, true); err != nil {
 			return err
 		}
 	}
-	if view.Edited, err = p.deleteSelected(ctx, view.Series, s, view.Selected); err != nil {
+	if view.Edited, err = p.deleteSelected(ctx, s.name, view.selection, view.Selected); err != nil {
 		return err
 	}
-	return p.editOver(ctx, noted, *view.Edited)
+	return editOver(ctx, noted, *view.Edited)
 }
 
 // planDeletions examines all time series before anything is deleted.
-func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFlags) ([]MetaDeletion, []*collection.Selection, error) {
-	views, selections := []MetaDeletion{}, []*collection.Selection{}
+func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFlags) ([]*MetaDeletion, error) {
+	views := []*MetaDeletion{}
 	query, err := queryFlag("--filter", f.filter)
 	if err != nil {
-		return views, nil, err
+		return views, err
 	}
 	for _, name := range with.series {
-		options, err := definition(ctx, with.database, name)
+		s := with.of(name)
+		options, err := s.options(ctx)
 		if err != nil {
-			return views, nil, err
+			return views, err
 		}
 		onBuckets, err := options.BucketDelete(timeseries.MetaDelete{Query: query, Multi: true})
 		if err != nil {
-			return views, nil, translated(name, err)
+			return views, translated(name, err)
 		}
-		left, err := p.compacted(ctx, with.database, name, f)
+		left, err := p.compacted(ctx, s, f)
 		if err != nil {
-			return views, nil, err
+			return views, err
 		}
-		selection := with.of(name).Select(options.TimeField, onBuckets, f.closed)
+		selection := s.Select(options.TimeField, onBuckets, f.closed)
 		all, err := p.selected(ctx, name, selection)
 		if err != nil {
-			return views, nil, err
+			return views, err
 		}
-		views, selections = append(views, newMetaDeletion(name, all, left, f)), append(selections, selection)
+		views = append(views, newMetaDeletion(name, selection, all, left, f))
 	}
-	return views, selections, nil
+	return views, nil
 }
 
 // deleteSelected deletes the buckets of a selection. selected is their approximate amount.
@@ -373,9 +356,9 @@ func (p *Program) deleteSelected(ctx context.Context, name string, s *collection
 func (p *Program) selected(ctx context.Context, name string, s *collection.Selection) (all []collection.SelectedSeries, err error) {
 	line := p.progress("reading buckets of " + name)
 	defer line.End()
-	err = through(ctx, func() (bool, error) {
+	err = retried(ctx, func() error {
 		all, err = s.Series(ctx, func(buckets int64) { line.At(buckets, 0) })
-		return false, err
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -385,8 +368,7 @@ func (p *Program) selected(ctx context.Context, name string, s *collection.Selec
 
 // MetaDeletion is the result of delete-meta for a time series.
 type MetaDeletion struct {
-	Series string `json:"collection"`
-	DryRun bool   `json:"dryRun"`
+	editPlan
 	// Selected is the amount to be deleted. It belongs to SeriesCount series, of which Metas lists the first.
 	Selected    collection.Amount `json:"selected"`
 	SeriesCount int               `json:"series"`
@@ -397,7 +379,8 @@ type MetaDeletion struct {
 	Segments int                `json:"segments,omitempty"`
 	Edited   *collection.Edited `json:"edited,omitempty"`
 
-	all []bson.RawValue // the series that lose measurements
+	selection *collection.Selection
+	all       []bson.RawValue // the series that lose measurements
 }
 
 // metaAmount is a series, and how much of it is edited.
@@ -406,8 +389,8 @@ type metaAmount struct {
 	collection.Amount
 }
 
-func newMetaDeletion(name string, all []collection.SelectedSeries, segments int, f *metaFlags) MetaDeletion {
-	view := MetaDeletion{Series: name, DryRun: true, Segments: segments, Metas: []metaAmount{}}
+func newMetaDeletion(name string, s *collection.Selection, all []collection.SelectedSeries, segments int, f *metaFlags) *MetaDeletion {
+	view := &MetaDeletion{editPlan: editPlan{name, true}, selection: s, Segments: segments, Metas: []metaAmount{}}
 	for i := range all {
 		within, left := scope(&all[i], f.closed)
 		view.ClosedLeft.Add(left)
@@ -435,11 +418,7 @@ func scope(s *collection.SelectedSeries, closed bool) (within, left collection.A
 }
 
 func (v *MetaDeletion) print(w io.Writer) {
-	verb := "would be deleted"
-	if !v.DryRun {
-		verb = "were selected"
-	}
-	fmt.Fprintf(w, "%s: %s of %s %s.\n", v.Series, amountText(v.Selected), seriesText(v.SeriesCount), verb)
+	fmt.Fprintf(w, "%s: %s of %s %s.\n", v.Series, amountText(v.Selected), seriesText(v.SeriesCount), v.verb("would be deleted"))
 	if len(v.Metas) > 0 {
 		table := text.NewTable(w, "META", "BUCKETS", "MEASUREMENTS")
 		for _, one := range v.Metas {

@@ -330,17 +330,9 @@ func (p *Program) expireCommand() *cobra.Command {
 			return f.check()
 		},
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views, selections, err := p.planExpiries(ctx, with, &f)
-		print := func(w io.Writer) { printExpiries(w, views) }
-		return p.edit(ctx, f.confirmation, err, views, print, func() (err error) {
-			for i := range views {
-				views[i].DryRun = false
-			}
-			for i := range views {
-				if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
-					break
-				}
-			}
+		views, err := p.planExpiries(ctx, with, &f)
+		return editSeries(ctx, p, f.confirmation, err, views, func(v *expiryView) (err error) {
+			v.Edited, err = p.deleteSelected(ctx, v.Series, v.selection, v.Selected)
 			return err
 		})
 	})
@@ -352,37 +344,43 @@ func (p *Program) expireCommand() *cobra.Command {
 
 // expiryView is the result of expire for a time series.
 type expiryView struct {
-	Series   string             `json:"collection"`
-	DryRun   bool               `json:"dryRun"`
+	editPlan
 	Before   time.Time          `json:"before"`
 	Selected collection.Amount  `json:"selected"`
 	Edited   *collection.Edited `json:"edited,omitempty"`
+
+	selection *collection.Selection
+}
+
+func (v *expiryView) print(w io.Writer) {
+	fmt.Fprintf(w, "%s: %s from before %s %s.\n", v.Series, amountText(v.Selected), text.Time(v.Before), v.verb("would be deleted"))
+	printEdited(w, v.Edited, "deleted")
 }
 
 // planExpiries examines all time series before anything is deleted.
-func (p *Program) planExpiries(ctx context.Context, with collections, f *expireFlags) ([]expiryView, []*collection.Selection, error) {
-	views, selections := []expiryView{}, []*collection.Selection{}
+func (p *Program) planExpiries(ctx context.Context, with collections, f *expireFlags) ([]*expiryView, error) {
+	views := []*expiryView{}
 	before, err := f.moment()
 	if err != nil {
-		return views, nil, err
+		return views, err
 	}
 	for _, name := range with.series {
 		selection, until, err := with.of(name).Expired(ctx, before)
 		switch {
 		case errors.Is(err, collection.ErrNotSetUp):
-			return views, nil, fmt.Errorf("there is no time series %s yet", name)
+			return views, seriesError(name, err)
 		case errors.Is(err, collection.ErrNeverExpires):
-			return views, nil, fmt.Errorf("%s: %w: give --before, or set an expiry with `waterwheel collection set-expiry`", name, err)
+			return views, fmt.Errorf("%s: %w: give --before, or set an expiry with `waterwheel collection set-expiry`", name, err)
 		case err != nil:
-			return views, nil, fmt.Errorf("%s: %w", name, err)
+			return views, fmt.Errorf("%s: %w", name, err)
 		}
 		amount, err := p.amountOf(ctx, name, selection)
 		if err != nil {
-			return views, nil, err
+			return views, err
 		}
-		views, selections = append(views, expiryView{Series: name, DryRun: true, Before: until.UTC(), Selected: *amount}), append(selections, selection)
+		views = append(views, &expiryView{editPlan: editPlan{name, true}, Before: until.UTC(), Selected: *amount, selection: selection})
 	}
-	return views, selections, nil
+	return views, nil
 }
 
 // amountOf counts the selected buckets of a time series.
@@ -394,15 +392,4 @@ func (p *Program) amountOf(ctx context.Context, series string, s *collection.Sel
 		return nil, fmt.Errorf("%s: %w", series, err)
 	}
 	return &amount, nil
-}
-
-func printExpiries(w io.Writer, views []expiryView) {
-	for _, v := range views {
-		verb := "would be deleted"
-		if !v.DryRun {
-			verb = "were selected"
-		}
-		fmt.Fprintf(w, "%s: %s from before %s %s.\n", v.Series, amountText(v.Selected), text.Time(v.Before), verb)
-		printEdited(w, v.Edited, "deleted")
-	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/collection"
 	"waterwheel/internal/measurement"
-	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 )
@@ -45,13 +43,8 @@ func (p *Program) updateMetaCommand() *cobra.Command {
 			return f.check(cmd, args)
 		},
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views, plans, err := p.planUpdates(ctx, with, &f)
-		print := func(w io.Writer) {
-			for i := range views {
-				views[i].print(w)
-			}
-		}
-		return p.edit(ctx, f.confirmation, err, views, print, func() error { return p.updateMetas(ctx, with.database, views, plans) })
+		views, err := p.planUpdates(ctx, with, &f)
+		return editSeries(ctx, p, f.confirmation, err, views, func(v *metaUpdate) error { return p.updateMetas(ctx, with.of(v.Series), v) })
 	})
 	f.flags(cmd)
 	cmd.Flags().StringVar(&f.update, "update", "", "MongoDB's update operators on the meta, as JSON")
@@ -59,96 +52,89 @@ func (p *Program) updateMetaCommand() *cobra.Command {
 }
 
 // planUpdates plans the update of all time series before anything is written.
-func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlags) ([]metaUpdate, []*metaPlan, error) {
-	views, plans := []metaUpdate{}, []*metaPlan{}
+func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlags) ([]*metaUpdate, error) {
+	views := []*metaUpdate{}
 	query, err := queryFlag("--filter", f.filter)
 	if err != nil {
-		return views, nil, err
+		return views, err
 	}
 	update, err := jsonFlag("--update", f.update)
 	if err != nil {
-		return views, nil, err
+		return views, err
 	}
 	for _, name := range with.series {
-		plan, err := p.planUpdate(ctx, with.database, name, timeseries.MetaUpdate{Query: query, Update: update, Multi: true}, f)
+		plan, err := p.planUpdate(ctx, with.of(name), timeseries.MetaUpdate{Query: query, Update: update, Multi: true}, f)
 		if err != nil {
-			return views, nil, err
+			return views, err
 		}
 		view, err := plan.view(ctx, name, f)
 		if err != nil {
-			return views, nil, err
+			return views, err
 		}
-		views, plans = append(views, view), append(plans, plan)
+		views = append(views, view)
 	}
-	return views, plans, nil
+	return views, nil
 }
 
-// updateMetas carries out plans, and records the results in the views.
-func (p *Program) updateMetas(ctx context.Context, database *mongodb.Database, views []metaUpdate, plans []*metaPlan) error {
-	for i := range views {
-		views[i].DryRun = false
+// updateMetas carries out a plan, and records the result.
+func (p *Program) updateMetas(ctx context.Context, s timeSeries, view *metaUpdate) error {
+	noted, err := noteEdit(ctx, s, view.plan.edited(), false)
+	if err != nil {
+		return err
 	}
-	for i := range views {
-		view, plan := &views[i], plans[i]
-		line := p.progress("changing buckets of " + view.Series)
-		noted, err := p.noteEdit(ctx, database, view.Series, plan.edited(), false)
-		if err != nil {
-			line.End()
-			return err
-		}
-		change := plan.selection.Change(plan.all, plan.changes, func(e collection.Edited) { line.At(e.Done.Buckets, view.Changed.Buckets) })
-		if err = carryOut(ctx, change); err == nil {
-			err = p.editOver(ctx, noted, change.Edited())
-		}
-		line.End()
-		edited := change.Edited()
-		if view.Edited = &edited; err != nil {
-			return fmt.Errorf("%s: not all was changed: %w; %s", view.Series, err, view.wayOut())
-		}
+	line := p.progress("changing buckets of " + s.name)
+	change := view.plan.selection.Change(view.plan.all, view.plan.changes, func(e collection.Edited) { line.At(e.Done.Buckets, view.Changed.Buckets) })
+	if err = carryOut(ctx, change); err == nil {
+		err = editOver(ctx, noted, change.Edited())
+	}
+	line.End()
+	if view.Edited = new(change.Edited()); err != nil {
+		return fmt.Errorf("%s: not all was changed: %w; %s", s.name, err, view.wayOut())
 	}
 	return nil
 }
 
 // planUpdate determines the new meta of each series, and rejects metas that are not allowed.
-func (p *Program) planUpdate(
-	ctx context.Context, database *mongodb.Database, name string, u timeseries.MetaUpdate, f *metaFlags,
-) (*metaPlan, error) {
-	options, err := definition(ctx, database, name)
+func (p *Program) planUpdate(ctx context.Context, s timeSeries, u timeseries.MetaUpdate, f *metaFlags) (*metaPlan, error) {
+	options, err := s.options(ctx)
 	if err != nil {
 		return nil, err
 	}
 	query, update, err := options.BucketUpdate(u)
 	if err != nil {
-		return nil, translated(name, err)
+		return nil, translated(s.name, err)
 	}
-	left, err := p.compacted(ctx, database, name, f)
+	left, err := p.compacted(ctx, s, f)
 	if err != nil {
 		return nil, err
 	}
-	selection := collection.Of(database, name).Select(options.TimeField, query, f.closed)
-	plan := &metaPlan{selection: selection, closed: f.closed, segments: left}
-	if plan.all, err = p.selected(ctx, name, plan.selection); err != nil {
+	plan := &metaPlan{selection: s.Select(options.TimeField, query, f.closed), closed: f.closed, segments: left}
+	if plan.all, err = p.selected(ctx, s.name, plan.selection); err != nil {
 		return nil, err
 	}
 	metas := plan.metas()
-	after, err := p.tried(ctx, name, plan.selection, update, metas)
+	after, err := p.tried(ctx, s.name, plan.selection, update, metas)
 	if err != nil {
 		return nil, err
 	}
-	refuseArrayKeys(ctx, database, name, after)
-	if err := refusals(name, metas, after); err != nil {
+	refuseArrayKeys(ctx, s, after)
+	if err := refusals(s.name, metas, after); err != nil {
 		return nil, err
 	}
-	plan.setChanges(metas, after)
+	var results []bson.RawValue
+	for i, one := range after {
+		if !one.meta.Equal(metas[i]) {
+			plan.changes = append(plan.changes, collection.MetaChange{Before: metas[i], After: one.meta})
+			results = append(results, one.meta)
+		}
+	}
 	// Apply the update once more. What changes again, would also change in a run that is to finish this one.
-	results := plan.results()
-	again, err := p.tried(ctx, name, plan.selection, update, results)
+	again, err := p.tried(ctx, s.name, plan.selection, update, results)
 	if err != nil {
 		return nil, err
 	}
-	plan.repeats = slices.ContainsFunc(again, func(one triedMeta) bool { return one.err != nil })
-	for i := range again {
-		plan.repeats = plan.repeats || !sameMeta(results[i], again[i].meta)
+	for i, one := range again {
+		plan.repeats = plan.repeats || one.err != nil || !one.meta.Equal(results[i])
 	}
 	return plan, nil
 }
@@ -172,9 +158,9 @@ func (p *Program) tried(ctx context.Context, name string, s *collection.Selectio
 	line := p.progress("trying the update on series of " + name)
 	defer line.End()
 	var raw []collection.Tried
-	err := through(ctx, func() (_ bool, err error) {
+	err := retried(ctx, func() (err error) {
 		raw, err = s.Try(ctx, update, metas, func(done int) { line.At(int64(done), int64(len(metas))) })
-		return false, err
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -190,12 +176,12 @@ func (p *Program) tried(ctx context.Context, name string, s *collection.Selectio
 
 // refuseArrayKeys refuses results that are arrays if the time series is sharded by the meta. MongoDB would refuse to write them, and
 // the edit would stop in the middle. Without the right to read how the time series is sharded, it refuses nothing.
-func refuseArrayKeys(ctx context.Context, database *mongodb.Database, name string, after []triedMeta) {
+func refuseArrayKeys(ctx context.Context, s timeSeries, after []triedMeta) {
 	isArray := func(one triedMeta) bool { return one.err == nil && one.meta.Type == bson.TypeArray }
 	if !slices.ContainsFunc(after, isArray) {
 		return
 	}
-	sharding, err := collection.Of(database, name).Sharding(ctx)
+	sharding, err := s.Sharding(ctx)
 	if err != nil || sharding.Key.Lookup(timeseries.FieldMeta).Type == 0 {
 		return
 	}
@@ -245,22 +231,16 @@ func (m *metaPlan) metas() []bson.RawValue {
 	return metas
 }
 
-// setChanges records the series whose meta changes.
-func (m *metaPlan) setChanges(before []bson.RawValue, after []triedMeta) {
-	for i := range before {
-		if !sameMeta(before[i], after[i].meta) {
-			m.changes = append(m.changes, collection.MetaChange{Before: before[i], After: after[i].meta})
+// each calls do for each series, with its change. A nil change means that the meta stays.
+func (m *metaPlan) each(do func(s *collection.SelectedSeries, change *collection.MetaChange)) {
+	changes := m.changes // in the order of all
+	for i := range m.all {
+		var change *collection.MetaChange
+		if len(changes) > 0 && changes[0].Before.Equal(m.all[i].Meta) {
+			change, changes = &changes[0], changes[1:]
 		}
+		do(&m.all[i], change)
 	}
-}
-
-// results returns the new metas.
-func (m *metaPlan) results() []bson.RawValue {
-	metas := make([]bson.RawValue, len(m.changes))
-	for i, c := range m.changes {
-		metas[i] = c.After
-	}
-	return metas
 }
 
 // edited returns the series that lose measurements, and those that get them.
@@ -273,30 +253,28 @@ func (m *metaPlan) edited() []bson.RawValue {
 }
 
 // view returns the plan in printable form.
-func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (metaUpdate, error) {
-	view := metaUpdate{
-		Series: name, DryRun: true, Segments: m.segments, SeriesCount: len(m.changes), Changes: []changedMeta{}, Repeats: m.repeats && len(m.changes) > 0,
+func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (*metaUpdate, error) {
+	view := &metaUpdate{
+		editPlan: editPlan{name, true}, plan: m, Segments: m.segments, SeriesCount: len(m.changes), Changes: []changedMeta{}, Repeats: m.repeats && len(m.changes) > 0,
 	}
-	joins, err := m.joins(ctx, &view)
+	joins, err := m.joins(ctx, view)
 	if err != nil {
-		return view, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	changes := m.changes // in the order of all
-	for i := range m.all {
-		within, left := scope(&m.all[i], m.closed)
+	m.each(func(s *collection.SelectedSeries, change *collection.MetaChange) {
+		within, left := scope(s, m.closed)
 		view.ClosedLeft.Add(left)
-		if len(changes) == 0 || !sameMeta(changes[0].Before, m.all[i].Meta) {
+		if change == nil {
 			view.Unchanged.Add(within)
-			continue
+			return
 		}
 		view.Changed.Add(within)
 		if len(view.Changes) < f.series {
-			one := changedMeta{Before: metaText{changes[0].Before}, After: metaText{changes[0].After}, Amount: within}
-			one.Joins = joins[metaKey(changes[0].After)]
-			view.Changes = append(view.Changes, one)
+			view.Changes = append(view.Changes, changedMeta{
+				Before: metaText{change.Before}, After: metaText{change.After}, Amount: within, Joins: joins[metaKey(change.After)],
+			})
 		}
-		changes = changes[1:]
-	}
+	})
 	return view, nil
 }
 
@@ -316,9 +294,9 @@ func (m *metaPlan) joins(ctx context.Context, view *metaUpdate) (map[string]bool
 				break
 			}
 			looked[key] = true
-			err := through(ctx, func() (_ bool, err error) {
+			err := retried(ctx, func() (err error) {
 				joins[key], err = m.selection.Holds(ctx, c.After)
-				return false, err
+				return err
 			})
 			if err != nil {
 				return nil, err
@@ -335,27 +313,20 @@ func (m *metaPlan) joins(ctx context.Context, view *metaUpdate) (map[string]bool
 
 // leaving returns the series that end, because all their measurements move to another series.
 func (m *metaPlan) leaving() map[string]bool {
-	leaving, changes := map[string]bool{}, m.changes
-	for i := range m.all {
-		if len(changes) == 0 || !sameMeta(changes[0].Before, m.all[i].Meta) {
-			continue
+	leaving := map[string]bool{}
+	m.each(func(s *collection.SelectedSeries, change *collection.MetaChange) {
+		if _, left := scope(s, m.closed); change != nil && left.Buckets == 0 {
+			leaving[metaKey(s.Meta)] = true
 		}
-		if _, left := scope(&m.all[i], m.closed); left.Buckets == 0 {
-			leaving[metaKey(changes[0].Before)] = true
-		}
-		changes = changes[1:]
-	}
+	})
 	return leaving
 }
 
 func metaKey(meta bson.RawValue) string { return string(byte(meta.Type)) + string(meta.Value) }
 
-func sameMeta(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }
-
 // metaUpdate is the result of update-meta for a time series.
 type metaUpdate struct {
-	Series string `json:"collection"`
-	DryRun bool   `json:"dryRun"`
+	editPlan
 	// Changed is the amount that is changed, in SeriesCount series. Changes lists the first of them.
 	Changed     collection.Amount `json:"changed"`
 	SeriesCount int               `json:"series"`
@@ -372,6 +343,8 @@ type metaUpdate struct {
 	// Repeats means that a second run would change again what the first one has changed.
 	Repeats bool               `json:"changesAgain"`
 	Edited  *collection.Edited `json:"edited,omitempty"`
+
+	plan *metaPlan
 }
 
 // changedMeta is a series whose meta changes.
@@ -391,11 +364,7 @@ func (v *metaUpdate) wayOut() string {
 }
 
 func (v *metaUpdate) print(w io.Writer) {
-	verb := "would be changed"
-	if !v.DryRun {
-		verb = "were selected"
-	}
-	fmt.Fprintf(w, "%s: %s of %s %s.\n", v.Series, amountText(v.Changed), seriesText(v.SeriesCount), verb)
+	fmt.Fprintf(w, "%s: %s of %s %s.\n", v.Series, amountText(v.Changed), seriesText(v.SeriesCount), v.verb("would be changed"))
 	if len(v.Changes) > 0 {
 		table := text.NewTable(w, "BEFORE", "AFTER", "BUCKETS", "MEASUREMENTS", "")
 		for _, one := range v.Changes {

@@ -25,22 +25,17 @@ func (p *Program) rollupCommand() *cobra.Command {
 		p.rollupStatusCommand(), p.rollupBuildCommand(), p.rollupVerifyCommand(), p.rollupExportCommand(), p.rollupDropCommand())
 }
 
-// errNoRollups says that a time series has no rollups, and how to get them.
-func errNoRollups(series string) error {
-	return fmt.Errorf("%s has no rollups: set ROLLUP_LEVELS, and start `waterwheel run` or `waterwheel init`", series)
-}
-
 // rollups prepares work on the rollups of a time series. It returns an error if there are none.
 func rollups(ctx context.Context, database *mongodb.Database, series string) (*sink.Rollups, *keeper.Command, error) {
 	r := sink.RollupsOf(database, series)
 	command, err := keeper.NewCommand(ctx, r)
 	switch {
 	case errors.Is(err, collection.ErrNotSetUp):
-		err = fmt.Errorf("there is no time series %s yet: `waterwheel init` and `waterwheel run` create it", series)
+		err = seriesError(series, err)
 	case err != nil:
 		err = fmt.Errorf("%s: %w", series, err)
 	case len(command.Levels()) == 0:
-		err = errNoRollups(series)
+		err = fmt.Errorf("%s has no rollups: set ROLLUP_LEVELS, and start `waterwheel run` or `waterwheel init`", series)
 	}
 	if err != nil {
 		r.Close()
@@ -84,7 +79,7 @@ func (p *Program) rollupStatusCommand() *cobra.Command {
 		Example: "  waterwheel rollup status",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views := []rollupView{}
+		views := []*rollupView{}
 		for _, series := range with.series {
 			view, err := readRollupView(ctx, with.database, series)
 			if err != nil {
@@ -92,16 +87,12 @@ func (p *Program) rollupStatusCommand() *cobra.Command {
 			}
 			views = append(views, view)
 		}
-		return p.show(views, func(w io.Writer) {
-			for i := range views {
-				views[i].print(w)
-			}
-		})
+		return p.show(views, printAll(views))
 	})
 }
 
-func readRollupView(ctx context.Context, database *mongodb.Database, series string) (rollupView, error) {
-	view := rollupView{Series: series, Levels: []rollupLevelView{}, Partitions: []rollupPartitionView{}}
+func readRollupView(ctx context.Context, database *mongodb.Database, series string) (*rollupView, error) {
+	view := &rollupView{Series: series, Levels: []rollupLevelView{}, Partitions: []rollupPartitionView{}}
 	r, command, err := rollups(ctx, database, series)
 	if err != nil {
 		return view, err
@@ -120,11 +111,11 @@ func readRollupView(ctx context.Context, database *mongodb.Database, series stri
 	}
 	for _, p := range partitions {
 		for _, mark := range p.Watermarks {
-			if name := fmt.Sprintf("%s/%d", p.Topic, p.PartitionDocument.Partition); mark.Topic() == p.TopicID {
-				view.Partitions = append(view.Partitions, rollupPartitionView{Partition: name, Below: mark.Below, At: mark.At})
-			} else {
-				view.Partitions = append(view.Partitions, rollupPartitionView{Partition: name + " (former topic)", Below: mark.Below, At: mark.At})
+			name := fmt.Sprintf("%s/%d", p.Topic, p.PartitionDocument.Partition)
+			if mark.Topic() != p.TopicID {
+				name += " (former topic)"
 			}
+			view.Partitions = append(view.Partitions, rollupPartitionView{Partition: name, Below: mark.Below, At: mark.At})
 		}
 	}
 	notes, err := r.Notes(ctx)
@@ -182,7 +173,7 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 		},
 	}, func(ctx context.Context, with collections, args []string) error {
 		level, _ := rollup.LevelOf(args[0])
-		views := []rollupDrop{}
+		views := []*rollupDrop{}
 		for _, series := range with.series {
 			one, err := planLevelDrop(ctx, with.database, series, level)
 			if err != nil {
@@ -190,18 +181,11 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 			}
 			views = append(views, one)
 		}
-		print := func(w io.Writer) {
+		return p.edit(ctx, f, nil, views, printAll(views), func() (err error) {
 			for _, v := range views {
-				v.print(w)
-			}
-		}
-		return p.edit(ctx, f, nil, views, print, func() error {
-			for i := range views {
-				dropped, err := with.of(views[i].Series).DropRollup(ctx, level.Name)
-				if err != nil {
-					return fmt.Errorf("%s: %w; run the same command again to continue", views[i].Series, err)
+				if v.Dropped, err = with.of(v.Series).DropRollup(ctx, level.Name); err != nil {
+					return fmt.Errorf("%s: %w; run the same command again to continue", v.Series, err)
 				}
-				views[i].Dropped = dropped
 			}
 			return nil
 		})
@@ -218,8 +202,8 @@ type rollupDrop struct {
 }
 
 // planLevelDrop rejects the deletion of a level from which another one is folded.
-func planLevelDrop(ctx context.Context, database *mongodb.Database, series string, level rollup.Level) (rollupDrop, error) {
-	view := rollupDrop{Series: series, Collection: level.SeriesName(series)}
+func planLevelDrop(ctx context.Context, database *mongodb.Database, series string, level rollup.Level) (*rollupDrop, error) {
+	view := &rollupDrop{Series: series, Collection: level.SeriesName(series)}
 	r, command, err := rollups(ctx, database, series)
 	if err != nil {
 		return view, err
@@ -234,7 +218,7 @@ func planLevelDrop(ctx context.Context, database *mongodb.Database, series strin
 	return view, nil
 }
 
-func (v rollupDrop) print(w io.Writer) {
+func (v *rollupDrop) print(w io.Writer) {
 	verb := "would be deleted, with all its rows"
 	if v.Dropped {
 		verb = "is deleted"

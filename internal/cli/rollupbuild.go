@@ -93,7 +93,7 @@ func (p *Program) buildRollups(ctx context.Context, with collections, series str
 		return err
 	}
 	defer r.Close()
-	o, err := definition(ctx, with.database, series)
+	o, err := with.of(series).options(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (p *Program) rollupVerifyCommand() *cobra.Command {
 		Example: "  waterwheel rollup verify\n  waterwheel rollup verify --from -7d",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		found, wrong := []rollupVerification{}, false
+		found, wrong := []*rollupVerification{}, false
 		for _, series := range with.series {
 			one, err := p.verifyRollups(ctx, with, series, &f, list)
 			if err != nil {
@@ -165,29 +165,24 @@ func (p *Program) rollupVerifyCommand() *cobra.Command {
 			wrong = wrong || one.Differences > 0
 			found = append(found, one)
 		}
-		err := p.show(found, func(w io.Writer) {
-			for i := range found {
-				found[i].print(w)
-			}
-		})
-		if err == nil && wrong {
-			err = errFound
+		if err := p.show(found, printAll(found)); err != nil || !wrong {
+			return err
 		}
-		return err
+		return errFound
 	})
 	f.flags(cmd)
 	cmd.Flags().IntVar(&list, "list", 20, "maximum number of wrong rows to list")
 	return cmd
 }
 
-func (p *Program) verifyRollups(ctx context.Context, with collections, series string, f *rollupFlags, list int) (rollupVerification, error) {
-	found := rollupVerification{Series: series, Wrong: []wrongRow{}}
+func (p *Program) verifyRollups(ctx context.Context, with collections, series string, f *rollupFlags, list int) (*rollupVerification, error) {
+	found := &rollupVerification{Series: series, Wrong: []wrongRow{}}
 	r, command, err := rollups(ctx, with.database, series)
 	if err != nil {
 		return found, err
 	}
 	defer r.Close()
-	o, err := definition(ctx, with.database, series)
+	o, err := with.of(series).options(ctx)
 	if err != nil {
 		return found, err
 	}
@@ -212,7 +207,7 @@ func (p *Program) verifyRollups(ctx context.Context, with collections, series st
 }
 
 func (v *rollupVerification) print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %s compared, %s wrong.\n", v.Series, words.Count(v.Rows, "row"), fmt.Sprint(v.Differences))
+	fmt.Fprintf(w, "%s: %s compared, %d wrong.\n", v.Series, words.Count(v.Rows, "row"), v.Differences)
 	if v.Frozen > 0 {
 		fmt.Fprintf(w, "Not compared: %s whose measurements may have expired.\n", words.Count(v.Frozen, "row"))
 	}

@@ -234,6 +234,18 @@ func (p *Program) show(found any, print func(io.Writer)) error {
 	return nil
 }
 
+// printer is a part of an output for people.
+type printer interface{ print(w io.Writer) }
+
+// printAll returns a function that prints the parts one after the other.
+func printAll[P printer](parts []P) func(io.Writer) {
+	return func(w io.Writer) {
+		for _, one := range parts {
+			one.print(w)
+		}
+	}
+}
+
 // knownTopics rejects topics that the settings do not name.
 func knownTopics(c config.Config, topics ...string) error {
 	for _, topic := range topics {
@@ -326,6 +338,40 @@ func (p *Program) edit(ctx context.Context, c confirmation, planning error, view
 		return err
 	}
 	return errors.Join(do(), p.show(views, print))
+}
+
+// editPlan is the part that the plans for time series have in common. Once a plan is carried out, it is the result.
+type editPlan struct {
+	Series string `json:"collection"`
+	DryRun bool   `json:"dryRun"`
+}
+
+func (e *editPlan) begin() { e.DryRun = false }
+
+// verb returns would for a plan. It returns what a result says about the selected measurements otherwise.
+func (e *editPlan) verb(would string) string {
+	if e.DryRun {
+		return would
+	}
+	return "were selected"
+}
+
+// editSeries is Program.edit for the plans of several time series. It carries out one plan after the other, until one fails.
+func editSeries[P interface {
+	printer
+	begin()
+}](ctx context.Context, p *Program, c confirmation, planning error, plans []P, do func(P) error) error {
+	return p.edit(ctx, c, planning, plans, printAll(plans), func() error {
+		for _, one := range plans {
+			one.begin()
+		}
+		for _, one := range plans {
+			if err := do(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // confirmed reports whether to carry out a plan. Without --yes it shows the plan, and asks at the terminal. If there is no
