@@ -105,7 +105,7 @@ func updateAndDeleteMeta(t *testing.T, segments string) {
 	update(exitUsage, "is not JSON", host(1), `{`, "--yes")
 	update(exitUsage, "--update is missing", host(1), ``, "--yes")
 	update(exitUsage, "cannot be combined", host(1), `{"$set": {"meta.area": 1}}`, "--yes", "--dry-run")
-	remove(exitUsage, "must be an object", `[]`, "--yes")
+	remove(exitUsage, "is not a JSON object", `[]`, "--yes")
 	remove(exitUsage, "x is not part of the meta", `{"x": 1}`, "--yes")
 	remove(exitUsage, "--filter is missing", ``, "--yes")
 	remove(exitFailed, "Repeat the command with --yes", host(1))

@@ -113,13 +113,7 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 	if view.Samples, err = o.Look(ctx, found); err != nil {
 		return err
 	}
-	if err := p.show(view, view.print); err != nil {
-		return err
-	}
-	if found.Count(check.Wrong) > 0 {
-		return errFound
-	}
-	return nil
+	return p.showFindings(view)
 }
 
 // sampleFlag is the value of --sample: a number of records, or - for standard input.
@@ -185,19 +179,24 @@ func (p *Program) checkFeed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.show(view, view.print); err != nil {
-		return err
-	}
-	if view.Findings.Count(check.Wrong) > 0 {
-		return errFound
-	}
-	return nil
+	return p.showFindings(view)
 }
 
 // checkView is the JSON output of check.
 type checkView struct {
 	Findings check.Findings `json:"findings"`
 	Samples  []check.Sample `json:"samples,omitempty"`
+}
+
+// showFindings shows the result of check. It returns errFound if something is wrong.
+func (p *Program) showFindings(v checkView) error {
+	if err := p.show(v, v.print); err != nil {
+		return err
+	}
+	if v.Findings.Count(check.Wrong) > 0 {
+		return errFound
+	}
+	return nil
 }
 
 func (v checkView) print(w io.Writer) {
@@ -234,10 +233,7 @@ func printSample(w io.Writer, s *check.Sample) {
 	if s.Topic == check.FeedName {
 		which = "first"
 	}
-	records := "record"
-	if s.Records > 1 {
-		records = fmt.Sprintf("%d records", s.Records)
-	}
+	records := words.Form(s.Records, "record", fmt.Sprintf("%d records", s.Records))
 	fmt.Fprintf(w, "The %s %s of %s: %s", which, records, s.Topic, words.Count(s.Measurements, "measurement"))
 	if s.Tombstones > 0 {
 		fmt.Fprintf(w, ", %s", words.Count(s.Tombstones, "tombstone"))

@@ -40,7 +40,7 @@ func (p *Program) onCollections(cmd *cobra.Command, work func(ctx context.Contex
 	cmd.Flags().StringSliceVar(&topics, "topic", nil, "only the time series of these topics of KAFKA_TOPICS, comma-separated")
 	p.outputFlag(cmd, "table")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, log, err := p.quietSettings(cmd.Context())
+		c, log, err := p.commandSettings(cmd.Context(), "warn")
 		if err != nil {
 			return err
 		}
@@ -412,11 +412,7 @@ func ratio(part, whole int64, format string) string {
 func (v CollectionView) printIndexes(w io.Writer) {
 	table := text.NewTable(w, "INDEX", "KIND", "SIZE", "USES")
 	for _, i := range v.Indexes.Indexes {
-		size := text.Unknown
-		if i.Bytes != nil {
-			size = text.Bytes(*i.Bytes)
-		}
-		table.Row(i.Name, i.Kind, size, text.Number(i.Uses))
+		table.Row(i.Name, i.Kind, i.size(), text.Number(i.Uses))
 	}
 	table.Flush()
 }

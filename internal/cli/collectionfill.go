@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -77,13 +78,8 @@ func fillOf(holdings []sink.Holding, size collection.Size) *fillView {
 
 // tenth returns the smallest count that a tenth of the buckets does not exceed.
 func tenth(counts map[int32]int64, buckets int64) int32 {
-	var all []int32
-	for count := range counts {
-		all = append(all, count)
-	}
-	slices.Sort(all)
 	passed := int64(0)
-	for _, count := range all {
+	for _, count := range slices.Sorted(maps.Keys(counts)) {
 		if passed += counts[count]; 10*passed >= buckets {
 			return count
 		}

@@ -180,15 +180,6 @@ func (f indexFlags) index(keys string) (index timeseries.Index, err error) {
 	return index, err
 }
 
-// parseObject parses a document of a command line. what names its place in errors.
-func parseObject(what, from string) (bson.Raw, error) {
-	var d bson.Raw
-	if err := bson.UnmarshalExtJSON([]byte(from), false, &d); err != nil {
-		return nil, usageError{fmt.Errorf("%s: %q is not a JSON object (%w); write it as '{\"meta.sensor\": 1}', within single quotes", what, from, err)}
-	}
-	return d, nil
-}
-
 // oneArgument takes exactly one argument. what describes it in errors.
 func oneArgument(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

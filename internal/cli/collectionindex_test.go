@@ -41,6 +41,7 @@ func TestIndexCommandLines(t *testing.T) {
 	}{
 		{[]string{"create-index"}, "the keys of an index"},
 		{[]string{"create-index", "{meta.a: 1}"}, `"{meta.a: 1}" is not a JSON object`},
+		{[]string{"create-index", `{"meta.a": 1} x`}, `is not a JSON object (invalid character 'x'`},
 		{[]string{"create-index", `{"a": 1}`, "--partial", "x"}, `--partial: "x" is not a JSON object`},
 		{[]string{"create-index", `{"a": 1}`, "--options", "[1]"}, `--options: "[1]" is not a JSON object`},
 		{[]string{"create-index", `{"a": 1}`, "--expire-after", "1500ms"}, "--expire-after is 1.5s"},

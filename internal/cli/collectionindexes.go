@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,7 +109,7 @@ func (d indexDrops) print(w io.Writer) {
 		default:
 			size := ""
 			if one.Index.Bytes != nil {
-				size = fmt.Sprintf(" (%s; if queries need it again, it has to be rebuilt)", text.Bytes(*one.Index.Bytes))
+				size = fmt.Sprintf(" (%s; if queries need it again, it has to be rebuilt)", one.Index.size())
 			}
 			fmt.Fprintf(w, "%s: the index %s on %s would be dropped%s.\n", one.Series, text.Printable(one.Index.Name), one.Index.keys(), size)
 		}
@@ -284,6 +285,13 @@ func (v indexView) keys() string {
 	return text.Printable(string(v.Keys))
 }
 
+func (v indexView) size() string {
+	if v.Bytes == nil {
+		return text.Unknown
+	}
+	return text.Bytes(*v.Bytes)
+}
+
 // whose describes who has made an index, and for what.
 func (v indexView) whose() string {
 	switch v.Kind {
@@ -331,18 +339,11 @@ func printIndexes(w io.Writer, views []indexesView) {
 		fmt.Fprintf(w, "Indexes of %s\n\n", v.Series)
 		table := text.NewTable(w, "NAME", "KEYS", "OWNER", "SIZE", "USES", "SINCE", "STATE")
 		for _, one := range v.Indexes {
-			size, since := text.Unknown, text.Unknown
-			if one.Bytes != nil {
-				size = text.Bytes(*one.Bytes)
-			}
+			since := text.Unknown
 			if one.Since != nil {
 				since = text.Time(*one.Since)
 			}
-			state := one.words()
-			if state == "" {
-				state = text.Unknown
-			}
-			table.Row(one.Name, one.keys(), one.whose(), size, text.Number(one.Uses), since, state)
+			table.Row(one.Name, one.keys(), one.whose(), one.size(), text.Number(one.Uses), since, cmp.Or(one.words(), text.Unknown))
 		}
 		table.Flush()
 		v.printNotes(w)

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,24 +53,10 @@ func (f *metaFlags) check(*cobra.Command, []string) error {
 	case f.series < 0:
 		return usageError{fmt.Errorf("--series is %d: it must be 0 or more", f.series)}
 	}
-	if _, err := jsonFlag("--filter", f.filter); err != nil {
+	if _, err := parseObject("--filter", f.filter); err != nil {
 		return err
 	}
 	return f.confirmation.check()
-}
-
-// jsonFlag parses a value of Extended JSON from a flag.
-func jsonFlag(flag, text string) (bson.RawValue, error) {
-	var any json.RawMessage
-	if err := json.Unmarshal([]byte(text), &any); err != nil {
-		return bson.RawValue{}, usageError{fmt.Errorf("%s is not JSON: %w (in %.80s); write double quotes around names and strings, and single quotes around the whole value", flag, err, text)}
-	}
-	const name = "value"
-	var document bson.Raw
-	if err := bson.UnmarshalExtJSON([]byte(`{"`+name+`": `+text+`}`), false, &document); err != nil {
-		return bson.RawValue{}, usageError{fmt.Errorf("%s is not Extended JSON: %w (in %.80s)", flag, err, text)}
-	}
-	return document.Lookup(name), nil
 }
 
 // compacted waits until the measurements in segments are in buckets. A dry run does not wait. left counts its segments, whose
@@ -91,19 +76,6 @@ func (p *Program) compacted(ctx context.Context, s timeSeries, f *metaFlags) (le
 		return left, fmt.Errorf("%s: nothing was edited: %w", s.name, err)
 	}
 	return left, nil
-}
-
-// queryFlag is jsonFlag for an object.
-func queryFlag(flag, text string) (bson.Raw, error) {
-	value, err := jsonFlag(flag, text)
-	if err != nil {
-		return nil, err
-	}
-	query, ok := value.DocumentOK()
-	if !ok {
-		return nil, usageError{fmt.Errorf("%s is %.80s: it must be an object", flag, text)}
-	}
-	return query, nil
 }
 
 // translated handles the error of a translation to buckets. A rejection is a mistake in the flags.
@@ -311,7 +283,7 @@ func (p *Program) deleteSeries(ctx context.Context, s timeSeries, view *MetaDele
 // planDeletions examines all time series before anything is deleted.
 func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFlags) ([]*MetaDeletion, error) {
 	views := []*MetaDeletion{}
-	query, err := queryFlag("--filter", f.filter)
+	query, err := parseObject("--filter", f.filter)
 	if err != nil {
 		return views, err
 	}

@@ -126,8 +126,8 @@ func (p *shardPlan) add(ctx context.Context, of func(series string) shardSource,
 	if err != nil {
 		return err
 	}
-	said := map[collection.ShardState]shardState{collection.NotSharded: shardDue, collection.SegmentsUneven: spreadDue, collection.Sharded: shardDone}
-	p.Collections = append(p.Collections, shardedCollection{Series: name, Key: collection.KeyText(key), State: said[state]})
+	due := map[collection.ShardState]shardState{collection.NotSharded: shardDue, collection.SegmentsUneven: spreadDue, collection.Sharded: shardDone}
+	p.Collections = append(p.Collections, shardedCollection{Series: name, Key: collection.KeyText(key), State: due[state]})
 	return nil
 }
 
@@ -183,17 +183,16 @@ func shardAll(ctx context.Context, c config.Config, log *slog.Logger, out io.Wri
 	if err != nil {
 		return err
 	}
-	return errors.Join(plan.carryOut(ctx, of), plan.told(out))
+	err = plan.carryOut(ctx, of)
+	plan.told(out)
+	return err
 }
 
 // told prints what was done, one line each.
-func (p *shardPlan) told(w io.Writer) error {
+func (p *shardPlan) told(w io.Writer) {
 	for _, one := range p.Collections {
-		if _, err := fmt.Fprintf(w, "collection %s: %s, by %s\n", one.Series, one.State, one.Key); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "collection %s: %s, by %s\n", one.Series, one.State, one.Key)
 	}
-	return nil
 }
 
 // shardingView is the part of the output of collection show about shards.

@@ -54,13 +54,13 @@ func (p *Program) updateMetaCommand() *cobra.Command {
 // planUpdates plans the update of all time series before anything is written.
 func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlags) ([]*metaUpdate, error) {
 	views := []*metaUpdate{}
-	query, err := queryFlag("--filter", f.filter)
+	query, err := parseObject("--filter", f.filter)
 	if err != nil {
 		return views, err
 	}
-	update, err := jsonFlag("--update", f.update)
+	update, err := parseJSON(f.update)
 	if err != nil {
-		return views, err
+		return views, usageError{fmt.Errorf("--update is not JSON: %w (in %.80s); write double quotes around names and strings, and single quotes around the whole value", err, f.update)}
 	}
 	for _, name := range with.series {
 		plan, err := p.planUpdate(ctx, with.of(name), timeseries.MetaUpdate{Query: query, Update: update, Multi: true}, f)

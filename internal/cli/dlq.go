@@ -72,7 +72,7 @@ type letters struct {
 func (p *Program) onLetters(cmd *cobra.Command, prepare func(config.Config) error, work func(ctx context.Context, from *letters) error) *cobra.Command {
 	p.outputFlag(cmd, "table")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, log, err := p.quietSettings(cmd.Context())
+		c, log, err := p.commandSettings(cmd.Context(), "warn")
 		if err != nil {
 			return err
 		}
@@ -119,14 +119,11 @@ func (p *Program) scanSelected(ctx context.Context, from *letters, filter *dlq.F
 	err = p.scan(ctx, from, func(f *dlq.Found) error {
 		if f.Err == nil {
 			seen[f.Letter.Reason]++
+			if !filter.Selects(&f.Letter) {
+				return nil
+			}
+			selected = true
 		}
-		if f.Err != nil {
-			return each(f)
-		}
-		if !filter.Selects(&f.Letter) {
-			return nil
-		}
-		selected = true
 		return each(f)
 	})
 	if err == nil {

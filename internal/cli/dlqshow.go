@@ -113,12 +113,10 @@ func (p *Program) atPlace(ctx context.Context, from *letters, place record.Place
 
 // retrial decodes records of letters with the present settings of their topics. For topics that are no longer read it uses the
 // general settings, which are those of the topic "".
-type retrial struct {
-	decoders map[string]*measurement.Decoder
-}
+type retrial map[string]*measurement.Decoder
 
 func newRetrial(ctx context.Context, c config.Config) (retrial, error) {
-	r := retrial{map[string]*measurement.Decoder{}}
+	r := retrial{}
 	registry, err := connect.Registry(c, nil)
 	if err != nil {
 		return r, err
@@ -128,14 +126,14 @@ func newRetrial(ctx context.Context, c config.Config) (retrial, error) {
 		if err != nil {
 			return r, err
 		}
-		r.decoders[topic] = decoder
+		r[topic] = decoder
 	}
 	return r, nil
 }
 
 // decoderOf returns the decoder for the source topic of a letter's record.
 func (r retrial) decoderOf(l *record.Letter) *measurement.Decoder {
-	return cmp.Or(r.decoders[l.Topic], r.decoders[""])
+	return cmp.Or(r[l.Topic], r[""])
 }
 
 // readable returns a value and its format. If people cannot read the bytes, it returns the event as BSON.

@@ -149,8 +149,12 @@ func (f queryFlags) query(words queryWords, now time.Time) (*query, error) {
 		return nil, err
 	}
 	if f.filter != "" {
-		if err := bson.UnmarshalExtJSON([]byte(f.filter), false, &q.also); err != nil {
-			return nil, usageError{fmt.Errorf("--filter is not an object of Extended JSON: %w; write it like '{\"meta.sensor\": \"s-17\"}', within single quotes", err)}
+		filter, err := parseObject("--filter", f.filter)
+		if err != nil {
+			return nil, err
+		}
+		if err := bson.Unmarshal(filter, &q.also); err != nil {
+			return nil, err
 		}
 	}
 	return q, nil

@@ -220,7 +220,7 @@ func (r *querying) hintIndex(ctx context.Context) {
 		return // no index could help, so no request is needed
 	}
 	advice, err := r.advice(ctx, from, filter)
-	if err != nil || advice.Keys == nil || narrowsByMeta(r.from.Options(), advice) {
+	if err != nil || advice.Keys == nil || slices.ContainsFunc(advice.Narrows, r.from.Options().OfMeta) {
 		return
 	}
 	if size, err := from.Size(ctx); err == nil && size.Documents >= adviseFrom && size.Documents > r.found {
@@ -258,15 +258,6 @@ func (r *querying) advice(ctx context.Context, from indexSource, filter bson.Raw
 	}
 	byID := !r.From.IsZero() // the _id is bounded if there is a lower bound of the time
 	return list.Options.Advise(filter, list.Definitions(byID))
-}
-
-func narrowsByMeta(o timeseries.Options, a timeseries.Advice) bool {
-	for _, path := range a.Narrows {
-		if o.OfMeta(path) {
-			return true
-		}
-	}
-	return false
 }
 
 // explained prints which index finds the buckets of the query. It judges by the definitions, and by a trial if MongoDB supports

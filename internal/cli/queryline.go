@@ -59,7 +59,10 @@ func parseWords(words []string) (q queryWords, err error) {
 func parseValues(text string) (bson.A, error) {
 	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
 		v, err := parseJSON(text)
-		return bson.A{v}, err
+		if err != nil {
+			return nil, fmt.Errorf("this is not Extended JSON: %w", err)
+		}
+		return bson.A{v}, nil
 	}
 	var all bson.A
 	for _, one := range splitValues(text) {
@@ -115,15 +118,6 @@ func formsOf(text string) (bson.A, error) {
 		return bson.A{text}, nil //nolint:nilerr // a number beyond all that is stored: only a text can be it
 	}
 	return bson.A{f, text}, nil
-}
-
-// parseJSON parses a value of Extended JSON.
-func parseJSON(text string) (bson.RawValue, error) {
-	var d bson.Raw
-	if err := bson.UnmarshalExtJSON([]byte(`{"v":`+text+`}`), false, &d); err != nil {
-		return bson.RawValue{}, fmt.Errorf("this is not Extended JSON: %w", err)
-	}
-	return d.Lookup("v"), nil
 }
 
 // filter combines the conditions with a filter in Extended JSON, in the terms of measurements. Empty means all.

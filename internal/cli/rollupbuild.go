@@ -37,7 +37,7 @@ func (f *rollupFlags) span(ctx context.Context, series string, o timeseries.Opti
 		return r, false, err
 	}
 	if f.filter != "" {
-		query, err := queryFlag("--filter", f.filter)
+		query, err := parseObject("--filter", f.filter)
 		if err != nil {
 			return r, false, err
 		}

@@ -163,8 +163,8 @@ func (p *Program) progress(what string) *text.Progress {
 	return text.NewProgress(p.Stderr, what)
 }
 
-// settings loads the settings and creates the logger for them.
-func (p *Program) settings(context.Context) (config.Config, *slog.Logger, error) {
+// runSettings loads the settings of run and creates its log.
+func (p *Program) runSettings(context.Context) (config.Config, *slog.Logger, error) {
 	c, err := config.Load(p.Lookup, p.Environ)
 	if err != nil {
 		return config.Config{}, nil, err
@@ -174,13 +174,9 @@ func (p *Program) settings(context.Context) (config.Config, *slog.Logger, error)
 }
 
 // commandSettings loads settings for a command with output for people. The lines of its logger are for people too, unless
-// LOG_FORMAT is set, and they are never printed within the output. The topics that match replace the patterns of KAFKA_TOPICS.
-func (p *Program) commandSettings(ctx context.Context) (config.Config, *slog.Logger, error) {
-	return p.settingsFor(ctx, "")
-}
-
-// settingsFor is commandSettings with another default of LOG_LEVEL, if one is given.
-func (p *Program) settingsFor(ctx context.Context, level string) (config.Config, *slog.Logger, error) {
+// LOG_FORMAT is set, and they are never printed within the output. level is the default of LOG_LEVEL. The topics that match replace
+// the patterns of KAFKA_TOPICS.
+func (p *Program) commandSettings(ctx context.Context, level string) (config.Config, *slog.Logger, error) {
 	c, log, err := p.patternSettings(level)
 	if err != nil {
 		return config.Config{}, nil, err
@@ -189,7 +185,7 @@ func (p *Program) settingsFor(ctx context.Context, level string) (config.Config,
 	return c, log, err
 }
 
-// patternSettings is settingsFor without a request. The patterns of KAFKA_TOPICS stay in the settings.
+// patternSettings is commandSettings without a request. The patterns of KAFKA_TOPICS stay in the settings.
 func (p *Program) patternSettings(level string) (config.Config, *slog.Logger, error) {
 	c, err := config.Load(p.Lookup, p.Environ)
 	if err != nil {
@@ -198,11 +194,13 @@ func (p *Program) patternSettings(level string) (config.Config, *slog.Logger, er
 	if c.Service.LogLevel != "info" {
 		level = c.Service.LogLevel
 	}
-	return c, newLogger(p.aside, cmp.Or(level, c.Service.LogLevel), cmp.Or(c.Service.LogFormat, "text"), p.onTerminal), nil
+	return c, newLogger(p.aside, level, cmp.Or(c.Service.LogFormat, "text"), p.onTerminal), nil
 }
 
 // start returns a function that loads the settings, warns of those that work but are probably not intended, and then calls do.
-func (p *Program) start(settings func(context.Context) (config.Config, *slog.Logger, error), do func(ctx context.Context, c config.Config, log *slog.Logger) error) func(*cobra.Command, []string) error {
+func (p *Program) start(
+	settings func(context.Context) (config.Config, *slog.Logger, error), do func(ctx context.Context, c config.Config, log *slog.Logger) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		c, log, err := settings(cmd.Context())
 		if err != nil {
@@ -216,11 +214,6 @@ func (p *Program) start(settings func(context.Context) (config.Config, *slog.Log
 		}
 		return do(cmd.Context(), c, log)
 	}
-}
-
-// quietSettings loads settings for commands with output for people. By default the logger writes only warnings and errors.
-func (p *Program) quietSettings(ctx context.Context) (config.Config, *slog.Logger, error) {
-	return p.settingsFor(ctx, "warn")
 }
 
 // family returns a command that only contains other commands.

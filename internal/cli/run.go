@@ -35,7 +35,7 @@ func (p *Program) runCommand() *cobra.Command {
 			"signal ends the process immediately, with exit code 1.\n\n" +
 			"When a password or another secret changes in its file, run stops in the same way and starts again with the new\nsecret.",
 		Args: noArguments,
-		RunE: p.start(p.settings, p.runRotating),
+		RunE: p.start(p.runSettings, p.runRotating),
 	}
 }
 
@@ -44,12 +44,13 @@ const initPatience = 30 * time.Second
 
 func (p *Program) initCommand() *cobra.Command {
 	var shard string
+	settings := func(ctx context.Context) (config.Config, *slog.Logger, error) { return p.commandSettings(ctx, "info") }
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create collections, indexes and the dead-letter topic",
 		Long:  "Creates missing collections and indexes in MongoDB, and missing dead-letter topics in Kafka, for the topics of\nKAFKA_TOPICS. Existing ones are left as they are. \"run\" does the same when it starts.\n\nWith --shard it also shards the collections, as \"collection shard\" does.",
 		Args:  noArguments,
-		RunE: p.start(p.commandSettings, func(ctx context.Context, c config.Config, log *slog.Logger) error {
+		RunE: p.start(settings, func(ctx context.Context, c config.Config, log *slog.Logger) error {
 			if err := p.initialize(ctx, c, log, p.Stdout); err != nil || shard == "" {
 				return err
 			}
@@ -103,8 +104,9 @@ func (p *Program) configCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.show(c.Settings(), func(w io.Writer) {
-				for _, s := range c.Settings() {
+			settings := c.Settings()
+			return p.show(settings, func(w io.Writer) {
+				for _, s := range settings {
 					fmt.Fprintf(w, "%s=%s\n", s.Name, s.Value)
 				}
 			})

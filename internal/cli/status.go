@@ -215,7 +215,11 @@ func askConsumer(ctx context.Context, of string) consumerSeen {
 type silence struct{ error }
 
 // get requests one page of a consumer.
-func get(request *http.Request) (*http.Response, error) {
+func get(ctx context.Context, page string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
 	answer, err := http.DefaultClient.Do(request)
 	var failed *url.Error
 	if errors.As(err, &failed) { // the message repeats the address
@@ -229,11 +233,7 @@ func get(request *http.Request) (*http.Response, error) {
 
 // getJSON reads one JSON page of a consumer.
 func getJSON(ctx context.Context, from string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := get(request)
+	answer, err := get(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -281,11 +281,7 @@ func (p *Program) healthCommand() *cobra.Command {
 func askHealth(ctx context.Context, page string) (answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	response, err := get(request)
+	response, err := get(ctx, page)
 	if err != nil {
 		return "", fmt.Errorf("the consumer does not answer at %s: %w. Possible causes: the consumer does not run, or has another HTTP_ADDR", page, err)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/config"
 	"waterwheel/internal/cli/text"
@@ -255,6 +257,32 @@ func knownTopics(c config.Config, topics ...string) error {
 		}
 	}
 	return nil
+}
+
+// parseJSON parses a value of Extended JSON. MongoDB's driver would ignore what follows the value.
+func parseJSON(text string) (bson.RawValue, error) {
+	var value json.RawMessage
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return bson.RawValue{}, err
+	}
+	var d bson.Raw
+	if err := bson.UnmarshalExtJSON([]byte(`{"v":`+text+`}`), false, &d); err != nil {
+		return bson.RawValue{}, err
+	}
+	return d.Lookup("v"), nil
+}
+
+// parseObject parses a document of a command line. what names its place in errors.
+func parseObject(what, text string) (bson.Raw, error) {
+	value, err := parseJSON(text)
+	object, ok := value.DocumentOK()
+	if err == nil && !ok {
+		err = fmt.Errorf("its type is %s", value.Type)
+	}
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %.80q is not a JSON object (%w); write it as '{\"meta.sensor\": 1}', within single quotes", what, text, err)}
+	}
+	return object, nil
 }
 
 // These describe the values of parseWhen in the help and in errors.

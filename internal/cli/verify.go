@@ -60,7 +60,7 @@ func (p *Program) verifyCommand() *cobra.Command {
 			"repair may not see the changes of another one, and may remove the last copy.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, log, err := p.quietSettings(cmd.Context())
+			c, log, err := p.commandSettings(cmd.Context(), "warn")
 			if err != nil {
 				return err
 			}
