@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/cli/rows"
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
@@ -169,13 +169,7 @@ type metaText struct{ bson.RawValue }
 func (m metaText) IsZero() bool { return m.Type == 0 }
 
 // MarshalJSON returns relaxed Extended JSON.
-func (m metaText) MarshalJSON() ([]byte, error) {
-	document, err := bson.MarshalExtJSON(bson.D{{Key: "m", Value: m.RawValue}}, false, false)
-	if err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(bytes.TrimPrefix(document, []byte(`{"m":`)), []byte(`}`)), nil
-}
+func (m metaText) MarshalJSON() ([]byte, error) { return rows.Extended(m.RawValue) }
 
 // String returns the whole meta.
 func (m metaText) String() string {

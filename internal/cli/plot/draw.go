@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -199,7 +200,7 @@ func (c *canvas) dot(x, y int, series int) {
 // line draws a line from dot to dot.
 func (c *canvas) line(x0, y0, x1, y1 int, series int) {
 	dx, dy := abs(x1-x0), -abs(y1-y0)
-	sx, sy := sign(x1-x0), sign(y1-y0)
+	sx, sy := cmp.Compare(x1, x0), cmp.Compare(y1, y0)
 	for e := dx + dy; ; {
 		c.dot(x0, y0, series)
 		if x0 == x1 && y0 == y1 {
@@ -239,16 +240,6 @@ func (c *canvas) row(y int, p pen) string {
 }
 
 func abs(n int) int { return max(n, -n) }
-
-func sign(n int) int {
-	switch {
-	case n > 0:
-		return 1
-	case n < 0:
-		return -1
-	}
-	return 0
-}
 
 // mostFloat bounds the values of an axis. With larger ones calculations would overflow.
 const mostFloat = 1e300

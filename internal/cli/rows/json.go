@@ -28,16 +28,8 @@ func (j *jsonWriter) Write(r Row) error {
 	if r.Meta.Type != 0 {
 		d = appendElement(d, j.o.MetaField, r.Meta)
 	}
-	if j.o.Fields == nil {
-		elements, _ := r.Fields.Elements()
-		for _, e := range elements {
-			d = append(d, e...)
-		}
-	}
-	for _, path := range j.o.Fields {
-		if v, ok := lookup(r.Fields, path); ok {
-			d = appendElement(d, path, v)
-		}
+	for name, v := range j.o.fields(r) {
+		d = appendElement(d, name, v)
 	}
 	d, err := bsoncore.AppendDocumentEnd(d, start)
 	if err != nil {
@@ -72,16 +64,8 @@ func (o *Options) AppendFlat(dst []byte, r Row) []byte {
 	if r.Meta.Type != 0 {
 		dst = appendFlat(dst, o.MetaField, r.Meta)
 	}
-	if o.Fields == nil {
-		elements, _ := r.Fields.Elements()
-		for _, e := range elements {
-			dst = appendFlat(dst, e.Key(), e.Value())
-		}
-	}
-	for _, path := range o.Fields {
-		if v, ok := lookup(r.Fields, path); ok {
-			dst = appendFlat(dst, path, v)
-		}
+	for name, v := range o.fields(r) {
+		dst = appendFlat(dst, name, v)
 	}
 	return append(dst, '}')
 }

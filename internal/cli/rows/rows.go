@@ -2,7 +2,7 @@ package rows
 
 import (
 	"encoding/base64"
-	"encoding/hex"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/cli/text"
 )
 
 // Row is one measurement. A Writer does not retain its bytes.
@@ -27,7 +29,8 @@ type Options struct {
 	TimeField, MetaField string
 	// Fields are the fields to write, in this order, as top-level names or dotted paths. Nil means all.
 	Fields []string
-	// Flat gives each field of an object its own column, under its dotted path, in tables and CSV.
+	// Flat gives each field of an object its own column, under its dotted path, in tables and CSV. It applies to all fields, so
+	// Fields must be nil.
 	Flat bool
 	// Location is the time zone of times in tables and CSV. Nil means UTC.
 	Location *time.Location
@@ -47,6 +50,25 @@ type Writer interface {
 type Sampler interface {
 	// Sample adds such a row. It must be called before the first Write.
 	Sample(r Row)
+}
+
+// fields yields the fields to write of a row, which are all or the named ones.
+func (o *Options) fields(r Row) iter.Seq2[string, bson.RawValue] {
+	return func(yield func(string, bson.RawValue) bool) {
+		if o.Fields == nil {
+			elements, _ := r.Fields.Elements()
+			for _, e := range elements {
+				if !yield(e.Key(), e.Value()) {
+					return
+				}
+			}
+		}
+		for _, path := range o.Fields {
+			if v, ok := lookup(r.Fields, path); ok && !yield(path, v) {
+				return
+			}
+		}
+	}
 }
 
 // lookup returns the value of a field or a dotted path. False means that there is none.
@@ -139,13 +161,11 @@ func (o *Options) cells(dst []cell, r Row) []cell {
 	} else if r.Meta.Type != 0 {
 		dst = append(dst, o.cell(o.MetaField, r.Meta, false))
 	}
-	if o.Fields == nil {
+	if o.Flat {
 		return o.appendElements(dst, "", r.Fields, false)
 	}
-	for _, path := range o.Fields {
-		if v, ok := lookup(r.Fields, path); ok {
-			dst = append(dst, o.cell(path, v, false))
-		}
+	for name, v := range o.fields(r) {
+		dst = append(dst, o.cell(name, v, false))
 	}
 	return dst
 }
@@ -277,7 +297,11 @@ func Text(v bson.RawValue, where *time.Location) string {
 	case bson.TypeBinary:
 		return binary(v)
 	}
-	return extended(v)
+	extended, err := Extended(v)
+	if err != nil {
+		return v.String()
+	}
+	return string(extended)
 }
 
 // float formats a number without loss, as decimals unless it is very large or very small.
@@ -291,20 +315,19 @@ func float(f float64) string {
 func binary(v bson.RawValue) string {
 	subtype, data := v.Binary()
 	if subtype == bson.TypeBinaryUUID && len(data) == 16 {
-		s := hex.EncodeToString(data)
-		return strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
+		return text.UUID([16]byte(data))
 	}
 	return base64.StdEncoding.EncodeToString(data)
 }
 
-// extended returns the value in relaxed Extended JSON.
-func extended(v bson.RawValue) string {
+// Extended formats a value as relaxed Extended JSON.
+func Extended(v bson.RawValue) ([]byte, error) {
 	const begin, end = `{"v":`, `}`
-	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
+	document, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
 	if err != nil {
-		return v.String()
+		return nil, err
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(string(text), begin), end)
+	return document[len(begin) : len(document)-len(end)], nil
 }
 
 // number returns the value as a number.

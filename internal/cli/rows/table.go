@@ -9,60 +9,93 @@ import (
 	"waterwheel/internal/cli/text"
 )
 
+// form is how a sheet is written.
+type form interface {
+	// begin writes the titles of the columns. rows determine their widths.
+	begin(rows [][]cell) error
+	// print writes a row.
+	print(row []cell) error
+}
+
+// sheet puts rows into columns. It buffers the first rows, which determine the columns.
+type sheet struct {
+	form
+	o       Options
+	most    int // rows that are buffered
+	begun   bool
+	first   [][]cell
+	samples [][]cell // determine the columns, but are not written
+
+	columns     columns
+	row, placed []cell
+}
+
+// Write implements Writer.
+func (s *sheet) Write(r Row) error {
+	if s.begun {
+		s.row = s.o.cells(s.row, r)
+		return s.print(s.row)
+	}
+	s.first = append(s.first, s.o.cells(nil, r))
+	if len(s.first) == s.most {
+		return s.Flush()
+	}
+	return nil
+}
+
+// Sample implements Sampler.
+func (s *sheet) Sample(r Row) { s.samples = append(s.samples, s.o.cells(nil, r)) }
+
+// Flush implements Writer.
+func (s *sheet) Flush() error {
+	if s.begun || len(s.first) == 0 {
+		return nil
+	}
+	s.begun = true
+	all := slices.Concat(s.samples, s.first)
+	s.columns = s.o.newColumns(all)
+	if err := s.begin(all); err != nil {
+		return err
+	}
+	for _, row := range s.first {
+		if err := s.print(row); err != nil {
+			return err
+		}
+	}
+	s.first, s.samples = nil, nil
+	return nil
+}
+
+// Omitted implements Writer.
+func (s *sheet) Omitted() ([]string, int64) { return nil, 0 }
+
+// place assigns the cells of a row to the columns, and returns the cells without a column.
+func (s *sheet) place(row []cell) (others []cell) {
+	s.placed, others = s.columns.place(s.placed, row)
+	return others
+}
+
 // screen is how many rows determine the columns of a table.
 const screen = 40
 
 // table writes columns as wide as the first rows need. Cells without a column are written at the end of their row, with their
 // names.
 type table struct {
-	o       Options
-	w       io.Writer
-	first   [][]cell // Nil means that the columns are determined.
-	begun   bool
-	samples [][]cell // determine the columns, but are not written
-
-	columns columns
-	width   []int
-	right   []bool // columns of numbers
-	row     []cell
-	placed  []cell
-	buffer  []byte
+	sheet
+	w      io.Writer
+	width  []int
+	right  []bool // columns of numbers
+	buffer []byte
 }
 
 // NewTable returns a Writer of a table. The first rows determine its columns.
-func NewTable(w io.Writer, o Options) Writer { return &table{o: o, w: w} }
-
-// Write implements Writer.
-func (t *table) Write(r Row) error {
-	if t.begun {
-		t.row = t.o.cells(t.row, r)
-		return t.print(t.row)
-	}
-	t.first = append(t.first, t.o.cells(nil, r))
-	if len(t.first) == screen {
-		return t.begin()
-	}
-	return nil
+func NewTable(w io.Writer, o Options) Writer {
+	t := &table{sheet: sheet{o: o, most: screen}, w: w}
+	t.form = t
+	return t
 }
 
-// Sample implements Sampler.
-func (t *table) Sample(r Row) { t.samples = append(t.samples, t.o.cells(nil, r)) }
-
-// Flush implements Writer.
-func (t *table) Flush() error {
-	if t.begun || len(t.first) == 0 {
-		return nil
-	}
-	return t.begin()
-}
-
-// Omitted implements Writer.
-func (t *table) Omitted() ([]string, int64) { return nil, 0 }
-
-// begin determines the columns and prints the buffered rows.
-func (t *table) begin() error {
-	t.begun = true
-	t.columns = t.o.newColumns(slices.Concat(t.samples, t.first))
+func (t *table) begin(rows [][]cell) error {
 	n := len(t.columns.list)
 	t.width, t.right = make([]int, n), slices.Repeat([]bool{true}, n)
 	title := make([]cell, n)
@@ -70,28 +103,18 @@ func (t *table) begin() error {
 		title[i] = cell{text: name}
 		t.width[i] = utf8.RuneCountInString(name)
 	}
-	for _, row := range slices.Concat(t.samples, t.first) {
-		t.placed, _ = t.columns.place(t.placed, row)
+	for _, row := range rows {
+		t.place(row)
 		for i, one := range t.placed {
 			t.width[i] = max(t.width[i], utf8.RuneCountInString(text.Printable(one.text)))
 			t.right[i] = t.right[i] && (one.number || one.name == "")
 		}
 	}
-	if err := t.line(title, nil); err != nil {
-		return err
-	}
-	for _, row := range t.first {
-		if err := t.print(row); err != nil {
-			return err
-		}
-	}
-	t.first, t.samples = nil, nil
-	return nil
+	return t.line(title, nil)
 }
 
 func (t *table) print(row []cell) error {
-	var others []cell
-	t.placed, others = t.columns.place(t.placed, row)
+	others := t.place(row)
 	for i := range t.placed {
 		if t.placed[i].name == "" {
 			t.placed[i].text = text.Unknown
@@ -137,44 +160,24 @@ const headerRows = 1000
 
 // csvWriter writes CSV. The header has the named fields, or all fields of the first rows.
 type csvWriter struct {
-	o       Options
-	w       *csv.Writer
-	first   [][]cell
-	begun   bool
-	samples [][]cell // determine the columns, but are not written
-	columns columns
-
-	row, placed []cell
+	sheet
+	w           *csv.Writer
 	record      []string
 	omitted     []string
 	omittedRows int64
 }
 
 // NewCSV returns a Writer of CSV with a header.
-func NewCSV(w io.Writer, o Options) Writer { return &csvWriter{o: o, w: csv.NewWriter(w)} }
-
-// Write implements Writer.
-func (c *csvWriter) Write(r Row) error {
-	if c.begun {
-		c.row = c.o.cells(c.row, r)
-		return c.print(c.row)
-	}
-	c.first = append(c.first, c.o.cells(nil, r))
-	if len(c.first) == headerRows {
-		return c.begin()
-	}
-	return nil
+func NewCSV(w io.Writer, o Options) Writer {
+	c := &csvWriter{sheet: sheet{o: o, most: headerRows}, w: csv.NewWriter(w)}
+	c.form = c
+	return c
 }
-
-// Sample implements Sampler.
-func (c *csvWriter) Sample(r Row) { c.samples = append(c.samples, c.o.cells(nil, r)) }
 
 // Flush implements Writer.
 func (c *csvWriter) Flush() error {
-	if !c.begun && len(c.first) > 0 {
-		if err := c.begin(); err != nil {
-			return err
-		}
+	if err := c.sheet.Flush(); err != nil {
+		return err
 	}
 	c.w.Flush()
 	return c.w.Error()
@@ -183,24 +186,10 @@ func (c *csvWriter) Flush() error {
 // Omitted implements Writer.
 func (c *csvWriter) Omitted() ([]string, int64) { return c.omitted, c.omittedRows }
 
-func (c *csvWriter) begin() error {
-	c.begun = true
-	c.columns = c.o.newColumns(slices.Concat(c.samples, c.first))
-	if err := c.w.Write(c.columns.title); err != nil {
-		return err
-	}
-	for _, row := range c.first {
-		if err := c.print(row); err != nil {
-			return err
-		}
-	}
-	c.first, c.samples = nil, nil
-	return nil
-}
+func (c *csvWriter) begin([][]cell) error { return c.w.Write(c.columns.title) }
 
 func (c *csvWriter) print(row []cell) error {
-	var others []cell
-	c.placed, others = c.columns.place(c.placed, row)
+	others := c.place(row)
 	c.record = c.record[:0]
 	for _, one := range c.placed {
 		c.record = append(c.record, one.text)
