@@ -11,16 +11,17 @@ import (
 // TestGridHasNoGapsAndNoOverlaps checks that each cell of the grid belongs to exactly one panel or heading.
 func TestGridHasNoGapsAndNoOverlaps(t *testing.T) {
 	cells, deepest := map[[2]int]string{}, 0
-	for _, p := range dashboard().Panels {
-		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
-			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+	for _, p := range placed(rows) {
+		title, at := p["title"].(string), p["gridPos"].(position)
+		for x := at.X; x < at.X+at.W; x++ {
+			for y := at.Y; y < at.Y+at.H; y++ {
 				if other := cells[[2]int{x, y}]; other != "" || x >= lineWidth {
-					t.Fatalf("%q stands at column %d, line %d: beyond the grid, or on %q", p.Title, x, y, other)
+					t.Fatalf("%q stands at column %d, line %d: beyond the grid, or on %q", title, x, y, other)
 				}
-				cells[[2]int{x, y}] = p.Title
+				cells[[2]int{x, y}] = title
 			}
 		}
-		deepest = max(deepest, p.GridPos.Y+p.GridPos.H)
+		deepest = max(deepest, at.Y+at.H)
 	}
 	if len(cells) != deepest*lineWidth {
 		t.Errorf("%d cells of %d are taken: there are gaps", len(cells), deepest*lineWidth)
@@ -41,10 +42,8 @@ func TestQueriesNameOnlyMetricsOfTheTable(t *testing.T) {
 	for _, e := range events {
 		queries = append(queries, expand(e.expression))
 	}
-	for _, v := range variables() {
-		if values, is := v.Query.(valuesQuery); is {
-			queries = append(queries, values.Query)
-		}
+	for _, v := range choices {
+		queries = append(queries, v.query)
 	}
 	for _, q := range queries {
 		n, problems := metrics.CheckQuery(q)
