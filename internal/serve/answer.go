@@ -121,14 +121,12 @@ func (h *handler) series(a *answer, r *http.Request) error {
 	if q.csv {
 		return requestError{errors.New("format=csv is for measurements and totals: request series with format=json")}
 	}
-	limit := q.Limit
-	q.Limit++ // to find out whether there are more
 	a.begin("application/json", "[", "]\n")
 	for meta, err := range q.from.Series(r.Context(), q.Query) {
 		if err != nil {
 			return err
 		}
-		if a.reaches(limit) {
+		if a.reaches(q.limit) {
 			break
 		}
 		a.row = q.rows.AppendFlatMeta(a.row[:0], meta)
@@ -145,13 +143,11 @@ func (h *handler) measurements(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limit := q.Limit
-	q.Limit++ // to find out whether there are more
 	found := q.from.Find
 	if q.latest {
 		found = q.from.Latest
 	}
-	return h.table(a, q, limit, found(r.Context(), q.Query))
+	return h.table(a, q, found(r.Context(), q.Query))
 }
 
 // totals answers with windows.
@@ -165,10 +161,8 @@ func (h *handler) totals(a *answer, r *http.Request) error {
 		return err
 	}
 	q.rows.Fields, q.rows.Flat, t.Zone = nil, true, q.rows.Location // each field has several columns
-	limit := q.Limit
 	t.Query = q.Query
-	t.Limit++ // to find out whether there are more
-	return h.table(a, q, limit, func(yield func(reader.Measurement, error) bool) {
+	return h.table(a, q, func(yield func(reader.Measurement, error) bool) {
 		for w, err := range q.from.Totals(r.Context(), t) {
 			if !yield(reader.Measurement{Time: w.Time, Meta: w.Meta, Fields: w.Fields}, err) {
 				return
@@ -178,7 +172,7 @@ func (h *handler) totals(a *answer, r *http.Request) error {
 }
 
 // table writes rows in the format that the request asks for.
-func (h *handler) table(a *answer, q *request, limit int64, found iter.Seq2[reader.Measurement, error]) error {
+func (h *handler) table(a *answer, q *request, found iter.Seq2[reader.Measurement, error]) error {
 	var table rows.Writer
 	if q.csv {
 		a.begin("text/csv; charset=utf-8", "", "")
@@ -197,7 +191,7 @@ func (h *handler) table(a *answer, q *request, limit int64, found iter.Seq2[read
 		if err != nil {
 			return err
 		}
-		if a.reaches(limit) {
+		if a.reaches(q.limit) {
 			break
 		}
 		row := rows.Row{Time: m.Time, Meta: m.Meta, Fields: m.Fields}

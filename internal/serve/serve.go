@@ -196,6 +196,7 @@ type request struct {
 	values url.Values
 	from   Source
 	rows   rows.Options
+	limit  int64 // rows of the answer; Query asks for one more, to find out whether there are more
 	latest bool
 	csv    bool
 }
@@ -247,9 +248,10 @@ func (h *handler) parse(asked *http.Request, known []string) (*request, error) {
 		}
 	}
 	r.rows.Fields = r.Fields
-	if r.Limit, err = h.limit(values.Get("limit")); err != nil {
+	if r.limit, err = h.limit(values.Get("limit")); err != nil {
 		return nil, err
 	}
+	r.Limit = r.limit + 1
 	for flag, to := range map[string]*bool{"latest": &r.latest, "newest": &r.Newest} {
 		if text := values.Get(flag); text != "" {
 			if *to, err = strconv.ParseBool(text); err != nil {
