@@ -210,10 +210,11 @@ func (v *hourSeen) trouble(p record.Partition) (sum int) {
 var heights = [cells]int{cellFresh: 3, cellLate: 6, cellWaiting: 8, cellStale: 10, cellStopped: rowHeight}
 
 func wallRow(p record.Partition, all [hourCells]cell) row {
-	r := row{Name: p.String(), Word: all[hourCells-1].String(), Class: all[hourCells-1].String()}
-	if all[hourCells-1] == cellNone && all[hourCells-2] != cellNone { // the interval has just begun
-		r.Word, r.Class = all[hourCells-2].String(), all[hourCells-2].String()
+	now := all[hourCells-1]
+	if now == cellNone { // the interval has just begun
+		now = all[hourCells-2]
 	}
+	r := row{Name: p.String(), Word: now.String(), Class: now.String()}
 	var paths [cells]strings.Builder
 	var n [cells]int
 	for i := 0; i < hourCells; {
@@ -224,7 +225,7 @@ func wallRow(p record.Partition, all [hourCells]cell) row {
 		n[c] += i - begin
 		fmt.Fprintf(&paths[c], "M%d %dh%dv%dh%dz", begin, rowHeight, i-begin, -heights[c], begin-i)
 	}
-	spoken := []string{}
+	var spoken []string
 	for c := cells - 1; c > cellNone; c-- {
 		if n[c] > 0 {
 			took := age(time.Duration(n[c]*cellSamples) * sampleInterval)

@@ -95,15 +95,15 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 	oldest, unknown, late := 0.0, 0, 0
 	var retrying []string // by partitions that are late
 	for i := range s.Partitions {
-		switch age := s.Partitions[i].FreshnessSeconds; age {
-		case nil:
+		age := s.Partitions[i].FreshnessSeconds
+		if age == nil {
 			unknown++
-		default:
-			oldest = max(oldest, *age)
-			if *age > s.lateAfter.Seconds() {
-				late++
-				retrying = append(retrying, s.Partitions[i].Retrying...)
-			}
+			continue
+		}
+		oldest = max(oldest, *age)
+		if *age > s.lateAfter.Seconds() {
+			late++
+			retrying = append(retrying, s.Partitions[i].Retrying...)
 		}
 	}
 	partitions, oldestAge := words.Count(len(s.Partitions), "partition"), Age(oldest)

@@ -138,14 +138,12 @@ func (v *View) snapshot() Snapshot {
 	}
 	done := v.o.Metrics.Totals()
 	view.Done = Done{Stored: done.Stored, Recognised: done.Recognised, Letters: done.Letters, Writes: done.Writes}
-	p := v.parts.Load()
+	p, r := v.parts.Load(), readiness{at: view.At}
 	if p == nil {
-		r := readiness{at: view.At}
 		r.waits(v.waits.list())
 		view.NotReady, view.Starting = r.bad, true
 		return view
 	}
-	r := readiness{at: view.At}
 	membership := p.Group.Status()
 	view.Member = membership.MemberID
 	view.Members, view.MembersAt = v.members.known(view.Member)
@@ -200,8 +198,7 @@ func newPartition(s *pipeline.Status, now time.Time) Partition {
 		view.State += ", waits for a transaction open since " + text.Time(t.Since)
 	}
 	if age, ok := s.Freshness(now); ok {
-		seconds := age.Seconds()
-		view.FreshnessSeconds = &seconds
+		view.FreshnessSeconds = new(age.Seconds())
 	}
 	if s.LastFlush > 0 {
 		view.LastFlush = now.Add(s.LastFlush - kafka.Now())

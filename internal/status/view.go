@@ -151,25 +151,25 @@ func (v *View) ping(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	err := v.parts.Load().Database.Ping(within)
-	before := v.database.Load()
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return // the process ends, which says nothing about MongoDB
-	case err == nil && before != nil:
-		v.o.Outages.Answered(pipeline.MongoDB, pipeline.Prober)
-		fallthrough
-	case err == nil:
-		v.database.Store(nil)
+	}
+	if err == nil {
+		if v.database.Swap(nil) != nil {
+			v.o.Outages.Answered(pipeline.MongoDB, pipeline.Prober)
+		}
 		return
-	case before == nil:
-		before = &outage{since: time.Now()}
+	}
+	since := time.Now()
+	if before := v.database.Load(); before != nil {
+		since = before.since
 	}
 	if out, ok := errors.AsType[*mongodb.OutageError](err); ok {
 		err = out.Err // the sentence already says that this was a ping
 	}
-	v.database.Store(&outage{since: before.since, err: err})
+	v.database.Store(&outage{since, err})
 	v.o.Outages.Failed(pipeline.MongoDB, pipeline.Prober, pipeline.Trouble{
-		Since: kafka.Now() - time.Since(before.since), Doing: "pinging", Cause: err.Error(),
+		Since: kafka.Now() - time.Since(since), Doing: "pinging", Cause: err.Error(),
 	})
 }
 
