@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"waterwheel/internal/words"
 )
 
 // checker collects problems with combinations of settings.
@@ -106,26 +108,26 @@ func isPort(text string, least int) bool {
 func (k *checker) timing() {
 	kafka, write := k.Kafka, k.MongoDB.WriteTimeout
 	if least := 3 * k.Flush.CommitInterval; k.good("KAFKA_LEASE", "COMMIT_INTERVAL") && kafka.Lease < least {
-		k.fail("KAFKA_LEASE", formatDuration(kafka.Lease), "must be at least 3 × COMMIT_INTERVAL = %s", formatDuration(least))
+		k.fail("KAFKA_LEASE", words.Duration(kafka.Lease), "must be at least 3 × COMMIT_INTERVAL = %s", words.Duration(least))
 	}
 	if k.good("KAFKA_REBALANCE_TIMEOUT", "MONGODB_WRITE_TIMEOUT") && kafka.RebalanceTimeout/2 <= write {
-		k.fail("KAFKA_REBALANCE_TIMEOUT", formatDuration(kafka.RebalanceTimeout),
-			"must be more than 2 × MONGODB_WRITE_TIMEOUT = %s: a rebalance waits for the writes in flight", formatDuration(2*write))
+		k.fail("KAFKA_REBALANCE_TIMEOUT", words.Duration(kafka.RebalanceTimeout),
+			"must be more than 2 × MONGODB_WRITE_TIMEOUT = %s: a rebalance waits for the writes in flight", words.Duration(2*write))
 	}
 	if k.good("SHUTDOWN_TIMEOUT", "MONGODB_WRITE_TIMEOUT") && k.Service.ShutdownTimeout <= write {
-		k.fail("SHUTDOWN_TIMEOUT", formatDuration(k.Service.ShutdownTimeout),
-			"must be more than MONGODB_WRITE_TIMEOUT = %s: the shutdown waits for the writes in flight", formatDuration(write))
+		k.fail("SHUTDOWN_TIMEOUT", words.Duration(k.Service.ShutdownTimeout),
+			"must be more than MONGODB_WRITE_TIMEOUT = %s: the shutdown waits for the writes in flight", words.Duration(write))
 	}
 	if k.good("KAFKA_HEARTBEAT_INTERVAL", "KAFKA_SESSION_TIMEOUT") && 3*kafka.HeartbeatInterval > kafka.SessionTimeout {
-		k.fail("KAFKA_HEARTBEAT_INTERVAL", formatDuration(kafka.HeartbeatInterval),
-			"must be at most a third of KAFKA_SESSION_TIMEOUT = %s", formatDuration(kafka.SessionTimeout))
+		k.fail("KAFKA_HEARTBEAT_INTERVAL", words.Duration(kafka.HeartbeatInterval),
+			"must be at most a third of KAFKA_SESSION_TIMEOUT = %s", words.Duration(kafka.SessionTimeout))
 	}
 }
 
 // wholeSeconds rejects a duration that is not in whole seconds, because MongoDB cannot store it.
 func (k *checker) wholeSeconds(variable string, d time.Duration) {
 	if d%time.Second != 0 {
-		k.fail(variable, formatDuration(d), "must be whole seconds")
+		k.fail(variable, words.Duration(d), "must be whole seconds")
 	}
 }
 
@@ -163,9 +165,6 @@ var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 const topicRule = "not a valid topic name: Kafka allows 1 to 249 of the characters a-z A-Z 0-9 . _ -, and not . or .."
 
 func isTopic(name string) bool { return topicName.MatchString(name) && name != "." && name != ".." }
-
-// isNoTopic reports whether Kafka does not allow a name. Such a name is reported as a problem, and other checks skip it.
-func isNoTopic(name string) bool { return !isTopic(name) }
 
 func (k *checker) topics() {
 	if !k.good("KAFKA_TOPICS") {
@@ -207,9 +206,10 @@ func (k *checker) deadLetters() {
 	if !k.good("KAFKA_TOPICS", "DLQ_TOPIC") {
 		return
 	}
-	for _, topic := range slices.DeleteFunc(slices.Clone(k.Kafka.Topics), isNoTopic) {
+	for _, topic := range k.Kafka.Topics {
 		name := k.DeadLettersFor(topic)
 		switch {
+		case !isTopic(topic): // a pattern, or reported already
 		case name == "": // a bad record stops its partition
 		case !isTopic(name):
 			k.fail("DLQ_TOPIC", k.DLQ.Topic, "the dead-letter topic of %s would be %s: %s", topic, quoted(name), topicRule)

@@ -157,13 +157,20 @@ func (k *checker) database() {
 func (k *checker) storedFields() {
 	m := k.MongoDB
 	for _, f := range [][2]string{{"MONGODB_TIME_FIELD", m.TimeField}, {"MONGODB_META_FIELD", m.MetaField}} {
-		if strings.ContainsAny(f[1], ".\x00") || strings.HasPrefix(f[1], "$") || f[1] == "_id" {
-			k.fail(f[0], f[1], "must be the name of a top-level field: without dots, not beginning with $, and not _id")
-		}
+		k.fieldName(f[0], f[1])
 	}
 	if m.TimeField == m.MetaField && k.good("MONGODB_TIME_FIELD") {
 		k.fail("MONGODB_META_FIELD", m.MetaField, "must differ from MONGODB_TIME_FIELD")
 	}
+}
+
+// fieldName rejects what cannot be the name of a top-level field. False means that it did.
+func (k *checker) fieldName(variable, name string) bool {
+	if name == "" || strings.ContainsAny(name, ".\x00") || strings.HasPrefix(name, "$") || name == timeseries.FieldID {
+		k.fail(variable, name, "must be the name of a top-level field: without dots, not beginning with $, and not _id")
+		return false
+	}
+	return true
 }
 
 // metaIndexes rejects paths outside of meta. Paths are spelled as in queries.
@@ -199,7 +206,10 @@ func (k *checker) collections() {
 		return
 	}
 	owner := map[string]string{} // collection → the series it belongs to
-	for _, topic := range slices.DeleteFunc(slices.Clone(k.Kafka.Topics), isNoTopic) {
+	for _, topic := range k.Kafka.Topics {
+		if !isTopic(topic) { // a pattern, or reported already
+			continue
+		}
 		series := k.SeriesFor(topic)
 		if err := timeseries.CheckSeriesName(k.MongoDB.Database, series, timeseries.MaxNamespace); err != nil {
 			k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "the time series of topic %s would be %s, which %v", topic, quoted(series), err)
@@ -238,7 +248,7 @@ func shownOrUnset(d time.Duration) string {
 	if d == 0 {
 		return "not set"
 	}
-	return formatDuration(d)
+	return words.Duration(d)
 }
 
 // rollups rejects names that no field can have, and totals whose collections would be those of measurements.
@@ -250,10 +260,7 @@ func (k *checker) rollups() {
 	}
 	const column = "ROLLUP_COUNT_FIELD"
 	name := k.Rollup.CountField
-	switch {
-	case name == "" || strings.ContainsAny(name, ".\x00") || strings.HasPrefix(name, "$") || name == timeseries.FieldID:
-		k.fail(column, name, "must be the name of a top-level field: without dots, not beginning with $, and not _id")
-	case name == k.MongoDB.TimeField || name == k.MongoDB.MetaField:
+	if k.fieldName(column, name) && (name == k.MongoDB.TimeField || name == k.MongoDB.MetaField) {
 		k.fail(column, name, "must differ from MONGODB_TIME_FIELD and MONGODB_META_FIELD")
 	}
 	if len(k.Rollup.Levels) == 0 && k.Rollup.Nested.Collection != "" && k.good("ROLLUP_LEVELS") {

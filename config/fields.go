@@ -249,7 +249,7 @@ func (f *field) render() string {
 		if value == 0 {
 			return ""
 		}
-		return formatDuration(value)
+		return words.Duration(value)
 	case []string:
 		return strings.Join(value, ",")
 	case string:

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
@@ -97,16 +96,6 @@ func FuzzSize(f *testing.F) {
 			t.Errorf("%q is %d, written as %s it is %d, %v", text, size, size, again, err)
 		}
 	})
-}
-
-func TestDurationsAreWrittenShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		24 * time.Hour: "24h", time.Minute: "1m", 90 * time.Minute: "1h30m", 10 * time.Second: "10s", 100 * time.Minute: "1h40m", time.Hour + time.Second: "1h0m1s",
-	} {
-		if got := formatDuration(d); got != want {
-			t.Errorf("%v is written %q, want %q", d, got, want)
-		}
-	}
 }
 
 func TestMemoryLimitLeavesRoom(t *testing.T) {

@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"waterwheel/internal/words"
 )
 
 const (
@@ -312,22 +310,4 @@ func (c *Config) UnreadTopics() (unread []string) {
 		}
 	}
 	return unread
-}
-
-// unreadWarning warns of settings of topics that are not read.
-func unreadWarning(unread []string) Warning {
-	return Warning{
-		Setting: fileVariable,
-		Message: fmt.Sprintf("the settings of %s have no effect: KAFKA_TOPICS does not read %s", strings.Join(unread, ", "), words.Form(len(unread), "this topic", "these topics")),
-		WayOut:  "correct the names, or add the topics to KAFKA_TOPICS",
-	}
-}
-
-// hiddenWarning warns of settings of single topics that the environment overrides.
-func hiddenWarning(hidden []string) Warning {
-	return Warning{
-		Setting: fileVariable,
-		Message: fmt.Sprintf("%s %s no effect: environment variables with the same names take precedence", strings.Join(hidden, ", "), words.Form(len(hidden), "has", "have")),
-		WayOut:  "remove these variables from the environment: in the file, a setting above \"topics\" applies to all other topics",
-	}
 }

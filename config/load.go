@@ -42,7 +42,7 @@ func Load(lookup func(string) (string, bool), environ []string) (Config, error) 
 	return c, nil
 }
 
-// LoadDatabase reads the settings whose names begin with these prefixes.
+// These are the prefixes of the settings that LoadDatabase reads.
 const (
 	databasePrefix = "MONGODB_"
 	servePrefix    = "SERVE_"

@@ -53,40 +53,36 @@ type Warning struct {
 }
 
 // Warnings returns the warnings that a start logs about the settings.
-func (c Config) Warnings() []Warning {
-	var list []Warning
-	if len(c.hidden) > 0 {
-		list = append(list, hiddenWarning(c.hidden))
+func (c Config) Warnings() (list []Warning) {
+	warn := func(setting, message, wayOut string) { list = append(list, Warning{setting, message, wayOut}) }
+	if n := len(c.hidden); n > 0 {
+		warn(fileVariable, fmt.Sprintf("%s %s no effect: environment variables with the same names take precedence", strings.Join(c.hidden, ", "), words.Form(n, "has", "have")),
+			"remove these variables from the environment: in the file, a setting above \"topics\" applies to all other topics")
 	}
-	if len(c.unread) > 0 {
-		list = append(list, unreadWarning(c.unread))
+	if n := len(c.unread); n > 0 {
+		warn(fileVariable, fmt.Sprintf("the settings of %s have no effect: KAFKA_TOPICS does not read %s", strings.Join(c.unread, ", "), words.Form(n, "this topic", "these topics")),
+			"correct the names, or add the topics to KAFKA_TOPICS")
 	}
 	for _, f := range fields(&c) {
 		if text := f.value.String(); f.value.Kind() == reflect.String && !f.secret() && strings.Trim(text, " \t") != text {
-			list = append(list, Warning{f.name(), "the value begins or ends with a space, which is a part of the value", "remove the space if it is not intended"})
+			warn(f.name(), "the value begins or ends with a space, which is a part of the value", "remove the space if it is not intended")
 		}
 	}
 	if c.Security.Protocol == "sasl_plaintext" {
-		list = append(list, Warning{
-			"KAFKA_SECURITY=sasl_plaintext", "logins and records cross the network unencrypted" + c.Security.plainPassword(), "use sasl_tls",
-		})
+		warn("KAFKA_SECURITY=sasl_plaintext", "logins and records cross the network unencrypted"+c.Security.plainPassword(), "use sasl_tls")
 	}
 	if c.Security.TLSInsecure {
-		list = append(list, Warning{
-			"KAFKA_TLS_INSECURE=true", "any certificate is accepted: an attacker in the network between this consumer and the brokers can read and change all data" +
-				c.Security.plainPassword(), "set KAFKA_TLS_CA_FILE to the certificate authority of the brokers",
-		})
+		warn("KAFKA_TLS_INSECURE=true", "any certificate is accepted: an attacker in the network between this consumer and the brokers can read and change all data"+
+			c.Security.plainPassword(), "set KAFKA_TLS_CA_FILE to the certificate authority of the brokers")
 	}
 	if r := c.Registry; r.Username != "" || r.Token != "" {
 		plain := slices.ContainsFunc(r.URLs, func(u string) bool { return strings.HasPrefix(u, "http://") })
 		switch {
 		case plain:
-			list = append(list, Warning{"SCHEMA_REGISTRY_URL", "the login of the registry crosses the network unencrypted", "use an https:// address"})
+			warn("SCHEMA_REGISTRY_URL", "the login of the registry crosses the network unencrypted", "use an https:// address")
 		case r.TLSInsecure:
-			list = append(list, Warning{
-				"SCHEMA_REGISTRY_TLS_INSECURE=true", "any certificate is accepted: an attacker in the network between this consumer and the registry can read the login and change schemas",
-				"set SCHEMA_REGISTRY_TLS_CA_FILE to the certificate authority of the registry",
-			})
+			warn("SCHEMA_REGISTRY_TLS_INSECURE=true", "any certificate is accepted: an attacker in the network between this consumer and the registry can read the login and change schemas",
+				"set SCHEMA_REGISTRY_TLS_CA_FILE to the certificate authority of the registry")
 		}
 	}
 	return list

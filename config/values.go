@@ -87,11 +87,6 @@ func (s Start) String() string {
 	return s.Policy
 }
 
-// formatDuration formats a duration without zeros at its end: 24h, not 24h0m0s.
-func formatDuration(d time.Duration) string {
-	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
-}
-
 // Places is a list of places in Kafka.
 type Places []record.Place
 

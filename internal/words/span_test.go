@@ -17,3 +17,13 @@ func TestSpansAreWrittenAsTheyAreRead(t *testing.T) {
 		}
 	}
 }
+
+func TestDurationsAreWrittenShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		24 * time.Hour: "24h", time.Minute: "1m", 90 * time.Minute: "1h30m", 10 * time.Second: "10s", 100 * time.Minute: "1h40m", time.Hour + time.Second: "1h0m1s",
+	} {
+		if got := Duration(d); got != want {
+			t.Errorf("%v is written %q, want %q", d, got, want)
+		}
+	}
+}

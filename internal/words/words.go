@@ -141,6 +141,11 @@ func Span(d time.Duration) string {
 	if d > day && d%day == 0 {
 		return strconv.Itoa(int(d/day)) + "d"
 	}
+	return Duration(d)
+}
+
+// Duration formats a duration without zeros at its end: 24h, not 24h0m0s.
+func Duration(d time.Duration) string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
 }
 
