@@ -78,6 +78,19 @@ func (c collections) of(series string) timeSeries {
 	return timeSeries{collection.Of(c.database, series), sink.ContentsOf(c.database, series), series, c.database}
 }
 
+// eachSeries calls work for one time series after the other, until one fails, and returns the results.
+func eachSeries[T any](with collections, work func(s timeSeries) (T, error)) ([]T, error) {
+	all := []T{} // an empty list in JSON
+	for _, name := range with.series {
+		one, err := work(with.of(name))
+		if err != nil {
+			return all, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
 // options returns the options of the time series. It returns an error if the time series does not exist.
 func (s timeSeries) options(ctx context.Context) (timeseries.Options, error) {
 	options, _, err := s.Definition(ctx)
@@ -138,15 +151,16 @@ func (p *Program) collectionShowCommand() *cobra.Command {
 			return nil
 		},
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views := []CollectionView{}
-		for _, name := range with.series {
-			view, err := showCollection(ctx, with.of(name), name, collection.ViewKind(with.config.MongoDB.View), newest)
-			if err != nil {
-				return err
+		views, err := eachSeries(with, func(s timeSeries) (CollectionView, error) {
+			view, err := showCollection(ctx, s, s.name, collection.ViewKind(with.config.MongoDB.View), newest)
+			if err == nil {
+				view.MaxCount = with.config.Bucket.MaxCount
+				view.Fill.advise(view.Bucketing, view.MaxCount, with.config.Flush.CompactInterval)
 			}
-			view.MaxCount = with.config.Bucket.MaxCount
-			view.Fill.advise(view.Bucketing, view.MaxCount, with.config.Flush.CompactInterval)
-			views = append(views, view)
+			return view, err
+		})
+		if err != nil {
+			return err
 		}
 		return p.show(views, func(w io.Writer) { printCollections(w, views, time.Now()) })
 	})

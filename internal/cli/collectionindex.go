@@ -98,29 +98,27 @@ type plannedIndex struct {
 type plannedIndexes []plannedIndex
 
 // planIndexes determines the definition of an index in each time series, and what the index would delete.
-func (p *Program) planIndexes(ctx context.Context, with collections, user timeseries.Index) (plan plannedIndexes, err error) {
-	for _, name := range with.series {
-		options, err := with.of(name).options(ctx)
+func (p *Program) planIndexes(ctx context.Context, with collections, user timeseries.Index) (plannedIndexes, error) {
+	return eachSeries(with, func(s timeSeries) (one plannedIndex, err error) {
+		options, err := s.options(ctx)
 		if err != nil {
-			return nil, err
+			return one, err
 		}
 		index, err := options.BucketIndex(user)
 		if err != nil {
-			return nil, fmt.Errorf("creating an index of %s: %w", name, err)
+			return one, fmt.Errorf("creating an index of %s: %w", s.name, err)
 		}
-		one := plannedIndex{Series: name, DryRun: true, Keys: extended(user.Keys), BucketKeys: extended(index.Keys)}
+		one = plannedIndex{Series: s.name, DryRun: true, Keys: extended(user.Keys), BucketKeys: extended(index.Keys)}
 		if _, err := user.Options.LookupErr("expireAfterSeconds"); err == nil {
-			selection, err := with.of(name).ExpiredBy(ctx, user)
+			selection, err := s.ExpiredBy(ctx, user)
 			if err != nil {
-				return nil, err
+				return one, err
 			}
-			if one.Deletes, err = p.amountOf(ctx, name, selection); err != nil {
-				return nil, err
-			}
+			one.Deletes, err = p.amountOf(ctx, s.name, selection)
+			return one, err
 		}
-		plan = append(plan, one)
-	}
-	return plan, nil
+		return one, nil
+	})
 }
 
 func (i plannedIndexes) print(w io.Writer) {

@@ -27,13 +27,15 @@ func (p *Program) indexesCommand() *cobra.Command {
 			"its keys on the buckets. The command also reports which indexes META_INDEXES asks for, and which it no longer asks for.",
 		Args: noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views := []indexesView{}
-		for _, name := range with.series {
-			list, err := with.of(name).Indexes(ctx)
+		views, err := eachSeries(with, func(s timeSeries) (indexesView, error) {
+			list, err := s.Indexes(ctx)
 			if err != nil {
-				return fmt.Errorf("listing the indexes of %s: %w", name, seriesError(name, err))
+				return indexesView{}, fmt.Errorf("listing the indexes of %s: %w", s.name, seriesError(s.name, err))
 			}
-			views = append(views, newIndexesView(name, list, with.config.MongoDB.MetaIndexes))
+			return newIndexesView(s.name, list, with.config.MongoDB.MetaIndexes), nil
+		})
+		if err != nil {
+			return err
 		}
 		return p.show(views, func(w io.Writer) { printIndexes(w, views) })
 	})

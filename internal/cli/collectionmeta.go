@@ -276,33 +276,30 @@ func (p *Program) deleteSeries(ctx context.Context, s timeSeries, view *MetaDele
 
 // planDeletions examines all time series before anything is deleted.
 func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFlags) ([]*MetaDeletion, error) {
-	views := []*MetaDeletion{}
 	query, err := parseObject("--filter", f.filter)
 	if err != nil {
-		return views, err
+		return nil, err
 	}
-	for _, name := range with.series {
-		s := with.of(name)
+	return eachSeries(with, func(s timeSeries) (*MetaDeletion, error) {
 		options, err := s.options(ctx)
 		if err != nil {
-			return views, err
+			return nil, err
 		}
 		onBuckets, err := options.BucketDelete(timeseries.MetaDelete{Query: query, Multi: true})
 		if err != nil {
-			return views, translated(name, err)
+			return nil, translated(s.name, err)
 		}
 		left, err := p.compacted(ctx, s, f)
 		if err != nil {
-			return views, err
+			return nil, err
 		}
 		selection := s.Select(options.TimeField, onBuckets, f.closed)
-		all, err := p.selected(ctx, name, selection)
+		all, err := p.selected(ctx, s.name, selection)
 		if err != nil {
-			return views, err
+			return nil, err
 		}
-		views = append(views, newMetaDeletion(name, selection, all, left, f))
-	}
-	return views, nil
+		return newMetaDeletion(s.name, selection, all, left, f), nil
+	})
 }
 
 // deleteSelected deletes the buckets of a selection. selected is their approximate amount.

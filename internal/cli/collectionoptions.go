@@ -359,28 +359,26 @@ func (v *expiryView) print(w io.Writer) {
 
 // planExpiries examines all time series before anything is deleted.
 func (p *Program) planExpiries(ctx context.Context, with collections, f *expireFlags) ([]*expiryView, error) {
-	views := []*expiryView{}
 	before, err := f.moment()
 	if err != nil {
-		return views, err
+		return nil, err
 	}
-	for _, name := range with.series {
-		selection, until, err := with.of(name).Expired(ctx, before)
+	return eachSeries(with, func(s timeSeries) (*expiryView, error) {
+		selection, until, err := s.Expired(ctx, before)
 		switch {
 		case errors.Is(err, collection.ErrNotSetUp):
-			return views, seriesError(name, err)
+			return nil, seriesError(s.name, err)
 		case errors.Is(err, collection.ErrNeverExpires):
-			return views, fmt.Errorf("%s: %w: give --before, or set an expiry with `waterwheel collection set-expiry`", name, err)
+			return nil, fmt.Errorf("%s: %w: give --before, or set an expiry with `waterwheel collection set-expiry`", s.name, err)
 		case err != nil:
-			return views, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
-		amount, err := p.amountOf(ctx, name, selection)
+		amount, err := p.amountOf(ctx, s.name, selection)
 		if err != nil {
-			return views, err
+			return nil, err
 		}
-		views = append(views, &expiryView{editPlan: editPlan{name, true}, Before: until.UTC(), Selected: *amount, selection: selection})
-	}
-	return views, nil
+		return &expiryView{editPlan: editPlan{s.name, true}, Before: until.UTC(), Selected: *amount, selection: selection}, nil
+	})
 }
 
 // amountOf counts the selected buckets of a time series.

@@ -53,27 +53,21 @@ func (p *Program) updateMetaCommand() *cobra.Command {
 
 // planUpdates plans the update of all time series before anything is written.
 func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlags) ([]*metaUpdate, error) {
-	views := []*metaUpdate{}
 	query, err := parseObject("--filter", f.filter)
 	if err != nil {
-		return views, err
+		return nil, err
 	}
 	update, err := parseJSON(f.update)
 	if err != nil {
-		return views, usageError{fmt.Errorf("--update is not JSON: %w (in %.80s); write double quotes around names and strings, and single quotes around the whole value", err, f.update)}
+		return nil, usageError{fmt.Errorf("--update is not JSON: %w (in %.80s); write double quotes around names and strings, and single quotes around the whole value", err, f.update)}
 	}
-	for _, name := range with.series {
-		plan, err := p.planUpdate(ctx, with.of(name), timeseries.MetaUpdate{Query: query, Update: update, Multi: true}, f)
+	return eachSeries(with, func(s timeSeries) (*metaUpdate, error) {
+		plan, err := p.planUpdate(ctx, s, timeseries.MetaUpdate{Query: query, Update: update, Multi: true}, f)
 		if err != nil {
-			return views, err
+			return nil, err
 		}
-		view, err := plan.view(ctx, name, f)
-		if err != nil {
-			return views, err
-		}
-		views = append(views, view)
-	}
-	return views, nil
+		return plan.view(ctx, s.name, f)
+	})
 }
 
 // updateMetas carries out a plan, and records the result.

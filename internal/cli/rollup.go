@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/collection"
 	"waterwheel/internal/keeper"
-	"waterwheel/internal/mongodb"
 	"waterwheel/internal/rollup"
 	"waterwheel/internal/words"
 	"waterwheel/sink"
@@ -26,16 +26,16 @@ func (p *Program) rollupCommand() *cobra.Command {
 }
 
 // rollups prepares work on the rollups of a time series. It returns an error if there are none.
-func rollups(ctx context.Context, database *mongodb.Database, series string) (*sink.Rollups, *keeper.Command, error) {
-	r := sink.RollupsOf(database, series)
+func rollups(ctx context.Context, s timeSeries) (*sink.Rollups, *keeper.Command, error) {
+	r := sink.RollupsOf(s.database, s.name)
 	command, err := keeper.NewCommand(ctx, r)
 	switch {
 	case errors.Is(err, collection.ErrNotSetUp):
-		err = seriesError(series, err)
+		err = seriesError(s.name, err)
 	case err != nil:
-		err = fmt.Errorf("%s: %w", series, err)
+		err = fmt.Errorf("%s: %w", s.name, err)
 	case len(command.Levels()) == 0:
-		err = fmt.Errorf("%s has no rollups: set ROLLUP_LEVELS, and start `waterwheel run` or `waterwheel init`", series)
+		err = fmt.Errorf("%s has no rollups: set ROLLUP_LEVELS, and start `waterwheel run` or `waterwheel init`", s.name)
 	}
 	if err != nil {
 		r.Close()
@@ -79,21 +79,17 @@ func (p *Program) rollupStatusCommand() *cobra.Command {
 		Example: "  waterwheel rollup status",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views := []*rollupView{}
-		for _, series := range with.series {
-			view, err := readRollupView(ctx, with.database, series)
-			if err != nil {
-				return err
-			}
-			views = append(views, view)
+		views, err := eachSeries(with, func(s timeSeries) (*rollupView, error) { return readRollupView(ctx, s) })
+		if err != nil {
+			return err
 		}
 		return p.show(views, printAll(views))
 	})
 }
 
-func readRollupView(ctx context.Context, database *mongodb.Database, series string) (*rollupView, error) {
-	view := &rollupView{Series: series, Levels: []rollupLevelView{}, Partitions: []rollupPartitionView{}}
-	r, command, err := rollups(ctx, database, series)
+func readRollupView(ctx context.Context, s timeSeries) (*rollupView, error) {
+	view := &rollupView{Series: s.name, Levels: []rollupLevelView{}, Partitions: []rollupPartitionView{}}
+	r, command, err := rollups(ctx, s)
 	if err != nil {
 		return view, err
 	}
@@ -101,7 +97,7 @@ func readRollupView(ctx context.Context, database *mongodb.Database, series stri
 	for _, level := range command.Levels() {
 		defined, _ := command.Defined().Level(level.Name)
 		view.Levels = append(view.Levels, rollupLevelView{
-			Name: level.Name, Collection: level.SeriesName(series), ExpireAfterSeconds: int64(level.Expire / time.Second),
+			Name: level.Name, Collection: level.SeriesName(s.name), ExpireAfterSeconds: int64(level.Expire / time.Second),
 			Since: defined.Since, Fields: defined.Fields,
 		})
 	}
@@ -173,13 +169,9 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 		},
 	}, func(ctx context.Context, with collections, args []string) error {
 		level, _ := rollup.LevelOf(args[0])
-		views := []*rollupDrop{}
-		for _, series := range with.series {
-			one, err := planLevelDrop(ctx, with.database, series, level)
-			if err != nil {
-				return err
-			}
-			views = append(views, one)
+		views, err := eachSeries(with, func(s timeSeries) (*rollupDrop, error) { return planLevelDrop(ctx, s, level) })
+		if err != nil {
+			return err
 		}
 		return p.edit(ctx, f, nil, views, printAll(views), func() (err error) {
 			for _, v := range views {
@@ -202,18 +194,18 @@ type rollupDrop struct {
 }
 
 // planLevelDrop rejects the deletion of a level from which another one is folded.
-func planLevelDrop(ctx context.Context, database *mongodb.Database, series string, level rollup.Level) (*rollupDrop, error) {
-	view := &rollupDrop{Series: series, Collection: level.SeriesName(series)}
-	r, command, err := rollups(ctx, database, series)
+func planLevelDrop(ctx context.Context, s timeSeries, level rollup.Level) (*rollupDrop, error) {
+	view := &rollupDrop{Series: s.name, Collection: level.SeriesName(s.name)}
+	r, command, err := rollups(ctx, s)
 	if err != nil {
 		return view, err
 	}
 	defer r.Close()
 	switch {
 	case !command.Levels().Has(level.Name):
-		return view, fmt.Errorf("%s has no level %s: it has %s", series, level.Name, command.Levels())
+		return view, fmt.Errorf("%s has no level %s: it has %s", s.name, level.Name, command.Levels())
 	case level.Name == rollup.Hour && command.Levels().Has(rollup.Day):
-		return view, fmt.Errorf("%s: the level 1d is computed from the level 1h: drop 1d first", series)
+		return view, fmt.Errorf("%s: the level 1d is computed from the level 1h: drop 1d first", s.name)
 	}
 	return view, nil
 }
@@ -246,12 +238,8 @@ func (p *Program) rollupExportCommand() *cobra.Command {
 		if into != "" && len(with.series) > 1 {
 			return usageError{fmt.Errorf("--into names one collection, but there are %s: select one with --topic, or omit --into", words.Count(len(with.series), "time series"))}
 		}
-		for _, series := range with.series {
-			to := into
-			if to == "" {
-				to = series + nestedSuffix
-			}
-			if err := p.exportRollups(ctx, with, series, to, aggregations); err != nil {
+		for _, name := range with.series {
+			if err := p.exportRollups(ctx, with.of(name), cmp.Or(into, name+nestedSuffix), aggregations); err != nil {
 				return err
 			}
 		}
@@ -278,22 +266,22 @@ func (p *Program) rollupExportCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *Program) exportRollups(ctx context.Context, with collections, series, into string, aggregations []rollup.Aggregation) error {
-	documents, err := collection.Nested(ctx, with.database, into)
+func (p *Program) exportRollups(ctx context.Context, s timeSeries, into string, aggregations []rollup.Aggregation) error {
+	documents, err := collection.Nested(ctx, s.database, into)
 	if err != nil {
 		return fmt.Errorf("--into: %w", err)
 	}
-	r, command, err := rollups(ctx, with.database, series)
+	r, command, err := rollups(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	line := p.progress("exporting rollups of " + series + ", months of series")
+	line := p.progress("exporting rollups of " + s.name + ", months of series")
 	months, err := command.Nest(ctx, &keeper.Nested{Documents: documents, Aggregations: aggregations}, func(months int) { line.At(int64(months), 0) })
 	line.End()
 	if err != nil {
-		return fmt.Errorf("%s: the export was interrupted: %w; run the same command again", series, err)
+		return fmt.Errorf("%s: the export was interrupted: %w; run the same command again", s.name, err)
 	}
-	fmt.Fprintf(p.Stdout, "%s: %s in %s.\n", series, words.Form(int64(months), "1 month of a series is", fmt.Sprint(months, " months of series are")), into)
+	fmt.Fprintf(p.Stdout, "%s: %s in %s.\n", s.name, words.Form(int64(months), "1 month of a series is", fmt.Sprint(months, " months of series are")), into)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ func (f *rollupFlags) flags(cmd *cobra.Command) {
 }
 
 // span parses the range for a time series from the flags. False means that it has no measurements and no range was requested.
-func (f *rollupFlags) span(ctx context.Context, series string, o timeseries.Options, command *keeper.Command) (r keeper.Range, ok bool, err error) {
+func (f *rollupFlags) span(ctx context.Context, s timeSeries, command *keeper.Command) (r keeper.Range, ok bool, err error) {
 	from, err := parseWhen("--from", f.from, time.Now(), time.UTC)
 	if err != nil {
 		return r, false, err
@@ -41,8 +42,12 @@ func (f *rollupFlags) span(ctx context.Context, series string, o timeseries.Opti
 		if err != nil {
 			return r, false, err
 		}
+		o, err := s.options(ctx)
+		if err != nil {
+			return r, false, err
+		}
 		if r.Filter, err = o.BucketDelete(timeseries.MetaDelete{Query: query, Multi: true}); err != nil {
-			return r, false, translated(series, err)
+			return r, false, translated(s.name, err)
 		}
 	}
 	first, last, found, err := command.Extent(ctx)
@@ -75,8 +80,8 @@ func (p *Program) rollupBuildCommand() *cobra.Command {
 		Example: "  waterwheel rollup build\n  waterwheel rollup build --from 2026-03-01 --to 2026-04-01 --replace",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		for _, series := range with.series {
-			if err := p.buildRollups(ctx, with, series, &f, replace); err != nil {
+		for _, name := range with.series {
+			if err := p.buildRollups(ctx, with.of(name), &f, replace); err != nil {
 				return err
 			}
 		}
@@ -87,47 +92,51 @@ func (p *Program) rollupBuildCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *Program) buildRollups(ctx context.Context, with collections, series string, f *rollupFlags, replace bool) error {
-	r, command, err := rollups(ctx, with.database, series)
+func (p *Program) buildRollups(ctx context.Context, s timeSeries, f *rollupFlags, replace bool) error {
+	r, command, err := rollups(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	o, err := with.of(series).options(ctx)
-	if err != nil {
-		return err
-	}
-	span, ok, err := f.span(ctx, series, o, command)
+	span, ok, err := f.span(ctx, s, command)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		fmt.Fprintf(p.Stdout, "%s: no measurements are stored, so there is nothing to build.\n", series)
+		fmt.Fprintf(p.Stdout, "%s: no measurements are stored, so there is nothing to build.\n", s.name)
 		return nil
 	}
-	line := p.progress("building rollups of " + series + ", days")
-	days := int64(0)
+	line, next := p.overDays("building rollups of "+s.name, span)
 	last := span.From
 	err = command.Build(ctx, span, replace, func(b keeper.Built) {
 		last = b.Day
-		days++
-		line.At(days, int64(span.To.Sub(span.From)/(24*time.Hour))+1)
+		next()
 	})
 	line.End()
 	if err != nil {
-		return fmt.Errorf("%s: the build of rollups stopped: %w; to continue, repeat the command with --from %s", series, err, last.Format(time.RFC3339))
+		return fmt.Errorf("%s: the build of rollups stopped: %w; to continue, repeat the command with --from %s", s.name, err, last.Format(time.RFC3339))
 	}
 	if f.filter == "" && f.to == "" {
 		since := span.From
 		if f.from == "" {
 			since = time.Time{}
 		}
-		if err := with.of(series).WholeSince(ctx, since); err != nil {
-			return fmt.Errorf("%s: %w", series, err)
+		if err := s.WholeSince(ctx, since); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	fmt.Fprintf(p.Stdout, "%s: the rows from %s to %s are built.\n", series, text.Time(span.From), text.Time(span.To))
+	fmt.Fprintf(p.Stdout, "%s: the rows from %s to %s are built.\n", s.name, text.Time(span.From), text.Time(span.To))
 	return nil
+}
+
+// overDays begins a progress line for work on the days of a range. next is called after each day.
+func (p *Program) overDays(what string, r keeper.Range) (line *text.Progress, next func()) {
+	line = p.progress(what + ", days")
+	days := int64(0)
+	return line, func() {
+		days++
+		line.At(days, int64(r.To.Sub(r.From)/(24*time.Hour))+1)
+	}
 }
 
 // rollupVerification is the result of rollup verify for a time series.
@@ -156,52 +165,40 @@ func (p *Program) rollupVerifyCommand() *cobra.Command {
 		Example: "  waterwheel rollup verify\n  waterwheel rollup verify --from -7d",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		found, wrong := []*rollupVerification{}, false
-		for _, series := range with.series {
-			one, err := p.verifyRollups(ctx, with, series, &f, list)
-			if err != nil {
-				return err
-			}
-			wrong = wrong || one.Differences > 0
-			found = append(found, one)
-		}
-		if err := p.show(found, printAll(found)); err != nil || !wrong {
+		found, err := eachSeries(with, func(s timeSeries) (*rollupVerification, error) { return p.verifyRollups(ctx, s, &f, list) })
+		if err != nil {
 			return err
 		}
-		return errFound
+		err = p.show(found, printAll(found))
+		if err == nil && slices.ContainsFunc(found, func(one *rollupVerification) bool { return one.Differences > 0 }) {
+			err = errFound
+		}
+		return err
 	})
 	f.flags(cmd)
 	cmd.Flags().IntVar(&list, "list", 20, "maximum number of wrong rows to list")
 	return cmd
 }
 
-func (p *Program) verifyRollups(ctx context.Context, with collections, series string, f *rollupFlags, list int) (*rollupVerification, error) {
-	found := &rollupVerification{Series: series, Wrong: []wrongRow{}}
-	r, command, err := rollups(ctx, with.database, series)
+func (p *Program) verifyRollups(ctx context.Context, s timeSeries, f *rollupFlags, list int) (*rollupVerification, error) {
+	found := &rollupVerification{Series: s.name, Wrong: []wrongRow{}}
+	r, command, err := rollups(ctx, s)
 	if err != nil {
 		return found, err
 	}
 	defer r.Close()
-	o, err := with.of(series).options(ctx)
-	if err != nil {
-		return found, err
-	}
-	span, ok, err := f.span(ctx, series, o, command)
+	span, ok, err := f.span(ctx, s, command)
 	if err != nil || !ok {
 		return found, err
 	}
-	line := p.progress("verifying rollups of " + series + ", days")
-	days := int64(0)
-	found.Verified, err = command.Verify(ctx, span, list, func(keeper.Built) {
-		days++
-		line.At(days, int64(span.To.Sub(span.From)/(24*time.Hour))+1)
-	})
+	line, next := p.overDays("verifying rollups of "+s.name, span)
+	found.Verified, err = command.Verify(ctx, span, list, func(keeper.Built) { next() })
 	line.End()
 	for _, d := range found.Listed {
 		found.Wrong = append(found.Wrong, wrongRow{metaText{d.Meta}, d})
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", series, err)
+		err = fmt.Errorf("%s: %w", s.name, err)
 	}
 	return found, err
 }

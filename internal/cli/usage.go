@@ -389,6 +389,9 @@ func editSeries[P interface {
 	printer
 	begin()
 }](ctx context.Context, p *Program, c confirmation, planning error, plans []P, do func(P) error) error {
+	if plans == nil {
+		plans = []P{} // an empty list in JSON
+	}
 	return p.edit(ctx, c, planning, plans, printAll(plans), func() error {
 		for _, one := range plans {
 			one.begin()
