@@ -2,8 +2,8 @@
 // commands call do the work. Package main passes in the function that executes run. This package loads its settings and creates
 // its log.
 //
-//	root.go                  the program: its surroundings, exit codes, the tree of commands, the terminal
-//	usage.go                 help, wrong command lines, completion by a shell, flags that several commands have, confirmation
+//	root.go                  the program: its surroundings, exit codes, the tree of commands, help, completion by a shell
+//	flags.go                 flags that several commands have, their values; plans, and their confirmation
 //	log.go                   lines of the log
 //	terminal_*.go            the size of a terminal
 //	run.go                   run, which begins again with a secret that has changed; init, config, version
