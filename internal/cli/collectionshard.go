@@ -157,29 +157,18 @@ func (p *shardPlan) print(w io.Writer) {
 	table.Flush()
 }
 
-// These are the ways in which init shards new collections.
-const (
-	shardRanged = "ranged"
-	shardHashed = "hashed"
-)
-
-// checkShard rejects a wrong value of init's flag.
-func checkShard(kind string) error {
-	if kind != "" && kind != shardRanged && kind != shardHashed {
-		return usageError{fmt.Errorf("--shard is %q: must be %s or %s", kind, shardRanged, shardHashed)}
-	}
-	return nil
-}
+// shardHashed is the value of init --shard for a hashed key.
+const shardHashed = "hashed"
 
 // shardAll shards the collections of the settings.
-func shardAll(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer, kind string) error {
+func shardAll(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer, hashed bool) error {
 	database, err := mongodb.Open(ctx, connect.DatabaseOptions(c, log))
 	if err != nil {
 		return err
 	}
 	defer connect.CloseDatabase(database)
 	of := func(series string) shardSource { return collection.Of(database, series) }
-	plan, err := planShards(ctx, of, connect.SeriesOf(c, nil), kind == shardHashed)
+	plan, err := planShards(ctx, of, connect.SeriesOf(c, nil), hashed)
 	if err != nil {
 		return err
 	}

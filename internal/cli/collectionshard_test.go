@@ -144,3 +144,9 @@ func TestShowTellsOfShards(t *testing.T) {
 		}
 	}
 }
+
+func TestInitRefusesAnUnknownKey(t *testing.T) {
+	if code, _, stderr := try(t, settings(), nil, "init", "--shard", "range"); code != exitUsage || !strings.Contains(stderr, `--shard is "range": must be ranged or hashed: did you mean ranged?`) {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}

@@ -20,7 +20,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// choice is the value of a flag that takes one of several words. The first word is the default.
+// choice is the value of a flag that takes one of several words.
 type choice struct {
 	value *string
 	words []string

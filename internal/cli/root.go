@@ -166,16 +166,6 @@ func (p *Program) progress(what string) *text.Progress {
 	return text.NewProgress(p.Stderr, what)
 }
 
-// runSettings loads the settings of run and creates its log.
-func (p *Program) runSettings(context.Context) (config.Config, *slog.Logger, error) {
-	c, err := config.Load(p.Lookup, p.Environ)
-	if err != nil {
-		return config.Config{}, nil, err
-	}
-	p.log = newLogger(p.Stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal)
-	return c, p.log, nil
-}
-
 // commandSettings loads settings for a command with output for people. The lines of its logger are for people too, unless
 // LOG_FORMAT is set, and they are never printed within the output. level is the default of LOG_LEVEL. The topics that match replace
 // the patterns of KAFKA_TOPICS.
@@ -200,22 +190,13 @@ func (p *Program) patternSettings(level string) (config.Config, *slog.Logger, er
 	return c, newLogger(p.aside, level, cmp.Or(c.Service.LogFormat, "text"), p.onTerminal), nil
 }
 
-// start returns a function that loads the settings, warns of those that work but are probably not intended, and then calls do.
-func (p *Program) start(
-	settings func(context.Context) (config.Config, *slog.Logger, error), do func(ctx context.Context, c config.Config, log *slog.Logger) error,
-) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
-		c, log, err := settings(cmd.Context())
-		if err != nil {
-			return err
-		}
-		for _, w := range c.Warnings() {
-			log.Warn(w.Message, "setting", w.Setting, "way_out", w.WayOut)
-		}
-		if strange := config.Strange(p.Environ); len(strange) > 0 {
-			log.Info("these environment variables look like settings, but are not settings", "variables", strings.Join(strange, ","))
-		}
-		return do(cmd.Context(), c, log)
+// warn warns of settings that work but are probably not intended.
+func (p *Program) warn(c config.Config, log *slog.Logger) {
+	for _, w := range c.Warnings() {
+		log.Warn(w.Message, "setting", w.Setting, "way_out", w.WayOut)
+	}
+	if strange := config.Strange(p.Environ); len(strange) > 0 {
+		log.Info("these environment variables look like settings, but are not settings", "variables", strings.Join(strange, ","))
 	}
 }
 

@@ -35,7 +35,15 @@ func (p *Program) runCommand() *cobra.Command {
 			"signal ends the process immediately, with exit code 1.\n\n" +
 			"When a password or another secret changes in its file, run stops in the same way and starts again with the new\nsecret.",
 		Args: noArguments,
-		RunE: p.start(p.runSettings, p.runRotating),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(p.Lookup, p.Environ)
+			if err != nil {
+				return err
+			}
+			p.log = newLogger(p.Stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal)
+			p.warn(c, p.log)
+			return p.rotate(cmd.Context(), rotation{config.Load, p.Run}, c, p.log)
+		},
 	}
 }
 
@@ -44,21 +52,25 @@ const initPatience = 30 * time.Second
 
 func (p *Program) initCommand() *cobra.Command {
 	var shard string
-	settings := func(ctx context.Context) (config.Config, *slog.Logger, error) { return p.commandSettings(ctx, "info") }
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create collections, indexes and the dead-letter topic",
 		Long:  "Creates missing collections and indexes in MongoDB, and missing dead-letter topics in Kafka, for the topics of\nKAFKA_TOPICS. Existing ones are left as they are. \"run\" does the same when it starts.\n\nWith --shard it also shards the collections, as \"collection shard\" does.",
 		Args:  noArguments,
-		RunE: p.start(settings, func(ctx context.Context, c config.Config, log *slog.Logger) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			c, log, err := p.commandSettings(ctx, "info")
+			if err != nil {
+				return err
+			}
+			p.warn(c, log)
 			if err := p.initialize(ctx, c, log, p.Stdout); err != nil || shard == "" {
 				return err
 			}
-			return shardAll(ctx, c, log, p.Stdout, shard)
-		}),
+			return shardAll(ctx, c, log, p.Stdout, shard == shardHashed)
+		},
 	}
-	cmd.PreRunE = func(*cobra.Command, []string) error { return checkShard(shard) }
-	cmd.Flags().StringVar(&shard, "shard", "", "shard the collections, through a mongos: ranged or hashed by meta and time")
+	cmd.Flags().Var(choice{&shard, []string{"ranged", shardHashed}}, "shard", "shard the collections, through a mongos: ranged or hashed by meta and time")
 	return cmd
 }
 
@@ -168,11 +180,6 @@ var ErrRotated = errors.New("starting again with the new secrets")
 type rotation struct {
 	load func(lookup func(string) (string, bool), environ []string) (config.Config, error)
 	run  func(ctx context.Context, c config.Config, log *slog.Logger) error
-}
-
-// runRotating calls Run again each time that a secret changes.
-func (p *Program) runRotating(ctx context.Context, c config.Config, log *slog.Logger) error {
-	return p.rotate(ctx, rotation{config.Load, p.Run}, c, log)
 }
 
 // rotate runs a service until it ends for another reason than a changed secret.

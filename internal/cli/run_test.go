@@ -77,7 +77,7 @@ func TestRunBeginsAgainWithAnotherSecret(t *testing.T) {
 			return nil
 		})
 		var log strings.Builder
-		err := p.runRotating(ctx, c, slog.New(slog.NewTextHandler(&log, nil)))
+		err := p.rotate(ctx, rotation{config.Load, p.Run}, c, slog.New(slog.NewTextHandler(&log, nil)))
 		if want := []string{"mongodb://u:one@h/d", "mongodb://u:two@h/d"}; err != nil || !slices.Equal(uris, want) {
 			t.Errorf("%v; it ran with %v", err, uris)
 		}
@@ -93,13 +93,13 @@ func TestAFailureIsNoRotation(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			calls := 0
 			p, c, _ := rotating(t, func(context.Context, string) error { calls++; return failure })
-			if err := p.runRotating(t.Context(), c, slog.New(slog.NewTextHandler(io.Discard, nil))); !errors.Is(err, failure) || calls != 1 {
+			if err := p.rotate(t.Context(), rotation{config.Load, p.Run}, c, slog.New(slog.NewTextHandler(io.Discard, nil))); !errors.Is(err, failure) || calls != 1 {
 				t.Errorf("%v after %d calls", err, calls)
 			}
 			p, c, write := rotating(t, func(running context.Context, _ string) error { calls++; <-running.Done(); return failure })
 			if failure != nil {
 				write("mongodb://u:two@h/d")
-				if err := p.runRotating(t.Context(), c, slog.New(slog.NewTextHandler(io.Discard, nil))); !errors.Is(err, failure) || calls != 2 {
+				if err := p.rotate(t.Context(), rotation{config.Load, p.Run}, c, slog.New(slog.NewTextHandler(io.Discard, nil))); !errors.Is(err, failure) || calls != 2 {
 					t.Errorf("a failure of the hand-over: %v after %d calls", err, calls)
 				}
 			}
