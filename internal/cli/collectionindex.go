@@ -25,6 +25,7 @@ type indexFlags struct {
 
 func (p *Program) createIndexCommand() *cobra.Command {
 	var flags indexFlags
+	var user timeseries.Index
 	var told confirmation
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "create-index KEYS",
@@ -44,17 +45,11 @@ func (p *Program) createIndexCommand() *cobra.Command {
 			"  waterwheel collection create-index '{\"temperature\": 1}' --name warm --hidden\n" +
 			"  waterwheel collection create-index '{\"time\": 1}' --expire-after 24h --partial '{\"meta.kind\": \"debug\"}' --yes",
 		Args: oneArgument("the keys of an index, as '{\"meta.sensor\": 1, \"time\": -1}'"),
-		PreRunE: func(_ *cobra.Command, args []string) error {
-			if _, err := flags.index(args[0]); err != nil {
-				return err
-			}
-			return told.check()
-		},
-	}, func(ctx context.Context, with collections, args []string) error {
-		user, err := flags.index(args[0])
-		if err != nil {
+		PreRunE: func(_ *cobra.Command, args []string) (err error) {
+			user, err = flags.index(args[0])
 			return err
-		}
+		},
+	}, func(ctx context.Context, with collections, _ []string) error {
 		if _, lasting := user.Options.LookupErr("expireAfterSeconds"); lasting == nil || told.dryRun {
 			plan, err := p.planIndexes(ctx, with, user)
 			if err != nil {

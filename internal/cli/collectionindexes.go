@@ -50,7 +50,6 @@ func (p *Program) dropIndexCommand() *cobra.Command {
 			"them. To see the cost of dropping an index first, hide it with \"collection hide-index\".",
 		Example: "  waterwheel collection drop-index meta.sensor_1_time_-1 --yes",
 		Args:    oneArgument("the name of an index"),
-		PreRunE: func(*cobra.Command, []string) error { return told.check() },
 	}, func(ctx context.Context, with collections, args []string) error {
 		plan, err := planDrop(ctx, with, args[0])
 		if err != nil {

@@ -31,6 +31,8 @@ const aboutClosed = "The command selects whole series: the filter may name the m
 // metaFlags are the flags of the commands that edit whole series.
 type metaFlags struct {
 	filter, update string
+	query          bson.Raw      // the parsed filter
+	change         bson.RawValue // the parsed update
 	closed         bool
 	series         int
 	keepRollups    bool // only for delete-meta
@@ -45,18 +47,16 @@ func (f *metaFlags) flags(cmd *cobra.Command) {
 	f.confirmation.flags(cmd)
 }
 
-// check rejects flags that are wrong whatever the settings are.
-func (f *metaFlags) check(*cobra.Command, []string) error {
+// check parses the flags, and rejects those that are wrong whatever the settings are.
+func (f *metaFlags) check(*cobra.Command, []string) (err error) {
 	switch {
 	case f.filter == "":
 		return usageError{errors.New(`--filter is missing: select series, such as {"meta.sensor": "s-17"}, or {} for all`)}
 	case f.series < 0:
 		return usageError{fmt.Errorf("--series is %d: it must be 0 or more", f.series)}
 	}
-	if _, err := parseObject("--filter", f.filter); err != nil {
-		return err
-	}
-	return f.confirmation.check()
+	f.query, err = parseObject("--filter", f.filter)
+	return err
 }
 
 // compacted waits until the measurements in segments are in buckets. A dry run does not wait. left counts its segments, whose
@@ -250,7 +250,7 @@ func (p *Program) deleteMetaCommand() *cobra.Command {
 		Args:    noArguments,
 		PreRunE: f.check,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views, err := p.planDeletions(ctx, with, &f)
+		views, err := eachSeries(with, func(s timeSeries) (*MetaDeletion, error) { return p.planDeletion(ctx, s, &f) })
 		return editSeries(ctx, p, f.confirmation, err, views, func(v *MetaDeletion) error {
 			return p.deleteSeries(ctx, with.of(v.Series), v, f.keepRollups)
 		})
@@ -274,32 +274,26 @@ func (p *Program) deleteSeries(ctx context.Context, s timeSeries, view *MetaDele
 	return editOver(ctx, noted, *view.Edited)
 }
 
-// planDeletions examines all time series before anything is deleted.
-func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFlags) ([]*MetaDeletion, error) {
-	query, err := parseObject("--filter", f.filter)
+// planDeletion determines what would be deleted of a time series.
+func (p *Program) planDeletion(ctx context.Context, s timeSeries, f *metaFlags) (*MetaDeletion, error) {
+	options, err := s.options(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return eachSeries(with, func(s timeSeries) (*MetaDeletion, error) {
-		options, err := s.options(ctx)
-		if err != nil {
-			return nil, err
-		}
-		onBuckets, err := options.BucketDelete(timeseries.MetaDelete{Query: query, Multi: true})
-		if err != nil {
-			return nil, translated(s.name, err)
-		}
-		left, err := p.compacted(ctx, s, f)
-		if err != nil {
-			return nil, err
-		}
-		selection := s.Select(options.TimeField, onBuckets, f.closed)
-		all, err := p.selected(ctx, s.name, selection)
-		if err != nil {
-			return nil, err
-		}
-		return newMetaDeletion(s.name, selection, all, left, f), nil
-	})
+	onBuckets, err := options.BucketDelete(timeseries.MetaDelete{Query: f.query, Multi: true})
+	if err != nil {
+		return nil, translated(s.name, err)
+	}
+	left, err := p.compacted(ctx, s, f)
+	if err != nil {
+		return nil, err
+	}
+	selection := s.Select(options.TimeField, onBuckets, f.closed)
+	all, err := p.selected(ctx, s.name, selection)
+	if err != nil {
+		return nil, err
+	}
+	return newMetaDeletion(s.name, selection, all, left, f), nil
 }
 
 // deleteSelected deletes the buckets of a selection. selected is their approximate amount.

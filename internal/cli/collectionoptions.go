@@ -135,7 +135,6 @@ func secondsOf(argument string) int64 {
 // onOptions completes a command that changes options.
 func (p *Program) onOptions(c optionCommand) *cobra.Command {
 	var told confirmation
-	c.PreRunE = func(*cobra.Command, []string) error { return told.check() }
 	cmd := p.onCollections(c.Command, func(ctx context.Context, with collections, args []string) error {
 		plan, err := p.planOptions(ctx, with, c.change(args))
 		if err != nil {
@@ -297,19 +296,10 @@ func (c changedOptions) printPlan(w io.Writer) {
 	}
 }
 
-// expireFlags are the flags of collection expire.
-type expireFlags struct {
-	before string
-	confirmation
-}
-
-// moment parses --before. Zero means that it is not given.
-func (f *expireFlags) moment() (time.Time, error) {
-	return parseWhen("--before", f.before, time.Now(), time.UTC)
-}
-
 func (p *Program) expireCommand() *cobra.Command {
-	var f expireFlags
+	var told confirmation
+	var given string
+	var before time.Time // Zero means that --before is not given.
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "expire",
 		Short: "Delete expired measurements once",
@@ -323,22 +313,19 @@ func (p *Program) expireCommand() *cobra.Command {
 		Example: "  waterwheel collection expire --dry-run\n  waterwheel collection expire --yes\n" +
 			"  waterwheel collection expire --before 2026-01-01T00:00:00Z --yes",
 		Args: noArguments,
-		PreRunE: func(*cobra.Command, []string) error {
-			if _, err := f.moment(); err != nil {
-				return err
-			}
-			return f.check()
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			before, err = parseWhen("--before", given, time.Now(), time.UTC)
+			return err
 		},
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views, err := p.planExpiries(ctx, with, &f)
-		return editSeries(ctx, p, f.confirmation, err, views, func(v *expiryView) (err error) {
+		views, err := eachSeries(with, func(s timeSeries) (*expiryView, error) { return p.planExpiry(ctx, s, before) })
+		return editSeries(ctx, p, told, err, views, func(v *expiryView) (err error) {
 			v.Edited, err = p.deleteSelected(ctx, v.Series, v.selection, v.Selected)
 			return err
 		})
 	})
-	flags := cmd.Flags()
-	flags.StringVar(&f.before, "before", "", "delete measurements older than this time: "+whenForms+"; default: the collection's expiry")
-	f.flags(cmd)
+	cmd.Flags().StringVar(&given, "before", "", "delete measurements older than this time: "+whenForms+"; default: the collection's expiry")
+	told.flags(cmd)
 	return cmd
 }
 
@@ -357,28 +344,22 @@ func (v *expiryView) print(w io.Writer) {
 	printEdited(w, v.Edited, "deleted")
 }
 
-// planExpiries examines all time series before anything is deleted.
-func (p *Program) planExpiries(ctx context.Context, with collections, f *expireFlags) ([]*expiryView, error) {
-	before, err := f.moment()
+// planExpiry determines what would be deleted of a time series.
+func (p *Program) planExpiry(ctx context.Context, s timeSeries, before time.Time) (*expiryView, error) {
+	selection, until, err := s.Expired(ctx, before)
+	switch {
+	case errors.Is(err, collection.ErrNotSetUp):
+		return nil, seriesError(s.name, err)
+	case errors.Is(err, collection.ErrNeverExpires):
+		return nil, fmt.Errorf("%s: %w: give --before, or set an expiry with `waterwheel collection set-expiry`", s.name, err)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	amount, err := p.amountOf(ctx, s.name, selection)
 	if err != nil {
 		return nil, err
 	}
-	return eachSeries(with, func(s timeSeries) (*expiryView, error) {
-		selection, until, err := s.Expired(ctx, before)
-		switch {
-		case errors.Is(err, collection.ErrNotSetUp):
-			return nil, seriesError(s.name, err)
-		case errors.Is(err, collection.ErrNeverExpires):
-			return nil, fmt.Errorf("%s: %w: give --before, or set an expiry with `waterwheel collection set-expiry`", s.name, err)
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", s.name, err)
-		}
-		amount, err := p.amountOf(ctx, s.name, selection)
-		if err != nil {
-			return nil, err
-		}
-		return &expiryView{editPlan: editPlan{s.name, true}, Before: until.UTC(), Selected: *amount, selection: selection}, nil
-	})
+	return &expiryView{editPlan: editPlan{s.name, true}, Before: until.UTC(), Selected: *amount, selection: selection}, nil
 }
 
 // amountOf counts the selected buckets of a time series.

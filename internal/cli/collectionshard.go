@@ -34,7 +34,6 @@ func (p *Program) shardCommand() *cobra.Command {
 			"them. With a ranged key the command gives each shard a part of the segments immediately. See docs/sharding.md.",
 		Example: "  waterwheel collection shard --dry-run\n  waterwheel collection shard --hashed --yes",
 		Args:    noArguments,
-		PreRunE: func(*cobra.Command, []string) error { return told.check() },
 	}, func(ctx context.Context, with collections, _ []string) error {
 		of := func(series string) shardSource { return with.of(series) }
 		plan, err := planShards(ctx, of, with.series, hashed)

@@ -36,38 +36,22 @@ func (p *Program) updateMetaCommand() *cobra.Command {
 		Example: "  waterwheel collection update-meta --filter '{\"meta.sensor\": \"s-17\"}' --update '{\"$set\": {\"meta.site\": \"north\"}}' --dry-run\n" +
 			"  waterwheel collection update-meta --filter '{\"meta.site\": \"old\"}' --update '{\"$unset\": {\"meta.site\": \"\"}}' --closed --yes",
 		Args: noArguments,
-		PreRunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(cmd *cobra.Command, args []string) (err error) {
 			if f.update == "" {
 				return usageError{errors.New(`--update is missing: give update operators, such as {"$set": {"meta.site": "north"}}`)}
+			}
+			if f.change, err = parseJSON(f.update); err != nil {
+				return usageError{fmt.Errorf("--update is not JSON: %w (in %.80s); write double quotes around names and strings, and single quotes around the whole value", err, f.update)}
 			}
 			return f.check(cmd, args)
 		},
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views, err := p.planUpdates(ctx, with, &f)
+		views, err := eachSeries(with, func(s timeSeries) (*metaUpdate, error) { return p.planUpdate(ctx, s, &f) })
 		return editSeries(ctx, p, f.confirmation, err, views, func(v *metaUpdate) error { return p.updateMetas(ctx, with.of(v.Series), v) })
 	})
 	f.flags(cmd)
 	cmd.Flags().StringVar(&f.update, "update", "", "MongoDB's update operators on the meta, as JSON")
 	return cmd
-}
-
-// planUpdates plans the update of all time series before anything is written.
-func (p *Program) planUpdates(ctx context.Context, with collections, f *metaFlags) ([]*metaUpdate, error) {
-	query, err := parseObject("--filter", f.filter)
-	if err != nil {
-		return nil, err
-	}
-	update, err := parseJSON(f.update)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--update is not JSON: %w (in %.80s); write double quotes around names and strings, and single quotes around the whole value", err, f.update)}
-	}
-	return eachSeries(with, func(s timeSeries) (*metaUpdate, error) {
-		plan, err := p.planUpdate(ctx, s, timeseries.MetaUpdate{Query: query, Update: update, Multi: true}, f)
-		if err != nil {
-			return nil, err
-		}
-		return plan.view(ctx, s.name, f)
-	})
 }
 
 // updateMetas carries out a plan, and records the result.
@@ -89,12 +73,12 @@ func (p *Program) updateMetas(ctx context.Context, s timeSeries, view *metaUpdat
 }
 
 // planUpdate determines the new meta of each series, and rejects metas that are not allowed.
-func (p *Program) planUpdate(ctx context.Context, s timeSeries, u timeseries.MetaUpdate, f *metaFlags) (*metaPlan, error) {
+func (p *Program) planUpdate(ctx context.Context, s timeSeries, f *metaFlags) (*metaUpdate, error) {
 	options, err := s.options(ctx)
 	if err != nil {
 		return nil, err
 	}
-	query, update, err := options.BucketUpdate(u)
+	query, update, err := options.BucketUpdate(timeseries.MetaUpdate{Query: f.query, Update: f.change, Multi: true})
 	if err != nil {
 		return nil, translated(s.name, err)
 	}
@@ -130,7 +114,7 @@ func (p *Program) planUpdate(ctx context.Context, s timeSeries, u timeseries.Met
 	for i, one := range again {
 		plan.repeats = plan.repeats || one.err != nil || !one.meta.Equal(results[i])
 	}
-	return plan, nil
+	return plan.view(ctx, s.name, f)
 }
 
 const (

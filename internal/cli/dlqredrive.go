@@ -81,8 +81,8 @@ func (f *redriveFlags) check(cmd *cobra.Command, _ []string) (err error) {
 	if f.options.Limit < 0 || f.options.Rate < 0 || f.options.Selection.MaxAttempts < 1 {
 		return usageError{errors.New("--limit and --rate must not be negative, and --max-attempts must be 1 or more")}
 	}
-	if err := f.confirmation.check(); err != nil || f.letter == "" {
-		return err
+	if f.letter == "" {
+		return nil
 	}
 	for _, name := range []string{"reason", "topic", "from", "to", "limit", "rate", "max-attempts"} {
 		if cmd.Flags().Changed(name) {

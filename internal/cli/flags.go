@@ -175,16 +175,22 @@ func isRelative(text string) bool {
 // such command first determines what it would do, and then asks with Program.confirmed.
 type confirmation struct{ dryRun, yes bool }
 
+// flags adds the flags to a command, which then rejects both of them together. Other checks of the command come first.
 func (c *confirmation) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "show what would be done, and do nothing")
 	cmd.Flags().BoolVar(&c.yes, "yes", false, "do it without asking; required if there is no terminal to ask at")
-}
-
-func (c *confirmation) check() error {
-	if c.dryRun && c.yes {
-		return usageError{errors.New("--dry-run and --yes cannot be combined")}
+	check := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if check != nil {
+			if err := check(cmd, args); err != nil {
+				return err
+			}
+		}
+		if c.dryRun && c.yes {
+			return usageError{errors.New("--dry-run and --yes cannot be combined")}
+		}
+		return nil
 	}
-	return nil
 }
 
 // errUnconfirmed means that neither flag was given and there is no terminal to ask at.

@@ -113,7 +113,7 @@ func TestCommandsThatDeleteAsk(t *testing.T) {
 	}
 	arguments := map[string][]string{
 		"collection create-index": {`{"a": 1}`}, "collection drop-index": {"a"}, "collection set-expiry": {"1h"}, "collection set-granularity": {"hours"},
-		"collection set-span": {"1h"}, "collection delete-meta": {"--filter", "{}"}, "collection update-meta": {"--filter", "{}", "--update", `{"$set": {}}`},
+		"collection set-span": {"1h"}, "rollup drop": {"1m"}, "collection delete-meta": {"--filter", "{}"}, "collection update-meta": {"--filter", "{}", "--update", `{"$set": {}}`},
 	}
 	for _, command := range want {
 		args := slices.Concat(strings.Fields(command), arguments[command], []string{"--yes", "--dry-run"})

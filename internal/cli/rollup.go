@@ -147,33 +147,30 @@ func (v *rollupView) print(w io.Writer) {
 }
 
 func (p *Program) rollupDropCommand() *cobra.Command {
-	var f confirmation
+	var told confirmation
+	var level rollup.Level
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "drop LEVEL",
 		Short: "Delete the rows of a level, with its collections",
 		Long: "Deletes a level with all its rows, including rows whose measurements have expired. Remove the level from ROLLUP_LEVELS\n" +
 			"first: a consumer that starts with the level in its settings creates it again.",
 		Example: "  waterwheel rollup drop 1m --dry-run\n  waterwheel rollup drop 1m --yes",
-		Args:    cobra.ArbitraryArgs,
-		PreRunE: func(_ *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError{errors.New("give one level: 1m, 1h or 1d")}
 			}
-			if _, ok := rollup.LevelOf(args[0]); !ok {
+			var ok bool
+			if level, ok = rollup.LevelOf(args[0]); !ok {
 				return usageError{fmt.Errorf("%q is not a level: name 1m, 1h or 1d", args[0])}
 			}
 			return nil
 		},
-	}, func(ctx context.Context, with collections, args []string) error {
-		level, _ := rollup.LevelOf(args[0])
+	}, func(ctx context.Context, with collections, _ []string) error {
 		views, err := eachSeries(with, func(s timeSeries) (*rollupDrop, error) { return planLevelDrop(ctx, s, level) })
 		if err != nil {
 			return err
 		}
-		return p.edit(ctx, f, nil, views, printAll(views), func() (err error) {
+		return p.edit(ctx, told, nil, views, printAll(views), func() (err error) {
 			for _, v := range views {
 				if v.Dropped, err = with.of(v.Series).DropRollup(ctx, level.Name); err != nil {
 					return fmt.Errorf("%s: %w; run the same command again to continue", v.Series, err)
@@ -182,7 +179,7 @@ func (p *Program) rollupDropCommand() *cobra.Command {
 			return nil
 		})
 	})
-	f.flags(cmd)
+	told.flags(cmd)
 	return cmd
 }
 

@@ -106,9 +106,6 @@ func (o *verifyOptions) check(c config.Config) error {
 	case o.examples < 1 || o.examples > 1_000_000:
 		return usageError{fmt.Errorf("--examples is %d: it must be 1 to 1000000", o.examples)}
 	}
-	if err := o.confirmation.check(); err != nil {
-		return err
-	}
 	return o.checkRange(time.Now())
 }
 
