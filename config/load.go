@@ -85,8 +85,7 @@ func LoadDatabase(lookup func(string) (string, bool), environ []string) (Config,
 // placeholders replace the settings of servers, which have no influence on what events become.
 var placeholders = map[string]string{"KAFKA_BROKERS": "none:9092", "KAFKA_TOPICS": "events", "MONGODB_URI": "mongodb://none", "MEMORY_LIMIT": "1GiB"}
 
-// LoadEvents reads only the settings that define what events become: those of events, of buckets, and of how measurements are
-// stored. Settings of servers may be missing.
+// LoadEvents reads only the settings that define the measurements and buckets of events. Settings of servers may be missing.
 func LoadEvents(lookup func(string) (string, bool), environ []string) (Config, error) {
 	matters := func(name string) bool {
 		if name == fileVariable {

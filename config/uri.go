@@ -174,7 +174,7 @@ func (k *checker) uri() {
 	}
 }
 
-// refusal returns what is wrong with the URI. Empty means nothing.
+// refusal returns a message about a wrong URI. Empty means that the URI is right.
 func (u URI) refusal() string {
 	if strings.TrimSpace(string(u)) != string(u) {
 		return uriSpace

@@ -22,7 +22,7 @@ var version = "dev"
 
 func main() {
 	// The first signal starts an orderly shutdown. It also restores the default handling of signals, so that the second one ends
-	// the process at once. "run" handles the second signal itself, to report what was not written.
+	// the process at once. "run" handles the second signal itself, to report the records that were not written.
 	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	context.AfterFunc(ctx, stop)
 	os.Exit(cli.New(version, run).Execute(ctx, os.Args[1:]))

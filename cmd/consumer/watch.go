@@ -163,7 +163,7 @@ func (t *topicWatch) gone(ctx context.Context, found []string, refused map[strin
 	return gone
 }
 
-// tell logs once for each topic that it is not read, and why.
+// tell logs once for each refused topic why it is not read.
 func (t *topicWatch) tell(refused map[string]error) {
 	said := make(map[string]string, len(refused))
 	for topic, why := range refused {

@@ -40,7 +40,7 @@ type fillView struct {
 	covered, compacted int64 // the sums of sink.Holding.Covered and Compacted
 }
 
-// fillOf sums up what was examined. Nil means that nothing was.
+// fillOf sums up the examined buckets and segments. Nil means that they have no measurements.
 func fillOf(holdings []sink.Holding, size collection.Size) *fillView {
 	fill, counts := fillView{All: true}, map[int32]int64{}
 	var oldest, newest int64

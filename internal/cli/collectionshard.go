@@ -49,7 +49,7 @@ func (p *Program) shardCommand() *cobra.Command {
 
 // shardSource shards a time series. A collection.TimeSeries implements it.
 type shardSource interface {
-	// Shardable checks whether the time series can be sharded, and what is necessary for that.
+	// Shardable checks whether the time series can be sharded, and which steps are necessary.
 	Shardable(ctx context.Context, byHash bool) (o timeseries.Options, state collection.ShardState, err error)
 	// LevelNames returns the names of the time series of its rollups, which use the same shard key.
 	LevelNames(ctx context.Context) ([]string, error)
@@ -130,7 +130,7 @@ func (p *shardPlan) add(ctx context.Context, of func(series string) shardSource,
 	return nil
 }
 
-// carryOut shards what is due. After an error the same command continues.
+// carryOut shards the time series that are due. After an error the same command continues.
 func (p *shardPlan) carryOut(ctx context.Context, of func(series string) shardSource) error {
 	for i := range p.Collections {
 		one := &p.Collections[i]
@@ -176,7 +176,7 @@ func shardAll(ctx context.Context, c config.Config, log *slog.Logger, out io.Wri
 	return err
 }
 
-// told prints what was done, one line each.
+// told prints the results, one line for each time series.
 func (p *shardPlan) told(w io.Writer) {
 	for _, one := range p.Collections {
 		fmt.Fprintf(w, "collection %s: %s, by %s\n", one.Series, one.State, one.Key)

@@ -202,7 +202,7 @@ type LetterRow struct {
 	Message string    `json:"message"`
 	Stage   string    `json:"stage,omitempty"`
 	Attempt int       `json:"attempt"`
-	// Cut says what the letter lost. Such a letter cannot be driven back.
+	// Cut says what the letter lost. Such a letter cannot be redriven.
 	Cut   string `json:"cut,omitempty"`
 	Bytes int    `json:"bytes"`
 }

@@ -105,7 +105,7 @@ func (f *redriveFlags) read(c config.Config) error {
 	return nil
 }
 
-// redriveLetters drives letters back, or counts them, and shows the report.
+// redriveLetters redrives letters, or counts them, and shows the report.
 func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.Options, show shower) error {
 	line := p.progress("dead letters redriven")
 	var astray strays

@@ -112,7 +112,7 @@ func (p *Program) atPlace(ctx context.Context, from *letters, place record.Place
 }
 
 // retrial decodes records of letters with the present settings of their topics. For topics that are no longer read it uses the
-// general settings, which are those of the topic "".
+// general settings, which have the name "".
 type retrial map[string]*measurement.Decoder
 
 func newRetrial(ctx context.Context, c config.Config) (retrial, error) {
@@ -230,7 +230,7 @@ func printValue(w io.Writer, l *record.Letter, size int, by measurement.Compress
 	fmt.Fprintf(w, "\n%s\n", text)
 }
 
-// verdictNow says what would become of the record if it were driven back. unknown is why that is unknown.
+// verdictNow says what would become of the record if it were redriven. unknown is the reason if this is not known.
 func verdictNow(l *record.Letter, now *measurement.DecodeError, unknown error) string {
 	switch {
 	case unknown != nil:

@@ -294,7 +294,7 @@ func (q *query) drawn() (field, path string) {
 	return name, name + "." + string(q.totals.Aggregations[0])
 }
 
-// noun returns the word for what is printed.
+// noun returns the word for a printed row.
 func (q *query) noun() string {
 	if q.totals != nil {
 		return "window"

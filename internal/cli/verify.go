@@ -288,7 +288,7 @@ type lostRecords interface {
 	Lost(ctx context.Context, clusterID string, source timeseries.Source) ([]claim.Lost, error)
 }
 
-// readLost adds to ranges what was lost of their partitions. If a limit is given, it adds only losses from there on.
+// readLost adds the lost records of their partitions to ranges. If a limit is given, it adds only losses from there on.
 func readLost(ctx context.Context, in lostRecords, clusterID string, ranges []verify.Range, from verify.Limit) error {
 	for i := range ranges {
 		r := &ranges[i]

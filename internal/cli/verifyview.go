@@ -112,7 +112,7 @@ func formatRange(from, to int64) string {
 	return fmt.Sprintf("%d–%d", from, to-1)
 }
 
-// printResume prints how to continue with what was not verified.
+// printResume prints how to verify the rest.
 func (v *verifyView) printResume(w io.Writer, o verifyOptions) {
 	rest := v.Rest
 	if n := len(v.Partitions); n > 0 && v.Partitions[n-1].Next < v.Partitions[n-1].To {
@@ -254,7 +254,7 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 	}
 }
 
-// printDeletedLetters prints what is unknown because of deleted letters, if it matters.
+// printDeletedLetters warns of deleted letters if the result depends on them.
 func (v *verifyView) printDeletedLetters(w io.Writer) {
 	all := v.all()
 	if all.LetterDeleted.Count+all.Missing.Count == 0 {
@@ -282,7 +282,7 @@ func printFaults(w io.Writer, what string, faults *verify.Faults) {
 	}
 }
 
-// printRepair prints what was or would be done about doubles.
+// printRepair prints which doubled measurements were removed, or would be.
 func printRepair(w io.Writer, r *verify.Repairs, name string) {
 	verb, done := "would be", r.Planned
 	if r.Planned == 0 {

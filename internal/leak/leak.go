@@ -17,7 +17,7 @@ const (
 	grace = 5 * time.Second
 )
 
-// Main is the whole of a TestMain: it runs the tests and exits, with an error if goroutines are left.
+// Main is the body of a TestMain. It runs the tests and exits, with an error if goroutines are left.
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
@@ -29,8 +29,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// leftAfter waits until no goroutine but the caller's runs code of this module, at most for so long, and returns the stacks of
-// those that still do.
+// leftAfter waits until only the caller's goroutine runs code of this module, or until the time is over. It returns the stacks of
+// the other goroutines that still do.
 func leftAfter(patience time.Duration) []string {
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if left := others(); len(left) == 0 || time.Now().After(end) {
@@ -39,7 +39,7 @@ func leftAfter(patience time.Duration) []string {
 	}
 }
 
-// others are the stacks of this module's goroutines, the caller's apart, which is the first.
+// others returns the stacks of this module's goroutines, except the caller's, which is the first.
 func others() []string {
 	buffer := make([]byte, 4<<20)
 	stacks := strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Lines are those of a log that several goroutines write, and a test reads between.
+// Lines is a log that several goroutines write while a test reads it.
 type Lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -22,14 +22,14 @@ func (l *Lines) Write(line []byte) (int, error) {
 	return l.text.Write(line)
 }
 
-// String is the log so far.
+// String returns the log so far.
 func (l *Lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// Await waits until the log has a text, for 20 s at most.
+// Await waits until the log contains a text, for at most 20 s.
 func (l *Lines) Await(t *testing.T, text string) {
 	t.Helper()
 	for begun := time.Now(); !strings.Contains(l.String(), text); runtime.Gosched() {

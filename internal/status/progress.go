@@ -97,8 +97,8 @@ func byReason(partitions map[string][]string) string {
 	return strings.Join(parts, "; ")
 }
 
-// Stopped logs the last line: what was done, and what will be read again because it was not stored. It is called after Watch has
-// ended.
+// Stopped logs the last line: totals, and the records that will be read again because they were not stored. It is called after
+// Watch has ended.
 func (v *View) Stopped() {
 	v.letters.report(v.o.Log, time.Now().Add(v.letters.apart))
 	p := v.parts.Load()

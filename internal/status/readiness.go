@@ -246,17 +246,16 @@ type Topics struct {
 	Since  time.Duration
 }
 
-// failing reports whether Kafka did not answer the last look, and no partition can tell that.
+// failing reports whether Kafka did not answer the last look, and there is no partition whose state would show this.
 func (t *Topics) failing() bool { return t != nil && t.None && t.Failed != nil }
 
-// topics adds sentences about the topics that match the patterns of KAFKA_TOPICS. Partitions tell about an outage of Kafka by
-// themselves, if there are some.
+// topics adds sentences about the topics that match the patterns of KAFKA_TOPICS. If there are partitions, their own states show
+// an outage of Kafka.
 func (r *readiness) topics(t *Topics) {
 	switch {
 	case !t.None:
 	case t.Failed != nil && kafka.Now()-t.Since > patience:
-		r.notReady(aboutOutages, "Kafka has been failing since %s: %v",
-			text.Time(r.at.Add(t.Since-kafka.Now())), t.Failed)
+		r.notReady(aboutOutages, "Kafka has been failing since %s: %v", text.Time(r.at.Add(t.Since-kafka.Now())), t.Failed)
 	default:
 		r.degraded("no topic matches KAFKA_TOPICS, or this user may not see it: the consumer looks for topics every 15 seconds")
 	}

@@ -215,8 +215,8 @@ func known(offset int64) *int64 {
 }
 
 const (
-	// membersInterval is the least time between two requests for the members. Nothing asks while nobody looks at the page, because
-	// each of n members would be answered with n descriptions.
+	// membersInterval is the least time between two requests for the members. Only requests for the page cause them, because the
+	// answer to each of n members has n descriptions.
 	membersInterval = 5 * time.Second
 	// membersTimeout bounds the wait for the answer, because the page must not wait for Kafka during an outage.
 	membersTimeout = 500 * time.Millisecond
@@ -282,7 +282,7 @@ type members struct {
 	tried  time.Time // when Kafka was last asked
 }
 
-// refresh asks for the members if the last question is old enough, and nobody else asks. It keeps the last answer if none comes.
+// refresh asks for the members if the last request is old enough and no other goroutine asks. Without an answer it keeps the last one.
 func (m *members) refresh(ctx context.Context, now time.Time, ask func(context.Context) ([]kafka.Member, error)) {
 	if !m.asking.TryLock() {
 		return

@@ -85,7 +85,7 @@ func (s *series) whole() (all span) {
 
 // Options define how a plot is drawn.
 type Options struct {
-	// From and To are the ends of the time axis. Zero means those of the values.
+	// From and To are the ends of the time axis. Zero means the first and the last time of the values.
 	From, To time.Time
 	// Width and Height are the size of the picture in characters, without the lines below the time axis.
 	Width, Height int

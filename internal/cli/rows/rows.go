@@ -23,7 +23,7 @@ type Row struct {
 	Fields bson.Raw
 }
 
-// Options define what is written of a row, and how.
+// Options define which parts of a row are written, and how.
 type Options struct {
 	// TimeField and MetaField are the names of time and meta.
 	TimeField, MetaField string
