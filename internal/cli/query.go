@@ -64,7 +64,7 @@ type queryFlags struct {
 	exact                                bool
 }
 
-// measurementSource reads measurements. *reader.Series implements it.
+// measurementSource reads a time series. A storedSeries implements it.
 type measurementSource interface {
 	Options() timeseries.Options
 	Find(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error]
@@ -73,7 +73,18 @@ type measurementSource interface {
 	Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawValue, error]
 	Totals(ctx context.Context, q reader.TotalsQuery) iter.Seq2[reader.Window, error]
 	Explain(ctx context.Context, q reader.Query) (reader.Plan, error)
+	PlainIndexes(ctx context.Context) (collection.IndexList, error)
+	Size(ctx context.Context) (collection.Size, error)
 }
+
+// storedSeries is a time series: its measurements, and its collections.
+type storedSeries struct {
+	*measurements
+	collection.TimeSeries
+}
+
+// measurements is an alias, because an embedded reader.Series would hide its method Series.
+type measurements = reader.Series
 
 func (p *Program) queryCommand() *cobra.Command {
 	var flags queryFlags
@@ -255,7 +266,7 @@ func readSeries(ctx context.Context, c config.Config, log *slog.Logger, name str
 	case err != nil:
 		return database.Explain(err)
 	}
-	return database.Explain(use(indexedSeries{series, collection.Of(database, name)}))
+	return database.Explain(use(storedSeries{series, collection.Of(database, name)}))
 }
 
 // noSuchSeries returns an error that names the existing time series.

@@ -13,7 +13,6 @@ import (
 	"waterwheel/internal/check"
 	"waterwheel/internal/cli/rows"
 	"waterwheel/internal/cli/text"
-	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/reader"
@@ -183,33 +182,10 @@ func (r *querying) sample(ctx context.Context, q reader.Query) (s sampled, err e
 // adviseFrom is the number of buckets from which on a hint about an index is given. Fewer are read quickly.
 const adviseFrom = 1000
 
-// indexSource reads the indexes of a time series. A measurementSource may implement it.
-type indexSource interface {
-	Indexes(ctx context.Context) (collection.IndexList, error)
-	Size(ctx context.Context) (collection.Size, error)
-}
-
-// indexedSeries is a time series with its indexes.
-type indexedSeries struct {
-	measurementSource
-	of collection.TimeSeries
-}
-
-// Indexes implements indexSource.
-func (s indexedSeries) Indexes(ctx context.Context) (collection.IndexList, error) {
-	return s.of.PlainIndexes(ctx)
-}
-
-// Size implements indexSource.
-func (s indexedSeries) Size(ctx context.Context) (collection.Size, error) {
-	return s.of.Size(ctx)
-}
-
 // hintIndex says that an index would have helped a query for a part of the meta, if the collection has many buckets. It judges by
 // the indexes alone. It ignores errors.
 func (r *querying) hintIndex(ctx context.Context) {
-	from, ok := r.from.(indexSource)
-	if !ok || r.follow || r.mistaken || r.totals != nil || ctx.Err() != nil {
+	if r.follow || r.mistaken || r.totals != nil || ctx.Err() != nil {
 		return
 	}
 	filter, err := r.onMeasurements()
@@ -219,11 +195,11 @@ func (r *querying) hintIndex(ctx context.Context) {
 	if without, err := r.from.Options().Advise(filter, nil); err != nil || without.Keys == nil {
 		return // no index could help, so no request is needed
 	}
-	advice, err := r.advice(ctx, from, filter)
+	advice, err := r.advice(ctx, filter)
 	if err != nil || advice.Keys == nil || slices.ContainsFunc(advice.Narrows, r.from.Options().OfMeta) {
 		return
 	}
-	if size, err := from.Size(ctx); err == nil && size.Documents >= adviseFrom && size.Documents > r.found {
+	if size, err := r.from.Size(ctx); err == nil && size.Documents >= adviseFrom && size.Documents > r.found {
 		fmt.Fprintf(r.p.Stderr, "No index supports queries on %s: up to %s and segments were read. This command creates an index: %s.\n",
 			text.Printable(strings.Join(advice.Misses, ", ")), words.Count(size.Documents, "bucket"), text.Printable(check.IndexCommand(advice.Keys, "")))
 	}
@@ -251,8 +227,8 @@ func (r *querying) onMeasurements() (bson.Raw, error) {
 	return bson.Marshal(bson.D{{Key: "$and", Value: clauses}})
 }
 
-func (r *querying) advice(ctx context.Context, from indexSource, filter bson.Raw) (timeseries.Advice, error) {
-	list, err := from.Indexes(ctx)
+func (r *querying) advice(ctx context.Context, filter bson.Raw) (timeseries.Advice, error) {
+	list, err := r.from.PlainIndexes(ctx)
 	if err != nil {
 		return timeseries.Advice{}, err
 	}
@@ -263,15 +239,11 @@ func (r *querying) advice(ctx context.Context, from indexSource, filter bson.Raw
 // explained prints which index finds the buckets of the query. It judges by the definitions, and by a trial if MongoDB supports
 // explain.
 func (r *querying) explained(ctx context.Context) error {
-	from, ok := r.from.(indexSource)
-	if !ok {
-		return errors.New("the indexes of the time series are not known")
-	}
 	filter, err := r.onMeasurements()
 	if err != nil {
 		return err
 	}
-	advice, err := r.advice(ctx, from, filter)
+	advice, err := r.advice(ctx, filter)
 	if err != nil {
 		return err
 	}

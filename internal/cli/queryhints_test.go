@@ -15,7 +15,7 @@ import (
 	"waterwheel/reader"
 )
 
-// indexedShelf implements indexSource in memory.
+// indexedShelf is a shelf with indexes.
 type indexedShelf struct {
 	*shelf
 	buckets int64
@@ -25,15 +25,15 @@ type indexedShelf struct {
 	asked   *int // number of requests for the indexes
 }
 
-// Indexes implements indexSource.
-func (s indexedShelf) Indexes(context.Context) (collection.IndexList, error) {
+// PlainIndexes implements measurementSource.
+func (s indexedShelf) PlainIndexes(context.Context) (collection.IndexList, error) {
 	if s.asked != nil {
 		*s.asked++
 	}
 	return collection.IndexList{Options: s.Options(), Indexes: s.indexes}, s.err
 }
 
-// Size implements indexSource.
+// Size implements measurementSource.
 func (s indexedShelf) Size(context.Context) (collection.Size, error) {
 	return collection.Size{Documents: s.buckets}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/config"
+	"waterwheel/internal/collection"
 	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
 )
@@ -105,6 +106,14 @@ func (s *shelf) Totals(_ context.Context, q reader.TotalsQuery) iter.Seq2[reader
 func (s *shelf) Explain(context.Context, reader.Query) (reader.Plan, error) {
 	return reader.Plan{}, reader.ErrNoExplain
 }
+
+// PlainIndexes implements measurementSource.
+func (s *shelf) PlainIndexes(context.Context) (collection.IndexList, error) {
+	return collection.IndexList{Options: s.Options()}, nil
+}
+
+// Size implements measurementSource.
+func (s *shelf) Size(context.Context) (collection.Size, error) { return collection.Size{}, nil }
 
 // raw encodes a value.
 func raw(t testing.TB, v any) bson.RawValue {

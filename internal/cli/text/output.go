@@ -46,6 +46,9 @@ func encode(w io.Writer, value any, indent string) error {
 // progressEvery is the minimum time between two updates of a progress line.
 const progressEvery = 500 * time.Millisecond
 
+// clearLine moves to the start of a terminal's line, and erases it.
+const clearLine = "\r\x1b[K"
+
 // Progress is a line on a terminal that shows the progress of long work. Without a terminal it writes nothing.
 type Progress struct {
 	out   io.Writer // Nil means that there is no terminal.
@@ -66,29 +69,32 @@ func (p *Progress) Now(what string) { p.what = what }
 
 // At shows how much of the total is done. A total of 0 means unknown.
 func (p *Progress) At(done, total int64) {
-	now := time.Now()
-	if p.out == nil || now.Sub(p.last) < progressEvery {
-		return
+	if took, due := p.due(); due {
+		fmt.Fprint(p.out, clearLine, progressText(p.what, done, total, took))
 	}
-	p.last, p.shown = now, true
-	const toStartOfLine, eraseLine = "\r", "\x1b[K"
-	fmt.Fprint(p.out, toStartOfLine, eraseLine, progressText(p.what, done, total, now.Sub(p.begin)))
 }
 
 // Still shows that the work goes on, and for how long. It is for work without known progress.
 func (p *Progress) Still() {
+	if took, due := p.due(); due {
+		fmt.Fprintf(p.out, "%s%s: %v", clearLine, p.what, took.Round(time.Second))
+	}
+}
+
+// due reports whether to update the line now, and how long the work has taken.
+func (p *Progress) due() (took time.Duration, due bool) {
 	now := time.Now()
 	if p.out == nil || now.Sub(p.last) < progressEvery {
-		return
+		return 0, false
 	}
 	p.last, p.shown = now, true
-	fmt.Fprintf(p.out, "\r\x1b[K%s: %v", p.what, now.Sub(p.begin).Round(time.Second))
+	return now.Sub(p.begin), true
 }
 
 // End removes the line.
 func (p *Progress) End() {
 	if p.shown {
-		fmt.Fprint(p.out, "\r\x1b[K")
+		fmt.Fprint(p.out, clearLine)
 	}
 }
 
