@@ -4,14 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/internal/claim"
 	"waterwheel/internal/collection"
+	"waterwheel/internal/kafka"
 	"waterwheel/internal/mongodb"
+	"waterwheel/internal/record"
 	"waterwheel/internal/rollup"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
@@ -171,4 +177,202 @@ func (n *Connections) openLetters(ctx context.Context, c config.Config, p *Patie
 		return p.opens(ctx, w, func(ctx context.Context) error { return mayPass(n.Letters.Add(ctx, topic)) })
 	})
 	return n.keep(sound, refused, err)
+}
+
+// Precedence orders topics that match a pattern. If two of them would share a collection, the first is read. The topics First come
+// before all others, and the topics Last after them.
+type Precedence struct{ First, Last []string }
+
+func (p Precedence) of(topic string) int {
+	switch {
+	case slices.Contains(p.First, topic):
+		return 0
+	case slices.Contains(p.Last, topic):
+		return 2
+	}
+	return 1
+}
+
+// match makes the topics that match the patterns of KAFKA_TOPICS those of the connections.
+func (n *Connections) match(ctx context.Context, c config.Config, order Precedence, p *Patience) error {
+	matched, _, err := Match(ctx, n.Kafka, c, order, p.Log)
+	if err != nil {
+		return mayPass(err)
+	}
+	n.Config = matched
+	n.Kafka.Route(matched.Kafka.Topics)
+	return nil
+}
+
+// Match finds the topics for the patterns of KAFKA_TOPICS, and returns the settings with their names in place of the patterns. It
+// leaves out a topic that this user may not read, or whose collections belong to another topic. refused has the reasons by topic.
+func Match(ctx context.Context, client *kafka.Client, c config.Config, order Precedence, log *slog.Logger) (matched config.Config, refused map[string]error, err error) {
+	there, err := client.AllTopics(ctx)
+	if err != nil {
+		return config.Config{}, nil, fmt.Errorf("looking for the topics that match KAFKA_TOPICS: %w", err)
+	}
+	return matchTopics(c, there, order, log)
+}
+
+func matchTopics(c config.Config, there []kafka.Topic, order Precedence, log *slog.Logger) (matched config.Config, refused map[string]error, err error) {
+	var names []string
+	rights := map[string]kafka.Rights{}
+	for _, topic := range there {
+		if !topic.Internal && topic.Err == nil {
+			names = append(names, topic.Name)
+			rights[topic.Name] = topic.Rights
+		}
+	}
+	named := map[string]bool{}
+	for _, topic := range c.Kafka.Named() {
+		named[topic] = true
+	}
+	if matched, err = c.WithTopics(c.Kafka.Named()); err != nil {
+		return matched, nil, err
+	}
+	refused = map[string]error{}
+	matching := c.Matching(names)
+	slices.SortStableFunc(matching, func(a, b string) int { return order.of(a) - order.of(b) })
+	for _, topic := range matching {
+		if named[topic] {
+			continue
+		}
+		if !rights[topic].Allow(kafka.Read) {
+			refused[topic] = fmt.Errorf("this user can see the topic but may not read it: grant READ on the topic")
+			continue
+		}
+		more, err := matched.WithTopics(append(matched.Kafka.Topics[:len(matched.Kafka.Topics):len(matched.Kafka.Topics)], topic))
+		if err != nil {
+			refused[topic] = oneLine(err)
+			continue
+		}
+		matched = more
+	}
+	for topic, why := range refused {
+		log.Debug("topic matches KAFKA_TOPICS but is not read", "topic", topic, "err", why)
+	}
+	return matched, refused, nil
+}
+
+// ErrNoTopic means that KAFKA_TOPICS has patterns only, and no topic matches them.
+var ErrNoTopic = errors.New("no topic matches yet, or this user may not see the topics that match: create a topic, correct the pattern, or grant this user DESCRIBE on the topics")
+
+// oneLine returns an error of the settings in one line.
+func oneLine(err error) error {
+	wrong, ok := errors.AsType[*config.Error](err)
+	if !ok {
+		return err
+	}
+	texts := make([]string, len(wrong.Problems))
+	for i, p := range wrong.Problems {
+		texts[i] = p.String()
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+// Resolve is Match for a command, with its own connection. Without patterns it makes no request.
+func Resolve(ctx context.Context, c config.Config, log *slog.Logger) (config.Config, error) {
+	if !c.Kafka.HasPatterns() {
+		return c, nil
+	}
+	o := KafkaOptions(c, log)
+	o.Topics = nil
+	client, err := kafka.Open(ctx, o, prometheus.NewRegistry())
+	if err != nil {
+		return config.Config{}, err
+	}
+	defer client.Close()
+	matched, _, err := Match(ctx, client, c, Precedence{}, log)
+	if err == nil && len(matched.Kafka.Topics) == 0 {
+		err = kafka.Mistake(fmt.Errorf("KAFKA_TOPICS=%s: %w", strings.Join(c.Kafka.Topics, ","), ErrNoTopic))
+	}
+	return matched, err
+}
+
+// Add sets up a topic that was created while the consumer runs: its collections and its dead-letter topic. KAFKA_START does not
+// apply to it, so all of its records are read. Add may be called again after an error.
+func (n *Connections) Add(ctx context.Context, topic string) error {
+	n.Kafka.BeginAtFirst(topic)
+	if n.Letters != nil {
+		if err := n.Letters.Add(ctx, topic); err != nil {
+			return err
+		}
+	}
+	missing, err := n.isMissing(ctx, topic)
+	if err == nil && missing {
+		err = n.RefuseEmpty(ctx, topic)
+	}
+	if err != nil {
+		return err
+	}
+	return n.setUpTopic(ctx, topic)
+}
+
+// isMissing reports whether the collection of a topic is not set up. Its only errors are outages, because Setup explains others.
+func (n *Connections) isMissing(ctx context.Context, topic string) (bool, error) {
+	series := collection.Of(n.Database, n.Config.SeriesFor(topic))
+	_, err := collection.ReadDefinition(ctx, series.Ports().Options)
+	err = outage(err)
+	if _, pending := errors.AsType[*notYetError](err); pending {
+		return false, err
+	}
+	return errors.Is(err, collection.ErrNotSetUp), nil
+}
+
+// RefuseEmpty returns a *claim.LostContentError if the collection of a topic is not set up, but the group has committed offsets of
+// it. If the user may not read the group's offsets, RefuseEmpty learns nothing.
+func (n *Connections) RefuseEmpty(ctx context.Context, topic string) error {
+	lost, err := n.commitsOf(ctx, topic)
+	if err != nil || lost == nil {
+		return err
+	}
+	// Another consumer may have set the collection up and committed since it was found missing.
+	if missing, err := n.isMissing(ctx, topic); err != nil || !missing {
+		return err
+	}
+	return lost
+}
+
+// commitsOf returns a *claim.LostContentError that names a commit of the group for the collection of a topic. Nil means that there
+// is none.
+func (n *Connections) commitsOf(ctx context.Context, topic string) (lost, err error) {
+	topics, err := n.Kafka.Topics(ctx, topic)
+	if err == nil {
+		err = topics[0].Err
+	}
+	if err != nil {
+		return nil, notYet(err)
+	}
+	var partitions []record.Partition
+	for _, p := range topics[0].Partitions {
+		partitions = append(partitions, record.Partition{Topic: topic, Number: p.ID})
+	}
+	group := n.Config.Kafka.GroupID
+	answers, err := n.Kafka.Committed(ctx, group, partitions)
+	ours := claim.Provenance{ClusterID: n.Kafka.ClusterID(), TopicID: topics[0].ID, Namespace: Namespace(n.Config, topic)}
+	return refuseEmpty(ours, group, answers, err)
+}
+
+// refuseEmpty judges the answers for the group's commits. One commit is enough, whatever became of the other answers. If there is
+// none, an outage is the error. A missing right is not, because it would not pass.
+func refuseEmpty(ours claim.Provenance, group string, answers []kafka.Committed, failed error) (lost, err error) {
+	partitions, committed := make([]record.Partition, len(answers)), make([]claim.Committed, len(answers))
+	for i, a := range answers {
+		partitions[i], committed[i] = a.Partition, claim.Committed{Offset: -1}
+		if failed = errors.Join(failed, a.Err); a.Err == nil {
+			committed[i] = claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()}
+		}
+	}
+	if lost = ours.RefuseEmpty(group, partitions, committed); lost == nil && failed != nil && kafka.Classify(failed) == kafka.Retry {
+		return nil, notYet(failed)
+	}
+	return lost, nil
+}
+
+// notYet marks errors of Kafka that may pass by themselves, also those of a topic that not all brokers know yet.
+func notYet(err error) error {
+	if kafka.Classify(err) == kafka.LookAtMetadata {
+		return &notYetError{err}
+	}
+	return mayPass(err)
 }

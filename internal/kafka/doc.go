@@ -7,21 +7,15 @@
 //
 // A Client is safe for concurrent use. Classify alone decides what an error means.
 //
-//	client.go         Client: its settings; opens, closes, sends one request
-//	log.go            Log: reads one partition under one topic id, piece by piece, with errors for the partition's reader
-//	fetch.go          the fetch request of a Log, and reusable memory for the answers
-//	rest.go           partitions without new records wait together
-//	scan.go           Scanner: reads topics from one offset to another, with retries
-//	offsets.go        where a log begins and ends, and the offset of a time
-//	transactions.go   the transaction that a partition waits for
-//	metadata.go       topics, their partitions and their configuration
-//	rights.go         what this user may do, and whether a topic could be created
-//	groups.go         consumer groups: their members, also where the broker makes the assignments, and their committed offsets
-//	errors.go         Error, and Classify; Kafka's error codes: how to react to each, and the advice
-//	writer.go         writing records, one request at a time
-//	retry.go          waiting between attempts
-//	probe.go          the first connection, and which setting is wrong when it fails; whether any broker can be reached
-//	security.go       how connections are protected; tlsfiles.go their files, login.go their logins, oauth.go tokens for these
-//	metrics.go        counters of failed fetches
-//	clock_*.go        a clock that does not stand still while the machine is suspended
+//	client.go    Client: its settings; opens, closes, sends one request; Writer: writes records, one request at a time
+//	errors.go    Error, Classify: what Kafka's error codes mean, the advice, and their counters; waiting between attempts
+//	log.go       Log: reads one partition under one topic id, piece by piece; Scanner: reads topics between two offsets, with retries
+//	fetch.go     the fetch request of a Log, and reusable memory for the answers; partitions without new records wait together
+//	offsets.go   where a log begins and ends, the offset of a time, and the transaction that a partition waits for
+//	metadata.go  topics, their partitions and their configuration; what this user may do
+//	groups.go    consumer groups: their members, also where the broker makes the assignments, and their committed offsets
+//	probe.go     the first connection, and which setting is wrong when it fails; whether any broker can be reached
+//	security.go  how connections are protected, and the files of TLS
+//	login.go     how connections log in, and tokens for OAUTHBEARER
+//	clock_*.go   a clock that does not stand still while the machine is suspended
 package kafka

@@ -59,18 +59,13 @@
 //
 // # Files
 //
-//	group.go         Group: a member; Run joins and rejoins until it is stopped; Handler: works on the partitions
+//	group.go         Group: a member; Run joins and rejoins until it is stopped; Handler: works on the partitions; the counters
 //	join.go          into a generation: JoinGroup, the leader's assignment, SyncGroup; from the last one, while the handler goes on
-//	live.go          the life of a generation: heartbeats, and what ends it, such as topics that grew or were created again
-//	generation.go    Generation: its assignment, its commits
-//	lease.go         lease: whether a generation may write
-//	revoke.go        the end of a generation: the handler finishes within the time that is left
-//	foreign.go       members of other programs, and assignments by their leaders
+//	live.go          the life of a generation: heartbeats, and what ends it; the handler finishes within the time that is left
+//	generation.go    Generation: its assignment, its commits; lease: whether it may write
+//	members.go       what the coordinator and the members tell of all members; members of other programs
 //	sticky.go        who gets which partitions
-//	members.go       what the coordinator and the members tell of all members
 //	ownership.go     data between members: what each owns, what an assignment was made from; the encoding around these
 //	                 data, which Kafka's own tools read
-//	coordinator.go   the requests to the coordinator, also those that kafka-go lacks
-//	outage.go        retries until an answer comes, with few log lines
-//	metrics.go       counters of the membership
+//	coordinator.go   the requests to the coordinator, also those that kafka-go lacks; retries until an answer comes
 package group
