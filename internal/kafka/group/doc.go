@@ -33,11 +33,6 @@
 // when the leader's session is over. A member that dies while its JoinGroup waits still becomes a member of the next generation.
 // Its partitions then wait for a second session to end.
 //
-// Former versions release everything before they join, read the partition document once, and wait in full for a claim that is not
-// released. While one of them is a member, all members behave like them. Members tell their abilities in their subscriptions, and
-// the leader tells in its assignments whether all members can hand over. In the generation with the first such member, the leader
-// takes nothing from members that go on. The next generation follows at once.
-//
 // # Why not the group protocol of KIP-848
 //
 // Since Kafka 4.0 brokers can assign partitions themselves (group.protocol=consumer). On brokers of 4.3.0 an answer 0 to a commit

@@ -152,7 +152,7 @@ func newGroup(o Options, handler Handler, s surroundings, registerer prometheus.
 		handler:      handler,
 		log:          o.Logger.With("group", o.GroupID),
 		metrics:      newMetrics(registerer, s.now),
-		owned:        ownership{generation: noGeneration, cooperative: true, page: o.Page},
+		owned:        ownership{generation: noGeneration, page: o.Page},
 	}
 	g.outage = outage{log: g.log, now: s.now, serious: o.ErrorAfter}
 	g.topics.Store(&o.Topics)

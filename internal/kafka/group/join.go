@@ -17,7 +17,6 @@ import (
 // from, enter also returns the error UNKNOWN_MEMBER_ID.
 func (g *Group) enter(ctx context.Context, from *period) (*period, error) {
 	asked := g.now()
-	g.owned.holding = from != nil
 	for try := 1; ; try++ {
 		p, request, err := g.attempt(ctx, from, try)
 		switch {
@@ -103,7 +102,6 @@ func (g *Group) joinOnce(ctx context.Context, subscription []byte) (joined, erro
 func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][]byte, error) {
 	var claimants []claimant
 	var names []string
-	cooperative := true
 	for _, m := range members {
 		topics, claim, err := decodeClaim(m.subscription)
 		if err != nil {
@@ -112,7 +110,6 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 		}
 		claimants = append(claimants, claimant{m.id, topics, claim})
 		names = append(names, topics...)
-		cooperative = cooperative && (err != nil || claim.cooperative)
 	}
 	dismiss(claimants)
 	slices.Sort(names)
@@ -121,8 +118,8 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 		return nil, err
 	}
 	assignments := map[string][]byte{}
-	userData := encodeShapes(shapes, cooperative)
-	for member, topics := range sticky(claimants, partitions, cooperative) {
+	userData := encodeShapes(shapes)
+	for member, topics := range sticky(claimants, partitions) {
 		assignments[member] = encodeAssignment(topics, userData)
 	}
 	return assignments, nil

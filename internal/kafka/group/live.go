@@ -16,13 +16,11 @@ import (
 // period is a generation during this member's life in it. It belongs to Run's goroutine.
 type period struct {
 	*Generation
-	owned       []record.Partition
-	shapes      map[string]topicShape // the topics that the assignment was made from; nil when the leader did not say
-	joined      time.Duration         // how long joining took
-	answered    time.Duration         // send time of the last heartbeat, or of the SyncGroup, that was answered with 0
-	cooperative bool                  // all members can go on while the group joins
-	mixed       bool                  // this member went on while it joined, but not all members can
-	refused     error                 // why nothing of the assignment is taken; nil when it is taken
+	owned    []record.Partition
+	shapes   map[string]topicShape // the topics that the assignment was made from; nil when the leader did not say
+	joined   time.Duration         // how long joining took
+	answered time.Duration         // send time of the last heartbeat, or of the SyncGroup, that was answered with 0
+	refused  error                 // why nothing of the assignment is taken; nil when it is taken
 	// unread is an assigned topic that this member does not read. Other members must learn of it. Empty means none.
 	unread string
 	beats  chan beat
@@ -47,7 +45,7 @@ type beat struct {
 // program made the assignment, the member takes nothing of it. It stays in the group, to learn when the other program has left.
 func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, from *period, direct bool) *period {
 	p := &period{answered: sent, beats: make(chan beat)}
-	p.owned, p.shapes, p.cooperative, p.refused = readAssignment(assignment)
+	p.owned, p.shapes, p.refused = readAssignment(assignment)
 	if g.refused = p.refused; p.refused != nil {
 		g.metrics.refused.Inc()
 		g.beside = m.member
@@ -55,8 +53,6 @@ func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, f
 		g.ignoreUnread(p)
 		g.owned.generation, g.owned.partitions = m.generation, p.owned
 	}
-	p.mixed = from != nil && !p.cooperative
-	p.cooperative = p.cooperative && !g.options.Eager
 	follows := g.follows(m, direct)
 	lapsed := g.metrics.lapsed
 	if len(p.owned) == 0 {
@@ -138,7 +134,7 @@ func (g *Group) live(ctx context.Context, p *period) (*period, error) {
 	g.setStatus(Stable, p.Generation)
 	kind := g.stable(ctx, p)
 	var next *period
-	if p.cooperative && (kind == kindRebalance || kind == kindTopics || kind == kindShutdown && g.announces(p)) {
+	if p.refused == nil && !g.options.Eager && (kind == kindRebalance || kind == kindTopics || kind == kindShutdown && g.announces(p)) {
 		g.log.Info("rejoining group; processing continues", "member", p.MemberID, "generation", p.ID, "why", kind)
 		var end string
 		if next, end = g.rejoin(ctx, p); next == nil {
@@ -185,10 +181,6 @@ func (g *Group) announces(p *period) bool {
 
 // stable waits until something ends the generation and returns the kind of the end.
 func (g *Group) stable(ctx context.Context, p *period) (kind string) {
-	// Members of former versions wait long for partitions that are handed over within the generation.
-	if p.mixed {
-		return kindRebalance
-	}
 	var senders sync.WaitGroup
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer senders.Wait()

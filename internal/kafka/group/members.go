@@ -127,10 +127,10 @@ var errNotOurs = errors.New("the assignment was not made by a consumer of this p
 
 // readAssignment decodes an assignment. A leader of this program tells from which topics it made the assignment, and each
 // partition must belong to one of them. A broker that assigns by itself tells no topics.
-func readAssignment(assignment []byte) (owned []record.Partition, shapes map[string]topicShape, cooperative bool, err error) {
+func readAssignment(assignment []byte) (owned []record.Partition, shapes map[string]topicShape, err error) {
 	owned, userData, err := decodeAssignment(assignment)
 	if err == nil {
-		shapes, cooperative, err = decodeShapes(userData)
+		shapes, err = decodeShapes(userData)
 	}
 	for _, p := range owned {
 		if n := shapes[p.Topic].partitions; err == nil && (p.Number < 0 || p.Number >= n) {
@@ -138,9 +138,9 @@ func readAssignment(assignment []byte) (owned []record.Partition, shapes map[str
 		}
 	}
 	if err != nil {
-		return nil, nil, false, fmt.Errorf("%w (%w)", errNotOurs, err)
+		return nil, nil, fmt.Errorf("%w (%w)", errNotOurs, err)
 	}
-	return owned, shapes, cooperative, nil
+	return owned, shapes, nil
 }
 
 // decodeClaim decodes the claim in a member's subscription. It fails when no consumer of this program made it.

@@ -147,7 +147,7 @@ func TestCommitResultsAreInTheOrderOfTheCommits(t *testing.T) {
 
 func FuzzMembersData(f *testing.F) {
 	f.Add(encodeOwnership(ownership{generation: 3, partitions: []record.Partition{{Topic: "b", Number: 1}, {Topic: "a", Number: 200}}}))
-	f.Add(encodeShapes(map[string]topicShape{"a": {[16]byte{1}, 3}}, true))
+	f.Add(encodeShapes(map[string]topicShape{"a": {[16]byte{1}, 3}}))
 	f.Add(encodeSubscription([]string{"b", "a"}, []byte("data")))
 	f.Add(encodeAssignment(map[string][]int32{"a": {1}}, []byte("data")))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -157,8 +157,8 @@ func FuzzMembersData(f *testing.F) {
 				t.Errorf("%+v became %+v, %v", o, again, err)
 			}
 		}
-		if shapes, cooperative, err := decodeShapes(b); err == nil {
-			again, _, err := decodeShapes(encodeShapes(shapes, cooperative))
+		if shapes, err := decodeShapes(b); err == nil {
+			again, err := decodeShapes(encodeShapes(shapes))
 			if diff := cmp.Diff(shapes, again, cmp.AllowUnexported(topicShape{})); err != nil || diff != "" {
 				t.Errorf("%v: %s", err, diff)
 			}

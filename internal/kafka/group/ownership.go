@@ -19,13 +19,8 @@ const (
 	userDataVersion = 1
 )
 
-// Marks stand among the topics, as names that no topic can have. Versions of this program that do not know a mark ignore it.
+// Marks stand among the topics, as names that no topic can have.
 const (
-	// cooperativeMark means that a member can go on with its partitions while the group joins. In an assignment it means that all
-	// members can.
-	cooperativeMark = ":cooperative"
-	// holdingMark means that this member goes on now.
-	holdingMark = ":holding"
 	// leavingMark means that this member is about to leave. It gets nothing if others can take its partitions.
 	leavingMark = ":leaving"
 	// pageMark has the TCP port of the member's status page in place of a partition number.
@@ -38,14 +33,8 @@ type ownership struct {
 	generation int32
 	partitions []record.Partition
 
-	cooperative, holding, leaving bool
-
-	page uint16 // TCP port of the member's status page. Zero means that others cannot reach it.
-}
-
-// marks returns the fields of the marks by name.
-func (o *ownership) marks() map[string]*bool {
-	return map[string]*bool{cooperativeMark: &o.cooperative, holdingMark: &o.holding, leavingMark: &o.leaving}
+	leaving bool
+	page    uint16 // TCP port of the member's status page. Zero means that others cannot reach it.
 }
 
 // encodeOwnership encodes o as version, generation (32 bits), and then, sorted, each topic's name with its partitions, and the
@@ -58,10 +47,8 @@ func encodeOwnership(o ownership) []byte {
 	for _, p := range o.partitions {
 		byTopic[p.Topic] = append(byTopic[p.Topic], p.Number)
 	}
-	for mark, set := range o.marks() {
-		if *set {
-			byTopic[mark] = nil
-		}
+	if o.leaving {
+		byTopic[leavingMark] = nil
 	}
 	if o.page != 0 {
 		byTopic[pageMark] = []int32{int32(o.page)}
@@ -85,9 +72,7 @@ func decodeOwnership(b []byte) (ownership, error) {
 	o := ownership{generation: r.Int32()}
 	for r.Err() == nil && r.More() {
 		topic := r.CompactString()
-		if mark := o.marks()[topic]; mark != nil {
-			*mark = true
-		}
+		o.leaving = o.leaving || topic == leavingMark
 		for range r.Times(r.CompactLen()) {
 			number := readCount(r)
 			switch {
@@ -110,12 +95,8 @@ type topicShape struct {
 
 // encodeShapes encodes the shapes as the user data of an assignment: version, and then, sorted, each topic's name, id (16 bytes)
 // and number of partitions.
-func encodeShapes(shapes map[string]topicShape, cooperative bool) []byte {
+func encodeShapes(shapes map[string]topicShape) []byte {
 	b := []byte{userDataVersion}
-	if cooperative {
-		shapes = maps.Clone(shapes)
-		shapes[cooperativeMark] = topicShape{}
-	}
 	for _, topic := range slices.Sorted(maps.Keys(shapes)) {
 		shape := shapes[topic]
 		b = wire.AppendCompactString(b, topic)
@@ -126,7 +107,7 @@ func encodeShapes(shapes map[string]topicShape, cooperative bool) []byte {
 }
 
 // decodeShapes decodes the bytes of encodeShapes, which come from another member.
-func decodeShapes(b []byte) (shapes map[string]topicShape, cooperative bool, err error) {
+func decodeShapes(b []byte) (shapes map[string]topicShape, err error) {
 	r := wire.NewReader(b)
 	checkUserDataVersion(r)
 	shapes = map[string]topicShape{}
@@ -134,9 +115,7 @@ func decodeShapes(b []byte) (shapes map[string]topicShape, cooperative bool, err
 		topic := r.CompactString()
 		shapes[topic] = topicShape{id: r.UUID(), partitions: readCount(r)}
 	}
-	_, cooperative = shapes[cooperativeMark]
-	delete(shapes, cooperativeMark)
-	return shapes, cooperative, r.Wrong("an assignment's topics")
+	return shapes, r.Wrong("an assignment's topics")
 }
 
 func checkUserDataVersion(r *wire.Reader) {

@@ -277,54 +277,6 @@ func TestLeavingAnUnreachableCoordinatorEndsInTime(t *testing.T) {
 	})
 }
 
-// TestBesideFormerVersionsEverybodyLetsGo checks that all members release their partitions, because members of earlier versions
-// wait long for partitions that are handed over in the meantime.
-func TestBesideFormerVersionsEverybodyLetsGo(t *testing.T) {
-	play(t, nil, func(t *testing.T, s *scene) {
-		s.start(2 * time.Second)
-		shapes := map[string]topicShape{"events": {id: [16]byte{1}, partitions: 4}}
-		s.assignedBy(encodeAssignment(map[string][]int32{"events": {0, 1}}, encodeShapes(shapes, false)))
-		s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
-		s.pass(2 * time.Second)
-		s.told(t, "assigned 1", "assigned 2", "revoked 2", "assigned 3")
-		s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
-		s.pass(4 * time.Second)
-		s.told(t, "assigned 1", "assigned 2", "revoked 2", "assigned 3", "revoked 3", "assigned 4")
-		s.assignedBy(nil)
-		s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
-		s.pass(4 * time.Second)
-		s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
-		s.pass(4 * time.Second)
-		s.told(t, "assigned 1", "assigned 2", "revoked 2", "assigned 3", "revoked 3", "assigned 4", "revoked 4", "assigned 5", "assigned 6")
-	})
-}
-
-func TestNothingIsTakenFromWhoGoesOnBesideFormerVersions(t *testing.T) {
-	partitions := []record.Partition{{Topic: "t"}, {Topic: "t", Number: 1}, {Topic: "t", Number: 2}}
-	going := claimant{"a", []string{"t"}, ownership{generation: 3, partitions: partitions[:2], cooperative: true, holding: true}}
-	former := claimant{"b", []string{"t"}, ownership{generation: noGeneration}}
-	for _, test := range []struct {
-		cooperative, holding bool
-		a, b                 int
-	}{{false, true, 2, 1}, {false, false, 2, 1}, {true, true, 2, 1}} {
-		going.claim.holding = test.holding
-		got := sticky([]claimant{going, former}, partitions, test.cooperative)
-		if len(got["a"]["t"]) != test.a || len(got["b"]["t"]) != test.b {
-			t.Errorf("%+v: %v", test, got)
-		}
-	}
-	going.claim.partitions = partitions
-	for _, test := range []struct {
-		cooperative, holding bool
-		a                    int
-	}{{false, true, 3}, {false, false, 2}, {true, true, 2}} {
-		going.claim.holding = test.holding
-		if got := sticky([]claimant{going, former}, partitions, test.cooperative); len(got["a"]["t"]) != test.a {
-			t.Errorf("%+v: %v", test, got)
-		}
-	}
-}
-
 // TestShutdownIsAnnounced checks that the other members get the partitions of this member while it still works.
 func TestShutdownIsAnnounced(t *testing.T) {
 	play(t, nil, func(t *testing.T, s *scene) {
@@ -333,7 +285,7 @@ func TestShutdownIsAnnounced(t *testing.T) {
 		s.told(t, "assigned 1", "assigned 2", "revoked 2")
 		joins := s.asks(requestJoin)
 		_, claim, err := decodeClaim([]byte(joins[len(joins)-1].subscription))
-		if err != nil || !claim.leaving || !claim.holding || len(claim.partitions) != 4 {
+		if err != nil || !claim.leaving || len(claim.partitions) != 4 {
 			t.Errorf("it joins with %+v, %v", claim, err)
 		}
 		if n := len(s.asks(requestLeave)); n != 1 || took > time.Second {

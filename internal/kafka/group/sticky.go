@@ -19,16 +19,12 @@ type claimant struct {
 }
 
 // sticky assigns every partition of every subscribed topic to exactly one member. Among members with the same topics, the total
-// numbers of partitions differ by at most one. It moves as few partitions as that allows. If cooperative is false, members that
-// go on while the group joins (claim.holding) keep all they have. The next generation then makes the numbers equal. Where two
-// members claim the same partition, the claim of the newer generation wins. The result is sorted, by member and topic. It depends
-// only on the arguments, and not on their order.
-func sticky(members []claimant, partitions []record.Partition, cooperative bool) map[string]map[string][]int32 {
+// numbers of partitions differ by at most one. It moves as few partitions as that allows. Where two members claim the same
+// partition, the claim of the newer generation wins. The result is sorted, by member and topic. It depends only on the arguments,
+// and not on their order.
+func sticky(members []claimant, partitions []record.Partition) map[string]map[string][]int32 {
 	partitions = slices.Compact(slices.SortedFunc(slices.Values(partitions), record.Partition.Compare))
 	a := newAssignment(members, partitions)
-	for _, s := range a.shares {
-		s.keeps = s.claim.holding && !cooperative
-	}
 	owners := a.claims()
 	var free []record.Partition
 	for _, p := range partitions {
@@ -56,7 +52,6 @@ type share struct {
 	reads []bool    // by topic: whether the member subscribes to it
 	held  [][]int32 // by topic: sorted partition numbers
 	load  int       // over all topics
-	keeps bool      // no partition is taken from it
 }
 
 func (s *share) add(topic int, partition int32) {
@@ -140,9 +135,6 @@ func (a *assignment) moveOne() bool {
 	slices.SortFunc(a.byLoad, func(x, y *share) int { return cmp.Or(cmp.Compare(x.load, y.load), cmp.Compare(x.id, y.id)) })
 	byLoad := a.byLoad
 	for from := len(byLoad) - 1; from > 0; from-- {
-		if byLoad[from].keeps {
-			continue
-		}
 		for to := 0; to < from && byLoad[from].load-byLoad[to].load >= 2; to++ {
 			if topic, ok := movable(byLoad[from], byLoad[to]); ok {
 				byLoad[to].add(topic, byLoad[from].dropLast(topic))

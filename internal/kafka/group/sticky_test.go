@@ -55,9 +55,9 @@ func (w *world) arguments() ([]claimant, []record.Partition) {
 func (w *world) rebalance(t *testing.T) (moved int) {
 	t.Helper()
 	members, partitions := w.arguments()
-	result := sticky(members, partitions, true)
+	result := sticky(members, partitions)
 	again, morePartitions := w.arguments()
-	if diff := cmp.Diff(result, sticky(again, morePartitions, true)); diff != "" {
+	if diff := cmp.Diff(result, sticky(again, morePartitions)); diff != "" {
 		t.Fatalf("another order of arguments gives another assignment:\n%s", diff)
 	}
 
@@ -177,7 +177,7 @@ func TestStickyTakesTheNewestClaim(t *testing.T) {
 		return claimant{id, []string{"t"}, o}
 	}
 	// Member a missed generation 8, in which b got both partitions and then lost one of them to nobody.
-	got := sticky([]claimant{member("a", 7, 0, 1), member("b", 8, 0)}, partitions, true)
+	got := sticky([]claimant{member("a", 7, 0, 1), member("b", 8, 0)}, partitions)
 	want := map[string]map[string][]int32{"a": {"t": {1}}, "b": {"t": {0}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -193,7 +193,7 @@ func TestStickyGivesOnlyWhatIsSubscribed(t *testing.T) {
 	got := sticky([]claimant{
 		{"a", []string{"old"}, claims},
 		{"b", []string{"old", "new"}, ownership{generation: noGeneration}},
-	}, partitions, true)
+	}, partitions)
 	want := map[string]map[string][]int32{"a": {"old": {0, 1, 2, 3}}, "b": {"new": {0, 1, 2, 3}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -210,7 +210,7 @@ func TestStickySpreadsEachTopic(t *testing.T) {
 		members = append(members, claimant{id, []string{"busy", "calm"}, ownership{generation: 1, partitions: []record.Partition{{Topic: topic}}}})
 	}
 	want := map[string]map[string][]int32{"a": {"busy": {0}, "calm": {1}}, "b": {"busy": {1}, "calm": {0}}}
-	if diff := cmp.Diff(want, sticky(members, partitions, true)); diff != "" {
+	if diff := cmp.Diff(want, sticky(members, partitions)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -222,7 +222,7 @@ func BenchmarkStickyAfterAMemberLeft(b *testing.B) {
 	}
 	members, partitions := w.arguments()
 	var rejoining []claimant
-	for id, topics := range sticky(members, partitions, true) {
+	for id, topics := range sticky(members, partitions) {
 		o := ownership{generation: 1}
 		for topic, list := range topics {
 			for _, p := range list {
@@ -233,7 +233,7 @@ func BenchmarkStickyAfterAMemberLeft(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		sticky(rejoining[1:], partitions, true)
+		sticky(rejoining[1:], partitions)
 	}
 }
 
@@ -256,7 +256,7 @@ func BenchmarkStickyOfManyPartitions(b *testing.B) {
 			members[i].subscribed = subscribed
 		}
 		claiming := func(members []claimant) (after []claimant) {
-			for id, topics := range sticky(members, partitions, true) {
+			for id, topics := range sticky(members, partitions) {
 				o := ownership{generation: 1}
 				for topic, list := range topics {
 					for _, p := range list {
@@ -272,7 +272,7 @@ func BenchmarkStickyOfManyPartitions(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("topics=%d/%s", topics, name), func(b *testing.B) {
 				for b.Loop() {
-					sticky(given, partitions, true)
+					sticky(given, partitions)
 				}
 			})
 		}
