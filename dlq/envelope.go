@@ -107,25 +107,26 @@ const (
 // AttemptOf returns the attempt of a letter of a record with these headers. It is 1, unless a re-drive has sent the record back.
 // It ignores an attempt in a producer's own header.
 func AttemptOf(headers []record.Header) int {
-	if !isDriven(headers) {
+	if _, driven := DrivenFrom(headers); !driven {
 		return 1
 	}
 	return parseAttempt(string(headers[len(headers)-2].Value))
 }
 
-// isDriven reports whether a record with these headers has gone back. A re-drive appends its two headers at the end.
-func isDriven(headers []record.Header) bool {
+// DrivenFrom returns the place of the letter that a record with these headers was made of. False means that the record has not
+// gone back. A re-drive appends its two headers at the end.
+func DrivenFrom(headers []record.Header) (record.Place, bool) {
 	n := len(headers)
 	if n < 2 || headers[n-2].Key != HeaderAttempt || headers[n-1].Key != HeaderDriven {
-		return false
+		return record.Place{}, false
 	}
-	_, err := record.ParsePlace(string(headers[n-1].Value))
-	return err == nil
+	place, err := record.ParsePlace(string(headers[n-1].Value))
+	return place, err == nil
 }
 
 // OwnHeaders returns the record's headers without those of a re-drive.
 func OwnHeaders(headers []record.Header) []record.Header {
-	if isDriven(headers) {
+	if _, driven := DrivenFrom(headers); driven {
 		return headers[:len(headers)-2]
 	}
 	return headers

@@ -3,8 +3,6 @@ package redrive
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -203,39 +201,6 @@ func returned(f *dlq.Found) kafka.Message {
 		record.Header{Key: dlq.HeaderAttempt, Value: []byte(strconv.Itoa(f.Attempts() + 1))},
 		record.Header{Key: dlq.HeaderDriven, Value: []byte(f.Place.String())},
 	)}
-}
-
-// mayBeReturned reports whether a record of a source topic may have gone back. Former versions did not write the letter's place.
-func mayBeReturned(headers []record.Header) bool {
-	return slices.ContainsFunc(headers, func(h record.Header) bool { return h.Key == dlq.HeaderAttempt })
-}
-
-// fingerprint identifies the content of a record.
-type fingerprint [16]byte
-
-// fingerprintOf ignores the timestamp, because the broker may have replaced it. It also ignores the letter's place, which former
-// versions did not write, so that it recognises a batch that a former version began.
-func fingerprintOf(key, value []byte, headers []record.Header) (f fingerprint) {
-	hash := sha256.New()
-	add := func(b []byte) {
-		length := uint64(len(b)) + 1
-		if b == nil {
-			length = 0
-		}
-		hash.Write(binary.BigEndian.AppendUint64(nil, length))
-		hash.Write(b)
-	}
-	add(key)
-	add(value)
-	for _, h := range headers {
-		if h.Key == dlq.HeaderDriven {
-			continue
-		}
-		add([]byte(h.Key))
-		add(h.Value)
-	}
-	copy(f[:], hash.Sum(nil))
-	return f
 }
 
 // target takes letters back. Calls do not overlap.

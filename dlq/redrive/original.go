@@ -139,7 +139,7 @@ func (o *originals) compare(ctx context.Context, letters []*item) error {
 	_, err := o.log.Scan(ctx, place, letters[0].Letter.Offset, last+1, func(r *record.Record) error {
 		pass(r.Offset)
 		for ; len(letters) > 0 && letters[0].Letter.Offset == r.Offset; letters = letters[1:] {
-			if key := letters[0].Letter.Key; !bytes.Equal(key, r.Key) || (key == nil) != (r.Key == nil) {
+			if key := letters[0].Letter.Key; !equal(key, r.Key) {
 				letters[0].wrong = fmt.Sprintf("the dead letter's key differs from the key of the record %s/%d", place, r.Offset)
 			}
 		}
@@ -151,6 +151,9 @@ func (o *originals) compare(ctx context.Context, letters []*item) error {
 	pass(last + 1)
 	return err
 }
+
+// equal distinguishes null from an empty value, as Kafka does.
+func equal(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
 // filter removes from the batch the letters that belong to no record, and the letters of a record that already has a letter. Only
 // here the position of a letter is marked as taken. A letter that stays must not hide another one.
@@ -253,50 +256,41 @@ func parseMarker(metadata string) (*marker, error) {
 	return m, nil
 }
 
-// lookUp marks the letters of a begun batch that have arrived. It compares the records written since the batch began with all
-// letters of the batch, including those that are known to have arrived. Otherwise, among equal letters, an arrival that was
-// counted before would count again for a letter that was never sent. It skips only the refused letters. The letters of one
-// partition arrive in their order.
+// lookUp marks the letters of a begun batch that have arrived. It looks for them among the records that were written since the
+// batch began. A record names the place of its letter. Anyone who may write to the topic can name a letter, so the record must
+// also be the one that the letter goes back as. lookUp ignores the timestamp, because the broker may have replaced it.
 func (d *driver) lookUp(ctx context.Context, b *batch) error {
 	if !d.o.DryRun && !kafka.Sleep(ctx, arrivalTime) {
 		return context.Cause(ctx)
 	}
-	arrived, err := d.arrived(ctx, b.marker.ends)
-	if err != nil {
-		return err
-	}
+	sent := map[record.Place]*item{}
 	for i := range b.letters {
-		one := &b.letters[i]
-		if one.refused {
-			continue
-		}
-		to := one.Letter.Partition
-		queue := arrived[to]
-		if at := slices.Index(queue, fingerprintOf(one.message.Key, one.message.Value, one.message.Headers)); at >= 0 {
-			arrived[to] = queue[at+1:]
-			one.done = true
+		if one := &b.letters[i]; !one.refused {
+			sent[one.Place] = one
 		}
 	}
-	return nil
-}
-
-// arrived returns the records that went back to each partition after the offset in ends, in order.
-func (d *driver) arrived(ctx context.Context, ends map[record.Partition]int64) (map[record.Partition][]fingerprint, error) {
-	arrived := map[record.Partition][]fingerprint{}
-	for _, to := range slices.SortedFunc(maps.Keys(ends), record.Partition.Compare) {
+	for to, from := range b.marker.ends {
 		_, end, err := d.log.Bounds(ctx, to)
-		if err == nil && end > ends[to] {
-			_, err = d.log.Scan(ctx, to, ends[to], end, func(r *record.Record) error {
+		if err == nil && end > from {
+			_, err = d.log.Scan(ctx, to, from, end, func(r *record.Record) error {
 				headers, err := recordbatch.ParseHeaders(r.Headers)
-				if mayBeReturned(headers) {
-					arrived[to] = append(arrived[to], fingerprintOf(r.Key, r.Value, headers))
+				place, _ := dlq.DrivenFrom(headers)
+				if one := sent[place]; one != nil && one.Letter.Partition == to && isSame(&one.message, r, headers) {
+					one.done = true
 				}
 				return err
 			})
 		}
 		if err != nil {
-			return nil, fmt.Errorf("checking which records of dead letters have arrived in %s: %w", to, err)
+			return fmt.Errorf("checking which records of dead letters have arrived in %s: %w", to, err)
 		}
 	}
-	return arrived, nil
+	return nil
+}
+
+// isSame reports whether a message was written as this record.
+func isSame(m *kafka.Message, r *record.Record, headers []record.Header) bool {
+	return equal(m.Key, r.Key) && equal(m.Value, r.Value) && slices.EqualFunc(m.Headers, headers, func(a, b record.Header) bool {
+		return a.Key == b.Key && equal(a.Value, b.Value)
+	})
 }
