@@ -169,6 +169,9 @@ func (e *evidence) value(path string, value any, depth int) {
 		e.fields[path] = f
 	}
 	f.seen++
+	if o, isObject := value.(object); isObject && len(o) == 1 {
+		value = scalarOf(o)
+	}
 	switch v := value.(type) {
 	case nil:
 		f.nulls++
@@ -181,10 +184,6 @@ func (e *evidence) value(path string, value any, depth int) {
 	case []any:
 		e.addList(f, v, depth)
 	case object:
-		if text, isScalar := scalarOf(v); isScalar {
-			e.addScalar(f, text)
-			return
-		}
 		f.objects++
 		if depth < deepest {
 			e.walk(v, path+".", depth+1)
@@ -192,28 +191,20 @@ func (e *evidence) value(path string, value any, depth int) {
 	}
 }
 
-// scalarOf returns the value that Extended JSON writes as an object, such as {"$date": …}.
-func scalarOf(o object) (value any, ok bool) {
-	if len(o) != 1 {
-		return nil, false
-	}
+// scalarOf returns the number or the text that Extended JSON writes as an object of one member, such as {"$date": …}. It returns
+// other objects as they are.
+func scalarOf(o object) any {
 	for name, value := range o {
-		if strings.HasPrefix(name, "$") {
-			if name == "$numberLong" || name == "$numberInt" || name == "$numberDouble" || name == "$numberDecimal" {
-				return json.Number(fmt.Sprint(value)), true
-			}
-			return value, true
+		_, isNumber := value.(json.Number)
+		switch {
+		case !strings.HasPrefix(name, "$"):
+		case isNumber, name == "$numberLong", name == "$numberInt", name == "$numberDouble", name == "$numberDecimal":
+			return json.Number(fmt.Sprint(value))
+		default:
+			return fmt.Sprint(value)
 		}
 	}
-	return nil, false
-}
-
-func (e *evidence) addScalar(f *field, value any) {
-	if number, ok := value.(json.Number); ok {
-		e.addNumber(f, number.String())
-		return
-	}
-	e.addText(f, fmt.Sprint(value))
+	return o
 }
 
 func (e *evidence) addText(f *field, text string) {

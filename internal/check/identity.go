@@ -53,6 +53,14 @@ type identity struct {
 	means      string // its meaning as one of two choices
 }
 
+// all returns the parts, or the one object as a part.
+func (i identity) all() []metaPart {
+	if i.group != "" {
+		return []metaPart{{lastName(i.group), i.group}}
+	}
+	return i.parts
+}
+
 // apply sets an identity in options.
 func (i identity) apply(o measurement.Options) measurement.Options {
 	o.MetaFrom, o.MetaField, o.MetaFields = i.from, i.group, nil

@@ -45,7 +45,7 @@ func (p *proposer) loses(r *reading, o measurement.Options, t *tally) (list []st
 		list = append(list, "the records' headers: "+some(headers))
 	}
 	if outside := p.outside(o); len(outside) > 0 {
-		list = append(list, "the fields outside of "+strings.TrimPrefix(areaOf(o), "/")+": "+some(outside))
+		list = append(list, "the fields outside of "+areaOf(o)+": "+some(outside))
 	}
 	if len(o.Drop) > 0 {
 		list = append(list, "the dropped fields: "+some(o.Drop)+p.keeps(o))
@@ -99,25 +99,13 @@ func (p *proposer) losesKey(o measurement.Options, t *tally) string {
 }
 
 // areaOf returns the absolute path of the object whose members are stored.
-func areaOf(o measurement.Options) string {
-	switch "" {
-	case o.Fields:
-		return o.Root
-	case o.Root:
-		return o.Fields
-	}
-	return o.Root + "." + o.Fields
-}
+func areaOf(o measurement.Options) string { return view{root: o.Root}.absolute(o.Fields) }
 
 // taken returns the absolute paths of time and meta.
 func taken(o measurement.Options) (list []string) {
 	add := func(path string) {
-		switch whole, ok := strings.CutPrefix(path, "/"); {
-		case path == "" || strings.HasPrefix(path, "header:") || strings.HasPrefix(path, "key:"):
-		case ok || o.Root == "":
-			list = append(list, whole)
-		default:
-			list = append(list, o.Root+"."+path)
+		if path != "" && !strings.HasPrefix(path, "header:") && !strings.HasPrefix(path, "key:") {
+			list = append(list, view{root: o.Root}.absolute(path))
 		}
 	}
 	for path := range strings.SplitSeq(o.TimeField, "|") {

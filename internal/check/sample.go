@@ -181,7 +181,9 @@ func shares(spans []dlq.Span, n int64) []int64 {
 
 func (s *sampler) take(partition int32, r *record.Record) {
 	s.view.Records++
-	s.look(partition, r)
+	before := s.evidence.objects
+	s.evidence.add(partition, r)
+	s.kept.keep(partition, r, s.evidence.objects > before)
 	if r.Value == nil {
 		s.view.Tombstones++
 		return
@@ -207,18 +209,10 @@ func (s *sampler) take(partition int32, r *record.Record) {
 	}
 }
 
-// look adds a record to the evidence, and keeps a copy.
-func (s *sampler) look(partition int32, r *record.Record) {
-	before := s.evidence.objects
-	s.evidence.add(partition, r)
-	s.kept.keep(partition, r, s.evidence.objects > before)
-}
-
 // refuse counts a record or element that would become a dead letter.
 func (s *sampler) refuse(at string, err error) {
 	reason, text := string(measurement.InternalError), err.Error()
-	var wrong *measurement.DecodeError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*measurement.DecodeError](err); ok {
 		reason = string(wrong.Reason)
 		if wrong.Reason == measurement.TimeOutOfRange && strings.Contains(wrong.Detail, " looks like ") {
 			s.hinted++
@@ -350,11 +344,8 @@ func (s *sampler) bucket(partition int32, w *bucketer.Write) Bucket {
 	if w.Meta.Type != 0 {
 		view.Meta = documentOf(w.Meta)
 	}
-	control := w.Document.Lookup(timeseries.FieldControl)
-	if document, ok := control.DocumentOK(); ok {
-		first, _ := document.Lookup("min", s.bucketing.Collection.TimeField).TimeOK()
-		last, _ := document.Lookup("max", s.bucketing.Collection.TimeField).TimeOK()
-		view.First, view.Last = first.UTC(), last.UTC()
-	}
+	first, _ := w.Document.Lookup(timeseries.FieldControl, "min", s.bucketing.Collection.TimeField).TimeOK()
+	last, _ := w.Document.Lookup(timeseries.FieldControl, "max", s.bucketing.Collection.TimeField).TimeOK()
+	view.First, view.Last = first.UTC(), last.UTC()
 	return view
 }

@@ -88,12 +88,7 @@ func (v view) has(path string, kind int) bool {
 
 // hasAll is has for several fields.
 func (v view) hasAll(kind int, paths ...string) bool {
-	for _, path := range paths {
-		if !v.has(path, kind) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(paths, func(path string) bool { return !v.has(path, kind) })
 }
 
 // names returns the names at the top of a view.

@@ -17,10 +17,9 @@ func (n *namer) unnamed() naming {
 	}
 	var back, unsure []candidate
 	for _, c := range n.ids() {
-		switch {
-		case c.back >= mostly:
+		if c.back >= mostly {
 			back = append(back, c)
-		default:
+		} else {
 			unsure = append(unsure, c)
 		}
 	}
@@ -85,14 +84,10 @@ func (n *namer) byKey() naming {
 			}
 		}
 	}
-	key := n.key()
-	if n.view.records < fewEvents || n.view.keys.returning() < mostly {
-		key.confidence = Medium
-	}
 	if rest := n.rest(nil); rest != nil {
 		return n.compareKeys(n.judged(*rest, n.count(*rest)), n.count(*rest))
 	}
-	return naming{found: key}
+	return naming{found: n.key()}
 }
 
 // askFleeting asks whether fields whose values do not repeat identify things or events.
@@ -103,11 +98,7 @@ func (n *namer) askFleeting(list []candidate, rest *identity) naming {
 	} else if n.view.isLog && n.view.keyed == n.view.records && !list[0].isKey() {
 		without = n.key()
 	}
-	others := without.parts
-	if without.group != "" {
-		others = []metaPart{{lastName(without.group), without.group}}
-	}
-	with := n.made(append(n.join(nil, list...), others...))
+	with := n.made(append(n.join(nil, list...), without.all()...))
 	name, t := strings.Join(pathsOf(list), " and "), n.count(with)
 	with.means = fmt.Sprintf("%s series in %s events; choose it if %s names the measured thing, and recurs", count(t.metas.values()), count(t.good), name)
 	without.means = fmt.Sprintf("without %s in meta; choose it if %s names the event, and never recurs", name, name)
@@ -144,12 +135,8 @@ func (n *namer) nothing() naming {
 	case !n.view.isLog:
 		none.means = "all events are one series; choose it if there is one source only"
 		if c, ok := n.finest(); ok {
-			with := n.made(n.join(nil, c))
-			with.means = fmt.Sprintf("%s series; choose it if %s names the measured thing", count(n.count(with).metas.values()), c.path)
-			return naming{
-				question: fmt.Sprintf("no field has a name that is typical for the measured thing, but %s may name it; the records' keys are not known here", c.path),
-				choices:  []identity{with, key},
-			}
+			asked := n.askOther(c, none)
+			return naming{question: asked.question + "; the records' keys are not known here", choices: []identity{asked.choices[0], key}}
 		}
 		return naming{question: "no field names the measured thing, and the records' keys are not known here", choices: []identity{key, none}}
 	case n.view.keyed == n.view.records && n.view.keyed < fewEvents && n.view.random == 0:
@@ -191,11 +178,7 @@ func (c candidate) mayName() bool {
 
 // askOther asks whether a field identifies a series. Its name says nothing, but its values repeat.
 func (n *namer) askOther(c candidate, without identity) naming {
-	others := without.parts
-	if without.group != "" {
-		others = []metaPart{{lastName(without.group), without.group}}
-	}
-	with := n.made(append(n.join(nil, c), others...))
+	with := n.made(append(n.join(nil, c), without.all()...))
 	with.means = fmt.Sprintf("%s series; choose it if %s names the measured thing", count(n.count(with).metas.values()), c.path)
 	without.means = fmt.Sprintf("%s series; %s stays a field", count(n.count(without).metas.values()), c.path)
 	return naming{question: fmt.Sprintf("no field has a name that is typical for the measured thing, but %s may name it", c.path), choices: []identity{with, without}}
@@ -249,21 +232,19 @@ func (n *namer) compareKeys(found identity, t tally) naming {
 func (n *namer) finerKey(coarse identity, t tally) naming {
 	for _, c := range append(slices.Clone(n.all), n.other...) {
 		if c.partsAsKey() {
-			i := identity{from: measurement.MetaFromValue, parts: n.join(slices.Clone(coarse.parts), c)}
-			if coarse.group != "" {
-				i.parts = n.join([]metaPart{{lastName(coarse.group), coarse.group}}, c)
-			}
+			i := identity{from: measurement.MetaFromValue, parts: n.join(slices.Clone(coarse.all()), c)}
 			return naming{found: n.judged(i, n.count(i))}
 		}
 	}
 	key := n.key()
-	if n.view.records < fewEvents || n.view.keys.returning() < mostly {
-		key.confidence = Medium
-	}
 	key.because = fmt.Sprintf("the key: it has %s recurring values, but %s has %s", count(n.view.keys.values()), coarse, count(t.metas.values()))
 	return naming{found: key}
 }
 
 func (n *namer) key() identity {
-	return identity{from: measurement.MetaFromKey, confidence: High, because: fmt.Sprintf("the key: %s; keys recur", plural(n.view.keys.values(), "value"))}
+	i := identity{from: measurement.MetaFromKey, confidence: High, because: fmt.Sprintf("the key: %s; keys recur", plural(n.view.keys.values(), "value"))}
+	if n.view.records < fewEvents || n.view.keys.returning() < mostly {
+		i.confidence = Medium
+	}
+	return i
 }
