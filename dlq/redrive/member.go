@@ -212,13 +212,6 @@ func (p past) isCutOff() bool {
 	return false
 }
 
-// note adds the commit of a partition, if there is one.
-func (p past) note(c kafka.Committed) {
-	if c.Offset >= 0 {
-		p.committed[c.Partition] = record.Commit{Place: c.Place, Metadata: c.Metadata}
-	}
-}
-
 // passed reports whether a re-drive has handled the letter: it went back, or was refused. No re-drive takes it again.
 func passed(pasts []past, f *dlq.Found) bool {
 	return slices.ContainsFunc(pasts, func(p past) bool {
@@ -273,17 +266,15 @@ func (g groups) past(ctx context.Context, group string, s Selection, spans []dlq
 	for i, s := range spans {
 		partitions[i] = s.Partition
 	}
-	p := past{s, map[record.Partition]record.Commit{}}
-	err := kafka.Patiently(ctx, func() error {
-		answers, err := g.log.Committed(ctx, group, partitions)
-		for _, c := range answers {
-			err = cmp.Or(err, c.Err)
-			p.note(c)
-		}
-		return err
-	})
+	answers, err := g.log.Committed(ctx, group, partitions)
 	if err != nil {
 		return past{}, fmt.Errorf("reading the committed offsets of the group %s: %w", group, err)
+	}
+	p := past{s, map[record.Partition]record.Commit{}}
+	for _, c := range answers {
+		if c.Offset >= 0 {
+			p.committed[c.Partition] = record.Commit{Place: c.Place, Metadata: c.Metadata}
+		}
 	}
 	return p, nil
 }
