@@ -258,33 +258,27 @@ func Fitting[T any](items []T, size func(*T) int) int {
 type Writer struct {
 	connector *connector
 	address   net.Addr // all bootstrap brokers
-	client    atomic.Pointer[kafkago.Client]
+	transport atomic.Pointer[kafkago.Transport]
 }
 
 // Writer makes a writer to topics, with its own connections. A kafka-go transport knows only the leaders of the topics that it
 // was made for.
 func (c *Client) Writer(topics ...string) *Writer {
 	w := &Writer{connector: c.connector, address: c.address}
-	w.Route(topics...)
+	w.transport.Store(c.connector.transport(topics))
 	return w
 }
 
 // Route makes the writer write to these topics. It does not disturb writes under way.
 func (w *Writer) Route(topics ...string) {
-	former := w.client.Swap(&kafkago.Client{Addr: w.address, Transport: w.connector.transport(topics), Timeout: AnswerTimeout})
-	closeIdle(former)
+	w.transport.Swap(w.connector.transport(topics)).CloseIdleConnections()
 }
 
 // Close closes the connections.
-func (w *Writer) Close() { closeIdle(w.client.Load()) }
+func (w *Writer) Close() { w.transport.Load().CloseIdleConnections() }
 
-func closeIdle(c *kafkago.Client) {
-	if c == nil {
-		return
-	}
-	if transport, ok := c.Transport.(*kafkago.Transport); ok {
-		transport.CloseIdleConnections()
-	}
+func (w *Writer) client() *kafkago.Client {
+	return &kafkago.Client{Addr: w.address, Transport: w.transport.Load(), Timeout: AnswerTimeout}
 }
 
 // Write writes messages to a partition in one request and one record batch. It waits until all in-sync replicas have them. It
@@ -306,7 +300,7 @@ func (w *Writer) Write(ctx context.Context, to record.Partition, messages ...Mes
 	}
 	ctx, cancel := context.WithTimeout(ctx, AnswerTimeout)
 	defer cancel()
-	response, err := w.client.Load().Produce(ctx, &kafkago.ProduceRequest{
+	response, err := w.client().Produce(ctx, &kafkago.ProduceRequest{
 		Topic: to.Topic, Partition: int(to.Number), RequiredAcks: kafkago.RequireAll, Records: kafkago.NewRecordReader(records...),
 	})
 	if err != nil {
@@ -317,7 +311,7 @@ func (w *Writer) Write(ctx context.Context, to record.Partition, messages ...Mes
 
 // Partitions returns the topic's number of partitions. It may be a moment old.
 func (w *Writer) Partitions(ctx context.Context, topic string) (int, error) {
-	metadata, err := w.client.Load().Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{topic}})
+	metadata, err := w.client().Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
 		return 0, w.connector.unanswered(err)
 	}
@@ -352,7 +346,7 @@ func (w *Writer) Create(ctx context.Context, topics ...NewTopic) error {
 		}
 		request.Topics = append(request.Topics, config)
 	}
-	response, err := w.client.Load().CreateTopics(ctx, request)
+	response, err := w.client().CreateTopics(ctx, request)
 	if err != nil {
 		return fmt.Errorf("creating topics: %w", w.connector.unanswered(err))
 	}

@@ -195,12 +195,10 @@ func (c *Client) Configuration(ctx context.Context, topic string) (answer Config
 		return answer, err
 	}
 	for i, p := range topics[0].Partitions {
-		if i == 0 || p.Replicas < answer.Replicas {
-			answer.Replicas = p.Replicas
+		if i == 0 {
+			answer.Replicas, answer.InSync = p.Replicas, p.InSync
 		}
-		if i == 0 || p.InSync < answer.InSync {
-			answer.InSync = p.InSync
-		}
+		answer.Replicas, answer.InSync = min(answer.Replicas, p.Replicas), min(answer.InSync, p.InSync)
 	}
 	return answer, nil
 }
