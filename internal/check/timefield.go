@@ -119,8 +119,9 @@ func (v view) otherwise(best timeChoice, candidates []leaf, share reads) timeCho
 		if slices.Contains(strings.Split(all.path, "|"), l.path) || timeRank(l) > len(timeNames) || seen+l.seen > v.n || l.seen*10 < v.n {
 			continue
 		}
-		if path := all.path + "|" + l.path; share(path, all.format) > all.read {
-			all.path, all.read, seen = path, share(path, all.format), seen+l.seen
+		path := all.path + "|" + l.path
+		if read := share(path, all.format); read > all.read {
+			all.path, all.read, seen = path, read, seen+l.seen
 			all.others = slices.DeleteFunc(all.others, func(other string) bool { return other == l.path })
 		}
 	}

@@ -238,7 +238,7 @@ func (o *outage) over(what string) {
 }
 
 // persist repeats a question until it succeeds or ctx is done. Its error is ctx's. It counts and logs failures.
-func (g *Group) persist(ctx context.Context, request string, o *outage, trouble string, question func() error) error {
+func (g *Group) persist(ctx context.Context, request, trouble string, question func() error) error {
 	for {
 		err := question()
 		if err == nil {
@@ -246,7 +246,7 @@ func (g *Group) persist(ctx context.Context, request string, o *outage, trouble 
 		}
 		if ctx.Err() == nil {
 			g.metrics.retries.WithLabelValues(request).Inc()
-			o.trouble(trouble, err)
+			g.outage.trouble(trouble, err)
 		}
 		if !kafka.Pause(ctx) {
 			return context.Cause(ctx)

@@ -139,7 +139,7 @@ func dismiss(claimants []claimant) {
 // lookUntilSeen looks at the topics until that succeeds, because all members wait for the assignment and joining again would
 // start over. Its error is ctx's.
 func (g *Group) lookUntilSeen(ctx context.Context, names []string) (partitions []record.Partition, shapes map[string]topicShape, err error) {
-	err = g.persist(ctx, requestTopics, &g.outage, "the topics' partitions are not known yet", func() (err error) {
+	err = g.persist(ctx, requestTopics, "the topics' partitions are not known yet", func() (err error) {
 		partitions, shapes, err = g.look(ctx, names)
 		return err
 	})
@@ -169,7 +169,7 @@ func (g *Group) look(ctx context.Context, names []string) ([]record.Partition, m
 // lost or the coordinator moves. Other errors need a new attempt to join. sent is the send time of the answered request.
 func (g *Group) sync(ctx context.Context, m membership, assignments map[string][]byte) (assignment []byte, sent time.Duration, err error) {
 	var refused error
-	err = g.persist(ctx, requestSync, &g.outage, "no assignment from the coordinator", func() (err error) {
+	err = g.persist(ctx, requestSync, "no assignment from the coordinator", func() (err error) {
 		sent = g.now()
 		if assignment, err = g.syncOnce(ctx, m, assignments); kafka.Classify(err) != kafka.Retry {
 			refused, err = err, nil
