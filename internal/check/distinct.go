@@ -21,7 +21,7 @@ const keptValues = 512
 // its count is exact. The kept values are a fair sample of all, whether they are rare or frequent.
 type distinct struct {
 	most int
-	bits uint
+	bits int
 	kept map[uint64]occurrence
 	seen int // number of occurrences of all values
 }
@@ -38,7 +38,7 @@ func newDistinct(most int) *distinct { return &distinct{most: most, kept: map[ui
 // add counts a value. with is the hash of what it comes with.
 func (d *distinct) add(hash, with uint64) {
 	d.seen++
-	if uint(bits.TrailingZeros64(hash)) < d.bits {
+	if bits.TrailingZeros64(hash) < d.bits {
 		return
 	}
 	o, known := d.kept[hash]
@@ -50,11 +50,7 @@ func (d *distinct) add(hash, with uint64) {
 	d.kept[hash] = o
 	for len(d.kept) > d.most {
 		d.bits++
-		for hash := range d.kept {
-			if uint(bits.TrailingZeros64(hash)) < d.bits {
-				delete(d.kept, hash)
-			}
-		}
+		maps.DeleteFunc(d.kept, func(hash uint64, _ occurrence) bool { return bits.TrailingZeros64(hash) < d.bits })
 	}
 }
 
@@ -174,10 +170,20 @@ func (v *variety) spread() (n int) {
 }
 
 func (v *variety) walk(path string, value bson.RawValue) {
-	if value.Type == bson.TypeEmbeddedDocument || value.Type == bson.TypeArray {
+	isArray := value.Type == bson.TypeArray
+	if isArray || value.Type == bson.TypeEmbeddedDocument {
 		elements, err := bson.Raw(value.Value).Elements()
+		for i, e := range elements {
+			name := e.Key()
+			if isArray {
+				name = strconv.Itoa(i)
+			}
+			if path != "" {
+				name = path + "." + name
+			}
+			v.walk(name, e.Value())
+		}
 		if err == nil && len(elements) > 0 {
-			v.walkElements(path, elements, value.Type == bson.TypeArray)
 			return
 		}
 	}
@@ -190,19 +196,6 @@ func (v *variety) walk(path string, value bson.RawValue) {
 		v.paths[path] = one
 	}
 	one.add(hashMeta(value), 0)
-}
-
-func (v *variety) walkElements(path string, elements []bson.RawElement, array bool) {
-	for i, e := range elements {
-		name := e.Key()
-		if array {
-			name = strconv.Itoa(i)
-		}
-		if path != "" {
-			name = path + "." + name
-		}
-		v.walk(name, e.Value())
-	}
 }
 
 // fields returns the most varied fields, the most varied first.

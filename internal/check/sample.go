@@ -189,7 +189,7 @@ func (s *sampler) take(partition int32, r *record.Record) {
 		return
 	}
 	at := s.evidence.where(place{partition, r.Offset})
-	results, err := s.decoder.TryDecode(record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: r.Headers})
+	results, err := s.decoder.TryDecode(*r)
 	if _, unknown := errors.AsType[*measurement.NeedSchemaError](err); unknown {
 		s.unknown = err
 		return

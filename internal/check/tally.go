@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -23,51 +24,47 @@ const (
 type kept struct {
 	list  []keptRecord
 	bytes int
-	bits  uint
+	zeros int    // the least keptRecord.zeros
 	seen  uint64 // number of records that were offered
 }
 
 type keptRecord struct {
 	record.Record
 	partition int32
-	order     uint64 // a hash; the records with at least some number of trailing zero bits are a fair part of all
-	events    bool   // it contains objects
+	zeros     int  // trailing zero bits of a hash; the records with at least some number of them are a fair part of all
+	events    bool // it contains objects
 }
+
+func (r *keptRecord) size() int { return len(r.Key) + len(r.Value) + len(r.Headers) }
 
 // keep copies a record.
 func (k *kept) keep(partition int32, r *record.Record, events bool) {
 	k.seen++
-	order := hashOf(binary.LittleEndian.AppendUint64(nil, k.seen))
-	if uint(bits.TrailingZeros64(order)) < k.bits || r.Value == nil {
+	one := keptRecord{Record: *r, partition: partition, events: events, zeros: bits.TrailingZeros64(hashOf(binary.LittleEndian.AppendUint64(nil, k.seen)))}
+	if one.zeros < k.zeros || r.Value == nil {
 		return
 	}
-	k.bytes += len(r.Key) + len(r.Value) + len(r.Headers)
-	k.list = append(k.list, keptRecord{
-		Record: record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), Headers: bytes.Clone(r.Headers), Cut: r.Cut}, partition: partition, order: order, events: events,
-	})
+	one.Key, one.Value, one.Headers = bytes.Clone(r.Key), bytes.Clone(r.Value), bytes.Clone(r.Headers)
+	k.list = append(k.list, one)
+	k.bytes += one.size()
 	for k.bytes > keptBytes && len(k.list) > 1 {
-		k.bits++
-		k.thin()
-	}
-}
-
-// thin drops the records that no longer belong to the part.
-func (k *kept) thin() {
-	all := k.list
-	k.list, k.bytes = nil, 0
-	for _, r := range all {
-		if uint(bits.TrailingZeros64(r.order)) >= k.bits {
-			k.list, k.bytes = append(k.list, r), k.bytes+len(r.Key)+len(r.Value)+len(r.Headers)
-		}
+		k.zeros++
+		k.list = slices.DeleteFunc(k.list, func(r keptRecord) bool {
+			if r.zeros >= k.zeros {
+				return false
+			}
+			k.bytes -= r.size()
+			return true
+		})
 	}
 }
 
 // probe returns some of the records with events, spread evenly.
 func (k *kept) probe() (list []keptRecord) {
-	for zeros := k.bits; ; zeros++ {
+	for zeros := k.zeros; ; zeros++ {
 		list = list[:0]
 		for _, r := range k.list {
-			if r.events && uint(bits.TrailingZeros64(r.order)) >= zeros {
+			if r.events && r.zeros >= zeros {
 				list = append(list, r)
 			}
 		}
