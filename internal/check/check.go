@@ -3,7 +3,6 @@ package check
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -84,9 +83,6 @@ func (o Options) Look(ctx context.Context, found *Findings) (samples []Sample, e
 	}
 	return samples, nil
 }
-
-// showTime formats a time as the tables do.
-func showTime(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // State is how much a finding matters.
 type State string

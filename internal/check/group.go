@@ -86,27 +86,30 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 	for i, a := range answers {
 		committed[i] = claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()}
 	}
-	if l.empty[topic.Name] {
-		l.refuseEmpty(ctx, topic, partitions, committed)
+	pipeline := claim.Provenance{ClusterID: l.clusterID, Namespace: topic.Namespace}
+	if pipeline.TopicID, err = l.Kafka.TopicID(ctx, topic.Name); err != nil {
+		l.Failed(subject, err)
+		return
+	}
+	if l.empty[topic.Name] { // the collection is not set up, or has lost its content
+		if err := pipeline.RefuseEmpty(l.GroupID, partitions, committed); err != nil {
+			l.Wrong("time series "+topic.Series, "", "run would not start: %v", err)
+		}
 	}
 	known, lag := 0, int64(0)
 	for i, s := range spans {
 		f := claim.Facts{
-			Partition: s.Number, Pipeline: claim.Provenance{ClusterID: l.clusterID, Namespace: topic.Namespace},
-			Committed: committed[i],
-			Document:  l.documents[s.Partition], OutOfRange: l.OutOfRange,
+			Partition: s.Number, Pipeline: pipeline, Committed: committed[i], Document: l.documents[s.Partition], OutOfRange: l.OutOfRange,
 			Bounds: record.Bounds{First: s.First, End: s.End},
 		}
 		if f.Committed.Offset < 0 && !f.Document.Found {
 			continue
 		}
-		f.Pipeline.TopicID, err = l.Kafka.TopicID(ctx, topic.Name)
-		if err == nil && f.Bounds.ExceededBy(f.Committed.Offset) {
-			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, s.Partition) // records have arrived since, or a transaction is open
-		}
-		if err != nil {
-			l.Failed(subject, fmt.Errorf("reading the end offset of %s: %w", s.Partition, err))
-			continue
+		if f.Bounds.ExceededBy(f.Committed.Offset) { // records have arrived since, or a transaction is open
+			if f.Bounds.High, err = l.Kafka.HighWatermark(ctx, s.Partition); err != nil {
+				l.Failed(subject, fmt.Errorf("reading the end offset of %s: %w", s.Partition, err))
+				continue
+			}
 		}
 		known++
 		lag += l.start(subject, s.Partition, f)
@@ -116,18 +119,6 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 		return
 	}
 	l.OK(subject, "offsets are committed for %d of %s of %s, lag %s", known, words.Count(len(spans), "partition"), topic.Name, words.Count(lag, "offset"))
-}
-
-// refuseEmpty reports a collection that is not set up, but has lost its content.
-func (l *look) refuseEmpty(ctx context.Context, topic Topic, partitions []record.Partition, committed []claim.Committed) {
-	id, err := l.Kafka.TopicID(ctx, topic.Name)
-	if err != nil {
-		return // reported elsewhere
-	}
-	pipeline := claim.Provenance{ClusterID: l.clusterID, TopicID: id, Namespace: topic.Namespace}
-	if err := pipeline.RefuseEmpty(l.GroupID, partitions, committed); err != nil {
-		l.Wrong("time series "+topic.Series, "", "run would not start: %v", err)
-	}
 }
 
 // start reports what run would do with a partition, and returns how many offsets it would be behind.

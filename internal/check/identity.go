@@ -255,13 +255,19 @@ func (v view) sets(leaves []leaf, time string) (list []string) {
 	return list
 }
 
-// of returns the candidates of some classes whose values repeat, the shallow ones first.
-func (n *namer) of(classes ...class) (list []candidate) {
+// where returns the candidates for which a condition holds.
+func (n *namer) where(holds func(candidate) bool) (list []candidate) {
 	for _, c := range n.all {
-		if slices.Contains(classes, c.class) && (!c.fleeting() || c.isKey()) {
+		if holds(c) {
 			list = append(list, c)
 		}
 	}
+	return list
+}
+
+// of returns the candidates of some classes whose values repeat, the shallow ones first.
+func (n *namer) of(classes ...class) []candidate {
+	list := n.where(func(c candidate) bool { return slices.Contains(classes, c.class) && (!c.fleeting() || c.isKey()) })
 	slices.SortStableFunc(list, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(strings.Count(a.path, "."), strings.Count(b.path, ".")), strings.Compare(a.path, b.path))
 	})

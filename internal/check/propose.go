@@ -132,9 +132,6 @@ func (p *proposer) named(r *reading) Advice {
 	options := withTime(r.options, r.time.path, r.time.format)
 	named := r.namingOf(r.time.path, func(i identity) tally {
 		t, _ := p.try(p.cleared(r.view, i.apply(options)), p.kept.list)
-		if t.metas == nil {
-			t.metas, t.keys = newDistinct(1), newDistinct(1)
-		}
 		return t
 	})
 	return p.decide(r, options, named)

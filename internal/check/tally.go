@@ -89,12 +89,12 @@ const triedValues = 1 << 16
 
 // try decodes records with other options. False means that the options are invalid.
 func (p *proposer) try(o measurement.Options, list []keptRecord) (tally, bool) {
+	t := tally{metas: newDistinct(triedValues), keys: newDistinct(triedValues)}
 	o, collection := p.stored(o)
 	decoder, err := measurement.New(o)
 	if err != nil {
-		return tally{}, false
+		return t, false
 	}
-	t := tally{metas: newDistinct(triedValues), keys: newDistinct(triedValues)}
 	refuse := func(err error) {
 		if t.bad++; t.reason == "" {
 			t.reason = err.Error()

@@ -20,6 +20,8 @@ import (
 const (
 	// shortRetention is a retention that an outage may exceed.
 	shortRetention = 24 * time.Hour
+	// timeFormat is the format of times in tables.
+	timeFormat = "2006-01-02T15:04:05.000Z"
 	// aheadTolerated is how far a record's timestamp may be ahead of the local clock.
 	aheadTolerated = time.Minute
 )
@@ -83,7 +85,7 @@ func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 		l.OK(subject, "%s, no records", words.Count(len(spans), "partition"))
 		return spans, nil
 	}
-	l.OK(subject, "%s, %s, newest record of %s", words.Count(len(spans), "partition"), words.Count(dlq.Offsets(spans), "offset"), showTime(newest))
+	l.OK(subject, "%s, %s, newest record of %s", words.Count(len(spans), "partition"), words.Count(dlq.Offsets(spans), "offset"), time.UnixMilli(newest).UTC().Format(timeFormat))
 	if ahead := time.Until(time.UnixMilli(newest)); ahead > aheadTolerated {
 		l.Warn(subject, "correct the producers' clocks, and check the unit of the records' timestamps (milliseconds)",
 			"the newest record's timestamp is %v ahead of the clock of this machine", ahead.Round(time.Second))

@@ -42,23 +42,15 @@ func (n *namer) unnamed() naming {
 }
 
 // ids returns the fields called id or the like, and those that end like an identifier.
-func (n *namer) ids() (list []candidate) {
-	for _, c := range n.all {
-		if c.class == named || c.class == weak && (c.texts > 0 || in("id uid", plain(c.path))) {
-			list = append(list, c)
-		}
-	}
-	return list
+func (n *namer) ids() []candidate {
+	return n.where(func(c candidate) bool {
+		return c.class == named || c.class == weak && (c.texts > 0 || in("id uid", plain(c.path)))
+	})
 }
 
 // fleetingThings returns the fields whose names suggest things, but whose values do not repeat.
-func (n *namer) fleetingThings() (list []candidate) {
-	for _, c := range n.all {
-		if (c.class == thing || c.class == carrier) && c.fleeting() && !c.isKey() {
-			list = append(list, c)
-		}
-	}
-	return list
+func (n *namer) fleetingThings() []candidate {
+	return n.where(func(c candidate) bool { return (c.class == thing || c.class == carrier) && c.fleeting() && !c.isKey() })
 }
 
 // rest returns the identity of some parts, or else of locations and quantities. Nil means that there are none.
