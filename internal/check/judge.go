@@ -292,15 +292,3 @@ func (s *sampler) judgeStop(subject string, found *Findings) {
 			stops.From, stops.Reason, s.asked.missing)
 	}
 }
-
-// schemaless describes records whose schema the registry does not have. Empty means that there are none.
-func (e *encodings) schemaless() string {
-	if e.noSchema == 0 {
-		return ""
-	}
-	which := "the records name schemas"
-	if e.noSchema < e.records {
-		which = fmt.Sprintf("%s of %s name schemas", count(e.noSchema), plural(e.records, "record"))
-	}
-	return which + " that the registry does not have: " + rightRegistry
-}

@@ -88,7 +88,7 @@ func (p *proposer) propose() Advice {
 		return Advice{Unproposed: fmt.Sprintf("the records can be read with EVENT_FORMAT=%s, but have no measurements", p.encodings.format())}
 	}
 	if p.objects == 0 || p.encodings.odd*2 > p.encodings.records {
-		return Advice{Unproposed: p.unreadable()}
+		return Advice{Unproposed: cmp.Or(strings.Join(p.strange(), "; "), "the records contain no JSON objects")}
 	}
 	p, f := p.unfold()
 	if f.why != "" {
@@ -222,15 +222,7 @@ func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Prop
 	one := Proposal{
 		Shape: r.name + described(&o), Settings: p.settings(o), Confidence: cmp.Or(i.confidence, Low), Means: i.means,
 		Measurements: t.good, Letters: t.bad, Series: t.metas.values(), Examples: t.examples,
-	}
-	if time := r.timeBecause(); time != "" {
-		one.Because = append(one.Because, time)
-	}
-	if text := r.tallBecause(i); text != "" {
-		one.Because = append(one.Because, text)
-	}
-	if i.because != "" {
-		one.Because = append(one.Because, i.because)
+		Because: slices.DeleteFunc([]string{r.timeBecause(), r.tallBecause(i), i.because}, func(text string) bool { return text == "" }),
 	}
 	switch bad := share(t.bad, t.good+t.bad); {
 	case bad >= mostly && len(r.parts) == 0: // other messages may lie between those of a known form
@@ -301,31 +293,27 @@ func described(o *measurement.Options) (text string) {
 	return text
 }
 
-// unreadable describes records that are neither JSON nor BSON.
-func (p *proposer) unreadable() string {
-	if list := p.strange(); len(list) > 0 {
-		return strings.Join(list, "; ")
-	}
-	return "the records contain no JSON objects"
-}
-
 // strange describes what records that are neither JSON nor BSON look like, and what to do. Records without a schema come first, and
 // then the most frequent form.
 func (p *proposer) strange() (list []string) {
-	if text := p.encodings.schemaless(); text != "" {
-		list = append(list, text)
+	if n := p.encodings.noSchema; n > 0 {
+		list = append(list, p.encodings.which(n)+" name schemas that the registry does not have: "+rightRegistry)
 	}
 	forms := slices.SortedFunc(maps.Keys(p.encodings.strange), func(a, b *measurement.Form) int {
 		return cmp.Or(cmp.Compare(p.encodings.strange[b], p.encodings.strange[a]), strings.Compare(a.Many(), b.Many()))
 	})
 	for _, form := range forms[:min(len(forms), shownForms)] {
-		which, n := "the records", p.encodings.strange[form]
-		if n < p.encodings.records {
-			which = fmt.Sprintf("%s of %s", count(n), plural(p.encodings.records, "record"))
-		}
-		list = append(list, fmt.Sprintf("%s %s: %s", which, form.Many(), form.WayOut))
+		list = append(list, fmt.Sprintf("%s %s: %s", p.encodings.which(p.encodings.strange[form]), form.Many(), form.WayOut))
 	}
 	return list
+}
+
+// which names n of the records.
+func (e *encodings) which(n int) string {
+	if n == e.records {
+		return "the records"
+	}
+	return fmt.Sprintf("%s of %s", count(n), plural(e.records, "record"))
 }
 
 // base returns the current options with the sample's encoding, and no paths.
