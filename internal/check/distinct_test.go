@@ -2,8 +2,11 @@ package check
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 func hashOfInt(n int) uint64 { return hashOf(binary.LittleEndian.AppendUint64(nil, uint64(n))) }
@@ -48,4 +51,34 @@ func TestValuesThatComeWithSeveralThingsAreSeen(t *testing.T) {
 	if mixed, tested := d.mixing(); mixed != 0.25 || !tested {
 		t.Errorf("%v of the values come with several things (%v)", mixed, tested)
 	}
+}
+
+func TestMostVariedFieldsAreNamed(t *testing.T) {
+	var metas []bson.RawValue
+	for i := range 100 {
+		raw, err := bson.Marshal(bson.D{
+			{Key: "site", Value: "north"},
+			{Key: "host", Value: bson.D{{Key: "name", Value: fmt.Sprint("h", i%7)}}},
+			{Key: "session", Value: i},
+			{Key: "rack", Value: i % 3},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		metas = append(metas, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw})
+	}
+	for want, metas := range map[string][]bson.RawValue{
+		"session 100, host.name 7, rack 3 (of 100 series)": metas,
+		"meta itself 2 (of 3 series)":                      {textMeta("a"), textMeta("b"), textMeta("a")},
+		"nothing":                                          nil,
+	} {
+		if got := MostVaried(metas); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func textMeta(s string) bson.RawValue {
+	kind, value, _ := bson.MarshalValue(s) // a string can always be encoded
+	return bson.RawValue{Type: kind, Value: value}
 }
