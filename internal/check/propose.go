@@ -227,7 +227,7 @@ func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Prop
 	switch bad := share(t.bad, t.good+t.bad); {
 	case bad >= mostly && len(r.parts) == 0: // other messages may lie between those of a known form
 		one.Confidence = Low
-	case one.Confidence == High && (bad > disagree || r.time.path == "" || r.time.read < nearly || r.time.noZone() || r.time.constant):
+	case one.Confidence == High && (bad > disagree || r.time.path == "" || r.time.read < nearly || lacksZone(r.time.format) || r.time.constant):
 		one.Confidence = Medium
 	}
 	one.Loses, one.inEffect = p.loses(r, o, &t), p.isInEffect(o)

@@ -362,20 +362,18 @@ func ticker(f form) (form, bool) {
 	for _, l := range f.view.scalars() {
 		name := plain(l.path)
 		short := len(name) == 1
+		part := func(ifShort string) metaPart {
+			if short {
+				return metaPart{ifShort, l.path}
+			}
+			return metaPart{lastName(l.path), l.path}
+		}
 		switch {
 		case l.seen*10 < f.view.n*9 || strings.Contains(l.path, "."):
 		case l.texts == l.seen && in(symbols, name) && (!short || isSymbol(l.text.text)):
-			part := metaPart{lastName(l.path), l.path}
-			if short {
-				part.name = "symbol"
-			}
-			parts = slices.Insert(parts, 0, part)
+			parts = slices.Insert(parts, 0, part("symbol"))
 		case l.texts == l.seen && in(places, name):
-			part := metaPart{lastName(l.path), l.path}
-			if short {
-				part.name = "exchange"
-			}
-			parts = append(parts, part)
+			parts = append(parts, part("exchange"))
 		case in(prices, name):
 			priced = priced || l.numbers+l.numerals > 0
 		}

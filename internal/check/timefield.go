@@ -64,9 +64,7 @@ type timeChoice struct {
 	constant     bool // all events have the same time there
 }
 
-// noZone reports whether a format has no offset from UTC.
-func (t timeChoice) noZone() bool { return lacksZone(t.format) }
-
+// lacksZone reports whether a format has no offset from UTC.
 func lacksZone(format string) bool {
 	isLayout := strings.Contains(format, "06")
 	return isLayout && !strings.Contains(format, "Z07") && !strings.Contains(format, "-07")
@@ -166,22 +164,17 @@ func (f *field) isConstant() bool {
 // better tries a field in the formats that its values may have. It returns the best choice.
 func (t timeChoice) better(l leaf, share reads) timeChoice {
 	formats := []string{"auto"}
-	if l.number.text != "" {
-		for _, layout := range digitLayouts {
-			if _, err := time.Parse(layout, l.number.text); err == nil {
+	add := func(layouts []string, text string) {
+		for _, layout := range layouts {
+			if _, err := time.Parse(layout, text); err == nil {
 				formats = append(formats, layout)
 			}
 		}
 	}
-	if l.texts > 0 {
-		for _, layout := range timeLayouts {
-			if _, err := time.Parse(layout, l.text.text); err == nil {
-				formats = append(formats, layout)
-			}
-		}
-		if l.numerals > 0 {
-			formats = append(formats, "unix", "unix_ms")
-		}
+	add(digitLayouts, l.number.text)
+	add(timeLayouts, l.text.text)
+	if l.numerals > 0 {
+		formats = append(formats, "unix", "unix_ms")
 	}
 	example := l.text
 	if l.number.text != "" {
@@ -233,9 +226,6 @@ var (
 	// nanoseconds.
 	datePattern  = regexp.MustCompile(`\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}|\d{1,2}[/.-](\d{1,2}|[A-Z][a-z]{2})[/.-]\d{2,4}[ :T,]+\d{1,2}:\d{2}`)
 	epochPattern = regexp.MustCompile(`^1[0-9]{9}([0-9]{3}){0,3}(\.\d+)?$`)
-)
-
-var (
 	dayPattern   = regexp.MustCompile(`^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})$`)
 	clockPattern = regexp.MustCompile(`^\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[AaPp][Mm])?Z?$`)
 )

@@ -91,7 +91,11 @@ func (n *namer) askFleeting(list []candidate, rest *identity) naming {
 		without = n.key()
 	}
 	with := n.made(append(n.join(nil, list...), without.all()...))
-	name, t := strings.Join(pathsOf(list), " and "), n.count(with)
+	var paths []string
+	for _, c := range list {
+		paths = append(paths, c.path)
+	}
+	name, t := strings.Join(paths, " and "), n.count(with)
 	with.means = fmt.Sprintf("%s series in %s events; choose it if %s names the measured thing, and recurs", count(t.metas.values()), count(t.good), name)
 	without.means = fmt.Sprintf("without %s in meta; choose it if %s names the event, and never recurs", name, name)
 	if without.from == measurement.MetaFromNone {
@@ -105,13 +109,6 @@ func (n *namer) askFleeting(list []candidate, rest *identity) naming {
 		question = fmt.Sprintf("values of %s recur in few of %s events: it may name the measured thing, or the event", name, count(n.view.n))
 	}
 	return naming{question: question, choices: []identity{with, without}}
-}
-
-func pathsOf(list []candidate) (paths []string) {
-	for _, c := range list {
-		paths = append(paths, c.path)
-	}
-	return paths
 }
 
 func (n *namer) none() identity {
