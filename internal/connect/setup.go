@@ -223,25 +223,22 @@ func matchTopics(c config.Config, there []kafka.Topic, order Precedence, log *sl
 			rights[topic.Name] = topic.Rights
 		}
 	}
-	named := map[string]bool{}
-	for _, topic := range c.Kafka.Named() {
-		named[topic] = true
-	}
-	if matched, err = c.WithTopics(c.Kafka.Named()); err != nil {
+	named := c.Kafka.Named()
+	if matched, err = c.WithTopics(named); err != nil {
 		return matched, nil, err
 	}
 	refused = map[string]error{}
 	matching := c.Matching(names)
 	slices.SortStableFunc(matching, func(a, b string) int { return order.of(a) - order.of(b) })
 	for _, topic := range matching {
-		if named[topic] {
+		if slices.Contains(named, topic) {
 			continue
 		}
 		if !rights[topic].Allow(kafka.Read) {
 			refused[topic] = fmt.Errorf("this user can see the topic but may not read it: grant READ on the topic")
 			continue
 		}
-		more, err := matched.WithTopics(append(matched.Kafka.Topics[:len(matched.Kafka.Topics):len(matched.Kafka.Topics)], topic))
+		more, err := matched.WithTopics(append(slices.Clip(matched.Kafka.Topics), topic))
 		if err != nil {
 			refused[topic] = oneLine(err)
 			continue
