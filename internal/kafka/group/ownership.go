@@ -134,9 +134,8 @@ func readCount(r *wire.Reader) int32 {
 	return int32(v)
 }
 
-// This file encodes the consumer protocol, that is, the content of JoinGroup and SyncGroup that brokers and Kafka's own tools
-// read too. It uses version 0. Later versions announce owned partitions without their generation, which the user data holds here.
-
+// The consumer protocol is the content of JoinGroup and SyncGroup that brokers and Kafka's own tools read too. Version 0 is used,
+// because later versions announce owned partitions without their generation, which the user data holds here.
 const (
 	protocolType            = "consumer"
 	consumerProtocolVersion = 0
