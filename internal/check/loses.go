@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,7 +59,8 @@ func (p *proposer) loses(r *reading, o measurement.Options, t *tally) (list []st
 
 // keeps says how to keep a field that is dropped because of its name.
 func (p *proposer) keeps(o measurement.Options) string {
-	for name, setting := range map[string]string{o.StoredTime: "MONGODB_TIME_FIELD", o.StoredMeta: "MONGODB_META_FIELD"} {
+	for _, stored := range [][2]string{{o.StoredTime, "MONGODB_TIME_FIELD"}, {o.StoredMeta, "MONGODB_META_FIELD"}} {
+		name, setting := stored[0], stored[1]
 		if name != "" && slices.ContainsFunc(o.Drop, func(path string) bool { return isIn(path, name) }) {
 			return ", because a stored field cannot have the name " + name + ": set another " + setting + " to keep it"
 		}
@@ -168,24 +170,21 @@ type note struct {
 
 // notes returns what is odd about the values of the fields that some options store.
 func (p *proposer) notes(o measurement.Options) (list []note) {
-	decimals := map[string]bool{}
+	decimals := map[string]bool{} // objects that are decimals
 	for _, f := range p.list() {
 		if !p.isField(o, f.path) || strings.Contains(f.path, "[]") || f.path == areaOf(o) {
 			continue
 		}
-		for _, look := range []func(*field, measurement.Options, map[string]bool) note{p.decimal, p.mixed, p.numerals, p.rows, p.texted} {
-			if one := look(f, o, decimals); one.is != "" {
-				one.path = f.path
-				list = append(list, one)
-				break
-			}
+		if one := cmp.Or(p.decimal(f, decimals), p.mixed(f, o), p.numerals(f, o), p.rows(f), f.texted()); one != (note{}) {
+			one.path = f.path
+			list = append(list, one)
 		}
 	}
 	return list
 }
 
 // decimal checks for numbers that come as the bytes of their digits, in base64.
-func (p *proposer) decimal(f *field, _ measurement.Options, objects map[string]bool) note {
+func (p *proposer) decimal(f *field, objects map[string]bool) note {
 	n := note{loss: "the numbers of " + f.path, wayOut: "send numbers: decimal.handling.mode=double in Debezium, decimal.format=NUMERIC in Kafka Connect's JSON converter"}
 	if of, ok := strings.CutSuffix(f.path, ".value"); ok && objects[of] {
 		return note{}
@@ -203,12 +202,14 @@ func (p *proposer) decimal(f *field, _ measurement.Options, objects map[string]b
 		n.is = "is an object of a scale and a decimal in base64"
 	case f.encoded > 0 && f.encoded*2 >= f.texts:
 		n.is = fmt.Sprintf("is base64 (such as %s) of bytes or of a decimal", f.text)
+	default:
+		return note{}
 	}
 	return n
 }
 
 // mixed checks for values that are numbers in some events and something else in others.
-func (p *proposer) mixed(f *field, o measurement.Options, _ map[string]bool) note {
+func (p *proposer) mixed(f *field, o measurement.Options) note {
 	numbers, texts := f.numbers, f.texts
 	if o.Numbers == measurement.NumbersInText {
 		numbers, texts = numbers+f.numerals, texts-f.numerals
@@ -234,7 +235,7 @@ func (p *proposer) mixed(f *field, o measurement.Options, _ map[string]bool) not
 }
 
 // numerals checks for numbers that come as texts.
-func (p *proposer) numerals(f *field, o measurement.Options, _ map[string]bool) note {
+func (p *proposer) numerals(f *field, o measurement.Options) note {
 	if f.inNumbers()*2 < f.texts || f.texts == 0 {
 		return note{}
 	}
@@ -263,7 +264,7 @@ func (p *proposer) isQuantity(f *field) bool {
 }
 
 // rows checks for lists of objects. Queries do not reach a single reading in them.
-func (p *proposer) rows(f *field, _ measurement.Options, _ map[string]bool) note {
+func (p *proposer) rows(f *field) note {
 	if f.rows == 0 {
 		return note{}
 	}
@@ -280,7 +281,7 @@ func (p *proposer) rows(f *field, _ measurement.Options, _ map[string]bool) note
 }
 
 // texted checks for texts that hold JSON.
-func (p *proposer) texted(f *field, _ measurement.Options, _ map[string]bool) note {
+func (f *field) texted() note {
 	if f.documents*2 <= f.texts || f.texts == 0 {
 		return note{}
 	}
