@@ -79,6 +79,12 @@ func (p *Partition) parseSegment(d bson.Raw) claim.Segment {
 	return s
 }
 
+// textIn returns a binary field as a string. A field of another type reads as empty.
+func textIn(d bson.Raw, key string) string {
+	_, data, _ := d.Lookup(key).BinaryOK()
+	return string(data)
+}
+
 // ChangeSegments makes one change to some segments of a compaction, each on its condition. A segment that does not meet the
 // condition is left alone. After an error it is unknown which segments were changed.
 func (p *Partition) ChangeSegments(ctx context.Context, c *claim.Compaction, change claim.SegmentChange, segments []claim.Segment) error {

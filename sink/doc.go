@@ -14,14 +14,12 @@
 //
 // The files:
 //
-//	a partition     store.go, partition.go (a time series, one of its source partitions, reading its claim)
-//	                claim.go (claiming, fencing, releasing; how many partitions the topic had at first)
+//	a partition     store.go (a time series to write to, the metrics), partition.go (one of its source partitions: claiming, fencing, releasing)
 //	                stored.go (D, and the time of the newest bucket)
-//	                send.go, classify.go, resolve.go (sending writes, classifying the answers, reading back)
-//	                lookup.go, lookupshortlist.go (buckets to reopen: the queries, the choice)
-//	                metrics.go
-//	segments        compaction.go (segments compacted into buckets, step by step), compactionask.go (asking for that)
-//	rollups         rollup.go (claims and watermarks), rolluprows.go (what a keeper reads and stores), rollupnotes.go (edits that rows follow)
-//	contents        partitions.go (the claims of all partitions), holdings.go (what is stored of each partition), scan.go (buckets, for verifying)
-//	                notes.go (positions that edits have deleted or changed)
+//	                send.go, outcome.go (sending writes; classifying the answers, reading back)
+//	                lookup.go (buckets to reopen: the queries, the choice)
+//	segments        compaction.go (segments compacted into buckets, step by step), compactionrequest.go (asking for that)
+//	rollups         rollup.go (claims, watermarks, edits that rows follow), rolluprows.go (what a keeper reads and stores)
+//	contents        contents.go (the claims of all partitions, what is stored of each)
+//	                scan.go (buckets, for verifying; positions that edits have deleted or changed)
 package sink

@@ -209,6 +209,37 @@ func (r *Rollups) Bounds(ctx context.Context, o timeseries.Options, each func(fi
 	return nil
 }
 
+// Extents calls each for every bucket of a series, and for every document of its levels with rows of it. The arguments are the
+// first and the last time, in milliseconds. The level is empty for buckets.
+func (r *Rollups) Extents(ctx context.Context, o timeseries.Options, levels rollup.Levels, meta bson.RawValue, each func(level string, first, last int64)) error {
+	query := mongodb.Query{
+		Filter:     mongodb.Document(bson.D{timeseries.HasMeta(meta)}),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
+	}
+	names := []string{""}
+	for _, l := range levels {
+		names = append(names, l.Name)
+	}
+	for _, name := range names {
+		c := r.ports.Levels[name]
+		if name == "" {
+			c = r.ports.Buckets
+		}
+		err := r.find(ctx, "reading the first and the last time of a series", c, query, func(d bson.Raw) error {
+			first, one := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
+			last, other := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, o.TimeField).DateTimeOK()
+			if one && other {
+				each(name, first, last)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // NestedState is the state of a stored nested document that must be known before it is replaced.
 type NestedState struct {
 	Revision int64

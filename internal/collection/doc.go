@@ -17,20 +17,17 @@
 //
 // The files:
 //
-//	setting up    timeseries.go (the handle, its ports, results of set-up), setup.go (the steps, abilities of the server)
-//	              options.go (the definition), storage.go (how the buckets are kept on disk), sharding.go (and on shards),
-//	              shardsegments.go (the segments of a ranged key)
-//	              neededindexes.go (the indexes that every time series has), segments.go (whether it has segments)
-//	              trial.go (trying the rights that a consumer needs)
-//	the view      view.go (which view is wanted, making it), viewpipeline.go (its stages)
-//	              viewprobe.go (which views work, tried on documents), viewstate.go (the existing view)
-//	changes       change.go, changelock.go (changing the options, one change at a time)
-//	              upkeep.go (with the server's own expiry and view), expire.go (deleting expired measurements)
-//	indexes       index.go (the existing ones, in terms of measurements), indexcreate.go, indexchange.go
-//	              indexdefinition.go (users' definitions), indexmeta.go (META_INDEXES), indexexpiry.go (expiring ones)
+//	setting up    timeseries.go (the handle, its ports, its size), setup.go (the steps, segments, abilities of the server)
+//	              options.go (the definition), sharding.go (the shards of the buckets), shardsegments.go (the segments of a ranged key)
+//	              neededindexes.go (the indexes that every time series has), trial.go (trying the rights that a consumer needs)
+//	the view      view.go (which view is wanted, making it, the existing one), viewpipeline.go (its stages)
+//	              viewprobe.go (which views work, tried on documents)
+//	changes       change.go (changing the options, one change at a time)
+//	              upkeep.go (with the server's own expiry and view; deleting expired measurements)
+//	indexes       index.go (the existing ones, in terms of measurements; META_INDEXES), indexchange.go (creating, dropping, hiding)
+//	              indexdefinition.go (users' definitions and their expiry)
 //	              indexdoubt.go (warnings about a new index, fields of stored measurements)
-//	edits         selection.go (whole series, to be edited), selectiontry.go (trying an update), selectionedit.go, selectionbatch.go,
-//	              lateinserts.go (waiting before buckets move to another shard)
+//	edits         selection.go (whole series, to be edited; trying an update), selectionedit.go (the edit, batch by batch)
 //	              notes.go (which positions edits deleted or changed)
 //	rollups       rollup.go (making and dropping levels)
 package collection

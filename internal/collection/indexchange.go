@@ -2,6 +2,7 @@ package collection
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +10,226 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/internal/mongodb"
+	"waterwheel/internal/timeseries"
 )
+
+// indexConflictError means that an existing index prevents the new one.
+type indexConflictError struct {
+	Name string // of the existing index
+	Why  string
+}
+
+// Error names the existing index and the remedy.
+func (e *indexConflictError) Error() string {
+	return fmt.Sprintf("an index %q exists already %s", e.Name, e.Why)
+}
+
+// CreateIndex makes an index on measurements. It makes the index on buckets that serves the same queries, and keeps the user's
+// definition beside it. False means that the index already existed. A *timeseries.Error says what time series refuse. ErrNotSetUp
+// means that there is no such time series. Other errors say what prevents the index. The call takes as long as MongoDB builds the
+// index, and the build may go on after ctx has ended. CreateIndex reads the new index back and drops it if MongoDB ignored an
+// option.
+func (t TimeSeries) CreateIndex(ctx context.Context, user timeseries.Index) (Index, bool, error) {
+	return t.createIndex(ctx, user, byCommand)
+}
+
+func (t TimeSeries) createIndex(ctx context.Context, user timeseries.Index, by indexOrigin) (Index, bool, error) {
+	s := t.series()
+	list, err := s.listIndexes(ctx)
+	if err != nil {
+		return Index{}, false, err
+	}
+	buckets, err := s.options.BucketIndex(user)
+	if err != nil {
+		return Index{}, false, err
+	}
+	there, found, err := list.beside(buckets)
+	if err != nil {
+		return Index{}, false, err
+	}
+	if !found {
+		if err := s.refuseMixed(ctx, user.Keys); err != nil {
+			return Index{}, false, err
+		}
+		if err := s.buildIndex(ctx, user, buckets); err != nil {
+			return Index{}, false, err
+		}
+	}
+	name := nameIn(buckets)
+	if found {
+		name = there.Name
+	}
+	if there.Kept && by == byMetaIndexes || there.Kind != IndexOfUser && found {
+		return there, false, nil // A user's definition stays, and an index that waterwheel needs has none.
+	}
+	definition, err := newIndexDefinition(name, user, by)
+	if err != nil {
+		return Index{}, false, err
+	}
+	if err := s.keep(ctx, definition); err != nil {
+		return Index{}, false, err
+	}
+	if _, notExpiring := user.Options.LookupErr("expireAfterSeconds"); notExpiring == nil {
+		if err := s.alignExpiry(ctx, name, user); err != nil {
+			return Index{}, false, err
+		}
+	}
+	if list, err = s.listIndexes(ctx); err != nil {
+		return Index{}, false, err
+	}
+	index, _ := list.find(name)
+	if by == byCommand {
+		index.Doubts = s.doubts(ctx, user)
+	}
+	return index, !found, nil
+}
+
+// beside finds the existing index that already serves as the wanted one, or the conflict with one.
+func (l IndexList) beside(want timeseries.Index) (there Index, found bool, err error) {
+	name := nameIn(want)
+	for _, i := range l.Indexes {
+		same := equal(i.Buckets.Keys, want.Keys) && sameOption(want.Options, i.Buckets.Options, "partialFilterExpression") &&
+			sameOption(want.Options, i.Buckets.Options, "collation") && sameOption(want.Options, i.Buckets.Options, "sparse")
+		switch {
+		case same && i.Name == name && sameOption(want.Options, i.Buckets.Options, "expireAfterSeconds"):
+			return i, true, nil
+		case same && i.Name == name:
+			return i, false, &indexConflictError{i.Name, "with another expireAfterSeconds: drop it first"}
+		case same:
+			return i, false, &indexConflictError{i.Name, "on the same keys: use that one, or drop it first"}
+		case i.Name == name:
+			return i, false, &indexConflictError{i.Name, "on other keys or with other options: choose another name, or drop it first"}
+		}
+	}
+	return Index{}, false, nil
+}
+
+// nameIn returns the name of an index that BucketIndex made.
+func nameIn(index timeseries.Index) string {
+	name, _ := index.Options.Lookup("name").StringValueOK()
+	return name
+}
+
+// ErrInterruptedBuild means that the context ended while MongoDB was building an index.
+var ErrInterruptedBuild = errors.New("MongoDB may continue to build the index: check with `waterwheel collection indexes`, and drop the index to stop the build")
+
+// buildIndex makes the index on buckets that serves a user's, and checks what MongoDB made.
+func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) error {
+	const doing = "creating the index"
+	spec := bson.D{{Key: "key", Value: index.Keys}}
+	elements, err := index.Options.Elements()
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	for _, e := range elements {
+		spec = append(spec, bson.E{Key: e.Key(), Value: e.Value()})
+	}
+	command := bson.D{{Key: "createIndexes", Value: s.buckets().Name()}, {Key: "indexes", Value: bson.A{spec}}}
+	if err := s.driver().RunCommand(ctx, command).Err(); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w: %w", doing, context.Cause(ctx), ErrInterruptedBuild)
+		}
+		err = s.db.Translate(err)
+		if why := s.whyUnbuilt(user, err); why != "" {
+			return fmt.Errorf("%s: %w", why, mongodb.Failure(doing, err))
+		}
+		return mongodb.Failure(doing, err)
+	}
+	specs, err := s.rawIndexes(ctx)
+	if err != nil {
+		return err
+	}
+	name := nameIn(index)
+	made := slices.IndexFunc(specs, func(raw bson.Raw) bool {
+		have, _ := raw.Lookup("name").StringValueOK()
+		return have == name
+	})
+	if made < 0 {
+		return fmt.Errorf("%s: MongoDB acknowledged the index %q but does not list it", doing, name)
+	}
+	if ignored := ignoredOptions(index.Options, specs[made]); len(ignored) > 0 {
+		if err := s.dropByName(ctx, name); err != nil {
+			return err
+		}
+		return fmt.Errorf("%s: this MongoDB ignores %s, so the index would not work as specified and was dropped again",
+			doing, strings.Join(ignored, " and "))
+	}
+	return nil
+}
+
+// ignoredOptions returns the options that change what an index does and that the made index lacks.
+func ignoredOptions(want, made bson.Raw) (ignored []string) {
+	for _, option := range []string{"hidden", "sparse", "partialFilterExpression", "expireAfterSeconds"} {
+		if _, err := want.LookupErr(option); err == nil && !sameOption(want, made, option) {
+			ignored = append(ignored, option)
+		}
+	}
+	return ignored
+}
+
+// refuseMixed refuses an index on a measurement field while a bucket holds values of several kinds in it, as MongoDB's own time
+// series do. An index holds a bucket's smallest and largest value, and a query compares with values of one kind. A query by a
+// number misses a bucket whose largest value is a text, although the bucket may hold matching numbers. Consumers put values of
+// another kind into another bucket, so only buckets of other writers are refused. Segments hold series of several kinds, but are
+// not checked, because no query finds them by such an index.
+func (s *series) refuseMixed(ctx context.Context, keys bson.Raw) error {
+	elements, err := keys.Elements()
+	if err != nil {
+		return fmt.Errorf("the keys of the index: %w", err)
+	}
+	for _, e := range elements {
+		if field := e.Key(); e.Value().IsNumber() && field != s.options.TimeField && !s.options.OfMeta(field) {
+			if err := s.refuseMixedField(ctx, field); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *series) refuseMixedField(ctx context.Context, field string) error {
+	low, high := timeseries.MinPath(field), timeseries.MaxPath(field)
+	kindOf := func(path string) bson.D { return bson.D{{Key: "$type", Value: "$" + path}} }
+	isBucket := timeseries.IsAbsent(timeseries.PathOwner)
+	query := mongodb.Query{
+		Filter:     mongodb.Document(bson.D{isBucket, {Key: "$expr", Value: bson.D{{Key: "$ne", Value: bson.A{kindOf(low), kindOf(high)}}}}}),
+		Projection: mongodb.Document(bson.D{{Key: low, Value: 1}, {Key: high, Value: 1}}),
+	}
+	search := func(bucket bson.Raw) error { return mixedIn(bucket, field) }
+	err := s.ports.Buckets.Find(ctx, query, search)
+	if c, ok := errors.AsType[*mongodb.CommandError](err); ok && !mongodb.Passes(c.Code) {
+		query.Filter = mongodb.Document(bson.D{isBucket}) // a server that cannot compare the kinds sends all values
+		err = s.ports.Buckets.Find(ctx, query, search)
+	}
+	if _, ok := errors.AsType[*mixedKindsError](err); ok {
+		return err
+	}
+	return mongodb.Failure("comparing the types of values in buckets", err)
+}
+
+// mixedKindsError means that a bucket holds values of several kinds in a field to be indexed.
+type mixedKindsError struct {
+	Field string
+	ID    bson.RawValue // of the bucket
+}
+
+// Error names the bucket and the remedy.
+func (e *mixedKindsError) Error() string {
+	return fmt.Sprintf("%s cannot be indexed: the bucket %v holds values of several types in this field, so a query that uses the index "+
+		"would miss some measurements. Consumers write no such bucket: correct the bucket, or remove it from the collection", e.Field, e.ID)
+}
+
+// mixedIn returns an error if the smallest and the largest value of a field in a bucket are of different kinds.
+func mixedIn(bucket bson.Raw, field string) error {
+	path := func(of string) []string {
+		return append([]string{timeseries.FieldControl, of}, strings.Split(field, ".")...)
+	}
+	least, most := bucket.Lookup(path(timeseries.FieldMin)...), bucket.Lookup(path(timeseries.FieldMax)...)
+	if timeseries.CanonicalType(least.Type) == timeseries.CanonicalType(most.Type) {
+		return nil
+	}
+	return &mixedKindsError{field, bucket.Lookup(timeseries.FieldID)}
+}
 
 // NoIndexError means that there is no index with this name.
 type NoIndexError struct {

@@ -3,6 +3,7 @@ package collection
 import (
 	"cmp"
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -131,4 +132,61 @@ func (s *series) namespace() string { return s.db.Name() + "." + s.name }
 
 func (s *series) buckets() *mongo.Collection {
 	return s.driver().Collection(s.name + timeseries.BucketsSuffix)
+}
+
+// creation finds the compressor in WiredTiger's description of a table.
+var creation = regexp.MustCompile(`(?:^|,)block_compressor=([a-z0-9]*)`)
+
+// compressorOf returns WiredTiger's compressor from the statistics of a collection. On a sharded cluster it may return several.
+// Empty means that the server does not tell.
+func compressorOf(stats bson.Raw) string {
+	var found []string
+	add := func(stats bson.Raw) {
+		words, _ := stats.Lookup("wiredTiger", "creationString").StringValueOK()
+		if match := creation.FindStringSubmatch(words); match != nil {
+			name := match[1]
+			if name == "" {
+				name = "none"
+			}
+			found = append(found, name)
+		}
+	}
+	add(stats)
+	if shards, ok := stats.Lookup("shards").DocumentOK(); ok {
+		values, _ := shards.Values()
+		for _, v := range values {
+			if shard, ok := v.DocumentOK(); ok {
+				add(shard)
+			}
+		}
+	}
+	slices.Sort(found)
+	return strings.Join(slices.Compact(found), ", ")
+}
+
+// Size is the server's statistics about the buckets and segments of a time series.
+type Size struct {
+	Documents    int64 `json:"documents"`    // buckets and segments
+	Bytes        int64 `json:"bytes"`        // of all documents, uncompressed
+	StorageBytes int64 `json:"storageBytes"` // on disk
+	IndexBytes   int64 `json:"indexBytes"`
+	// Compressor is WiredTiger's compressor of the buckets: "zstd", "snappy", "zlib", "none", or several on a sharded cluster.
+	// Empty means that the server does not tell.
+	Compressor string `json:"compressor,omitempty"`
+}
+
+// Size asks the server how large the buckets of the time series are. It reads no bucket.
+func (t TimeSeries) Size(ctx context.Context) (Size, error) {
+	raw, err := t.driver().RunCommand(ctx, bson.D{{Key: "collStats", Value: t.name + timeseries.BucketsSuffix}}).Raw()
+	if err != nil {
+		return Size{}, mongodb.Failure("reading the size of "+t.name, t.db.Translate(err))
+	}
+	number := func(key string) int64 {
+		n, _ := raw.Lookup(key).AsInt64OK()
+		return n
+	}
+	return Size{
+		Documents: number("count"), Bytes: number("size"), StorageBytes: number("storageSize"), IndexBytes: number("totalIndexSize"),
+		Compressor: compressorOf(raw),
+	}, nil
 }

@@ -18,10 +18,9 @@
 // The files:
 //
 //	the port       collection.go (Collection, Session, and helpers for their users)
-//	               driver.go, bulk.go (the same on a real server; bulk calls of small writes)
-//	               silence.go (reads whose answers are lost)
-//	               codes.go, errors.go (what MongoDB's codes mean, the errors that callers tell apart, missing rights by name)
-//	a connection   dial.go, socket_*.go (connecting, TLS, options of the socket)
-//	               guard.go, pieces_*.go (which messages the lease governs, stopping them)
-//	a database     database.go, explain.go, reach.go (opening and greeting, why no server can be reached)
+//	               driver.go (the same on a real server, bulk calls of small writes)
+//	               errors.go (what MongoDB's codes mean, the errors that callers tell apart, missing rights by name)
+//	a connection   connection.go (connecting, TLS; which messages the lease governs, stopping them)
+//	               socket_*.go, pieces_*.go (options of the socket, system calls that send a part of a message)
+//	a database     database.go (opening and greeting), explain.go (why no server can be reached or answers, how long reads wait)
 package mongodb
