@@ -21,6 +21,6 @@
 //	               driver.go (the same on a real server, bulk calls of small writes)
 //	               errors.go (what MongoDB's codes mean, the errors that callers tell apart, missing rights by name)
 //	a connection   connection.go (connecting, TLS; which messages the lease governs, stopping them)
-//	               socket_*.go, pieces_*.go (options of the socket, system calls that send a part of a message)
+//	               socket_*.go (options of the socket, system calls that send a part of a message)
 //	a database     database.go (opening and greeting), explain.go (why no server can be reached or answers, how long reads wait)
 package mongodb
