@@ -29,7 +29,7 @@ type dialer struct {
 	guard       guard
 
 	mu     sync.Mutex
-	failed map[string]error // last failure by address, until a connection succeeds; for messages only
+	failed map[string]*dialError // last failure by address, until a connection succeeds; for messages only
 }
 
 // dialError is a failed attempt to open a connection. Nothing was sent on it.
@@ -45,26 +45,20 @@ func (e *dialError) Error() string { return fmt.Sprintf("%s: %v", e.Address, e.E
 // Unwrap returns the cause.
 func (e *dialError) Unwrap() error { return e.Err }
 
-// timedOut reports whether no answer came in time.
-func (e *dialError) timedOut() bool {
-	timeout := net.Error(nil)
-	return errors.Is(e, context.DeadlineExceeded) || errors.As(e.Err, &timeout) && timeout.Timeout()
-}
-
 // DialContext opens a connection, does the TLS handshake and wraps the connection in the guard.
 func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := d.dial(ctx, network, address)
+	conn, failed := d.dial(ctx, network, address)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err != nil {
-		d.failed[address] = err
-		return nil, err
+	if failed != nil {
+		d.failed[address] = failed
+		return nil, failed
 	}
 	delete(d.failed, address)
 	return conn, nil
 }
 
-func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, *dialError) {
 	plain := net.Dialer{Control: controlSocket(d.sendTimeout)}
 	raw, err := plain.DialContext(ctx, network, address)
 	if err != nil {
@@ -113,54 +107,51 @@ func hostOf(address string) string {
 	return address
 }
 
-// failures lists the last failure of each address that cannot be connected to, sorted. It also reports whether TLS caused one of
-// them.
-func (d *dialer) failures() (text string, tlsFailed bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var lines []string
-	for _, address := range slices.Sorted(maps.Keys(d.failed)) {
-		err := d.failed[address]
-		if e, ok := errors.AsType[*dialError](err); ok && e.TLS {
-			tlsFailed = true
-		}
-		lines = append(lines, err.Error())
-	}
-	return strings.Join(lines, "; "), tlsFailed
-}
-
-// silent reports whether every failed TLS handshake failed because no answer came.
-func (d *dialer) silent() bool {
-	return !d.anyFailed(func(e *dialError) bool { return e.TLS && !e.timedOut() })
-}
-
-// unanswered reports whether every failed TLS handshake failed because the server hung up or no answer came.
-func (d *dialer) unanswered() bool {
-	return !d.anyFailed(func(e *dialError) bool { return e.TLS && !e.timedOut() && !hungUp(e.Err) })
-}
-
-// unknown returns a host name that could not be resolved. Empty means none.
-func (d *dialer) unknown() (name string) {
-	d.anyFailed(func(e *dialError) bool {
-		asked, ok := errors.AsType[*net.DNSError](e.Err)
-		if ok {
-			name = asked.Name
-		}
-		return ok
-	})
-	return name
-}
-
-// anyFailed reports whether like is true for one of the last failures.
-func (d *dialer) anyFailed(like func(*dialError) bool) bool {
+// failures returns the last failure of each address that cannot be connected to, in the order of the addresses.
+func (d *dialer) failures() (all failures) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, address := range slices.Sorted(maps.Keys(d.failed)) {
-		if e, ok := errors.AsType[*dialError](d.failed[address]); ok && like(e) {
-			return true
+		all = append(all, d.failed[address])
+	}
+	return all
+}
+
+// failures are failed attempts to open connections.
+type failures []*dialError
+
+// String lists the failures.
+func (f failures) String() string {
+	lines := make([]string, len(f))
+	for i, e := range f {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "; ")
+}
+
+// inTLS returns the failures of TLS handshakes.
+func (f failures) inTLS() (all failures) {
+	for _, e := range f {
+		if e.TLS {
+			all = append(all, e)
 		}
 	}
-	return false
+	return all
+}
+
+// all reports whether each failure has a cause.
+func (f failures) all(cause func(error) bool) bool {
+	return !slices.ContainsFunc(f, func(e *dialError) bool { return !cause(e.Err) })
+}
+
+// unknownHost returns a host name that could not be resolved. Empty means none.
+func (f failures) unknownHost() string {
+	for _, e := range f {
+		if asked, ok := errors.AsType[*net.DNSError](e.Err); ok {
+			return asked.Name
+		}
+	}
+	return ""
 }
 
 // The two operations of the wire protocol that the driver sends. OP_MSG carries every command. OP_QUERY carries only the very

@@ -116,7 +116,7 @@ func dialPair(t *testing.T, secure bool, g guard) *pair {
 			_ = conn.(*tls.Conn).Handshake() // the client reports the error
 		}
 	}()
-	d := &dialer{sendTimeout: 5 * time.Second, guard: g, failed: make(map[string]error)}
+	d := &dialer{sendTimeout: 5 * time.Second, guard: g, failed: make(map[string]*dialError)}
 	if secure {
 		d.tls = clientTLS
 	}
@@ -273,12 +273,12 @@ func TestDialRefusesAStrangersCertificate(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	d := &dialer{tls: &tls.Config{RootCAs: x509.NewCertPool()}, failed: make(map[string]error)}
+	d := &dialer{tls: &tls.Config{RootCAs: x509.NewCertPool()}, failed: make(map[string]*dialError)}
 	var failed *dialError
 	if _, err := d.DialContext(t.Context(), "tcp", listener.Addr().String()); !errors.As(err, &failed) || !failed.TLS {
 		t.Errorf("%v", err)
 	}
-	if text, tlsFailed := d.failures(); !tlsFailed || text == "" {
-		t.Errorf("%q", text)
+	if failed := d.failures(); len(failed.inTLS()) == 0 {
+		t.Errorf("%q", failed)
 	}
 }

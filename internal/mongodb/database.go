@@ -132,7 +132,7 @@ func newDialer(co *options.ClientOptions, o Options) *dialer {
 		tls:         co.TLSConfig,
 		sendTimeout: o.WriteTimeout,
 		guard:       guard{lease: o.Lease, stopped: o.Stopped},
-		failed:      make(map[string]error),
+		failed:      make(map[string]*dialError),
 	}
 	if co.DisableCertificateRevocationCheck == nil || !*co.DisableCertificateRevocationCheck {
 		d.revocation = &ocsp.VerifyOptions{

@@ -1,6 +1,7 @@
 package mongodb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -30,9 +31,8 @@ const (
 	refused
 )
 
-// answer is one of MongoDB's codes.
+// answer is the meaning of one of MongoDB's codes.
 type answer struct {
-	code  int32
 	name  string
 	class Class
 }
@@ -40,118 +40,118 @@ type answer struct {
 // answers holds the codes with a known meaning. Names and numbers come from src/mongo/base/error_codes.yml in MongoDB's sources
 // unless noted. That file also marks interruptions, shutdowns, stale routes and overloads. After those it is unknown what was
 // executed. Tests on a server showed which codes blame a document.
-var answers = []answer{
+var answers = map[int32]answer{
 	// The server looked at no document. These codes are from error_codes.yml, and from "not primary" in the specification of
 	// server discovery and monitoring. 189, 11602 and 13436 belong to the same family, but may come after the work began.
-	{10058, "LegacyNotPrimary", NotPrimary},
-	{10107, "NotWritablePrimary", NotPrimary},
-	{13435, "NotPrimaryNoSecondaryOk", NotPrimary},
+	10058: {"LegacyNotPrimary", NotPrimary},
+	10107: {"NotWritablePrimary", NotPrimary},
+	13435: {"NotPrimaryNoSecondaryOk", NotPrimary},
 
-	{2, "BadValue", badContent},
-	{9, "FailedToParse", badContent},
-	{14, "TypeMismatch", badContent},
-	{28, "PathNotViable", badContent},
-	{52, "DollarPrefixedFieldName", badContent},
-	{56, "EmptyFieldName", badContent},
-	{57, "DottedFieldName", badContent},
-	{121, "DocumentValidationFailure", badContent}, // "only for the document validator on collections"
+	2:   {"BadValue", badContent},
+	9:   {"FailedToParse", badContent},
+	14:  {"TypeMismatch", badContent},
+	28:  {"PathNotViable", badContent},
+	52:  {"DollarPrefixedFieldName", badContent},
+	56:  {"EmptyFieldName", badContent},
+	57:  {"DottedFieldName", badContent},
+	121: {"DocumentValidationFailure", badContent}, // "only for the document validator on collections"
 
 	// An index of the collection's users cannot take the document. These codes are from the list of such errors in
 	// src/mongo/db/index/index_access_method.cpp.
-	{171, "CannotIndexParallelArrays", badContent},
-	{201, "CannotBuildIndexKeys", badContent},
-	{13026, "a geo value is not a number", badContent}, // 2d, as the next three and 16804
-	{13027, "a point is outside the bounds of the index", badContent},
-	{13067, "a geo field is empty", badContent},
-	{13068, "a geo field has one element", badContent},
-	{16675, "a weight is too small", badContent}, // text, as 16732, 16733, 17261 and 17262
-	{16732, "too many terms", badContent},
-	{16733, "a term is too long", badContent},
-	{16746, "an ambiguous field name in an array", badContent},
-	{16755, "the value is not a location", badContent}, // 2dsphere, as the next
-	{16756, "the geometry cannot be indexed", badContent},
-	{16766, "a hashed index cannot contain an array", badContent},
-	{16804, "a location is not an array", badContent},
-	{17261, "the language field is not a string", badContent},
-	{17262, "a language is not supported", badContent},
-	{17280, "KeyTooLong", badContent},
+	171:   {"CannotIndexParallelArrays", badContent},
+	201:   {"CannotBuildIndexKeys", badContent},
+	13026: {"a geo value is not a number", badContent}, // 2d, as the next three and 16804
+	13027: {"a point is outside the bounds of the index", badContent},
+	13067: {"a geo field is empty", badContent},
+	13068: {"a geo field has one element", badContent},
+	16675: {"a weight is too small", badContent}, // text, as 16732, 16733, 17261 and 17262
+	16732: {"too many terms", badContent},
+	16733: {"a term is too long", badContent},
+	16746: {"an ambiguous field name in an array", badContent},
+	16755: {"the value is not a location", badContent}, // 2dsphere, as the next
+	16756: {"the geometry cannot be indexed", badContent},
+	16766: {"a hashed index cannot contain an array", badContent},
+	16804: {"a location is not an array", badContent},
+	17261: {"the language field is not a string", badContent},
+	17262: {"a language is not supported", badContent},
+	17280: {"KeyTooLong", badContent},
 
-	{10334, "BSONObjectTooLarge", TooLarge}, // for an insert, and on newer servers for an update
-	{17419, "the document after the update is too large", TooLarge},
-	{17420, "the document after the upsert is too large", TooLarge}, // both by number in src/mongo/db/exec/update_stage.cpp
+	10334: {"BSONObjectTooLarge", TooLarge}, // for an insert, and on newer servers for an update
+	17419: {"the document after the update is too large", TooLarge},
+	17420: {"the document after the upsert is too large", TooLarge}, // both by number in src/mongo/db/exec/update_stage.cpp
 
-	{13, "Unauthorized", refused},
-	{18, "AuthenticationFailed", refused},
-	{20, "IllegalOperation", refused},
-	{40, "ConflictingUpdateOperators", refused}, // our updates never cause it, whatever the data
-	{54, "NotSingleValueField", refused},        // an update that makes a shard key an array
-	{59, "CommandNotFound", refused},
+	13: {"Unauthorized", refused},
+	18: {"AuthenticationFailed", refused},
+	20: {"IllegalOperation", refused},
+	40: {"ConflictingUpdateOperators", refused}, // our updates never cause it, whatever the data
+	54: {"NotSingleValueField", refused},        // an update that makes a shard key an array
+	59: {"CommandNotFound", refused},
 	// The collection is sharded by something else than meta and time, or the meta is an array (withoutShardKey).
-	{61, "ShardKeyNotFound", refused},
-	{66, "ImmutableField", refused}, // the same for an update
-	{67, "CannotCreateIndex", refused},
-	{72, "InvalidOptions", refused},
-	{73, "InvalidNamespace", refused},
-	{79, "UnknownReplWriteConcern", refused},
-	{100, "UnsatisfiableWriteConcern", refused},
-	{115, "CommandNotSupported", refused},
-	{153, "ChunkTooBig", refused}, // moveChunk
-	{166, "CommandNotSupportedOnView", refused},
-	{238, "NotImplemented", refused},
-	{371, "UserWritesBlocked", refused}, // setUserWriteBlockMode
+	61:  {"ShardKeyNotFound", refused},
+	66:  {"ImmutableField", refused}, // the same for an update
+	67:  {"CannotCreateIndex", refused},
+	72:  {"InvalidOptions", refused},
+	73:  {"InvalidNamespace", refused},
+	79:  {"UnknownReplWriteConcern", refused},
+	100: {"UnsatisfiableWriteConcern", refused},
+	115: {"CommandNotSupported", refused},
+	153: {"ChunkTooBig", refused}, // moveChunk
+	166: {"CommandNotSupportedOnView", refused},
+	238: {"NotImplemented", refused},
+	371: {"UserWritesBlocked", refused}, // setUserWriteBlockMode
 	// This code is from src/mongo/db/exec/update_stage.cpp.
-	{31025, "the filter of a shard key change lacks fields of the key", refused},
-	{40415, "IDLUnknownField", refused}, // a field of the command
+	31025: {"the filter of a shard key change lacks fields of the key", refused},
+	40415: {"IDLUnknownField", refused}, // a field of the command
 
-	{6, "HostUnreachable", passing},
-	{7, "HostNotFound", passing},
-	{24, "LockTimeout", passing},
-	{43, "CursorNotFound", passing},
-	{46, "LockBusy", passing},
-	{50, "MaxTimeMSExpired", passing},
-	{63, "StaleShardVersion", passing},
-	{64, "WriteConcernTimeout", passing},
-	{70, "ShardNotFound", passing}, // mongos: it has not learned of a new shard yet
-	{82, "NoProgressMade", passing},
-	{89, "NetworkTimeout", passing},
-	{90, "CallbackCanceled", passing},
-	{91, "ShutdownInProgress", passing},
-	{112, "WriteConflict", passing},
-	{117, "ConflictingOperationInProgress", passing},
-	{133, "FailedToSatisfyReadPreference", passing}, // mongos: the shard has no primary
-	{134, "ReadConcernMajorityNotAvailableYet", passing},
-	{145, "PooledConnectionsDropped", passing},
-	{150, "StaleEpoch", passing},
-	{175, "QueryPlanKilled", passing}, // the collection was changed meanwhile
-	{189, "PrimarySteppedDown", passing},
-	{202, "NetworkInterfaceExceededTimeLimit", passing}, // between the members of a cluster
-	{203, "ShardingStateNotInitialized", passing},
-	{211, "KeyNotFound", passing}, // the keys that sign cluster times are not there yet
-	{237, "CursorKilled", passing},
-	{239, "SnapshotTooOld", passing},
-	{246, "SnapshotUnavailable", passing},
-	{249, "StaleDbVersion", passing},
-	{250, "StaleChunkHistory", passing},
-	{262, "ExceededTimeLimit", passing},
-	{272, "MigrationConflict", passing},
-	{279, "ClientDisconnect", passing},
-	{317, "ConnectionPoolExpired", passing},
-	{343, "ShardCannotRefreshDueToLocksHeld", passing},
-	{365, "TemporarilyUnavailable", passing}, // the cache is full
-	{402, "ResourceExhausted", passing},
-	{433, "AdmissionQueueOverflow", passing}, // SystemOverloadedError, as the next two
-	{449, "RateLimitExceeded", passing},
-	{462, "IngressRequestRateLimitExceeded", passing},
-	{9001, "SocketException", passing},
-	{11000, "DuplicateKey", passing}, // the insert was executed before, by us or by another owner
-	{11600, "InterruptedAtShutdown", passing},
-	{11601, "Interrupted", passing},
-	{11602, "InterruptedDueToReplStateChange", passing},
-	{13388, "StaleConfig", passing},
-	{13436, "NotPrimaryOrSecondary", passing},
-	{14031, "OutOfDiskSpace", passing},
-	{16500, "TooManyRequests", passing}, // Azure Cosmos DB's throttling: "Error codes" of its documentation
-	{46841, "ClientMarkedKilled", passing},
+	6:     {"HostUnreachable", passing},
+	7:     {"HostNotFound", passing},
+	24:    {"LockTimeout", passing},
+	43:    {"CursorNotFound", passing},
+	46:    {"LockBusy", passing},
+	50:    {"MaxTimeMSExpired", passing},
+	63:    {"StaleShardVersion", passing},
+	64:    {"WriteConcernTimeout", passing},
+	70:    {"ShardNotFound", passing}, // mongos: it has not learned of a new shard yet
+	82:    {"NoProgressMade", passing},
+	89:    {"NetworkTimeout", passing},
+	90:    {"CallbackCanceled", passing},
+	91:    {"ShutdownInProgress", passing},
+	112:   {"WriteConflict", passing},
+	117:   {"ConflictingOperationInProgress", passing},
+	133:   {"FailedToSatisfyReadPreference", passing}, // mongos: the shard has no primary
+	134:   {"ReadConcernMajorityNotAvailableYet", passing},
+	145:   {"PooledConnectionsDropped", passing},
+	150:   {"StaleEpoch", passing},
+	175:   {"QueryPlanKilled", passing}, // the collection was changed meanwhile
+	189:   {"PrimarySteppedDown", passing},
+	202:   {"NetworkInterfaceExceededTimeLimit", passing}, // between the members of a cluster
+	203:   {"ShardingStateNotInitialized", passing},
+	211:   {"KeyNotFound", passing}, // the keys that sign cluster times are not there yet
+	237:   {"CursorKilled", passing},
+	239:   {"SnapshotTooOld", passing},
+	246:   {"SnapshotUnavailable", passing},
+	249:   {"StaleDbVersion", passing},
+	250:   {"StaleChunkHistory", passing},
+	262:   {"ExceededTimeLimit", passing},
+	272:   {"MigrationConflict", passing},
+	279:   {"ClientDisconnect", passing},
+	317:   {"ConnectionPoolExpired", passing},
+	343:   {"ShardCannotRefreshDueToLocksHeld", passing},
+	365:   {"TemporarilyUnavailable", passing}, // the cache is full
+	402:   {"ResourceExhausted", passing},
+	433:   {"AdmissionQueueOverflow", passing}, // SystemOverloadedError, as the next two
+	449:   {"RateLimitExceeded", passing},
+	462:   {"IngressRequestRateLimitExceeded", passing},
+	9001:  {"SocketException", passing},
+	11000: {"DuplicateKey", passing}, // the insert was executed before, by us or by another owner
+	11600: {"InterruptedAtShutdown", passing},
+	11601: {"Interrupted", passing},
+	11602: {"InterruptedDueToReplStateChange", passing},
+	13388: {"StaleConfig", passing},
+	13436: {"NotPrimaryOrSecondary", passing},
+	14031: {"OutOfDiskSpace", passing},
+	16500: {"TooManyRequests", passing}, // Azure Cosmos DB's throttling: "Error codes" of its documentation
+	46841: {"ClientMarkedKilled", passing},
 }
 
 // Codes that need more than their class. The driver returns CodeObjectTooLarge itself, without asking a server.
@@ -178,16 +178,8 @@ const (
 	CodeDuplicateKey          = 11000
 )
 
-// answerOf returns the row of a code. A code without a row is passing.
-func answerOf(code int32) answer {
-	if i := slices.IndexFunc(answers, func(a answer) bool { return a.code == code }); i >= 0 {
-		return answers[i]
-	}
-	return answer{code: code, name: "an unknown code"}
-}
-
-// ClassOf returns the class of a code.
-func ClassOf(code int32) Class { return answerOf(code).class }
+// ClassOf returns the class of a code. A code without a row is passing.
+func ClassOf(code int32) Class { return answers[code].class }
 
 // BlamesDocument reports whether the class refuses a document, or the bucket of that document.
 func (c Class) BlamesDocument() bool { return c == badContent || c == TooLarge }
@@ -195,8 +187,8 @@ func (c Class) BlamesDocument() bool { return c == badContent || c == TooLarge }
 // Passes reports whether a code is known to have a cause that passes by itself. Such a code says nothing about the server's
 // abilities.
 func Passes(code int32) bool {
-	i := slices.IndexFunc(answers, func(a answer) bool { return a.code == code })
-	return i >= 0 && (answers[i].class == passing || answers[i].class == NotPrimary)
+	a, known := answers[code]
+	return known && (a.class == passing || a.class == NotPrimary)
 }
 
 // OutageError is a failure that may pass by itself, such as no answer, no primary or an overloaded server.
@@ -220,7 +212,7 @@ type RefusedError struct {
 
 // Error says what was refused, and why.
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("%s: MongoDB refuses the request with code %d, %s: %s", e.Doing, e.Code, answerOf(e.Code).name, e.Message)
+	return fmt.Sprintf("%s: MongoDB refuses the request with code %d, %s: %s", e.Doing, e.Code, cmp.Or(answers[e.Code].name, "an unknown code"), e.Message)
 }
 
 // Is makes the error match claim.ErrRefused. A missing right also matches claim.ErrUnauthorized.

@@ -31,7 +31,9 @@ const silentTLS = "MongoDB does not answer: %s: a connection opens, but nothing 
 
 // explain says what to do when the greeting of the server fails. It returns an *OutageError if that may pass by itself.
 func (d *Database) explain(err error) error {
-	hosts, tlsFailed := d.dialer.failures()
+	failed := d.dialer.failures()
+	inTLS := failed.inTLS()
+	unanswered := func(err error) bool { return timedOut(err) || hungUp(err) }
 	var (
 		login     *auth.Error
 		selection topology.ServerSelectionError
@@ -49,19 +51,19 @@ func (d *Database) explain(err error) error {
 			redact(login.Error(), d.o.URI))
 	case login != nil:
 		return d.away("MongoDB does not answer the login: %s", redact(login.Error(), d.o.URI))
-	case tlsFailed && d.dialer.silent():
-		return d.away(silentTLS, hosts)
-	case tlsFailed && d.dialer.unanswered():
+	case len(inTLS) > 0 && inTLS.all(timedOut):
+		return d.away(silentTLS, failed)
+	case len(inTLS) > 0 && inTLS.all(unanswered):
 		return d.away("MongoDB closes the connection in the TLS handshake: %s. Possible causes: a proxy in front of a server that is down, a server without TLS (then "+
-			"remove tls=true from MONGODB_URI), a port that is not MongoDB's", hosts)
-	case tlsFailed:
+			"remove tls=true from MONGODB_URI), a port that is not MongoDB's", failed)
+	case len(inTLS) > 0:
 		return fmt.Errorf("TLS with MongoDB fails: %s. Possible causes: a server without TLS (then remove tls=true from MONGODB_URI), a "+
-			"certificate for another host name, a tlsCAFile with another CA", hosts)
-	case d.dialer.unknown() != "":
+			"certificate for another host name, a tlsCAFile with another CA", failed)
+	case failed.unknownHost() != "":
 		return d.away("MongoDB is not reachable: DNS does not know %s: correct the name in MONGODB_URI, or create its DNS record: %s",
-			d.dialer.unknown(), hosts)
-	case hosts != "":
-		return d.away("MongoDB is not reachable: %s. Possible causes: a server that does not run, a wrong address in MONGODB_URI, a firewall", hosts)
+			failed.unknownHost(), failed)
+	case len(failed) > 0:
+		return d.away("MongoDB is not reachable: %s. Possible causes: a server that does not run, a wrong address in MONGODB_URI, a firewall", failed)
 	case errors.As(err, &selection):
 		return d.unchosen(selection.Desc)
 	case errors.As(err, &command) && command.Code == codeUnauthorized:
@@ -90,8 +92,7 @@ func loginCut(err *auth.Error) bool {
 
 // brokenOff reports whether a connection ended or was silent for too long.
 func brokenOff(err error) bool {
-	network := net.Error(nil)
-	return errors.As(err, &network) || hungUp(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return errors.As(err, new(net.Error)) || hungUp(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // hungUp reports whether the other side ended a connection.
@@ -244,8 +245,8 @@ func (d *Database) noConnection(err topology.WaitQueueTimeoutError) string {
 				"maxPoolSize in MONGODB_URI is too small", total, d.hosts)
 		}
 	}
-	if failures, _ := d.dialer.failures(); failures != "" {
-		return "no connection to MongoDB: " + failures
+	if failed := d.dialer.failures(); len(failed) > 0 {
+		return "no connection to MongoDB: " + failed.String()
 	}
 	return "MongoDB at " + d.hosts + " does not answer: a connection opens, but nothing comes back in time"
 }
@@ -318,11 +319,10 @@ func heardFrom(t description.Topology) hearing {
 }
 
 func heardFromOne(s description.Server) hearing {
-	timeout := net.Error(nil)
 	switch err := s.LastError; {
 	case s.Kind != description.Unknown:
 		return heardAnswer
-	case err == nil || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
+	case err == nil || timedOut(err):
 		return heardNothing
 	case hungUp(err):
 		return heardEnd

@@ -19,12 +19,12 @@ func TestUnreachedNamesAddressAndCause(t *testing.T) {
 	refused := &dialError{Address: "b:2", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errors.New("connection refused"))}}
 	queue := topology.WaitQueueTimeoutError{Wrapped: context.DeadlineExceeded}
 	for name, c := range map[string]struct {
-		failed map[string]error
+		failed map[string]*dialError
 		err    error
 		want   string
 	}{
 		"silence":      {nil, queue, "MongoDB at a:1,b:2 does not answer: a connection opens, but nothing comes back in time"},
-		"a failure":    {map[string]error{"b:2": refused}, queue, "no connection to MongoDB: b:2: "},
+		"a failure":    {map[string]*dialError{"b:2": refused}, queue, "no connection to MongoDB: b:2: "},
 		"a connection": {nil, refused, "no connection to MongoDB at b:2: connect: connection refused"},
 		"no primary": {nil, topology.ServerSelectionError{
 			Wrapped: context.DeadlineExceeded, Desc: description.Topology{Servers: []description.Server{

@@ -35,7 +35,9 @@ func controlSocket(timeout time.Duration) func(network, address string, c syscal
 		}
 		var failed error
 		err := c.Control(func(fd uintptr) {
-			set := func(option, value int) error { return syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, option, value) }
+			set := func(option, value int) error {
+				return syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, option, value)
+			}
 			_ = set(tcpNotsentLowat, unsentBytes) // without it only more bytes are out of reach
 			if timeout > 0 {
 				failed = set(tcpUserTimeout, int(timeout.Milliseconds()))
