@@ -135,18 +135,12 @@ func (r *Rollups) Put(
 		updated = updated[len(some):]
 	}
 	for some := range slices.Chunk(inserts, MostTogether) {
-		reply, err := r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) { return r.ports.Levels[level].Insert(ctx, some) })
+		existing, err := mongodb.Inserted(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) { return r.ports.Levels[level].Insert(ctx, some) }))
 		if err != nil {
 			return nil, mongodb.Failure(doing, err)
 		}
-		for _, e := range reply.Errors {
-			if e.Code != mongodb.CodeDuplicateKey {
-				return nil, mongodb.Failure(doing, &mongodb.CommandError{Code: e.Code, Message: e.Message})
-			}
-			lost = append(lost, inserted[e.Index])
-		}
-		if reply.Unconfirmed != nil {
-			return nil, mongodb.Failure(doing, reply.Unconfirmed)
+		for _, i := range existing {
+			lost = append(lost, inserted[i])
 		}
 		inserted = inserted[len(some):]
 	}

@@ -197,7 +197,7 @@ func (s *series) refuseMixedField(ctx context.Context, field string) error {
 	}
 	search := func(bucket bson.Raw) error { return mixedIn(bucket, field) }
 	err := s.ports.Buckets.Find(ctx, query, search)
-	if c, ok := errors.AsType[*mongodb.CommandError](err); ok && !mongodb.Passes(c.Code) {
+	if mongodb.Refuses(err) {
 		query.Filter = mongodb.Document(bson.D{isBucket}) // a server that cannot compare the kinds sends all values
 		err = s.ports.Buckets.Find(ctx, query, search)
 	}

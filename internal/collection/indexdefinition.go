@@ -129,7 +129,7 @@ func (s *series) keep(ctx context.Context, d indexDefinition) error {
 		var written bool
 		switch {
 		case !found:
-			written, err = s.insertDefinition(ctx, d)
+			written, err = mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{mongodb.Document(d)}))
 		case !have.damaged && have.Keys == d.Keys && have.Options == d.Options && have.By == d.By:
 			return nil
 		default:
@@ -143,14 +143,6 @@ func (s *series) keep(ctx context.Context, d indexDefinition) error {
 		}
 	}
 	return ErrChangedMeanwhile
-}
-
-func (s *series) insertDefinition(ctx context.Context, d indexDefinition) (bool, error) {
-	raw, err := bson.Marshal(d)
-	if err != nil {
-		return false, err
-	}
-	return mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{raw}))
 }
 
 // replaceDefinition replaces a definition if it has not changed since it was read.

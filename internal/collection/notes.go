@@ -91,16 +91,8 @@ func (n *notes) write(ctx context.Context, c mongodb.Collection) error {
 	if len(documents) == 0 {
 		return nil
 	}
-	reply, err := c.Insert(ctx, documents)
-	if err != nil {
-		return err
-	}
-	for _, e := range reply.Errors {
-		if e.Code != mongodb.CodeDuplicateKey { // otherwise the same note already exists
-			return &mongodb.CommandError{Code: e.Code, Message: e.Message}
-		}
-	}
-	return reply.Unconfirmed
+	_, err := mongodb.Inserted(c.Insert(ctx, documents)) // a repeated edit has the same notes
+	return err
 }
 
 // note makes the note of sorted positions. Its _id depends on the listed positions, so a repeated edit makes the same note.

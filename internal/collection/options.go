@@ -130,16 +130,11 @@ func lifetime(o timeseries.Options) time.Duration {
 
 // insertDefinition inserts the definition and returns the existing one if another consumer was quicker.
 func insertDefinition(ctx context.Context, c mongodb.Collection, d timeseries.Definition) (timeseries.Definition, error) {
-	const doing = "writing the collection's options"
-	raw, err := bson.Marshal(d)
-	if err != nil {
-		return d, fmt.Errorf("%s: %w", doing, err)
-	}
-	inserted, err := mongodb.Changed(c.Insert(ctx, []bson.Raw{raw}))
+	inserted, err := mongodb.Changed(c.Insert(ctx, []bson.Raw{mongodb.Document(d)}))
 	if err == nil && !inserted {
 		return ReadDefinition(ctx, c)
 	}
-	return d, mongodb.Failure(doing, err)
+	return d, mongodb.Failure("writing the collection's options", err)
 }
 
 // compareOptions names each setting in which the wanted options differ from those of the collection.

@@ -200,11 +200,7 @@ func (s *series) replaceRollups(ctx context.Context, have, next rollup.Definitio
 	var done bool
 	var err error
 	if have.ID == "" {
-		raw, encoding := bson.Marshal(next)
-		if encoding != nil {
-			return false, encoding
-		}
-		done, err = mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{raw}))
+		done, err = mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{mongodb.Document(next)}))
 	} else {
 		done, err = mongodb.Changed(s.ports.Options.Update(ctx, []mongodb.Update{{
 			Filter: mongodb.Document(bson.D{{Key: "_id", Value: rollup.DefinitionID}, {Key: fieldLevels, Value: have.Levels}}),

@@ -341,7 +341,7 @@ func (s *Selection) try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 			err = fmt.Errorf("only %d of %d test documents were found", found, len(metas))
 		}
 		for _, e := range reply.Errors {
-			tried[e.Index].Err = &mongodb.CommandError{Code: e.Code, Message: e.Message}
+			tried[e.Index].Err = e.Err()
 		}
 		return err
 	})

@@ -85,11 +85,10 @@ func (t *trial) has(ctx context.Context, refused bool, operation func(context.Co
 	err := t.db.Translate(operation(limited))
 	t.Tried++
 	t.Slowest = max(t.Slowest, time.Since(begin))
-	answered := (*mongodb.CommandError)(nil)
 	switch {
 	case err == nil, mongodb.LacksRight(err):
 		return err == nil
-	case refused && errors.As(err, &answered) && !mongodb.Passes(answered.Code):
+	case refused && mongodb.Refuses(err):
 		return true
 	}
 	t.err = mongodb.Failure("trying the user's rights", mongodb.Within(t.db.WriteTimeout(), err))
@@ -307,6 +306,5 @@ func (t *trial) viewIsDue(have existing) bool {
 	}
 	wide := t.widest(have)
 	wide.segments = wide.segments || t.begins
-	same, err := samePipeline(have, wide.pipeline(kind))
-	return err != nil || !same
+	return !have.hasPipeline(wide.pipeline(kind))
 }

@@ -88,19 +88,16 @@ func (s *series) kindOf(e existing) ViewKind {
 		return ViewInternal
 	}
 	for _, segments := range []bool{false, true} {
-		if same, err := samePipeline(e, viewPipeline(ViewPortable, s.options, segments, s.buckets().Name())); err == nil && same {
+		if e.hasPipeline(viewPipeline(ViewPortable, s.options, segments, s.buckets().Name())) {
 			return ViewPortable
 		}
 	}
 	return ViewForeign
 }
 
-func samePipeline(e existing, want bson.A) (bool, error) {
-	_, encoded, err := bson.MarshalValue(want)
-	if err != nil {
-		return false, fmt.Errorf("encoding the view: %w", err)
-	}
-	return bytes.Equal(e.pipeline.Value, encoded), nil
+// hasPipeline reports whether a view has exactly these stages.
+func (e existing) hasPipeline(want bson.A) bool {
+	return bytes.Equal(e.pipeline.Value, mongodb.Document(bson.D{{Key: "pipeline", Value: want}}).Lookup("pipeline").Value)
 }
 
 // arrangeView makes the view that Settings.View asks for. Only starting consumers do so. Running consumers may have other
@@ -239,8 +236,7 @@ func (s *series) widest(have existing) *series {
 // createView makes the view. False means that the name is taken.
 func (s *series) createView(ctx context.Context, pipeline bson.A) (bool, error) {
 	err := s.db.Translate(s.driver().CreateView(ctx, s.name, s.buckets().Name(), pipeline))
-	refused := (*mongodb.CommandError)(nil)
-	if errors.As(err, &refused) && refused.Code == mongodb.CodeNamespaceExists {
+	if mongodb.HasCode(err, mongodb.CodeNamespaceExists) {
 		return false, nil
 	}
 	return err == nil, mongodb.Failure("creating the view", err)
@@ -249,8 +245,8 @@ func (s *series) createView(ctx context.Context, pipeline bson.A) (bool, error) 
 // updateView gives an existing view the present pipeline.
 func (s *series) updateView(ctx context.Context, have existing, kind ViewKind) error {
 	pipeline := s.pipeline(kind)
-	if same, err := samePipeline(have, pipeline); same || err != nil {
-		return err
+	if have.hasPipeline(pipeline) {
+		return nil
 	}
 	err := mongodb.Failure("changing the view", s.modify(ctx, s.name, bson.E{Key: "viewOn", Value: s.buckets().Name()}, bson.E{Key: "pipeline", Value: pipeline}))
 	if mongodb.LacksRight(err) {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -29,10 +29,7 @@ func (s *series) tryView(ctx context.Context, kind ViewKind, have existing) (ref
 	documents := make(bson.A, len(probes))
 	var want []bson.Raw
 	for i, p := range probes {
-		document, err := p.document(s.options)
-		if err != nil {
-			return nil, err
-		}
+		document := p.document(s.options)
 		documents[i] = document
 		if p.hidden {
 			continue
@@ -82,8 +79,8 @@ func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind
 // nothing about the server.
 func (s *series) refusal(doing string, err error) (refusal, unknown error) {
 	err = s.db.Translate(err)
-	if refused := (*mongodb.CommandError)(nil); errors.As(err, &refused) && !mongodb.Passes(refused.Code) && !mongodb.LacksRight(refused) {
-		return refused, nil
+	if mongodb.Refuses(err) && !mongodb.LacksRight(err) {
+		return err, nil
 	}
 	return nil, mongodb.Failure(doing, err)
 }
@@ -127,7 +124,7 @@ func unpacked(o timeseries.Options, bucket bson.Raw) (all []bson.Raw, err error)
 		}
 		d := mongodb.Document(head)
 		d = append(append(d[:len(d)-1], m.Elements...), 0)
-		d[0], d[1], d[2], d[3] = byte(len(d)), byte(len(d)>>8), byte(len(d)>>16), byte(len(d)>>24)
+		binary.LittleEndian.PutUint32(d, uint32(len(d)))
 		all = append(all, d)
 	}
 	return all, u.Err()
@@ -181,7 +178,7 @@ func (s *series) probes(ctx context.Context) ([]probe, error) {
 // document makes a bucket of twelve measurements with full and sparse columns, values of many types, and times in no order. A
 // segment has the same measurements, of two series and some without meta. Its _id agrees with its time, because servers narrow by
 // it.
-func (p probe) document(o timeseries.Options) (bson.Raw, error) {
+func (p probe) document(o timeseries.Options) bson.Raw {
 	const count, begin = 12, int64(1_700_000_000_000)
 	start := o.Round(begin)
 	var position timeseries.Position
@@ -205,11 +202,7 @@ func (p probe) document(o timeseries.Options) (bson.Raw, error) {
 	} else if o.MetaField != "" {
 		document = append(document, bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "probe", Value: true}}})
 	}
-	raw, err := bson.Marshal(append(document, bson.E{Key: timeseries.FieldData, Value: data}))
-	if err != nil {
-		return nil, fmt.Errorf("encoding the bucket for the test of views: %w", err)
-	}
-	return raw, nil
+	return mongodb.Document(append(document, bson.E{Key: timeseries.FieldData, Value: data}))
 }
 
 // columns returns the columns of the times, of the metas if there are any, and of the other fields.

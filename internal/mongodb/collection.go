@@ -67,6 +67,9 @@ type WriteError struct {
 	Message string
 }
 
+// Err returns the answer as an error.
+func (e WriteError) Err() error { return &CommandError{Code: e.Code, Message: e.Message} }
+
 // Session orders reads after writes. A Find with its context sees every write that was acknowledged with it. Only one goroutine
 // uses it at a time.
 type Session interface {
@@ -87,17 +90,11 @@ func First(ctx context.Context, c Collection, q Query) (found bson.Raw, err erro
 // Changed reports whether a write of one document was executed and is durable. It was not executed if the document to change does
 // not exist, or the document to insert already exists.
 func Changed(reply Reply, err error) (bool, error) {
-	switch {
-	case err != nil:
-		return false, err
-	case slices.ContainsFunc(reply.Errors, func(e WriteError) bool { return e.Code == CodeDuplicateKey }):
+	if err == nil && slices.ContainsFunc(reply.Errors, func(e WriteError) bool { return e.Code == CodeDuplicateKey }) {
 		return false, nil
-	case len(reply.Errors) > 0:
-		return false, &CommandError{Code: reply.Errors[0].Code, Message: reply.Errors[0].Message}
-	case reply.Unconfirmed != nil:
-		return false, reply.Unconfirmed
 	}
-	return reply.N == 1, nil
+	n, err := Executed(reply, err)
+	return n == 1, err
 }
 
 // Executed returns how many documents a write command found. It fails unless all of them are durable.
@@ -106,13 +103,30 @@ func Executed(reply Reply, err error) (int64, error) {
 	case err != nil:
 		return 0, err
 	case len(reply.Errors) > 0:
-		return 0, &CommandError{Code: reply.Errors[0].Code, Message: reply.Errors[0].Message}
+		return 0, reply.Errors[0].Err()
+	case reply.Unconfirmed != nil:
+		return 0, reply.Unconfirmed
 	}
-	return int64(reply.N), reply.Unconfirmed
+	return int64(reply.N), nil
 }
 
-// Document encodes a document of the program's own values, whose encoding cannot fail.
-func Document(d bson.D) bson.Raw {
+// Inserted returns the indexes of the documents that an insert left out because their _ids exist already. It fails unless all
+// others are durable.
+func Inserted(reply Reply, err error) (existing []int, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range reply.Errors {
+		if e.Code != CodeDuplicateKey {
+			return nil, e.Err()
+		}
+		existing = append(existing, e.Index)
+	}
+	return existing, reply.Unconfirmed
+}
+
+// Document encodes a bson.D or a struct of the program's own values, whose encoding cannot fail.
+func Document(d any) bson.Raw {
 	raw, err := bson.Marshal(d)
 	if err != nil {
 		panic("mongodb: a document of our own has no encoding: " + err.Error())

@@ -29,9 +29,7 @@ type driverCollection struct {
 }
 
 // Collection returns a collection of the database.
-func (d *Database) Collection(name string) Editable { return d.collection(name) }
-
-func (d *Database) collection(name string) driverCollection {
+func (d *Database) Collection(name string) Editable {
 	return driverCollection{d.db.Collection(name), d}
 }
 
@@ -158,7 +156,7 @@ func (d driverCollection) find(ctx context.Context, q Query, o *options.FindOpti
 		return err
 	}
 	err = d.d.answered(ctx, send)
-	if refusal, ok := errors.AsType[*CommandError](err); !ok || !atOnce || Passes(refusal.Code) {
+	if !atOnce || !Refuses(err) {
 		return cursor, err
 	}
 	c = d.c

@@ -184,11 +184,15 @@ func ClassOf(code int32) Class { return answers[code].class }
 // BlamesDocument reports whether the class refuses a document, or the bucket of that document.
 func (c Class) BlamesDocument() bool { return c == badContent || c == TooLarge }
 
-// Passes reports whether a code is known to have a cause that passes by itself. Such a code says nothing about the server's
-// abilities.
-func Passes(code int32) bool {
-	a, known := answers[code]
-	return known && (a.class == passing || a.class == NotPrimary)
+// Refuses reports whether MongoDB refuses a request for a reason that is not known to pass by itself. Only such an answer says
+// something about the server's abilities.
+func Refuses(err error) bool {
+	c, ok := errors.AsType[*CommandError](err)
+	if !ok {
+		return false
+	}
+	a, known := answers[c.Code]
+	return !known || a.class != passing && a.class != NotPrimary
 }
 
 // OutageError is a failure that may pass by itself, such as no answer, no primary or an overloaded server.
