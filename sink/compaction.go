@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -28,7 +29,7 @@ func (p *Partition) Segments(ctx context.Context) (claim.Segments, error) {
 
 // Frozen reads the whole segments of a compaction, causally after every write before, and then MongoDB's clock.
 func (p *Partition) Frozen(ctx context.Context, c *claim.Compaction) (claim.Segments, error) {
-	lowest := slices.MinFunc(c.Segments, func(a, b claim.Segment) int { return int(max(-1, min(1, a.Min-b.Min))) })
+	lowest := slices.MinFunc(c.Segments, func(a, b claim.Segment) int { return cmp.Compare(a.Min, b.Min) })
 	return p.segments(ctx, "reading frozen segments", nil, bson.E{Key: timeseries.PathSegmentCompaction, Value: timeseries.UUID(c.ID)},
 		bson.E{Key: timeseries.MinPath(p.store.Options.TimeField), Value: bson.D{{Key: "$gte", Value: bson.DateTime(lowest.Min)}}})
 }
@@ -125,22 +126,10 @@ func (p *Partition) segmentKey(s *claim.Segment) bson.D {
 func (p *Partition) updateEach(ctx context.Context, updates []mongodb.Update) error {
 	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
-	ctx, err := p.ordered(ctx)
-	if err != nil {
-		return err
-	}
 	for chunk := range slices.Chunk(updates, p.store.CallWrites) {
-		if !p.store.held() {
-			return claim.ErrLapsed
-		}
-		reply, err := p.store.Ports.Buckets.Update(ctx, chunk)
-		switch {
-		case err != nil:
-			return mongodb.Within(p.store.WriteTimeout, err)
-		case len(reply.Errors) > 0:
-			return &mongodb.CommandError{Code: reply.Errors[0].Code, Message: reply.Errors[0].Message}
-		case reply.Unconfirmed != nil:
-			return reply.Unconfirmed
+		_, err := mongodb.Executed(p.leased(ctx, func(ctx context.Context) (mongodb.Reply, error) { return p.store.Ports.Buckets.Update(ctx, chunk) }))
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -194,20 +183,11 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 
 // delete deletes at most one document for each filter, under the lease and within the write timeout.
 func (p *Partition) delete(ctx context.Context, filters []bson.Raw) error {
-	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
-	defer cancel()
-	ctx, err := p.ordered(ctx)
-	if err != nil {
-		return err
-	}
 	if p.standing != holding {
 		return claim.ErrOtherOwner
 	}
-	if !p.store.held() {
-		return claim.ErrLapsed
-	}
-	_, err = mongodb.Executed(p.store.Ports.Buckets.Delete(ctx, filters))
-	return mongodb.Within(p.store.WriteTimeout, err)
+	_, err := mongodb.Executed(p.leased(ctx, func(ctx context.Context) (mongodb.Reply, error) { return p.store.Ports.Buckets.Delete(ctx, filters) }))
+	return err
 }
 
 // Sweep deletes segments that ended before a moment of MongoDB's clock.
@@ -224,37 +204,4 @@ func (p *Partition) Sweep(ctx context.Context, segments []claim.Segment, before 
 		}
 	}
 	return nil
-}
-
-// unfinished returns the compactions that have frozen segments and of which no segment has ended. They may be rolled back, so
-// their measurements count in their segments and not in their buckets.
-func unfinished(ctx context.Context, buckets mongodb.Collection) (map[claim.Token]bool, error) {
-	all := map[claim.Token]bool{}
-	read := func(use func(claim.Token), conditions ...bson.E) error {
-		query := mongodb.Query{
-			Filter:     mongodb.Document(append(bson.D{timeseries.IsSegment()}, conditions...)),
-			Projection: mongodb.Document(bson.D{{Key: timeseries.PathSegmentCompaction, Value: 1}}), Batch: storedBatch,
-		}
-		err := buckets.Find(ctx, query, func(d bson.Raw) error {
-			segment, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK()
-			use(timeseries.UUIDIn(segment, timeseries.FieldCompaction))
-			return nil
-		})
-		return mongodb.Failure("reading unfinished compactions", err)
-	}
-	err := read(func(id claim.Token) { all[id] = true }, timeseries.IsPresent(timeseries.PathSegmentCompaction), timeseries.IsAbsent(timeseries.PathVisibleUntil))
-	if err != nil || len(all) == 0 {
-		return all, err
-	}
-	ids := make(bson.A, 0, len(all))
-	for id := range all {
-		ids = append(ids, timeseries.UUID(id))
-	}
-	return all, read(func(id claim.Token) { delete(all, id) },
-		bson.E{Key: timeseries.PathSegmentCompaction, Value: bson.D{{Key: "$in", Value: ids}}}, timeseries.IsPresent(timeseries.PathVisibleUntil))
-}
-
-// Unfinished returns the compactions that have frozen segments and of which no segment has ended.
-func (b Buckets) Unfinished(ctx context.Context) (map[claim.Token]bool, error) {
-	return unfinished(ctx, b.c)
 }

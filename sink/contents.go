@@ -73,11 +73,8 @@ func (c Contents) TakeOver(ctx context.Context, seen PartitionDocument, group st
 // Lost returns the noted losses of a partition, in the order of the offsets. Ranges may overlap.
 func (c Contents) Lost(ctx context.Context, clusterID string, source timeseries.Source) (lost []claim.Lost, err error) {
 	id := claim.DocumentID(clusterID, source.Topic, source.Partition)
-	err = c.ports.Partitions.Find(ctx, mongodb.Query{Filter: mongodb.WithID(id), Limit: 1}, func(raw bson.Raw) error {
-		lost = lostIn(raw, source.TopicID)
-		return nil
-	})
-	return lost, mongodb.Failure("reading the lost offsets of "+id, err)
+	found, err := mongodb.First(ctx, c.ports.Partitions, mongodb.Query{Filter: mongodb.WithID(id)})
+	return lostIn(found, source.TopicID), mongodb.Failure("reading the lost offsets of "+id, err)
 }
 
 func lostIn(d bson.Raw, topicID [16]byte) (lost []claim.Lost) {
@@ -161,9 +158,8 @@ func (h *Holding) looked() int64 { return h.Buckets + h.Segments + h.Ended + h.U
 
 // tally adds holdings up.
 type tally struct {
-	buckets   mongodb.Collection
-	timeField string
-	newest    int64
+	Buckets
+	newest int64
 	// unfinished are the compactions that may be rolled back. Their measurements count in their segments and not in their buckets.
 	unfinished map[claim.Token]bool
 }
@@ -172,16 +168,17 @@ type tally struct {
 // and segments of each. Zero means all. It jumps through the index of sources, which costs two or three more queries a
 // partition, however much is stored. Measurements that are being compacted meanwhile may count twice or not at all.
 func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error) {
-	buckets, doing := c.ports.Buckets, "reading the buckets of "+c.name
+	doing := "reading the buckets of " + c.name
 	definition, err := collection.ReadDefinition(ctx, c.ports.Options)
 	if err != nil {
 		return nil, err
 	}
-	begun, err := unfinished(ctx, buckets)
+	buckets := c.Buckets(definition.TimeField)
+	begun, err := buckets.Unfinished(ctx)
 	if err != nil {
 		return nil, err
 	}
-	of := tally{buckets, definition.TimeField, newest, begun}
+	of := tally{buckets, newest, begun}
 	foreign, err := of.add(ctx, bson.D{{Key: timeseries.PathTopicID, Value: nil}})
 	if err != nil {
 		return nil, mongodb.Failure(doing, err)
@@ -190,8 +187,8 @@ func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error)
 	if foreign.looked() > 0 {
 		all = append(all, foreign)
 	}
-	source, found, err := nextSource(ctx, buckets, timeseries.Source{Partition: -1})
-	for ; err == nil && found && len(all) < maxHoldings; source, found, err = nextSource(ctx, buckets, source) {
+	source, found, err := nextSource(ctx, buckets.c, timeseries.Source{Partition: -1})
+	for ; err == nil && found && len(all) < maxHoldings; source, found, err = nextSource(ctx, buckets.c, source) {
 		h, err := of.add(ctx, timeseries.OfSource(source))
 		if err != nil {
 			return nil, mongodb.Failure(doing, err)
@@ -249,7 +246,7 @@ func (of *tally) add(ctx context.Context, filter bson.D) (Holding, error) {
 	if of.newest > 0 {
 		query.Limit, query.Sort = of.newest+1, mongodb.Document(bson.D{{Key: timeseries.PathLast, Value: -1}})
 	}
-	err := of.buckets.Find(ctx, query, func(d bson.Raw) error {
+	err := of.c.Find(ctx, query, func(d bson.Raw) error {
 		if h.Cut = of.newest > 0 && h.looked() == of.newest; !h.Cut {
 			h.add(d, of.timeField, of.unfinished)
 		}
@@ -280,7 +277,9 @@ func (h *Holding) add(d bson.Raw, timeField string, unfinished map[claim.Token]b
 		h.Buckets++
 		h.Measurements += count
 		h.Counts[int32(count)]++
-		h.Covered += covered(control, timeField)
+		if first, last, ok := timesOf(d, timeField); ok && last > first {
+			h.Covered += last - first // from its rounded beginning to its last measurement
+		}
 		if made {
 			h.Compacted++
 		}
@@ -289,16 +288,6 @@ func (h *Holding) add(d bson.Raw, timeField string, unfinished map[claim.Token]b
 		}
 	}
 	h.widen(control, timeField, h.Buckets+h.Segments == 1)
-}
-
-// covered is the time from a bucket's rounded beginning to its last measurement, in milliseconds.
-func covered(control bson.Raw, timeField string) int64 {
-	first, begins := control.Lookup(timeseries.FieldMin, timeField).DateTimeOK()
-	last, ends := control.Lookup(timeseries.FieldMax, timeField).DateTimeOK()
-	if !begins || !ends {
-		return 0
-	}
-	return max(0, last-first)
 }
 
 // widen widens the times and offsets by those of a document. The argument initial means that it is the first document.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -24,14 +23,12 @@ type Partition struct {
 	topic  string // _id of the topic's document
 	group  string
 	owner  string
-	// session orders reads after claims and fences. It is nil until the first use, and if the server has no sessions.
-	session  mongodb.Session
+	// ordering orders reads after claims and fences.
+	ordering
 	standing standing
 	token    [16]byte // of the claim that standing describes
 	// window is how many offsets of D fitted into its memory when they last did not all fit. Zero means that they always did.
 	window int64
-	// stamped is the last time written into the field at.
-	stamped time.Time
 }
 
 // standing is what this process knows of its latest claim.
@@ -49,7 +46,7 @@ const (
 func (s *Store) Partition(source timeseries.Source, clusterID, group, owner string) *Partition {
 	s.Metrics.begin(source)
 	return &Partition{
-		store: s, source: source, group: group, owner: owner,
+		store: s, source: source, group: group, owner: owner, ordering: ordering{begin: s.Ports.Session},
 		id:    claim.DocumentID(clusterID, source.Topic, source.Partition),
 		topic: clusterID + "/" + source.Topic,
 	}
@@ -60,8 +57,7 @@ func (s *Store) Partition(source timeseries.Source, clusterID, group, owner stri
 func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 	const doing = "reading the claim"
 	var seen claim.Document
-	query := mongodb.Query{Filter: mongodb.Document(bson.D{{Key: "_id", Value: p.id}}), Limit: 1}
-	err := p.find(ctx, p.store.Ports.Partitions, query, func(d bson.Raw) error {
+	err := p.find(ctx, p.store.Ports.Partitions, mongodb.Query{Filter: mongodb.WithID(p.id), Limit: 1}, func(d bson.Raw) error {
 		seen = parseSeen(d)
 		return nil
 	})
@@ -78,12 +74,11 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 	if seen.Found {
 		return seen, nil
 	}
-	query = mongodb.Query{
+	err = p.find(ctx, p.store.Ports.Buckets, mongodb.Query{
 		Filter:     mongodb.Document(timeseries.OfSource(p.source)),
 		Projection: mongodb.Document(bson.D{{Key: "_id", Value: 1}}),
 		Limit:      1,
-	}
-	err = p.find(ctx, p.store.Ports.Buckets, query, func(bson.Raw) error {
+	}, func(bson.Raw) error {
 		seen.HasBuckets = true
 		return nil
 	})
@@ -110,39 +105,6 @@ func (p *Partition) find(ctx context.Context, c mongodb.Collection, q mongodb.Qu
 	return c.Find(ctx, q, each)
 }
 
-// ordered returns a context whose reads see earlier writes made with it.
-func (p *Partition) ordered(ctx context.Context) (context.Context, error) {
-	if p.store.Ports.Session == nil {
-		return ctx, nil
-	}
-	if p.session == nil {
-		session, err := p.store.Ports.Session()
-		if err != nil {
-			return nil, fmt.Errorf("starting a session: %w", err)
-		}
-		p.session = session
-	}
-	return p.session.Context(ctx), nil
-}
-
-// stamp returns the present time for the field at. It is later than the last one, so a fence always changes its document.
-func (p *Partition) stamp() bson.DateTime {
-	now := time.Now().Round(0) // the wall clock, which may have been set back
-	if least := p.stamped.Add(time.Millisecond); now.Before(least) {
-		now = least
-	}
-	p.stamped = now
-	return bson.NewDateTimeFromTime(now)
-}
-
-// Close ends the session. The claim stays in the database.
-func (p *Partition) Close() {
-	if p.session != nil {
-		p.session.End()
-		p.session = nil
-	}
-}
-
 // Claim replaces exactly the seen claim by a new one. False means that the document no longer showed it, or that another
 // process was quicker. After an error it is unknown whether the claim was executed. Read tells by the token, and then the claim
 // is ours.
@@ -150,20 +112,20 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 	fields := append(ours.Fields(p.source.TopicID, p.owner), bson.E{Key: "at", Value: p.stamp()})
 	fields = append(fields, p.lowered(seen, ours.Start)...)
 	p.standing, p.token = claiming, ours.Token
-	won, err := p.write(ctx, "claiming the partition", func(ctx context.Context, c mongodb.Collection) (mongodb.Reply, error) {
+	won, err := mongodb.Changed(p.leased(ctx, func(ctx context.Context) (mongodb.Reply, error) {
 		if seen.Found {
-			return c.Update(ctx, []mongodb.Update{replacing(p.id, p.group, seen.Claim, fields)})
+			return p.store.Ports.Partitions.Update(ctx, []mongodb.Update{replacing(p.id, p.group, seen.Claim, fields)})
 		}
 		key := bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}}
-		return c.Insert(ctx, []bson.Raw{mongodb.Document(append(key, fields...))})
-	})
+		return p.store.Ports.Partitions.Insert(ctx, []bson.Raw{mongodb.Document(append(key, fields...))})
+	}))
 	switch {
 	case won:
 		p.standing = holding
 	case err == nil || errors.Is(err, claim.ErrLapsed):
 		p.standing = unclaimed
 	}
-	return won, err
+	return won, mongodb.Failure("claiming the partition", err)
 }
 
 // NoteWaited writes down for how long, at least, the generation of another owner's claim has been over. The document must still
@@ -224,24 +186,21 @@ func (p *Partition) fenceShards(ctx context.Context) error {
 	if p.store.Ports.FenceShards == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
-	defer cancel()
-	ctx, err := p.ordered(ctx)
-	if err == nil {
-		err = p.store.Ports.FenceShards(ctx)
-	}
-	return mongodb.Failure("fencing all shards", mongodb.Within(p.store.WriteTimeout, err))
+	_, err := p.write(ctx, p.store.WriteTimeout, func(ctx context.Context) (mongodb.Reply, error) {
+		return mongodb.Reply{}, p.store.Ports.FenceShards(ctx)
+	})
+	return mongodb.Failure("fencing all shards", err)
 }
 
 // conditional sets fields of the partition document if it shows this claim of our group. Otherwise the error is ErrOtherOwner.
 func (p *Partition) conditional(ctx context.Context, doing string, shown claim.Token, fields bson.D) error {
-	done, err := p.write(ctx, doing, func(ctx context.Context, c mongodb.Collection) (mongodb.Reply, error) {
-		return c.Update(ctx, []mongodb.Update{replacing(p.id, p.group, shown, fields)})
-	})
+	done, err := mongodb.Changed(p.leased(ctx, func(ctx context.Context) (mongodb.Reply, error) {
+		return p.store.Ports.Partitions.Update(ctx, []mongodb.Update{replacing(p.id, p.group, shown, fields)})
+	}))
 	if err == nil && !done {
 		return claim.ErrOtherOwner
 	}
-	return err
+	return mongodb.Failure(doing, err)
 }
 
 // replacing is an update of a partition document, on the condition that the document shows the given claim and group.
@@ -252,20 +211,14 @@ func replacing(id, group string, shown claim.Token, fields bson.D) mongodb.Updat
 	}
 }
 
-// write sends one write of the partition document in the session, if the lease holds, within the write timeout. It reports
-// whether the write was executed.
-func (p *Partition) write(ctx context.Context, doing string, send func(context.Context, mongodb.Collection) (mongodb.Reply, error)) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
-	defer cancel()
-	ctx, err := p.ordered(ctx)
-	if err != nil {
-		return false, mongodb.Failure(doing, &mongodb.NotSentError{Err: err})
-	}
-	if !p.store.held() {
-		return false, mongodb.Failure(doing, claim.ErrLapsed)
-	}
-	done, err := mongodb.Changed(send(ctx, p.store.Ports.Partitions))
-	return done, mongodb.Failure(doing, mongodb.Within(p.store.WriteTimeout, err))
+// leased sends one write in the session, if the lease holds (E7), within the write timeout.
+func (p *Partition) leased(ctx context.Context, send func(context.Context) (mongodb.Reply, error)) (mongodb.Reply, error) {
+	return p.write(ctx, p.store.WriteTimeout, func(ctx context.Context) (mongodb.Reply, error) {
+		if !p.store.held() {
+			return mongodb.Reply{}, claim.ErrLapsed
+		}
+		return send(ctx)
+	})
 }
 
 // errTopicLags means that the topic's document exists but a majority does not have it yet.

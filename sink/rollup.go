@@ -31,14 +31,13 @@ type RollupPorts struct {
 type Rollups struct {
 	name    string // of the time series
 	ports   RollupPorts
-	timeout time.Duration   // of a write
-	session mongodb.Session // nil until the first use, and if the server has no sessions
-	fenced  time.Time       // the time of the last fence
+	timeout time.Duration // of a write
+	ordering
 }
 
 // NewRollups makes the Rollups of a time series. The argument timeout bounds a write.
 func NewRollups(name string, ports RollupPorts, timeout time.Duration) *Rollups {
-	return &Rollups{name: name, ports: ports, timeout: timeout}
+	return &Rollups{name: name, ports: ports, timeout: timeout, ordering: ordering{begin: ports.Session}}
 }
 
 // RollupsOf returns the rollups of a time series. Their collections need not exist.
@@ -57,29 +56,6 @@ func RollupsOf(db *mongodb.Database, name string) *Rollups {
 // Name is the name of the time series.
 func (r *Rollups) Name() string { return r.name }
 
-// Close ends the session.
-func (r *Rollups) Close() {
-	if r.session != nil {
-		r.session.End()
-		r.session = nil
-	}
-}
-
-// ordered returns a context whose reads see earlier writes made with it.
-func (r *Rollups) ordered(ctx context.Context) (context.Context, error) {
-	if r.ports.Session == nil {
-		return ctx, nil
-	}
-	if r.session == nil {
-		session, err := r.ports.Session()
-		if err != nil {
-			return nil, fmt.Errorf("starting a session: %w", err)
-		}
-		r.session = session
-	}
-	return r.session.Context(ctx), nil
-}
-
 func (r *Rollups) find(ctx context.Context, doing string, c mongodb.Collection, q mongodb.Query, each func(bson.Raw) error) error {
 	ctx, err := r.ordered(ctx)
 	if err == nil {
@@ -90,14 +66,7 @@ func (r *Rollups) find(ctx context.Context, doing string, c mongodb.Collection, 
 
 // write sends one write in the session, within the write timeout.
 func (r *Rollups) write(ctx context.Context, send func(context.Context) (mongodb.Reply, error)) (mongodb.Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	ctx, err := r.ordered(ctx)
-	if err != nil {
-		return mongodb.Reply{}, &mongodb.NotSentError{Err: err}
-	}
-	reply, err := send(ctx)
-	return reply, mongodb.Within(r.timeout, err)
+	return r.ordering.write(ctx, r.timeout, send)
 }
 
 // RollupState is what a pass must know about the time series and its rollups.
@@ -156,14 +125,10 @@ func (o *Owned) is() bson.D {
 // The error is claim.ErrOtherOwner if the claim is gone.
 func (r *Rollups) Fence(ctx context.Context, o *Owned) ([]rollup.Watermark, error) {
 	const doing = "fencing a partition for its rollups"
-	now := time.Now().Round(0)
-	if least := r.fenced.Add(time.Millisecond); now.Before(least) { // otherwise the document would not change
-		now = least
-	}
-	r.fenced = now
+	now := r.stamp()
 	done, err := mongodb.Changed(r.write(ctx, func(ctx context.Context) (mongodb.Reply, error) {
 		return r.ports.Partitions.Update(ctx, []mongodb.Update{{
-			Filter: mongodb.Document(o.is()), Update: mongodb.Set(bson.D{{Key: fieldRolled, Value: bson.NewDateTimeFromTime(now)}}),
+			Filter: mongodb.Document(o.is()), Update: mongodb.Set(bson.D{{Key: fieldRolled, Value: now}}),
 		}})
 	}))
 	if err != nil {
@@ -276,8 +241,7 @@ const maxNoteBytes = 1 << 20
 
 // RollupEdit is an edit of whole series that the rollups of the time series must follow.
 type RollupEdit struct {
-	options mongodb.Collection
-	clock   func(context.Context) (time.Time, error)
+	ports   collection.Ports
 	timeout time.Duration
 	notes   []RollupNote
 }
@@ -294,8 +258,13 @@ func BeginRollupEdit(ctx context.Context, ports collection.Ports, timeout time.D
 	if err != nil {
 		return nil, err
 	}
-	e := &RollupEdit{options: ports.Options, clock: ports.Clock, timeout: timeout, notes: newRollupNotes(metas, deletes, now)}
-	return e, e.write(ctx, e.notes)
+	e := &RollupEdit{ports: ports, timeout: timeout, notes: newRollupNotes(metas, deletes, now)}
+	for i := range e.notes {
+		if err := e.write(ctx, &e.notes[i]); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
 }
 
 // newRollupNotes makes the notes of series, with at most maxNoteBytes of metas in each.
@@ -340,13 +309,10 @@ func parseRollupNote(raw bson.Raw) (n RollupNote, err error) {
 	n.Deletes, _ = raw.Lookup(fieldNoteDeletes).BooleanOK()
 	n.Edited, _ = raw.Lookup(fieldNoteEdited).TimeOK()
 	n.At, _ = raw.Lookup(fieldNoteAt).TimeOK()
-	array, ok := raw.Lookup(fieldNoteMetas).ArrayOK()
-	if !ok {
-		return n, fmt.Errorf("the document with _id %q in the options collection is damaged: %s is not an array; delete this document, and run `waterwheel rollup build --replace`", n.ID, fieldNoteMetas)
-	}
+	array, _ := raw.Lookup(fieldNoteMetas).ArrayOK()
 	values, err := array.Values()
 	if err != nil {
-		return n, fmt.Errorf("the document with _id %q in the options collection is damaged: %w; delete this document, and run `waterwheel rollup build --replace`", n.ID, err)
+		return n, fmt.Errorf("the document with _id %q in the options collection is damaged: %s is not an array; delete this document, and run `waterwheel rollup build --replace`", n.ID, fieldNoteMetas)
 	}
 	for _, v := range values {
 		if of, ok := v.DocumentOK(); ok {
@@ -356,17 +322,11 @@ func parseRollupNote(raw bson.Raw) (n RollupNote, err error) {
 	return n, nil
 }
 
-func (e *RollupEdit) write(ctx context.Context, notes []RollupNote) error {
-	const doing = "recording an edit for the rollups"
-	for i := range notes {
-		limited, cancel := context.WithTimeout(ctx, e.timeout)
-		_, err := mongodb.Changed(e.options.Insert(limited, []bson.Raw{notes[i].document()})) // False means that the note exists already.
-		cancel()
-		if err != nil {
-			return mongodb.Failure(doing, err)
-		}
-	}
-	return nil
+func (e *RollupEdit) write(ctx context.Context, n *RollupNote) error {
+	ctx, cancel := context.WithTimeout(ctx, e.timeout)
+	defer cancel()
+	_, err := mongodb.Changed(e.ports.Options.Insert(ctx, []bson.Raw{n.document()})) // False means that the note exists already.
+	return mongodb.Failure("recording an edit for the rollups", err)
 }
 
 // Done marks the notes, once no write of the edit can be executed any more. shown is the moment from which queries see all edited
@@ -375,7 +335,7 @@ func (e *RollupEdit) Done(ctx context.Context, shown time.Time) error {
 	if e == nil {
 		return nil
 	}
-	now, err := e.clock(ctx)
+	now, err := e.ports.Clock(ctx)
 	if err != nil {
 		return err
 	}
@@ -385,17 +345,24 @@ func (e *RollupEdit) Done(ctx context.Context, shown time.Time) error {
 	for i := range e.notes {
 		n := &e.notes[i]
 		n.Edited = now
-		limited, cancel := context.WithTimeout(ctx, e.timeout)
-		marked, err := mongodb.Changed(e.options.Update(limited, []mongodb.Update{{Filter: mongodb.WithID(n.ID), Update: mongodb.Set(bson.D{{Key: fieldNoteEdited, Value: bson.NewDateTimeFromTime(now)}})}}))
-		cancel()
+		marked, err := e.mark(ctx, n)
 		if err == nil && !marked {
-			err = e.write(ctx, e.notes[i:i+1])
+			err = e.write(ctx, n)
 		}
 		if err != nil {
 			return mongodb.Failure("recording the end of an edit", err)
 		}
 	}
 	return nil
+}
+
+// mark notes the end of the edit in a note. False means that the note is gone.
+func (e *RollupEdit) mark(ctx context.Context, n *RollupNote) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.timeout)
+	defer cancel()
+	return mongodb.Changed(e.ports.Options.Update(ctx, []mongodb.Update{{
+		Filter: mongodb.WithID(n.ID), Update: mongodb.Set(bson.D{{Key: fieldNoteEdited, Value: bson.NewDateTimeFromTime(n.Edited)}}),
+	}}))
 }
 
 // Notes returns the notes of the time series, from the oldest to the newest.
@@ -411,10 +378,7 @@ func (r *Rollups) Notes(ctx context.Context) (notes []RollupNote, err error) {
 		return nil
 	})
 	slices.SortFunc(notes, func(a, b RollupNote) int { return a.At.Compare(b.At) })
-	if err == nil {
-		err = damaged
-	}
-	return notes, err
+	return notes, cmp.Or(err, damaged)
 }
 
 // NoteDone deletes a note after its rows were computed.

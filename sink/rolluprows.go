@@ -189,9 +189,7 @@ func (r *Rollups) Bounds(ctx context.Context, o timeseries.Options, each func(fi
 			Projection: mongodb.Document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
 		}
 		err := r.find(ctx, "reading the first and the last bucket", r.ports.Buckets, query, func(d bson.Raw) error {
-			first, one := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
-			last, other := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, o.TimeField).DateTimeOK()
-			if one && other {
+			if first, last, ok := timesOf(d, o.TimeField); ok {
 				each(first, max(last, first+o.Span()))
 			}
 			return nil
@@ -210,28 +208,30 @@ func (r *Rollups) Extents(ctx context.Context, o timeseries.Options, levels roll
 		Filter:     mongodb.Document(bson.D{timeseries.HasMeta(meta)}),
 		Projection: mongodb.Document(bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: 1}}),
 	}
-	names := []string{""}
-	for _, l := range levels {
-		names = append(names, l.Name)
-	}
-	for _, name := range names {
-		c := r.ports.Levels[name]
-		if name == "" {
-			c = r.ports.Buckets
-		}
-		err := r.find(ctx, "reading the first and the last time of a series", c, query, func(d bson.Raw) error {
-			first, one := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
-			last, other := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, o.TimeField).DateTimeOK()
-			if one && other {
-				each(name, first, last)
+	read := func(level string, c mongodb.Collection) error {
+		return r.find(ctx, "reading the first and the last time of a series", c, query, func(d bson.Raw) error {
+			if first, last, ok := timesOf(d, o.TimeField); ok {
+				each(level, first, last)
 			}
 			return nil
 		})
-		if err != nil {
+	}
+	if err := read("", r.ports.Buckets); err != nil {
+		return err
+	}
+	for _, l := range levels {
+		if err := read(l.Name, r.ports.Levels[l.Name]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// timesOf returns the smallest and the largest time of a document, in milliseconds. False means that it lacks one.
+func timesOf(d bson.Raw, timeField string) (first, last int64, ok bool) {
+	first, begins := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, timeField).DateTimeOK()
+	last, ends := d.Lookup(timeseries.FieldControl, timeseries.FieldMax, timeField).DateTimeOK()
+	return first, last, begins && ends
 }
 
 // NestedState is the state of a stored nested document that must be known before it is replaced.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/claim"
 	"waterwheel/internal/collection"
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
@@ -67,6 +69,27 @@ func (b Buckets) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
 	return n > 0, mongodb.Failure("deleting a bucket", err)
 }
 
+// Unfinished returns the compactions that have frozen segments and of which no segment has ended. They may be rolled back, so
+// their measurements count in their segments and not in their buckets.
+func (b Buckets) Unfinished(ctx context.Context) (map[claim.Token]bool, error) {
+	frozen, ended := map[claim.Token]bool{}, map[claim.Token]bool{}
+	err := b.c.Find(ctx, mongodb.Query{
+		Filter:     mongodb.Document(bson.D{timeseries.IsSegment(), timeseries.IsPresent(timeseries.PathSegmentCompaction)}),
+		Projection: mongodb.Document(bson.D{{Key: timeseries.PathSegmentCompaction, Value: 1}, {Key: timeseries.PathVisibleUntil, Value: 1}}), Batch: storedBatch,
+	}, func(d bson.Raw) error {
+		segment, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK()
+		id := timeseries.UUIDIn(segment, timeseries.FieldCompaction)
+		if segment.Lookup(timeseries.FieldVisibleUntil).Type == 0 {
+			frozen[id] = true
+		} else {
+			ended[id] = true
+		}
+		return nil
+	})
+	maps.DeleteFunc(frozen, func(id claim.Token, _ bool) bool { return ended[id] })
+	return frozen, mongodb.Failure("reading unfinished compactions", err)
+}
+
 // scan is the state of one Find.
 type scan struct {
 	c          mongodb.Collection
@@ -100,17 +123,17 @@ func (s *scan) run(ctx context.Context, use func(bson.Raw) error) error {
 		if progress {
 			tries, s.batch = 1, smallBatch
 		}
-		if _, ok := errors.AsType[*mongodb.OutageError](err); !ok || tries == scanTries {
-			return err
-		}
-		if err := pauseScan(ctx); err != nil {
+		if err := mayRetry(ctx, err, tries); err != nil {
 			return err
 		}
 	}
 }
 
-// pauseScan waits before a scan is tried again.
-func pauseScan(ctx context.Context) error {
+// mayRetry waits before a read is tried again after an error. It returns the error if another try is of no use.
+func mayRetry(ctx context.Context, failed error, tries int) error {
+	if _, ok := errors.AsType[*mongodb.OutageError](failed); !ok || tries == scanTries {
+		return failed
+	}
 	select {
 	case <-time.After(scanPause/2 + rand.N(scanPause)):
 		return nil
@@ -202,14 +225,11 @@ func (n Notes) find(
 			}
 			return damaged
 		})
-		if damaged != nil {
+		if err == nil || damaged != nil {
 			return damaged
 		}
 		err = mongodb.Failure("reading the notes of edits", err)
-		if _, ok := errors.AsType[*mongodb.OutageError](err); !ok || tries == scanTries {
-			return err
-		}
-		if err := pauseScan(ctx); err != nil {
+		if err := mayRetry(ctx, err, tries); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,8 @@ package sink
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"sync/atomic"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/collection"
@@ -80,6 +83,58 @@ func (s *Store) span() int64 { return s.collection.Load().Span() }
 
 // held reports whether the lease allows bucket writes and claims now (E7).
 func (s *Store) held() bool { return s.Lease == nil || s.Lease() }
+
+// ordering orders the reads of one goroutine after its writes.
+type ordering struct {
+	begin   func() (mongodb.Session, error) // Nil means that the server has no sessions.
+	session mongodb.Session                 // nil until the first use
+	stamped time.Time                       // the last stamp
+}
+
+// ordered returns a context whose reads see earlier writes made with it.
+func (o *ordering) ordered(ctx context.Context) (context.Context, error) {
+	if o.begin == nil {
+		return ctx, nil
+	}
+	if o.session == nil {
+		session, err := o.begin()
+		if err != nil {
+			return nil, fmt.Errorf("starting a session: %w", err)
+		}
+		o.session = session
+	}
+	return o.session.Context(ctx), nil
+}
+
+// write sends one write in the session, within a time limit.
+func (o *ordering) write(ctx context.Context, limit time.Duration, send func(context.Context) (mongodb.Reply, error)) (mongodb.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ctx, err := o.ordered(ctx)
+	if err != nil {
+		return mongodb.Reply{}, &mongodb.NotSentError{Err: err}
+	}
+	reply, err := send(ctx)
+	return reply, mongodb.Within(limit, err)
+}
+
+// stamp returns the present time for a field of a document. It is later than the last one, so a fence always changes its document.
+func (o *ordering) stamp() bson.DateTime {
+	now := time.Now().Round(0) // the wall clock, which may have been set back
+	if least := o.stamped.Add(time.Millisecond); now.Before(least) {
+		now = least
+	}
+	o.stamped = now
+	return bson.NewDateTimeFromTime(now)
+}
+
+// Close ends the session. A claim stays in the database.
+func (o *ordering) Close() {
+	if o.session != nil {
+		o.session.End()
+		o.session = nil
+	}
+}
 
 // Metrics count the requests to MongoDB. One value serves all time series of a process.
 type Metrics struct {
