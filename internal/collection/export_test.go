@@ -15,15 +15,6 @@ var (
 	CompareMeasurements = compareMeasurements
 )
 
-// These are errors that no caller distinguishes.
-type (
-	MismatchError      = mismatchError
-	IndexConflictError = indexConflictError
-	NeededIndexError   = neededIndexError
-	MixedKindsError    = mixedKindsError
-	OtherKeyError      = otherKeyError
-)
-
 // CreateIndexForMeta creates an index with any keys, as META_INDEXES does.
 func (t TimeSeries) CreateIndexForMeta(ctx context.Context, user timeseries.Index) (Index, bool, error) {
 	return t.createIndex(ctx, user, byMetaIndexes)

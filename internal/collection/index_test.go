@@ -105,11 +105,11 @@ func TestIndexesAreOfMeasurements(t *testing.T) {
 	want = append(want, `user meta.sensor_1_time_-1 {"meta.sensor":1,"time":-1} kept`)
 	check("created")
 
-	var conflict *collection.IndexConflictError
-	if _, _, err := collection.Of(e.Database, "events").CreateIndex(ctx, userIndex(t, `{"meta.site": 1}`, `{"name": "meta.sensor_1_time_-1"}`)); !errors.As(err, &conflict) {
+	isConflict := func(err error) bool { return err != nil && strings.Contains(err.Error(), "exists already") }
+	if _, _, err := collection.Of(e.Database, "events").CreateIndex(ctx, userIndex(t, `{"meta.site": 1}`, `{"name": "meta.sensor_1_time_-1"}`)); !isConflict(err) {
 		t.Errorf("a taken name: %v", err)
 	}
-	if _, _, err := collection.Of(e.Database, "events").CreateIndex(ctx, userIndex(t, `{"meta.sensor": 1, "time": -1}`, `{"name": "again"}`)); !errors.As(err, &conflict) {
+	if _, _, err := collection.Of(e.Database, "events").CreateIndex(ctx, userIndex(t, `{"meta.sensor": 1, "time": -1}`, `{"name": "again"}`)); !isConflict(err) {
 		t.Errorf("taken keys: %v", err)
 	}
 	var refused *timeseries.Error
@@ -133,11 +133,11 @@ func TestIndexesAreOfMeasurements(t *testing.T) {
 	check("beside others'")
 
 	for _, name := range []string{"_id_", "meta_1_control.min.time_1", "control.source.topicId_1_control.source.partition_1_control.source.last_1"} {
-		var needed *collection.NeededIndexError
-		if err := collection.Of(e.Database, "events").DropIndex(ctx, name); !errors.As(err, &needed) {
+		isNeeded := func(err error) bool { return err != nil && strings.Contains(err.Error(), "is needed") }
+		if err := collection.Of(e.Database, "events").DropIndex(ctx, name); !isNeeded(err) {
 			t.Errorf("dropping %s: %v", name, err)
 		}
-		if _, err := collection.Of(e.Database, "events").HideIndex(ctx, name, true); !errors.As(err, &needed) {
+		if _, err := collection.Of(e.Database, "events").HideIndex(ctx, name, true); !isNeeded(err) {
 			t.Errorf("hiding %s: %v", name, err)
 		}
 	}
@@ -217,8 +217,7 @@ func TestIndexOnMixedKindsIsRefused(t *testing.T) {
 	if _, err := buckets.InsertOne(t.Context(), bucket(3, "a")); err != nil {
 		t.Fatal(err)
 	}
-	var mixed *collection.MixedKindsError
-	if _, _, err := collection.Of(e.Database, "events").CreateIndex(t.Context(), index); !errors.As(err, &mixed) || mixed.Field != "x.y" {
+	if _, _, err := collection.Of(e.Database, "events").CreateIndex(t.Context(), index); err == nil || !strings.HasPrefix(err.Error(), "x.y cannot be indexed") {
 		t.Errorf("with a mixed one: %v", err)
 	}
 	if _, _, err := collection.Of(e.Database, "events").CreateIndex(t.Context(), userIndex(t, `{"meta.x": 1, "time": 1}`, "")); err != nil {
@@ -238,7 +237,7 @@ func TestIndexDefinitionsAtOnce(t *testing.T) {
 				create = collection.Of(e.Database, "events").CreateIndexForMeta
 			}
 			_, _, err := create(t.Context(), userIndex(t, `{"meta.a": 1, "time": 1}`, ""))
-			if _, ok := errors.AsType[*collection.IndexConflictError](err); err != nil && !errors.Is(err, collection.ErrChangedMeanwhile) && !ok {
+			if err != nil && !errors.Is(err, collection.ErrChangedMeanwhile) && !strings.Contains(err.Error(), "exists already") {
 				t.Error(err)
 			}
 		})

@@ -13,17 +13,6 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// indexConflictError means that an existing index prevents the new one.
-type indexConflictError struct {
-	Name string // of the existing index
-	Why  string
-}
-
-// Error names the existing index and the remedy.
-func (e *indexConflictError) Error() string {
-	return fmt.Sprintf("an index %q exists already %s", e.Name, e.Why)
-}
-
 // CreateIndex makes an index on measurements. It makes the index on buckets that serves the same queries, and keeps the user's
 // definition beside it. False means that the index already existed. A *timeseries.Error says what time series refuse. ErrNotSetUp
 // means that there is no such time series. Other errors say what prevents the index. The call takes as long as MongoDB builds the
@@ -87,6 +76,7 @@ func (t TimeSeries) createIndex(ctx context.Context, user timeseries.Index, by i
 // beside finds the existing index that already serves as the wanted one, or the conflict with one.
 func (l IndexList) beside(want timeseries.Index) (there Index, found bool, err error) {
 	name := nameIn(want)
+	conflict := func(name, why string) error { return fmt.Errorf("an index %q exists already %s", name, why) }
 	for _, i := range l.Indexes {
 		same := equal(i.Buckets.Keys, want.Keys) && sameOption(want.Options, i.Buckets.Options, "partialFilterExpression") &&
 			sameOption(want.Options, i.Buckets.Options, "collation") && sameOption(want.Options, i.Buckets.Options, "sparse")
@@ -94,11 +84,11 @@ func (l IndexList) beside(want timeseries.Index) (there Index, found bool, err e
 		case same && i.Name == name && sameOption(want.Options, i.Buckets.Options, "expireAfterSeconds"):
 			return i, true, nil
 		case same && i.Name == name:
-			return i, false, &indexConflictError{i.Name, "with another expireAfterSeconds: drop it first"}
+			return i, false, conflict(i.Name, "with another expireAfterSeconds: drop it first")
 		case same:
-			return i, false, &indexConflictError{i.Name, "on the same keys: use that one, or drop it first"}
+			return i, false, conflict(i.Name, "on the same keys: use that one, or drop it first")
 		case i.Name == name:
-			return i, false, &indexConflictError{i.Name, "on other keys or with other options: choose another name, or drop it first"}
+			return i, false, conflict(i.Name, "on other keys or with other options: choose another name, or drop it first")
 		}
 	}
 	return Index{}, false, nil
@@ -195,28 +185,20 @@ func (s *series) refuseMixedField(ctx context.Context, field string) error {
 		Filter:     mongodb.Document(bson.D{isBucket, {Key: "$expr", Value: bson.D{{Key: "$ne", Value: bson.A{kindOf(low), kindOf(high)}}}}}),
 		Projection: mongodb.Document(bson.D{{Key: low, Value: 1}, {Key: high, Value: 1}}),
 	}
-	search := func(bucket bson.Raw) error { return mixedIn(bucket, field) }
+	var mixed error
+	search := func(bucket bson.Raw) error {
+		mixed = mixedIn(bucket, field)
+		return mixed
+	}
 	err := s.ports.Buckets.Find(ctx, query, search)
 	if mongodb.Refuses(err) {
 		query.Filter = mongodb.Document(bson.D{isBucket}) // a server that cannot compare the kinds sends all values
 		err = s.ports.Buckets.Find(ctx, query, search)
 	}
-	if _, ok := errors.AsType[*mixedKindsError](err); ok {
-		return err
+	if mixed != nil {
+		return mixed
 	}
 	return mongodb.Failure("comparing the types of values in buckets", err)
-}
-
-// mixedKindsError means that a bucket holds values of several kinds in a field to be indexed.
-type mixedKindsError struct {
-	Field string
-	ID    bson.RawValue // of the bucket
-}
-
-// Error names the bucket and the remedy.
-func (e *mixedKindsError) Error() string {
-	return fmt.Sprintf("%s cannot be indexed: the bucket %v holds values of several types in this field, so a query that uses the index "+
-		"would miss some measurements. Consumers write no such bucket: correct the bucket, or remove it from the collection", e.Field, e.ID)
 }
 
 // mixedIn returns an error if the smallest and the largest value of a field in a bucket are of different kinds.
@@ -228,7 +210,9 @@ func mixedIn(bucket bson.Raw, field string) error {
 	if timeseries.CanonicalType(least.Type) == timeseries.CanonicalType(most.Type) {
 		return nil
 	}
-	return &mixedKindsError{field, bucket.Lookup(timeseries.FieldID)}
+	return fmt.Errorf("%s cannot be indexed: the bucket %v holds values of several types in this field, so a query that uses the index "+
+		"would miss some measurements. Consumers write no such bucket: correct the bucket, or remove it from the collection",
+		field, bucket.Lookup(timeseries.FieldID))
 }
 
 // NoIndexError means that there is no index with this name.
@@ -243,14 +227,6 @@ func (e *NoIndexError) Error() string {
 		return fmt.Sprintf("there is no index %q; the only indexes are those that waterwheel needs", e.Name)
 	}
 	return fmt.Sprintf("there is no index %q; the indexes that can be changed are %s", e.Name, strings.Join(e.Have, ", "))
-}
-
-// neededIndexError means that an index is needed and may be neither dropped nor hidden.
-type neededIndexError struct{ Name, Why string }
-
-// Error says what the index is needed for.
-func (e *neededIndexError) Error() string {
-	return fmt.Sprintf("the index %q is needed: %s. It can be neither dropped nor hidden", e.Name, e.Why)
 }
 
 // DroppableIndex returns the index that DropIndex would drop. Nil means that only a kept definition is left. Its errors are those
@@ -328,7 +304,7 @@ func (l IndexList) changeable(name string) (Index, error) {
 		return index, e
 	}
 	if why, needed := index.needed(); needed {
-		return index, &neededIndexError{name, why}
+		return index, fmt.Errorf("the index %q is needed: %s. It can be neither dropped nor hidden", name, why)
 	}
 	return index, nil
 }

@@ -15,18 +15,6 @@ import (
 	"waterwheel/internal/words"
 )
 
-// mismatchError means that the collection's definition differs from this consumer's settings.
-type mismatchError struct {
-	Namespace   string
-	Differences []string // one sentence for each setting
-}
-
-// Error lists every differing setting.
-func (e *mismatchError) Error() string {
-	return fmt.Sprintf("%s exists with other options: %s; set these to the collection's values, or choose another MONGODB_COLLECTION",
-		e.Namespace, strings.Join(e.Differences, "; "))
-}
-
 // ErrNotSetUp means that the collections of the time series do not exist, or lack an index.
 var ErrNotSetUp = errors.New("the collection is not set up: run `waterwheel init` or `waterwheel run`")
 
@@ -66,7 +54,7 @@ func (s *series) define(ctx context.Context) error {
 func (s *series) adopt(d timeseries.Definition) error {
 	have := d.Options
 	if d.RollupOf != s.rollupOf {
-		return &rollupError{Namespace: s.namespace(), RollupOf: d.RollupOf, Wanted: s.rollupOf}
+		return rollupConflict(s.namespace(), d.RollupOf, s.rollupOf)
 	}
 	grown, err := s.options.Change(have)
 	if err != nil || grown != have {
@@ -149,7 +137,8 @@ func compareOptions(namespace string, want, have timeseries.Options) error {
 	if differences == nil {
 		return nil
 	}
-	return &mismatchError{Namespace: namespace, Differences: differences}
+	return fmt.Errorf("%s exists with other options: %s; set these to the collection's values, or choose another MONGODB_COLLECTION",
+		namespace, strings.Join(differences, "; "))
 }
 
 // setting is a setting of the program in its written form.

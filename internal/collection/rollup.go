@@ -13,25 +13,17 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// rollupError means that a collection holds totals where measurements are to be stored, or the other way round.
-type rollupError struct {
-	Namespace string
-	// RollupOf names the time series whose totals the collection holds, Wanted the one whose totals it should hold. Empty means
-	// measurements.
-	RollupOf, Wanted string
-}
-
-// Error says what the collection holds, and the remedy.
-func (e *rollupError) Error() string {
+// rollupConflict says that a collection holds totals where measurements are to be stored, or the other way round. It holds the
+// totals of the time series held and should hold those of wanted. Empty means measurements.
+func rollupConflict(namespace, held, wanted string) error {
 	switch {
-	case e.Wanted == "":
-		return fmt.Sprintf("%s is a rollup of %s: it holds totals and cannot hold measurements; choose another MONGODB_COLLECTION", e.Namespace, e.RollupOf)
-	case e.RollupOf == "":
-		return fmt.Sprintf("%s holds measurements, but a rollup of %s needs this name: rename one of the two time series, or remove the level from ROLLUP_LEVELS",
-			e.Namespace, e.Wanted)
-	default:
-		return fmt.Sprintf("%s is a rollup of %s, but a rollup of %s needs this name: rename one of the two time series", e.Namespace, e.RollupOf, e.Wanted)
+	case wanted == "":
+		return fmt.Errorf("%s is a rollup of %s: it holds totals and cannot hold measurements; choose another MONGODB_COLLECTION", namespace, held)
+	case held == "":
+		return fmt.Errorf("%s holds measurements, but a rollup of %s needs this name: rename one of the two time series, or remove the level from ROLLUP_LEVELS",
+			namespace, wanted)
 	}
+	return fmt.Errorf("%s is a rollup of %s, but a rollup of %s needs this name: rename one of the two time series", namespace, held, wanted)
 }
 
 // ReadRollups reads the definition of a time series' rollups.

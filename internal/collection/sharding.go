@@ -136,14 +136,6 @@ var (
 	ErrArrayMetas = errors.New("a shard key cannot contain an array")
 )
 
-// otherKeyError means that a collection is sharded by another key. MongoDB 5.0 and later can change it (reshardCollection).
-type otherKeyError struct{ Key bson.Raw }
-
-// Error names the key.
-func (e *otherKeyError) Error() string {
-	return fmt.Sprintf("the collection is already sharded by %v: MongoDB 5.0 and later can change the shard key with reshardCollection", KeyText(e.Key))
-}
-
 // ShardState is how far the sharding of a time series is.
 type ShardState int
 
@@ -172,7 +164,7 @@ func (t TimeSeries) Shardable(ctx context.Context, byHash bool) (o timeseries.Op
 	case have.Key == nil:
 		return o, state, t.series().refuseArrays(ctx)
 	case !equalKeys(have.Key, ShardKey(o, byHash)):
-		return o, state, &otherKeyError{have.Key}
+		return o, state, fmt.Errorf("the collection is already sharded by %v: MongoDB 5.0 and later can change the shard key with reshardCollection", KeyText(have.Key))
 	}
 	uneven, err := t.isUneven(ctx, have, spreading.isDone)
 	switch {
