@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -136,7 +137,7 @@ func (s *series) listIndexes(ctx context.Context) (list IndexList, err error) {
 		delete(kept, index.Name)
 		list.Indexes = append(list.Indexes, index)
 	}
-	list.Gone = namesOf(kept)
+	list.Gone = slices.Sorted(maps.Keys(kept))
 	return list, nil
 }
 
@@ -151,12 +152,10 @@ func (s *series) rawIndexes(ctx context.Context) (specs []bson.Raw, err error) {
 
 // indexOf finds out what an index is, with the kept definitions by name.
 func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
-	keys, _ := spec.Lookup("key").DocumentOK()
-	name, _ := spec.Lookup("name").StringValueOK()
+	name := nameIn(spec)
 	hidden, _ := spec.Lookup("hidden").BooleanOK()
-	index := Index{Name: name, Kind: IndexForeign, Hidden: hidden, Bytes: -1, Uses: -1}
-	index.Buckets = timeseries.Index{Keys: keys, Options: without(spec, "v", "key", "ns")}
-	_, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()
+	index := Index{Name: name, Kind: IndexForeign, Buckets: onBuckets(spec), Hidden: hidden, Bytes: -1, Uses: -1}
+	_, expires := expiryIn(spec)
 	if definition, ok := kept[name]; ok && definition.describes(s.options, index.Buckets) {
 		index.Kind, index.User, index.Kept, index.Asked = IndexOfUser, definition.user, true, definition.By == byMetaIndexes
 		return index
@@ -165,9 +164,9 @@ func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
 	case name == timeseries.IDIndexName:
 		index.Kind = IndexOfID
 	case ofAll(spec, s.options.SeriesIndex()):
-		index.Kind, index.User.Keys = IndexOfSeries, s.seriesKeys()
+		index.Kind, index.User.Keys = IndexOfSeries, s.seriesKeys(1)
 	case ofAll(spec, viewIndex(s.options)):
-		index.Kind, index.User.Keys = IndexOfView, s.viewKeys()
+		index.Kind, index.User.Keys = IndexOfView, s.seriesKeys(-1)
 	case ofAll(spec, timeseries.SourceIndex()):
 		index.Kind = IndexOfSources
 	case sameKeys(keyIn(spec), segmentIndex(s.options)):
@@ -204,39 +203,37 @@ func (s *series) expiryNow(ctx context.Context) (name string, seconds int64, fou
 	}
 	for _, spec := range specs {
 		if index := s.indexOf(spec, nil); index.Kind == IndexOfExpiry {
-			seconds, _ = spec.Lookup("expireAfterSeconds").AsInt64OK()
+			seconds, _ = expiryIn(spec)
 			return index.Name, seconds, true, nil
 		}
 	}
 	return "", 0, false, nil
 }
 
-// viewKeys returns the keys of the view's index in terms of measurements.
-func (s *series) viewKeys() bson.Raw {
-	return mongodb.Document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: -1}})
+// seriesKeys returns the keys of an index of the series and the time in terms of measurements, with the order of the time.
+func (s *series) seriesKeys(order int) bson.Raw {
+	keys := bson.D{{Key: s.options.TimeField, Value: order}}
+	if s.options.MetaField != "" {
+		keys = append(bson.D{{Key: s.options.MetaField, Value: 1}}, keys...)
+	}
+	return mongodb.Document(keys)
 }
 
-// seriesKeys returns the keys of the index of series in terms of measurements.
-func (s *series) seriesKeys() bson.Raw {
-	if s.options.MetaField == "" {
-		return mongodb.Document(bson.D{{Key: s.options.TimeField, Value: 1}})
-	}
-	return mongodb.Document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: 1}})
+// onBuckets returns the index that MongoDB describes.
+func onBuckets(spec bson.Raw) timeseries.Index {
+	return timeseries.Index{Keys: keyIn(spec), Options: mongodb.Document(fieldsOf(spec, "v", "key", "ns"))}
 }
 
-// without returns a document without some of its fields.
-func without(d bson.Raw, names ...string) bson.Raw {
-	elements, err := d.Elements()
-	if err != nil {
-		return nil
-	}
+// fieldsOf returns the fields of a document without some of them.
+func fieldsOf(d bson.Raw, without ...string) bson.D {
 	rest := bson.D{}
+	elements, _ := d.Elements()
 	for _, e := range elements {
-		if !slices.Contains(names, e.Key()) {
+		if !slices.Contains(without, e.Key()) {
 			rest = append(rest, bson.E{Key: e.Key(), Value: e.Value()})
 		}
 	}
-	return mongodb.Document(rest)
+	return rest
 }
 
 // errNotTold means that the server's answer lacks the requested values.
@@ -305,7 +302,7 @@ func (l IndexList) CompareMetaIndexes(paths []string) (missing, unasked []string
 	for _, path := range paths {
 		served := false
 		for _, i := range l.Indexes {
-			if l.serves(i, path) {
+			if !i.Hidden && l.isOn(i, path) {
 				served, asked[i.Name] = true, true
 			}
 		}
@@ -321,13 +318,9 @@ func (l IndexList) CompareMetaIndexes(paths []string) (missing, unasked []string
 	return missing, unasked
 }
 
-// serves reports whether queries for a path can use an index.
-func (l IndexList) serves(i Index, path string) bool { return !i.Hidden && l.isOn(i, path) }
-
 // isOn reports whether an index of all measurements is on a path and then the time, in any direction.
 func (l IndexList) isOn(i Index, path string) bool {
-	_, partial := i.Buckets.Options.Lookup("partialFilterExpression").DocumentOK()
-	return !partial && i.Kind == IndexOfUser && sameKeys(i.User.Keys, metaPathKeys(path, l.Options.TimeField))
+	return !isPartial(i.Buckets.Options) && i.Kind == IndexOfUser && sameKeys(i.User.Keys, metaPathKeys(path, l.Options.TimeField))
 }
 
 // metaPathKeys returns the keys of the index on measurements that META_INDEXES makes for a path. The time descends for the same
@@ -346,8 +339,7 @@ func (t TimeSeries) MissingMetaIndexes(ctx context.Context, paths []string) ([]s
 	if err != nil {
 		return nil, err
 	}
-	missing, _ := list.CompareMetaIndexes(paths)
-	return slices.DeleteFunc(missing, func(path string) bool {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
 		return slices.ContainsFunc(list.Indexes, func(i Index) bool { return list.isOn(i, path) })
 	}), nil
 }

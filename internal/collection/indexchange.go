@@ -44,7 +44,7 @@ func (t TimeSeries) createIndex(ctx context.Context, user timeseries.Index, by i
 			return Index{}, false, err
 		}
 	}
-	name := nameIn(buckets)
+	name := nameIn(buckets.Options)
 	if found {
 		name = there.Name
 	}
@@ -75,7 +75,7 @@ func (t TimeSeries) createIndex(ctx context.Context, user timeseries.Index, by i
 
 // beside finds the existing index that already serves as the wanted one, or the conflict with one.
 func (l IndexList) beside(want timeseries.Index) (there Index, found bool, err error) {
-	name := nameIn(want)
+	name := nameIn(want.Options)
 	conflict := func(name, why string) error { return fmt.Errorf("an index %q exists already %s", name, why) }
 	for _, i := range l.Indexes {
 		same := equal(i.Buckets.Keys, want.Keys) && sameOption(want.Options, i.Buckets.Options, "partialFilterExpression") &&
@@ -94,32 +94,16 @@ func (l IndexList) beside(want timeseries.Index) (there Index, found bool, err e
 	return Index{}, false, nil
 }
 
-// nameIn returns the name of an index that BucketIndex made.
-func nameIn(index timeseries.Index) string {
-	name, _ := index.Options.Lookup("name").StringValueOK()
-	return name
-}
-
 // ErrInterruptedBuild means that the context ended while MongoDB was building an index.
 var ErrInterruptedBuild = errors.New("MongoDB may continue to build the index: check with `waterwheel collection indexes`, and drop the index to stop the build")
 
 // buildIndex makes the index on buckets that serves a user's, and checks what MongoDB made.
 func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) error {
 	const doing = "creating the index"
-	spec := bson.D{{Key: "key", Value: index.Keys}}
-	elements, err := index.Options.Elements()
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	for _, e := range elements {
-		spec = append(spec, bson.E{Key: e.Key(), Value: e.Value()})
-	}
-	command := bson.D{{Key: "createIndexes", Value: s.buckets().Name()}, {Key: "indexes", Value: bson.A{spec}}}
-	if err := s.driver().RunCommand(ctx, command).Err(); err != nil {
+	if err := s.build(ctx, append(bson.D{{Key: "key", Value: index.Keys}}, fieldsOf(index.Options)...)); err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w: %w", doing, context.Cause(ctx), ErrInterruptedBuild)
 		}
-		err = s.db.Translate(err)
 		if why := s.whyUnbuilt(user, err); why != "" {
 			return fmt.Errorf("%s: %w", why, mongodb.Failure(doing, err))
 		}
@@ -129,15 +113,12 @@ func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) e
 	if err != nil {
 		return err
 	}
-	name := nameIn(index)
-	made := slices.IndexFunc(specs, func(raw bson.Raw) bool {
-		have, _ := raw.Lookup("name").StringValueOK()
-		return have == name
-	})
-	if made < 0 {
+	name := nameIn(index.Options)
+	made := named(specs, name)
+	if made == nil {
 		return fmt.Errorf("%s: MongoDB acknowledged the index %q but does not list it", doing, name)
 	}
-	if ignored := ignoredOptions(index.Options, specs[made]); len(ignored) > 0 {
+	if ignored := ignoredOptions(index.Options, made); len(ignored) > 0 {
 		if err := s.dropByName(ctx, name); err != nil {
 			return err
 		}
@@ -145,6 +126,11 @@ func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) e
 			doing, strings.Join(ignored, " and "))
 	}
 	return nil
+}
+
+// build makes an index of a specification, and waits until MongoDB has built it.
+func (s *series) build(ctx context.Context, spec bson.D) error {
+	return s.db.Translate(s.driver().RunCommand(ctx, bson.D{{Key: "createIndexes", Value: s.buckets().Name()}, {Key: "indexes", Value: bson.A{spec}}}).Err())
 }
 
 // ignoredOptions returns the options that change what an index does and that the made index lacks.

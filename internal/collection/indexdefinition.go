@@ -3,8 +3,6 @@ package collection
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -65,6 +63,9 @@ func readIndexDefinition(raw bson.Raw) (d indexDefinition) {
 	return d
 }
 
+// name returns the name of the index.
+func (d indexDefinition) name() string { return strings.TrimPrefix(d.ID, definitionPrefix) }
+
 // describes reports whether the definition makes this index on buckets.
 func (d indexDefinition) describes(o timeseries.Options, have timeseries.Index) bool {
 	want, err := o.BucketIndex(d.user)
@@ -103,13 +104,11 @@ func (s *series) keptIndexes(ctx context.Context) (map[string]indexDefinition, e
 	between := bson.D{{Key: "$gte", Value: definitionPrefix}, {Key: "$lt", Value: behind}}
 	err := s.ports.Options.Find(ctx, mongodb.Query{Filter: mongodb.Document(bson.D{{Key: "_id", Value: between}})}, func(raw bson.Raw) error {
 		d := readIndexDefinition(raw)
-		kept[strings.TrimPrefix(d.ID, definitionPrefix)] = d
+		kept[d.name()] = d
 		return nil
 	})
 	return kept, mongodb.Failure("reading the definitions of indexes", err)
 }
-
-func namesOf(kept map[string]indexDefinition) []string { return slices.Sorted(maps.Keys(kept)) }
 
 // keepTries bounds how often keep writes a definition because another writer was quicker.
 const keepTries = 5
@@ -125,7 +124,7 @@ func (s *series) keep(ctx context.Context, d indexDefinition) error {
 		if err != nil {
 			return err
 		}
-		have, found := kept[strings.TrimPrefix(d.ID, definitionPrefix)]
+		have, found := kept[d.name()]
 		var written bool
 		switch {
 		case !found:
@@ -182,8 +181,8 @@ func (s *series) adjustUserExpiries(ctx context.Context, o timeseries.Options) e
 		return err
 	}
 	for _, spec := range specs {
-		seconds, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()
-		if _, partial := spec.Lookup("partialFilterExpression").DocumentOK(); !expires || !partial {
+		seconds, expires := expiryIn(spec)
+		if !expires || !isPartial(spec) {
 			continue
 		}
 		// A cluster shows the seconds of one shard, and an earlier change may have reached only some.
@@ -200,33 +199,25 @@ func (s *series) adjustUserExpiries(ctx context.Context, o timeseries.Options) e
 // definition describes the index with the present options. The same holds for the wanted options, after a change that was cut
 // off. Otherwise it is the index's seconds minus the present span. That is the smaller span, so nothing is deleted too early.
 func expiryFor(wanted, present timeseries.Options, spec bson.Raw, kept map[string]indexDefinition) int64 {
-	name, _ := spec.Lookup("name").StringValueOK()
-	keys, _ := spec.Lookup("key").DocumentOK()
-	index := timeseries.Index{Keys: keys, Options: without(spec, "v", "key", "ns")}
-	if d, ok := kept[name]; ok && (d.describes(present, index) || d.describes(wanted, index)) {
-		own, _ := d.user.Options.Lookup("expireAfterSeconds").AsInt64OK()
+	index := onBuckets(spec)
+	if d, ok := kept[nameIn(spec)]; ok && (d.describes(present, index) || d.describes(wanted, index)) {
+		own, _ := expiryIn(d.user.Options)
 		return own
 	}
-	seconds, _ := spec.Lookup("expireAfterSeconds").AsInt64OK()
+	seconds, _ := expiryIn(spec)
 	return seconds - present.Span()/1000
 }
 
 // setIndexExpiry changes the seconds after which an index deletes buckets. On a server that cannot change them it makes the index
 // again.
 func (s *series) setIndexExpiry(ctx context.Context, spec bson.Raw, seconds int64) error {
-	name, _ := spec.Lookup("name").StringValueOK()
+	name := nameIn(spec)
 	err := s.modifyExpiry(ctx, name, seconds)
 	if mongodb.HasCode(err, mongodb.CodeCommandNotFound, mongodb.CodeNotImplemented) {
 		if err := s.dropByName(ctx, name); err != nil {
 			return err
 		}
-		var anew bson.D
-		if err := bson.Unmarshal(without(spec, "v", "ns", "expireAfterSeconds"), &anew); err != nil {
-			return err
-		}
-		anew = append(anew, bson.E{Key: "expireAfterSeconds", Value: seconds})
-		command := bson.D{{Key: "createIndexes", Value: s.buckets().Name()}, {Key: "indexes", Value: bson.A{anew}}}
-		err = s.db.Translate(s.driver().RunCommand(ctx, command).Err())
+		err = s.build(ctx, append(fieldsOf(spec, "v", "ns", "expireAfterSeconds"), bson.E{Key: "expireAfterSeconds", Value: seconds}))
 	}
 	return mongodb.Failure("changing the expiry of the index "+name, err)
 }
@@ -252,13 +243,10 @@ func (s *series) alignExpiry(ctx context.Context, name string, user timeseries.I
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(specs, func(spec bson.Raw) bool {
-		have, _ := spec.Lookup("name").StringValueOK()
-		return have == name
-	})
-	if i < 0 {
+	spec := named(specs, name)
+	if spec == nil {
 		return nil // It was dropped meanwhile.
 	}
-	seconds, _ := due.Options.Lookup("expireAfterSeconds").AsInt64OK()
-	return s.setIndexExpiry(ctx, specs[i], seconds)
+	seconds, _ := expiryIn(due.Options)
+	return s.setIndexExpiry(ctx, spec, seconds)
 }

@@ -183,10 +183,7 @@ func (s *series) checkIndexes(ctx context.Context) error {
 }
 
 // ofAll reports whether an index over all buckets has these keys.
-func ofAll(spec bson.Raw, keys bson.D) bool {
-	_, partial := spec.Lookup("partialFilterExpression").DocumentOK()
-	return sameKeys(keyIn(spec), keys) && !partial
-}
+func ofAll(spec bson.Raw, keys bson.D) bool { return sameKeys(keyIn(spec), keys) && !isPartial(spec) }
 
 // keyIn returns the keys of an index.
 func keyIn(spec bson.Raw) bson.Raw {
@@ -194,12 +191,38 @@ func keyIn(spec bson.Raw) bson.Raw {
 	return key
 }
 
+// nameIn returns the name of an index.
+func nameIn(spec bson.Raw) string {
+	name, _ := spec.Lookup("name").StringValueOK()
+	return name
+}
+
+// named returns the index of a name. Nil means that there is none.
+func named(specs []bson.Raw, name string) bson.Raw {
+	for _, spec := range specs {
+		if nameIn(spec) == name {
+			return spec
+		}
+	}
+	return nil
+}
+
+// isPartial reports whether an index leaves out some documents.
+func isPartial(spec bson.Raw) bool {
+	_, partial := spec.Lookup("partialFilterExpression").DocumentOK()
+	return partial
+}
+
+// expiryIn returns after how many seconds an index deletes documents. False means that it deletes none.
+func expiryIn(spec bson.Raw) (seconds int64, expires bool) {
+	return spec.Lookup("expireAfterSeconds").AsInt64OK()
+}
+
 // servesAs reports whether an index over all buckets has these keys in these directions, and deletes nothing.
 func servesAs(spec bson.Raw, keys bson.D) bool {
-	have, _ := spec.Lookup("key").DocumentOK()
-	_, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()
+	_, expires := expiryIn(spec)
 	_, collated := spec.Lookup("collation").DocumentOK()
-	return ofAll(spec, keys) && equal(have, mongodb.Document(keys)) && !expires && !collated
+	return ofAll(spec, keys) && equal(keyIn(spec), mongodb.Document(keys)) && !expires && !collated
 }
 
 // sameKeys compares the fields of index keys, and ignores directions.

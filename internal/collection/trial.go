@@ -252,7 +252,7 @@ func (t *trial) keeping(ctx context.Context, specs []bson.Raw) {
 	const what = "correcting an index that deletes measurements too early"
 	for _, spec := range specs {
 		index := t.indexOf(spec, nil)
-		have, _ := spec.Lookup("expireAfterSeconds").AsInt64OK()
+		have, _ := expiryIn(spec)
 		want := int64(t.options.TTLSeconds())
 		switch {
 		case index.Kind != IndexOfExpiry || want != 0 && want <= have:

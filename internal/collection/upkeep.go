@@ -317,7 +317,7 @@ func (t TimeSeries) ExpiredBy(ctx context.Context, user timeseries.Index) (*Sele
 	if err != nil {
 		return nil, err
 	}
-	age, _ := user.Options.Lookup("expireAfterSeconds").AsInt64OK()
+	age, _ := expiryIn(user.Options)
 	query := bson.D{{Key: "$and", Value: bson.A{
 		index.Options.Lookup("partialFilterExpression"), olderThan(o, now.Add(-time.Duration(age)*time.Second)),
 	}}}
