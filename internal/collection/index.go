@@ -142,11 +142,8 @@ func (s *series) listIndexes(ctx context.Context) (list IndexList, err error) {
 }
 
 // rawIndexes returns the specifications of the buckets' indexes with all options.
-func (s *series) rawIndexes(ctx context.Context) (specs []bson.Raw, err error) {
-	cursor, err := s.buckets().Indexes().List(ctx)
-	if err == nil {
-		err = cursor.All(ctx, &specs)
-	}
+func (s *series) rawIndexes(ctx context.Context) ([]bson.Raw, error) {
+	specs, err := allOf[bson.Raw](ctx)(s.buckets().Indexes().List(ctx))
 	return specs, mongodb.Failure("listing indexes", s.db.Translate(err))
 }
 
@@ -261,7 +258,7 @@ func (s *series) addSizes(ctx context.Context, list *IndexList) {
 // addUses asks the server how often each index was used since the server started. On a sharded cluster the shards' numbers are
 // added.
 func (s *series) addUses(ctx context.Context, list *IndexList) {
-	var stats []struct {
+	type use struct {
 		Name     string `bson:"name"`
 		Building bool   `bson:"building"`
 		Accesses struct {
@@ -269,10 +266,7 @@ func (s *series) addUses(ctx context.Context, list *IndexList) {
 			Since time.Time `bson:"since"`
 		} `bson:"accesses"`
 	}
-	cursor, err := s.buckets().Aggregate(ctx, bson.A{bson.D{{Key: "$indexStats", Value: bson.D{}}}})
-	if err == nil {
-		err = cursor.All(ctx, &stats)
-	}
+	stats, err := allOf[use](ctx)(s.buckets().Aggregate(ctx, bson.A{bson.D{{Key: "$indexStats", Value: bson.D{}}}}))
 	if err != nil {
 		list.NoUses = s.db.Translate(err)
 		return

@@ -35,7 +35,7 @@ func (s *series) doubts(ctx context.Context, user timeseries.Index) (all []strin
 // expiryDoubt returns a doubt if the server may keep a TTL index without deleting anything. A server that deletes counts its
 // rounds. A cluster's router has no rounds to count. A server that does not report its status gives no reason to doubt.
 func (s *series) expiryDoubt(ctx context.Context) string {
-	status, err := s.driver().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Raw()
+	status, err := s.admin().RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Raw()
 	_, counting := status.Lookup("metrics", "ttl").DocumentOK()
 	if err != nil || counting || s.db.Server().Sharded {
 		return ""

@@ -91,7 +91,7 @@ func (s *series) createSegmentIndexes(ctx context.Context) error {
 	for _, keys := range s.segmentIndexes() {
 		err := s.createIndex(ctx, keys, options.Index().SetPartialFilterExpression(bson.D{isSegment()}))
 		if refused, ok := errors.AsType[*mongodb.RefusedError](err); ok && refused.Code == mongodb.CodeParallelArrays {
-			s.db.Log().Warn("an index for META_INDEXES cannot be created on segments, because some metas have arrays in the path of the index: queries read all segments", "collection", s.namespace(), "err", err)
+			s.log().Warn("an index for META_INDEXES cannot be created on segments, because some metas have arrays in the path of the index: queries read all segments", "err", err)
 			continue
 		}
 		if err := s.withoutIndex("all buckets are scanned to find segments", err); err != nil {
@@ -106,7 +106,7 @@ func (s *series) withoutIndex(consequence string, err error) error {
 	if !mongodb.LacksRight(err) {
 		return err
 	}
-	s.db.Log().Warn("this user may not create an index: "+consequence, "collection", s.namespace(), "err", err)
+	s.log().Warn("this user may not create an index: "+consequence, "err", err)
 	return nil
 }
 
@@ -126,8 +126,8 @@ func (s *series) createIndexes(ctx context.Context) error {
 	case have == 0:
 		return s.withoutIndex("measurements are kept for ever, unless `waterwheel collection expire` deletes them", s.createExpiry(ctx, want))
 	case want != 0 && want < have:
-		s.db.Log().Warn("measurements are kept longer than the collection's options say: run the interrupted `waterwheel collection set-expiry` again",
-			"collection", s.namespace(), "for", time.Duration(have-s.options.MaxSpanSeconds)*time.Second, "should_be", lifetime(s.options))
+		s.log().Warn("measurements are kept longer than the collection's options say: run the interrupted `waterwheel collection set-expiry` again",
+			"for", time.Duration(have-s.options.MaxSpanSeconds)*time.Second, "should_be", lifetime(s.options))
 	}
 	return widen(ctx, s, s.options)
 }
@@ -140,10 +140,9 @@ func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexO
 	case mongodb.LacksRight(err):
 		return s.unlessThere(ctx, keys, mongodb.Failure("creating indexes", err))
 	case mongodb.HasCode(err, mongodb.CodeNotImplemented) && slices.Equal(keys, expiryIndex(s.options)):
-		s.db.Log().Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `waterwheel collection expire` deletes them",
-			"collection", s.namespace())
+		s.log().Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `waterwheel collection expire` deletes them")
 	case mongodb.HasCode(err, mongodb.CodeNotImplemented) && isOfSegments(keys):
-		s.db.Log().Info("this MongoDB has no partial indexes: all buckets are scanned to find segments", "collection", s.namespace())
+		s.log().Info("this MongoDB has no partial indexes: all buckets are scanned to find segments")
 	case mongodb.HasCode(err, mongodb.CodeIndexOptionsConflict, mongodb.CodeIndexKeySpecsConflict):
 		return fmt.Errorf("an index on %v exists with other options: drop this index: %w", keys, err)
 	default:

@@ -90,7 +90,7 @@ type Ignored struct {
 // warnIgnored logs the ignored settings.
 func (s *series) warnIgnored() {
 	for _, i := range s.ignored {
-		s.db.Log().Warn(i.Setting+" ignored: the collection has another value; "+i.Advice, "collection", s.namespace(), "collection_value", i.Holds, "setting_value", i.Value)
+		s.log().Warn(i.Setting+" ignored: the collection has another value; "+i.Advice, "collection_value", i.Holds, "setting_value", i.Value)
 	}
 }
 

@@ -67,7 +67,7 @@ func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rule
 		return fmt.Errorf("setting up the rollups of %s: %w", t.name, err)
 	}
 	if err := t.shardRollups(ctx, levels, base.Options); err != nil { // rows can be stored all the same
-		t.db.Log().Warn("the rollups are not sharded like their time series", "collection", t.db.Name()+"."+t.name, "err", err, "way_out", "waterwheel collection shard --yes")
+		t.log().Warn("the rollups are not sharded like their time series", "err", err, "way_out", "waterwheel collection shard --yes")
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rule
 func (t TimeSeries) shardRollups(ctx context.Context, levels rollup.Levels, base timeseries.Options) error {
 	as, err := t.sharding(ctx)
 	if mongodb.LacksRight(err) {
-		t.db.Log().Info("this user may not read whether the collection is sharded: if it is, shard its rollups too", "collection", t.db.Name()+"."+t.name,
+		t.log().Info("this user may not read whether the collection is sharded: if it is, shard its rollups too",
 			"way_out", "waterwheel collection shard --yes, with --hashed if the key is hashed, as a user with the role clusterManager")
 		return nil
 	}

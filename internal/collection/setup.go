@@ -104,8 +104,8 @@ func (s *series) createBuckets(ctx context.Context) error {
 		refused, unknown := s.refusal("creating the collection of the buckets", err)
 		switch {
 		case mongodb.LacksRight(unknown):
-			s.db.Log().Warn("a right is missing: this user may not create the collection of the buckets, so MongoDB creates it with the first index, compressed with MongoDB's default compressor",
-				"collection", s.namespace(), "err", unknown)
+			s.log().Warn("a right is missing: this user may not create the collection of the buckets, so MongoDB creates it with the first index, compressed with MongoDB's default compressor",
+				"err", unknown)
 			return nil
 		case unknown != nil:
 			return unknown
@@ -117,8 +117,8 @@ func (s *series) createBuckets(ctx context.Context) error {
 	} else if have, err = s.existing(ctx, s.buckets().Name()); err != nil || have.engine.Type != 0 {
 		return err
 	}
-	s.db.Log().Info("this MongoDB does not let a collection choose "+BlockCompressor+": buckets are compressed with MongoDB's default compressor",
-		"collection", s.namespace(), "why", why)
+	s.log().Info("this MongoDB does not let a collection choose "+BlockCompressor+": buckets are compressed with MongoDB's default compressor",
+		"why", why)
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (t TimeSeries) prepare(ctx context.Context, o timeseries.Options, as Settin
 		return Ready{}, fmt.Errorf("setting up %s: %w", s.namespace(), err)
 	}
 	return Ready{
-		Ports: s.ports, Namespace: s.namespace() + timeseries.BucketsSuffix, Options: s.options, Segments: s.filling, HasSegments: s.segments,
+		Ports: s.ports, Namespace: s.bucketsNamespace(), Options: s.options, Segments: s.filling, HasSegments: s.segments,
 		Rollups: len(rollups.Levels) > 0, BSONSize: s.measuresDocuments(ctx), SetsInTextOrder: s.textOrder,
 		Ignored: s.ignored,
 	}, nil
@@ -190,8 +190,7 @@ func (s *series) setsInTextOrder(ctx context.Context) bool {
 	if err := scratch.FindOne(ctx, id).Decode(&after); err != nil || len(after.Column) == 0 || after.Column[0].Key == "9" {
 		return false
 	}
-	s.db.Log().Info("this server orders the fields of an update as text (10 before 9): a bucket is closed when its array indexes get another digit",
-		"collection", s.namespace())
+	s.log().Info("this server orders the fields of an update as text (10 before 9): a bucket is closed when its array indexes get another digit")
 	return true
 }
 
@@ -233,7 +232,7 @@ func (s *series) beginsSegments(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if why != nil {
-		s.db.Log().Info("SEGMENTS=auto: measurements are written directly into buckets", "collection", s.namespace(), "why", why)
+		s.log().Info("SEGMENTS=auto: measurements are written directly into buckets", "why", why)
 	}
 	return why == nil, nil
 }
@@ -286,8 +285,8 @@ func (s *series) postponeSegments(ctx context.Context, refused error) error {
 	if _, err := mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{mongodb.WithID(postponedID)})); err != nil {
 		return mongodb.Failure("recording that consumers may use segments later", err)
 	}
-	s.db.Log().Warn("SEGMENTS=auto: measurements are written directly into buckets until a consumer starts with the rights that segments need",
-		"collection", s.namespace(), "err", refused)
+	s.log().Warn("SEGMENTS=auto: measurements are written directly into buckets until a consumer starts with the rights that segments need",
+		"err", refused)
 	return nil
 }
 
@@ -328,12 +327,11 @@ func (s *series) decideSegments() {
 	s.filling = s.segments && s.settings.Segments != SegmentsOff && !s.blind && (s.shown || s.settings.Segments == SegmentsOn)
 	switch {
 	case s.blind && s.settings.Segments != SegmentsOff:
-		s.db.Log().Warn("the view does not support segments: measurements are written directly into buckets",
-			"collection", s.namespace(), "way_out", viewRights)
+		s.log().Warn("the view does not support segments: measurements are written directly into buckets",
+			"way_out", viewRights)
 	case s.filling && !s.shown:
-		s.db.Log().Warn("no view shows segments: only `waterwheel query` and the package reader find measurements that are not in buckets yet",
-			"collection", s.namespace())
+		s.log().Warn("no view shows segments: only `waterwheel query` and the package reader find measurements that are not in buckets yet")
 	case s.segments && !s.filling && s.settings.Segments == SegmentsAuto:
-		s.db.Log().Info("SEGMENTS=auto: measurements are written directly into buckets, since no view shows segments", "collection", s.namespace())
+		s.log().Info("SEGMENTS=auto: measurements are written directly into buckets, since no view shows segments")
 	}
 }

@@ -108,20 +108,12 @@ func (t TimeSeries) sharding(ctx context.Context) (Sharding, error) {
 		of = append(of, bson.D{{Key: "uuid", Value: id}})
 	}
 	s.chunks = bson.D{{Key: "$or", Value: of}}
-	cursor, err := t.config("chunks").Aggregate(ctx, bson.A{
+	s.Chunks, err = allOf[ShardChunks](ctx)(t.config("chunks").Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: s.chunks}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: timeseries.FieldID, Value: "$shard"}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
 		bson.D{{Key: "$sort", Value: bson.D{{Key: timeseries.FieldID, Value: 1}}}},
-	})
-	if err == nil {
-		err = cursor.All(ctx, &s.Chunks)
-	}
+	}))
 	return s, mongodb.Failure(doing, t.db.Translate(err))
-}
-
-// bucketsNamespace returns the names of the database and of the collection of buckets.
-func (t TimeSeries) bucketsNamespace() string {
-	return t.db.Name() + "." + t.name + timeseries.BucketsSuffix
 }
 
 // config returns a collection of the database in which a cluster keeps its own metadata.
@@ -230,14 +222,13 @@ func (t TimeSeries) shard(ctx context.Context, o timeseries.Options, byHash bool
 	if _, err := s.buckets().Indexes().CreateOne(ctx, mongo.IndexModel{Keys: key}); err != nil {
 		return mongodb.Failure("creating the index of the shard key", t.db.Translate(err))
 	}
-	admin := t.driver().Client().Database("admin")
 	// Databases need it only before 6.0. If the right to it is missing and needed, the next command fails.
-	if err := admin.RunCommand(ctx, bson.D{{Key: "enableSharding", Value: t.db.Name()}}).Err(); err != nil {
+	if err := t.admin().RunCommand(ctx, bson.D{{Key: "enableSharding", Value: t.db.Name()}}).Err(); err != nil {
 		if err = t.db.Translate(err); !mongodb.HasCode(err, mongodb.CodeCommandNotFound) && !mongodb.LacksRight(err) {
 			return mongodb.Failure("enabling sharding of the database", err)
 		}
 	}
-	err := t.db.Translate(admin.RunCommand(ctx, bson.D{{Key: "shardCollection", Value: t.bucketsNamespace()}, {Key: "key", Value: key}}).Err())
+	err := t.db.Translate(t.admin().RunCommand(ctx, bson.D{{Key: "shardCollection", Value: t.bucketsNamespace()}, {Key: "key", Value: key}}).Err())
 	if mongodb.HasCode(err, mongodb.CodeInvalidOptions, mongodb.CodeOperationFailed) { // MongoDB never forgets that an index has held an array
 		return fmt.Errorf("sharding the collection: %w; if a series has had an array as meta, drop the index of the keys %v, and run the command again, which creates the index again",
 			err, mongodb.Document(key))

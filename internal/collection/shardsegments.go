@@ -257,5 +257,5 @@ func (s spreading) command(ctx context.Context, doing string, command bson.D) er
 }
 
 func (s spreading) run(ctx context.Context, command bson.D) error {
-	return s.t.db.Translate(s.t.driver().Client().Database("admin").RunCommand(ctx, command).Err())
+	return s.t.db.Translate(s.t.admin().RunCommand(ctx, command).Err())
 }

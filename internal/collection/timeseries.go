@@ -3,6 +3,7 @@ package collection
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -125,10 +126,18 @@ type series struct {
 
 func (t TimeSeries) series() *series { return &series{TimeSeries: t, ports: t.Ports()} }
 
+// log returns the logger for lines about the time series.
+func (t TimeSeries) log() *slog.Logger { return t.db.Log().With("collection", t.namespace()) }
+
 // driver returns the database for commands that no port has.
 func (t TimeSeries) driver() *mongo.Database { return t.db.Driver() }
 
-func (s *series) namespace() string { return s.db.Name() + "." + s.name }
+// admin returns the database of commands about servers and clusters.
+func (t TimeSeries) admin() *mongo.Database { return t.driver().Client().Database("admin") }
+
+func (t TimeSeries) namespace() string { return t.db.Name() + "." + t.name }
+
+func (t TimeSeries) bucketsNamespace() string { return t.namespace() + timeseries.BucketsSuffix }
 
 func (s *series) buckets() *mongo.Collection {
 	return s.driver().Collection(s.name + timeseries.BucketsSuffix)
@@ -189,4 +198,14 @@ func (t TimeSeries) Size(ctx context.Context) (Size, error) {
 		Documents: number("count"), Bytes: number("size"), StorageBytes: number("storageSize"), IndexBytes: number("totalIndexSize"),
 		Compressor: compressorOf(raw),
 	}, nil
+}
+
+// allOf returns a function that reads a cursor to its end.
+func allOf[T any](ctx context.Context) func(*mongo.Cursor, error) ([]T, error) {
+	return func(cursor *mongo.Cursor, err error) (all []T, _ error) {
+		if err == nil {
+			err = cursor.All(ctx, &all)
+		}
+		return all, err
+	}
 }

@@ -133,7 +133,7 @@ func (t *trial) collections(ctx context.Context) {
 		} `bson:"authInfo"`
 	}
 	ask := bson.D{{Key: "connectionStatus", Value: 1}, {Key: "showPrivileges", Value: true}}
-	err := t.driver().Client().Database("admin").RunCommand(ctx, ask).Decode(&status)
+	err := t.admin().RunCommand(ctx, ask).Decode(&status)
 	t.login, t.granted = err == nil && len(status.Login.Users) > 0, status.Login.Privileges
 }
 

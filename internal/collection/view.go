@@ -34,7 +34,7 @@ type existing struct {
 }
 
 func (t TimeSeries) existing(ctx context.Context, name string) (existing, error) {
-	var found []struct {
+	type object struct {
 		Name    string `bson:"name"`
 		Type    string `bson:"type"`
 		Options struct {
@@ -43,10 +43,7 @@ func (t TimeSeries) existing(ctx context.Context, name string) (existing, error)
 			Engine   bson.RawValue `bson:"storageEngine"`
 		} `bson:"options"`
 	}
-	cursor, err := t.driver().ListCollections(ctx, bson.D{{Key: "name", Value: name}})
-	if err == nil {
-		err = cursor.All(ctx, &found)
-	}
+	found, err := allOf[object](ctx)(t.driver().ListCollections(ctx, bson.D{{Key: "name", Value: name}}))
 	for _, c := range found {
 		if c.Name == name {
 			return existing{kind: cmp.Or(c.Type, "collection"), viewOn: c.Options.ViewOn, pipeline: c.Options.Pipeline, engine: c.Options.Engine}, nil
@@ -127,7 +124,7 @@ func (s *series) arrangeView(ctx context.Context) error {
 	if s.settings.View != ViewAuto {
 		return fmt.Errorf("MONGODB_VIEW=%s: %w; set MONGODB_VIEW=auto to get a view that this MongoDB supports, or MONGODB_VIEW=none", s.settings.View, why)
 	}
-	s.db.Log().Info("there is no view of the measurements: "+strings.ReplaceAll(why.Error(), "\n", "; "), "collection", s.namespace())
+	s.log().Info("there is no view of the measurements: " + strings.ReplaceAll(why.Error(), "\n", "; "))
 	if s.isBlind(have) {
 		return s.dropOurs(ctx, "it does not show segments correctly")
 	}
@@ -147,7 +144,7 @@ func (s *series) arrangeOptionalView(ctx context.Context) error {
 	case s.settings.View != ViewAuto && s.settings.View != ViewNone:
 		return fmt.Errorf("MONGODB_VIEW=%s: %w; %s", s.settings.View, err, viewRights)
 	}
-	s.db.Log().Warn("the view of the measurements was not changed: a right is missing", "collection", s.namespace(), "err", err, "way_out", viewRights)
+	s.log().Warn("the view of the measurements was not changed: a right is missing", "err", err, "way_out", viewRights)
 	return nil
 }
 
@@ -157,7 +154,7 @@ func (s *series) dropView(ctx context.Context, have existing) error {
 		return nil
 	}
 	if kind := s.kindOf(have); kind == ViewForeign {
-		s.db.Log().Info("the view is kept although MONGODB_VIEW=none, because waterwheel did not write the view's aggregation pipeline", "collection", s.namespace())
+		s.log().Info("the view is kept although MONGODB_VIEW=none, because waterwheel did not write the view's aggregation pipeline")
 		return nil
 	}
 	return s.dropOurs(ctx, "MONGODB_VIEW=none")
@@ -174,7 +171,7 @@ func (s *series) dropOurs(ctx context.Context, why string) error {
 		return mongodb.Failure("dropping the view", s.db.Translate(err))
 	}
 	s.blind = false
-	s.db.Log().Info("dropped the view of the measurements: "+why, "collection", s.namespace())
+	s.log().Info("dropped the view of the measurements: " + why)
 	return nil
 }
 
@@ -347,7 +344,7 @@ func (s *series) whyView(ctx context.Context, kind ViewKind) (string, error) {
 
 // refusesStages says why the server does not run the stages of this kind on the buckets. Nil means that it runs them.
 func (s *series) refusesStages(ctx context.Context, kind ViewKind) (refusal, unknown error) {
-	if _, err := allOf(ctx)(s.buckets().Aggregate(ctx, append(s.pipeline(kind), bson.D{{Key: "$limit", Value: 1}}))); err != nil {
+	if _, err := allOf[bson.Raw](ctx)(s.buckets().Aggregate(ctx, append(s.pipeline(kind), bson.D{{Key: "$limit", Value: 1}}))); err != nil {
 		return s.refusal("trying the stages of a view", err)
 	}
 	return nil, nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"waterwheel/internal/mongodb"
 	"waterwheel/internal/timeseries"
@@ -72,7 +71,7 @@ func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind
 			return all, err
 		} // a server with rights has views; making the real view shows whether the user may
 	}
-	return allOf(ctx)(scratch.Aggregate(ctx, pipeline))
+	return allOf[bson.Raw](ctx)(scratch.Aggregate(ctx, pipeline))
 }
 
 // refusal splits an error into a refusal, which tells something about the server, and an unknown error. A missing right tells
@@ -97,17 +96,7 @@ func (s *series) throughView(ctx context.Context, on string, pipeline bson.A) ([
 		return nil, err
 	}
 	defer func() { _ = view.Drop(context.WithoutCancel(ctx)) }() // some servers make a collection instead of a view
-	return allOf(ctx)(view.Find(ctx, bson.D{}))
-}
-
-// allOf reads a cursor to its end.
-func allOf(ctx context.Context) func(*mongo.Cursor, error) ([]bson.Raw, error) {
-	return func(cursor *mongo.Cursor, err error) (all []bson.Raw, _ error) {
-		if err != nil {
-			return nil, err
-		}
-		return all, cursor.All(ctx, &all)
-	}
+	return allOf[bson.Raw](ctx)(view.Find(ctx, bson.D{}))
 }
 
 // unpacked returns the measurements of a bucket as a view shows them: the time, the meta unless it is absent, the other fields.
