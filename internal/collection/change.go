@@ -91,10 +91,8 @@ func (s *series) mayShorten(ctx context.Context, before, after timeseries.Option
 
 // sleep waits, unless the context ends.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -112,7 +110,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 //     changes them after step 3 finds the definition changed, and makes them right itself.
 //  5. It makes the expiry as short as the new options say (tighten). Nothing that was deleted between steps 2 and 3 was due by
 //     the old options only.
-//     options only.
 //
 // A change that is cut off at any step leaves an expiry and a view that are right for the definition. Repeating the change
 // completes it. A consumer follows a definition only when expiry and view cover it (Covers).

@@ -41,38 +41,24 @@ type notes struct {
 	of   map[timeseries.Source][]timeseries.Position
 }
 
-func newNotes(kind NoteKind) *notes {
-	return &notes{kind: kind, of: map[timeseries.Source][]timeseries.Position{}}
-}
-
-// addListed notes all positions that a bucket or segment lists. A document without a source has none. If its lists cannot be
-// decoded, nothing is noted, and `verify` reports the document as damaged.
-func (n *notes) addListed(document bson.Raw) {
-	array, ok := document.Lookup(timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets).ArrayOK()
-	if !ok {
-		return
-	}
-	elements, _ := array.Values()
-	var positions []timeseries.Position
-	for _, element := range elements {
-		if _, encoded, ok := element.BinaryOK(); ok {
-			positions, _ = timeseries.DecodePositions(positions, encoded)
-		}
-	}
-	n.add(document, positions)
-}
-
-// add notes some of the positions that a bucket or segment lists.
-func (n *notes) add(document bson.Raw, positions []timeseries.Position) {
+// add notes all positions that a bucket or segment lists. A document without a source has none. A list that cannot be decoded is
+// left out, and `verify` reports the document as damaged.
+func (n *notes) add(document bson.Raw) {
 	from, ok := document.Lookup(timeseries.FieldControl, timeseries.FieldSource).DocumentOK()
-	if !ok || n.kind == "" {
+	if !ok {
 		return
 	}
 	source := timeseries.Source{TopicID: timeseries.UUIDIn(from, timeseries.FieldTopicID)}
 	source.Topic, _ = from.Lookup(timeseries.FieldTopic).StringValueOK()
 	partition, _ := from.Lookup(timeseries.FieldPartition).AsInt64OK()
 	source.Partition = int32(partition)
-	n.of[source] = append(n.of[source], positions...)
+	lists, _ := from.Lookup(timeseries.FieldOffsets).ArrayOK()
+	elements, _ := lists.Values()
+	for _, element := range elements {
+		if _, encoded, ok := element.BinaryOK(); ok {
+			n.of[source], _ = timeseries.DecodePositions(n.of[source], encoded)
+		}
+	}
 }
 
 // write writes the notes.

@@ -1,6 +1,8 @@
 package collection
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -115,20 +117,28 @@ const noteTries = 5
 // noteLevels notes which levels a time series has. An existing level keeps the time from which it is complete, unless it gets
 // fields that its earlier rows may lack.
 func (t TimeSeries) noteLevels(ctx context.Context, levels rollup.Levels, rules rollup.Rules) error {
-	s := t.series()
+	return t.changeLevels(ctx, func(list []rollup.DefinedLevel) (_ []rollup.DefinedLevel, err error) {
+		for _, level := range levels {
+			if list, err = t.withLevel(ctx, list, level, rules); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	})
+}
+
+// changeLevels replaces the list of levels by a function of it. The function may change its argument.
+func (t TimeSeries) changeLevels(ctx context.Context, change func([]rollup.DefinedLevel) ([]rollup.DefinedLevel, error)) error {
 	for range noteTries {
-		have, err := ReadRollups(ctx, s.ports.Options)
+		have, err := ReadRollups(ctx, t.Ports().Options)
 		if err != nil {
 			return err
 		}
-		next := rollup.Definition{ID: rollup.DefinitionID, Levels: slices.Clone(have.Levels)}
-		for _, level := range levels {
-			if next.Levels, err = s.withLevel(ctx, next.Levels, level, rules); err != nil {
-				return err
-			}
+		next, err := change(slices.Clone(have.Levels))
+		if err != nil {
+			return err
 		}
-		done, err := s.replaceRollups(ctx, have, next)
-		if err != nil || done {
+		if done, err := t.replaceLevels(ctx, have, next); err != nil || done {
 			return err
 		}
 	}
@@ -136,21 +146,21 @@ func (t TimeSeries) noteLevels(ctx context.Context, levels rollup.Levels, rules 
 }
 
 // withLevel adds a level to a list, or changes the rules of a level in the list.
-func (s *series) withLevel(ctx context.Context, list []rollup.DefinedLevel, level rollup.Level, rules rollup.Rules) ([]rollup.DefinedLevel, error) {
+func (t TimeSeries) withLevel(ctx context.Context, list []rollup.DefinedLevel, level rollup.Level, rules rollup.Rules) ([]rollup.DefinedLevel, error) {
 	wanted := rollup.DefinedLevel{Name: level.Name, Count: rules.CountField(), Fields: rules.Fields}
 	at := slices.IndexFunc(list, func(l rollup.DefinedLevel) bool { return l.Name == level.Name })
 	if at >= 0 {
 		have := list[at]
 		if have.Count != wanted.Count {
 			return nil, fmt.Errorf("the rows of %s count their measurements in %q, but ROLLUP_COUNT_FIELD is %q: set ROLLUP_COUNT_FIELD to %q, or drop the level with `waterwheel rollup drop %s`",
-				level.SeriesName(s.name), have.Count, wanted.Count, have.Count, level.Name)
+				level.SeriesName(t.name), have.Count, wanted.Count, have.Count, level.Name)
 		}
 		if wanted.Since = have.Since; slices.Equal(have.Fields, wanted.Fields) || len(have.Fields) == 0 {
 			list[at] = wanted
 			return list, nil
 		}
 	}
-	since, err := s.wholeSince(ctx)
+	since, err := t.wholeSince(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +172,7 @@ func (s *series) withLevel(ctx context.Context, list []rollup.DefinedLevel, leve
 	slices.SortFunc(list, func(a, b rollup.DefinedLevel) int {
 		one, _ := a.Level()
 		other, _ := b.Level()
-		return int(one.Step/time.Second) - int(other.Step/time.Second)
+		return cmp.Compare(one.Step, other.Step)
 	})
 	return list, nil
 }
@@ -172,31 +182,29 @@ const rollupMargin = time.Hour
 
 // wholeSince returns from when on a level that begins now is complete. Nil means from the beginning, because nothing is stored
 // yet.
-func (s *series) wholeSince(ctx context.Context) (*time.Time, error) {
-	stored, err := mongodb.First(ctx, s.ports.Buckets, mongodb.Query{Filter: mongodb.Document(bson.D{}), Projection: mongodb.Document(bson.D{{Key: "_id", Value: 1}})})
-	if err != nil || stored == nil {
-		return nil, mongodb.Failure("looking for a bucket", err)
+func (t TimeSeries) wholeSince(ctx context.Context) (*time.Time, error) {
+	if stored, err := has(ctx, t.Ports().Buckets, bson.D{}); err != nil || !stored {
+		return nil, err
 	}
-	now, err := s.ports.Clock(ctx)
+	now, err := t.db.Clock(ctx)
 	since := now.Add(rollupMargin).UTC().Truncate(time.Hour)
 	return &since, err
 }
 
-// replaceRollups writes the definition of the rollups if it is still as it was read. False means that it is not.
-func (s *series) replaceRollups(ctx context.Context, have, next rollup.Definition) (bool, error) {
-	if have.ID != "" && string(encodedLevels(have)) == string(encodedLevels(next)) {
+// replaceLevels writes the list of levels if it is still as it was read. False means that it is not.
+func (t TimeSeries) replaceLevels(ctx context.Context, have rollup.Definition, next []rollup.DefinedLevel) (done bool, err error) {
+	if have.ID != "" && bytes.Equal(encoded(have.Levels), encoded(next)) {
 		return true, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.db.WriteTimeout())
+	ctx, cancel := context.WithTimeout(ctx, t.db.WriteTimeout())
 	defer cancel()
-	var done bool
-	var err error
+	c := t.Ports().Options
 	if have.ID == "" {
-		done, err = mongodb.Changed(s.ports.Options.Insert(ctx, []bson.Raw{mongodb.Document(next)}))
+		done, err = mongodb.Changed(c.Insert(ctx, []bson.Raw{mongodb.Document(rollup.Definition{ID: rollup.DefinitionID, Levels: next})}))
 	} else {
-		done, err = mongodb.Changed(s.ports.Options.Update(ctx, []mongodb.Update{{
+		done, err = mongodb.Changed(c.Update(ctx, []mongodb.Update{{
 			Filter: mongodb.Document(bson.D{{Key: "_id", Value: rollup.DefinitionID}, {Key: fieldLevels, Value: have.Levels}}),
-			Update: mongodb.Set(bson.D{{Key: fieldLevels, Value: next.Levels}}),
+			Update: mongodb.Set(bson.D{{Key: fieldLevels, Value: next}}),
 		}}))
 	}
 	return done, mongodb.Failure("writing the list of rollups", err)
@@ -205,15 +213,14 @@ func (s *series) replaceRollups(ctx context.Context, have, next rollup.Definitio
 // fieldLevels is the field of the levels in the document of rollup.DefinitionID.
 const fieldLevels = "levels"
 
-func encodedLevels(d rollup.Definition) bson.Raw {
-	return mongodb.Document(bson.D{{Key: fieldLevels, Value: d.Levels}})
+func encoded(levels []rollup.DefinedLevel) bson.Raw {
+	return mongodb.Document(bson.D{{Key: fieldLevels, Value: levels}})
 }
 
 // DropRollup removes a level from the time series. It first removes the level from the definition, so that no keeper stores rows
 // any more, and then drops its collections. False means that the time series does not have the level.
 func (t TimeSeries) DropRollup(ctx context.Context, level string) (bool, error) {
-	s := t.series()
-	have, err := ReadRollups(ctx, s.ports.Options)
+	have, err := ReadRollups(ctx, t.Ports().Options)
 	if err != nil {
 		return false, err
 	}
@@ -221,11 +228,10 @@ func (t TimeSeries) DropRollup(ctx context.Context, level string) (bool, error) 
 	if _, defined := have.Level(level); !ok || !defined {
 		return false, nil
 	}
-	next := rollup.Definition{ID: have.ID, Levels: slices.DeleteFunc(slices.Clone(have.Levels), func(l rollup.DefinedLevel) bool { return l.Name == level })}
-	if done, err := s.replaceRollups(ctx, have, next); err != nil || !done {
-		if err == nil {
-			err = ErrChangedMeanwhile
-		}
+	err = t.changeLevels(ctx, func(list []rollup.DefinedLevel) ([]rollup.DefinedLevel, error) {
+		return slices.DeleteFunc(list, func(l rollup.DefinedLevel) bool { return l.Name == level }), nil
+	})
+	if err != nil {
 		return true, err
 	}
 	for _, collection := range timeseries.Collections(of.SeriesName(t.name)) {
@@ -239,15 +245,9 @@ func (t TimeSeries) DropRollup(ctx context.Context, level string) (bool, error) 
 // WholeSince notes from when on the levels of the time series are complete, if that is earlier than noted before. The zero time
 // means from the beginning.
 func (t TimeSeries) WholeSince(ctx context.Context, since time.Time) error {
-	s := t.series()
-	for range noteTries {
-		have, err := ReadRollups(ctx, s.ports.Options)
-		if err != nil {
-			return err
-		}
-		next := rollup.Definition{ID: have.ID, Levels: slices.Clone(have.Levels)}
-		for i := range next.Levels {
-			switch l := &next.Levels[i]; {
+	return t.changeLevels(ctx, func(list []rollup.DefinedLevel) ([]rollup.DefinedLevel, error) {
+		for i := range list {
+			switch l := &list[i]; {
 			case l.Since == nil:
 			case since.IsZero():
 				l.Since = nil
@@ -255,11 +255,8 @@ func (t TimeSeries) WholeSince(ctx context.Context, since time.Time) error {
 				l.Since = &since
 			}
 		}
-		if done, err := s.replaceRollups(ctx, have, next); err != nil || done {
-			return err
-		}
-	}
-	return ErrChangedMeanwhile
+		return list, nil
+	})
 }
 
 // Nested returns the collection for nested documents of totals. It refuses the names of collections of time series.

@@ -286,9 +286,12 @@ func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
 
 // note writes the notes of a batch before any edit of it is sent.
 func (e *editing) note(ctx context.Context, open []edited) error {
-	n := newNotes(e.kind)
+	if e.kind == "" {
+		return nil
+	}
+	n := notes{kind: e.kind, of: map[timeseries.Source][]timeseries.Position{}}
 	for _, b := range open {
-		n.addListed(b.listed)
+		n.add(b.listed)
 	}
 	limited, cancel := context.WithTimeout(ctx, e.s.Timeout)
 	defer cancel()

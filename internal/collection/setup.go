@@ -292,17 +292,21 @@ func (s *series) postponeSegments(ctx context.Context, refused error) error {
 
 // hasBegun returns an error in why if there are buckets already and segments were not just postponed.
 func (s *series) hasBegun(ctx context.Context) (why, unknown error) {
-	has := func(c mongodb.Collection, filter bson.Raw) bool {
-		found, err := mongodb.First(ctx, c, mongodb.Query{Filter: filter, Projection: mongodb.Document(bson.D{{Key: "_id", Value: 1}})})
-		if err != nil && unknown == nil {
-			unknown = mongodb.Failure("looking for a bucket", err)
-		}
-		return found != nil
+	stored, unknown := has(ctx, s.ports.Buckets, bson.D{})
+	if unknown != nil || !stored {
+		return nil, unknown
 	}
-	if has(s.ports.Buckets, mongodb.Document(bson.D{})) && !has(s.ports.Options, mongodb.WithID(postponedID)) {
-		why = errBegun
+	postponed, unknown := has(ctx, s.ports.Options, bson.D{{Key: "_id", Value: postponedID}})
+	if unknown != nil || postponed {
+		return nil, unknown
 	}
-	return why, unknown
+	return errBegun, nil
+}
+
+// has reports whether a collection has a document that a filter finds.
+func has(ctx context.Context, c mongodb.Collection, filter bson.D) (bool, error) {
+	found, err := mongodb.First(ctx, c, mongodb.Query{Filter: mongodb.Document(filter), Projection: mongodb.Document(bson.D{{Key: "_id", Value: 1}})})
+	return found != nil, mongodb.Failure("looking for a bucket", err)
 }
 
 // hidesSegments says why no possible view shows segments. Nil means that one does. The second error means that the answer is not
