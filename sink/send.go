@@ -33,7 +33,7 @@ func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []bucket
 	if p.standing != holding {
 		panic("sink: E7: bucket writes were to be sent without a claim")
 	}
-	b := &bulks{store: p.store, writes: writes, sent: make([]bucketer.Sent, len(writes)), turns: newTurns(p.store)}
+	b := &bulks{store: p.store, writes: writes, sent: make([]bucketer.Sent, len(writes)), turns: &turns{clock: p.store.Clock, until: p.store.Clock() + p.store.WriteTimeout}}
 	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
 
@@ -158,10 +158,6 @@ type turns struct {
 	clock   func() time.Duration
 	until   time.Duration
 	slowest atomic.Int64 // nanoseconds
-}
-
-func newTurns(s *Store) *turns {
-	return &turns{clock: s.Clock, until: s.Clock() + s.WriteTimeout}
 }
 
 // begin reports whether a call may begin now, and returns the present time. Only the clock counts for the deadline, but a

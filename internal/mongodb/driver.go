@@ -46,8 +46,7 @@ func (d driverCollection) Insert(ctx context.Context, documents []bson.Raw) (Rep
 	for i, document := range documents {
 		models[i] = &mongo.InsertOneModel{Document: document}
 	}
-	result, err := d.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	return d.d.replyOf(int(result.InsertedCount), err)
+	return d.send(ctx, models)
 }
 
 // Update implements Collection.
@@ -63,8 +62,7 @@ func (d driverCollection) Update(ctx context.Context, updates []Update) (Reply, 
 	for i, u := range updates {
 		models[i] = &mongo.UpdateOneModel{Filter: u.Filter, Update: u.Update}
 	}
-	result, err := d.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	return d.d.replyOf(int(result.MatchedCount), err)
+	return d.send(ctx, models)
 }
 
 // Delete implements Editable.
@@ -73,24 +71,20 @@ func (d driverCollection) Delete(ctx context.Context, filters []bson.Raw) (Reply
 	for i, filter := range filters {
 		models[i] = &mongo.DeleteOneModel{Filter: filter}
 	}
-	result, err := d.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	return d.d.replyOf(int(result.DeletedCount), err)
+	return d.send(ctx, models)
 }
 
-// replyOf decodes a bulk call's result. Only errors of single documents keep the results of the others.
-func (d *Database) replyOf(n int, err error) (Reply, error) {
-	if err == nil {
-		return Reply{N: n}, nil
+// send sends writes of one kind by the driver's bulk call. Only errors of single documents keep the results of the others.
+func (d driverCollection) send(ctx context.Context, models []mongo.WriteModel) (Reply, error) {
+	result, err := d.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	var failed mongo.BulkWriteException
+	if err != nil && !errors.As(err, &failed) {
+		return Reply{}, d.d.bulkError(err)
 	}
-	var bulk mongo.BulkWriteException
-	if !errors.As(err, &bulk) {
-		return Reply{}, d.bulkError(err)
+	reply := Reply{N: int(result.InsertedCount + result.MatchedCount + result.DeletedCount), Unconfirmed: unconfirmed(failed.WriteConcernError)}
+	for _, e := range failed.WriteErrors {
+		reply.Errors = append(reply.Errors, WriteError{Index: e.Index, Code: int32(e.Code), Message: e.Message})
 	}
-	reply := Reply{N: n, Errors: make([]WriteError, len(bulk.WriteErrors))}
-	for i, e := range bulk.WriteErrors {
-		reply.Errors[i] = WriteError{Index: e.Index, Code: int32(e.Code), Message: e.Message}
-	}
-	reply.Unconfirmed = unconfirmed(bulk.WriteConcernError)
 	return reply, nil
 }
 

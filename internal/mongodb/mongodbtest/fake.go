@@ -3,6 +3,7 @@
 package mongodbtest
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
@@ -160,25 +161,18 @@ func commandIn(body []byte, query bool) bson.Raw {
 		return command
 	}
 	sequence := sections[5 : 1+binary.LittleEndian.Uint32(sections[1:])]
-	end := 0
-	for sequence[end] != 0 {
-		end++
-	}
+	name, rest, _ := bytes.Cut(sequence, []byte{0})
 	documents := bson.A{}
-	for rest := sequence[end+1:]; len(rest) > 0; {
+	for len(rest) > 0 {
 		n := binary.LittleEndian.Uint32(rest)
 		documents = append(documents, bson.Raw(rest[:n]))
 		rest = rest[n:]
 	}
 	var fields bson.D
-	elements, err := command.Elements()
-	if err != nil {
+	if err := bson.Unmarshal(command, &fields); err != nil {
 		panic(err)
 	}
-	for _, e := range elements {
-		fields = append(fields, bson.E{Key: e.Key(), Value: e.Value()})
-	}
-	return mongodb.Document(append(fields, bson.E{Key: string(sequence[:end]), Value: documents}))
+	return mongodb.Document(append(fields, bson.E{Key: string(name), Value: documents}))
 }
 
 // reply returns the answer to a command. Nil cuts the connection.
