@@ -208,19 +208,13 @@ func longest(before, after timeseries.Options) timeseries.Options {
 
 // write writes the next definition if the present one still has that version.
 func (c OptionsChange) write(ctx context.Context, next timeseries.Definition, version int32) error {
-	set, unset := bson.D{{Key: "version", Value: next.Version}, {Key: "bucketMaxSpanSeconds", Value: next.MaxSpanSeconds}}, bson.D{}
-	optional := func(name string, value any, present bool) {
-		if present {
-			set = append(set, bson.E{Key: name, Value: value})
-		} else {
+	fields, unset := mongodb.Document(next), bson.D{}
+	for _, name := range []string{"granularity", "bucketRoundingSeconds", "expireAfterSeconds"} {
+		if fields.Lookup(name).Type == 0 {
 			unset = append(unset, bson.E{Key: name, Value: ""})
 		}
 	}
-	optional("granularity", string(next.Granularity), next.Granularity != "")
-	optional("bucketRoundingSeconds", next.RoundingSeconds, next.RoundingSeconds != 0)
-	optional("expireAfterSeconds", next.ExpireAfterSeconds, next.ExpireAfterSeconds != 0)
-	optional("segments", true, next.Segments)
-	update := bson.D{{Key: "$set", Value: set}}
+	update := bson.D{{Key: "$set", Value: fieldsOf(fields, "_id")}}
 	if len(unset) > 0 {
 		update = append(update, bson.E{Key: "$unset", Value: unset})
 	}

@@ -52,21 +52,13 @@ type Index struct {
 	Doubts []string
 }
 
-// needed reports whether waterwheel or MongoDB needs the index, and for what.
-func (i Index) needed() (why string, needed bool) {
-	switch i.Kind {
-	case IndexOfID:
-		return "MongoDB itself requires it", true
-	case IndexOfSeries:
-		return "consumers and queries find the buckets of a series with it", true
-	case IndexOfSources:
-		return "consumers find the stored positions of their partitions with it; without it each start reads every bucket", true
-	case IndexOfSegments:
-		return "queries find segments with it; without it each query scans all buckets for segments", true
-	case IndexOfExpiry:
-		return "it deletes measurements that are older than the collection's expiry", true
-	}
-	return "", false
+// needs says what waterwheel or MongoDB needs the indexes of a kind for. Indexes of other kinds may be dropped and hidden.
+var needs = map[IndexKind]string{
+	IndexOfID:       "MongoDB itself requires it",
+	IndexOfSeries:   "consumers and queries find the buckets of a series with it",
+	IndexOfSources:  "consumers find the stored positions of their partitions with it; without it each start reads every bucket",
+	IndexOfSegments: "queries find segments with it; without it each query scans all buckets for segments",
+	IndexOfExpiry:   "it deletes measurements that are older than the collection's expiry",
 }
 
 // IndexList are the indexes of a time series.

@@ -283,13 +283,13 @@ func (l IndexList) changeable(name string) (Index, error) {
 	if !found {
 		e := &NoIndexError{Name: name}
 		for _, i := range l.Indexes {
-			if _, needed := i.needed(); !needed && i.Kind != IndexOfView {
+			if needs[i.Kind] == "" && i.Kind != IndexOfView {
 				e.Have = append(e.Have, i.Name)
 			}
 		}
 		return index, e
 	}
-	if why, needed := index.needed(); needed {
+	if why := needs[index.Kind]; why != "" {
 		return index, fmt.Errorf("the index %q is needed: %s. It can be neither dropped nor hidden", name, why)
 	}
 	return index, nil

@@ -149,22 +149,23 @@ func (t TimeSeries) changeLevels(ctx context.Context, change func([]rollup.Defin
 func (t TimeSeries) withLevel(ctx context.Context, list []rollup.DefinedLevel, level rollup.Level, rules rollup.Rules) ([]rollup.DefinedLevel, error) {
 	wanted := rollup.DefinedLevel{Name: level.Name, Count: rules.CountField(), Fields: rules.Fields}
 	at := slices.IndexFunc(list, func(l rollup.DefinedLevel) bool { return l.Name == level.Name })
+	same := false
 	if at >= 0 {
 		have := list[at]
 		if have.Count != wanted.Count {
 			return nil, fmt.Errorf("the rows of %s count their measurements in %q, but ROLLUP_COUNT_FIELD is %q: set ROLLUP_COUNT_FIELD to %q, or drop the level with `waterwheel rollup drop %s`",
 				level.SeriesName(t.name), have.Count, wanted.Count, have.Count, level.Name)
 		}
-		if wanted.Since = have.Since; slices.Equal(have.Fields, wanted.Fields) || len(have.Fields) == 0 {
-			list[at] = wanted
-			return list, nil
+		wanted.Since, same = have.Since, slices.Equal(have.Fields, wanted.Fields) || len(have.Fields) == 0
+	}
+	if !same {
+		since, err := t.wholeSince(ctx)
+		if err != nil {
+			return nil, err
 		}
+		wanted.Since = since
 	}
-	since, err := t.wholeSince(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if wanted.Since = since; at >= 0 {
+	if at >= 0 {
 		list[at] = wanted
 		return list, nil
 	}

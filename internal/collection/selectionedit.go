@@ -171,7 +171,10 @@ type editing struct {
 }
 
 // Edited returns the progress.
-func (e *editing) Edited() Edited { return e.edited }
+func (e *editing) Edited() Edited {
+	e.edited.Unsure = int64(len(e.unsure))
+	return e.edited
+}
 
 // Resolve finds out about the Unsure buckets when Run is not called again. A write without an answer may still be executed later.
 func (e *editing) Resolve(ctx context.Context) error {
@@ -239,7 +242,7 @@ func (e *editing) flush(ctx context.Context) error {
 			grown = nil
 		}
 		e.open = grown
-		e.progress(e.edited)
+		e.progress(e.Edited())
 	}
 	e.bytes = 0
 	return nil
@@ -267,7 +270,6 @@ func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
 		return nil, nil
 	}
 	e.unsure = append(e.unsure, open...)
-	e.countUnsure()
 	if err == nil {
 		var left []left
 		if left, err = e.account(ctx); err == nil {
@@ -280,7 +282,7 @@ func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
 	} else {
 		e.most = max(minEdited, e.most/4)
 	}
-	e.progress(e.edited)
+	e.progress(e.Edited())
 	return nil, err
 }
 
@@ -339,11 +341,8 @@ func (e *editing) account(ctx context.Context) (unedited []left, err error) {
 		}
 	}
 	e.unsure = e.unsure[:0]
-	e.countUnsure()
 	return unedited, nil
 }
-
-func (e *editing) countUnsure() { e.edited.Unsure = int64(len(e.unsure)) }
 
 // An _id is unique only within a shard. A consumer sends an insert without an answer again. If the first sending is executed late,
 // the second one has stored the bucket already, and MongoDB refuses the first one. But it does not refuse it if the bucket lies on

@@ -260,25 +260,20 @@ const replaceTries = 5
 func (s *series) replaceView(ctx context.Context, pipeline bson.A, unchanged error) error {
 	for range replaceTries {
 		made, err := s.createView(ctx, pipeline)
-		if made || err != nil {
-			return orElse(unchanged, err)
+		if !made && err == nil {
+			err = s.dropOurs(ctx, "this user may not change it (collMod), so it is created again")
 		}
-		if err := s.dropOurs(ctx, "this user may not change it (collMod), so it is created again"); err != nil {
-			return orElse(unchanged, err)
+		switch {
+		case mongodb.LacksRight(err):
+			return fmt.Errorf("%w; %w", unchanged, err)
+		case made || err != nil:
+			return err
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), s.db.WriteTimeout()) // an interruption leaves no gap
 		defer cancel()
 	}
 	return unchanged
-}
-
-// orElse returns the error of a second way after the first was refused. If the second was refused too, it returns both errors.
-func orElse(first, second error) error {
-	if mongodb.LacksRight(second) {
-		return fmt.Errorf("%w; %w", first, second)
-	}
-	return second
 }
 
 // ViewState is the present view of a time series.
