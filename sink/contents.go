@@ -120,7 +120,7 @@ func cutLast(id string) (before, after string, found bool) {
 // maxHoldings bounds the partitions that Holdings looks at.
 const maxHoldings = 100_000
 
-// Holding tells what a time series holds of one source partition. A zero TopicID means buckets without a source, which were
+// Holding is what a time series holds of one source partition. A zero TopicID means buckets without a source, which were
 // made by hand.
 type Holding struct {
 	Source  timeseries.Source `json:"-"`
@@ -164,7 +164,7 @@ type tally struct {
 	unfinished map[claim.Token]bool
 }
 
-// Holdings tells what is stored of each partition, in the order of topic ids and partitions. It reads at most newest buckets
+// Holdings returns what is stored of each partition, in the order of topic ids and partitions. It reads at most newest buckets
 // and segments of each. Zero means all. It jumps through the index of sources, which costs two or three more queries a
 // partition, however much is stored. Measurements that are being compacted meanwhile may count twice or not at all.
 func (c Contents) Holdings(ctx context.Context, newest int64) ([]Holding, error) {
@@ -290,7 +290,7 @@ func (h *Holding) add(d bson.Raw, timeField string, unfinished map[claim.Token]b
 	h.widen(control, timeField, h.Buckets+h.Segments == 1)
 }
 
-// widen widens the times and offsets by those of a document. The argument initial means that it is the first document.
+// widen extends the bounds of times and offsets by a document. The argument initial means that it is the first document.
 func (h *Holding) widen(control bson.Raw, timeField string, initial bool) {
 	if oldest, ok := control.Lookup(timeseries.FieldMin, timeField).DateTimeOK(); ok && (initial || oldest < h.Oldest) {
 		h.Oldest = oldest

@@ -240,7 +240,7 @@ type shortlist struct {
 // shortlists are the shortlists of the look-ups of one query.
 type shortlists struct {
 	*search
-	lists    []*shortlist            // those of look-ups ahead come last
+	lists    []*shortlist            // look-ups ahead come last
 	bySeries map[string][]*shortlist // by the binary key
 	spare    bson.Raw                // memory of a document without users
 }

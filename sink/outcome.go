@@ -14,7 +14,7 @@ import (
 	"waterwheel/internal/timeseries"
 )
 
-// classify tells the result of each of the n writes of one command, for inserts and updates alike. It goes by closed lists: any
+// classify returns the result of each of the n writes of one command, for inserts and updates alike. It goes by closed lists: any
 // answer that is on none of them is Unknown.
 func classify(n int, reply mongodb.Reply, err error) []bucketer.Sent {
 	if err != nil {
@@ -54,7 +54,7 @@ func withoutShardKey(w *bucketer.Write, s bucketer.Sent) bucketer.Sent {
 	}
 }
 
-// classifyError tells the result of every write of a command that failed as a whole.
+// classifyError returns the result of every write of a command that failed as a whole.
 func classifyError(err error) bucketer.Sent {
 	var notSent *mongodb.NotSentError
 	var command *mongodb.CommandError
@@ -73,7 +73,7 @@ func classifyError(err error) bucketer.Sent {
 	}
 }
 
-// classifyCode tells what an answer to one write means.
+// classifyCode returns the result of one write by its answer.
 func classifyCode(code int32, message string) bucketer.Sent {
 	s := bucketer.Sent{Result: bucketer.Refused, Code: code, Message: message, TooLarge: mongodb.ClassOf(code) == mongodb.TooLarge}
 	if !mongodb.ClassOf(code).BlamesDocument() {

@@ -106,8 +106,8 @@ func (p *Partition) find(ctx context.Context, c mongodb.Collection, q mongodb.Qu
 }
 
 // Claim replaces exactly the seen claim by a new one. False means that the document no longer showed it, or that another
-// process was quicker. After an error it is unknown whether the claim was executed. Read tells by the token, and then the claim
-// is ours.
+// process was quicker. After an error it is unknown whether the claim was executed. Read finds out by the
+// token, and then the claim is ours.
 func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.Claim) (bool, error) {
 	fields := append(ours.Fields(p.source.TopicID, p.owner), bson.E{Key: "at", Value: p.stamp()})
 	fields = append(fields, p.lowered(seen, ours.Start)...)

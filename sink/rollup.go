@@ -121,7 +121,7 @@ func (o *Owned) is() bson.D {
 }
 
 // Fence proves that the claim stands, and returns the partition's watermarks. Later reads see every write whose answer this process
-// has had before, on all shards: with the fence the client tells the server the latest time of all answers, and gets a later one.
+// has had before, on all shards: with the fence the client sends the server the latest time of all answers, and gets a later one.
 // The error is claim.ErrOtherOwner if the claim is gone.
 func (r *Rollups) Fence(ctx context.Context, o *Owned) ([]rollup.Watermark, error) {
 	const doing = "fencing a partition for its rollups"

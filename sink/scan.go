@@ -43,7 +43,7 @@ func (c Contents) Buckets(timeField string) Buckets { return Buckets{c.ports.Buc
 // a bucket may come twice, and none is missed, except buckets that are made of segments meanwhile. An error of each ends Find,
 // which returns it unchanged.
 func (b Buckets) Find(ctx context.Context, source timeseries.Source, from, to int64, whole bool, each func(document bson.Raw) error) error {
-	s := scan{c: b.c, timeField: b.timeField, source: source, from: from, to: to, beside: map[string]bool{}, odd: map[string]bool{}}
+	s := scan{c: b.c, timeField: b.timeField, source: source, from: from, to: to, beside: map[[3]string]bool{}, odd: map[[3]string]bool{}}
 	if !whole {
 		s.projection = mongodb.Document(bson.D{
 			{Key: timeseries.FieldMeta, Value: 1},
@@ -98,9 +98,9 @@ type scan struct {
 	from, to   int64
 	projection bson.Raw
 
-	last   bson.RawValue   // largest offset of the last bucket. Type 0 means that no bucket with a numeric offset has come.
-	beside map[string]bool // buckets that came with this largest offset
-	odd    map[string]bool // buckets whose largest offset is no number
+	last   bson.RawValue      // largest offset of the last bucket. Type 0 means that no bucket with a numeric offset has come.
+	beside map[[3]string]bool // buckets that came with this largest offset
+	odd    map[[3]string]bool // buckets whose largest offset is no number
 	batch  int32
 }
 
@@ -175,14 +175,11 @@ func (s *scan) isNew(d bson.Raw) bool {
 }
 
 // key identifies a bucket. In a sharded collection an _id is unique only within its shard, so the key includes the shard key.
-func (s *scan) key(d bson.Raw) string {
-	var key []byte
-	for _, v := range []bson.RawValue{
-		d.Lookup(timeseries.FieldID), d.Lookup(timeseries.FieldMeta), d.Lookup(timeseries.FieldControl, timeseries.FieldMin, s.timeField),
-	} {
-		key = append(append(key, byte(v.Type)), v.Value...)
+func (s *scan) key(d bson.Raw) [3]string {
+	return [3]string{
+		timeseries.Key(d.Lookup(timeseries.FieldID)), timeseries.Key(d.Lookup(timeseries.FieldMeta)),
+		timeseries.Key(d.Lookup(timeseries.FieldControl, timeseries.FieldMin, s.timeField)),
 	}
-	return string(key)
 }
 
 // Notes list what operators' commands have done to the measurements of a time series. It is safe for concurrent use.

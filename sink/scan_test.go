@@ -48,7 +48,7 @@ func (u *unsteady) Find(_ context.Context, q mongodb.Query, each func(bson.Raw) 
 func scanned(t *testing.T, u *unsteady) (came map[bson.ObjectID]int, err error) {
 	came = map[bson.ObjectID]int{}
 	synctest.Test(t, func(t *testing.T) {
-		s := scan{c: u, timeField: "time", from: 3, to: 20, beside: map[string]bool{}, odd: map[string]bool{}}
+		s := scan{c: u, timeField: "time", from: 3, to: 20, beside: map[[3]string]bool{}, odd: map[[3]string]bool{}}
 		err = s.run(t.Context(), func(d bson.Raw) error {
 			came[d.Lookup("_id").ObjectID()]++
 			return nil
@@ -95,7 +95,7 @@ func TestScanGivesUpWhereItGetsNoFurther(t *testing.T) {
 }
 
 func TestScanEndsWithItsUser(t *testing.T) {
-	s := scan{c: &unsteady{after: 4, documents: listings(int64(5))}, to: 20, beside: map[string]bool{}, odd: map[string]bool{}}
+	s := scan{c: &unsteady{after: 4, documents: listings(int64(5))}, to: 20, beside: map[[3]string]bool{}, odd: map[[3]string]bool{}}
 	full := errors.New("full")
 	if err := s.run(t.Context(), func(bson.Raw) error { return full }); !errors.Is(err, full) {
 		t.Error(err)

@@ -60,7 +60,7 @@ func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []bucket
 
 // blame finds out whether whole commands were refused for their documents, or for a part of every command, such as the write
 // concern. It tries a command without buckets. If that fails too, no document is at fault, and the writes are unknown as in any
-// outage. The next fence tells whether the claim is still ours.
+// outage. The next fence shows whether the claim is still ours.
 func (p *Partition) blame(ctx context.Context, sent []bucketer.Sent) {
 	refused := func(s bucketer.Sent) bool { return s.Result == bucketer.Refused && s.Err != nil }
 	if !slices.ContainsFunc(sent, refused) {

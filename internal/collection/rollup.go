@@ -61,7 +61,11 @@ func (t TimeSeries) SetupRollups(ctx context.Context, levels rollup.Levels, rule
 		return err
 	}
 	for _, level := range levels {
-		if err := t.setupLevel(ctx, level, base.Options, as); err != nil {
+		_, err := Of(t.db, level.SeriesName(t.name)).prepare(ctx, level.Options(base.Options), as, func(s *series) error {
+			s.rollupOf = t.name
+			return s.createMissing(ctx)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -100,15 +104,6 @@ func (t TimeSeries) shardRollups(ctx context.Context, levels rollup.Levels, base
 		}
 	}
 	return nil
-}
-
-// setupLevel makes the time series of one level.
-func (t TimeSeries) setupLevel(ctx context.Context, level rollup.Level, of timeseries.Options, as Settings) error {
-	_, err := Of(t.db, level.SeriesName(t.name)).prepare(ctx, level.Options(of), as, func(s *series) error {
-		s.rollupOf = t.name
-		return s.createMissing(ctx)
-	})
-	return err
 }
 
 // noteTries bounds how often the note of the levels is written because others write it at the same time.

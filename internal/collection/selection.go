@@ -223,10 +223,14 @@ func (b edited) cloned() edited {
 	return b
 }
 
-// asRead returns the filter that finds the bucket by its _id and shard key while it still has the count that was read. Every
-// write that adds measurements increases the count.
+// asRead returns the filter that finds the bucket by its _id and shard key while the edit may change it and it still has the count
+// that was read. Every write that adds measurements increases the count.
 func (s *Selection) asRead(b edited) bson.D {
-	return append(timeseries.FullKey(b.id, b.meta, s.TimeField, b.min), timeseries.IsAsRead(timeseries.PathCount, b.counted))
+	filter := append(timeseries.FullKey(b.id, b.meta, s.TimeField, b.min), timeseries.IsAsRead(timeseries.PathCount, b.counted))
+	if s.Closed {
+		return filter
+	}
+	return append(filter, s.open())
 }
 
 // bucketQuery returns the query for the buckets of the selection.

@@ -80,9 +80,6 @@ func (c *Change) update(ctx context.Context, buckets []edited) (int64, error) {
 		if b.meta.Type == 0 {
 			filter[1].Value = bson.D{{Key: "$eq", Value: nil}, {Key: "$exists", Value: false}}
 		}
-		if !c.s.Closed {
-			filter = append(filter, c.s.open())
-		}
 		updates[i] = mongodb.Update{Filter: mongodb.Document(filter), Update: setsMeta(c.after[b.series()].meta)}
 		if c.moved != nil {
 			c.moved[b.key()] = b.series()
@@ -125,11 +122,7 @@ func (d *Deletion) Run(ctx context.Context) error {
 func (d *Deletion) delete(ctx context.Context, buckets []edited) (int64, error) {
 	filters := make([]bson.Raw, len(buckets))
 	for i, b := range buckets {
-		filter := d.s.asRead(b)
-		if !d.s.Closed {
-			filter = append(filter, d.s.open())
-		}
-		filters[i] = mongodb.Document(filter)
+		filters[i] = mongodb.Document(d.s.asRead(b))
 	}
 	return mongodb.Executed(d.s.buckets.Delete(ctx, filters))
 }
@@ -146,7 +139,7 @@ type Edited struct {
 	Missed int64 `json:"missed"`
 	// Appeared counts buckets of series that did not exist when the edit was planned. They are left alone.
 	Appeared int64 `json:"appeared"`
-	// Unsure counts buckets without an answer that tells whether they were edited.
+	// Unsure counts buckets of which it is unknown whether they were edited.
 	Unsure int64 `json:"unsure"`
 	// Shown is the moment from which queries see all edited buckets. Before it they see the measurements of some in segments, which
 	// are not edited. Zero means that they see all buckets at once.

@@ -74,7 +74,7 @@ func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind
 	return allOf[bson.Raw](ctx)(scratch.Aggregate(ctx, pipeline))
 }
 
-// refusal splits an error into a refusal, which tells something about the server, and an unknown error. A missing right tells
+// refusal splits an error into a refusal, which says something about the server, and an unknown error. A missing right says
 // nothing about the server.
 func (s *series) refusal(doing string, err error) (refusal, unknown error) {
 	err = s.db.Translate(err)

@@ -54,7 +54,7 @@ type Query struct {
 type Reply struct {
 	// N is the number of documents inserted or matched.
 	N int
-	// Errors tells which documents or updates were not executed, and why.
+	// Errors says which documents or updates were not executed, and why.
 	Errors []WriteError
 	// Unconfirmed is not nil when the write concern was not met. Everything that was executed may then still be rolled back.
 	Unconfirmed error

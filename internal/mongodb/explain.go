@@ -125,7 +125,7 @@ func (d *Database) unchosen(t description.Topology) error {
 }
 
 // unreadableURI explains a URI that the driver refuses. It quotes nothing of the URI, because any part may belong to a password.
-// It only tells a name that DNS does not know.
+// It names only a host that DNS does not know.
 func unreadableURI(err error, uri string) error {
 	text, _, _ := strings.Cut(redact(err.Error(), uri), `"`) // the driver quotes the URI after this character
 	text = strings.TrimRight(text, " :")
