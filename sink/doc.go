@@ -14,7 +14,8 @@
 //
 // The files:
 //
-//	a partition     store.go (a time series to write to, the metrics), partition.go (one of its source partitions: claiming, fencing, releasing)
+//	a partition     store.go (a time series to write to, the order of reads after writes, the metrics)
+//	                partition.go (one of its source partitions: claiming, fencing, releasing)
 //	                stored.go (D, and the time of the newest bucket)
 //	                send.go, outcome.go (sending writes; classifying the answers, reading back)
 //	                lookup.go (buckets to reopen: the queries, the choice)

@@ -124,6 +124,16 @@ func (s *Selection) Series(ctx context.Context, progress func(buckets int64)) ([
 	return list.all, nil
 }
 
+// Amount counts the selected buckets and calls progress with the number counted so far.
+func (s *Selection) Amount(ctx context.Context, progress func(buckets int64)) (total Amount, err error) {
+	err = s.buckets.Find(ctx, mongodb.Query{Filter: s.Query, Projection: s.fields()}, func(d bson.Raw) error {
+		total.Add(s.read(d).amount())
+		progress(total.Buckets)
+		return nil
+	})
+	return total, mongodb.Failure("counting buckets", err)
+}
+
 // errTooManySeries means that the series do not fit into the memory of a Selection.
 var errTooManySeries = errors.New("run the command once for each of several narrower filters")
 

@@ -323,13 +323,3 @@ func (t TimeSeries) ExpiredBy(ctx context.Context, user timeseries.Index) (*Sele
 	}}}
 	return t.documents(SelectionOptions{Query: mongodb.Document(query), TimeField: o.TimeField, Closed: true}), nil
 }
-
-// Amount counts the selected buckets and calls progress with the number counted so far.
-func (s *Selection) Amount(ctx context.Context, progress func(buckets int64)) (total Amount, err error) {
-	err = s.buckets.Find(ctx, mongodb.Query{Filter: s.Query, Projection: s.fields()}, func(d bson.Raw) error {
-		total.Add(s.read(d).amount())
-		progress(total.Buckets)
-		return nil
-	})
-	return total, mongodb.Failure("counting buckets", err)
-}

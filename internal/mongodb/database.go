@@ -232,12 +232,16 @@ type greeting struct {
 }
 
 func (d *Database) hello(ctx context.Context) (g greeting, err error) {
-	admin := d.client.Database("admin")
-	err = admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&g)
+	err = d.ask(ctx, "hello", &g)
 	if c, ok := errors.AsType[mongo.CommandError](err); ok && c.Code != 0 { // the older name
-		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&g)
+		err = d.ask(ctx, "isMaster", &g)
 	}
 	return g, err
+}
+
+// ask sends a command about the server and decodes the answer.
+func (d *Database) ask(ctx context.Context, command string, answer any) error {
+	return d.client.Database("admin").RunCommand(ctx, bson.D{{Key: command, Value: 1}}).Decode(answer)
 }
 
 // Clock returns the server's time at some moment between the call and its return.
@@ -259,7 +263,7 @@ func (d *Database) probe(ctx context.Context) (Server, error) {
 	var build struct {
 		Version string `bson:"version"`
 	}
-	if err := d.client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
+	if err := d.ask(ctx, "buildInfo", &build); err != nil {
 		build.Version = "unknown"
 	}
 	sharded := g.Message == "isdbgrid"
@@ -284,7 +288,7 @@ func (d *Database) shard(ctx context.Context, g greeting) (string, error) {
 		Enabled bool   `bson:"enabled"`
 		Shard   string `bson:"shardName"`
 	}
-	err := d.client.Database("admin").RunCommand(ctx, bson.D{{Key: "shardingState", Value: 1}}).Decode(&state)
+	err := d.ask(ctx, "shardingState", &state)
 	switch c, ok := errors.AsType[mongo.CommandError](err); {
 	case ok && c.Code != 0: // the server does not know the command, or the user lacks the right
 		return "", nil
