@@ -170,10 +170,9 @@ func (s *series) probes(ctx context.Context) ([]probe, error) {
 func (p probe) document(o timeseries.Options) bson.Raw {
 	const count, begin = 12, int64(1_700_000_000_000)
 	start := o.Round(begin)
-	var position timeseries.Position
-	id := [16]byte{}
-	_, _ = rand.Read(id[:])
-	bucketID := timeseries.BucketID(timeseries.Source{TopicID: id}, position, 0, start)
+	var source timeseries.Source
+	_, _ = rand.Read(source.TopicID[:]) // never fails
+	bucketID := timeseries.BucketID(source, timeseries.Position{}, 0, start)
 	document := bson.D{
 		{Key: "_id", Value: bucketID},
 		{Key: "control", Value: append(bson.D{
